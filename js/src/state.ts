@@ -1,0 +1,176 @@
+// What a view can see and do: one set of signals per viewer, written by the connection, read by the views.
+import { type Signal, signal } from "@preact/signals";
+import type { Session } from "./gl/types.ts";
+import type { PlanHeader } from "./plan.ts";
+
+/** Where a viewer stands. Only "ready" shows no message under the pictures. */
+export type Phase =
+  | "connecting"
+  | "receiving"
+  | "compiling"
+  | "running"
+  | "ready"
+  | "lost"
+  | "restarted"
+  | "unsupported"
+  | "error"
+  | "closed";
+
+/** The message under the pictures: the thing, the cause, what still works, and one action. */
+export interface Status {
+  readonly phase: Phase;
+  readonly title: string;
+  readonly text: string;
+  /** Progress, shown as a bar when both are given. */
+  readonly done?: number;
+  readonly total?: number;
+  /** Shown on demand under `action` ("What was found"). */
+  readonly detail?: string;
+  readonly action?: string;
+}
+
+/** How long a run took and how that was measured; nothing here is estimated. */
+export interface RunInfo {
+  /** Grows by one with every run that changed the values; views redraw when it changes. */
+  readonly sequence: number;
+  readonly ms: number;
+  readonly timing: "GPU timer" | "fence" | "wall clock";
+  readonly passes: number;
+}
+
+/** What the page's device is and can do, as it says itself. */
+export interface Device {
+  readonly renderer: string;
+  readonly precision: "float32" | "float16";
+  /** Drawn by the processor (SwiftShader, llvmpipe): right but slow. */
+  readonly software: boolean;
+}
+
+/** The comparison with the framework's own values, when it was made. */
+export interface Parity {
+  readonly matching: number;
+  readonly total: number;
+  readonly maxError: number;
+  /** "PyTorch" or "ONNX". */
+  readonly reference: string;
+  /** Name of the first layer that differs. */
+  readonly first?: string;
+}
+
+/** A layer by name, and a channel of it when one was picked. */
+export interface Selection {
+  readonly layer: string;
+  readonly channel: number | null;
+}
+
+export type Colormap = "signed" | "viridis" | "cividis" | "magma" | "grey";
+export type Range = "channel" | "layer";
+export type Order = "number" | "mean" | "max" | "variance";
+export type Tab = "network" | "layer";
+
+/** Everything that views of one viewer share. Views write the second group, the connection the first. */
+export interface ViewerState {
+  readonly plan: Signal<PlanHeader | null>;
+  readonly session: Signal<Session | null>;
+  readonly status: Signal<Status>;
+  readonly run: Signal<RunInfo | null>;
+  readonly device: Signal<Device | null>;
+  readonly parity: Signal<Parity | null>;
+  /** Whether Python can still be asked; the page goes on without it. */
+  readonly connected: Signal<boolean>;
+  /** URL of a still picture from Python, for a page that cannot draw. */
+  readonly poster: Signal<string | null>;
+  /** The tallest the viewer may get, in CSS pixels; its content scrolls then. */
+  readonly height: Signal<number | null>;
+
+  /** Which example of the batch is shown. */
+  readonly inputIndex: Signal<number>;
+  readonly selected: Signal<Selection | null>;
+  readonly tab: Signal<Tab>;
+  readonly colormap: Signal<Colormap>;
+  readonly range: Signal<Range>;
+  readonly order: Signal<Order>;
+}
+
+export function createState(): ViewerState {
+  return {
+    plan: signal(null),
+    session: signal(null),
+    status: signal(says.connecting()),
+    run: signal(null),
+    device: signal(null),
+    parity: signal(null),
+    connected: signal(true),
+    poster: signal(null),
+    height: signal(null),
+    inputIndex: signal(0),
+    selected: signal(null),
+    tab: signal("network"),
+    colormap: signal("signed"),
+    range: signal("layer"),
+    order: signal("number"),
+  };
+}
+
+const megabytes = (bytes: number): string => (bytes / 1e6).toFixed(1);
+
+/** The words for every state, in one place; the connection chooses, the views show. */
+export const says = {
+  connecting: (): Status => ({
+    phase: "connecting",
+    title: "Connecting to Python",
+    text: "The network and its weights come from the kernel.",
+  }),
+  receiving: (done: number, total: number): Status => ({
+    phase: "receiving",
+    title: "Receiving weights",
+    text: `${megabytes(done)} of ${megabytes(total)} MB.`,
+    done,
+    total,
+  }),
+  compiling: (done: number, total: number, seconds: number): Status => ({
+    phase: "compiling",
+    title: `Compiling shaders, ${done} of ${total}`,
+    text: `${seconds.toFixed(1)} s so far. The page stays usable.`,
+    done,
+    total,
+  }),
+  running: (): Status => ({ phase: "running", title: "Running", text: "The first pictures follow." }),
+  ready: (): Status => ({ phase: "ready", title: "Live", text: "" }),
+  lost: (layers: number): Status => ({
+    phase: "lost",
+    title: "The graphics context was lost",
+    text:
+      "The browser took the GPU back, often after sleep or a driver reset. " +
+      `Rebuilding ${layers} layers and their weights.`,
+  }),
+  restarted: (): Status => ({
+    phase: "restarted",
+    title: "Python restarted; the page goes on without it",
+    text:
+      "Everything shown still works here. Python can’t read or write this Viewer until the cell " +
+      "is run again.",
+    action: "How to reconnect",
+    detail: "Run the cells that make the model and the Viewer again; a new Viewer takes this place.",
+  }),
+  unsupported: (found: string): Status => ({
+    phase: "unsupported",
+    title: "This browser offers no WebGL 2",
+    text:
+      "The pictures above were computed by Python and stand still. Everything under " +
+      "viewer.activations works. To see it live, turn on hardware acceleration or use another browser.",
+    action: "What was found",
+    detail: found,
+  }),
+  failed: (title: string, text: string, detail?: string): Status => ({
+    phase: "error",
+    title,
+    text,
+    ...(detail === undefined ? {} : { action: "Details", detail }),
+  }),
+  closed: (): Status => ({
+    phase: "closed",
+    title: "This Viewer was closed",
+    text: "Run the cell again to bring it to life.",
+  }),
+} as const;
