@@ -1,0 +1,150 @@
+"""Fashion-MNIST as numpy arrays: from Debian's package, from a cache, or downloaded through apt."""
+
+import gzip
+import math
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nbglcnn.errors import DatasetUnavailable
+
+FASHION_MNIST_CLASSES = (
+    "T-shirt/top",
+    "trouser",
+    "pullover",
+    "dress",
+    "coat",
+    "sandal",
+    "shirt",
+    "sneaker",
+    "bag",
+    "ankle boot",
+)
+
+_PACKAGE = "dataset-fashion-mnist"
+_IN_PACKAGE = "usr/share/datasets/fashion-mnist"
+_INSTALLED = Path("/", _IN_PACKAGE)
+_PREFIX = {"train": "train", "test": "t10k"}
+_FILES = tuple(
+    f"{prefix}-{kind}-ubyte.gz"
+    for prefix in _PREFIX.values()
+    for kind in ("images-idx3", "labels-idx1")
+)
+
+
+def fashion_mnist(
+    split: Literal["train", "test"] = "train",
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Images (N×28×28, 0 to 255) and labels (N, indices into `FASHION_MNIST_CLASSES`)."""
+    if split not in _PREFIX:
+        raise ValueError(f"fashion_mnist: split is 'train' or 'test', not {split!r}")
+    folder = _folder()
+    prefix = _PREFIX[split]
+    images = read_idx(folder / f"{prefix}-images-idx3-ubyte.gz", (None, 28, 28))
+    labels = read_idx(folder / f"{prefix}-labels-idx1-ubyte.gz", (len(images),))
+    if labels.max() >= len(FASHION_MNIST_CLASSES):
+        raise DatasetUnavailable(
+            f"{folder / prefix}-labels-idx1-ubyte.gz holds the label {labels.max()}; "
+            f"Fashion-MNIST has 0 to {len(FASHION_MNIST_CLASSES) - 1}. Get the file again."
+        )
+    return images, labels
+
+
+def read_idx(path: Path, shape: tuple[int | None, ...]) -> NDArray[np.uint8]:
+    """A gzipped idx file of bytes as an array; `shape` is what it must have, None for any size."""
+    try:
+        with gzip.open(path) as file:
+            header = file.read(4 + 4 * len(shape))
+            if len(header) < 4 + 4 * len(shape) or header[:4] != bytes([0, 0, 8, len(shape)]):
+                raise DatasetUnavailable(
+                    f"{path} is not an idx file of bytes with {len(shape)} dimensions: "
+                    f"it starts with {header[:4].hex(' ')}. Get the file again."
+                )
+            found = tuple(int(size) for size in np.frombuffer(header[4:], ">u4"))
+            count = math.prod(found)
+            # 2**28 is 5 times the largest file of the set: a wrong header must not fill memory.
+            if any(e not in (None, f) for e, f in zip(shape, found, strict=True)) or not (
+                0 < count <= 2**28
+            ):
+                raise DatasetUnavailable(
+                    f"{path} says it holds {found}, not {shape}. Get the file again."
+                )
+            data = file.read(count + 1)
+    except (OSError, EOFError) as error:
+        raise DatasetUnavailable(f"{path} cannot be read: {error}. Get the file again.") from error
+    if len(data) != count:
+        raise DatasetUnavailable(
+            f"{path} says it holds {count} bytes and holds "
+            f"{'more' if len(data) > count else len(data)}. Get the file again."
+        )
+    return np.frombuffer(data, np.uint8).reshape(found)
+
+
+def _folder() -> Path:
+    cached = _cache() / "fashion-mnist"
+    for folder in (_INSTALLED, cached):
+        if all((folder / name).exists() for name in _FILES):
+            return folder
+    _download(cached)
+    return cached
+
+
+def _cache() -> Path:
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or str(Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = str(Path.home() / "Library" / "Caches")
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "nbglcnn"
+
+
+def _download(folder: Path) -> None:
+    apt, dpkg = shutil.which("apt-get"), shutil.which("dpkg-deb")
+    if apt is None or dpkg is None:
+        raise DatasetUnavailable(_how_to_get(folder, "There is no apt on this machine."))
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
+        _show(f"nbglcnn: downloading the package {_PACKAGE} (31 MB) with `apt-get download`")
+        # The sandbox user of apt run by root could not write into the folder, and apt would say so.
+        _run([apt, "-o", "APT::Sandbox::User=", "download", _PACKAGE], temporary, folder)
+        [deb] = Path(temporary).glob("*.deb")
+        _show(f"nbglcnn: unpacking it into {folder}")
+        _run([dpkg, "-x", str(deb), "unpacked"], temporary, folder)
+        for name in _FILES:
+            source = Path(temporary, "unpacked", _IN_PACKAGE, name)
+            if not source.exists():
+                raise DatasetUnavailable(
+                    _how_to_get(folder, f"The package {deb.name} holds no {name}.")
+                )
+            source.replace(folder / name)
+
+
+def _run(command: list[str], cwd: str, folder: Path) -> None:
+    run = subprocess.run(
+        command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    if run.returncode:
+        said = run.stdout.strip() or "nothing"
+        raise DatasetUnavailable(
+            _how_to_get(folder, f"`{' '.join(command)}` failed and said: {said}")
+        )
+
+
+def _how_to_get(folder: Path, reason: str) -> str:
+    return (
+        f"Fashion-MNIST is not here. {reason}\n"
+        f"On Debian or Ubuntu: `apt-get update && apt-get install {_PACKAGE}`, as root. "
+        f"Anywhere else, put {', '.join(_FILES)} into {folder}."
+    )
+
+
+def _show(text: str) -> None:
+    sys.stderr.write(text + "\n")

@@ -1,0 +1,49 @@
+"""Every exception nbglcnn raises on purpose; each message names the thing, what was found and what to do."""
+
+
+class NbglcnnError(Exception):
+    """Base of all errors that nbglcnn raises on purpose."""
+
+
+class ModelError(NbglcnnError):
+    """The model cannot be used: a file that is not ONNX, a broken graph, an unsafe path."""
+
+
+class UnsupportedModel(ModelError):
+    """The model is valid, but nbglcnn cannot run it as it is."""
+
+
+class UnsupportedOperator(UnsupportedModel):
+    """A layer uses an operator, or an attribute of one, that has no shader."""
+
+
+class InputError(NbglcnnError, ValueError):
+    """An array given as input has the wrong shape, type or device."""
+
+
+class PageError(NbglcnnError):
+    """The notebook page that runs the network could not answer."""
+
+
+class PageNotConnected(PageError):
+    """No page has ever shown this Viewer, or the one that did is gone."""
+
+
+class PageTimeout(PageError, TimeoutError):
+    """A page is connected and did not answer in time."""
+
+
+class ContextLost(PageError):
+    """The browser took the graphics context away while it was needed."""
+
+
+class DeviceError(PageError):
+    """The browser's graphics device cannot run the network (no WebGL 2, no float textures, too small)."""
+
+
+class OpenGLUnavailable(NbglcnnError):
+    """No local OpenGL: Session cannot run here."""
+
+
+class DatasetUnavailable(NbglcnnError):
+    """The images of a data set are not on this machine, or a file of it is damaged."""
