@@ -1,4 +1,4 @@
-"""Bundles the front-end into every wheel and editable install: always, so that no stale one ships."""
+"""Bundles the front-end into every wheel and editable install, so that no stale one ships."""
 
 import os
 import sys

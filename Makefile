@@ -1,0 +1,21 @@
+# Python 3.11 or newer is all that must be there; everything else comes into .venv.
+PYTHON ?= python3
+IN_VENV := .venv/bin/python -m
+NPM := PATH="$(CURDIR)/.venv/bin:$$PATH" npm --prefix js run --silent
+
+.PHONY: setup demo test lint
+
+setup:
+	@$(PYTHON) scripts/setup.py
+
+demo: setup
+	@.venv/bin/python scripts/demo.py
+
+# make test ARGS="-k conv" runs some of them
+test:
+	@$(PYTHON) scripts/setup.py --tests
+	$(IN_VENV) pytest -n 2 $(ARGS)
+
+lint: setup
+	$(IN_VENV) ruff check && $(IN_VENV) ruff format --check && $(IN_VENV) mypy src
+	$(NPM) types && $(NPM) lint

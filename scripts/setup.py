@@ -1,0 +1,97 @@
+"""Prepares a checkout: .venv, an editable install, the front-end; skips what is done already."""
+
+import sys
+
+if sys.version_info < (3, 11):  # noqa: UP036  # pip's own check would come too late
+    sys.exit(f"nbglcnn needs Python 3.11 or newer; this is {sys.version.split()[0]}.")
+
+import argparse
+import importlib.util
+import os
+import shutil
+import subprocess
+import venv
+from pathlib import Path
+
+from bundle import bundle, digest, is_current
+
+ROOT = Path(__file__).resolve().parents[1]
+VENV = ROOT / ".venv"
+SCRIPTS = VENV / ("Scripts" if os.name == "nt" else "bin")
+PYTHON = SCRIPTS / "python"
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+OPENGL = ("libegl1", "libegl-mesa0", "libgl1", "libgles2", "libgl1-mesa-dri")
+
+
+def main() -> None:
+    """Do it all; `--tests` adds the browser and the OpenGL libraries that the tests drive."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tests", action="store_true", help="Chromium and OpenGL libraries too")
+    if parser.parse_args().tests:
+        system_packages(missing_for_tests())
+    environment()
+    if not is_current(ROOT):
+        print("Bundling the front-end", flush=True)
+        bundle(ROOT, os.pathsep.join([str(SCRIPTS), os.environ.get("PATH", os.defpath)]))
+
+
+def environment() -> None:
+    """An up-to-date .venv, made anew when the checkout moved: its scripts name their folder."""
+    stamp = VENV / "nbglcnn-installed"
+    inputs = digest(ROOT / name for name in ("pyproject.toml", "constraints.txt", "hatch_build.py"))
+    want = [str(VENV), inputs]
+    have = stamp.read_text().splitlines() if stamp.exists() else []
+    if have == want:
+        return
+    if have[:1] != want[:1]:
+        if importlib.util.find_spec("ensurepip") is None:  # Debian's Python comes without
+            system_packages(["python3-venv"])
+        print("Creating .venv", flush=True)
+        venv.create(VENV, clear=bool(have), with_pip=True)
+    print("Installing nbglcnn and what it needs into .venv (the first time takes minutes)")
+    sys.stdout.flush()
+    pip = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "install"]
+    run([*pip, "-c", "constraints.txt", "-e", ".[test]"])
+    stamp.write_text("\n".join(want))
+
+
+def missing_for_tests() -> list[str]:
+    """Debian packages that are needed and not installed."""
+    missing = [] if any(map(shutil.which, BROWSERS)) else ["chromium"]
+    if sys.platform != "linux":
+        return missing  # Windows and macOS come with OpenGL
+    if shutil.which("dpkg-query") is None:
+        return missing  # not Debian: no way to ask; the tests' own errors name what they miss
+    known = subprocess.run(
+        ["dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n", *OPENGL],
+        capture_output=True,
+        text=True,
+    ).stdout.splitlines()
+    return missing + [name for name in OPENGL if f"{name} installed" not in known]
+
+
+def system_packages(missing: list[str]) -> None:
+    """Install these through apt as root; without root or apt, say what to install and stop."""
+    if not missing:
+        return
+    names = " ".join(missing)
+    if shutil.which("apt-get") is None:
+        sys.exit(f"Please install what Debian calls {names}, then run this again.")
+    if os.geteuid() != 0:
+        sys.exit(f"Please run `sudo apt-get install {names}`, then run this again.")
+    print(f"Installing through apt: {names}", flush=True)
+    os.environ["DEBIAN_FRONTEND"] = "noninteractive"
+    run(["apt-get", "-qq", "update"])
+    run(["apt-get", "-qq", "-y", "--no-install-recommends", "install", *missing])
+
+
+def run(command: list[str]) -> None:
+    """Run a command in the checkout; end with its exit status when it fails."""
+    status = subprocess.run(command, cwd=ROOT).returncode
+    if status:
+        sys.exit(f"`{' '.join(command)}` failed with exit status {status}.")
+
+
+if __name__ == "__main__":
+    main()
