@@ -1,0 +1,176 @@
+"""Browsers that the tests drive: Chromium on two software renderers, pages that must stay clean."""
+
+import re
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Error, Page, Playwright, sync_playwright
+
+import nbglcnn
+
+BACKENDS = ("swiftshader", "llvmpipe")
+STATIC = Path(nbglcnn.__file__).with_name("static")
+EMPTY = (
+    b'<!doctype html><meta charset="utf-8"><title>nbglcnn</title><link rel="icon" href="data:,">'
+)
+TYPES = {"": "text/html", ".html": "text/html", ".js": "text/javascript"}
+
+
+@pytest.fixture(scope="session")
+def chromium_path() -> str:
+    """The browser of this machine, or the one that Playwright installed."""
+    for name in ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"):
+        if found := shutil.which(name):
+            return found
+    with sync_playwright() as playwright:
+        own = playwright.chromium.executable_path
+    if Path(own).exists():
+        return own
+    pytest.fail("No Chromium: `apt-get install chromium`, or `playwright install chromium`.")
+
+
+@pytest.fixture(scope="session")
+def browser_args() -> Callable[[str], list[str]]:
+    """Chromium's arguments for a renderer: browser_args("swiftshader") or ("llvmpipe")."""
+    renderer = {
+        "swiftshader": ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"],
+        "llvmpipe": ["--use-gl=angle", "--use-angle=gl-egl", "--ignore-gpu-blocklist"],
+    }
+    quiet = [
+        "--no-sandbox",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        "--disable-quic",
+        "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
+        "--use-fake-device-for-media-stream",
+        "--use-fake-ui-for-media-stream",
+    ]
+    return lambda backend: [*renderer[backend], *quiet]
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request: pytest.FixtureRequest) -> str:
+    """Each of the renderers in turn."""
+    return str(request.param)
+
+
+# Not for the session: while it is open, Playwright's event loop counts as running in this
+# thread, and asyncio.run() of any later test would fail.
+@pytest.fixture(scope="module")
+def playwright() -> Iterator[Playwright]:
+    with sync_playwright() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def browser(
+    playwright: Playwright, chromium_path: str, browser_args: Callable[[str], list[str]]
+) -> Iterator[Callable[[str], Browser]]:
+    """browser("llvmpipe"): a headless Chromium on that renderer, started once a module."""
+    started: dict[str, Browser] = {}
+
+    def get(backend: str) -> Browser:
+        if backend not in started:
+            started[backend] = playwright.chromium.launch(
+                executable_path=chromium_path, args=browser_args(backend)
+            )
+        return started[backend]
+
+    yield get
+    for one in started.values():
+        one.close()
+
+
+@pytest.fixture
+def new_page(browser: Callable[[str], Browser]) -> Iterator[Callable[..., Page]]:
+    """new_page("swiftshader", **options of the context): a page that may only ask 127.0.0.1."""
+    opened: list[Page] = []
+    outside: list[str] = []
+
+    def check(url: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme in ("http", "https", "ws", "wss", "ftp") and parts.hostname != "127.0.0.1":
+            outside.append(url)
+
+    def open_page(backend: str, **options: object) -> Page:
+        context = browser(backend).new_context(**options)  # type: ignore[arg-type]
+        context.on("request", lambda request: check(request.url))
+        context.on("page", lambda page: page.on("websocket", lambda socket: check(socket.url)))
+        opened.append(context.new_page())
+        return opened[-1]
+
+    yield open_page
+    for page in opened:
+        page.context.close()
+    assert not outside, f"the page asked other machines: {outside}"
+
+
+@pytest.fixture(scope="session")
+def site() -> Iterator[tuple[str, dict[str, bytes]]]:
+    """The address of a local server, and the files it serves besides "/" and the bundles."""
+    files = {"/": EMPTY}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            path = urlsplit(self.path).path
+            bundled = STATIC / Path(path).name
+            if path in files:
+                content = files[path]
+            elif path.startswith("/static/") and bundled.is_file():
+                content = bundled.read_bytes()
+            else:
+                self.send_error(404)
+                return
+            self.send_response(200)
+            kind = TYPES.get(Path(path).suffix, "application/octet-stream")
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing: pytest shows what matters."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", files
+        server.shutdown()
+
+
+@pytest.fixture
+def gl_page(
+    new_page: Callable[..., Page], site: tuple[str, dict[str, bytes]]
+) -> Iterator[Callable[..., Page]]:
+    """gl_page("llvmpipe"): an empty page beside the bundles (/static/runtime.js, widget.js).
+
+    Any error in the console fails the test at its end, but for those that match `allow`.
+    """
+    errors: list[str] = []
+
+    def open_page(backend: str, *, allow: str = "(?!)", path: str = "/") -> Page:
+        page = new_page(backend)
+
+        def on_console(message: ConsoleMessage) -> None:
+            # Chromium reports a wrong WebGL call as a mere warning.
+            wrong = message.type == "error" or re.search("INVALID_|GL_OUT_OF", message.text)
+            if wrong and not re.search(allow, message.text):
+                errors.append(message.text)
+
+        def on_page_error(error: Error) -> None:
+            if not re.search(allow, str(error)):
+                errors.append(str(error))
+
+        page.on("console", on_console)
+        page.on("pageerror", on_page_error)
+        page.goto(site[0] + path)
+        return page
+
+    yield open_page
+    assert not errors, f"the page's console has {errors}"
