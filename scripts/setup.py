@@ -10,7 +10,6 @@ import importlib.util
 import os
 import shutil
 import subprocess
-import venv
 from pathlib import Path
 
 from bundle import bundle, digest, is_current
@@ -48,7 +47,7 @@ def environment() -> None:
         if importlib.util.find_spec("ensurepip") is None:  # Debian's Python comes without
             system_packages(["python3-venv"])
         print("Creating .venv", flush=True)
-        venv.create(VENV, clear=bool(have), with_pip=True)
+        run([sys.executable, "-m", "venv", *(["--clear"] if have else []), str(VENV)])
     print("Installing nbglcnn and what it needs into .venv (the first time takes minutes)")
     sys.stdout.flush()
     pip = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "install"]
