@@ -1,0 +1,167 @@
+// What the rest of the page may know of WebGL: a device, a session on it, and how to draw a value.
+import type { PlanHeader, Target } from "../plan.ts";
+
+/** What this browser's WebGL 2 is and can do. */
+export interface Capabilities {
+  readonly renderer: string;
+  readonly vendor: string;
+  /** What a Plan for this device may use. */
+  readonly target: Target;
+  /** EXT_disjoint_timer_query_webgl2 is there. */
+  readonly timer: boolean;
+  /** KHR_parallel_shader_compile is there. */
+  readonly parallelCompile: boolean;
+  readonly precision: "float32";
+  /** Drawn by the processor (SwiftShader, llvmpipe, WARP): right but slow. */
+  readonly software: boolean;
+}
+
+/** GL objects alive on a device, for leak tests. */
+export interface Alive {
+  textures: number;
+  programs: number;
+  buffers: number;
+  framebuffers: number;
+}
+
+/** The page's one WebGL 2 context. */
+export interface Device {
+  readonly capabilities: Capabilities;
+  readonly alive: Readonly<Alive>;
+  /** True from the loss of the context until it and all sessions are rebuilt. */
+  readonly lost: boolean;
+  /** Calls back when the context is lost; returns what undoes it. */
+  onLost(callback: () => void): () => void;
+  /** Calls back once every session is rebuilt and has run again; returns what undoes it. */
+  onRestored(callback: () => void): () => void;
+  dispose(): void;
+}
+
+export interface Progress {
+  readonly stage: "compile" | "upload" | "run";
+  readonly done: number;
+  readonly total: number;
+}
+
+/** One completed run. */
+export interface RunInfo {
+  readonly ms: number;
+  /** "gpu timer" counts the GPU's time, "wall" waits for it, "fence" is seen late by up to one poll (4 to 17 ms). */
+  readonly clock: "gpu timer" | "fence" | "wall";
+  readonly passes: number;
+  /** The session's `sequence` after this run. */
+  readonly sequence: number;
+}
+
+export interface RunOptions {
+  /** Somebody waits for the result (Python): poll by timers, never by animation frames. */
+  readonly urgent?: boolean;
+  /** Told after each slice of a run that is cut into several. */
+  readonly onProgress?: (progress: Progress) => void;
+}
+
+/** A Plan on the device: its programs, textures and weights. */
+export interface Session {
+  readonly plan: PlanHeader;
+  /** Bytes of textures and buffers on the device. */
+  readonly bytes: number;
+  /** Counts runs; values change only when it does. 0: no run yet. */
+  readonly sequence: number;
+  /** The data of one input, copied; the next run uses it. Throws when `key` or the length is wrong. */
+  write(key: string, data: Float32Array): void;
+  /** The packed rows of a weight texture; nothing is compiled. The next run uses it. */
+  setWeight(texture: number, data: Float32Array): void;
+  /** Runs all passes on the current inputs. Calls during a run share it, or the next one after a write. */
+  run(options?: RunOptions): Promise<RunInfo>;
+  /** A value's or parameter's elements in row-major order; runs first when inputs or weights have changed. */
+  read(key: string): Promise<Float32Array>;
+  /** Draws values of the last run into 2-D canvases, in one batch; never reads back. */
+  draw(jobs: readonly DrawJob[]): void;
+  /** Numbers of one image of a value, reduced on the GPU. */
+  statistics(key: string, image?: number): Promise<Statistics>;
+  dispose(): void;
+}
+
+export type ColorMapName = "signed" | "viridis" | "cividis" | "magma" | "grey";
+export type Theme = "light" | "dark";
+
+/** Which values get the ends of the colour map. */
+export interface Range {
+  /** channel: each map its own; layer: shared by the image's maps; fixed: `low` to `high`. */
+  readonly mode: "channel" | "layer" | "fixed";
+  /** ± the larger end, instead of minimum to maximum. The signed map always is. */
+  readonly symmetric?: boolean;
+  readonly low?: number;
+  readonly high?: number;
+}
+
+/** One picture: channels of one image of a value as a mosaic in a 2-D canvas, which gets its size from it. */
+export interface DrawJob {
+  readonly key: string;
+  readonly canvas: HTMLCanvasElement;
+  readonly image: number;
+  /** In the order in which they are shown; of the value's frame (`layout.frame`: n, c, h, w). */
+  readonly channels: readonly number[];
+  readonly columns: number;
+  /** Transparent canvas pixels between maps. */
+  readonly gap: number;
+  /** Canvas pixels per map pixel: a whole number, 1 when CSS enlarges, or below 1 for large maps (averaged). */
+  readonly scale: number;
+  readonly map: ColorMapName;
+  readonly theme: Theme;
+  readonly range: Range;
+  /** maps: each channel through the colour map; grey: each as a grey picture; rgb: three channels, one picture. */
+  readonly as: "maps" | "grey" | "rgb";
+}
+
+/** Over finite values, except the three counts. Empty (no finite value): NaN. */
+export interface Summary {
+  readonly min: number;
+  readonly max: number;
+  readonly mean: number;
+  readonly std: number;
+  /** Fraction of all elements that are exactly 0. */
+  readonly zeros: number;
+  readonly nan: number;
+  readonly inf: number;
+}
+
+export interface Statistics {
+  /** Of the run it was computed from. */
+  readonly sequence: number;
+  readonly image: number;
+  readonly layer: Summary;
+  readonly channels: readonly Summary[];
+}
+
+/** This browser cannot run a Plan. */
+export class DeviceUnavailable extends Error {
+  override readonly name = "DeviceUnavailable";
+  readonly reason: "no-webgl2" | "no-float-textures" | "lost-at-birth";
+  readonly detail: string;
+  constructor(reason: DeviceUnavailable["reason"], message: string, detail: string) {
+    super(message);
+    this.reason = reason;
+    this.detail = detail;
+  }
+}
+
+/** The browser took the graphics context away; whatever was under way has no result. */
+export class ContextLostError extends Error {
+  override readonly name = "ContextLostError";
+}
+
+/** A Plan that is damaged, or too large for this device. */
+export class PlanError extends Error {
+  override readonly name = "PlanError";
+}
+
+/** A shader that this browser's compiler refuses; the message holds the numbered lines. */
+export class ShaderError extends Error {
+  override readonly name = "ShaderError";
+}
+
+/** The session was disposed while somebody waited for it. */
+export class SessionClosed extends Error {
+  override readonly name = "SessionClosed";
+}
