@@ -1,6 +1,6 @@
 // What a view can see and do: one set of signals per viewer, written by the connection, read by the views.
 import { type Signal, signal } from "@preact/signals";
-import type { Session } from "./gl/types.ts";
+import type { Capabilities, ColorMapName, RunInfo, Session } from "./gl/types.ts";
 import type { PlanHeader } from "./plan.ts";
 
 /** Where a viewer stands. Only "ready" shows no message under the pictures. */
@@ -29,23 +29,6 @@ export interface Status {
   readonly action?: string;
 }
 
-/** How long a run took and how that was measured; nothing here is estimated. */
-export interface RunInfo {
-  /** Grows by one with every run that changed the values; views redraw when it changes. */
-  readonly sequence: number;
-  readonly ms: number;
-  readonly timing: "GPU timer" | "fence" | "wall clock";
-  readonly passes: number;
-}
-
-/** What the page's device is and can do, as it says itself. */
-export interface Device {
-  readonly renderer: string;
-  readonly precision: "float32" | "float16";
-  /** Drawn by the processor (SwiftShader, llvmpipe): right but slow. */
-  readonly software: boolean;
-}
-
 /** The comparison with the framework's own values, when it was made. */
 export interface Parity {
   readonly matching: number;
@@ -63,8 +46,8 @@ export interface Selection {
   readonly channel: number | null;
 }
 
-export type Colormap = "signed" | "viridis" | "cividis" | "magma" | "grey";
-export type Range = "channel" | "layer";
+/** Whose ends the colour map has: each channel its own, or the layer's for all. */
+export type RangeMode = "channel" | "layer";
 export type Order = "number" | "mean" | "max" | "variance";
 export type Tab = "network" | "layer";
 
@@ -73,8 +56,9 @@ export interface ViewerState {
   readonly plan: Signal<PlanHeader | null>;
   readonly session: Signal<Session | null>;
   readonly status: Signal<Status>;
+  /** The last run; views redraw when its `sequence` changes. */
   readonly run: Signal<RunInfo | null>;
-  readonly device: Signal<Device | null>;
+  readonly capabilities: Signal<Capabilities | null>;
   readonly parity: Signal<Parity | null>;
   /** Whether Python can still be asked; the page goes on without it. */
   readonly connected: Signal<boolean>;
@@ -87,8 +71,8 @@ export interface ViewerState {
   readonly inputIndex: Signal<number>;
   readonly selected: Signal<Selection | null>;
   readonly tab: Signal<Tab>;
-  readonly colormap: Signal<Colormap>;
-  readonly range: Signal<Range>;
+  readonly colormap: Signal<ColorMapName>;
+  readonly range: Signal<RangeMode>;
   readonly order: Signal<Order>;
 }
 
@@ -98,7 +82,7 @@ export function createState(): ViewerState {
     session: signal(null),
     status: signal(says.connecting()),
     run: signal(null),
-    device: signal(null),
+    capabilities: signal(null),
     parity: signal(null),
     connected: signal(true),
     poster: signal(null),
