@@ -1,0 +1,105 @@
+"""The Graph: what a model computes, as nodes over named values with concrete shapes; it knows no GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+Attribute = int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...] | Array
+
+
+def _frozen(mapping: Mapping[str, Any]) -> Mapping[str, Any]:
+    return MappingProxyType(dict(mapping))
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A named tensor. `data` is set for constants (parameters and what was folded from them)."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    data: Array | None = None
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the value is known when the Plan is made."""
+        return self.data is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One ONNX operator call. Omitted optional inputs are the empty string.
+
+    `module` is the path of the innermost PyTorch module it came from ("" for an ONNX file), `module_type`
+    that module's class name, `call` the key of the call it ran in (`block:1`; "" for the model's own).
+    `domain` is "" for the standard operators.
+    """
+
+    name: str
+    op: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Attribute] = field(default_factory=lambda: _frozen({}))
+    module: str = ""
+    module_type: str = ""
+    domain: str = ""
+    call: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A name under which users find a value: `encoder.0`, `block:1`, `path[0]`, `x`, `output`.
+
+    `kind` is "input", "output", "layer" (a leaf module's call or a functional operator) or "module" (a
+    call of a module that has children). `module_type` is the class name of the module, "" for
+    a functional operator; `description` is the module's own extra_repr ("32, 64, kernel_size=(4, 4)").
+    """
+
+    name: str
+    value: str
+    kind: str
+    module_type: str = ""
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """A network: run-time nodes in topological order, values by name, and the keys users see.
+
+    `keys` are ordered: inputs, calls in call order with functional operators between them, outputs.
+    `folded` are the nodes that were computed at load time from constants, in order; `with_parameters`
+    runs them again. `parameters` maps a state_dict name to its value's name (two names for tied weights).
+    """
+
+    name: str
+    nodes: tuple[Node, ...]
+    values: Mapping[str, Value]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    keys: tuple[Key, ...]
+    parameters: Mapping[str, str]
+    folded: tuple[Node, ...] = ()
+    source: str = "onnx"  # "torch" or "onnx": who is the reference that names and numbers come from
+    notes: tuple[str, ...] = ()  # what was changed on the way in, in plain words
+
+    def shape(self, value: str) -> tuple[int, ...]:
+        """The concrete shape of a value."""
+        return self.values[value].shape
+
+    def constant(self, value: str) -> Array | None:
+        """A value's data when it is known at compile time, else None."""
+        return self.values[value].data if value else None
+
+    def key(self, name: str) -> Key:
+        """The key called `name`; KeyError when there is none."""
+        for key in self.keys:
+            if key.name == name:
+                return key
+        raise KeyError(name)

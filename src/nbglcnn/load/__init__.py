@@ -1,0 +1,42 @@
+"""Loading: the only place that knows torch, onnx and the file system. Gives a Graph and its example inputs.
+
+Nothing of torch or onnx is imported before a model is given.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from nbglcnn.errors import InputError, ModelError
+from nbglcnn.graph import Array, Graph
+from nbglcnn.load.inputs import Spec, as_arrays, specs_of
+
+__all__ = ["Spec", "as_arrays", "load", "specs_of"]
+
+
+def load(model: Any, x: Any = None) -> tuple[Graph, tuple[Array, ...]]:
+    """The Graph of a torch module, an ONNX ModelProto, its bytes or its file, and `x` as arrays.
+
+    `x` is an example input (a tuple for several); only an ONNX model with static shapes can do without.
+    """
+    if _is_module(model):
+        from nbglcnn.load.torch_module import image_channels, load_module
+
+        if x is None:
+            raise InputError(
+                f"{type(model).__name__} needs an example input: its shapes come from there. "
+                "Give x, for example numpy.zeros((1, 3, 64, 64), 'float32')"
+            )
+        arrays = as_arrays(x, channels=image_channels(model))
+        return load_module(model, arrays), arrays
+    raise ModelError(
+        f"{type(model).__name__} is not a model: give a torch.nn.Module, an onnx.ModelProto or "
+        "a path to an .onnx file"
+    )
+
+
+def _is_module(model: Any) -> bool:
+    """Whether it is a torch.nn.Module, told without importing torch."""
+    names = {(c.__module__, c.__name__) for c in type(model).__mro__}
+    return ("torch.nn.modules.module", "Module") in names

@@ -1,0 +1,157 @@
+"""Example inputs: whatever people have (pictures, tensors, arrays) as one float32 array per input."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nbglcnn.errors import InputError
+from nbglcnn.graph import Array, Graph
+
+ALLOWED = "float32 (or float64, which is converted), int64 or bool"
+MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What is known of an input: dims that are not are None, as is a shape or type that is not."""
+
+    name: str
+    shape: tuple[int | None, ...] | None = None
+    dtype: np.dtype[Any] | None = None
+
+
+def specs_of(graph: Graph) -> tuple[Spec, ...]:
+    """The inputs of a Graph under their keys."""
+    names = {key.value: key.name for key in reversed(graph.keys) if key.kind == "input"}
+    return tuple(
+        Spec(names.get(v, v), graph.values[v].shape, graph.values[v].dtype) for v in graph.inputs
+    )
+
+
+def as_arrays(
+    x: Any, target: Graph | Sequence[Spec] | None = None, *, channels: int | None = None
+) -> tuple[Array, ...]:
+    """One array per input, checked against the Graph's inputs (or Specs) where they are known.
+
+    A PIL image becomes float32 in 0..1, channels first, with a batch axis; a list is a batch.
+    `channels` is what a picture gets when the target doesn't tell: else grey stays 1, colour 3.
+    """
+    specs: Sequence[Spec] | None
+    specs = specs_of(target) if isinstance(target, Graph) else target
+    items = x if isinstance(x, tuple) else (x,)
+    if specs is None:
+        specs = tuple(Spec(f"input {i}" if len(items) > 1 else "input") for i in range(len(items)))
+    if len(items) != len(specs):
+        names = ", ".join(repr(s.name) for s in specs)
+        raise InputError(
+            f"{len(items)} inputs were given; the model takes {len(specs)} ({names}). "
+            "Give a tuple with one array for each"
+        )
+    return tuple(_array(item, spec, channels) for item, spec in zip(items, specs, strict=True))
+
+
+def _array(item: Any, spec: Spec, channels: int | None) -> Array:
+    if isinstance(item, list):
+        if not item:
+            raise InputError(f"{spec.name}: an empty list")
+        if not any(_is_image(i) or _is_tensor(i) or isinstance(i, np.ndarray) for i in item):
+            return _checked(np.asarray(item, np.float32), spec)
+        parts = [_image(i, spec, channels) if _is_image(i) else _plain(i, spec) for i in item]
+        shapes = {p.shape for p in parts}
+        if len(shapes) > 1:
+            some = " and ".join(str(s) for s in sorted(shapes)[:2])
+            raise InputError(f"{spec.name}: a batch needs items of one shape; got {some}")
+        return _checked(np.stack(parts), spec)
+    if _is_image(item):
+        return _checked(_image(item, spec, channels)[None], spec)
+    return _checked(_plain(item, spec), spec)
+
+
+def _is_image(item: Any) -> bool:
+    return any(c.__module__ == "PIL.Image" and c.__name__ == "Image" for c in type(item).__mro__)
+
+
+def _is_tensor(item: Any) -> bool:
+    return hasattr(item, "detach") and hasattr(item, "device")
+
+
+def _image(image: Any, spec: Spec, channels: int | None) -> Array:
+    if spec.shape is not None and len(spec.shape) == 4:
+        channels = spec.shape[1] or channels
+    if channels is None:
+        channels = 1 if image.mode in ("1", "L", "I", "F", "I;16", "LA") else 3
+    if channels not in MODES:
+        raise InputError(
+            f"{spec.name}: the model takes {channels} channels, which a picture cannot be; "
+            "give an array"
+        )
+    deep = image.mode in ("I", "I;16", "F")  # convert("L") would clip 16 bits at 255
+    if deep and channels == 1:
+        pixels = np.asarray(image, np.float32)
+        pixels = pixels if image.mode == "F" else pixels / 65535
+        return pixels[None]
+    pixels = np.asarray(image.convert(MODES[channels]), np.float32) / 255
+    return np.ascontiguousarray(pixels[None] if channels == 1 else pixels.transpose(2, 0, 1))
+
+
+def _plain(item: Any, spec: Spec) -> Array:
+    if item is None:
+        raise InputError(f"{spec.name}: None was given; an example input is needed")
+    if _is_tensor(item):
+        if item.device.type != "cpu":
+            raise InputError(f"{spec.name}: the tensor is on {item.device}; call .cpu() first")
+        if str(item.dtype) == "torch.bfloat16":
+            item = item.float()
+        item = item.detach().resolve_conj().resolve_neg().numpy()
+    array = np.asarray(item)
+    if array.dtype in (np.float16, np.float64):
+        return array.astype(np.float32)
+    if array.dtype in (np.int32, np.int16, np.int8):
+        return array.astype(np.int64)
+    if array.dtype == np.uint8:
+        raise InputError(
+            f"{spec.name}: dtype uint8; {ALLOWED} is needed. For pixels: "
+            "x.astype('float32') / 255 (or whatever scale the model was trained with)"
+        )
+    if array.dtype not in (np.float32, np.int64, np.bool_):
+        raise InputError(
+            f"{spec.name}: {type(item).__name__} of dtype {array.dtype}; {ALLOWED} is needed"
+        )
+    return np.array(array)  # the caller may change theirs later
+
+
+def _checked(array: Array, spec: Spec) -> Array:
+    if spec.dtype is not None and array.dtype != spec.dtype:
+        raise InputError(
+            f"{spec.name}: dtype {array.dtype} was given; it is {spec.dtype}. "
+            f"Convert with x.astype('{spec.dtype}')"
+        )
+    if spec.shape is None:
+        return array
+    fits = array.ndim == len(spec.shape) and all(
+        want in (None, have) for want, have in zip(spec.shape, array.shape, strict=True)
+    )
+    if not fits:
+        wanted = tuple("any" if d is None else d for d in spec.shape)
+        hint = ""
+        if array.ndim + 1 == len(spec.shape) and spec.shape[1:] == array.shape:
+            hint = "; add the batch axis with x[None]"
+        raise InputError(
+            f"{spec.name}: shape {_tuple(array.shape)} was given; it is {_tuple(wanted)}{hint}"
+        )
+    return array
+
+
+def _tuple(shape: Sequence[Any]) -> str:
+    return "(" + ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "") + ")"
+
+
+def nearest(name: str, names: Sequence[str]) -> str:
+    """A hint with the nearest names, or nothing."""
+    close = difflib.get_close_matches(name, names, 3, 0.5)
+    return f" (near: {', '.join(close)})" if close else ""

@@ -1,0 +1,133 @@
+"""Keys: which name shows which value, from a record of a model's calls (DESIGN: names are PyTorch's)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from nbglcnn.graph import Key, Node
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """One call of a module: its path, its number among the calls of that path, and what it gave.
+
+    `outputs` are (suffix, index): "" or "[0]", "['mean']", and the position among all captured
+    tensors; `end` is the place in the node list where it returned.
+    """
+
+    path: str
+    number: int
+    leaf: bool
+    module_type: str
+    description: str
+    outputs: list[tuple[str, int]] = field(default_factory=list)
+    children: list[Call] = field(default_factory=list)
+    end: int = -1
+
+    @property
+    def name(self) -> str:
+        """The key without the part that picks from a tuple: `block`, `block:1`."""
+        return f"{self.path}:{self.number}" if self.number else self.path
+
+
+def parts(
+    value: Any, is_tensor: Callable[[Any], bool], suffix: str = ""
+) -> Iterator[tuple[str, Any]]:
+    """The tensors in nested tuples, lists and dicts, each with the expression that picks it."""
+    if is_tensor(value):
+        yield suffix, value
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            yield from parts(item, is_tensor, f"{suffix}[{name!r}]")
+    elif isinstance(value, tuple | list):
+        for index, item in enumerate(value):
+            yield from parts(item, is_tensor, f"{suffix}[{index}]")
+
+
+def walk(call: Call) -> Iterator[Call]:
+    """A call and all below it, in call order, each before its children."""
+    yield call
+    for child in call.children:
+        yield from walk(child)
+
+
+def place(root: Call, nodes: Sequence[tuple[int, Node]]) -> list[tuple[int, Node, Call]]:
+    """For each node the call that it ran in: the first of its module's calls that ends after it."""
+    calls: dict[str, list[Call]] = {}
+    for call in walk(root):
+        calls.setdefault(call.path, []).append(call)
+    return [
+        (at, node, next((c for c in calls.get(node.module, []) if c.end > at), root))
+        for at, node in nodes
+    ]
+
+
+def torch_keys(
+    inputs: Mapping[str, str],
+    root: Call,
+    captured: Sequence[str],
+    placed: Sequence[tuple[int, Node, Call]],
+    is_constant: Callable[[str], bool],
+) -> list[Key]:
+    """All keys in order. `inputs` maps forward's parameter names to values, `captured` are values."""
+    within: dict[int, list[tuple[int, Node]]] = {}
+    for at, node, call in placed:
+        if not call.leaf or call is root:
+            within.setdefault(id(call), []).append((at, node))
+    keys: list[Key] = []
+    weak: list[int] = []  # positions in `keys` of names that give way to a module's
+
+    def add(call: Call) -> None:
+        kind = "layer" if call.leaf else "module"
+        if call is not root:
+            for suffix, index in call.outputs:
+                if not is_constant(captured[index]):
+                    name = call.name + suffix
+                    keys.append(
+                        Key(name, captured[index], kind, call.module_type, call.description)
+                    )
+        operators = iter(within.get(id(call), []))
+        pending = next(operators, None)
+        for child in call.children:
+            while pending is not None and pending[0] < child.end:
+                operator(pending[1])
+                pending = next(operators, None)
+            add(child)
+        while pending is not None:
+            operator(pending[1])
+            pending = next(operators, None)
+
+    def operator(node: Node) -> None:
+        for output in node.outputs:
+            if output:
+                weak.append(len(keys))
+                keys.append(Key(output, output, "layer"))
+
+    for name, value in inputs.items():
+        weak.append(len(keys))
+        keys.append(Key(name, value, "input"))
+    add(root)
+    for suffix, index in root.outputs:
+        weak.append(len(keys))
+        keys.append(
+            Key("output" + suffix, captured[index], "output", root.module_type, root.description)
+        )
+    return settle(keys, weak)
+
+
+def settle(keys: list[Key], weak: Sequence[int]) -> list[Key]:
+    """Give each key a name of its own: those at `weak` positions take `:1`, `:2` … on a clash."""
+    yielding = set(weak)
+    taken = {key.name for i, key in enumerate(keys) if i not in yielding}
+    # Inputs and outputs are what people type: they choose before functional operators do.
+    order = sorted(yielding, key=lambda i: (keys[i].kind == "layer", i))
+    for i in order:
+        name, number = keys[i].name, 0
+        while name in taken:
+            number += 1
+            name = f"{keys[i].name}:{number}"
+        taken.add(name)
+        keys[i] = Key(name, keys[i].value, keys[i].kind, keys[i].module_type, keys[i].description)
+    return keys
