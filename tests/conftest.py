@@ -100,7 +100,7 @@ def new_page(browser: Callable[[str], Browser]) -> Iterator[Callable[..., Page]]
             outside.append(url)
 
     def open_page(backend: str, **options: object) -> Page:
-        context = browser(backend).new_context(**options)  # type: ignore[arg-type]
+        context = browser(backend).new_context(**options)
         context.on("request", lambda request: check(request.url))
         context.on("page", lambda page: page.on("websocket", lambda socket: check(socket.url)))
         opened.append(context.new_page())

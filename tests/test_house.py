@@ -1,0 +1,122 @@
+"""The rooms of the house: who imports whom, and what a checkout, a bundle and a page may hold."""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "nbglcnn"
+
+# Each room and the rooms it may use, as in the design; errors may be used by all.
+COMPILER = {"errors", "layout", "graph", "plan", "glsl", "weights", "builder", "ops", "lower"}
+ALL = COMPILER | {"autodiff", "load", "session", "datasets"}
+MAY_IMPORT = {
+    "errors": set(),
+    "datasets": set(),
+    "layout": set(),
+    "graph": set(),
+    "glsl": set(),
+    "plan": {"layout"},
+    "weights": {"graph", "layout", "plan"},
+    "builder": {"graph", "glsl", "layout", "plan", "weights"},
+    "ops": {"builder", "graph", "glsl", "layout", "plan", "weights"},
+    "fusion": {"builder", "graph", "ops"},
+    "lower": COMPILER | {"fusion"},
+    "autodiff": COMPILER,
+    "load": {"graph"},
+    "session": {"layout", "plan"},
+    "viewer": ALL | {"export"},
+    "export": ALL,
+    "backend": ALL,
+    "__main__": ALL | {"export"},
+    "__init__": ALL | {"viewer", "export", "backend"},
+}
+# Packages that stay in one room each.
+ONLY_IN = {
+    "torch": {"load"},
+    "onnx_ir": {"load"},
+    "onnxscript": {"load"},
+    "onnx": {"load", "backend"},
+    "moderngl": {"session"},
+    "anywidget": {"viewer"},
+}
+
+
+def room_of(file: Path) -> str:
+    first = file.relative_to(PACKAGE).parts[0]
+    return first.removesuffix(".py")
+
+
+def imports(file: Path) -> Iterator[str]:
+    """Dotted names that a file imports, in functions too; not those for annotations alone."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            node.body = []
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}: a relative import"
+            assert node.module is not None
+            yield from (f"{node.module}.{name.name}" for name in node.names)
+
+
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("file", SOURCES, ids=lambda file: str(file.relative_to(PACKAGE)))
+def test_a_room_imports_only_what_the_design_allows(file: Path) -> None:
+    room = room_of(file)
+    assert room in MAY_IMPORT, f"{room} is not in MAY_IMPORT: say there what it may import"
+    for name in imports(file):
+        package, *rest = name.split(".")
+        if package == "nbglcnn":
+            used = (
+                rest[0]
+                if (PACKAGE / rest[0]).is_dir() or (PACKAGE / f"{rest[0]}.py").exists()
+                else "__init__"
+            )
+            if used == "__init__":
+                assert rest == ["__version__"], f"{room} takes {name} from the package itself"
+            else:
+                assert used in MAY_IMPORT[room] | {room, "errors"}, f"{room} imports {name}"
+        elif package in ONLY_IN:
+            assert room in ONLY_IN[package], f"{room} imports {name}"
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    heavy = {"torch", "onnx", "onnx_ir", "onnxscript", "moderngl"}
+    loaded = subprocess.run(
+        [sys.executable, "-c", "import nbglcnn, sys; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    assert not heavy & set(loaded)
+
+
+def test_no_page_code_turns_text_into_markup_or_code() -> None:
+    forbidden = re.compile(
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|"
+        r"setAttribute\(\s*['\"`]on|dangerouslySetInnerHTML|createContextualFragment|srcdoc"
+    )
+    found = [
+        f"{file.relative_to(ROOT)}:{number}: {line.strip()}"
+        for file in (ROOT / "js" / "src").rglob("*.ts*")
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
+        if forbidden.search(line)
+    ]
+    assert not found
+
+
+@pytest.mark.parametrize("command", ["ruff check", "ruff format --check", "mypy src"])
+def test_python_is_clean(command: str) -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", *command.split()], cwd=ROOT, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stdout + run.stderr

