@@ -8,7 +8,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
-class FrontEnd(BuildHookInterface):  # type: ignore[type-arg]  # hatchling is not typed in its configuration
+class FrontEnd(BuildHookInterface):
     """Runs `bundle` before hatchling collects the files of a wheel."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:

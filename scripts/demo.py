@@ -1,6 +1,7 @@
 """Opens the tour in JupyterLab, after executing it once to be sure that it works here."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -20,9 +21,11 @@ START_SECONDS = 60
 
 def main() -> int:
     """Start the server, execute the tour meanwhile; stop there if DEMO=once, else when told to."""
+    end_like_ctrl_c()
     server = start_jupyterlab()
     try:
         error = execute_tour()
+        end_like_ctrl_c()  # nbclient has put back the defaults
         if error:
             print(error, file=sys.stderr)
             return 1
@@ -39,6 +42,13 @@ def main() -> int:
     finally:
         server.terminate()
         server.wait()
+
+
+def end_like_ctrl_c() -> None:
+    """Stop in order when told to end, too: the server must not stay behind."""
+    for name in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.default_int_handler)
 
 
 def start_jupyterlab() -> subprocess.Popen[bytes]:
