@@ -1,0 +1,353 @@
+"""Collects a Plan while operators lower themselves: values and where they lie, weights, programs, passes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nbglcnn import plan as p
+from nbglcnn.errors import UnsupportedModel
+from nbglcnn.glsl import Kernel, program_source, shader
+from nbglcnn.graph import Array, Graph, Node
+from nbglcnn.layout import Frame, Layout, frame_of
+from nbglcnn.weights import packed
+
+FLATTEN = Kernel("flatten", shader("flatten.glsl"), pixel=False)
+UNFLATTEN = Kernel("unflatten", shader("unflatten.glsl"))
+REFRAME = Kernel("reframe", shader("reframe.glsl"))
+
+BUDGET = (
+    2 * 2**30
+)  # bytes of all textures: above it browsers tend to lose the context, not to say no
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A texture and how a tensor lies in it."""
+
+    texture: int
+    layout: Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Epilogue:
+    """What a convolution does to its sums before it stores them, fused from the nodes after it.
+
+    `value` is the name under which the result is known; `normalization` a BatchNormalization,
+    `residual` a value of the same shape to add, `activation` a unary node.
+    """
+
+    value: str
+    normalization: Node | None = None
+    residual: str = ""
+    activation: Node | None = None
+
+
+def best_block(frame: Frame) -> tuple[int, int, int]:
+    """The block that wastes least: 2×2 pixels for maps, a row or column for lines, images for vectors."""
+    n, _, h, w = frame
+    if h > 1 and w > 1:
+        return (1, 2, 2)
+    if w > 1:
+        return (1, 1, 4) if w > 2 else (1, 1, 2)
+    if h > 1:
+        return (1, 4, 1) if h > 2 else (1, 2, 1)
+    return (4, 1, 1) if n > 2 else (n, 1, 1)
+
+
+def flat_width(count: int) -> tuple[int, int]:
+    """(width, height) in texels of a texture that holds `count` floats in row-major order."""
+    texels = -(-count // 4)
+    width = min(texels, 1024 if texels <= 2**22 else 4096)
+    return width, -(-texels // width)
+
+
+class Builder:
+    """The state of one compilation. Operators call `tensor`, `output`, `bind`, `weight` and `draw`."""
+
+    def __init__(
+        self, graph: Graph, target: p.Target, epilogues: Mapping[str, Epilogue] = {}
+    ) -> None:
+        self.graph = graph
+        self.target = target
+        self.epilogues = epilogues
+        self.layer = -1  # of the node being lowered; passes remember it
+        self.textures: list[p.Texture] = []
+        self.programs: list[p.Program] = []
+        self.passes: list[p.Pass] = []
+        self.weights: list[p.Weight] = []
+        self.uniforms = bytearray()
+        self.blobs: dict[str, p.Float32] = {}
+        self._program_numbers: dict[tuple[str, tuple[str, ...]], int] = {}
+        self._uniform_offsets: dict[bytes, int] = {}
+        self._stored: dict[str, Tensor] = {}
+        self._copies: dict[tuple[str, Frame, tuple[int, int, int] | None], Tensor] = {}
+        self._weight_textures: dict[str, int] = {}
+        self.used_constants: set[str] = set()
+        self.read_number = -1
+
+    # What is known of values.
+
+    def shape(self, value: str) -> tuple[int, ...]:
+        """The concrete shape of a value."""
+        return self.graph.shape(value)
+
+    def constant(self, value: str) -> Array | None:
+        """The data of a value that is known now, else None."""
+        return self.graph.constant(value)
+
+    def epilogue(self, node: Node) -> Epilogue:
+        """What was fused behind `node`; nothing but its own output when there is no fusion."""
+        return self.epilogues.get(node.name, Epilogue(node.outputs[0]))
+
+    # Where values lie.
+
+    def stored(self, value: str) -> Tensor:
+        """A value as it lies now, in whatever frame; constants are packed on demand."""
+        if value not in self._stored:
+            self._stored[value] = self.constant_tensor(value, frame_of(self.shape(value)))
+        return self._stored[value]
+
+    def tensor(
+        self, value: str, frame: Frame | None = None, block: tuple[int, int, int] | None = None
+    ) -> Tensor:
+        """A value in the given frame (default: its own shape's) and block (default: any).
+
+        One pass copies it there if it lies otherwise; the copy is remembered.
+        """
+        frame = frame or frame_of(self.shape(value))
+        if self.constant(value) is not None and value not in self._stored:
+            return self.constant_tensor(value, frame, block)
+        stored = self.stored(value)
+        if stored.layout.frame == frame and block in (None, stored.layout.block):
+            return stored
+        key = (value, frame, block)
+        if key not in self._copies:
+            copy = self.scratch(Layout(frame, block or best_block(frame)))
+            self.draw(REFRAME, copy, [stored], fetches=16)
+            self._copies[key] = copy
+        return self._copies[key]
+
+    def constant_tensor(
+        self, value: str, frame: Frame, block: tuple[int, int, int] | None = None
+    ) -> Tensor:
+        """A constant as a tensor in a texture of weights."""
+        layout = Layout(frame, block or best_block(frame))
+        arguments = {"frame": layout.frame, "block": layout.block}
+        texture = self.weight(p.Recipe("tensor", (value,), arguments))
+        return Tensor(texture, layout)
+
+    def blank(self) -> Tensor:
+        """A single zero, for a sampler that a program declares and doesn't read."""
+        return Tensor(self.weight(p.Recipe("zero", ())), Layout((1, 1, 1, 1)))
+
+    def output(self, value: str, layout: Layout | None = None) -> Tensor:
+        """A new texture for `value`."""
+        frame = frame_of(self.shape(value))
+        tensor = self.scratch(layout or Layout(frame, best_block(frame)))
+        self.bind(value, tensor)
+        return tensor
+
+    def bind(self, value: str, tensor: Tensor) -> None:
+        """Say where `value` lies: its row-major elements in any frame of the same size."""
+        assert math.prod(tensor.layout.frame) == math.prod(self.shape(value)), (value, tensor)
+        self._stored[value] = tensor
+
+    def scratch(self, layout: Layout) -> Tensor:
+        """A new texture of this layout."""
+        return Tensor(self.texture(*layout.size), layout)
+
+    def texture(self, width: int, height: int, layers: int = 1) -> int:
+        """A new texture; UnsupportedModel when the device or the budget cannot hold it."""
+        limit = self.target.max_texture_size
+        if width > limit or height > limit or layers > self.target.max_array_layers:
+            raise UnsupportedModel(
+                f"{self.where()}: needs a texture of {width}×{height}×{layers} texels; this device has at "
+                f"most {limit}×{limit}. Use a smaller input or batch"
+            )
+        self.textures.append(p.Texture(width, height, layers))
+        total = sum(t.width * t.height * t.layers * 16 for t in self.textures)
+        if total > BUDGET:
+            raise UnsupportedModel(
+                f"{self.where()}: the network needs more than {BUDGET / 2**30:.0f} GiB of textures. Use a "
+                f'smaller input or batch, or observe="outputs"'
+            )
+        return len(self.textures) - 1
+
+    def where(self) -> str:
+        """The layer being lowered, for messages."""
+        node = self._node
+        if node is None:
+            return self.graph.name
+        return f"{node.module or node.name} ({node.module_type or node.op})"
+
+    _node: Node | None = None
+
+    def enter(self, node: Node, layer: int) -> None:
+        """From here on passes belong to this node and layer."""
+        self._node, self.layer = node, layer
+
+    def enter_reads(self) -> None:
+        """From here on steps belong to no layer: they bring values to the CPU."""
+        self._node, self.layer = None, -1
+
+    def read_texture(self, width: int, height: int) -> int:
+        """The one texture that all reads draw to, at least this large."""
+        if self.read_number < 0:
+            self.read_number = self.texture(width, height)
+        old = self.textures[self.read_number]
+        self.textures[self.read_number] = p.Texture(
+            max(width, old.width), max(height, old.height), 1
+        )
+        return self.read_number
+
+    # Weights, programs, passes.
+
+    def weight(self, recipe: p.Recipe) -> int:
+        """The texture packed by `recipe` from constants; equal contents share one texture."""
+        self.used_constants.update(recipe.sources)
+        blob = packed(recipe, [self.graph.values[s].data for s in recipe.sources])
+        # The recipe is part of the name: fresh parameters are equal now and differ after load_state_dict.
+        name = p.blob_name(recipe, blob)
+        if name not in self._weight_textures:
+            layers, height, width, _ = blob.shape
+            texture = self.texture(width, height, layers)
+            self._weight_textures[name] = texture
+            self.weights.append(p.Weight(texture, name, recipe))
+            self.blobs[name] = blob
+        return self._weight_textures[name]
+
+    def draw(
+        self,
+        kernel: Kernel,
+        output: Tensor,
+        inputs: Sequence[Tensor] = (),
+        weights: Sequence[int] = (),
+        *,
+        integers: Sequence[int] = (),
+        floats: Sequence[float] = (),
+        constants: Mapping[str, int] = {},
+        parts: Sequence[str] = (),
+        fetches: int = 4,
+    ) -> None:
+        """Add a pass: `kernel` over inputs (samplers x0.., layouts u.x[k]) and weights (w0..) into output.
+
+        `integers` fill u.i from i[0].x on, `floats` u.f; `fetches` estimates texture reads per fragment.
+        """
+        self.passes.append(
+            self.step(
+                kernel,
+                output.texture,
+                output.layout,
+                inputs,
+                weights,
+                integers,
+                floats,
+                constants,
+                parts,
+                fetches,
+            )
+        )
+
+    def step(
+        self,
+        kernel: Kernel,
+        texture: int,
+        layout: Layout,
+        inputs: Sequence[Tensor] = (),
+        weights: Sequence[int] = (),
+        integers: Sequence[int] = (),
+        floats: Sequence[float] = (),
+        constants: Mapping[str, int] = {},
+        parts: Sequence[str] = (),
+        fetches: int = 4,
+        viewport: tuple[int, int] | None = None,
+    ) -> p.Pass:
+        """A pass without adding it to the list: what writing an input or reading a value draws."""
+        assert len(inputs) <= 4 and len(integers) <= 32 and len(floats) <= 16
+        samplers = (*(f"x{k}" for k in range(len(inputs))), *(f"w{k}" for k in range(len(weights))))
+        source = program_source(kernel, samplers, layout.block, constants, parts)
+        number = self._program_numbers.setdefault((source, samplers), len(self.programs))
+        if number == len(self.programs):
+            self.programs.append(p.Program(kernel.name, source, samplers, math.prod(layout.block)))
+        words = np.zeros(128, np.int32)
+        words[:16] = layout.words()
+        for k, tensor in enumerate(inputs):
+            words[16 * (k + 1) : 16 * (k + 2)] = tensor.layout.words()
+        words[80 : 80 + len(integers)] = integers
+        words[112 : 112 + len(floats)] = np.asarray(floats, np.float32).view(np.int32)
+        data = words.tobytes()
+        offset = self._uniform_offsets.setdefault(data, len(self.uniforms))
+        if offset == len(self.uniforms):
+            self.uniforms += data
+        width, height = viewport or layout.size[:2]
+        return p.Pass(
+            number,
+            (*(t.texture for t in inputs), *weights),
+            texture,
+            offset,
+            (width, height),
+            self.layer,
+            width * height * fetches,
+        )
+
+    def input(self, key: str, value: str) -> p.Input:
+        """The upload of one of the network's inputs."""
+        shape, dtype = self.shape(value), self.graph.values[value].dtype
+        tensor = self.output(value)
+        width, height = flat_width(math.prod(shape))
+        staging = self.texture(width, height)
+        step = self.step(
+            UNFLATTEN,
+            tensor.texture,
+            tensor.layout,
+            [Tensor(staging, tensor.layout)],
+            integers=[width],
+            fetches=16,
+        )
+        return p.Input(key, shape, dtype.name, staging, step)
+
+
+def reuse_textures(builder: Builder, kept: set[int]) -> dict[int, int]:
+    """Let textures that nobody observes share memory when their lifetimes don't overlap.
+
+    `kept` are never shared: weights, staging, observed values. Only equal sizes share. Returns the new
+    number of every texture still in use.
+    """
+    last: dict[int, int] = {}
+    for number, step in enumerate(builder.passes):
+        for texture in (*step.inputs, step.output):
+            last[texture] = number
+    renamed: dict[int, int] = {}
+    free: dict[p.Texture, list[int]] = {}
+    for number, step in enumerate(builder.passes):
+        # The output is chosen before the inputs are freed: a pass must not write what it reads.
+        if step.output not in kept and step.output not in renamed:
+            pool = free.get(builder.textures[step.output], [])
+            renamed[step.output] = pool.pop() if pool else step.output
+        for texture in dict.fromkeys((*step.inputs, step.output)):
+            if texture not in kept and last[texture] == number and texture in renamed:
+                free.setdefault(builder.textures[texture], []).append(renamed[texture])
+    used = sorted({renamed.get(t, t) for t in [*kept, *last]})
+    compact = {old: new for new, old in enumerate(used)}
+    moved = {t: compact[renamed.get(t, t)] for t in [*kept, *last]}
+    builder.passes = [moved_step(step, moved) for step in builder.passes]
+    builder.textures = [builder.textures[t] for t in used]
+    builder.weights = [p.Weight(moved[w.texture], w.hash, w.recipe) for w in builder.weights]
+    return moved
+
+
+def moved_step(step: p.Pass, moved: Mapping[int, int]) -> p.Pass:
+    """A pass with its textures renumbered."""
+    return p.Pass(
+        step.program,
+        tuple(moved[t] for t in step.inputs),
+        moved[step.output],
+        step.uniforms,
+        step.viewport,
+        step.layer,
+        step.cost,
+    )

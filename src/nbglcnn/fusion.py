@@ -1,0 +1,68 @@
+"""Which nodes run inside the pass of the convolution before them, because nobody observes what lies between."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from nbglcnn.builder import Epilogue
+from nbglcnn.graph import Graph, Node
+from nbglcnn.ops import FUSED_INTO, UNARY
+
+
+def fuse(graph: Graph, watched: set[str]) -> tuple[tuple[Node, ...], dict[str, Epilogue]]:
+    """The nodes that remain, and what each convolution does before it stores: BN, residual add, activation.
+
+    A value is passed over only when one node reads it and it isn't `watched`. The remaining nodes stay in
+    topological order: a fused convolution moves to the place of its last fused node, where a residual is known.
+    """
+    readers: dict[str, list[Node]] = {}
+    for node in graph.nodes:
+        for name in node.inputs:
+            if name:
+                readers.setdefault(name, []).append(node)
+    uses = Counter({name: len(nodes) for name, nodes in readers.items()})
+    gone: set[str] = set()
+    epilogues: dict[str, Epilogue] = {}
+    moved: dict[str, Node] = {}  # name of the last fused node -> the convolution
+
+    def next_of(value: str) -> Node | None:
+        if value in watched or uses[value] != 1 or readers[value][0].name in gone:
+            return None
+        return readers[value][0]
+
+    for node in graph.nodes:
+        if node.op not in FUSED_INTO or node.name in gone:
+            continue
+        value = node.outputs[0]
+        chain: list[Node] = []
+        normalization = activation = None
+        residual = ""
+        after = next_of(value)
+        if after is not None and after.op == "BatchNormalization" and after.inputs[0] == value:
+            normalization = after
+            chain.append(after)
+            value = after.outputs[0]
+            after = next_of(value)
+        if after is not None and after.op == "Add" and node.op != "Gemm":
+            other = after.inputs[1] if after.inputs[0] == value else after.inputs[0]
+            same = graph.shape(other) == graph.shape(value)
+            if same and not graph.values[other].is_constant and other != value:
+                residual = other
+                chain.append(after)
+                value = after.outputs[0]
+                after = next_of(value)
+        if after is not None and after.op in UNARY and after.inputs[0] == value:
+            activation = after
+            chain.append(after)
+            value = after.outputs[0]
+        if chain:
+            epilogues[node.name] = Epilogue(value, normalization, residual, activation)
+            gone.update(n.name for n in chain)
+            moved[chain[-1].name] = node
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        if node.name in moved:
+            nodes.append(moved[node.name])
+        elif node.name not in gone and node.name not in epilogues:
+            nodes.append(node)
+    return tuple(nodes), epilogues

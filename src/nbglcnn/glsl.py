@@ -1,0 +1,58 @@
+"""GLSL text: the prelude, a kernel's constants, and how the parts are put together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+
+@cache
+def shader(name: str) -> str:
+    """The text of one file in nbglcnn/shaders."""
+    return files("nbglcnn").joinpath("shaders", name).read_text("utf-8")
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A fragment shader's own text.
+
+    With `pixel` true the text defines `vec4 pixel(ivec4 at)` and shaders/pixel.glsl supplies main();
+    otherwise it defines main() and writes o0 .. o(LAYERS-1) itself.
+    """
+
+    name: str
+    text: str
+    pixel: bool = True
+
+
+def program_source(
+    kernel: Kernel,
+    samplers: Sequence[str],
+    block: tuple[int, int, int],
+    constants: Mapping[str, int],
+    parts: Sequence[str] = (),
+) -> str:
+    """The whole shader without its #version line: constants, prelude, samplers, outputs, `parts`, kernel.
+
+    Structure is #defined (BN, BY, BX, LAYERS and the kernel's `constants`), shapes come in uniforms.
+    `parts` are GLSL functions the kernel calls, such as the activation of an epilogue.
+    """
+    bn, by, bx = block
+    layers = bn * by * bx
+    numbers = {"BN": bn, "BY": by, "BX": bx, "LAYERS": layers, **constants}
+    return "\n".join(
+        [
+            *(f"#define {name} {value}" for name, value in numbers.items()),
+            shader("prelude.glsl"),
+            *(f"uniform sampler2DArray {name};" for name in samplers),
+            *(f"layout(location = {k}) out vec4 o{k};" for k in range(layers)),
+            *parts,
+            kernel.text,
+            *([shader("pixel.glsl")] if kernel.pixel else []),
+        ]
+    )
+
+
+VERTEX = shader("vertex.glsl")

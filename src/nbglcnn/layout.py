@@ -1,0 +1,125 @@
+"""How a tensor lies in a texture array: four channels a texel, a block of pixels or images over the layers.
+
+A tensor of any rank is first seen as a *frame* (n, c, h, w), a plain reshape of its row-major
+elements (`frame_of`). Texel (X, Y) of layer L holds channels 4g..4g+3 of one pixel:
+
+- the block (bn, by, bx) spreads bn images, by rows and bx columns over bn*by*bx layers;
+- a *tile* is one (image block, channel group) pair; tiles stand side by side, `columns` in a row;
+- phases (sy, sx) store rows y % sy == p, and columns likewise, in separate areas, which is how a
+  transposed convolution of that stride writes its result in one pass.
+
+The numbers follow measurements of fetches, the cost of a shader here: kernels.md, sections 1, 3 and 11.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+Float32 = npt.NDArray[np.float32]
+Frame = tuple[int, int, int, int]
+
+ROW_TEXELS = (
+    2048  # a row of tiles ends here: long rows keep llvmpipe's 64-pixel bins and all cores busy
+)
+ROW_TILES = 1024  # and here, so that 4 weight columns a channel group stay within 4096 texels
+
+
+def frame_of(shape: tuple[int, ...]) -> Frame:
+    """The frame (n, c, h, w) that stores a tensor of this shape: a reshape, never a permutation."""
+    match shape:
+        case ():
+            return (1, 1, 1, 1)
+        case (c,):
+            return (1, c, 1, 1)
+        case (n, c):
+            return (n, c, 1, 1)
+        case (n, c, w):
+            return (n, c, 1, w)
+        case (n, c, *inner, w):
+            return (n, c, math.prod(inner), w)
+    raise AssertionError(shape)
+
+
+class Layout(msgspec.Struct, frozen=True):
+    """Where each element of a frame lies in a texture array (see the module's text)."""
+
+    frame: tuple[int, int, int, int]
+    block: tuple[int, int, int] = (1, 1, 1)
+    phases: tuple[int, int] = (1, 1)
+
+    @property
+    def groups(self) -> int:
+        """Channel groups of four."""
+        return -(-self.frame[1] // 4)
+
+    @property
+    def tile(self) -> tuple[int, int]:
+        """(width, height) of one tile in texels, in each phase area."""
+        _, _, h, w = self.frame
+        (_, by, bx), (sy, sx) = self.block, self.phases
+        return -(-(-(-w // sx)) // bx), -(-(-(-h // sy)) // by)
+
+    @property
+    def tiles(self) -> int:
+        """Number of tiles: image blocks times channel groups."""
+        return -(-self.frame[0] // self.block[0]) * self.groups
+
+    @property
+    def columns(self) -> int:
+        """Tiles in a row."""
+        return max(1, min(self.tiles, ROW_TILES, ROW_TEXELS // self.tile[0]))
+
+    @property
+    def area(self) -> tuple[int, int]:
+        """(width, height) of one phase area in texels."""
+        tw, th = self.tile
+        return self.columns * tw, -(-self.tiles // self.columns) * th
+
+    @property
+    def size(self) -> tuple[int, int, int]:
+        """(width, height, layers) of the texture array."""
+        (sy, sx), (aw, ah) = self.phases, self.area
+        return aw * sx, ah * sy, math.prod(self.block)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the texture in float32."""
+        return math.prod(self.size) * 16
+
+    def words(self) -> tuple[int, ...]:
+        """The 16 integers that GLSL's `struct Layout` holds (glsl/prelude.glsl)."""
+        return (
+            *self.frame,
+            *self.tile, self.columns, self.groups,
+            *self.block, self.tiles,
+            *self.phases, *self.area,
+        )  # fmt: skip
+
+    def _index(self) -> tuple[npt.NDArray[Any], ...]:
+        """(layer, row, column, lane) index arrays, each broadcastable to the frame."""
+        n, c, h, w = self.frame
+        (bn, by, bx), (sy, sx) = self.block, self.phases
+        (tw, th), (aw, ah) = self.tile, self.area
+        i, ch, y, x = np.ogrid[:n, :c, :h, :w]
+        tile = i // bn * self.groups + ch // 4
+        qy, qx = y // sy, x // sx
+        layer = i % bn * (by * bx) + qy % by * bx + qx % bx
+        row = y % sy * ah + tile // self.columns * th + qy // by
+        column = x % sx * aw + tile % self.columns * tw + qx // bx
+        return layer, row, column, ch % 4
+
+    def pack(self, array: npt.NDArray[Any]) -> Float32:
+        """The texture (layers, height, width, 4) that holds `array`; elements outside it are 0."""
+        width, height, layers = self.size
+        texture = np.zeros((layers, height, width, 4), np.float32)
+        texture[self._index()] = np.asarray(array, np.float32).reshape(self.frame)
+        return texture
+
+    def unpack(self, texture: Float32) -> Float32:
+        """The frame (n, c, h, w) out of a texture (layers, height, width, 4); inverse of `pack`."""
+        return np.ascontiguousarray(texture[self._index()])

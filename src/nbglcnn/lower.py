@@ -1,0 +1,339 @@
+"""Graph to Plan: shapes, checks, fusion of what nobody observes, passes, textures and their reuse."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+
+from nbglcnn import plan as p
+from nbglcnn.builder import FLATTEN, Builder, Tensor, flat_width, moved_step, reuse_textures
+from nbglcnn.errors import UnsupportedModel, UnsupportedOperator
+from nbglcnn.fusion import fuse
+from nbglcnn.glsl import Kernel, shader
+from nbglcnn.graph import Graph, Key, Node, Value
+from nbglcnn.layout import Layout, frame_of
+from nbglcnn.ops import OPERATORS
+from nbglcnn.weights import packed
+
+FLATTEN_KERNEL = Kernel("flatten_kernel", shader("flatten_kernel.glsl"), pixel=False)
+
+Observe = str | Sequence[str]
+
+
+def problem_of(graph: Graph, node: Node) -> str | None:
+    """Why a node cannot run, in words that follow its name; None when it can."""
+    operator = OPERATORS.get(node.op) if node.domain in ("", "ai.onnx") else None
+    if operator is None:
+        name = f"{node.domain}.{node.op}" if node.domain else node.op
+        return f"the operator {name} is not among the {len(OPERATORS)} that nbglcnn runs (docs/operators.md)"
+    for name, value in node.attributes.items():
+        allowed = operator.attributes.get(name)
+        if allowed is None:
+            return f"{node.op}'s attribute {name}={value!r} is not supported"
+        if not allowed(value):
+            return f"{node.op}'s attribute {name}={value!r} is not supported; supported: {allowed.__doc__}"
+    try:
+        problem = operator.check(graph, node)
+    except (AssertionError, IndexError, ValueError, ZeroDivisionError, KeyError, TypeError):
+        return f"{node.op} has inputs or attributes that don't fit together"
+    return f"{node.op}: {problem}" if problem else None
+
+
+def layer_name(node: Node) -> str:
+    """How users know the layer a node belongs to."""
+    return node.module or node.name or (node.outputs[0] if node.outputs else node.op)
+
+
+def infer_shapes(graph: Graph) -> Graph:
+    """The graph with every shape computed by its operator's own rule; exporters declare wrong ones.
+
+    UnsupportedOperator at the first node that cannot run.
+    """
+    values: dict[str, Value] = dict(graph.values)
+    known = replace(graph, values=values)
+    for node in graph.nodes:
+        if problem := problem_of(known, node):
+            kind = f" ({node.module_type})" if node.module_type else ""
+            raise UnsupportedOperator(f"{layer_name(node)}{kind}: {problem}")
+        shapes = OPERATORS[node.op].shapes(known, node)
+        for name, shape in zip(node.outputs, shapes, strict=False):
+            if not name:
+                continue
+            if any(not isinstance(d, int) or d < 0 for d in shape) or math.prod(shape) > 2**28:
+                raise UnsupportedModel(
+                    f"{layer_name(node)}: its output would have the shape {shape}"
+                )
+            declared = values.get(name)
+            dtype = declared.dtype if declared else np.dtype(np.float32)
+            values[name] = Value(name, tuple(shape), dtype)
+    return known
+
+
+def observed_keys(graph: Graph, observe: Observe) -> tuple[Key, ...]:
+    """The keys that a Plan keeps for `observe`: "all", "outputs" or names."""
+    if observe == "all":
+        return graph.keys
+    if observe == "outputs":
+        return tuple(key for key in graph.keys if key.kind == "output")
+    if isinstance(observe, str):
+        raise ValueError(f'observe={observe!r}: expected "all", "outputs" or a list of layer names')
+    known = {key.name: key for key in graph.keys}
+    for name in observe:
+        if name not in known:
+            raise KeyError(f"observe: no layer {name!r}{nearest(name, known)}")
+    wanted = set(observe)
+    return tuple(k for k in graph.keys if k.name in wanted or k.kind == "output")
+
+
+def nearest(name: str, names: Mapping[str, object]) -> str:
+    """'; did you mean …?' with the closest names, or nothing."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, list(names), n=3, cutoff=0.5)
+    return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+
+
+def lower(graph: Graph, *, observe: Observe = "all", target: p.Target | None = None) -> p.Plan:
+    """Compile a graph for a device.
+
+    Raises UnsupportedOperator or UnsupportedModel, naming the layer, before anything runs.
+    """
+    target = target or p.Target()
+    graph = infer_shapes(graph)
+    keys = observed_keys(graph, observe)
+    watched = {key.value for key in keys} | set(graph.outputs)
+    nodes, epilogues = fuse(graph, watched)
+    layers, layer_of = layer_table(graph)
+    b = Builder(graph, target, epilogues)
+    inputs = []
+    for value in graph.inputs:
+        key = next(key.name for key in graph.keys if key.kind == "input" and key.value == value)
+        inputs.append(b.input(key, value))
+    for node in nodes:
+        b.enter(node, layer_of.get(node.name, -1))
+        OPERATORS[node.op].lower(b, node)
+    b.enter_reads()
+    values = [_value(b, key.name, key.kind, key.value, layers) for key in keys]
+    parameters = [] if observe == "outputs" else _parameters(b)
+    return _finish(b, graph, observe, inputs, values, parameters, layers)
+
+
+def _value(
+    b: Builder,
+    key: str,
+    kind: str,
+    name: str,
+    layers: Sequence[p.Layer],
+    tensor: Tensor | None = None,
+) -> p.Value:
+    shape = b.shape(name)
+    tensor = tensor or b.stored(name)
+    layer = next((k for k, row in enumerate(layers) if row.name == key), -1)
+    read = _read(b, FLATTEN, [tensor], [], math.prod(shape), ())
+    return p.Value(
+        key, kind, shape, b.graph.values[name].dtype.name, tensor.texture, tensor.layout,  # type: ignore[arg-type]
+        tensor.layout.words(), read, layer,
+    )  # fmt: skip
+
+
+def _read(
+    b: Builder,
+    kernel: Kernel,
+    inputs: list[Tensor],
+    weights: list[int],
+    count: int,
+    numbers: Sequence[int],
+) -> p.Read:
+    width, height = flat_width(count)
+    step = b.step(
+        kernel, b.read_texture(width, height), Layout((1, 1, 1, 1)), inputs, weights,
+        integers=[width, *numbers], fetches=4, viewport=(width, height),
+    )  # fmt: skip
+    return p.Read(step, count)
+
+
+def _parameters(b: Builder) -> list[p.Value]:
+    """The parameters as tensors that can be read, for pictures of filters.
+
+    Those packed for a convolution are read out of that texture; others are small and get their own.
+    """
+    packed_as = {
+        w.recipe.sources[0]: w
+        for w in b.weights
+        if w.recipe.packer == "conv" and len(w.recipe.sources) == 1
+    }
+    found = []
+    for name, value in b.graph.parameters.items():
+        if b.graph.values[value].dtype.kind != "f" or value not in b.used_constants:
+            continue
+        weight = packed_as.get(value)
+        if weight is None:
+            found.append(
+                _value(
+                    b,
+                    name,
+                    "parameter",
+                    value,
+                    (),
+                    b.constant_tensor(value, frame_of(b.shape(value))),
+                )
+            )
+            continue
+        shape, options = b.shape(value), weight.recipe.arguments
+        kernel_shape = tuple(options["shape"])
+        groups = options.get("transposed_groups", 0)
+        outputs = kernel_shape[1] * groups if groups else kernel_shape[0]
+        each_in = kernel_shape[0] // groups if groups else kernel_shape[1]
+        order = 1 if groups else 2 if options.get("transpose") else 0
+        numbers = [
+            order,
+            outputs,
+            each_in,
+            math.prod(kernel_shape[2:]),
+            -(-outputs // 4),
+            max(groups, 1),
+        ]
+        read = _read(b, FLATTEN_KERNEL, [], [weight.texture], math.prod(shape), numbers)
+        layout = Layout(frame_of(shape))
+        found.append(
+            p.Value(
+                name, "parameter", shape, "float32", weight.texture, layout, layout.words(), read
+            )
+        )
+    return found
+
+
+def _finish(
+    b: Builder,
+    graph: Graph,
+    observe: Observe,
+    inputs: list[p.Input],
+    values: list[p.Value],
+    parameters: list[p.Value],
+    layers: tuple[p.Layer, ...],
+) -> p.Plan:
+    kept = {w.texture for w in b.weights} | {b.read_number}
+    kept |= {i.staging for i in inputs} | {i.step.output for i in inputs}
+    kept |= {v.texture for v in (*values, *parameters)}
+    moved = reuse_textures(b, kept)
+
+    def placed(value: p.Value) -> p.Value:
+        read = p.Read(moved_step(value.read.step, moved), value.read.count)
+        return msgspec.structs.replace(value, texture=moved[value.texture], read=read)
+
+    header = p.Header(
+        version=p.VERSION,
+        language="glsl-es-300",
+        name=graph.name,
+        observe=observe if isinstance(observe, str) else ",".join(observe),
+        target=b.target,
+        textures=tuple(b.textures),
+        programs=tuple(b.programs),
+        passes=tuple(b.passes),
+        weights=tuple(b.weights),
+        inputs=tuple(
+            msgspec.structs.replace(i, staging=moved[i.staging], step=moved_step(i.step, moved))
+            for i in inputs
+        ),
+        values=tuple(placed(v) for v in values),
+        parameters=tuple(placed(v) for v in parameters),
+        outputs=tuple(key.name for key in graph.keys if key.kind == "output"),
+        layers=layers,
+        uniform_bytes=len(b.uniforms),
+    )
+    return p.Plan(header, bytes(b.uniforms), b.blobs)
+
+
+def repack(plan: p.Plan, graph: Graph) -> p.Plan:
+    """The same Plan with the weights of `graph`, a graph that differs in parameters alone."""
+    weights, blobs = [], {}
+    for weight in plan.header.weights:
+        blob = packed(weight.recipe, [graph.values[s].data for s in weight.recipe.sources])
+        name = p.blob_name(weight.recipe, blob)
+        weights.append(p.Weight(weight.texture, name, weight.recipe))
+        blobs[name] = blob
+    header = msgspec.structs.replace(plan.header, weights=tuple(weights))
+    return p.Plan(header, plan.uniforms, blobs)
+
+
+def layer_table(graph: Graph) -> tuple[tuple[p.Layer, ...], dict[str, int]]:
+    """The Layer records of a graph's layer keys, and which of them each node's passes belong to."""
+    producer = {name: node for node in graph.nodes for name in node.outputs if name}
+    keys = [key for key in graph.keys if key.kind == "layer"]
+    by_value: dict[str, str] = {key.value: key.name for key in graph.keys if key.kind == "input"}
+    origins = parameter_origins(graph)
+    rows: list[p.Layer] = []
+    layer_of: dict[str, int] = {}
+    for key in keys:
+        # The nodes of a layer: from its value back to values that earlier keys already have.
+        mine: list[Node] = []
+        sources: dict[str, None] = {}
+        parameters: dict[str, None] = {}
+        pending, seen = [key.value], set()
+        while pending:
+            name = pending.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            if name in by_value:
+                sources[by_value[name]] = None
+                continue
+            node = producer.get(name)
+            if node is None:
+                continue
+            if node.name not in layer_of:
+                layer_of[node.name] = len(rows)
+            mine.append(node)
+            for source in node.inputs:
+                if source and graph.values[source].is_constant:
+                    parameters[source] = None
+                elif source:
+                    pending.append(source)
+        trainable = {origin for name in parameters for origin in origins.get(name, ())}
+        main = (
+            max(mine, key=lambda n: OPERATORS[n.op].macs(graph, n), default=None) if mine else None
+        )
+        inputs = [
+            v for node in mine for v in node.inputs if v and v not in parameters and v in by_value
+        ]
+        shape = graph.shape(key.value)
+        rows.append(
+            p.Layer(
+                name=key.name,
+                operator=main.op if main else "Identity",
+                module=key.module_type,
+                attributes={
+                    k: v.tolist() if isinstance(v, np.ndarray) else v
+                    for k, v in main.attributes.items()
+                }
+                if main
+                else {},
+                input_shapes=tuple(graph.shape(v) for v in dict.fromkeys(inputs)),
+                output_shape=shape,
+                parameters=sum(math.prod(graph.shape(name)) for name in trainable),
+                macs=sum(OPERATORS[n.op].macs(graph, n) for n in mine),
+                bytes=4 * math.prod(shape),
+                description=key.description,
+                inputs=tuple(sources),
+            )
+        )
+        by_value.setdefault(key.value, key.name)
+    return tuple(rows), layer_of
+
+
+def parameter_origins(graph: Graph) -> dict[str, frozenset[str]]:
+    """For each constant, the trainable parameters it was made of (BatchNorm's running statistics aren't)."""
+    origins = {
+        value: frozenset([value])
+        for name, value in graph.parameters.items()
+        if not name.endswith(("running_mean", "running_var"))
+    }
+    for node in graph.folded:
+        sources = frozenset().union(*(origins.get(name, frozenset()) for name in node.inputs))
+        for name in node.outputs:
+            origins[name] = sources
+    return origins

@@ -1,0 +1,13 @@
+"""All operators, one file per family. Nothing outside this folder knows what an operator does."""
+
+from nbglcnn.ops import conv, movement, pointwise
+from nbglcnn.ops.operator import Operator
+
+FAMILIES = (conv, movement, pointwise)
+OPERATORS: dict[str, Operator] = {
+    operator.name: operator for family in FAMILIES for operator in family.OPERATORS
+}
+
+# Nodes that end in an epilogue, and the unary ones that may stand in it (ops/conv.py, fusion.py).
+FUSED_INTO = frozenset({"Conv", "ConvTranspose", "Gemm"})
+UNARY = frozenset(pointwise.BY_NAME)

@@ -1,0 +1,131 @@
+"""The record of one operator: everything nbglcnn knows about it, side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from nbglcnn.builder import Builder
+from nbglcnn.graph import Array, Attribute, Node
+
+Shape = tuple[int, ...]
+
+
+class Facts(Protocol):
+    """What is known of values while shapes are inferred: a Graph, a Builder, or inference under way."""
+
+    def shape(self, value: str) -> Shape:
+        """The concrete shape of a value."""
+
+    def constant(self, value: str) -> Array | None:
+        """The data of a value that is known now, else None."""
+
+
+Allowed = Callable[[Attribute], bool]
+
+
+def anything(_: Attribute) -> bool:
+    """An attribute that is supported whatever its value."""
+    return True
+
+
+def only(*values: Attribute) -> Allowed:
+    """An attribute that is supported with these values alone."""
+
+    def allowed(value: Attribute) -> bool:
+        return value in values
+
+    allowed.__doc__ = " or ".join(repr(v) for v in values)
+    return allowed
+
+
+def no_reason(_facts: Facts, _node: Node) -> str | None:
+    """The check of operators whose attributes say it all."""
+    return None
+
+
+def no_macs(_facts: Facts, _node: Node) -> int:
+    """Operators without multiply-adds worth counting."""
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """An ONNX operator.
+
+    `shapes` gives the outputs' shapes; `lower` draws it; `attributes` are the supported ones (any other
+    is refused); `check` says why a node cannot run, or None; `macs` counts multiply-adds; `function` is
+    the GLSL `vec4 activate(vec4 v)` of a unary operator and `floats` its numbers in u.f[3], so that
+    it can also run behind a convolution; `doc` is one sentence for people.
+    """
+
+    name: str
+    doc: str
+    shapes: Callable[[Facts, Node], Sequence[Shape]]
+    lower: Callable[[Builder, Node], None]
+    attributes: Mapping[str, Allowed] = field(default_factory=dict)
+    check: Callable[[Facts, Node], str | None] = no_reason
+    macs: Callable[[Facts, Node], int] = no_macs
+    function: str = ""
+    floats: Callable[[Facts, Node], Sequence[float]] | None = None
+
+
+# Attributes with ONNX's defaults.
+
+
+def integer(node: Node, name: str, default: int) -> int:
+    """An integer attribute."""
+    value = node.attributes.get(name, default)
+    assert isinstance(value, int), (node.name, name)
+    return value
+
+
+def number(node: Node, name: str, default: float) -> float:
+    """A float attribute."""
+    value = node.attributes.get(name, default)
+    assert isinstance(value, (int, float)), (node.name, name)
+    return float(value)
+
+
+def text(node: Node, name: str, default: str) -> str:
+    """A string attribute."""
+    value = node.attributes.get(name, default)
+    assert isinstance(value, str), (node.name, name)
+    return value
+
+
+def integers(node: Node, name: str, default: Sequence[int]) -> tuple[int, ...]:
+    """An attribute of several integers."""
+    value = node.attributes.get(name, tuple(default))
+    assert isinstance(value, tuple), (node.name, name)
+    return tuple(int(v) for v in value)
+
+
+def constant_integers(facts: Facts, node: Node, position: int) -> tuple[int, ...] | None:
+    """An input of integers that must be known when the Plan is made; None when omitted or not known."""
+    if position >= len(node.inputs) or not node.inputs[position]:
+        return None
+    data = facts.constant(node.inputs[position])
+    return None if data is None else tuple(int(v) for v in data.reshape(-1))
+
+
+def has_input(node: Node, position: int) -> bool:
+    """Whether an optional input is given."""
+    return position < len(node.inputs) and bool(node.inputs[position])
+
+
+def same_shape(facts: Facts, node: Node) -> Sequence[Shape]:
+    """Shape rule: as the first input."""
+    return [facts.shape(node.inputs[0])]
+
+
+def normal_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:
+    """Axes counted from the front, negative ones from the end."""
+    return tuple(axis + rank if axis < 0 else axis for axis in axes)
+
+
+def size(shape: Shape) -> int:
+    """Number of elements."""
+    return math.prod(shape)

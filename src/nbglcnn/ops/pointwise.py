@@ -1,0 +1,179 @@
+"""Functions of one value at a time: activations and elementary functions. They also run behind a convolution."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from collections.abc import Callable, Sequence
+
+from nbglcnn.builder import Builder
+from nbglcnn.glsl import Kernel, shader
+from nbglcnn.graph import Node
+from nbglcnn.ops.operator import Allowed, Facts, Operator, anything, number, only, same_shape, text
+
+SAME = Kernel("pointwise", shader("pointwise_same.glsl"), pixel=False)
+IDENTITY = "vec4 activate(vec4 v) { return v; }"
+
+# select() and not mix() or max(): a comparison with NaN is false, so NaN passes through every branch as itself,
+# and no multiplication by 0 can turn an Inf of the branch that isn't taken into NaN.
+SELECT = """
+vec4 select(bvec4 which, vec4 yes, vec4 no) {
+  return vec4(which.x ? yes.x : no.x, which.y ? yes.y : no.y, which.z ? yes.z : no.z, which.w ? yes.w : no.w);
+}
+"""
+
+# exp(v) - 1 without the cancellation near 0 (Kahan: (e - 1) · v / log e), and tanh and erf from it.
+# GLSL's own tanh overflows for large arguments on some drivers.
+EXPM1 = """
+float expm1(float v) {
+  if (abs(v) < 0.25)
+    return v * (1.0 + v * (0.5 + v * (1.0 / 6.0 + v * (1.0 / 24.0 + v * (1.0 / 120.0 + v * (1.0 / 720.0 + v / 5040.0))))));
+  return exp(v) - 1.0;
+}
+vec4 expm1(vec4 v) { return vec4(expm1(v.x), expm1(v.y), expm1(v.z), expm1(v.w)); }
+"""
+
+ERF = """
+// Abramowitz and Stegun 7.1.26 is good to 1.5e-7 absolutely; below 1 the series keeps relative precision too.
+float erf(float v) {
+  float a = abs(v);
+  if (a < 1.0) {
+    float s = v * v, term = v, sum = v;
+    for (int k = 1; k < 12; k++) { term *= -s / float(k); sum += term / float(2 * k + 1); }
+    return sum * 1.1283791670955126;
+  }
+  float t = 1.0 / (1.0 + 0.3275911 * a);
+  float e = 1.0 - t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429)))) * exp(-a * a);
+  return v < 0.0 ? -e : (v > 0.0 ? e : v);
+}
+"""
+
+
+def _function(body: str, *helpers: str) -> str:
+    return "\n".join([SELECT, *helpers, f"vec4 activate(vec4 v) {{ {body} }}"])
+
+
+Floats = Callable[[Facts, Node], Sequence[float]]
+
+
+def _attributes(**defaults: float) -> Floats:
+    def floats(_facts: Facts, node: Node) -> Sequence[float]:
+        return [number(node, name, default) for name, default in defaults.items()]
+
+    return floats
+
+
+def _draw(b: Builder, node: Node) -> None:
+    function, floats = activation_of(b, node)
+    x = b.stored(node.inputs[0])
+    # The function doesn't care how elements are arranged, so the output lies as the input does.
+    output = b.scratch(x.layout)
+    b.bind(b.epilogue(node).value, output)
+    b.draw(SAME, output, [x], floats=floats, parts=[function], fetches=4)
+
+
+def unary(
+    name: str,
+    doc: str,
+    function: str,
+    floats: Floats | None = None,
+    attributes: Sequence[str] | dict[str, Allowed] = (),
+    check: Callable[[Facts, Node], str | None] | None = None,
+) -> Operator:
+    """An operator that maps each element by `function`."""
+    allowed = attributes if isinstance(attributes, dict) else {a: anything for a in attributes}
+    operator = Operator(name, doc, same_shape, _draw, allowed, function=function, floats=floats)
+    return operator if check is None else replace(operator, check=check)
+
+
+def _gelu(body: str) -> str:
+    return _function(f"return vec4(gelu(v.x), gelu(v.y), gelu(v.z), gelu(v.w));", EXPM1, ERF, body)
+
+
+def _limits(facts: Facts, node: Node) -> Sequence[float]:
+    limits = [-math.inf, math.inf]
+    for position in (1, 2):
+        if position < len(node.inputs) and node.inputs[position]:
+            data = facts.constant(node.inputs[position])
+            assert data is not None
+            limits[position - 1] = float(data.reshape(()))
+    return limits
+
+
+def _limits_problem(facts: Facts, node: Node) -> str | None:
+    for name, value in zip(("min", "max"), node.inputs[1:], strict=False):
+        data = facts.constant(value) if value else None
+        if value and (data is None or data.size != 1):
+            return f"its {name} is not a constant number"
+    return None
+
+
+OPERATORS = [
+    unary("Relu", "Keeps what is above zero; everything else becomes 0.",
+          _function("return select(lessThan(v, vec4(0.0)), vec4(0.0), v);")),
+    unary("LeakyRelu", "Like Relu, but lets a fraction alpha of negative values through.",
+          _function("return select(lessThan(v, vec4(0.0)), v * u.f[3].x, v);"), _attributes(alpha=0.01), ["alpha"]),
+    unary("ThresholdedRelu", "Keeps what is above alpha; everything else becomes 0.",
+          _function("return select(lessThanEqual(v, vec4(u.f[3].x)), vec4(0.0), v);"), _attributes(alpha=1.0), ["alpha"]),
+    unary("Elu", "Identity above zero, alpha · (eˣ − 1) below.",
+          _function("return select(lessThan(v, vec4(0.0)), u.f[3].x * expm1(v), v);", EXPM1), _attributes(alpha=1.0), ["alpha"]),
+    unary("Celu", "Identity above zero, alpha · (e^(x / alpha) − 1) below.",
+          _function("return select(lessThan(v, vec4(0.0)), u.f[3].x * expm1(v / u.f[3].x), v);", EXPM1), _attributes(alpha=1.0), ["alpha"]),
+    unary("Selu", "gamma · x above zero, gamma · alpha · (eˣ − 1) below: keeps mean 0 and variance 1.",
+          _function("return u.f[3].y * select(lessThan(v, vec4(0.0)), u.f[3].x * expm1(v), v);", EXPM1),
+          _attributes(alpha=1.67326319217681884765625, gamma=1.05070102214813232421875), ["alpha", "gamma"]),
+    unary("Sigmoid", "1 / (1 + e⁻ˣ): squeezes everything between 0 and 1.",
+          _function("return 1.0 / (1.0 + exp(-v));")),
+    unary("Tanh", "Squeezes everything between −1 and 1.",
+          _function("vec4 e = expm1(-2.0 * abs(v)); vec4 t = -e / (e + 2.0); return select(lessThan(v, vec4(0.0)), -t, t);", EXPM1)),
+    unary("HardSigmoid", "A straight line alpha · x + beta, cut off at 0 and 1.",
+          _function("vec4 t = v * u.f[3].x + u.f[3].y; t = select(lessThan(t, vec4(0.0)), vec4(0.0), t); return select(greaterThan(t, vec4(1.0)), vec4(1.0), t);"),
+          _attributes(alpha=0.2, beta=0.5), ["alpha", "beta"]),
+    unary("HardSwish", "x times its HardSigmoid (alpha 1/6, beta 1/2).",
+          _function("vec4 t = v / 6.0 + 0.5; t = select(lessThan(t, vec4(0.0)), vec4(0.0), t); return v * select(greaterThan(t, vec4(1.0)), vec4(1.0), t);")),
+    unary("Swish", "x times the sigmoid of alpha · x (SiLU when alpha is 1).",
+          _function("return v / (1.0 + exp(-u.f[3].x * v));"), _attributes(alpha=1.0), ["alpha"]),
+    unary("Softplus", "log(1 + eˣ): a smooth Relu.",
+          _function("vec4 e = exp(-abs(v)); return select(lessThan(v, vec4(0.0)), vec4(0.0), v) + log1p(e);",
+                    "vec4 log1p(vec4 e) { vec4 s = 1.0 + e; vec4 d = s - 1.0; return select(equal(d, vec4(0.0)), e, log(s) * e / d); }")),
+    unary("Softsign", "x / (1 + |x|).", _function("return v / (1.0 + abs(v));")),
+    unary("Mish", "x · tanh(softplus(x)).",
+          _function("vec4 e = exp(-abs(v)); vec4 n = select(lessThan(v, vec4(0.0)), e * (e + 2.0), 1.0 + 2.0 * e); vec4 d = select(lessThan(v, vec4(0.0)), n + 2.0, n + 2.0 * e * e); return v * n / d;")),
+    unary("Clip", "Cuts values off below min and above max.",
+          _function("vec4 t = select(lessThan(v, vec4(u.f[3].x)), vec4(u.f[3].x), v); return select(greaterThan(t, vec4(u.f[3].y)), vec4(u.f[3].y), t);"),
+          _limits, {}, _limits_problem),
+    unary("Gelu", "x · Φ(x), with the normal distribution's Φ or its tanh approximation.", "", None,
+          {"approximate": only("none", "tanh")}),
+    unary("Erf", "The error function.", _function("return vec4(erf(v.x), erf(v.y), erf(v.z), erf(v.w));", ERF)),
+    unary("Exp", "eˣ.", _function("return exp(v);")),
+    unary("Log", "The natural logarithm.", _function("return log(v);")),
+    unary("Sqrt", "The square root.", _function("return sqrt(v);")),
+    unary("Reciprocal", "1 / x.", _function("return 1.0 / v;")),
+    unary("Neg", "−x.", _function("return -v;")),
+    unary("Abs", "|x|.", _function("return abs(v);")),
+    unary("Sign", "−1, 0 or 1.", _function("return sign(v);")),
+    unary("Floor", "The largest integer not above x.", _function("return floor(v);")),
+    unary("Ceil", "The smallest integer not below x.", _function("return ceil(v);")),
+    unary("Round", "The nearest integer, halves to the even one.", _function("return roundEven(v);")),
+    unary("Sin", "The sine.", _function("return sin(v);")),
+    unary("Cos", "The cosine.", _function("return cos(v);")),
+]  # fmt: skip
+
+_GELU = {
+    "none": _gelu("float gelu(float v) { return 0.5 * v * (1.0 + erf(v * 0.7071067811865476)); }"),
+    "tanh": _gelu(
+        "float gelu(float v) { float z = 0.7978845608028654 * (v + 0.044715 * v * v * v);"
+        " float e = expm1(-2.0 * abs(z)); float t = -e / (e + 2.0); return 0.5 * v * (1.0 + (z < 0.0 ? -t : t)); }"
+    ),
+}
+BY_NAME = {operator.name: operator for operator in OPERATORS}
+
+
+def activation_of(b: Builder, node: Node | None) -> tuple[str, list[float]]:
+    """The GLSL `vec4 activate(vec4 v)` of a unary node (None: the identity) and the numbers it wants in u.f."""
+    if node is None:
+        return IDENTITY, []
+    operator = BY_NAME[node.op]
+    function = _GELU[text(node, "approximate", "none")] if node.op == "Gelu" else operator.function
+    floats = list(operator.floats(b, node)) if operator.floats else []
+    return function, [*[0.0] * 12, *floats]

@@ -1,0 +1,111 @@
+"""Windows that slide over a map: kernel, stride, dilation and padding of convolutions and pools."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nbglcnn.graph import Node
+from nbglcnn.ops.operator import Facts, Shape, integer, integers, text
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One entry per spatial axis; `pads` are (begin, end) pairs, `output` the number of positions."""
+
+    kernel: Shape
+    strides: Shape
+    dilations: Shape
+    begins: Shape
+    ends: Shape
+    output: Shape
+
+    def plane(self) -> Window:
+        """The same window over (height, width): a 1-D window gets a height of 1."""
+        if len(self.kernel) == 2:
+            return self
+        assert len(self.kernel) == 1
+        return Window(
+            (1, *self.kernel),
+            (1, *self.strides),
+            (1, *self.dilations),
+            (0, *self.begins),
+            (0, *self.ends),
+            (1, *self.output),
+        )
+
+
+def _spans(kernel: Shape, dilations: Shape) -> Shape:
+    return tuple(d * (k - 1) + 1 for k, d in zip(kernel, dilations, strict=True))
+
+
+def sliding(facts: Facts, node: Node, kernel: Shape) -> Window:
+    """The window of a convolution or pool, auto_pad and ceil_mode resolved as ONNX and PyTorch do."""
+    spatial = facts.shape(node.inputs[0])[2:]
+    rank = len(spatial)
+    strides = integers(node, "strides", (1,) * rank)
+    dilations = integers(node, "dilations", (1,) * rank)
+    pads = integers(node, "pads", (0,) * 2 * rank)
+    begins, ends = pads[:rank], pads[rank:]
+    spans = _spans(kernel, dilations)
+    mode = text(node, "auto_pad", "NOTSET")
+    if mode in ("SAME_UPPER", "SAME_LOWER"):
+        output = tuple(-(-n // s) for n, s in zip(spatial, strides, strict=True))
+        totals = [
+            max(0, (o - 1) * s + k - n)
+            for o, s, k, n in zip(output, strides, spans, spatial, strict=True)
+        ]
+        less, more = tuple(t // 2 for t in totals), tuple(t - t // 2 for t in totals)
+        begins, ends = (less, more) if mode == "SAME_UPPER" else (more, less)
+        return Window(kernel, strides, dilations, begins, ends, output)
+    if mode == "VALID":
+        begins = ends = (0,) * rank
+    ceil = integer(node, "ceil_mode", 0)
+    counts = []
+    for n, k, s, b, e in zip(spatial, spans, strides, begins, ends, strict=True):
+        room = n + b + e - k
+        count = (-(-room // s) if ceil else room // s) + 1
+        # A last window that would start in the padding behind the map is left out (PyTorch, ONNX 19).
+        if ceil and (count - 1) * s >= n + b:
+            count -= 1
+        counts.append(count)
+    return Window(kernel, strides, dilations, begins, ends, tuple(counts))
+
+
+def transposed(facts: Facts, node: Node, kernel: Shape) -> Window:
+    """The window of a transposed convolution; `output` is the size of its result."""
+    spatial = facts.shape(node.inputs[0])[2:]
+    rank = len(spatial)
+    strides = integers(node, "strides", (1,) * rank)
+    dilations = integers(node, "dilations", (1,) * rank)
+    extra = integers(node, "output_padding", (0,) * rank)
+    pads = integers(node, "pads", (0,) * 2 * rank)
+    spans = _spans(kernel, dilations)
+    full = [s * (n - 1) + x + k for s, n, x, k in zip(strides, spatial, extra, spans, strict=True)]
+    mode = text(node, "auto_pad", "NOTSET")
+    output = integers(node, "output_shape", ())[-rank:]
+    if not output and mode in ("SAME_UPPER", "SAME_LOWER"):
+        output = tuple(n * s for n, s in zip(spatial, strides, strict=True))
+    if output:
+        totals = [f - o for f, o in zip(full, output, strict=True)]
+        less, more = tuple(t // 2 for t in totals), tuple(t - t // 2 for t in totals)
+        begins, ends = (less, more) if mode == "SAME_UPPER" else (more, less)
+        return Window(kernel, strides, dilations, begins, ends, output)
+    begins, ends = (pads[:rank], pads[rank:]) if mode != "VALID" else ((0,) * rank, (0,) * rank)
+    sizes = tuple(f - b - e for f, b, e in zip(full, begins, ends, strict=True))
+    return Window(kernel, strides, dilations, begins, ends, sizes)
+
+
+def window_problem(facts: Facts, node: Node, kernel: Shape) -> str | None:
+    """Why a window makes no sense, or None."""
+    rank = len(facts.shape(node.inputs[0])) - 2
+    if rank not in (1, 2):
+        return f"{rank}-D spatial input; 1-D and 2-D are supported"
+    for name, least in (("strides", 1), ("dilations", 1), ("kernel_shape", 1)):
+        values = integers(node, name, (1,) * rank)
+        if len(values) != rank or min(values) < least:
+            return f"{name}={values}; expected {rank} numbers of at least {least}"
+    if len(kernel) != rank:
+        return f"a kernel of {len(kernel)} axes over {rank} spatial axes"
+    if len(integers(node, "pads", (0,) * 2 * rank)) != 2 * rank:
+        return f"pads={integers(node, 'pads', ())}; expected {2 * rank} numbers"
+    return None

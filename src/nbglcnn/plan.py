@@ -1,0 +1,352 @@
+"""The Plan: a compiled network as data. Textures, programs, passes, weights and values; no operator, no GPU call.
+
+This is the one place where the format is written. TypeScript's types are generated from it
+(`js/src/plan.ts`), and `to_bytes`/`from_bytes` hold the only container code in Python.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from nbglcnn.errors import ModelError
+from nbglcnn.layout import Layout
+
+VERSION = 1  # of the format; a reader refuses any other
+MAGIC = b"NBGLCNN1"
+ALIGN = (
+    256  # of every blob in the file, and of each pass's uniforms: WebGL2's largest offset alignment
+)
+UNIFORM_BYTES = 512  # of one pass's uniform block, as glsl/prelude.glsl declares it
+
+Float32 = npt.NDArray[np.float32]
+
+
+class Target(msgspec.Struct, frozen=True):
+    """What a device can do. The defaults are WebGL2's guaranteed minimums, with 4096 texels a side."""
+
+    max_texture_size: int = 4096
+    max_array_layers: int = 256
+    max_draw_buffers: int = 4
+    max_texture_units: int = 16
+    float32_render: bool = True
+
+
+class Texture(msgspec.Struct, frozen=True):
+    """A 2-D texture array. All textures are arrays, also those of one layer."""
+
+    width: int
+    height: int
+    layers: int
+    format: Literal["rgba32f"] = "rgba32f"
+
+
+class Program(msgspec.Struct, frozen=True):
+    """A fragment shader: GLSL ES 3.00 text without its #version line.
+
+    `samplers` are the names of its sampler2DArray uniforms in the order of a Pass's `inputs`; `targets`
+    is the number of render targets (outputs o0, o1, …), the layers of the texture it writes. `name`
+    is the kernel's name, for messages and profiles.
+    """
+
+    name: str
+    source: str
+    samplers: tuple[str, ...]
+    targets: int
+
+
+class Pass(msgspec.Struct, frozen=True):
+    """One draw: a full-viewport triangle with `program` over `inputs` into every layer of `output`.
+
+    `uniforms` is the byte offset of its UNIFORM_BYTES in the Plan's uniform blob; `viewport` is (width,
+    height) in texels of the output; `layer` indexes the Plan's layers (-1: none); `cost` is
+    a number of texture fetches, to predict time and to cut long passes.
+    """
+
+    program: int
+    inputs: tuple[int, ...]
+    output: int
+    uniforms: int
+    viewport: tuple[int, int]
+    layer: int = -1
+    cost: int = 0
+
+
+class Recipe(msgspec.Struct, frozen=True):
+    """How a weight texture is packed from constants: a packer's name, the constants' names, its arguments."""
+
+    packer: str
+    sources: tuple[str, ...]
+    arguments: dict[str, Any] = {}
+
+
+class Weight(msgspec.Struct, frozen=True):
+    """The contents of a texture that no pass writes: float32 RGBA, rows of layers, named by content hash."""
+
+    texture: int
+    hash: str
+    recipe: Recipe
+
+
+class Read(msgspec.Struct, frozen=True):
+    """How elements reach the CPU: draw `step`, then read `viewport` of its output; RGBA = 4 elements in order.
+
+    The first `count` floats are the tensor in row-major order.
+    """
+
+    step: Pass
+    count: int
+
+
+class Value(msgspec.Struct, frozen=True):
+    """A tensor that can be read and drawn under the name `key`.
+
+    `kind` is input, layer, module or output; `words` is the layout as the 16 integers of GLSL's
+    `struct Layout`; `layer` indexes the Plan's layers (-1: none).
+    """
+
+    key: str
+    kind: Literal["input", "layer", "module", "output", "parameter"]
+    shape: tuple[int, ...]
+    dtype: str
+    texture: int
+    layout: Layout
+    words: tuple[int, ...]
+    read: Read
+    layer: int = -1
+
+
+class Input(msgspec.Struct, frozen=True):
+    """Where an input array goes: its elements, four a texel, into `staging`; then draw `step`."""
+
+    key: str
+    shape: tuple[int, ...]
+    dtype: str
+    staging: int
+    step: Pass
+
+
+class Layer(msgspec.Struct, frozen=True):
+    """One row of the summary: a leaf module's call, or an operator that belongs to none.
+
+    `operator` is the ONNX operator ("Conv"), `module` PyTorch's class name ("Conv2d", "" for an ONNX
+    file), `description` its settings in PyTorch's words; `parameters` counts trainable numbers,
+    `macs` multiply-adds, `bytes` float32 bytes of the output.
+    """
+
+    name: str
+    operator: str
+    module: str
+    attributes: dict[str, Any]
+    input_shapes: tuple[tuple[int, ...], ...]
+    output_shape: tuple[int, ...]
+    parameters: int
+    macs: int
+    bytes: int
+    description: str = ""
+    inputs: tuple[str, ...] = ()  # keys of the layers it reads, for drawing the graph
+
+
+class Header(msgspec.Struct, frozen=True):
+    """Everything of a Plan but its blobs: what TypeScript's `PlanHeader` is generated from."""
+
+    version: int
+    language: Literal["glsl-es-300"]
+    name: str
+    observe: str
+    target: Target
+    textures: tuple[Texture, ...]
+    programs: tuple[Program, ...]
+    passes: tuple[Pass, ...]
+    weights: tuple[Weight, ...]
+    inputs: tuple[Input, ...]
+    values: tuple[Value, ...]
+    parameters: tuple[Value, ...]
+    outputs: tuple[str, ...]
+    layers: tuple[Layer, ...]
+    uniform_bytes: int
+    blobs: dict[str, tuple[int, int]] = {}  # hash -> (offset after the header, bytes), in a file
+
+
+class Plan:
+    """A compiled network: a header, its passes' uniforms and its packed weights by content hash."""
+
+    def __init__(self, header: Header, uniforms: bytes, blobs: Mapping[str, Float32]) -> None:
+        self.header = header
+        self.uniforms = uniforms
+        self.blobs = dict(blobs)
+
+    def __repr__(self) -> str:
+        h = self.header
+        return (
+            f"Plan({h.name!r}: {len(h.layers)} layers, {len(h.passes)} passes, {len(h.programs)} programs, "
+            f"{self.texture_bytes / 2**20:.1f} MiB of textures)"
+        )
+
+    @property
+    def layers(self) -> Layers:
+        """The layer table, indexed by position or name."""
+        return Layers(self.header.layers)
+
+    @property
+    def values(self) -> tuple[Value, ...]:
+        """What can be read, in order: inputs, layers and modules in call order, outputs."""
+        return self.header.values
+
+    @property
+    def texture_bytes(self) -> int:
+        """Bytes of all textures on the device."""
+        return sum(t.width * t.height * t.layers * 16 for t in self.header.textures)
+
+    @property
+    def hash(self) -> str:
+        """A name for this Plan's programs, passes and shapes, not for its weights."""
+        bare = msgspec.structs.replace(self.header, weights=(), blobs={})
+        return content_hash(msgspec.json.encode(bare), self.uniforms)
+
+    def to_bytes(self) -> bytes:
+        """One self-contained file: magic, header length, JSON header, uniforms, weights."""
+        return pack_file(self, self.blobs)
+
+    @staticmethod
+    def from_bytes(data: bytes) -> Plan:
+        """Read `to_bytes`; ModelError when it isn't a Plan of this version or is damaged."""
+        return unpack_file(data)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write `to_bytes` to a file."""
+        Path(path).write_bytes(self.to_bytes())
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Plan:
+        """Read a file written by `save`."""
+        return Plan.from_bytes(Path(path).read_bytes())
+
+
+class Layers(Sequence[Layer]):
+    """The layer table: a sequence that also takes names, printed as a table."""
+
+    def __init__(self, layers: tuple[Layer, ...]) -> None:
+        self._layers = layers
+
+    def __len__(self) -> int:
+        return len(self._layers)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, str):
+            for layer in self._layers:
+                if layer.name == index:
+                    return layer
+            raise KeyError(index)
+        return self._layers[index]
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        return [
+            (
+                layer.name,
+                layer.module or layer.operator,
+                "×".join(map(str, layer.output_shape)) or "scalar",
+                f"{layer.parameters:,}" if layer.parameters else "",
+                f"{layer.macs:,}" if layer.macs else "",
+            )
+            for layer in self._layers
+        ]
+
+    _TITLES = ("name", "type", "output shape", "parameters", "multiply-adds")
+
+    def __repr__(self) -> str:
+        rows = [self._TITLES, *self._rows()]
+        widths = [max(len(row[i]) for row in rows) for i in range(5)]
+        return "\n".join(
+            "  ".join(
+                cell.ljust(width) if i < 3 else cell.rjust(width)
+                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+            for row in rows
+        )
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        def cells(row: tuple[str, ...], tag: str) -> str:
+            return "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in row)
+
+        body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in self._rows())
+        return f"<table><thead><tr>{cells(self._TITLES, 'th')}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def content_hash(*parts: bytes | memoryview) -> str:
+    """The first 32 hexadecimal digits of SHA-256, the name of a blob."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest()[:32]
+
+
+def blob_name(recipe: Recipe, blob: Float32) -> str:
+    """The name of a weight's contents: equal only for equal contents made by the same recipe."""
+    contents = np.ascontiguousarray(blob).data.cast("B")
+    return content_hash(msgspec.json.encode((recipe, blob.shape)), contents)
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGN) * ALIGN
+
+
+def pack_file(plan: Plan, blobs: Mapping[str, Float32]) -> bytes:
+    """A Plan file that holds these blobs: all for a file, none for the page, which gets them apart."""
+    offset = _aligned(len(plan.uniforms))
+    table: dict[str, tuple[int, int]] = {}
+    for name, blob in blobs.items():
+        table[name] = (offset, blob.nbytes)
+        offset = _aligned(offset + blob.nbytes)
+    header = msgspec.json.encode(msgspec.structs.replace(plan.header, blobs=table))
+    start = _aligned(len(MAGIC) + 8 + len(header))
+    data = bytearray(start + offset)
+    data[:8] = MAGIC
+    data[8:16] = len(header).to_bytes(8, "little")
+    data[16 : 16 + len(header)] = header
+    data[start : start + len(plan.uniforms)] = plan.uniforms
+    for name, (at, size) in table.items():
+        data[start + at : start + at + size] = blobs[name].tobytes()
+    return bytes(data)
+
+
+def unpack_file(data: bytes) -> Plan:
+    """The inverse of `pack_file`, with every offset and size checked."""
+    if data[:8] != MAGIC:
+        raise ModelError(
+            "not a Plan file of this version (its first 8 bytes differ); compile the model again"
+        )
+    size = int.from_bytes(data[8:16], "little")
+    if size > len(data) - 16:
+        raise ModelError(f"damaged Plan file: header of {size} bytes in a file of {len(data)}")
+    try:
+        header = msgspec.json.decode(data[16 : 16 + size], type=Header)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise ModelError(f"damaged Plan file: {error}") from None
+    if header.version != VERSION:
+        raise ModelError(
+            f"Plan file of format {header.version}; this nbglcnn reads {VERSION}. Compile the model again"
+        )
+    body = memoryview(data)[_aligned(16 + size) :]
+    blobs: dict[str, Float32] = {}
+    for weight in header.weights:
+        at, length = header.blobs.get(weight.hash, (0, -1))
+        texture = header.textures[weight.texture]
+        shape = (texture.layers, texture.height, texture.width, 4)
+        if length != 4 * int(np.prod(shape, dtype=object)) or not 0 <= at <= len(body) - length:
+            raise ModelError(
+                f"damaged Plan file: weight {weight.hash} is missing or has a wrong size"
+            )
+        blobs[weight.hash] = np.frombuffer(body[at : at + length], np.float32).reshape(shape).copy()
+    if not 0 <= header.uniform_bytes <= len(body):
+        raise ModelError("damaged Plan file: uniforms are missing")
+    return Plan(header, bytes(body[: header.uniform_bytes]), blobs)

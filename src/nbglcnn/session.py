@@ -1,0 +1,303 @@
+"""Session: runs a Plan on the machine's own OpenGL (EGL, no window). The only file that imports moderngl."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from nbglcnn import plan as p
+from nbglcnn.errors import DeviceError, InputError, OpenGLUnavailable
+from nbglcnn.glsl import VERTEX
+
+if TYPE_CHECKING:
+    import moderngl
+
+Array = npt.NDArray[Any]
+Result = TypeVar("Result")
+
+HEADER = "#version 300 es\n"
+GL_FRAMEBUFFER = 0x8D40
+GL_COLOR_ATTACHMENT0 = 0x8CE0
+GL_FRAMEBUFFER_COMPLETE = 0x8CD5
+
+
+class _Device:
+    """The process's one OpenGL context, on a thread of its own.
+
+    A context is current in one thread at a time, and a notebook calls from several (the main thread,
+    ipykernel's subshells, widget callbacks), so all OpenGL work is handed to this thread.
+    """
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="nbglcnn-opengl")
+        self.programs: dict[str, moderngl.Program] = {}
+        self.call(self._open)
+
+    def call(self, work: Callable[[], Result]) -> Result:
+        """Run `work` on the OpenGL thread and wait for it."""
+        return self._thread.submit(work).result()
+
+    def _open(self) -> None:
+        try:
+            import moderngl
+        except ImportError as error:
+            raise OpenGLUnavailable(
+                f"moderngl cannot be imported ({error}); install it with: pip install moderngl"
+            ) from error
+        try:
+            # 4.3 is the first OpenGL that also compiles GLSL ES 3.00, the language of Plans.
+            self.context = moderngl.create_context(require=430, standalone=True, backend="egl")
+        except Exception as error:
+            raise OpenGLUnavailable(
+                f"no OpenGL 4.3 without a window here ({error}). On Debian or Ubuntu: "
+                "apt-get install libegl1 libgl1 libgl1-mesa-dri libegl-mesa0"
+            ) from error
+        load = self.context.mglo._context.load
+
+        def function(name: str, *arguments: Any, result: Any = None) -> Any:
+            return ctypes.CFUNCTYPE(result, *arguments)(load(name))
+
+        unsigned, signed = ctypes.c_uint, ctypes.c_int
+        pointer = ctypes.POINTER(unsigned)
+        # moderngl cannot attach single layers of an array, which is how a pass writes all of them at once.
+        self._gen = function("glGenFramebuffers", signed, pointer)
+        self._delete = function("glDeleteFramebuffers", signed, pointer)
+        self.bind = function("glBindFramebuffer", unsigned, unsigned)
+        self._attach = function(
+            "glFramebufferTextureLayer", unsigned, unsigned, unsigned, signed, signed
+        )
+        self._draw_buffers = function("glDrawBuffers", signed, pointer)
+        self._status = function("glCheckFramebufferStatus", unsigned, result=unsigned)
+        self.viewport = function("glViewport", signed, signed, signed, signed)
+        info = self.context.info
+        self.renderer: str = info["GL_RENDERER"]
+        self.max_texture_size = int(info["GL_MAX_TEXTURE_SIZE"])
+
+    def framebuffer(self, texture: moderngl.TextureArray) -> int:
+        """A framebuffer over every layer of a texture."""
+        number = ctypes.c_uint()
+        self._gen(1, ctypes.byref(number))
+        self.bind(GL_FRAMEBUFFER, number.value)
+        layers = texture.layers
+        for layer in range(layers):
+            self._attach(GL_FRAMEBUFFER, GL_COLOR_ATTACHMENT0 + layer, texture.glo, 0, layer)
+        buffers = (ctypes.c_uint * layers)(*(GL_COLOR_ATTACHMENT0 + k for k in range(layers)))
+        self._draw_buffers(layers, buffers)
+        status = self._status(GL_FRAMEBUFFER)
+        if status != GL_FRAMEBUFFER_COMPLETE:
+            raise DeviceError(
+                f"{self.renderer} cannot draw to {layers} float32 layers (status {status:#x})"
+            )
+        return int(number.value)
+
+    def delete_framebuffer(self, number: int) -> None:
+        """Free a framebuffer."""
+        self._delete(1, ctypes.byref(ctypes.c_uint(number)))
+
+    def program(self, program: p.Program) -> moderngl.Program:
+        """A compiled program, shared by all sessions that use the same source."""
+        if program.source not in self.programs:
+            try:
+                self.programs[program.source] = self.context.program(
+                    vertex_shader=HEADER + VERTEX, fragment_shader=HEADER + program.source
+                )
+            except Exception as error:
+                lines = "\n".join(
+                    f"{k + 1:4} {line}"
+                    for k, line in enumerate((HEADER + program.source).split("\n"))
+                )
+                raise DeviceError(
+                    f"{self.renderer} did not compile the shader {program.name!r}: {error}\n{lines}"
+                ) from error
+        return self.programs[program.source]
+
+
+_device: _Device | None = None
+
+
+def _shared_device() -> _Device:
+    global _device
+    if _device is None:
+        _device = _Device()
+    return _device
+
+
+class Session:
+    """Runs a Plan on local OpenGL.
+
+    Raises OpenGLUnavailable when there is none, DeviceError when it cannot run this Plan.
+    """
+
+    def __init__(self, plan: p.Plan) -> None:
+        self.plan = plan
+        self._device = _shared_device()
+        self._closed = False
+        self._inputs: dict[str, Array] = {}
+        self._device.call(self._create)
+
+    @property
+    def renderer(self) -> str:
+        """The name of the OpenGL device."""
+        return self._device.renderer
+
+    def _create(self) -> None:
+        context, header = self._device.context, self.plan.header
+        largest = max(max(t.width, t.height) for t in header.textures)
+        if largest > self._device.max_texture_size:
+            raise DeviceError(
+                f"{self.renderer} has textures of at most {self._device.max_texture_size} texels a side; "
+                f"this Plan needs {largest}. Compile it with target=Target(max_texture_size=…)"
+            )
+        self._textures: list[moderngl.TextureArray] = []
+        self._framebuffers: dict[int, int] = {}
+        for texture in header.textures:
+            made = context.texture_array(
+                (texture.width, texture.height, texture.layers), 4, dtype="f4"
+            )
+            made.filter = (context.NEAREST, context.NEAREST)
+            made.repeat_x = made.repeat_y = False
+            self._textures.append(made)
+        for weight in header.weights:
+            self._textures[weight.texture].write(np.ascontiguousarray(self.plan.blobs[weight.hash]))
+        self._uniforms = context.buffer(self.plan.uniforms or bytes(p.UNIFORM_BYTES))
+        self._vertices: list[moderngl.VertexArray] = []
+        for record in header.programs:
+            program = self._device.program(record)
+            for unit, name in enumerate(record.samplers):
+                # A sampler that a variant of the kernel doesn't read is dropped by the driver.
+                if name in program:
+                    program[name] = unit
+            if "Pass" in program:
+                program["Pass"].binding = 0  # type: ignore[union-attr]
+            self._vertices.append(context.vertex_array(program, []))
+
+    def _draw(self, step: p.Pass) -> None:
+        output = step.output
+        if output not in self._framebuffers:
+            self._framebuffers[output] = self._device.framebuffer(self._textures[output])
+        self._device.bind(GL_FRAMEBUFFER, self._framebuffers[output])
+        self._device.viewport(0, 0, *step.viewport)
+        for unit, texture in enumerate(step.inputs):
+            self._textures[texture].use(unit)
+        self._uniforms.bind_to_uniform_block(0, offset=step.uniforms, size=p.UNIFORM_BYTES)
+        self._vertices[step.program].render(vertices=3)
+
+    def write(self, key: str, array: Array) -> None:
+        """Set an input: an array of exactly its shape; float64 is converted to float32."""
+        for record in self.plan.header.inputs:
+            if record.key == key:
+                break
+        else:
+            names = ", ".join(repr(i.key) for i in self.plan.header.inputs)
+            raise InputError(f"no input {key!r}; this Plan's inputs: {names}")
+        data = checked(record, array)
+        self._inputs[key] = data
+        self._device.call(lambda: self._write(record, data))
+
+    def _write(self, record: p.Input, data: Array) -> None:
+        staging = self.plan.header.textures[record.staging]
+        flat = np.zeros(staging.width * staging.height * 4, np.float32)
+        flat[: data.size] = data.reshape(-1)
+        self._textures[record.staging].write(flat)
+        self._draw(record.step)
+
+    def draw(self) -> None:
+        """Run all passes on the inputs written last."""
+        self._device.call(lambda: [self._draw(step) for step in self.plan.header.passes])
+
+    def read(self, key: str) -> Array:
+        """The value called `key`, an activation or a parameter, as it is after the last run."""
+        for value in (*self.plan.header.values, *self.plan.header.parameters):
+            if value.key == key:
+                return self._device.call(lambda: self._read(value))
+        raise KeyError(key)
+
+    def _read(self, value: p.Value) -> Array:
+        width, height = value.read.step.viewport
+        data = np.zeros(width * height * 4, np.float32)
+        if value.read.count:
+            self._draw(value.read.step)
+            framebuffer = self._device.context.detect_framebuffer(
+                self._framebuffers[value.read.step.output]
+            )
+            framebuffer.read_into(data, viewport=(0, 0, width, height), components=4, dtype="f4")
+        result = data[: value.read.count].reshape(value.shape)
+        return result if value.dtype == "float32" else result.astype(value.dtype)
+
+    def run(self, *inputs: Array, **named: Array) -> dict[str, Array]:
+        """Write the inputs, by position or name, run, and read every observed value, in the Plan's order."""
+        keys = [record.key for record in self.plan.header.inputs]
+        if len(inputs) == 1 and isinstance(inputs[0], Mapping):
+            named = {**inputs[0], **named}
+            inputs = ()
+        if len(inputs) > len(keys):
+            raise InputError(
+                f"{len(inputs)} inputs given; this Plan has {len(keys)}: {', '.join(keys)}"
+            )
+        given = {**dict(zip(keys, inputs, strict=False)), **named}
+        for key in keys:
+            if key not in given and key not in self._inputs:
+                raise InputError(f"the input {key!r} is missing")
+        for key, array in given.items():
+            self.write(key, array)
+        self.draw()
+        return {value.key: self.read(value.key) for value in self.plan.header.values}
+
+    def replace_weights(self, plan: p.Plan) -> None:
+        """Upload the weights of a Plan made by `lower.repack` that differ from this session's."""
+        if plan.hash != self.plan.hash:
+            raise ValueError("the Plan differs in more than its weights")
+
+        def upload() -> None:
+            for old, new in zip(self.plan.header.weights, plan.header.weights, strict=True):
+                if old.hash != new.hash:
+                    self._textures[new.texture].write(np.ascontiguousarray(plan.blobs[new.hash]))
+
+        self._device.call(upload)
+        self.plan = plan
+
+    def close(self) -> None:
+        """Free everything on the device; a second call does nothing."""
+        if not self._closed:
+            self._closed = True
+            self._device.call(self._release)
+
+    def _release(self) -> None:
+        for thing in (*self._vertices, *self._textures, self._uniforms):
+            thing.release()
+        for number in self._framebuffers.values():
+            self._device.delete_framebuffer(number)
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def checked(record: p.Input, array: Any) -> Array:
+    """An input array as float32 of the right shape; InputError says what was found and expected."""
+    data = np.asarray(array)
+    if data.shape != record.shape:
+        raise InputError(
+            f"input {record.key!r} has the shape {data.shape}; this Plan was compiled for {record.shape}. "
+            "Compile again for another shape"
+        )
+    if data.dtype.kind not in "fiub" or data.dtype.itemsize > 8:
+        raise InputError(f"input {record.key!r} is of dtype {data.dtype}; expected {record.dtype}")
+    if record.dtype == "float32" and data.dtype.kind != "f":
+        raise InputError(
+            f"input {record.key!r} is of dtype {data.dtype}; expected float32. For a picture: x.astype('float32') / 255"
+        )
+    if data.dtype.kind in "iu" and data.size and int(np.abs(data.astype(object)).max()) > 2**24:
+        raise InputError(
+            f"input {record.key!r} holds integers beyond 2^24, which float32 textures cannot hold exactly"
+        )
+    assert math.prod(record.shape) == data.size
+    return np.ascontiguousarray(data, np.float32)

@@ -1,0 +1,185 @@
+// Convolution, transposed convolution and matrix product: one loop over taps and input channel groups.
+//
+// x0: input, w0: weights as weights.conv_texture packs them, x1: bias, x2: residual to add.
+// A weight column (4 texels) serves all LAYERS pixels of the block, an input texel 16 multiply-adds.
+// i[0] kernel and stride (rows, columns), i[1] dilation and padding, i[2] input channel groups of one
+// convolution group, output channel groups of one, taps, weight rows of one column part.
+
+#define KERNEL u.i[0].xy
+#define STRIDE u.i[0].zw
+#define DILATION u.i[1].xy
+#define PADDING u.i[1].zw
+const int COLUMN_GROUPS = 1024;  // as weights.py
+
+// One coordinate of a tap: place in the tile, layer part, and whether it is inside the map.
+vec2 place(int r, int phases, int span, int pixels, int weight) {
+  int q = r / phases;
+  return vec2(float((r - q * phases) * span + q / pixels), float((q % pixels) * weight));
+}
+
+#if TRANSPOSED
+// Output pixels of a block are `stride` apart, so their inputs are neighbours; t is what the tap divides.
+// FAR makes t positive: GLSL leaves the remainder of a negative number undefined and truncates the quotient.
+const int FAR = 65536;
+#define SOURCE(t, stride, d) ((t) / (stride) - FAR + (d))
+#else
+#define SOURCE(t, stride, d) ((t) + (stride) * (d))
+#endif
+
+void main() {
+  ivec4 at = origin();
+  vec4 a0 = vec4(0.0);
+#if LAYERS > 1
+  vec4 a1 = vec4(0.0);
+#endif
+#if LAYERS > 2
+  vec4 a2 = vec4(0.0), a3 = vec4(0.0);
+#endif
+  if (at.x >= 0) {
+    Layout l = u.x[0];
+    vec2 xs = 1.0 / vec2(textureSize(x0, 0).xy), ws = 1.0 / vec2(textureSize(w0, 0).xy);
+    int groups = u.i[2].x;
+    int first = at.x / l.block.x * l.tile.w + at.y / u.i[2].y * groups;
+    float image = float(at.x % l.block.x * l.block.y * l.block.z);
+    for (int ky = 0; ky < KERNEL.x; ky++) {
+#if TRANSPOSED
+      int ty = at.z + PADDING.x - ky * DILATION.x + FAR * STRIDE.x;
+      if (ty % STRIDE.x != 0) continue;
+#else
+      int ty = at.z * STRIDE.x - PADDING.x + ky * DILATION.x;
+#endif
+      int r0 = SOURCE(ty, STRIDE.x, 0);
+      bool in0 = r0 >= 0 && r0 < l.frame.z;
+      vec2 row0 = place(clamp(r0, 0, l.frame.z - 1), l.phase.x, l.phase.w, l.block.y, l.block.z);
+#if BY > 1
+      int r1 = SOURCE(ty, STRIDE.x, 1);
+      bool in1 = r1 >= 0 && r1 < l.frame.z;
+      vec2 row1 = place(clamp(r1, 0, l.frame.z - 1), l.phase.x, l.phase.w, l.block.y, l.block.z);
+#endif
+#if BY > 2
+      int r2 = SOURCE(ty, STRIDE.x, 2), r3 = SOURCE(ty, STRIDE.x, 3);
+      bool in2 = r2 >= 0 && r2 < l.frame.z, in3 = r3 >= 0 && r3 < l.frame.z;
+      vec2 row2 = place(clamp(r2, 0, l.frame.z - 1), l.phase.x, l.phase.w, l.block.y, l.block.z);
+      vec2 row3 = place(clamp(r3, 0, l.frame.z - 1), l.phase.x, l.phase.w, l.block.y, l.block.z);
+#endif
+      for (int kx = 0; kx < KERNEL.y; kx++) {
+#if TRANSPOSED
+        int tx = at.w + PADDING.y - kx * DILATION.y + FAR * STRIDE.y;
+        if (tx % STRIDE.y != 0) continue;
+#else
+        int tx = at.w * STRIDE.y - PADDING.y + kx * DILATION.y;
+#endif
+        int c0 = SOURCE(tx, STRIDE.y, 0);
+        bool on0 = c0 >= 0 && c0 < l.frame.w;
+        vec2 col0 = place(clamp(c0, 0, l.frame.w - 1), l.phase.y, l.phase.z, l.block.z, 1);
+#if BX > 1
+        int c1 = SOURCE(tx, STRIDE.y, 1);
+        bool on1 = c1 >= 0 && c1 < l.frame.w;
+        vec2 col1 = place(clamp(c1, 0, l.frame.w - 1), l.phase.y, l.phase.z, l.block.z, 1);
+#endif
+#if BX > 2
+        int c2 = SOURCE(tx, STRIDE.y, 2), c3 = SOURCE(tx, STRIDE.y, 3);
+        bool on2 = c2 >= 0 && c2 < l.frame.w, on3 = c3 >= 0 && c3 < l.frame.w;
+        vec2 col2 = place(clamp(c2, 0, l.frame.w - 1), l.phase.y, l.phase.z, l.block.z, 1);
+        vec2 col3 = place(clamp(c3, 0, l.frame.w - 1), l.phase.y, l.phase.z, l.block.z, 1);
+#endif
+        // Pixel k of the block: coordinates relative to the tile, its layer, whether it exists.
+#if LAYERS == 1
+        vec2 p0 = vec2(col0.x, row0.x);
+        float l0 = image + row0.y + col0.y;
+        bool ok0 = in0 && on0;
+#elif LAYERS == 2
+#if BN == 2
+        vec2 p0 = vec2(col0.x, row0.x), p1 = p0;
+        float l0 = image + row0.y + col0.y, l1 = l0 + float(l.block.y * l.block.z);
+        bool ok0 = in0 && on0, ok1 = ok0;
+#elif BY == 2
+        vec2 p0 = vec2(col0.x, row0.x), p1 = vec2(col0.x, row1.x);
+        float l0 = image + row0.y + col0.y, l1 = image + row1.y + col0.y;
+        bool ok0 = in0 && on0, ok1 = in1 && on0;
+#else
+        vec2 p0 = vec2(col0.x, row0.x), p1 = vec2(col1.x, row0.x);
+        float l0 = image + row0.y + col0.y, l1 = image + row0.y + col1.y;
+        bool ok0 = in0 && on0, ok1 = in0 && on1;
+#endif
+#else
+#if BN == 4
+        vec2 p0 = vec2(col0.x, row0.x), p1 = p0, p2 = p0, p3 = p0;
+        float next = float(l.block.y * l.block.z);
+        float l0 = image + row0.y + col0.y, l1 = l0 + next, l2 = l1 + next, l3 = l2 + next;
+        bool ok0 = in0 && on0, ok1 = ok0, ok2 = ok0, ok3 = ok0;
+#elif BY == 2
+        vec2 p0 = vec2(col0.x, row0.x), p1 = vec2(col1.x, row0.x);
+        vec2 p2 = vec2(col0.x, row1.x), p3 = vec2(col1.x, row1.x);
+        float l0 = image + row0.y + col0.y, l1 = image + row0.y + col1.y;
+        float l2 = image + row1.y + col0.y, l3 = image + row1.y + col1.y;
+        bool ok0 = in0 && on0, ok1 = in0 && on1, ok2 = in1 && on0, ok3 = in1 && on1;
+#elif BY == 4
+        vec2 p0 = vec2(col0.x, row0.x), p1 = vec2(col0.x, row1.x);
+        vec2 p2 = vec2(col0.x, row2.x), p3 = vec2(col0.x, row3.x);
+        float l0 = image + row0.y + col0.y, l1 = image + row1.y + col0.y;
+        float l2 = image + row2.y + col0.y, l3 = image + row3.y + col0.y;
+        bool ok0 = in0 && on0, ok1 = in1 && on0, ok2 = in2 && on0, ok3 = in3 && on0;
+#else
+        vec2 p0 = vec2(col0.x, row0.x), p1 = vec2(col1.x, row0.x);
+        vec2 p2 = vec2(col2.x, row0.x), p3 = vec2(col3.x, row0.x);
+        float l0 = image + row0.y + col0.y, l1 = image + row0.y + col1.y;
+        float l2 = image + row0.y + col2.y, l3 = image + row0.y + col3.y;
+        bool ok0 = in0 && on0, ok1 = in0 && on1, ok2 = in0 && on2, ok3 = in0 && on3;
+#endif
+#endif
+        p0 = (p0 + 0.5) * xs;
+#if LAYERS > 1
+        p1 = (p1 + 0.5) * xs;
+#endif
+#if LAYERS > 2
+        p2 = (p2 + 0.5) * xs, p3 = (p3 + 0.5) * xs;
+#endif
+        // Runs of channel groups between which neither the tile row nor the weight column part changes.
+        for (int g = 0; g < groups;) {
+          int tile = first + g, line = tile / l.tile.z, column = tile - line * l.tile.z;
+          int part = g / COLUMN_GROUPS;
+          int run = min(min(groups - g, l.tile.z - column), (part + 1) * COLUMN_GROUPS - g);
+          vec2 shift = vec2(column * l.tile.x, line * l.tile.y) * xs;
+          float step = float(l.tile.x) * xs.x;
+          vec3 q = vec3(
+            (float((g - part * COLUMN_GROUPS) * 4) + 0.5) * ws.x,
+            (float(part * u.i[2].w + at.y * u.i[2].z + ky * KERNEL.y + kx) + 0.5) * ws.y, 0.0);
+          for (int k = 0; k < run; k++) {
+            vec4 q0 = FETCH(w0, q);
+            vec4 q1 = FETCH(w0, vec3(q.x + ws.x, q.yz));
+            vec4 q2 = FETCH(w0, vec3(q.x + 2.0 * ws.x, q.yz));
+            vec4 q3 = FETCH(w0, vec3(q.x + 3.0 * ws.x, q.yz));
+            vec4 v = FETCH(x0, vec3(p0 + shift, l0));
+            v = ok0 ? v : vec4(0.0);
+            a0 += q0 * v.x + q1 * v.y + q2 * v.z + q3 * v.w;
+#if LAYERS > 1
+            v = FETCH(x0, vec3(p1 + shift, l1));
+            v = ok1 ? v : vec4(0.0);
+            a1 += q0 * v.x + q1 * v.y + q2 * v.z + q3 * v.w;
+#endif
+#if LAYERS > 2
+            v = FETCH(x0, vec3(p2 + shift, l2));
+            v = ok2 ? v : vec4(0.0);
+            a2 += q0 * v.x + q1 * v.y + q2 * v.z + q3 * v.w;
+            v = FETCH(x0, vec3(p3 + shift, l3));
+            v = ok3 ? v : vec4(0.0);
+            a3 += q0 * v.x + q1 * v.y + q2 * v.z + q3 * v.w;
+#endif
+            q.x += 4.0 * ws.x;
+            shift.x += step;
+          }
+          g += run;
+        }
+      }
+    }
+  }
+  finish(at, a0
+#if LAYERS > 1
+    , a1
+#endif
+#if LAYERS > 2
+    , a2, a3
+#endif
+  );
+}

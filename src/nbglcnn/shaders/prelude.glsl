@@ -1,0 +1,88 @@
+// What every shader of a Plan knows: precision, how to read a texture, and where a tensor's elements lie.
+// nbglcnn/layout.py is the same layout for numpy; a test holds the two together.
+
+// Stated for every sampler type: the default lowp costs 4e-3 on llvmpipe and nothing on SwiftShader.
+precision highp float;
+precision highp int;
+precision highp sampler2DArray;
+
+// Reads in inner loops go through this macro, at float coordinates: texelFetch costs 1.3 to 1.9 times as much
+// here, because WebGL makes it check its bounds. The runtime defines READ_TEXTURE where texture() is faster yet.
+#ifdef READ_TEXTURE
+#define FETCH(s, p) texture(s, p)
+#else
+#define FETCH(s, p) textureLod(s, p, 0.0)
+#endif
+
+// The words of layout.py's Layout, in its order.
+struct Layout {
+  ivec4 frame;  // n, c, h, w
+  ivec4 tile;   // width and height of a tile in texels, tiles in a row, channel groups
+  ivec4 block;  // images, rows and columns spread over the layers; number of tiles
+  ivec4 phase;  // row and column phases; width and height of one phase's area
+};
+
+layout(std140) uniform Pass {
+  Layout o;     // of the output
+  Layout x[4];  // of the inputs x0..x3
+  ivec4 i[8];   // the kernel's own numbers
+  vec4 f[4];
+} u;
+
+// Column, row and layer of the texel that holds channels 4g..4g+3 of image n at (y, x).
+ivec3 address(Layout l, int n, int g, int y, int x) {
+  int qy = y / l.phase.x, qx = x / l.phase.y;
+  int tile = (n / l.block.x) * l.tile.w + g;
+  int row = tile / l.tile.z;
+  return ivec3(
+    (tile - row * l.tile.z) * l.tile.x + qx / l.block.z + (x - qx * l.phase.y) * l.phase.z,
+    row * l.tile.y + qy / l.block.y + (y - qy * l.phase.x) * l.phase.w,
+    ((n % l.block.x) * l.block.y + qy % l.block.y) * l.block.z + qx % l.block.z);
+}
+
+vec4 fetch(sampler2DArray s, ivec3 at) {
+  return FETCH(s, vec3((vec2(at.xy) + 0.5) / vec2(textureSize(s, 0).xy), float(at.z)));
+}
+
+// Four channels of one pixel; at = (n, g, y, x).
+vec4 texel(sampler2DArray s, Layout l, ivec4 at) {
+  return fetch(s, address(l, at.x, at.y, at.z, at.w));
+}
+
+// One lane by number; a multiplication with a 0/1 vector would turn a NaN beside it into the result.
+float lane(vec4 v, int k) {
+  return k < 2 ? (k == 0 ? v.x : v.y) : (k == 2 ? v.z : v.w);
+}
+
+// One element; at = (n, c, y, x).
+float element(sampler2DArray s, Layout l, ivec4 at) {
+  return lane(texel(s, l, ivec4(at.x, at.y >> 2, at.z, at.w)), at.y & 3);
+}
+
+// The element number `index` in row-major order of the frame.
+float flat_element(sampler2DArray s, Layout l, int index) {
+  int row = index / l.frame.w, plane = row / l.frame.z, image = plane / l.frame.y;
+  return element(s, l, ivec4(image, plane - image * l.frame.y, row - plane * l.frame.z, index - row * l.frame.w));
+}
+
+// Lanes past the last channel hold 0 in every texture, so that no kernel can meet a stray Inf there.
+vec4 keep(vec4 v, int g) {
+  int left = u.o.frame.y - 4 * g;
+  return left >= 4 ? v : vec4(v.x, left > 1 ? v.y : 0.0, left > 2 ? v.z : 0.0, 0.0);
+}
+
+// First pixel of this fragment's block in the output: (n, g, y, x); n = -1 past the last tile.
+// Its further pixels are (n + dn, g, y + dy * phase rows, x + dx * phase columns).
+ivec4 origin() {
+  ivec2 p = ivec2(gl_FragCoord.xy);
+  ivec2 phase = p / u.o.phase.zw;
+  p -= phase * u.o.phase.zw;
+  ivec2 t = p / u.o.tile.xy;
+  p -= t * u.o.tile.xy;
+  int tile = t.y * u.o.tile.z + t.x;
+  int image = tile / u.o.tile.w;
+  return tile < u.o.block.w
+    ? ivec4(image * u.o.block.x, tile - image * u.o.tile.w, p.y * u.o.block.y * u.o.phase.x + phase.y,
+            p.x * u.o.block.z * u.o.phase.y + phase.x)
+    : ivec4(-1);
+}

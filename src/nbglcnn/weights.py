@@ -1,0 +1,167 @@
+"""Packing: from constants of the network to the contents of weight textures. Pure functions, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from nbglcnn.graph import Array
+from nbglcnn.layout import Float32, Layout
+from nbglcnn.plan import Recipe
+
+COLUMN_GROUPS = 1024  # input channel groups side by side in a weight texture: 4096 texels
+Packer = Callable[..., Float32]
+
+
+def packed(recipe: Recipe, constants: Sequence[Array | None]) -> Float32:
+    """The texture contents (layers, height, width, 4) that a recipe makes of its sources' data."""
+    return PACKERS[recipe.packer](*constants, **recipe.arguments)
+
+
+def tensor(array: Array, *, frame: Sequence[int], block: Sequence[int]) -> Float32:
+    """A constant as an ordinary tensor."""
+    n, c, h, w = frame
+    bn, by, bx = block
+    return Layout((n, c, h, w), (bn, by, bx)).pack(array)
+
+
+def zero() -> Float32:
+    """One texel of zeros."""
+    return np.zeros((1, 1, 1, 4), np.float32)
+
+
+def batchnorm_scale(scale: Array, variance: Array, *, epsilon: float) -> Float32:
+    """BatchNormalization's factor scale / √(variance + ε), per channel."""
+    return (scale.astype(np.float64) / np.sqrt(variance.astype(np.float64) + epsilon)).astype(
+        np.float32
+    )
+
+
+def batchnorm_shift(
+    scale: Array, bias: Array, mean: Array, variance: Array, *, epsilon: float
+) -> Float32:
+    """BatchNormalization's term bias − mean · scale / √(variance + ε), per channel."""
+    factor = scale.astype(np.float64) / np.sqrt(variance.astype(np.float64) + epsilon)
+    return (bias.astype(np.float64) - mean * factor).astype(np.float32)
+
+
+def _vector(values: Array) -> Float32:
+    return Layout((1, values.size, 1, 1)).pack(values)
+
+
+def batchnorm_factor(scale: Array, variance: Array, *, epsilon: float) -> Float32:
+    """BatchNormalization's factor as a texture."""
+    return _vector(batchnorm_scale(scale, variance, epsilon=epsilon))
+
+
+def conv_texture(weight: Array) -> Float32:
+    """A dense kernel (O, I, KH, KW): texel (4·ig + j, og·KK + k) holds the 4 outputs of input 4·ig + j.
+
+    Beyond COLUMN_GROUPS input groups further columns continue below, after all rows.
+    """
+    o, i, kh, kw = weight.shape
+    og, ig, kk = -(-o // 4), -(-i // 4), kh * kw
+    padded = np.zeros((og * 4, ig * 4, kk), np.float32)
+    padded[:o, :i] = weight.reshape(o, i, kk)
+    # (og, lane, column, k) -> (og, k, column, lane)
+    table = padded.reshape(og, 4, ig * 4, kk).transpose(0, 3, 2, 1).reshape(og * kk, ig * 4, 4)
+    columns = min(ig, COLUMN_GROUPS) * 4
+    parts = -(-ig * 4 // columns)
+    texture = np.zeros((1, parts * og * kk, columns, 4), np.float32)
+    for part in range(parts):
+        piece = table[:, part * columns : (part + 1) * columns]
+        texture[0, part * og * kk : (part + 1) * og * kk, : piece.shape[1]] = piece
+    return texture
+
+
+def conv(
+    weight: Array,
+    *normalization: Array,
+    shape: Sequence[int],
+    transposed_groups: int = 0,
+    transpose: bool = False,
+    factor: float = 1.0,
+    epsilon: float = 0.0,
+) -> Float32:
+    """A Conv, ConvTranspose or Gemm kernel as `conv_texture` wants it.
+
+    `shape` is the kernel's 4-D shape (1-D kernels get a height of 1, matrices 1×1); `transposed_groups`
+    is ConvTranspose's group count (its kernels come as (I, O/groups, KH, KW)); `transpose` turns a matrix
+    (Gemm's B when it isn't transposed), `factor` multiplies it; `normalization` (scale, variance) of a
+    BatchNormalization is multiplied in.
+    """
+    options: dict[str, Any] = {
+        "transposed_groups": transposed_groups,
+        "transpose": transpose,
+        "factor": factor,
+        "epsilon": epsilon,
+    }
+    return conv_texture(kernel(weight, *normalization, shape=shape, **options))
+
+
+def kernel(
+    weight: Array,
+    *normalization: Array,
+    shape: Sequence[int],
+    transposed_groups: int = 0,
+    transpose: bool = False,
+    factor: float = 1.0,
+    epsilon: float = 0.0,
+) -> Array:
+    """The kernel (O, I/groups, KH, KW) after the arguments of `conv` are applied."""
+    array = np.asarray(weight, np.float32)
+    if transpose:
+        array = array.T
+    array = (array * np.float32(factor) if factor != 1 else array).reshape(tuple(shape))
+    if transposed_groups:
+        i, o, kh, kw = array.shape
+        grouped = array.reshape(transposed_groups, i // transposed_groups, o, kh, kw)
+        array = grouped.swapaxes(1, 2).reshape(
+            transposed_groups * o, i // transposed_groups, kh, kw
+        )
+    if normalization:
+        scale, variance = normalization
+        array = array * batchnorm_scale(scale, variance, epsilon=epsilon)[:, None, None, None]
+    return array
+
+
+def depthwise(
+    weight: Array, *normalization: Array, shape: Sequence[int], **options: Any
+) -> Float32:
+    """A kernel of one input channel per output as a tensor of frame (1, O, KH, KW)."""
+    array = kernel(weight, *normalization, shape=shape, **options)
+    o, _, kh, kw = array.shape
+    return Layout((1, o, kh, kw)).pack(array)
+
+
+def grouped(weight: Array, *normalization: Array, shape: Sequence[int], **options: Any) -> Float32:
+    """A kernel whose groups don't fall on multiples of 4: a tensor of frame (I/groups, O, KH, KW)."""
+    array = kernel(weight, *normalization, shape=shape, **options)
+    o, i, kh, kw = array.shape
+    return Layout((i, o, kh, kw)).pack(array.swapaxes(0, 1))
+
+
+def bias(
+    *arrays: Array, epsilon: float = 0.0, has_bias: bool = True, factor: float = 1.0
+) -> Float32:
+    """A bias vector; with a BatchNormalization's (scale, bias, mean, variance) behind it, that of both.
+
+    Without a bias of its own (`has_bias` false) only the four are given.
+    """
+    own = arrays[0].reshape(-1) * np.float32(factor) if has_bias else None
+    normalization = arrays[1:] if has_bias else arrays
+    if not normalization:
+        assert own is not None
+        return _vector(own)
+    scale, shift, mean, variance = normalization
+    shifted = batchnorm_shift(
+        scale, shift, mean if own is None else mean - own, variance, epsilon=epsilon
+    )
+    return _vector(shifted)
+
+
+PACKERS: Mapping[str, Packer] = {
+    f.__name__: f for f in (zero, tensor, batchnorm_factor, conv, depthwise, grouped, bias)
+}

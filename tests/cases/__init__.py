@@ -1,0 +1,7 @@
+"""All cases, one file per operator family. Each runs on local OpenGL (test_ops.py) and in the page (test_ops_page.py)."""
+
+from cases import conv, pointwise
+
+FAMILIES = (conv, pointwise)
+CASES = [case for family in FAMILIES for case in family.CASES]
+assert len({case.name for case in CASES}) == len(CASES)

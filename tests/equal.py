@@ -1,0 +1,31 @@
+"""What "equal" means in every test: close, relative to the largest value, and NaN and Inf at the same places."""
+
+import numpy as np
+
+RTOL = 1e-5  # of max|expected|; one operator or a whole small network in float32
+
+
+def assert_equal(actual, expected, *, rtol=RTOL, name=""):
+    actual, expected = np.asarray(actual), np.asarray(expected)
+    assert actual.shape == expected.shape, (
+        f"{name}: shape {actual.shape}, expected {expected.shape}"
+    )
+    assert actual.dtype == expected.dtype, (
+        f"{name}: dtype {actual.dtype}, expected {expected.dtype}"
+    )
+    if expected.dtype.kind in "iub":
+        np.testing.assert_array_equal(actual, expected, err_msg=name)
+        return
+    np.testing.assert_array_equal(
+        np.isnan(actual), np.isnan(expected), err_msg=f"{name}: NaN elsewhere"
+    )
+    infinite = np.isinf(expected)
+    np.testing.assert_array_equal(np.isinf(actual), infinite, err_msg=f"{name}: Inf elsewhere")
+    np.testing.assert_array_equal(
+        actual[infinite], expected[infinite], err_msg=f"{name}: Inf of other sign"
+    )
+    finite = np.isfinite(expected)
+    if finite.any():
+        error = np.abs(actual[finite].astype(np.float64) - expected[finite]).max()
+        limit = rtol * np.abs(expected[finite]).max() + 1e-6
+        assert error <= limit, f"{name}: max |a - b| = {error:.3g}, allowed {limit:.3g}"
