@@ -1,3 +1,46 @@
 """Every layer of a convolutional network, live on the GPU of a notebook and back in numpy."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from nbglcnn.api import check as check
+    from nbglcnn.api import compile as compile
+    from nbglcnn.plan import Plan as Plan
+    from nbglcnn.plan import Target as Target
+    from nbglcnn.session import Session as Session
+    from nbglcnn.viewer import Viewer as Viewer
+
+# Imported when first used: `import nbglcnn` loads neither torch nor onnx nor OpenGL.
+_HOME = {
+    "Plan": "plan",
+    "Session": "session",
+    "Target": "plan",
+    "Viewer": "viewer",
+    "check": "api",
+    "compile": "api",
+    "ContextLost": "errors",
+    "DeviceError": "errors",
+    "InputError": "errors",
+    "ModelError": "errors",
+    "NbglcnnError": "errors",
+    "OpenGLUnavailable": "errors",
+    "PageError": "errors",
+    "PageNotConnected": "errors",
+    "PageTimeout": "errors",
+    "UnsupportedModel": "errors",
+    "UnsupportedOperator": "errors",
+}
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'nbglcnn' has no attribute {name!r}")
+    return getattr(import_module(f"nbglcnn.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -62,7 +62,7 @@ class Layout(msgspec.Struct, frozen=True):
         """(width, height) of one tile in texels, in each phase area."""
         _, _, h, w = self.frame
         (_, by, bx), (sy, sx) = self.block, self.phases
-        return -(-(-(-w // sx)) // bx), -(-(-(-h // sy)) // by)
+        return -(-w // (sx * bx)), -(-h // (sy * by))  # ceil(ceil(w / sx) / bx) == ceil(w / (sx bx))
 
     @property
     def tiles(self) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 
 from nbglcnn import plan as p
 from nbglcnn.builder import FLATTEN, Builder, Tensor, flat_width, moved_step, reuse_textures
-from nbglcnn.errors import UnsupportedModel, UnsupportedOperator
+from nbglcnn.errors import UnsupportedOperator
 from nbglcnn.fusion import fuse
 from nbglcnn.glsl import Kernel, shader
 from nbglcnn.graph import Graph, Key, Node, Value
@@ -21,6 +21,7 @@ from nbglcnn.weights import packed
 
 FLATTEN_KERNEL = Kernel("flatten_kernel", shader("flatten_kernel.glsl"), pixel=False)
 
+LARGEST = 2**28  # elements of one value: a gibibyte of float32
 Observe = str | Sequence[str]
 
 
@@ -53,24 +54,40 @@ def infer_shapes(graph: Graph) -> Graph:
 
     UnsupportedOperator at the first node that cannot run.
     """
+    known, problems = partial_shapes(graph)
+    for node in graph.nodes:
+        if node.name in problems:
+            kind = f" ({node.module_type})" if node.module_type else ""
+            raise UnsupportedOperator(f"{layer_name(node)}{kind}: {problems[node.name]}")
+    return known
+
+
+def partial_shapes(graph: Graph) -> tuple[Graph, dict[str, str]]:
+    """The graph with our shapes where they can be had, and for each node that cannot run, why.
+
+    Behind such a node declared shapes are taken as they are.
+    """
     values: dict[str, Value] = dict(graph.values)
     known = replace(graph, values=values)
+    problems: dict[str, str] = {}
     for node in graph.nodes:
-        if problem := problem_of(known, node):
-            kind = f" ({node.module_type})" if node.module_type else ""
-            raise UnsupportedOperator(f"{layer_name(node)}{kind}: {problem}")
-        shapes = OPERATORS[node.op].shapes(known, node)
+        problem = problem_of(known, node)
+        shapes: Sequence[tuple[int, ...]] = ()
+        if problem is None:
+            shapes = OPERATORS[node.op].shapes(known, node)
+            if any(d < 0 for shape in shapes for d in shape) or any(
+                math.prod(shape) > LARGEST for shape in shapes
+            ):
+                problem = f"{node.op}: its output would have the shape {shapes[0]}"
+        if problem is not None:
+            problems[node.name] = problem
+            continue
         for name, shape in zip(node.outputs, shapes, strict=False):
-            if not name:
-                continue
-            if any(not isinstance(d, int) or d < 0 for d in shape) or math.prod(shape) > 2**28:
-                raise UnsupportedModel(
-                    f"{layer_name(node)}: its output would have the shape {shape}"
-                )
-            declared = values.get(name)
-            dtype = declared.dtype if declared else np.dtype(np.float32)
-            values[name] = Value(name, tuple(shape), dtype)
-    return known
+            if name:
+                declared = values.get(name)
+                dtype = declared.dtype if declared else np.dtype(np.float32)
+                values[name] = Value(name, tuple(int(d) for d in shape), dtype)
+    return known, problems
 
 
 def observed_keys(graph: Graph, observe: Observe) -> tuple[Key, ...]:

@@ -6,6 +6,7 @@ import ctypes
 import math
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -52,7 +53,8 @@ class _Device:
             ) from error
         try:
             # 4.3 is the first OpenGL that also compiles GLSL ES 3.00, the language of Plans.
-            self.context = moderngl.create_context(require=430, standalone=True, backend="egl")
+            settings: Any = {"backend": "egl"}
+            self.context = moderngl.create_context(require=430, standalone=True, **settings)
         except Exception as error:
             raise OpenGLUnavailable(
                 f"no OpenGL 4.3 without a window here ({error}). On Debian or Ubuntu: "
@@ -209,13 +211,17 @@ class Session:
 
     def draw(self) -> None:
         """Run all passes on the inputs written last."""
-        self._device.call(lambda: [self._draw(step) for step in self.plan.header.passes])
+        self._device.call(self._run)
+
+    def _run(self) -> None:
+        for step in self.plan.header.passes:
+            self._draw(step)
 
     def read(self, key: str) -> Array:
         """The value called `key`, an activation or a parameter, as it is after the last run."""
         for value in (*self.plan.header.values, *self.plan.header.parameters):
             if value.key == key:
-                return self._device.call(lambda: self._read(value))
+                return self._device.call(partial(self._read, value))
         raise KeyError(key)
 
     def _read(self, value: p.Value) -> Array:
@@ -269,8 +275,11 @@ class Session:
             self._device.call(self._release)
 
     def _release(self) -> None:
-        for thing in (*self._vertices, *self._textures, self._uniforms):
-            thing.release()
+        for vertices in self._vertices:
+            vertices.release()
+        for texture in self._textures:
+            texture.release()
+        self._uniforms.release()
         for number in self._framebuffers.values():
             self._device.delete_framebuffer(number)
 

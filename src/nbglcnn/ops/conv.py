@@ -99,7 +99,7 @@ def draw_convolution(b: Builder, conv: Convolution, bias: str, factor: float = 1
         return
     kind, kernel = ("depthwise", DEPTHWISE) if each_in == each_out == 1 else ("grouped", GROUPED)
     weight = b.weight(Recipe(kind, tuple(sources), options))
-    kernel_frame = (1 if kind == "depthwise" else each_in, conv.channels, *window.kernel)
+    kernel_frame: Frame = (1 if kind == "depthwise" else each_in, conv.channels, window.kernel[0], window.kernel[1])
     inputs.append(Tensor(weight, Layout(kernel_frame)))
     b.draw(
         kernel, output, inputs,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from nbglcnn.builder import Builder
 from nbglcnn.glsl import Kernel, shader
@@ -81,13 +81,13 @@ def unary(
     check: Callable[[Facts, Node], str | None] | None = None,
 ) -> Operator:
     """An operator that maps each element by `function`."""
-    allowed = attributes if isinstance(attributes, dict) else {a: anything for a in attributes}
+    allowed = attributes if isinstance(attributes, dict) else dict.fromkeys(attributes, anything)
     operator = Operator(name, doc, same_shape, _draw, allowed, function=function, floats=floats)
     return operator if check is None else replace(operator, check=check)
 
 
 def _gelu(body: str) -> str:
-    return _function(f"return vec4(gelu(v.x), gelu(v.y), gelu(v.z), gelu(v.w));", EXPM1, ERF, body)
+    return _function("return vec4(gelu(v.x), gelu(v.y), gelu(v.z), gelu(v.w));", EXPM1, ERF, body)
 
 
 def _limits(facts: Facts, node: Node) -> Sequence[float]:

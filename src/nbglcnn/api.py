@@ -1,0 +1,58 @@
+"""The public functions that need no page: compile a model, check what of it can run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from nbglcnn.load import load
+from nbglcnn.lower import Observe, layer_name, lower, partial_shapes
+from nbglcnn.plan import Plan, Target
+from nbglcnn.report import Report, Support
+
+
+def compile(
+    model: Any, x: Any = None, *, observe: Observe = "all", target: Target | None = None
+) -> Plan:
+    """Compile a network into a Plan with its packed weights.
+
+    Args:
+        model: a torch.nn.Module in eval mode, an onnx.ModelProto or a path to an .onnx file.
+        x: an example input (array, tensor, picture, list of pictures; a tuple for several inputs).
+            Only an ONNX model with static shapes can do without.
+        observe: what can be read afterwards: "all" layers, "outputs" alone (fastest: the rest is fused
+            and its textures reused), or a list of layer names (outputs are always kept).
+        target: limits of the device; default are WebGL 2's guaranteed minimums and 4096 texels a side.
+
+    Raises:
+        UnsupportedOperator, UnsupportedModel: naming the layer, before anything runs.
+        InputError: `x` is missing or doesn't fit.
+        ModelError: the file is damaged or unsafe.
+    """
+    graph, _ = load(model, x)
+    return lower(graph, observe=observe, target=target)
+
+
+def check(model: Any, x: Any = None) -> Report[Support]:
+    """Which layers can run and why the others can't, before anything runs.
+
+    Takes what `compile` takes; raises what it raises for a model that can't be read at all.
+    """
+    graph, _ = load(model, x)
+    _, problems = partial_shapes(graph)
+    rows: dict[str, Support] = {}
+    for node in graph.nodes:
+        layer = layer_name(node)
+        problem = problems.get(node.name, "")
+        before = rows.get(layer)
+        if before is None:
+            rows[layer] = Support(layer, node.op, not problem, problem)
+        else:
+            operator = (
+                before.operator
+                if node.op in before.operator.split(" + ")
+                else f"{before.operator} + {node.op}"
+            )
+            reason = "; ".join(filter(None, dict.fromkeys([before.reason, problem])))
+            rows[layer] = replace(before, operator=operator, ok=not reason, reason=reason)
+    return Report(tuple(rows.values()), "layers can run")

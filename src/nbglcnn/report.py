@@ -1,0 +1,132 @@
+"""Reports: tables with a verdict, printed readably in a terminal and in a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from nbglcnn.graph import Array
+
+RTOL = 1e-5  # of the largest reference value of the layer
+ATOL = 1e-6
+
+Row = TypeVar("Row", "Support", "Match")
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """Whether a layer can run; `reason` says why not, and what could."""
+
+    layer: str
+    operator: str
+    ok: bool
+    reason: str = ""
+
+    def cells(self) -> tuple[str, ...]:
+        """The row of the table."""
+        return self.layer, self.operator, "yes" if self.ok else "no", self.reason
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """How far a layer is from the reference: over finite values; NaN and Inf must stand at the same places."""
+
+    layer: str
+    max_abs: float
+    mean_abs: float
+    relative: float
+    ok: bool
+
+    def cells(self) -> tuple[str, ...]:
+        """The row of the table."""
+        numbers = (f"{v:.2g}" for v in (self.max_abs, self.mean_abs, self.relative))
+        return self.layer, *numbers, "yes" if self.ok else "no"
+
+
+TITLES = {
+    Support: ("layer", "operator", "supported", "reason"),
+    Match: ("layer", "max abs error", "mean abs error", "relative", "ok"),
+}
+
+
+@dataclass(frozen=True)
+class Report(Generic[Row]):
+    """Rows and a verdict. `print(report)` and a notebook show it as a table."""
+
+    rows: tuple[Row, ...]
+    subject: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether every row is."""
+        return all(row.ok for row in self.rows)
+
+    @property
+    def first_diverging(self) -> str | None:
+        """The name of the first layer that is not ok, else None."""
+        return next((row.layer for row in self.rows if not row.ok), None)
+
+    @property
+    def summary(self) -> str:
+        """One sentence."""
+        good = sum(row.ok for row in self.rows)
+        first = f"; the first that is not: {self.first_diverging}" if not self.ok else ""
+        return f"{good} of {len(self.rows)} {self.subject}{first}"
+
+    def _table(self) -> list[tuple[str, ...]]:
+        if not self.rows:
+            return []
+        return [TITLES[type(self.rows[0])], *(row.cells() for row in self.rows)]
+
+    def __str__(self) -> str:
+        table = self._table()
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        lines: list[str] = [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in table
+        ]
+        return "\n".join([*lines, self.summary])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        titles, *rows = self._table() or [()]
+        head = "".join(f"<th>{escape(cell)}</th>" for cell in titles)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+        )
+        return (
+            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+            f"<p>{escape(self.summary)}</p>"
+        )
+
+
+def match(layer: str, actual: Array, expected: Array, *, rtol: float = RTOL) -> Match:
+    """One layer compared: ok when max|a − b| ≤ rtol · max|b| + 1e-6 over finite values."""
+    if actual.shape != expected.shape:
+        return Match(layer, np.inf, np.inf, np.inf, False)
+    a, b = actual.astype(np.float64), expected.astype(np.float64)
+    finite = np.isfinite(b)
+    same = np.array_equal(np.isnan(a), np.isnan(b)) and np.array_equal(
+        a[np.isinf(b) | np.isinf(a)], b[np.isinf(b) | np.isinf(a)]
+    )
+    if not finite.any():
+        return Match(layer, 0.0, 0.0, 0.0, same)
+    error = np.abs(a[finite] - b[finite])
+    largest = float(np.abs(b[finite]).max())
+    worst = float(error.max())
+    ok = same and worst <= rtol * largest + ATOL
+    relative = worst / largest if largest else worst
+    return Match(layer, worst, float(error.mean()), relative, bool(ok))
+
+
+def compared(
+    actual: Mapping[str, Array], expected: Mapping[str, Array], keys: Sequence[str], reference: str
+) -> Report[Match]:
+    """A report over `keys`, in order."""
+    rows = tuple(match(key, actual[key], expected[key]) for key in keys)
+    return Report(rows, f"layers match {reference}")
