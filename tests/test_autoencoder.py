@@ -1,23 +1,17 @@
 """The tour's autoencoder: trained for real, and trained again it comes out the same."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 
-ROOT = Path(__file__).parents[1]
-sys.path += [str(ROOT / "notebooks"), str(ROOT / "scripts")]
-
-from fashion_autoencoder import (  # noqa: E402
+from fashion_autoencoder import (
     IMAGES,
     WEIGHTS,
     FashionAutoencoder,
     load_autoencoder,
     load_images,
 )
-from train_fashion_autoencoder import held_out_error, train  # noqa: E402
+from train_fashion_autoencoder import held_out_error, train
 
 
 def test_it_redraws_images_it_has_never_seen() -> None:

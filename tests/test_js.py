@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from bundle import bundle, is_current
+
 ROOT = Path(__file__).parents[1]
 PATH = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)])
-
-sys.path.insert(0, str(ROOT / "scripts"))
-from bundle import bundle, is_current  # noqa: E402
 
 
 @pytest.mark.parametrize("script", ["types", "lint", "test"])
