@@ -14,7 +14,8 @@ PACKAGE = ROOT / "src" / "nbglcnn"
 
 # Each room and the rooms it may use, as in the design; errors may be used by all.
 COMPILER = {"errors", "layout", "graph", "plan", "glsl", "weights", "builder", "ops", "lower"}
-ALL = COMPILER | {"autodiff", "load", "session", "datasets"}
+BELOW = COMPILER | {"autodiff", "datasets", "load", "report", "session"}
+ALL = BELOW | {"api"}
 MAY_IMPORT = {
     "errors": set(),
     "datasets": set(),
@@ -29,7 +30,9 @@ MAY_IMPORT = {
     "lower": COMPILER | {"fusion"},
     "autodiff": COMPILER,
     "load": {"graph"},
-    "session": {"layout", "plan"},
+    "session": {"glsl", "layout", "plan"},  # of glsl the vertex shader, which knows no network
+    "report": {"graph"},
+    "api": BELOW,
     "viewer": ALL | {"export"},
     "export": ALL,
     "backend": ALL,
@@ -54,10 +57,13 @@ def room_of(file: Path) -> str:
 
 def imports(file: Path) -> Iterator[str]:
     """Dotted names that a file imports, in functions too; not those for annotations alone."""
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    for node in ast.walk(tree):
+    pending: list[ast.AST] = [ast.parse(file.read_text(encoding="utf-8"))]
+    while pending:
+        node = pending.pop()
         if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
-            node.body = []
+            pending += node.orelse
+            continue
+        pending += ast.iter_child_nodes(node)
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names)
         elif isinstance(node, ast.ImportFrom):
