@@ -1,27 +1,30 @@
-"""Loading: the only place that knows torch, onnx and the file system. Gives a Graph and its example inputs.
+"""Loading: the only place that knows torch, onnx and the file system. Gives a Graph and its inputs.
 
 Nothing of torch or onnx is imported before a model is given.
 """
 
 from __future__ import annotations
 
-import os
+from collections.abc import Sequence
 from typing import Any
 
 from nbglcnn.errors import InputError, ModelError
 from nbglcnn.graph import Array, Graph
 from nbglcnn.load.inputs import Spec, as_arrays, specs_of
+from nbglcnn.load.parameters import with_parameters
 
-__all__ = ["Spec", "as_arrays", "load", "specs_of"]
+__all__ = ["Spec", "as_arrays", "load", "reference", "specs_of", "with_parameters"]
 
 
 def load(model: Any, x: Any = None) -> tuple[Graph, tuple[Array, ...]]:
     """The Graph of a torch module, an ONNX ModelProto, its bytes or its file, and `x` as arrays.
 
-    `x` is an example input (a tuple for several); only an ONNX model with static shapes can do without.
+    `x` is an example input (a tuple for several); only an ONNX model with static shapes can do
+    without.
     """
     if _is_module(model):
-        from nbglcnn.load.torch_module import image_channels, load_module
+        from nbglcnn.load.torch_check import image_channels
+        from nbglcnn.load.torch_module import load_module
 
         if x is None:
             raise InputError(
@@ -34,6 +37,15 @@ def load(model: Any, x: Any = None) -> tuple[Graph, tuple[Array, ...]]:
         f"{type(model).__name__} is not a model: give a torch.nn.Module, an onnx.ModelProto or "
         "a path to an .onnx file"
     )
+
+
+def reference(model: Any, graph: Graph, arrays: Sequence[Array]) -> dict[str, Array]:
+    """The true value of every key: by PyTorch's forward hooks, or for ONNX by another engine."""
+    from nbglcnn.load.truth import onnx_reference, torch_reference
+
+    if _is_module(model):
+        return torch_reference(model, graph, arrays)
+    return onnx_reference(graph, arrays)
 
 
 def _is_module(model: Any) -> bool:

@@ -1,4 +1,4 @@
-"""A graph on its way in: both importers fill a Draft, `fold.simplify` turns it into concrete nodes and values."""
+"""A graph on its way in: importers fill a Draft, `fold.simplify` makes it concrete."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ OPSET = 21  # the one that operators are lowered from: GroupNormalization is who
 class Draft:
     """Nodes in topological order over named values, constants by name, and what is known of shapes.
 
-    `parameters` names the values that `with_parameters` may replace. `keep` are values that must not
-    vanish though no node reads them. `shapes` are trusted over inference, `declared` only without it.
+    `parameters` names the values that `with_parameters` may replace. `keep` are values that must
+    not vanish though no node reads them. `shapes` are trusted over inference, `declared` only
+    without it.
     """
 
     name: str

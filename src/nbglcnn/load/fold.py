@@ -1,4 +1,4 @@
-"""Constant folding and shapes, in one walk over the nodes: what is known at load time leaves the graph."""
+"""Constant folding and shapes in one walk: what is known at load time leaves the graph."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_INFERRED_DATA = 1 << 16  # elements of a constant that shape inference may l
 
 @dataclass(slots=True)
 class Simplified:
-    """What is left of a Draft: run-time nodes with their place in it, and everything known of values."""
+    """What is left of a Draft: run-time nodes, each with its place in it, and all values known."""
 
     nodes: list[tuple[int, Node]] = field(default_factory=list)
     folded: list[Node] = field(default_factory=list)
@@ -48,6 +48,15 @@ def label(node: Node) -> str:
     """A node as messages name it: its operator and the module or node name."""
     where = f"in module {shown(node.module)}" if node.module else f"node {shown(node.name)}"
     return f"{node.op[:80]} ({where})"
+
+
+def _integer(node: Node, name: str, default: int) -> int:
+    value = node.attributes.get(name, default)
+    if not isinstance(value, int):
+        raise ModelError(
+            f"{label(node)}: attribute {name} is {type(value).__name__}, not an integer"
+        )
+    return value
 
 
 def simplify(draft: Draft) -> Simplified:
@@ -76,6 +85,9 @@ def simplify(draft: Draft) -> Simplified:
 def _one(
     node: Node, position: int, state: Simplified, draft: Draft, from_parameter: set[str]
 ) -> None:
+    if node.op == "CastLike" and node.inputs[0] in state.constants:
+        like = _element(_dtype(node.inputs[1], state))
+        node = replace(node, op="Cast", inputs=node.inputs[:1], attributes={"to": like})
     same = _alias(node, state)
     if same is not None:
         state.aliases[node.outputs[0]] = same
@@ -93,6 +105,10 @@ def _one(
             from_parameter.update(results)
             state.folded.append(node)
         return
+    if node.op in ("Conv", "ConvTranspose") and len(node.inputs) == 3 and node.inputs[2]:
+        bias = state.constants.get(node.inputs[2])
+        if bias is not None and node.inputs[2] not in from_parameter and not bias.any():
+            node = replace(node, inputs=node.inputs[:2])  # PyTorch's exporter writes bias=None so
     _infer(node, state, draft)
     state.nodes.append((position, node))
 
@@ -107,7 +123,7 @@ def _alias(node: Node, state: Simplified) -> str | None:
     if node.op in ("Cast", "CastLike") and first:
         found = _dtype(first, state)
         if node.op == "Cast":
-            wanted = _onnx_dtype(int(node.attributes.get("to", 1)))  # type: ignore[arg-type]
+            wanted = _onnx_dtype(_integer(node, "to", 1))
         else:
             wanted = _dtype(node.inputs[1], state)
         both_float = {found, wanted} <= WIDE | {FLOAT32}
@@ -131,15 +147,14 @@ def _shape_of(node: Node, state: Simplified) -> Array:
     shape = _shape(node.inputs[0], state)
     if node.op == "Size":
         return np.array(np.prod(shape, dtype=np.int64))
-    start = node.attributes.get("start", 0)
-    end = node.attributes.get("end", len(shape))
-    return np.array(shape[slice(start, end)], np.int64)
+    start, end = _integer(node, "start", 0), _integer(node, "end", len(shape))
+    return np.array(shape[start:end], np.int64)
 
 
 def _sequence(node: Node, state: Simplified) -> tuple[str, list[tuple[int, int]], int, bool]:
     """SplitToSequence as the pieces' (start, end) along its axis."""
     shape = _shape(node.inputs[0], state)
-    axis = int(node.attributes.get("axis", 0)) % max(len(shape), 1)  # type: ignore[arg-type]
+    axis = _integer(node, "axis", 0) % max(len(shape), 1)
     split = state.constants.get(node.inputs[1]) if len(node.inputs) > 1 else np.int64(1)
     if split is None or not shape:
         raise UnsupportedOperator(f"{label(node)}: the sizes of the pieces depend on the input")
@@ -211,9 +226,9 @@ def _infer(node: Node, state: Simplified, draft: Draft, *, limit: int | None = N
 def _ceil_pool(
     node: Node, shape: tuple[int, ...] | None, state: Simplified
 ) -> tuple[int, ...] | None:
-    """Drop the last window of a ceil_mode pool that would start in the end padding, as PyTorch does.
+    """Drop the last window of a ceil_mode pool that would start in the end padding.
 
-    onnx's own inference counts it: AveragePool 3, stride 3, padding 1 of 56 is 19, not 20.
+    PyTorch and ONNX Runtime do; onnx's inference counts it: 3, stride 3, padding 1 of 56 gives 20.
     """
     if shape is None or not node.attributes.get("ceil_mode") or "Pool" not in node.op:
         return shape
@@ -240,7 +255,7 @@ def _onnx_shapes(
         if not name:
             continue
         constant = state.constants.get(name)
-        element = helper.np_dtype_to_tensor_dtype(_dtype(name, state))
+        element = _element(_dtype(name, state))
         types[name] = helper.make_tensor_type_proto(element, _shape(name, state))
         if constant is not None and constant.dtype == np.int64 and constant.size < 4096:
             data[name] = numpy_helper.from_array(constant)
@@ -288,7 +303,7 @@ def _schema(op: str, domain: str) -> Any:
 
 
 def _check_arity(node: Node, schema: Any) -> None:
-    """onnx's C++ code trusts these numbers (an Upsample without inputs once ended the process)."""
+    """Refuse what onnx's C++ code trusts (an Upsample without inputs once ended the process)."""
     if not schema.min_input <= len(node.inputs) <= schema.max_input:
         raise ModelError(
             f"{label(node)}: {len(node.inputs)} inputs; it takes {schema.min_input} to "
@@ -304,6 +319,12 @@ def _check_arity(node: Node, schema: Any) -> None:
             continue
 
 
+def _element(dtype: np.dtype[Any]) -> int:
+    from onnx import helper
+
+    return int(helper.np_dtype_to_tensor_dtype(dtype))
+
+
 def _onnx_dtype(element: int) -> np.dtype[Any]:
     from onnx import helper
 
@@ -317,21 +338,14 @@ def to_proto(node: Node) -> Any:
     """The node as an onnx.NodeProto."""
     from onnx import helper, numpy_helper
 
-    attributes: dict[str, Any] = {}
-    for name, value in node.attributes.items():
-        is_array = isinstance(value, np.ndarray)
-        attributes[name] = numpy_helper.from_array(value) if is_array else value
     proto = helper.make_node(node.op, node.inputs, node.outputs, name=node.name, domain=node.domain)
     types = _schema(node.op, node.domain).attributes
-    for name, value in attributes.items():
-        if isinstance(value, tuple):
-            value = list(value)
-            if not value:
-                proto.attribute.append(
-                    helper.make_attribute(name, value, attr_type=types[name].type.value)
-                )
-                continue
-        proto.attribute.append(helper.make_attribute(name, value))
+    for name, value in node.attributes.items():
+        given: Any = list(value) if isinstance(value, tuple) else value
+        if isinstance(value, np.ndarray):
+            given = numpy_helper.from_array(value)
+        kind = types[name].type.value if given == [] and name in types else None
+        proto.attribute.append(helper.make_attribute(name, given, attr_type=kind))
     return proto
 
 
@@ -381,7 +395,7 @@ def _run_reference(node: Node, inputs: Sequence[Array | None]) -> Sequence[Any]:
     proto = to_proto(node)
     if implementation is None:
         arrays = {n: a for n, a in zip(node.inputs, inputs, strict=True) if a is not None}
-        return list(ReferenceEvaluator(proto).run(None, arrays))  # type: ignore[arg-type]
+        return list(ReferenceEvaluator(proto).run(None, arrays))
     parameters = {
         "log": lambda *_: None,
         "opsets": {"": OPSET},
@@ -428,3 +442,9 @@ def _drop_unused(state: Simplified, needed: Sequence[str]) -> None:
             live.update(i for i in node.inputs if i)
             kept.append((position, node))
     state.nodes = kept[::-1]
+    folded = []
+    for node in reversed(state.folded):
+        if any(out in live for out in node.outputs):
+            live.update(i for i in node.inputs if i)
+            folded.append(node)
+    state.folded = folded[::-1]

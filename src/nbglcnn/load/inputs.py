@@ -1,4 +1,4 @@
-"""Example inputs: whatever people have (pictures, tensors, arrays) as one float32 array per input."""
+"""Example inputs: pictures, tensors and arrays as one array per input."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _array(item: Any, spec: Spec, channels: int | None) -> Array:
         if not item:
             raise InputError(f"{spec.name}: an empty list")
         if not any(_is_image(i) or _is_tensor(i) or isinstance(i, np.ndarray) for i in item):
-            return _checked(np.asarray(item, np.float32), spec)
+            return _checked(_numbers(item, spec), spec)
         parts = [_image(i, spec, channels) if _is_image(i) else _plain(i, spec) for i in item]
         shapes = {p.shape for p in parts}
         if len(shapes) > 1:
@@ -70,6 +70,13 @@ def _array(item: Any, spec: Spec, channels: int | None) -> Array:
     if _is_image(item):
         return _checked(_image(item, spec, channels)[None], spec)
     return _checked(_plain(item, spec), spec)
+
+
+def _numbers(item: list[Any], spec: Spec) -> Array:
+    try:
+        return np.array(item, np.float32)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{spec.name}: this list is not an array of numbers ({error})") from None
 
 
 def _is_image(item: Any) -> bool:
@@ -91,12 +98,16 @@ def _image(image: Any, spec: Spec, channels: int | None) -> Array:
             "give an array"
         )
     deep = image.mode in ("I", "I;16", "F")  # convert("L") would clip 16 bits at 255
-    if deep and channels == 1:
-        pixels = np.asarray(image, np.float32)
-        pixels = pixels if image.mode == "F" else pixels / 65535
-        return pixels[None]
-    pixels = np.asarray(image.convert(MODES[channels]), np.float32) / 255
+    if deep:
+        grey = np.array(image, np.float32)[None]
+        grey = grey if image.mode == "F" else grey / np.float32(65535)
+        return np.repeat(grey, channels, 0) if channels < 4 else _opaque(grey)
+    pixels = np.array(image.convert(MODES[channels]), np.float32) / np.float32(255)
     return np.ascontiguousarray(pixels[None] if channels == 1 else pixels.transpose(2, 0, 1))
+
+
+def _opaque(grey: Array) -> Array:
+    return np.concatenate([grey, grey, grey, np.ones_like(grey)])
 
 
 def _plain(item: Any, spec: Spec) -> Array:

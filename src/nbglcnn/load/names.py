@@ -1,4 +1,4 @@
-"""Keys: which name shows which value, from a record of a model's calls (DESIGN: names are PyTorch's)."""
+"""Keys: which name shows which value, from the record of a model's calls."""
 
 from __future__ import annotations
 
@@ -69,9 +69,8 @@ def torch_keys(
     root: Call,
     captured: Sequence[str],
     placed: Sequence[tuple[int, Node, Call]],
-    is_constant: Callable[[str], bool],
 ) -> list[Key]:
-    """All keys in order. `inputs` maps forward's parameter names to values, `captured` are values."""
+    """All keys in order. `inputs` maps forward's parameters to values, `captured` are values."""
     within: dict[int, list[tuple[int, Node]]] = {}
     for at, node, call in placed:
         if not call.leaf or call is root:
@@ -83,11 +82,8 @@ def torch_keys(
         kind = "layer" if call.leaf else "module"
         if call is not root:
             for suffix, index in call.outputs:
-                if not is_constant(captured[index]):
-                    name = call.name + suffix
-                    keys.append(
-                        Key(name, captured[index], kind, call.module_type, call.description)
-                    )
+                name = call.name + suffix
+                keys.append(Key(name, captured[index], kind, call.module_type, call.description))
         operators = iter(within.get(id(call), []))
         pending = next(operators, None)
         for child in call.children:

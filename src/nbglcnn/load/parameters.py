@@ -1,0 +1,78 @@
+"""New weights for a Graph: parameters are replaced, what was folded from them computed again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from nbglcnn.errors import InputError
+from nbglcnn.graph import Array, Graph
+from nbglcnn.load.fold import evaluate
+from nbglcnn.load.inputs import nearest
+
+
+def with_parameters(graph: Graph, state_dict: Mapping[str, Any]) -> Graph:
+    """The same Graph with other weights: names and shapes must be those of `graph.parameters`."""
+    given = {n: v for n, v in state_dict.items() if not _ignored(n)}
+    problems = []
+    if missing := [n for n in graph.parameters if n not in given]:
+        problems.append("missing: " + _listed(missing))
+    unexpected = [
+        n + nearest(n, missing or list(graph.parameters))
+        for n in given
+        if n not in graph.parameters
+    ]
+    if unexpected:
+        problems.append("unexpected: " + _listed(unexpected))
+    replaced: dict[str, tuple[str, Array]] = {}
+    for name, value in graph.parameters.items():
+        if name not in given:
+            continue
+        old = graph.values[value].data
+        assert old is not None
+        array = _as_array(name, given[name], old)
+        if array.shape != old.shape:
+            problems.append(f"{name}: shape {array.shape} was given; it is {old.shape}")
+        elif value in replaced and not np.array_equal(replaced[value][1], array, equal_nan=True):
+            problems.append(f"{name} and {replaced[value][0]} share their numbers; two were given")
+        else:
+            replaced[value] = name, array
+    if problems:
+        raise InputError(
+            f"these are not the weights of {graph.name} ("
+            f"{len(graph.parameters)} parameters):\n  " + "\n  ".join(problems)
+        )
+    values = dict(graph.values)
+    for value, (_, array) in replaced.items():
+        values[value] = replace(values[value], data=array)
+    constants = {n: v.data for n, v in values.items() if v.data is not None}
+    for node in graph.folded:
+        for name, array in evaluate(node, constants).items():
+            constants[name] = array
+            if name in values:
+                values[name] = replace(values[name], data=array)
+    return replace(graph, values=MappingProxyType(values))
+
+
+def _ignored(name: str) -> bool:
+    """What torch keeps in a state_dict and no eval-mode forward reads."""
+    return name.rpartition(".")[2] in ("num_batches_tracked", "_extra_state")
+
+
+def _as_array(name: str, value: Any, old: Array) -> Array:
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+        value = (value.float() if value.is_floating_point() else value).numpy()
+    array = np.array(value)
+    if array.dtype.kind not in "fiub" or (array.dtype.kind == "f") != (old.dtype.kind == "f"):
+        raise InputError(f"{name}: dtype {array.dtype} was given; it is {old.dtype}")
+    return np.ascontiguousarray(array, old.dtype).reshape(array.shape)
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+    return ", ".join(names[:8]) + more

@@ -1,0 +1,155 @@
+"""The export of a hooked torch module to ONNX nodes, and why it failed in plain words."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from nbglcnn.errors import UnsupportedModel, UnsupportedOperator
+from nbglcnn.load.draft import OPSET
+from nbglcnn.load.names import Call
+from nbglcnn.load.torch_calls import Record, quiet, run
+
+if TYPE_CHECKING:
+    import torch
+
+ROOT = "model"  # the user's module inside the wrapper that is exported
+
+
+def export(twin: torch.nn.Module, tensors: tuple[torch.Tensor, ...]) -> tuple[Any, Call]:
+    """The twin as an onnx_ir graph whose outputs are all calls' tensors, and the tree of calls."""
+    import torch
+
+    tap, record = _tap(twin)
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        try:
+            with quiet():
+                program = torch.export.export(tap, tensors, strict=False)
+        except Exception as error:
+            raise UnsupportedModel(
+                f"{type(twin).__name__} cannot be traced{record.where}: {_plain(error)}"
+            ) from error
+        _correct_average_pools(program)
+        try:
+            with quiet():
+                # optimize=True would fold BatchNorm into Conv and merge equal parameters.
+                exported = torch.onnx.export(
+                    program, dynamo=True, optimize=False, opset_version=OPSET, verbose=False
+                )
+        except Exception as error:
+            raise UnsupportedOperator(_untranslated(twin, program, error)) from error
+    assert record.root is not None
+    assert exported is not None
+    return exported.model.graph, record.root
+
+
+def _tap(twin: torch.nn.Module) -> tuple[torch.nn.Module, Record]:
+    """The wrapper to export: its outputs are all captured tensors."""
+    import torch
+
+    record = Record()
+    named = list(twin.named_modules())
+
+    class Tap(torch.nn.Module):
+        def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            run(getattr(self, ROOT), named, inputs, record)
+            return tuple(record.captured)
+
+    tap = Tap()
+    # Inside the wrapper a submodule may be called `code`: as the root's it breaks the exporter.
+    tap.add_module(ROOT, twin)
+    return tap.eval(), record
+
+
+def _correct_average_pools(program: Any) -> None:
+    """Divide as divisor_override says, which the exporter silently ignores."""
+    import torch
+
+    aten = torch.ops.aten
+    pools = {aten.avg_pool2d.default: 2, aten.avg_pool3d.default: 3}
+    for node in list(program.graph.nodes):
+        if node.op != "call_function" or node.target not in pools:
+            continue
+        arguments = dict(zip(_POOL, node.args, strict=False)) | dict(node.kwargs)
+        divisor = arguments.pop("divisor_override", None)
+        if divisor is None:
+            continue
+        if arguments.get("ceil_mode"):
+            raise UnsupportedOperator(
+                f"{_module_of(node)}: average pooling with both ceil_mode and divisor_override"
+            )
+        size = arguments["kernel_size"]
+        area = size[0] ** pools[node.target] if len(size) == 1 else 1
+        for length in size if len(size) > 1 else ():
+            area *= length
+        arguments["count_include_pad"] = True
+        node.args = (arguments.pop("input"), arguments.pop("kernel_size"))
+        node.kwargs = {n: arguments[n] for n in _POOL if n in arguments}
+        with program.graph.inserting_after(node):
+            scaled = program.graph.call_function(aten.mul.Tensor, (node, area / divisor))
+        scaled.meta = dict(node.meta)
+        node.replace_all_uses_with(scaled)
+        scaled.args = (node, area / divisor)
+
+
+_POOL = (
+    *("input", "kernel_size", "stride", "padding", "ceil_mode", "count_include_pad"),
+    "divisor_override",
+)
+
+
+def _module_of(node: Any) -> str:
+    """The path and type of the innermost module that an fx node belongs to."""
+    stack = list((node.meta.get("nn_module_stack") or {}).values())
+    if not stack:
+        return "the model"
+    path, kind = stack[-1]
+    path = str(path).removeprefix(ROOT).removeprefix(".")
+    name = kind.rpartition(".")[2] if isinstance(kind, str) else getattr(kind, "__name__", "")
+    return f"{path or 'the model itself'} ({name})"
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    found = [error]
+    while (inner := found[-1].__cause__ or found[-1].__context__) and inner not in found:
+        found.append(inner)
+    return found
+
+
+def _plain(error: BaseException) -> str:
+    """Why tracing failed, in a sentence or two."""
+    for one in _chain(error):
+        kind = type(one).__name__
+        if "DataDependent" in kind or "DynamicOutputShape" in kind or "UserError" in kind:
+            return (
+                "what it computes depends on the input's numbers (an `if`, a loop or a size that "
+                "is read from a tensor), so it has no fixed graph. Make that choice outside the "
+                f"model, or with torch.where. PyTorch says: {_first_line(one)}"
+            )
+        if ".numpy() is not supported" in str(one):
+            return (
+                "it calls .numpy() on a tensor, in forward or in a hook; "
+                "use torch operators, or remove the hook"
+            )
+    return f"{type(error).__name__}: {_first_line(error)}"
+
+
+def _untranslated(twin: torch.nn.Module, program: Any, error: BaseException) -> str:
+    """Which operator has no ONNX form, and the module it is in."""
+    text = "\n".join(str(one) for one in _chain(error))
+    name = type(twin).__name__
+    missing = re.search(r"No ONNX function found for <OpOverload\(op='([\w.]+)'", text)
+    at = re.search(r"translating node %(\w+)", text)
+    nodes = {node.name: node for node in program.graph.nodes}
+    where = _module_of(nodes[at[1]]) if at and at[1] in nodes else name
+    if missing:
+        return (
+            f"{where}: PyTorch's operator {missing[1]} has no ONNX form, so it cannot be drawn; "
+            "replace it by others with the same result"
+        )
+    return f"{where}: cannot be translated to ONNX: {_first_line(_chain(error)[-1])}"
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:300] if lines else type(error).__name__

@@ -1,0 +1,607 @@
+"""Loading torch modules: keys and values are those of hooks, the user's model stays as it was."""
+
+import copy
+import io
+import logging
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from numpy.testing import assert_allclose, assert_array_equal
+from torch import nn
+
+from nbglcnn.errors import InputError, UnsupportedModel
+from nbglcnn.graph import Array, Graph
+from nbglcnn.load import as_arrays, load, reference, with_parameters
+from nbglcnn.load.truth import run_graph
+
+
+def tensors(value: Any, suffix: str = "") -> list[tuple[str, torch.Tensor]]:
+    if isinstance(value, torch.Tensor):
+        return [(suffix, value)]
+    items: list[tuple[str, torch.Tensor]] = []
+    pairs = value.items() if isinstance(value, Mapping) else enumerate(value or [])
+    for name, item in pairs:
+        items += tensors(item, f"{suffix}[{name!r}]")
+    return items
+
+
+def hooks(model: nn.Module, inputs: Sequence[Array]) -> dict[str, Array]:
+    """What forward hooks see, in call order, containers first: written apart from the loader."""
+    order: list[str] = []
+    seen: dict[str, list[tuple[str, Array]]] = {}
+    counts: dict[str, int] = {}
+    open_calls: list[str] = []
+
+    def before(path: str) -> Callable[..., None]:
+        def hook(*_: Any) -> None:
+            count = counts[path] = counts.get(path, -1) + 1
+            open_calls.append(f"{path}:{count}" if count else path)
+            order.append(open_calls[-1])
+
+        return hook
+
+    def after(_: nn.Module, __: Any, output: Any) -> None:
+        name = open_calls.pop()
+        seen[name] = [(name + s, t.detach().clone().numpy()) for s, t in tensors(output)]
+
+    copied = copy.deepcopy(model)
+    for path, module in copied.named_modules():
+        if path:
+            module.register_forward_pre_hook(before(path))
+            module.register_forward_hook(after)
+    with torch.no_grad():
+        result = copied(*[torch.from_numpy(a.copy()) for a in inputs])
+    found = {name: array for call in order for name, array in seen[call]}
+    taken = ":1" if "output" in found else ""
+    return found | {f"output{s}{taken}": t.numpy() for s, t in tensors(result)}
+
+
+def values(graph: Graph, inputs: Sequence[Array]) -> dict[str, Array]:
+    """Every key of the Graph computed from its own nodes."""
+    known = dict(zip(graph.inputs, inputs, strict=True))
+    computed = run_graph(graph, known, [key.value for key in graph.keys])
+    return {key.name: computed[key.value] for key in graph.keys}
+
+
+def check(model: nn.Module, x: Any) -> tuple[Graph, tuple[Array, ...]]:
+    """Load, and compare keys, order, shapes and numbers with the hooks'."""
+    graph, arrays = load(model, x)
+    truth, found, given = (
+        hooks(model, arrays),
+        values(graph, arrays),
+        reference(model, graph, arrays),
+    )
+    modules = [k.name for k in graph.keys if k.module_type and k.kind != "output"]
+    ends = [k.name for k in graph.keys if k.kind == "output"]
+    assert modules + ends == list(truth)
+    names = [key.name for key in graph.keys]
+    assert len(names) == len(set(names))
+    assert list(given) == names
+    for key in graph.keys:
+        array = found[key.name]
+        assert graph.shape(key.value) == array.shape == given[key.name].shape
+        assert_allclose(array, given[key.name], rtol=1e-4, atol=1e-5, err_msg=key.name)
+        if key.name in truth:
+            assert array.shape == truth[key.name].shape
+            assert_allclose(array, truth[key.name], rtol=1e-4, atol=1e-5, err_msg=key.name)
+    return graph, arrays
+
+
+def randn(*shape: int) -> Array:
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+def scrambled(model: nn.Module) -> nn.Module:
+    """The model with all numbers random, so that no two parameters are equal."""
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for name, tensor in model.state_dict().items():
+            if tensor.is_floating_point():
+                tensor.copy_(torch.rand(tensor.shape, generator=generator) + 0.1)
+                if not name.endswith("var"):
+                    tensor.sub_(0.6)
+    return model.eval()
+
+
+def autoencoder() -> nn.Module:
+    return nn.Sequential(
+        nn.Sequential(
+            nn.Conv2d(1, 4, 4, 2, 1, bias=False), nn.BatchNorm2d(4), nn.LeakyReLU(0.1, inplace=True)
+        ),
+        nn.Sequential(nn.ConvTranspose2d(4, 1, 4, 2, 1), nn.Sigmoid()),
+    ).eval()
+
+
+class Residual(nn.Module):
+    """An in-place activation, a functional addition and a functional in-place relu."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(channels, channels, 3, padding=1)
+        self.act = nn.ReLU(inplace=True)
+        self.inner = nn.Sequential(nn.Conv2d(channels, channels, 1), nn.Identity(), nn.Dropout(0.3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.inner(self.act(self.conv(x)))
+        y += x
+        return F.relu(y, inplace=True)
+
+
+class Twice(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.block = Residual(3)
+        self.flat = nn.Flatten()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        before = torch.sigmoid(x)
+        y = self.block(before)
+        y = F.max_pool2d(y, 2)
+        y = self.block(y)
+        return self.flat(torch.cat([y, y.mean(1, keepdim=True)], 1))
+
+
+def test_sequential_autoencoder() -> None:
+    graph, _ = check(scrambled(autoencoder()), randn(2, 1, 10, 14))
+    assert [k.name for k in graph.keys] == [
+        *("input", "0", "0.0", "0.1", "0.2", "1", "1.0", "1.1", "output")
+    ]
+    assert [n.op for n in graph.nodes] == [
+        *("Conv", "BatchNormalization", "LeakyRelu", "ConvTranspose", "Sigmoid")
+    ]
+
+
+def test_nested_containers_reused_with_functional_operators_in_place() -> None:
+    graph, _ = check(scrambled(Twice()), randn(2, 3, 8, 6))
+    names = [k.name for k in graph.keys]
+    assert names == [
+        *("x", "sigmoid"),
+        *("block", "block.conv", "block.act", "block.inner", "block.inner.0", "block.inner.1"),
+        *("block.inner.2", "add", "relu_1", "max_pool2d"),
+        *("block:1", "block.conv:1", "block.act:1", "block.inner:1", "block.inner.0:1"),
+        *("block.inner.1:1", "block.inner.2:1", "add_1", "relu_3", "mean", "cat", "flat", "output"),
+    ]
+    kinds = {k.name: (k.kind, k.module_type) for k in graph.keys}
+    assert kinds["block"] == ("module", "Residual")
+    assert kinds["block.act:1"] == ("layer", "ReLU")
+    assert kinds["add"] == ("layer", "")
+    assert kinds["output"] == ("output", "Twice")
+    calls = {n.outputs[0]: n.call for n in graph.nodes}
+    assert calls["add_1"] == "block:1"
+    assert calls["sigmoid"] == ""
+
+
+def test_in_place_activation_leaves_the_value_before_it() -> None:
+    model = scrambled(nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(inplace=True)))
+    graph, arrays = check(model, randn(1, 3, 5, 5))
+    assert (values(graph, arrays)["0"] < 0).any()
+
+
+class Shared(nn.Module):
+    """One module under two names, and one weight in two modules."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = self.b = nn.Conv2d(3, 3, 1)
+        self.c = nn.Conv2d(3, 3, 1)
+        self.c.weight = self.a.weight
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.c(self.b(self.a(x)))
+
+
+def test_tied_weights_are_two_names_for_one_value() -> None:
+    model = scrambled(Shared())
+    graph, _ = check(model, randn(1, 3, 4, 4))
+    assert [k.name for k in graph.keys] == ["x", "a", "a:1", "c", "output"]
+    assert set(graph.parameters) == set(model.state_dict())
+    assert graph.parameters["a.weight"] == graph.parameters["b.weight"]
+    assert graph.parameters["a.weight"] == graph.parameters["c.weight"]
+    assert graph.parameters["a.bias"] != graph.parameters["c.bias"]
+    state = dict(model.state_dict())
+    state["c.weight"] = state["c.weight"] + 1
+    with pytest.raises(InputError, match="share"):
+        with_parameters(graph, state)
+
+
+class Heads(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.pick = Pick()
+
+    def forward(self, image: torch.Tensor, scale: torch.Tensor) -> dict[str, Any]:
+        parts = self.pick(image, scale)
+        mean, rest = parts["mean"], parts["rest"]
+        return {"mean": mean, "pair": (rest[0] + 1, rest[1]), "none": None}
+
+
+class Pick(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.split = nn.Conv2d(2, 4, 1)
+
+    def forward(self, x: torch.Tensor, scale: torch.Tensor) -> dict[str, Any]:
+        a, b = self.split(x).chunk(2, 1)
+        return {"mean": a * scale, "rest": [b, a]}
+
+
+def test_tuples_and_dicts_and_several_inputs() -> None:
+    graph, _ = check(scrambled(Heads()), (randn(2, 2, 3, 3), randn(2, 1, 1, 1)))
+    names = [k.name for k in graph.keys if k.kind != "layer" or k.module_type]
+    assert names == [
+        *("image", "scale", "pick['mean']", "pick['rest'][0]", "pick['rest'][1]", "pick.split"),
+        *("output['mean']", "output['pair'][0]", "output['pair'][1]"),
+    ]
+    assert [k.kind for k in graph.keys].count("output") == 3
+    assert len(graph.outputs) == 3
+
+
+class Names(nn.Module):
+    """Submodules named like attributes, inputs and outputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for name in ("code", "input", "output", "x", "0", "forward_", "model", "graph", "conv2d"):
+            self.add_module(name, nn.Conv2d(2, 2, 1))
+        self.odd = nn.ModuleDict(
+            {"a b": nn.Conv2d(2, 2, 1), "__proto__": nn.Tanh(), "é<b>": nn.ReLU()}
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for name, module in self.named_children():
+            if name != "odd":
+                x = module(x)
+        for module in self.odd.values():
+            x = F.conv2d(module(x), self.code.weight)
+        return x
+
+
+def test_names_that_clash_with_others() -> None:
+    model = scrambled(Names())
+    graph, _ = check(model, randn(1, 2, 3, 3))
+    names = [k.name for k in graph.keys]
+    assert names[:3] == ["x:1", "code", "input"]
+    assert names[-1] == "output:1"
+    assert {"output", "x", "0", "odd.a b", "odd.__proto__", "odd.é<b>"} < set(names)
+    assert set(graph.parameters) == set(model.state_dict())
+
+
+@pytest.mark.parametrize(
+    "name", ["code", "input", "output", "graph", "training_", "T", "0", "self"]
+)
+def test_a_submodule_of_the_root_may_have_any_name(name: str) -> None:
+    model = nn.Sequential()
+    model.add_module(name, nn.Linear(3, 2))
+    graph, _ = check(scrambled(model), randn(4, 3))
+    assert set(graph.parameters) == {f"{name}.weight", f"{name}.bias"}
+
+
+def test_a_fresh_batch_norm_keeps_four_tensors_and_is_not_folded() -> None:
+    model = nn.Sequential(nn.Conv2d(2, 3, 1, bias=False), nn.BatchNorm2d(3)).eval()
+    graph, _ = check(model, randn(1, 2, 4, 4))
+    norm = graph.nodes[-1]
+    assert norm.op == "BatchNormalization"
+    assert list(norm.inputs[1:]) == ["1.weight", "1.bias", "1.running_mean", "1.running_var"]
+    assert_array_equal(graph.constant("0.weight"), model[0].weight.detach())
+
+
+class Derived(nn.Module):
+    """Weights computed from parameters: what is folded must be computed again for new ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.utils.parametrizations.weight_norm(nn.Conv2d(2, 3, 3))
+        self.old = nn.utils.spectral_norm(nn.Conv2d(3, 3, 1))
+        self.scale = nn.Parameter(torch.ones(3))
+        self.register_buffer("index", torch.tensor([2, 0, 1]))
+        self.unused = nn.Linear(2, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.old(self.conv(x)) * torch.exp(self.scale).view(1, 3, 1, 1)
+        return y[:, self.index]
+
+
+def test_with_parameters_computes_what_was_folded_again() -> None:
+    model = scrambled(Derived())
+    graph, arrays = check(model, randn(2, 2, 5, 6))
+    assert graph.folded
+    other = copy.deepcopy(model)
+    with torch.no_grad():
+        for tensor in other.state_dict().values():
+            if tensor.is_floating_point():
+                tensor.mul_(1.5).add_(0.1)
+    changed = with_parameters(graph, other.state_dict())
+    found, truth = values(changed, arrays), hooks(other, arrays)
+    assert_allclose(found["output"], truth["output"], rtol=1e-4, atol=1e-5)
+    assert not np.allclose(found["output"], values(graph, arrays)["output"])
+    as_numpy = {n: t.numpy() for n, t in other.state_dict().items()}
+    assert_array_equal(values(with_parameters(graph, as_numpy), arrays)["output"], found["output"])
+    assert_array_equal(reference(model, changed, arrays)["conv"], truth["conv"])
+
+
+def test_with_parameters_says_what_does_not_fit() -> None:
+    graph, _ = load(autoencoder(), randn(1, 1, 8, 8))
+    state = autoencoder().state_dict()
+    with_parameters(graph, state)
+    bad = {n.replace("1.0.weight", "1.0.wieght"): t for n, t in state.items()}
+    bad["0.0.weight"] = torch.zeros(1, 2, 3, 4)
+    with pytest.raises(InputError) as error:
+        with_parameters(graph, bad)
+    text = str(error.value)
+    assert "missing: 1.0.weight" in text
+    assert "1.0.wieght (near: 1.0.weight" in text
+    assert "0.0.weight: shape (1, 2, 3, 4) was given; it is (4, 1, 4, 4)" in text
+
+
+@pytest.mark.parametrize(
+    ("model", "x", "pattern"),
+    [
+        (
+            nn.Sequential(nn.Conv2d(1, 1, 1), nn.BatchNorm2d(1)),
+            (1, 1, 2, 2),
+            r"1 \(BatchNorm2d\).*",
+        ),
+        (nn.Sequential(nn.Dropout(0.5)), (1, 2), r"0 \(Dropout\)\. Dropout would drop"),
+        (nn.Sequential(nn.RReLU()), (1, 2), r"0 \(RReLU\)"),
+        (nn.InstanceNorm2d(1, track_running_stats=True), (1, 1, 2, 2), "the model itself"),
+    ],
+)
+def test_training_mode_is_refused_where_it_matters(
+    model: nn.Module, x: tuple[int, ...], pattern: str
+) -> None:
+    with pytest.raises(UnsupportedModel, match=rf"training mode: {pattern}.*model\.eval\(\)"):
+        load(model.train(), randn(*x))
+
+
+def test_training_mode_is_accepted_where_it_makes_no_difference() -> None:
+    model = nn.Sequential(nn.Conv2d(1, 2, 1), nn.ReLU(), nn.Dropout(0.0)).train()
+    load(model, randn(1, 1, 2, 2))
+    assert all(module.training for module in model.modules())
+
+
+class Sampler(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + torch.randn_like(x) if self.training else x * 2
+
+
+def test_a_module_that_asks_whether_it_trains_counts_too() -> None:
+    with pytest.raises(UnsupportedModel, match="Sampler"):
+        load(Sampler(), randn(1, 2))
+    check(Sampler().eval(), randn(1, 2))
+
+
+class Draws(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(()))
+        self.conv = nn.Conv2d(1, 1, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        return self.conv(x) + F.dropout(torch.ones(1), 0.0)
+
+
+def test_the_users_model_is_untouched() -> None:
+    model = Draws().eval()
+    model.conv.train()
+    model.conv.bias.requires_grad_(False)
+    model.conv.register_forward_hook(lambda *_: None)
+    before = copy.deepcopy(model.state_dict())
+    torch.manual_seed(3)
+    random = torch.get_rng_state()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        load(model, randn(1, 1, 2, 2))
+    assert_array_equal(torch.get_rng_state(), random)
+    for name, tensor in model.state_dict().items():
+        assert_array_equal(tensor, before[name])
+    assert not model.training
+    assert model.conv.training
+    assert [p.requires_grad for p in model.parameters()] == [True, False]
+    assert len(model.conv._forward_hooks) == 1
+    assert not model._forward_hooks
+    assert not model._forward_pre_hooks
+
+
+def test_the_graph_does_not_share_memory_with_the_model() -> None:
+    model = nn.Linear(2, 2).eval()
+    graph, _ = load(model, randn(1, 2))
+    kept = graph.constant("weight").copy()
+    with torch.no_grad():
+        model.weight.add_(1)
+    assert_array_equal(graph.constant("weight"), kept)
+
+
+def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
+    level = logging.getLogger("torch.onnx").level
+    load(autoencoder(), randn(1, 1, 8, 8))
+    out, err = capfd.readouterr()
+    assert out + err == ""
+    assert logging.getLogger("torch.onnx").level == level
+
+
+def test_hooks_of_the_user_that_only_look_are_not_called_with_fakes() -> None:
+    model = nn.Sequential(nn.Conv2d(1, 1, 1), nn.ReLU()).eval()
+    seen: list[Any] = []
+    model[0].register_forward_hook(lambda _, __, y: seen.append(y.detach().numpy()))
+    check(model, randn(1, 1, 2, 2))
+    assert all(isinstance(array, np.ndarray) for array in seen)
+
+
+def test_hooks_of_the_user_that_change_the_output_count() -> None:
+    model = nn.Sequential(nn.Conv2d(1, 1, 1), nn.ReLU()).eval()
+    model[0].register_forward_hook(lambda _, __, y: y * 2)
+    check(model, randn(1, 1, 2, 2))
+
+
+def test_a_model_on_another_device_is_refused() -> None:
+    with pytest.raises(UnsupportedModel, match=r"on meta.*model\.cpu\(\)"):
+        load(nn.Linear(2, 2, device="meta"), randn(1, 2))
+
+
+def test_half_and_double_weights_are_computed_in_float32() -> None:
+    for dtype in (torch.float16, torch.float64, torch.bfloat16):
+        model = nn.Linear(3, 2).to(dtype).eval()
+        graph, arrays = load(model, randn(2, 3))
+        assert str(dtype).removeprefix("torch.") in graph.notes[0]
+        assert graph.constant("weight").dtype == np.float32
+        truth = model.float()(torch.from_numpy(arrays[0])).detach()
+        assert_allclose(values(graph, arrays)["output"], truth, rtol=1e-5, atol=1e-6)
+
+
+def test_nan_weights_are_allowed() -> None:
+    model = nn.Conv2d(1, 2, 1).eval()
+    with torch.no_grad():
+        model.weight[0] = float("nan")
+        model.bias[1] = float("inf")
+    graph, _ = load(model, randn(1, 1, 2, 2))
+    assert np.isnan(graph.constant("weight")[0]).all()
+
+
+class Depends(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = Branch()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.inner(x)
+
+
+class Branch(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if x.mean() > 0 else x
+
+
+def test_control_flow_that_depends_on_numbers_is_explained() -> None:
+    with pytest.raises(UnsupportedModel) as error:
+        load(Depends().eval(), randn(1, 2))
+    text = str(error.value)
+    assert len(text) < 600
+    assert "depends on the input's numbers" in text
+    assert "inner" in text
+    assert error.value.__cause__ is not None
+
+
+def test_an_operator_without_onnx_form_is_named() -> None:
+    class Median(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.linalg.svd(x)[1]
+
+    with pytest.raises(UnsupportedModel, match="svd") as error:
+        load(nn.Sequential(nn.Identity(), Median()).eval(), randn(3, 3))
+    assert len(str(error.value)) < 600
+
+
+def test_an_input_that_the_model_cannot_take_is_an_input_error() -> None:
+    with pytest.raises(InputError, match=r"\[1, 2, 4, 4\].*expected input"):
+        load(autoencoder(), randn(1, 2, 4, 4))
+    with pytest.raises(InputError, match="needs an example input"):
+        load(autoencoder())
+    with pytest.raises(InputError, match="'scale'"):
+        load(Heads().eval(), randn(1, 2, 3, 3))
+    with pytest.raises(InputError, match="takes 1 input"):
+        load(autoencoder(), (randn(1, 1, 8, 8), randn(1)))
+
+
+class Star(nn.Module):
+    def forward(self, *images: torch.Tensor) -> torch.Tensor:
+        return images[0] + images[1]
+
+
+class Keyword(nn.Module):
+    def forward(self, x: torch.Tensor, *, gain: torch.Tensor) -> torch.Tensor:
+        return x * gain
+
+
+def test_star_arguments_and_keywords() -> None:
+    graph, _ = check(Star().eval(), (randn(1, 2), randn(1, 2)))
+    assert [k.name for k in graph.keys] == ["images[0]", "images[1]", "add", "output"]
+    with pytest.raises(UnsupportedModel, match="keyword 'gain'"):
+        load(Keyword().eval(), randn(1, 2))
+
+
+def test_wrappers_are_opened_and_torchscript_is_refused() -> None:
+    model = nn.Sequential(nn.Linear(2, 2)).eval()
+    graph, _ = load(nn.DataParallel(model).eval(), randn(1, 2))
+    assert [k.name for k in graph.keys] == ["input", "0", "output"]
+    graph, _ = load(torch.compile(model), randn(1, 2))
+    assert [k.name for k in graph.keys] == ["input", "0", "output"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        scripted = torch.jit.trace(model, torch.zeros(1, 2))
+    with pytest.raises(UnsupportedModel, match="TorchScript"):
+        load(scripted, randn(1, 2))
+
+
+def test_lazy_modules_are_explained() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = nn.LazyConv2d(3, 1)
+    with pytest.raises(UnsupportedModel, match="call the model once"):
+        load(model.eval(), randn(1, 1, 2, 2))
+
+
+def test_a_pool_with_ceil_mode_has_pytorchs_width() -> None:
+    model = nn.Sequential(nn.AvgPool2d(3, 3, 1, ceil_mode=True), nn.ReLU()).eval()
+    graph, _ = load(model, randn(1, 2, 58, 56))
+    assert graph.shape("relu") == (1, 2, 20, 19)
+
+    class Functional(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return F.relu(F.max_pool2d(x, 3, 3, 1, ceil_mode=True)) + 1
+
+    check(Functional().eval(), randn(1, 2, 58, 56))
+
+
+def test_pictures_become_batches_of_the_models_channels() -> None:
+    from PIL import Image
+
+    pixels = np.arange(60, dtype=np.uint8).reshape(4, 5, 3)
+    picture = Image.fromarray(pixels)
+    (array,) = as_arrays(picture)
+    assert array.dtype == np.float32
+    assert_allclose(array, pixels.transpose(2, 0, 1)[None] / 255)
+    _, (array,) = load(autoencoder(), [picture.resize((8, 12)), picture.resize((8, 12))])
+    assert array.shape == (2, 1, 12, 8)
+    _, (array,) = load(nn.Conv2d(3, 1, 1).eval(), picture.convert("L"))
+    assert array.shape == (1, 3, 4, 5)
+    graph, _ = load(nn.Conv2d(3, 1, 1).eval(), randn(1, 3, 4, 5))
+    assert as_arrays(picture.convert("RGBA"), graph)[0].shape == (1, 3, 4, 5)
+    with pytest.raises(InputError, match=r"input: shape \(1, 3, 5, 4\) was given"):
+        as_arrays(picture.rotate(90, expand=True), graph)
+    with pytest.raises(InputError, match="one shape"):
+        as_arrays([picture, picture.resize((2, 2))])
+    deep = Image.fromarray(np.array([[0, 65535]], np.uint16))
+    assert_allclose(as_arrays(deep)[0], [[[[0, 1]]]])
+
+
+def test_arrays_and_tensors_are_copied_and_checked() -> None:
+    x = np.zeros((1, 2))
+    (array,) = as_arrays(x)
+    assert array.dtype == np.float32
+    tensor = torch.zeros(1, 2, requires_grad=True)
+    (array,) = as_arrays(tensor)
+    with torch.no_grad():
+        tensor.add_(1)
+    assert array.max() == 0
+    with pytest.raises(InputError, match=r"uint8.*astype\('float32'\) / 255"):
+        as_arrays(np.zeros((1, 2), np.uint8))
+    with pytest.raises(InputError, match="dtype complex64"):
+        as_arrays(np.zeros((1, 2), np.complex64))
+    with pytest.raises(InputError, match="on meta"):
+        as_arrays(torch.zeros(1, device="meta"))
+    for wrong in (None, "picture.png", [], [[1, 2], [3]], {"x": 1}, io.BytesIO()):
+        with pytest.raises(InputError):
+            as_arrays(wrong)
+    graph, _ = load(nn.Linear(2, 2).eval(), x)
+    with pytest.raises(InputError, match=r"shape \(2,\) was given; it is \(1, 2\); add the batch"):
+        as_arrays(np.zeros(2), graph)
+    with pytest.raises(InputError, match="dtype int64"):
+        as_arrays(np.zeros((1, 2), np.int64), graph)
+    with pytest.raises(InputError, match="2 inputs were given; the model takes 1"):
+        as_arrays((x, x), graph)
