@@ -10,8 +10,6 @@ const options = {
   minify: true,
   legalComments: "none",
   loader: { ".glsl": "text", ".css": "text" },
-  // The GLSL prelude lies beside the Python that also uses it, outside js/.
-  nodePaths: ["node_modules"],
   logLevel: "info",
 };
 
