@@ -27,6 +27,7 @@ from nbglcnn.plan import Recipe
 
 EPILOGUE = shader("epilogue.glsl")
 DENSE = Kernel("conv", "\n".join([EPILOGUE, shader("conv.glsl")]), pixel=False)
+PATCH = Kernel("conv_patch", "\n".join([EPILOGUE, shader("conv_patch.glsl")]), pixel=False)
 DEPTHWISE = Kernel(
     "depthwise", "\n".join([EPILOGUE, shader("depthwise.glsl"), shader("sums.glsl")]), pixel=False
 )
@@ -90,10 +91,11 @@ def draw_convolution(b: Builder, conv: Convolution, bias: str, factor: float = 1
         weight = b.weight(Recipe("conv", tuple(sources), options))
         in_groups, out_groups = -(-each_in // 4), -(-conv.channels // 4)
         per_group = out_groups // conv.groups if conv.groups > 1 else out_groups
+        patch = _patch(conv, block, in_groups)
         b.draw(
-            DENSE, output, inputs, [weight],
+            DENSE if patch is None else PATCH, output, inputs, [weight],
             integers=[*numbers, in_groups, per_group, taps, out_groups * taps],
-            floats=floats, constants=constants, parts=[function],
+            floats=floats, constants={**constants, **(patch or {})}, parts=[function],
             fetches=8 * in_groups * taps // (sy * sx) + 8,
         )  # fmt: skip
         return
@@ -107,6 +109,26 @@ def draw_convolution(b: Builder, conv: Convolution, bias: str, factor: float = 1
         floats=floats, constants=constants, parts=[function],
         fetches=4 * taps * (2 if kind == "depthwise" else 5 * each_in) // (sy * sx) + 8,
     )  # fmt: skip
+
+
+def _patch(
+    conv: Convolution, block: tuple[int, int, int], in_groups: int
+) -> dict[str, int] | None:
+    """The structure of conv_patch.glsl's program for this convolution; None where conv.glsl is used."""
+    window = conv.window.plane()
+    (kh, kw), (sy, sx) = window.kernel, window.strides
+    if block != (1, 2, 2) or window.dilations != (1, 1) or sy != sx:
+        return None
+    single = {"SINGLE": int(in_groups == 1)}
+    if conv.transposed:
+        if kh % sy or kw % sx or max(kh // sy, kw // sx) > 3:
+            return None
+        return {"TAPS_Y": kh // sy, "TAPS_X": kw // sx, "STEP": 1, **single}
+    if sy > 2 or kw > 7 or (kh, kw) == (1, 1):
+        return None
+    # Unrolling pays while a body stays under about 60 reads; compile time grows with it.
+    rows = kh if kh <= 3 and (kh + sy) * (kw + sx) + 4 * kh * kw <= 64 else 1
+    return {"TAPS_Y": rows, "TAPS_X": kw, "STEP": sy, **single}
 
 
 def _bias(b: Builder, conv: Convolution, bias: str, factor: float) -> Tensor:

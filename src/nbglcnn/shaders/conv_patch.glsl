@@ -1,0 +1,163 @@
+// Convolution of a 2×2 block from one patch of the input: neighbouring pixels share most of what they read, so a
+// 3×3 kernel needs 16 + 36 reads for its 576 multiply-adds instead of 72. Transposed convolutions whose kernel is
+// a multiple of the stride are the same thing for each phase: TAPS_Y × TAPS_X taps, stride 1, kernel flipped.
+//
+// x0: input, w0: weights (weights.conv_texture), x1: bias, x2: residual.
+// i[0] kernel and stride, i[1] (1, 1) and padding, i[2] as in conv.glsl.
+// TAPS_Y rows of taps are unrolled, further rows of the kernel are a loop; STEP is the distance of the block's
+// pixels in the input; SINGLE says that there is one input channel group, which then costs no loop.
+
+#define KERNEL u.i[0].xy
+#define STRIDE u.i[0].zw
+#define PADDING u.i[1].zw
+#define COLUMNS (TAPS_X + STEP)
+#define ROWS (TAPS_Y + STEP)
+const int COLUMN_GROUPS = 1024;  // as weights.py
+
+vec2 place(int r, int phases, int span, int pixels, int weight) {
+  int q = r / phases;
+  return vec2(float((r - q * phases) * span + q / pixels) + 0.5, float((q % pixels) * weight));
+}
+
+// A column or row of the patch: its coordinate, the part of the layer number it decides, whether it exists.
+#define COLUMN(c) \
+  { int x = left + c; inside_x[c] = x >= 0 && x < l.frame.w; \
+    vec2 p = place(clamp(x, 0, l.frame.w - 1), l.phase.y, l.phase.z, l.block.z, 1); \
+    at_x[c] = p.x * xs.x; layer_x[c] = p.y; }
+#define ROW(r) \
+  { int y = top + r; inside_y[r] = y >= 0 && y < l.frame.z; \
+    vec2 p = place(clamp(y, 0, l.frame.z - 1), l.phase.x, l.phase.w, l.block.y, l.block.z); \
+    at_y[r] = p.x * xs.y; layer_y[r] = image + p.y; }
+#define LOAD(r, c) \
+  v[(r) * COLUMNS + c] = FETCH(x0, vec3(at_x[c] + shift.x, at_y[r] + shift.y, layer_x[c] + layer_y[r])); \
+  v[(r) * COLUMNS + c] = inside_y[r] && inside_x[c] ? v[(r) * COLUMNS + c] : vec4(0.0);
+#define PIXEL(a, p) a += q0 * p.x + q1 * p.y + q2 * p.z + q3 * p.w;
+#define TAP(i, j) \
+  { vec3 t = vec3(q.x, q.y + (float(i) * next.y + float(j) * next.x), 0.0); \
+    vec4 q0 = FETCH(w0, t), q1 = FETCH(w0, vec3(t.x + ws.x, t.yz)); \
+    vec4 q2 = FETCH(w0, vec3(t.x + 2.0 * ws.x, t.yz)), q3 = FETCH(w0, vec3(t.x + 3.0 * ws.x, t.yz)); \
+    PIXEL(a0, v[(i) * COLUMNS + j]) PIXEL(a1, v[(i) * COLUMNS + j + STEP]) \
+    PIXEL(a2, v[(i + STEP) * COLUMNS + j]) PIXEL(a3, v[(i + STEP) * COLUMNS + j + STEP]) }
+
+// The preprocessor unrolls: with literal indices the patch stays in registers.
+#if COLUMNS == 2
+#define ALONG(M) M(0) M(1)
+#define LOADS(r) LOAD(r, 0) LOAD(r, 1)
+#elif COLUMNS == 3
+#define ALONG(M) M(0) M(1) M(2)
+#define LOADS(r) LOAD(r, 0) LOAD(r, 1) LOAD(r, 2)
+#elif COLUMNS == 4
+#define ALONG(M) M(0) M(1) M(2) M(3)
+#define LOADS(r) LOAD(r, 0) LOAD(r, 1) LOAD(r, 2) LOAD(r, 3)
+#elif COLUMNS == 5
+#define ALONG(M) M(0) M(1) M(2) M(3) M(4)
+#define LOADS(r) LOAD(r, 0) LOAD(r, 1) LOAD(r, 2) LOAD(r, 3) LOAD(r, 4)
+#elif COLUMNS == 6
+#define ALONG(M) M(0) M(1) M(2) M(3) M(4) M(5)
+#define LOADS(r) LOAD(r, 0) LOAD(r, 1) LOAD(r, 2) LOAD(r, 3) LOAD(r, 4) LOAD(r, 5)
+#elif COLUMNS == 7
+#define ALONG(M) M(0) M(1) M(2) M(3) M(4) M(5) M(6)
+#define LOADS(r) LOAD(r, 0) LOAD(r, 1) LOAD(r, 2) LOAD(r, 3) LOAD(r, 4) LOAD(r, 5) LOAD(r, 6)
+#elif COLUMNS == 8
+#define ALONG(M) M(0) M(1) M(2) M(3) M(4) M(5) M(6) M(7)
+#define LOADS(r) LOAD(r, 0) LOAD(r, 1) LOAD(r, 2) LOAD(r, 3) LOAD(r, 4) LOAD(r, 5) LOAD(r, 6) LOAD(r, 7)
+#elif COLUMNS == 9
+#define ALONG(M) M(0) M(1) M(2) M(3) M(4) M(5) M(6) M(7) M(8)
+#define LOADS(r) LOAD(r, 0) LOAD(r, 1) LOAD(r, 2) LOAD(r, 3) LOAD(r, 4) LOAD(r, 5) LOAD(r, 6) LOAD(r, 7) LOAD(r, 8)
+#endif
+#if TAPS_X == 1
+#define TAPS(i) TAP(i, 0)
+#elif TAPS_X == 2
+#define TAPS(i) TAP(i, 0) TAP(i, 1)
+#elif TAPS_X == 3
+#define TAPS(i) TAP(i, 0) TAP(i, 1) TAP(i, 2)
+#elif TAPS_X == 4
+#define TAPS(i) TAP(i, 0) TAP(i, 1) TAP(i, 2) TAP(i, 3)
+#elif TAPS_X == 5
+#define TAPS(i) TAP(i, 0) TAP(i, 1) TAP(i, 2) TAP(i, 3) TAP(i, 4)
+#elif TAPS_X == 6
+#define TAPS(i) TAP(i, 0) TAP(i, 1) TAP(i, 2) TAP(i, 3) TAP(i, 4) TAP(i, 5)
+#elif TAPS_X == 7
+#define TAPS(i) TAP(i, 0) TAP(i, 1) TAP(i, 2) TAP(i, 3) TAP(i, 4) TAP(i, 5) TAP(i, 6)
+#endif
+#if TAPS_Y == 1 && STEP == 1
+#define DOWN(M) M(0) M(1)
+#define ALL_TAPS TAPS(0)
+#elif TAPS_Y == 1
+#define DOWN(M) M(0) M(2)
+#define ALL_TAPS TAPS(0)
+#elif TAPS_Y == 2 && STEP == 1
+#define DOWN(M) M(0) M(1) M(2)
+#define ALL_TAPS TAPS(0) TAPS(1)
+#elif TAPS_Y == 2
+#define DOWN(M) M(0) M(1) M(2) M(3)
+#define ALL_TAPS TAPS(0) TAPS(1)
+#elif TAPS_Y == 3 && STEP == 1
+#define DOWN(M) M(0) M(1) M(2) M(3)
+#define ALL_TAPS TAPS(0) TAPS(1) TAPS(2)
+#elif TAPS_Y == 3
+#define DOWN(M) M(0) M(1) M(2) M(3) M(4)
+#define ALL_TAPS TAPS(0) TAPS(1) TAPS(2)
+#endif
+
+void main() {
+  ivec4 at = origin();
+  vec4 a0 = vec4(0.0), a1 = vec4(0.0), a2 = vec4(0.0), a3 = vec4(0.0);
+  if (at.x >= 0) {
+    Layout l = u.x[0];
+    vec2 xs = 1.0 / vec2(textureSize(x0, 0).xy), ws = 1.0 / vec2(textureSize(w0, 0).xy);
+    int groups = u.i[2].x;
+    int first = at.x / l.block.x * l.tile.w + at.y / u.i[2].y * groups;
+    float image = float(at.x % l.block.x * l.block.y * l.block.z);
+    bool inside_x[COLUMNS], inside_y[ROWS];
+    float at_x[COLUMNS], layer_x[COLUMNS], at_y[ROWS], layer_y[ROWS];
+    vec4 v[ROWS * COLUMNS];
+#if TRANSPOSED
+    int phase_y = (at.z + PADDING.x) % STRIDE.x, phase_x = (at.w + PADDING.y) % STRIDE.y;
+    int left = (at.w + PADDING.y) / STRIDE.y - (TAPS_X - 1);
+    int base = (at.z + PADDING.x) / STRIDE.x - (TAPS_Y - 1);
+    // Weight row of tap (0, 0), and from one tap to the next: the kernel is read backwards, stride apart.
+    float weight = float((phase_y + STRIDE.x * (TAPS_Y - 1)) * KERNEL.y + phase_x + STRIDE.y * (TAPS_X - 1));
+    vec2 next = vec2(-STRIDE.y, -STRIDE.x * KERNEL.y) * ws.y;
+    const int rows = 1;
+#else
+    int left = at.w * STEP - PADDING.y;
+    int base = at.z * STEP - PADDING.x;
+    float weight = 0.0;
+    vec2 next = vec2(1, KERNEL.y) * ws.y;
+    int rows = KERNEL.x / TAPS_Y;
+#endif
+    ALONG(COLUMN)
+    for (int ky = 0; ky < rows; ky++) {
+      int top = base + ky * TAPS_Y;
+      DOWN(ROW)
+#if SINGLE
+      vec2 shift = vec2(first % l.tile.z * l.tile.x, first / l.tile.z * l.tile.y) * xs;
+      vec3 q = vec3(0.5 * ws.x,
+        (float(at.y * u.i[2].z + ky * TAPS_Y * KERNEL.y) + weight + 0.5) * ws.y, 0.0);
+      DOWN(LOADS)
+      ALL_TAPS
+#else
+      // Runs of channel groups between which neither the tile row nor the weight column part changes.
+      for (int g = 0; g < groups;) {
+        int tile = first + g, line = tile / l.tile.z, column = tile - line * l.tile.z;
+        int part = g / COLUMN_GROUPS;
+        int run = min(min(groups - g, l.tile.z - column), (part + 1) * COLUMN_GROUPS - g);
+        vec2 shift = vec2(column * l.tile.x, line * l.tile.y) * xs;
+        float across = float(l.tile.x) * xs.x;
+        vec3 q = vec3(
+          (float((g - part * COLUMN_GROUPS) * 4) + 0.5) * ws.x,
+          (float(part * u.i[2].w + at.y * u.i[2].z + ky * TAPS_Y * KERNEL.y) + weight + 0.5) * ws.y, 0.0);
+        for (int k = 0; k < run; k++) {
+          DOWN(LOADS)
+          ALL_TAPS
+          q.x += 4.0 * ws.x;
+          shift.x += across;
+        }
+        g += run;
+      }
+#endif
+    }
+  }
+  finish(at, a0, a1, a2, a3);
+}
