@@ -1,20 +1,39 @@
 // Bundles the two entries into the Python package: `node build.js [--watch]`.
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import * as esbuild from "esbuild";
+
+const outdir = "../src/nbglcnn/static";
 
 const options = {
   entryPoints: ["src/widget.ts", "src/runtime.ts"],
-  outdir: "../src/nbglcnn/static",
+  outdir,
   bundle: true,
   format: "esm",
   target: "es2022",
   minify: true,
-  legalComments: "none",
+  legalComments: "none", // LICENSES.txt has them in full
+  metafile: true,
   loader: { ".glsl": "text", ".css": "text" },
-  logLevel: "info",
+  logLevel: "warning",
 };
 
 if (process.argv.includes("--watch")) {
-  await (await esbuild.context(options)).watch();
+  await (await esbuild.context({ ...options, logLevel: "info" })).watch();
 } else {
-  await esbuild.build(options);
+  const { metafile } = await esbuild.build(options).catch(() => process.exit(1)); // it has said why
+  writeFileSync(`${outdir}/LICENSES.txt`, licenses(Object.keys(metafile.inputs)));
+}
+
+/** The licences of all packages that files of the bundles come from; MIT and ISC ask for them. */
+function licenses(files) {
+  const found = files.map((file) => file.match(/^node_modules\/(?:@[^/]+\/)?[^/]+/)?.[0]);
+  const folders = [...new Set(found.filter((folder) => folder !== undefined))].sort();
+  return folders
+    .map((folder) => {
+      const { name, version } = JSON.parse(readFileSync(`${folder}/package.json`, "utf8"));
+      const file = readdirSync(folder).find((entry) => /^licen[cs]e/i.test(entry));
+      if (file === undefined) throw new Error(`${name} comes without a licence file`);
+      return `${name} ${version}\n\n${readFileSync(`${folder}/${file}`, "utf8").trim()}\n`;
+    })
+    .join(`\n${"-".repeat(80)}\n\n`);
 }

