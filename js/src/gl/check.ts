@@ -1,0 +1,149 @@
+// Every index, size and name of a Plan, checked against the Plan itself and the device.
+import {
+  ALIGN,
+  type Pass,
+  type PlanHeader,
+  type Target,
+  type Texture,
+  UNIFORM_BYTES,
+  type Value,
+} from "../plan.ts";
+import { PlanError } from "./types.ts";
+
+/** A Plan may not ask for more; a page with less memory says so when it allocates. */
+const MOST_TEXTURE_BYTES = 4 * 2 ** 30;
+const IDENTIFIER = /^[a-zA-Z_][a-zA-Z0-9_]{0,63}$/;
+const HASH = /^[0-9a-f]{32}$/;
+const LAYOUT_WORDS = 16;
+
+/** Bytes of a Plan's textures on the device. */
+export function textureBytes(plan: PlanHeader): number {
+  return plan.textures.reduce((sum, t) => sum + t.width * t.height * t.layers * 16, 0);
+}
+
+/** Throws PlanError when any number of the Plan points outside what it should, or `target` is too small. */
+export function checkPlan(plan: PlanHeader, uniformBytes: number, target?: Target): void {
+  const { textures, programs } = plan;
+  const check = (right: boolean, what: string) => {
+    if (!right) throw new PlanError(`damaged Plan: ${what}`);
+  };
+  const fit = (asked: number, most: number | undefined, what: string) => {
+    if (most !== undefined && asked > most) {
+      throw new PlanError(
+        `this device is too small for the Plan: ${what} ${asked} of at most ${most}`,
+      );
+    }
+  };
+
+  check(
+    plan.uniform_bytes === uniformBytes,
+    `${uniformBytes} bytes of uniforms, not ${plan.uniform_bytes}`,
+  );
+  for (const [k, { width, height, layers }] of textures.entries()) {
+    check(Math.min(width, height, layers) >= 1, `texture ${k} has no texels`);
+    fit(Math.max(width, height), target?.max_texture_size, "texture side");
+    fit(layers, target?.max_array_layers, "texture layers");
+  }
+  fit(textureBytes(plan), MOST_TEXTURE_BYTES, "bytes of textures");
+  for (const [k, program] of programs.entries()) {
+    const what = `program ${k} (${program.name})`;
+    check(
+      program.samplers.every((name) => IDENTIFIER.test(name)),
+      `${what} has a wrong sampler name`,
+    );
+    check(program.targets >= 1, `${what} has no target`);
+    fit(program.targets, target?.max_draw_buffers, "render targets");
+    fit(program.samplers.length, target?.max_texture_units, "texture units");
+  }
+
+  const texels = (index: number) => {
+    const t = textures[index];
+    return t === undefined ? 0 : t.width * t.height;
+  };
+  const checkPass = (pass: Pass, what: string) => {
+    const program = programs[pass.program];
+    const output = textures[pass.output];
+    const [width, height] = pass.viewport;
+    check(program !== undefined && output !== undefined, `${what} names no program or output`);
+    if (program === undefined || output === undefined) return;
+    check(
+      pass.inputs.length === program.samplers.length,
+      `${what} has ${pass.inputs.length} inputs`,
+    );
+    check(
+      pass.inputs.every((t) => textures[t] !== undefined),
+      `${what} reads a texture that is not there`,
+    );
+    check(!pass.inputs.includes(pass.output), `${what} reads what it writes`);
+    check(
+      program.targets === output.layers,
+      `${what} writes ${program.targets} of ${output.layers} layers`,
+    );
+    check(width >= 1 && height >= 1, `${what} has an empty viewport`);
+    check(width <= output.width && height <= output.height, `${what} draws outside its output`);
+    const { uniforms } = pass;
+    const inside =
+      uniforms >= 0 && uniforms % ALIGN === 0 && uniforms + UNIFORM_BYTES <= uniformBytes;
+    check(inside, `${what} has its uniforms at ${uniforms} of ${uniformBytes}`);
+    check(pass.cost >= 0, `${what} costs ${pass.cost}`);
+  };
+  const checkValue = (value: Value, what: string) => {
+    const { count, step } = value.read;
+    check(textures[value.texture] !== undefined, `${what} has no texture`);
+    check(value.words.length === LAYOUT_WORDS, `${what} has ${value.words.length} layout words`);
+    check(
+      value.words.every((word) => word >= 1),
+      `${what} has an empty layout`,
+    );
+    check(fits(value.words, textures[value.texture]), `${what} does not fit its texture`);
+    checkPass(step, `reading ${what}`);
+    check(textures[step.output]?.layers === 1, `reading ${what} writes several layers`);
+    check(count === elements(value.shape), `${what} reads ${count} elements`);
+    check(count <= step.viewport[0] * step.viewport[1] * 4, `${what} reads more than it draws`);
+  };
+
+  for (const [k, pass] of plan.passes.entries()) checkPass(pass, `pass ${k}`);
+  const keys = new Set<string>();
+  for (const value of plan.values) {
+    const what = `value ${JSON.stringify(value.key)}`;
+    check(!keys.has(value.key), `${what} is there twice`);
+    keys.add(value.key);
+    checkValue(value, what);
+  }
+  for (const value of plan.parameters) checkValue(value, `parameter ${JSON.stringify(value.key)}`);
+  for (const input of plan.inputs) {
+    const what = `input ${JSON.stringify(input.key)}`;
+    checkPass(input.step, what);
+    check(input.step.inputs.includes(input.staging), `${what} does not read its staging texture`);
+    check(textures[input.staging]?.layers === 1, `${what} has several staging layers`);
+    check(
+      elements(input.shape) <= texels(input.staging) * 4,
+      `${what} does not fit its staging texture`,
+    );
+  }
+  for (const key of plan.outputs) check(keys.has(key), `output ${JSON.stringify(key)} is no value`);
+  for (const { hash, texture } of plan.weights) {
+    check(HASH.test(hash), "a weight has no hash");
+    check(textures[texture] !== undefined, `weight ${hash} has no texture`);
+  }
+}
+
+/** The words of layout.py's Layout, in its order, describe an area inside the texture. */
+function fits(words: readonly number[], texture: Texture | undefined): boolean {
+  const [, c = 0, , , tw = 0, th = 0, columns = 0, groups = 0] = words;
+  const [bn = 0, by = 0, bx = 0, tiles = 0, sy = 0, sx = 0, aw = 0, ah = 0] = words.slice(8);
+  return (
+    texture !== undefined &&
+    groups === Math.ceil(c / 4) &&
+    columns * tw <= aw &&
+    Math.ceil(tiles / columns) * th <= ah &&
+    sx * aw <= texture.width &&
+    sy * ah <= texture.height &&
+    bn * by * bx <= texture.layers
+  );
+}
+
+/** How many elements a shape has; -1 when a dimension is not positive. */
+export function elements(shape: readonly number[]): number {
+  return shape.every((size) => size >= 1) ? shape.reduce((a, b) => a * b, 1) : -1;
+}

@@ -1,0 +1,73 @@
+// The colour maps as bytes: one row of 512 texels each.
+import { interpolateCividis, interpolateMagma, interpolateViridis } from "d3-scale-chromatic";
+import type { ColorMapName, Theme } from "./types.ts";
+
+export type Rgb = readonly [number, number, number];
+
+export const MAP_TEXELS = 512;
+/** The signed maps' zero; ± 255 texels to the ends, so that zero is exactly the page's colour. */
+const ZERO = 256;
+
+/** From most negative over zero to most positive: design/README.md, section 2. */
+const SIGNED: Readonly<Record<Theme, string>> = {
+  light: "#6b2b00 #c0560c #f09a4a #fbd9b3 #ffffff #c3ddf3 #6fa8d8 #2a6cb0 #0b2f63",
+  dark: "#ffd093 #f2953a #a8570c #4a290b #0f1216 #123a63 #216bab #4fa3ec #b5dcff",
+};
+const GREY = (t: number) => `rgb(${t * 255}, ${t * 255}, ${t * 255})`;
+const SEQUENTIAL = [interpolateViridis, interpolateCividis, interpolateMagma, GREY];
+const ORDER = ["viridis", "cividis", "magma", "grey"] as const;
+
+/** Which layer of the colour-map texture a job uses. */
+export function mapLayer(map: ColorMapName, theme: Theme): number {
+  return map === "signed" ? (theme === "light" ? 0 : 1) : 2 + ORDER.indexOf(map);
+}
+
+/** All maps' texels, RGBA bytes, in the order of `mapLayer`. */
+export function mapTexels(): Uint8Array {
+  const rows = [
+    ...([SIGNED.light, SIGNED.dark] as const).map((stops) => {
+      const at = ramp(stops.split(" ").map(parse));
+      return (k: number) => at(Math.max(-1, (k - ZERO) / (ZERO - 1)) / 2 + 0.5);
+    }),
+    ...SEQUENTIAL.map((at) => (k: number) => parse(at(k / (MAP_TEXELS - 1)))),
+  ];
+  const bytes = new Uint8Array(rows.length * MAP_TEXELS * 4);
+  for (const [row, at] of rows.entries()) {
+    for (let k = 0; k < MAP_TEXELS; k++) {
+      bytes.set([...at(k).map(Math.round), 255], (row * MAP_TEXELS + k) * 4);
+    }
+  }
+  return bytes;
+}
+
+/** Stops at equal distances, interpolated in linear light. */
+export function ramp(stops: readonly Rgb[]): (t: number) => Rgb {
+  const linear = stops.map(([r, g, b]) => [toLinear(r), toLinear(g), toLinear(b)] as const);
+  return (t) => {
+    const place = Math.min(1, Math.max(0, t)) * (linear.length - 1);
+    const k = Math.min(Math.floor(place), linear.length - 2);
+    const [from = [0, 0, 0], to = [0, 0, 0]] = linear.slice(k, k + 2);
+    const mix = (i: 0 | 1 | 2) => toByte(from[i] + (to[i] - from[i]) * (place - k));
+    return [mix(0), mix(1), mix(2)];
+  };
+}
+
+/** "#rrggbb" or "rgb(r, g, b)" as 0 to 255. */
+export function parse(colour: string): Rgb {
+  const hex = /^#(..)(..)(..)$/.exec(colour)?.slice(1);
+  const [r = 0, g = 0, b = 0] = hex
+    ? hex.map((pair) => Number.parseInt(pair, 16))
+    : (colour.match(/[\d.]+/g) ?? []).map(Number);
+  return [r, g, b];
+}
+
+/** sRGB's transfer function (IEC 61966-2-1). */
+function toLinear(byte: number): number {
+  const s = byte / 255;
+  return s <= 0.04045 ? s / 12.92 : ((s + 0.055) / 1.055) ** 2.4;
+}
+
+function toByte(linear: number): number {
+  const s = linear <= 0.0031308 ? linear * 12.92 : 1.055 * linear ** (1 / 2.4) - 0.055;
+  return s * 255;
+}

@@ -1,0 +1,121 @@
+// Opens a WebGL 2 context and finds out what it can do, by doing it.
+import { type Capabilities, DeviceUnavailable } from "./types.ts";
+
+export type Canvas = OffscreenCanvas | HTMLCanvasElement;
+
+export interface Opened {
+  readonly canvas: Canvas;
+  readonly gl: WebGL2RenderingContext;
+}
+
+/** Needs 24 bits: a device that stores less returns 1. */
+const PROBE = Math.fround(1.0000001);
+const SOFTWARE = /swiftshader|llvmpipe|softpipe|software|basic render/i;
+/** What WebGL 2 guarantees, and all that 4 targets of RGBA32F need on Apple's GPUs. */
+const TARGETS = 4;
+
+const ATTRIBUTES: WebGLContextAttributes = {
+  alpha: true,
+  antialias: false,
+  depth: false,
+  stencil: false,
+  preserveDrawingBuffer: false,
+};
+
+/** A context on a canvas of its own; throws DeviceUnavailable. */
+export function openContext(): Opened {
+  const opened = create();
+  if (opened === undefined) {
+    throw new DeviceUnavailable(
+      "no-webgl2",
+      "This browser offers no WebGL 2. Turn on hardware acceleration or use another browser.",
+      "getContext('webgl2') returned null",
+    );
+  }
+  const { gl } = opened;
+  if (gl.isContextLost()) {
+    throw new DeviceUnavailable(
+      "lost-at-birth",
+      "The browser gives a graphics context that is already lost. Restart the browser.",
+      "isContextLost() right after getContext('webgl2')",
+    );
+  }
+  const fault = floatFault(gl);
+  if (fault !== undefined) {
+    gl.getExtension("WEBGL_lose_context")?.loseContext();
+    throw new DeviceUnavailable(
+      "no-float-textures",
+      "This browser's WebGL 2 cannot draw 32-bit floats, which every layer's values need.",
+      fault,
+    );
+  }
+  return opened;
+}
+
+function create(): Opened | undefined {
+  const canvases = [
+    () => (typeof OffscreenCanvas === "undefined" ? undefined : new OffscreenCanvas(1, 1)),
+    () => document.createElement("canvas"),
+  ];
+  for (const make of canvases) {
+    const canvas = make();
+    // Safari before 17 has an OffscreenCanvas without WebGL.
+    const gl = canvas?.getContext("webgl2", ATTRIBUTES) as
+      | WebGL2RenderingContext
+      | null
+      | undefined;
+    if (canvas && gl) return { canvas, gl };
+  }
+  return undefined;
+}
+
+/** Writes PROBE into four float32 targets and reads it back; extensions' names alone don't tell. */
+function floatFault(gl: WebGL2RenderingContext): string | undefined {
+  if (gl.getExtension("EXT_color_buffer_float") === null) return "no EXT_color_buffer_float";
+  const texture = gl.createTexture();
+  const framebuffer = gl.createFramebuffer();
+  gl.bindTexture(gl.TEXTURE_2D_ARRAY, texture);
+  gl.texStorage3D(gl.TEXTURE_2D_ARRAY, 1, gl.RGBA32F, 1, 1, TARGETS);
+  gl.bindFramebuffer(gl.FRAMEBUFFER, framebuffer);
+  const targets = Array.from({ length: TARGETS }, (_, k) => gl.COLOR_ATTACHMENT0 + k);
+  for (const [k, target] of targets.entries()) {
+    gl.framebufferTextureLayer(gl.FRAMEBUFFER, target, texture, 0, k);
+  }
+  gl.drawBuffers(targets);
+  try {
+    const status = gl.checkFramebufferStatus(gl.FRAMEBUFFER);
+    if (status !== gl.FRAMEBUFFER_COMPLETE) return `framebuffer status ${status} for 4 x RGBA32F`;
+    const pixel = new Float32Array(4);
+    for (const [k, target] of targets.entries()) {
+      gl.clearBufferfv(gl.COLOR, k, [PROBE, -PROBE, PROBE, PROBE]);
+      gl.readBuffer(target);
+      gl.readPixels(0, 0, 1, 1, gl.RGBA, gl.FLOAT, pixel);
+      if (pixel[0] !== PROBE || pixel[1] !== -PROBE) return `wrote ${PROBE}, read ${pixel[0]}`;
+    }
+    return undefined;
+  } finally {
+    gl.bindFramebuffer(gl.FRAMEBUFFER, null);
+    gl.deleteFramebuffer(framebuffer);
+    gl.deleteTexture(texture);
+  }
+}
+
+export function capabilitiesOf(gl: WebGL2RenderingContext): Capabilities {
+  const names = gl.getExtension("WEBGL_debug_renderer_info");
+  const renderer = String(gl.getParameter(names?.UNMASKED_RENDERER_WEBGL ?? gl.RENDERER));
+  return {
+    renderer,
+    vendor: String(gl.getParameter(names?.UNMASKED_VENDOR_WEBGL ?? gl.VENDOR)),
+    target: {
+      max_texture_size: gl.getParameter(gl.MAX_TEXTURE_SIZE),
+      max_array_layers: gl.getParameter(gl.MAX_ARRAY_TEXTURE_LAYERS),
+      max_draw_buffers: gl.getParameter(gl.MAX_DRAW_BUFFERS),
+      max_texture_units: gl.getParameter(gl.MAX_TEXTURE_IMAGE_UNITS),
+      float32_render: true,
+    },
+    timer: gl.getExtension("EXT_disjoint_timer_query_webgl2") !== null,
+    parallelCompile: gl.getExtension("KHR_parallel_shader_compile") !== null,
+    precision: "float32",
+    software: SOFTWARE.test(renderer),
+  };
+}

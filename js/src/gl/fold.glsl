@@ -1,0 +1,40 @@
+// Joins neighbouring partial results: texel k of the output is the fold of texels k*n .. k*n+n-1 of a.
+// SUMS: all targets are sums; otherwise the first two are least and greatest, further ones sums.
+// i[0]: n, number of texels in a, number in the output; i[1]: see index_of; i[2]: a's area, likewise.
+layout(location = 0) out vec4 o0;
+layout(location = 1) out vec4 o1;
+#if TARGETS > 2
+layout(location = 2) out vec4 o2;
+layout(location = 3) out vec4 o3;
+#endif
+
+void main() {
+  ivec2 p = ivec2(gl_FragCoord.xy) - u.i[1].yz;
+  int index = p.y * u.i[1].x + p.x;
+  vec4 low = vec4(SUMS == 1 ? 0.0 : BIG), high = vec4(SUMS == 1 ? 0.0 : -BIG);
+  vec4 sum = vec4(0.0), count = vec4(0.0);
+  int last = min((index + 1) * u.i[0].x, u.i[0].y);
+  if (index < u.i[0].z) {
+    for (int k = index * u.i[0].x; k < last; k++) {
+      int row = k / u.i[2].x;
+      ivec2 at = ivec2(k - row * u.i[2].x, row) + u.i[2].yz;
+#if SUMS
+      low += fetch(a, ivec3(at, 0));
+      high += fetch(a, ivec3(at, 1));
+#else
+      low = min(low, fetch(a, ivec3(at, 0)));
+      high = max(high, fetch(a, ivec3(at, 1)));
+#endif
+#if TARGETS > 2
+      sum += fetch(a, ivec3(at, 2));
+      count += fetch(a, ivec3(at, 3));
+#endif
+    }
+  }
+  o0 = low;
+  o1 = high;
+#if TARGETS > 2
+  o2 = sum;
+  o3 = count;
+#endif
+}

@@ -1,0 +1,107 @@
+// A Plan's file and the checks that its numbers pass before anything is allocated for them.
+import { ALIGN, type Kind, MAGIC, type PlanHeader, RECORDS, VERSION } from "../plan.ts";
+import { checkPlan } from "./check.ts";
+import { PlanError } from "./types.ts";
+
+export interface PlanFile {
+  readonly plan: PlanHeader;
+  readonly uniforms: Uint8Array;
+  /** The packed rows of a weight texture, by content hash. */
+  readonly weight: (hash: string) => Float32Array;
+}
+
+/** Reads what `Plan.to_bytes` wrote, with every offset and size checked. */
+export function parsePlan(file: ArrayBuffer | Uint8Array): PlanFile {
+  let bytes = file instanceof Uint8Array ? file : new Uint8Array(file);
+  if (bytes.byteOffset % 4 !== 0) bytes = bytes.slice(); // for the Float32Arrays below
+  const damaged = (what: string) => new PlanError(`damaged Plan file: ${what}`);
+  const magic = String.fromCharCode(...bytes.subarray(0, MAGIC.length));
+  if (magic !== MAGIC) {
+    throw new PlanError(
+      "not a Plan file of this version (its first 8 bytes differ); compile the model again",
+    );
+  }
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const size = bytes.length < 16 ? -1 : Number(view.getBigUint64(8, true));
+  if (size < 0 || size > bytes.length - 16) {
+    throw damaged(`a header of ${size} bytes in a file of ${bytes.length}`);
+  }
+  let json: unknown;
+  try {
+    json = JSON.parse(
+      new TextDecoder("utf-8", { fatal: true }).decode(bytes.subarray(16, 16 + size)),
+    );
+  } catch (error) {
+    throw damaged(`its header is not JSON (${error instanceof Error ? error.message : error})`);
+  }
+  const plan = parseHeader(json);
+  const body = bytes.subarray(Math.min(bytes.length, aligned(16 + size)));
+  if (plan.uniform_bytes > body.length) throw damaged("its uniforms are cut off");
+  checkPlan(plan, plan.uniform_bytes);
+  const blobs = new Map<string, Float32Array>();
+  for (const { hash, texture } of plan.weights) {
+    const place = Object.hasOwn(plan.blobs, hash) ? plan.blobs[hash] : undefined;
+    const { width = 0, height = 0, layers = 0 } = plan.textures[texture] ?? {};
+    const [at, length] = place ?? [0, -1];
+    const fits = at % 4 === 0 && at >= 0 && at + length <= body.length;
+    if (length !== width * height * layers * 16 || !fits) {
+      throw damaged(`weight ${hash} is missing or has a wrong size`);
+    }
+    blobs.set(hash, new Float32Array(body.buffer, body.byteOffset + at, length / 4));
+  }
+  return {
+    plan,
+    uniforms: body.subarray(0, plan.uniform_bytes),
+    weight: (hash) => {
+      const blob = blobs.get(hash);
+      if (blob === undefined) throw new PlanError(`the Plan file has no weight ${hash}`);
+      return blob;
+    },
+  };
+}
+
+/** A header out of JSON; throws PlanError where it isn't what plan.py writes. */
+export function parseHeader(json: unknown): PlanHeader {
+  const version = (json as { version?: unknown } | null)?.version;
+  if (version !== VERSION) {
+    throw new PlanError(
+      `Plan of format ${version}; this page reads ${VERSION}. Compile the model again`,
+    );
+  }
+  conform(json, { record: "PlanHeader" }, "header");
+  return json as PlanHeader;
+}
+
+function conform(value: unknown, kind: Kind, path: string): void {
+  const fail: (wanted: string) => never = (wanted) => {
+    throw new PlanError(`damaged Plan: ${path} is not ${wanted}`);
+  };
+  if (kind === "any") return;
+  if (kind === "integer") {
+    if (!Number.isSafeInteger(value)) fail("an integer");
+  } else if (typeof kind === "string") {
+    if (typeof value !== kind) fail(`a ${kind}`);
+  } else if ("oneOf" in kind) {
+    if (!kind.oneOf.includes(value as string)) fail(`one of ${kind.oneOf.join(", ")}`);
+  } else if ("list" in kind || "tuple" in kind) {
+    if (!Array.isArray(value)) fail("a list");
+    if ("tuple" in kind && value.length !== kind.tuple.length) fail(`${kind.tuple.length} values`);
+    for (const [k, item] of value.entries()) {
+      conform(item, "list" in kind ? kind.list : (kind.tuple[k] ?? "any"), `${path}[${k}]`);
+    }
+  } else {
+    if (typeof value !== "object" || value === null || Array.isArray(value)) fail("a record");
+    if ("map" in kind) {
+      for (const [key, item] of Object.entries(value)) conform(item, kind.map, `${path}.${key}`);
+      return;
+    }
+    for (const [field, inner] of RECORDS.get(kind.record) ?? []) {
+      if (!Object.hasOwn(value, field)) fail(`a ${kind.record}: it has no ${field}`);
+      conform((value as Record<string, unknown>)[field], inner, `${path}.${field}`);
+    }
+  }
+}
+
+function aligned(size: number): number {
+  return Math.ceil(size / ALIGN) * ALIGN;
+}

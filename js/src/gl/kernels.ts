@@ -1,0 +1,35 @@
+// The display's and the statistics' own programs, put together as glsl.py does for a Plan's.
+import prelude from "../../../src/nbglcnn/shaders/prelude.glsl";
+import common from "./common.glsl";
+import display from "./display.glsl";
+import extent from "./extent.glsl";
+import fold from "./fold.glsl";
+import spread from "./spread.glsl";
+import walk from "./walk.glsl";
+
+function kernel(
+  name: string,
+  samplers: readonly string[],
+  constants: Readonly<Record<string, number>>,
+  ...parts: string[]
+) {
+  const source = [
+    ...Object.entries(constants).map(([word, value]) => `#define ${word} ${value}`),
+    prelude,
+    ...samplers.map((sampler) => `uniform sampler2DArray ${sampler};`),
+    common,
+    ...parts,
+  ].join("\n");
+  return { name, source, samplers };
+}
+
+/** Ranges for drawing: least and greatest of each channel. */
+export const EXTENT = kernel("extent", ["x0"], { TARGETS: 2 }, walk, extent);
+export const FOLD_EXTENT = kernel("fold extent", ["a"], { TARGETS: 2, SUMS: 0 }, fold);
+export const DISPLAY = kernel("display", ["x0", "ranges", "shared_ranges", "maps"], {}, display);
+
+/** Statistics: two walks, so that the spread is taken from the mean. */
+export const MOMENTS = kernel("moments", ["x0"], { TARGETS: 4 }, walk, extent);
+export const FOLD_MOMENTS = kernel("fold moments", ["a"], { TARGETS: 4, SUMS: 0 }, fold);
+export const SPREAD = kernel("spread", ["x0", "a"], { TARGETS: 4 }, walk, spread);
+export const FOLD_SUMS = kernel("fold sums", ["a"], { TARGETS: 4, SUMS: 1 }, fold);

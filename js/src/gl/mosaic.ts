@@ -1,0 +1,78 @@
+// Where maps and pictures lie: sizes of a mosaic, and several mosaics in one canvas. No GL.
+
+/** A picture's size in canvas pixels, and that of one map in it. */
+export interface Mosaic {
+  readonly width: number;
+  readonly height: number;
+  readonly mapWidth: number;
+  readonly mapHeight: number;
+}
+
+export interface MosaicOptions {
+  readonly count: number;
+  readonly columns: number;
+  readonly gap: number;
+  readonly scale: number;
+}
+
+/** The size of `count` maps of h × w pixels; throws RangeError for numbers that make no picture. */
+export function mosaicOf(h: number, w: number, options: MosaicOptions): Mosaic {
+  const { count, columns, gap, scale } = options;
+  if (!(scale > 0) || (scale > 1 && !Number.isInteger(scale))) {
+    throw new RangeError(`scale is ${scale}: a whole number, or a fraction below 1`);
+  }
+  if (!Number.isInteger(columns) || columns < 1) throw new RangeError(`columns is ${columns}`);
+  if (!Number.isInteger(gap) || gap < 0) throw new RangeError(`gap is ${gap}`);
+  const [mapWidth, mapHeight] = [
+    Math.max(1, Math.round(w * scale)),
+    Math.max(1, Math.round(h * scale)),
+  ];
+  const across = Math.min(columns, Math.max(1, count));
+  const down = Math.max(1, Math.ceil(count / columns));
+  return {
+    mapWidth,
+    mapHeight,
+    width: across * (mapWidth + gap) - gap,
+    height: down * (mapHeight + gap) - gap,
+  };
+}
+
+export interface Placed<T> {
+  readonly item: T;
+  readonly x: number;
+  readonly y: number;
+}
+
+export interface Sheet<T> {
+  readonly width: number;
+  readonly height: number;
+  readonly placed: readonly Placed<T>[];
+}
+
+/** Packs pictures on shelves, highest first, onto as few sheets of at most `side` pixels as that needs. */
+export function pack<T extends { readonly width: number; readonly height: number }>(
+  items: readonly T[],
+  side: number,
+): Sheet<T>[] {
+  const sheets: { width: number; height: number; placed: Placed<T>[] }[] = [];
+  // About square: a browser's cost is the sheet's area, with whatever is empty in it.
+  const area = items.reduce((sum, item) => sum + item.width * item.height, 0);
+  const widest = Math.max(0, ...items.map((item) => item.width));
+  const width = Math.min(side, Math.max(widest, Math.ceil(Math.sqrt(area))));
+  let sheet = { width: 0, height: 0, placed: [] as Placed<T>[] };
+  let [x, shelf, below] = [0, 0, 0];
+  for (const item of [...items].sort((a, b) => b.height - a.height)) {
+    if (x > 0 && x + item.width > width) [x, shelf] = [0, below];
+    if (sheets.length === 0 || shelf + item.height > side) {
+      sheet = { width: 0, height: 0, placed: [] };
+      sheets.push(sheet);
+      [x, shelf, below] = [0, 0, 0];
+    }
+    sheet.placed.push({ item, x, y: shelf });
+    x += item.width;
+    below = Math.max(below, shelf + item.height);
+    sheet.width = Math.max(sheet.width, x);
+    sheet.height = Math.max(sheet.height, below);
+  }
+  return sheets;
+}

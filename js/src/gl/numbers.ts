@@ -1,0 +1,46 @@
+// The uniform block of shaders/prelude.glsl, filled for the display's and the statistics' own passes.
+import { UNIFORM_BYTES } from "../plan.ts";
+
+const LAYOUT_WORDS = 16;
+const FIRST_INPUT = LAYOUT_WORDS; // after `o`
+const INTEGERS = LAYOUT_WORDS * 5; // after `o` and x[4]
+const FLOATS = INTEGERS + 8 * 4;
+
+export interface Numbers {
+  /** The layout of x0. */
+  readonly words?: readonly number[];
+  /** i[0], i[1], … */
+  readonly integers: readonly (readonly number[])[];
+  /** f[0], f[1], … */
+  readonly floats?: readonly (readonly number[])[];
+}
+
+/** Writes one uniform block into `buffer` at a byte offset. */
+export function writeNumbers(buffer: ArrayBuffer, offset: number, numbers: Numbers): void {
+  const words = new Int32Array(buffer, offset, UNIFORM_BYTES / 4);
+  const floats = new Float32Array(buffer, offset, UNIFORM_BYTES / 4);
+  words.set(numbers.words ?? [], FIRST_INPUT);
+  for (const [k, four] of numbers.integers.entries()) words.set(four, INTEGERS + 4 * k);
+  for (const [k, four] of (numbers.floats ?? []).entries()) floats.set(four, FLOATS + 4 * k);
+}
+
+/** How one walk over a map is shared among fragments: strips of lines, so that few fragments serialise. */
+export interface Strips {
+  /** Strips a channel group; 1: one walk is short enough. */
+  readonly strips: number;
+  /** Texture rows a strip. */
+  readonly lines: number;
+}
+
+/** Texels that one fragment may walk alone. */
+const SHORT_WALK = 256;
+
+export function stripsOf(words: readonly number[]): Strips {
+  const [, , , , width = 1, height = 1] = words;
+  const [, by = 1, bx = 1, , sy = 1, sx = 1] = words.slice(8);
+  const lines = height * by * bx * sy * sx;
+  if (lines * width <= SHORT_WALK) return { strips: 1, lines };
+  // About as many strips as texels in one: both walks, along a strip and over the strips, are short.
+  const each = Math.max(1, Math.round(Math.sqrt(lines * width) / width));
+  return { strips: Math.ceil(lines / each), lines: each };
+}

@@ -1,0 +1,172 @@
+// A Plan's objects on the device: programs, textures, framebuffers, uniforms; and how one pass is drawn.
+import { type Pass, type PlanHeader, UNIFORM_BYTES } from "../plan.ts";
+import { textureBytes } from "./check.ts";
+import type { GlDevice } from "./device.ts";
+import { type Linked, PASS_BINDING } from "./programs.ts";
+import { pause } from "./schedule.ts";
+import { ContextLostError, PlanError, type Progress } from "./types.ts";
+
+/** Uploading pauses after this long, so that the page can draw a frame. */
+const UPLOAD_MS = 16;
+
+export class PlanObjects {
+  readonly bytes: number;
+  readonly programs: readonly Linked[];
+  private readonly device: GlDevice;
+  /** Of the context they live in. */
+  readonly generation: number;
+  private readonly plan: PlanHeader;
+  private readonly textures: WebGLTexture[] = [];
+  private readonly framebuffers = new Map<number, WebGLFramebuffer>();
+  private readonly uniforms: WebGLBuffer;
+
+  private constructor(
+    device: GlDevice,
+    plan: PlanHeader,
+    uniforms: Uint8Array,
+    programs: readonly Linked[],
+  ) {
+    this.device = device;
+    this.generation = device.generation;
+    this.plan = plan;
+    this.programs = programs;
+    this.bytes = textureBytes(plan) + uniforms.byteLength;
+    const { resources } = device;
+    this.uniforms = resources.buffer(uniforms, "STATIC_DRAW");
+    for (const texture of plan.textures) this.textures.push(resources.texture(texture));
+  }
+
+  /** Compiles, allocates and uploads; on failure nothing stays behind. */
+  static async make(
+    device: GlDevice,
+    plan: PlanHeader,
+    uniforms: Uint8Array,
+    weight: (index: number) => Float32Array,
+    onProgress: (progress: Progress) => void,
+  ): Promise<PlanObjects> {
+    const { generation } = device;
+    const total = plan.programs.length;
+    onProgress({ stage: "compile", done: 0, total });
+    const programs = await device.programs.acquire(plan.programs, (done) =>
+      onProgress({ stage: "compile", done, total }),
+    );
+    device.check(generation);
+    const objects = new PlanObjects(device, plan, uniforms, programs);
+    try {
+      objects.checkMemory();
+      for (const pass of objects.everyPass()) objects.framebuffer(pass.output);
+      await objects.upload(weight, onProgress);
+      return objects;
+    } catch (error) {
+      objects.dispose();
+      throw error;
+    }
+  }
+
+  texture(index: number): WebGLTexture {
+    const texture = this.textures[index];
+    if (texture === undefined) throw new PlanError(`the Plan has no texture ${index}`);
+    return texture;
+  }
+
+  /** Writes all of one texture now. */
+  write(index: number, data: Float32Array): void {
+    for (const _ of this.uploading(index, data));
+  }
+
+  /** Submits one pass, or a band (x, y, width, height) of it. */
+  draw(pass: Pass, band?: readonly [number, number, number, number]): void {
+    const { gl, state } = this.device;
+    const linked = this.programs[pass.program];
+    if (linked === undefined) throw new PlanError(`the Plan has no program ${pass.program}`);
+    state.use(linked.program);
+    for (const [unit, index] of pass.inputs.entries()) state.texture(unit, this.texture(index));
+    state.target(this.framebuffer(pass.output));
+    state.viewport(0, 0, pass.viewport[0], pass.viewport[1]);
+    state.scissor(band);
+    state.uniforms(PASS_BINDING, this.uniforms, pass.uniforms, UNIFORM_BYTES);
+    gl.drawArrays(gl.TRIANGLES, 0, 3);
+    linked.drawn = true;
+  }
+
+  /** The texels that `pass` has drawn; waits for them. */
+  read(pass: Pass, width = pass.viewport[0], height = pass.viewport[1]): Float32Array {
+    const { gl, state } = this.device;
+    const data = new Float32Array(width * height * 4);
+    state.target(this.framebuffer(pass.output));
+    gl.readPixels(0, 0, width, height, gl.RGBA, gl.FLOAT, data);
+    this.device.check(this.generation); // a lost context leaves `data` as it was, without a word
+    return data;
+  }
+
+  dispose(): void {
+    const { device } = this;
+    if (device.generation !== this.generation) return; // gone with its context
+    const { resources } = device;
+    for (const framebuffer of this.framebuffers.values()) resources.freeFramebuffer(framebuffer);
+    for (const texture of this.textures) resources.freeTexture(texture);
+    resources.freeBuffer(this.uniforms);
+    device.programs.release(this.programs);
+  }
+
+  private everyPass(): Pass[] {
+    const { passes, inputs, values, parameters } = this.plan;
+    return [
+      ...passes,
+      ...inputs.map((input) => input.step),
+      ...[...values, ...parameters].map((value) => value.read.step),
+    ];
+  }
+
+  private framebuffer(index: number): WebGLFramebuffer {
+    let framebuffer = this.framebuffers.get(index);
+    if (framebuffer === undefined) {
+      const layers = this.plan.textures[index]?.layers ?? 1;
+      framebuffer = this.device.resources.framebuffer(this.texture(index), layers);
+      this.framebuffers.set(index, framebuffer);
+    }
+    return framebuffer;
+  }
+
+  private checkMemory(): void {
+    const { gl } = this.device;
+    const error = gl.getError(); // once, after all of it: each question waits for the driver
+    if (error === gl.NO_ERROR) return;
+    if (error === gl.CONTEXT_LOST_WEBGL)
+      throw new ContextLostError("the graphics context was lost");
+    const mib = (this.bytes / 2 ** 20).toFixed(0);
+    throw new PlanError(
+      error === gl.OUT_OF_MEMORY
+        ? `the graphics device has no room for this network's ${mib} MiB of values and weights; ` +
+            "a smaller batch or input needs less"
+        : `the graphics device refused ${mib} MiB of textures (error ${error})`,
+    );
+  }
+
+  private async upload(
+    weight: (index: number) => Float32Array,
+    onProgress: (progress: Progress) => void,
+  ): Promise<void> {
+    const total = this.plan.weights.length;
+    let since = performance.now();
+    for (const [done, { texture }] of this.plan.weights.entries()) {
+      onProgress({ stage: "upload", done, total });
+      for (const _ of this.uploading(texture, weight(done))) {
+        if (performance.now() - since < UPLOAD_MS) continue;
+        await pause(true);
+        this.device.check(this.generation);
+        since = performance.now();
+      }
+    }
+    onProgress({ stage: "upload", done: total, total });
+  }
+
+  private uploading(index: number, data: Float32Array): Iterable<number> {
+    const size = this.plan.textures[index];
+    const texels = size === undefined ? 0 : size.width * size.height * size.layers;
+    if (size === undefined || data.length !== texels * 4) {
+      throw new PlanError(`texture ${index} takes ${texels * 4} numbers, not ${data.length}`);
+    }
+    return this.device.resources.upload(this.texture(index), size, data);
+  }
+}

@@ -1,0 +1,61 @@
+// Small passes of our own between textures: for ranges and statistics.
+import { UNIFORM_BYTES } from "../plan.ts";
+import type { GlDevice } from "./device.ts";
+import { type Numbers, writeNumbers } from "./numbers.ts";
+import { type Linked, PASS_BINDING } from "./programs.ts";
+
+/** A texture array that is drawn into. */
+export interface Target {
+  readonly texture: WebGLTexture;
+  readonly framebuffer: WebGLFramebuffer;
+  readonly width: number;
+  readonly height: number;
+  readonly layers: number;
+}
+
+export function makeTarget(
+  device: GlDevice,
+  width: number,
+  height: number,
+  layers: number,
+): Target {
+  const texture = device.resources.texture({ width, height, layers });
+  const framebuffer = device.resources.framebuffer(texture, layers);
+  return { texture, framebuffer, width, height, layers };
+}
+
+export function freeTarget(device: GlDevice, target: Target): void {
+  device.resources.freeFramebuffer(target.framebuffer);
+  device.resources.freeTexture(target.texture);
+}
+
+export interface OwnPass {
+  readonly linked: Linked;
+  readonly inputs: readonly WebGLTexture[];
+  readonly target: Target;
+  /** Left, bottom, width and height in the target. */
+  readonly area: readonly [number, number, number, number];
+  readonly numbers: Numbers;
+}
+
+/** Draws passes in order; their numbers go to the device in one upload. */
+export function drawPasses(
+  device: GlDevice,
+  buffer: WebGLBuffer,
+  passes: readonly OwnPass[],
+): void {
+  const { gl, state } = device;
+  const block = new ArrayBuffer(passes.length * UNIFORM_BYTES);
+  for (const [k, pass] of passes.entries()) writeNumbers(block, k * UNIFORM_BYTES, pass.numbers);
+  gl.bindBuffer(gl.UNIFORM_BUFFER, buffer);
+  gl.bufferData(gl.UNIFORM_BUFFER, block, gl.DYNAMIC_DRAW);
+  state.scissor(undefined);
+  for (const [k, { linked, inputs, target, area }] of passes.entries()) {
+    state.use(linked.program);
+    for (const [unit, texture] of inputs.entries()) state.texture(unit, texture);
+    state.target(target.framebuffer);
+    state.viewport(...area);
+    state.uniforms(PASS_BINDING, buffer, k * UNIFORM_BYTES, UNIFORM_BYTES);
+    gl.drawArrays(gl.TRIANGLES, 0, 3);
+  }
+}

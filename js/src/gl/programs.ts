@@ -1,0 +1,199 @@
+// Compiles shaders once a page, without making the page wait.
+import vertexText from "../../../src/nbglcnn/shaders/vertex.glsl";
+import type { Program } from "../plan.ts";
+import { shaderMessage } from "./messages.ts";
+import { hidden, pause } from "./schedule.ts";
+import type { State } from "./state.ts";
+import { type Alive, ContextLostError, ShaderError } from "./types.ts";
+
+const HEAD = "#version 300 es\n";
+/** Uniform blocks by name: their binding points. */
+export const PASS_BINDING = 0;
+export const CHANNELS_BINDING = 1;
+const BLOCKS = [
+  ["Pass", PASS_BINDING],
+  ["Channels", CHANNELS_BINDING],
+] as const;
+/** Without KHR_parallel_shader_compile each one is waited for by a fence; two keep the driver busy. */
+const IN_FLIGHT = 2;
+
+type Source = Pick<Program, "name" | "source" | "samplers">;
+
+/** A linked program, shared by all who asked for the same text. */
+export interface Linked {
+  readonly key: string;
+  readonly name: string;
+  readonly program: WebGLProgram;
+  /** False until it has drawn: the first draw of a program builds its pipeline. */
+  drawn: boolean;
+}
+
+interface Entry extends Linked {
+  readonly source: string;
+  readonly samplers: readonly string[];
+  readonly fragment: WebGLShader;
+  fence: WebGLSync | null;
+  users: number;
+  ready: Promise<void>;
+}
+
+export class Programs {
+  /** Reads are texture() instead of textureLod(): see the prelude. Set before anything is compiled. */
+  readTexture = false;
+  private readonly gl: WebGL2RenderingContext;
+  private readonly state: State;
+  private readonly alive: Alive;
+  private readonly parallel: KHR_parallel_shader_compile | null;
+  private readonly entries = new Map<string, Entry>();
+  private vertex: WebGLShader | undefined;
+
+  constructor(gl: WebGL2RenderingContext, state: State, alive: Alive) {
+    this.gl = gl;
+    this.state = state;
+    this.alive = alive;
+    this.parallel = gl.getExtension("KHR_parallel_shader_compile");
+  }
+
+  /** Linked programs in the order of `sources`; each call is undone by `release`. */
+  async acquire(
+    sources: readonly Source[],
+    onProgress: (done: number) => void = () => undefined,
+  ): Promise<Linked[]> {
+    const fresh: Entry[] = [];
+    const entries = sources.map((source) => {
+      const key = this.keyOf(source);
+      let entry = this.entries.get(key);
+      if (entry === undefined) {
+        entry = this.make(key, source);
+        this.entries.set(key, entry);
+        fresh.push(entry);
+      }
+      entry.users += 1;
+      return entry;
+    });
+    let done = 0;
+    const building = this.build(fresh, () => onProgress(++done));
+    for (const entry of fresh) {
+      entry.ready = building;
+      entry.ready.catch(() => undefined); // it is awaited below, by whoever asked
+    }
+    done = entries.filter((entry) => !fresh.includes(entry)).length;
+    try {
+      await Promise.all(entries.map((entry) => entry.ready));
+    } catch (error) {
+      this.release(entries);
+      throw error;
+    }
+    onProgress(entries.length);
+    return entries;
+  }
+
+  release(linked: readonly Linked[]): void {
+    for (const { key, program } of linked) {
+      const entry = this.entries.get(key);
+      if (entry?.program !== program) continue; // of a context that is gone
+      entry.users -= 1;
+      if (entry.users > 0) continue;
+      this.entries.delete(key);
+      this.gl.deleteShader(entry.fragment);
+      this.gl.deleteProgram(entry.program);
+      this.alive.programs -= 1;
+    }
+    if (this.entries.size === 0 && this.vertex !== undefined) {
+      this.gl.deleteShader(this.vertex);
+      this.vertex = undefined;
+    }
+  }
+
+  private keyOf({ source, samplers }: Source): string {
+    return `${samplers.join()}\n${this.readTexture ? "#define READ_TEXTURE\n" : ""}${source}`;
+  }
+
+  private make(key: string, { name, source, samplers }: Source): Entry {
+    const { gl } = this;
+    this.alive.programs += 1;
+    return {
+      key,
+      name,
+      samplers,
+      source: `${HEAD}${this.readTexture ? "#define READ_TEXTURE\n" : ""}${source}`,
+      program: gl.createProgram(),
+      fragment: created(gl.createShader(gl.FRAGMENT_SHADER)),
+      fence: null,
+      drawn: false,
+      users: 0,
+      ready: Promise.resolve(),
+    };
+  }
+
+  /** All are compiled, then all linked, then each is asked: asking for one waits for it. */
+  private async build(entries: readonly Entry[], onDone: () => void): Promise<void> {
+    const width = this.parallel === null ? IN_FLIGHT : entries.length;
+    let submitted = 0;
+    for (const [k, entry] of entries.entries()) {
+      if (submitted < Math.min(k + width, entries.length)) {
+        const batch = entries.slice(submitted, k + width);
+        this.submit(batch);
+        submitted += batch.length;
+      }
+      while (!hidden() && !this.isBuilt(entry)) await pause(true);
+      this.check(entry);
+      onDone();
+    }
+  }
+
+  private submit(entries: readonly Entry[]): void {
+    const { gl } = this;
+    if (this.vertex === undefined) {
+      this.vertex = created(gl.createShader(gl.VERTEX_SHADER));
+      gl.shaderSource(this.vertex, HEAD + vertexText);
+      gl.compileShader(this.vertex);
+    }
+    for (const entry of entries) {
+      gl.shaderSource(entry.fragment, entry.source);
+      gl.compileShader(entry.fragment);
+    }
+    for (const entry of entries) {
+      gl.attachShader(entry.program, this.vertex);
+      gl.attachShader(entry.program, entry.fragment);
+      gl.linkProgram(entry.program);
+      if (this.parallel === null) entry.fence = gl.fenceSync(gl.SYNC_GPU_COMMANDS_COMPLETE, 0);
+    }
+    gl.flush();
+  }
+
+  private isBuilt(entry: Entry): boolean {
+    const { gl } = this;
+    if (gl.isContextLost()) return true;
+    if (this.parallel !== null) {
+      return gl.getProgramParameter(entry.program, this.parallel.COMPLETION_STATUS_KHR);
+    }
+    return entry.fence === null || gl.getSyncParameter(entry.fence, gl.SYNC_STATUS) === gl.SIGNALED;
+  }
+
+  private check(entry: Entry): void {
+    const { gl } = this;
+    const linked = gl.getProgramParameter(entry.program, gl.LINK_STATUS);
+    if (gl.isContextLost())
+      throw new ContextLostError("the graphics context was lost while compiling");
+    gl.deleteSync(entry.fence);
+    entry.fence = null;
+    if (!linked) {
+      const log = gl.getShaderInfoLog(entry.fragment) || gl.getProgramInfoLog(entry.program) || "";
+      throw new ShaderError(shaderMessage(entry.name, log, entry.source));
+    }
+    this.state.use(entry.program);
+    for (const [unit, name] of entry.samplers.entries()) {
+      gl.uniform1i(gl.getUniformLocation(entry.program, name), unit);
+    }
+    for (const [name, binding] of BLOCKS) {
+      const index = gl.getUniformBlockIndex(entry.program, name);
+      if (index !== gl.INVALID_INDEX) gl.uniformBlockBinding(entry.program, index, binding);
+    }
+  }
+}
+
+function created<T>(object: T | null): T {
+  if (object === null) throw new ContextLostError("the graphics context was lost");
+  return object;
+}

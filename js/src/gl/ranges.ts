@@ -1,0 +1,184 @@
+// The least and greatest value of each channel, and of an image's channels together, in textures that
+// the display samples: nothing is read back. Computed once a run, only for what is drawn.
+import type { PlanHeader, Value } from "../plan.ts";
+import type { GlDevice } from "./device.ts";
+import { EXTENT, FOLD_EXTENT } from "./kernels.ts";
+import { type Strips, stripsOf } from "./numbers.ts";
+import { drawPasses, freeTarget, makeTarget, type OwnPass, type Target } from "./passes.ts";
+import type { Linked } from "./programs.ts";
+
+/** Texels in a row of the results; a value's channel groups start a row. */
+export const RANGE_COLUMNS = 256;
+const SCRATCH_COLUMNS = 1024;
+/** Texels that one fragment folds. */
+const FOLDED = 64;
+const LAYERS = 2; // least and greatest
+
+/** Where a value's ranges lie. */
+export interface Place {
+  /** First row in `channels`. */
+  readonly row: number;
+  /** Column and row in `shared`. */
+  readonly shared: readonly [number, number];
+}
+
+interface Slot extends Place {
+  readonly strips: Strips;
+  image: number;
+  sequence: number;
+}
+
+export class Ranges {
+  readonly channels: Target;
+  readonly shared: Target;
+  private readonly device: GlDevice;
+  private readonly linked: readonly Linked[];
+  private readonly slots = new Map<Value, Slot>();
+  private readonly buffer: WebGLBuffer;
+  private scratch: [Target, Target] | undefined;
+
+  private constructor(device: GlDevice, plan: PlanHeader, linked: readonly Linked[]) {
+    this.device = device;
+    this.linked = linked;
+    // Modules and outputs share their last layer's texture: one slot for all of them.
+    const same = new Map<string, Slot>();
+    let rows = 0;
+    for (const value of plan.values) {
+      const name = `${value.texture} ${value.words.join()}`;
+      let slot = same.get(name);
+      if (slot === undefined) {
+        const shared = [same.size % RANGE_COLUMNS, Math.floor(same.size / RANGE_COLUMNS)] as const;
+        slot = { row: rows, shared, strips: stripsOf(value.words), image: -1, sequence: -1 };
+        same.set(name, slot);
+        rows += Math.ceil(groupsOf(value) / RANGE_COLUMNS);
+      }
+      this.slots.set(value, slot);
+    }
+    this.channels = makeTarget(device, RANGE_COLUMNS, Math.max(1, rows), LAYERS);
+    const sharedRows = Math.max(1, Math.ceil(same.size / RANGE_COLUMNS));
+    this.shared = makeTarget(device, RANGE_COLUMNS, sharedRows, LAYERS);
+    this.buffer = device.resources.buffer(0, "DYNAMIC_DRAW");
+  }
+
+  static async make(device: GlDevice, plan: PlanHeader): Promise<Ranges> {
+    const { generation } = device;
+    const linked = await device.programs.acquire([EXTENT, FOLD_EXTENT]);
+    device.check(generation);
+    return new Ranges(device, plan, linked);
+  }
+
+  get bytes(): number {
+    const targets = [this.channels, this.shared, ...(this.scratch ?? [])];
+    return targets.reduce((sum, t) => sum + t.width * t.height * t.layers * 16, 0);
+  }
+
+  /** Computes what isn't known yet of image `image` in run `sequence`. */
+  update(
+    wanted: readonly { value: Value; image: number; texture: WebGLTexture }[],
+    sequence: number,
+  ): void {
+    const jobs = wanted.flatMap(({ value, image, texture }) => {
+      const slot = this.slots.get(value);
+      if (slot === undefined || (slot.image === image && slot.sequence === sequence)) return [];
+      slot.image = image;
+      slot.sequence = sequence;
+      return [{ value, slot, image, texture }];
+    });
+    if (jobs.length === 0) return;
+    this.grow(Math.max(...jobs.map(({ value, slot }) => groupsOf(value) * slot.strips.strips)));
+    const passes = jobs.flatMap((job) =>
+      this.passesOf(job.value, job.slot, job.image, job.texture),
+    );
+    drawPasses(this.device, this.buffer, passes);
+  }
+
+  place(value: Value): Place {
+    const slot = this.slots.get(value);
+    if (slot === undefined) throw new Error(`no ranges of ${JSON.stringify(value.key)}`);
+    return slot;
+  }
+
+  dispose(): void {
+    const { device } = this;
+    for (const target of [this.channels, this.shared, ...(this.scratch ?? [])]) {
+      freeTarget(device, target);
+    }
+    device.resources.freeBuffer(this.buffer);
+    device.programs.release(this.linked);
+  }
+
+  private passesOf(value: Value, slot: Slot, image: number, texture: WebGLTexture): OwnPass[] {
+    const [extent, fold] = this.linked;
+    const [near, far] = this.scratch ?? [];
+    if (!extent || !fold || !near || !far) return [];
+    const groups = groupsOf(value);
+    const { strips, lines } = slot.strips;
+    const total = groups * strips;
+    const channels: Area = { target: this.channels, x: 0, y: slot.row, width: RANGE_COLUMNS };
+    const [x, y] = slot.shared;
+    const shared: Area = { target: this.shared, x, y, width: 1 };
+    const scratch = (target: Target): Area => ({ target, x: 0, y: 0, width: SCRATCH_COLUMNS });
+
+    const first = strips > 1 ? scratch(near) : channels;
+    const passes: OwnPass[] = [
+      {
+        linked: extent,
+        inputs: [texture],
+        ...into(first, total),
+        numbers: {
+          words: value.words,
+          integers: [[image, strips, lines, total], corner(first)],
+        },
+      },
+    ];
+    const join = (from: Area, to: Area, count: number, n: number) => {
+      const out = Math.ceil(count / n);
+      passes.push({
+        linked: fold,
+        inputs: [from.target.texture],
+        ...into(to, out),
+        numbers: { integers: [[n, count, out, 0], corner(to), corner(from)] },
+      });
+      return out;
+    };
+    if (strips > 1) join(first, channels, total, strips);
+    let from = channels;
+    let count = groups;
+    for (let k = 0; count > FOLDED; k++) {
+      const to = scratch(k % 2 === 0 ? near : far);
+      count = join(from, to, count, FOLDED);
+      from = to;
+    }
+    join(from, shared, count, count);
+    return passes;
+  }
+
+  private grow(texels: number): void {
+    const rows = Math.max(1, Math.ceil(texels / SCRATCH_COLUMNS));
+    if (this.scratch !== undefined && this.scratch[0].height >= rows) return;
+    for (const target of this.scratch ?? []) freeTarget(this.device, target);
+    const make = () => makeTarget(this.device, SCRATCH_COLUMNS, rows, LAYERS);
+    this.scratch = [make(), make()];
+  }
+}
+
+/** Texels in rows of `width` from a corner of a target on. */
+interface Area {
+  readonly target: Target;
+  readonly x: number;
+  readonly y: number;
+  readonly width: number;
+}
+
+function corner({ x, y, width }: Area): number[] {
+  return [width, x, y, 0];
+}
+
+function into(area: Area, count: number): Pick<OwnPass, "target" | "area"> {
+  const width = Math.min(area.width, count);
+  return { target: area.target, area: [area.x, area.y, width, Math.ceil(count / area.width)] };
+}
+
+export function groupsOf(value: Value): number {
+  return value.words[7] ?? 1;
+}

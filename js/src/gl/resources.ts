@@ -1,0 +1,109 @@
+// Textures, framebuffers and buffers, made and freed with a count of those alive.
+import type { Texture } from "../plan.ts";
+import type { State } from "./state.ts";
+import { type Alive, ContextLostError, PlanError } from "./types.ts";
+
+/** Texels of one upload call: 4 MiB, so that no call keeps the page long. */
+const UPLOAD_TEXELS = 2 ** 18;
+
+export type Size = Pick<Texture, "width" | "height" | "layers">;
+
+export class Resources {
+  private readonly gl: WebGL2RenderingContext;
+  private readonly state: State;
+  private readonly alive: Alive;
+  /** Numbers of colour attachments whose framebuffers were found complete. */
+  private readonly complete = new Set<number>();
+
+  constructor(gl: WebGL2RenderingContext, state: State, alive: Alive) {
+    this.gl = gl;
+    this.state = state;
+    this.alive = alive;
+  }
+
+  /** A texture array of float32 texels (or bytes), NEAREST and one level: all reads are exact. */
+  texture({ width, height, layers }: Size, format: "RGBA32F" | "RGBA8" = "RGBA32F"): WebGLTexture {
+    const { gl } = this;
+    const texture = gl.createTexture();
+    this.alive.textures += 1;
+    this.state.texture(0, texture);
+    gl.texStorage3D(gl.TEXTURE_2D_ARRAY, 1, gl[format], width, height, layers);
+    for (const [name, value] of [
+      [gl.TEXTURE_MIN_FILTER, gl.NEAREST],
+      [gl.TEXTURE_MAG_FILTER, gl.NEAREST],
+      [gl.TEXTURE_WRAP_S, gl.CLAMP_TO_EDGE],
+      [gl.TEXTURE_WRAP_T, gl.CLAMP_TO_EDGE],
+    ] as const) {
+      gl.texParameteri(gl.TEXTURE_2D_ARRAY, name, value);
+    }
+    return texture;
+  }
+
+  /** Writes a whole texture in calls of at most UPLOAD_TEXELS; yields the texels written by each. */
+  *upload(texture: WebGLTexture, { width, height, layers }: Size, data: Float32Array) {
+    const { gl } = this;
+    const rows = Math.max(1, Math.floor(UPLOAD_TEXELS / width));
+    for (let layer = 0; layer < layers; layer++) {
+      for (let y = 0; y < height; y += rows) {
+        const count = Math.min(rows, height - y);
+        const from = (layer * height + y) * width * 4;
+        this.state.texture(0, texture);
+        gl.texSubImage3D(
+          gl.TEXTURE_2D_ARRAY, 0, 0, y, layer, width, count, 1,
+          gl.RGBA, gl.FLOAT, data, from,
+        ); // biome-ignore format: one call's arguments
+        yield width * count;
+      }
+    }
+  }
+
+  /** A framebuffer whose colour attachments are the texture's layers. */
+  framebuffer(texture: WebGLTexture, layers: number): WebGLFramebuffer {
+    const { gl } = this;
+    const framebuffer = gl.createFramebuffer();
+    this.alive.framebuffers += 1;
+    this.state.target(framebuffer);
+    const targets = Array.from({ length: layers }, (_, k) => gl.COLOR_ATTACHMENT0 + k);
+    for (const [layer, target] of targets.entries()) {
+      gl.framebufferTextureLayer(gl.FRAMEBUFFER, target, texture, 0, layer);
+    }
+    gl.drawBuffers(targets);
+    if (!this.complete.has(layers)) {
+      const status = gl.checkFramebufferStatus(gl.FRAMEBUFFER);
+      if (gl.isContextLost()) throw new ContextLostError("the graphics context was lost");
+      if (status !== gl.FRAMEBUFFER_COMPLETE) {
+        throw new PlanError(
+          `this browser cannot draw into ${layers} float32 layers at once (framebuffer status ${status})`,
+        );
+      }
+      this.complete.add(layers);
+    }
+    return framebuffer;
+  }
+
+  /** A uniform buffer; `data` is its contents or its size. */
+  buffer(data: Uint8Array | number, usage: "STATIC_DRAW" | "DYNAMIC_DRAW"): WebGLBuffer {
+    const { gl } = this;
+    const buffer = gl.createBuffer();
+    this.alive.buffers += 1;
+    gl.bindBuffer(gl.UNIFORM_BUFFER, buffer);
+    if (typeof data === "number") gl.bufferData(gl.UNIFORM_BUFFER, data, gl[usage]);
+    else gl.bufferData(gl.UNIFORM_BUFFER, data, gl[usage]);
+    return buffer;
+  }
+
+  freeTexture(texture: WebGLTexture): void {
+    this.gl.deleteTexture(texture);
+    this.alive.textures -= 1;
+  }
+
+  freeFramebuffer(framebuffer: WebGLFramebuffer): void {
+    this.gl.deleteFramebuffer(framebuffer);
+    this.alive.framebuffers -= 1;
+  }
+
+  freeBuffer(buffer: WebGLBuffer): void {
+    this.gl.deleteBuffer(buffer);
+    this.alive.buffers -= 1;
+  }
+}

@@ -1,0 +1,285 @@
+// Writes, runs and reads a Plan on the device, and survives the loss of its context. No pictures here.
+import type { Pass, PlanHeader, Value } from "../plan.ts";
+import { checkPlan } from "./check.ts";
+import { Clock, type Mark, type Measured } from "./clock.ts";
+import type { GlDevice } from "./device.ts";
+import { listed } from "./messages.ts";
+import { PlanObjects } from "./objects.ts";
+import { Pending } from "./pending.ts";
+import { cut, type Draw, hidden, predict } from "./schedule.ts";
+import {
+  ContextLostError,
+  PlanError,
+  type Progress,
+  type RunInfo,
+  type RunOptions,
+  SessionClosed,
+} from "./types.ts";
+
+/** A run known to be this short is waited for: no clock is better, and the page doesn't notice. */
+const WALL_MS = 8;
+/** Slices that are submitted and not finished. */
+const IN_FLIGHT = 2;
+
+interface Flight {
+  /** Which writes it computes. */
+  version: number;
+  urgent: boolean;
+  result: Promise<RunInfo>;
+}
+
+type OnProgress = (progress: Progress) => void;
+
+export class Runner {
+  readonly plan: PlanHeader;
+  sequence = 0;
+  /** Called when the objects are made anew, before they run again. */
+  onRebuilt: () => Promise<void> = async () => undefined;
+  private readonly device: GlDevice;
+  private readonly uniforms: Uint8Array;
+  private readonly pending: Pending;
+  private readonly undo: () => void;
+  private building: Promise<void> = Promise.resolve();
+  private objects: PlanObjects | undefined;
+  private clock: Clock;
+  /** Of the writes whose values the textures hold. */
+  private shown = -1;
+  private flight: Flight | undefined;
+  private next: Promise<RunInfo> | undefined;
+  private nextOptions: RunOptions = {};
+  /** Milliseconds of the last run that built no pipeline. */
+  private measured: number | undefined;
+  /** Before there is such a run: by the passes' costs, and no more than what was seen. */
+  private estimate = Number.POSITIVE_INFINITY;
+  private closed = false;
+
+  private constructor(device: GlDevice, plan: PlanHeader, uniforms: Uint8Array, pending: Pending) {
+    this.device = device;
+    this.plan = plan;
+    this.uniforms = uniforms;
+    this.pending = pending;
+    this.clock = new Clock(device.gl, device.capabilities.software);
+    this.undo = device.onRebuild(() => this.rebuild());
+  }
+
+  static async make(
+    device: GlDevice,
+    plan: PlanHeader,
+    uniforms: Uint8Array,
+    weight: (hash: string) => Float32Array,
+    onProgress: OnProgress = () => undefined,
+  ): Promise<Runner> {
+    checkPlan(plan, uniforms.byteLength, device.capabilities.target);
+    device.check();
+    const runner = new Runner(device, plan, uniforms, new Pending(plan, weight));
+    runner.building = runner.build(onProgress);
+    try {
+      await runner.building;
+    } catch (error) {
+      runner.dispose();
+      throw error;
+    }
+    return runner;
+  }
+
+  get bytes(): number {
+    return this.objects?.bytes ?? 0;
+  }
+
+  write(key: string, data: Float32Array): void {
+    this.pending.write(key, data);
+  }
+
+  setWeight(texture: number, data: Float32Array): void {
+    this.pending.setWeight(texture, data);
+  }
+
+  run(options: RunOptions = {}): Promise<RunInfo> {
+    const { flight } = this;
+    if (flight === undefined) return this.launch(options).result;
+    if (flight.version === this.pending.version) {
+      flight.urgent ||= options.urgent ?? false;
+      return flight.result;
+    }
+    const urgent = options.urgent || this.nextOptions.urgent || false;
+    this.nextOptions = { ...this.nextOptions, ...options, urgent };
+    const again = () => {
+      const inherited = this.nextOptions;
+      this.next = undefined;
+      this.nextOptions = {};
+      return this.run(inherited);
+    };
+    this.next ??= flight.result.then(again, again);
+    return this.next;
+  }
+
+  async read(key: string): Promise<Float32Array> {
+    const value = this.find(key);
+    await this.fresh(value);
+    const objects = this.ready();
+    objects.draw(value.read.step);
+    const data = objects.read(value.read.step);
+    return data.length === value.read.count ? data : data.slice(0, value.read.count);
+  }
+
+  /** Resolves when `value`'s texture holds what the current inputs and weights give. */
+  async fresh(value: Value): Promise<void> {
+    await this.building;
+    if (value.kind === "parameter" && this.pending.missing.length > 0) {
+      this.pending.flush(this.ready()); // no run was possible yet, so none is disturbed
+      return;
+    }
+    while (this.shown !== this.pending.version) {
+      const flight = this.flight ?? this.launch({ urgent: true });
+      if (this.shown === this.pending.version) {
+        flight.result.catch(() => undefined); // all is submitted; who reads now sees a loss for himself
+        return;
+      }
+      flight.urgent = true;
+      const { version } = flight;
+      const failed = (error: unknown) => {
+        if (version === this.pending.version) throw error;
+      };
+      await flight.result.then(() => undefined, failed);
+    }
+  }
+
+  /** A value or parameter by name. */
+  find(key: string): Value {
+    const { values, parameters } = this.plan;
+    const is = (value: Value) => value.key === key;
+    const value = values.find(is) ?? parameters.find(is);
+    if (value !== undefined) return value;
+    const keys = listed(values.map((one) => one.key));
+    throw new PlanError(`no value ${JSON.stringify(key)}; this network has ${keys}`);
+  }
+
+  /** The Plan's objects; throws when they are gone. */
+  ready(): PlanObjects {
+    if (this.closed) throw new SessionClosed("this session was closed");
+    const { objects } = this;
+    this.device.check(objects?.generation);
+    if (objects === undefined) throw new ContextLostError("the graphics context was lost");
+    return objects;
+  }
+
+  dispose(): void {
+    if (this.closed) return;
+    this.closed = true;
+    this.undo();
+    this.objects?.dispose();
+    this.objects = undefined;
+  }
+
+  private async build(onProgress: OnProgress): Promise<void> {
+    const { device, pending, plan } = this;
+    const reads = await device.measured();
+    if (this.closed) throw new SessionClosed("this session was closed");
+    const cost = plan.passes.reduce((sum, pass) => sum + pass.cost, 0);
+    this.estimate = Math.min(this.estimate, cost / reads.perMs);
+    pending.restart();
+    const weight = (index: number) => pending.weightData(index);
+    const objects = await PlanObjects.make(device, plan, this.uniforms, weight, onProgress);
+    if (this.closed) {
+      objects.dispose();
+      throw new SessionClosed("this session was closed");
+    }
+    this.objects = objects;
+    this.clock = new Clock(device.gl, device.capabilities.software);
+  }
+
+  private async rebuild(): Promise<void> {
+    this.objects = undefined;
+    this.shown = -1;
+    this.flight = undefined; // it fails at its next check
+    this.next = undefined;
+    this.building = this.build(() => undefined);
+    this.building.catch(() => undefined); // whoever runs or reads is told
+    await this.building;
+    await this.onRebuilt();
+    if (this.sequence > 0) await this.run({ urgent: true });
+  }
+
+  private launch(options: RunOptions): Flight {
+    const { version } = this.pending;
+    const flight: Flight = { version, urgent: options.urgent ?? false, result: NEVER };
+    this.flight = flight;
+    flight.result = this.execute(flight, options);
+    const clear = () => {
+      if (this.flight === flight) this.flight = undefined;
+    };
+    flight.result.then(clear, clear);
+    return flight;
+  }
+
+  /** Submits before its first await when all is ready, so that a draw right after shows the new values. */
+  private async execute(flight: Flight, options: RunOptions): Promise<RunInfo> {
+    if (this.objects === undefined) await this.building;
+    const objects = this.ready();
+    const { missing } = this.pending;
+    if (missing.length > 0)
+      throw new PlanError(`nothing was written to input ${listed(missing)} yet`);
+    const passes = [...this.pending.flush(objects), ...this.plan.passes];
+    flight.version = this.pending.version;
+    const isFirst = (pass: Pass) => objects.programs[pass.program]?.drawn === false;
+    const builds = passes.some(isFirst);
+    const slices = cut(passes, predict(passes, this.measured ?? this.estimate), isFirst);
+    const known = this.measured !== undefined && this.measured < WALL_MS && !builds;
+    const measured =
+      known && slices.length === 1 && !this.clock.hasTimer
+        ? this.runAtOnce(passes, flight, objects)
+        : await this.runInSlices(slices, flight, objects, options.onProgress);
+    if (builds) this.estimate = Math.min(this.estimate, measured.ms);
+    else this.measured = measured.ms;
+    return { ...measured, passes: passes.length, sequence: this.sequence };
+  }
+
+  private runAtOnce(passes: readonly Pass[], flight: Flight, objects: PlanObjects): Measured {
+    const start = performance.now();
+    for (const pass of passes) objects.draw(pass);
+    const last = passes.at(-1);
+    if (last !== undefined) objects.read(last, 1, 1); // returns when all is done
+    this.commit(flight);
+    return { ms: performance.now() - start, clock: "wall" };
+  }
+
+  private async runInSlices(
+    slices: readonly Draw[][],
+    flight: Flight,
+    objects: PlanObjects,
+    onProgress: OnProgress = () => undefined,
+  ): Promise<Measured> {
+    const { clock } = this;
+    const single = slices.length === 1;
+    const marks: Mark[] = [];
+    let passed = 0;
+    const check = () => {
+      if (this.ready() !== objects) throw new ContextLostError("the graphics context was lost");
+    };
+    const pass = async (mark: Mark | undefined) => {
+      // A single slice takes less than a frame or three: timers see its end sooner.
+      if (mark !== undefined) await clock.passed(mark, () => single || flight.urgent, check);
+      passed += 1;
+      onProgress({ stage: "run", done: passed, total: slices.length });
+    };
+    for (const slice of slices) {
+      // A hidden page has nothing to keep fluent, and its timers are slow.
+      while (marks.length - passed >= IN_FLIGHT && !hidden()) await pass(marks[passed]);
+      clock.begin();
+      for (const { step, band } of slice) objects.draw(step, band);
+      marks.push(clock.end());
+    }
+    if (single) this.commit(flight);
+    while (passed < marks.length) await pass(marks[passed]);
+    const end = performance.now();
+    if (!single) this.commit(flight);
+    return clock.total(marks, end, check);
+  }
+
+  private commit(flight: Flight): void {
+    this.shown = flight.version;
+    this.sequence += 1;
+  }
+}
+
+const NEVER = new Promise<RunInfo>(() => undefined);

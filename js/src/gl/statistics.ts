@@ -1,0 +1,122 @@
+// Numbers of a value's channels: two walks on the device, a few texels back, the rest in float64 here.
+import type { Value } from "../plan.ts";
+import type { GlDevice } from "./device.ts";
+import { FOLD_MOMENTS, FOLD_SUMS, MOMENTS, SPREAD } from "./kernels.ts";
+import { stripsOf } from "./numbers.ts";
+import { drawPasses, freeTarget, makeTarget, type OwnPass, type Target } from "./passes.ts";
+import { groupsOf } from "./ranges.ts";
+
+const COLUMNS = 1024;
+const LAYERS = 4;
+
+/** One channel, as the device reduced it; sums are divided by the number of pixels. */
+export interface Reduced {
+  readonly pixels: number;
+  readonly low: number;
+  readonly high: number;
+  readonly sum: number;
+  readonly count: number;
+  /** Squared distances from the mean, in units of the greatest absolute value. */
+  readonly squares: number;
+  readonly zeros: number;
+  readonly nan: number;
+  readonly inf: number;
+}
+
+/** Every channel of one image, in order. `texture` holds the value. */
+export async function reduceChannels(
+  device: GlDevice,
+  value: Value,
+  image: number,
+  texture: () => WebGLTexture,
+): Promise<Reduced[]> {
+  const { generation, programs } = device;
+  const linked = await programs.acquire([MOMENTS, FOLD_MOMENTS, SPREAD, FOLD_SUMS]);
+  try {
+    device.check(generation);
+    return readReduced(device, value, image, texture(), linked);
+  } finally {
+    programs.release(linked);
+  }
+}
+
+function readReduced(
+  device: GlDevice,
+  value: Value,
+  image: number,
+  texture: WebGLTexture,
+  linked: readonly OwnPass["linked"][],
+): Reduced[] {
+  const [moments, foldMoments, spread, foldSums] = linked;
+  if (!moments || !foldMoments || !spread || !foldSums) return [];
+  const [, c = 0, h = 0, w = 0] = value.words;
+  const groups = groupsOf(value);
+  const { strips, lines } = stripsOf(value.words);
+  const total = groups * strips;
+  const targetOf = (texels: number) =>
+    makeTarget(device, Math.min(COLUMNS, texels), Math.ceil(texels / COLUMNS), LAYERS);
+  const [scratch, first, second] = [targetOf(total), targetOf(groups), targetOf(groups)];
+  const buffer = device.resources.buffer(0, "DYNAMIC_DRAW");
+  const walk = (
+    by: OwnPass["linked"],
+    joining: OwnPass["linked"],
+    result: Target,
+    inputs: WebGLTexture[],
+  ) => {
+    const into = strips > 1 ? scratch : result;
+    const integers = [[image, strips, lines, total], [into.width], [first.width]];
+    const numbers = { words: value.words, integers, floats: [[h * w]] };
+    const passes = [{ linked: by, inputs, target: into, area: whole(into), numbers }];
+    if (strips === 1) return passes;
+    const folds = [[strips, total, groups], [result.width], [scratch.width]];
+    return [
+      ...passes,
+      {
+        linked: joining,
+        inputs: [scratch.texture],
+        target: result,
+        area: whole(result),
+        numbers: { integers: folds },
+      },
+    ];
+  };
+  try {
+    drawPasses(device, buffer, [
+      ...walk(moments, foldMoments, first, [texture]),
+      ...walk(spread, foldSums, second, [texture, first.texture]),
+    ]);
+    const [low, high, sum, count] = layersOf(device, first);
+    const [squares, zeros, nan, inf] = layersOf(device, second);
+    device.check();
+    const at = (data: Float32Array | undefined, k: number) => data?.[k] ?? Number.NaN;
+    return Array.from({ length: c }, (_, k) => ({
+      pixels: h * w,
+      low: at(low, k),
+      high: at(high, k),
+      sum: at(sum, k),
+      count: at(count, k),
+      squares: at(squares, k),
+      zeros: at(zeros, k),
+      nan: at(nan, k),
+      inf: at(inf, k),
+    }));
+  } finally {
+    for (const target of [scratch, first, second]) freeTarget(device, target);
+    device.resources.freeBuffer(buffer);
+  }
+}
+
+function whole({ width, height }: Target): [number, number, number, number] {
+  return [0, 0, width, height];
+}
+
+function layersOf(device: GlDevice, target: Target): Float32Array[] {
+  const { gl, state } = device;
+  state.target(target.framebuffer);
+  return Array.from({ length: target.layers }, (_, k) => {
+    const data = new Float32Array(target.width * target.height * 4);
+    gl.readBuffer(gl.COLOR_ATTACHMENT0 + k);
+    gl.readPixels(0, 0, target.width, target.height, gl.RGBA, gl.FLOAT, data);
+    return data;
+  });
+}

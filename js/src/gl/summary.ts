@@ -1,0 +1,58 @@
+// From what the device reduced to the numbers people read; float64, no GL.
+import type { Reduced } from "./statistics.ts";
+import type { Summary } from "./types.ts";
+
+/** Finite values so far, as Chan, Golub and LeVeque join them: without cancellation. */
+interface Moments {
+  readonly count: number;
+  readonly mean: number;
+  readonly squares: number;
+}
+
+export function channelSummary(channel: Reduced): Summary {
+  return summary([channel]);
+}
+
+/** All channels together. */
+export function summary(channels: readonly Reduced[]): Summary {
+  const { count, mean, squares } = channels
+    .map(momentsOf)
+    .reduce(join, { count: 0, mean: 0, squares: 0 });
+  const total = (pick: (channel: Reduced) => number) =>
+    channels.reduce((sum, channel) => sum + pick(channel), 0);
+  const filled = channels.filter((channel) => channel.count > 0);
+  const among = (pick: (...values: number[]) => number, values: number[]) =>
+    values.length > 0 ? values.reduce((a, b) => pick(a, b)) : Number.NaN;
+  return {
+    min: among(
+      Math.min,
+      filled.map((channel) => channel.low),
+    ),
+    max: among(
+      Math.max,
+      filled.map((channel) => channel.high),
+    ),
+    mean: count > 0 ? mean : Number.NaN,
+    std: count > 0 ? Math.sqrt(squares / count) : Number.NaN,
+    zeros: total((channel) => channel.zeros) / total((channel) => channel.pixels),
+    nan: total((channel) => channel.nan),
+    inf: total((channel) => channel.inf),
+  };
+}
+
+function momentsOf({ pixels, low, high, sum, count, squares }: Reduced): Moments {
+  if (count === 0) return { count: 0, mean: 0, squares: 0 };
+  const most = Math.max(Math.abs(low), Math.abs(high)) || 1;
+  return { count, mean: (sum * pixels) / count, squares: squares * pixels * most * most };
+}
+
+function join(a: Moments, b: Moments): Moments {
+  const count = a.count + b.count;
+  if (count === 0) return a;
+  const apart = b.mean - a.mean;
+  return {
+    count,
+    mean: a.mean + (apart * b.count) / count,
+    squares: a.squares + b.squares + (apart * apart * a.count * b.count) / count,
+  };
+}

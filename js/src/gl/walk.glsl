@@ -1,0 +1,52 @@
+// Visits every pixel of a strip of one channel group's map, in the texture's own order, without address():
+// reductions don't mind the order, and a line of texels is read at steps of one.
+// i[0]: image, strips a map, lines a strip, number of fragments; i[1]: see index_of.
+layout(location = 0) out vec4 o0;
+layout(location = 1) out vec4 o1;
+#if TARGETS > 2
+layout(location = 2) out vec4 o2;
+layout(location = 3) out vec4 o3;
+#endif
+
+// The fragment's number; i[1]: width of the output's area, its left, its bottom.
+int index_of() {
+  ivec2 p = ivec2(gl_FragCoord.xy) - u.i[1].yz;
+  return p.y * u.i[1].x + p.x;
+}
+
+void take(vec4 v);
+
+void walk(int group, int strip) {
+  Layout l = u.x[0];
+  int image = u.i[0].x;
+  vec2 size = vec2(textureSize(x0, 0).xy);
+  int tile = (image / l.block.x) * l.tile.w + group;
+  int tile_row = tile / l.tile.z;
+  ivec2 base = ivec2((tile - tile_row * l.tile.z) * l.tile.x, tile_row * l.tile.y);
+  int first_layer = (image % l.block.x) * l.block.y * l.block.z;
+  int lines = l.phase.x * l.phase.y * l.block.y * l.block.z * l.tile.y;
+  int last = min(lines, (strip + 1) * u.i[0].z);
+  for (int line = strip * u.i[0].z; line < last; line++) {
+    // A line is a row of texels of one layer in one phase's area: every step-th pixel of a row of the map.
+    int rest = line / l.tile.y;
+    int row = line - rest * l.tile.y;
+    int dx = rest % l.block.z;
+    rest /= l.block.z;
+    int dy = rest % l.block.y;
+    rest /= l.block.y;
+    ivec2 phase = ivec2(rest % l.phase.y, rest / l.phase.y);
+    if ((row * l.block.y + dy) * l.phase.x + phase.y >= l.frame.z) continue;
+    int columns = (l.frame.w - phase.x + l.phase.y - 1) / l.phase.y;
+    int count = (columns - dx + l.block.z - 1) / l.block.z;
+    vec2 from = vec2(base + ivec2(0, row) + phase * l.phase.zw) + 0.5;
+    float layer = float(first_layer + dy * l.block.z + dx);
+    for (int x = 0; x < count; x++) {
+      take(FETCH(x0, vec3((from + vec2(float(x), 0.0)) / size, layer)));
+    }
+  }
+}
+
+// Lanes of this group that are channels.
+bvec4 channels(int group) {
+  return lessThan(ivec4(group * 4) + ivec4(0, 1, 2, 3), ivec4(u.x[0].frame.y));
+}
