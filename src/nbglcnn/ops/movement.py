@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from nbglcnn.builder import Builder
 from nbglcnn.graph import Node
+from nbglcnn.layout import frame_of
 from nbglcnn.ops.operator import (
     Facts,
     Operator,
@@ -14,9 +15,11 @@ from nbglcnn.ops.operator import (
     anything,
     constant_integers,
     integer,
+    integers,
     normal_axes,
     same_shape,
 )
+from nbglcnn.ops.strided import MOST_AXES, View, gather, whole
 
 
 def alias(b: Builder, node: Node) -> None:
@@ -76,7 +79,49 @@ def _unsqueeze(facts: Facts, node: Node) -> Sequence[Shape]:
     return [tuple(shape)]
 
 
+def _permutation(facts: Facts, node: Node) -> Shape:
+    rank = len(facts.shape(node.inputs[0]))
+    return normal_axes(integers(node, "perm", range(rank)[::-1]), rank)
+
+
+def _transpose(facts: Facts, node: Node) -> Sequence[Shape]:
+    shape = facts.shape(node.inputs[0])
+    return [tuple(shape[k] for k in _permutation(facts, node))]
+
+
+def _transpose_problem(facts: Facts, node: Node) -> str | None:
+    rank, permutation = len(facts.shape(node.inputs[0])), _permutation(facts, node)
+    if sorted(permutation) != list(range(rank)):
+        return f"perm={permutation} is no order of {rank} axes"
+    return too_many_axes(whole(facts.shape(node.inputs[0])).transposed(permutation))
+
+
+def too_many_axes(view: View) -> str | None:
+    """Why a view cannot be gathered, or None."""
+    count = len(view.simple().sizes)
+    if count > MOST_AXES:
+        return f"it moves {count} axes separately; at most {MOST_AXES} are supported"
+    return None
+
+
+def place(b: Builder, node: Node, view: View) -> None:
+    """The first output is `view` of the first input: no pass where the order of elements stays."""
+    source, value = b.stored(node.inputs[0]), node.outputs[0]
+    simple = view.simple()
+    if simple == View((math.prod(source.layout.frame),), (1,)) or simple.sizes == (1,) == source.layout.frame:
+        b.bind(value, source)
+        return
+    frame = frame_of(b.shape(value))
+    b.bind(value, gather(b, source, frame, simple.sizes, simple.strides, simple.offset))
+
+
+def _draw_transpose(b: Builder, node: Node) -> None:
+    place(b, node, whole(b.shape(node.inputs[0])).transposed(_permutation(b, node)))
+
+
 OPERATORS = [
+    Operator("Transpose", "Axes in another order.", _transpose, _draw_transpose, {"perm": anything},
+             _transpose_problem),
     Operator("Identity", "Passes its input on.", same_shape, alias),
     Operator("Reshape", "Other shape, same elements in the same order.", _reshape, alias,
              {"allowzero": anything}, _reshape_problem),

@@ -1,0 +1,156 @@
+"""The general gather: elements read at a stride per axis, as numpy's strided views, in one pass."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nbglcnn.builder import Builder, Tensor, best_block
+from nbglcnn.glsl import Kernel, shader
+from nbglcnn.layout import Frame, Layout
+from nbglcnn.ops.operator import Shape
+
+STRIDED = Kernel("strided", shader("strided.glsl"))
+AFFINE = Kernel("affine", shader("affine.glsl"))
+MOST_AXES = 7  # that do not merge with a neighbour; the uniforms u.i[1..7] hold them
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Element o0, o1, … is the source's row-major element number offset + Σ o_d · stride_d."""
+
+    sizes: Shape
+    strides: Shape
+    offset: int = 0
+
+    def simple(self) -> View:
+        """The same elements in the same order over as few axes as possible."""
+        axes: list[tuple[int, int]] = []
+        for count, stride in zip(self.sizes, self.strides, strict=True):
+            if count == 1:
+                continue
+            if axes and axes[-1][1] == stride * count:
+                axes[-1] = (axes[-1][0] * count, stride)
+            else:
+                axes.append((count, stride))
+        axes = axes or [(1, 0)]
+        return View(tuple(a[0] for a in axes), tuple(a[1] for a in axes), self.offset)
+
+    def transposed(self, permutation: Sequence[int]) -> View:
+        """The axes in another order."""
+        sizes, strides = self.sizes, self.strides
+        order = tuple(permutation)
+        return View(tuple(sizes[k] for k in order), tuple(strides[k] for k in order), self.offset)
+
+    def sliced(self, axis: int, start: int, count: int, step: int = 1) -> View:
+        """Every `step`th (may be negative) of `count` places along an axis, from `start` on."""
+        sizes, strides = list(self.sizes), list(self.strides)
+        offset = self.offset + start * strides[axis]
+        sizes[axis], strides[axis] = count, strides[axis] * step
+        return View(tuple(sizes), tuple(strides), offset)
+
+    def split(self, axis: int, sizes: Sequence[int]) -> View:
+        """One axis seen as several, whose sizes multiply to its own."""
+        assert math.prod(sizes) == self.sizes[axis]
+        inner = [self.strides[axis] * math.prod(sizes[k + 1 :]) for k in range(len(sizes))]
+        return View(
+            (*self.sizes[:axis], *sizes, *self.sizes[axis + 1 :]),
+            (*self.strides[:axis], *inner, *self.strides[axis + 1 :]),
+            self.offset,
+        )
+
+    def expanded(self, shape: Sequence[int]) -> View:
+        """Broadcast to a shape: axes of length 1, and axes it lacks in front, are repeated."""
+        missing = len(shape) - len(self.sizes)
+        sizes, strides = (1,) * missing + self.sizes, (0,) * missing + self.strides
+        assert all(a in (1, b) for a, b in zip(sizes, shape, strict=True)), (self, shape)
+        kept = (0 if a == 1 else s for a, s in zip(sizes, strides, strict=True))
+        return View(tuple(shape), tuple(kept), self.offset)
+
+
+def whole(shape: Sequence[int]) -> View:
+    """All elements of a tensor of this shape in their own order."""
+    return View(tuple(shape), tuple(math.prod(shape[k + 1 :]) for k in range(len(shape))))
+
+
+def gather(
+    b: Builder,
+    tensor: Tensor,
+    to: Frame | Layout,
+    sizes: Sequence[int],
+    strides: Sequence[int],
+    offset: int = 0,
+) -> Tensor:
+    """A new tensor in frame or layout `to` whose row-major elements are those of the strided view.
+
+    Element (o0, o1, …) over `sizes` is `tensor`'s row-major element number offset + Σ o_d · stride_d,
+    whatever frame the tensor lies in. At most MOST_AXES axes may remain after merging.
+    """
+    layout = to if isinstance(to, Layout) else Layout(to, best_block(to))
+    output = b.scratch(layout)
+    view = View(tuple(sizes), tuple(strides), offset).simple()
+    assert math.prod(view.sizes) == math.prod(layout.frame), (view, layout)
+    assert len(view.sizes) <= MOST_AXES, view
+    steps = affine(tensor.layout.frame, layout.frame, view)
+    if steps is None:
+        axes = [word for pair in zip(view.sizes, view.strides) for word in (*pair, 0, 0)]
+        b.draw(STRIDED, output, [tensor], integers=[view.offset, len(view.sizes), 0, 0, *axes],
+               fetches=16)  # fmt: skip
+        return output
+    first, _, along_c, *_ = steps
+    others = [step[1] for k, step in enumerate(steps) if k != 2]
+    whole_texels = along_c == (0, 1, 0, 0) and all(c % 4 == 0 for c in others)
+    # With a single channel every step along c is as good as any: only the first lane is kept.
+    whole_texels |= layout.frame[1] == 1 and all(c % 4 == 0 for c in others)
+    b.draw(AFFINE, output, [tensor], integers=[word for step in steps for word in step],
+           constants={"TEXEL": int(whole_texels)}, fetches=4 if whole_texels else 16)  # fmt: skip
+    return output
+
+
+def affine(source: Frame, frame: Frame, view: View) -> list[tuple[int, ...]] | None:
+    """The view as source coordinates: those of the first element, then what a step along n, c, h, w adds.
+
+    None where no such steps exist, because an axis of either frame is walked in more than one stride.
+    """
+    strides = _frame_strides(frame, view)
+    if strides is None:
+        return None
+    units = [math.prod(source[k + 1 :]) for k in range(4)]
+    first = tuple(view.offset // unit % length for unit, length in zip(units, source, strict=True))
+    steps = [first]
+    lowest, highest = list(first), list(first)
+    for count, stride in zip(frame, strides, strict=True):
+        step = [0, 0, 0, 0]
+        if count > 1 and stride:
+            # The outermost axis whose unit divides the stride; a wrong choice shows in the ranges below.
+            axis = next(
+                k for k in range(4) if source[k] > 1 and abs(stride) >= units[k] and stride % units[k] == 0
+            )  # fmt: skip
+            step[axis] = stride // units[axis]
+            end = (count - 1) * step[axis]
+            lowest[axis] += min(end, 0)
+            highest[axis] += max(end, 0)
+        steps.append(tuple(step))
+    fits = all(
+        low >= 0 and high < length
+        for low, high, length in zip(lowest, highest, source, strict=True)
+    )
+    return steps if fits else None
+
+
+def _frame_strides(frame: Frame, view: View) -> list[int] | None:
+    """The one stride at which each axis of the frame walks the view; None when one needs several."""
+    axes = list(zip(view.sizes, view.strides, strict=True))
+    found = []
+    for count in reversed(frame):
+        if count == 1:
+            found.append(0)
+            continue
+        length, stride = axes.pop()
+        if length % count:
+            return None
+        found.append(stride)
+        if length > count:
+            axes.append((length // count, stride * count))
+    return found[::-1]
