@@ -20,9 +20,11 @@ def compile(
         model: a torch.nn.Module in eval mode, an onnx.ModelProto or a path to an .onnx file.
         x: an example input (array, tensor, picture, list of pictures; a tuple for several inputs).
             Only an ONNX model with static shapes can do without.
-        observe: what can be read afterwards: "all" layers, "outputs" alone (fastest: the rest is fused
+        observe: what can be read afterwards: "all" layers, "outputs" alone (fastest: the rest is
+        fused
             and its textures reused), or a list of layer names (outputs are always kept).
-        target: limits of the device; default are WebGL 2's guaranteed minimums and 4096 texels a side.
+        target: limits of the device; default are WebGL 2's guaranteed minimums and 4096 texels a
+        side.
 
     Raises:
         UnsupportedOperator, UnsupportedModel: naming the layer, before anything runs.

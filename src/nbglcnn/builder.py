@@ -1,4 +1,4 @@
-"""Collects a Plan while operators lower themselves: values and where they lie, weights, programs, passes."""
+"""Collects a Plan while operators lower themselves: values, weights, programs and passes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Epilogue:
 
 
 def best_block(frame: Frame) -> tuple[int, int, int]:
-    """The block that wastes least: 2×2 pixels for maps, a row or column for lines, images for vectors."""
+    """The block that wastes least: 2×2 pixels for maps, lines for lines, images for vectors."""
     n, _, h, w = frame
     if h > 1 and w > 1:
         return (1, 2, 2)
@@ -66,7 +66,7 @@ def flat_width(count: int) -> tuple[int, int]:
 
 
 class Builder:
-    """The state of one compilation. Operators call `tensor`, `output`, `bind`, `weight` and `draw`."""
+    """The state of one compilation: operators call `tensor`, `output`, `bind`, `draw`."""
 
     def __init__(
         self, graph: Graph, target: p.Target, epilogues: Mapping[str, Epilogue] = {}
@@ -165,15 +165,15 @@ class Builder:
         limit = self.target.max_texture_size
         if width > limit or height > limit or layers > self.target.max_array_layers:
             raise UnsupportedModel(
-                f"{self.where()}: needs a texture of {width}×{height}×{layers} texels; this device has at "
-                f"most {limit}×{limit}. Use a smaller input or batch"
+                f"{self.where()}: needs a texture of {width}×{height}×{layers} texels; this device "
+                f"has at most {limit}×{limit}. Use a smaller input or batch"
             )
         self.textures.append(p.Texture(width, height, layers))
         total = sum(t.width * t.height * t.layers * 16 for t in self.textures)
         if total > BUDGET:
             raise UnsupportedModel(
-                f"{self.where()}: the network needs more than {BUDGET / 2**30:.0f} GiB of textures. Use a "
-                f'smaller input or batch, or observe="outputs"'
+                f"{self.where()}: the network needs more than {BUDGET / 2**30:.0f} GiB of "
+                f'textures. Use a smaller input or batch, or observe="outputs"'
             )
         return len(self.textures) - 1
 
@@ -210,7 +210,8 @@ class Builder:
         """The texture packed by `recipe` from constants; equal contents share one texture."""
         self.used_constants.update(recipe.sources)
         blob = packed(recipe, [self.graph.values[s].data for s in recipe.sources])
-        # The recipe is part of the name: fresh parameters are equal now and differ after load_state_dict.
+        # The recipe is part of the name: fresh parameters are equal now and differ after
+        # load_state_dict.
         name = p.blob_name(recipe, blob)
         if name not in self._weight_textures:
             layers, height, width, _ = blob.shape
@@ -233,9 +234,10 @@ class Builder:
         parts: Sequence[str] = (),
         fetches: int = 4,
     ) -> None:
-        """Add a pass: `kernel` over inputs (samplers x0.., layouts u.x[k]) and weights (w0..) into output.
+        """Add a pass: `kernel` over inputs (x0.., layouts u.x[k]) and weights (w0..) into output.
 
-        `integers` fill u.i from i[0].x on, `floats` u.f; `fetches` estimates texture reads per fragment.
+        `integers` fill u.i from i[0].x on, `floats` u.f; `fetches` estimates texture reads per
+        fragment.
         """
         self.passes.append(
             self.step(
@@ -314,8 +316,8 @@ class Builder:
 def reuse_textures(builder: Builder, kept: set[int]) -> dict[int, int]:
     """Let textures that nobody observes share memory when their lifetimes don't overlap.
 
-    `kept` are never shared: weights, staging, observed values. Only equal sizes share. Returns the new
-    number of every texture still in use.
+    `kept` are never shared: weights, staging, observed values. Only equal sizes share. Returns the
+    new number of every texture still in use.
     """
     last: dict[int, int] = {}
     for number, step in enumerate(builder.passes):

@@ -1,4 +1,4 @@
-"""Every exception nbglcnn raises on purpose; each message names the thing, what was found and what to do."""
+"""Every exception nbglcnn raises on purpose: it names the thing, what was found, what to do."""
 
 
 class NbglcnnError(Exception):
@@ -38,7 +38,7 @@ class ContextLost(PageError):
 
 
 class DeviceError(PageError):
-    """The browser's graphics device cannot run the network (no WebGL 2, no float textures, too small)."""
+    """The graphics device cannot run the network: no WebGL 2, no float textures, too small."""
 
 
 class OpenGLUnavailable(NbglcnnError):

@@ -1,4 +1,4 @@
-"""Which nodes run inside the pass of the convolution before them, because nobody observes what lies between."""
+"""Which nodes run inside the pass of the convolution before them, unobserved."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from nbglcnn.ops import FUSED_INTO, UNARY
 
 
 def fuse(graph: Graph, watched: set[str]) -> tuple[tuple[Node, ...], dict[str, Epilogue]]:
-    """The nodes that remain, and what each convolution does before it stores: BN, residual add, activation.
+    """The nodes that remain, and what each convolution does before it stores.
 
-    A value is passed over only when one node reads it and it isn't `watched`. The remaining nodes stay in
-    topological order: a fused convolution moves to the place of its last fused node, where a residual is known.
+    A value is passed over only when one node reads it and it isn't `watched`. The remaining nodes
+    stay in topological order: a fused convolution moves to the place of its last fused node, where
+    a residual is known.
     """
     readers: dict[str, list[Node]] = {}
     for node in graph.nodes:

@@ -18,8 +18,8 @@ def shader(name: str) -> str:
 class Kernel:
     """A fragment shader's own text.
 
-    With `pixel` true the text defines `vec4 pixel(ivec4 at)` and shaders/pixel.glsl supplies main();
-    otherwise it defines main() and writes o0 .. o(LAYERS-1) itself.
+    With `pixel` true the text defines `vec4 pixel(ivec4 at)` and shaders/pixel.glsl supplies
+    main(); otherwise it defines main() and writes o0 .. o(LAYERS-1) itself.
     """
 
     name: str
@@ -34,10 +34,10 @@ def program_source(
     constants: Mapping[str, int],
     parts: Sequence[str] = (),
 ) -> str:
-    """The whole shader without its #version line: constants, prelude, samplers, outputs, `parts`, kernel.
+    """The whole shader without its #version line.
 
-    Structure is #defined (BN, BY, BX, LAYERS and the kernel's `constants`), shapes come in uniforms.
-    `parts` are GLSL functions the kernel calls, such as the activation of an epilogue.
+    Structure is #defined (BN, BY, BX, LAYERS and the kernel's `constants`), shapes come in
+    uniforms. `parts` are GLSL functions the kernel calls, such as the activation of an epilogue.
     """
     bn, by, bx = block
     layers = bn * by * bx

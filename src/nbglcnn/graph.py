@@ -1,4 +1,4 @@
-"""The Graph: what a model computes, as nodes over named values with concrete shapes; it knows no GPU."""
+"""The Graph: what a model computes, as nodes over named values with shapes; it knows no GPU."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class Value:
 class Node:
     """One ONNX operator call. Omitted optional inputs are the empty string.
 
-    `module` is the path of the innermost PyTorch module it came from ("" for an ONNX file), `module_type`
-    that module's class name, `call` the key of the call it ran in (`block:1`; "" for the model's own).
-    `domain` is "" for the standard operators.
+    `module` is the path of the innermost PyTorch module it came from ("" for an ONNX file),
+    `module_type` that module's class name, `call` the key of the call it ran in (`block:1`; "" for
+    the model's own). `domain` is "" for the standard operators.
     """
 
     name: str
@@ -57,9 +57,10 @@ class Node:
 class Key:
     """A name under which users find a value: `encoder.0`, `block:1`, `path[0]`, `x`, `output`.
 
-    `kind` is "input", "output", "layer" (a leaf module's call or a functional operator) or "module" (a
-    call of a module that has children). `module_type` is the class name of the module, "" for
-    a functional operator; `description` is the module's own extra_repr ("32, 64, kernel_size=(4, 4)").
+    `kind` is "input", "output", "layer" (a leaf module's call or a functional operator) or "module"
+    (a call of a module that has children). `module_type` is the class name of the module, "" for a
+    functional operator; `description` is the module's own extra_repr ("32, 64, kernel_size=(4,
+    4)").
     """
 
     name: str
@@ -74,8 +75,9 @@ class Graph:
     """A network: run-time nodes in topological order, values by name, and the keys users see.
 
     `keys` are ordered: inputs, calls in call order with functional operators between them, outputs.
-    `folded` are the nodes that were computed at load time from constants, in order; `with_parameters`
-    runs them again. `parameters` maps a state_dict name to its value's name (two names for tied weights).
+    `folded` are the nodes that were computed at load time from constants, in order;
+    `with_parameters` runs them again. `parameters` maps a state_dict name to its value's name (two
+    names for tied weights).
     """
 
     name: str

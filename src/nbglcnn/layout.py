@@ -1,4 +1,4 @@
-"""How a tensor lies in a texture array: four channels a texel, a block of pixels or images over the layers.
+"""How a tensor lies in a texture array: four channels a texel, a block of pixels over the layers.
 
 A tensor of any rank is first seen as a *frame* (n, c, h, w), a plain reshape of its row-major
 elements (`frame_of`). Texel (X, Y) of layer L holds channels 4g..4g+3 of one pixel:
@@ -8,7 +8,8 @@ elements (`frame_of`). Texel (X, Y) of layer L holds channels 4g..4g+3 of one pi
 - phases (sy, sx) store rows y % sy == p, and columns likewise, in separate areas, which is how a
   transposed convolution of that stride writes its result in one pass.
 
-The numbers follow measurements of fetches, the cost of a shader here: kernels.md, sections 1, 3 and 11.
+The numbers follow measurements of fetches, the cost of a shader here: kernels.md, sections 1, 3 and
+11.
 """
 
 from __future__ import annotations
@@ -62,7 +63,9 @@ class Layout(msgspec.Struct, frozen=True):
         """(width, height) of one tile in texels, in each phase area."""
         _, _, h, w = self.frame
         (_, by, bx), (sy, sx) = self.block, self.phases
-        return -(-w // (sx * bx)), -(-h // (sy * by))  # ceil(ceil(w / sx) / bx) == ceil(w / (sx bx))
+        return -(-w // (sx * bx)), -(
+            -h // (sy * by)
+        )  # ceil(ceil(w / sx) / bx) == ceil(w / (sx bx))
 
     @property
     def tiles(self) -> int:

@@ -1,4 +1,4 @@
-"""Graph to Plan: shapes, checks, fusion of what nobody observes, passes, textures and their reuse."""
+"""Graph to Plan: shapes, checks, fusion, passes, textures and their reuse."""
 
 from __future__ import annotations
 
@@ -30,13 +30,15 @@ def problem_of(graph: Graph, node: Node) -> str | None:
     operator = OPERATORS.get(node.op) if node.domain in ("", "ai.onnx") else None
     if operator is None:
         name = f"{node.domain}.{node.op}" if node.domain else node.op
-        return f"the operator {name} is not among the {len(OPERATORS)} that nbglcnn runs (docs/operators.md)"
+        count = len(OPERATORS)
+        return f"the operator {name} is not among the {count} that nbglcnn runs (docs/operators.md)"
     for name, value in node.attributes.items():
         allowed = operator.attributes.get(name)
         if allowed is None:
             return f"{node.op}'s attribute {name}={value!r} is not supported"
         if not allowed(value):
-            return f"{node.op}'s attribute {name}={value!r} is not supported; supported: {allowed.__doc__}"
+            found = f"{node.op}'s attribute {name}={value!r}"
+            return f"{found} is not supported; supported: {allowed.__doc__}"
     try:
         problem = operator.check(graph, node)
     except (AssertionError, IndexError, ValueError, ZeroDivisionError, KeyError, TypeError):
@@ -343,7 +345,7 @@ def layer_table(graph: Graph) -> tuple[tuple[p.Layer, ...], dict[str, int]]:
 
 
 def parameter_origins(graph: Graph) -> dict[str, frozenset[str]]:
-    """For each constant, the trainable parameters it was made of (BatchNorm's running statistics aren't)."""
+    """For each constant, the trainable parameters it was made of (running statistics aren't)."""
     origins = {
         value: frozenset([value])
         for name, value in graph.parameters.items()

@@ -1,4 +1,4 @@
-"""The Plan: a compiled network as data. Textures, programs, passes, weights and values; no operator, no GPU call.
+"""The Plan: a compiled network as data, without operators or GPU calls.
 
 This is the one place where the format is written. TypeScript's types are generated from it
 (`js/src/plan.ts`), and `to_bytes`/`from_bytes` hold the only container code in Python.
@@ -30,7 +30,7 @@ Float32 = npt.NDArray[np.float32]
 
 
 class Target(msgspec.Struct, frozen=True):
-    """What a device can do. The defaults are WebGL2's guaranteed minimums, with 4096 texels a side."""
+    """What a device can do; by default WebGL2's guaranteed minimums, 4096 texels a side."""
 
     max_texture_size: int = 4096
     max_array_layers: int = 256
@@ -51,9 +51,9 @@ class Texture(msgspec.Struct, frozen=True):
 class Program(msgspec.Struct, frozen=True):
     """A fragment shader: GLSL ES 3.00 text without its #version line.
 
-    `samplers` are the names of its sampler2DArray uniforms in the order of a Pass's `inputs`; `targets`
-    is the number of render targets (outputs o0, o1, …), the layers of the texture it writes. `name`
-    is the kernel's name, for messages and profiles.
+    `samplers` are the names of its sampler2DArray uniforms in the order of a Pass's `inputs`;
+    `targets` is the number of render targets (outputs o0, o1, …), the layers of the texture it
+    writes. `name` is the kernel's name, for messages and profiles.
     """
 
     name: str
@@ -65,8 +65,8 @@ class Program(msgspec.Struct, frozen=True):
 class Pass(msgspec.Struct, frozen=True):
     """One draw: a full-viewport triangle with `program` over `inputs` into every layer of `output`.
 
-    `uniforms` is the byte offset of its UNIFORM_BYTES in the Plan's uniform blob; `viewport` is (width,
-    height) in texels of the output; `layer` indexes the Plan's layers (-1: none); `cost` is
+    `uniforms` is the byte offset of its UNIFORM_BYTES in the Plan's uniform blob; `viewport` is
+    (width, height) in texels of the output; `layer` indexes the Plan's layers (-1: none); `cost` is
     a number of texture fetches, to predict time and to cut long passes.
     """
 
@@ -80,7 +80,7 @@ class Pass(msgspec.Struct, frozen=True):
 
 
 class Recipe(msgspec.Struct, frozen=True):
-    """How a weight texture is packed from constants: a packer's name, the constants' names, its arguments."""
+    """How a weight texture is packed: a packer's name, the constants' names, its arguments."""
 
     packer: str
     sources: tuple[str, ...]
@@ -88,7 +88,7 @@ class Recipe(msgspec.Struct, frozen=True):
 
 
 class Weight(msgspec.Struct, frozen=True):
-    """The contents of a texture that no pass writes: float32 RGBA, rows of layers, named by content hash."""
+    """The contents of a texture that no pass writes: float32 RGBA, named by content hash."""
 
     texture: int
     hash: str
@@ -96,7 +96,9 @@ class Weight(msgspec.Struct, frozen=True):
 
 
 class Read(msgspec.Struct, frozen=True):
-    """How elements reach the CPU: draw `step`, then read `viewport` of its output; RGBA = 4 elements in order.
+    """How elements reach the CPU: draw `step`, then read `viewport` of its output.
+
+    Each RGBA texel is four elements in order.
 
     The first `count` floats are the tensor in row-major order.
     """
@@ -136,9 +138,9 @@ class Input(msgspec.Struct, frozen=True):
 class Layer(msgspec.Struct, frozen=True):
     """One row of the summary: a leaf module's call, or an operator that belongs to none.
 
-    `operator` is the ONNX operator ("Conv"), `module` PyTorch's class name ("Conv2d", "" for an ONNX
-    file), `description` its settings in PyTorch's words; `parameters` counts trainable numbers,
-    `macs` multiply-adds, `bytes` float32 bytes of the output.
+    `operator` is the ONNX operator ("Conv"), `module` PyTorch's class name ("Conv2d", "" for an
+    ONNX file), `description` its settings in PyTorch's words; `parameters` counts trainable
+    numbers, `macs` multiply-adds, `bytes` float32 bytes of the output.
     """
 
     name: str
@@ -186,8 +188,8 @@ class Plan:
     def __repr__(self) -> str:
         h = self.header
         return (
-            f"Plan({h.name!r}: {len(h.layers)} layers, {len(h.passes)} passes, {len(h.programs)} programs, "
-            f"{self.texture_bytes / 2**20:.1f} MiB of textures)"
+            f"Plan({h.name!r}: {len(h.layers)} layers, {len(h.passes)} passes, "
+            f"{len(h.programs)} programs, {self.texture_bytes / 2**20:.1f} MiB of textures)"
         )
 
     @property
@@ -279,7 +281,8 @@ class Layers(Sequence[Layer]):
             return "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in row)
 
         body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in self._rows())
-        return f"<table><thead><tr>{cells(self._TITLES, 'th')}</tr></thead><tbody>{body}</tbody></table>"
+        head = f"<thead><tr>{cells(self._TITLES, 'th')}</tr></thead>"
+        return f"<table>{head}<tbody>{body}</tbody></table>"
 
 
 def content_hash(*parts: bytes | memoryview) -> str:
@@ -301,7 +304,7 @@ def _aligned(size: int) -> int:
 
 
 def pack_file(plan: Plan, blobs: Mapping[str, Float32]) -> bytes:
-    """A Plan file that holds these blobs: all for a file, none for the page, which gets them apart."""
+    """A Plan file with these blobs: all for a file, none for the page, which gets them apart."""
     offset = _aligned(len(plan.uniforms))
     table: dict[str, tuple[int, int]] = {}
     for name, blob in blobs.items():
@@ -334,7 +337,8 @@ def unpack_file(data: bytes) -> Plan:
         raise ModelError(f"damaged Plan file: {error}") from None
     if header.version != VERSION:
         raise ModelError(
-            f"Plan file of format {header.version}; this nbglcnn reads {VERSION}. Compile the model again"
+            f"Plan file of format {header.version}; this nbglcnn reads {VERSION}. "
+            "Compile the model again"
         )
     body = memoryview(data)[_aligned(16 + size) :]
     blobs: dict[str, Float32] = {}

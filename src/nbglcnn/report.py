@@ -33,7 +33,7 @@ class Support:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """How far a layer is from the reference: over finite values; NaN and Inf must stand at the same places."""
+    """How far a layer is from the reference, over finite values; NaN and Inf must coincide."""
 
     layer: str
     max_abs: float

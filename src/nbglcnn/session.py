@@ -1,4 +1,4 @@
-"""Session: runs a Plan on the machine's own OpenGL (EGL, no window). The only file that imports moderngl."""
+"""Session: runs a Plan on the machine's own OpenGL (EGL, no window)."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ GL_FRAMEBUFFER_COMPLETE = 0x8CD5
 class _Device:
     """The process's one OpenGL context, on a thread of its own.
 
-    A context is current in one thread at a time, and a notebook calls from several (the main thread,
-    ipykernel's subshells, widget callbacks), so all OpenGL work is handed to this thread.
+    A context is current in one thread at a time, and a notebook calls from several (the main
+    thread, ipykernel's subshells, widget callbacks), so all OpenGL work is handed to this thread.
     """
 
     def __init__(self) -> None:
@@ -67,7 +67,8 @@ class _Device:
 
         unsigned, signed = ctypes.c_uint, ctypes.c_int
         pointer = ctypes.POINTER(unsigned)
-        # moderngl cannot attach single layers of an array, which is how a pass writes all of them at once.
+        # moderngl cannot attach single layers of an array, which is how a pass writes all of them
+        # at once.
         self._gen = function("glGenFramebuffers", signed, pointer)
         self._delete = function("glDeleteFramebuffers", signed, pointer)
         self.bind = function("glBindFramebuffer", unsigned, unsigned)
@@ -153,7 +154,7 @@ class Session:
         largest = max(max(t.width, t.height) for t in header.textures)
         if largest > self._device.max_texture_size:
             raise DeviceError(
-                f"{self.renderer} has textures of at most {self._device.max_texture_size} texels a side; "
+                f"{self.renderer} has at most {self._device.max_texture_size} texels a side; "
                 f"this Plan needs {largest}. Compile it with target=Target(max_texture_size=…)"
             )
         self._textures: list[moderngl.TextureArray] = []
@@ -237,7 +238,7 @@ class Session:
         return result if value.dtype == "float32" else result.astype(value.dtype)
 
     def run(self, *inputs: Array, **named: Array) -> dict[str, Array]:
-        """Write the inputs, by position or name, run, and read every observed value, in the Plan's order."""
+        """Write the inputs, by position or name, run, and read every value in the Plan's order."""
         keys = [record.key for record in self.plan.header.inputs]
         if len(inputs) == 1 and isinstance(inputs[0], Mapping):
             named = {**inputs[0], **named}
@@ -295,18 +296,19 @@ def checked(record: p.Input, array: Any) -> Array:
     data = np.asarray(array)
     if data.shape != record.shape:
         raise InputError(
-            f"input {record.key!r} has the shape {data.shape}; this Plan was compiled for {record.shape}. "
-            "Compile again for another shape"
+            f"input {record.key!r} has the shape {data.shape}; this Plan was compiled for "
+            f"{record.shape}. Compile again for another shape"
         )
     if data.dtype.kind not in "fiub" or data.dtype.itemsize > 8:
         raise InputError(f"input {record.key!r} is of dtype {data.dtype}; expected {record.dtype}")
     if record.dtype == "float32" and data.dtype.kind != "f":
         raise InputError(
-            f"input {record.key!r} is of dtype {data.dtype}; expected float32. For a picture: x.astype('float32') / 255"
+            f"input {record.key!r} is of dtype {data.dtype}; expected float32. "
+            "For a picture: x.astype('float32') / 255"
         )
     if data.dtype.kind in "iu" and data.size and int(np.abs(data.astype(object)).max()) > 2**24:
         raise InputError(
-            f"input {record.key!r} holds integers beyond 2^24, which float32 textures cannot hold exactly"
+            f"input {record.key!r} holds integers beyond 2^24, which float32 cannot hold exactly"
         )
     assert math.prod(record.shape) == data.size
     return np.ascontiguousarray(data, np.float32)

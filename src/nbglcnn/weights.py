@@ -1,4 +1,4 @@
-"""Packing: from constants of the network to the contents of weight textures. Pure functions, by name."""
+"""Packing: from a network's constants to the contents of weight textures; pure functions."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def batchnorm_factor(scale: Array, variance: Array, *, epsilon: float) -> Float3
 
 
 def conv_texture(weight: Array) -> Float32:
-    """A dense kernel (O, I, KH, KW): texel (4·ig + j, og·KK + k) holds the 4 outputs of input 4·ig + j.
+    """A dense kernel (O, I, KH, KW): texel (i, og·KK + k) holds 4 outputs' weights of input i.
 
     Beyond COLUMN_GROUPS input groups further columns continue below, after all rows.
     """
@@ -87,10 +87,10 @@ def conv(
 ) -> Float32:
     """A Conv, ConvTranspose or Gemm kernel as `conv_texture` wants it.
 
-    `shape` is the kernel's 4-D shape (1-D kernels get a height of 1, matrices 1×1); `transposed_groups`
-    is ConvTranspose's group count (its kernels come as (I, O/groups, KH, KW)); `transpose` turns a matrix
-    (Gemm's B when it isn't transposed), `factor` multiplies it; `normalization` (scale, variance) of a
-    BatchNormalization is multiplied in.
+    `shape` is the kernel's 4-D shape (1-D kernels get a height of 1, matrices 1×1);
+    `transposed_groups` is ConvTranspose's group count (its kernels come as (I, O/groups, KH, KW));
+    `transpose` turns a matrix (Gemm's B when it isn't transposed), `factor` multiplies it;
+    `normalization` (scale, variance) of a BatchNormalization is multiplied in.
     """
     options: dict[str, Any] = {
         "transposed_groups": transposed_groups,
@@ -137,7 +137,7 @@ def depthwise(
 
 
 def grouped(weight: Array, *normalization: Array, shape: Sequence[int], **options: Any) -> Float32:
-    """A kernel whose groups don't fall on multiples of 4: a tensor of frame (I/groups, O, KH, KW)."""
+    """A kernel whose groups aren't multiples of 4: a tensor of frame (I/groups, O, KH, KW)."""
     array = kernel(weight, *normalization, shape=shape, **options)
     o, i, kh, kw = array.shape
     return Layout((i, o, kh, kw)).pack(array.swapaxes(0, 1))
@@ -146,7 +146,7 @@ def grouped(weight: Array, *normalization: Array, shape: Sequence[int], **option
 def bias(
     *arrays: Array, epsilon: float = 0.0, has_bias: bool = True, factor: float = 1.0
 ) -> Float32:
-    """A bias vector; with a BatchNormalization's (scale, bias, mean, variance) behind it, that of both.
+    """A bias vector; with a BatchNormalization's four vectors behind it, that of both.
 
     Without a bias of its own (`has_bias` false) only the four are given.
     """

@@ -1,4 +1,4 @@
-"""Convolutions: Conv, ConvTranspose and Gemm, one kernel for all whose groups fall on whole texels."""
+"""Convolutions: Conv and ConvTranspose, and what Gemm shares with them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ GROUPED = Kernel(
 
 @dataclass(frozen=True, slots=True)
 class Convolution:
-    """One convolution to be drawn: the input's frame, the window, and how its weights are packed."""
+    """One convolution to be drawn: the input's frame, the window, how weights are packed."""
 
     node: Node
     x: Frame
@@ -101,7 +101,12 @@ def draw_convolution(b: Builder, conv: Convolution, bias: str, factor: float = 1
         return
     kind, kernel = ("depthwise", DEPTHWISE) if each_in == each_out == 1 else ("grouped", GROUPED)
     weight = b.weight(Recipe(kind, tuple(sources), options))
-    kernel_frame: Frame = (1 if kind == "depthwise" else each_in, conv.channels, window.kernel[0], window.kernel[1])
+    kernel_frame: Frame = (
+        1 if kind == "depthwise" else each_in,
+        conv.channels,
+        window.kernel[0],
+        window.kernel[1],
+    )
     inputs.append(Tensor(weight, Layout(kernel_frame)))
     b.draw(
         kernel, output, inputs,
@@ -111,10 +116,8 @@ def draw_convolution(b: Builder, conv: Convolution, bias: str, factor: float = 1
     )  # fmt: skip
 
 
-def _patch(
-    conv: Convolution, block: tuple[int, int, int], in_groups: int
-) -> dict[str, int] | None:
-    """The structure of conv_patch.glsl's program for this convolution; None where conv.glsl is used."""
+def _patch(conv: Convolution, block: tuple[int, int, int], in_groups: int) -> dict[str, int] | None:
+    """The structure of conv_patch.glsl's program here; None where conv.glsl is used."""
     window = conv.window.plane()
     (kh, kw), (sy, sx) = window.kernel, window.strides
     if block != (1, 2, 2) or window.dilations != (1, 1) or sy != sx:
@@ -161,7 +164,7 @@ def _conv_problem(facts: Facts, node: Node) -> str | None:
     if facts.constant(node.inputs[1]) is None or (
         has_input(node, 2) and facts.constant(node.inputs[2]) is None
     ):
-        return "its weight or bias is computed while the network runs; they must be constants or parameters"
+        return "its weight or bias is computed while the network runs; they must be constants"
     if problem := window_problem(facts, node, _kernel(facts, node)):
         return problem
     groups = integer(node, "group", 1)
@@ -223,7 +226,7 @@ WINDOW = {
 OPERATORS = [
     Operator(
         "Conv",
-        "Slides filters over the input; each output is the sum of products under the filter, plus a bias.",
+        "Slides filters over the input: each output is the sum of products under one, plus a bias.",
         _conv_shape,
         _conv,
         WINDOW,
@@ -232,7 +235,7 @@ OPERATORS = [
     ),
     Operator(
         "ConvTranspose",
-        "The transpose of a convolution: every input pixel stamps its filter into the output, stride apart.",
+        "A convolution's transpose: each input pixel stamps its filter into the output.",
         _transposed_shape,
         _transposed,
         {**WINDOW, "output_padding": anything, "output_shape": anything},

@@ -14,7 +14,7 @@ Shape = tuple[int, ...]
 
 
 class Facts(Protocol):
-    """What is known of values while shapes are inferred: a Graph, a Builder, or inference under way."""
+    """What is known of values while shapes are inferred: by a Graph or a Builder."""
 
     def shape(self, value: str) -> Shape:
         """The concrete shape of a value."""
@@ -55,10 +55,10 @@ def no_macs(_facts: Facts, _node: Node) -> int:
 class Operator:
     """An ONNX operator.
 
-    `shapes` gives the outputs' shapes; `lower` draws it; `attributes` are the supported ones (any other
-    is refused); `check` says why a node cannot run, or None; `macs` counts multiply-adds; `function` is
-    the GLSL `vec4 activate(vec4 v)` of a unary operator and `floats` its numbers in u.f[3], so that
-    it can also run behind a convolution; `doc` is one sentence for people.
+    `shapes` gives the outputs' shapes; `lower` draws it; `attributes` are the supported ones (any
+    other is refused); `check` says why a node cannot run, or None; `macs` counts multiply-adds;
+    `function` is the GLSL `vec4 activate(vec4 v)` of a unary operator and `floats` its numbers in
+    u.f[3], so that it can also run behind a convolution; `doc` is one sentence for people.
     """
 
     name: str
@@ -104,7 +104,7 @@ def integers(node: Node, name: str, default: Sequence[int]) -> tuple[int, ...]:
 
 
 def constant_integers(facts: Facts, node: Node, position: int) -> tuple[int, ...] | None:
-    """An input of integers that must be known when the Plan is made; None when omitted or not known."""
+    """An input of integers that must be known now; None when omitted or not known."""
     if position >= len(node.inputs) or not node.inputs[position]:
         return None
     data = facts.constant(node.inputs[position])

@@ -10,7 +10,7 @@ from nbglcnn.ops.operator import Facts, Shape, integer, integers, text
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """One entry per spatial axis; `pads` are (begin, end) pairs, `output` the number of positions."""
+    """One entry per spatial axis; `begins` and `ends` are padding, `output` counts positions."""
 
     kernel: Shape
     strides: Shape
@@ -39,7 +39,7 @@ def _spans(kernel: Shape, dilations: Shape) -> Shape:
 
 
 def sliding(facts: Facts, node: Node, kernel: Shape) -> Window:
-    """The window of a convolution or pool, auto_pad and ceil_mode resolved as ONNX and PyTorch do."""
+    """The window of a convolution or pool; auto_pad, ceil_mode as in ONNX and PyTorch."""
     spatial = facts.shape(node.inputs[0])[2:]
     rank = len(spatial)
     strides = integers(node, "strides", (1,) * rank)
@@ -64,7 +64,8 @@ def sliding(facts: Facts, node: Node, kernel: Shape) -> Window:
     for n, k, s, b, e in zip(spatial, spans, strides, begins, ends, strict=True):
         room = n + b + e - k
         count = (-(-room // s) if ceil else room // s) + 1
-        # A last window that would start in the padding behind the map is left out (PyTorch, ONNX 19).
+        # A last window that would start in the padding behind the map is left out (PyTorch, ONNX
+        # 19).
         if ceil and (count - 1) * s >= n + b:
             count -= 1
         counts.append(count)

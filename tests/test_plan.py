@@ -1,0 +1,214 @@
+"""The Plan's file, the layouts it names, and what lowering promises about textures, fusion and weights."""
+
+import math
+
+import msgspec
+import nbglcnn
+import numpy as np
+import pytest
+import torch
+from equal import assert_equal
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from nbglcnn import ModelError, Plan, Session
+from nbglcnn.builder import best_block
+from nbglcnn.layout import Layout, frame_of
+from nbglcnn.load import load, with_parameters
+from nbglcnn.lower import lower, repack
+from torch import nn
+
+sizes = st.integers(1, 9)
+blocks = st.sampled_from(
+    [(1, 1, 1), (1, 2, 2), (4, 1, 1), (1, 1, 4), (1, 4, 1), (2, 1, 1), (1, 1, 2)]
+)
+
+
+@given(
+    st.tuples(sizes, st.integers(1, 40), sizes, sizes),
+    blocks,
+    st.tuples(st.integers(1, 3), st.integers(1, 3)),
+)
+@settings(max_examples=200, deadline=None)
+def test_unpack_inverts_pack_for_every_layout(frame, block, phases):
+    layout = Layout(frame, block, phases)
+    array = np.arange(math.prod(frame), dtype=np.float32).reshape(frame)
+    texture = layout.pack(array)
+    width, height, layers = layout.size
+    assert texture.shape == (layers, height, width, 4)
+    assert_equal(layout.unpack(texture), array)
+    # Every element has a place of its own, and what isn't an element is 0.
+    assert np.count_nonzero(texture) == np.count_nonzero(array)
+
+
+@pytest.mark.parametrize(
+    "frame", [(1, 3, 400, 3000), (2, 600, 5, 70), (1, 5000, 1, 1), (9, 1030, 1, 1)]
+)
+def test_rows_of_tiles_stay_within_the_texture(frame):
+    layout = Layout(frame, best_block(frame))
+    assert max(layout.size[:2]) <= 4096
+    array = np.random.default_rng(0).standard_normal(frame).astype(np.float32)
+    assert_equal(layout.unpack(layout.pack(array)), array)
+
+
+@pytest.mark.parametrize("rank", range(7))
+def test_a_frame_holds_as_many_elements_as_the_shape(rank):
+    shape = (2, 3, 4, 5, 6, 7)[:rank]
+    assert math.prod(frame_of(shape)) == math.prod(shape)
+
+
+def small():
+    torch.manual_seed(3)
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.Conv2d(8, 8, 3, padding=1),
+        nn.Sigmoid(),
+        nn.ConvTranspose2d(8, 3, 4, 2, 1),
+        nn.Tanh(),
+    ).eval()
+
+
+X = np.random.default_rng(1).standard_normal((2, 3, 9, 7)).astype(np.float32)
+
+
+def truth(model, x=X):
+    with torch.no_grad():
+        return model(torch.from_numpy(x)).numpy()
+
+
+def test_a_plan_survives_its_file(tmp_path):
+    model = small()
+    plan = nbglcnn.compile(model, X)
+    plan.save(tmp_path / "small.plan")
+    again = Plan.load(tmp_path / "small.plan")
+    assert again.hash == plan.hash
+    assert msgspec.structs.replace(again.header, blobs={}) == plan.header
+    with Session(again) as session:
+        assert_equal(session.run(X)["output"], truth(model))
+
+
+def test_a_damaged_file_is_refused(tmp_path):
+    data = nbglcnn.compile(small(), X).to_bytes()
+    for broken in (
+        b"",
+        b"hello",
+        data[:100],
+        data[: len(data) // 2],
+        b"X" + data[1:],
+        data[:8] + b"\xff" * 8 + data[16:],
+    ):
+        with pytest.raises(ModelError):
+            Plan.from_bytes(broken)
+    newer = data.replace(b'"version":1', b'"version":9', 1)
+    with pytest.raises(ModelError, match="format 9"):
+        Plan.from_bytes(newer)
+
+
+def test_nothing_is_fused_when_everything_is_observed():
+    plan = nbglcnn.compile(small(), X)
+    assert len(plan.header.passes) == 7
+    assert [v.key for v in plan.values] == ["input", *map(str, range(7)), "output"]
+
+
+def test_unobserved_layers_are_fused_and_their_textures_shared():
+    model = small()
+    plan = nbglcnn.compile(model, X, observe="outputs")
+    assert len(plan.header.passes) == 3
+    assert plan.texture_bytes < nbglcnn.compile(model, X).texture_bytes
+    with Session(plan) as session:
+        result = session.run(X)
+    assert list(result) == ["output"]
+    assert_equal(result["output"], truth(model))
+
+
+def test_observing_a_list_keeps_those_and_the_output():
+    model = small()
+    with Session(nbglcnn.compile(model, X, observe=["2"])) as session:
+        result = session.run(X)
+    assert list(result) == ["2", "output"]
+    assert_equal(result["2"], truth(model[:3]))
+    with pytest.raises(KeyError, match="'2'"):
+        nbglcnn.compile(model, X, observe=["22"])
+
+
+def test_textures_are_reused_along_a_chain():
+    torch.manual_seed(0)
+    chain = nn.Sequential(*(nn.Conv2d(8, 8, 3, padding=1) for _ in range(12))).eval()
+    x = torch.randn(1, 8, 16, 16)
+    plan = nbglcnn.compile(chain, x, observe="outputs")
+    written = {step.output for step in plan.header.passes}
+    assert len(written) <= 3
+    with Session(plan) as session:
+        assert_equal(session.run(x.numpy())["output"], chain(x).detach().numpy())
+
+
+def test_residual_blocks_are_fused_right():
+    class Block(nn.Module):
+        def __init__(self, first, second):
+            super().__init__()
+            self.a, self.b = (
+                nn.Conv2d(first, second, 3, 2, 1, bias=False),
+                nn.Conv2d(second, second, 3, padding=1),
+            )
+            self.bn, self.skip = nn.BatchNorm2d(second), nn.Conv2d(first, second, 1, 2)
+
+        def forward(self, x):
+            return torch.relu(self.bn(self.b(torch.relu(self.a(x)))) + self.skip(x))
+
+    torch.manual_seed(5)
+    model = nn.Sequential(Block(3, 8), Block(8, 5)).eval()
+    for bn in (model[0].bn, model[1].bn):
+        bn.running_mean.normal_()
+        bn.running_var.uniform_(0.5, 2)
+    with Session(nbglcnn.compile(model, X, observe="outputs")) as session:
+        assert_equal(session.run(X)["output"], truth(model))
+
+
+def test_new_weights_need_no_new_programs():
+    model = small()
+    graph, _ = load(model, X)
+    plan = lower(graph)
+    other = small()
+    torch.manual_seed(9)
+    for p in other.parameters():
+        nn.init.normal_(p, 0.1, 0.3)
+    other[1].running_mean.normal_()
+    changed = repack(plan, with_parameters(graph, other.state_dict()))
+    assert changed.hash == plan.hash
+    assert changed.header.programs is plan.header.programs
+    with Session(plan) as session:
+        assert_equal(session.run(X)["output"], truth(model))
+        session.replace_weights(changed)
+        for key, value in session.run(X).items():
+            if key.isdigit():
+                assert_equal(value, truth(other[: int(key) + 1]), name=key)
+
+
+def test_parameters_can_be_read_back():
+    model = nn.Sequential(
+        nn.Conv2d(5, 6, 3, groups=1), nn.ConvTranspose2d(6, 10, (2, 4), 2, groups=1), nn.Conv2d(10, 10, 3, groups=10),
+        nn.Conv2d(10, 8, 3, groups=2), nn.ConvTranspose2d(8, 16, 3, groups=2), nn.BatchNorm2d(16),
+    ).eval()  # fmt: skip
+    plan = nbglcnn.compile(model, torch.randn(1, 5, 12, 12))
+    with Session(plan) as session:
+        session.run(np.zeros((1, 5, 12, 12), np.float32))
+        for name, value in model.state_dict().items():
+            if not name.endswith("num_batches_tracked"):
+                assert_equal(session.read(name), value.numpy(), name=name)
+
+
+def test_layers_are_found_by_position_and_name_and_print_as_a_table():
+    layers = nbglcnn.compile(small(), X).layers
+    assert layers["3"] is layers[3] and len(layers) == 7
+    conv = layers["3"]
+    assert (conv.operator, conv.module) == ("Conv", "Conv2d")
+    assert conv.output_shape == (2, 8, 9, 7) and conv.input_shapes == ((2, 8, 9, 7),)
+    assert conv.parameters == 8 * 8 * 9 + 8
+    assert conv.macs == 2 * 8 * 8 * 9 * 9 * 7
+    assert conv.bytes == 4 * 2 * 8 * 9 * 7
+    assert layers["1"].parameters == 16
+    assert layers["2"].inputs == ("1",) and layers["0"].inputs == ("input",)
+    assert "Conv2d" in repr(layers) and "<td>Conv2d</td>" in layers._repr_html_()
+    with pytest.raises(KeyError):
+        layers["nine"]
