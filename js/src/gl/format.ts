@@ -10,11 +10,14 @@ export interface PlanFile {
   readonly weight: (hash: string) => Float32Array;
 }
 
-/** Reads what `Plan.to_bytes` wrote, with every offset and size checked. */
-export function parsePlan(file: ArrayBuffer | Uint8Array): PlanFile {
-  let bytes = file instanceof Uint8Array ? file : new Uint8Array(file);
-  if (bytes.byteOffset % 4 !== 0) bytes = bytes.slice(); // for the Float32Arrays below
-  const damaged = (what: string) => new PlanError(`damaged Plan file: ${what}`);
+const damaged = (what: string) => new PlanError(`damaged Plan file: ${what}`);
+
+/** A Plan file's header, its uniforms and all that follows the header; blobs may lie elsewhere. */
+export function parseContainer(bytes: Uint8Array): {
+  readonly plan: PlanHeader;
+  readonly uniforms: Uint8Array;
+  readonly body: Uint8Array;
+} {
   const magic = String.fromCharCode(...bytes.subarray(0, MAGIC.length));
   if (magic !== MAGIC) {
     throw new PlanError(
@@ -38,6 +41,14 @@ export function parsePlan(file: ArrayBuffer | Uint8Array): PlanFile {
   const body = bytes.subarray(Math.min(bytes.length, aligned(16 + size)));
   if (plan.uniform_bytes > body.length) throw damaged("its uniforms are cut off");
   checkPlan(plan, plan.uniform_bytes);
+  return { plan, uniforms: body.subarray(0, plan.uniform_bytes), body };
+}
+
+/** Reads what `Plan.to_bytes` wrote, with every offset and size checked. */
+export function parsePlan(file: ArrayBuffer | Uint8Array): PlanFile {
+  let bytes = file instanceof Uint8Array ? file : new Uint8Array(file);
+  if (bytes.byteOffset % 4 !== 0) bytes = bytes.slice(); // for the Float32Arrays below
+  const { plan, uniforms, body } = parseContainer(bytes);
   const blobs = new Map<string, Float32Array>();
   for (const { hash, texture } of plan.weights) {
     const place = Object.hasOwn(plan.blobs, hash) ? plan.blobs[hash] : undefined;
@@ -51,7 +62,7 @@ export function parsePlan(file: ArrayBuffer | Uint8Array): PlanFile {
   }
   return {
     plan,
-    uniforms: body.subarray(0, plan.uniform_bytes),
+    uniforms,
     weight: (hash) => {
       const blob = blobs.get(hash);
       if (blob === undefined) throw new PlanError(`the Plan file has no weight ${hash}`);
@@ -68,13 +79,14 @@ export function parseHeader(json: unknown): PlanHeader {
       `Plan of format ${version}; this page reads ${VERSION}. Compile the model again`,
     );
   }
-  conform(json, { record: "PlanHeader" }, "header");
+  conform(json, { record: "PlanHeader" }, "damaged Plan: header");
   return json as PlanHeader;
 }
 
-function conform(value: unknown, kind: Kind, path: string): void {
+/** Throws where `value` isn't of this kind; `path` says which value it is. */
+export function conform(value: unknown, kind: Kind, path: string, records = RECORDS): void {
   const fail: (wanted: string) => never = (wanted) => {
-    throw new PlanError(`damaged Plan: ${path} is not ${wanted}`);
+    throw new PlanError(`${path} is not ${wanted}`);
   };
   if (kind === "any") return;
   if (kind === "integer") {
@@ -87,17 +99,20 @@ function conform(value: unknown, kind: Kind, path: string): void {
     if (!Array.isArray(value)) fail("a list");
     if ("tuple" in kind && value.length !== kind.tuple.length) fail(`${kind.tuple.length} values`);
     for (const [k, item] of value.entries()) {
-      conform(item, "list" in kind ? kind.list : (kind.tuple[k] ?? "any"), `${path}[${k}]`);
+      const inner = "list" in kind ? kind.list : (kind.tuple[k] ?? "any");
+      conform(item, inner, `${path}[${k}]`, records);
     }
   } else {
     if (typeof value !== "object" || value === null || Array.isArray(value)) fail("a record");
     if ("map" in kind) {
-      for (const [key, item] of Object.entries(value)) conform(item, kind.map, `${path}.${key}`);
+      for (const [key, item] of Object.entries(value)) {
+        conform(item, kind.map, `${path}.${key}`, records);
+      }
       return;
     }
-    for (const [field, inner] of RECORDS.get(kind.record) ?? []) {
+    for (const [field, inner] of records.get(kind.record) ?? []) {
       if (!Object.hasOwn(value, field)) fail(`a ${kind.record}: it has no ${field}`);
-      conform((value as Record<string, unknown>)[field], inner, `${path}.${field}`);
+      conform((value as Record<string, unknown>)[field], inner, `${path}.${field}`, records);
     }
   }
 }

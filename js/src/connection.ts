@@ -1,0 +1,550 @@
+// The page's end of the line to Python: says hello, gathers what it is shown, runs it, answers reads.
+import type { AnyModel } from "@anywidget/types";
+import { parseContainer } from "./gl/format.ts";
+import { createSession } from "./gl/session.ts";
+import {
+  ContextLostError,
+  type Device,
+  DeviceUnavailable,
+  type Progress as GlProgress,
+  PlanError,
+  type Session,
+  SessionClosed,
+  ShaderError,
+} from "./gl/types.ts";
+import {
+  CHUNK,
+  type Failed,
+  type FromPage,
+  PACKAGE_VERSION,
+  type Part,
+  PROTOCOL,
+  type Progress,
+  type Read,
+  type State,
+} from "./messages.ts";
+import type { PlanHeader } from "./plan.ts";
+import { says, type ViewerState } from "./state.ts";
+import { pageStore } from "./store.ts";
+import { type Buffer, bytesOf, decode, macrotask, warnOnce } from "./wire.ts";
+
+/** Python's time-outs start again with each message; it hears from a busy page this often. */
+const BEAT_MS = 500;
+/** Parts that are missing are asked for once after this silence, and given up after the second. */
+const QUIET_MS = 3_000;
+const GIVE_UP_MS = 60_000;
+/** Sending blocks the page; it may breathe after this many bytes. */
+const BREATHE_BYTES = 16 * 2 ** 20;
+/** An answer is kept this long for parts that got lost, or until Python has all of it. */
+const KEEP_MS = 60_000;
+
+interface Arriving {
+  readonly data: Uint8Array<ArrayBuffer>;
+  readonly missing: Set<number>;
+  asked: boolean;
+}
+
+interface Answer {
+  readonly revision: number;
+  readonly values: readonly Float32Array<ArrayBuffer>[];
+  readonly timer: ReturnType<typeof setTimeout>;
+}
+
+export class Connection {
+  private readonly page = randomName();
+  private readonly model: AnyModel;
+  private readonly state: ViewerState;
+  private readonly store = pageStore();
+  private device: Device | undefined;
+  private session: Session | undefined;
+  private readonly undo: (() => void)[] = [];
+  private views = 0;
+  private released = false;
+  private closed = false;
+
+  private wanted: State | undefined;
+  private readonly held = new Set<string>();
+  /** Blobs that Python believes this page to have. */
+  private readonly claimed: Set<string>;
+  private readonly arriving = new Map<string, Arriving>();
+  private lastPart = 0;
+  private patience: ReturnType<typeof setTimeout> | undefined;
+
+  /** What the session holds: the Plan, its weights and inputs by hash, the revision it has run. */
+  private plan = "";
+  private weights: readonly string[] = [];
+  private inputs: readonly string[] = [];
+  private ran = -1;
+
+  private readonly reads = new Map<string, Read>();
+  private readonly answers = new Map<string, Answer>();
+  private working = false;
+  private again = false;
+  private stage: Pick<Progress, "stage" | "done" | "total"> | undefined;
+  private lastBeat = 0;
+  private readonly beat: ReturnType<typeof setInterval>;
+
+  constructor(model: AnyModel, state: ViewerState) {
+    this.model = model;
+    this.state = state;
+    this.claimed = new Set(this.store.hashes);
+    this.listen("msg:custom", (content: unknown, buffers: readonly Buffer[]) =>
+      this.receive(content, buffers),
+    );
+    this.listen("comm_live_update", () => {
+      this.state.connected.value = false;
+      this.state.status.value = says.restarted();
+    });
+    this.beat = setInterval(() => this.tell(), BEAT_MS);
+    this.sayHello();
+  }
+
+  /** A view was mounted; returns what to call when it is taken away. */
+  addView(): () => void {
+    this.views += 1;
+    this.released = false;
+    void this.work();
+    let here = true;
+    return () => {
+      if (!here) return;
+      here = false;
+      this.views -= 1;
+    };
+  }
+
+  dispose(): void {
+    if (this.closed) return;
+    this.closed = true;
+    clearInterval(this.beat);
+    clearTimeout(this.patience);
+    for (const undo of this.undo) undo();
+    for (const id of [...this.answers.keys()]) this.forget(id);
+    this.reads.clear();
+    this.arriving.clear();
+    this.dropSession();
+    if (this.device !== undefined) this.store.giveBack();
+    this.device = undefined;
+    for (const hash of this.held) this.store.release(hash);
+    this.held.clear();
+    if (this.state.poster.value !== null) URL.revokeObjectURL(this.state.poster.value);
+    this.state.poster.value = null;
+    this.state.connected.value = false;
+    this.state.status.value = says.closed();
+  }
+
+  private listen(event: string, callback: (...values: never[]) => void): void {
+    this.model.on(event, callback as () => void);
+    this.undo.push(() => this.model.off(event, callback as () => void));
+  }
+
+  // Talking
+
+  private send(message: FromPage, buffers?: ArrayBuffer[]): void {
+    try {
+      this.model.send(message, undefined, buffers);
+    } catch (error) {
+      warnOnce(`could not reach Python: ${error}`);
+    }
+  }
+
+  private sayHello(): void {
+    let problem = "";
+    try {
+      this.openDevice();
+    } catch (error) {
+      if (!(error instanceof DeviceUnavailable)) throw error;
+      problem = error.message;
+      this.state.status.value = says.unsupported(`${error.message} ${error.detail}`.trim());
+    }
+    this.send({
+      type: "hello",
+      page: this.page,
+      version: PACKAGE_VERSION,
+      protocol: PROTOCOL,
+      have: [...this.claimed],
+      renderer: this.device?.capabilities.renderer ?? "",
+      target: this.device?.capabilities.target ?? null,
+      problem,
+    });
+  }
+
+  private openDevice(): void {
+    const device = this.store.takeDevice();
+    this.device = device;
+    this.state.capabilities.value = device.capabilities;
+    this.undo.push(
+      device.onLost(() => {
+        const layers = this.state.plan.value?.layers.length ?? 0;
+        this.state.status.value = says.lost(layers);
+      }),
+      device.onRestored(() => {
+        this.ran = -1;
+        void this.work();
+      }),
+    );
+  }
+
+  private receive(content: unknown, buffers: readonly Buffer[]): void {
+    const message = decode(content);
+    if (message === undefined || this.closed) return;
+    if (message.type === "state") this.show(message);
+    else if (message.type === "part") this.take(message, buffers);
+    else if (message.type === "read") this.queue(message);
+    else if (message.type === "done") {
+      this.reads.delete(message.read);
+      this.forget(message.read);
+    } else if (message.type === "release") {
+      this.released = true;
+      void this.work();
+    } else if (message.page === this.page) {
+      this.state.status.value = says.failed(message.title, message.text);
+    }
+  }
+
+  /** Tells Python what this page is busy with. */
+  private tell(): void {
+    if (this.stage === undefined) return;
+    this.lastBeat = performance.now();
+    this.send({ type: "progress", page: this.page, ...this.stage });
+  }
+
+  /** Says what is going on; Python hears it at once when the last word is long ago. */
+  private busy(stage: Progress["stage"], done: number, total: number): void {
+    this.stage = { stage, done, total };
+    if (performance.now() - this.lastBeat > BEAT_MS) this.tell();
+  }
+
+  // Gathering
+
+  private show(state: State): void {
+    if (this.wanted !== undefined && state.revision < this.wanted.revision) return;
+    this.wanted = state;
+    const needed = this.needed(state);
+    for (const hash of needed)
+      if (!this.held.has(hash) && this.store.hold(hash)) this.held.add(hash);
+    for (const hash of [...this.held]) {
+      if (needed.has(hash)) continue;
+      this.held.delete(hash);
+      this.store.release(hash);
+    }
+    for (const hash of [...this.arriving.keys()]) if (!needed.has(hash)) this.arriving.delete(hash);
+    for (const hash of needed) {
+      // Thrown out meanwhile, and Python doesn't know.
+      if (!this.held.has(hash) && this.claimed.has(hash)) this.need(hash, []);
+      this.claimed.add(hash);
+    }
+    this.lastPart = performance.now();
+    void this.work();
+  }
+
+  private needed(state: State): Set<string> {
+    if (this.device === undefined) return new Set(state.poster === "" ? [] : [state.poster]);
+    return new Set([state.plan, ...state.weights, ...state.inputs]);
+  }
+
+  private take({ blob, part, count, bytes }: Part, buffers: readonly Buffer[]): void {
+    const state = this.wanted;
+    if (state === undefined || this.held.has(blob) || !this.needed(state).has(blob)) return;
+    const data = bytesOf(buffers[0]);
+    const length = Math.min(CHUNK, bytes - part * CHUNK);
+    const parts = Math.max(1, Math.ceil(bytes / CHUNK));
+    if (
+      bytes !== state.sizes[blob] ||
+      count !== parts ||
+      part >= parts ||
+      data?.length !== length
+    ) {
+      warnOnce(`ignored part ${part + 1} of ${count} of ${blob}: its size is wrong`);
+      return;
+    }
+    this.lastPart = performance.now();
+    if (parts === 1 && data.byteOffset % 4 === 0) {
+      this.complete(blob, data);
+      return;
+    }
+    let arriving = this.arriving.get(blob);
+    if (arriving === undefined) {
+      arriving = {
+        data: new Uint8Array(bytes),
+        missing: new Set(Array.from({ length: parts }, (_, k) => k)),
+        asked: false,
+      };
+      this.arriving.set(blob, arriving);
+    }
+    arriving.data.set(data, part * CHUNK);
+    arriving.missing.delete(part);
+    if (arriving.missing.size === 0) this.complete(blob, arriving.data);
+    else void this.work();
+  }
+
+  private complete(blob: string, data: Uint8Array<ArrayBuffer>): void {
+    this.arriving.delete(blob);
+    this.store.put(blob, data, 1);
+    this.held.add(blob);
+    void this.work();
+  }
+
+  private need(blob: string, parts: number[]): void {
+    this.send({ type: "need", page: this.page, blob, parts });
+  }
+
+  /** Whether everything that `state` names is here; else says what is missing, and asks again. */
+  private gathered(state: State): boolean {
+    const needed = [...this.needed(state)];
+    const missing = needed.filter((hash) => !this.held.has(hash));
+    clearTimeout(this.patience);
+    if (missing.length === 0) return true;
+    const size = (hash: string) => state.sizes[hash] ?? 0;
+    const total = needed.reduce((sum, hash) => sum + size(hash), 0);
+    const left = missing.reduce((sum, hash) => {
+      const parts = this.arriving.get(hash)?.missing.size;
+      return sum + (parts === undefined ? size(hash) : Math.min(size(hash), parts * CHUNK));
+    }, 0);
+    this.busy("receiving", total - left, total);
+    this.state.status.value = says.receiving(total - left, total);
+    this.patience = setTimeout(() => this.remind(missing), QUIET_MS);
+    return false;
+  }
+
+  private remind(missing: readonly string[]): void {
+    const quiet = performance.now() - this.lastPart;
+    for (const blob of missing) {
+      const arriving = this.arriving.get(blob) ?? { missing: new Set<number>(), asked: false };
+      if (!this.arriving.has(blob) || !arriving.asked) {
+        if (quiet < 2 * QUIET_MS) this.need(blob, [...arriving.missing]);
+        arriving.asked = true;
+      }
+    }
+    if (quiet < GIVE_UP_MS) {
+      this.patience = setTimeout(() => this.remind(missing), QUIET_MS);
+      return;
+    }
+    this.stage = undefined;
+    const text = `${missing.length} of the blobs that Python announced did not arrive`;
+    this.fail({ kind: "data", text: `${text}; assign viewer.input again, or run the cell again` });
+  }
+
+  // Running and answering
+
+  private queue(read: Read): void {
+    const answer = this.answers.get(read.id);
+    if (answer !== undefined) void this.reply(read, answer);
+    else if (!this.reads.has(read.id)) {
+      this.reads.set(read.id, read);
+      void this.work();
+    }
+  }
+
+  /** Does what there is to do; one at a time, and again when something came meanwhile. */
+  private async work(): Promise<void> {
+    this.again = true;
+    if (this.working) return;
+    this.working = true;
+    while (this.again && !this.closed) {
+      this.again = false;
+      try {
+        await this.step();
+      } catch (error) {
+        this.stumble(error);
+      }
+    }
+    this.working = false;
+    if (this.closed) this.dropSession();
+  }
+
+  private async step(): Promise<void> {
+    const state = this.wanted;
+    if (state === undefined) return;
+    if (this.released && this.views === 0 && this.reads.size === 0) {
+      this.dropSession();
+      return;
+    }
+    if (!this.gathered(state)) return;
+    if (this.device === undefined) {
+      this.showPoster(state);
+      return;
+    }
+    if (this.device.lost) return; // onRestored goes on
+    const session = await this.ready(state, this.device);
+    if (session === undefined) return;
+    if (this.ran !== state.revision) await this.run(session, state);
+    for (const read of [...this.reads.values()]) await this.answer(session, read);
+    this.stage = undefined;
+    if (this.state.connected.value) this.state.status.value = says.ready();
+    if (this.released && this.views === 0) this.dropSession();
+  }
+
+  /** A session that holds the Plan, weights and inputs of `state`. */
+  private async ready(state: State, device: Device): Promise<Session | undefined> {
+    if (this.plan !== state.plan) {
+      this.dropSession();
+      await this.make(state, device);
+    }
+    const { session } = this;
+    if (session === undefined || this.closed) return undefined;
+    for (const [index, hash] of state.weights.entries()) {
+      const weight = session.plan.weights[index];
+      if (weight === undefined || this.weights[index] === hash) continue;
+      session.setWeight(weight.texture, this.floats(hash));
+      this.ran = -1;
+    }
+    this.weights = state.weights;
+    for (const [index, hash] of state.inputs.entries()) {
+      const input = session.plan.inputs[index];
+      if (input === undefined || this.inputs[index] === hash) continue;
+      session.write(input.key, this.floats(hash));
+      this.ran = -1;
+    }
+    this.inputs = state.inputs;
+    return session;
+  }
+
+  private async make(state: State, device: Device): Promise<void> {
+    const file = this.store.get(state.plan);
+    if (file === undefined) throw new PlanError("the Plan is not here");
+    const { plan, uniforms } = parseContainer(file);
+    if (
+      plan.weights.length !== state.weights.length ||
+      plan.inputs.length !== state.inputs.length
+    ) {
+      throw new PlanError("the Plan and its weights or inputs don't belong together");
+    }
+    const weights = plan.weights.map((weight, k) => ({ ...weight, hash: state.weights[k] ?? "" }));
+    const header: PlanHeader = { ...plan, weights };
+    const since = performance.now();
+    const onProgress = ({ stage, done, total }: GlProgress) => {
+      this.busy("compiling", done, total);
+      if (stage !== "compile" || this.closed) return;
+      const seconds = (performance.now() - since) / 1000;
+      this.state.status.value = says.compiling(done, total, seconds);
+    };
+    const made = await createSession(
+      device,
+      header,
+      uniforms,
+      (hash) => this.floats(hash),
+      onProgress,
+    );
+    if (this.closed) {
+      made.dispose();
+      return;
+    }
+    this.session = made;
+    this.plan = state.plan;
+    this.weights = state.weights;
+    this.state.plan.value = header;
+    this.state.session.value = made;
+  }
+
+  private async run(session: Session, state: State): Promise<void> {
+    this.busy("running", 0, 1);
+    if (session.sequence === 0) this.state.status.value = says.running();
+    const { ms, clock, passes, sequence } = await session.run({
+      urgent: this.reads.size > 0,
+      onProgress: ({ done, total }) => this.busy("running", done, total),
+    });
+    this.ran = state.revision;
+    this.state.run.value = { ms, clock, passes, sequence };
+    this.send({
+      type: "ran",
+      page: this.page,
+      revision: state.revision,
+      ms,
+      timing: clock,
+      passes,
+    });
+  }
+
+  private async answer(session: Session, read: Read): Promise<void> {
+    if (read.revision > this.ran) return; // its State is on the way
+    const values: Float32Array<ArrayBuffer>[] = [];
+    for (const [k, key] of read.keys.entries()) {
+      this.busy("reading", k, read.keys.length);
+      values.push((await session.read(key)) as Float32Array<ArrayBuffer>);
+    }
+    if (!this.reads.delete(read.id)) return; // nobody waits any more
+    const timer = setTimeout(() => this.forget(read.id), KEEP_MS);
+    const answer = { revision: this.ran, values, timer };
+    this.answers.set(read.id, answer);
+    await this.reply(read, answer);
+  }
+
+  private async reply({ id, missing }: Read, { revision, values }: Answer): Promise<void> {
+    const { page } = this;
+    const wanted = missing.length > 0 ? missing : values.flatMap(partsOf);
+    let sent = 0;
+    for (const [key, part] of wanted) {
+      const value = values[key];
+      if (value === undefined || !this.answers.has(id)) continue;
+      const { buffer, byteOffset, byteLength: bytes } = value;
+      // A copy: a view would be sent as the whole buffer under it.
+      const from = byteOffset + part * CHUNK;
+      const data = buffer.slice(from, Math.min(from + CHUNK, byteOffset + bytes));
+      const count = Math.max(1, Math.ceil(bytes / CHUNK));
+      this.send({ type: "reply", page, id, key, part, count, bytes, revision }, [data]);
+      sent += data.byteLength;
+      if (sent >= BREATHE_BYTES) {
+        sent = 0;
+        await macrotask();
+      }
+    }
+  }
+
+  private forget(id: string): void {
+    clearTimeout(this.answers.get(id)?.timer);
+    this.answers.delete(id);
+  }
+
+  private showPoster(state: State): void {
+    this.stage = undefined;
+    const png = this.store.get(state.poster);
+    if (png === undefined || this.state.poster.value !== null) return;
+    this.state.poster.value = URL.createObjectURL(new Blob([png], { type: "image/png" }));
+  }
+
+  private floats(hash: string): Float32Array {
+    const data = this.store.get(hash);
+    if (data === undefined) throw new PlanError(`the weights or input ${hash} are not here`);
+    return new Float32Array(data.buffer, data.byteOffset, data.byteLength / 4);
+  }
+
+  private dropSession(): void {
+    this.state.session.value = null;
+    this.session?.dispose();
+    this.session = undefined;
+    this.plan = "";
+    this.weights = [];
+    this.inputs = [];
+    this.ran = -1;
+    this.stage = undefined;
+  }
+
+  /** What a failed step means: a lost context comes back, anything else is said here and in Python. */
+  private stumble(error: unknown): void {
+    this.stage = undefined;
+    if (error instanceof SessionClosed) return;
+    if (error instanceof ContextLostError || this.device?.lost) return; // onRestored goes on
+    const text = error instanceof Error ? error.message : String(error);
+    const device = error instanceof ShaderError || error instanceof PlanError;
+    this.fail({ kind: device ? "device" : "internal", text });
+  }
+
+  private fail({ kind, text }: Pick<Failed, "kind" | "text">): void {
+    this.state.status.value = says.failed("This network could not be run here", text);
+    const failed = { type: "failed", page: this.page, kind, text: text.slice(0, 10_000) } as const;
+    this.send({ ...failed, id: "" });
+    for (const id of [...this.reads.keys()]) this.send({ ...failed, id });
+    this.reads.clear();
+  }
+}
+
+function partsOf(value: Float32Array, key: number): (readonly [number, number])[] {
+  const count = Math.max(1, Math.ceil(value.byteLength / CHUNK));
+  return Array.from({ length: count }, (_, part) => [key, part] as const);
+}
+
+/** Not crypto.randomUUID: pages served over plain http don't have it. */
+function randomName(): string {
+  const numbers = crypto.getRandomValues(new Uint32Array(4));
+  return [...numbers].map((n) => n.toString(16).padStart(8, "0")).join("");
+}

@@ -1,0 +1,52 @@
+// How messages look on the way: checked against their records, buffers in whatever form a host gives them.
+import { conform } from "./gl/format.ts";
+import { type FromKernel, RECORDS } from "./messages.ts";
+
+/** Hosts hand buffers over as they like: JupyterLab gives DataViews. */
+export type Buffer = DataView<ArrayBuffer> | ArrayBuffer | Uint8Array<ArrayBuffer>;
+
+const TYPES = new Map([...RECORDS.keys()].map((name) => [name.toLowerCase(), name]));
+const warned = new Set<string>();
+
+/** Python's message, or undefined (and one line in the console) where it isn't one. */
+export function decode(content: unknown): FromKernel | undefined {
+  const type = (content as { type?: unknown } | null)?.type;
+  const record = typeof type === "string" ? TYPES.get(type) : undefined;
+  if (record === undefined) {
+    warnOnce("ignored a message of an unknown type");
+    return undefined;
+  }
+  try {
+    conform(content, { record }, record, RECORDS);
+  } catch (error) {
+    warnOnce(`ignored a message: ${error instanceof Error ? error.message : error}`);
+    return undefined;
+  }
+  return content as FromKernel;
+}
+
+/** The bytes of a message's buffer; undefined when there is none. */
+export function bytesOf(buffer: Buffer | undefined): Uint8Array<ArrayBuffer> | undefined {
+  if (buffer instanceof ArrayBuffer) return new Uint8Array(buffer);
+  if (!ArrayBuffer.isView(buffer)) return undefined;
+  return new Uint8Array(buffer.buffer, buffer.byteOffset, buffer.byteLength);
+}
+
+/** One line in the console; the same text, and more than a hundred different ones, only once. */
+export function warnOnce(text: string): void {
+  if (warned.has(text) || warned.size >= 100) return;
+  warned.add(text);
+  console.warn(`nbglcnn: ${text}`);
+}
+
+/** Resolves in a task of its own: unlike a timer, at once and in hidden tabs too. */
+export function macrotask(): Promise<void> {
+  const { port1, port2 } = new MessageChannel();
+  return new Promise((resolve) => {
+    port1.onmessage = () => {
+      port1.close();
+      resolve();
+    };
+    port2.postMessage(null);
+  });
+}

@@ -1,0 +1,1 @@
+"""The widget: what the user sees and asks. The only folder that imports anywidget."""

@@ -1,0 +1,79 @@
+"""`viewer.activations`: every value of the network by name, asked for when it is looked up."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from html import escape
+
+from nbglcnn.graph import Array
+from nbglcnn.plan import Value
+
+
+class Activations(Mapping[str, Array]):
+    """A mapping from the network's keys, in call order, to their values for the current input.
+
+    Each look-up reads the value from the page (or computes it here when there is none): keep the
+    array rather than asking twice.
+    """
+
+    def __init__(
+        self,
+        values: Callable[[], Sequence[Value]],
+        fetch: Callable[[Sequence[str]], list[Array]],
+        source: Callable[[], str],
+    ) -> None:
+        self._list = values
+        self._fetch = fetch
+        self._source = source
+
+    @property
+    def source(self) -> str:
+        """Where the numbers come from: the page's WebGL 2, local OpenGL, or the framework itself."""
+        return self._source()
+
+    def to_dict(self) -> dict[str, Array]:
+        """All values, read in one go."""
+        keys = list(self)
+        return dict(zip(keys, self._fetch(keys), strict=True))
+
+    def __getitem__(self, key: str) -> Array:
+        if key not in self:
+            raise KeyError(unknown(key, list(self)))
+        return self._fetch([key])[0]
+
+    def __iter__(self) -> Iterator[str]:
+        return (value.key for value in self._list())
+
+    def __len__(self) -> int:
+        return len(self._list())
+
+    def __contains__(self, key: object) -> bool:
+        return any(value.key == key for value in self._list())
+
+    def _rows(self) -> list[tuple[str, str, str, str]]:
+        return [
+            (v.key, v.kind, "×".join(map(str, v.shape)) or "scalar", v.dtype) for v in self._list()
+        ]
+
+    def __repr__(self) -> str:
+        width = max((len(row[0]) for row in self._rows()), default=0)
+        lines = (f"  {key.ljust(width)}  {shape}" for key, _, shape, _ in self._rows())
+        return "\n".join([f"Activations: {len(self)} values, read when looked up", *lines])
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{title}</th>" for title in ("key", "kind", "shape", "type"))
+        body = "".join(
+            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
+            for row in self._rows()
+        )
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def unknown(key: object, names: Sequence[str]) -> str:
+    """The words of a KeyError: the name, and the nearest that there are."""
+    close = difflib.get_close_matches(str(key), names, 3, 0.4)
+    if close:
+        return f"{key!r} is not a value of this network; near: {', '.join(map(repr, close))}"
+    some = ", ".join(map(repr, names[:8])) + (", …" if len(names) > 8 else "")
+    return f"{key!r} is not a value of this network; there are {len(names)}: {some}"

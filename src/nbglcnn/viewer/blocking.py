@@ -1,0 +1,211 @@
+"""Waiting for a page inside a running cell; the only file that knows ipykernel's private names.
+
+While a cell runs, the page's messages lie in the kernel's queue. A `Pump` takes those meant for a
+Viewer out of it and puts every other one back in order: cells that were queued meanwhile run
+afterwards, other widgets' callbacks too. It reads the stream of the calling thread's own (sub)shell,
+so it also works in widget callbacks. Tried on ipykernel 6.30, 7.0, 7.3 and 7.4, with
+JupyterLab's `commsOverSubshells` on and off; where the names are missing, waiting is all that's left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+from weakref import WeakValueDictionary
+
+POLL_MS = 2  # also how late an answer is seen that another thread delivers
+TICK_S = 0.002  # between two looks at the queue while an `await` lets other tasks run
+
+Done = Callable[[], bool]
+
+
+class Inbox:
+    """Where a Viewer's messages go: called with a custom message's content and buffers."""
+
+    def receive(self, content: Any, buffers: list[memoryview]) -> None:
+        """Take one message; may be called on any thread."""
+        raise NotImplementedError
+
+
+inboxes: WeakValueDictionary[str, Inbox] = WeakValueDictionary()  # by comm id
+_here = threading.local()  # .pump: the Pump that this thread is in
+
+
+def kernel() -> Any:
+    """The running ipykernel, or None in a script or another host."""
+    module = sys.modules.get("ipykernel.kernelbase")
+    if module is None or not module.Kernel.initialized():
+        return None
+    return module.Kernel.instance()
+
+
+def current_cell() -> tuple[str, str] | None:
+    """(id of the cell that is running, id of this execution of it), where the host says so."""
+    try:
+        parent = kernel().get_parent("shell")
+        cell, execution = parent["metadata"]["cellId"], parent["header"]["msg_id"]
+    except (AttributeError, KeyError, TypeError, LookupError):
+        return None
+    return (cell, execution) if isinstance(cell, str) else None
+
+
+def wait(done: Done) -> None:
+    """Block until `done()` is true (or raises), delivering the page's messages meanwhile."""
+    with _pumping() as pump:
+        while not done():
+            if pump is None:
+                time.sleep(POLL_MS / 1000)
+            else:
+                pump.step(POLL_MS)
+
+
+async def wait_async(done: Done) -> None:
+    """Wait until `done()` is true (or raises); other tasks go on.
+
+    ipykernel 7.4 delivers messages by itself while a cell awaits, earlier ones don't.
+    """
+    while True:
+        with _pumping() as pump:
+            while pump is not None and pump.step(0):
+                pass
+        if done():
+            return
+        await asyncio.sleep(TICK_S)
+
+
+@contextmanager
+def _pumping() -> Iterator[Pump | None]:
+    # An observer that a message calls may read again: the pump at work serves it as well.
+    outer: Pump | None = getattr(_here, "pump", None)
+    pump = outer or Pump.here()
+    if pump is None or pump is outer:
+        yield pump
+        return
+    with _deferred_interrupts(), pump:
+        _here.pump = pump
+        try:
+            yield pump
+        finally:
+            _here.pump = None
+
+
+class Interrupted(Exception):  # noqa: N818  # never leaves this file
+    """The user interrupted the kernel while the pump was at work."""
+
+
+@contextmanager
+def _deferred_interrupts() -> Iterator[None]:
+    """Ctrl-C only between two messages, so that none is lost: the handler notes it, `step` raises."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = signal.getsignal(signal.SIGINT)
+    caught: list[tuple[int, FrameType | None]] = []
+    _here.interrupts = caught
+    signal.signal(signal.SIGINT, lambda number, frame: caught.append((number, frame)))
+    try:
+        yield
+    except Interrupted:
+        pass
+    finally:
+        _here.interrupts = []
+        signal.signal(signal.SIGINT, previous)
+    if caught:
+        if callable(previous):
+            previous(*caught[0])  # ipykernel's raises KeyboardInterrupt
+        raise KeyboardInterrupt
+
+
+class Pump:
+    """Holds this thread's stream of requests and hands out what is for a Viewer."""
+
+    def __init__(self, kernel: Any, stream: Any) -> None:
+        self._kernel = kernel
+        self._stream = stream
+        self._socket = stream.socket
+        self._callback = stream._recv_callback
+        self._stash: list[Any] = []
+
+    @staticmethod
+    def here() -> Pump | None:
+        """A Pump for this thread; None where there is nothing to pump."""
+        instance = kernel()
+        try:
+            manager = getattr(getattr(instance, "shell_channel_thread", None), "manager", None)
+            if manager is not None:  # ipykernel 7: the inproc stream of this thread's (sub)shell
+                shell = manager.subshell_id_from_thread_id(threading.get_ident())
+                stream = manager.get_shell_channel_to_subshell_pair(shell).to_stream
+            elif threading.current_thread() is threading.main_thread():  # ipykernel 6
+                stream = instance.shell_stream
+            else:
+                return None
+            return Pump(instance, stream) if callable(stream._recv_callback) else None
+        except (AttributeError, RuntimeError, KeyError):
+            return None  # a user's thread, or an ipykernel that has changed
+
+    def __enter__(self) -> Pump:
+        self._stream.stop_on_recv()
+        self._drain_queue()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # Without this the next cell would hang for ever.
+        self._stream.on_recv(self._callback, copy=False)
+        for parts in self._stash:
+            result = self._callback(parts)
+            if inspect.isawaitable(result):
+                asyncio.ensure_future(result)
+
+    def step(self, ms: int) -> bool:
+        """Take one message if one comes within `ms` milliseconds; whether one came."""
+        if getattr(_here, "interrupts", None):
+            raise Interrupted
+        if not self._socket.poll(ms):
+            return False
+        parts = self._socket.recv_multipart(copy=False)
+        if not self._deliver(parts):
+            self._stash.append(parts)
+        return True
+
+    def _deliver(self, parts: list[Any]) -> bool:
+        """Hand a Viewer's custom message to it; False for any other, which is left as it is."""
+        session = self._kernel.session
+        try:
+            _, message = session.feed_identities(parts, copy=False)
+            if json.loads(bytes(message[1].buffer))["msg_type"] != "comm_msg":
+                return False
+            content = json.loads(bytes(message[4].buffer))
+            inbox = inboxes.get(content["comm_id"])
+            # Changed traits call users' observers: those wait until the cell is done.
+            if inbox is None or content["data"].get("method") != "custom":
+                return False
+        except (ValueError, LookupError, TypeError, AttributeError):
+            return False
+        # Not through Comm.handle_msg: that runs IPython's post_execute hooks, and matplotlib's
+        # would show a figure that the cell is still drawing.
+        message = session.deserialize(message, content=True, copy=False)
+        inbox.receive(message["content"]["data"].get("content"), message["buffers"])
+        return True
+
+    def _drain_queue(self) -> None:
+        """ipykernel 6 has a queue of its own behind the stream, filled while a cell awaits."""
+        queue = getattr(self._kernel, "msg_queue", None)
+        if queue is None or threading.current_thread() is not threading.main_thread():
+            return
+        kept = []
+        while not queue.empty():
+            item = queue.get_nowait()
+            parts = item[-1][0] if item[-1] else None
+            if not isinstance(parts, list) or not self._deliver(parts):
+                kept.append(item)
+        for item in kept:
+            queue.put_nowait(item)

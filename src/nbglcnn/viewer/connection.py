@@ -1,0 +1,310 @@
+"""The kernel's end of the line: which pages are there, what each one lacks, whose reply belongs to what."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from nbglcnn.errors import ContextLost, DeviceError, PageError, PageTimeout
+from nbglcnn.plan import Float32, Target
+from nbglcnn.viewer import protocol
+from nbglcnn.viewer.blocking import Inbox
+from nbglcnn.viewer.protocol import (
+    PROTOCOL,
+    Assembly,
+    Done,
+    Failed,
+    FromKernel,
+    FromPage,
+    Hello,
+    Need,
+    Part,
+    Progress,
+    Ran,
+    Read,
+    Refuse,
+    Reply,
+    State,
+)
+
+QUIET_S = 2.0  # without a message before missing parts are asked for again, once
+FAILURES: dict[str, type[PageError]] = {"lost": ContextLost, "device": DeviceError}
+
+Send = Callable[[Any, list[memoryview]], None]
+
+
+@dataclass
+class Page:
+    """One page that said hello. `problem` is why it cannot run the network, "" when it can."""
+
+    id: str
+    renderer: str
+    target: Target | None
+    problem: str
+    refused: bool
+    has: set[str]
+    seen: float
+    stage: Progress | None = None
+    ran: Ran | None = None
+    error: str = ""
+
+
+@dataclass
+class Offer:
+    """What the pages shall show: the State but for its revision, and its blobs by hash."""
+
+    plan: str
+    weights: tuple[str, ...]
+    inputs: tuple[str, ...]
+    blobs: Mapping[str, memoryview]
+    poster: str = ""
+
+
+@dataclass
+class Request:
+    """A read under way: an Assembly for each key, filled by the first page that replies."""
+
+    id: str
+    keys: tuple[str, ...]
+    revision: int
+    parts: list[Assembly]
+    heard: float
+    page: str | None = None
+    repeated: bool = False
+    failures: dict[str, Failed] = field(default_factory=dict)
+
+    @property
+    def missing(self) -> tuple[tuple[int, int], ...]:
+        """(index of the key, part) of everything that has not come yet."""
+        return tuple((k, part) for k, a in enumerate(self.parts) for part in sorted(a.missing))
+
+    def arrays(self) -> list[Float32]:
+        """The flat float32 elements of each key."""
+        return [np.frombuffer(assembly.data, np.float32) for assembly in self.parts]
+
+
+class Connection(Inbox):
+    """Talks to every page that shows one Viewer. `receive` may be called on any thread."""
+
+    def __init__(
+        self,
+        version: str,
+        send: Send,
+        fit: Callable[[Target], Offer | None],
+        changed: Callable[[], None],
+    ) -> None:
+        self._version = version
+        self._send_raw = send
+        self._fit = fit
+        self._changed = changed
+        self._lock = threading.RLock()
+        self._offer: Offer | None = None
+        self._requests: dict[str, Request] = {}
+        self.revision = 0
+        self.pages: dict[str, Page] = {}
+
+    @property
+    def usable(self) -> list[Page]:
+        """Pages that can run the network, the one heard last in front."""
+        pages = [p for p in self.pages.values() if not p.problem or p.refused]
+        return sorted(pages, key=lambda page: -page.seen)
+
+    @property
+    def page(self) -> Page | None:
+        """The page heard last: one that can run the network if there is any."""
+        pages = self.usable or sorted(self.pages.values(), key=lambda page: -page.seen)
+        return pages[0] if pages else None
+
+    def show(self, offer: Offer) -> None:
+        """Make this what the pages show, and send the blobs that any of them lacks."""
+        with self._lock:
+            self._offer = offer
+            self.revision += 1
+            if self.pages:
+                self._send_state()
+
+    def send(self, message: FromKernel, *buffers: memoryview) -> None:
+        """Send one message to every page."""
+        self._send_raw(msgspec.to_builtins(message), list(buffers))
+
+    def _send_state(self) -> None:
+        offer = self._offer
+        if offer is None:
+            return
+        sizes = {name: blob.nbytes for name, blob in offer.blobs.items()}
+        self.send(
+            State(self.revision, offer.plan, offer.weights, offer.inputs, sizes, offer.poster)
+        )
+        for name in offer.blobs:
+            # A page that cannot draw gets nothing but the still picture.
+            wanting = [p for p in self.pages.values() if not p.problem or name == offer.poster]
+            if any(name not in page.has for page in wanting):
+                self._send_blob(name)
+                for page in wanting:
+                    page.has.add(name)
+
+    def _send_blob(self, name: str, parts: Sequence[int] = ()) -> None:
+        data = self._offer.blobs.get(name) if self._offer else None
+        if data is None:
+            return  # of an earlier state
+        data = data.cast("B") if data.nbytes else data
+        for part, piece in protocol.split(data, parts):
+            self.send(Part(name, part, protocol.parts_of(len(data)), len(data)), piece)
+
+    def ask(self, keys: Sequence[str], sizes: Sequence[int]) -> Request:
+        """Send a Read of values of these sizes in bytes."""
+        with self._lock:
+            request = Request(
+                uuid.uuid4().hex, tuple(keys), self.revision, [Assembly(s) for s in sizes], _now()
+            )
+            self._requests[request.id] = request
+            self.send(Read(request.id, request.keys, request.revision))
+            return request
+
+    def drop(self, request: Request) -> None:
+        """Forget a request: it was answered, or nobody waits for it any more."""
+        with self._lock:
+            if self._requests.pop(request.id, None) is not None:
+                self.send(Done(request.id))
+
+    def answered(self, request: Request, timeout: float) -> bool:
+        """Whether a request's answer is there; PageError when it failed or nothing is heard of it."""
+        with self._lock:
+            if not request.missing:
+                return True
+            now = _now()
+            heard = max(
+                [request.heard]
+                + [p.seen for p in self.usable if request.page in (None, p.id) or now - p.seen < 1]
+            )
+            failure = next(iter(request.failures.values()), None)
+            alive = {p.id for p in self.usable if p.seen >= request.heard - 1}
+            if failure and alive <= set(request.failures):
+                raise FAILURES.get(failure.kind, PageError)(failure.text)
+            quiet = now - heard
+            if quiet > min(QUIET_S, timeout / 3) and not request.repeated:
+                request.repeated = True
+                partly = len(request.missing) < sum(
+                    protocol.parts_of(len(a.data)) for a in request.parts
+                )
+                self.send(
+                    Read(
+                        request.id,
+                        request.keys,
+                        request.revision,
+                        request.missing if partly else (),
+                    )
+                )
+            if quiet > timeout:
+                raise PageTimeout(self._silence(request, timeout))
+            return False
+
+    def _silence(self, request: Request, timeout: float) -> str:
+        page = self.page
+        total = sum(protocol.parts_of(len(a.data)) for a in request.parts)
+        came = total - len(request.missing)
+        names = request.keys[0] if len(request.keys) == 1 else f"{len(request.keys)} values"
+        if page is not None and page.error:
+            doing = f"its last message was: {page.error}"
+        elif came:
+            doing = f"{came} of {total} parts came, the others not even when asked for again"
+        elif page is not None and page.stage is not None:
+            doing = f"it was last {page.stage.stage} ({page.stage.done} of {page.stage.total})"
+        else:
+            doing = "its tab may be closed, reloading or asleep"
+        return (
+            f"the page that shows this Viewer did not answer for {timeout:g} s when asked for {names}: "
+            f"{doing}. Bring the notebook's tab to the front or reload it, and ask again; "
+            "timeout=… gives it longer, and a fresh Viewer that no page has shown computes in Python"
+        )
+
+    def receive(self, content: Any, buffers: list[memoryview]) -> None:
+        """Take one message of a page; what doesn't fit its record is ignored."""
+        message = protocol.decode(content)
+        if message is None:
+            return
+        if isinstance(message, Hello):
+            self._greet(message)
+        else:
+            with self._lock:
+                self._take(message, buffers)
+        if not isinstance(message, Reply):
+            self._changed()
+
+    def _take(self, message: FromPage, buffers: list[memoryview]) -> None:
+        now = _now()
+        page = self.pages.get(message.page)
+        if page is None or isinstance(message, Hello):
+            return  # of an earlier kernel: its Hello was not for us
+        page.seen = now
+        match message:
+            case Need():
+                self._send_blob(message.blob, message.parts)
+            case Progress():
+                page.stage = message
+            case Ran():
+                page.ran, page.stage, page.error = message, None, ""
+            case Failed(id=""):
+                page.error = message.text
+            case Failed():
+                request = self._requests.get(message.id)
+                if request is not None and request.page in (None, page.id):
+                    request.failures[page.id] = message
+            case Reply():
+                self._take_reply(message, page, buffers, now)
+
+    def _take_reply(
+        self, reply: Reply, page: Page, buffers: list[memoryview], now: float
+    ) -> None:
+        request = self._requests.get(reply.id)
+        if request is None or reply.revision < request.revision or len(buffers) != 1:
+            return
+        if reply.key >= len(request.parts):
+            protocol.warn_once(f"ignored a reply to key {reply.key} of {len(request.parts)}")
+            return
+        if request.page != page.id:
+            # The first page to reply wins; another one takes over when that one has fallen silent.
+            if request.page is not None and now - self.pages[request.page].seen < QUIET_S / 2:
+                return
+            request.page = page.id
+            request.parts = [Assembly(len(a.data)) for a in request.parts]
+        if request.parts[reply.key].add(reply.part, reply.count, reply.bytes, buffers[0]):
+            request.heard = now
+
+    def _greet(self, hello: Hello) -> None:
+        refused = hello.protocol != PROTOCOL
+        problem = hello.problem or ("" if hello.target else "its device is unknown")
+        if refused:
+            problem = (
+                f"the page runs the front-end of nbglcnn {hello.version}, which does not speak the "
+                f"language of the {self._version} in this kernel. Reload the page; if that doesn't help, "
+                "install nbglcnn again (in a checkout: make setup)"
+            )
+        offer = self._fit(hello.target) if hello.target and not problem else None
+        with self._lock:
+            self.pages[hello.page] = Page(
+                hello.page, hello.renderer, hello.target, problem, refused, set(hello.have), _now()
+            )
+            if refused:
+                self.send(Refuse(hello.page, "The page and the kernel differ", problem))
+                return
+            if offer is None:
+                self._send_state()
+            else:
+                self.show(offer)
+            for request in self._requests.values():  # the page that was asked may be gone
+                self.send(Read(request.id, request.keys, request.revision))
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+
+def _now() -> float:
+    return time.monotonic()

@@ -1,0 +1,86 @@
+"""The network without a page: on local OpenGL, or where there is none by the framework it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from nbglcnn import load
+from nbglcnn.errors import DeviceError, OpenGLUnavailable
+from nbglcnn.graph import Array, Graph
+from nbglcnn.plan import Plan
+from nbglcnn.session import Session
+
+
+class Local:
+    """Computes every value of a Plan in this process, once for each input and set of weights."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self._session: Session | None = None
+        self._missing: Exception | None = None
+        self._key: tuple[int, str] | None = None
+        self._values: dict[str, Array] = {}
+
+    def values(
+        self, plan: Plan, graph: Graph, arrays: Sequence[Array], revision: int
+    ) -> dict[str, Array]:
+        """Every value of the Plan; computed when `revision` is another one than last time."""
+        if self._key != (revision, plan.hash):
+            session = self._open(plan)
+            if session is not None:
+                self._values = session.run(*arrays)
+            else:
+                found = load.reference(self._model, graph, arrays)
+                self._values = {value.key: found[value.key] for value in plan.values}
+            self._key = revision, plan.hash
+        return self._values
+
+    def pictured(
+        self, plan: Plan, graph: Graph, arrays: Sequence[Array], revision: int
+    ) -> tuple[dict[str, Array], str]:
+        """Values for a still picture and who computed them: PyTorch where that spares compiling."""
+        if self._key != (revision, plan.hash) and graph.source == "torch":
+            return load.reference(self._model, graph, arrays), _framework(graph)
+        return self.values(plan, graph, arrays, revision), self.source(plan, graph)
+
+    def source(self, plan: Plan, graph: Graph) -> str:
+        """Who computes: `local (OpenGL: renderer)` or `reference (PyTorch 2.13)`."""
+        session = self._open(plan)
+        if session is not None:
+            return f"local (OpenGL: {session.renderer})"
+        return f"reference ({_framework(graph)})"
+
+    def _open(self, plan: Plan) -> Session | None:
+        if self._session is not None and self._session.plan.hash == plan.hash:
+            if self._session.plan is not plan:
+                self._session.replace_weights(plan)
+            return self._session
+        self.close()
+        if self._missing is None:
+            try:
+                self._session = Session(plan)
+            except (OpenGLUnavailable, DeviceError) as error:
+                self._missing = error
+        return self._session
+
+    def close(self) -> None:
+        """Free what it holds on the device."""
+        if self._session is not None:
+            self._session.close()
+        self._session = None
+        self._key = None
+        self._values = {}
+
+
+def _framework(graph: Graph) -> str:
+    packages = {"torch": "PyTorch"}
+    if graph.source != "torch":
+        packages = {"onnxruntime": "ONNX Runtime", "onnx": "onnx.reference"}
+    for package, name in packages.items():
+        try:
+            return f"{name} {'.'.join(version(package).split('.')[:2])}"
+        except PackageNotFoundError:
+            continue
+    raise AssertionError("onnx is a dependency")

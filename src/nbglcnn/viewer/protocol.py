@@ -1,0 +1,213 @@
+"""The messages between the kernel and its pages, written once: TypeScript's are generated from them.
+
+Traits carry small JSON only; everything large is a *blob*, named by content hash, that travels in
+parts of at most CHUNK bytes, one part a message. Receivers count parts and bytes and ask once again
+for what is missing. Every message is checked against its record; what doesn't fit is ignored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Literal, get_args
+
+import msgspec
+from msgspec import Meta
+
+from nbglcnn.plan import Target
+
+log = logging.getLogger("nbglcnn")
+
+CHUNK = 4 * 2**20  # bytes; notebook servers silently drop a frame above 10 MiB
+MAX_BLOB = 2**31  # bytes of one blob; more than any texture we make
+
+Name = Annotated[str, Meta(max_length=64)]
+Text = Annotated[str, Meta(max_length=10_000)]
+Count = Annotated[int, Meta(ge=0, le=MAX_BLOB)]
+
+
+class Message(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
+    """A record with its class's name in lower case as `type`."""
+
+
+class State(Message, frozen=True):
+    """What the page shall show: hashes of the Plan, of each of its weights, of each input array.
+
+    `revision` grows with every change; `sizes` are the bytes of every blob named here, and `poster` is
+    the hash of a still picture (PNG) for a page that cannot draw, "" when there is none.
+    """
+
+    revision: Count
+    plan: Name
+    weights: tuple[Name, ...]
+    inputs: tuple[Name, ...]
+    sizes: dict[str, Count]
+    poster: Name = ""
+
+
+class Part(Message, frozen=True):
+    """One part of a blob, its bytes in the message's only buffer; `count` parts make `bytes` bytes."""
+
+    blob: Name
+    part: Count
+    count: Count
+    bytes: Count
+
+
+class Read(Message, frozen=True):
+    """Asks for values under their keys, computed from `revision` or a later one.
+
+    Sent again with the same `id`, it asks for the `missing` parts, (index of the key, part), of an
+    answer, or for all of it when there are none listed.
+    """
+
+    id: Name  # at the top level and a string: ipykernel 7.4 routes the reply by exactly this field
+    keys: tuple[str, ...]
+    revision: Count
+    missing: tuple[tuple[Count, Count], ...] = ()
+
+
+class Done(Message, frozen=True):
+    """The answer to a Read has arrived whole, or isn't wanted any more."""
+
+    read: Name
+
+
+class Release(Message, frozen=True):
+    """Another Viewer has replaced this one: give back the GPU's memory until somebody asks again."""
+
+
+class Refuse(Message, frozen=True):
+    """Python cannot work with this page; the view shows why."""
+
+    page: Name
+    title: Text
+    text: Text
+
+
+class Hello(Message, frozen=True):
+    """A page's first words: who it is, which blobs it has, what its device can do.
+
+    `target` is None when the page cannot run a network at all; `problem` says why then.
+    """
+
+    page: Name
+    version: Name
+    protocol: Name
+    have: Annotated[tuple[Name, ...], Meta(max_length=100_000)]
+    renderer: Annotated[str, Meta(max_length=1000)]
+    target: Target | None = None
+    problem: Text = ""
+
+
+class Need(Message, frozen=True):
+    """Asks for these parts of a blob, all when none are listed."""
+
+    page: Name
+    blob: Name
+    parts: tuple[Count, ...] = ()
+
+
+class Progress(Message, frozen=True):
+    """What the page is busy with, at least once a second while it is; restarts the time-outs."""
+
+    page: Name
+    stage: Literal["receiving", "compiling", "running", "reading"]
+    done: Count
+    total: Count
+
+
+class Ran(Message, frozen=True):
+    """The page has computed every value of a revision."""
+
+    page: Name
+    revision: Count
+    ms: float
+    timing: Annotated[str, Meta(max_length=40)]
+    passes: Count
+
+
+class Reply(Message, frozen=True):
+    """One part of the float32 elements of `keys[key]` of a Read, in the message's only buffer."""
+
+    page: Name
+    id: Name
+    key: Count
+    part: Count
+    count: Count
+    bytes: Count
+    revision: Count
+
+
+class Failed(Message, frozen=True):
+    """A read that failed, or with an empty `id` whatever the page was doing; the page stays alive."""
+
+    page: Name
+    id: Name
+    kind: Literal["lost", "device", "data", "internal"]
+    text: Text
+
+
+FromKernel = State | Part | Read | Done | Release | Refuse
+FromPage = Hello | Need | Progress | Ran | Reply | Failed
+
+# A page that speaks another dialect is told to reload, and no version number is kept by hand. The
+# annotations are this file's own text (not msgspec's schema, which changes with its version).
+PROTOCOL = hashlib.sha256(
+    repr([(c.__name__, c.__annotations__) for c in get_args(FromKernel | FromPage)]).encode()
+).hexdigest()[:12]
+
+_warned: set[str] = set()
+
+
+def decode(content: Any) -> FromPage | None:
+    """The message in a custom comm message's content; None (and one line in the log) if it is none."""
+    try:
+        return msgspec.convert(content, FromPage)  # type: ignore[arg-type]  # a union is no type
+    except (msgspec.ValidationError, RecursionError) as error:
+        warn_once(f"ignored a message from the page: {error}")
+        return None
+
+
+def warn_once(text: str) -> None:
+    """Log a warning; the same text, and more than a hundred different ones, only once."""
+    if text not in _warned and len(_warned) < 100:
+        _warned.add(text)
+        log.warning("nbglcnn: %s", text)
+
+
+def parts_of(size: int) -> int:
+    """The number of parts in which a blob travels."""
+    return max(1, -(-size // CHUNK))
+
+
+def split(data: memoryview, parts: Sequence[int] = ()) -> Iterator[tuple[int, memoryview]]:
+    """(part, its bytes) for these parts of a blob, or all; numbers that it doesn't have are skipped."""
+    for part in parts or range(parts_of(len(data))):
+        if part < parts_of(len(data)):
+            yield part, data[part * CHUNK : (part + 1) * CHUNK]
+
+
+class Assembly:
+    """A blob on its way in: parts in any order, each counted once and checked for its length."""
+
+    def __init__(self, size: int) -> None:
+        self.data = bytearray(size)
+        self.missing = set(range(parts_of(size)))
+
+    def add(self, part: int, count: int, size: int, buffer: memoryview) -> bool:
+        """Take a part; False when it doesn't belong here or was taken before."""
+        at = part * CHUNK
+        length = min(CHUNK, len(self.data) - at)
+        if size != len(self.data) or count != parts_of(size) or buffer.nbytes != length:
+            warn_once(
+                f"ignored part {part + 1} of {count} ({buffer.nbytes} of {size} bytes) "
+                f"where {parts_of(len(self.data))} parts make {len(self.data)} bytes"
+            )
+            return False
+        if part not in self.missing:
+            return False
+        self.data[at : at + length] = buffer.cast("B")
+        self.missing.discard(part)
+        return True

@@ -1,0 +1,414 @@
+"""Viewer: a network's layers, live in a notebook page and back in numpy."""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+from weakref import WeakSet
+
+import anywidget
+import msgspec
+import numpy as np
+import traitlets
+from comm import DummyComm
+
+from nbglcnn import __version__, load, lower
+from nbglcnn.errors import NbglcnnError, PageError
+from nbglcnn.graph import Array
+from nbglcnn.plan import Layers, Plan, Target, Value, content_hash, pack_file
+from nbglcnn.session import checked
+from nbglcnn.viewer import blocking, poster, protocol
+from nbglcnn.viewer.activations import Activations, unknown
+from nbglcnn.viewer.connection import Connection, Offer, Request
+from nbglcnn.viewer.local import Local
+
+BUNDLE = Path(__file__).parent.parent / "static" / "widget.js"
+HELLO_S = 2.0  # in which a page says hello if there is one; measured: 0.05 to 0.1 s
+HELLO_AGAIN_S = 0.5  # the same, once a Viewer of this kernel has waited in vain
+QUEUED_S = 0.05  # for messages that came while Python was busy
+
+if not BUNDLE.exists():
+    raise ImportError(
+        f"nbglcnn's front-end is missing ({BUNDLE}): install the package again; "
+        "in a checkout, run `make setup`"
+    )
+
+
+class Viewer(anywidget.AnyWidget):
+    """Shows a network's layers while it runs on the page's GPU.
+
+    `model` is a torch.nn.Module (not changed), an onnx.ModelProto or a path to an .onnx; `x` an example
+    input (a tuple for several), whose shape stays. `observe` is "all", "outputs" or a list of
+    names to keep. `height` bounds the view in CSS pixels; `timeout` is how many seconds
+    a page that is there may say nothing while Python waits for it.
+    """
+
+    _esm = BUNDLE
+
+    height = traitlets.Int(None, allow_none=True, min=100).tag(sync=True)
+    input_index = traitlets.Int(0, min=0).tag(sync=True)
+    selected = traitlets.Dict(None, allow_none=True).tag(sync=True)
+    status = traitlets.Dict(read_only=True)
+
+    _cells: ClassVar[dict[str, tuple[str, WeakSet[Viewer]]]] = {}
+    _pageless: ClassVar[bool] = False  # a Viewer of this kernel waited in vain, none has seen a page
+
+    def __init__(
+        self,
+        model: Any,
+        x: Any = None,
+        *,
+        observe: str | Sequence[str] = "all",
+        height: int | None = None,
+        timeout: float = 10.0,
+    ) -> None:
+        graph, arrays = load.load(model, x)
+        self._graph = graph
+        self._observe = observe
+        self._plan = lower.lower(graph, observe=observe)
+        self._file = memoryview(pack_file(self._plan, {}))
+        self._arrays = self._accepted(arrays)
+        self._local = Local(model)
+        self._revision = 0  # of input and weights
+        self._picture: tuple[int, bytes] | None = None
+        self._needs_poster = False  # a page is there that cannot draw
+        self._timeout = timeout
+        self._warned = False
+        self._waited = False
+        this = weakref.ref(self)
+        self._connection = Connection(
+            __version__,
+            send=lambda content, buffers: _call(this, "send", content, buffers),
+            fit=lambda target: _call(this, "_fit", target),
+            changed=lambda: _call(this, "_follow"),
+        )
+        self._show()
+        self.activations = Activations(lambda: self._plan.values, self._fetch, self._source)
+        super().__init__(height=height)
+        if self.comm is not None:
+            blocking.inboxes[self.comm.comm_id] = self._connection
+        self._take_place()
+        self._follow()
+
+    # What the network is and gives
+
+    @property
+    def layers(self) -> Layers:
+        """The layer table, indexed by position or name."""
+        return self._plan.layers
+
+    @property
+    def input(self) -> Any:
+        """The current input: an array, or a tuple of them; set it to another of the same shape."""
+        arrays = tuple(array.copy() for array in self._arrays)
+        return arrays[0] if len(arrays) == 1 else arrays
+
+    @input.setter
+    def input(self, x: Any) -> None:
+        self._arrays = self._accepted(load.as_arrays(x, self._graph))
+        self._revision += 1
+        self._show()
+
+    @property
+    def output(self) -> Any:
+        """What the network makes of the current input, as the model returns it.
+
+        One array; a tuple where forward returns a tuple or list (`output[0]`, …), a dict where it
+        returns one (`output['name']`) or an ONNX model has several outputs.
+        """
+        keys = self._plan.header.outputs
+        return shaped(keys, self._fetch(keys))
+
+    async def read(self, *keys: str | Iterable[str], timeout: float | None = None) -> Any:
+        """The value under a key, or a dict for several keys; lets other tasks go on meanwhile."""
+        names = [n for key in keys for n in ([key] if isinstance(key, str) else key)]
+        values = self._values(names)
+        timeout = self._timeout if timeout is None else timeout
+        if not self._connection.pages and self._reachable:
+            await blocking.wait_async(self._greeted())
+        if self._page_answers():
+            request = self._ask(values)
+            try:
+                await blocking.wait_async(lambda: self._connection.answered(request, timeout))
+            finally:
+                self._connection.drop(request)
+            arrays = [finished(v, a) for v, a in zip(values, request.arrays(), strict=True)]
+        else:
+            arrays = self._here(names)
+        if len(keys) == 1 and isinstance(keys[0], str):
+            return arrays[0]
+        return dict(zip(names, arrays, strict=True))
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Take other weights of the same shapes (tensors or arrays); nothing is compiled again."""
+        self._graph = load.with_parameters(self._graph, state_dict)
+        self._plan = lower.repack(self._plan, self._graph)
+        self._revision += 1
+        self._show()
+
+    def close(self) -> None:
+        """Free everything here and in every page; the view goes away."""
+        if getattr(self, "comm", None) is not None:
+            blocking.inboxes.pop(self.comm.comm_id, None)
+        if hasattr(self, "_local"):
+            self._local.close()
+        super().close()
+
+    # Reading
+
+    def _values(self, keys: Iterable[str]) -> list[Value]:
+        known = {value.key: value for value in self._plan.values}
+        for key in keys:
+            if key not in known:
+                raise KeyError(unknown(key, list(known)))
+        return [known[key] for key in keys]
+
+    def _fetch(self, keys: Sequence[str]) -> list[Array]:
+        values = self._values(keys)
+        if not self._connection.pages and self._reachable:
+            blocking.wait(self._greeted())
+        if not self._page_answers():
+            return self._here(keys)
+        request = self._ask(values)
+        try:
+            blocking.wait(lambda: self._connection.answered(request, self._timeout))
+        finally:
+            self._connection.drop(request)
+        return [finished(v, a) for v, a in zip(values, request.arrays(), strict=True)]
+
+    def _ask(self, values: Sequence[Value]) -> Request:
+        return self._connection.ask([v.key for v in values], [4 * v.read.count for v in values])
+
+    @property
+    def _reachable(self) -> bool:
+        """Whether a page could be listening at all: not in a script."""
+        return self.comm is not None and not isinstance(self.comm, DummyComm)
+
+    def _greeted(self) -> Callable[[], bool]:
+        """Ends the wait for a first hello: `done` for blocking.wait."""
+        patience = HELLO_AGAIN_S if Viewer._pageless else HELLO_S
+        until = time.monotonic() + (QUEUED_S if self._waited else patience)
+
+        def done() -> bool:
+            if self._connection.pages:
+                return True
+            if time.monotonic() < until:
+                return False
+            self._waited = Viewer._pageless = True
+            return True
+
+        return done
+
+    def _page_answers(self) -> bool:
+        """Whether values come from a page; warns once when they don't though a page was expected."""
+        if self.comm is None:
+            raise PageError("this Viewer was closed; make another one")
+        page = self._connection.page
+        if page is not None and page.refused:
+            raise PageError(page.problem)
+        if self._connection.usable:
+            return True
+        if self._reachable and not self._warned:
+            self._warned = True
+            if page is not None:
+                why = f"the page cannot run this Viewer ({page.problem})"
+            else:
+                why = f"no page has shown this Viewer in {HELLO_S} s"
+            where = self._local.source(self._plan, self._graph)
+            where = where.removeprefix("local ").replace(": ", ", ").strip("()")
+            advice = "Display it, or reload and trust the notebook, to have them from the page."
+            warnings.warn(
+                f"{why}; values are computed in Python ({where}). {advice}",
+                UserWarning,
+                stacklevel=_depth(),
+            )
+        return False
+
+    def _here(self, keys: Sequence[str]) -> list[Array]:
+        found = self._local.values(self._plan, self._graph, self._arrays, self._revision)
+        return [found[key].copy() for key in keys]
+
+    def _source(self) -> str:
+        if not self._connection.pages and self._reachable:
+            blocking.wait(self._greeted())
+        if self._page_answers():
+            page = self._connection.page
+            assert page is not None
+            return f"page (WebGL2: {page.renderer})"
+        return self._local.source(self._plan, self._graph)
+
+    # Showing
+
+    def _accepted(self, arrays: Sequence[Array]) -> tuple[Array, ...]:
+        for record, array in zip(self._plan.header.inputs, arrays, strict=True):
+            checked(record, array)  # InputError for what float32 textures cannot hold
+        return tuple(np.ascontiguousarray(array) for array in arrays)
+
+    def _offer(self) -> Offer:
+        blobs: dict[str, memoryview] = {self._plan.hash: self._file}
+        inputs = []
+        for record, array in zip(self._plan.header.inputs, self._arrays, strict=True):
+            data = memoryview(checked(record, array).reshape(-1)).cast("B")
+            inputs.append(content_hash(data))
+            blobs[inputs[-1]] = data
+        weights = tuple(weight.hash for weight in self._plan.header.weights)
+        for name in weights:
+            blobs[name] = memoryview(self._plan.blobs[name].reshape(-1)).cast("B")
+        picture = self._poster() if self._needs_poster else b""
+        name = content_hash(picture) if picture else ""
+        if picture:
+            blobs[name] = memoryview(picture)
+        return Offer(self._plan.hash, weights, tuple(inputs), blobs, name)
+
+    def _show(self) -> None:
+        self._connection.show(self._offer())
+
+    def _fit(self, target: Target) -> Offer | None:
+        """Compile again when a page's device can do less than the Plan asks for."""
+        old = self._plan.header.target
+        least = {
+            name: min(getattr(old, name), getattr(target, name))
+            for name in msgspec.structs.asdict(old)
+        }
+        if Target(**least) == old:
+            return None
+        self._plan = lower.lower(self._graph, observe=self._observe, target=Target(**least))
+        self._file = memoryview(pack_file(self._plan, {}))
+        return self._offer()
+
+    def _follow(self) -> None:
+        """Bring `status` up to date with the connection."""
+        page = self._connection.page
+        ran = page.ran if page else None
+        stage = page.stage if page else None
+        if page is not None:
+            Viewer._pageless = False
+            if page.problem and not page.refused and not self._needs_poster:
+                self._needs_poster = True
+                self._show()
+        self.set_trait(
+            "status",
+            {
+                "page": "none" if page is None else "unusable" if page.problem else "connected",
+                "problem": page.problem or page.error if page else "",
+                "renderer": page.renderer if page else "",
+                "stage": stage.stage if stage else "",
+                "done": stage.done if stage else 0,
+                "total": stage.total if stage else 0,
+                "ms": ran.ms if ran else None,
+                "timing": ran.timing if ran else "",
+            },
+        )
+
+    def _take_place(self) -> None:
+        """Let an older Viewer of the same cell give its textures back: its view is gone."""
+        cell = blocking.current_cell()
+        if cell is None:
+            return
+        name, execution = cell
+        earlier, viewers = Viewer._cells.get(name, ("", WeakSet()))
+        if earlier != execution:
+            for viewer in viewers:
+                if viewer.comm is not None:
+                    viewer._connection.send(protocol.Release())
+                viewer._local.close()
+            viewers = WeakSet()
+        viewers.add(self)
+        Viewer._cells[name] = execution, viewers
+
+    # What Jupyter asks
+
+    def _handle_custom_msg(self, content: Any, buffers: list[memoryview]) -> None:
+        self._connection.receive(content, buffers)
+
+    def set_state(self, sync_data: dict[str, Any]) -> None:
+        """Take what a page has changed: only what a page may change, and only what fits."""
+        for name in sync_data:
+            if name not in ("input_index", "selected", "height"):
+                protocol.warn_once(f"ignored the page's change of {name[:40]!r}")
+                continue
+            try:
+                super().set_state({name: sync_data[name]})
+            except traitlets.TraitError as error:
+                protocol.warn_once(f"ignored the page's {name}: {error}")
+
+    @traitlets.validate("input_index")
+    def _check_index(self, proposal: Any) -> int:
+        index = int(proposal["value"])
+        shape = self._plan.header.inputs[0].shape if self._plan.header.inputs else ()
+        if shape and index >= shape[0]:
+            raise traitlets.TraitError(
+                f"input_index {index}: the batch has {shape[0]} examples, from 0"
+            )
+        return index
+
+    @traitlets.validate("selected")
+    def _check_selected(self, proposal: Any) -> dict[str, Any] | None:
+        value: dict[str, Any] | None = proposal["value"]
+        if value is None:
+            return None
+        layer, channel = value.get("layer"), value.get("channel")
+        if set(value) - {"layer", "channel"} or layer not in {v.key for v in self._plan.values}:
+            raise traitlets.TraitError(f"selected needs a layer of this network, not {layer!r}")
+        if channel is not None and (not isinstance(channel, int) or channel < 0):
+            raise traitlets.TraitError(f"selected: {channel!r} is not the number of a channel")
+        return {"layer": layer, "channel": channel}
+
+    def _poster(self) -> bytes:
+        if self._picture is None or self._picture[0] != self._revision:
+            values, source = self._local.pictured(
+                self._plan, self._graph, self._arrays, self._revision
+            )
+            png = poster.draw(self._plan, values, self.input_index, source)
+            self._picture = self._revision, png
+        return self._picture[1]
+
+    def __repr__(self) -> str:
+        return f"Viewer of {self._plan.header.name}\n{self.layers!r}"
+
+    def _repr_mimebundle_(self, **_: Any) -> Any:
+        bundle = super()._repr_mimebundle_()
+        if bundle is None:
+            return None
+        data, metadata = bundle
+        try:
+            data["image/png"] = self._poster()
+        except NbglcnnError as error:
+            protocol.warn_once(f"no still picture: {error}")
+        return data, metadata
+
+
+def finished(value: Value, flat: Array) -> Array:
+    """A value's array out of the floats that a page sent: its own shape and type."""
+    return np.array(flat, dtype=value.dtype).reshape(value.shape)
+
+
+def shaped(keys: Sequence[str], arrays: Sequence[Array]) -> Any:
+    """Outputs as forward returns them, told by their keys: `output`, `output[0]`, `output['name']`."""
+    if len(keys) == 1 and "[" not in keys[0]:
+        return arrays[0]
+    if list(keys) == [f"output[{i}]" for i in range(len(keys))]:
+        return tuple(arrays)
+    names = [key.removeprefix("output['").removesuffix("']") for key in keys]
+    if list(keys) == [f"output['{name}']" for name in names]:
+        return dict(zip(names, arrays, strict=True))
+    return dict(zip(keys, arrays, strict=True))
+
+
+def _call(viewer: weakref.ref[Viewer], method: str, *arguments: Any) -> Any:
+    # The connection outlives its Viewer in the kernel's tables, and must not keep it alive.
+    found = viewer()
+    return None if found is None else getattr(found, method)(*arguments)
+
+
+def _depth() -> int:
+    """The stack level of the user's own line, for a warning raised by the caller."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("nbglcnn."):
+        frame, level = frame.f_back, level + 1
+    return level
