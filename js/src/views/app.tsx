@@ -1,0 +1,105 @@
+// The shell: bar, content, message and status line, mounted into one element.
+import { computed, signal } from "@preact/signals";
+import { render } from "preact";
+import type { ViewerState } from "../state.ts";
+import { Bar } from "./bar.tsx";
+import { type Hover, type Note, useViews, type Views, ViewsContext } from "./context.ts";
+import { listenToKeys } from "./keys.ts";
+import { LayerView } from "./layer.tsx";
+import { createMeasures } from "./measures.ts";
+import { networkOf } from "./network.ts";
+import { createPainter } from "./painter.ts";
+import { Panel } from "./panel.tsx";
+import { Message, StatusLine } from "./status.tsx";
+import { NetworkView } from "./strip.tsx";
+import css from "./style.css";
+import { watchRatio, watchTheme, watchWidth } from "./theme.ts";
+import { Tooltip } from "./tooltip.tsx";
+
+/** Shows a viewer in `el`; the returned function takes it away with all its listeners. */
+export function mount(el: HTMLElement, state: ViewerState): () => void {
+  const root = document.createElement("div");
+  root.className = "nbglcnn";
+  const style = document.createElement("style");
+  style.textContent = css;
+  el.append(style, root);
+
+  const theme = watchTheme();
+  const ratio = watchRatio();
+  const width = watchWidth(root);
+  const painter = createPainter(state);
+  const network = computed(() => {
+    const plan = state.plan.value;
+    return plan === null ? null : networkOf(plan);
+  });
+  const views: Views = {
+    state,
+    network,
+    theme: theme.signal,
+    ratio: ratio.signal,
+    width: width.signal,
+    root,
+    painter,
+    measures: createMeasures(state),
+    hover: signal<Hover | null>(null),
+    note: signal<Note | null>(null),
+    pointed: signal<string | null>(null),
+    order: signal<readonly number[]>([]),
+  };
+  const stopKeys = listenToKeys(views);
+  render(
+    <ViewsContext.Provider value={views}>
+      <App />
+    </ViewsContext.Provider>,
+    root,
+  );
+
+  return () => {
+    render(null, root);
+    stopKeys();
+    painter.dispose();
+    for (const watched of [theme, ratio, width]) watched.dispose();
+    style.remove();
+    root.remove();
+  };
+}
+
+function App() {
+  const { state, network, theme, root, width } = useViews();
+  const now = network.value;
+  root.dataset["theme"] = theme.value;
+  root.dataset["phase"] = state.status.value.phase;
+  const height = state.height.value;
+  return (
+    <>
+      <Bar network={now} />
+      <main class="nbg-content" style={height === null ? {} : { maxHeight: height }}>
+        {now !== null && width.value > 0 && <Content />}
+        <Message />
+      </main>
+      <StatusLine />
+      <Tooltip />
+    </>
+  );
+}
+
+function Content() {
+  const { state, network } = useViews();
+  const now = network.value;
+  if (now === null) return null;
+  const poster = state.poster.value;
+  if (state.status.value.phase === "unsupported" && poster !== null) {
+    return (
+      <div class="nbg-poster">
+        <img src={poster} alt={`${state.plan.value?.name ?? "The network"}: pictures from Python`} />
+      </div>
+    );
+  }
+  if (state.tab.value === "layer") return <LayerView network={now} />;
+  return (
+    <>
+      <NetworkView network={now} />
+      <Panel network={now} />
+    </>
+  );
+}

@@ -1,0 +1,109 @@
+// The bar above: which model, which tab, which example of the batch.
+import type { Tab } from "../state.ts";
+import { useViews } from "./context.ts";
+import { plural } from "./format.ts";
+import { Left, Right } from "./icons.tsx";
+import { Maps } from "./maps.tsx";
+import { type Network, pictureOf } from "./network.ts";
+import { pictureSize } from "./layout.ts";
+
+const TABS: readonly (readonly [Tab, string])[] = [
+  ["network", "Network"],
+  ["layer", "Layer"],
+];
+
+export function Bar({ network }: { network: Network | null }) {
+  const { state } = useViews();
+  const plan = state.plan.value;
+  return (
+    <header class="nbg-bar">
+      <div class="nbg-model">
+        <strong class="nbg-name">{plan?.name ?? "Viewer"}</strong>
+        {network !== null && (
+          <span class="nbg-second">
+            {plural(state.plan.value?.layers.length ?? 0, "layer")} ·{" "}
+            {plural(network.parameterCount, "parameter")}
+          </span>
+        )}
+      </div>
+      {network !== null && (
+        <div class="nbg-tabs" role="tablist" aria-label="Views">
+          {TABS.map(([tab, word]) => (
+            <button
+              type="button"
+              key={tab}
+              role="tab"
+              aria-selected={state.tab.value === tab}
+              tabIndex={state.tab.value === tab ? 0 : -1}
+              onClick={() => {
+                state.tab.value = tab;
+              }}
+            >
+              {word}
+            </button>
+          ))}
+        </div>
+      )}
+      {network !== null && network.batch > 1 ? <Examples network={network} /> : <span />}
+    </header>
+  );
+}
+
+/** Steps through the examples of the batch; nothing is computed again. */
+function Examples({ network }: { network: Network }) {
+  const { state, ratio } = useViews();
+  const index = state.inputIndex.value;
+  const go = (to: number): void => {
+    state.inputIndex.value = (to + network.batch) % network.batch;
+  };
+  const input = network.inputs[0];
+  const picture = input === undefined ? "number" : pictureOf(input);
+  const image = input !== undefined && (picture === "grey" || picture === "rgb") ? input : null;
+  return (
+    <div class="nbg-examples" role="group" aria-label="Example of the batch">
+      {image !== null && <Thumb input={image} ratio={ratio.value} />}
+      <button
+        type="button"
+        class="nbg-button nbg-square"
+        aria-label="Previous example"
+        onClick={() => go(index - 1)}
+      >
+        <Left />
+      </button>
+      <select
+        class="nbg-select"
+        aria-label="Example"
+        value={index}
+        onChange={(event) => go(Number(event.currentTarget.value))}
+      >
+        {Array.from({ length: network.batch }, (_, i) => (
+          <option key={i} value={i}>
+            Example {i} of {network.batch}
+          </option>
+        ))}
+      </select>
+      <button
+        type="button"
+        class="nbg-button nbg-square"
+        aria-label="Next example"
+        onClick={() => go(index + 1)}
+      >
+        <Right />
+      </button>
+    </div>
+  );
+}
+
+function Thumb({ input, ratio }: { input: Network["inputs"][number]; ratio: number }) {
+  const [, channels, height, width] = input.layout.frame;
+  const { scale } = pictureSize(height, width, { width: 28 * ratio, height: 28 * ratio });
+  return (
+    <Maps
+      value={input}
+      channels={Array.from({ length: channels }, (_, i) => i)}
+      columns={1}
+      scale={scale}
+      label="The chosen example"
+    />
+  );
+}

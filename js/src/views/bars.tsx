@@ -1,0 +1,135 @@
+// Vectors as signed bars, and the largest values of a long one as a list.
+import { type Hover, imageOf, useValues, useViews } from "./context.ts";
+import { short } from "./format.ts";
+import { largest, rank } from "./layout.ts";
+import type { Value } from "../plan.ts";
+
+/** The shown image's elements of a value. */
+export function useImageValues(value: Value): Float32Array | null {
+  const { network, state } = useViews();
+  const values = useValues(value);
+  if (values === null || network.value === null) return null;
+  const [, channels, height, width] = value.layout.frame;
+  const size = channels * height * width;
+  const start = imageOf(value, network.value, state.inputIndex.value) * size;
+  return values.subarray(start, start + size);
+}
+
+/** Which elements a bar chart with room for `most` shows, in number order; all when they fit. */
+export function shownElements(values: Float32Array | null, length: number, most: number): number[] {
+  const all = Array.from({ length }, (_, i) => i);
+  if (length <= most || values === null) return all.slice(0, most);
+  return rank(Array.from(values, Math.abs)).slice(0, most).sort((a, b) => a - b);
+}
+
+interface BarsProps {
+  value: Value;
+  /** CSS pixels of the picture. */
+  width: number;
+  height: number;
+  most: number;
+  /** Bars stand side by side instead of one below the other. */
+  upright?: boolean;
+  label: string;
+}
+
+/** A vector as bars to both sides of zero. */
+export function Bars({ value, width, height, most, upright = false, label }: BarsProps) {
+  const views = useViews();
+  const values = useImageValues(value);
+  const length = value.layout.frame[1];
+  const shown = shownElements(values, length, most);
+  const top = values === null ? 1 : largest(values) || 1;
+  const along = (upright ? width : height) / shown.length;
+  const across = upright ? height : width;
+  const thickness = Math.max(1, along > 4 ? along - 1.5 : along * 0.85);
+
+  const point = (event: PointerEvent): void => {
+    const box = (event.currentTarget as Element).getBoundingClientRect();
+    const at = upright ? event.clientX - box.left : event.clientY - box.top;
+    const channel = shown[Math.floor(at / along)];
+    if (channel === undefined) return;
+    const root = views.root.getBoundingClientRect();
+    const hover: Hover = {
+      value,
+      channels: [channel],
+      y: 0,
+      x: 0,
+      left: event.clientX - root.left,
+      top: event.clientY - root.top,
+      rank: false,
+    };
+    views.hover.value = hover;
+  };
+  const leave = (): void => {
+    views.hover.value = null;
+  };
+
+  return (
+    <svg
+      class={values === null ? "nbg-bars nbg-wait" : "nbg-bars"}
+      width={width}
+      height={height}
+      role="img"
+      aria-label={label}
+      data-bars={value.key}
+      data-channels={shown.length}
+      onPointerMove={point}
+      onPointerDown={point}
+      onPointerLeave={leave}
+    >
+      {shown.map((channel, i) => {
+        const number = values?.[channel] ?? 0;
+        const size = Number.isFinite(number) ? (Math.abs(number) / top) * (across / 2 - 1) : 0;
+        const positive = number >= 0;
+        const start = i * along + (along - thickness) / 2;
+        const from = positive === upright ? across / 2 - size : across / 2;
+        const name = positive ? "nbg-positive" : "nbg-negative";
+        return upright ? (
+          <rect key={channel} class={name} x={start} y={from} width={thickness} height={size} />
+        ) : (
+          <rect key={channel} class={name} x={from} y={start} width={size} height={thickness} />
+        );
+      })}
+      {upright ? (
+        <line class="nbg-zero" x1={0} x2={width} y1={height / 2} y2={height / 2} />
+      ) : (
+        <line class="nbg-zero" x1={width / 2} x2={width / 2} y1={0} y2={height} />
+      )}
+    </svg>
+  );
+}
+
+/** The largest values of a classifier's output, with their numbers. */
+export function TopValues({ value, most }: { value: Value; most: number }) {
+  const values = useImageValues(value);
+  const length = value.layout.frame[1];
+  const order = values === null ? [] : rank(Array.from(values)).slice(0, most);
+  const top = values === null ? 1 : largest(values) || 1;
+  return (
+    <div class="nbg-top" data-bars={value.key} data-channels={Math.min(most, length)}>
+      {order.map((channel) => {
+        const number = values?.[channel] ?? 0;
+        const share = Number.isFinite(number) ? (Math.abs(number) / top) * 100 : 0;
+        return (
+          <div class="nbg-top-row" key={channel}>
+            <span>{channel}</span>
+            <span class="nbg-top-track">
+              <span
+                class={number >= 0 ? "nbg-top-bar" : "nbg-top-bar nbg-below"}
+                style={{ width: `${share}%` }}
+              />
+            </span>
+            <strong>{short(number)}</strong>
+          </div>
+        );
+      })}
+    </div>
+  );
+}
+
+/** A scalar is shown as its number. */
+export function NumberPicture({ value }: { value: Value }) {
+  const values = useImageValues(value);
+  return <span class="nbg-number">{values === null ? "…" : short(values[0] ?? Number.NaN)}</span>;
+}

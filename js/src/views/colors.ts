@@ -1,0 +1,35 @@
+// The colour maps outside of WebGL: legends, and kernels that are painted by the processor.
+import { MAP_TEXELS, mapLayer, mapTexels } from "../gl/colormaps.ts";
+import type { ColorMapName, Theme } from "../gl/types.ts";
+
+type Rgb = readonly [number, number, number];
+
+let texels: Uint8Array | null = null;
+
+/** The colour at a place from 0 to 1 of a map; a half is zero in the signed one. */
+export function colorTable(map: ColorMapName, theme: Theme): (place: number) => Rgb {
+  texels ??= mapTexels();
+  const all = texels;
+  const start = mapLayer(map, theme) * MAP_TEXELS;
+  // Zero stands on texel 256 of the signed map, and both ends are 255 from there.
+  const [low, steps] = map === "signed" ? [1, MAP_TEXELS - 2] : [0, MAP_TEXELS - 1];
+  return (place) => {
+    const at = (start + low + Math.round(Math.min(1, Math.max(0, place)) * steps)) * 4;
+    return [all[at] ?? 0, all[at + 1] ?? 0, all[at + 2] ?? 0];
+  };
+}
+
+/** A CSS gradient of the part of a map between two places. */
+export function gradient(map: ColorMapName, theme: Theme, from: number, to: number): string {
+  const table = colorTable(map, theme);
+  const steps = 24;
+  const stops = Array.from({ length: steps + 1 }, (_, i) => {
+    return `rgb(${table(from + ((to - from) * i) / steps).join(" ")})`;
+  });
+  return `linear-gradient(to right, ${stops.join(", ")})`;
+}
+
+/** Black or white, whichever is easier to read on a colour. */
+export function inkOn([r, g, b]: Rgb): string {
+  return 0.299 * r + 0.587 * g + 0.114 * b > 140 ? "#000" : "#fff";
+}

@@ -1,0 +1,121 @@
+// What every component of one viewer shares, and the hooks that ask a session for numbers.
+import type { ReadonlySignal, Signal } from "@preact/signals";
+import { createContext } from "preact";
+import { useContext, useEffect, useState } from "preact/hooks";
+import type { Statistics, Theme } from "../gl/types.ts";
+import type { Value } from "../plan.ts";
+import type { ViewerState } from "../state.ts";
+import type { Measures } from "./measures.ts";
+import type { Network } from "./network.ts";
+import type { Painter } from "./painter.ts";
+
+/** A place in a picture under the pointer. */
+export interface Hover {
+  readonly value: Value;
+  readonly channels: readonly number[];
+  readonly y: number;
+  readonly x: number;
+  /** Position in CSS pixels from the viewer's top left corner. */
+  readonly left: number;
+  readonly top: number;
+  /** Also say the value's rank within its map. */
+  readonly rank: boolean;
+}
+
+/** A tooltip that is already worded. */
+export interface Note {
+  readonly title: string;
+  readonly text: string;
+  readonly left: number;
+  readonly top: number;
+}
+
+export interface Views {
+  readonly state: ViewerState;
+  readonly network: ReadonlySignal<Network | null>;
+  readonly theme: ReadonlySignal<Theme>;
+  readonly ratio: ReadonlySignal<number>;
+  /** The viewer's own width in CSS pixels. */
+  readonly width: ReadonlySignal<number>;
+  readonly root: HTMLElement;
+  readonly painter: Painter;
+  readonly measures: Measures;
+  /** The pixel under the pointer. */
+  readonly hover: Signal<Hover | null>;
+  readonly note: Signal<Note | null>;
+  /** The layer under the pointer. */
+  readonly pointed: Signal<string | null>;
+  /** Channels of the open layer in the order in which they are shown. */
+  readonly order: Signal<readonly number[]>;
+}
+
+export const ViewsContext = createContext<Views | null>(null);
+
+export function useViews(): Views {
+  const views = useContext(ViewsContext);
+  if (views === null) throw new Error("a view outside of mount()");
+  return views;
+}
+
+/** The image of a value that belongs to the chosen example; 0 for a value without the batch's axis. */
+export function imageOf(value: Value, network: Network, example: number): number {
+  return value.layout.frame[0] === network.batch ? Math.min(example, network.batch - 1) : 0;
+}
+
+interface Answer<T> {
+  readonly key: string;
+  readonly image: number;
+  readonly answer: T;
+}
+
+/** What `ask` answers for this run; the last run's answer stays until then, another value's never. */
+function useAnswer<T>(
+  value: Value | null,
+  ask: (views: Views, value: Value, image: number) => Promise<T | null>,
+): T | null {
+  const views = useViews();
+  const network = views.network.value;
+  const session = views.state.session.value;
+  const sequence = views.state.run.value?.sequence ?? 0;
+  const image = value && network ? imageOf(value, network, views.state.inputIndex.value) : 0;
+  const [known, setKnown] = useState<Answer<T> | null>(null);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a run's sequence is what makes an answer old
+  useEffect(() => {
+    if (value === null || session === null || sequence === 0) return;
+    let wanted = true;
+    ask(views, value, image).then(
+      (answer) => {
+        if (wanted && answer !== null) setKnown({ key: value.key, image, answer });
+      },
+      (error: unknown) => {
+        if (wanted) reportFailure(views, error);
+      },
+    );
+    return () => {
+      wanted = false;
+    };
+  }, [views, value, session, sequence, image]);
+  return known !== null && known.key === value?.key ? known.answer : null;
+}
+
+const askStatistics = (views: Views, value: Value, image: number) =>
+  views.measures.statistics(value.key, image);
+const askValues = (views: Views, value: Value) => views.measures.read(value.key);
+
+/** Numbers of the shown image of a value, or null before they are there. */
+export const useStatistics = (value: Value | null): Statistics | null =>
+  useAnswer(value, askStatistics);
+
+/** All elements of a value or parameter, or null before they are there. */
+export const useValues = (value: Value | null): Float32Array | null => useAnswer(value, askValues);
+
+/** A failed question is a fault of the page, said where all faults are said. */
+export function reportFailure(views: Views, error: unknown): void {
+  views.state.status.value = {
+    phase: "error",
+    title: "The page could not read a value",
+    text: "Its pictures may be old. Run the cell again, or reload the page.",
+    action: "Details",
+    detail: error instanceof Error ? error.message : String(error),
+  };
+}

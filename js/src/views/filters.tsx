@@ -1,0 +1,262 @@
+// The weights of a layer as pictures: kernels, rows of a linear layer, scale and shift of a normalisation.
+import { useMemo, useState } from "preact/hooks";
+import type { Layer, Value } from "../plan.ts";
+import { useValues, useViews } from "./context.ts";
+import { exact, short } from "./format.ts";
+import { largest } from "./layout.ts";
+import { type Cell, KernelPictures } from "./kernels.tsx";
+import { gradient } from "./colors.ts";
+import { longType, type Network, type Stage } from "./network.ts";
+import { type Kernels, kernelsOf, parametersOf } from "./weights.ts";
+
+/** Ends of the weights' colours, as a legend. */
+function WeightLegend({ most }: { most: number }) {
+  const { state, theme } = useViews();
+  return (
+    <span class="nbg-legend">
+      <span>{short(-most)}</span>
+      <span
+        class="nbg-gradient"
+        style={{ background: gradient(state.colormap.value, theme.value, 0, 1) }}
+      />
+      <span>{short(most)}</span>
+    </span>
+  );
+}
+
+/** Below the maps: one kernel per channel, in the maps' order. */
+export function SmallFilters(props: {
+  kernels: Kernels;
+  order: readonly number[];
+  width: number;
+}) {
+  const { kernels, order, width } = props;
+  const values = useValues(kernels.weight);
+  const most = useMemo(() => (values === null ? 0 : largest(values)), [values]);
+  const { height: kh, width: kw } = kernels;
+  const scale = Math.max(1, Math.floor(34 / Math.max(kh, kw)));
+  const columns = Math.max(1, Math.floor((width + 7) / (kw * scale + 7)));
+  const shown = order.slice(0, columns * 4);
+  const cells = useMemo(
+    () => shown.map((output): Cell => ({ output, input: 0 })),
+    // biome-ignore lint/correctness/useExhaustiveDependencies: the same channels in the same order
+    [shown.join()],
+  );
+  if (values === null || kernels.weight.shape.length === 2) return null;
+  const some = shown.length < order.length ? `${shown.length} of ${order.length} · ` : "";
+  return (
+    <section class="nbg-block">
+      <header>
+        <h3>
+          Filters{" "}
+          <span class="nbg-second">
+            {kernels.weight.key} · {kernels.weight.shape.join("×")} · {some}
+            {kernels.inputs > 1 ? "for the first input channel" : "same order as the maps"}
+          </span>
+        </h3>
+        <WeightLegend most={most} />
+      </header>
+      <KernelPictures
+        kernels={kernels}
+        values={values}
+        cells={cells}
+        columns={columns}
+        scale={scale}
+        gap={7}
+        most={most}
+        label={`Filters of ${kernels.layer.name}`}
+      />
+    </section>
+  );
+}
+
+/** The Filters view: every layer of the stage with its weights. */
+export function Filters(props: { network: Network; stage: Stage; width: number }) {
+  const { network, stage, width } = props;
+  const plan = useViews().state.plan.value;
+  if (plan === null) return null;
+  return (
+    <div class="nbg-filters">
+      {stage.layers.map((layer) => {
+        const kernels = kernelsOf(plan, network, layer);
+        const parameters = parametersOf(plan, network, layer);
+        const rest = parameters.filter((value) => value !== kernels?.weight);
+        return (
+          parameters.length > 0 && (
+            <div key={layer.name} class="nbg-filters">
+              {kernels !== null && <KernelTable kernels={kernels} width={width} />}
+              {rest.map((value) => (
+                <Numbers key={value.key} layer={layer} value={value} width={width} />
+              ))}
+            </div>
+          )
+        );
+      })}
+    </div>
+  );
+}
+
+/** Rows are output channels, columns the input channels they read. */
+function KernelTable({ kernels, width }: { kernels: Kernels; width: number }) {
+  const values = useValues(kernels.weight);
+  const most = useMemo(() => (values === null ? 0 : largest(values)), [values]);
+  const [page, setPage] = useState(0);
+  const { height: kh, width: kw, inputs, outputs } = kernels;
+  const linear = kernels.weight.shape.length === 2;
+  const room = width - 40;
+  // One picture a row for a matrix; a kernel is at least 14 px, and wide layers get pages of columns.
+  const scale = linear
+    ? Math.max(1, Math.min(12, Math.floor(room / kw)))
+    : Math.max(1, Math.floor((inputs === 1 ? 34 : inputs <= 16 ? 28 : 16) / Math.max(kh, kw)));
+  const gap = linear ? 0 : Math.max(2, Math.min(6, Math.round(kw * scale * 0.18)));
+  const across = Math.max(1, Math.floor((room + gap) / (kw * scale + gap)));
+  const wrapped = inputs === 1 && !linear;
+  const columns = wrapped ? across : Math.min(inputs, across);
+  const rows = linear ? 256 : wrapped ? 64 : Math.max(1, Math.floor(560 / (kh * scale + gap)));
+  const perPage = wrapped ? rows * across : rows;
+  const pages = Math.ceil(outputs / perPage);
+  const cells = useMemo(() => {
+    const found: Cell[] = [];
+    for (let output = page * perPage; output < Math.min(outputs, (page + 1) * perPage); output++) {
+      for (let input = 0; input < columns && input < inputs; input++) found.push({ output, input });
+      if (wrapped) continue;
+    }
+    return found;
+  }, [page, perPage, outputs, columns, inputs, wrapped]);
+  if (values === null) return null;
+  const first = page * perPage;
+  const last = Math.min(outputs, first + perPage) - 1;
+  const words = linear
+    ? "rows: outputs, columns: inputs"
+    : wrapped
+      ? "one per channel"
+      : `rows: output channels ${first}–${last}, columns: input channels 0–${columns - 1}` +
+        (columns < inputs ? ` of ${inputs}` : "");
+  return (
+    <section class="nbg-block">
+      <header>
+        <h3>
+          {longType(kernels.layer)}{" "}
+          <span class="nbg-second">
+            {kernels.weight.key} · {kernels.weight.shape.join("×")} · {words}
+          </span>
+        </h3>
+        <WeightLegend most={most} />
+      </header>
+      <KernelPictures
+        kernels={kernels}
+        values={values}
+        cells={cells}
+        columns={columns}
+        scale={scale}
+        gap={gap}
+        most={most}
+        label={`Weights of ${kernels.layer.name}`}
+      />
+      {pages > 1 && <Pages page={page} pages={pages} go={setPage} />}
+    </section>
+  );
+}
+
+export function Pages(props: { page: number; pages: number; go: (page: number) => void }) {
+  const { page, pages, go } = props;
+  return (
+    <div class="nbg-pages">
+      <button type="button" class="nbg-button" disabled={page === 0} onClick={() => go(page - 1)}>
+        Previous
+      </button>
+      <span>
+        Page {page + 1} of {pages}
+      </span>
+      <button
+        type="button"
+        class="nbg-button"
+        disabled={page === pages - 1}
+        onClick={() => go(page + 1)}
+      >
+        Next
+      </button>
+    </div>
+  );
+}
+
+const NAMES = new Map([
+  ["weight", "scale"],
+  ["bias", "shift"],
+  ["running_mean", "running mean"],
+  ["running_var", "running variance"],
+]);
+
+/** One number per channel, as upright bars: bias, scale, shift, running mean and variance. */
+function Numbers(props: { layer: Layer; value: Value; width: number }) {
+  const { layer, value, width } = props;
+  const views = useViews();
+  const values = useValues(value);
+  if (values === null) return null;
+  const most = largest(values) || 1;
+  const leaf = value.key.slice(value.key.lastIndexOf(".") + 1);
+  const normal = layer.operator.endsWith("Normalization");
+  const word = normal ? (NAMES.get(leaf) ?? leaf) : leaf;
+  const height = 56;
+  const along = Math.max(1, Math.min(14, (width - 40) / values.length));
+  const negative = values.some((number) => number < 0);
+  const zero = negative ? height / 2 : height;
+  const point = (event: PointerEvent): void => {
+    const box = (event.currentTarget as Element).getBoundingClientRect();
+    const i = Math.floor((event.clientX - box.left) / along);
+    const number = values[i];
+    const root = views.root.getBoundingClientRect();
+    views.note.value =
+      number === undefined
+        ? null
+        : {
+            title: exact(number),
+            text: `${word} of channel ${i}`,
+            left: event.clientX - root.left,
+            top: event.clientY - root.top,
+          };
+  };
+  const leave = (): void => {
+    views.note.value = null;
+  };
+  return (
+    <section class="nbg-block">
+      <header>
+        <h3>
+          {word[0]?.toUpperCase()}
+          {word.slice(1)}{" "}
+          <span class="nbg-second">
+            {value.key} · {value.shape.join("×")} · ±{short(most)}
+          </span>
+        </h3>
+      </header>
+      <svg
+        class="nbg-bars"
+        width={Math.ceil(along * values.length)}
+        height={height}
+        role="img"
+        aria-label={`${word} of ${layer.name}`}
+        onPointerMove={point}
+        onPointerDown={point}
+        onPointerLeave={leave}
+      >
+        {Array.from(values, (number, i) => {
+          const share = Number.isFinite(number) ? Math.abs(number) / most : 0;
+          const size = share * (negative ? height / 2 : height);
+          return (
+            <rect
+              // biome-ignore lint/suspicious/noArrayIndexKey: the channel's number is its identity
+              key={i}
+              class={number < 0 ? "nbg-negative" : "nbg-positive"}
+              x={i * along + along * 0.08}
+              y={number < 0 ? zero : zero - size}
+              width={along * 0.84}
+              height={size}
+            />
+          );
+        })}
+        <line class="nbg-zero" x1={0} x2={along * values.length} y1={zero} y2={zero} />
+      </svg>
+    </section>
+  );
+}

@@ -1,0 +1,98 @@
+// Numbers and shapes as people read them: few digits, a real minus (U+2212) and a real × (U+00D7).
+
+const signed = (text: string): string => text.replaceAll("-", "−");
+
+function special(value: number): string | null {
+  if (Number.isNaN(value)) return "NaN";
+  if (value === Number.POSITIVE_INFINITY) return "∞";
+  return value === Number.NEGATIVE_INFINITY ? "−∞" : null;
+}
+
+function exponent(value: number, digits: number): string {
+  return signed(value.toExponential(digits)).replace("e+", "e");
+}
+
+/** Two or three digits that matter, for captions: 0.23, 2.70, 41.3, 6e−7. */
+export function short(value: number): string {
+  const word = special(value);
+  if (word !== null) return word;
+  const size = Math.abs(value);
+  if (size === 0) return "0";
+  if (size >= 99_999.5) return exponent(value, 1);
+  if (size >= 99.95) return signed(value.toFixed(0));
+  if (size >= 9.995) return signed(value.toFixed(1));
+  if (size >= 0.0995) return signed(value.toFixed(2));
+  if (size >= 0.000995) return signed(String(Number(value.toPrecision(2))));
+  return exponent(value, 0);
+}
+
+/** The same number of decimals for a column of a table: 0.000, 2.598, 1234.568. */
+export function fixed(value: number, decimals = 3): string {
+  const word = special(value);
+  if (word !== null) return word;
+  const size = Math.abs(value);
+  if (size !== 0 && (size < 0.5 * 10 ** -decimals || size >= 1e6)) return exponent(value, 2);
+  const text = value.toFixed(decimals);
+  return signed(Number(text) === 0 ? text.replace("-", "") : text);
+}
+
+/** All digits of a float32 that matter, for a tooltip. */
+export function exact(value: number): string {
+  const word = special(value);
+  if (word !== null) return word;
+  const size = Math.abs(value);
+  if (size !== 0 && (size < 1e-4 || size >= 1e7)) return exponent(value, 4);
+  return signed(String(Number(value.toPrecision(7))));
+}
+
+/** A share of one as "62 %", with one decimal where asked for or where whole numbers would lie. */
+export function percent(share: number, decimals = 0): string {
+  const hundredths = share * 100;
+  const rounded = Number(hundredths.toFixed(decimals));
+  // 99.97 % is not all of them, and 0.02 % is not none.
+  if (rounded === 0 && hundredths > 0) return `< ${(10 ** -decimals).toFixed(decimals)} %`;
+  if (rounded === 100 && hundredths < 100) return `> ${(100 - 10 ** -decimals).toFixed(decimals)} %`;
+  return `${hundredths.toFixed(decimals)} %`;
+}
+
+/** Large counts: 39, 1.7 k, 168 k, 11.7 M. */
+export function count(value: number): string {
+  for (const [size, unit] of [
+    [1e9, "G"],
+    [1e6, "M"],
+    [1e3, "k"],
+  ] as const) {
+    // 999,950 and more would otherwise be written as 1000 k.
+    if (value >= size * (size === 1e3 ? 1 : 0.9995)) {
+      const scaled = value / size;
+      return `${scaled >= 99.95 ? scaled.toFixed(0) : scaled.toFixed(1)} ${unit}`;
+    }
+  }
+  return String(value);
+}
+
+/** 6,272: a count in full. */
+export const full = (value: number): string => value.toLocaleString("en-US");
+
+/** One thing, several things: `plural(1, "layer")`. */
+export const plural = (value: number, noun: string): string =>
+  `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
+
+/** C×H×W, without the batch. */
+export const shapeText = (shape: readonly number[]): string => shape.join("×");
+
+/** A duration: 1.9 ms, 0.12 ms, 340 ms, 2.1 s. */
+export function duration(ms: number): string {
+  if (ms >= 999.5) return `${(ms / 1000).toFixed(1)} s`;
+  return `${ms >= 99.5 ? ms.toFixed(0) : ms >= 0.995 ? ms.toFixed(1) : ms.toFixed(2)} ms`;
+}
+
+/** "third": the place of a channel in an order, as a word while it is a short one. */
+export function ordinal(place: number): string {
+  const words = ["first", "second", "third", "fourth", "fifth", "sixth"];
+  if (place < words.length) return words[place] ?? "";
+  const number = place + 1;
+  const teen = number % 100 >= 11 && number % 100 <= 13;
+  const end = teen ? "th" : (["th", "st", "nd", "rd"][number % 10] ?? "th");
+  return `${number}${end}`;
+}

@@ -1,0 +1,162 @@
+// One channel large, the filter that makes it, and its numbers beside the layer's.
+import type { Statistics, Summary } from "../gl/types.ts";
+import type { Value } from "../plan.ts";
+import { colorTable, inkOn } from "./colors.ts";
+import { useValues, useViews } from "./context.ts";
+import { exact, fixed, full, ordinal, percent, short } from "./format.ts";
+import { fitScale, largest } from "./layout.ts";
+import { Maps } from "./maps.tsx";
+import { pictureOf } from "./network.ts";
+import { type Kernels, kernelStart } from "./weights.ts";
+
+const LARGE = 300;
+/** Kernels up to this many weights are shown with their numbers. */
+const NUMBERED = 7;
+
+export function Inspector(props: {
+  value: Value;
+  statistics: Statistics | null;
+  channel: number;
+  place: string;
+  kernels: Kernels | null;
+}) {
+  const { value, statistics, channel, place, kernels } = props;
+  return (
+    <aside class="nbg-inspector" aria-label={`Channel ${channel}`}>
+      <h3>
+        Channel {channel} <span class="nbg-second">{place}</span>
+      </h3>
+      <LargeMap value={value} channel={channel} />
+      {kernels !== null && <Filter kernels={kernels} channel={channel} />}
+      {statistics !== null && <Table statistics={statistics} channel={channel} />}
+    </aside>
+  );
+}
+
+function LargeMap({ value, channel }: { value: Value; channel: number }) {
+  const { ratio, width } = useViews();
+  const [, channels, mapHeight, mapWidth] = value.layout.frame;
+  const room = Math.min(LARGE, width.value - 48) * ratio.value;
+  const scale = fitScale(Math.max(mapHeight, mapWidth), room);
+  const rgb = pictureOf(value) === "rgb";
+  const shown = rgb ? Array.from({ length: channels }, (_, i) => i) : [channel];
+  return (
+    <Maps
+      value={value}
+      channels={shown}
+      columns={1}
+      scale={Math.min(1, scale)}
+      zoom={Math.max(1, scale) / ratio.value}
+      label={`channel ${channel} of ${value.key}`}
+      rank={scale >= 1}
+    />
+  );
+}
+
+/** The kernel of the channel for one input channel: the one with the largest weights, when there are several. */
+function Filter({ kernels, channel }: { kernels: Kernels; channel: number }) {
+  const { state, theme } = useViews();
+  const values = useValues(kernels.weight);
+  if (values === null || channel >= kernels.outputs) return null;
+  const { height, width, inputs } = kernels;
+  const size = height * width;
+  const kernelOf = (k: number) => {
+    const start = kernelStart(kernels, channel, k);
+    return values.subarray(start, start + size);
+  };
+  const strength = (k: number) => kernelOf(k).reduce((sum, weight) => sum + weight * weight, 0);
+  let strongest = 0;
+  for (let k = 1; k < inputs; k++) if (strength(k) > strength(strongest)) strongest = k;
+  if (Math.max(height, width) > NUMBERED) return null;
+  const kernel = kernelOf(strongest);
+  const most = largest(kernel) || 1;
+  const table = colorTable(state.colormap.value, theme.value);
+  return (
+    <figure class="nbg-filter">
+      <figcaption>
+        Its filter, {height}×{width}
+        {inputs > 1 && (
+          <span class="nbg-second">
+            {" "}
+            for input channel {strongest}, the strongest of {inputs}
+          </span>
+        )}
+      </figcaption>
+      <div class="nbg-weights" style={{ gridTemplateColumns: `repeat(${width}, 40px)` }}>
+        {Array.from(kernel, (weight, i) => {
+          const color = table(0.5 + (0.5 * weight) / most);
+          const style = { background: `rgb(${color.join(" ")})`, color: inkOn(color) };
+          return (
+            // biome-ignore lint/suspicious/noArrayIndexKey: a weight's place is what it is
+            <span key={i} style={style} title={exact(weight)}>
+              {Number.isFinite(weight) ? fixed(weight, 2) : short(weight)}
+            </span>
+          );
+        })}
+      </div>
+    </figure>
+  );
+}
+
+const ROWS: readonly (readonly [string, (one: Summary) => string])[] = [
+  ["min", (one) => fixed(one.min)],
+  ["max", (one) => fixed(one.max)],
+  ["mean", (one) => fixed(one.mean)],
+  ["std", (one) => fixed(one.std)],
+  ["zero", (one) => percent(one.zeros, 1)],
+];
+
+function Table({ statistics, channel }: { statistics: Statistics; channel: number }) {
+  const { layer, channels } = statistics;
+  const one = channels[channel];
+  if (one === undefined) return null;
+  const dead = channels.filter((each) => each.zeros === 1).length;
+  return (
+    <table class="nbg-table">
+      <thead>
+        <tr>
+          <td />
+          <th scope="col">channel {channel}</th>
+          <th scope="col">layer</th>
+        </tr>
+      </thead>
+      <tbody>
+        {ROWS.map(([word, text]) => (
+          <tr key={word}>
+            <th scope="row">{word}</th>
+            <td>
+              <strong>{text(one)}</strong>
+            </td>
+            <td>{text(layer)}</td>
+          </tr>
+        ))}
+        {layer.nan + layer.inf > 0 && (
+          <tr class="nbg-bad">
+            <th scope="row">NaN, Inf</th>
+            <td>
+              <strong>
+                {full(one.nan)}, {full(one.inf)}
+              </strong>
+            </td>
+            <td>
+              {full(layer.nan)}, {full(layer.inf)}
+            </td>
+          </tr>
+        )}
+        <tr>
+          <th scope="row">dead channels</th>
+          <td>–</td>
+          <td>
+            {dead} of {channels.length}
+          </td>
+        </tr>
+      </tbody>
+    </table>
+  );
+}
+
+/** "third by variance": why a channel stands where it does. */
+export function placeOf(order: string, channels: readonly number[], channel: number): string {
+  const at = channels.indexOf(channel);
+  return order === "number" || at < 0 ? `of ${channels.length}` : `${ordinal(at)} by ${order}`;
+}

@@ -1,0 +1,113 @@
+// Kernels as pictures: small numbers painted by the processor, since they are read for their tooltips anyway.
+import { useLayoutEffect, useRef } from "preact/hooks";
+import { colorTable } from "./colors.ts";
+import { useViews } from "./context.ts";
+import { exact } from "./format.ts";
+import { inputChannel, type Kernels, kernelStart } from "./weights.ts";
+
+/** One kernel in a picture of several: an output channel and the k-th input channel that it reads. */
+export interface Cell {
+  readonly output: number;
+  readonly input: number;
+}
+
+interface KernelsProps {
+  kernels: Kernels;
+  values: Float32Array;
+  cells: readonly Cell[];
+  columns: number;
+  /** CSS pixels per weight, and between kernels. */
+  scale: number;
+  gap: number;
+  /** The value with the map's full colour. */
+  most: number;
+  label: string;
+}
+
+/** Kernels in a mosaic, signed around zero in the chosen map's colours. */
+export function KernelPictures(props: KernelsProps) {
+  const { kernels, values, cells, columns, scale, gap, most, label } = props;
+  const views = useViews();
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const ratio = views.ratio.value;
+  const map = views.state.colormap.value;
+  const theme = views.theme.value;
+  const { height: kh, width: kw } = kernels;
+  const across = Math.min(columns, cells.length);
+  const down = Math.ceil(cells.length / Math.max(1, columns));
+  const width = across * (kw * scale + gap) - gap;
+  const height = down * (kh * scale + gap) - gap;
+
+  useLayoutEffect(() => {
+    const element = canvas.current;
+    const context = element?.getContext("2d");
+    if (!element || !context) return;
+    const [tw, th] = [Math.round((kw * scale + gap) * ratio), Math.round((kh * scale + gap) * ratio)];
+    const one = Math.max(1, Math.round(scale * ratio));
+    element.width = Math.round(width * ratio);
+    element.height = Math.round(height * ratio);
+    const table = colorTable(map, theme);
+    const small = new ImageData(kw, kh);
+    const stamp = new OffscreenCanvas(kw, kh);
+    const pen = stamp.getContext("2d");
+    if (pen === null) return;
+    context.imageSmoothingEnabled = false;
+    cells.forEach((cell, i) => {
+      const start = kernelStart(kernels, cell.output, cell.input);
+      for (let k = 0; k < kh * kw; k++) {
+        const value = values[start + k] ?? Number.NaN;
+        const color = Number.isFinite(value)
+          ? table(most > 0 ? 0.5 + (0.5 * value) / most : 0.5)
+          : ([255, 0, 255] as const);
+        small.data.set([color[0], color[1], color[2], 255], k * 4);
+      }
+      pen.putImageData(small, 0, 0);
+      const x = (i % columns) * tw;
+      const y = Math.floor(i / columns) * th;
+      context.drawImage(stamp, x, y, kw * one, kh * one);
+    });
+  }, [kernels, values, cells, columns, scale, gap, most, ratio, map, theme, width, height, kh, kw]);
+
+  const point = (event: PointerEvent): void => {
+    const box = canvas.current?.getBoundingClientRect();
+    if (box === undefined) return;
+    const i = Math.floor((event.clientX - box.left) / (kw * scale + gap));
+    const j = Math.floor((event.clientY - box.top) / (kh * scale + gap));
+    const x = Math.floor((event.clientX - box.left - i * (kw * scale + gap)) / scale);
+    const y = Math.floor((event.clientY - box.top - j * (kh * scale + gap)) / scale);
+    const cell = cells[j * columns + i];
+    if (cell === undefined || i >= across || x < 0 || y < 0 || x >= kw || y >= kh) {
+      views.note.value = null;
+      return;
+    }
+    const root = views.root.getBoundingClientRect();
+    const value = values[kernelStart(kernels, cell.output, cell.input) + y * kw + x];
+    const from = inputChannel(kernels, cell.output, cell.input);
+    const linear = kernels.weight.shape.length === 2;
+    views.note.value = {
+      title: value === undefined ? "…" : exact(value),
+      text: linear
+        ? `output ${cell.output}, input ${x}`
+        : `channel ${cell.output}, input channel ${from} · y ${y}, x ${x}`,
+      left: event.clientX - root.left,
+      top: event.clientY - root.top,
+    };
+  };
+  const leave = (): void => {
+    views.note.value = null;
+  };
+  return (
+    <canvas
+      ref={canvas}
+      class="nbg-kernels"
+      role="img"
+      aria-label={label}
+      data-kernels={kernels.weight.key}
+      data-channels={cells.length}
+      style={{ width, height }}
+      onPointerMove={point}
+      onPointerDown={point}
+      onPointerLeave={leave}
+    />
+  );
+}

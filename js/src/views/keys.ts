@@ -1,0 +1,100 @@
+// The keyboard, while the viewer has the focus; JupyterLab's own single-key commands stay quiet meanwhile.
+import { batch } from "@preact/signals";
+import type { ColorMapName } from "../gl/types.ts";
+import type { Views } from "./context.ts";
+
+const MAPS: readonly ColorMapName[] = ["signed", "viridis", "cividis", "magma", "grey"];
+
+// A text field, a list or an open menu needs these keys itself.
+const takesKeys = (target: EventTarget | null): boolean =>
+  target instanceof HTMLElement && target.closest("select, input, textarea") !== null;
+
+export function listenToKeys(views: Views): () => void {
+  const { root, state } = views;
+
+  const step = <T>(items: readonly T[], now: T, by: number): T | undefined =>
+    items[(Math.max(0, items.indexOf(now)) + by + items.length) % items.length];
+
+  const moveLayer = (by: number): void => {
+    const network = views.network.peek();
+    if (network === null) return;
+    const onLayer = state.tab.peek() === "layer";
+    const names = onLayer
+      ? network.layers.map((layer) => layer.name)
+      : network.stages.map((stage) => stage.key);
+    const now = state.selected.peek()?.layer;
+    const stage = network.stages.find((one) => one.layers.some((layer) => layer.name === now));
+    const at = names.indexOf(onLayer ? (now ?? "") : (stage?.key ?? ""));
+    const layer = names[at < 0 ? 0 : Math.min(names.length - 1, Math.max(0, at + by))];
+    if (layer !== undefined) state.selected.value = { layer, channel: null };
+  };
+
+  const moveChannel = (by: number): void => {
+    const selected = state.selected.peek();
+    const order = views.order.peek();
+    if (selected === null || order.length === 0) return;
+    const at = selected.channel === null ? -1 : order.indexOf(selected.channel);
+    const channel = order[Math.min(order.length - 1, Math.max(0, at + by))];
+    if (channel !== undefined) state.selected.value = { ...selected, channel };
+  };
+
+  const moveExample = (by: number): void => {
+    const count = views.network.peek()?.batch ?? 1;
+    state.inputIndex.value = (state.inputIndex.peek() + by + count) % count;
+  };
+
+  const act = (key: string): boolean => {
+    switch (key) {
+      case "ArrowLeft":
+        moveLayer(-1);
+        return true;
+      case "ArrowRight":
+        moveLayer(1);
+        return true;
+      case "ArrowUp":
+      case "ArrowDown":
+        if (state.tab.peek() !== "layer") return false;
+        moveChannel(key === "ArrowDown" ? 1 : -1);
+        return true;
+      case "Escape":
+        if (state.tab.peek() !== "layer") {
+          // A second Esc gives the keyboard back to the notebook.
+          if (document.activeElement instanceof HTMLElement) document.activeElement.blur();
+          return true;
+        }
+        state.tab.value = "network";
+        return true;
+      case "c":
+        state.colormap.value = step(MAPS, state.colormap.peek(), 1) ?? "signed";
+        return true;
+      case "r":
+        state.range.value = state.range.peek() === "layer" ? "channel" : "layer";
+        return true;
+      case "[":
+      case "]":
+        moveExample(key === "]" ? 1 : -1);
+        return true;
+      default:
+        return false;
+    }
+  };
+
+  const plain = (event: KeyboardEvent): boolean => !event.ctrlKey && !event.metaKey && !event.altKey;
+
+  // JupyterLab listens on the document while events go down, so its own switch is set before, on the window.
+  const before = (event: KeyboardEvent): void => {
+    const inside = event.target instanceof Node && root.contains(event.target);
+    root.toggleAttribute("data-lm-suppress-shortcuts", inside && plain(event) && !event.shiftKey);
+  };
+  const onKey = (event: KeyboardEvent): void => {
+    if (!plain(event) || event.shiftKey) return;
+    event.stopPropagation();
+    if (!takesKeys(event.target) && batch(() => act(event.key))) event.preventDefault();
+  };
+  window.addEventListener("keydown", before, true);
+  root.addEventListener("keydown", onKey);
+  return () => {
+    window.removeEventListener("keydown", before, true);
+    root.removeEventListener("keydown", onKey);
+  };
+}

@@ -1,0 +1,246 @@
+// The Layer tab: the rail, one layer's title, and its maps or filters.
+import { useEffect, useState } from "preact/hooks";
+import type { ColorMapName } from "../gl/types.ts";
+import type { Layer, Value } from "../plan.ts";
+import type { Order, RangeMode } from "../state.ts";
+import { useStatistics, useViews } from "./context.ts";
+import { full } from "./format.ts";
+import { Filters, Pages, SmallFilters } from "./filters.tsx";
+import { Grid, orderOf, PAGE } from "./grid.tsx";
+import { Inspector, placeOf } from "./inspector.tsx";
+import { Legend } from "./legend.tsx";
+import { contents, longType, type Network, pictureOf, type Stage } from "./network.ts";
+import { Rail } from "./rail.tsx";
+import { parametersOf, weighted } from "./weights.ts";
+
+type Section = "maps" | "filters";
+
+const COLORS: readonly (readonly [ColorMapName, string])[] = [
+  ["signed", "Signed"],
+  ["viridis", "Viridis"],
+  ["cividis", "Cividis"],
+  ["magma", "Magma"],
+  ["grey", "Grey"],
+];
+const ORDERS: readonly (readonly [Order, string])[] = [
+  ["number", "Number"],
+  ["mean", "Mean"],
+  ["max", "Maximum"],
+  ["variance", "Variance"],
+];
+const RANGES: readonly (readonly [RangeMode, string])[] = [
+  ["channel", "Channel"],
+  ["layer", "Layer"],
+];
+
+export function LayerView({ network }: { network: Network }) {
+  const { state } = useViews();
+  const [section, setSection] = useState<Section>("maps");
+  const name = state.selected.value?.layer;
+  const value =
+    network.values.get(name ?? "") ?? network.values.get(network.layers[0]?.name ?? "");
+  const plan = state.plan.value;
+  if (value === undefined || plan === null) {
+    return <p class="nbg-note">No layer’s values are kept: the network was compiled for its outputs.</p>;
+  }
+  const layer = network.layers.find((one) => one.name === value.key);
+  const stage = network.stages.find((one) => layer !== undefined && one.layers.includes(layer));
+  const hasFilters =
+    stage?.layers.some((one) => parametersOf(plan, network, one).length > 0) ?? false;
+  const shown = hasFilters ? section : "maps";
+  return (
+    <div class="nbg-layer" data-layer={value.key}>
+      <Rail network={network} current={value.key} />
+      <div class="nbg-head">
+        <div class="nbg-title">
+          <strong class="nbg-big">{value.key}</strong>
+          <span class="nbg-second">{titleOf(value, layer, stage)}</span>
+        </div>
+        {hasFilters && (
+          <Choice
+            label="What of the layer"
+            items={[
+              ["maps", "Maps"],
+              ["filters", "Filters"],
+            ]}
+            now={shown}
+            choose={setSection}
+          />
+        )}
+      </div>
+      {shown === "maps" ? (
+        <MapsView key={value.key} network={network} value={value} stage={stage} layer={layer} />
+      ) : (
+        stage && <FiltersView network={network} stage={stage} />
+      )}
+    </div>
+  );
+}
+
+/** "ReLU · 32 channels of 14×14 · after encoder.0 Conv2d and encoder.1 BatchNorm2d". */
+function titleOf(value: Value, layer: Layer | undefined, stage: Stage | undefined): string {
+  if (layer === undefined) return contents(value);
+  const before = stage?.layers.slice(0, stage.layers.indexOf(layer)) ?? [];
+  const names = before.map((one) => `${one.name} ${longType(one)}`);
+  const after = names.length > 0 ? [`after ${names.join(" and ")}`] : [];
+  const described = layer.description !== "" ? [layer.description] : [];
+  return [longType(layer), contents(value), ...described, ...after].join(" · ");
+}
+
+/** One of a few, side by side. */
+function Choice<T extends string>(props: {
+  label: string;
+  items: readonly (readonly [T, string])[];
+  now: T;
+  choose: (item: T) => void;
+}) {
+  const { label, items, now, choose } = props;
+  return (
+    <div class="nbg-choice" role="group" aria-label={label}>
+      {items.map(([item, word]) => (
+        <button type="button" key={item} aria-pressed={item === now} onClick={() => choose(item)}>
+          {word}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+/** One of several, in the browser's own list. */
+function Select<T extends string>(props: {
+  label: string;
+  items: readonly (readonly [T, string])[];
+  now: T;
+  choose: (item: T) => void;
+}) {
+  const { label, items, now, choose } = props;
+  return (
+    <label class="nbg-labelled">
+      <span class="nbg-second">{label}</span>
+      <select
+        class="nbg-select"
+        value={now}
+        onChange={(event) => {
+          const chosen = items.find(([item]) => item === event.currentTarget.value);
+          if (chosen !== undefined) choose(chosen[0]);
+        }}
+      >
+        {items.map(([item, word]) => (
+          <option key={item} value={item}>
+            {word}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+export function ColorChoice() {
+  const { colormap } = useViews().state;
+  return (
+    <Select
+      label="Colour"
+      items={COLORS}
+      now={colormap.value}
+      choose={(map) => {
+        colormap.value = map;
+      }}
+    />
+  );
+}
+
+export function RangeChoice() {
+  const { range } = useViews().state;
+  return (
+    <div class="nbg-labelled">
+      <span class="nbg-second">Range</span>
+      <Choice
+        label="Range"
+        items={RANGES}
+        now={range.value}
+        choose={(mode) => {
+          range.value = mode;
+        }}
+      />
+    </div>
+  );
+}
+
+function MapsView(props: {
+  network: Network;
+  value: Value;
+  stage: Stage | undefined;
+  layer: Layer | undefined;
+}) {
+  const { network, value, stage, layer } = props;
+  const views = useViews();
+  const { state } = views;
+  const statistics = useStatistics(value);
+  const [page, setPage] = useState(0);
+  const length = pictureOf(value) === "rgb" ? 3 : value.layout.frame[1];
+  const order = orderOf(length, state.order.value, statistics);
+  const pages = Math.ceil(length / PAGE);
+  const shown = order.slice(page * PAGE, (page + 1) * PAGE);
+  const channel = state.selected.value?.channel ?? shown[0] ?? 0;
+  const wide = views.width.value >= 760;
+  const width = views.width.value - 48 - (wide ? 300 + 28 : 0);
+  const plan = state.plan.value;
+  const kernels = plan && stage && layer ? weighted(plan, network, stage) : null;
+  const own = kernels !== null && kernels.outputs === length ? kernels : null;
+  useEffect(() => {
+    views.order.value = order;
+  });
+  return (
+    <>
+      <div class="nbg-controls">
+        <Select
+          label="Sort"
+          items={ORDERS}
+          now={state.order.value}
+          choose={(by) => {
+            state.order.value = by;
+          }}
+        />
+        <RangeChoice />
+        <ColorChoice />
+        <Legend value={value} statistics={statistics} channel={channel} />
+        <span class="nbg-space" />
+        <span class="nbg-second">
+          {full(shown.length)} of {full(length)} channels
+        </span>
+      </div>
+      <div class="nbg-two">
+        <div class="nbg-main">
+          <Grid
+            value={value}
+            channels={shown}
+            statistics={statistics}
+            selected={channel}
+            width={width}
+          />
+          {pages > 1 && <Pages page={page} pages={pages} go={setPage} />}
+          {own !== null && <SmallFilters kernels={own} order={shown} width={width} />}
+        </div>
+        <Inspector
+          value={value}
+          statistics={statistics}
+          channel={channel}
+          place={placeOf(state.order.value, order, channel)}
+          kernels={own}
+        />
+      </div>
+    </>
+  );
+}
+
+function FiltersView({ network, stage }: { network: Network; stage: Stage }) {
+  const { width } = useViews();
+  return (
+    <>
+      <div class="nbg-controls">
+        <ColorChoice />
+      </div>
+      <Filters network={network} stage={stage} width={width.value - 48} />
+    </>
+  );
+}

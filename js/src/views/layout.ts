@@ -1,0 +1,168 @@
+// Where pictures go: how large a map pixel is, how many columns a mosaic has, what fits on one line.
+// Lengths are device pixels unless they say css: a map pixel is a whole number of device pixels.
+
+/** Maps of one value: how many, and their size in map pixels. */
+export interface Maps {
+  readonly channels: number;
+  readonly height: number;
+  readonly width: number;
+}
+
+/** A mosaic as it will be drawn. */
+export interface Mosaic {
+  /** How many of the channels it shows. */
+  readonly shown: number;
+  readonly columns: number;
+  readonly rows: number;
+  /** Device pixels per map pixel: whole, or one whole-th for maps that are too large. */
+  readonly scale: number;
+  readonly width: number;
+  readonly height: number;
+}
+
+export const tileSide = (pixels: number, scale: number): number =>
+  Math.max(1, Math.ceil(pixels * scale - 1e-9));
+
+/** A mosaic of the first `shown` channels in this many columns. */
+export function mosaic(maps: Maps, shown: number, columns: number, scale: number, gap: number): Mosaic {
+  const rows = Math.ceil(shown / columns);
+  return {
+    shown,
+    columns,
+    rows,
+    scale,
+    width: columns * (tileSide(maps.width, scale) + gap) - gap,
+    height: rows * (tileSide(maps.height, scale) + gap) - gap,
+  };
+}
+
+/** The largest scale at which `pixels` fit `room`: a whole number, or 1/2, 1/3, … */
+export function fitScale(pixels: number, room: number): number {
+  return room >= pixels ? Math.max(1, Math.floor(room / pixels)) : 1 / Math.ceil(pixels / Math.max(1, room));
+}
+
+/**
+ * All channels, no taller than `room`, at most about twice as tall as wide; columns that leave no gap in
+ * the last row are preferred. Null when even one column per channel is too tall.
+ */
+export function tallMosaic(maps: Maps, scale: number, gap: number, room: number): Mosaic | null {
+  const side = tileSide(maps.height, scale) + gap;
+  const most = Math.floor((room + gap) / side);
+  if (most < 1) return null;
+  const least = Math.ceil(maps.channels / most);
+  let best: Mosaic | null = null;
+  let bestCost = Number.POSITIVE_INFINITY;
+  for (let columns = least; columns <= Math.min(maps.channels, least * 3 + 3); columns++) {
+    const one = mosaic(maps, maps.channels, columns, scale, gap);
+    const aspect = one.height / one.width;
+    const empty = one.rows * columns - maps.channels;
+    const cost =
+      (aspect > 2.2 ? (aspect - 2.2) * 2 : 0) +
+      Math.abs(Math.log(aspect / 1.4)) * 0.5 +
+      (empty / maps.channels) * 4;
+    if (cost < bestCost) {
+      best = one;
+      bestCost = cost;
+    }
+  }
+  return best;
+}
+
+/** As many channels as a box holds. */
+export function boxMosaic(
+  maps: Maps,
+  box: { width: number; height: number },
+  gap: number,
+  least: number,
+): Mosaic {
+  // A tile is at least `least` wide, so that a 7×7 map can be seen, and a large map shrinks to a third of the box.
+  const side = Math.max(maps.width, maps.height);
+  const third = Math.max(least, Math.floor(Math.min(box.width, box.height) / (maps.channels > 3 ? 2 : 1)) - gap);
+  const scale =
+    side >= least ? (side > third ? fitScale(side, third) : 1) : Math.max(1, Math.ceil(least / side));
+  const columns = Math.max(1, Math.floor((box.width + gap) / (tileSide(maps.width, scale) + gap)));
+  const rows = Math.max(1, Math.floor((box.height + gap) / (tileSide(maps.height, scale) + gap)));
+  const shown = Math.min(maps.channels, columns * rows);
+  // A few maps stand as a square, not as a line.
+  const across = Math.min(columns, Math.max(Math.ceil(shown / rows), Math.ceil(Math.sqrt(shown))));
+  return mosaic(maps, shown, across, scale, gap);
+}
+
+/** What stands on the strip's line: mosaics between the pictures at both ends. */
+export interface Line {
+  /** Device pixels per map pixel, the same for all stages. */
+  readonly scale: number;
+  readonly stages: readonly (Mosaic | null)[];
+  /** Device pixels a side that the end pictures may have. */
+  readonly ends: number;
+}
+
+export interface LineRoom {
+  readonly width: number;
+  readonly height: number;
+  /** Between neighbours, with the arrow. */
+  readonly arrow: number;
+  /** A stage is at least so wide, for its caption. */
+  readonly caption: number;
+  /** Width of a stage that is bars or a number. */
+  readonly bars: number;
+  readonly gap: number;
+  readonly ratio: number;
+}
+
+/**
+ * The largest common scale at which every stage with all its channels and the end pictures fit one line;
+ * null when there is none. `null` stages are bars or numbers; `ends` is the number of end pictures.
+ */
+export function fitLine(stages: readonly (Maps | null)[], ends: number, room: LineRoom): Line | null {
+  const arrows = (stages.length + ends - 1) * room.arrow;
+  const smallest = Math.min(room.height, 150 * room.ratio);
+  for (let scale = Math.round(5 * room.ratio); scale >= 1; scale--) {
+    const mosaics = stages.map((maps) =>
+      maps === null ? null : tallMosaic(maps, scale, room.gap, room.height),
+    );
+    if (mosaics.some((one, i) => one === null && stages[i] !== null)) continue;
+    const width = mosaics.reduce(
+      (sum, one) => sum + Math.max(one?.width ?? room.bars, room.caption),
+      arrows,
+    );
+    const left = ends === 0 ? room.height : (room.width - width) / ends;
+    // The pictures at both ends are the largest things on the line.
+    const tallest = Math.max(0, ...mosaics.map((one) => Math.max(one?.width ?? 0, one?.height ?? 0)));
+    const wanted = scale > 2 * room.ratio ? Math.max(smallest, Math.min(tallest, room.height)) : smallest;
+    if (width <= room.width && left >= wanted) {
+      return { scale, stages: mosaics, ends: Math.floor(Math.min(left, room.height)) };
+    }
+  }
+  return null;
+}
+
+/** The whole number of device pixels per picture pixel that fits `room`, and the size it gives. */
+export function pictureSize(height: number, width: number, room: { width: number; height: number }) {
+  const scale = Math.min(fitScale(width, room.width), fitScale(height, room.height));
+  return { scale, width: tileSide(width, scale), height: tileSide(height, scale) };
+}
+
+/** Which channels vary most, first the one that varies most; ties keep their number's order. */
+export function byVariation(std: readonly number[]): number[] {
+  return rank(std.map((value) => (Number.isFinite(value) ? value : -1)));
+}
+
+/** Indices from the largest to the smallest number; NaN last, ties in order. */
+export function rank(values: readonly number[]): number[] {
+  const key = (i: number): number => {
+    const value = values[i];
+    return value === undefined || Number.isNaN(value) ? Number.NEGATIVE_INFINITY : value;
+  };
+  return values.map((_, i) => i).sort((a, b) => (key(b) === key(a) ? a - b : key(b) - key(a)));
+}
+
+/** Ends of a nice range for bars around zero. */
+export function largest(values: ArrayLike<number>): number {
+  let most = 0;
+  for (let i = 0; i < values.length; i++) {
+    const size = Math.abs(values[i] ?? 0);
+    if (Number.isFinite(size) && size > most) most = size;
+  }
+  return most;
+}

@@ -1,0 +1,46 @@
+// What the colours mean: the map's gradient between real numbers.
+import type { Statistics } from "../gl/types.ts";
+import type { Value } from "../plan.ts";
+import { gradient } from "./colors.ts";
+import { useViews } from "./context.ts";
+import { short } from "./format.ts";
+import { pictureOf } from "./network.ts";
+
+/** The two ends of a colour map over values from `low` to `high`, and the part of the map that is used. */
+export function ends(low: number, high: number, signed: boolean) {
+  if (!signed) return { low, high, from: 0, to: 1 };
+  const most = Math.max(Math.abs(low), Math.abs(high));
+  // A layer without negatives uses the positive half only, and its legend says so.
+  if (low >= 0) return { low: 0, high: most, from: 0.5, to: 1 };
+  if (high <= 0) return { low: -most, high: 0, from: 0, to: 0.5 };
+  return { low: -most, high: most, from: 0, to: 1 };
+}
+
+/** The legend of a layer's maps; `channel` numbers it for a range of the channel's own. */
+export function Legend(props: {
+  value: Value;
+  statistics: Statistics | null;
+  channel?: number | null;
+}) {
+  const { value, statistics, channel } = props;
+  const { state, theme } = useViews();
+  const picture = pictureOf(value);
+  if (picture !== "maps" || statistics === null) return null;
+  const map = state.colormap.value;
+  const own = state.range.value === "channel";
+  const one = own && typeof channel === "number" ? statistics.channels[channel] : undefined;
+  const summary = one ?? statistics.layer;
+  if (Number.isNaN(summary.min)) return <span class="nbg-legend">no finite value</span>;
+  const { low, high, from, to } = ends(summary.min, summary.max, map === "signed");
+  const words = own && one === undefined;
+  const text = (number: number, word: string) => (words && number !== 0 ? word : short(number));
+  const lowWord = map === "signed" ? "−max" : "min";
+  return (
+    <span class="nbg-legend">
+      {words && <span class="nbg-second">each to its own</span>}
+      <span>{text(low, lowWord)}</span>
+      <span class="nbg-gradient" style={{ background: gradient(map, theme.value, from, to) }} />
+      <span>{text(high, "max")}</span>
+    </span>
+  );
+}

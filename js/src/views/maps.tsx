@@ -1,0 +1,194 @@
+// A picture of a value: maps in a mosaic, or an image, in one canvas that answers the pointer.
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import type { Range } from "../gl/types.ts";
+import type { Value } from "../plan.ts";
+import { imageOf, useStatistics, useViews } from "./context.ts";
+import { fixed, short } from "./format.ts";
+import { type Mosaic, tileSide } from "./layout.ts";
+import { pictureOf } from "./network.ts";
+import type { Drawing } from "./painter.ts";
+
+interface MapsProps {
+  value: Value;
+  /** In the order in which they are shown. */
+  channels: readonly number[];
+  columns: number;
+  /** Canvas pixels per map pixel, and between maps. */
+  scale: number;
+  gap?: number;
+  /** CSS pixels per canvas pixel; by default one device pixel. */
+  zoom?: number;
+  /** Spoken by a screen reader. */
+  label: string;
+  /** The tooltip says the rank within the map, and the pixel is marked. */
+  rank?: boolean;
+  children?: ComponentChildren;
+}
+
+/** Maps of one value; the pointer shows the number under it. */
+export function Maps(props: MapsProps) {
+  const { value, channels, columns, scale, label, rank = false, children } = props;
+  const views = useViews();
+  const { state, painter, hover } = views;
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const network = views.network.value;
+  const picture = pictureOf(value);
+  const image = network ? imageOf(value, network, state.inputIndex.value) : 0;
+  const gap = props.gap ?? 0;
+  const zoom = props.zoom ?? 1 / views.ratio.value;
+  const [, , height, width] = value.layout.frame;
+  const tiles = picture === "rgb" ? 1 : channels.length;
+  const tileWidth = tileSide(width, scale);
+  const tileHeight = tileSide(height, scale);
+  const shown = { columns: Math.min(columns, tiles), rows: Math.ceil(tiles / columns) };
+  const across = shown.columns * (tileWidth + gap) - gap;
+  const down = shown.rows * (tileHeight + gap) - gap;
+  const range = useRange(value);
+
+  const drawing: Drawing = {
+    key: value.key,
+    image,
+    channels,
+    columns: shown.columns,
+    gap,
+    scale,
+    map: state.colormap.value,
+    theme: views.theme.value,
+    range,
+    as: picture === "rgb" || picture === "grey" ? picture : "maps",
+  };
+
+  useEffect(() => {
+    if (canvas.current !== null) painter.show(canvas.current, drawing);
+  });
+  useEffect(() => {
+    const element = canvas.current;
+    return () => {
+      if (element !== null) painter.forget(element);
+    };
+  }, [painter]);
+
+  const point = (event: PointerEvent): void => {
+    const box = canvas.current?.getBoundingClientRect();
+    if (box === undefined || box.width === 0) return;
+    const column = ((event.clientX - box.left) / box.width) * across;
+    const row = ((event.clientY - box.top) / box.height) * down;
+    const i = Math.floor(column / (tileWidth + gap));
+    const j = Math.floor(row / (tileHeight + gap));
+    const x = Math.floor((column - i * (tileWidth + gap)) / scale);
+    const y = Math.floor((row - j * (tileHeight + gap)) / scale);
+    const at = j * shown.columns + i;
+    const inside = x >= 0 && y >= 0 && x < width && y < height && at >= 0 && at < tiles;
+    const channel = channels[at];
+    if (!inside || channel === undefined) {
+      hover.value = null;
+      return;
+    }
+    const root = views.root.getBoundingClientRect();
+    hover.value = {
+      value,
+      channels: picture === "rgb" ? channels : [channel],
+      y,
+      x,
+      left: event.clientX - root.left,
+      top: event.clientY - root.top,
+      rank,
+    };
+  };
+  const leave = (): void => {
+    hover.value = null;
+  };
+
+  return (
+    <div
+      class="nbg-maps"
+      style={{ width: across * zoom, height: down * zoom }}
+      onPointerMove={point}
+      onPointerDown={point}
+      onPointerLeave={leave}
+    >
+      <canvas
+        ref={canvas}
+        role="img"
+        aria-label={label}
+        data-maps={value.key}
+        data-channels={tiles}
+        data-columns={shown.columns}
+        style={{ width: across * zoom, height: down * zoom }}
+      />
+      {rank && <Mark value={value} channels={channels} cell={{ w: width, h: height }} />}
+      {children}
+    </div>
+  );
+}
+
+/** The pixel under the pointer, in ink with a halo so that it shows on any colour map. */
+function Mark(props: { value: Value; channels: readonly number[]; cell: { w: number; h: number } }) {
+  const hover = useViews().hover.value;
+  if (hover === null || !hover.rank || hover.value.key !== props.value.key) return null;
+  const { w, h } = props.cell;
+  const style = {
+    left: `${(hover.x / w) * 100}%`,
+    top: `${(hover.y / h) * 100}%`,
+    width: `${100 / w}%`,
+    height: `${100 / h}%`,
+  };
+  return <div class="nbg-mark" style={style} />;
+}
+
+/** A mosaic as `layout.ts` made it. */
+export function MosaicMaps(props: {
+  value: Value;
+  channels: readonly number[];
+  mosaic: Mosaic;
+  gap: number;
+  label: string;
+}) {
+  const { mosaic, channels, ...rest } = props;
+  return (
+    <Maps
+      {...rest}
+      channels={channels.slice(0, mosaic.shown)}
+      columns={mosaic.columns}
+      scale={mosaic.scale}
+    />
+  );
+}
+
+/** An image keeps the range it was made for, so that it doesn't pulse: 0 to 1, −1 to 1, 0 to 255. */
+function imageRange(low: number, high: number): Range {
+  for (const [least, most] of [
+    [0, 1],
+    [-1, 1],
+    [0, 255],
+  ] as const) {
+    if (low >= least && high <= most) return { mode: "fixed", low: least, high: most };
+  }
+  return { mode: "layer", low, high };
+}
+
+/** The range of a picture's colours: an image's own, or the chosen one for maps. */
+export function useRange(value: Value): Range {
+  const { state } = useViews();
+  const picture = pictureOf(value);
+  const image = picture === "rgb" || picture === "grey";
+  const statistics = useStatistics(image ? value : null);
+  if (!image) return { mode: state.range.value };
+  if (statistics === null) return { mode: "layer" };
+  return imageRange(statistics.layer.min, statistics.layer.max);
+}
+
+/** "grey, 0 to 1": what an image's darkest and lightest mean. */
+export function ImageRange({ value }: { value: Value }) {
+  const range = useRange(value);
+  const word = pictureOf(value) === "rgb" ? "RGB" : "grey";
+  if (range.low === undefined || range.high === undefined) return <>{word}</>;
+  const whole = Number.isInteger(range.low) && Number.isInteger(range.high);
+  const text = whole ? (end: number) => fixed(end, 0) : short;
+  return (
+    <>
+      {word}, {text(range.low)} to {text(range.high)}
+    </>
+  );
+}

@@ -1,0 +1,54 @@
+// Numbers that views ask of a session, each asked once per run: statistics, and values for a pointer.
+import type { Session, Statistics } from "../gl/types.ts";
+import type { ViewerState } from "../state.ts";
+
+export interface Measures {
+  statistics(key: string, image: number): Promise<Statistics | null>;
+  /** All elements of a value or parameter; null when there is no run yet, or it is too large to bring here. */
+  read(key: string): Promise<Float32Array | null>;
+}
+
+// A pointer over a map is no reason to move more than this through the read-back.
+const MOST_ELEMENTS = 16e6;
+
+// Expected when a context is lost or a viewer closes while somebody waits; the status says so.
+const EXPECTED = new Set(["ContextLostError", "SessionClosed"]);
+
+export function createMeasures(state: ViewerState): Measures {
+  let session: Session | null = null;
+  let sequence = -1;
+  let cache = new Map<string, Promise<unknown>>();
+
+  /** The one answer of this run, asked for once. */
+  function once<T>(name: string, ask: (session: Session) => Promise<T>): Promise<T | null> {
+    const now = state.session.peek();
+    if (now === null || now.sequence === 0) return Promise.resolve(null);
+    if (now !== session || now.sequence !== sequence) {
+      session = now;
+      sequence = now.sequence;
+      cache = new Map();
+    }
+    const known = cache.get(name) as Promise<T | null> | undefined;
+    if (known !== undefined) return known;
+    const asked = ask(now).catch((error: unknown) => {
+      cache.delete(name);
+      if (error instanceof Error && EXPECTED.has(error.name)) return null;
+      throw error;
+    });
+    cache.set(name, asked);
+    return asked;
+  }
+
+  return {
+    statistics: (key, image) =>
+      once(`statistics ${image} ${key}`, (now) => now.statistics(key, image)),
+    read(key) {
+      const plan = state.plan.peek();
+      const value =
+        plan?.values.find((one) => one.key === key) ??
+        plan?.parameters.find((one) => one.key === key);
+      if (value === undefined || value.read.count > MOST_ELEMENTS) return Promise.resolve(null);
+      return once(`read ${key}`, (now) => now.read(key));
+    },
+  };
+}

@@ -1,0 +1,238 @@
+// What a Plan's layer table says about the network's shape: chains of layers as stages, and who reads whom.
+import type { Layer, PlanHeader, Value } from "../plan.ts";
+
+/** Layers that are shown as one picture, the last one's: Conv, BN and ReLU, for example. */
+export interface Stage {
+  readonly layers: readonly Layer[];
+  /** Key of the value that is drawn: the last layer's. */
+  readonly key: string;
+  /** "encoder.0–2". */
+  readonly title: string;
+  /** The module that holds it, two levels deep at most: "layer1.0"; "" for the model itself. */
+  readonly group: string;
+  /** Titles of the stages and inputs it reads; empty when that is just what stands before it. */
+  readonly reads: readonly string[];
+}
+
+export interface Network {
+  /** Every value and parameter by its key. */
+  readonly values: ReadonlyMap<string, Value>;
+  readonly parameters: ReadonlyMap<string, Value>;
+  readonly inputs: readonly Value[];
+  readonly outputs: readonly Value[];
+  readonly stages: readonly Stage[];
+  /** Layers that can be drawn, in call order. */
+  readonly layers: readonly Layer[];
+  readonly parameterCount: number;
+  /** Examples in the batch. */
+  readonly batch: number;
+}
+
+// These keep the picture's size and belong to what is before them.
+const FOLLOWERS = new Set(
+  (
+    "BatchNormalization InstanceNormalization GroupNormalization LayerNormalization LRN " +
+    "Relu LeakyRelu PRelu Elu Selu Celu Gelu HardSwish HardSigmoid Sigmoid Tanh Softplus Softsign " +
+    "Mish Swish ThresholdedRelu Clip Softmax LogSoftmax Dropout Identity"
+  ).split(" "),
+);
+// Modules that are exported as several operators.
+const FOLLOWER_MODULES = new Set("SiLU GELU Mish Hardswish Hardsigmoid Softmin ReLU6".split(" "));
+// These compute nothing and belong to what comes after them.
+const LEADERS = new Set("Flatten Reshape Squeeze Unsqueeze Identity Dropout".split(" "));
+
+const follows = (layer: Layer): boolean =>
+  FOLLOWERS.has(layer.operator) || FOLLOWER_MODULES.has(layer.module);
+
+/** Index of a Plan, made once per Plan. */
+export function networkOf(plan: PlanHeader): Network {
+  const values = new Map(plan.values.map((value) => [value.key, value]));
+  const inputs = plan.values.filter((value) => value.kind === "input");
+  const outputs = plan.outputs.flatMap((key) => values.get(key) ?? []);
+  const layers = plan.layers.filter((layer) => values.has(layer.name));
+  return {
+    values,
+    parameters: new Map(plan.parameters.map((value) => [value.key, value])),
+    inputs,
+    outputs,
+    stages: stagesOf(layers, new Set(inputs.map((value) => value.key)), aliasesOf(layers, values)),
+    layers,
+    parameterCount: plan.layers.reduce((sum, layer) => sum + layer.parameters, 0),
+    batch: inputs[0]?.layout.frame[0] ?? 1,
+  };
+}
+
+/** Layers that compute nothing (Identity, Flatten, Dropout) by the key of the value that they pass on. */
+function aliasesOf(
+  layers: readonly Layer[],
+  values: ReadonlyMap<string, Value>,
+): Map<string, string> {
+  const aliases = new Map<string, string>();
+  for (const { name, inputs } of layers) {
+    const texture = values.get(name)?.texture;
+    const source = inputs.find((key) => values.get(key)?.texture === texture);
+    if (source !== undefined) aliases.set(name, aliases.get(source) ?? source);
+  }
+  return aliases;
+}
+
+/** Chains of layers in call order; a chain ends where somebody else reads it too, so no skip is hidden. */
+export function stagesOf(
+  layers: readonly Layer[],
+  inputs: ReadonlySet<string>,
+  aliases: ReadonlyMap<string, string> = new Map(),
+): Stage[] {
+  // Who reads behind an alias reads what the alias passes on, and is said to.
+  const root = (key: string): string => aliases.get(key) ?? key;
+  const readers = new Map<string, number>();
+  for (const layer of layers) {
+    if (aliases.has(layer.name)) continue;
+    for (const key of new Set(layer.inputs.map(root))) {
+      readers.set(key, (readers.get(key) ?? 0) + 1);
+    }
+  }
+  const chains: Layer[][] = [];
+  for (const layer of layers) {
+    const chain = chains.at(-1);
+    const before = chain?.at(-1);
+    const continues =
+      before !== undefined &&
+      (readers.get(root(before.name)) ?? 0) <= 1 &&
+      layer.inputs.length > 0 &&
+      layer.inputs.every((key) => root(key) === root(before.name));
+    const leading = chain?.every((part) => LEADERS.has(part.operator)) ?? false;
+    if (continues && (follows(layer) || leading)) chain?.push(layer);
+    else chains.push([layer]);
+  }
+  return withReads(chains, inputs, root);
+}
+
+function withReads(
+  chains: readonly (readonly Layer[])[],
+  inputs: ReadonlySet<string>,
+  root: (key: string) => string,
+): Stage[] {
+  const titles = new Map<string, string>();
+  const stages: Stage[] = [];
+  let group = "";
+  for (const layers of chains) {
+    const last = layers.at(-1);
+    if (last === undefined) continue;
+    const title = chainTitle(layers.map((layer) => layer.name));
+    const sources = [...new Set(layers[0]?.inputs.map(root))];
+    const before = stages.at(-1);
+    const plain = before
+      ? sources.length === 1 && sources[0] === root(before.key)
+      : sources.every((key) => inputs.has(key)) && sources.length === inputs.size;
+    // A functional operator (an addition) belongs to the module whose layers stand around it.
+    group = layers.findLast((layer) => layer.module !== "" || layer.name.includes("/"))
+      ? groupOf(layers)
+      : group;
+    stages.push({
+      layers,
+      key: last.name,
+      title,
+      group,
+      reads: plain ? [] : sources.map((key) => titles.get(key) ?? key),
+    });
+    titles.set(root(last.name), title);
+  }
+  return stages;
+}
+
+const separatorOf = (name: string): string => (name.startsWith("/") ? "/" : ".");
+
+function groupOf(layers: readonly Layer[]): string {
+  const owner = layers.findLast((layer) => layer.module !== "") ?? layers.at(-1);
+  const name = owner?.name ?? "";
+  const separator = separatorOf(name);
+  const path = name.split(separator).filter((part) => part !== "");
+  return path.slice(0, Math.min(path.length - 1, 2)).join(separator);
+}
+
+/** "encoder.0–2" for encoder.0, encoder.1, encoder.2; "layer1.0.conv1–relu" for words. */
+export function chainTitle(names: readonly string[]): string {
+  const first = names[0] ?? "";
+  const last = names.at(-1) ?? "";
+  if (names.length < 2) return first;
+  const separator = separatorOf(first);
+  const at = first.lastIndexOf(separator) + 1;
+  const sameParent = names.every((name) => name.lastIndexOf(separator) + 1 === at) &&
+    names.every((name) => name.slice(0, at) === first.slice(0, at));
+  return sameParent ? `${first}–${last.slice(at)}` : `${first} – ${last}`;
+}
+
+const SHORT = new Map([
+  ["BatchNormalization", "BN"],
+  ["InstanceNormalization", "IN"],
+  ["GroupNormalization", "GN"],
+  ["LayerNormalization", "LN"],
+  ["BatchNorm", "BN"],
+  ["InstanceNorm", "IN"],
+  ["GroupNorm", "GN"],
+  ["LayerNorm", "LN"],
+  ["ConvTranspose", "ConvT"],
+  ["AdaptiveAvgPool", "AvgPool"],
+  ["AdaptiveMaxPool", "MaxPool"],
+  ["AveragePool", "AvgPool"],
+  ["GlobalAveragePool", "AvgPool"],
+  ["GlobalMaxPool", "MaxPool"],
+  ["Add", "+"],
+  ["Sub", "−"],
+  ["Mul", "×"],
+  ["Div", "÷"],
+  ["Concat", "cat"],
+]);
+
+/** "Conv", "BN", "ReLU": what a caption calls a layer. */
+export function shortType(layer: Layer): string {
+  const name = (layer.module || layer.operator).replace(/[123]d$/, "");
+  // A module that is one operator and no known class would hide what it does.
+  return SHORT.get(name) ?? name;
+}
+
+/** The whole class name, for titles: "Conv2d". */
+export const longType = (layer: Layer): string => layer.module || layer.operator;
+
+const isNumbers = (value: unknown): value is readonly number[] =>
+  Array.isArray(value) && value.every((item) => typeof item === "number");
+
+/** "4×4, stride 2": what a convolution or a pool looks at; "" for the rest. */
+export function settings(layer: Layer): string {
+  const { kernel_shape: kernel, strides } = layer.attributes;
+  if (!isNumbers(kernel) || kernel.length === 0) return "";
+  const size = kernel.join("×");
+  if (!isNumbers(strides) || strides.every((step) => step === 1)) return size;
+  return `${size}, stride ${new Set(strides).size === 1 ? strides[0] : strides.join("×")}`;
+}
+
+/** Last part of a layer's name, for a place beside its module's: "2" of "encoder.2". */
+export const leafName = (name: string): string =>
+  name.slice(name.lastIndexOf(separatorOf(name)) + 1) || name;
+
+/** C×H×W of one image of a value, as its own rank says: "32×14×14", "10", "scalar". */
+export function imageShape(value: Value): string {
+  return value.shape.length < 2 ? value.shape.join("×") || "scalar" : value.shape.slice(1).join("×");
+}
+
+export type Picture = "maps" | "grey" | "rgb" | "bars" | "number";
+
+/** How one image of a value is best shown. Colour is for images: inputs and outputs. */
+export function pictureOf(value: Value): Picture {
+  const [, channels, height, width] = value.layout.frame;
+  if (height * width === 1) return channels === 1 ? "number" : "bars";
+  const image = value.kind === "input" || value.kind === "output";
+  if (image && value.shape.length === 4 && height > 1) {
+    if (channels === 3) return "rgb";
+    if (channels === 1) return "grey";
+  }
+  return "maps";
+}
+
+/** "32 channels of 14×14"; "16 values" for a vector. */
+export function contents(value: Value): string {
+  const [, channels, height, width] = value.layout.frame;
+  if (height * width === 1) return channels === 1 ? "1 value" : `${channels} values`;
+  const size = height === 1 ? String(width) : `${height}×${width}`;
+  return `${channels} channel${channels === 1 ? "" : "s"} of ${size}`;
+}

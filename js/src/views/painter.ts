@@ -1,0 +1,116 @@
+// When pictures are drawn: only what changed and is visible, in one batch a frame, at most 12 a second for runs.
+import { effect, untracked } from "@preact/signals";
+import type { DrawJob } from "../gl/types.ts";
+import type { ViewerState } from "../state.ts";
+
+/** What a canvas shows; the painter adds the canvas. */
+export type Drawing = Omit<DrawJob, "canvas">;
+
+export interface Painter {
+  /** Shows a drawing in a canvas from now on; null leaves what is there. */
+  show(canvas: HTMLCanvasElement, drawing: Drawing | null): void;
+  forget(canvas: HTMLCanvasElement): void;
+  /** Canvases that are looked after, for leak tests. */
+  readonly size: number;
+  dispose(): void;
+}
+
+interface Entry {
+  drawing: Drawing | null;
+  visible: boolean;
+  dirty: boolean;
+}
+
+// A very fast model runs 60 times a second; drawing every layer as often would cost more than the model.
+const INTERVAL_MS = 80;
+
+const sameDrawing = (a: Drawing, b: Drawing): boolean => JSON.stringify(a) === JSON.stringify(b);
+
+export function createPainter(state: ViewerState): Painter {
+  const entries = new Map<Element, Entry>();
+  let frame = 0;
+  let timer = 0;
+  let last = Number.NEGATIVE_INFINITY;
+
+  const paint = (): void => {
+    frame = 0;
+    const session = state.session.peek();
+    if (session === null || session.sequence === 0) return;
+    const jobs: DrawJob[] = [];
+    for (const [element, entry] of entries) {
+      if (!entry.dirty || !entry.visible || entry.drawing === null) continue;
+      if (!(element instanceof HTMLCanvasElement)) continue;
+      entry.dirty = false;
+      jobs.push({ ...entry.drawing, canvas: element });
+    }
+    if (jobs.length === 0) return;
+    last = performance.now();
+    session.draw(jobs);
+    // Read by style sheets (an empty canvas is a dashed box) and by tests.
+    for (const job of jobs) job.canvas.dataset["drawn"] = String(session.sequence);
+  };
+
+  const soon = (): void => {
+    if (frame === 0) frame = requestAnimationFrame(paint);
+  };
+
+  const afterRun = (): void => {
+    const wait = last + INTERVAL_MS - performance.now();
+    if (wait <= 0) soon();
+    else if (timer === 0) {
+      timer = window.setTimeout(() => {
+        timer = 0;
+        soon();
+      }, wait);
+    }
+  };
+
+  const observer = new IntersectionObserver(
+    (changes) => {
+      for (const change of changes) {
+        const entry = entries.get(change.target);
+        if (entry !== undefined) entry.visible = change.isIntersecting;
+      }
+      soon();
+    },
+    { rootMargin: "160px" },
+  );
+
+  const stop = effect(() => {
+    const ready = state.session.value !== null && state.run.value !== null;
+    if (!ready) return;
+    untracked(() => {
+      for (const entry of entries.values()) entry.dirty = true;
+      afterRun();
+    });
+  });
+
+  return {
+    show(canvas, drawing) {
+      const entry = entries.get(canvas);
+      if (entry === undefined) {
+        entries.set(canvas, { drawing, visible: false, dirty: true });
+        observer.observe(canvas);
+        return;
+      }
+      if (drawing !== null && entry.drawing !== null && sameDrawing(drawing, entry.drawing)) return;
+      entry.drawing = drawing;
+      entry.dirty = true;
+      soon();
+    },
+    forget(canvas) {
+      entries.delete(canvas);
+      observer.unobserve(canvas);
+    },
+    get size() {
+      return entries.size;
+    },
+    dispose() {
+      stop();
+      observer.disconnect();
+      cancelAnimationFrame(frame);
+      clearTimeout(timer);
+      entries.clear();
+    },
+  };
+}

@@ -1,0 +1,155 @@
+// What comments on the strip: the layer under the pointer or selected, its liveliest channels, its numbers.
+import { useStatistics, useViews } from "./context.ts";
+import { percent, short } from "./format.ts";
+import { Right } from "./icons.tsx";
+import { byVariation, fitScale } from "./layout.ts";
+import { Legend } from "./legend.tsx";
+import { Maps } from "./maps.tsx";
+import { contents, longType, type Network, pictureOf } from "./network.ts";
+import { Bars } from "./bars.tsx";
+import type { Statistics } from "../gl/types.ts";
+import type { Value } from "../plan.ts";
+
+const TILE = 80;
+
+/** The layer that is commented: under the pointer, else selected, else the first. */
+export function usePanelValue(network: Network): Value | undefined {
+  const { state, pointed } = useViews();
+  const first = network.stages.find((stage) => network.values.get(stage.key)?.layout.frame[1] !== 1);
+  const names = [pointed.value, state.selected.value?.layer, first?.key];
+  for (const name of names) {
+    const value = name ? network.values.get(name) : undefined;
+    if (value !== undefined) return value;
+  }
+  return network.values.get(network.stages[0]?.key ?? "");
+}
+
+export function Panel({ network }: { network: Network }) {
+  const { state, width } = useViews();
+  const value = usePanelValue(network);
+  const statistics = useStatistics(value ?? null);
+  if (value === undefined) return null;
+  const layer = network.layers.find((one) => one.name === value.key);
+  const room = width.value - 2 * 24 - (width.value >= 760 ? 220 : 0);
+  const most = Math.max(1, Math.min(10, Math.floor((room + 12) / (TILE + 12))));
+  const channels = value.layout.frame[1];
+  const maps = pictureOf(value) === "maps";
+  const shown = Math.min(most, channels);
+  const which =
+    maps && channels > shown ? ` · the ${shown} that vary most` : "";
+  const open = (): void => {
+    state.selected.value = { layer: value.key, channel: null };
+    state.tab.value = "layer";
+  };
+  const title = layer ? longType(layer) : value.kind === "input" ? "Input" : "Output";
+  return (
+    <section class="nbg-panel" aria-label={`About ${value.key}`}>
+      <header>
+        <div class="nbg-title">
+          <strong>{value.key}</strong>
+          <span class="nbg-second">
+            {title} · {contents(value)}
+            {which}
+          </span>
+        </div>
+        <div class="nbg-tools">
+          <Legend value={value} statistics={statistics} />
+          {layer !== undefined && (
+            <button type="button" class="nbg-button" onClick={open}>
+              Open layer <Right />
+            </button>
+          )}
+        </div>
+      </header>
+      <div class="nbg-about">
+        {maps ? (
+          <Liveliest value={value} statistics={statistics} shown={shown} />
+        ) : (
+          <WidePicture value={value} width={room} />
+        )}
+        <Numbers statistics={statistics} />
+      </div>
+    </section>
+  );
+}
+
+function Liveliest(props: { value: Value; statistics: Statistics | null; shown: number }) {
+  const { value, statistics, shown } = props;
+  const { ratio, state } = useViews();
+  const [, channels, height, width] = value.layout.frame;
+  const order = statistics
+    ? byVariation(statistics.channels.map((one) => one.std))
+    : Array.from({ length: channels }, (_, i) => i);
+  const scale = fitScale(Math.max(height, width), TILE * ratio.value);
+  const open = (channel: number): void => {
+    state.selected.value = { layer: value.key, channel };
+    state.tab.value = "layer";
+  };
+  return (
+    <div class="nbg-lively">
+      {order.slice(0, shown).map((channel) => (
+        <button
+          type="button"
+          key={channel}
+          class="nbg-tile"
+          aria-label={`Open channel ${channel} of ${value.key}`}
+          onClick={() => open(channel)}
+        >
+          {/* Drawn at its own resolution, enlarged by the browser. */}
+          <Maps
+            value={value}
+            channels={[channel]}
+            columns={1}
+            scale={Math.min(1, scale)}
+            zoom={scale >= 1 ? scale / ratio.value : 1 / ratio.value}
+            label={`channel ${channel}`}
+          />
+          <span>ch {channel}</span>
+        </button>
+      ))}
+    </div>
+  );
+}
+
+function WidePicture({ value, width }: { value: Value; width: number }) {
+  const label = `${value.key}, ${contents(value)}`;
+  if (pictureOf(value) !== "bars") return <div class="nbg-lively" />;
+  const length = value.layout.frame[1];
+  const most = Math.min(length, Math.floor(width / 6));
+  const wide = Math.min(width, most * 24);
+  return (
+    <div class="nbg-lively">
+      <Bars value={value} width={wide} height={TILE} most={most} upright label={label} />
+    </div>
+  );
+}
+
+/** mean, zero, dead: what one wants to know at a glance. */
+function Numbers({ statistics }: { statistics: Statistics | null }) {
+  if (statistics === null) return <p class="nbg-numbers">…</p>;
+  const { layer, channels } = statistics;
+  const dead = channels.filter((one) => one.zeros === 1).length;
+  return (
+    <p class="nbg-numbers">
+      <span>
+        mean <strong>{short(layer.mean)}</strong>
+      </span>
+      <span>
+        zero <strong>{percent(layer.zeros)}</strong>
+      </span>
+      <span title="channels that are zero everywhere in this picture">
+        dead <strong>{dead}</strong>
+      </span>
+      {layer.nan > 0 && (
+        <span class="nbg-bad">
+          NaN <strong>{layer.nan}</strong>
+        </span>
+      )}
+      {layer.inf > 0 && (
+        <span class="nbg-bad">
+          Inf <strong>{layer.inf}</strong>
+        </span>
+      )}
+    </p>
+  );
+}

@@ -1,0 +1,75 @@
+// One value in a given room: an image, maps, bars, or a number, whatever shows it best.
+import type { Value } from "../plan.ts";
+import { Bars, NumberPicture, TopValues } from "./bars.tsx";
+import { useStatistics, useViews } from "./context.ts";
+import { boxMosaic, byVariation, type Mosaic, pictureSize } from "./layout.ts";
+import { Maps, MosaicMaps } from "./maps.tsx";
+import { contents, pictureOf } from "./network.ts";
+
+/** Channels in the order in which a mosaic shows them: all by number, or the ones that vary most. */
+export function useShownChannels(value: Value, shown: number): readonly number[] {
+  const length = value.layout.frame[1];
+  const some = shown < length;
+  const statistics = useStatistics(some ? value : null);
+  const all = Array.from({ length }, (_, i) => i);
+  if (!some) return all;
+  return statistics === null
+    ? all.slice(0, shown)
+    : byVariation(statistics.channels.map((one) => one.std)).slice(0, shown);
+}
+
+/** Maps of a value in a mosaic that the strip's layout has chosen. */
+export function StageMaps(props: { value: Value; mosaic: Mosaic; gap: number }) {
+  const { value, mosaic, gap } = props;
+  const channels = useShownChannels(value, mosaic.shown);
+  const label = `${value.key}, ${contents(value)}`;
+  return <MosaicMaps value={value} channels={channels} mosaic={mosaic} gap={gap} label={label} />;
+}
+
+interface PictureProps {
+  value: Value;
+  /** CSS pixels that the picture may take. */
+  width: number;
+  height: number;
+  /** CSS pixels a map is wide at least, where several stand in the box. */
+  tile: number;
+  /** The output of a classifier shows its largest values. */
+  top?: boolean;
+}
+
+/** A value as a picture that fits the room. */
+export function Picture({ value, width, height, tile, top = false }: PictureProps) {
+  const ratio = useViews().ratio.value;
+  const picture = pictureOf(value);
+  const [, channels, mapHeight, mapWidth] = value.layout.frame;
+  const label = `${value.key}, ${contents(value)}`;
+  if (picture === "number") return <NumberPicture value={value} />;
+  if (picture === "bars") {
+    if (top) return <TopValues value={value} most={Math.min(10, Math.floor(height / 20))} />;
+    const most = Math.min(channels, Math.floor(height / 4));
+    const tall = Math.min(height, most * 12);
+    return <Bars value={value} width={Math.min(width, 54)} height={tall} most={most} label={label} />;
+  }
+  const room = { width: width * ratio, height: height * ratio };
+  if (picture === "rgb" || picture === "grey" || channels === 1) {
+    const all = Array.from({ length: channels }, (_, i) => i);
+    const { scale } = pictureSize(mapHeight, mapWidth, room);
+    // An enlarged picture is drawn at its own resolution and enlarged by the browser.
+    return scale > 1 ? (
+      <Maps
+        value={value}
+        channels={all}
+        columns={1}
+        scale={1}
+        zoom={scale / ratio}
+        label={label}
+      />
+    ) : (
+      <Maps value={value} channels={all} columns={1} scale={scale} label={label} />
+    );
+  }
+  const gap = Math.round(ratio);
+  const maps = { channels, height: mapHeight, width: mapWidth };
+  const mosaic = boxMosaic(maps, room, gap, Math.round(tile * ratio));
+  return <StageMaps value={value} mosaic={mosaic} gap={gap} />;
+}

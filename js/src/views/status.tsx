@@ -1,0 +1,121 @@
+// The line below, with what was measured and what draws; and the message under the pictures.
+import type { Status } from "../state.ts";
+import { useViews } from "./context.ts";
+import { duration, full, short } from "./format.ts";
+import { Differs, Matches } from "./icons.tsx";
+
+const WORDS: Record<Status["phase"], string> = {
+  connecting: "Starting",
+  receiving: "Receiving",
+  compiling: "Compiling",
+  running: "Running",
+  ready: "Live",
+  lost: "Paused",
+  restarted: "Not connected",
+  unsupported: "Pictures from Python",
+  error: "Stopped",
+  closed: "Closed",
+};
+
+const CLOCKS = { "gpu timer": "GPU timer", fence: "by fence", wall: "wall clock" } as const;
+
+/** "SwiftShader" out of "ANGLE (Google, Vulkan 1.3.0 (SwiftShader Device (…)), SwiftShader driver)". */
+export function rendererName(renderer: string): string {
+  const inside = /^ANGLE \((.*)\)$/.exec(renderer)?.[1] ?? renderer;
+  for (const known of ["SwiftShader", "llvmpipe", "WARP"]) if (inside.includes(known)) return known;
+  // "Apple, ANGLE Metal Renderer: Apple M2, Unspecified Version", "NVIDIA, NVIDIA GeForce RTX 3060 (0x2504) Direct3D11 …"
+  const device = inside.split(", ")[1] ?? inside;
+  const name = device
+    .replace(/^ANGLE \w+ Renderer: /, "")
+    .replace(/ \(0x[0-9A-Fa-f]+\)/, "")
+    .replace(/ (Direct3D|OpenGL|vs_|\/PCIe).*$/, "");
+  return renderer.startsWith("ANGLE") ? `ANGLE, ${name}` : name;
+}
+
+export function StatusLine() {
+  const { state } = useViews();
+  const { phase } = state.status.value;
+  const run = state.run.value;
+  const device = state.capabilities.value;
+  const parity = state.parity.value;
+  return (
+    <footer class="nbg-status">
+      <span class={`nbg-phase nbg-phase-${phase}`} role="status">
+        {WORDS[phase]}
+        {!state.connected.value && phase !== "restarted" && " · not connected"}
+      </span>
+      {run !== null && (
+        <>
+          <span>
+            <strong>{duration(run.ms)}</strong> {CLOCKS[run.clock]}
+          </span>
+          <span class="nbg-wide">{full(run.passes)} passes</span>
+        </>
+      )}
+      <span class="nbg-space" />
+      {device !== null && (
+        <span class="nbg-device" title={device.renderer}>
+          {"WebGL 2 · "}
+          {device.precision} · {rendererName(device.renderer)}
+          {device.software && <span class="nbg-warn"> (processor, not a GPU: right but slow)</span>}
+        </span>
+      )}
+      {parity !== null && <Match />}
+    </footer>
+  );
+}
+
+function Match() {
+  const parity = useViews().state.parity.value;
+  if (parity === null) return null;
+  const all = parity.matching === parity.total;
+  return (
+    <>
+      <span class={all ? "nbg-ok" : "nbg-warn"}>
+        {all ? <Matches /> : <Differs />}
+        <strong>
+          {parity.matching} of {parity.total} layers match {parity.reference}
+        </strong>
+      </span>
+      <span class="nbg-wide">
+        {parity.first !== undefined && `first difference at ${parity.first}, `}
+        max error {short(parity.maxError)}
+      </span>
+    </>
+  );
+}
+
+const TONES: Record<Status["phase"], string> = {
+  connecting: "brand",
+  receiving: "brand",
+  compiling: "brand",
+  running: "brand",
+  ready: "brand",
+  lost: "warn",
+  restarted: "warn",
+  unsupported: "warn",
+  error: "err",
+  closed: "warn",
+};
+
+/** Under the pictures, never over them. */
+export function Message() {
+  const { status } = useViews().state;
+  const { phase, title, text, done, total, detail, action } = status.value;
+  if (phase === "ready") return null;
+  return (
+    <section class={`nbg-message nbg-${TONES[phase]}`} aria-live="polite">
+      <strong>{title}</strong>
+      {text !== "" && <p>{text}</p>}
+      {done !== undefined && total !== undefined && total > 0 && (
+        <progress value={done} max={total} aria-label={title} />
+      )}
+      {detail !== undefined && (
+        <details>
+          <summary class="nbg-button">{action ?? "Details"}</summary>
+          <pre>{detail}</pre>
+        </details>
+      )}
+    </section>
+  );
+}

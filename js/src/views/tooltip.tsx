@@ -1,0 +1,79 @@
+// The number under the pointer: its value, where it is, and its rank within the map.
+import { useLayoutEffect, useRef } from "preact/hooks";
+import { type Hover, imageOf, type Note, useValues, useViews } from "./context.ts";
+import { exact, full } from "./format.ts";
+import type { Network } from "./network.ts";
+
+/** 1 for the largest value of its map; equal values share the best rank. */
+export function rankOf(
+  values: Float32Array,
+  start: number,
+  size: number,
+  index: number,
+): number {
+  const value = values[index] ?? Number.NaN;
+  let rank = 1;
+  for (let i = start; i < start + size; i++) if ((values[i] ?? 0) > value) rank++;
+  return rank;
+}
+
+/** The words for a place in a picture; "…" for a number that is still on its way. */
+export function describe(
+  hover: Hover,
+  network: Network,
+  example: number,
+  values: Float32Array | null,
+): { title: string; text: string } {
+  const [, channels, height, width] = hover.value.layout.frame;
+  const size = height * width;
+  const offset = hover.y * width + hover.x;
+  const image = imageOf(hover.value, network, example);
+  const startOf = (channel: number) => (image * channels + channel) * size;
+  const numbers = hover.channels.map((channel) => values?.[startOf(channel) + offset]);
+  const texts = numbers.map((number) => (number === undefined ? "…" : exact(number)));
+  const [one] = hover.channels;
+  const place: string[] = [];
+  if (numbers.length === 1 && channels > 1) place.push(`channel ${one}`);
+  if (size > 1) place.push(height > 1 ? `y ${hover.y}, x ${hover.x}` : `x ${hover.x}`);
+  if (hover.rank && values !== null && numbers.length === 1 && one !== undefined) {
+    const start = startOf(one);
+    place.push(`rank ${full(rankOf(values, start, size, start + offset))} of ${full(size)}`);
+  }
+  const letters = ["R", "G", "B"];
+  const title =
+    texts.length > 1 ? texts.map((text, i) => `${letters[i]} ${text}`).join("  ") : texts.join("");
+  return { title, text: place.join(" · ") };
+}
+
+export function Tooltip() {
+  const views = useViews();
+  const hover = views.hover.value;
+  const network = views.network.value;
+  const values = useValues(hover?.value ?? null);
+  if (hover !== null && network !== null) {
+    const words = describe(hover, network, views.state.inputIndex.value, values);
+    return <Tip {...words} left={hover.left} top={hover.top} />;
+  }
+  const note = views.note.value;
+  return note === null ? null : <Tip {...note} />;
+}
+
+/** Kept inside the viewer: beside the pointer where there is room, on its other side else. */
+function Tip({ title, text, left, top }: Note) {
+  const { root } = useViews();
+  const box = useRef<HTMLDivElement>(null);
+  useLayoutEffect(() => {
+    const element = box.current;
+    if (element === null) return;
+    const { offsetWidth: width, offsetHeight: height } = element;
+    const x = left + 14 + width > root.clientWidth ? left - 14 - width : left + 14;
+    const y = top - 12 - height < 0 ? top + 18 : top - 12 - height;
+    element.style.transform = `translate(${Math.max(2, x)}px, ${y}px)`;
+  });
+  return (
+    <div class="nbg-tip" ref={box} role="tooltip">
+      <strong>{title}</strong>
+      {text !== "" && <span>{text}</span>}
+    </div>
+  );
+}
