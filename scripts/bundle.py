@@ -13,8 +13,6 @@ _OUTPUTS = ("widget.js", "runtime.js")
 def bundle(root: Path, path: str) -> None:
     """Build the front-end of the checkout at `root` with the node and npm found on `path`."""
     js = root / "js"
-    if not (js / "src" / "widget.ts").exists():
-        return  # a checkout whose front-end is not written yet
     lock = digest([js / "package-lock.json"])
     installed = js / "node_modules" / ".nbglcnn-lock"
     if not installed.exists() or installed.read_text() != lock:
