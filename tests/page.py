@@ -78,7 +78,9 @@ class GlPage:
         self.page.evaluate("a => gl.setWeight(...a)", [session, texture, encode(rows)])
 
     def statistics(self, session: int, key: str, image: int = 0) -> dict[str, Any]:
-        found = self.page.evaluate("([k, ...a]) => gl.the(k).statistics(...a)", [session, key, image])
+        found = self.page.evaluate(
+            "([k, ...a]) => gl.the(k).statistics(...a)", [session, key, image]
+        )
         return dict(found)
 
     def draw(self, session: int, *jobs: dict[str, Any]) -> list[np.ndarray]:

@@ -95,7 +95,6 @@ export function checkPlan(plan: PlanHeader, uniformBytes: number, target?: Targe
       value.words.every((word) => word >= 1),
       `${what} has an empty layout`,
     );
-    check(fits(value.words, textures[value.texture]), `${what} does not fit its texture`);
     checkPass(step, `reading ${what}`);
     check(textures[step.output]?.layers === 1, `reading ${what} writes several layers`);
     check(count === elements(value.shape), `${what} reads ${count} elements`);
@@ -109,6 +108,8 @@ export function checkPlan(plan: PlanHeader, uniformBytes: number, target?: Targe
     check(!keys.has(value.key), `${what} is there twice`);
     keys.add(value.key);
     checkValue(value, what);
+    // A parameter lies in its weight texture as a kernel wants it: it can be read, not drawn.
+    check(fits(value.words, textures[value.texture]), `${what} does not fit its texture`);
   }
   for (const value of plan.parameters) checkValue(value, `parameter ${JSON.stringify(value.key)}`);
   for (const input of plan.inputs) {

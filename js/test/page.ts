@@ -1,0 +1,76 @@
+// What tests/page.py calls in a browser: the GL layer with arrays as base64, since JSON has no NaN.
+import { type GlDevice, openDevice } from "../src/gl/device.ts";
+import { parsePlan } from "../src/gl/format.ts";
+import { createSession } from "../src/gl/session.ts";
+import type { DrawJob, Progress, Session } from "../src/gl/types.ts";
+import { load } from "../src/runtime.ts";
+
+let device: GlDevice | undefined;
+const sessions: Session[] = [];
+const progress: Progress[] = [];
+const events: string[] = [];
+
+function the(index: number): Session {
+  const session = sessions[index];
+  if (session === undefined) throw new Error(`no session ${index}`);
+  return session;
+}
+
+function opened(): GlDevice {
+  if (device === undefined) {
+    device = openDevice() as GlDevice;
+    device.onLost(() => events.push("lost"));
+    device.onRestored(() => events.push("restored"));
+  }
+  return device;
+}
+
+function floats(base64: string): Float32Array {
+  return new Float32Array(Uint8Array.from(atob(base64), (c) => c.charCodeAt(0)).buffer);
+}
+
+function base64(bytes: Uint8Array | Uint8ClampedArray | Float32Array): string {
+  const all = new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const parts: string[] = [];
+  for (let k = 0; k < all.length; k += 8192) {
+    parts.push(String.fromCharCode(...all.subarray(k, k + 8192)));
+  }
+  return btoa(parts.join(""));
+}
+
+async function open(url: string): Promise<number> {
+  const { plan, uniforms, weight } = parsePlan(await (await fetch(url)).arrayBuffer());
+  const session = await createSession(opened(), plan, uniforms, weight, (p) => progress.push(p));
+  return sessions.push(session) - 1;
+}
+
+/** Draws, and returns the pixels of each canvas. */
+function draw(index: number, jobs: readonly Omit<DrawJob, "canvas">[]) {
+  const drawn = jobs.map((job) => ({ ...job, canvas: document.createElement("canvas") }));
+  the(index).draw(drawn);
+  return drawn.map(({ canvas }) => {
+    const { width, height } = canvas;
+    const pixels = canvas.getContext("2d")?.getImageData(0, 0, width, height).data;
+    return { width, height, pixels: base64(pixels ?? new Uint8Array()) };
+  });
+}
+
+Object.assign(globalThis, {
+  gl: {
+    open,
+    draw,
+    load,
+    opened,
+    progress,
+    events,
+    floats,
+    base64,
+    the,
+    write: (index: number, key: string, data: string) => the(index).write(key, floats(data)),
+    setWeight: (index: number, texture: number, data: string) =>
+      the(index).setWeight(texture, floats(data)),
+    run: (index: number) => the(index).run(),
+    read: async (index: number, key: string) => base64(await the(index).read(key)),
+    lose: () => opened().gl.getExtension("WEBGL_lose_context"),
+  },
+});

@@ -1,0 +1,92 @@
+"""Plans by hand that only carry a tensor in one layout: in through unflatten, out through flatten."""
+
+from typing import Any
+
+import numpy as np
+
+from nbglcnn import plan as p
+from nbglcnn.builder import flat_width
+from nbglcnn.glsl import Kernel, program_source, shader
+from nbglcnn.layout import Layout
+
+LAYOUTS = {
+    "one channel": Layout((1, 1, 4, 6)),
+    "odd": Layout((1, 3, 5, 7)),
+    "2x2 pixels": Layout((2, 5, 13, 19), (1, 2, 2)),
+    "4 images": Layout((6, 3, 5, 4), (4, 1, 1)),
+    "2 images": Layout((3, 9, 1, 1), (2, 1, 1)),
+    "quadrants": Layout((1, 10, 9, 11), (1, 1, 1), (2, 2)),
+    "quadrants of 2x2 pixels": Layout((2, 6, 10, 14), (1, 2, 2), (2, 2)),
+    "vector": Layout((2, 513, 1, 1)),
+    "line": Layout((1, 3, 1, 1001), (1, 1, 4)),
+    "column": Layout((1, 3, 301, 1), (1, 4, 1)),
+    "rows of tiles": Layout((1, 130, 3, 130), (1, 2, 2)),
+    "large map": Layout((1, 2, 150, 210), (1, 2, 2)),
+}
+
+
+def block(output: Layout | None, given: Layout | None = None, first: int = 0) -> bytes:
+    """One pass's uniforms: `struct Layout` o, x[0]..x[3], then ivec4 i[8] and vec4 f[4]."""
+    words = np.zeros(p.UNIFORM_BYTES // 4, "<i4")
+    words[:16] = output.words() if output else 0
+    words[16:32] = given.words() if given else 0
+    words[80] = first
+    return words.tobytes()
+
+
+def carrier(layout: Layout, **fields: Any) -> p.Plan:
+    """input "x" -> value "x" in this layout; `fields` replace those of the header."""
+    count = int(np.prod(layout.frame))
+    width, height = flat_width(count)
+    uniforms = block(layout, None, width) + block(None, layout, width)
+    layers = layout.size[2]
+    programs = (
+        p.Program(
+            "unflatten",
+            program_source(Kernel("unflatten", shader("unflatten.glsl")), ["x0"], layout.block, {}),
+            ("x0",),
+            layers,
+        ),
+        p.Program(
+            "flatten",
+            program_source(
+                Kernel("flatten", shader("flatten.glsl"), pixel=False), ["x0"], (1, 1, 1), {}
+            ),
+            ("x0",),
+            1,
+        ),
+    )
+    staging, value, out = 0, 1, 2
+    read = p.Read(p.Pass(1, (value,), out, p.UNIFORM_BYTES, (width, height)), count)
+    header = p.Header(
+        version=p.VERSION,
+        language="glsl-es-300",
+        name="carrier",
+        observe="all",
+        target=p.Target(),
+        textures=(
+            p.Texture(width, height, 1),
+            p.Texture(*layout.size),
+            p.Texture(width, height, 1),
+        ),
+        programs=programs,
+        passes=(),
+        weights=(),
+        inputs=(
+            p.Input(
+                "x",
+                layout.frame,
+                "float32",
+                staging,
+                p.Pass(0, (staging,), value, 0, layout.size[:2]),
+            ),
+        ),
+        values=(
+            p.Value("x", "input", layout.frame, "float32", value, layout, layout.words(), read),
+        ),
+        parameters=(),
+        outputs=("x",),
+        layers=(),
+        uniform_bytes=len(uniforms),
+    )
+    return p.Plan(p.msgspec.structs.replace(header, **fields), uniforms, {})

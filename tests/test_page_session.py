@@ -1,0 +1,131 @@
+"""The page's WebGL session: values, statistics, pictures, weights, lost contexts, and what it frees."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from carrier import LAYOUTS, carrier
+from equal import assert_equal
+from page import GlPage
+from playwright.sync_api import Page
+from torch import nn
+
+import nbglcnn
+
+
+@pytest.fixture
+def gl(gl_page: Callable[..., Page], site: tuple[str, dict[str, bytes]], backend: str) -> GlPage:
+    return GlPage(gl_page(backend), site[1])
+
+
+RANDOM = np.random.default_rng(3)
+IMAGES = RANDOM.standard_normal((2, 3, 13, 19)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def model() -> nn.Sequential:
+    """Maps in blocks and in quadrants, odd sizes and channels."""
+    torch.manual_seed(7)
+    return nn.Sequential(
+        nn.Conv2d(3, 5, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(5, 5, 3, stride=2, padding=1),
+        nn.ConvTranspose2d(5, 6, 4, stride=2, padding=1),
+        nn.Sigmoid(),
+        nn.Flatten(),
+    ).eval()
+
+
+@pytest.fixture(scope="module")
+def plan(model: nn.Sequential) -> nbglcnn.Plan:
+    return nbglcnn.compile(model, IMAGES)
+
+
+def values_of(model: nn.Sequential, images: np.ndarray) -> dict[str, np.ndarray]:
+    values = {"input": images}
+    with torch.inference_mode():
+        x = torch.from_numpy(images.copy())
+        for name, layer in model.named_children():
+            x = layer(x)
+            values[name] = x.numpy()
+    return values
+
+
+def odd_values(shape: tuple[int, ...]) -> np.ndarray:
+    """Numbers of both signs, exact zeros, NaN and infinities; the last channel has nothing finite."""
+    array = RANDOM.standard_normal(shape).astype(np.float32) * 3
+    array[RANDOM.random(shape) < 0.2] = 0
+    array[RANDOM.random(shape) < 0.05] = np.nan
+    array[RANDOM.random(shape) < 0.05] = np.inf
+    array[RANDOM.random(shape) < 0.05] = -np.inf
+    if shape[1] > 1:
+        array[:, -1] = np.nan
+        array[:, -1, 0, 0] = np.inf
+    return array
+
+
+def test_every_value_equals_pytorch_and_follows_the_input(
+    gl: GlPage, model: nn.Sequential, plan: nbglcnn.Plan
+) -> None:
+    session = gl.open(plan)
+    for images in (IMAGES, IMAGES[::-1] * 3 - 1):
+        gl.write(session, "input", images)
+        for key, value in values_of(model, images).items():
+            assert_equal(gl.read(session, key), value, name=key)
+
+
+def test_arrays_survive_every_layout_bit_for_bit(gl: GlPage) -> None:
+    for name, layout in LAYOUTS.items():
+        session = gl.open(carrier(layout))
+        array = odd_values(layout.frame)
+        gl.write(session, "x", array)
+        np.testing.assert_array_equal(gl.read(session, "x"), array, err_msg=name)
+
+
+def summarised(array: np.ndarray) -> dict[str, float]:
+    finite = array[np.isfinite(array)].astype(np.float64)
+    none = [np.nan]
+    return {
+        "min": np.min(finite if finite.size else none),
+        "max": np.max(finite if finite.size else none),
+        "mean": np.mean(finite if finite.size else none),
+        "std": np.std(finite if finite.size else none),
+        "zeros": np.mean(array == 0),
+        "nan": np.isnan(array).sum(),
+        "inf": np.isinf(array).sum(),
+    }
+
+
+def check_summary(actual: dict[str, float], array: np.ndarray, name: str) -> None:
+    scale = np.abs(array[np.isfinite(array)]).max(initial=0)
+    for word, value in summarised(array).items():
+        tolerance = 2e-6 * scale if word in ("mean", "std") else 1e-12
+        np.testing.assert_allclose(
+            actual[word], value, rtol=1e-6, atol=tolerance, err_msg=f"{name}: {word}"
+        )
+
+
+def test_statistics_equal_numpy(gl: GlPage) -> None:
+    for name, layout in LAYOUTS.items():
+        session = gl.open(carrier(layout))
+        array = odd_values(layout.frame)
+        gl.write(session, "x", array)
+        image = layout.frame[0] - 1
+        found = gl.statistics(session, "x", image)
+        assert len(found["channels"]) == layout.frame[1]
+        check_summary(found["layer"], array[image], name)
+        for c, channel in enumerate(found["channels"]):
+            check_summary(channel, array[image, c], f"{name}, channel {c}")
+
+
+@pytest.mark.parametrize("offset, scale", [(1e4, 1), (0, 1e38), (0, 1e-30), (-5, 0)])
+def test_statistics_neither_cancel_nor_overflow(gl: GlPage, offset: float, scale: float) -> None:
+    layout = LAYOUTS["large map"]
+    array = (RANDOM.standard_normal(layout.frame) * scale / 2 + offset).astype(np.float32)
+    session = gl.open(carrier(layout))
+    gl.write(session, "x", array)
+    found = gl.statistics(session, "x")["layer"]
+    exact = array.astype(np.float64)
+    assert found["mean"] == pytest.approx(exact.mean(), rel=1e-5, abs=1e-6 * np.abs(exact).max())
+    assert found["std"] == pytest.approx(exact.std(), rel=1e-3, abs=1e-6 * np.abs(exact).max())
