@@ -1,22 +1,24 @@
-"""Every operator case on local OpenGL and in Chromium on two renderers: each layer must be right."""
+"""Every operator case on local OpenGL and in Chromium on two renderers, every layer compared."""
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 import pytest
+from playwright.sync_api import Browser
+
 from cases import CASES
 from cases.case import Case
 from conftest import BACKENDS
 from equal import assert_equal
-from page import GlPage
-from playwright.sync_api import Browser
-
 from nbglcnn.load import load, reference
 from nbglcnn.lower import lower
 from nbglcnn.plan import Plan
 from nbglcnn.session import Session
+from page import GlPage
 
+Arrays = tuple[np.ndarray, ...]
 
 # Chromium reports a wrong WebGL call as a mere warning, and some notes on speed beside it.
 WRONG = re.compile("INVALID_|GL_OUT_OF|error", re.IGNORECASE)
@@ -38,7 +40,7 @@ def pages(
     assert not errors, errors[:10]
 
 
-def in_page(page: GlPage, plan: Plan, arrays: tuple[np.ndarray, ...]) -> dict[str, np.ndarray]:
+def in_page(page: GlPage, plan: Plan, arrays: Arrays) -> dict[str, np.ndarray]:
     session = page.open(plan)
     for record, array in zip(plan.header.inputs, arrays, strict=True):
         page.write(session, record.key, array)
@@ -48,7 +50,7 @@ def in_page(page: GlPage, plan: Plan, arrays: tuple[np.ndarray, ...]) -> dict[st
     return values
 
 
-def on_opengl(plan: Plan, arrays: tuple[np.ndarray, ...]) -> dict[str, np.ndarray]:
+def on_opengl(plan: Plan, arrays: Arrays) -> dict[str, np.ndarray]:
     with Session(plan) as session:
         return session.run(*arrays)
 
@@ -61,10 +63,11 @@ def test_every_layer_equals_the_reference(case: Case, pages: dict[str, GlPage]) 
     for observe in ("all", "outputs"):
         plan = lower(graph, observe=observe)
         assert plan.values, "nothing was observed"
-        runs = {"OpenGL": lambda: on_opengl(plan, arrays)}
-        for backend, page in pages.items():
-            runs[backend] = lambda page=page: in_page(page, plan, arrays)
+        runs: dict[str, Callable[[Plan, Arrays], dict[str, np.ndarray]]] = {
+            "OpenGL": on_opengl,
+            **{backend: partial(in_page, page) for backend, page in pages.items()},
+        }
         for name, run in runs.items():
-            for key, value in run().items():
+            for key, value in run(plan, arrays).items():
                 where = f"{key} on {name}, observe={observe}"
                 assert_equal(value, expected[key], rtol=case.rtol, name=where)

@@ -1,21 +1,22 @@
-"""The Plan's file, the layouts it names, and what lowering promises about textures, fusion and weights."""
+"""The Plan's file, its layouts, and what lowering promises of textures, fusion and weights."""
 
 import math
 
 import msgspec
-import nbglcnn
 import numpy as np
 import pytest
 import torch
-from equal import assert_equal
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
+
+import nbglcnn
+from equal import assert_equal
 from nbglcnn import ModelError, Plan, Session
 from nbglcnn.builder import best_block
 from nbglcnn.layout import Layout, frame_of
 from nbglcnn.load import load, with_parameters
 from nbglcnn.lower import lower, repack
-from torch import nn
 
 sizes = st.integers(1, 9)
 blocks = st.sampled_from(
@@ -187,9 +188,13 @@ def test_new_weights_need_no_new_programs():
 
 def test_parameters_can_be_read_back():
     model = nn.Sequential(
-        nn.Conv2d(5, 6, 3, groups=1), nn.ConvTranspose2d(6, 10, (2, 4), 2, groups=1), nn.Conv2d(10, 10, 3, groups=10),
-        nn.Conv2d(10, 8, 3, groups=2), nn.ConvTranspose2d(8, 16, 3, groups=2), nn.BatchNorm2d(16),
-    ).eval()  # fmt: skip
+        nn.Conv2d(5, 6, 3),
+        nn.ConvTranspose2d(6, 10, (2, 4), 2),
+        nn.Conv2d(10, 10, 3, groups=10),
+        nn.Conv2d(10, 8, 3, groups=2),
+        nn.ConvTranspose2d(8, 16, 3, groups=2),
+        nn.BatchNorm2d(16),
+    ).eval()
     plan = nbglcnn.compile(model, torch.randn(1, 5, 12, 12))
     with Session(plan) as session:
         session.run(np.zeros((1, 5, 12, 12), np.float32))

@@ -1,7 +1,8 @@
 """Conv and ConvTranspose with every attribute PyTorch can give them, at odd sizes."""
 
-from cases.case import module, node
 from torch import nn
+
+from cases.case import module, node
 
 CASES = [
     module("conv 1x1", lambda: nn.Conv2d(5, 7, 1), (1, 5, 7, 5)),

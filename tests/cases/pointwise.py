@@ -1,8 +1,9 @@
 """Functions of one value, also at the ends of their range and for NaN and Inf."""
 
 import numpy as np
-from cases.case import module, node
 from torch import nn
+
+from cases.case import module, node
 
 SHAPE = (1, 5, 3, 7)
 EDGES = np.array(
