@@ -1,4 +1,4 @@
-"""Plans by hand that only carry a tensor in one layout: in through unflatten, out through flatten."""
+"""Plans by hand that carry a tensor in one layout: in through unflatten, out through flatten."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def block(output: Layout | None, given: Layout | None = None, first: int = 0) ->
 
 
 def carrier(layout: Layout, **fields: Any) -> p.Plan:
-    """input "x" -> value "x" in this layout; `fields` replace those of the header."""
+    """A Plan whose input "x" is its value "x"; `fields` replace those of its header."""
     count = int(np.prod(layout.frame))
     width, height = flat_width(count)
     uniforms = block(layout, None, width) + block(None, layout, width)

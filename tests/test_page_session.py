@@ -1,17 +1,17 @@
-"""The page's WebGL session: values, statistics, pictures, weights, lost contexts, and what it frees."""
+"""The page's WebGL session: values, statistics, weights, and what it frees."""
 
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 import torch
-from carrier import LAYOUTS, carrier
-from equal import assert_equal
-from page import GlPage
 from playwright.sync_api import Page
 from torch import nn
 
 import nbglcnn
+from carrier import LAYOUTS, carrier
+from equal import assert_equal
+from page import GlPage
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def values_of(model: nn.Sequential, images: np.ndarray) -> dict[str, np.ndarray]
 
 
 def odd_values(shape: tuple[int, ...]) -> np.ndarray:
-    """Numbers of both signs, exact zeros, NaN and infinities; the last channel has nothing finite."""
+    """Both signs, exact zeros, NaN and infinities; nothing finite in the last channel."""
     array = RANDOM.standard_normal(shape).astype(np.float32) * 3
     array[RANDOM.random(shape) < 0.2] = 0
     array[RANDOM.random(shape) < 0.05] = np.nan

@@ -1,0 +1,260 @@
+"""Pictures in the page: the pixels of a drawn canvas against colours computed here."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page
+
+from carrier import LAYOUTS, carrier
+from nbglcnn.layout import Layout
+from page import JOB, GlPage
+
+# design/README.md, section 2: from most negative over zero to most positive.
+SIGNED = {
+    "light": "6b2b00 c0560c f09a4a fbd9b3 ffffff c3ddf3 6fa8d8 2a6cb0 0b2f63",
+    "dark": "ffd093 f2953a a8570c 4a290b 0f1216 123a63 216bab 4fa3ec b5dcff",
+}
+# matplotlib's and d3's viridis at 0, 1/4, 1/2, 3/4 and 1.
+VIRIDIS = ["440154", "3b528b", "21918c", "5ec962", "fde725"]
+MAGENTA = [255, 0, 255, 255]
+STEP = 6  # of 255: neighbouring texels of a colour map differ by less
+
+
+@pytest.fixture
+def gl(gl_page: Callable[..., Page], site: tuple[str, dict[str, bytes]], backend: str) -> GlPage:
+    return GlPage(gl_page(backend), site[1])
+
+
+def rgb(words: str) -> np.ndarray:
+    return np.array([list(bytes.fromhex(word)) for word in words.split()], float)
+
+
+def signed(values: np.ndarray, most: float, theme: str = "light") -> np.ndarray:
+    """Colours of the signed map, its stops interpolated in linear light."""
+    s = rgb(SIGNED[theme]) / 255
+    linear = np.where(s <= 0.04045, s / 12.92, ((s + 0.055) / 1.055) ** 2.4)
+    place = np.clip(values / most, -1, 1) * 4 + 4
+    mixed = np.stack([np.interp(place, np.arange(9), linear[:, k]) for k in range(3)], -1)
+    return 255 * np.where(mixed <= 0.0031308, mixed * 12.92, 1.055 * mixed ** (1 / 2.4) - 0.055)
+
+
+def shown(gl: GlPage, layout: Layout, array: np.ndarray, *jobs: dict[str, Any]) -> list[np.ndarray]:
+    session = gl.open(carrier(layout))
+    gl.write(session, "x", array)
+    gl.run(session)
+    return gl.draw(session, *({"key": "x", **job} for job in jobs))
+
+
+def close(pixels: np.ndarray, colours: np.ndarray, step: float = STEP) -> None:
+    assert pixels.shape[:2] == colours.shape[:2]
+    np.testing.assert_allclose(pixels[..., :3], colours, atol=step)
+    assert (pixels[..., 3] == 255).all()
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_maps_of_every_layout_have_the_colours_of_their_values(gl: GlPage, name: str) -> None:
+    layout = LAYOUTS[name]
+    n, c, h, w = layout.frame
+    array = np.random.default_rng(1).standard_normal(layout.frame).astype(np.float32)
+    channels = list(range(c))[::-1]
+    columns = max(1, min(3, 2000 // w))
+    image = n - 1
+    job = {"image": image, "channels": channels, "columns": columns, "gap": 1}
+    [pixels] = shown(gl, layout, array, job)
+    across = min(columns, c)
+    assert pixels.shape[:2] == (-(-c // columns) * (h + 1) - 1, across * (w + 1) - 1)
+    most = np.abs(array[image]).max()
+    for slot, channel in enumerate(channels):
+        y, x = slot // columns * (h + 1), slot % columns * (w + 1)
+        close(pixels[y : y + h, x : x + w], signed(array[image, channel], most))
+        assert (pixels[y : y + h, x + w : x + w + 1] == 0).all(), "a gap is not transparent"
+
+
+def test_zero_is_exactly_the_colour_of_the_page(gl: GlPage) -> None:
+    layout = Layout((1, 1, 2, 3))
+    array = np.array([[[[0, -0.0, 5], [-5, 0, 1]]]], np.float32)
+    for theme, zero in (("light", [255, 255, 255]), ("dark", [0x0F, 0x12, 0x16])):
+        [pixels] = shown(gl, layout, array, {"channels": [0], "theme": theme})
+        assert pixels[0, 0, :3].tolist() == pixels[0, 1, :3].tolist() == zero
+        close(pixels, signed(array[0, 0], 5, theme))
+        assert pixels[0, 2, :3].tolist() == rgb(SIGNED[theme])[-1].tolist()
+        assert pixels[1, 0, :3].tolist() == rgb(SIGNED[theme])[0].tolist()
+
+
+def test_each_range_gives_its_own_colours(gl: GlPage) -> None:
+    layout = LAYOUTS["2x2 pixels"]
+    array = np.random.default_rng(2).standard_normal(layout.frame).astype(np.float32)
+    array *= np.arange(1, 6, dtype=np.float32)[:, None, None]
+    one = {"channels": [1]}
+    fixed = {"mode": "fixed", "low": -0.5, "high": 2.0}
+    by_channel, by_layer, by_numbers = shown(
+        gl,
+        layout,
+        array,
+        one | {"range": {"mode": "channel"}},
+        one | {"range": {"mode": "layer"}},
+        one | {"range": fixed},
+    )
+    close(by_channel, signed(array[0, 1], np.abs(array[0, 1]).max()))
+    close(by_layer, signed(array[0, 1], np.abs(array[0]).max()))
+    close(by_numbers, signed(array[0, 1], 2.0))
+
+
+def test_two_images_of_one_value_in_one_batch_have_their_own_ranges(gl: GlPage) -> None:
+    layout = LAYOUTS["4 images"]
+    array = np.random.default_rng(2).standard_normal(layout.frame).astype(np.float32)
+    array *= np.arange(1, 7, dtype=np.float32)[:, None, None, None]
+    jobs = [{"channels": [0], "image": image} for image in (0, 5, 0)]
+    for job, pixels in zip(jobs, shown(gl, layout, array, *jobs), strict=True):
+        image = job["image"]
+        close(pixels, signed(array[image, 0], np.abs(array[image]).max()))
+
+
+def test_sequential_maps_run_from_minimum_to_maximum_or_around_zero(gl: GlPage) -> None:
+    layout = Layout((1, 1, 1, 5))
+    array = np.array([[[[-1, 0, 1, 2, 3]]]], np.float32)
+    job = {"channels": [0], "map": "viridis"}
+    spread, around, grey = shown(
+        gl,
+        layout,
+        array,
+        job | {"range": {"mode": "layer"}},
+        job | {"range": {"mode": "layer", "symmetric": True}},
+        job | {"map": "grey"},
+    )
+    close(spread[0][None], rgb(" ".join(VIRIDIS))[None])
+    close(around[:, 1:2], rgb(VIRIDIS[2])[None])
+    close(around[:, 4:5], rgb(VIRIDIS[4])[None])
+    close(grey, np.linspace(0, 255, 5)[None, :, None].repeat(3, -1), 1)
+
+
+def test_a_constant_map_has_a_colour(gl: GlPage) -> None:
+    layout = Layout((1, 1, 2, 2))
+    for value, map_ in ((0, "signed"), (0, "viridis"), (3, "viridis")):
+        array = np.full(layout.frame, value, np.float32)
+        [pixels] = shown(gl, layout, array, {"channels": [0], "map": map_})
+        expected = [255, 255, 255] if map_ == "signed" else rgb(VIRIDIS[0])[0]
+        close(pixels, np.broadcast_to(expected, (2, 2, 3)))
+
+
+def test_the_largest_floats_keep_their_order(gl: GlPage) -> None:
+    layout = Layout((1, 1, 1, 5))
+    array = np.array([[[[-3.4e38, -1.7e38, 0, 1.7e38, 3.4e38]]]], np.float32)
+    job = {"channels": [0]}
+    one, other = shown(gl, layout, array, job, job | {"map": "viridis"})
+    close(one, signed(array[0, 0] / 1e38, 3.4))
+    close(other, rgb(" ".join(VIRIDIS))[None])
+
+
+def test_nan_is_hatched_and_infinity_is_solid_magenta(gl: GlPage) -> None:
+    layout = Layout((1, 2, 12, 12), (1, 2, 2))
+    array = np.zeros(layout.frame, np.float32)
+    array[0, 0, :, :6] = np.nan
+    array[0, 0, :6, 6:] = np.inf
+    array[0, 0, 6:, 6:] = -np.inf
+    array[0, 1, 0, 0] = 2
+    for job in ({"as": "maps"}, {"as": "grey"}, {"map": "magma"}):
+        [pixels] = shown(gl, layout, array, {"channels": [0, 1], "columns": 2} | job)
+        assert (pixels[:, 6:12] == MAGENTA).all()
+        hatched = {tuple(p) for p in pixels[:, :6].reshape(-1, 4).tolist()}
+        assert hatched == {tuple(MAGENTA), (0, 0, 0, 255)}
+        assert (pixels[:, :6, 0] == 255).mean() > 0.5
+        assert tuple(pixels[0, 12].tolist()) not in hatched, "the largest finite value"
+
+
+def test_pictures_are_grey_or_rgb_without_a_colour_map(gl: GlPage) -> None:
+    layout = Layout((2, 4, 3, 5), (1, 2, 2))
+    array = np.random.default_rng(5).random(layout.frame).astype(np.float32) * 4 - 2
+    fixed = {"range": {"mode": "fixed", "low": -2, "high": 2}, "image": 1}
+    grey, colour = shown(
+        gl,
+        layout,
+        array,
+        fixed | {"as": "grey", "channels": [3]},
+        fixed | {"as": "rgb", "channels": [2, 0, 1]},
+    )
+    levels = (array[1] + 2) / 4 * 255
+    close(grey, np.repeat(levels[3][..., None], 3, -1), 1)
+    close(colour, levels[[2, 0, 1]].transpose(1, 2, 0), 1)
+
+
+def test_a_whole_scale_repeats_pixels_and_a_fraction_averages_them(gl: GlPage) -> None:
+    layout = Layout((1, 2, 8, 12), (1, 2, 2))
+    array = np.random.default_rng(6).standard_normal(layout.frame).astype(np.float32)
+    job = {"channels": [0, 1], "columns": 2, "gap": 2, "range": {"mode": "fixed", "high": 2}}
+    large, small = shown(gl, layout, array, job | {"scale": 3}, job | {"scale": 0.25})
+    assert large.shape == (24, 74, 4)
+    close(large[:, 38:], signed(array[0, 1], 2).repeat(3, 0).repeat(3, 1))
+    assert small.shape == (2, 8, 4)
+    mean = array[0, 1].reshape(2, 4, 3, 4).mean((1, 3))
+    close(small[:, 5:], signed(mean, 2))
+
+
+@pytest.mark.parametrize("side, line, scale", [(32, 1, 1 / 4), (128, 4, 1 / 16)])
+def test_a_thin_line_does_not_vanish_in_a_thumbnail(
+    gl: GlPage, side: int, line: int, scale: float
+) -> None:
+    layout = Layout((1, 1, side, side), (1, 2, 2))
+    for left in (side // 2 - 1, side // 2, side // 2 + 1):
+        array = np.zeros(layout.frame, np.float32)
+        array[..., left : left + line] = 1
+        [pixels] = shown(gl, layout, array, {"channels": [0], "scale": scale})
+        assert (pixels[..., :3] != 255).any(-1).any(1).all()
+
+
+def test_many_channels_and_many_pictures_fit_one_call(gl: GlPage) -> None:
+    layout = LAYOUTS["vector"]
+    array = np.random.default_rng(8).standard_normal(layout.frame).astype(np.float32)
+    channels = np.random.default_rng(9).permutation(513).tolist()
+    jobs = [{"channels": channels, "columns": 20, "image": 1}]
+    jobs += [{"channels": [k], "scale": 1 + k % 7} for k in range(60)]
+    pixels = shown(gl, layout, array, *jobs)
+    most = np.abs(array[1]).max()
+    flat = pixels[0].reshape(-1, 4)
+    close(flat[None, :513], signed(array[1, channels, 0, 0], most)[None])
+    assert (flat[513:] == 0).all()
+    most = np.abs(array[0]).max()
+    for k, one in enumerate(pixels[1:]):
+        assert one.shape == (1 + k % 7, 1 + k % 7, 4)
+        close(one, np.broadcast_to(signed(array[0, k], most), (*one.shape[:2], 3)))
+
+
+def test_drawing_reads_nothing_back(gl: GlPage) -> None:
+    layout = LAYOUTS["large map"]
+    session = gl.open(carrier(layout))
+    gl.write(session, "x", np.ones(layout.frame))
+    gl.run(session)
+    calls = gl.page.evaluate(
+        """([session, job]) => {
+          const own = WebGL2RenderingContext.prototype;
+          const calls = [];
+          const blocking = ["readPixels", "getError", "finish", "getParameter", "clientWaitSync"];
+          const kept = blocking.map((name) => own[name]);
+          for (const name of blocking) own[name] = () => calls.push(name);
+          gl.the(session).draw([{ ...job, canvas: document.createElement("canvas") }]);
+          blocking.forEach((name, k) => { own[name] = kept[k]; });
+          return calls;
+        }""",
+        [session, {"key": "x", **JOB, "channels": [0, 1]}],
+    )
+    assert calls == []
+
+
+@pytest.mark.parametrize(
+    "job, message",
+    [
+        ({"key": "y", "channels": [0]}, 'no value "y" to draw'),
+        ({"channels": [3]}, "channel 3 of x, which has 3"),
+        ({"channels": [0], "image": 1}, "image 1 of x, which has 1"),
+        ({"channels": [0], "scale": 1.5}, "scale is 1.5"),
+        ({"channels": [0], "scale": 900}, "at most 4096 a side"),
+    ],
+)
+def test_a_wrong_job_says_what_is_wrong(gl: GlPage, job: dict[str, Any], message: str) -> None:
+    layout = LAYOUTS["odd"]
+    with pytest.raises(Exception, match=message):
+        shown(gl, layout, np.ones(layout.frame), job)
+    [pixels] = shown(gl, layout, np.ones(layout.frame), {"channels": [0]})
+    assert (pixels[..., 2] > pixels[..., 0]).all(), "the page does not draw any more"
