@@ -1,0 +1,112 @@
+"""Shapes nobody thought of: random small networks and windows, every layer against PyTorch."""
+
+import numpy as np
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from equal import assert_equal
+from nbglcnn.load import load, reference
+from nbglcnn.lower import lower
+from nbglcnn.session import Session
+
+FEW = settings(
+    max_examples=25,
+    deadline=None,
+    derandomize=True,  # the same shapes in every run; other seeds are for long runs by hand
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+channels = st.sampled_from([1, 2, 3, 4, 5, 7, 8, 13])
+
+
+def check(model: nn.Module, x: torch.Tensor) -> None:
+    graph, arrays = load(model.eval(), x)
+    expected = reference(model, graph, arrays)
+    for observe in ("all", "outputs"):
+        with Session(lower(graph, observe=observe)) as session:
+            for key, value in session.run(*arrays).items():
+                assert_equal(value, expected[key], name=f"{key} of {model} for {tuple(x.shape)}")
+
+
+@st.composite
+def windows(draw: st.DrawFn) -> dict[str, tuple[int, int]]:
+    pairs = st.tuples(st.integers(1, 4), st.integers(1, 4))
+    kernel = draw(pairs)
+    return {
+        "kernel_size": kernel,
+        "stride": draw(st.tuples(st.integers(1, 3), st.integers(1, 3))),
+        "dilation": draw(st.tuples(st.integers(1, 2), st.integers(1, 2))),
+        "padding": draw(st.tuples(st.integers(0, kernel[0] // 2), st.integers(0, kernel[1] // 2))),
+    }
+
+
+@given(
+    windows(),
+    st.tuples(st.integers(1, 3), st.integers(7, 13), st.integers(7, 13)),
+    st.tuples(channels, channels, st.sampled_from([1, 1, 2, 3])),
+    st.booleans(),
+)
+@FEW
+def test_convolutions(window, size, sizes, bias):
+    n, h, w = size
+    each_in, each_out, groups = sizes
+    torch.manual_seed(h * w)
+    conv = nn.Conv2d(each_in * groups, each_out * groups, groups=groups, bias=bias, **window)
+    check(nn.Sequential(conv, nn.ReLU()), torch.randn(n, each_in * groups, h, w))
+
+
+@given(
+    windows(),
+    st.tuples(st.integers(1, 3), st.integers(1, 6), st.integers(1, 6)),
+    st.tuples(channels, channels, st.sampled_from([1, 1, 2, 3])),
+    st.tuples(st.integers(0, 2), st.integers(0, 2)),
+)
+@FEW
+def test_transposed_convolutions(window, size, sizes, extra):
+    n, h, w = size
+    each_in, each_out, groups = sizes
+    extra = tuple(
+        min(e, max(s, d) - 1)
+        for e, s, d in zip(extra, window["stride"], window["dilation"], strict=True)
+    )
+    torch.manual_seed(h * w)
+    conv = nn.ConvTranspose2d(
+        each_in * groups, each_out * groups, groups=groups, output_padding=extra, **window
+    )
+    x = torch.randn(n, each_in * groups, h, w)
+    if min(conv(x).shape[2:]) > 0:
+        check(nn.Sequential(conv, nn.Tanh()), x)
+
+
+@given(st.lists(st.sampled_from("cdtbrsp"), min_size=2, max_size=6), st.integers(0, 2**31 - 1))
+@FEW
+def test_random_chains(kinds, seed):
+    rng = np.random.default_rng(seed)
+    torch.manual_seed(seed)
+    width = int(rng.integers(1, 9))
+    n, h, w = int(rng.integers(1, 4)), int(rng.integers(9, 17)), int(rng.integers(9, 17))
+    x = torch.randn(n, width, h, w)
+    parts: list[nn.Module] = []
+    for kind in kinds:
+        after = int(rng.integers(1, 11))
+        if kind == "c":
+            parts.append(nn.Conv2d(width, after, 3, padding=1))
+        elif kind == "d":
+            parts.append(nn.Conv2d(width, after, 4, 2, 1))
+        elif kind == "t":
+            parts.append(nn.ConvTranspose2d(width, after, 4, 2, 1))
+        elif kind == "b":
+            parts.append(nn.BatchNorm2d(width))
+            parts[-1].running_mean.normal_()
+            parts[-1].running_var.uniform_(0.5, 2)
+        elif kind == "r":
+            parts.append(nn.LeakyReLU(0.1))
+        elif kind == "s":
+            parts.append(nn.Sigmoid())
+        else:
+            parts.append(nn.MaxPool2d(3, 1, 1))
+        width = after if kind in "cdt" else width
+        if min(nn.Sequential(*parts)(x).shape[2:]) < 2:
+            break
+    check(nn.Sequential(*parts), x)
