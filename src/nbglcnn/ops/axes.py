@@ -1,0 +1,52 @@
+"""How the axes of a shape fall on those of a frame, whichever frame a tensor happens to lie in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from nbglcnn.layout import Frame
+from nbglcnn.ops.operator import Shape
+
+Flags = tuple[bool, ...]
+
+
+def frame_flags(shape: Shape, flags: Sequence[bool], frame: Frame) -> tuple[bool, ...] | None:
+    """For each axis of the frame, the flag of the axes of the shape that it consists of.
+
+    None when an axis of the frame mixes flagged and other axes. Axes of length 1 have no say.
+    """
+    spans = [
+        (unit, unit * length, flag)
+        for (unit, length), flag in zip(_units(shape), flags, strict=True)
+        if length > 1
+    ]
+    found = []
+    for unit, length in _units(frame):
+        parts = {flag for low, high, flag in spans if low < unit * length and unit < high}
+        if length > 1 and len(parts) > 1:
+            return None
+        found.append(length > 1 and True in parts)
+    return tuple(found)
+
+
+def _units(lengths: Sequence[int]) -> list[tuple[int, int]]:
+    return [(math.prod(lengths[k + 1 :]), length) for k, length in enumerate(lengths)]
+
+
+def merged(shape: Shape, flags: Sequence[Flags]) -> Shape:
+    """The shape with neighbouring axes joined where their flags agree; those of length 1 vanish."""
+    axes: list[tuple[int, Flags]] = []
+    for length, flag in zip(shape, flags, strict=True):
+        if length == 1:
+            continue
+        if axes and axes[-1][1] == flag:
+            axes[-1] = (axes[-1][0] * length, flag)
+        else:
+            axes.append((length, flag))
+    return tuple(length for length, _ in axes)
+
+
+def padded(shape: Shape, rank: int) -> Shape:
+    """The shape with axes of length 1 in front."""
+    return (1,) * (rank - len(shape)) + shape

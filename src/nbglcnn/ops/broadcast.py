@@ -1,0 +1,195 @@
+"""Functions of several tensors with NumPy's broadcasting: arithmetic, comparisons, logic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from nbglcnn.builder import Builder
+from nbglcnn.glsl import shader
+from nbglcnn.graph import Node
+from nbglcnn.ops.elementwise import Operand, broadcast_shape, combine, named
+from nbglcnn.ops.operator import (
+    Allowed,
+    Facts,
+    Operator,
+    Shape,
+    integer,
+    only,
+    same_shape,
+)
+from nbglcnn.ops.pointwise import SELECT
+
+NAN = shader("nan.glsl")
+WHOLE = shader("quotient.glsl")
+REMAINDER = shader("remainder.glsl")
+POWER = shader("power.glsl")
+
+
+def _each(function: str, *helpers: str) -> str:
+    """A combine() of two that calls a function of two floats for every lane."""
+    lanes = ", ".join(f"{function}(a.{k}, b.{k})" for k in "xyzw")
+    return "\n".join([*helpers, f"vec4 combine(vec4 a, vec4 b) {{ return vec4({lanes}); }}"])
+
+
+def _two(body: str, *helpers: str) -> str:
+    return "\n".join([SELECT, *helpers, f"vec4 combine(vec4 a, vec4 b) {{ {body} }}"])
+
+
+def _one(body: str, *helpers: str) -> str:
+    return "\n".join([SELECT, *helpers, f"vec4 combine(vec4 a) {{ {body} }}"])
+
+
+ADD = _two("return a + b;")
+MULTIPLY = _two("return a * b;")
+DIVIDE = _two("return a / b;")
+SCALE = _one("return a / u.f[3].x;")
+
+
+def _shape(facts: Facts, node: Node) -> Sequence[Shape]:
+    return [broadcast_shape(*(facts.shape(value) for value in node.inputs))]
+
+
+def _problem(facts: Facts, node: Node) -> str | None:
+    try:
+        _shape(facts, node)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def whole_numbers(b: Builder, value: str) -> bool:
+    """Whether a value holds integers (stored as floats)."""
+    return b.graph.values[value].dtype.kind in "iu"
+
+
+@dataclass(frozen=True, slots=True)
+class _Functions:
+    """The function for floats and, where it differs, the one for integers."""
+
+    floats: str
+    integers: str = ""
+
+    def __call__(self, b: Builder, node: Node) -> None:
+        """Lower a node: one pass."""
+        whole = bool(self.integers) and whole_numbers(b, node.inputs[0])
+        function = self.integers if whole else self.floats
+        combine(b, named(b, *node.inputs), function, value=node.outputs[0])
+
+
+def binary(
+    name: str,
+    doc: str,
+    function: str,
+    integers: str = "",
+    attributes: Mapping[str, Allowed] | None = None,
+) -> Operator:
+    """An operator of two or three tensors that computes each element by `function`."""
+    lower = _Functions(function, integers)
+    return Operator(name, doc, _shape, lower, attributes or {}, _problem)
+
+
+def _chain(function: str, mean: bool = False) -> Callable[[Builder, Node], None]:
+    """Lower a node of any number of inputs, two a pass."""
+
+    def lower(b: Builder, node: Node) -> None:
+        first, *rest = named(b, *node.inputs)
+        result = first
+        for number, operand in enumerate(rest):
+            last = number == len(rest) - 1 and not mean
+            shape = broadcast_shape(result.shape, operand.shape)
+            value = node.outputs[0] if last else ""
+            tensor = combine(b, [result, operand], function, value=value)
+            result = Operand(shape, tensor=tensor)
+        if mean:
+            combine(b, [result], SCALE, value=node.outputs[0], floats=[float(len(node.inputs))])
+        elif not rest:
+            b.bind(node.outputs[0], b.stored(node.inputs[0]))
+
+    return lower
+
+
+def _modulo(b: Builder, node: Node) -> None:
+    function = FMOD if integer(node, "fmod", 0) else MODULO
+    combine(b, named(b, *node.inputs), function, value=node.outputs[0])
+
+
+FMOD = _each("remainder", REMAINDER)
+MODULO = _each(
+    "modulo",
+    REMAINDER,
+    "float modulo(float a, float b) { float r = remainder(a, b);"
+    " return r != 0.0 && (r < 0.0) != (b < 0.0) ? r + b : r; }",
+)
+
+
+def _prelu_problem(facts: Facts, node: Node) -> str | None:
+    x, slope = facts.shape(node.inputs[0]), facts.shape(node.inputs[1])
+    if problem := _problem(facts, node):
+        return problem
+    if broadcast_shape(x, slope) != x:
+        return f"a slope of shape {slope} cannot be broadcast to the input's {x}"
+    return None
+
+
+def _infinite(b: Builder, node: Node) -> None:
+    wanted = [float(integer(node, name, 1)) for name in ("detect_positive", "detect_negative")]
+    combine(b, named(b, node.inputs[0]), ISINF, value=node.outputs[0], floats=wanted)
+
+
+ISINF = _one(
+    "return select(is_inf(a), select(lessThan(a, vec4(0.0)), vec4(u.f[3].y), vec4(u.f[3].x)),"
+    " vec4(0.0));",
+    NAN,
+)
+
+
+def _test(condition: str) -> str:
+    return _two(f"return select({condition}(a, b), vec4(1.0), vec4(0.0));")
+
+
+PRELU = _two("return select(greaterThan(a, vec4(0.0)), a, a * b);")
+WHERE = "\n".join([
+    SELECT,
+    "vec4 combine(vec4 a, vec4 b, vec4 c) { return select(notEqual(a, vec4(0.0)), b, c); }",
+])  # fmt: skip
+
+
+def _unary(name: str, doc: str, function: str) -> Operator:
+    return Operator(name, doc, same_shape, _Functions(function))
+
+
+OPERATORS = [
+    binary("Add", "Adds two tensors.", ADD),
+    binary("Sub", "Subtracts the second tensor from the first.", _two("return a - b;")),
+    binary("Mul", "Multiplies two tensors element by element.", MULTIPLY),
+    binary("Div", "Divides the first tensor by the second; integers toward zero.", DIVIDE,
+           _each("quotient", WHOLE)),
+    binary("Pow", "Raises the first tensor to the power of the second.", _each("power", POWER)),
+    Operator("Mod", "The remainder of a division; the sign is the divisor's (fmod=1: the other).",
+             _shape, _modulo, {"fmod": only(0, 1)}, _problem),
+    Operator("Sum", "Adds any number of tensors.", _shape, _chain(ADD), {}, _problem),
+    Operator("Mean", "The mean of any number of tensors.", _shape, _chain(ADD, mean=True), {},
+             _problem),
+    Operator("Max", "The largest of any number of tensors, element by element.", _shape,
+             _chain(_two("return larger(a, b);", NAN)), {}, _problem),
+    Operator("Min", "The smallest of any number of tensors, element by element.", _shape,
+             _chain(_two("return smaller(a, b);", NAN)), {}, _problem),
+    Operator("PRelu", "Like LeakyRelu, with a learned slope, mostly one per channel.", _shape,
+             _Functions(PRELU), {}, _prelu_problem),
+    binary("Equal", "1 where both are equal.", _test("equal")),
+    binary("Greater", "1 where the first is greater.", _test("greaterThan")),
+    binary("GreaterOrEqual", "1 where the first is not less.", _test("greaterThanEqual")),
+    binary("Less", "1 where the first is less.", _test("lessThan")),
+    binary("LessOrEqual", "1 where the first is at most the second.",
+           _test("lessThanEqual")),
+    binary("And", "1 where both are true.", _two("return a * b;")),
+    binary("Or", "1 where one of both is true.", _two("return max(a, b);")),
+    binary("Xor", "1 where one alone is true.", _two("return abs(a - b);")),
+    binary("Where", "The second tensor where the first is true, else the third.", WHERE),
+    _unary("Not", "1 where the input is false.", _one("return 1.0 - a;")),
+    _unary("IsNaN", "1 where the input is not a number.",
+           _one("return select(is_nan(a), vec4(1.0), vec4(0.0));", NAN)),
+    Operator("IsInf", "1 where the input is infinite.", same_shape, _infinite,
+             {"detect_negative": only(0, 1), "detect_positive": only(0, 1)}),
+]  # fmt: skip
