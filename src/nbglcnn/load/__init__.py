@@ -5,6 +5,7 @@ Nothing of torch or onnx is imported before a model is given.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -33,6 +34,10 @@ def load(model: Any, x: Any = None) -> tuple[Graph, tuple[Array, ...]]:
             )
         arrays = as_arrays(x, channels=image_channels(model))
         return load_module(model, arrays), arrays
+    if isinstance(model, str | os.PathLike | bytes | bytearray | memoryview) or _is_proto(model):
+        from nbglcnn.load.onnx_model import load_onnx
+
+        return load_onnx(model, x)
     raise ModelError(
         f"{type(model).__name__} is not a model: give a torch.nn.Module, an onnx.ModelProto or "
         "a path to an .onnx file"
@@ -52,3 +57,8 @@ def _is_module(model: Any) -> bool:
     """Whether it is a torch.nn.Module, told without importing torch."""
     names = {(c.__module__, c.__name__) for c in type(model).__mro__}
     return ("torch.nn.modules.module", "Module") in names
+
+
+def _is_proto(model: Any) -> bool:
+    """Whether it is an onnx.ModelProto, told without importing onnx."""
+    return getattr(getattr(model, "DESCRIPTOR", None), "full_name", "") == "onnx.ModelProto"

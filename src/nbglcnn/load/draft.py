@@ -1,4 +1,4 @@
-"""A graph on its way in: importers fill a Draft, `fold.simplify` makes it concrete."""
+"""A graph on its way in: importers fill a Draft, which `fold.simplify` makes a concrete State."""
 
 from __future__ import annotations
 
@@ -7,23 +7,28 @@ from typing import Any
 
 import numpy as np
 
-from nbglcnn.graph import Array, Node
+from nbglcnn.errors import ModelError
+from nbglcnn.graph import Array, Node, Value
+from nbglcnn.load.bounds import shown
 
 OPSET = 21  # the one that operators are lowered from: GroupNormalization is whole, Attention is not
+FLOAT32 = np.dtype(np.float32)
+WIDE = {np.dtype(np.float64), np.dtype(np.float16)}  # at run time these are float32
 
 
 @dataclass(slots=True)
 class Draft:
     """Nodes in topological order over named values, constants by name, and what is known of shapes.
 
-    `parameters` names the values that `with_parameters` may replace. `keep` are values that must
-    not vanish though no node reads them. `shapes` are trusted over inference, `declared` only
-    without it.
+    `versions` are the nodes' operator sets (empty: all OPSET). `parameters` names the values that
+    `with_parameters` may replace. `keep` are values that must not vanish though no node reads them.
+    `shapes` are trusted over inference, `declared` only without it.
     """
 
     name: str
     source: str
     nodes: list[Node] = field(default_factory=list)
+    versions: list[int] = field(default_factory=list)
     constants: dict[str, Array] = field(default_factory=dict)
     inputs: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = field(default_factory=dict)
     outputs: list[str] = field(default_factory=list)
@@ -32,3 +37,91 @@ class Draft:
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     declared: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Pieces:
+    """A tensor cut along an axis: a sequence, of which only pieces by a fixed index are used."""
+
+    source: str
+    bounds: list[tuple[int, int]]
+    axis: int
+    keep: bool
+
+
+@dataclass(slots=True)
+class State:
+    """What is left of a Draft: run-time nodes, each with its place in it, and all values known.
+
+    `derived` are the constants whose numbers come from a parameter's numbers.
+    """
+
+    draft: Draft
+    nodes: list[tuple[int, Node]] = field(default_factory=list)
+    folded: list[Node] = field(default_factory=list)
+    folded_bytes: int = 0
+    constants: dict[str, Array] = field(default_factory=dict)
+    derived: set[str] = field(default_factory=set)
+    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    dtypes: dict[str, np.dtype[Any]] = field(default_factory=dict)
+    aliases: dict[str, str] = field(default_factory=dict)
+    sequences: dict[str, Pieces] = field(default_factory=dict)
+
+    def resolve(self, name: str) -> str:
+        """The value that `name` is another name of."""
+        return self.aliases.get(name, name)
+
+    def known(self, name: str) -> bool:
+        """Whether anything has produced the value yet."""
+        return name in self.constants or name in self.shapes or name in self.sequences
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The concrete shape of a value."""
+        data = self.constants.get(name)
+        return self.shapes[name] if data is None else data.shape
+
+    def dtype(self, name: str) -> np.dtype[Any]:
+        """The type of a value's numbers."""
+        data = self.constants.get(name)
+        return self.dtypes[name] if data is None else data.dtype
+
+    def constant(self, name: str, data: Any) -> str:
+        """Add a constant under a free name like `name`."""
+        number, free = 0, name
+        while self.known(free):
+            number += 1
+            free = f"{name}.{number}"
+        self.constants[free] = np.asarray(data)
+        return free
+
+    def value(self, name: str) -> Value:
+        """The Value record of a resolved name."""
+        data = self.constants.get(name)
+        if data is not None:
+            return Value(name, data.shape, data.dtype, data)
+        return Value(name, self.shapes[name], self.dtypes[name])
+
+
+def label(node: Node) -> str:
+    """A node as messages name it: its operator and the module or node name."""
+    name = node.name or (node.outputs[0] if node.outputs else "")
+    where = f"in module {shown(node.module)}" if node.module else f"node {shown(name)}"
+    return f"{node.op[:80]} ({where})"
+
+
+def integer(node: Node, name: str, default: int) -> int:
+    """An attribute that must be an integer."""
+    value = node.attributes.get(name, default)
+    if not isinstance(value, int):
+        raise ModelError(f"{label(node)}: attribute {name} is a {type(value).__name__}")
+    return value
+
+
+def numbers(node: Node, name: str) -> tuple[float, ...] | None:
+    """An attribute that must be numbers, or None when it is not there."""
+    value = node.attributes.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, tuple) or not all(isinstance(v, int | float) for v in value):
+        raise ModelError(f"{label(node)}: attribute {name} is not a list of numbers")
+    return tuple(v for v in value if not isinstance(v, str))

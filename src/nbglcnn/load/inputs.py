@@ -124,6 +124,8 @@ def _plain(item: Any, spec: Spec) -> Array:
         return array.astype(np.float32)
     if array.dtype in (np.int32, np.int16, np.int8):
         return array.astype(np.int64)
+    if spec.dtype is not None and spec.dtype.kind in "iu" and array.dtype.kind in "iu":
+        return np.array(array)
     if array.dtype == np.uint8:
         raise InputError(
             f"{spec.name}: dtype uint8; {ALLOWED} is needed. For pixels: "
@@ -137,6 +139,9 @@ def _plain(item: Any, spec: Spec) -> Array:
 
 
 def _checked(array: Array, spec: Spec) -> Array:
+    if spec.dtype is not None and spec.dtype.kind in "iu" and array.dtype.kind in "iu":
+        converted = array.astype(spec.dtype)
+        array = converted if np.array_equal(converted, array) else array
     if spec.dtype is not None and array.dtype != spec.dtype:
         raise InputError(
             f"{spec.name}: dtype {array.dtype} was given; it is {spec.dtype}. "

@@ -11,7 +11,7 @@ import numpy as np
 
 from nbglcnn.errors import InputError
 from nbglcnn.graph import Array, Graph
-from nbglcnn.load.fold import evaluate
+from nbglcnn.load.evaluate import evaluate
 from nbglcnn.load.inputs import nearest
 
 
@@ -70,7 +70,7 @@ def _as_array(name: str, value: Any, old: Array) -> Array:
     array = np.array(value)
     if array.dtype.kind not in "fiub" or (array.dtype.kind == "f") != (old.dtype.kind == "f"):
         raise InputError(f"{name}: dtype {array.dtype} was given; it is {old.dtype}")
-    return np.ascontiguousarray(array, old.dtype).reshape(array.shape)
+    return np.asarray(array, old.dtype, order="C")
 
 
 def _listed(names: list[str]) -> str:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nbglcnn.errors import UnsupportedModel, UnsupportedOperator
-from nbglcnn.graph import Array, Attribute, Graph, Key, Node
+from nbglcnn.graph import Array, Attribute, Graph, Node
 from nbglcnn.load.bounds import shown
 from nbglcnn.load.draft import Draft
+from nbglcnn.load.finish import finish
 from nbglcnn.load.fold import simplify
 from nbglcnn.load.names import Call, place, torch_keys, walk
 from nbglcnn.load.torch_calls import run_hooked
@@ -167,7 +168,7 @@ def _module_path(node: Any) -> str:
 
 
 def _array(tensor: Any) -> Array:
-    array = np.ascontiguousarray(tensor.numpy())
+    array = np.asarray(tensor.numpy(), order="C")
     return array.astype(np.float32) if array.dtype in (np.float64, np.float16) else array
 
 
@@ -184,26 +185,4 @@ def _attribute(node: Any, attribute: Any) -> Attribute:
     raise UnsupportedOperator(
         f"{node.op_type} (in module {shown(_module_path(node))}): control flow that depends on "
         "the input's numbers cannot be drawn as a fixed network"
-    )
-
-
-def finish(draft: Draft, done: Any, nodes: tuple[Node, ...], keys: Sequence[Key]) -> Graph:
-    """The Graph of what simplify left."""
-    needed = dict.fromkeys(draft.inputs)
-    for node in (*done.folded, *nodes):
-        needed.update(dict.fromkeys((*node.inputs, *node.outputs)))
-    needed.update(dict.fromkeys(key.value for key in keys))
-    needed.update(dict.fromkeys(draft.parameters.values()))
-    needed.pop("", None)
-    return Graph(
-        name=draft.name,
-        nodes=nodes,
-        values=MappingProxyType({name: done.value(name) for name in needed}),
-        inputs=tuple(draft.inputs),
-        outputs=tuple(draft.outputs),
-        keys=tuple(keys),
-        parameters=MappingProxyType(dict(draft.parameters)),
-        folded=tuple(done.folded),
-        source=draft.source,
-        notes=tuple(draft.notes),
     )

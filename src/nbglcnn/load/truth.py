@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nbglcnn.graph import Array, Graph
-from nbglcnn.load.fold import evaluate
+from nbglcnn.load.evaluate import evaluate
 from nbglcnn.load.names import walk
 
 

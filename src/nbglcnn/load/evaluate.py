@@ -1,0 +1,101 @@
+"""One node computed from arrays, by onnx's reference implementation of its operator."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from nbglcnn.errors import ModelError, NbglcnnError, UnsupportedOperator
+from nbglcnn.graph import Array, Node
+from nbglcnn.load.bounds import checked_shape, shown
+from nbglcnn.load.draft import label
+from nbglcnn.load.infer import element_type, to_proto, version_of
+
+
+def evaluate(node: Node, values: Mapping[str, Array]) -> dict[str, Array]:
+    """The outputs of a node by name."""
+    inputs = [values[i] if i else None for i in node.inputs]
+    try:
+        results = _results(node, inputs)
+    except NbglcnnError:
+        raise
+    except Exception as error:
+        reason = f"{type(error).__name__}: {str(error)[:300]}"
+        raise ModelError(f"{label(node)}: cannot be computed from its inputs: {reason}") from error
+    arrays = {}
+    for name, result in zip(node.outputs, results, strict=False):
+        if name:
+            array = np.asarray(result)
+            checked_shape(f"{label(node)}, output {shown(name)}", array.shape)
+            arrays[name] = array
+    return arrays
+
+
+def _results(node: Node, inputs: Sequence[Array | None]) -> Sequence[Any]:
+    if node.op == "Constant":
+        return [_constant(node)]
+    first = inputs[0] if inputs else None
+    if node.op == "ConstantOfShape" and first is not None:
+        fill = np.asarray(node.attributes.get("value", np.zeros(1, np.float32))).reshape(())
+        shape = checked_shape(label(node), first.tolist(), itemsize=fill.dtype.itemsize)
+        return [np.broadcast_to(fill, shape)]  # 400 MB in a VGG: a view, not a copy
+    if node.op == "Expand" and first is not None and inputs[1] is not None:
+        wanted = checked_shape(label(node), inputs[1].tolist())
+        shape = checked_shape(label(node), np.broadcast_shapes(first.shape, wanted))
+        return [np.broadcast_to(first, shape)]
+    from onnx.reference import ReferenceEvaluator
+
+    implementation, proto = _implementation(node.op, version_of(node)), to_proto(node)
+    with np.errstate(all="ignore"):
+        if implementation is None:
+            return _by_function_body(node, inputs)
+        parameters = {
+            "log": lambda *_: None,
+            "opsets": {"": version_of(node)},
+            "verbose": 0,
+            "evaluator_cls": ReferenceEvaluator,
+            "new_ops": None,
+            "existing_functions": {},
+        }
+        return list(implementation(proto, parameters).run(*inputs))
+
+
+@functools.cache
+def _implementation(op: str, version: int) -> Any:
+    from onnx.reference.ops import load_op
+
+    try:
+        return load_op("", op, version)
+    except Exception:
+        return None
+
+
+def _by_function_body(node: Node, inputs: Sequence[Array | None]) -> list[Any]:
+    """Gelu and others, which onnx defines by simpler operators that depend on the inputs' types."""
+    from onnx import helper
+    from onnx.reference import ReferenceEvaluator
+
+    given = {n: a for n, a in zip(node.inputs, inputs, strict=True) if a is not None}
+    typed = [
+        helper.make_tensor_value_info(n, element_type(a.dtype), a.shape) for n, a in given.items()
+    ]
+    outputs = [helper.make_empty_tensor_value_info(name) for name in node.outputs if name]
+    graph = helper.make_graph([to_proto(node)], "node", typed, outputs)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", version_of(node))])
+    results = iter(ReferenceEvaluator(model).run(None, given))
+    return [next(results) if name else None for name in node.outputs]
+
+
+def _constant(node: Node) -> Array:
+    for name, value in node.attributes.items():
+        if name == "value" and isinstance(value, np.ndarray):
+            return value
+        if name in ("value_float", "value_floats"):
+            return np.array(value, np.float32)
+        if name in ("value_int", "value_ints"):
+            return np.array(value, np.int64)
+    kinds = ", ".join(sorted(node.attributes)) or "nothing"
+    raise UnsupportedOperator(f"{label(node)}: only dense tensors and numbers, not {kinds[:80]}")

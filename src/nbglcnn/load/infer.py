@@ -1,0 +1,187 @@
+"""Shapes: one node at a time by onnx's rules; all are checked, for onnx bounds nothing."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from nbglcnn.errors import ModelError, UnsupportedModel, UnsupportedOperator
+from nbglcnn.graph import Node
+from nbglcnn.load.bounds import checked_shape, shown
+from nbglcnn.load.draft import FLOAT32, OPSET, WIDE, State, integer, label, numbers
+
+MAX_SHOWN_TO_RULES = 4096  # elements of an integer constant that a shape rule may look at
+
+# Functions whose rule onnx cannot tell for one node: the output is like the first input.
+SAME = {"GroupNormalization", "MeanVarianceNormalization", "RMSNormalization", "Swish"}
+
+Found = dict[str, tuple[tuple[int, ...] | None, np.dtype[Any] | None]]
+
+
+def infer(node: Node, state: State, *, limit: int | None = None) -> int:
+    """Set concrete shapes and types of a node's outputs; gives their bytes. `limit` bounds each."""
+    inferred = _by_onnx(node, state)
+    total = 0
+    for name in node.outputs:
+        if not name:
+            continue
+        shape, dtype = inferred.get(name, (None, None))
+        declared = state.draft.declared.get(name)
+        if shape is None and declared is not None:
+            shape = declared[0]
+        dtype = dtype or (declared[1] if declared is not None else FLOAT32)
+        shape = state.draft.shapes.get(name, _ceil_pool(node, shape, state))
+        if shape is None:
+            raise UnsupportedOperator(
+                f"{label(node)}: the shape of its output {shown(name)} cannot be told before "
+                "it runs (it depends on the input's numbers)"
+            )
+        shape = checked_shape(f"{label(node)}, output {shown(name)}", shape)
+        size = int(np.prod(shape, dtype=object)) * dtype.itemsize
+        if limit is not None and size > limit:
+            raise UnsupportedModel(
+                f"{label(node)}: its constant output {shown(name)} of shape {list(shape)} is over "
+                f"the {limit:,} bytes that are computed while loading"
+            )
+        total += size
+        state.shapes[name] = shape
+        state.dtypes[name] = FLOAT32 if dtype in WIDE else dtype
+    return total
+
+
+def _ceil_pool(node: Node, shape: tuple[int, ...] | None, state: State) -> tuple[int, ...] | None:
+    """Drop the last window of a ceil_mode pool that would start in the end padding.
+
+    PyTorch and ONNX Runtime do; onnx's inference counts it: 3, stride 3, padding 1 of 56 gives 20.
+    """
+    if shape is None or "Pool" not in node.op or not integer(node, "ceil_mode", 0):
+        return shape
+    size = state.shape(node.inputs[0])[2:]
+    strides = numbers(node, "strides") or (1,) * len(size)
+    pads = numbers(node, "pads") or (0,) * 2 * len(size)
+    fixed = [
+        out - 1 if (out - 1) * stride >= extent + before else out
+        for out, stride, extent, before in zip(shape[2:], strides, size, pads, strict=False)
+    ]
+    return (*shape[:2], *fixed)
+
+
+def _by_onnx(node: Node, state: State) -> Found:
+    from onnx import helper, numpy_helper
+    from onnx.shape_inference import infer_node_outputs
+
+    version = version_of(node)
+    schema = schema_of(node.op, node.domain, version)
+    check_arity(node, schema)
+    types, data = {}, {}
+    for name in node.inputs:
+        if not name:
+            continue
+        if name in state.sequences:
+            raise UnsupportedOperator(f"{label(node)}: takes a sequence of tensors")
+        element = element_type(state.dtype(name))
+        types[name] = helper.make_tensor_type_proto(element, state.shape(name))
+        constant = state.constants.get(name)
+        if constant is not None:
+            limit = MAX_SHOWN_TO_RULES if constant.dtype.kind == "i" else 64
+            if constant.size <= limit:
+                data[name] = numpy_helper.from_array(np.asarray(constant, order="C"))
+    try:
+        result = infer_node_outputs(
+            schema, to_proto(node), types, data, opset_imports=[helper.make_opsetid("", version)]
+        )
+    except Exception as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise ModelError(f"{label(node)}: {lines[-1][:300]}") from error
+    found: Found = {}
+    for name, proto in result.items():
+        if not proto.HasField("tensor_type"):
+            raise UnsupportedOperator(f"{label(node)}: gives something that is not a tensor")
+        tensor = proto.tensor_type
+        dims = [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
+        shape = None
+        if tensor.HasField("shape") and None not in dims:
+            shape = tuple(d for d in dims if d is not None)
+        found[name] = shape, numpy_type(tensor.elem_type) if tensor.elem_type else None
+    first = node.inputs[0] if node.inputs else ""
+    if first and node.op in SAME:
+        found[node.outputs[0]] = state.shape(first), state.dtype(first)
+    output_shape = state.constants.get(node.inputs[2]) if len(node.inputs) == 3 else None
+    if node.op == "MaxUnpool" and output_shape is not None:
+        found[node.outputs[0]] = tuple(map(int, output_shape)), state.dtype(first)
+    return found
+
+
+def version_of(node: Node) -> int:
+    """The operator set that has the node's attributes: OPSET, or the newest where that is older."""
+    import onnx
+
+    newest = onnx.defs.onnx_opset_version()
+    known = schema_of(node.op, node.domain).attributes
+    return OPSET if all(name in known for name in node.attributes) else newest
+
+
+@functools.cache
+def schema_of(op: str, domain: str = "", version: int = OPSET) -> Any:
+    """Onnx's schema of an operator, of a newer operator set if it isn't in this one."""
+    import onnx
+
+    if domain:
+        raise UnsupportedOperator(f"operator {shown(op)} of the domain {shown(domain)}: not ONNX's")
+    try:
+        return onnx.defs.get_schema(op, version, "")
+    except onnx.defs.SchemaError:
+        try:
+            return onnx.defs.get_schema(op, onnx.defs.onnx_opset_version(), "")
+        except onnx.defs.SchemaError:
+            raise UnsupportedOperator(f"{shown(op)} is not an ONNX operator") from None
+
+
+def check_arity(node: Node, schema: Any) -> None:
+    """Refuse what onnx's C++ code trusts (an Upsample without inputs once ended the process)."""
+    for what, names, least, most in (
+        ("inputs", node.inputs, schema.min_input, schema.max_input),
+        ("outputs", node.outputs, schema.min_output, schema.max_output),
+    ):
+        if not least <= len(names) <= most:
+            allowed = str(least) if least == most else f"{least} to {min(most, 2**15)}"
+            raise ModelError(f"{label(node)}: {len(names)} {what}; it has {allowed}")
+    if not all(node.inputs[: min(schema.min_input, len(schema.inputs))]):
+        raise ModelError(f"{label(node)}: an input that it needs is left out")
+
+
+def element_type(dtype: np.dtype[Any]) -> int:
+    """ONNX's number for a numpy type."""
+    from onnx import helper
+
+    return int(helper.np_dtype_to_tensor_dtype(dtype))
+
+
+def numpy_type(element: int) -> np.dtype[Any]:
+    """The numpy type for ONNX's number."""
+    from onnx import helper
+
+    try:
+        dtype = np.dtype(helper.tensor_dtype_to_np_dtype(element))
+    except (KeyError, TypeError):
+        raise ModelError(f"unknown element type {element}") from None
+    if dtype.kind not in "fiub":
+        raise UnsupportedModel(f"numbers of type {dtype} are not supported")
+    return dtype
+
+
+def to_proto(node: Node) -> Any:
+    """The node as an onnx.NodeProto."""
+    from onnx import helper, numpy_helper
+
+    proto = helper.make_node(node.op, node.inputs, node.outputs, name=node.name, domain=node.domain)
+    types = schema_of(node.op, node.domain).attributes
+    for name, value in node.attributes.items():
+        given: Any = list(value) if isinstance(value, tuple) else value
+        if isinstance(value, np.ndarray):
+            given = numpy_helper.from_array(np.asarray(value, order="C"))
+        kind = types[name].type.value if given == [] and name in types else None
+        proto.attribute.append(helper.make_attribute(name, given, attr_type=kind))
+    return proto

@@ -1,0 +1,237 @@
+"""ONNX files: the only code that opens them. A file is untrusted, as is every path in it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nbglcnn.errors import ModelError, UnsupportedModel
+from nbglcnn.graph import Array
+from nbglcnn.load.bounds import checked_shape, shown
+
+if TYPE_CHECKING:
+    from onnx import ModelProto, TensorProto
+
+PICKLES = {".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".bin"}
+MAX_FILE = 2**31 - 1  # protobuf's own limit
+KEYS = {"location", "offset", "length", "checksum"}  # of external data
+# What a file that is no ONNX begins with, in the order to try.
+SIGNS = (
+    (b"PK\x03\x04", "a zip archive (perhaps a PyTorch checkpoint)"),
+    (b"\x80\x02", "a pickle (perhaps a PyTorch checkpoint)"),
+    (b"\x80\x04", "a pickle"),
+    (b"\x80\x05", "a pickle"),
+    (b"version https://git-lfs", "a Git LFS pointer: fetch the file itself with `git lfs pull`"),
+    (b"<", "an HTML or XML page: was it saved from a web page instead of its download link?"),
+    (b"{", "JSON"),
+    (b"\x1f\x8b", "a gzip archive"),
+    (b"\x89HDF", "an HDF5 file"),
+)
+CHECKPOINT = (
+    "PyTorch checkpoints can run any code when they are read, so nbglcnn never does. Build the "
+    "module, call module.load_state_dict(torch.load(path, weights_only=True)), and give the module"
+)
+
+
+def read_model(source: Any) -> tuple[ModelProto, str, str | None]:
+    """The parsed model, a name for it, and the folder that its external data must lie in."""
+    import onnx
+
+    if isinstance(source, onnx.ModelProto):
+        return checked(source, "this ModelProto"), source.graph.name or "model", None
+    if isinstance(source, bytes | bytearray | memoryview):
+        return parse(bytes(source), "these bytes"), "model", None
+    path = os.path.abspath(os.fspath(source))  # a bare name switches off others' path checks
+    if isinstance(path, bytes):
+        path = os.fsdecode(path)
+    name = Path(path).name
+    if Path(path).suffix.lower() in PICKLES:
+        raise ModelError(f"{name} is not an ONNX file. {CHECKPOINT}")
+    return parse(_read(path), name), Path(path).stem, os.path.dirname(path)
+
+
+def _read(path: str) -> bytes:
+    name = os.path.basename(path)
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise ModelError(f"{name} is not a file")
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > MAX_FILE:
+                raise ModelError(
+                    f"{name} has {size:,} bytes; an ONNX file has at most {MAX_FILE:,}"
+                )
+            return file.read()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise ModelError(f"{name} cannot be read: {reason}") from error
+
+
+def parse(data: bytes, name: str) -> ModelProto:
+    """The bytes as a ModelProto, or ModelError with what they look like instead."""
+    import onnx
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+    if not data:
+        raise ModelError(f"{name}: empty, not an ONNX model")
+    for sign, meaning in SIGNS:
+        if data.lstrip()[: len(sign)] == sign:
+            advice = f". {CHECKPOINT}" if "PyTorch" in meaning else ""
+            raise ModelError(f"{name}: not an ONNX model but {meaning}{advice}")
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(data)
+    except (DecodeError, UnicodeDecodeError, ValueError, RecursionError) as error:
+        raise ModelError(f"{name}: not an ONNX model, or damaged ({error})") from error
+    return checked(model, name)
+
+
+def checked(model: ModelProto, name: str) -> ModelProto:
+    """The model if it has a graph and operator sets; random bytes can parse as a message too."""
+    if not model.HasField("graph") or not model.opset_import:
+        raise ModelError(f"{name}: not an ONNX model, or damaged (it has no graph or no opset)")
+    return model
+
+
+def tensor_array(tensor: TensorProto, name: str, folder: str | None) -> Array:
+    """A tensor's numbers, after its shape, its type and the number of its bytes were checked."""
+    import onnx
+
+    what = f"tensor {shown(name)}"
+    kind = tensor.data_type
+    if kind not in _STORED:
+        names = {number: name for name, number in onnx.TensorProto.DataType.items()}
+        found = names.get(kind, str(kind))
+        raise UnsupportedModel(f"{what}: type {found}; numbers of 8 to 64 bits are supported")
+    field, stored = _STORED[kind]
+    shape = checked_shape(what, tensor.dims, itemsize=np.dtype(stored).itemsize)
+    count = int(np.prod(shape, dtype=object))
+    if tensor.HasField("segment"):
+        raise UnsupportedModel(f"{what}: stored in segments")
+    given = [f for f in sorted({f for f, _ in _STORED.values()}) if len(getattr(tensor, f))]
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        if tensor.HasField("raw_data") or given:
+            raise ModelError(f"{what}: has data both inside and outside the file")
+        raw = _external(tensor, what, folder, count * np.dtype(stored).itemsize)
+        array = np.frombuffer(raw, stored)
+    elif tensor.HasField("raw_data"):
+        if given:
+            raise ModelError(f"{what}: has both raw_data and {given[0]}")
+        needed = count * np.dtype(stored).itemsize
+        if len(tensor.raw_data) != needed:
+            raise ModelError(
+                f"{what}: shape {list(shape)} needs {needed} bytes; it has {len(tensor.raw_data)}"
+            )
+        array = np.frombuffer(tensor.raw_data, stored)
+    else:
+        numbers = getattr(tensor, field)
+        if len(numbers) != count or given not in ([], [field]):
+            raise ModelError(f"{what}: shape {list(shape)} needs {count} numbers in {field}")
+        array = np.array(numbers).astype(stored) if count else np.zeros(0, stored)
+    if kind == onnx.TensorProto.BFLOAT16:
+        array = (array.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    elif kind == onnx.TensorProto.FLOAT16:
+        array = array.view(np.float16)
+    return array.reshape(shape)
+
+
+# Per element type: the field of its numbers, and the numpy type of its raw bytes.
+_STORED: dict[int, tuple[str, str]] = {
+    1: ("float_data", "<f4"),
+    2: ("int32_data", "<u1"),
+    3: ("int32_data", "<i1"),
+    4: ("int32_data", "<u2"),
+    5: ("int32_data", "<i2"),
+    6: ("int32_data", "<i4"),
+    7: ("int64_data", "<i8"),
+    9: ("int32_data", "?"),
+    10: ("int32_data", "<u2"),  # float16
+    11: ("double_data", "<f8"),
+    12: ("uint64_data", "<u4"),
+    13: ("uint64_data", "<u8"),
+    16: ("int32_data", "<u2"),  # bfloat16
+}
+
+
+def _external(tensor: TensorProto, what: str, folder: str | None, needed: int) -> bytes:
+    """Bytes beside the model's file: in its folder, no links, exactly as many as are needed."""
+    entries: dict[str, str] = {}
+    for entry in tensor.external_data:
+        if entry.key not in KEYS or entry.key in entries:
+            raise ModelError(f"{what}: external data with the key {shown(entry.key)}")
+        entries[entry.key] = entry.value
+    location = entries.get("location", "")
+    if folder is None:
+        raise ModelError(
+            f"{what}: its numbers are in another file ({shown(location)}). Only a model given by "
+            "path may refer to files, in its own folder; or load them first, with onnx.load(path)"
+        )
+    numbers = []
+    for key, default in (("offset", 0), ("length", needed)):
+        text = entries.get(key, str(default))
+        if not (text.isascii() and text.isdigit() and len(text) < 20):
+            raise ModelError(f"{what}: external data with {key} {shown(text)}")
+        numbers.append(int(text))
+    offset, length = numbers
+    if length != needed:
+        raise ModelError(f"{what}: external data of {length} bytes; its shape needs {needed}")
+    with _beside(folder, location, what) as file:
+        size = os.fstat(file).st_size
+        if offset + length > size:
+            raise ModelError(
+                f"{what}: bytes {offset} to {offset + length} of {shown(location)}, which has "
+                f"{size}"
+            )
+        os.lseek(file, offset, os.SEEK_SET)
+        chunks, left = [], length
+        while left:
+            chunk = os.read(file, min(left, 1 << 24))
+            if not chunk:
+                raise ModelError(f"{what}: {shown(location)} ended while it was read")
+            chunks.append(chunk)
+            left -= len(chunk)
+        return b"".join(chunks)
+
+
+@contextmanager
+def _beside(folder: str, location: str, what: str) -> Iterator[int]:
+    """The file opened without following any link, from the model's folder downwards."""
+    parts = location.split("/")
+    bad = not location or "\0" in location or "\\" in location or ":" in location
+    if bad or any(part in ("", ".", "..") for part in parts):
+        raise ModelError(
+            f"{what}: external data at {shown(location)}; it must be a plain relative path inside "
+            "the model's own folder"
+        )
+    flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
+    flags |= getattr(os, "O_NONBLOCK", 0)  # opening a FIFO would wait for its writer
+    opened: list[int] = []
+    try:
+        if os.open in os.supports_dir_fd:
+            opened.append(os.open(folder, os.O_RDONLY))
+            for part in parts:
+                opened.append(os.open(part, flags, dir_fd=opened[-1]))
+        else:
+            path = folder
+            for part in parts:
+                path = os.path.join(path, part)
+                if os.path.islink(path):
+                    raise ModelError(f"{what}: {shown(location)} is a link")
+            opened.append(os.open(path, flags))
+        found = os.fstat(opened[-1])
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+            raise ModelError(f"{what}: {shown(location)} is a link, or not a plain file")
+        yield opened[-1]
+    except OSError as error:
+        raise ModelError(
+            f"{what}: {shown(location)} cannot be opened as a plain file ({error.strerror})"
+        ) from error
+    finally:
+        for handle in opened:
+            os.close(handle)

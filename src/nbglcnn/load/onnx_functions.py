@@ -1,0 +1,138 @@
+"""ONNX functions: calls are replaced by their bodies, with the number of nodes known beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from nbglcnn.errors import ModelError, UnsupportedModel
+from nbglcnn.load.bounds import MAX_NODES, shown
+
+if TYPE_CHECKING:
+    from onnx import FunctionProto, ModelProto, NodeProto
+
+Identifier = tuple[str, str, str]
+
+
+def domain_of(name: str) -> str:
+    """The standard domain has two spellings."""
+    return "" if name == "ai.onnx" else name
+
+
+def inlined(model: ModelProto) -> Iterable[tuple[NodeProto, Mapping[str, int]]]:
+    """All nodes with the operator sets each was written for; calls of functions are expanded."""
+    functions: dict[Identifier, FunctionProto] = {}
+    for function in model.functions:
+        identifier = (domain_of(function.domain), function.name, function.overload)
+        if identifier in functions:
+            raise ModelError(f"two functions are called {shown(function.name)}")
+        functions[identifier] = function
+    opsets = _opsets(model.opset_import)
+    if not functions:
+        if len(model.graph.node) > MAX_NODES:
+            raise UnsupportedModel(
+                f"{len(model.graph.node):,} nodes; at most {MAX_NODES:,} are read"
+            )
+        return [(node, opsets) for node in model.graph.node]
+    total = sum(_size(node, functions, {}, ()) for node in model.graph.node)
+    if total > MAX_NODES:
+        raise UnsupportedModel(
+            f"{total:,} nodes once functions are expanded; at most {MAX_NODES:,} are read"
+        )
+    taken = {v.name for v in (*model.graph.input, *model.graph.initializer)}
+    taken |= {name for node in model.graph.node for name in node.output}
+    return list(_expand(model.graph.node, opsets, functions, taken))
+
+
+def _opsets(imports: Iterable[Any]) -> Mapping[str, int]:
+    found: dict[str, int] = {}
+    for entry in imports:
+        domain = domain_of(entry.domain)
+        if found.setdefault(domain, entry.version) != entry.version:
+            raise ModelError(f"two versions of the operator set {shown(domain)}")
+    return found
+
+
+def _identifier(node: NodeProto) -> Identifier:
+    return (domain_of(node.domain), node.op_type, node.overload)
+
+
+def _size(
+    node: NodeProto,
+    functions: Mapping[Identifier, FunctionProto],
+    sizes: dict[Identifier, int],
+    inside: tuple[Identifier, ...],
+) -> int:
+    """How many nodes a call becomes; a function that calls itself is refused."""
+    identifier = _identifier(node)
+    if identifier not in functions:
+        return 1
+    if identifier in inside:
+        raise ModelError(f"the function {shown(node.op_type)} calls itself")
+    if len(inside) > 50:
+        raise ModelError("functions call each other more than 50 deep")
+    if identifier not in sizes:
+        sizes[identifier] = sum(
+            _size(inner, functions, sizes, (*inside, identifier))
+            for inner in functions[identifier].node
+        )
+    return sizes[identifier]
+
+
+def _expand(
+    nodes: Iterable[NodeProto],
+    opsets: Mapping[str, int],
+    functions: Mapping[Identifier, FunctionProto],
+    taken: set[str],
+) -> Iterable[tuple[NodeProto, Mapping[str, int]]]:
+    from onnx import NodeProto
+
+    for node in nodes:
+        function = functions.get(_identifier(node))
+        if function is None:
+            yield node, opsets
+            continue
+        if len(node.input) > len(function.input) or len(node.output) > len(function.output):
+            raise ModelError(
+                f"a call of the function {shown(node.op_type)} has more inputs or outputs than it"
+            )
+        names = {"": ""}
+        for inner, outer in zip(function.input, node.input, strict=False):
+            names[inner] = outer
+        for inner in function.input[len(node.input) :]:
+            names[inner] = ""
+        for inner, outer in zip(function.output, node.output, strict=False):
+            if outer:
+                names[inner] = outer
+        given = {a.name: a for a in function.attribute_proto} | {a.name: a for a in node.attribute}
+        prefix = node.name or node.op_type
+        body = []
+        for inner_node in function.node:
+            copy = NodeProto()
+            copy.CopyFrom(inner_node)
+            del copy.input[:], copy.output[:], copy.attribute[:]
+            for inner, of_copy in (
+                (inner_node.input, copy.input),
+                (inner_node.output, copy.output),
+            ):
+                for name in inner:
+                    if name not in names:
+                        names[name] = _free(f"{prefix}.{name}", taken)
+                    of_copy.append(names[name])
+            for attribute in inner_node.attribute:
+                if not attribute.ref_attr_name:
+                    copy.attribute.append(attribute)
+                elif attribute.ref_attr_name in given:
+                    copy.attribute.append(given[attribute.ref_attr_name])
+                    copy.attribute[-1].name = attribute.name
+            body.append(copy)
+        yield from _expand(body, _opsets(function.opset_import), functions, taken)
+
+
+def _free(name: str, taken: set[str]) -> str:
+    number, free = 0, name
+    while free in taken:
+        number += 1
+        free = f"{name}.{number}"
+    taken.add(free)
+    return free

@@ -1,0 +1,327 @@
+"""ONNX models: nodes are checked against their operators' schemas, then folded and keyed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nbglcnn.errors import InputError, ModelError, UnsupportedModel, UnsupportedOperator
+from nbglcnn.graph import Array, Attribute, Graph, Key, Node
+from nbglcnn.load.bounds import checked_shape, shown
+from nbglcnn.load.draft import FLOAT32, WIDE, Draft, label
+from nbglcnn.load.finish import finish
+from nbglcnn.load.fold import simplify
+from nbglcnn.load.infer import check_arity, numpy_type, schema_of
+from nbglcnn.load.inputs import Spec, as_arrays
+from nbglcnn.load.names import settle
+from nbglcnn.load.onnx_file import read_model, tensor_array
+from nbglcnn.load.onnx_functions import domain_of, inlined
+
+if TYPE_CHECKING:
+    from onnx import AttributeProto, ModelProto, NodeProto
+
+OLDEST = 6  # operator set
+LONGEST = 300  # characters of a value's name that are kept
+# Where a float constant is a setting and not a weight: (operator, positions; all where None).
+SETTINGS: dict[str, tuple[int, ...] | None] = {
+    **dict.fromkeys(("Clip", "Resize", "Upsample", "Pad", "Range", "OneHot", "Dropout")),
+    **dict.fromkeys(("Cast", "Shape", "ConstantOfShape", "Expand", "Tile", "Slice")),
+    "Pow": (1,),
+}
+
+
+def load_onnx(source: Any, x: Any) -> tuple[Graph, tuple[Array, ...]]:
+    """The Graph of a ModelProto, bytes or a file, with shapes fixed by `x`, and `x` as arrays."""
+    model, name, folder = read_model(source)
+    draft = Draft(name=name[:LONGEST], source="onnx")
+    names = _Names()
+    _constants(draft, model, names, folder)
+    specs, symbols = _input_specs(draft, model, names)
+    arrays = as_arrays(_made_up(specs) if x is None else x, specs)
+    _bind(draft, specs, symbols, arrays)
+    produced = _nodes(draft, model, names, folder)
+    _sort(draft)
+    draft.outputs = [names[output.name] for output in model.graph.output]
+    for name in draft.outputs:
+        if not name or name not in produced:
+            raise ModelError(f"the output {shown(name)} is produced by nothing")
+    _parameters(draft)
+    done = simplify(draft)
+    for name in draft.outputs:
+        if name in done.sequences:
+            raise UnsupportedModel(f"the output {shown(name)} is a sequence of tensors")
+    keys = _keys(draft, done.aliases, {name for _, node in done.nodes for name in node.outputs})
+    draft.outputs = [done.resolve(name) for name in draft.outputs]
+    return finish(draft, done, tuple(node for _, node in done.nodes), keys), arrays
+
+
+class _Names(dict[str, str]):
+    """Values' names as they are kept: the file's own, but not a megabyte of it."""
+
+    def __missing__(self, name: str) -> str:
+        kept = name if len(name) <= LONGEST else f"{name[:LONGEST]}…{len(self)}"
+        self[name] = kept
+        return kept
+
+
+def _constants(draft: Draft, model: ModelProto, names: _Names, folder: str | None) -> None:
+    if model.graph.sparse_initializer:
+        raise UnsupportedModel("sparse initializers are not supported; store them as dense tensors")
+    for tensor in model.graph.initializer:
+        if not tensor.name:
+            raise ModelError("an initializer has no name")
+        if names[tensor.name] in draft.constants:
+            raise ModelError(f"two initializers are called {shown(tensor.name)}")
+        draft.constants[names[tensor.name]] = tensor_array(tensor, tensor.name, folder)
+
+
+def _input_specs(
+    draft: Draft, model: ModelProto, names: _Names
+) -> tuple[list[Spec], list[tuple[str | None, ...]]]:
+    """The run-time inputs (old files list initializers among them), and their symbolic dims."""
+    specs: list[Spec] = []
+    symbols: list[tuple[str | None, ...]] = []
+    for value in model.graph.input:
+        name = names[value.name]
+        if name in draft.constants:
+            continue
+        if not value.name or name in {s.name for s in specs}:
+            raise ModelError(f"two inputs, or none, are called {shown(value.name)}")
+        if not value.type.HasField("tensor_type"):
+            raise UnsupportedModel(f"the input {shown(value.name)} is not a tensor")
+        tensor = value.type.tensor_type
+        dtype = numpy_type(tensor.elem_type)
+        if dtype in WIDE:
+            draft.notes.append(f"the input {shown(name)} is {dtype} and computed in float32")
+            dtype = FLOAT32
+        if not tensor.HasField("shape"):
+            specs.append(Spec(name, None, dtype))
+            symbols.append(())
+            continue
+        # Some exporters write -1 for a dimension that is not fixed.
+        dims = [d.dim_value if d.HasField("dim_value") else -1 for d in tensor.shape.dim]
+        if any(d < -1 for d in dims):
+            raise ModelError(f"the input {shown(name)} has the shape {dims}")
+        checked_shape(f"the input {shown(name)}", [max(d, 0) for d in dims])
+        specs.append(Spec(name, tuple(None if d < 0 else d for d in dims), dtype))
+        symbols.append(tuple(d.dim_param or None for d in tensor.shape.dim))
+    return specs, symbols
+
+
+def _made_up(specs: Sequence[Spec]) -> tuple[Array, ...]:
+    """Example inputs for static shapes: numbers in 0..1 by a fixed seed, so that layers differ."""
+    generator = np.random.default_rng(0)
+    arrays: list[Array] = []
+    for spec in specs:
+        if spec.shape is None or None in spec.shape:
+            dims = "unknown"
+            if spec.shape is not None:
+                dims = "(" + ", ".join("?" if d is None else str(d) for d in spec.shape) + ")"
+            raise InputError(
+                f"the input {shown(spec.name)} has no fixed shape: {dims}. "
+                "Give an example input x, which fixes it"
+            )
+        shape = tuple(d for d in spec.shape if d is not None)
+        is_float = spec.dtype == FLOAT32
+        drawn = generator.random(shape, np.float32) if is_float else np.zeros(shape, spec.dtype)
+        arrays.append(drawn)
+    return tuple(arrays)
+
+
+def _bind(
+    draft: Draft,
+    specs: Sequence[Spec],
+    symbols: Sequence[tuple[str | None, ...]],
+    arrays: Sequence[Array],
+) -> None:
+    """Fix the inputs' shapes; a symbol that stands twice must be one number."""
+    bound: dict[str, tuple[int, str]] = {}
+    for spec, names, array in zip(specs, symbols, arrays, strict=True):
+        for size, symbol in zip(array.shape, names, strict=False):
+            first, where = bound.setdefault(symbol, (size, spec.name)) if symbol else (size, "")
+            if first != size:
+                raise InputError(
+                    f"the dimension {shown(symbol or '')} is {first} in the input {shown(where)} "
+                    f"and {size} in {shown(spec.name)}; it must be the same"
+                )
+        shape = checked_shape(f"the input {shown(spec.name)}", array.shape)
+        draft.inputs[spec.name] = shape, array.dtype
+
+
+def _nodes(draft: Draft, model: ModelProto, names: _Names, folder: str | None) -> set[str]:
+    """Checked nodes into the Draft; gives the names of all values."""
+    produced = {*draft.constants, *draft.inputs}
+    newest = _newest()
+    names[""] = ""
+    for proto, opsets in inlined(model):
+        domain = domain_of(proto.domain)
+        version = opsets.get(domain, 0)
+        node = Node(
+            name=proto.name[:LONGEST],
+            op=proto.op_type,
+            inputs=tuple(names[i] for i in proto.input),
+            outputs=tuple(names[o] for o in proto.output),
+            domain=domain,
+        )
+        if domain:
+            raise UnsupportedOperator(
+                f"{label(node)}: of the operator set {shown(domain)}; only ONNX's own are supported"
+            )
+        if not OLDEST <= version <= newest:
+            raise UnsupportedModel(
+                f"operator set {version}; {OLDEST} to {newest} can be read"
+                + ("" if version < OLDEST else " (by the onnx that is installed)")
+            )
+        _check(node, proto, version)
+        attributes = {a.name: _attribute(node, a, folder) for a in proto.attribute}
+        for output in filter(None, node.outputs):
+            if output in produced:
+                raise ModelError(f"{label(node)}: its output {shown(output)} is produced twice")
+            produced.add(output)
+        draft.nodes.append(replace(node, attributes=MappingProxyType(attributes)))
+        draft.versions.append(version)
+    return produced
+
+
+def _newest() -> int:
+    import onnx
+
+    return onnx.defs.onnx_opset_version()
+
+
+def _check(node: Node, proto: NodeProto, version: int) -> None:
+    """Arity and attributes, by the schema of the node's own operator set."""
+    if not node.op:
+        raise ModelError(f"node {shown(node.name)} has no operator")
+    schema = schema_of(node.op, "", version)
+    check_arity(node, schema)
+    seen = set()
+    for attribute in proto.attribute:
+        expected = schema.attributes.get(attribute.name)
+        if expected is None or attribute.name in seen or attribute.ref_attr_name:
+            raise ModelError(
+                f"{label(node)}: attribute {shown(attribute.name)} is not allowed here"
+            )
+        seen.add(attribute.name)
+        if attribute.type != expected.type.value:
+            raise ModelError(
+                f"{label(node)}: attribute {attribute.name} is not of type {expected.type.name}"
+            )
+    for name, expected in schema.attributes.items():
+        if expected.required and name not in seen:
+            raise ModelError(f"{label(node)}: attribute {name} is missing")
+
+
+def _attribute(node: Node, attribute: AttributeProto, folder: str | None) -> Attribute:
+    kind = attribute.type
+    if kind == attribute.INT:
+        return int(attribute.i)
+    if kind == attribute.FLOAT:
+        return float(attribute.f)
+    if kind == attribute.STRING:
+        return _text(node, attribute.s)
+    if kind == attribute.INTS:
+        return tuple(attribute.ints)
+    if kind == attribute.FLOATS:
+        return tuple(attribute.floats)
+    if kind == attribute.STRINGS:
+        return tuple(_text(node, s) for s in attribute.strings)
+    if kind == attribute.TENSOR:
+        return tensor_array(attribute.t, node.outputs[0] if node.outputs else node.name, folder)
+    if kind in (attribute.GRAPH, attribute.GRAPHS):
+        raise UnsupportedOperator(
+            f"{label(node)}: control flow is not supported; a network must be one fixed graph"
+        )
+    raise UnsupportedOperator(
+        f"{label(node)}: attribute {shown(attribute.name)} is of no known type"
+    )
+
+
+def _text(node: Node, data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise ModelError(f"{label(node)}: an attribute is not UTF-8 text") from None
+
+
+def _sort(draft: Draft) -> None:
+    """Topological order, as near to the file's as it can be; a cycle is refused."""
+    waiting: dict[str, list[int]] = {}
+    missing = [0] * len(draft.nodes)
+    known = {*draft.constants, *draft.inputs, ""}
+    producer = {o: at for at, node in enumerate(draft.nodes) for o in node.outputs if o}
+    for at, node in enumerate(draft.nodes):
+        for name in set(node.inputs) - known:
+            if name not in producer:
+                raise ModelError(f"{label(node)}: its input {shown(name)} is produced by nothing")
+            waiting.setdefault(name, []).append(at)
+            missing[at] += 1
+    order: list[int] = []
+    for start in range(len(draft.nodes)):
+        ready = [start] if missing[start] == 0 else []
+        while ready:
+            at = ready.pop()
+            missing[at] = -1
+            order.append(at)
+            for name in draft.nodes[at].outputs:
+                for user in waiting.pop(name, ()):
+                    missing[user] -= 1
+                    if missing[user] == 0 and user < start:
+                        ready.append(user)
+    if len(order) < len(draft.nodes):
+        stuck = next(at for at, count in enumerate(missing) if count > 0)
+        raise ModelError(f"{label(draft.nodes[stuck])}: the graph has a cycle")
+    draft.nodes = [draft.nodes[at] for at in order]
+    draft.versions = [draft.versions[at] for at in order]
+
+
+def _parameters(draft: Draft) -> None:
+    """Float initializers and Constant nodes that are weights; half and double ones in float32."""
+    weights: dict[str, None] = {}
+    for node in draft.nodes:
+        settings = SETTINGS.get(node.op, ())
+        for position, name in enumerate(node.inputs):
+            if settings is not None and position not in settings:
+                weights[name] = None
+    constants = {
+        node.outputs[0]: node.attributes["value"]
+        for node in draft.nodes
+        if node.op == "Constant" and "value" in node.attributes
+    }
+    narrowed: dict[str, None] = {}
+    for name, data in (*draft.constants.items(), *constants.items()):
+        if not isinstance(data, np.ndarray) or data.dtype.kind != "f" or name not in weights:
+            continue
+        if data.dtype in WIDE:
+            narrowed[str(data.dtype)] = None
+            data = data.astype(np.float32)
+        draft.constants[name] = data
+        draft.parameters[name] = name
+    kept = [
+        (node, version)
+        for node, version in zip(draft.nodes, draft.versions, strict=True)
+        if not (node.op == "Constant" and node.outputs[0] in draft.parameters)
+    ]
+    draft.nodes, draft.versions = [n for n, _ in kept], [v for _, v in kept]
+    if narrowed:
+        kinds = " and ".join(narrowed)
+        draft.notes.append(f"weights stored as {kinds} are computed in float32")
+
+
+def _keys(draft: Draft, aliases: Mapping[str, str], computed: Iterable[str]) -> list[Key]:
+    """Inputs, then every value that a node computes under its own name, then outputs."""
+    live = {*computed, *draft.inputs}
+    outputs = dict.fromkeys(draft.outputs)
+    keys = [Key(name, name, "input") for name in draft.inputs]
+    for node in draft.nodes:
+        for name in node.outputs:
+            value = aliases.get(name, name)
+            if name and name not in outputs and value in live:
+                keys.append(Key(name, value, "layer"))
+    first = len(keys)
+    keys += [Key(name, aliases.get(name, name), "output") for name in outputs]
+    return settle(keys, range(first, len(keys)))

@@ -1,0 +1,337 @@
+"""Nodes in the form of the operator set that is lowered: old ones upgraded, sequences split."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from nbglcnn.errors import ModelError, UnsupportedOperator
+from nbglcnn.graph import Attribute, Node
+from nbglcnn.load.draft import Pieces, State, integer, label, numbers
+from nbglcnn.load.infer import check_arity, element_type, schema_of
+
+Rule = Callable[[Node, State], list[Node]]
+
+
+def rewritten(node: Node, version: int, state: State) -> list[Node]:
+    """The node in today's form: usually itself, sometimes several, none where nothing is left."""
+    rule = ALWAYS.get(node.op)
+    if rule is not None and not node.domain:
+        return rule(node, state)
+    for below, upgrade in UPGRADES.get(node.op, ()) if not node.domain else ():
+        if version < below:
+            return upgrade(node, state)
+    return [node]
+
+
+def _with(node: Node, inputs: tuple[str, ...], **attributes: Attribute | None) -> Node:
+    """The node with other inputs, and attributes set (or removed where None)."""
+    merged = {**node.attributes, **attributes}
+    kept = {n: v for n, v in merged.items() if v is not None}
+    while inputs and not inputs[-1]:
+        inputs = inputs[:-1]
+    return replace(node, inputs=inputs, attributes=kept)
+
+
+def _constant(node: Node, state: State, what: str, data: Any, dtype: Any = np.int64) -> str:
+    return state.constant(f"{node.outputs[0]}.{what}", np.array(data, dtype))
+
+
+# Sequences
+
+
+def _split_to_sequence(node: Node, state: State) -> list[Node]:
+    check_arity(node, schema_of(node.op))
+    shape = state.shape(node.inputs[0])
+    split = np.array(1)
+    keep = bool(integer(node, "keepdims", 1))
+    if len(node.inputs) > 1:
+        keep = True
+        if node.inputs[1] not in state.constants:
+            raise UnsupportedOperator(f"{label(node)}: the sizes of its pieces depend on the input")
+        split = state.constants[node.inputs[1]]
+    axis = integer(node, "axis", 0)
+    if not -len(shape) <= axis < len(shape):
+        raise ModelError(f"{label(node)}: axis {axis} of {len(shape)} dimensions")
+    axis %= len(shape)
+    size = shape[axis]
+    if split.ndim == 0:
+        if int(split) < 1:
+            raise ModelError(f"{label(node)}: pieces of {int(split)}")
+        starts = range(0, size, int(split))
+        bounds = [(start, min(start + int(split), size)) for start in starts]
+    else:
+        ends = np.cumsum(split, dtype=object).tolist()
+        bounds = list(zip([0, *ends[:-1]], ends, strict=True))
+        if split.min(initial=0) < 0 or not ends or ends[-1] != size:
+            raise ModelError(f"{label(node)}: pieces {split.tolist()} of an axis of {size}")
+    state.sequences[node.outputs[0]] = Pieces(node.inputs[0], bounds, axis, keep)
+    return []
+
+
+def _sequence_at(node: Node, state: State) -> list[Node]:
+    check_arity(node, schema_of(node.op))
+    pieces, index = state.sequences.get(node.inputs[0]), state.constants.get(node.inputs[1])
+    if pieces is None or index is None:
+        raise UnsupportedOperator(f"{label(node)}: only pieces of a split tensor, by a fixed index")
+    if not -len(pieces.bounds) <= int(index) < len(pieces.bounds):
+        raise ModelError(f"{label(node)}: piece {int(index)} of {len(pieces.bounds)}")
+    start, end = pieces.bounds[int(index)]
+    out = node.outputs[0]
+    axes = _constant(node, state, "axes", [pieces.axis])
+    bounds = _constant(node, state, "starts", [start]), _constant(node, state, "ends", [end])
+    name = out if pieces.keep else f"{out}.piece"
+    piece = replace(
+        node, op="Slice", inputs=(pieces.source, *bounds, axes), outputs=(name,), attributes={}
+    )
+    if pieces.keep:
+        return [piece]
+    return [piece, replace(node, op="Squeeze", inputs=(name, axes), attributes={})]
+
+
+# Of any operator set
+
+
+def _dropout(node: Node, state: State) -> list[Node]:
+    """In inference it does nothing; its mask, if asked for, is all true."""
+    check_arity(node, schema_of(node.op))
+    if len(node.inputs) > 2 and node.inputs[2]:
+        training, ratio = state.constants.get(node.inputs[2]), state.constants.get(node.inputs[1])
+        if training is None or (training.any() and (ratio is None or ratio.any())):
+            raise UnsupportedOperator(f"{label(node)}: training_mode, which drops at random")
+    if len(node.outputs) > 1 and node.outputs[1]:
+        state.constants[node.outputs[1]] = np.ones(state.shape(node.inputs[0]), np.bool_)
+    return [
+        replace(
+            node, op="Identity", inputs=node.inputs[:1], outputs=node.outputs[:1], attributes={}
+        )
+    ]
+
+
+def _cast_like(node: Node, state: State) -> list[Node]:
+    check_arity(node, schema_of(node.op))
+    to = element_type(state.dtype(node.inputs[1]))
+    return [replace(node, op="Cast", inputs=node.inputs[:1], attributes={"to": to})]
+
+
+def _without_zero_bias(node: Node, state: State) -> list[Node]:
+    """PyTorch's exporter writes a missing bias as zeros."""
+    bias = node.inputs[2] if len(node.inputs) == 3 else ""
+    data = state.constants.get(bias)
+    if data is None or bias in state.derived or data.any():
+        return [node]
+    return [replace(node, inputs=node.inputs[:2])]
+
+
+ALWAYS: dict[str, Rule] = {
+    "SplitToSequence": _split_to_sequence,
+    "SequenceAt": _sequence_at,
+    "Dropout": _dropout,
+    "CastLike": _cast_like,
+    "Conv": _without_zero_bias,
+    "ConvTranspose": _without_zero_bias,
+}
+
+
+# Older operator sets: what changed is in onnx's Changelog.md
+
+
+def _to_inputs(*moved: tuple[str, Any]) -> Rule:
+    """Attributes that became inputs, in order."""
+
+    def rule(node: Node, state: State) -> list[Node]:
+        inputs = list(node.inputs)
+        for name, dtype in moved:
+            value = node.attributes.get(name)
+            inputs.append("" if value is None else _constant(node, state, name, value, dtype))
+        return [_with(node, tuple(inputs), **{name: None for name, _ in moved})]
+
+    return rule
+
+
+def _slice(node: Node, state: State) -> list[Node]:
+    starts = numbers(node, "starts")
+    axes = numbers(node, "axes") or tuple(range(len(starts or ())))
+    return _to_inputs(("starts", np.int64), ("ends", np.int64), ("axes", np.int64))(
+        _with(node, node.inputs, axes=axes), state
+    )
+
+
+def _clip(node: Node, state: State) -> list[Node]:
+    rule = _to_inputs(("min", np.float32), ("max", np.float32))
+    return rule(node, state)
+
+
+def _resize(node: Node, state: State) -> list[Node]:
+    """Upsample, and Resize before 11: corners at 0, nearest rounded down."""
+    scales = node.inputs[1] if len(node.inputs) > 1 else ""
+    if not scales:
+        if numbers(node, "scales") is None:
+            raise ModelError(f"{label(node)}: has no scales")
+        scales = _constant(node, state, "scales", node.attributes["scales"], np.float32)
+    mode = node.attributes.get("mode", "nearest")
+    return [
+        replace(
+            node,
+            op="Resize",
+            inputs=(node.inputs[0], "", scales),
+            attributes={
+                "mode": "linear" if mode == "bilinear" else mode,
+                "coordinate_transformation_mode": "asymmetric",
+                "nearest_mode": "floor",
+            },
+        )
+    ]
+
+
+def _resize_11(node: Node, state: State) -> list[Node]:
+    """Empty scales or roi mean none; from 18 on they have to be left out."""
+
+    def given(i: int) -> str:
+        name = node.inputs[i] if len(node.inputs) > i else ""
+        data = state.constants.get(name)
+        return "" if data is not None and not data.size else name
+
+    if given(2) and given(3):
+        raise ModelError(f"{label(node)}: has both scales and sizes")
+    return [_with(node, (node.inputs[0], given(1), given(2), given(3)))]
+
+
+def _split(node: Node, state: State) -> list[Node]:
+    if node.attributes.get("split") is not None:
+        return _to_inputs(("split", np.int64))(node, state)
+    if len(node.inputs) > 1 and node.inputs[1]:
+        return [node]
+    shape, count, axis = state.shape(node.inputs[0]), len(node.outputs), integer(node, "axis", 0)
+    if not -len(shape) <= axis < len(shape) or not count or shape[axis] % count:
+        raise ModelError(f"{label(node)}: {list(shape)} into {count} equal parts of axis {axis}")
+    return [_with(node, node.inputs[:1], num_outputs=count)]
+
+
+def _flat_softmax(node: Node, state: State) -> list[Node]:
+    """Before 13 everything from `axis` on is one dimension."""
+    shape = state.shape(node.inputs[0])
+    axis = integer(node, "axis", 1)
+    if not -len(shape) <= axis <= len(shape):
+        raise ModelError(f"{label(node)}: axis {axis} of {len(shape)} dimensions")
+    axis += len(shape) if axis < 0 else 0
+    if axis == len(shape) - 1 or all(d == 1 for d in shape[axis + 1 :]):
+        return [_with(node, node.inputs, axis=min(axis, len(shape) - 1))] if shape else [node]
+    flat, soft, out = (f"{node.outputs[0]}.{part}" for part in ("flat", "soft", "shape"))
+    back = state.constant(out, np.array(shape, np.int64))
+    return [
+        replace(node, op="Flatten", outputs=(flat,), attributes={"axis": axis}),
+        replace(node, inputs=(flat,), outputs=(soft,), attributes={"axis": -1}),
+        replace(node, op="Reshape", inputs=(soft, back), attributes={}),
+    ]
+
+
+def _batch_norm(node: Node, state: State) -> list[Node]:
+    if any(node.outputs[1:]):
+        raise UnsupportedOperator(f"{label(node)}: in training mode, as its further outputs say")
+    if integer(node, "spatial", 1) != 1:
+        raise UnsupportedOperator(f"{label(node)}: spatial=0")
+    bare = _with(node, node.inputs, spatial=None, is_test=None, consumed_inputs=None)
+    return [replace(bare, outputs=node.outputs[:1])]
+
+
+def _group_norm(node: Node, state: State) -> list[Node]:
+    """Opset 18 has one scale and bias for each group, 21 for each channel."""
+    check_arity(node, schema_of(node.op))
+    channels, groups = state.shape(node.inputs[0])[1], integer(node, "num_groups", 0)
+    if groups < 1 or channels % groups:
+        raise ModelError(f"{label(node)}: {groups} groups of {channels} channels")
+    inputs, steps = [node.inputs[0]], []
+    for name, what in zip(node.inputs[1:], ("scale", "bias"), strict=True):
+        column, wide, out = (f"{node.outputs[0]}.{what}{i}" for i in range(3))
+        axes = _constant(node, state, f"{what}.axes", [1])
+        shape = _constant(node, state, f"{what}.shape", [groups, channels // groups])
+        flat = _constant(node, state, f"{what}.flat", [channels])
+        steps += [
+            replace(node, op="Unsqueeze", inputs=(name, axes), outputs=(column,), attributes={}),
+            replace(node, op="Expand", inputs=(column, shape), outputs=(wide,), attributes={}),
+            replace(node, op="Reshape", inputs=(wide, flat), outputs=(out,), attributes={}),
+        ]
+        inputs.append(out)
+    return [*steps, _with(node, tuple(inputs))]
+
+
+def _aligned(node: Node, state: State) -> list[Node]:
+    """Before 7 the second operand was aligned at `axis`, and only if `broadcast` was set."""
+    check_arity(node, schema_of(node.op))
+    first, second = node.inputs
+    shape, other = state.shape(first), state.shape(second)
+    bare = _with(node, node.inputs, axis=None, broadcast=None, consumed_inputs=None)
+    if not integer(node, "broadcast", 0):
+        if shape != other:
+            raise ModelError(f"{label(node)}: {list(shape)} and {list(other)} without broadcast")
+        return [bare]
+    axis = integer(node, "axis", len(shape) - len(other))
+    axis += len(shape) if axis < 0 else 0
+    behind = len(shape) - axis - len(other)
+    if axis < 0 or behind < 0:
+        raise ModelError(f"{label(node)}: {list(other)} at axis {axis} of {list(shape)}")
+    if not behind:
+        return [bare]
+    name = f"{node.outputs[0]}.aligned"
+    wanted = _constant(node, state, "shape", (*other, *[1] * behind))
+    aligned = replace(node, op="Reshape", inputs=(second, wanted), outputs=(name,), attributes={})
+    return [aligned, replace(bare, inputs=(first, name))]
+
+
+def _without(*names: str) -> Rule:
+    """Attributes that say nothing in inference."""
+    return lambda node, state: [_with(node, node.inputs, **dict.fromkeys(names))]
+
+
+def _top_k(node: Node, state: State) -> list[Node]:
+    k = _constant(node, state, "k", [integer(node, "k", 1)])
+    return [_with(node, (*node.inputs, k), k=None)]
+
+
+def _rename(op: str) -> Rule:
+    return lambda node, state: [replace(node, op=op)]
+
+
+def _set(**attributes: Attribute) -> Rule:
+    """An attribute whose default was another."""
+    return lambda node, state: [_with(node, node.inputs, **{**attributes, **node.attributes})]
+
+
+def _grid_sample(node: Node, state: State) -> list[Node]:
+    names = {"bilinear": "linear", "bicubic": "cubic"}
+    mode = node.attributes.get("mode", "bilinear")
+    return [_with(node, node.inputs, mode=names.get(mode, mode) if isinstance(mode, str) else mode)]
+
+
+_AXES = _to_inputs(("axes", np.int64))
+_REDUCES = ["Mean", "Max", "Min", "Prod", "L1", "L2", "LogSum", "LogSumExp", "SumSquare"]
+
+# Per operator: (below this operator set, how it is upgraded), the oldest first.
+UPGRADES: dict[str, tuple[tuple[int, Rule], ...]] = {
+    **dict.fromkeys(("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor"), ((7, _aligned),)),
+    **dict.fromkeys(("Equal", "Less", "Greater"), ((7, _aligned),)),
+    "BatchNormalization": ((14, _batch_norm),),
+    "Clip": ((11, _clip),),
+    "Gemm": ((7, _without("broadcast")),),
+    "GridSample": ((20, _grid_sample),),
+    "GroupNormalization": ((21, _group_norm),),
+    "Hardmax": ((13, _flat_softmax),),
+    "LogSoftmax": ((13, _flat_softmax),),
+    "Pad": ((11, _to_inputs(("pads", np.int64), ("value", np.float32))),),
+    "Resize": ((11, _resize), (18, _resize_11)),
+    "RoiAlign": ((16, _set(coordinate_transformation_mode="output_half_pixel")),),
+    "Scatter": ((99, _rename("ScatterElements")),),
+    "Slice": ((10, _slice),),
+    "Softmax": ((13, _flat_softmax),),
+    "Split": ((18, _split),),
+    "Squeeze": ((13, _AXES),),
+    "TopK": ((10, _top_k),),
+    "Unsqueeze": ((13, _AXES),),
+    "Upsample": ((99, _resize),),
+    "ReduceSum": ((13, _AXES),),
+    **{f"Reduce{name}": ((18, _AXES),) for name in _REDUCES},
+}
