@@ -119,7 +119,11 @@ export const says = {
     done,
     total,
   }),
-  running: (): Status => ({ phase: "running", title: "Running", text: "The first pictures follow." }),
+  running: (): Status => ({
+    phase: "running",
+    title: "Running",
+    text: "The first pictures follow.",
+  }),
   ready: (): Status => ({ phase: "ready", title: "Live", text: "" }),
   lost: (layers: number): Status => ({
     phase: "lost",
@@ -135,7 +139,8 @@ export const says = {
       "Everything shown still works here. Python can’t read or write this Viewer until the cell " +
       "is run again.",
     action: "How to reconnect",
-    detail: "Run the cells that make the model and the Viewer again; a new Viewer takes this place.",
+    detail:
+      "Run the cells that make the model and the Viewer again; a new Viewer takes this place.",
   }),
   unsupported: (found: string): Status => ({
     phase: "unsupported",

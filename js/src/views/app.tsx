@@ -6,6 +6,7 @@ import { Bar } from "./bar.tsx";
 import { type Hover, type Note, useViews, type Views, ViewsContext } from "./context.ts";
 import { listenToKeys } from "./keys.ts";
 import { LayerView } from "./layer.tsx";
+import { px } from "./layout.ts";
 import { createMeasures } from "./measures.ts";
 import { networkOf } from "./network.ts";
 import { createPainter } from "./painter.ts";
@@ -67,13 +68,13 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
 function App() {
   const { state, network, theme, root, width } = useViews();
   const now = network.value;
-  root.dataset["theme"] = theme.value;
-  root.dataset["phase"] = state.status.value.phase;
+  root.dataset.theme = theme.value;
+  root.dataset.phase = state.status.value.phase;
   const height = state.height.value;
   return (
     <>
       <Bar network={now} />
-      <main class="nbg-content" style={height === null ? {} : { maxHeight: height }}>
+      <main class="nbg-content" style={height === null ? {} : { maxHeight: px(height) }}>
         {now !== null && width.value > 0 && <Content />}
         <Message />
       </main>
@@ -91,7 +92,10 @@ function Content() {
   if (state.status.value.phase === "unsupported" && poster !== null) {
     return (
       <div class="nbg-poster">
-        <img src={poster} alt={`${state.plan.value?.name ?? "The network"}: pictures from Python`} />
+        <img
+          src={poster}
+          alt={`${state.plan.value?.name ?? "The network"}: pictures from Python`}
+        />
       </div>
     );
   }

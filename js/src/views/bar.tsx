@@ -3,9 +3,9 @@ import type { Tab } from "../state.ts";
 import { useViews } from "./context.ts";
 import { plural } from "./format.ts";
 import { Left, Right } from "./icons.tsx";
+import { pictureSize } from "./layout.ts";
 import { Maps } from "./maps.tsx";
 import { type Network, pictureOf } from "./network.ts";
-import { pictureSize } from "./layout.ts";
 
 const TABS: readonly (readonly [Tab, string])[] = [
   ["network", "Network"],
@@ -62,6 +62,7 @@ function Examples({ network }: { network: Network }) {
   return (
     <div class="nbg-examples" role="group" aria-label="Example of the batch">
       {image !== null && <Thumb input={image} ratio={ratio.value} />}
+      <span class="nbg-second nbg-wide">Example</span>
       <button
         type="button"
         class="nbg-button nbg-square"
@@ -78,7 +79,7 @@ function Examples({ network }: { network: Network }) {
       >
         {Array.from({ length: network.batch }, (_, i) => (
           <option key={i} value={i}>
-            Example {i} of {network.batch}
+            {i} of {network.batch}
           </option>
         ))}
       </select>

@@ -1,14 +1,15 @@
 // Vectors as signed bars, and the largest values of a long one as a list.
+
+import type { Value } from "../plan.ts";
 import { type Hover, imageOf, useValues, useViews } from "./context.ts";
 import { short } from "./format.ts";
 import { largest, rank } from "./layout.ts";
-import type { Value } from "../plan.ts";
 
 /** The shown image's elements of a value. */
-export function useImageValues(value: Value): Float32Array | null {
+export function useImageValues(value: Value | null): Float32Array | null {
   const { network, state } = useViews();
   const values = useValues(value);
-  if (values === null || network.value === null) return null;
+  if (value === null || values === null || network.value === null) return null;
   const [, channels, height, width] = value.layout.frame;
   const size = channels * height * width;
   const start = imageOf(value, network.value, state.inputIndex.value) * size;
@@ -19,7 +20,9 @@ export function useImageValues(value: Value): Float32Array | null {
 export function shownElements(values: Float32Array | null, length: number, most: number): number[] {
   const all = Array.from({ length }, (_, i) => i);
   if (length <= most || values === null) return all.slice(0, most);
-  return rank(Array.from(values, Math.abs)).slice(0, most).sort((a, b) => a - b);
+  return rank(Array.from(values, Math.abs))
+    .slice(0, most)
+    .sort((a, b) => a - b);
 }
 
 interface BarsProps {

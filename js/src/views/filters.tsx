@@ -1,11 +1,11 @@
 // The weights of a layer as pictures: kernels, rows of a linear layer, scale and shift of a normalisation.
 import { useMemo, useState } from "preact/hooks";
 import type { Layer, Value } from "../plan.ts";
+import { gradient } from "./colors.ts";
 import { useValues, useViews } from "./context.ts";
 import { exact, short } from "./format.ts";
-import { largest } from "./layout.ts";
 import { type Cell, KernelPictures } from "./kernels.tsx";
-import { gradient } from "./colors.ts";
+import { largest } from "./layout.ts";
 import { longType, type Network, type Stage } from "./network.ts";
 import { type Kernels, kernelsOf, parametersOf } from "./weights.ts";
 
@@ -25,25 +25,26 @@ function WeightLegend({ most }: { most: number }) {
 }
 
 /** Below the maps: one kernel per channel, in the maps' order. */
-export function SmallFilters(props: {
-  kernels: Kernels;
-  order: readonly number[];
-  width: number;
-}) {
+export function SmallFilters(props: { kernels: Kernels; order: readonly number[]; width: number }) {
   const { kernels, order, width } = props;
   const values = useValues(kernels.weight);
   const most = useMemo(() => (values === null ? 0 : largest(values)), [values]);
   const { height: kh, width: kw } = kernels;
   const scale = Math.max(1, Math.floor(34 / Math.max(kh, kw)));
   const columns = Math.max(1, Math.floor((width + 7) / (kw * scale + 7)));
-  const shown = order.slice(0, columns * 4);
-  const cells = useMemo(
-    () => shown.map((output): Cell => ({ output, input: 0 })),
-    // biome-ignore lint/correctness/useExhaustiveDependencies: the same channels in the same order
-    [shown.join()],
-  );
+  // One output channel has a kernel for each input channel; several are shown by their first.
+  const single = kernels.outputs === 1 && kernels.inputs > 1;
+  const all = single
+    ? Array.from({ length: kernels.inputs }, (_, input): Cell => ({ output: 0, input }))
+    : order.map((output): Cell => ({ output, input: 0 }));
+  const cells = all.slice(0, columns * 4);
   if (values === null || kernels.weight.shape.length === 2) return null;
-  const some = shown.length < order.length ? `${shown.length} of ${order.length} · ` : "";
+  const some = cells.length < all.length ? `${cells.length} of ${all.length} · ` : "";
+  const which = single
+    ? "one for each input channel"
+    : kernels.inputs > 1
+      ? "for the first input channel"
+      : "same order as the maps";
   return (
     <section class="nbg-block">
       <header>
@@ -51,7 +52,7 @@ export function SmallFilters(props: {
           Filters{" "}
           <span class="nbg-second">
             {kernels.weight.key} · {kernels.weight.shape.join("×")} · {some}
-            {kernels.inputs > 1 ? "for the first input channel" : "same order as the maps"}
+            {which}
           </span>
         </h3>
         <WeightLegend most={most} />
@@ -245,7 +246,6 @@ function Numbers(props: { layer: Layer; value: Value; width: number }) {
           const size = share * (negative ? height / 2 : height);
           return (
             <rect
-              // biome-ignore lint/suspicious/noArrayIndexKey: the channel's number is its identity
               key={i}
               class={number < 0 ? "nbg-negative" : "nbg-positive"}
               x={i * along + along * 0.08}

@@ -32,6 +32,13 @@ export function fixed(value: number, decimals = 3): string {
   if (word !== null) return word;
   const size = Math.abs(value);
   if (size !== 0 && (size < 0.5 * 10 ** -decimals || size >= 1e6)) return exponent(value, 2);
+  return plain(value, decimals);
+}
+
+/** Always the same width, for numbers in a matrix: 0.00, −0.17. */
+export function plain(value: number, decimals: number): string {
+  const word = special(value);
+  if (word !== null) return word;
   const text = value.toFixed(decimals);
   return signed(Number(text) === 0 ? text.replace("-", "") : text);
 }
@@ -51,7 +58,8 @@ export function percent(share: number, decimals = 0): string {
   const rounded = Number(hundredths.toFixed(decimals));
   // 99.97 % is not all of them, and 0.02 % is not none.
   if (rounded === 0 && hundredths > 0) return `< ${(10 ** -decimals).toFixed(decimals)} %`;
-  if (rounded === 100 && hundredths < 100) return `> ${(100 - 10 ** -decimals).toFixed(decimals)} %`;
+  if (rounded === 100 && hundredths < 100)
+    return `> ${(100 - 10 ** -decimals).toFixed(decimals)} %`;
   return `${hundredths.toFixed(decimals)} %`;
 }
 

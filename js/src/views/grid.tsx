@@ -4,7 +4,7 @@ import type { Value } from "../plan.ts";
 import type { Order } from "../state.ts";
 import { useViews } from "./context.ts";
 import { exact, percent, short } from "./format.ts";
-import { fitScale, rank, tileSide } from "./layout.ts";
+import { fitScale, px, rank, tileSide } from "./layout.ts";
 import { Maps } from "./maps.tsx";
 
 export const PAGE = 256;
@@ -18,24 +18,35 @@ export function orderOf(length: number, order: Order, statistics: Statistics | n
   return rank(numbers.map((i) => statistics.channels[i]?.[key] ?? Number.NaN));
 }
 
-/** How many columns of which tile fill a width: the tile is near 76 CSS pixels, and whole map pixels wide. */
+/** Columns and scale of maps that fill a width: whole map pixels, tiles near a good size, a full last row. */
 export function gridOf(
   map: { height: number; width: number },
   count: number,
   width: number,
   ratio: number,
 ): { columns: number; scale: number; gap: number } {
-  const room = width * ratio;
-  const least = 6 * ratio;
+  const room = Math.max(1, Math.floor(width * ratio));
+  const least = Math.round(6 * ratio);
   const wanted = (count <= 4 ? 168 : count <= 12 ? 116 : 76) * ratio;
-  const scale = fitScale(Math.max(map.width, map.height / 2), Math.min(room, wanted * 1.12));
-  const tile = tileSide(map.width, scale);
-  const fits = Math.max(1, Math.floor((room + least) / (tile + least)));
-  // The last row is full where a nearby number of columns makes it so.
-  const even = [fits, fits - 1, fits - 2].find((columns) => columns > 0 && count % columns === 0);
-  const columns = Math.min(count, even ?? fits);
-  const spread = columns > 1 ? Math.floor((room - columns * tile) / (columns - 1)) : least;
-  return { columns, scale, gap: Math.min(spread, Math.round(14 * ratio)) };
+  let best = { columns: 1, scale: fitScale(map.width, Math.min(room, wanted)), gap: least };
+  let bestCost = Number.POSITIVE_INFINITY;
+  for (let columns = 1; columns <= Math.min(count, 24); columns++) {
+    const share = Math.floor((room - (columns - 1) * least) / columns);
+    if (share < 16 * ratio) break;
+    const scale = fitScale(map.width, Math.min(share, wanted * 1.6));
+    const tile = tileSide(map.width, scale);
+    const spread = columns > 1 ? Math.floor((room - columns * tile) / (columns - 1)) : least;
+    const gap = Math.min(spread, Math.round(20 * ratio));
+    const unused = columns < count ? 1 - (columns * (tile + gap) - gap) / room : 0;
+    const rows = Math.ceil(count / columns);
+    const ragged = (rows * columns - count) / (rows * columns);
+    const cost = Math.abs(Math.log(tile / wanted)) + unused * 2 + ragged * 1.5;
+    if (cost < bestCost) {
+      bestCost = cost;
+      best = { columns, scale, gap };
+    }
+  }
+  return best;
 }
 
 export function Grid(props: {
@@ -53,9 +64,9 @@ export function Grid(props: {
   const rows: (readonly number[])[] = [];
   for (let i = 0; i < channels.length; i += columns) rows.push(channels.slice(i, i + columns));
   return (
-    <div class="nbg-grid" role="grid" aria-label={`Channels of ${value.key}`}>
+    <div class="nbg-grid" role="group" aria-label={`Channels of ${value.key}`}>
       {rows.map((row) => (
-        <div class="nbg-grid-row" role="row" key={row[0]}>
+        <div class="nbg-grid-row" key={row[0]}>
           <Maps
             value={value}
             channels={row}
@@ -64,7 +75,7 @@ export function Grid(props: {
             gap={gap}
             label={`channels ${row.join(", ")} of ${value.key}`}
           />
-          <div class="nbg-cells" style={{ gap: gap / ratio }}>
+          <div class="nbg-cells" style={{ gap: px(gap / ratio) }}>
             {row.map((channel) => (
               <Cell
                 key={channel}
@@ -104,13 +115,14 @@ function Cell(props: {
   const dead = one !== undefined && one.zeros === 1;
   const broken = one !== undefined && one.nan + one.inf > 0;
   return (
-    <div class="nbg-cell" role="gridcell" aria-selected={chosen} style={{ width }}>
+    <div class={chosen ? "nbg-cell nbg-chosen" : "nbg-cell"} style={{ width: px(width) }}>
       <button
         type="button"
-        class={chosen ? "nbg-frame nbg-chosen" : "nbg-frame"}
+        class="nbg-frame"
+        aria-pressed={chosen}
         aria-label={spoken}
         tabIndex={chosen ? 0 : -1}
-        style={{ height }}
+        style={{ height: px(height) }}
         onClick={select}
       />
       <span class="nbg-cell-caption">

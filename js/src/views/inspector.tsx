@@ -1,9 +1,11 @@
 // One channel large, the filter that makes it, and its numbers beside the layer's.
 import type { Statistics, Summary } from "../gl/types.ts";
 import type { Value } from "../plan.ts";
+import { useImageValues } from "./bars.tsx";
 import { colorTable, inkOn } from "./colors.ts";
 import { useValues, useViews } from "./context.ts";
-import { exact, fixed, full, ordinal, percent, short } from "./format.ts";
+import { exact, fixed, full, ordinal, percent, plain } from "./format.ts";
+import { Histogram } from "./histogram.tsx";
 import { fitScale, largest } from "./layout.ts";
 import { Maps } from "./maps.tsx";
 import { pictureOf } from "./network.ts";
@@ -26,8 +28,15 @@ export function Inspector(props: {
       <h3>
         Channel {channel} <span class="nbg-second">{place}</span>
       </h3>
-      <LargeMap value={value} channel={channel} />
+      {pictureOf(value) === "bars" || pictureOf(value) === "number" ? (
+        <p class="nbg-number">
+          {statistics ? fixed(statistics.channels[channel]?.mean ?? 0, 4) : "…"}
+        </p>
+      ) : (
+        <LargeMap value={value} channel={channel} />
+      )}
       {kernels !== null && <Filter kernels={kernels} channel={channel} />}
+      <ChannelValues value={value} channel={channel} />
       {statistics !== null && <Table statistics={statistics} channel={channel} />}
     </aside>
   );
@@ -50,6 +59,33 @@ function LargeMap({ value, channel }: { value: Value; channel: number }) {
       label={`channel ${channel} of ${value.key}`}
       rank={scale >= 1}
     />
+  );
+}
+
+/** The channel's values as a histogram, with the one under the pointer marked. */
+function ChannelValues({ value, channel }: { value: Value; channel: number }) {
+  const { hover } = useViews();
+  const values = useImageValues(value);
+  const [, , height, width] = value.layout.frame;
+  const size = height * width;
+  if (values === null || size < 4) return null;
+  const own = values.subarray(channel * size, (channel + 1) * size);
+  const at = hover.value;
+  const here = at !== null && at.value.key === value.key && at.channels[0] === channel;
+  return (
+    <figure class="nbg-filter">
+      <figcaption>
+        Its {full(size)} values <span class="nbg-second">· bar height √count</span>
+      </figcaption>
+      <Histogram
+        values={own}
+        width={300}
+        height={56}
+        bins={60}
+        mark={here ? own[at.y * width + at.x] : undefined}
+        label={`Values of channel ${channel}`}
+      />
+    </figure>
   );
 }
 
@@ -87,9 +123,8 @@ function Filter({ kernels, channel }: { kernels: Kernels; channel: number }) {
           const color = table(0.5 + (0.5 * weight) / most);
           const style = { background: `rgb(${color.join(" ")})`, color: inkOn(color) };
           return (
-            // biome-ignore lint/suspicious/noArrayIndexKey: a weight's place is what it is
             <span key={i} style={style} title={exact(weight)}>
-              {Number.isFinite(weight) ? fixed(weight, 2) : short(weight)}
+              {plain(weight, most < 10 ? 2 : most < 100 ? 1 : 0)}
             </span>
           );
         })}

@@ -3,6 +3,7 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 import { colorTable } from "./colors.ts";
 import { useViews } from "./context.ts";
 import { exact } from "./format.ts";
+import { px } from "./layout.ts";
 import { inputChannel, type Kernels, kernelStart } from "./weights.ts";
 
 /** One kernel in a picture of several: an output channel and the k-th input channel that it reads. */
@@ -42,7 +43,10 @@ export function KernelPictures(props: KernelsProps) {
     const element = canvas.current;
     const context = element?.getContext("2d");
     if (!element || !context) return;
-    const [tw, th] = [Math.round((kw * scale + gap) * ratio), Math.round((kh * scale + gap) * ratio)];
+    const [tw, th] = [
+      Math.round((kw * scale + gap) * ratio),
+      Math.round((kh * scale + gap) * ratio),
+    ];
     const one = Math.max(1, Math.round(scale * ratio));
     element.width = Math.round(width * ratio);
     element.height = Math.round(height * ratio);
@@ -104,7 +108,7 @@ export function KernelPictures(props: KernelsProps) {
       aria-label={label}
       data-kernels={kernels.weight.key}
       data-channels={cells.length}
-      style={{ width, height }}
+      style={{ width: px(width), height: px(height) }}
       onPointerMove={point}
       onPointerDown={point}
       onPointerLeave={leave}

@@ -79,7 +79,20 @@ export function listenToKeys(views: Views): () => void {
     }
   };
 
-  const plain = (event: KeyboardEvent): boolean => !event.ctrlKey && !event.metaKey && !event.altKey;
+  /** The focus goes where the arrows went, and stays in the viewer when its element is gone. */
+  const follow = (key: string): void => {
+    const layers = state.tab.peek() === "layer";
+    const across = key === "ArrowLeft" || key === "ArrowRight";
+    const place = !layers ? ".nbg-picture" : across ? ".nbg-rail-item" : ".nbg-frame";
+    requestAnimationFrame(() => {
+      const next = root.querySelector<HTMLElement>(`${place}[tabindex="0"]`);
+      if (key.startsWith("Arrow") && next !== null) next.focus();
+      else if (key !== "Escape" && document.activeElement === document.body) root.focus();
+    });
+  };
+
+  const plain = (event: KeyboardEvent): boolean =>
+    !event.ctrlKey && !event.metaKey && !event.altKey;
 
   // JupyterLab listens on the document while events go down, so its own switch is set before, on the window.
   const before = (event: KeyboardEvent): void => {
@@ -89,7 +102,9 @@ export function listenToKeys(views: Views): () => void {
   const onKey = (event: KeyboardEvent): void => {
     if (!plain(event) || event.shiftKey) return;
     event.stopPropagation();
-    if (!takesKeys(event.target) && batch(() => act(event.key))) event.preventDefault();
+    if (takesKeys(event.target) || !batch(() => act(event.key))) return;
+    event.preventDefault();
+    follow(event.key);
   };
   window.addEventListener("keydown", before, true);
   root.addEventListener("keydown", onKey);

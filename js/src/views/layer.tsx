@@ -3,9 +3,10 @@ import { useEffect, useState } from "preact/hooks";
 import type { ColorMapName } from "../gl/types.ts";
 import type { Layer, Value } from "../plan.ts";
 import type { Order, RangeMode } from "../state.ts";
+import { Bars } from "./bars.tsx";
 import { useStatistics, useViews } from "./context.ts";
-import { full } from "./format.ts";
 import { Filters, Pages, SmallFilters } from "./filters.tsx";
+import { full } from "./format.ts";
 import { Grid, orderOf, PAGE } from "./grid.tsx";
 import { Inspector, placeOf } from "./inspector.tsx";
 import { Legend } from "./legend.tsx";
@@ -37,11 +38,12 @@ export function LayerView({ network }: { network: Network }) {
   const { state } = useViews();
   const [section, setSection] = useState<Section>("maps");
   const name = state.selected.value?.layer;
-  const value =
-    network.values.get(name ?? "") ?? network.values.get(network.layers[0]?.name ?? "");
+  const value = network.values.get(name ?? "") ?? network.values.get(network.layers[0]?.name ?? "");
   const plan = state.plan.value;
   if (value === undefined || plan === null) {
-    return <p class="nbg-note">No layer’s values are kept: the network was compiled for its outputs.</p>;
+    return (
+      <p class="nbg-note">No layer’s values are kept: the network was compiled for its outputs.</p>
+    );
   }
   const layer = network.layers.find((one) => one.name === value.key);
   const stage = network.stages.find((one) => layer !== undefined && one.layers.includes(layer));
@@ -179,6 +181,7 @@ function MapsView(props: {
   const [page, setPage] = useState(0);
   const length = pictureOf(value) === "rgb" ? 3 : value.layout.frame[1];
   const order = orderOf(length, state.order.value, statistics);
+  const vector = pictureOf(value) === "bars";
   const pages = Math.ceil(length / PAGE);
   const shown = order.slice(page * PAGE, (page + 1) * PAGE);
   const channel = state.selected.value?.channel ?? shown[0] ?? 0;
@@ -206,11 +209,23 @@ function MapsView(props: {
         <Legend value={value} statistics={statistics} channel={channel} />
         <span class="nbg-space" />
         <span class="nbg-second">
-          {full(shown.length)} of {full(length)} channels
+          {shown.length < length && `${full(shown.length)} of `}
+          {full(length)} {vector ? "value" : "channel"}
+          {length === 1 ? "" : "s"}
         </span>
       </div>
       <div class="nbg-two">
         <div class="nbg-main">
+          {vector && (
+            <Bars
+              value={value}
+              width={width}
+              height={120}
+              most={Math.min(length, Math.floor(width / 3))}
+              upright
+              label={`${value.key}, ${contents(value)}`}
+            />
+          )}
           <Grid
             value={value}
             channels={shown}

@@ -20,11 +20,20 @@ export interface Mosaic {
   readonly height: number;
 }
 
+/** A length for a style. */
+export const px = (length: number): string => `${length}px`;
+
 export const tileSide = (pixels: number, scale: number): number =>
   Math.max(1, Math.ceil(pixels * scale - 1e-9));
 
 /** A mosaic of the first `shown` channels in this many columns. */
-export function mosaic(maps: Maps, shown: number, columns: number, scale: number, gap: number): Mosaic {
+export function mosaic(
+  maps: Maps,
+  shown: number,
+  columns: number,
+  scale: number,
+  gap: number,
+): Mosaic {
   const rows = Math.ceil(shown / columns);
   return {
     shown,
@@ -38,7 +47,9 @@ export function mosaic(maps: Maps, shown: number, columns: number, scale: number
 
 /** The largest scale at which `pixels` fit `room`: a whole number, or 1/2, 1/3, … */
 export function fitScale(pixels: number, room: number): number {
-  return room >= pixels ? Math.max(1, Math.floor(room / pixels)) : 1 / Math.ceil(pixels / Math.max(1, room));
+  return room >= pixels
+    ? Math.max(1, Math.floor(room / pixels))
+    : 1 / Math.ceil(pixels / Math.max(1, room));
 }
 
 /**
@@ -77,9 +88,16 @@ export function boxMosaic(
 ): Mosaic {
   // A tile is at least `least` wide, so that a 7×7 map can be seen, and a large map shrinks to a third of the box.
   const side = Math.max(maps.width, maps.height);
-  const third = Math.max(least, Math.floor(Math.min(box.width, box.height) / (maps.channels > 3 ? 2 : 1)) - gap);
+  const third = Math.max(
+    least,
+    Math.floor(Math.min(box.width, box.height) / (maps.channels > 3 ? 2 : 1)) - gap,
+  );
   const scale =
-    side >= least ? (side > third ? fitScale(side, third) : 1) : Math.max(1, Math.ceil(least / side));
+    side >= least
+      ? side > third
+        ? fitScale(side, third)
+        : 1
+      : Math.max(1, Math.ceil(least / side));
   const columns = Math.max(1, Math.floor((box.width + gap) / (tileSide(maps.width, scale) + gap)));
   const rows = Math.max(1, Math.floor((box.height + gap) / (tileSide(maps.height, scale) + gap)));
   const shown = Math.min(maps.channels, columns * rows);
@@ -95,6 +113,8 @@ export interface Line {
   readonly stages: readonly (Mosaic | null)[];
   /** Device pixels a side that the end pictures may have. */
   readonly ends: number;
+  /** Height of the tallest mosaic, which bars don't exceed. */
+  readonly tallest: number;
 }
 
 export interface LineRoom {
@@ -102,8 +122,8 @@ export interface LineRoom {
   readonly height: number;
   /** Between neighbours, with the arrow. */
   readonly arrow: number;
-  /** A stage is at least so wide, for its caption. */
-  readonly caption: number;
+  /** Each stage is at least so wide, for its caption. */
+  readonly captions: readonly number[];
   /** Width of a stage that is bars or a number. */
   readonly bars: number;
   readonly gap: number;
@@ -114,31 +134,41 @@ export interface LineRoom {
  * The largest common scale at which every stage with all its channels and the end pictures fit one line;
  * null when there is none. `null` stages are bars or numbers; `ends` is the number of end pictures.
  */
-export function fitLine(stages: readonly (Maps | null)[], ends: number, room: LineRoom): Line | null {
+export function fitLine(
+  stages: readonly (Maps | null)[],
+  ends: number,
+  room: LineRoom,
+): Line | null {
   const arrows = (stages.length + ends - 1) * room.arrow;
-  const smallest = Math.min(room.height, 150 * room.ratio);
+  const smallest = Math.min(room.height, 110 * room.ratio);
   for (let scale = Math.round(5 * room.ratio); scale >= 1; scale--) {
     const mosaics = stages.map((maps) =>
       maps === null ? null : tallMosaic(maps, scale, room.gap, room.height),
     );
     if (mosaics.some((one, i) => one === null && stages[i] !== null)) continue;
     const width = mosaics.reduce(
-      (sum, one) => sum + Math.max(one?.width ?? room.bars, room.caption),
+      (sum, one, i) => sum + Math.max(one?.width ?? room.bars, room.captions[i] ?? 0),
       arrows,
     );
     const left = ends === 0 ? room.height : (room.width - width) / ends;
     // The pictures at both ends are the largest things on the line.
-    const tallest = Math.max(0, ...mosaics.map((one) => Math.max(one?.width ?? 0, one?.height ?? 0)));
-    const wanted = scale > 2 * room.ratio ? Math.max(smallest, Math.min(tallest, room.height)) : smallest;
+    const tallest = Math.max(0, ...mosaics.map((one) => one?.height ?? 0));
+    const wanted =
+      scale > 2 * room.ratio ? Math.max(smallest, Math.min(tallest, room.height)) : smallest;
     if (width <= room.width && left >= wanted) {
-      return { scale, stages: mosaics, ends: Math.floor(Math.min(left, room.height)) };
+      const ends = Math.floor(Math.min(left, room.height));
+      return { scale, stages: mosaics, ends, tallest: tallest || ends };
     }
   }
   return null;
 }
 
 /** The whole number of device pixels per picture pixel that fits `room`, and the size it gives. */
-export function pictureSize(height: number, width: number, room: { width: number; height: number }) {
+export function pictureSize(
+  height: number,
+  width: number,
+  room: { width: number; height: number },
+) {
   const scale = Math.min(fitScale(width, room.width), fitScale(height, room.height));
   return { scale, width: tileSide(width, scale), height: tileSide(height, scale) };
 }

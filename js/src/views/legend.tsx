@@ -25,7 +25,7 @@ export function Legend(props: {
   const { value, statistics, channel } = props;
   const { state, theme } = useViews();
   const picture = pictureOf(value);
-  if (picture !== "maps" || statistics === null) return null;
+  if (picture === "rgb" || picture === "grey" || statistics === null) return null;
   const map = state.colormap.value;
   const own = state.range.value === "channel";
   const one = own && typeof channel === "number" ? statistics.channels[channel] : undefined;

@@ -5,7 +5,7 @@ import type { Range } from "../gl/types.ts";
 import type { Value } from "../plan.ts";
 import { imageOf, useStatistics, useViews } from "./context.ts";
 import { fixed, short } from "./format.ts";
-import { type Mosaic, tileSide } from "./layout.ts";
+import { type Mosaic, px, tileSide } from "./layout.ts";
 import { pictureOf } from "./network.ts";
 import type { Drawing } from "./painter.ts";
 
@@ -23,12 +23,14 @@ interface MapsProps {
   label: string;
   /** The tooltip says the rank within the map, and the pixel is marked. */
   rank?: boolean;
+  /** Hairlines between the maps. */
+  lines?: boolean;
   children?: ComponentChildren;
 }
 
 /** Maps of one value; the pointer shows the number under it. */
 export function Maps(props: MapsProps) {
-  const { value, channels, columns, scale, label, rank = false, children } = props;
+  const { value, channels, columns, scale, label, rank = false, lines = false, children } = props;
   const views = useViews();
   const { state, painter, hover } = views;
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -45,6 +47,7 @@ export function Maps(props: MapsProps) {
   const across = shown.columns * (tileWidth + gap) - gap;
   const down = shown.rows * (tileHeight + gap) - gap;
   const range = useRange(value);
+  const size = { width: px(across * zoom), height: px(down * zoom) };
 
   const drawing: Drawing = {
     key: value.key,
@@ -101,9 +104,9 @@ export function Maps(props: MapsProps) {
   };
 
   return (
-    <div
-      class="nbg-maps"
-      style={{ width: across * zoom, height: down * zoom }}
+    <span
+      class={lines ? "nbg-maps nbg-lines" : "nbg-maps"}
+      style={size}
       onPointerMove={point}
       onPointerDown={point}
       onPointerLeave={leave}
@@ -115,16 +118,20 @@ export function Maps(props: MapsProps) {
         data-maps={value.key}
         data-channels={tiles}
         data-columns={shown.columns}
-        style={{ width: across * zoom, height: down * zoom }}
+        style={size}
       />
       {rank && <Mark value={value} channels={channels} cell={{ w: width, h: height }} />}
       {children}
-    </div>
+    </span>
   );
 }
 
 /** The pixel under the pointer, in ink with a halo so that it shows on any colour map. */
-function Mark(props: { value: Value; channels: readonly number[]; cell: { w: number; h: number } }) {
+function Mark(props: {
+  value: Value;
+  channels: readonly number[];
+  cell: { w: number; h: number };
+}) {
   const hover = useViews().hover.value;
   if (hover === null || !hover.rank || hover.value.key !== props.value.key) return null;
   const { w, h } = props.cell;
@@ -134,7 +141,7 @@ function Mark(props: { value: Value; channels: readonly number[]; cell: { w: num
     width: `${100 / w}%`,
     height: `${100 / h}%`,
   };
-  return <div class="nbg-mark" style={style} />;
+  return <span class="nbg-mark" style={style} />;
 }
 
 /** A mosaic as `layout.ts` made it. */
@@ -152,6 +159,7 @@ export function MosaicMaps(props: {
       channels={channels.slice(0, mosaic.shown)}
       columns={mosaic.columns}
       scale={mosaic.scale}
+      lines
     />
   );
 }

@@ -157,7 +157,8 @@ export function chainTitle(names: readonly string[]): string {
   if (names.length < 2) return first;
   const separator = separatorOf(first);
   const at = first.lastIndexOf(separator) + 1;
-  const sameParent = names.every((name) => name.lastIndexOf(separator) + 1 === at) &&
+  const sameParent =
+    names.every((name) => name.lastIndexOf(separator) + 1 === at) &&
     names.every((name) => name.slice(0, at) === first.slice(0, at));
   return sameParent ? `${first}–${last.slice(at)}` : `${first} – ${last}`;
 }
@@ -212,7 +213,9 @@ export const leafName = (name: string): string =>
 
 /** C×H×W of one image of a value, as its own rank says: "32×14×14", "10", "scalar". */
 export function imageShape(value: Value): string {
-  return value.shape.length < 2 ? value.shape.join("×") || "scalar" : value.shape.slice(1).join("×");
+  return value.shape.length < 2
+    ? value.shape.join("×") || "scalar"
+    : value.shape.slice(1).join("×");
 }
 
 export type Picture = "maps" | "grey" | "rgb" | "bars" | "number";

@@ -47,7 +47,7 @@ export function createPainter(state: ViewerState): Painter {
     last = performance.now();
     session.draw(jobs);
     // Read by style sheets (an empty canvas is a dashed box) and by tests.
-    for (const job of jobs) job.canvas.dataset["drawn"] = String(session.sequence);
+    for (const job of jobs) job.canvas.dataset.drawn = String(session.sequence);
   };
 
   const soon = (): void => {

@@ -1,21 +1,26 @@
 // What comments on the strip: the layer under the pointer or selected, its liveliest channels, its numbers.
+
+import type { Statistics } from "../gl/types.ts";
+import type { Value } from "../plan.ts";
+import { Bars, useImageValues } from "./bars.tsx";
 import { useStatistics, useViews } from "./context.ts";
 import { percent, short } from "./format.ts";
+import { Histogram } from "./histogram.tsx";
 import { Right } from "./icons.tsx";
 import { byVariation, fitScale } from "./layout.ts";
 import { Legend } from "./legend.tsx";
 import { Maps } from "./maps.tsx";
 import { contents, longType, type Network, pictureOf } from "./network.ts";
-import { Bars } from "./bars.tsx";
-import type { Statistics } from "../gl/types.ts";
-import type { Value } from "../plan.ts";
 
-const TILE = 80;
+// 3 × 28, 6 × 14, 12 × 7.
+const TILE = 84;
 
 /** The layer that is commented: under the pointer, else selected, else the first. */
 export function usePanelValue(network: Network): Value | undefined {
   const { state, pointed } = useViews();
-  const first = network.stages.find((stage) => network.values.get(stage.key)?.layout.frame[1] !== 1);
+  const first = network.stages.find(
+    (stage) => network.values.get(stage.key)?.layout.frame[1] !== 1,
+  );
   const names = [pointed.value, state.selected.value?.layer, first?.key];
   for (const name of names) {
     const value = name ? network.values.get(name) : undefined;
@@ -30,13 +35,12 @@ export function Panel({ network }: { network: Network }) {
   const statistics = useStatistics(value ?? null);
   if (value === undefined) return null;
   const layer = network.layers.find((one) => one.name === value.key);
-  const room = width.value - 2 * 24 - (width.value >= 760 ? 220 : 0);
-  const most = Math.max(1, Math.min(10, Math.floor((room + 12) / (TILE + 12))));
+  const room = width.value - 2 * 24 - (width.value >= 760 ? 212 : 0);
+  const most = Math.max(1, Math.min(10, Math.floor((room + 10) / (TILE + 10))));
   const channels = value.layout.frame[1];
   const maps = pictureOf(value) === "maps";
   const shown = Math.min(most, channels);
-  const which =
-    maps && channels > shown ? ` · the ${shown} that vary most` : "";
+  const which = maps && channels > shown ? ` · the ${shown} that vary most` : "";
   const open = (): void => {
     state.selected.value = { layer: value.key, channel: null };
     state.tab.value = "layer";
@@ -53,7 +57,7 @@ export function Panel({ network }: { network: Network }) {
           </span>
         </div>
         <div class="nbg-tools">
-          <Legend value={value} statistics={statistics} />
+          {maps && <Legend value={value} statistics={statistics} />}
           {layer !== undefined && (
             <button type="button" class="nbg-button" onClick={open}>
               Open layer <Right />
@@ -67,7 +71,7 @@ export function Panel({ network }: { network: Network }) {
         ) : (
           <WidePicture value={value} width={room} />
         )}
-        <Numbers statistics={statistics} />
+        <Summing value={value} statistics={statistics} />
       </div>
     </section>
   );
@@ -120,6 +124,28 @@ function WidePicture({ value, width }: { value: Value; width: number }) {
   return (
     <div class="nbg-lively">
       <Bars value={value} width={wide} height={TILE} most={most} upright label={label} />
+    </div>
+  );
+}
+
+// A stage under the pointer for a moment is no reason to read more than this.
+const MOST_READ = 500_000;
+
+/** How the layer's values are spread, where they may be read, and what sums them up. */
+function Summing({ value, statistics }: { value: Value; statistics: Statistics | null }) {
+  const values = useImageValues(value.read.count <= MOST_READ ? value : null);
+  return (
+    <div class="nbg-summing">
+      {values !== null && (
+        <Histogram
+          values={values}
+          width={196}
+          height={46}
+          bins={44}
+          label={`Values of ${value.key}; bar height is the root of the count`}
+        />
+      )}
+      <Numbers statistics={statistics} />
     </div>
   );
 }

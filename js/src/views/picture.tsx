@@ -48,7 +48,9 @@ export function Picture({ value, width, height, tile, top = false }: PictureProp
     if (top) return <TopValues value={value} most={Math.min(10, Math.floor(height / 20))} />;
     const most = Math.min(channels, Math.floor(height / 4));
     const tall = Math.min(height, most * 12);
-    return <Bars value={value} width={Math.min(width, 54)} height={tall} most={most} label={label} />;
+    return (
+      <Bars value={value} width={Math.min(width, 54)} height={tall} most={most} label={label} />
+    );
   }
   const room = { width: width * ratio, height: height * ratio };
   if (picture === "rgb" || picture === "grey" || channels === 1) {
@@ -56,14 +58,7 @@ export function Picture({ value, width, height, tile, top = false }: PictureProp
     const { scale } = pictureSize(mapHeight, mapWidth, room);
     // An enlarged picture is drawn at its own resolution and enlarged by the browser.
     return scale > 1 ? (
-      <Maps
-        value={value}
-        channels={all}
-        columns={1}
-        scale={1}
-        zoom={scale / ratio}
-        label={label}
-      />
+      <Maps value={value} channels={all} columns={1} scale={1} zoom={scale / ratio} label={label} />
     ) : (
       <Maps value={value} channels={all} columns={1} scale={scale} label={label} />
     );

@@ -13,11 +13,15 @@ function entriesOf(network: Network) {
   const layers = network.layers.flatMap((layer) => {
     const value = network.values.get(layer.name);
     const stage = network.stages.find((one) => one.layers.includes(layer));
-    return value ? [{ value, word: leafName(layer.name), group: stage?.group ?? "" }] : [];
+    // The layer that makes the output is drawn as the output is, as an image.
+    const output = network.outputs.find((one) => one.texture === value?.texture);
+    const word = leafName(layer.name);
+    return value ? [{ value, drawn: output ?? value, word, group: stage?.group ?? "" }] : [];
   });
   const many = network.inputs.length > 1;
   const inputs = network.inputs.map((value) => ({
     value,
+    drawn: value,
     word: many ? value.key : "in",
     group: "\0in",
   }));
@@ -42,11 +46,13 @@ export function Rail({ network, current }: { network: Network; current: string }
   return (
     <nav class="nbg-rail" aria-label="Layers">
       <div class="nbg-rail-list" ref={list}>
-        {entries.map(({ value, word, group }, i) => (
+        {entries.map(({ value, drawn, word, group }, i) => (
           <button
             type="button"
             key={value.key}
-            class={i > 0 && entries[i - 1]?.group !== group ? "nbg-rail-item nbg-first" : "nbg-rail-item"}
+            class={
+              i > 0 && entries[i - 1]?.group !== group ? "nbg-rail-item nbg-first" : "nbg-rail-item"
+            }
             aria-current={value.key === current}
             title={`${value.key}, ${contents(value)}`}
             tabIndex={value.key === current ? 0 : -1}
@@ -55,7 +61,7 @@ export function Rail({ network, current }: { network: Network; current: string }
             }}
           >
             <span class="nbg-rail-picture">
-              <RailPicture value={value} />
+              <RailPicture value={drawn} />
             </span>
             <span>{word}</span>
           </button>

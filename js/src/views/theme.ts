@@ -10,7 +10,7 @@ export interface Watched<T> {
 export function watchTheme(): Watched<Theme> {
   const query = matchMedia("(prefers-color-scheme: dark)");
   const now = (): Theme => {
-    const jupyter = document.body.dataset["jpThemeLight"];
+    const jupyter = document.body.dataset.jpThemeLight;
     if (jupyter !== undefined) return jupyter === "false" ? "dark" : "light";
     return query.matches ? "dark" : "light";
   };

@@ -5,12 +5,7 @@ import { exact, full } from "./format.ts";
 import type { Network } from "./network.ts";
 
 /** 1 for the largest value of its map; equal values share the best rank. */
-export function rankOf(
-  values: Float32Array,
-  start: number,
-  size: number,
-  index: number,
-): number {
+export function rankOf(values: Float32Array, start: number, size: number, index: number): number {
   const value = values[index] ?? Number.NaN;
   let rank = 1;
   for (let i = start; i < start + size; i++) if ((values[i] ?? 0) > value) rank++;

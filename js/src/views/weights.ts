@@ -59,7 +59,14 @@ export function kernelsOf(plan: PlanHeader, network: Network, layer: Layer): Ker
   if (weight.shape.length !== 2) return null;
   const [outputs = 1, inputs = 1] = weight.shape;
   return {
-    layer, weight, outputs, inputs: 1, height: 1, width: inputs, transposed: false, groups: 1,
+    layer,
+    weight,
+    outputs,
+    inputs: 1,
+    height: 1,
+    width: inputs,
+    transposed: false,
+    groups: 1,
   };
 }
 

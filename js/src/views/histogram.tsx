@@ -1,0 +1,94 @@
+// How often which value occurs: blue and orange bars, exact zeros as one grey bar of their own.
+import { fixed, full } from "./format.ts";
+
+export interface Bins {
+  readonly low: number;
+  readonly high: number;
+  /** Values that are exactly zero, and not in `counts`. */
+  readonly zeros: number;
+  readonly counts: readonly number[];
+}
+
+/** Counts finite values between the least and the greatest; zeros apart, a ReLU makes so many. */
+export function binsOf(values: ArrayLike<number>, count: number): Bins | null {
+  let low = Number.POSITIVE_INFINITY;
+  let high = Number.NEGATIVE_INFINITY;
+  for (let i = 0; i < values.length; i++) {
+    const value = values[i] ?? Number.NaN;
+    if (!Number.isFinite(value)) continue;
+    if (value < low) low = value;
+    if (value > high) high = value;
+  }
+  if (low > high) return null;
+  const counts = new Array<number>(count).fill(0);
+  const width = high - low || 1;
+  let zeros = 0;
+  for (let i = 0; i < values.length; i++) {
+    const value = values[i] ?? Number.NaN;
+    if (value === 0) zeros++;
+    else if (Number.isFinite(value)) {
+      const bin = Math.min(count - 1, Math.floor(((value - low) / width) * count));
+      counts[bin] = (counts[bin] ?? 0) + 1;
+    }
+  }
+  return { low, high, zeros, counts };
+}
+
+export function Histogram(props: {
+  values: Float32Array;
+  width: number;
+  height: number;
+  bins: number;
+  /** A value that is marked with a line. */
+  mark?: number | undefined;
+  label: string;
+}) {
+  const { values, width, height, bins, mark, label } = props;
+  const found = binsOf(values, bins);
+  if (found === null) return null;
+  const { low, high, zeros, counts } = found;
+  const most = Math.sqrt(Math.max(1, ...counts));
+  const span = high - low || 1;
+  const step = width / bins;
+  const place = (value: number) => ((value - low) / span) * width;
+  // The tall bar of a ReLU's zeros would flatten all others: it has its own height, and its count in words.
+  const tall = zeros > 0 ? Math.min(height, (Math.sqrt(zeros) / most) * height) : 0;
+  const decimals = span >= 100 ? 0 : span >= 1 ? 1 : 2;
+  return (
+    <div class="nbg-histogram" style={{ width: `${width}px` }}>
+      <svg width={width} height={height} role="img" aria-label={label}>
+        {counts.map((number, i) => {
+          const size = (Math.sqrt(number) / most) * height;
+          const middle = low + ((i + 0.5) * span) / bins;
+          return (
+            <rect
+              key={middle}
+              class={middle < 0 ? "nbg-negative" : "nbg-positive"}
+              x={i * step + 0.5}
+              y={height - size}
+              width={Math.max(1, step - 1)}
+              height={size}
+            />
+          );
+        })}
+        {zeros > 0 && (
+          <rect
+            class="nbg-zeros"
+            x={Math.min(width - 4, Math.max(0, place(0) - 2))}
+            y={height - tall}
+            width={4}
+            height={tall}
+          >
+            <title>{full(zeros)} values are exactly 0</title>
+          </rect>
+        )}
+        <line class="nbg-zero" x1={0} x2={width} y1={height} y2={height} />
+        {mark !== undefined && Number.isFinite(mark) && (
+          <line class="nbg-pin" x1={place(mark)} x2={place(mark)} y1={0} y2={height} />
+        )}
+      </svg>
+      <span>{fixed(low, decimals)}</span>
+      <span>{fixed(high, decimals)}</span>
+    </div>
+  );
+}

@@ -1,0 +1,92 @@
+// The network in a narrow place: both pictures above, then one row per stage.
+import type { Value } from "../plan.ts";
+import { Bars, NumberPicture } from "./bars.tsx";
+import { useViews } from "./context.ts";
+import { Ends } from "./ends.tsx";
+import { Right } from "./icons.tsx";
+import { boxMosaic } from "./layout.ts";
+import {
+  contents,
+  imageShape,
+  leafName,
+  type Network,
+  pictureOf,
+  type Stage,
+  settings,
+  shortType,
+} from "./network.ts";
+import { StageMaps } from "./picture.tsx";
+import { shownLayer, Title } from "./stage.tsx";
+
+export function List({ network, stages }: { network: Network; stages: readonly Stage[] }) {
+  const { width } = useViews();
+  const side = Math.max(60, Math.floor((width.value - 24 - 12) / 2));
+  return (
+    <div class="nbg-list" role="group" aria-label="Network, from input to output">
+      <div class="nbg-both">
+        <Ends values={network.inputs} network={network} side={side} word="Input" />
+        <Ends values={network.outputs} network={network} side={side} word="Output" />
+      </div>
+      {stages.map((stage) => (
+        <Row key={stage.key} network={network} stage={stage} />
+      ))}
+    </div>
+  );
+}
+
+function Row({ network, stage }: { network: Network; stage: Stage }) {
+  const { state, width, ratio } = useViews();
+  const name = shownLayer(stage, state.selected.value?.layer);
+  const value = network.values.get(name);
+  if (value === undefined) return null;
+  const chosen = stage.layers.some((layer) => layer.name === state.selected.value?.layer);
+  const room = width.value - 20 - 104 - 32;
+  const head = stage.layers.find((layer) => settings(layer) !== "") ?? stage.layers[0];
+  const open = (): void => {
+    state.selected.value = { layer: name, channel: null };
+    state.tab.value = "layer";
+  };
+  return (
+    <button
+      type="button"
+      class={chosen ? "nbg-row nbg-chosen" : "nbg-row"}
+      data-layer={name}
+      aria-label={`Open ${name}, ${contents(value)}`}
+      onClick={open}
+    >
+      <span class="nbg-caption">
+        <Title text={stage.title} />
+        <span>{head && `${shortType(head)} ${settings(head).replace(", stride ", " /")}`}</span>
+        <span>{imageShape(value)}</span>
+        {stage.reads.length > 0 && <span class="nbg-reads">reads {stage.reads.join(", ")}</span>}
+      </span>
+      <span class="nbg-six">
+        <SixMaps value={value} width={room} ratio={ratio.value} />
+      </span>
+      <Right />
+    </button>
+  );
+}
+
+/** As many maps as fit a row, six as a rule; a vector as upright bars. */
+function SixMaps({ value, width, ratio }: { value: Value; width: number; ratio: number }) {
+  const label = `${leafName(value.key)}, ${contents(value)}`;
+  const picture = pictureOf(value);
+  if (picture === "number") return <NumberPicture value={value} />;
+  if (picture === "bars") {
+    const most = Math.floor(width / 6);
+    return <Bars value={value} width={width} height={44} most={most} upright label={label} />;
+  }
+  const [, channels, mapHeight, mapWidth] = value.layout.frame;
+  const gap = Math.round(ratio);
+  const tile = Math.floor((width * ratio - 5 * gap) / 6);
+  const box = { width: width * ratio, height: Math.max(tile, 24 * ratio) };
+  const maps = { channels: Math.min(6, channels), height: mapHeight, width: mapWidth };
+  const scale =
+    Math.max(mapHeight, mapWidth) <= tile
+      ? Math.floor(tile / Math.max(mapHeight, mapWidth))
+      : 1 / Math.ceil(Math.max(mapHeight, mapWidth) / tile);
+  const shown = maps.channels;
+  const mosaic = { ...boxMosaic(maps, box, gap, tile), shown, columns: shown, rows: 1, scale };
+  return <StageMaps value={value} mosaic={mosaic} gap={gap} />;
+}

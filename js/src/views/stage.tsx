@@ -1,0 +1,151 @@
+// One stage of the network: its picture, and below it what it is.
+import type { Layer, Value } from "../plan.ts";
+import { Bars, NumberPicture } from "./bars.tsx";
+import { useViews } from "./context.ts";
+import { Arrow } from "./icons.tsx";
+import { boxMosaic, type Maps, type Mosaic } from "./layout.ts";
+import {
+  contents,
+  imageShape,
+  longType,
+  type Network,
+  pictureOf,
+  type Stage,
+  shortType,
+} from "./network.ts";
+import { StageMaps } from "./picture.tsx";
+import { useHovered } from "./select.ts";
+
+/** CSS pixels of a stage's picture where each has its own scale. */
+export const BOX = 132;
+/** CSS pixels of a vector's bars. */
+export const BARS = { width: 54, most: 24, thickness: 12 };
+
+/** The layer of a stage that is shown: the selected one, else the last. */
+export function shownLayer(stage: Stage, selected: string | undefined): string {
+  return stage.layers.find((layer) => layer.name === selected)?.name ?? stage.key;
+}
+
+/** A value's maps for the layout; null for what is shown otherwise. */
+export const mapsOf = (value: Value | undefined): Maps | null => {
+  if (value === undefined || pictureOf(value) !== "maps") return null;
+  const [, channels, height, width] = value.layout.frame;
+  return { channels, height, width };
+};
+
+export const ArrowColumn = () => (
+  <div class="nbg-arrow">
+    <Arrow />
+  </div>
+);
+
+/** One stage: its picture, and below it what it is. */
+export function StageView(props: {
+  network: Network;
+  stage: Stage;
+  mosaic: Mosaic | null;
+  gap: number;
+  height: number;
+}) {
+  const { network, stage, gap, height } = props;
+  const views = useViews();
+  const hovered = useHovered();
+  const selected = views.state.selected.value?.layer;
+  const name = shownLayer(stage, selected);
+  const value = network.values.get(name) ?? network.values.get(stage.key);
+  if (value === undefined) return null;
+  const maps = mapsOf(value);
+  const mosaic = props.mosaic !== null && maps !== null ? props.mosaic : null;
+  const own =
+    maps !== null && mosaic === null
+      ? boxMosaic(
+          maps,
+          { width: BOX * views.ratio.value, height: BOX * views.ratio.value },
+          gap,
+          Math.round(20 * views.ratio.value),
+        )
+      : null;
+  const chosen = stage.layers.some((layer) => layer.name === selected);
+  const select = (layer: string): void => {
+    views.state.selected.value = { layer, channel: null };
+  };
+  const open = (): void => {
+    select(name);
+    views.state.tab.value = "layer";
+  };
+  const drawn = mosaic ?? own;
+  return (
+    <div
+      class={chosen ? "nbg-stage nbg-chosen" : "nbg-stage"}
+      data-layer={name}
+      onPointerEnter={() => hovered.enter(name)}
+      onPointerLeave={() => hovered.leave(name)}
+    >
+      <div class="nbg-shown">
+        <button
+          type="button"
+          class="nbg-picture"
+          aria-pressed={chosen}
+          aria-label={`${name}, ${contents(value)}`}
+          tabIndex={chosen ? 0 : -1}
+          onClick={() => select(name)}
+          onDblClick={open}
+        >
+          {drawn !== null ? (
+            <StageMaps value={value} mosaic={drawn} gap={gap} />
+          ) : (
+            <SmallPicture value={value} height={height} />
+          )}
+        </button>
+      </div>
+      <div class="nbg-caption">
+        <Title text={stage.title} />
+        <span>{imageShape(value)}</span>
+        <Parts stage={stage} shown={name} select={select} />
+        {drawn !== null && drawn.shown < value.layout.frame[1] && (
+          <span>
+            {drawn.shown} of {value.layout.frame[1]}
+          </span>
+        )}
+        {stage.reads.length > 0 && <span class="nbg-reads">reads {stage.reads.join(", ")}</span>}
+      </div>
+    </div>
+  );
+}
+
+export const isShort = (title: string): boolean => title.length <= 14;
+
+/** A short name stays on one line; a long one may break anywhere. */
+export const Title = ({ text }: { text: string }) => (
+  <strong class={isShort(text) ? "nbg-name nbg-keep" : "nbg-name"}>{text}</strong>
+);
+
+/** What isn't maps: bars of a vector, or a number. */
+function SmallPicture({ value, height }: { value: Value; height: number }) {
+  if (pictureOf(value) === "number") return <NumberPicture value={value} />;
+  const length = value.layout.frame[1];
+  const most = Math.min(length, BARS.most, Math.max(4, Math.floor(height / 6)));
+  const tall = Math.min(height, most * BARS.thickness);
+  const label = `${value.key}, ${contents(value)}`;
+  return <Bars value={value} width={BARS.width} height={tall} most={most} label={label} />;
+}
+
+/** Conv·BN·ReLU, each a way to show that layer. */
+export function Parts(props: { stage: Stage; shown: string; select: (layer: string) => void }) {
+  const { stage, shown, select } = props;
+  const part = (layer: Layer) => (
+    <button
+      type="button"
+      key={layer.name}
+      class={layer.name === shown ? "nbg-part nbg-current" : "nbg-part"}
+      tabIndex={-1}
+      title={`${layer.name} ${longType(layer)}${layer.description ? `(${layer.description})` : ""}`}
+      onClick={() => select(layer.name)}
+    >
+      {shortType(layer)}
+    </button>
+  );
+  return (
+    <span class="nbg-parts">{stage.layers.map((layer, i) => [i > 0 ? "·" : "", part(layer)])}</span>
+  );
+}
