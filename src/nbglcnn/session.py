@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -271,7 +272,8 @@ class Session:
 
     def close(self) -> None:
         """Free everything on the device; a second call does nothing."""
-        if not self._closed:
+        # When Python ends, the device's thread has ended before objects are deleted.
+        if not self._closed and not sys.is_finalizing():
             self._closed = True
             self._device.call(self._release)
 
