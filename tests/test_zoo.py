@@ -19,7 +19,7 @@ def test_every_layer_of_an_architecture_equals_pytorch(name: str) -> None:
             actual = session.run(*arrays)
         for key, value in actual.items():
             assert_equal(value, expected[key], name=f"{key}, observe={observe}")
-    # Containers that are never called themselves (ModuleList, a Sequential used as a list) have none.
+    # Containers that are never called themselves have no value, but what they hold has.
     for module, _ in model.named_modules():
         called = any(key.startswith(module) for key in expected)
         assert called, f"{module} has no key"

@@ -63,8 +63,8 @@ def node(
         arrays = [
             None
             if i is None
-            else i
-            if isinstance(i, np.ndarray)
+            else np.asarray(i)
+            if isinstance(i, np.ndarray | np.generic)
             else np.asarray(fill(rng, i), np.float32)
             for i in inputs
         ]

@@ -14,11 +14,14 @@ from nbglcnn.ops.operator import Allowed, Facts, Operator, anything, number, onl
 SAME = Kernel("pointwise", shader("pointwise_same.glsl"), pixel=False)
 IDENTITY = "vec4 activate(vec4 v) { return v; }"
 
-# select() and not mix() or max(): a comparison with NaN is false, so NaN passes through every branch as itself,
-# and no multiplication by 0 can turn an Inf of the branch that isn't taken into NaN.
+# Branches are select()ed: a multiplication by 0 would turn an Inf of the branch not taken into NaN.
+# NaN is put back by its bits: Mesa makes max() of `v < 0.0 ? 0.0 : v`, and max() drops NaN.
 SELECT = """
 vec4 select(bvec4 which, vec4 yes, vec4 no) {
   return vec4(which.x ? yes.x : no.x, which.y ? yes.y : no.y, which.z ? yes.z : no.z, which.w ? yes.w : no.w);
+}
+vec4 unless_nan(vec4 v, vec4 result) {
+  return select(greaterThan(floatBitsToUint(v) & 0x7fffffffu, uvec4(0x7f800000u)), v, result);
 }
 """
 
@@ -110,37 +113,37 @@ def _limits_problem(facts: Facts, node: Node) -> str | None:
 
 OPERATORS = [
     unary("Relu", "Keeps what is above zero; everything else becomes 0.",
-          _function("return select(lessThan(v, vec4(0.0)), vec4(0.0), v);")),
+          _function("return unless_nan(v, select(lessThan(v, vec4(0.0)), vec4(0.0), v));")),
     unary("LeakyRelu", "Like Relu, but lets a fraction alpha of negative values through.",
-          _function("return select(lessThan(v, vec4(0.0)), v * u.f[3].x, v);"), _attributes(alpha=0.01), ["alpha"]),
+          _function("return unless_nan(v, select(lessThan(v, vec4(0.0)), v * u.f[3].x, v));"), _attributes(alpha=0.01), ["alpha"]),
     unary("ThresholdedRelu", "Keeps what is above alpha; everything else becomes 0.",
-          _function("return select(lessThanEqual(v, vec4(u.f[3].x)), vec4(0.0), v);"), _attributes(alpha=1.0), ["alpha"]),
+          _function("return unless_nan(v, select(lessThanEqual(v, vec4(u.f[3].x)), vec4(0.0), v));"), _attributes(alpha=1.0), ["alpha"]),
     unary("Elu", "Identity above zero, alpha · (eˣ − 1) below.",
-          _function("return select(lessThan(v, vec4(0.0)), u.f[3].x * expm1(v), v);", EXPM1), _attributes(alpha=1.0), ["alpha"]),
+          _function("return unless_nan(v, select(lessThan(v, vec4(0.0)), u.f[3].x * expm1(v), v));", EXPM1), _attributes(alpha=1.0), ["alpha"]),
     unary("Celu", "Identity above zero, alpha · (e^(x / alpha) − 1) below.",
-          _function("return select(lessThan(v, vec4(0.0)), u.f[3].x * expm1(v / u.f[3].x), v);", EXPM1), _attributes(alpha=1.0), ["alpha"]),
+          _function("return unless_nan(v, select(lessThan(v, vec4(0.0)), u.f[3].x * expm1(v / u.f[3].x), v));", EXPM1), _attributes(alpha=1.0), ["alpha"]),
     unary("Selu", "gamma · x above zero, gamma · alpha · (eˣ − 1) below: keeps mean 0 and variance 1.",
-          _function("return u.f[3].y * select(lessThan(v, vec4(0.0)), u.f[3].x * expm1(v), v);", EXPM1),
+          _function("return unless_nan(v, u.f[3].y * select(lessThan(v, vec4(0.0)), u.f[3].x * expm1(v), v));", EXPM1),
           _attributes(alpha=1.67326319217681884765625, gamma=1.05070102214813232421875), ["alpha", "gamma"]),
     unary("Sigmoid", "1 / (1 + e⁻ˣ): squeezes everything between 0 and 1.",
           _function("return 1.0 / (1.0 + exp(-v));")),
     unary("Tanh", "Squeezes everything between −1 and 1.",
-          _function("vec4 e = expm1(-2.0 * abs(v)); vec4 t = -e / (e + 2.0); return select(lessThan(v, vec4(0.0)), -t, t);", EXPM1)),
+          _function("vec4 e = expm1(-2.0 * abs(v)); vec4 t = -e / (e + 2.0); return unless_nan(v, select(lessThan(v, vec4(0.0)), -t, t));", EXPM1)),
     unary("HardSigmoid", "A straight line alpha · x + beta, cut off at 0 and 1.",
-          _function("vec4 t = v * u.f[3].x + u.f[3].y; t = select(lessThan(t, vec4(0.0)), vec4(0.0), t); return select(greaterThan(t, vec4(1.0)), vec4(1.0), t);"),
+          _function("vec4 t = v * u.f[3].x + u.f[3].y; t = select(lessThan(t, vec4(0.0)), vec4(0.0), t); return unless_nan(v, select(greaterThan(t, vec4(1.0)), vec4(1.0), t));"),
           _attributes(alpha=0.2, beta=0.5), ["alpha", "beta"]),
     unary("HardSwish", "x times its HardSigmoid (alpha 1/6, beta 1/2).",
-          _function("vec4 t = v / 6.0 + 0.5; t = select(lessThan(t, vec4(0.0)), vec4(0.0), t); return v * select(greaterThan(t, vec4(1.0)), vec4(1.0), t);")),
+          _function("vec4 t = v / 6.0 + 0.5; t = select(lessThan(t, vec4(0.0)), vec4(0.0), t); return unless_nan(v, v * select(greaterThan(t, vec4(1.0)), vec4(1.0), t));")),
     unary("Swish", "x times the sigmoid of alpha · x (SiLU when alpha is 1).",
           _function("return v / (1.0 + exp(-u.f[3].x * v));"), _attributes(alpha=1.0), ["alpha"]),
     unary("Softplus", "log(1 + eˣ): a smooth Relu.",
-          _function("vec4 e = exp(-abs(v)); return select(lessThan(v, vec4(0.0)), vec4(0.0), v) + log1p(e);",
+          _function("vec4 e = exp(-abs(v)); return unless_nan(v, select(lessThan(v, vec4(0.0)), vec4(0.0), v) + log1p(e));",
                     "vec4 log1p(vec4 e) { vec4 s = 1.0 + e; vec4 d = s - 1.0; return select(equal(d, vec4(0.0)), e, log(s) * e / d); }")),
     unary("Softsign", "x / (1 + |x|).", _function("return v / (1.0 + abs(v));")),
     unary("Mish", "x · tanh(softplus(x)).",
-          _function("vec4 e = exp(-abs(v)); vec4 n = select(lessThan(v, vec4(0.0)), e * (e + 2.0), 1.0 + 2.0 * e); vec4 d = select(lessThan(v, vec4(0.0)), n + 2.0, n + 2.0 * e * e); return v * n / d;")),
+          _function("vec4 e = exp(-abs(v)); vec4 n = select(lessThan(v, vec4(0.0)), e * (e + 2.0), 1.0 + 2.0 * e); vec4 d = select(lessThan(v, vec4(0.0)), n + 2.0, n + 2.0 * e * e); return unless_nan(v, v * n / d);")),
     unary("Clip", "Cuts values off below min and above max.",
-          _function("vec4 t = select(lessThan(v, vec4(u.f[3].x)), vec4(u.f[3].x), v); return select(greaterThan(t, vec4(u.f[3].y)), vec4(u.f[3].y), t);"),
+          _function("vec4 t = select(lessThan(v, vec4(u.f[3].x)), vec4(u.f[3].x), v); return unless_nan(v, select(greaterThan(t, vec4(u.f[3].y)), vec4(u.f[3].y), t));"),
           _limits, {}, _limits_problem),
     unary("Gelu", "x · Φ(x), with the normal distribution's Φ or its tanh approximation.", "", None,
           {"approximate": only("none", "tanh")}),
