@@ -14,7 +14,7 @@ from nbglcnn.graph import Array, Graph
 from nbglcnn.load.inputs import Spec, as_arrays, specs_of
 from nbglcnn.load.parameters import with_parameters
 
-__all__ = ["Spec", "as_arrays", "load", "reference", "specs_of", "with_parameters"]
+__all__ = ["Spec", "as_arrays", "engine", "load", "reference", "specs_of", "with_parameters"]
 
 
 def load(model: Any, x: Any = None) -> tuple[Graph, tuple[Array, ...]]:
@@ -50,7 +50,19 @@ def reference(model: Any, graph: Graph, arrays: Sequence[Array]) -> dict[str, Ar
 
     if _is_module(model):
         return torch_reference(model, graph, arrays)
-    return onnx_reference(graph, arrays)
+    return onnx_reference(model, graph, arrays)
+
+
+def engine(model: Any) -> str:
+    """What `reference` computes with, for people to read."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    if _is_module(model):
+        return f"PyTorch {version('torch')}"
+    try:
+        return f"ONNX Runtime {version('onnxruntime')}"
+    except PackageNotFoundError:
+        return f"onnx.reference {version('onnx')}"
 
 
 def _is_module(model: Any) -> bool:

@@ -46,6 +46,9 @@ def _results(node: Node, inputs: Sequence[Array | None]) -> Sequence[Any]:
         wanted = checked_shape(label(node), inputs[1].tolist())
         shape = checked_shape(label(node), np.broadcast_shapes(first.shape, wanted))
         return [np.broadcast_to(first, shape)]
+    if node.op == "Pad" and first is not None and inputs[1] is not None and (inputs[1] < 0).any():
+        first, pads, axes = _cropped(first, inputs[1], inputs[3] if len(inputs) > 3 else None)
+        inputs = [first, pads, *inputs[2:3], *([axes] if axes is not None else [])]
     from onnx.reference import ReferenceEvaluator
 
     implementation, proto = _implementation(node.op, version_of(node)), to_proto(node)
@@ -61,6 +64,16 @@ def _results(node: Node, inputs: Sequence[Array | None]) -> Sequence[Any]:
             "existing_functions": {},
         }
         return list(implementation(proto, parameters).run(*inputs))
+
+
+def _cropped(x: Array, pads: Array, axes: Array | None) -> tuple[Array, Array, Array | None]:
+    """What negative pads cut off is cut off, and zero pads remain there: onnx.reference can't."""
+    count = len(pads) // 2
+    index = [slice(None)] * x.ndim
+    for at, axis in enumerate(axes.tolist() if axes is not None else range(count)):
+        before, after = -min(int(pads[at]), 0), -min(int(pads[count + at]), 0)
+        index[axis] = slice(before, max(x.shape[axis] - after, before))
+    return x[tuple(index)], np.maximum(pads, 0), axes
 
 
 @functools.cache

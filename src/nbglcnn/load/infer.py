@@ -17,6 +17,8 @@ MAX_SHOWN_TO_RULES = 4096  # elements of an integer constant that a shape rule m
 # Functions whose rule onnx cannot tell for one node: the output is like the first input.
 SAME = {"GroupNormalization", "MeanVarianceNormalization", "RMSNormalization", "Swish"}
 
+WINDOWED = {"Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool"}
+
 Found = dict[str, tuple[tuple[int, ...] | None, np.dtype[Any] | None]]
 
 
@@ -44,6 +46,11 @@ def infer(node: Node, state: State, *, limit: int | None = None) -> int:
             raise UnsupportedModel(
                 f"{label(node)}: its constant output {shown(name)} of shape {list(shape)} is over "
                 f"the {limit:,} bytes that are computed while loading"
+            )
+        if node.op in WINDOWED and 0 in shape and all(state.shape(node.inputs[0])):
+            raise ModelError(
+                f"{label(node)}: an input of {list(state.shape(node.inputs[0]))} is too small for "
+                f"its window; nothing is left ({list(shape)})"
             )
         total += size
         state.shapes[name] = shape
@@ -75,6 +82,8 @@ def _by_onnx(node: Node, state: State) -> Found:
     version = version_of(node)
     schema = schema_of(node.op, node.domain, version)
     check_arity(node, schema)
+    if node.op in ("Conv", "ConvTranspose"):
+        _check_groups(node, state)
     types, data = {}, {}
     for name in node.inputs:
         if not name:
@@ -112,6 +121,27 @@ def _by_onnx(node: Node, state: State) -> Found:
     if node.op == "MaxUnpool" and output_shape is not None:
         found[node.outputs[0]] = tuple(map(int, output_shape)), state.dtype(first)
     return found
+
+
+def _check_groups(node: Node, state: State) -> None:
+    """Refuse a convolution whose channels and weights don't fit: onnx doesn't look at them."""
+    x, w, group = (
+        state.shape(node.inputs[0]),
+        state.shape(node.inputs[1]),
+        integer(node, "group", 1),
+    )
+    turned = node.op == "ConvTranspose"
+    fits = len(x) == len(w) >= 2 and group >= 1 and w[0] % group == 0
+    if not fits or (x[1] != w[0] if turned else x[1] != w[1] * group):
+        raise ModelError(
+            f"{label(node)}: an input of {list(x)} with weights of {list(w)} in {group} groups"
+        )
+    bias = node.inputs[2] if len(node.inputs) > 2 else ""
+    channels = w[1] * group if turned else w[0]
+    if bias and state.shape(bias) != (channels,):
+        raise ModelError(
+            f"{label(node)}: a bias of {list(state.shape(bias))} for {channels} channels"
+        )
 
 
 def version_of(node: Node) -> int:

@@ -96,7 +96,24 @@ def checked(model: ModelProto, name: str) -> ModelProto:
     """The model if it has a graph and operator sets; random bytes can parse as a message too."""
     if not model.HasField("graph") or not model.opset_import:
         raise ModelError(f"{name}: not an ONNX model, or damaged (it has no graph or no opset)")
+    if not _is_text(model):
+        raise ModelError(f"{name}: damaged (a name in it is not UTF-8 text)")
     return model
+
+
+def _is_text(message: Any) -> bool:
+    """Whether all strings are: where UTF-8 is broken, protobuf quietly gives bytes."""
+    for field, value in message.ListFields():
+        if field.type == field.TYPE_STRING:
+            if not all(
+                isinstance(v, str) for v in ([value] if isinstance(value, str | bytes) else value)
+            ):
+                return False
+        elif field.type == field.TYPE_MESSAGE:
+            several = [value] if hasattr(value, "ListFields") else value
+            if not all(_is_text(v) for v in several):
+                return False
+    return True
 
 
 def tensor_array(tensor: TensorProto, name: str, folder: str | None) -> Array:

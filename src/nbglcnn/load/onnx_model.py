@@ -40,9 +40,11 @@ def load_onnx(source: Any, x: Any) -> tuple[Graph, tuple[Array, ...]]:
     draft = Draft(name=name[:LONGEST], source="onnx")
     names = _Names()
     _constants(draft, model, names, folder)
-    specs, symbols = _input_specs(draft, model, names)
-    arrays = as_arrays(_made_up(specs) if x is None else x, specs)
-    _bind(draft, specs, symbols, arrays)
+    specs, written = _input_specs(draft, model, names)
+    arrays = as_arrays(_made_up(specs, written) if x is None else x, specs)
+    for spec, array in zip(specs, arrays, strict=True):
+        shape = checked_shape(f"the input {shown(spec.name)}", array.shape)
+        draft.inputs[spec.name] = shape, array.dtype
     produced = _nodes(draft, model, names, folder)
     _sort(draft)
     draft.outputs = [names[output.name] for output in model.graph.output]
@@ -79,12 +81,10 @@ def _constants(draft: Draft, model: ModelProto, names: _Names, folder: str | Non
         draft.constants[names[tensor.name]] = tensor_array(tensor, tensor.name, folder)
 
 
-def _input_specs(
-    draft: Draft, model: ModelProto, names: _Names
-) -> tuple[list[Spec], list[tuple[str | None, ...]]]:
-    """The run-time inputs (old files list initializers among them), and their symbolic dims."""
+def _input_specs(draft: Draft, model: ModelProto, names: _Names) -> tuple[list[Spec], list[str]]:
+    """The run-time inputs (old files list initializers among them), and their shapes as written."""
     specs: list[Spec] = []
-    symbols: list[tuple[str | None, ...]] = []
+    written: list[str] = []
     for value in model.graph.input:
         name = names[value.name]
         if name in draft.constants:
@@ -100,7 +100,7 @@ def _input_specs(
             dtype = FLOAT32
         if not tensor.HasField("shape"):
             specs.append(Spec(name, None, dtype))
-            symbols.append(())
+            written.append("of any rank")
             continue
         # Some exporters write -1 for a dimension that is not fixed.
         dims = [d.dim_value if d.HasField("dim_value") else -1 for d in tensor.shape.dim]
@@ -108,19 +108,20 @@ def _input_specs(
             raise ModelError(f"the input {shown(name)} has the shape {dims}")
         checked_shape(f"the input {shown(name)}", [max(d, 0) for d in dims])
         specs.append(Spec(name, tuple(None if d < 0 else d for d in dims), dtype))
-        symbols.append(tuple(d.dim_param or None for d in tensor.shape.dim))
-    return specs, symbols
+        symbols = (
+            str(size) if size >= 0 else d.dim_param or "?"
+            for size, d in zip(dims, tensor.shape.dim, strict=True)
+        )
+        written.append(shown("(" + ", ".join(symbols) + ")")[1:-1])
+    return specs, written
 
 
-def _made_up(specs: Sequence[Spec]) -> tuple[Array, ...]:
+def _made_up(specs: Sequence[Spec], written: Sequence[str]) -> tuple[Array, ...]:
     """Example inputs for static shapes: numbers in 0..1 by a fixed seed, so that layers differ."""
     generator = np.random.default_rng(0)
     arrays: list[Array] = []
-    for spec in specs:
+    for spec, dims in zip(specs, written, strict=True):
         if spec.shape is None or None in spec.shape:
-            dims = "unknown"
-            if spec.shape is not None:
-                dims = "(" + ", ".join("?" if d is None else str(d) for d in spec.shape) + ")"
             raise InputError(
                 f"the input {shown(spec.name)} has no fixed shape: {dims}. "
                 "Give an example input x, which fixes it"
@@ -130,26 +131,6 @@ def _made_up(specs: Sequence[Spec]) -> tuple[Array, ...]:
         drawn = generator.random(shape, np.float32) if is_float else np.zeros(shape, spec.dtype)
         arrays.append(drawn)
     return tuple(arrays)
-
-
-def _bind(
-    draft: Draft,
-    specs: Sequence[Spec],
-    symbols: Sequence[tuple[str | None, ...]],
-    arrays: Sequence[Array],
-) -> None:
-    """Fix the inputs' shapes; a symbol that stands twice must be one number."""
-    bound: dict[str, tuple[int, str]] = {}
-    for spec, names, array in zip(specs, symbols, arrays, strict=True):
-        for size, symbol in zip(array.shape, names, strict=False):
-            first, where = bound.setdefault(symbol, (size, spec.name)) if symbol else (size, "")
-            if first != size:
-                raise InputError(
-                    f"the dimension {shown(symbol or '')} is {first} in the input {shown(where)} "
-                    f"and {size} in {shown(spec.name)}; it must be the same"
-                )
-        shape = checked_shape(f"the input {shown(spec.name)}", array.shape)
-        draft.inputs[spec.name] = shape, array.dtype
 
 
 def _nodes(draft: Draft, model: ModelProto, names: _Names, folder: str | None) -> set[str]:
