@@ -35,7 +35,8 @@ def batch_normalized(b: Builder, node: Node, x: Operand, value: str = "") -> Ten
 
 
 def _batch(b: Builder, node: Node) -> None:
-    batch_normalized(b, node, *named(b, node.inputs[0]), node.outputs[0])
+    (x,) = named(b, node.inputs[0])
+    batch_normalized(b, node, x, node.outputs[0])
 
 
 def _batch_problem(facts: Facts, node: Node) -> str | None:

@@ -1,0 +1,48 @@
+// One stage of a reduction: each output element joins a box of the input, i[0] long along n, groups, h, w.
+// x0: input. x1 (GIVEN): a reduced tensor such as the mean, whose value `map` gets.
+// vec4 map(vec4 v, vec4 given, vec4 index), vec4 join(vec4 a, vec4 b), float joined(vec4 v), START and
+// vec4 finish(vec4 v, vec4 given) come with the kind. i[1] what a step along n, c, h, w adds to the index.
+// CHANNELS: the channels are joined too, so lanes past the last one must hold START; LAST: it ends here.
+
+vec4 pixel(ivec4 at) {
+  Layout l = u.x[0];
+  at = min(at, ivec4(u.o.frame.x, u.o.tile.w, u.o.frame.zw) - 1);
+  ivec4 from = at * u.i[0], to = min(from + u.i[0], ivec4(l.frame.x, l.tile.w, l.frame.zw));
+  vec4 given = vec4(0.0);
+#if GIVEN
+  given = texel(x1, u.x[1], min(at, ivec4(u.x[1].frame.x, u.x[1].tile.w, u.x[1].frame.zw) - 1));
+  given = u.x[1].frame.y == 1 ? given.xxxx : given;
+#endif
+  vec4 all = START;
+  // A sum of rows of sums: long sums of small numbers keep their digits.
+  for (int n = from.x; n < to.x; n++) {
+    for (int g = from.y; g < to.y; g++) {
+      vec4 plane = START;
+      for (int y = from.z; y < to.z; y++) {
+        ivec3 base = address(l, n, g, y, 0);
+        vec4 index = vec4(n * u.i[1].x + y * u.i[1].z) + float(u.i[1].y) * (float(4 * g) + vec4(0.0, 1.0, 2.0, 3.0));
+        vec4 row = START;
+        for (int x = from.w; x < to.w; x++) {
+          int q = x / l.phase.y, texel = q / l.block.z;
+          ivec3 p = base + ivec3(texel + (x - q * l.phase.y) * l.phase.z, 0, q - texel * l.block.z);
+          row = join(row, map(fetch(x0, p), given, index + float(x * u.i[1].w)));
+        }
+        plane = join(plane, row);
+      }
+#if CHANNELS
+      int left = l.frame.y - 4 * g;
+      vec4 none = START;
+      plane = vec4(plane.x, left > 1 ? plane.y : none.y, left > 2 ? plane.z : none.z, left > 3 ? plane.w : none.w);
+#endif
+      all = join(all, plane);
+    }
+  }
+#if LAST
+#if CHANNELS
+  vec4 pair = join(all, all.zwzw);
+  all = join(pair, pair.yyyy).xxxx;
+#endif
+  all = finish(all, given);
+#endif
+  return all;
+}
