@@ -26,7 +26,7 @@ export interface PlanHeader {
   readonly blobs: Readonly<Record<string, readonly [number, number]>>;
 }
 
-/** What a device can do. The defaults are WebGL2's guaranteed minimums, with 4096 texels a side. */
+/** What a device can do; by default WebGL2's guaranteed minimums, 4096 texels a side. */
 export interface Target {
   readonly max_texture_size: number;
   readonly max_array_layers: number;
@@ -46,9 +46,9 @@ export interface Texture {
 /**
  * A fragment shader: GLSL ES 3.00 text without its #version line.
  *
- * `samplers` are the names of its sampler2DArray uniforms in the order of a Pass's `inputs`; `targets`
- * is the number of render targets (outputs o0, o1, …), the layers of the texture it writes. `name`
- * is the kernel's name, for messages and profiles.
+ * `samplers` are the names of its sampler2DArray uniforms in the order of a Pass's `inputs`;
+ * `targets` is the number of render targets (outputs o0, o1, …), the layers of the texture it
+ * writes. `name` is the kernel's name, for messages and profiles.
  */
 export interface Program {
   readonly name: string;
@@ -60,8 +60,8 @@ export interface Program {
 /**
  * One draw: a full-viewport triangle with `program` over `inputs` into every layer of `output`.
  *
- * `uniforms` is the byte offset of its UNIFORM_BYTES in the Plan's uniform blob; `viewport` is (width,
- * height) in texels of the output; `layer` indexes the Plan's layers (-1: none); `cost` is
+ * `uniforms` is the byte offset of its UNIFORM_BYTES in the Plan's uniform blob; `viewport` is
+ * (width, height) in texels of the output; `layer` indexes the Plan's layers (-1: none); `cost` is
  * a number of texture fetches, to predict time and to cut long passes.
  */
 export interface Pass {
@@ -74,14 +74,14 @@ export interface Pass {
   readonly cost: number;
 }
 
-/** The contents of a texture that no pass writes: float32 RGBA, rows of layers, named by content hash. */
+/** The contents of a texture that no pass writes: float32 RGBA, named by content hash. */
 export interface Weight {
   readonly texture: number;
   readonly hash: string;
   readonly recipe: Recipe;
 }
 
-/** How a weight texture is packed from constants: a packer's name, the constants' names, its arguments. */
+/** How a weight texture is packed: a packer's name, the constants' names, its arguments. */
 export interface Recipe {
   readonly packer: string;
   readonly sources: readonly string[];
@@ -123,7 +123,9 @@ export interface Layout {
 }
 
 /**
- * How elements reach the CPU: draw `step`, then read `viewport` of its output; RGBA = 4 elements in order.
+ * How elements reach the CPU: draw `step`, then read `viewport` of its output.
+ *
+ * Each RGBA texel is four elements in order.
  *
  * The first `count` floats are the tensor in row-major order.
  */
@@ -135,9 +137,9 @@ export interface Read {
 /**
  * One row of the summary: a leaf module's call, or an operator that belongs to none.
  *
- * `operator` is the ONNX operator ("Conv"), `module` PyTorch's class name ("Conv2d", "" for an ONNX
- * file), `description` its settings in PyTorch's words; `parameters` counts trainable numbers,
- * `macs` multiply-adds, `bytes` float32 bytes of the output.
+ * `operator` is the ONNX operator ("Conv"), `module` PyTorch's class name ("Conv2d", "" for an
+ * ONNX file), `description` its settings in PyTorch's words; `parameters` counts trainable
+ * numbers, `macs` multiply-adds, `bytes` float32 bytes of the output.
  */
 export interface Layer {
   readonly name: string;

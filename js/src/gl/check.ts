@@ -116,6 +116,7 @@ export function checkPlan(plan: PlanHeader, uniformBytes: number, target?: Targe
     const what = `input ${JSON.stringify(input.key)}`;
     checkPass(input.step, what);
     check(input.step.inputs.includes(input.staging), `${what} does not read its staging texture`);
+    check(elements(input.shape) >= 1, `${what} has no elements`);
     check(textures[input.staging]?.layers === 1, `${what} has several staging layers`);
     check(
       elements(input.shape) <= texels(input.staging) * 4,

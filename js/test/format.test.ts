@@ -1,0 +1,128 @@
+// Plan files, whole and damaged: nothing that a number in one says is believed.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { checkPlan } from "../src/gl/check.ts";
+import { parsePlan } from "../src/gl/format.ts";
+import { file, header } from "./plans.ts";
+
+test("a Plan file gives its header, uniforms and weights", () => {
+  const body = new Uint8Array(512 + 32);
+  new Float32Array(body.buffer, 512, 8).set([1, 2, 3, 4, 5, 6, 7, 8]);
+  body[0] = 9;
+  for (const bytes of [file(header(), body), shifted(file(header(), body))]) {
+    const { plan, uniforms, weight } = parsePlan(bytes);
+    assert.deepEqual(plan, header());
+    assert.equal(uniforms.length, 512);
+    assert.equal(uniforms[0], 9);
+    assert.deepEqual([...weight(plan.weights[0]?.hash ?? "")], [1, 2, 3, 4, 5, 6, 7, 8]);
+    assert.throws(() => weight("no"), /no weight no/);
+  }
+});
+
+/** The same bytes at an odd address. */
+function shifted(bytes: Uint8Array): Uint8Array {
+  const longer = new Uint8Array(bytes.length + 1);
+  longer.set(bytes, 1);
+  return longer.subarray(1);
+}
+
+test("what is no Plan file is refused in words", () => {
+  const whole = file(header());
+  const wrong = whole.slice();
+  wrong[0] = 0;
+  const endless = whole.slice();
+  new DataView(endless.buffer).setBigUint64(8, 2n ** 63n, true);
+  const torn = whole.slice();
+  torn[20] = 0xff;
+  const cases: [Uint8Array, RegExp][] = [
+    [new Uint8Array(), /not a Plan file/],
+    [wrong, /not a Plan file of this version/],
+    [whole.subarray(0, 12), /damaged Plan file: a header of -1 bytes/],
+    [endless, /a header of 9223372036854776000 bytes in a file/],
+    [torn, /its header is not JSON/],
+    [whole.subarray(0, whole.length - 512), /its uniforms are cut off|missing or has a wrong size/],
+    [file(header(), new Uint8Array(512 + 16)), /weight .* is missing or has a wrong size/],
+    [file({ ...header(), version: 2 }), /Plan of format 2; this page reads 1/],
+    [file(null), /Plan of format undefined/],
+    [file({ version: 1 }), /header is not a PlanHeader: it has no language/],
+  ];
+  for (const [bytes, message] of cases) {
+    assert.throws(() => parsePlan(bytes), { name: "PlanError", message });
+  }
+});
+
+// Each changes one thing of a valid header.
+const DAMAGE: [RegExp, Parameters<typeof header>[0]][] = [
+  [/header.textures\[0\].width is not an integer/, (p) => (p.textures[0].width = "3")],
+  [/header.passes is not a list/, (p) => (p.passes = {})],
+  [/header.values\[0\].kind is not one of/, (p) => (p.values[0].kind = "thing")],
+  [/header.values\[0\].layout.frame is not 4 values/, (p) => p.values[0].layout.frame.pop()],
+  [/header.target.float32_render is not a boolean/, (p) => (p.target.float32_render = 1)],
+  [/header.programs\[0\] is not a record/, (p) => (p.programs[0] = null)],
+  [/texture 0 has no texels/, (p) => (p.textures[0].width = 0)],
+  [/texture 0 has no texels/, (p) => (p.textures[0].height = -5)],
+  [/bytes of textures/, (p) => Object.assign(p.textures[0], { width: 65536, height: 65536 })],
+  [
+    /too small for the Plan: texture side 8192 of at most 4096/,
+    (p) => (p.textures[0].width = 8192),
+  ],
+  [/texture layers 999 of at most 256/, (p) => p.textures.push({ ...p.textures[0], layers: 999 })],
+  [/wrong sampler name/, (p) => (p.programs[0].samplers[0] = "x; void")],
+  [/render targets 9 of at most 4/, (p) => p.programs.push({ ...p.programs[0], targets: 9 })],
+  [
+    /texture units 17 of at most 16/,
+    (p) => p.programs.push({ ...p.programs[0], samplers: Array(17).fill("x") }),
+  ],
+  [/input "x" names no program or output/, (p) => (p.inputs[0].step.program = 1)],
+  [/input "x" names no program or output/, (p) => (p.inputs[0].step.output = -1)],
+  [/input "x" reads a texture that is not there/, (p) => (p.inputs[0].step.inputs[1] = 4)],
+  [/input "x" has 1 inputs/, (p) => p.inputs[0].step.inputs.pop()],
+  [/reads what it writes/, (p) => (p.inputs[0].step.inputs[1] = 1)],
+  [/writes 1 of 2 layers/, (p) => (p.textures[1].layers = 2)],
+  [/empty viewport/, (p) => (p.inputs[0].step.viewport[0] = 0)],
+  [/draws outside its output/, (p) => (p.inputs[0].step.viewport[1] = 3)],
+  [/its uniforms at 256 of 512/, (p) => (p.inputs[0].step.uniforms = 256)],
+  [/its uniforms at -256/, (p) => (p.inputs[0].step.uniforms = -256)],
+  [/costs -1/, (p) => (p.inputs[0].step.cost = -1)],
+  [/value "x" has no texture/, (p) => (p.values[0].texture = 9)],
+  [/value "x" has 15 layout words/, (p) => p.values[0].words.pop()],
+  [/value "x" has an empty layout/, (p) => (p.values[0].words[4] = 0)],
+  [/value "x" does not fit its texture/, (p) => (p.values[0].words[14] = 4)],
+  [/value "x" does not fit its texture/, (p) => (p.values[0].words[10] = 2)],
+  [/value "x" reads 25 elements/, (p) => (p.values[0].read.count = 25)],
+  [/reads more than it draws/, (p) => (p.values[0].read.step.viewport[0] = 2)],
+  [/value "x" is there twice/, (p) => p.values.push(p.values[0])],
+  [/does not read its staging texture/, (p) => (p.inputs[0].staging = 2)],
+  [/does not fit its staging texture/, (p) => (p.inputs[0].shape = [1, 4, 2, 4])],
+  [/input "x" has no elements/, (p) => (p.inputs[0].shape = [1, 4, 2, -3])],
+  [/value "x" reads 24 elements/, (p) => (p.values[0].shape = [1, 4, -2, -3])],
+  [/output "y" is no value/, (p) => (p.outputs = ["y"])],
+  [/a weight has no hash/, (p) => (p.weights[0].hash = "__proto__")],
+  [/weight .* has no texture/, (p) => (p.weights[0].texture = 4)],
+];
+
+test("a number that points outside what it should is named", () => {
+  for (const [message, change] of DAMAGE) {
+    assert.throws(
+      () => {
+        const { plan } = parsePlan(file(header(change)));
+        checkPlan(plan, 512, plan.target);
+      },
+      { name: "PlanError", message },
+      String(message),
+    );
+  }
+});
+
+test("a file with any byte changed is read or refused, never worse", () => {
+  const whole = file(header());
+  for (let k = 0; k < whole.length; k += 1) {
+    const changed = whole.slice();
+    changed[k] = ((changed[k] ?? 0) + 1 + ((k * 37) % 255)) % 256;
+    try {
+      parsePlan(changed);
+    } catch (error) {
+      assert.equal((error as Error).name, "PlanError", `byte ${k}: ${error}`);
+    }
+  }
+});

@@ -1,0 +1,78 @@
+// A small valid Plan for tests, and its file.
+import { ALIGN, MAGIC, type PlanHeader } from "../src/plan.ts";
+
+const HASH = "0123456789abcdef0123456789abcdef";
+
+/** One input through one pass to one value, with one weight; `change` edits it as plain JSON. */
+export function header(change: (plan: Any) => void = () => undefined): PlanHeader {
+  const pass = (program: number, inputs: number[], output: number, viewport: number[]) => {
+    return { program, inputs, output, uniforms: 0, viewport, layer: -1, cost: 0 };
+  };
+  const layout = { frame: [1, 4, 2, 3], block: [1, 1, 1], phases: [1, 1] };
+  const value = {
+    key: "x",
+    kind: "input",
+    shape: [1, 4, 2, 3],
+    dtype: "float32",
+    texture: 1,
+    layout,
+    words: [1, 4, 2, 3, 3, 2, 1, 1, 1, 1, 1, 1, 1, 1, 3, 2],
+    read: { step: pass(0, [1, 3], 2, [3, 2]), count: 24 },
+    layer: -1,
+  };
+  const plan = {
+    version: 1,
+    language: "glsl-es-300",
+    name: "small",
+    observe: "all",
+    target: {
+      max_texture_size: 4096,
+      max_array_layers: 256,
+      max_draw_buffers: 4,
+      max_texture_units: 16,
+      float32_render: true,
+    },
+    textures: [
+      { width: 3, height: 2, layers: 1, format: "rgba32f" },
+      { width: 3, height: 2, layers: 1, format: "rgba32f" },
+      { width: 3, height: 2, layers: 1, format: "rgba32f" },
+      { width: 2, height: 1, layers: 1, format: "rgba32f" },
+    ],
+    programs: [{ name: "p", source: "void main() {}", samplers: ["x0", "w0"], targets: 1 }],
+    passes: [],
+    weights: [
+      { texture: 3, hash: HASH, recipe: { packer: "tensor", sources: ["w"], arguments: {} } },
+    ],
+    inputs: [
+      {
+        key: "x",
+        shape: [1, 4, 2, 3],
+        dtype: "float32",
+        staging: 0,
+        step: pass(0, [0, 3], 1, [3, 2]),
+      },
+    ],
+    values: [value],
+    parameters: [],
+    outputs: ["x"],
+    layers: [],
+    uniform_bytes: 512,
+    blobs: { [HASH]: [512, 32] },
+  };
+  change(plan);
+  return plan as unknown as PlanHeader;
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: tests break what the types would forbid
+type Any = any;
+
+export function file(plan: unknown, body = new Uint8Array(512 + ALIGN)): Uint8Array<ArrayBuffer> {
+  const json = new TextEncoder().encode(JSON.stringify(plan));
+  const start = Math.ceil((16 + json.length) / ALIGN) * ALIGN;
+  const bytes = new Uint8Array(start + body.length);
+  bytes.set(new TextEncoder().encode(MAGIC));
+  new DataView(bytes.buffer).setBigUint64(8, BigInt(json.length), true);
+  bytes.set(json, 16);
+  bytes.set(body, start);
+  return bytes;
+}

@@ -1,0 +1,82 @@
+// How runs are cut: all texels once, short work together, long work apart.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { bands, cut, type Draw, LONG_MS, predict, SLICE_MS } from "../src/gl/schedule.ts";
+import type { Pass } from "../src/plan.ts";
+
+function pass(program: number, viewport: [number, number], cost = 1): Pass {
+  return { program, inputs: [], output: 0, uniforms: 0, viewport, layer: -1, cost };
+}
+
+const never = () => false;
+
+function covered(draws: readonly Draw[], [width, height]: readonly [number, number]): number[] {
+  const times = new Array(width * height).fill(0);
+  for (const { band = [0, 0, width, height] } of draws) {
+    const [x, y, w, h] = band;
+    assert.ok(band.every(Number.isInteger));
+    for (let row = y; row < y + h; row++) {
+      for (let column = x; column < x + w; column++) times[row * width + column] += 1;
+    }
+  }
+  return times;
+}
+
+test("bands cover each texel exactly once, along the longer side", () => {
+  for (const viewport of [
+    [7, 30],
+    [30, 7],
+    [1, 1],
+    [5, 5],
+    [64, 1],
+  ] as [number, number][]) {
+    for (const count of [1, 2, 3, 7, 30, 1000]) {
+      const draws = bands(pass(0, viewport), count);
+      assert.ok(draws.length <= Math.max(...viewport));
+      assert.ok(covered(draws, viewport).every((times) => times === 1));
+    }
+  }
+});
+
+test("a short run is one slice, also of many passes", () => {
+  const passes = Array.from({ length: 40 }, () => pass(0, [9, 9]));
+  assert.equal(cut(passes, predict(passes, LONG_MS * 0.9), never).length, 1);
+});
+
+test("a long run keeps its order, and no slice is much longer than asked", () => {
+  const passes = Array.from({ length: 12 }, (_, k) => pass(k, [64, 20], k + 1));
+  const ms = predict(passes, 900);
+  const slices = cut(passes, ms, never);
+  const order = slices.flat().map(({ step }) => step.program);
+  assert.deepEqual(
+    order,
+    [...order].sort((a, b) => a - b),
+  );
+  for (const [k, one] of passes.entries()) {
+    const draws = slices.flat().filter(({ step }) => step === one);
+    assert.ok(covered(draws, one.viewport).every((times) => times === 1));
+    assert.equal(draws.length, Math.ceil((ms[k] ?? 0) / SLICE_MS));
+  }
+  for (const slice of slices) {
+    const sum = slice.reduce((total, { step, band }) => {
+      const share = band === undefined ? 1 : (band[2] * band[3]) / (64 * 20);
+      return total + share * (ms[step.program] ?? 0);
+    }, 0);
+    assert.ok(sum <= SLICE_MS * 1.2, `${sum} ms`);
+  }
+});
+
+test("a pass whose program draws for the first time stands alone", () => {
+  const passes = [pass(0, [4, 4]), pass(1, [4, 4]), pass(1, [4, 4]), pass(1, [4, 4])];
+  const slices = cut(passes, predict(passes, 1), (one) => one.program < 2);
+  assert.deepEqual(
+    slices.map((slice) => slice.length),
+    [1, 1, 2], // the second pass of program 1 builds nothing
+  );
+});
+
+test("a Plan without costs is taken to be even", () => {
+  const passes = [pass(0, [4, 4], 0), pass(0, [4, 4], 0)];
+  assert.deepEqual(predict(passes, 10), [5, 5]);
+  assert.deepEqual(predict([], 10), []);
+});
