@@ -228,6 +228,16 @@ class _Reduction:
         reduce_frame(b, x, axes, self.kind, given=given, value=node.outputs[0])
 
 
+def index_steps(frame: Frame, axes: Sequence[int]) -> list[int]:
+    """What a step along each axis of the frame adds to the index along the axes that are joined."""
+    steps = [0, 0, 0, 0]
+    along = 1
+    for axis in sorted(axes, reverse=True):
+        steps[axis] = along
+        along *= frame[axis]
+    return steps
+
+
 def extreme_index(
     b: Builder,
     x: Operand,
@@ -239,12 +249,7 @@ def extreme_index(
 ) -> Tensor:
     """Where along an axis of the shape the largest (smallest) element is; NaN counts as that."""
     tensor, axes = lying_for(b, x, [axis])
-    frame = tensor.layout.frame
-    steps = [0, 0, 0, 0]
-    along = 1
-    for k in sorted(axes, reverse=True):
-        steps[k] = along
-        along *= frame[k]
+    steps = index_steps(tensor.layout.frame, axes)
     given = reduce_frame(b, tensor, axes, "min" if smallest else "max")
     kind = "last index" if last else "first index"
     return reduce_frame(b, tensor, axes, kind, given=given, steps=steps, value=value)

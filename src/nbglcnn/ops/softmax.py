@@ -1,0 +1,69 @@
+"""Softmax and its kin along one axis: the largest is found first, so that no power of e overflows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from nbglcnn.builder import Builder
+from nbglcnn.glsl import Kernel, shader
+from nbglcnn.graph import Node
+from nbglcnn.ops.elementwise import Operand, combine, named
+from nbglcnn.ops.operator import Facts, Operator, anything, integer, normal_axes, same_shape
+from nbglcnn.ops.pointwise import SELECT
+from nbglcnn.ops.reduce import extreme_index, index_steps, lying_for, reduce_frame, reduced_shape
+
+HARDMAX = Kernel("hardmax", shader("hardmax.glsl"))
+SOFTMAX = "vec4 combine(vec4 v, vec4 top, vec4 total) { return exp(v - top) / total; }"
+LOG_SOFTMAX = "vec4 combine(vec4 v, vec4 top, vec4 total) { return v - top - log(total); }"
+
+
+def _axis(facts: Facts, node: Node) -> int:
+    (axis,) = normal_axes((integer(node, "axis", -1),), len(facts.shape(node.inputs[0])))
+    return axis
+
+
+def _problem(facts: Facts, node: Node) -> str | None:
+    shape, axis = facts.shape(node.inputs[0]), integer(node, "axis", -1)
+    return None if -len(shape) <= axis < len(shape) else f"axis={axis} of an input of shape {shape}"
+
+
+def _normalized(function: str) -> Callable[[Builder, Node], None]:
+    def lower(b: Builder, node: Node) -> None:
+        (x,) = named(b, node.inputs[0])
+        axis = [_axis(b, node)]
+        tensor, axes = lying_for(b, x, axis)
+        top = reduce_frame(b, tensor, axes, "max")
+        total = reduce_frame(b, tensor, axes, "sum exp", given=top)
+        shape = reduced_shape(x.shape, axis, True)
+        operands = [
+            Operand(x.shape, tensor=tensor),
+            Operand(shape, tensor=top),
+            Operand(shape, tensor=total),
+        ]
+        combine(b, operands, function, value=node.outputs[0])
+
+    return lower
+
+
+def _hardmax(b: Builder, node: Node) -> None:
+    (x,) = named(b, node.inputs[0])
+    axis = _axis(b, node)
+    tensor, axes = lying_for(b, x, [axis])
+    x = Operand(x.shape, tensor=tensor)
+    chosen = extreme_index(b, x, axis)
+    output = b.scratch(tensor.layout)
+    steps = index_steps(tensor.layout.frame, axes)
+    b.draw(HARDMAX, output, [chosen], integers=steps, parts=[SELECT])
+    b.bind(node.outputs[0], output)
+
+
+def _operator(name: str, doc: str, lower: Callable[[Builder, Node], None]) -> Operator:
+    return Operator(name, doc, same_shape, lower, {"axis": anything}, _problem)
+
+
+OPERATORS: Sequence[Operator] = [
+    _operator("Softmax", "Makes positive shares that sum to 1 along an axis, by powers of e.",
+              _normalized(SOFTMAX)),
+    _operator("LogSoftmax", "The logarithm of Softmax.", _normalized(LOG_SOFTMAX)),
+    _operator("Hardmax", "1 at the first largest element along an axis, 0 elsewhere.", _hardmax),
+]  # fmt: skip
