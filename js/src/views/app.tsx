@@ -21,6 +21,7 @@ import { Tooltip } from "./tooltip.tsx";
 export function mount(el: HTMLElement, state: ViewerState): () => void {
   const root = document.createElement("div");
   root.className = "nbglcnn";
+  root.tabIndex = -1; // takes the focus when the element that had it is gone
   const style = document.createElement("style");
   style.textContent = css;
   el.append(style, root);

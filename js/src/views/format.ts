@@ -104,3 +104,16 @@ export function ordinal(place: number): string {
   const end = teen ? "th" : (["th", "st", "nd", "rd"][number % 10] ?? "th");
   return `${number}${end}`;
 }
+
+/** "SwiftShader" out of "ANGLE (Google, Vulkan 1.3.0 (SwiftShader Device (…)), SwiftShader driver)". */
+export function rendererName(renderer: string): string {
+  const inside = /^ANGLE \((.*)\)$/.exec(renderer)?.[1] ?? renderer;
+  for (const known of ["SwiftShader", "llvmpipe", "WARP"]) if (inside.includes(known)) return known;
+  // "Apple, ANGLE Metal Renderer: Apple M2, Unspecified Version", "NVIDIA, NVIDIA GeForce RTX 3060 (0x2504) Direct3D11 …"
+  const device = inside.split(", ")[1] ?? inside;
+  const name = device
+    .replace(/^ANGLE \w+ Renderer: /, "")
+    .replace(/ \(0x[0-9A-Fa-f]+\)/, "")
+    .replace(/ (Direct3D|OpenGL|vs_|\/PCIe).*$/, "");
+  return renderer.startsWith("ANGLE") ? `ANGLE, ${name}` : name;
+}

@@ -43,7 +43,17 @@ export function listenToKeys(views: Views): () => void {
     state.inputIndex.value = (state.inputIndex.peek() + by + count) % count;
   };
 
-  const act = (key: string): boolean => {
+  /** The layer whose picture has the focus. */
+  const open = (target: EventTarget | null): boolean => {
+    if (!(target instanceof HTMLElement) || !target.classList.contains("nbg-picture")) return false;
+    const layer = target.closest<HTMLElement>("[data-layer]")?.dataset.layer;
+    if (layer === undefined) return false;
+    state.selected.value = { layer, channel: null };
+    state.tab.value = "layer";
+    return true;
+  };
+
+  const act = (key: string, target: EventTarget | null): boolean => {
     switch (key) {
       case "ArrowLeft":
         moveLayer(-1);
@@ -64,6 +74,8 @@ export function listenToKeys(views: Views): () => void {
         }
         state.tab.value = "network";
         return true;
+      case "Enter":
+        return open(target);
       case "c":
         state.colormap.value = step(MAPS, state.colormap.peek(), 1) ?? "signed";
         return true;
@@ -102,7 +114,7 @@ export function listenToKeys(views: Views): () => void {
   const onKey = (event: KeyboardEvent): void => {
     if (!plain(event) || event.shiftKey) return;
     event.stopPropagation();
-    if (takesKeys(event.target) || !batch(() => act(event.key))) return;
+    if (takesKeys(event.target) || !batch(() => act(event.key, event.target))) return;
     event.preventDefault();
     follow(event.key);
   };

@@ -7,10 +7,11 @@ import { Bars } from "./bars.tsx";
 import { useStatistics, useViews } from "./context.ts";
 import { Filters, Pages, SmallFilters } from "./filters.tsx";
 import { full } from "./format.ts";
-import { Grid, orderOf, PAGE } from "./grid.tsx";
+import { Grid } from "./grid.tsx";
 import { Inspector, placeOf } from "./inspector.tsx";
 import { Legend } from "./legend.tsx";
 import { contents, longType, type Network, pictureOf, type Stage } from "./network.ts";
+import { orderOf, PAGE } from "./order.ts";
 import { Rail } from "./rail.tsx";
 import { parametersOf, weighted } from "./weights.ts";
 

@@ -1,7 +1,7 @@
 // The line below, with what was measured and what draws; and the message under the pictures.
 import type { Status } from "../state.ts";
 import { useViews } from "./context.ts";
-import { duration, full, short } from "./format.ts";
+import { duration, full, rendererName, short } from "./format.ts";
 import { Differs, Matches } from "./icons.tsx";
 
 const WORDS: Record<Status["phase"], string> = {
@@ -18,19 +18,6 @@ const WORDS: Record<Status["phase"], string> = {
 };
 
 const CLOCKS = { "gpu timer": "GPU timer", fence: "by fence", wall: "wall clock" } as const;
-
-/** "SwiftShader" out of "ANGLE (Google, Vulkan 1.3.0 (SwiftShader Device (…)), SwiftShader driver)". */
-export function rendererName(renderer: string): string {
-  const inside = /^ANGLE \((.*)\)$/.exec(renderer)?.[1] ?? renderer;
-  for (const known of ["SwiftShader", "llvmpipe", "WARP"]) if (inside.includes(known)) return known;
-  // "Apple, ANGLE Metal Renderer: Apple M2, Unspecified Version", "NVIDIA, NVIDIA GeForce RTX 3060 (0x2504) Direct3D11 …"
-  const device = inside.split(", ")[1] ?? inside;
-  const name = device
-    .replace(/^ANGLE \w+ Renderer: /, "")
-    .replace(/ \(0x[0-9A-Fa-f]+\)/, "")
-    .replace(/ (Direct3D|OpenGL|vs_|\/PCIe).*$/, "");
-  return renderer.startsWith("ANGLE") ? `ANGLE, ${name}` : name;
-}
 
 export function StatusLine() {
   const { state } = useViews();

@@ -3,14 +3,7 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 import { type Hover, imageOf, type Note, useValues, useViews } from "./context.ts";
 import { exact, full } from "./format.ts";
 import type { Network } from "./network.ts";
-
-/** 1 for the largest value of its map; equal values share the best rank. */
-export function rankOf(values: Float32Array, start: number, size: number, index: number): number {
-  const value = values[index] ?? Number.NaN;
-  let rank = 1;
-  for (let i = start; i < start + size; i++) if ((values[i] ?? 0) > value) rank++;
-  return rank;
-}
+import { rankOf } from "./spread.ts";
 
 /** The words for a place in a picture; "…" for a number that is still on its way. */
 export function describe(

@@ -1,0 +1,349 @@
+// What the views compute before anything is drawn: stages, layout, order, words.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Statistics, Summary } from "../src/gl/types.ts";
+import type { Layer } from "../src/plan.ts";
+import * as format from "../src/views/format.ts";
+import * as layout from "../src/views/layout.ts";
+import { chainTitle, settings, shortType, stagesOf } from "../src/views/network.ts";
+import { gridOf, orderOf } from "../src/views/order.ts";
+import { binsOf, rankOf } from "../src/views/spread.ts";
+import { inputChannel, type Kernels, kernelStart } from "../src/views/weights.ts";
+
+function layer(name: string, operator: string, inputs: string[], more: Partial<Layer> = {}): Layer {
+  return {
+    name,
+    operator,
+    module: operator,
+    attributes: {},
+    input_shapes: [],
+    output_shape: [],
+    parameters: 0,
+    macs: 0,
+    bytes: 0,
+    description: "",
+    inputs,
+    ...more,
+  };
+}
+
+const INPUT = new Set(["x"]);
+
+test("Conv, BatchNorm and activation are one stage that shows the last", () => {
+  const layers = [
+    layer("encoder.0", "Conv", ["x"]),
+    layer("encoder.1", "BatchNormalization", ["encoder.0"]),
+    layer("encoder.2", "Relu", ["encoder.1"]),
+    layer("encoder.3", "MaxPool", ["encoder.2"]),
+    layer("encoder.4", "Conv", ["encoder.3"]),
+  ];
+  const stages = stagesOf(layers, INPUT);
+  assert.deepEqual(
+    stages.map((stage) => [stage.title, stage.key, stage.layers.length, stage.group]),
+    [
+      ["encoder.0–2", "encoder.2", 3, "encoder"],
+      ["encoder.3", "encoder.3", 1, "encoder"],
+      ["encoder.4", "encoder.4", 1, "encoder"],
+    ],
+  );
+  assert.ok(stages.every((stage) => stage.reads.length === 0));
+});
+
+test("a chain ends where a skip begins, and says what it reads", () => {
+  const layers = [
+    layer("b.conv1", "Conv", ["x"]),
+    layer("b.relu", "Relu", ["b.conv1"]),
+    layer("b.conv2", "Conv", ["b.relu"]),
+    layer("b.bn2", "BatchNormalization", ["b.conv2"]),
+    layer("add", "Add", ["b.bn2", "b.relu"], { module: "" }),
+    layer("b.relu:1", "Relu", ["add"]),
+  ];
+  const [first, second, sum] = stagesOf(layers, INPUT);
+  assert.equal(first?.title, "b.conv1–relu");
+  assert.equal(second?.title, "b.conv2–bn2");
+  assert.deepEqual(sum?.reads, ["b.conv2–bn2", "b.conv1–relu"]);
+  assert.equal(sum?.group, "b", "an addition belongs to the module around it");
+  // The first convolution's own value is read twice: it must stay visible.
+  const skipping = stagesOf(
+    [layer("a", "Conv", ["x"]), layer("r", "Relu", ["a"]), layer("s", "Add", ["r", "a"])],
+    INPUT,
+  );
+  assert.deepEqual(
+    skipping.map((stage) => stage.key),
+    ["a", "r", "s"],
+  );
+});
+
+test("layers that pass a value on neither end a chain nor hide who reads it", () => {
+  const layers = [
+    layer("0", "Conv", ["x"]),
+    layer("1", "Identity", ["0"]),
+    layer("2", "Relu", ["0"]),
+    layer("3", "Flatten", ["2"]),
+    layer("4", "Gemm", ["2"]),
+  ];
+  const aliases = new Map([
+    ["1", "0"],
+    ["3", "2"],
+  ]);
+  const stages = stagesOf(layers, INPUT, aliases);
+  assert.deepEqual(
+    stages.map((stage) => stage.layers.map((one) => one.name).join()),
+    ["0,1,2", "3,4"],
+  );
+  assert.deepEqual(
+    stages.map((stage) => stage.reads),
+    [[], []],
+  );
+});
+
+test("a network of two inputs says which of them a stage reads", () => {
+  const both = new Set(["picture", "sound"]);
+  const [left, right] = stagesOf(
+    [layer("left", "Conv", ["picture"]), layer("right", "Conv", ["sound"])],
+    both,
+  );
+  assert.deepEqual([left?.reads, right?.reads], [["picture"], ["sound"]]);
+});
+
+test("titles join what names share", () => {
+  assert.equal(chainTitle(["encoder.0"]), "encoder.0");
+  assert.equal(chainTitle(["encoder.0", "encoder.1", "encoder.2"]), "encoder.0–2");
+  assert.equal(chainTitle(["conv1", "bn1", "relu"]), "conv1–relu");
+  assert.equal(chainTitle(["a.conv", "b.bn"]), "a.conv – b.bn");
+  assert.equal(chainTitle(["/layer1/Conv", "/layer1/Relu"]), "/layer1/Conv–Relu");
+});
+
+test("captions use the field's short names", () => {
+  const of = (module: string, operator: string) => shortType(layer("l", operator, [], { module }));
+  assert.equal(of("ConvTranspose2d", "ConvTranspose"), "ConvT");
+  assert.equal(of("BatchNorm2d", "BatchNormalization"), "BN");
+  assert.equal(of("", "Add"), "+");
+  assert.equal(of("", "Concat"), "cat");
+  const conv = layer("l", "Conv", [], { attributes: { kernel_shape: [4, 4], strides: [2, 2] } });
+  assert.equal(settings(conv), "4×4, stride 2");
+  assert.equal(
+    settings(layer("l", "Conv", [], { attributes: { kernel_shape: [1, 3], strides: [1, 2] } })),
+    "1×3, stride 1×2",
+  );
+  assert.equal(settings(layer("l", "Relu", [])), "");
+});
+
+test("an autoencoder fits a line of 1200 px: all channels, one scale, the largest pictures outside", () => {
+  const maps = [
+    { channels: 32, height: 14, width: 14 },
+    { channels: 64, height: 7, width: 7 },
+    null,
+    { channels: 64, height: 7, width: 7 },
+    { channels: 32, height: 14, width: 14 },
+  ];
+  for (const [css, ratio] of [
+    [1200, 1],
+    [1200, 2],
+    [900, 1],
+  ] as const) {
+    const room = {
+      width: (css - 48) * ratio,
+      height: 252 * ratio,
+      arrow: 24 * ratio,
+      captions: maps.map(() => 92 * ratio),
+      bars: 54 * ratio,
+      gap: ratio,
+      ratio,
+    };
+    const line = layout.fitLine(maps, 2, room);
+    assert.ok(line !== null);
+    assert.ok(Number.isInteger(line.scale) && line.scale >= 1);
+    const width = line.stages.reduce(
+      (sum, one, i) => sum + Math.max(one?.width ?? room.bars, room.captions[i] ?? 0),
+      6 * room.arrow + 2 * line.ends,
+    );
+    assert.ok(width <= room.width);
+    for (const [i, one] of line.stages.entries()) {
+      assert.equal(one?.shown, maps[i]?.channels);
+      if (one) assert.ok(one.height <= room.height && one.columns * one.rows >= one.shown);
+    }
+    if (css === 1200)
+      assert.deepEqual(
+        line.stages.map((one) => one?.columns),
+        [4, 8, undefined, 8, 4],
+      );
+  }
+});
+
+test("a line says no rather than shrink maps below a device pixel", () => {
+  const room = { width: 1100, height: 250, arrow: 24, captions: [], bars: 54, gap: 1, ratio: 1 };
+  assert.equal(layout.fitLine([{ channels: 64, height: 112, width: 112 }], 2, room), null);
+  assert.equal(layout.fitLine([{ channels: 3, height: 300, width: 300 }], 2, room), null);
+});
+
+test("a box holds whole maps, some of them where all do not fit", () => {
+  const box = { width: 132, height: 132 };
+  for (const [channels, side, shown] of [
+    [64, 112, 4],
+    [64, 56, 4],
+    [128, 28, 16],
+    [256, 14, 16],
+    [512, 7, 36],
+    [3, 7, 3],
+    [1, 300, 1],
+  ] as const) {
+    const one = layout.boxMosaic({ channels, height: side, width: side }, box, 1, 20);
+    assert.equal(one.shown, shown, `${channels}×${side}×${side}`);
+    assert.ok(one.width <= box.width && one.height <= box.height, `${one.width}×${one.height}`);
+    const part = one.scale >= 1 ? one.scale : 1 / one.scale;
+    assert.ok(Math.abs(part - Math.round(part)) < 1e-9, "whole map pixels");
+  }
+});
+
+test("scales are whole, or one whole-th", () => {
+  assert.equal(layout.fitScale(14, 80), 5);
+  assert.equal(layout.fitScale(80, 80), 1);
+  assert.equal(layout.fitScale(81, 80), 1 / 2);
+  assert.equal(layout.fitScale(224, 60), 1 / 4);
+  assert.equal(layout.tileSide(7, 1 / 3), 3);
+});
+
+test("ranking puts the largest first, ties in order and NaN last", () => {
+  assert.deepEqual(layout.rank([1, Number.NaN, 3, 1, Number.POSITIVE_INFINITY]), [4, 2, 0, 3, 1]);
+  assert.deepEqual(layout.byVariation([0, 2, Number.NaN, 2]), [1, 3, 0, 2]);
+});
+
+const summary = (mean: number, max: number, std: number): Summary => {
+  return { min: 0, max, mean, std, zeros: 0, nan: 0, inf: 0 };
+};
+
+test("a grid sorts by number, mean, maximum or variance", () => {
+  const channels = [summary(1, 5, 0.1), summary(3, 4, 0.2), summary(2, 6, 0.3)];
+  const statistics: Statistics = { sequence: 1, image: 0, layer: summary(0, 0, 0), channels };
+  assert.deepEqual(orderOf(3, "number", statistics), [0, 1, 2]);
+  assert.deepEqual(orderOf(3, "mean", statistics), [1, 2, 0]);
+  assert.deepEqual(orderOf(3, "max", statistics), [2, 0, 1]);
+  assert.deepEqual(orderOf(3, "variance", statistics), [2, 1, 0]);
+  assert.deepEqual(orderOf(3, "variance", null), [0, 1, 2]);
+});
+
+test("a grid fills its width with whole map pixels", () => {
+  for (const ratio of [1, 1.5, 2]) {
+    for (const width of [330, 372, 524, 822, 1400]) {
+      for (const [count, side] of [
+        [32, 14],
+        [64, 7],
+        [1, 28],
+        [5, 224],
+        [513, 3],
+        [16, 1],
+      ] as const) {
+        const { columns, scale, gap } = gridOf({ height: side, width: side }, count, width, ratio);
+        const across = columns * (layout.tileSide(side, scale) + gap) - gap;
+        assert.ok(across <= width * ratio, `${count}×${side} in ${width}: ${across}`);
+        assert.ok(columns >= 1 && columns <= count);
+        assert.ok(Number.isInteger(scale) || Number.isInteger(Math.round(1e9 / scale) / 1e9));
+      }
+    }
+  }
+  assert.equal(gridOf({ height: 14, width: 14 }, 32, 822, 1).columns, 8);
+});
+
+test("kernels are found where PyTorch stores them", () => {
+  const conv = { outputs: 6, inputs: 2, height: 3, width: 3, transposed: false, groups: 2 };
+  // weight[4, 1] of 6×2×3×3
+  assert.equal(kernelStart(conv as unknown as Kernels, 4, 1), (4 * 2 + 1) * 9);
+  assert.equal(inputChannel(conv as unknown as Kernels, 4, 1), 3);
+  const transposed = { outputs: 6, inputs: 2, height: 2, width: 2, transposed: true, groups: 2 };
+  // weight of 4×3×2×2: output channel 4 is the second of group 1, its inputs are 2 and 3
+  assert.equal(kernelStart(transposed as unknown as Kernels, 4, 1), (3 * 3 + 1) * 4);
+  assert.equal(inputChannel(transposed as unknown as Kernels, 4, 1), 3);
+});
+
+test("a histogram counts every finite value once, zeros apart", () => {
+  const values = [0, 0, -1, 1, 0.5, Number.NaN, Number.POSITIVE_INFINITY];
+  const bins = binsOf(values, 4);
+  assert.deepEqual([bins?.low, bins?.high, bins?.zeros], [-1, 1, 2]);
+  assert.deepEqual(bins?.counts, [1, 0, 0, 2]);
+  assert.equal(binsOf([Number.NaN], 4), null);
+  assert.deepEqual(binsOf([3, 3], 2)?.counts, [2, 0]);
+});
+
+test("the rank of a value is within its own map, ties share the best", () => {
+  const values = Float32Array.of(9, 9, 1, 3, 3, 2);
+  assert.equal(rankOf(values, 2, 4, 3), 1);
+  assert.equal(rankOf(values, 2, 4, 5), 3);
+  assert.equal(rankOf(values, 2, 4, 2), 4);
+});
+
+test("numbers are rounded for reading, with a real minus", () => {
+  const { short, fixed, exact, plain, percent, count, duration, ordinal } = format;
+  assert.deepEqual([0, 0.2286, -0.172, 2.598, 41.26, 123.4, 0.0051, 7e-7, -1e6].map(short), [
+    "0",
+    "0.23",
+    "−0.17",
+    "2.60",
+    "41.3",
+    "123",
+    "0.0051",
+    "7e−7",
+    "−1.0e6",
+  ]);
+  assert.deepEqual([0.9999, 9.996, 99.96, 0.0999, 99_999].map(short), [
+    "1.00",
+    "10.0",
+    "100",
+    "0.10",
+    "99999",
+  ]);
+  assert.deepEqual(
+    [0, 2.598, -0.0001, 1.3e-6].map((v) => fixed(v)),
+    ["0.000", "2.598", "−1.00e−4", "1.30e−6"],
+  );
+  assert.deepEqual([2.18663239, -1e-8, 16_777_216].map(exact), [
+    "2.186632",
+    "−1.0000e−8",
+    "1.6777e7",
+  ]);
+  assert.deepEqual(
+    [-0.001, 0.126].map((v) => plain(v, 2)),
+    ["0.00", "0.13"],
+  );
+  assert.deepEqual([Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY].map(short), [
+    "NaN",
+    "∞",
+    "−∞",
+  ]);
+  assert.deepEqual(
+    [0.714, 0, 1, 0.0004, 0.9997].map((v) => percent(v)),
+    ["71 %", "0 %", "100 %", "< 1 %", "> 99 %"],
+  );
+  assert.deepEqual([39, 999, 1_700, 168_129, 999_960, 11_689_512].map(count), [
+    "39",
+    "999",
+    "1.7 k",
+    "168 k",
+    "1.0 M",
+    "11.7 M",
+  ]);
+  assert.deepEqual([0.123, 1.94, 340, 2100].map(duration), [
+    "0.12 ms",
+    "1.9 ms",
+    "340 ms",
+    "2.1 s",
+  ]);
+  assert.deepEqual([0, 2, 10, 21, 112].map(ordinal), ["first", "third", "11th", "22nd", "113th"]);
+});
+
+test("a renderer is called by the name that people know", () => {
+  const names = [
+    [
+      "ANGLE (Google, Vulkan 1.3.0 (SwiftShader Device (Subzero) (0x0000C0DE)), SwiftShader driver)",
+      "SwiftShader",
+    ],
+    ["ANGLE (Mesa, llvmpipe (LLVM 15.0.6 256 bits), OpenGL ES 3.2 Mesa)", "llvmpipe"],
+    ["ANGLE (Apple, ANGLE Metal Renderer: Apple M2, Unspecified Version)", "ANGLE, Apple M2"],
+    [
+      "ANGLE (NVIDIA, NVIDIA GeForce RTX 3060 (0x00002504) Direct3D11 vs_5_0 ps_5_0, D3D11)",
+      "ANGLE, NVIDIA GeForce RTX 3060",
+    ],
+    ["Mali-G78", "Mali-G78"],
+  ] as const;
+  for (const [renderer, name] of names) assert.equal(format.rendererName(renderer), name);
+});
