@@ -87,7 +87,7 @@ def run(
         for suffix, tensor in parts(output, is_tensor):
             call.outputs.append((suffix, len(record.captured)))
             # A copy, since an in-place operator after this module must not alter what a hook sees.
-            record.captured.append(tensor.detach().clone())
+            record.captured.append(tensor.clone())
         record.root = call
 
     handles = []

@@ -143,7 +143,7 @@ def detached_copy(model: torch.nn.Module) -> tuple[torch.nn.Module, list[str]]:
             f"{type(model).__name__} cannot be copied ({type(error).__name__}: {error}); "
             "does it hold a file, a generator or a result that needs a gradient?"
         ) from error
-    twin.eval()
+    twin.eval().requires_grad_(False)
     notes = []
     other = {t.dtype for t in (*twin.parameters(), *twin.buffers()) if t.is_floating_point()}
     other.discard(torch.float32)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from nbglcnn.errors import UnsupportedModel, UnsupportedOperator
 from nbglcnn.load.draft import OPSET
 from nbglcnn.load.names import Call
 from nbglcnn.load.torch_calls import Record, quiet, run
+from nbglcnn.load.torch_extra import decompositions, unread
 
 if TYPE_CHECKING:
     import torch
@@ -31,16 +34,63 @@ def export(twin: torch.nn.Module, tensors: tuple[torch.Tensor, ...]) -> tuple[An
             ) from error
         _correct_average_pools(program)
         try:
-            with quiet():
-                # optimize=True would fold BatchNorm into Conv and merge equal parameters.
-                exported = torch.onnx.export(
-                    program, dynamo=True, optimize=False, opset_version=OPSET, verbose=False
-                )
+            exported = _to_onnx(program)
         except Exception as error:
-            raise UnsupportedOperator(_untranslated(twin, program, error)) from error
+            message = _untranslated(twin, program, error)
+            if not _MISSING.search(message) or not unread(program):
+                raise UnsupportedOperator(message) from error
+            try:
+                with quiet():
+                    program = program.run_decompositions(dict(decompositions()))
+                exported = _to_onnx(program)
+            except Exception:
+                raise UnsupportedOperator(message) from error
     assert record.root is not None
-    assert exported is not None
     return exported.model.graph, record.root
+
+
+def _to_onnx(program: Any) -> Any:
+    import torch
+
+    with quiet(), _one_registry():
+        # optimize=True would fold BatchNorm into Conv and merge equal parameters.
+        return torch.onnx.export(
+            program, dynamo=True, optimize=False, opset_version=OPSET, verbose=False
+        )
+
+
+@contextmanager
+def _one_registry() -> Iterator[None]:
+    """Keep the exporter's table of translations: it parses 500 functions anew for each export.
+
+    That is half of the time. The names are torch's own, so without them nothing is kept.
+    """
+    try:
+        from torch.onnx._internal.exporter._registration import ONNXRegistry
+
+        original = vars(ONNXRegistry)["from_torchlib"]
+        build = ONNXRegistry.from_torchlib
+    except (ImportError, AttributeError, KeyError):
+        yield
+        return
+
+    def kept(opset_version: int = OPSET) -> Any:
+        if opset_version not in _registries:
+            _registries[opset_version] = build(opset_version=opset_version)
+        table = ONNXRegistry()
+        vars(table).update(vars(_registries[opset_version]))
+        table.functions = {name: list(found) for name, found in table.functions.items()}
+        return table
+
+    setattr(ONNXRegistry, "from_torchlib", staticmethod(kept))  # noqa: B010
+    try:
+        yield
+    finally:
+        setattr(ONNXRegistry, "from_torchlib", original)  # noqa: B010
+
+
+_registries: dict[int, Any] = {}
+_MISSING = re.compile(r"operator aten\.\w+ has no ONNX form")
 
 
 def _tap(twin: torch.nn.Module) -> tuple[torch.nn.Module, Record]:

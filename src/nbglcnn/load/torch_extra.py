@@ -1,0 +1,74 @@
+"""PyTorch operators that its exporter has no ONNX form for, written with others that it has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+
+def decompositions() -> Mapping[Any, Callable[..., Any]]:
+    """For torch.export: by overload, the same result from simpler operators."""
+    import torch
+
+    aten = torch.ops.aten
+    return {
+        aten.adaptive_max_pool1d.default: _adaptive_max_pool,
+        aten.adaptive_max_pool2d.default: _adaptive_max_pool,
+        aten.adaptive_max_pool3d.default: _adaptive_max_pool,
+        aten.median.dim: _median,
+        aten.median.default: lambda x: _median(x.flatten(), 0)[0],
+        aten.rrelu.default: _rrelu,
+    }
+
+
+def _adaptive_max_pool(
+    x: torch.Tensor, output_size: Sequence[int]
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Windows from floor(i·n/m) to ceil((i+1)·n/m), one dimension after the other."""
+    import torch
+
+    first = x.ndim - len(output_size)
+    for dim, parts in enumerate(output_size, first):
+        size = x.shape[dim]
+        windows = [
+            x.narrow(dim, i * size // parts, -(-(i + 1) * size // parts) - i * size // parts)
+            for i in range(parts)
+        ]
+        x = torch.cat([window.amax(dim, keepdim=True) for window in windows], dim)
+    return x, torch.full_like(x, -1, dtype=torch.int64)  # nobody reads the places, see unread
+
+
+def _median(x: torch.Tensor, dim: int, keepdim: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+    """The lower of two medians, as PyTorch gives it."""
+    import torch
+
+    values, places = torch.sort(x, dim)
+    middle = (x.shape[dim] - 1) // 2 if x.ndim else 0
+    values, places = values.narrow(dim, middle, 1), places.narrow(dim, middle, 1)
+    return (values, places) if keepdim else (values.squeeze(dim), places.squeeze(dim))
+
+
+def _rrelu(
+    x: torch.Tensor,
+    lower: float = 0.125,
+    upper: float = 1 / 3,
+    training: bool = False,
+    generator: Any = None,
+) -> torch.Tensor:
+    """In eval mode the slope is the mean of its bounds."""
+    import torch
+
+    return torch.where(x >= 0, x, x * ((lower + upper) / 2))
+
+
+def unread(program: Any) -> bool:
+    """Whether nobody reads the places of a maximum, which `_adaptive_max_pool` doesn't know."""
+    return not any(
+        user.args[1] == 1 and user.users
+        for node in program.graph.nodes
+        if node.op == "call_function" and "adaptive_max_pool" in str(node.target)
+        for user in node.users
+    )
