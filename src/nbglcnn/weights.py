@@ -162,6 +162,16 @@ def bias(
     return _vector(shifted)
 
 
+def offsets(indices: Array, *, strides: Sequence[int], lengths: Sequence[int]) -> Float32:
+    """Where the slices start that rows of indices choose, four a texel, 1024 texels a row."""
+    rows = indices.reshape(-1, len(strides)).astype(np.int64)
+    starts = np.where(rows < 0, rows + np.array(lengths), rows) @ np.array(strides, np.int64)
+    width = min(1024, -(-starts.size // 4))
+    flat = np.zeros(-(-starts.size // (4 * width)) * 4 * width, np.float32)
+    flat[: starts.size] = starts
+    return flat.reshape(1, -1, width, 4)
+
+
 PACKERS: Mapping[str, Packer] = {
-    f.__name__: f for f in (zero, tensor, batchnorm_factor, conv, depthwise, grouped, bias)
+    f.__name__: f for f in (zero, tensor, batchnorm_factor, conv, depthwise, grouped, bias, offsets)
 }

@@ -1,10 +1,14 @@
-"""Operators that move elements: transposes of every rank, slices, broadcasts, shuffles."""
+"""Operators that move elements: transposes of every rank, slices, broadcasts, shuffles, choices by indices."""
 
 from itertools import permutations
 
 import numpy as np
-from cases.case import module, node
+import torch
 from torch import nn
+
+from cases.case import module, node
+
+LEAST, MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 class Chain(nn.Module):
@@ -23,6 +27,20 @@ def function(name, body, *shapes):
     return module(name, lambda: Chain(body), *shapes)
 
 
+def ints(*values):
+    return np.array(values, np.int64)
+
+
+def slices(name, shape, starts, ends, axes=None, steps=None):
+    """A case of Slice."""
+    inputs = [shape, ints(*starts), ints(*ends), None if axes is None else ints(*axes), None if steps is None else ints(*steps)]
+    while inputs[-1] is None:
+        inputs.pop()
+    return node(f"Slice {name}", "Slice", inputs, constants=[k for k in range(1, len(inputs)) if inputs[k] is not None])
+
+
+SPECIAL = np.array([[[[np.nan, 1, -0.0], [np.inf, -np.inf, 2]]]], np.float32)
+
 CASES = [
     *(node(f"Transpose {''.join(map(str, p))}", "Transpose", [(2, 5, 3, 7)], perm=p)
       for p in permutations(range(4))),
@@ -32,8 +50,60 @@ CASES = [
     node("Transpose 513 channels", "Transpose", [(1, 513, 2, 3)], perm=[0, 2, 3, 1]),
     node("Transpose rank 5", "Transpose", [(2, 3, 4, 5, 2)], perm=[4, 2, 0, 3, 1]),
     node("Transpose rank 6", "Transpose", [(2, 3, 2, 3, 2, 3)], perm=[0, 5, 2, 1, 4, 3]),
-    node("Transpose keeps NaN", "Transpose", [np.array([[[[np.nan, 1], [np.inf, -np.inf]]]], np.float32)], perm=[3, 2, 1, 0]),
+    node("Transpose rank 7", "Transpose", [(2, 3, 2, 3, 2, 3, 2)], perm=[6, 5, 4, 3, 2, 1, 0]),
+    node("Tile rank 5", "Tile", [(2, 3, 1, 2, 2), ints(1, 2, 2, 2, 3)], constants=[1]),
+    node("Transpose of ones", "Transpose", [(1, 1, 1, 1)], perm=[3, 2, 1, 0]),
+    node("Transpose keeps NaN", "Transpose", [SPECIAL], perm=[3, 2, 1, 0]),
     module("pixel unshuffle", lambda: nn.PixelUnshuffle(2), (2, 3, 6, 8)),
+    module("pixel unshuffle 3", lambda: nn.PixelUnshuffle(3), (1, 5, 6, 3)),
+    module("pixel shuffle", lambda: nn.PixelShuffle(2), (2, 12, 3, 5)),
+    module("pixel shuffle 3", lambda: nn.PixelShuffle(3), (1, 45, 1, 5)),
     module("channel shuffle", lambda: nn.ChannelShuffle(3), (2, 9, 3, 5)),
+    module("conv, channel shuffle, conv", lambda: nn.Sequential(nn.Conv2d(3, 12, 3, groups=3), nn.ChannelShuffle(3), nn.Conv2d(12, 6, 3, groups=3)), (1, 3, 7, 8)),
     function("transpose, reshape, transpose", lambda x: x.transpose(1, 3).reshape(2, 15, 7, 1).permute(0, 3, 1, 2).relu(), (2, 5, 3, 7)),
+    function("windows and back", lambda x: x.view(1, 3, 2, 4, 3, 5).permute(0, 2, 4, 3, 5, 1).reshape(6, 20, 3).relu().view(1, 2, 3, 4, 5, 3).permute(0, 5, 1, 3, 2, 4).reshape(1, 3, 8, 15), (1, 3, 8, 15)),
+    slices("of channels", (2, 7, 3, 5), [1], [6], [1]),
+    slices("of whole channel groups", (1, 13, 3, 5), [4], [13], [1]),
+    slices("of a map", (2, 5, 9, 7), [1, 2], [8, 5], [2, 3]),
+    slices("steps", (2, 5, 9, 7), [0, 1, 5], [9, 9, 0], [1, 2, 3], [2, 3, -2]),
+    slices("backwards to the end", (1, 5, 3, 7), [-1, -1], [LEAST, LEAST], [1, 3], [-1, -1]),
+    slices("ends past the map", (1, 5, 3, 7), [LEAST, 2], [MOST, 100], [2, 3]),
+    slices("negative axes", (2, 3, 5), [-4, 0], [-1, 1], [-1, -3]),
+    slices("without axes", (6, 5), [1, 2], [4, 5]),
+    slices("of a vector", (513,), [500], [3], [0], [-7]),
+    slices("rank 5", (2, 3, 4, 5, 6), [1, 4, 0], [4, 0, 6], [2, 3, 4], [2, -1, 5]),
+    slices("of special values", SPECIAL, [-1], [LEAST], [3], [-1]),
+    function("select, flip, narrow, unbind", lambda x: (x[:, 1], x.flip(1, 3), x.narrow(1, 2, 4), *x.unbind(2)), (1, 7, 3, 5)),
+    function("roll", lambda x: torch.roll(x, (1, 2), (2, 3)), (1, 3, 4, 5)),
+    node("Expand channels", "Expand", [(2, 1, 3, 5), ints(2, 6, 1, 5)], constants=[1]),
+    node("Expand to a higher rank", "Expand", [(5, 1), ints(2, 3, 1, 4)], constants=[1]),
+    node("Expand a scalar", "Expand", [np.array(2.5, np.float32), ints(2, 5)], constants=[1]),
+    node("Expand to a lower rank", "Expand", [(2, 3, 1), ints(5)], constants=[1]),
+    node("Expand special values", "Expand", [SPECIAL, ints(2, 5, 2, 3)], constants=[1]),
+    node("Tile all axes", "Tile", [(2, 3, 2, 5), ints(2, 3, 2, 2)], constants=[1]),
+    node("Tile nothing", "Tile", [(2, 3), ints(1, 1)], constants=[1]),
+    node("Tile rank 3", "Tile", [(1, 5, 3), ints(3, 1, 2)], constants=[1]),
+    function("repeat and repeat_interleave", lambda x: (x.repeat(2, 1, 3, 2), x.repeat_interleave(2, 1)), (1, 3, 4, 5)),
+    node("DepthToSpace DCR", "DepthToSpace", [(2, 20, 3, 5)], blocksize=2, mode="DCR"),
+    node("DepthToSpace DCR whole groups", "DepthToSpace", [(1, 32, 3, 5)], blocksize=2),
+    node("DepthToSpace CRD", "DepthToSpace", [(1, 27, 3, 1)], blocksize=3, mode="CRD"),
+    node("SpaceToDepth", "SpaceToDepth", [(2, 3, 4, 6)], blocksize=2),
+    node("SpaceToDepth 3", "SpaceToDepth", [(1, 5, 3, 9)], blocksize=3),
+    node("Gather a scalar", "Gather", [(2, 5, 3, 7), np.array(-2)], constants=[1], axis=1),
+    node("Gather evenly spaced", "Gather", [(2, 5, 3, 7), ints(4, 2, 0)], constants=[1], axis=1),
+    node("Gather one twice", "Gather", [(2, 5, 3, 7), ints(4, 4)], constants=[1], axis=2 - 3),
+    node("Gather unevenly", "Gather", [(2, 5, 3, 7), ints(3, 0, 0, -1, 6)], constants=[1], axis=3),
+    node("Gather a matrix", "Gather", [(5, 6), np.array([[0, 4, 1], [2, -1, 3]])], constants=[1]),
+    node("Gather by computed indices", "Gather", [(2, 5, 3, 7), np.array([[0, 4, -1], [2, 1, 1]])], axis=1),
+    node("Gather many", "Gather", [(9, 3), np.arange(5000) ** 2 % 9], constants=[1], axis=0),
+    node("GatherND one axis", "GatherND", [(5, 2, 3), np.array([[3], [-1], [0], [0]])], constants=[1]),
+    node("GatherND all axes", "GatherND", [(3, 4), np.array([[0, 1], [2, -1], [1, 3]])], constants=[1]),
+    node("GatherND batch", "GatherND", [(2, 3, 4, 5), np.array([[[1, 0]], [[2, 3]]])], constants=[1], batch_dims=1),
+    node("GatherND computed batch", "GatherND", [(2, 3, 4, 5), np.array([[[1], [0]], [[2], [-3]]])], batch_dims=1),
+    node("GatherND computed", "GatherND", [(5, 2, 3), np.array([[3, 1], [-1, 0]])]),
+    node("GatherElements", "GatherElements", [(2, 5, 3), np.array([[[0, 4, -5]], [[2, 1, 0]]])], axis=1),
+    node("GatherElements constant", "GatherElements", [(3, 2), np.array([[0, -1], [1, 2], [2, 0], [0, 0]])], constants=[1], axis=-2),
+    function("index by lists", lambda x: (x[:, [2, 0, 1]], x[:, :, [0, 2], [3, 1]], torch.index_select(x, 2, torch.tensor([3, 1, 1]))), (2, 3, 4, 5)),
+    function("gather", lambda x: torch.gather(x, 3, torch.tensor([[4, 0], [1, 2]]).expand(1, 3, 2, 2)), (1, 3, 5, 5)),
+    function("dropout and reshapes", lambda x: nn.functional.dropout(x, 0.5, False).flatten(1)[:, None].squeeze(1).relu(), (2, 3, 4, 5)),
 ]  # fmt: skip

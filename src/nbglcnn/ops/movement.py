@@ -1,25 +1,36 @@
-"""Operators that move elements without computing: renamings first, which cost no pass at all."""
+"""Operators that move elements and compute nothing: renamings, which cost no pass, and views."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
 
 from nbglcnn.builder import Builder
 from nbglcnn.graph import Node
 from nbglcnn.layout import frame_of
 from nbglcnn.ops.operator import (
+    Allowed,
     Facts,
     Operator,
     Shape,
     anything,
     constant_integers,
+    has_input,
     integer,
     integers,
+    no_reason,
     normal_axes,
+    only,
     same_shape,
+    text,
 )
-from nbglcnn.ops.strided import MOST_AXES, View, gather, whole
+from nbglcnn.ops.strided import MOST_AXES, View, by_element, gather, whole
+
+DEPTH_TO_SPACE = by_element("depth_to_space")
+
+# Renamings: another shape for the same elements in the same order.
 
 
 def alias(b: Builder, node: Node) -> None:
@@ -27,12 +38,25 @@ def alias(b: Builder, node: Node) -> None:
     b.bind(node.outputs[0], b.stored(node.inputs[0]))
 
 
-def _needs_constant(position: int, name: str):  # type: ignore[no-untyped-def]
+Check = Callable[[Facts, Node], str | None]
+
+
+def needs_constant(position: int, name: str) -> Check:
+    """A check that an optional input, if given, is known when the Plan is made."""
+
     def check(facts: Facts, node: Node) -> str | None:
-        if position < len(node.inputs) and node.inputs[position]:
-            if facts.constant(node.inputs[position]) is None:
-                return f"its {name} is computed while the network runs; it must be constant"
+        if has_input(node, position) and facts.constant(node.inputs[position]) is None:
+            return f"its {name} is computed while the network runs; it must be constant"
         return None
+
+    return check
+
+
+def first_problem(*checks: Check) -> Check:
+    """The first problem that one of several checks finds."""
+
+    def check(facts: Facts, node: Node) -> str | None:
+        return next((problem for c in checks if (problem := c(facts, node))), None)
 
     return check
 
@@ -49,7 +73,7 @@ def _reshape(facts: Facts, node: Node) -> Sequence[Shape]:
 
 
 def _reshape_problem(facts: Facts, node: Node) -> str | None:
-    if problem := _needs_constant(1, "shape")(facts, node):
+    if problem := needs_constant(1, "shape")(facts, node):
         return problem
     wanted, shape = _reshape(facts, node)[0], facts.shape(node.inputs[0])
     if math.prod(wanted) != math.prod(shape):
@@ -71,6 +95,12 @@ def _squeeze(facts: Facts, node: Node) -> Sequence[Shape]:
     return [tuple(d for k, d in enumerate(shape) if k not in dropped)]
 
 
+def _squeeze_problem(facts: Facts, node: Node) -> str | None:
+    shape, axes = facts.shape(node.inputs[0]), constant_integers(facts, node, 1) or ()
+    long = [axis for axis in normal_axes(axes, len(shape)) if shape[axis] != 1]
+    return f"axis {long[0]} of {shape} is not of length 1" if long else None
+
+
 def _unsqueeze(facts: Facts, node: Node) -> Sequence[Shape]:
     shape, axes = list(facts.shape(node.inputs[0])), constant_integers(facts, node, 1)
     assert axes is not None
@@ -79,21 +109,16 @@ def _unsqueeze(facts: Facts, node: Node) -> Sequence[Shape]:
     return [tuple(shape)]
 
 
-def _permutation(facts: Facts, node: Node) -> Shape:
-    rank = len(facts.shape(node.inputs[0]))
-    return normal_axes(integers(node, "perm", range(rank)[::-1]), rank)
+def _dropout_problem(facts: Facts, node: Node) -> str | None:
+    if len(node.outputs) > 1 and node.outputs[1]:
+        return "its mask output is not supported"
+    training = facts.constant(node.inputs[2]) if has_input(node, 2) else None
+    if has_input(node, 2) and (training is None or bool(training.reshape(()))):
+        return "it drops elements (training_mode); put the model into eval mode"
+    return None
 
 
-def _transpose(facts: Facts, node: Node) -> Sequence[Shape]:
-    shape = facts.shape(node.inputs[0])
-    return [tuple(shape[k] for k in _permutation(facts, node))]
-
-
-def _transpose_problem(facts: Facts, node: Node) -> str | None:
-    rank, permutation = len(facts.shape(node.inputs[0])), _permutation(facts, node)
-    if sorted(permutation) != list(range(rank)):
-        return f"perm={permutation} is no order of {rank} axes"
-    return too_many_axes(whole(facts.shape(node.inputs[0])).transposed(permutation))
+# Views: every output element is one input element.
 
 
 def too_many_axes(view: View) -> str | None:
@@ -104,29 +129,187 @@ def too_many_axes(view: View) -> str | None:
     return None
 
 
-def place(b: Builder, node: Node, view: View) -> None:
-    """The first output is `view` of the first input: no pass where the order of elements stays."""
-    source, value = b.stored(node.inputs[0]), node.outputs[0]
+def place(b: Builder, node: Node, view: View, output: int = 0) -> None:
+    """An output is `view` of the first input: no pass where all elements keep their order."""
+    source, value = b.stored(node.inputs[0]), node.outputs[output]
     simple = view.simple()
-    if simple == View((math.prod(source.layout.frame),), (1,)) or simple.sizes == (1,) == source.layout.frame:
+    if simple == whole((math.prod(source.layout.frame),)).simple():
         b.bind(value, source)
         return
-    frame = frame_of(b.shape(value))
+    frame = frame_of(settled_shape(b, value))
     b.bind(value, gather(b, source, frame, simple.sizes, simple.strides, simple.offset))
 
 
-def _draw_transpose(b: Builder, node: Node) -> None:
-    place(b, node, whole(b.shape(node.inputs[0])).transposed(_permutation(b, node)))
+RENAMINGS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity")
+
+
+def settled_shape(b: Builder, value: str) -> Shape:
+    """The shape to store a value in: from rank 5 on that of the one renaming which reads it.
+
+    Nobody looks at such a tensor as maps, and the next operator finds its elements where it wants
+    them: channel shuffles and window partitions then take one pass.
+    """
+    while len(b.shape(value)) > 4:
+        readers = [n for n in b.graph.nodes if value in n.inputs]
+        if len(readers) != 1 or readers[0].op not in RENAMINGS:
+            break
+        value = readers[0].outputs[0]
+    return b.shape(value)
+
+
+def moving(
+    name: str,
+    doc: str,
+    view: Callable[[Facts, Node], View],
+    *,
+    attributes: Mapping[str, Allowed] = {},
+    shape: Callable[[Facts, Node], Shape] | None = None,
+    check: Check = no_reason,
+) -> Operator:
+    """An operator whose output is a strided view of its first input; its shape the view's sizes."""
+
+    def shapes(facts: Facts, node: Node) -> Sequence[Shape]:
+        return [shape(facts, node) if shape else view(facts, node).sizes]
+
+    def problem(facts: Facts, node: Node) -> str | None:
+        if found := check(facts, node):
+            return found
+        made = view(facts, node)
+        if 0 in made.sizes:
+            return f"its result would be empty: {shapes(facts, node)[0]}"
+        return too_many_axes(made)
+
+    def draw(b: Builder, node: Node) -> None:
+        place(b, node, view(b, node))
+
+    return Operator(name, doc, shapes, draw, attributes, problem)
+
+
+def _permutation(facts: Facts, node: Node) -> Shape:
+    rank = len(facts.shape(node.inputs[0]))
+    return normal_axes(integers(node, "perm", range(rank)[::-1]), rank)
+
+
+def _transposed(facts: Facts, node: Node) -> View:
+    return whole(facts.shape(node.inputs[0])).transposed(_permutation(facts, node))
+
+
+def _transpose_problem(facts: Facts, node: Node) -> str | None:
+    rank, permutation = len(facts.shape(node.inputs[0])), _permutation(facts, node)
+    if sorted(permutation) != list(range(rank)):
+        return f"perm={permutation} is no order of {rank} axes"
+    return None
+
+
+def _sliced(facts: Facts, node: Node) -> View:
+    shape = facts.shape(node.inputs[0])
+    starts, ends = constant_integers(facts, node, 1), constant_integers(facts, node, 2)
+    assert starts is not None and ends is not None
+    axes = constant_integers(facts, node, 3)
+    axes = tuple(range(len(starts))) if axes is None else normal_axes(axes, len(shape))
+    steps = constant_integers(facts, node, 4) or (1,) * len(starts)
+    view = whole(shape)
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        # slice() clamps as ONNX does, also INT64_MIN and INT64_MAX, which mean "to the end".
+        first, stop, step = slice(start, end, step).indices(shape[axis])
+        view = view.sliced(axis, first, len(range(first, stop, step)), step)
+    return view
+
+
+_slice_problem = first_problem(
+    *(
+        needs_constant(k, name)
+        for k, name in enumerate(("", "starts", "ends", "axes", "steps"))
+        if k
+    )
+)
+
+
+def _expanded(facts: Facts, node: Node) -> View:
+    shape, wanted = facts.shape(node.inputs[0]), constant_integers(facts, node, 1)
+    assert wanted is not None
+    return whole(shape).expanded(np.broadcast_shapes(shape, wanted))
+
+
+def _repeats(facts: Facts, node: Node) -> Shape:
+    repeats = constant_integers(facts, node, 1)
+    assert repeats is not None
+    return repeats
+
+
+def _tile(facts: Facts, node: Node) -> Shape:
+    shape = facts.shape(node.inputs[0])
+    return tuple(n * r for n, r in zip(shape, _repeats(facts, node), strict=True))
+
+
+def _tiled(facts: Facts, node: Node) -> View:
+    one = whole(facts.shape(node.inputs[0]))
+    sizes, strides = [], []
+    for count, stride, repeats in zip(one.sizes, one.strides, _repeats(facts, node), strict=True):
+        sizes += [repeats, count]
+        strides += [0, stride]
+    return View(tuple(sizes), tuple(strides))
+
+
+def _blocks_problem(facts: Facts, node: Node) -> str | None:
+    shape, block = facts.shape(node.inputs[0]), integer(node, "blocksize", 0)
+    if len(shape) != 4 or block < 1:
+        return f"an input of shape {shape} with blocksize={block}; expected 4 axes and at least 1"
+    if node.op == "DepthToSpace" and shape[1] % (block * block):
+        return f"{shape[1]} channels are no multiple of blocksize²={block * block}"
+    if node.op == "SpaceToDepth" and (shape[2] % block or shape[3] % block):
+        return f"a map of {shape[2]}×{shape[3]} is no multiple of blocksize={block}"
+    return None
+
+
+def _depth_to_space(facts: Facts, node: Node) -> Sequence[Shape]:
+    (n, c, h, w), block = facts.shape(node.inputs[0]), integer(node, "blocksize", 1)
+    return [(n, c // (block * block), h * block, w * block)]
+
+
+def _draw_depth_to_space(b: Builder, node: Node) -> None:
+    x, block = b.tensor(node.inputs[0]), integer(node, "blocksize", 1)
+    output = b.output(node.outputs[0])
+    # Channel of the input: c * along + (row in the block * block + column in the block) * across.
+    crd = text(node, "mode", "DCR") == "CRD"
+    along, across = (block * block, 1) if crd else (1, output.layout.frame[1])
+    b.draw(DEPTH_TO_SPACE, output, [x], integers=[block, along, across], fetches=16)
+
+
+def _space_to_depth(facts: Facts, node: Node) -> Shape:
+    (n, c, h, w), block = facts.shape(node.inputs[0]), integer(node, "blocksize", 1)
+    return (n, c * block * block, h // block, w // block)
+
+
+def _space_to_depth_view(facts: Facts, node: Node) -> View:
+    shape, block = facts.shape(node.inputs[0]), integer(node, "blocksize", 1)
+    split = whole(shape).split(3, (shape[3] // block, block)).split(2, (shape[2] // block, block))
+    return split.transposed((0, 3, 5, 1, 2, 4))
 
 
 OPERATORS = [
-    Operator("Transpose", "Axes in another order.", _transpose, _draw_transpose, {"perm": anything},
-             _transpose_problem),
     Operator("Identity", "Passes its input on.", same_shape, alias),
+    Operator("Dropout", "Passes its input on: nothing is dropped outside training.", same_shape,
+             alias, {"seed": anything}, _dropout_problem),
     Operator("Reshape", "Other shape, same elements in the same order.", _reshape, alias,
              {"allowzero": anything}, _reshape_problem),
-    Operator("Flatten", "Joins axes into a matrix, same elements in the same order.", _flatten, alias,
-             {"axis": anything}),
-    Operator("Squeeze", "Drops axes of length 1.", _squeeze, alias, check=_needs_constant(1, "axes")),
-    Operator("Unsqueeze", "Adds axes of length 1.", _unsqueeze, alias, check=_needs_constant(1, "axes")),
+    Operator("Flatten", "Joins axes into a matrix, same elements in the same order.", _flatten,
+             alias, {"axis": anything}),
+    Operator("Squeeze", "Drops axes of length 1.", _squeeze, alias,
+             check=first_problem(needs_constant(1, "axes"), _squeeze_problem)),
+    Operator("Unsqueeze", "Adds axes of length 1.", _unsqueeze, alias,
+             check=needs_constant(1, "axes")),
+    moving("Transpose", "Axes in another order.", _transposed, attributes={"perm": anything},
+           check=_transpose_problem),
+    moving("Slice", "A part of each axis, also at steps or backwards.", _sliced,
+           check=_slice_problem),
+    moving("Expand", "Repeats axes of length 1 up to a given shape.", _expanded,
+           check=needs_constant(1, "shape")),
+    moving("Tile", "Repeats the whole tensor along its axes.", _tiled, shape=_tile,
+           check=needs_constant(1, "repeats")),
+    Operator("DepthToSpace", "Spreads groups of channels over blocks of pixels (pixel shuffle).",
+             _depth_to_space, _draw_depth_to_space,
+             {"blocksize": anything, "mode": only("DCR", "CRD")}, _blocks_problem),
+    moving("SpaceToDepth", "Gathers blocks of pixels into channels.", _space_to_depth_view,
+           attributes={"blocksize": anything}, shape=_space_to_depth, check=_blocks_problem),
 ]  # fmt: skip

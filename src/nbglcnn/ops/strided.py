@@ -11,9 +11,16 @@ from nbglcnn.glsl import Kernel, shader
 from nbglcnn.layout import Frame, Layout
 from nbglcnn.ops.operator import Shape
 
-STRIDED = Kernel("strided", shader("strided.glsl"))
-AFFINE = Kernel("affine", shader("affine.glsl"))
-MOST_AXES = 7  # that do not merge with a neighbour; the uniforms u.i[1..7] hold them
+
+def by_element(name: str) -> Kernel:
+    """A kernel whose file defines `float source(ivec4 at)`, one element at (n, c, y, x)."""
+    return Kernel(name, shader(f"{name}.glsl") + shader("elements.glsl"), pixel=False)
+
+
+STRIDED = by_element("strided")
+AFFINE = by_element("affine")
+AFFINE_TEXEL = Kernel("affine_texel", shader("affine_texel.glsl"))
+MOST_AXES = 14  # that do not merge with a neighbour; the uniforms u.i[1..7] hold two each
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +89,10 @@ def gather(
     strides: Sequence[int],
     offset: int = 0,
 ) -> Tensor:
-    """A new tensor in frame or layout `to` whose row-major elements are those of the strided view.
+    """A new tensor in frame or layout `to` whose row-major elements are those of a strided view.
 
-    Element (o0, o1, …) over `sizes` is `tensor`'s row-major element number offset + Σ o_d · stride_d,
-    whatever frame the tensor lies in. At most MOST_AXES axes may remain after merging.
+    Element (o0, o1, …) over `sizes` is `tensor`'s row-major element offset + Σ o_d · stride_d, in
+    whatever frame the tensor lies. At most MOST_AXES axes may remain after merging.
     """
     layout = to if isinstance(to, Layout) else Layout(to, best_block(to))
     output = b.scratch(layout)
@@ -94,24 +101,28 @@ def gather(
     assert len(view.sizes) <= MOST_AXES, view
     steps = affine(tensor.layout.frame, layout.frame, view)
     if steps is None:
-        axes = [word for pair in zip(view.sizes, view.strides) for word in (*pair, 0, 0)]
-        b.draw(STRIDED, output, [tensor], integers=[view.offset, len(view.sizes), 0, 0, *axes],
-               fetches=16)  # fmt: skip
+        numbers = [view.offset, len(view.sizes), 0, 0, *axis_words(view)]
+        b.draw(STRIDED, output, [tensor], integers=numbers, constants={"INDEXED": 0}, fetches=16)
         return output
-    first, _, along_c, *_ = steps
-    others = [step[1] for k, step in enumerate(steps) if k != 2]
-    whole_texels = along_c == (0, 1, 0, 0) and all(c % 4 == 0 for c in others)
     # With a single channel every step along c is as good as any: only the first lane is kept.
-    whole_texels |= layout.frame[1] == 1 and all(c % 4 == 0 for c in others)
-    b.draw(AFFINE, output, [tensor], integers=[word for step in steps for word in step],
-           constants={"TEXEL": int(whole_texels)}, fetches=4 if whole_texels else 16)  # fmt: skip
+    channels = layout.frame[1] == 1 or steps[2] == (0, 1, 0, 0)
+    texel = channels and all(step[1] % 4 == 0 for k, step in enumerate(steps) if k != 2)
+    numbers = [word for step in steps for word in step]
+    kernel, fetches = (AFFINE_TEXEL, 4) if texel else (AFFINE, 16)
+    b.draw(kernel, output, [tensor], integers=numbers, fetches=fetches)
     return output
 
 
-def affine(source: Frame, frame: Frame, view: View) -> list[tuple[int, ...]] | None:
-    """The view as source coordinates: those of the first element, then what a step along n, c, h, w adds.
+def axis_words(view: View) -> list[int]:
+    """What strided.glsl wants to know of each axis."""
+    axes = zip(view.sizes, view.strides, strict=True)
+    return [word for size, stride in axes for word in (size, stride)]
 
-    None where no such steps exist, because an axis of either frame is walked in more than one stride.
+
+def affine(source: Frame, frame: Frame, view: View) -> list[tuple[int, ...]] | None:
+    """The source coordinates of the first element, then what a step along n, c, h and w adds.
+
+    None where no such steps exist, because an axis of either frame is walked in several strides.
     """
     strides = _frame_strides(frame, view)
     if strides is None:
@@ -123,10 +134,8 @@ def affine(source: Frame, frame: Frame, view: View) -> list[tuple[int, ...]] | N
     for count, stride in zip(frame, strides, strict=True):
         step = [0, 0, 0, 0]
         if count > 1 and stride:
-            # The outermost axis whose unit divides the stride; a wrong choice shows in the ranges below.
-            axis = next(
-                k for k in range(4) if source[k] > 1 and abs(stride) >= units[k] and stride % units[k] == 0
-            )  # fmt: skip
+            # The outermost axis whose unit divides the stride; a wrong choice shows in the ranges.
+            axis = next(k for k in range(4) if source[k] > 1 and stride % units[k] == 0)
             step[axis] = stride // units[axis]
             end = (count - 1) * step[axis]
             lowest[axis] += min(end, 0)
@@ -140,7 +149,7 @@ def affine(source: Frame, frame: Frame, view: View) -> list[tuple[int, ...]] | N
 
 
 def _frame_strides(frame: Frame, view: View) -> list[int] | None:
-    """The one stride at which each axis of the frame walks the view; None when one needs several."""
+    """The one stride at which each axis of the frame walks the view; None if one needs several."""
     axes = list(zip(view.sizes, view.strides, strict=True))
     found = []
     for count in reversed(frame):

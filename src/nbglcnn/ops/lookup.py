@@ -1,0 +1,183 @@
+"""Operators that choose slices or elements by indices, constant ones or computed ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nbglcnn import plan as p
+from nbglcnn.builder import Builder, best_block
+from nbglcnn.graph import Array, Node
+from nbglcnn.layout import Layout, frame_of
+from nbglcnn.ops.movement import place, settled_shape
+from nbglcnn.ops.operator import Facts, Operator, Shape, anything, integer, normal_axes
+from nbglcnn.ops.strided import MOST_AXES, STRIDED, View, axis_words, by_element, whole
+
+LOOKUP = by_element("lookup")
+MOST_INDICES = 6  # of one row; the uniforms u.i[2..7] hold their axes
+EXACT = 2**24  # float32 holds integers up to here
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Rows of indices into axes of the data; each row chooses a slice of `inner` elements.
+
+    The rows follow each other for each of the `outer` parts of the data, `per_outer` elements each;
+    `moving`: each part has rows of its own.
+    """
+
+    inner: int
+    rows: int
+    per_outer: int
+    moving: bool
+    strides: Shape
+    lengths: Shape
+
+
+def _axis(facts: Facts, node: Node) -> int:
+    return normal_axes((integer(node, "axis", 0),), len(facts.shape(node.inputs[0])))[0]
+
+
+def _gather_shape(facts: Facts, node: Node) -> Sequence[Shape]:
+    shape, axis = facts.shape(node.inputs[0]), _axis(facts, node)
+    return [(*shape[:axis], *facts.shape(node.inputs[1]), *shape[axis + 1 :])]
+
+
+def _gather_choice(facts: Facts, node: Node) -> Choice:
+    shape, axis = facts.shape(node.inputs[0]), _axis(facts, node)
+    inner = math.prod(shape[axis + 1 :])
+    rows = math.prod(facts.shape(node.inputs[1]))
+    return Choice(inner, rows, math.prod(shape[axis:]), False, (inner,), (shape[axis],))
+
+
+def _gather_nd_shape(facts: Facts, node: Node) -> Sequence[Shape]:
+    shape, indices = facts.shape(node.inputs[0]), facts.shape(node.inputs[1])
+    return [(*indices[:-1], *shape[integer(node, "batch_dims", 0) + indices[-1] :])]
+
+
+def _gather_nd_choice(facts: Facts, node: Node) -> Choice:
+    shape, indices = facts.shape(node.inputs[0]), facts.shape(node.inputs[1])
+    batch = integer(node, "batch_dims", 0)
+    chosen = range(batch, batch + indices[-1])
+    strides = tuple(math.prod(shape[k + 1 :]) for k in chosen)
+    return Choice(
+        math.prod(shape[chosen.stop :]),
+        math.prod(indices[batch:-1]),
+        math.prod(shape[batch:]),
+        True,
+        strides,
+        tuple(shape[k] for k in chosen),
+    )
+
+
+def _outside(indices: Array, lengths: Shape) -> str | None:
+    flat = indices.reshape(-1, len(lengths))
+    wrong = (flat < -np.array(lengths)) | (flat >= np.array(lengths))
+    if wrong.any():
+        row, column = np.argwhere(wrong)[0]
+        return f"index {flat[row, column]} is outside an axis of length {lengths[column]}"
+    return None
+
+
+def _problem(facts: Facts, node: Node) -> str | None:
+    if node.op == "GatherND":
+        shape, indices = facts.shape(node.inputs[0]), facts.shape(node.inputs[1])
+        batch = integer(node, "batch_dims", 0)
+        if not indices or not 0 < indices[-1] <= min(len(shape) - batch, MOST_INDICES):
+            most = f"rows of 1 to {MOST_INDICES} are supported"
+            return f"indices of shape {indices} into {shape}; {most}"
+        if shape[:batch] != indices[:batch]:
+            return f"batch_dims={batch}, but {shape} and {indices} don't begin alike"
+    if 0 in facts.shape(node.inputs[1]):
+        return "its result would be empty"
+    data = facts.constant(node.inputs[1])
+    if node.op == "GatherElements":
+        lengths: Shape = (facts.shape(node.inputs[0])[_axis(facts, node)],)
+    else:
+        lengths = _CHOICES[node.op](facts, node).lengths
+    return None if data is None else _outside(data, lengths)
+
+
+_CHOICES = {"Gather": _gather_choice, "GatherND": _gather_nd_choice}
+
+
+def _evenly_spaced(indices: Array) -> bool:
+    flat = indices.reshape(-1)
+    return flat.size < 3 or bool((np.diff(flat) == flat[1] - flat[0]).all())
+
+
+def _draw(b: Builder, node: Node) -> None:
+    choice, indices = _CHOICES[node.op](b, node), b.constant(node.inputs[1])
+    value = node.outputs[0]
+    if node.op == "Gather" and indices is not None:
+        shape, axis = b.shape(node.inputs[0]), _axis(b, node)
+        positive = np.where(indices < 0, indices + shape[axis], indices).reshape(-1)
+        if _evenly_spaced(positive):
+            step = int(positive[1] - positive[0]) if positive.size > 1 else 1
+            place(b, node, whole(shape).sliced(axis, int(positive[0]), positive.size, step))
+            return
+    source = b.stored(node.inputs[0])
+    frame = frame_of(settled_shape(b, value))
+    output = b.output(value, Layout(frame, best_block(frame)))
+    numbers = [choice.inner, choice.rows, choice.per_outer, choice.rows * choice.moving]
+    if indices is not None and choice.per_outer <= EXACT:
+        # The sums of the indices are constants too: one read, however many axes they choose from.
+        arguments = {"strides": choice.strides, "lengths": choice.lengths}
+        table = b.weight(p.Recipe("offsets", (node.inputs[1],), arguments))
+        b.draw(
+            LOOKUP,
+            output,
+            [source],
+            [table],
+            integers=numbers,
+            constants={"CONSTANT": 1},
+            fetches=32,
+        )
+        return
+    axes = zip(choice.strides, choice.lengths, strict=True)
+    numbers += [len(choice.strides), 0, 0, 0]
+    numbers += [word for stride, length in axes for word in (stride, length, 0, 0)]
+    chosen = b.stored(node.inputs[1])
+    b.draw(
+        LOOKUP, output, [source, chosen], integers=numbers, constants={"CONSTANT": 0}, fetches=32
+    )
+
+
+def _elements_view(facts: Facts, node: Node) -> View:
+    axis, data = _axis(facts, node), whole(facts.shape(node.inputs[0]))
+    strides = tuple(0 if k == axis else stride for k, stride in enumerate(data.strides))
+    return View(facts.shape(node.inputs[1]), strides).simple()
+
+
+def _elements_problem(facts: Facts, node: Node) -> str | None:
+    shape, indices = facts.shape(node.inputs[0]), facts.shape(node.inputs[1])
+    if len(shape) != len(indices):
+        return f"indices of {len(indices)} axes into data of {len(shape)}"
+    if len(_elements_view(facts, node).sizes) > MOST_AXES:
+        return f"{len(shape)} axes; at most {MOST_AXES} are supported"
+    return _problem(facts, node)
+
+
+def _draw_elements(b: Builder, node: Node) -> None:
+    view, axis, shape = _elements_view(b, node), _axis(b, node), b.shape(node.inputs[0])
+    tensors = [b.stored(node.inputs[0]), b.stored(node.inputs[1])]
+    numbers = [0, len(view.sizes), math.prod(shape[axis + 1 :]), shape[axis], *axis_words(view)]
+    output = b.output(node.outputs[0])
+    b.draw(STRIDED, output, tensors, integers=numbers, constants={"INDEXED": 1}, fetches=32)
+
+
+def _indices_shape(facts: Facts, node: Node) -> Sequence[Shape]:
+    return [facts.shape(node.inputs[1])]
+
+
+OPERATORS = [
+    Operator("Gather", "Chooses slices along an axis by their numbers.", _gather_shape, _draw,
+             {"axis": anything}, _problem),
+    Operator("GatherND", "Chooses slices by the numbers of several axes.", _gather_nd_shape, _draw,
+             {"batch_dims": anything}, _problem),
+    Operator("GatherElements", "Chooses an element along an axis for each element of the indices.",
+             _indices_shape, _draw_elements, {"axis": anything}, _elements_problem),
+]  # fmt: skip

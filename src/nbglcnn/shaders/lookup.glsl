@@ -1,0 +1,25 @@
+// Slices of x0 chosen by indices. An output element is (outer, row, inner): row says where its slice starts.
+// i[0] inner, rows per outer, elements of x0 per outer, how far the indices move per outer;
+// i[1].x indices per row, i[2 + j] stride and length of the axis that index j of a row chooses from.
+// CONSTANT: w0 holds the start of each row, four a texel; else x1 holds the indices.
+#if CONSTANT
+int start(int row) {
+  int t = row >> 2;
+  return int(lane(fetch(w0, ivec3(t & 1023, t >> 10, 0)), row & 3));
+}
+#else
+int start(int row) {
+  int sum = 0;
+  for (int j = 0; j < u.i[1].x; j++) {
+    int place = int(flat_element(x1, u.x[1], row * u.i[1].x + j)), length = u.i[2 + j].y;
+    sum += clamp(place < 0 ? place + length : place, 0, length - 1) * u.i[2 + j].x;
+  }
+  return sum;
+}
+#endif
+
+float source(ivec4 at) {
+  int e = ((at.x * u.o.frame.y + at.y) * u.o.frame.z + at.z) * u.o.frame.w + at.w;
+  int slice = e / u.i[0].x, outer = slice / u.i[0].y, row = slice - outer * u.i[0].y;
+  return flat_element(x0, u.x[0], outer * u.i[0].z + start(outer * u.i[0].w + row) + e - slice * u.i[0].x);
+}
