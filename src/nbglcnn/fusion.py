@@ -39,7 +39,12 @@ def fuse(graph: Graph, watched: set[str]) -> tuple[tuple[Node, ...], dict[str, E
         normalization = activation = None
         residual = ""
         after = next_of(value)
-        if after is not None and after.op == "BatchNormalization" and after.inputs[0] == value:
+        if (
+            after is not None
+            and after.op == "BatchNormalization"
+            and after.inputs[0] == value
+            and all(graph.values[name].is_constant for name in after.inputs[1:])
+        ):
             normalization = after
             chain.append(after)
             value = after.outputs[0]

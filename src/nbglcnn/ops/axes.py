@@ -34,8 +34,8 @@ def _units(lengths: Sequence[int]) -> list[tuple[int, int]]:
     return [(math.prod(lengths[k + 1 :]), length) for k, length in enumerate(lengths)]
 
 
-def merged(shape: Shape, flags: Sequence[Flags]) -> Shape:
-    """The shape with neighbouring axes joined where their flags agree; those of length 1 vanish."""
+def runs(shape: Shape, flags: Sequence[Flags]) -> list[tuple[int, Flags]]:
+    """Neighbouring axes joined where their flags agree: lengths and flags, none of length 1."""
     axes: list[tuple[int, Flags]] = []
     for length, flag in zip(shape, flags, strict=True):
         if length == 1:
@@ -44,7 +44,12 @@ def merged(shape: Shape, flags: Sequence[Flags]) -> Shape:
             axes[-1] = (axes[-1][0] * length, flag)
         else:
             axes.append((length, flag))
-    return tuple(length for length, _ in axes)
+    return axes
+
+
+def merged(shape: Shape, flags: Sequence[Flags]) -> Shape:
+    """The lengths of `runs`."""
+    return tuple(length for length, _ in runs(shape, flags))
 
 
 def padded(shape: Shape, rank: int) -> Shape:

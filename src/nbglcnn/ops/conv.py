@@ -142,6 +142,7 @@ def _bias(b: Builder, conv: Convolution, bias: str, factor: float) -> Tensor:
         options: dict[str, object] = {
             "epsilon": number(norm, "epsilon", 1e-5),
             "has_bias": bool(bias),
+            "factor": factor,
         }
         return Tensor(b.weight(Recipe("bias", (*own, *norm.inputs[1:5]), options)), layout)
     if bias:

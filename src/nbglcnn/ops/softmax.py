@@ -1,4 +1,4 @@
-"""Softmax and its kin along one axis: the largest is found first, so that no power of e overflows."""
+"""Softmax and its kin along an axis: the largest goes first, so that no power of e overflows."""
 
 from __future__ import annotations
 

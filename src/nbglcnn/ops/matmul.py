@@ -1,0 +1,248 @@
+"""Matrix products: as 1×1 convolutions where one matrix serves all rows, else by batches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from nbglcnn.builder import Builder, Tensor, best_block
+from nbglcnn.glsl import Kernel, shader
+from nbglcnn.graph import Node
+from nbglcnn.layout import Frame, Layout
+from nbglcnn.ops.axes import padded, runs
+from nbglcnn.ops.conv import DENSE, Convolution, draw_convolution
+from nbglcnn.ops.elementwise import Operand, broadcast_shape, combine, named
+from nbglcnn.ops.norm import batch_normalized
+from nbglcnn.ops.operator import (
+    Facts,
+    Operator,
+    Shape,
+    anything,
+    has_input,
+    integer,
+    number,
+    only,
+    size,
+)
+from nbglcnn.ops.pointwise import IDENTITY, SAME, activation_of
+from nbglcnn.ops.strided import gather
+from nbglcnn.ops.window import Window
+from nbglcnn.weights import COLUMN_GROUPS
+
+MATRIX = Kernel("matrix", shader("matrix.glsl"))
+MATMUL = Kernel("matmul", shader("matmul.glsl"), pixel=False)
+SCALED_ADD = "vec4 combine(vec4 a, vec4 c) { return a + u.f[3].x * c; }"
+
+
+def _rows(channels: int, taps: int, outputs: int) -> int:
+    """Rows of the texture that holds a kernel (weights.conv_texture)."""
+    return -(-channels // (4 * COLUMN_GROUPS)) * -(-outputs // 4) * taps
+
+
+def _constant_product(
+    b: Builder, node: Node, rows: int, outputs: int, transpose: bool, bias: str = ""
+) -> None:
+    """Rows times a constant matrix: a convolution that sees each row as an image.
+
+    Maps that were flattened into rows are read where they lie, by a kernel as large as the map;
+    for more than two rows a copy with four of them side by side is worth its pass.
+    """
+    inner = size(b.shape(node.inputs[0])) // rows
+    frame: Frame = (rows, inner, 1, 1)
+    n, c, h, w = b.stored(node.inputs[0]).layout.frame
+    if n == rows <= 2 and _rows(c, h * w, outputs) <= b.target.max_texture_size:
+        frame = (n, c, h, w)
+    kernel = frame[2:]
+    window = Window(kernel, (1, 1), (1, 1), (0, 0), (0, 0), (1, 1))
+    packing = {"transpose": transpose, "factor": number(node, "alpha", 1.0)}
+    shape = (outputs, frame[1], *kernel)
+    conv = Convolution(node, frame, window, 1, outputs, shape, packing=packing)
+    draw_convolution(b, conv, bias, number(node, "beta", 1.0))
+
+
+def _product(
+    b: Builder, x: Operand, matrix: Tensor, steps: tuple[int, int], outputs: int, factor: float
+) -> Tensor:
+    """Rows `x` times a computed matrix; its element (k, j) is number k · steps[0] + j · steps[1]."""
+    rows, inner = x.shape
+    in_groups, out_groups = -(-inner // 4), -(-outputs // 4)
+    columns = 4 * min(in_groups, COLUMN_GROUPS)
+    packed = b.scratch(Layout((1, 4, _rows(inner, 1, outputs), columns)))
+    b.draw(
+        MATRIX, packed, [matrix], integers=[inner, outputs, *steps, out_groups],
+        floats=[*[0.0] * 12, factor], fetches=16,
+    )  # fmt: skip
+    frame: Frame = (rows, outputs, 1, 1)
+    block = best_block(frame)
+    output = b.scratch(Layout(frame, block))
+    b.draw(
+        DENSE, output, [x.lying(b, (rows, inner, 1, 1), block), b.blank(), b.blank()],
+        [packed.texture],
+        integers=[1, 1, 1, 1, 1, 1, 0, 0, in_groups, out_groups, 1, out_groups],
+        constants={"TRANSPOSED": 0, "BIAS": 0, "RESIDUAL": 0}, parts=[IDENTITY],
+        fetches=8 * in_groups + 8,
+    )  # fmt: skip
+    return output
+
+
+def _gemm_sizes(facts: Facts, node: Node) -> tuple[int, int, int]:
+    a, w = facts.shape(node.inputs[0]), facts.shape(node.inputs[1])
+    rows, inner = a[::-1] if integer(node, "transA", 0) else a
+    outputs = w[0] if integer(node, "transB", 0) else w[1]
+    return rows, inner, outputs
+
+
+def _gemm(b: Builder, node: Node) -> None:
+    rows, inner, outputs = _gemm_sizes(b, node)
+    turned, transposed = bool(integer(node, "transA", 0)), bool(integer(node, "transB", 0))
+    bias = node.inputs[2] if has_input(node, 2) else ""
+    one_each = not bias or (
+        b.constant(bias) is not None
+        and size(b.shape(bias)) == outputs
+        and b.shape(bias)[-1:] in ((), (outputs,))
+    )
+    if b.constant(node.inputs[1]) is not None and one_each and not turned:
+        _constant_product(b, node, rows, outputs, not transposed, bias)
+        return
+    (x, w) = named(b, *node.inputs[:2])
+    if turned:
+        frame: Frame = (rows, inner, 1, 1)
+        layout = Layout(frame, best_block((rows, outputs, 1, 1)))
+        x = Operand((rows, inner), tensor=gather(b, x.stored(b), layout, frame[:2], (1, rows)))
+    steps = (1, inner) if transposed else (outputs, 1)
+    factor = number(node, "alpha", 1.0)
+    result = Operand((rows, outputs), tensor=_product(b, x, w.stored(b), steps, outputs, factor))
+    if bias:
+        added = named(b, bias)[0]
+        floats = [number(node, "beta", 1.0)]
+        result = Operand(
+            result.shape, tensor=combine(b, [result, added], SCALED_ADD, floats=floats)
+        )
+    _finish(b, node, result)
+
+
+def _finish(b: Builder, node: Node, result: Operand) -> None:
+    """What was fused behind a product that no convolution draws, a pass each."""
+    epilogue = b.epilogue(node)
+    if epilogue.normalization is not None:
+        tensor = batch_normalized(b, epilogue.normalization, result)
+        result = Operand(result.shape, tensor=tensor)
+    tensor = result.stored(b)
+    if epilogue.activation is not None:
+        function, floats = activation_of(b, epilogue.activation)
+        output = b.scratch(tensor.layout)
+        b.draw(SAME, output, [tensor], floats=floats, parts=[function], fetches=4)
+        tensor = output
+    b.bind(epilogue.value, tensor)
+
+
+def _gemm_problem(facts: Facts, node: Node) -> str | None:
+    a, w = facts.shape(node.inputs[0]), facts.shape(node.inputs[1])
+    if len(a) != 2 or len(w) != 2:
+        return f"inputs of shapes {a} and {w}; expected matrices"
+    rows, inner, outputs = _gemm_sizes(facts, node)
+    other = w[1] if integer(node, "transB", 0) else w[0]
+    if inner != other:
+        return f"a product of {rows}×{inner} and {other}×{outputs}"
+    if has_input(node, 2):
+        c = facts.shape(node.inputs[2])
+        if broadcast_shape(c, (rows, outputs)) != (rows, outputs):
+            return f"C of shape {c} cannot be broadcast to {rows}×{outputs}"
+    return None
+
+
+def _gemm_shape(facts: Facts, node: Node) -> Sequence[Shape]:
+    rows, _, outputs = _gemm_sizes(facts, node)
+    return [(rows, outputs)]
+
+
+def _gemm_macs(facts: Facts, node: Node) -> int:
+    return math.prod(_gemm_sizes(facts, node))
+
+
+def _matrices(facts: Facts, node: Node) -> tuple[Shape, Shape]:
+    """The operands' shapes with vectors as a row and a column."""
+    a, w = facts.shape(node.inputs[0]), facts.shape(node.inputs[1])
+    return a if len(a) > 1 else (1, *a), w if len(w) > 1 else (*w, 1)
+
+
+def _batch_axes(a: Shape, w: Shape) -> tuple[Shape, list[tuple[int, int]]]:
+    """Lengths of the batch axes, joined as far as they can be, and their steps in both operands."""
+    batch = broadcast_shape(a[:-2], w[:-2])
+    own = [padded(shape[:-2], len(batch)) for shape in (a, w)]
+    axes = runs(batch, [(x == d, y == d) for d, x, y in zip(batch, *own, strict=True)])
+    steps: list[tuple[int, int]] = []
+    left = right = 1
+    for length, (in_a, in_w) in reversed(axes):
+        steps.insert(0, (left * in_a, right * in_w))
+        left, right = left * (length if in_a else 1), right * (length if in_w else 1)
+    return tuple(length for length, _ in axes), steps
+
+
+def _matmul(b: Builder, node: Node) -> None:
+    a, w = _matrices(b, node)
+    rows, inner, columns = a[-2], a[-1], w[-1]
+    if len(a) == len(w) == 2:
+        if b.constant(node.inputs[1]) is not None:
+            _constant_product(b, node, rows, columns, transpose=len(b.shape(node.inputs[1])) == 2)
+            return
+        matrix = b.stored(node.inputs[1])
+        x = Operand((rows, inner), node.inputs[0])
+        b.bind(node.outputs[0], _product(b, x, matrix, (columns, 1), columns, 1.0))
+        return
+    lengths, steps = _batch_axes(a, w)
+    missing = 4 - len(lengths)
+    left, right = (
+        Operand(a, node.inputs[0]).lying(b, (math.prod(a[:-2]), rows, 1, inner)),
+        Operand(w, node.inputs[1]).lying(b, (math.prod(w[:-2]), inner, 1, columns)),
+    )
+    block = (1, 1, 4) if columns > 2 else (1, 1, columns)
+    output = b.scratch(Layout((math.prod(lengths), rows, 1, columns), block))
+    aligned = left.layout.block[2] == 4 and left.layout.phases == (1, 1)
+    b.draw(
+        MATMUL, output, [left, right],
+        integers=[
+            inner, 0, 0, 0, *[1] * missing, *lengths,
+            *[0] * missing, *(s[0] for s in steps), *[0] * missing, *(s[1] for s in steps),
+        ],
+        constants={"ALIGNED": int(aligned)}, fetches=-(-inner // 4) * (4 + block[2]),
+    )  # fmt: skip
+    b.bind(node.outputs[0], output)
+
+
+def _matmul_shape(facts: Facts, node: Node) -> Sequence[Shape]:
+    a, w = _matrices(facts, node)
+    batch = broadcast_shape(a[:-2], w[:-2])
+    first = a[-2:-1] if len(facts.shape(node.inputs[0])) > 1 else ()
+    second = w[-1:] if len(facts.shape(node.inputs[1])) > 1 else ()
+    return [(*batch, *first, *second)]
+
+
+def _matmul_problem(facts: Facts, node: Node) -> str | None:
+    if not all(map(facts.shape, node.inputs)):
+        return "a number as an operand; expected vectors, matrices or batches of them"
+    a, w = _matrices(facts, node)
+    if a[-1] != w[-2]:
+        return f"a product of {a[-2]}×{a[-1]} and {w[-2]}×{w[-1]}"
+    try:
+        lengths, _ = _batch_axes(a, w)
+    except ValueError as error:
+        return str(error)
+    if len(lengths) > 4:
+        return f"batch axes {a[:-2]} and {w[:-2]}; at most 4 that alternate are supported"
+    return None
+
+
+def _matmul_macs(facts: Facts, node: Node) -> int:
+    a, _ = _matrices(facts, node)
+    return size(_matmul_shape(facts, node)[0]) * a[-1]
+
+
+OPERATORS = [
+    Operator("Gemm", "A fully connected layer: the input's rows times a matrix, plus a bias.",
+             _gemm_shape, _gemm,
+             {"alpha": anything, "beta": anything, "transA": only(0, 1), "transB": only(0, 1)},
+             _gemm_problem, _gemm_macs),
+    Operator("MatMul", "The product of matrices, or of batches of them.", _matmul_shape, _matmul,
+             {}, _matmul_problem, _matmul_macs),
+]  # fmt: skip
