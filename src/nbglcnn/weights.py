@@ -172,6 +172,16 @@ def offsets(indices: Array, *, strides: Sequence[int], lengths: Sequence[int]) -
     return flat.reshape(1, -1, width, 4)
 
 
+def taps(*, places: Sequence[Sequence[int]], weights: Sequence[Sequence[float]]) -> Float32:
+    """A table of (place, weight) texels, the taps of one position after those of the one before."""
+    pairs = np.stack([np.asarray(places, np.float32), np.asarray(weights, np.float32)], -1)
+    flat = pairs.reshape(-1, 2)
+    texture = np.zeros((-(-len(flat) // COLUMN_GROUPS) * COLUMN_GROUPS, 4), np.float32)
+    texture[: len(flat), :2] = flat
+    return texture.reshape(1, -1, COLUMN_GROUPS, 4)
+
+
 PACKERS: Mapping[str, Packer] = {
-    f.__name__: f for f in (zero, tensor, batchnorm_factor, conv, depthwise, grouped, bias, offsets)
+    f.__name__: f
+    for f in (zero, tensor, batchnorm_factor, conv, depthwise, grouped, bias, offsets, taps)
 }

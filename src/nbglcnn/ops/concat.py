@@ -1,0 +1,159 @@
+"""Joining tensors along an axis and cutting them apart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import accumulate
+
+from nbglcnn.builder import Builder, Tensor, best_block
+from nbglcnn.glsl import Kernel, shader
+from nbglcnn.graph import Node
+from nbglcnn.layout import Frame, Layout, frame_of
+from nbglcnn.ops.operator import (
+    Facts,
+    Operator,
+    Shape,
+    anything,
+    constant_integers,
+    has_input,
+    integer,
+    normal_axes,
+)
+from nbglcnn.ops.strided import gather, whole
+
+CONCAT = Kernel("concat", shader("concat.glsl"))
+MOST = 4  # inputs of one pass
+NOWHERE = 2**30  # where an input that isn't there starts
+
+
+def _axis(facts: Facts, node: Node, default: int) -> int:
+    rank = len(facts.shape(node.inputs[0]))
+    return normal_axes((integer(node, "axis", default),), rank)[0]
+
+
+def _frames(shapes: Sequence[Shape], axis: int) -> tuple[list[Frame], int]:
+    """The shapes as frames in which the axis is one of the four, and which."""
+    rank = len(shapes[0])
+    places = {1: {0: 1}, 2: {0: 0, 1: 1}, 3: {0: 0, 1: 1, 2: 3}}.get(
+        rank, {0: 0, 1: 1, rank - 1: 3}
+    )
+    if rank == 4:
+        places = {0: 0, 1: 1, 2: 2, 3: 3}
+    if axis in places:
+        return [frame_of(shape) for shape in shapes], places[axis]
+    return [(1, math.prod(s[:axis]), s[axis], math.prod(s[axis + 1 :])) for s in shapes], 2
+
+
+def joined(b: Builder, tensors: Sequence[Tensor], axis: int) -> Tensor:
+    """Tensors whose frames differ along `axis` alone (0 n, 1 c, 2 h, 3 w), one after another."""
+    while len(tensors) > MOST:
+        tensors = [
+            joined(b, tensors[k : k + MOST], axis) if k + 1 < len(tensors) else tensors[k]
+            for k in range(0, len(tensors), MOST)
+        ]
+    if len(tensors) == 1:
+        return tensors[0]
+    sizes = [tensor.layout.frame[axis] for tensor in tensors]
+    starts = [0, *accumulate(sizes[:-1])]
+    n, c, h, w = (
+        sum(sizes) if k == axis else length for k, length in enumerate(tensors[0].layout.frame)
+    )
+    output = b.scratch(Layout((n, c, h, w), best_block((n, c, h, w))))
+    aligned = int(all(size % 4 == 0 for size in sizes[:-1]))
+    b.draw(
+        CONCAT,
+        output,
+        tensors,
+        integers=[*starts, *[NOWHERE] * (MOST - len(starts))],
+        constants={"COUNT": len(tensors), "AXIS": axis, "ALIGNED": aligned},
+        fetches=4 if aligned or axis != 1 else 16,
+    )
+    return output
+
+
+def _concat_shape(facts: Facts, node: Node) -> Sequence[Shape]:
+    axis = _axis(facts, node, 0)
+    shapes = [facts.shape(name) for name in node.inputs]
+    return [(*shapes[0][:axis], sum(s[axis] for s in shapes), *shapes[0][axis + 1 :])]
+
+
+def _concat_problem(facts: Facts, node: Node) -> str | None:
+    shapes = [facts.shape(name) for name in node.inputs]
+    axis = _axis(facts, node, 0)
+    for shape in shapes:
+        if not 0 <= axis < len(shape) or len(shape) != len(shapes[0]):
+            return (
+                f"inputs of shapes {', '.join(map(str, shapes))} cannot be joined along axis {axis}"
+            )
+        if any(a != b for k, (a, b) in enumerate(zip(shape, shapes[0], strict=True)) if k != axis):
+            return (
+                f"inputs of shapes {', '.join(map(str, shapes))} cannot be joined along axis {axis}"
+            )
+    return None
+
+
+def _concat(b: Builder, node: Node) -> None:
+    axis = _axis(b, node, 0)
+    names = [name for name in node.inputs if math.prod(b.shape(name))] or node.inputs[:1]
+    frames, place = _frames([b.shape(name) for name in names], axis)
+    tensors = [b.tensor(name, frame) for name, frame in zip(names, frames, strict=True)]
+    b.bind(node.outputs[0], joined(b, tensors, place))
+
+
+def _sizes(facts: Facts, node: Node) -> tuple[int, ...]:
+    """How long each output of Split is."""
+    given = constant_integers(facts, node, 1)
+    if given is not None:
+        return given
+    length = facts.shape(node.inputs[0])[_axis(facts, node, 0)]
+    count = integer(node, "num_outputs", len(node.outputs))
+    each = -(-length // count)
+    return (*[each] * (count - 1), length - each * (count - 1))
+
+
+def _split_shape(facts: Facts, node: Node) -> Sequence[Shape]:
+    shape, axis = facts.shape(node.inputs[0]), _axis(facts, node, 0)
+    return [(*shape[:axis], size, *shape[axis + 1 :]) for size in _sizes(facts, node)]
+
+
+def _split_problem(facts: Facts, node: Node) -> str | None:
+    if has_input(node, 1) and facts.constant(node.inputs[1]) is None:
+        return "its sizes are computed while the network runs; they must be constant"
+    shape, axis = facts.shape(node.inputs[0]), _axis(facts, node, 0)
+    sizes = _sizes(facts, node)
+    if min(sizes) < 0 or sum(sizes) != shape[axis] or len(sizes) < len(node.outputs):
+        return f"an axis of length {shape[axis]} cannot be split into {sizes}"
+    return None
+
+
+def _split(b: Builder, node: Node) -> None:
+    shape, axis = b.shape(node.inputs[0]), _axis(b, node, 0)
+    start = 0
+    for name, size in zip(node.outputs, _sizes(b, node), strict=False):
+        if name and size:
+            view = whole(shape).sliced(axis, start, size)
+            frame = frame_of(view.sizes)
+            source = b.stored(node.inputs[0])
+            b.bind(name, gather(b, source, frame, view.sizes, view.strides, view.offset))
+        start += size
+
+
+OPERATORS = [
+    Operator(
+        "Concat",
+        "Joins tensors along an axis, such as the channels of a skip connection.",
+        _concat_shape,
+        _concat,
+        {"axis": anything},
+        _concat_problem,
+    ),
+    Operator(
+        "Split",
+        "Cuts a tensor into pieces along an axis.",
+        _split_shape,
+        _split,
+        {"axis": anything, "num_outputs": anything},
+        _split_problem,
+    ),
+]

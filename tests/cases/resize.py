@@ -1,0 +1,76 @@
+"""Resize in every mode, against PyTorch's interpolate and ONNX Runtime's node."""
+
+import itertools
+
+import numpy as np
+import torch.nn.functional as F
+from torch import nn
+
+from cases.case import module, node
+
+SHAPE = (1, 3, 5, 7)
+
+
+class Interpolate(nn.Module):
+    def __init__(self, **options) -> None:
+        super().__init__()
+        self.options = options
+
+    def forward(self, x):
+        return F.interpolate(x, **self.options)
+
+
+def _torch(name, shape=SHAPE, **options):
+    return module(f"interpolate {name}", lambda: Interpolate(**options), shape)
+
+
+def _onnx(name, scales=None, sizes=None, shape=(1, 2, 5, 6), **options):
+    inputs = [shape, None]
+    inputs += [np.float32(scales)] if scales else [None, np.int64(sizes)]
+    constant = [2] if scales else [3]
+    return node(f"Resize {name}", "Resize", inputs, constants=constant, **options)
+
+
+COORDINATES = [
+    "half_pixel",
+    "pytorch_half_pixel",
+    "asymmetric",
+    "align_corners",
+    "half_pixel_symmetric",
+]
+
+# ONNX Runtime rounds the resized length before it aligns the corners, ONNX's own rule doesn't: whole factors.
+FACTORS = {"align_corners": [1, 1, 2, 3]}
+
+CASES = [
+    _torch("nearest ×2", scale_factor=2, mode="nearest"),
+    _torch("nearest to an odd size", size=(8, 3), mode="nearest"),
+    _torch("nearest by 1.7", scale_factor=1.7, mode="nearest"),
+    _torch("nearest down", (2, 5, 9, 11), size=(4, 5), mode="nearest"),
+    _torch("nearest 513 channels", (1, 513, 2, 3), scale_factor=(2, 3), mode="nearest"),
+    _torch("nearest of one column", (1, 3, 4, 1), scale_factor=3, mode="nearest"),
+    _torch("bilinear ×2", scale_factor=2, mode="bilinear"),
+    _torch("bilinear corners", scale_factor=2, mode="bilinear", align_corners=True),
+    _torch("bilinear down to 1×1", (2, 3, 5, 4), size=(1, 1), mode="bilinear", align_corners=True),
+    _torch("bilinear to an odd size", size=(9, 4), mode="bilinear"),
+    _torch("bicubic ×2", scale_factor=2, mode="bicubic"),
+    _torch("bicubic corners", size=(8, 9), mode="bicubic", align_corners=True),
+    _torch("linear 1-D", (2, 3, 7), scale_factor=2, mode="linear"),
+    _torch("linear 1-D corners", (1, 3, 7), size=12, mode="linear", align_corners=True),
+    _torch("nearest 1-D", (1, 5, 7), scale_factor=3, mode="nearest"),
+    module("upsample after a transposed convolution",
+           lambda: nn.Sequential(nn.ConvTranspose2d(3, 5, 4, 2, 1), nn.Upsample(scale_factor=2, mode="bilinear")), (1, 3, 3, 4)),
+    *(
+        _onnx(f"nearest {rounding} {coordinates}", scales=FACTORS.get(coordinates, [1, 1, 1.6, 2.6]), mode="nearest", nearest_mode=rounding, coordinate_transformation_mode=coordinates)
+        for rounding, coordinates in itertools.product(["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"], COORDINATES[:4])
+    ),
+    *(
+        _onnx(f"{mode} {coordinates}", scales=FACTORS.get(coordinates, [1, 1, 0.6, 1.7]), mode=mode, coordinate_transformation_mode=coordinates)
+        for mode, coordinates in itertools.product(["linear", "cubic"], COORDINATES[:4])
+    ),
+    _onnx("cubic exclude_outside", scales=[1, 1, 0.6, 1.7], mode="cubic", exclude_outside=1, cubic_coeff_a=-0.5),
+    _onnx("sizes on some axes", sizes=[9, 4], mode="linear", axes=[2, 3]),
+    _onnx("sizes not larger", sizes=[9, 8], mode="nearest", axes=[2, 3], keep_aspect_ratio_policy="not_larger"),
+    _onnx("sizes not smaller", sizes=[9, 8], mode="nearest", axes=[2, 3], keep_aspect_ratio_policy="not_smaller"),
+    _onnx("of a matrix", scales=[2, 1.5], shape=(3, 4), mode="linear"),
+]  # fmt: skip
