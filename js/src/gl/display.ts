@@ -16,7 +16,9 @@ const LISTED = 256;
 const LISTED_BYTES = LISTED * 4;
 /** Reads along each axis for maps drawn smaller than they are. */
 const MOST_TAPS = 4;
-const KINDS = ["maps", "grey", "rgb"] as const;
+/** display.glsl's i[3].y. */
+const USES = { signed: 0, spread: 1, symmetric: 2 } as const;
+const VERTICES = 6;
 const MODES = ["channel", "layer", "fixed"] as const;
 
 /** A job with the value it shows. */
@@ -112,14 +114,16 @@ export class Display {
     state.target(null);
     state.scissor(undefined);
     state.use(linked.program);
-    for (const [k, { area, texture }] of parts.entries()) {
+    for (const [k, { area, texture, channels, mask }] of parts.entries()) {
       const at = k * (UNIFORM_BYTES + LISTED_BYTES);
-      const inputs = [texture, ranges.channels.texture, ranges.shared.texture, this.maps];
+      const inputs = [texture, this.maps, ranges.channels.texture, ranges.shared.texture];
       for (const [unit, one] of inputs.entries()) state.texture(unit, one);
       state.viewport(...area);
       state.uniforms(PASS_BINDING, this.buffer, at, UNIFORM_BYTES);
       state.uniforms(CHANNELS_BINDING, this.buffer, at + UNIFORM_BYTES, LISTED_BYTES);
-      gl.drawArrays(gl.TRIANGLES, 0, 3);
+      if (mask !== undefined) gl.colorMask(...mask, true);
+      gl.drawArrays(gl.TRIANGLES, 0, VERTICES * channels.length);
+      if (mask !== undefined) gl.colorMask(true, true, true, true);
     }
   }
 
@@ -146,37 +150,49 @@ interface Part {
   readonly channels: readonly number[];
   readonly area: readonly [number, number, number, number];
   readonly texture: WebGLTexture;
+  /** Which of red, green and blue it writes; all by default. */
+  readonly mask?: readonly [boolean, boolean, boolean];
 }
 
-/** A picture's passes: one for each LISTED channels. */
+/** A picture's passes: one for each LISTED maps, or one for each of red, green and blue. */
 function partsOf({ item, x, y }: Placed<Picture>, sheetHeight: number, ranges: Ranges): Part[] {
   const { job, value, texture, width, height, mapWidth, mapHeight } = item;
   const [, , h, w] = value.layout.frame;
   const { row, shared } = ranges.place(value);
-  const { range } = job;
+  const { range, as } = job;
   const perPixel = [w / mapWidth, h / mapHeight] as const;
   const taps = Math.min(MOST_TAPS, Math.max(1, Math.ceil(Math.max(...perPixel))));
   const bottom = sheetHeight - y - height; // GL counts rows from below
-  const count = Math.ceil(job.channels.length / LISTED);
-  return Array.from({ length: count }, (_, k) => ({
+  const around = range.symmetric ? "symmetric" : "spread";
+  const use = USES[as === "maps" && job.map === "signed" ? "signed" : around];
+  const colours = as === "maps" ? mapLayer(job.map, job.theme) : -1;
+  const [by = 1, bx = 1, , sy = 1, sx = 1] = value.words.slice(9);
+  const part = (channels: readonly number[], first: number) => ({
     texture,
+    channels,
     area: [x, bottom, width, height] as const,
-    channels: job.channels.slice(k * LISTED, (k + 1) * LISTED),
     numbers: {
       words: value.words,
       integers: [
-        [job.image, job.columns, job.channels.length, KINDS.indexOf(job.as)],
+        [job.image, job.columns, channels.length, first],
         [mapWidth, mapHeight, job.gap, taps],
         [x, bottom, width, height],
-        [
-          MODES.indexOf(range.mode),
-          range.symmetric ? 1 : 0,
-          mapLayer(job.map, job.theme),
-          k * LISTED,
-        ],
+        [MODES.indexOf(range.mode), use, colours],
         [row, RANGE_COLUMNS, ...shared],
       ],
-      floats: [[...perPixel, range.low ?? 0, range.high ?? 1], [1 / (taps * taps)]],
+      floats: [
+        [...perPixel, range.low ?? 0, range.high ?? 1],
+        [1 / sx, 1 / sy, 1 / bx, 1 / by],
+      ],
     },
-  }));
+  });
+  if (as === "rgb") {
+    return job.channels.slice(0, 3).map((channel, k) => ({
+      ...part([channel], 0),
+      mask: [k === 0, k === 1, k === 2] as const,
+    }));
+  }
+  return Array.from({ length: Math.ceil(job.channels.length / LISTED) }, (_, k) =>
+    part(job.channels.slice(k * LISTED, (k + 1) * LISTED), k * LISTED),
+  );
 }

@@ -1,9 +1,11 @@
 // The display's and the statistics' own programs, put together as glsl.py does for a Plan's.
 import prelude from "../../../src/nbglcnn/shaders/prelude.glsl";
+import colours from "./colours.glsl";
 import common from "./common.glsl";
 import display from "./display.glsl";
 import extent from "./extent.glsl";
 import fold from "./fold.glsl";
+import quads from "./quads.glsl";
 import spread from "./spread.glsl";
 import walk from "./walk.glsl";
 
@@ -26,7 +28,12 @@ function kernel(
 /** Ranges for drawing: least and greatest of each channel. */
 export const EXTENT = kernel("extent", ["x0"], { TARGETS: 2 }, walk, extent);
 export const FOLD_EXTENT = kernel("fold extent", ["a"], { TARGETS: 2, SUMS: 0 }, fold);
-export const DISPLAY = kernel("display", ["x0", "ranges", "shared_ranges", "maps"], {}, display);
+/** Maps as quads: its vertex shader reads the ranges, its fragment shader the values and the colours. */
+export const DISPLAY = {
+  ...kernel("display", ["x0", "maps"], {}, display, colours),
+  vertex: kernel("display", ["ranges", "shared_ranges"], { VERTEX: 1 }, display, quads).source,
+  samplers: ["x0", "maps", "ranges", "shared_ranges"],
+};
 
 /** Statistics: two walks, so that the spread is taken from the mean. */
 export const MOMENTS = kernel("moments", ["x0"], { TARGETS: 4 }, walk, extent);

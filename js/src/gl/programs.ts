@@ -17,7 +17,8 @@ const BLOCKS = [
 /** Without KHR_parallel_shader_compile each one is waited for by a fence; two keep the driver busy. */
 const IN_FLIGHT = 2;
 
-type Source = Pick<Program, "name" | "source" | "samplers">;
+/** What is compiled; without a `vertex` shader of its own, one triangle covers the viewport. */
+type Source = Pick<Program, "name" | "source" | "samplers"> & { readonly vertex?: string };
 
 /** A linked program, shared by all who asked for the same text. */
 export interface Linked {
@@ -32,6 +33,8 @@ interface Entry extends Linked {
   readonly source: string;
   readonly samplers: readonly string[];
   readonly fragment: WebGLShader;
+  /** Its own vertex shader and that one's text. */
+  readonly vertex: readonly [WebGLShader, string] | undefined;
   fence: WebGLSync | null;
   users: number;
   ready: Promise<void>;
@@ -96,6 +99,7 @@ export class Programs {
       if (entry.users > 0) continue;
       this.entries.delete(key);
       this.gl.deleteShader(entry.fragment);
+      if (entry.vertex !== undefined) this.gl.deleteShader(entry.vertex[0]);
       this.gl.deleteProgram(entry.program);
       this.alive.programs -= 1;
     }
@@ -105,20 +109,28 @@ export class Programs {
     }
   }
 
-  private keyOf({ source, samplers }: Source): string {
-    return `${samplers.join()}\n${this.readTexture ? "#define READ_TEXTURE\n" : ""}${source}`;
+  private keyOf({ source, samplers, vertex = "" }: Source): string {
+    return `${samplers.join()}\n${vertex}\n${this.textOf(source)}`;
   }
 
-  private make(key: string, { name, source, samplers }: Source): Entry {
+  private textOf(source: string): string {
+    return `${HEAD}${this.readTexture ? "#define READ_TEXTURE\n" : ""}${source}`;
+  }
+
+  private make(key: string, { name, source, samplers, vertex }: Source): Entry {
     const { gl } = this;
     this.alive.programs += 1;
     return {
       key,
       name,
       samplers,
-      source: `${HEAD}${this.readTexture ? "#define READ_TEXTURE\n" : ""}${source}`,
+      source: this.textOf(source),
       program: gl.createProgram(),
       fragment: created(gl.createShader(gl.FRAGMENT_SHADER)),
+      vertex:
+        vertex === undefined
+          ? undefined
+          : [created(gl.createShader(gl.VERTEX_SHADER)), this.textOf(vertex)],
       fence: null,
       drawn: false,
       users: 0,
@@ -152,9 +164,12 @@ export class Programs {
     for (const entry of entries) {
       gl.shaderSource(entry.fragment, entry.source);
       gl.compileShader(entry.fragment);
+      if (entry.vertex === undefined) continue;
+      gl.shaderSource(...entry.vertex);
+      gl.compileShader(entry.vertex[0]);
     }
     for (const entry of entries) {
-      gl.attachShader(entry.program, this.vertex);
+      gl.attachShader(entry.program, entry.vertex?.[0] ?? this.vertex);
       gl.attachShader(entry.program, entry.fragment);
       gl.linkProgram(entry.program);
       if (this.parallel === null) entry.fence = gl.fenceSync(gl.SYNC_GPU_COMMANDS_COMPLETE, 0);
@@ -179,6 +194,9 @@ export class Programs {
     gl.deleteSync(entry.fence);
     entry.fence = null;
     if (!linked) {
+      const [vertex, vertexSource = ""] = entry.vertex ?? [];
+      const vertexLog = vertex && gl.getShaderInfoLog(vertex);
+      if (vertexLog) throw new ShaderError(shaderMessage(entry.name, vertexLog, vertexSource));
       const log = gl.getShaderInfoLog(entry.fragment) || gl.getProgramInfoLog(entry.program) || "";
       throw new ShaderError(shaderMessage(entry.name, log, entry.source));
     }

@@ -16,8 +16,8 @@ import {
   SessionClosed,
 } from "./types.ts";
 
-/** A run known to be this short is waited for: no clock is better, and the page doesn't notice. */
-const WALL_MS = 8;
+/** A run that seemed this short (a fence is seen late) is waited for: no clock is better, and no frame is lost. */
+const WALL_MS = 16;
 /** Slices that are submitted and not finished. */
 const IN_FLIGHT = 2;
 
@@ -115,25 +115,25 @@ export class Runner {
 
   async read(key: string): Promise<Float32Array> {
     const value = this.find(key);
-    await this.fresh(value);
-    const objects = this.ready();
-    objects.draw(value.read.step);
-    const data = objects.read(value.read.step);
-    return data.length === value.read.count ? data : data.slice(0, value.read.count);
+    return this.whenFresh(value, (objects) => {
+      objects.draw(value.read.step);
+      const data = objects.read(value.read.step);
+      return data.length === value.read.count ? data : data.slice(0, value.read.count);
+    });
   }
 
-  /** Resolves when `value`'s texture holds what the current inputs and weights give. */
-  async fresh(value: Value): Promise<void> {
+  /** Does `work` when `value`'s texture holds what the current inputs and weights give, and no run is on its way. */
+  async whenFresh<T>(value: Value, work: (objects: PlanObjects) => T): Promise<T> {
     await this.building;
     if (value.kind === "parameter" && this.pending.missing.length > 0) {
       this.pending.flush(this.ready()); // no run was possible yet, so none is disturbed
-      return;
+      return work(this.ready());
     }
     while (this.shown !== this.pending.version) {
       const flight = this.flight ?? this.launch({ urgent: true });
       if (this.shown === this.pending.version) {
-        flight.result.catch(() => undefined); // all is submitted; who reads now sees a loss for himself
-        return;
+        flight.result.catch(() => undefined); // all is submitted; `work` sees a loss for itself
+        break;
       }
       flight.urgent = true;
       const { version } = flight;
@@ -142,6 +142,7 @@ export class Runner {
       };
       await flight.result.then(() => undefined, failed);
     }
+    return work(this.ready());
   }
 
   /** A value or parameter by name. */

@@ -4,15 +4,23 @@ import type { GlDevice } from "./device.ts";
 import { Display, type Shown } from "./display.ts";
 import { type Place, Ranges } from "./ranges.ts";
 import { Runner } from "./runner.ts";
-import { reduceChannels } from "./statistics.ts";
+import { Reducer } from "./statistics.ts";
 import { channelSummary, summary } from "./summary.ts";
-import { type Device, type DrawJob, PlanError, type Progress, type Session } from "./types.ts";
+import {
+  ContextLostError,
+  type Device,
+  type DrawJob,
+  PlanError,
+  type Progress,
+  type Session,
+} from "./types.ts";
 
 /** What only drawing needs; made anew with each context. */
 interface Pictures {
   readonly generation: number;
   readonly ranges: Ranges;
   readonly display: Display;
+  readonly reducer: Reducer;
 }
 
 /** Compiles, allocates and uploads; nothing is run. `weight` is asked again when a lost context is rebuilt. */
@@ -34,7 +42,8 @@ export async function createSession(
     const { generation } = device;
     const ranges = await Ranges.make(device, plan);
     try {
-      pictures = { generation, ranges, display: await Display.make(device) };
+      const display = await Display.make(device);
+      pictures = { generation, ranges, display, reducer: new Reducer(device) };
     } catch (error) {
       if (device.generation === generation) ranges.dispose();
       throw error;
@@ -46,8 +55,15 @@ export async function createSession(
     if (pictures?.generation === device.generation) {
       pictures.ranges.dispose();
       pictures.display.dispose();
+      pictures.reducer.dispose();
     }
     pictures = undefined;
+  }
+
+  function reducer(): Reducer {
+    runner.ready();
+    if (pictures === undefined) throw new ContextLostError("the graphics context was lost");
+    return pictures.reducer;
   }
 
   function draw(jobs: readonly DrawJob[]): void {
@@ -91,12 +107,13 @@ export async function createSession(
     draw,
     async statistics(key, image = 0) {
       const value = runner.find(key);
-      await runner.fresh(value);
-      const channels = await reduceChannels(device, value, image, () =>
-        runner.ready().texture(value.texture),
-      );
+      const reduce = await reducer().ready();
+      const [sequence, channels] = await runner.whenFresh(value, (objects) => [
+        runner.sequence,
+        reduce(value, image, objects.texture(value.texture)),
+      ]);
       return {
-        sequence: runner.sequence,
+        sequence,
         image,
         layer: summary(channels),
         channels: channels.map(channelSummary),

@@ -3,7 +3,8 @@ import type { Value } from "../plan.ts";
 import type { GlDevice } from "./device.ts";
 import { FOLD_MOMENTS, FOLD_SUMS, MOMENTS, SPREAD } from "./kernels.ts";
 import { stripsOf } from "./numbers.ts";
-import { drawPasses, freeTarget, makeTarget, type OwnPass, type Target } from "./passes.ts";
+import { drawPasses, freeTarget, makeTarget, type Target } from "./passes.ts";
+import type { Linked } from "./programs.ts";
 import { groupsOf } from "./ranges.ts";
 
 const COLUMNS = 1024;
@@ -23,29 +24,44 @@ export interface Reduced {
   readonly inf: number;
 }
 
-/** Every channel of one image, in order. `texture` holds the value. */
-export async function reduceChannels(
-  device: GlDevice,
-  value: Value,
-  image: number,
-  texture: () => WebGLTexture,
-): Promise<Reduced[]> {
-  const { generation, programs } = device;
-  const linked = await programs.acquire([MOMENTS, FOLD_MOMENTS, SPREAD, FOLD_SUMS]);
-  try {
-    device.check(generation);
-    return readReduced(device, value, image, texture(), linked);
-  } finally {
-    programs.release(linked);
+/** The programs of statistics, compiled when they are first asked for and kept while the context lives. */
+export class Reducer {
+  private readonly device: GlDevice;
+  private readonly generation: number;
+  private linked: Promise<readonly Linked[]> | undefined;
+
+  constructor(device: GlDevice) {
+    this.device = device;
+    this.generation = device.generation;
+  }
+
+  /** Resolves to what reduces every channel of one image now. */
+  async ready(): Promise<(value: Value, image: number, texture: WebGLTexture) => Reduced[]> {
+    const { device, generation } = this;
+    this.linked ??= device.programs.acquire([MOMENTS, FOLD_MOMENTS, SPREAD, FOLD_SUMS]);
+    const linked = await this.linked;
+    return (value, image, texture) => {
+      device.check(generation);
+      return reduceChannels(device, value, image, texture, linked);
+    };
+  }
+
+  dispose(): void {
+    const { device, generation } = this;
+    const release = (linked: readonly Linked[]) => {
+      if (device.generation === generation) device.programs.release(linked);
+    };
+    this.linked?.then(release, () => undefined);
+    this.linked = undefined;
   }
 }
 
-function readReduced(
+function reduceChannels(
   device: GlDevice,
   value: Value,
   image: number,
   texture: WebGLTexture,
-  linked: readonly OwnPass["linked"][],
+  linked: readonly Linked[],
 ): Reduced[] {
   const [moments, foldMoments, spread, foldSums] = linked;
   if (!moments || !foldMoments || !spread || !foldSums) return [];
@@ -57,12 +73,7 @@ function readReduced(
     makeTarget(device, Math.min(COLUMNS, texels), Math.ceil(texels / COLUMNS), LAYERS);
   const [scratch, first, second] = [targetOf(total), targetOf(groups), targetOf(groups)];
   const buffer = device.resources.buffer(0, "DYNAMIC_DRAW");
-  const walk = (
-    by: OwnPass["linked"],
-    joining: OwnPass["linked"],
-    result: Target,
-    inputs: WebGLTexture[],
-  ) => {
+  const walk = (by: Linked, joining: Linked, result: Target, inputs: WebGLTexture[]) => {
     const into = strips > 1 ? scratch : result;
     const integers = [[image, strips, lines, total], [into.width], [first.width]];
     const numbers = { words: value.words, integers, floats: [[h * w]] };

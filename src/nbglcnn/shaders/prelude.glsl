@@ -73,6 +73,7 @@ vec4 keep(vec4 v, int g) {
 
 // First pixel of this fragment's block in the output: (n, g, y, x); n = -1 past the last tile.
 // Its further pixels are (n + dn, g, y + dy * phase rows, x + dx * phase columns).
+#ifndef VERTEX
 ivec4 origin() {
   ivec2 p = ivec2(gl_FragCoord.xy);
   ivec2 phase = p / u.o.phase.zw;
@@ -86,3 +87,4 @@ ivec4 origin() {
             p.x * u.o.block.z * u.o.phase.y + phase.x)
     : ivec4(-1);
 }
+#endif
