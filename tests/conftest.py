@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Error, Page, Playwright, sync_playwright
 
 import nbglcnn
+from lab import Lab, running_lab
 
 BACKENDS = ("swiftshader", "llvmpipe")
 STATIC = Path(nbglcnn.__file__).with_name("static")
@@ -110,6 +111,13 @@ def new_page(browser: Callable[[str], Browser]) -> Iterator[Callable[..., Page]]
     for page in opened:
         page.context.close()
     assert not outside, f"the page asked other machines: {outside}"
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """A running JupyterLab."""
+    with running_lab(tmp_path_factory.mktemp("lab")) as lab:
+        yield lab
 
 
 @pytest.fixture(scope="session")

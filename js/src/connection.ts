@@ -3,14 +3,11 @@ import type { AnyModel } from "@anywidget/types";
 import { parseContainer } from "./gl/format.ts";
 import { createSession } from "./gl/session.ts";
 import {
-  ContextLostError,
   type Device,
   DeviceUnavailable,
   type Progress as GlProgress,
   PlanError,
   type Session,
-  SessionClosed,
-  ShaderError,
 } from "./gl/types.ts";
 import {
   CHUNK,
@@ -56,6 +53,8 @@ export class Connection {
   private readonly state: ViewerState;
   private readonly store = pageStore();
   private device: Device | undefined;
+  /** Why there is no device. */
+  private problem = "";
   private session: Session | undefined;
   private readonly undo: (() => void)[] = [];
   private views = 0;
@@ -79,6 +78,7 @@ export class Connection {
   private readonly reads = new Map<string, Read>();
   private readonly answers = new Map<string, Answer>();
   private working = false;
+  private running = false;
   private again = false;
   private stage: Pick<Progress, "stage" | "done" | "total"> | undefined;
   private lastBeat = 0;
@@ -148,13 +148,12 @@ export class Connection {
   }
 
   private sayHello(): void {
-    let problem = "";
     try {
       this.openDevice();
     } catch (error) {
       if (!(error instanceof DeviceUnavailable)) throw error;
-      problem = error.message;
-      this.state.status.value = says.unsupported(`${error.message} ${error.detail}`.trim());
+      this.problem = `${error.message} (${error.detail})`;
+      this.state.status.value = says.unsupported(this.problem);
     }
     this.send({
       type: "hello",
@@ -164,7 +163,7 @@ export class Connection {
       have: [...this.claimed],
       renderer: this.device?.capabilities.renderer ?? "",
       target: this.device?.capabilities.target ?? null,
-      problem,
+      problem: this.problem,
     });
   }
 
@@ -238,7 +237,9 @@ export class Connection {
   }
 
   private needed(state: State): Set<string> {
-    if (this.device === undefined) return new Set(state.poster === "" ? [] : [state.poster]);
+    if (this.device === undefined) {
+      return new Set(state.poster === "" ? [state.plan] : [state.plan, state.poster]);
+    }
     return new Set([state.plan, ...state.weights, ...state.inputs]);
   }
 
@@ -331,6 +332,8 @@ export class Connection {
     if (answer !== undefined) void this.reply(read, answer);
     else if (!this.reads.has(read.id)) {
       this.reads.set(read.id, read);
+      // A run under way needn't wait for animation frames any longer.
+      if (this.running) this.session?.run({ urgent: true }).catch(() => undefined);
       void this.work();
     }
   }
@@ -399,10 +402,14 @@ export class Connection {
     return session;
   }
 
-  private async make(state: State, device: Device): Promise<void> {
+  private parse(state: State): { readonly plan: PlanHeader; readonly uniforms: Uint8Array } {
     const file = this.store.get(state.plan);
     if (file === undefined) throw new PlanError("the Plan is not here");
-    const { plan, uniforms } = parseContainer(file);
+    return parseContainer(file);
+  }
+
+  private async make(state: State, device: Device): Promise<void> {
+    const { plan, uniforms } = this.parse(state);
     if (
       plan.weights.length !== state.weights.length ||
       plan.inputs.length !== state.inputs.length
@@ -439,10 +446,15 @@ export class Connection {
   private async run(session: Session, state: State): Promise<void> {
     this.busy("running", 0, 1);
     if (session.sequence === 0) this.state.status.value = says.running();
-    const { ms, clock, passes, sequence } = await session.run({
-      urgent: this.reads.size > 0,
-      onProgress: ({ done, total }) => this.busy("running", done, total),
-    });
+    this.running = true;
+    const { ms, clock, passes, sequence } = await session
+      .run({
+        urgent: this.reads.size > 0,
+        onProgress: ({ done, total }) => this.busy("running", done, total),
+      })
+      .finally(() => {
+        this.running = false;
+      });
     this.ran = state.revision;
     this.state.run.value = { ms, clock, passes, sequence };
     this.send({
@@ -495,10 +507,14 @@ export class Connection {
     this.answers.delete(id);
   }
 
+  /** For a page that cannot draw: what the network is, and Python's picture of it. */
   private showPoster(state: State): void {
     this.stage = undefined;
+    this.state.plan.value ??= this.parse(state).plan;
+    this.state.status.value = says.unsupported(this.problem);
     const png = this.store.get(state.poster);
-    if (png === undefined || this.state.poster.value !== null) return;
+    if (png === undefined) return;
+    if (this.state.poster.value !== null) URL.revokeObjectURL(this.state.poster.value);
     this.state.poster.value = URL.createObjectURL(new Blob([png], { type: "image/png" }));
   }
 
@@ -522,11 +538,12 @@ export class Connection {
   /** What a failed step means: a lost context comes back, anything else is said here and in Python. */
   private stumble(error: unknown): void {
     this.stage = undefined;
-    if (error instanceof SessionClosed) return;
-    if (error instanceof ContextLostError || this.device?.lost) return; // onRestored goes on
-    const text = error instanceof Error ? error.message : String(error);
-    const device = error instanceof ShaderError || error instanceof PlanError;
-    this.fail({ kind: device ? "device" : "internal", text });
+    // By name: another widget's copy of these classes may have opened the device.
+    const { name, message } = error instanceof Error ? error : new Error(String(error));
+    if (name === "SessionClosed") return;
+    if (name === "ContextLostError" || this.device?.lost) return; // onRestored goes on
+    const device = name === "ShaderError" || name === "PlanError";
+    this.fail({ kind: device ? "device" : "internal", text: message });
   }
 
   private fail({ kind, text }: Pick<Failed, "kind" | "text">): void {

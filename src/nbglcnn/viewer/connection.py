@@ -143,8 +143,9 @@ class Connection(Inbox):
             State(self.revision, offer.plan, offer.weights, offer.inputs, sizes, offer.poster)
         )
         for name in offer.blobs:
-            # A page that cannot draw gets nothing but the still picture.
-            wanting = [p for p in self.pages.values() if not p.problem or name == offer.poster]
+            # A page that cannot draw gets no weights, but the layer table and a still picture.
+            still = name in (offer.plan, offer.poster)
+            wanting = [p for p in self.pages.values() if not p.problem or still]
             if any(name not in page.has for page in wanting):
                 self._send_blob(name)
                 for page in wanting:

@@ -91,7 +91,7 @@ def _draw(
 
 
 def _shape(value: Value) -> str:
-    return "×".join(map(str, value.shape[1:] or value.shape))
+    return "x".join(map(str, value.shape[1:] or value.shape))  # Pillow's own font has no ×
 
 
 def _fitting(pen: ImageDraw.ImageDraw, text: str, font: ImageFont.ImageFont, width: int) -> str:

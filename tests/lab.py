@@ -1,0 +1,364 @@
+"""A real JupyterLab in a real Chromium: a server in a temporary folder, a notebook, its cells and outputs."""
+
+import base64
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+from playwright.sync_api import Browser, Page
+
+TOKEN = "nbglcnn"
+PATIENCE_S = 120  # for anything; machines that run tests are slow
+
+# A kernel's first cell.
+IMPORTS = f"""
+import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})
+import asyncio, threading, time, warnings
+import numpy as np, torch, ipywidgets
+from torch import nn
+from IPython.display import display
+from nbglcnn import Viewer
+from viewer_models import autoencoder, hooked, pictures
+"""
+
+# What the page may be asked and told by tests: every WebGL context, every float read, a mute button.
+PROBES = """
+window.probe = { contexts: [], pixels: [], keep: false, mute: false, drop: 0, compiles: 0, sent: 0 };
+for (const type of [HTMLCanvasElement, window.OffscreenCanvas]) {
+  const getContext = type.prototype.getContext;
+  type.prototype.getContext = function (kind, ...rest) {
+    const context = getContext.call(this, kind, ...rest);
+    const { contexts } = window.probe;
+    if (kind === "webgl2" && context && !contexts.includes(context)) contexts.push(context);
+    return context;
+  };
+}
+const readPixels = WebGL2RenderingContext.prototype.readPixels;
+WebGL2RenderingContext.prototype.readPixels = function (...given) {
+  readPixels.apply(this, given);
+  const data = given[6];
+  if (window.probe.keep && data instanceof Float32Array) window.probe.pixels.push(data.slice());
+};
+const { compileShader } = WebGL2RenderingContext.prototype;
+WebGL2RenderingContext.prototype.compileShader = function (shader) {
+  window.probe.compiles += 1;
+  compileShader.call(this, shader);
+};
+const send = WebSocket.prototype.send;
+WebSocket.prototype.send = function (data) {
+  const text = typeof data === "string" ? data : new TextDecoder("latin1").decode(data);
+  if (text.includes('"comm_msg"')) {
+    if (window.probe.mute) return;
+    if (text.includes('"reply"') && ++window.probe.sent === window.probe.drop) return;
+  }
+  send.call(this, data);
+};
+"""
+
+SCRIPT = """
+window.lab = {
+  panel: () => window.jupyterapp.shell.currentWidget,
+  kernel: () => window.lab.panel().sessionContext.session.kernel,
+  ready: () => {
+    const panel = window.jupyterapp?.shell?.currentWidget;
+    return Boolean(panel?.context?.isReady && panel.sessionContext?.isReady &&
+      panel.sessionContext.session?.kernel?.status === "idle" && panel.content?.model?.cells);
+  },
+  // Puts source into a new last cell and starts it; the promise is kept for `wait`.
+  start: async (source) => {
+    const { content, context } = window.lab.panel();
+    const { commands } = window.jupyterapp;
+    content.activeCellIndex = content.model.cells.length - 1;
+    if (content.activeCell.model.sharedModel.getSource() !== "") {
+      await commands.execute("notebook:insert-cell-below");
+    }
+    const index = content.activeCellIndex;
+    content.activeCell.model.sharedModel.setSource(source);
+    window.lab.runs ??= new Map();
+    window.lab.runs.set(index, commands.execute("notebook:run-cell"));
+    return index;
+  },
+  again: (index) => {
+    window.lab.panel().content.activeCellIndex = index;
+    window.lab.runs.set(index, window.jupyterapp.commands.execute("notebook:run-cell"));
+  },
+  wait: async (index) => {
+    await window.lab.runs.get(index);
+    return window.lab.panel().content.model.cells.get(index).outputs.toJSON();
+  },
+};
+"""
+
+
+@dataclass
+class Outputs:
+    """What a cell printed and returned."""
+
+    items: list[dict[str, Any]]
+
+    @property
+    def text(self) -> str:
+        """Everything on stdout."""
+        return "".join(o["text"] for o in self.items if o.get("name") == "stdout")
+
+    @property
+    def warnings(self) -> str:
+        """Everything on stderr."""
+        return "".join(o["text"] for o in self.items if o.get("name") == "stderr")
+
+    @property
+    def error(self) -> str:
+        """The exception that ended the cell, as "Name: text", or nothing."""
+        errors = [o for o in self.items if o["output_type"] == "error"]
+        return f"{errors[0]['ename']}: {errors[0]['evalue']}" if errors else ""
+
+
+@dataclass
+class Lab:
+    """A running JupyterLab server and the folder that it serves."""
+
+    url: str
+    root: Path
+    process: subprocess.Popen[bytes]
+    notebooks: int = 0
+    log: Path = field(default_factory=Path)
+
+    def notebook(self, page: Page, name: str | None = None) -> "Notebook":
+        """Open a notebook, a new one unless it has a name."""
+        self.notebooks += 1
+        file = self.root / (name or f"notebook{self.notebooks}.ipynb")
+        if not file.exists():
+            file.write_text(json.dumps(EMPTY))
+        return Notebook(self, page, file)
+
+
+EMPTY = {
+    "cells": [
+        {
+            "cell_type": "code",
+            "id": "first",
+            "execution_count": None,
+            "metadata": {},
+            "outputs": [],
+            "source": "",
+        }
+    ],
+    "metadata": {
+        "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}
+    },
+    "nbformat": 4,
+    "nbformat_minor": 5,
+}
+
+
+class Notebook:
+    """A notebook in a page."""
+
+    def __init__(self, lab: Lab, page: Page, file: Path) -> None:
+        self.lab = lab
+        self.page = page
+        self.file = file
+        self.console: list[str] = []
+        page.on("console", lambda message: self.console.append(message.text))
+        page.on("pageerror", lambda error: self.console.append(f"uncaught: {error}"))
+        page.add_init_script(PROBES)
+        page.add_init_script(SCRIPT)
+        self.open()
+
+    def open(self) -> None:
+        """Load the page (again) and wait until the kernel is idle."""
+        self.page.goto(f"{self.lab.url}/lab/tree/{self.file.name}?token={TOKEN}&reset")
+        self.wait_ready()
+
+    def wait_ready(self) -> None:
+        """Wait until the notebook is loaded and its kernel idle."""
+        self.page.wait_for_function("() => window.lab?.ready()", timeout=PATIENCE_S * 1000)
+
+    def start(self, source: str) -> int:
+        """Start a new last cell; `wait` has its outputs."""
+        return int(self.page.evaluate("source => window.lab.start(source)", source))
+
+    def wait(self, index: int, seconds: float = PATIENCE_S) -> Outputs:
+        """The outputs of a cell that was started, when it has ended."""
+        items = self.page.evaluate(
+            """([index, ms]) => Promise.race([
+              window.lab.wait(index),
+              new Promise((_, no) => setTimeout(() => no(Error(`cell ${index} hangs`)), ms)),
+            ])""",
+            [index, seconds * 1000],
+        )
+        return Outputs(items)
+
+    def run(self, source: str, *, fails: bool = False) -> Outputs:
+        """Run a new last cell to its end; an exception in it fails the test unless it is expected."""
+        outputs = self.wait(self.start(source))
+        if not fails:
+            assert not outputs.error, outputs.error
+        return outputs
+
+    def until(self, expression: str) -> None:
+        """Run cells until an expression is true in the kernel."""
+        until = time.monotonic() + PATIENCE_S / 4
+        while self.run(f"print(bool({expression}))").text != "True\n":
+            assert time.monotonic() < until, f"never true: {expression}"
+            self.page.wait_for_timeout(200)
+
+    def again(self, index: int) -> Outputs:
+        """Run a cell once more."""
+        self.page.evaluate("index => window.lab.again(index)", index)
+        outputs = self.wait(index)
+        assert not outputs.error, outputs.error
+        return outputs
+
+    def array(self, name: str) -> Any:
+        """What an expression is in the kernel: an array, or a dict of them."""
+        path = self.lab.root / "value.npz"
+        self.run(
+            f"import numpy as _np\n_v = {name}\n"
+            f"_np.savez({str(path)!r}, **(_v if isinstance(_v, dict) else {{'_': _v}}))"
+        )
+        with np.load(path) as data:
+            found = {key: data[key] for key in data}
+        return found["_"] if list(found) == ["_"] else found
+
+    def pixels(self) -> list[np.ndarray]:
+        """The results of every readPixels since `probe.keep` was set."""
+        texts = self.page.evaluate(
+            """() => Promise.all(window.probe.pixels.map((data) => new Promise((yes) => {
+              const reader = new FileReader();
+              reader.onload = () => yes(reader.result.split(",")[1] ?? "");
+              reader.readAsDataURL(new Blob([data]));
+            })))"""
+        )
+        return [np.frombuffer(base64.b64decode(text), np.float32) for text in texts]
+
+    def save(self) -> int:
+        """Save the notebook; its size in bytes."""
+        self.page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
+        return self.file.stat().st_size
+
+    def views(self) -> list[str]:
+        """The text of every Viewer on the page."""
+        return [view.inner_text() for view in self.page.query_selector_all(".nbglcnn")]
+
+
+@contextmanager
+def running_lab(
+    folder: Path,
+    *,
+    packages: Path | None = None,
+    settings: dict[str, dict[str, Any]] | None = None,
+) -> Iterator[Lab]:
+    """A JupyterLab server; `packages` come first on the kernel's path, `settings` are Lab's by plugin."""
+    root = folder / "root"
+    root.mkdir(parents=True)
+    environment = {**os.environ, "HOME": str(folder), "JUPYTER_PLATFORM_DIRS": "0"}
+    for name in ("CONFIG", "DATA", "RUNTIME"):
+        environment[f"JUPYTER_{name}_DIR"] = str(folder / name.lower())
+    for name in ("SETTINGS", "WORKSPACES"):
+        environment[f"JUPYTERLAB_{name}_DIR"] = str(folder / name.lower())
+    environment["IPYTHONDIR"] = str(folder / "ipython")
+    # One thread: two busy processes share this machine's cores.
+    environment |= {"OMP_NUM_THREADS": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+    for plugin, values in (settings or {}).items():
+        file = folder / "settings" / f"{plugin}.jupyterlab-settings"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(values))
+    spec = folder / "data" / "kernels" / "python3" / "kernel.json"
+    spec.parent.mkdir(parents=True)
+    spec.write_text(
+        json.dumps(
+            {
+                "argv": [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+                "display_name": "Python 3",
+                "language": "python",
+                "env": {"PYTHONPATH": str(packages)} if packages else {},
+            }
+        )
+    )
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    log = folder / "server.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"),
+                *("--ip=127.0.0.1", f"--port={port}", "--ServerApp.port_retries=0"),
+                *(f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={root}"),
+                *("--expose-app-in-browser", "--LabApp.news_url="),
+                "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+            ],
+            env=environment,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    url = f"http://127.0.0.1:{port}"
+    try:
+        _await_server(url, process, log)
+        yield Lab(url, root, process, log=log)
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+
+
+def _await_server(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    until = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until:
+        if process.poll() is not None:
+            break
+        try:
+            urllib.request.urlopen(f"{url}/api?token={TOKEN}", timeout=5).close()
+            return
+        except OSError:
+            time.sleep(0.2)
+    raise AssertionError(f"JupyterLab did not start:\n{log.read_text()[-4000:]}")
+
+
+@contextmanager
+def local_page(browser: Browser, **options: Any) -> Iterator[Page]:
+    """A page that may ask nothing but this machine; `options` are the browser context's."""
+    outside: list[str] = []
+
+    def check(url: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme in ("http", "https", "ws", "wss") and parts.hostname != "127.0.0.1":
+            outside.append(url)
+
+    context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
+    context.on("request", lambda request: check(request.url))
+    page = context.new_page()
+    page.on("websocket", lambda socket: check(socket.url))
+    try:
+        yield page
+    finally:
+        context.close()
+    assert not outside, f"the page asked other machines: {outside}"
+
+
+@contextmanager
+def alone(lab: Lab, browser: Browser, *, script: str = "") -> Iterator[Notebook]:
+    """A new notebook in a page of its own; `script` runs in it before anything else."""
+    with local_page(browser) as page:
+        if script:
+            page.add_init_script(script)
+        notebook = lab.notebook(page)
+        yield notebook
+        notebook.page.evaluate("() => window.lab.panel().sessionContext.shutdown()")

@@ -1,0 +1,298 @@
+"""The Viewer in real JupyterLab and Chromium: numbers that the page computed, asked for in every way."""
+
+import re
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from equal import assert_equal
+from lab import IMPORTS, Lab, Notebook, alone
+from playwright.sync_api import Browser
+from viewer_models import autoencoder, hooked, pictures
+
+SEED = 20
+
+@pytest.fixture(scope="module")
+def notebook(lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
+    """One notebook for the tests that leave it as they found it; `model`, `x` and `viewer` are there."""
+    with alone(lab, browser("swiftshader")) as notebook:
+        notebook.run(
+            IMPORTS + f"model, x = autoencoder({SEED}), pictures({SEED})\nviewer = Viewer(model, x)"
+        )
+        notebook.run("viewer")
+        yield notebook
+
+
+def of_the_page(value: np.ndarray, pixels: list[np.ndarray]) -> bool:
+    """Whether exactly these numbers came out of one readPixels."""
+    flat = value.reshape(-1)
+    return any(np.array_equal(read[: flat.size], flat, equal_nan=True) for read in pixels)
+
+
+def test_every_layer_is_what_pytorch_hooks_see_and_was_read_from_the_pages_gl(
+    lab: Lab, browser: Callable[[str], Browser], backend: str
+) -> None:
+    seed = 31 if backend == "llvmpipe" else 30
+    with alone(lab, browser(backend)) as notebook:
+        notebook.run(IMPORTS)
+        notebook.page.evaluate("() => { window.probe.keep = true; }")
+        # In the very cell that creates the viewer, before it is displayed.
+        cell = f"model, x = autoencoder({seed}), pictures({seed})\nviewer = Viewer(model, x)\n"
+        cell += "values = viewer.activations.to_dict()\nprint(viewer.activations.source)\nviewer"
+        outputs = notebook.run(cell)
+        assert re.fullmatch(rf"page \(WebGL2: .*{backend}.*\)\n", outputs.text, re.IGNORECASE)
+        assert not outputs.warnings
+        pixels = notebook.pixels()
+        values = notebook.array("values")
+    expected = hooked(autoencoder(seed), pictures(seed))
+    assert set(values) == set(expected)
+    for name in expected:
+        assert_equal(values[name], expected[name], name=name)
+        assert of_the_page(values[name], pixels), name
+
+
+def test_a_later_cell_reads(notebook: Notebook) -> None:
+    expected = hooked(autoencoder(SEED), pictures(SEED))
+    value = notebook.array("viewer.activations['encoder.1']")
+    assert_equal(value, expected["encoder.1"])
+    assert_equal(notebook.array("viewer.output"), expected["output"])
+
+
+def test_await_reads_one_or_several(notebook: Notebook) -> None:
+    notebook.run("one = await viewer.read('encoder.0')")
+    notebook.run(
+        "several = await viewer.read('encoder', 'decoder.1')\n"
+        "both = await asyncio.gather(viewer.read('encoder.2'), viewer.read('decoder'))"
+    )
+    expected = hooked(autoencoder(SEED), pictures(SEED))
+    assert_equal(notebook.array("one"), expected["encoder.0"])
+    several = notebook.array("several")
+    assert list(several) == ["encoder", "decoder.1"]
+    assert_equal(several["decoder.1"], expected["decoder.1"])
+    assert_equal(notebook.array("both[0]"), expected["encoder.2"])
+    assert_equal(notebook.array("both[1]"), expected["decoder"])
+
+
+def test_a_widgets_callback_reads(notebook: Notebook) -> None:
+    notebook.run(
+        "button = ipywidgets.Button(description='Read now')\nseen = []\n"
+        "button.on_click(lambda _: seen.append(viewer.activations['encoder.4']))\nbutton"
+    )
+    notebook.page.get_by_role("button", name="Read now").click()
+    notebook.until("seen")
+    value = notebook.array("seen[0]")
+    assert_equal(value, hooked(autoencoder(SEED), pictures(SEED))["encoder.4"])
+
+
+def test_an_observer_of_another_widget_reads(notebook: Notebook) -> None:
+    notebook.run(
+        "slider = ipywidgets.IntSlider(value=0, max=5, description='Shift')\nshifted = {}\n"
+        "def shift(change):\n"
+        "    viewer.input = x + change.new\n"
+        "    shifted[change.new] = viewer.output\n"
+        "slider.observe(shift, 'value')\nslider"
+    )
+    handle = notebook.page.locator(".noUi-handle").last
+    for step in (1, 2):
+        handle.press("ArrowRight")
+        notebook.until(f"{step} in shifted")
+    notebook.run("slider.unobserve_all()\nviewer.input = x")
+    for step in (1, 2):
+        expected = hooked(autoencoder(SEED), pictures(SEED) + np.float32(step))["output"]
+        assert_equal(notebook.array(f"shifted[{step}]"), expected)
+
+
+def test_each_output_belongs_to_the_input_set_before_it(notebook: Notebook) -> None:
+    notebook.run(
+        "outputs = {}\n"
+        "for seed in range(40, 46):\n"
+        "    viewer.input = pictures(seed)\n"
+        "    outputs[str(seed)] = viewer.output\n"
+        "viewer.input = x"
+    )
+    outputs = notebook.array("outputs")
+    for seed in range(40, 46):
+        assert_equal(outputs[str(seed)], hooked(autoencoder(SEED), pictures(seed))["output"])
+
+
+def test_other_weights_compile_nothing(notebook: Notebook) -> None:
+    # Not displayed: a view compiles its own shaders when it first draws.
+    notebook.run(f"hidden = Viewer(model, x)\nhidden.output")
+    before = notebook.page.evaluate("() => window.probe.compiles")
+    notebook.run("hidden.load_state_dict(autoencoder(24).state_dict())")
+    values = notebook.array("hidden.activations.to_dict()")
+    assert notebook.page.evaluate("() => window.probe.compiles") == before
+    expected = hooked(autoencoder(24), pictures(SEED))
+    for name in expected:
+        assert_equal(values[name], expected[name], name=name)
+    notebook.run("hidden.load_state_dict(model.state_dict())")
+    expected = hooked(autoencoder(SEED), pictures(SEED))
+    assert_equal(notebook.array("hidden.output"), expected["output"])
+    error = notebook.run("hidden.load_state_dict({})", fails=True).error
+    assert error.startswith("InputError") and "encoder.0.weight" in error
+    assert_equal(notebook.array("hidden.output"), expected["output"])
+    notebook.run("hidden.close()")
+
+
+def test_two_viewers_don_t_mix(notebook: Notebook) -> None:
+    notebook.run(
+        "a, b = Viewer(autoencoder(24), pictures(1)), Viewer(autoencoder(25), pictures(2))\n"
+        "values = {'a': a.output, 'b': b.output}\ndisplay(a, b)"
+    )
+    values = notebook.array("values")
+    assert_equal(values["a"], hooked(autoencoder(24), pictures(1))["output"])
+    assert_equal(values["b"], hooked(autoencoder(25), pictures(2))["output"])
+    notebook.run("a.close(); b.close()")
+
+
+def test_a_mute_page_can_be_interrupted_and_queued_cells_run_in_order(notebook: Notebook) -> None:
+    notebook.page.evaluate("() => { window.probe.mute = true; }")
+    blocked = notebook.start("order = []\nviewer.output")
+    queued = [notebook.start(f"order.append({k})") for k in range(3)]
+    notebook.page.wait_for_timeout(1500)
+    notebook.page.evaluate("() => window.lab.kernel().interrupt()")
+    error = notebook.wait(blocked, 20).error
+    for index in queued:
+        notebook.wait(index, 20)
+    notebook.page.evaluate("() => { window.probe.mute = false; }")
+    assert error.startswith("KeyboardInterrupt")
+    # Cells that were queued behind an interrupted one are abandoned by the kernel, not run late.
+    assert notebook.run("print(order)").text.strip() in ("[]", "[0, 1, 2]")
+    assert_equal(
+        notebook.array("viewer.output"), hooked(autoencoder(SEED), pictures(SEED))["output"]
+    )
+
+
+def test_cells_queued_during_a_read_run_afterwards_in_order(notebook: Notebook) -> None:
+    notebook.page.evaluate("() => { window.probe.mute = true; }")
+    reading = notebook.start("order = []\nvalue = viewer.output\norder.append('read')")
+    queued = [notebook.start(f"order.append({k})") for k in range(4)]
+    notebook.page.wait_for_timeout(500)
+    notebook.page.evaluate("() => { window.probe.mute = false; }")
+    assert not notebook.wait(reading).error
+    for index in queued:
+        assert not notebook.wait(index).error
+    assert notebook.run("print(order)").text == "['read', 0, 1, 2, 3]\n"
+
+
+def test_a_mute_page_is_a_timeout_that_says_so(notebook: Notebook) -> None:
+    notebook.page.evaluate("() => { window.probe.mute = true; }")
+    error = notebook.run("await viewer.read('encoder.0', timeout=1.5)", fails=True).error
+    notebook.page.evaluate("() => { window.probe.mute = false; }")
+    assert error.startswith("PageTimeout: the page that shows this Viewer did not answer for 1.5 s")
+    assert "encoder.0" in error and "reload" in error
+    assert not notebook.run("viewer.output").error
+
+
+def test_a_figure_under_way_is_not_shown_by_a_read(notebook: Notebook) -> None:
+    # matplotlib's inline backend shows figures in IPython's post_execute hook, which ipykernel
+    # runs after every message of a widget.
+    notebook.run(
+        "from IPython import get_ipython\nhooked_calls = []\n"
+        "get_ipython().events.register('post_execute', lambda: hooked_calls.append(1))"
+    )
+    text = notebook.run("hooked_calls.clear()\nviewer.output\nprint(len(hooked_calls))").text
+    assert text == "0\n"
+
+
+def test_an_unknown_key_names_the_nearest(notebook: Notebook) -> None:
+    error = notebook.run("viewer.activations['encodr.1']", fails=True).error
+    assert error.startswith("KeyError") and "'encoder.1'" in error
+    assert not notebook.run("viewer.output").error
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("x[:, :, :20]", ["input", "(2, 1, 20, 18)", "(2, 1, 22, 18)"]),
+        ("(255 * x).astype('uint8')", ["input", "uint8", "float32"]),
+        ("(x, x)", ["2 inputs", "'input'"]),
+    ],
+)
+def test_a_wrong_input_is_one_error_and_the_page_goes_on(
+    notebook: Notebook, value: str, words: list[str]
+) -> None:
+    error = notebook.run(f"viewer.input = {value}", fails=True).error
+    assert error.startswith("InputError") and all(word in error for word in words), error
+    assert_equal(
+        notebook.array("viewer.output"), hooked(autoencoder(SEED), pictures(SEED))["output"]
+    )
+
+
+def test_large_values_come_in_parts_and_a_lost_part_is_asked_for_again(notebook: Notebook) -> None:
+    notebook.run(
+        "torch.manual_seed(1)\nwide = nn.Conv2d(1, 12, 3, padding=1).eval()\n"
+        "big = np.random.default_rng(1).normal(size=(1, 1, 500, 500)).astype(np.float32)\n"
+        "large = Viewer(nn.Sequential(wide), big)"
+    )
+    # 12 MB are three parts; the second never gets through.
+    notebook.page.evaluate("() => { window.probe.sent = 0; window.probe.drop = 2; }")
+    equal = notebook.run(
+        "value = large.output\nwith torch.no_grad(): true = wide(torch.from_numpy(big)).numpy()\n"
+        "print(value.shape, np.abs(value - true).max() < 1e-5 * np.abs(true).max() + 1e-6)"
+    )
+    sent = notebook.page.evaluate("() => { window.probe.drop = 0; return window.probe.sent; }")
+    assert equal.text == "(1, 12, 500, 500) True\n"
+    assert sent == 4
+    notebook.run("large.close()")
+
+
+def test_a_part_that_is_lost_on_the_way_to_the_page_is_asked_for_again(notebook: Notebook) -> None:
+    notebook.run(
+        "lossy = Viewer(nn.Sequential(wide), big[..., :400])\n"
+        "send, lost = lossy._connection._send_raw, []\n"
+        "def lose(content, buffers):\n"
+        "    if content['type'] == 'part' and not lost: lost.append(content)\n"
+        "    else: send(content, buffers)\n"
+        "lossy._connection._send_raw = lose"
+    )
+    equal = notebook.run(
+        "value = lossy.output\n"
+        "with torch.no_grad(): true = wide(torch.from_numpy(big[..., :400].copy())).numpy()\n"
+        "print(len(lost), np.abs(value - true).max() < 1e-5 * np.abs(true).max() + 1e-6)"
+    )
+    assert equal.text == "1 True\n"
+    notebook.run("lossy.close()")
+
+
+def test_messages_that_are_none_are_ignored_on_both_sides(notebook: Notebook) -> None:
+    notebook.run(
+        "import msgspec\nfor junk in (None, 3, [], {'type': 'state'}, {'type': 'part', 'blob': 7},\n"
+        "             {'type': 'read', 'id': 'a', 'keys': ['nothing'], 'revision': 0, 'missing': []},\n"
+        "             {'type': '__proto__'}, {'type': 'done', 'read': 'x' * 10**5}):\n"
+        "    viewer.send(junk)\n"
+        "    viewer._handle_custom_msg(junk, [])"
+    )
+    assert_equal(
+        notebook.array("viewer.output"), hooked(autoencoder(SEED), pictures(SEED))["output"]
+    )
+    lines = [line for line in notebook.console if line.startswith("nbglcnn: ignored")]
+    assert 1 <= len(lines) <= 8
+
+
+def test_traits_go_both_ways(notebook: Notebook) -> None:
+    notebook.run("viewer.selected = {'layer': 'encoder.2', 'channel': 4}\nviewer.input_index = 1")
+    notebook.page.get_by_role("tab", name="Layer").last.click()
+    assert "encoder.2" in notebook.page.locator(".nbglcnn").last.inner_text()
+    for wrong in ("{'layer': 'nothing'}", "{'layer': 'encoder.2', 'channel': -1}", "{'a': 1}"):
+        assert notebook.run(f"viewer.selected = {wrong}", fails=True).error.startswith("TraitError")
+    error = notebook.run("viewer.input_index = 2", fails=True).error
+    assert error == "TraitError: input_index 2: the batch has 2 examples, from 0"
+    notebook.run("viewer.selected = None\nviewer.input_index = 0")
+
+
+def test_status_says_what_the_page_does(notebook: Notebook) -> None:
+    notebook.run("viewer.output")
+    text = notebook.run("print(viewer.status['page'], viewer.status['ms'] >= 0)").text
+    assert text == "connected True\n"
+    error = notebook.run("viewer.status = {}", fails=True).error
+    assert error.startswith("TraitError")
+
+
+def test_another_thread_reads_once_the_cell_has_ended(notebook: Notebook) -> None:
+    notebook.run(
+        "got = []\nthread = threading.Thread(target=lambda: got.append(viewer.output))\n"
+        "thread.start()"
+    )
+    notebook.until("got")
+    assert_equal(notebook.array("got[0]"), hooked(autoencoder(SEED), pictures(SEED))["output"])

@@ -1,0 +1,231 @@
+"""The Viewer over time, in real JupyterLab: reloads, restarts, re-runs, faults, and what a notebook keeps."""
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+from equal import assert_equal
+from lab import IMPORTS, Lab, Notebook, alone
+from playwright.sync_api import Browser
+from viewer_models import autoencoder, hooked, pictures
+
+ALIVE = """() => {
+  const [store] = [...(globalThis[Symbol.for("nbglcnn.v1")]?.values() ?? [])];
+  return { ...(store?.device?.alive ?? {}) };
+}"""
+MAKE = "viewer = Viewer(autoencoder(50), pictures(50))"
+Browsers = Callable[[str], Browser]
+
+
+def expected(seed: int = 50) -> dict[str, object]:
+    return hooked(autoencoder(seed), pictures(seed))
+
+
+def settled(notebook: Notebook) -> dict[str, int]:
+    """GL objects alive once nothing changes any more."""
+    before: dict[str, int] = {}
+    while (now := notebook.page.evaluate(ALIVE)) != before:
+        before = now
+        notebook.page.wait_for_timeout(700)
+    return before
+
+
+@pytest.fixture(scope="module")
+def notebook(lab: Lab, browser: Browsers) -> Iterator[Notebook]:
+    """One notebook for all tests whose page is as it should be."""
+    with alone(lab, browser("swiftshader")) as notebook:
+        notebook.run(IMPORTS)
+        yield notebook
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Each test of the shared notebook closes its viewers."""
+    yield
+    if "notebook" in request.fixturenames:
+        shared = request.getfixturevalue("notebook")
+        shared.run("ipywidgets.Widget.close_all()")
+
+
+def test_twenty_viewers_share_one_context_and_closing_them_frees_all(notebook: Notebook) -> None:
+    notebook.run(
+        "model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU()).eval()\n"
+        "viewers = [Viewer(model, np.full((1, 1, 6, 6), k, np.float32)) for k in range(20)]\n"
+        "values = {str(k): v.output for k, v in enumerate(viewers)}\n"
+        "with torch.no_grad(): true = {str(k): model(torch.from_numpy(v.input)).numpy()\n"
+        "                              for k, v in enumerate(viewers)}"
+    )
+    values, true = notebook.array("values"), notebook.array("true")
+    for k in range(20):
+        assert_equal(values[str(k)], true[str(k)], name=str(k))
+    assert notebook.page.evaluate("() => window.probe.contexts.length") == 1
+    assert settled(notebook)["textures"] >= 20
+    notebook.run("for v in viewers: v.close()")
+    alive = settled(notebook)
+    assert alive in ({}, dict.fromkeys(alive, 0))  # with nobody left the device goes as well
+    error = notebook.run("viewers[0].output", fails=True).error
+    assert error == "PageError: this Viewer was closed; make another one"
+
+
+def test_a_cell_that_runs_again_takes_its_old_viewers_place(notebook: Notebook) -> None:
+    cell = notebook.start(MAKE + "\nfirst = globals().get('first', viewer)\nviewer.output")
+    assert not notebook.wait(cell).error
+    before = settled(notebook)
+    for _ in range(3):
+        notebook.again(cell)
+    after = settled(notebook)
+    assert after == before
+    assert after["textures"] > 0
+    # The replaced one comes back when somebody asks, and goes again.
+    assert_equal(notebook.array("first.output"), expected()["output"])
+    assert settled(notebook) == before
+
+
+def test_a_replaced_viewer_that_is_shown_elsewhere_stays(notebook: Notebook) -> None:
+    cell = notebook.start(MAKE + "\nviewer.output")
+    assert not notebook.wait(cell).error
+    notebook.run("kept = viewer\nkept")
+    notebook.page.wait_for_selector("[data-phase=ready]")
+    notebook.again(cell)
+    notebook.run("kept.input = pictures(51)")
+    assert_equal(
+        notebook.array("kept.output"), hooked(autoencoder(50), pictures(51))["output"]
+    )
+    notebook.page.wait_for_selector("[data-phase=ready]")
+
+
+def test_a_lost_context_comes_back_with_the_same_numbers(notebook: Notebook) -> None:
+    notebook.run(MAKE + "\nviewer")
+    notebook.run("viewer.output")
+    notebook.page.evaluate(
+        """() => {
+          const context = window.probe.contexts.findLast((gl) => !gl.isContextLost());
+          window.loser = context.getExtension("WEBGL_lose_context");
+          window.loser.loseContext();
+        }"""
+    )
+    notebook.page.wait_for_selector("text=The graphics context was lost")
+    reading = notebook.start("values = viewer.activations.to_dict()")
+    notebook.page.wait_for_timeout(500)
+    notebook.page.evaluate("() => window.loser.restoreContext()")
+    assert not notebook.wait(reading).error
+    values = notebook.array("values")
+    for name, value in expected().items():
+        assert_equal(values[name], value, name=name)
+
+
+def test_another_versions_page_is_refused_in_words(notebook: Notebook) -> None:
+    notebook.run(
+        "import nbglcnn.viewer.connection as c\nspoken, c.PROTOCOL = c.PROTOCOL, 'another'"
+    )
+    try:
+        notebook.run(MAKE + "\nviewer")
+        error = notebook.run("viewer.output", fails=True).error
+    finally:
+        notebook.run("c.PROTOCOL = spoken")
+    assert error.startswith("PageError: the page runs the front-end of nbglcnn 0.")
+    assert "Reload the page" in error
+    notebook.page.wait_for_selector("text=The page and the kernel differ")
+
+
+def test_nan_weights_run_and_are_read(notebook: Notebook) -> None:
+    notebook.run(
+        MAKE + "\nbroken = autoencoder(50).state_dict()\n"
+        "broken['decoder.0.weight'][0, 0] = float('nan')\n"
+        "viewer.load_state_dict(broken)\nviewer"
+    )
+    values = notebook.array("viewer.activations.to_dict()")
+    model = autoencoder(50)
+    model.decoder[0].weight.data[0, 0] = float("nan")
+    for name, value in hooked(model, pictures(50)).items():
+        assert_equal(values[name], value, name=name)
+
+
+def test_a_saved_notebook_holds_a_picture_and_no_weights(notebook: Notebook) -> None:
+    notebook.run(
+        "torch.manual_seed(0)\n"
+        "large = nn.Sequential(nn.Conv2d(3, 256, 5, padding=2), nn.ReLU(),\n"
+        "                      nn.Conv2d(256, 256, 5, padding=2)).eval()\n"
+        "noise = np.random.default_rng(0).random((2, 3, 48, 48), np.float32)"
+    )
+    before = notebook.save()
+    notebook.run("viewer = Viewer(large, noise)\nviewer")
+    notebook.run("viewer.output\nNone")
+    after = notebook.save()
+    saved = json.loads(notebook.file.read_text())
+    data = [o["data"] for cell in saved["cells"] for o in cell["outputs"] if "data" in o][-1]
+    assert "image/png" in data
+    assert "Conv2d" in "".join(data["text/plain"])
+    assert 5_000 < after - before < 200_000
+
+
+def test_a_reloaded_page_gets_everything_again(notebook: Notebook) -> None:
+    notebook.run(MAKE + "\nviewer")
+    notebook.run("viewer.output")
+    notebook.save()
+    notebook.open()
+    values = notebook.array("viewer.activations.to_dict()")
+    for name, value in expected().items():
+        assert_equal(values[name], value, name=name)
+    notebook.page.wait_for_selector("[data-phase=ready]")
+    assert "page" in notebook.run("print(viewer.activations.source)").text
+
+
+def test_a_restarted_kernel_is_said_and_the_cell_can_run_again(notebook: Notebook) -> None:
+    notebook.run(MAKE + "\nviewer")
+    notebook.run("viewer.output")
+    notebook.page.evaluate("() => window.lab.kernel().restart()")
+    notebook.wait_ready()
+    notebook.page.wait_for_selector("text=Python restarted")
+    notebook.run(IMPORTS)
+    notebook.run(MAKE + "\nvalue = viewer.output\nsource = viewer.activations.source\nviewer")
+    assert "page" in notebook.run("print(source)").text
+    assert_equal(notebook.array("value"), expected()["output"])
+
+
+NO_WEBGL2 = """for (const type of [HTMLCanvasElement, OffscreenCanvas]) {
+  const getContext = type.prototype.getContext;
+  type.prototype.getContext = function (kind, ...rest) {
+    return kind === "webgl2" ? null : getContext.call(this, kind, ...rest);
+  };
+}"""
+NO_FLOATS = """const { getExtension } = WebGL2RenderingContext.prototype;
+WebGL2RenderingContext.prototype.getExtension = function (name) {
+  return name === "EXT_color_buffer_float" ? null : getExtension.call(this, name);
+};"""
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [(NO_WEBGL2, "no WebGL 2"), (NO_FLOATS, "32-bit floats")],
+    ids=["no WebGL 2", "no EXT_color_buffer_float"],
+)
+def test_a_page_that_cannot_run_it_says_so_and_python_computes(
+    lab: Lab, browser: Browsers, script: str, words: str
+) -> None:
+    with alone(lab, browser("swiftshader"), script=script) as notebook:
+        notebook.run(IMPORTS)
+        outputs = notebook.run(MAKE + "\nvalue = viewer.output\nvalue = viewer.output\nviewer")
+        assert outputs.warnings.count("UserWarning") == 1
+        assert words in outputs.warnings and "computed in Python (OpenGL" in outputs.warnings
+        assert_equal(notebook.array("value"), expected()["output"])
+        assert notebook.run("print(viewer.activations.source)").text.startswith("local (OpenGL: ")
+        picture = notebook.page.wait_for_selector(".nbglcnn img")
+        assert picture.evaluate("image => image.decode().then(() => image.naturalWidth)") > 200
+        assert "This browser" in notebook.views()[0]
+
+
+def test_a_smaller_device_gets_a_plan_that_fits_it(lab: Lab, browser: Browsers) -> None:
+    script = """const { getParameter } = WebGL2RenderingContext.prototype;
+    WebGL2RenderingContext.prototype.getParameter = function (name) {
+      return name === this.MAX_TEXTURE_SIZE ? 2048 : getParameter.call(this, name);
+    };"""
+    with alone(lab, browser("swiftshader"), script=script) as notebook:
+        notebook.run(IMPORTS)
+        notebook.run(MAKE + "\nvalues = viewer.activations.to_dict()")
+        values = notebook.array("values")
+        text = notebook.run("print(viewer._plan.header.target.max_texture_size)").text
+        for name, value in expected().items():
+            assert_equal(values[name], value, name=name)
+        assert text == "2048\n"
+        assert "page" in notebook.run("print(viewer.activations.source)").text

@@ -1,0 +1,257 @@
+"""The Viewer without a page: in scripts, and in notebooks that run without a browser."""
+
+import asyncio
+import io
+import json
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import nbformat
+import numpy as np
+import pytest
+import torch
+from equal import assert_equal
+from nbconvert.preprocessors import ExecutePreprocessor
+from PIL import Image
+from torch import nn
+from viewer_models import Named, TwoInputs, autoencoder, hooked, pictures
+
+from nbglcnn import InputError, ModelError, UnsupportedOperator, Viewer
+from nbglcnn.viewer import viewer as module
+
+
+@pytest.fixture(scope="module")
+def viewer() -> Viewer:
+    return Viewer(autoencoder(3), pictures(3))
+
+
+def test_a_script_computes_at_once_and_without_a_warning(viewer: Viewer) -> None:
+    start = time.monotonic()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fresh = Viewer(nn.Sequential(nn.Conv2d(1, 2, 3)).eval(), np.zeros((1, 1, 5, 5), "float32"))
+        made = time.monotonic() - start
+        output = fresh.output
+    assert output.shape == (1, 2, 3, 3)
+    assert time.monotonic() - start - made < module.HELLO_S
+    assert fresh.activations.source.startswith("local (OpenGL: ")
+    fresh.close()
+
+
+def test_every_layer_is_what_pytorch_hooks_see(viewer: Viewer) -> None:
+    expected = hooked(autoencoder(3), pictures(3))
+    values = viewer.activations.to_dict()
+    assert set(values) == set(expected)
+    for name, value in expected.items():
+        assert_equal(values[name], value, name=name)
+        assert values[name].flags.c_contiguous
+
+
+def test_activations_are_a_mapping_in_call_order(viewer: Viewer) -> None:
+    names = list(viewer.activations)
+    assert names[0] == "input" and names[-1] == "output"
+    assert names.index("encoder.0") < names.index("encoder.4") < names.index("decoder.0")
+    assert len(viewer.activations) == len(names) == len(viewer.activations.to_dict())
+    assert "encoder.0" in viewer.activations and "encoder.9" not in viewer.activations
+    assert 0 not in viewer.activations
+    with pytest.raises(KeyError, match=r"'encoder\.O' is not a value .* near: 'encoder\.\d'"):
+        viewer.activations["encoder.O"]
+    assert "encoder.0" in repr(viewer.activations)
+    assert "<td>encoder.0</td>" in viewer.activations._repr_html_()
+
+
+def test_values_are_the_readers_own(viewer: Viewer) -> None:
+    value = viewer.activations["encoder.0"]
+    value[:] = 0
+    assert_equal(
+        viewer.activations["encoder.0"], hooked(autoencoder(3), pictures(3))["encoder.0"]
+    )
+    given = viewer.input
+    given[:] = 7
+    assert_equal(viewer.input, pictures(3))
+
+
+def test_await_works_in_a_script(viewer: Viewer) -> None:
+    expected = hooked(autoencoder(3), pictures(3))
+    assert_equal(asyncio.run(viewer.read("encoder.1")), expected["encoder.1"])
+    several = asyncio.run(viewer.read(["decoder", "encoder"]))
+    assert list(several) == ["decoder", "encoder"]
+    with pytest.raises(KeyError):
+        asyncio.run(viewer.read("nothing"))
+
+
+def test_the_output_follows_input_and_weights() -> None:
+    viewer = Viewer(autoencoder(3), pictures(3))
+    for seed in (5, 6):
+        viewer.input = torch.from_numpy(pictures(seed))
+        assert_equal(viewer.output, hooked(autoencoder(3), pictures(seed))["output"])
+    viewer.load_state_dict(autoencoder(7).state_dict())
+    assert_equal(viewer.output, hooked(autoencoder(7), pictures(6))["output"])
+    assert_equal(viewer.input, pictures(6))
+    viewer.close()
+
+
+def test_several_inputs_and_outputs_come_as_the_model_has_them() -> None:
+    torch.manual_seed(0)
+    model = TwoInputs().eval()
+    image, noise = torch.randn(1, 2, 5, 7), torch.randn(1, 3, 5, 7)
+    viewer = Viewer(model, (image, noise))
+    assert_equal(viewer.input[1], noise.numpy())
+    outputs = viewer.output
+    assert isinstance(outputs, tuple)
+    with torch.no_grad():
+        for found, true in zip(outputs, model(image, noise), strict=True):
+            assert_equal(found, true.numpy())
+    viewer.input = (image * 2, noise)
+    with torch.no_grad():
+        assert_equal(viewer.output[1], model(image * 2, noise)[1].numpy())
+    with pytest.raises(InputError, match="1 inputs were given; the model takes 2"):
+        viewer.input = image
+    viewer.close()
+
+
+def test_a_dict_of_outputs_is_a_dict() -> None:
+    model = Named().eval()
+    x = torch.randn(1, 1, 6, 6)
+    viewer = Viewer(model, x)
+    assert list(viewer.output) == ["map", "sign"]
+    with torch.no_grad():
+        assert_equal(viewer.output["sign"], model(x)["sign"].numpy())
+    viewer.close()
+
+
+def test_observe_decides_what_is_there() -> None:
+    viewer = Viewer(autoencoder(3), pictures(3), observe="outputs")
+    assert list(viewer.activations) == ["output"]
+    assert_equal(viewer.output, hooked(autoencoder(3), pictures(3))["output"])
+    viewer.close()
+
+
+def test_layers_are_a_table(viewer: Viewer) -> None:
+    assert viewer.layers["encoder.0"].module == "Conv2d"
+    assert viewer.layers[0].name == "encoder.0"
+    assert "9×11×9" in repr(viewer.layers) and "<table>" in viewer.layers._repr_html_()
+
+
+def test_the_still_picture_is_small_and_not_empty(viewer: Viewer) -> None:
+    data, _ = viewer._repr_mimebundle_()
+    assert data["application/vnd.jupyter.widget-view+json"]["model_id"] == viewer.model_id
+    assert "encoder.0" in data["text/plain"]
+    assert len(data["image/png"]) < 100_000
+    picture = Image.open(io.BytesIO(data["image/png"])).convert("RGB")
+    colours = picture.getcolors(2**24)
+    assert colours is not None and len(colours) > 16
+    start = time.monotonic()
+    assert viewer._repr_mimebundle_()[0]["image/png"] == data["image/png"]
+    assert time.monotonic() - start < 0.3
+
+
+def test_the_still_picture_of_a_wide_noisy_network_stays_small() -> None:
+    torch.manual_seed(0)
+    wide = nn.Sequential(nn.Conv2d(3, 64, 3), nn.Conv2d(64, 64, 3), nn.Conv2d(64, 3, 3)).eval()
+    viewer = Viewer(wide, torch.randn(1, 3, 120, 200))
+    assert len(viewer._repr_mimebundle_()[0]["image/png"]) < 100_000
+    viewer.close()
+
+
+def test_nan_and_inf_are_drawn_in_a_colour_of_their_own() -> None:
+    x = np.zeros((1, 1, 8, 8), np.float32)
+    x[0, 0, 2, 3], x[0, 0, 5, 5] = np.nan, np.inf
+    viewer = Viewer(nn.Sequential(nn.Conv2d(1, 2, 3, padding=1)).eval(), x)
+    png = viewer._repr_mimebundle_()[0]["image/png"]
+    colours = Image.open(io.BytesIO(png)).convert("RGB").getcolors(2**24)
+    assert any(r > 240 and g < 30 and b > 240 for _, (r, g, b) in colours or [])
+    viewer.close()
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "words"),
+    [
+        (lambda: Viewer(autoencoder(3)), InputError, "needs an example input"),
+        (lambda: Viewer(autoencoder(3), np.zeros((1, 1, 22, 18), "uint8")), InputError, "uint8"),
+        (lambda: Viewer("a string", np.zeros(3)), ModelError, "."),
+        (
+            lambda: Viewer(nn.Sequential(nn.Fold((4, 4), 2)), np.zeros((1, 4, 9), "float32")),
+            UnsupportedOperator,
+            "0 ",
+        ),
+    ],
+    ids=["no input", "bytes", "no model", "operator"],
+)
+def test_bad_arguments_are_one_clear_error(make: object, kind: type, words: str) -> None:
+    with pytest.raises(kind, match=words):
+        make()  # type: ignore[operator]
+
+
+def test_a_closed_viewer_says_so() -> None:
+    viewer = Viewer(nn.Sequential(nn.ReLU()), np.ones((1, 1, 2, 2), "float32"))
+    viewer.close()
+    viewer.close()
+    with pytest.raises(module.PageError, match="was closed"):
+        _ = viewer.output
+
+
+NO_OPENGL = """
+import sys
+sys.modules["moderngl"] = None
+import warnings; warnings.simplefilter("error")
+import numpy as np, torch
+from torch import nn
+from nbglcnn import Viewer
+torch.manual_seed(0)
+model = nn.Sequential(nn.Conv2d(1, 3, 3), nn.ReLU()).eval()
+x = torch.randn(1, 1, 6, 6)
+viewer = Viewer(model, x)
+with torch.no_grad():
+    np.testing.assert_allclose(viewer.output, model(x).numpy(), rtol=1e-6)
+viewer.load_state_dict({k: 2 * v for k, v in model.state_dict().items()})
+with torch.no_grad():
+    np.testing.assert_allclose(viewer.output, 2 * model(x).numpy(), rtol=1e-5)
+print(viewer.activations.source)
+"""
+
+
+def test_without_opengl_the_framework_computes() -> None:
+    run = subprocess.run([sys.executable, "-c", NO_OPENGL], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout == f"reference (PyTorch {'.'.join(torch.__version__.split('.')[:2])})\n"
+
+
+def test_a_notebook_without_a_browser_runs_with_one_warning_a_viewer_and_keeps_a_picture(
+    tmp_path: Path,
+) -> None:
+    notebook = nbformat.v4.new_notebook()
+    notebook.cells = [
+        nbformat.v4.new_code_cell(source)
+        for source in (
+            f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+            "import time, numpy as np\nfrom nbglcnn import Viewer\n"
+            "from viewer_models import autoencoder, pictures",
+            "viewer = Viewer(autoencoder(3), pictures(3))\nviewer",
+            "start = time.monotonic()\nvalue = viewer.activations['encoder.0']\n"
+            "print(1.9 < time.monotonic() - start < 30, viewer.activations.source)",
+            "start = time.monotonic()\nother = await viewer.read('encoder.1')\n"
+            "out = viewer.output\nprint(time.monotonic() - start < 1.9)\n"
+            f"np.savez({str(tmp_path / 'values.npz')!r}, value=value, out=out)",
+        )
+    ]
+    ExecutePreprocessor(timeout=200, kernel_name="python3").preprocess(
+        notebook, {"metadata": {"path": str(tmp_path)}}
+    )
+    _, shown, first, later = [cell.outputs for cell in notebook.cells]
+    assert {"image/png", "text/plain"} <= set(shown[0].data)
+    warned = "".join(o.text for o in first if o.get("name") == "stderr")
+    assert warned.count("UserWarning") == 1
+    assert "no page has shown this Viewer in 2.0 s" in warned
+    assert "computed in Python (OpenGL, " in warned
+    assert "".join(o.text for o in first if o.get("name") == "stdout").startswith("True local (")
+    assert [o.text for o in later] == ["True\n"]
+    with np.load(tmp_path / "values.npz") as values:
+        expected = hooked(autoencoder(3), pictures(3))
+        assert_equal(values["value"], expected["encoder.0"])
+        assert_equal(values["out"], expected["output"])
+    bundle = module.BUNDLE.stat().st_size
+    assert len(json.dumps(notebook)) < bundle + 200_000

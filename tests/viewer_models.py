@@ -1,0 +1,76 @@
+"""The networks of the Viewer's tests, for this process and for the kernels of notebooks (they import it)."""
+
+import numpy as np
+import torch
+from torch import nn
+
+
+def autoencoder(seed: int) -> nn.Module:
+    """A random convolutional autoencoder with odd sizes, and normalisation that has seen data."""
+    torch.manual_seed(seed)
+    code = 3 + seed % 4
+    model = nn.Sequential()
+    model.encoder = nn.Sequential(
+        nn.Conv2d(1, 9, 3, stride=2, padding=1),
+        nn.BatchNorm2d(9),
+        nn.LeakyReLU(0.2),
+        nn.Conv2d(9, code, 3, padding=1),
+        nn.ReLU(),
+    )
+    model.decoder = nn.Sequential(
+        nn.ConvTranspose2d(code, 7, 4, stride=2, padding=1),
+        nn.BatchNorm2d(7),
+        nn.ReLU(),
+        nn.Conv2d(7, 1, 3, padding=1),
+        nn.Sigmoid(),
+    )
+    with torch.no_grad():
+        model.train()
+        model(torch.randn(8, 1, 22, 18))
+    return model.eval()
+
+
+def pictures(seed: int, count: int = 2) -> np.ndarray:
+    """A batch that fits `autoencoder`."""
+    return np.random.default_rng(seed).normal(size=(count, 1, 22, 18)).astype(np.float32)
+
+
+def hooked(model: nn.Module, x: np.ndarray) -> dict[str, np.ndarray]:
+    """What forward hooks see, leaf and container, under the names of activations."""
+    seen: dict[str, np.ndarray] = {"input": x}
+    handles = [
+        module.register_forward_hook(
+            lambda _, __, y, name=name: seen.__setitem__(name, y.detach().numpy().copy())
+        )
+        for name, module in model.named_modules()
+        if name
+    ]
+    with torch.no_grad():
+        seen["output"] = model(torch.from_numpy(x)).numpy()
+    for handle in handles:
+        handle.remove()
+    return seen
+
+
+class TwoInputs(nn.Module):
+    """Two inputs; a tuple of outputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(2, 3, 3, padding=1)
+
+    def forward(self, image: torch.Tensor, noise: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        mixed = self.conv(image) + noise
+        return mixed, torch.relu(mixed)
+
+
+class Named(nn.Module):
+    """A dict of outputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(1, 2, 3)
+
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        y = self.conv(x)
+        return {"map": y, "sign": torch.sigmoid(y)}
