@@ -190,18 +190,19 @@ def test_a_pass_takes_few_calls_of_webgl(gl: GlPage, plan: nbglcnn.Plan) -> None
         """async (k) => {
           const target = gl.opened().gl;
           const own = Object.getPrototypeOf(target);
-          let calls = 0;
+          const calls = [];
           for (const name of Object.getOwnPropertyNames(own)) {
             const method = Object.getOwnPropertyDescriptor(own, name).value;
             if (typeof method !== "function" || /Lost|Sync|flush|readPixels/.test(name)) continue;
-            target[name] = function (...given) { calls += 1; return method.apply(target, given); };
+            target[name] = function (...given) { calls.push(name); return method.apply(target, given); };
           }
           await gl.the(k).run();
           return calls;
         }""",
         session,
     )
-    assert calls <= 10 * len(plan.header.passes)
+    assert calls.count("drawArrays") >= len(plan.header.passes)
+    assert len(calls) <= 10 * calls.count("drawArrays")
 
 
 def test_the_runtime_alone_runs_a_plan_file(
