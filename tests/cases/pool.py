@@ -1,0 +1,81 @@
+"""Pools with every window PyTorch and ONNX can give them, at odd sizes."""
+
+import numpy as np
+from torch import nn
+
+from cases.case import Case, module, node
+
+SPECIAL = np.full((1, 2, 4, 4), -np.inf, np.float32)
+SPECIAL[0, 0] = [[1, 2, -np.inf, -np.inf], [3, np.nan, -np.inf, -np.inf], [0, -1, -np.inf, 2], [np.inf, 1, 5, -np.inf]]
+
+
+def special(name, make):
+    """A pool of NaN, Inf and -Inf, by PyTorch's rules: NaN wins, and a window of -Inf stays -Inf."""
+    return Case(name, lambda: (make().eval(), (SPECIAL,)))
+
+
+CASES = [
+    module("max 2x2", lambda: nn.MaxPool2d(2), (2, 5, 9, 7)),
+    module("max 3x3 stride 2 padded", lambda: nn.MaxPool2d(3, 2, 1), (1, 3, 112, 111)),
+    module("max 3x3 stride 2 padded, ceil", lambda: nn.MaxPool2d(3, 2, 1, ceil_mode=True), (1, 3, 8, 9)),
+    module("max 2x2 ceil", lambda: nn.MaxPool2d(2, ceil_mode=True), (1, 5, 7, 7)),
+    module("max 5x5 stride 1 padded", lambda: nn.MaxPool2d(5, 1, 2), (1, 6, 8, 7)),
+    module("max dilated", lambda: nn.MaxPool2d(3, 2, 1, dilation=2), (1, 5, 18, 19)),
+    module("max dilated 3x2 stride 1x3", lambda: nn.MaxPool2d((2, 3), (1, 3), (1, 0), dilation=(3, 2)), (2, 4, 9, 17)),
+    module("max stride larger than window", lambda: nn.MaxPool2d(2, 5), (1, 3, 13, 17)),
+    module("max of one row", lambda: nn.MaxPool2d((1, 3), (1, 2)), (1, 3, 1, 17)),
+    module("max of one column", lambda: nn.MaxPool2d((3, 1), 2), (3, 1, 17, 1)),
+    module("max to two columns", lambda: nn.MaxPool2d((5, 2)), (1, 3, 5, 4)),
+    module("max to two rows", lambda: nn.MaxPool2d((2, 5)), (1, 3, 4, 5)),
+    module("max to 1x1, batch 5", lambda: nn.MaxPool2d(3, 1, 0, dilation=2), (5, 3, 5, 5)),
+    module("max to 1x1 padded, batch 3", lambda: nn.MaxPool2d(3, 2, 1), (3, 6, 2, 2)),
+    module("max to 1x1 padded, batch 2", lambda: nn.MaxPool2d(3, 2, 1), (2, 6, 2, 2)),
+    module("max 513 channels", lambda: nn.MaxPool2d(2), (1, 513, 4, 6)),
+    module("max 1-D", lambda: nn.MaxPool1d(3, 2, 1), (2, 5, 18)),
+    module("max 1-D dilated ceil", lambda: nn.MaxPool1d(3, 2, dilation=3, ceil_mode=True), (1, 3, 18)),
+    module("max after a transposed conv", lambda: nn.Sequential(nn.ConvTranspose2d(3, 5, 4, 2, 1), nn.MaxPool2d(3, 2)), (1, 3, 7, 9)),
+    special("max of special values", lambda: nn.MaxPool2d(2)),
+    special("max of special values padded", lambda: nn.MaxPool2d(3, 1, 1)),
+    special("max of special values, whole map", lambda: nn.MaxPool2d(4)),
+    node("max asymmetric pads", "MaxPool", [(1, 3, 7, 6)], kernel_shape=[3, 4], pads=[0, 1, 2, 3], strides=[2, 1]),
+    node("max SAME_UPPER", "MaxPool", [(1, 3, 7, 6)], kernel_shape=[3, 2], strides=[2, 2], auto_pad="SAME_UPPER"),
+    node("max SAME_LOWER", "MaxPool", [(1, 3, 7, 6)], kernel_shape=[2, 3], strides=[2, 2], auto_pad="SAME_LOWER"),
+    node("max VALID", "MaxPool", [(1, 3, 7, 6)], kernel_shape=[2, 3], strides=[2, 2], auto_pad="VALID"),
+    node("max with indices", "MaxPool", [(2, 5, 7, 6)], outputs=2, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
+    node("max with indices by columns", "MaxPool", [(1, 3, 5, 6)], outputs=2, kernel_shape=[2, 2], storage_order=1),
+    module("mean 2x2", lambda: nn.AvgPool2d(2), (2, 5, 9, 7)),
+    module("mean 3x3 stride 2 padded", lambda: nn.AvgPool2d(3, 2, 1), (1, 3, 8, 9)),
+    module("mean 3x3 stride 2 padded, ceil", lambda: nn.AvgPool2d(3, 2, 1, ceil_mode=True), (1, 3, 8, 8)),
+    module("mean 3x3 padding not counted", lambda: nn.AvgPool2d(3, 2, 1, count_include_pad=False), (1, 3, 8, 9)),
+    module("mean padding not counted, ceil", lambda: nn.AvgPool2d(3, 2, 1, ceil_mode=True, count_include_pad=False), (1, 3, 8, 8)),
+    module("mean ceil without padding", lambda: nn.AvgPool2d(3, 2, ceil_mode=True), (1, 5, 8, 8)),
+    module("mean 1-D", lambda: nn.AvgPool1d(3, 2, 1), (2, 5, 8)),
+    module("mean of the whole map", lambda: nn.AvgPool2d(7), (2, 513, 7, 7)),
+    module("mean of most of the map", lambda: nn.AvgPool2d(29, 1), (1, 3, 30, 30)),
+    node("mean asymmetric pads", "AveragePool", [(1, 3, 7, 6)], kernel_shape=[3, 4], pads=[0, 1, 2, 3], strides=[2, 1]),
+    node("mean asymmetric pads counted", "AveragePool", [(1, 3, 7, 6)], kernel_shape=[3, 4], pads=[0, 1, 2, 3], strides=[2, 1], count_include_pad=1),
+    node("mean dilated", "AveragePool", [(1, 3, 9, 8)], kernel_shape=[3, 2], pads=[2, 1, 2, 1], dilations=[2, 3]),
+    node("mean dilated ceil counted", "AveragePool", [(1, 3, 9, 8)], kernel_shape=[3, 2], pads=[2, 1, 2, 1], dilations=[2, 3], strides=[2, 2], ceil_mode=1, count_include_pad=1),
+    node("mean SAME_UPPER", "AveragePool", [(1, 3, 7, 6)], kernel_shape=[3, 2], strides=[2, 2], auto_pad="SAME_UPPER"),
+    node("mean SAME_LOWER", "AveragePool", [(1, 3, 7, 6)], kernel_shape=[2, 3], strides=[2, 2], auto_pad="SAME_LOWER"),
+    special("mean of special values", lambda: nn.AvgPool2d(2)),
+    node("LpPool 2", "LpPool", [(1, 3, 7, 6)], kernel_shape=[3, 2], strides=[2, 1]),
+    node("LpPool 1 padded", "LpPool", [(1, 3, 7, 6)], kernel_shape=[3, 3], pads=[1, 1, 1, 1], p=1),
+    node("LpPool 3 dilated", "LpPool", [(2, 5, 7, 6)], kernel_shape=[2, 2], dilations=[2, 2], p=3),
+    node("LpPool 4 of the whole map", "LpPool", [(2, 5, 4, 6)], kernel_shape=[4, 6], p=4),
+    module("LPPool2d", lambda: nn.LPPool2d(2, 3, 2), (1, 3, 7, 9)),
+    node("GlobalAveragePool", "GlobalAveragePool", [(2, 513, 7, 5)]),
+    node("GlobalAveragePool of a large map", "GlobalAveragePool", [(1, 3, 101, 203)], values=lambda r, s: r.standard_normal(s) + 10),
+    node("GlobalAveragePool 1-D", "GlobalAveragePool", [(2, 5, 33)]),
+    node("GlobalAveragePool 3-D", "GlobalAveragePool", [(2, 3, 4, 5, 6)]),
+    node("GlobalMaxPool", "GlobalMaxPool", [(2, 5, 7, 5)]),
+    node("GlobalLpPool 1", "GlobalLpPool", [(2, 5, 7, 5)], p=1),
+    node("GlobalLpPool 2", "GlobalLpPool", [(2, 5, 7, 5)]),
+    node("GlobalLpPool 3", "GlobalLpPool", [(2, 5, 7, 5)], p=3),
+    module("adaptive mean 1", lambda: nn.AdaptiveAvgPool2d(1), (2, 5, 7, 5)),
+    module("adaptive mean 3 of 9x6", lambda: nn.AdaptiveAvgPool2d(3), (1, 3, 9, 6)),
+    module("adaptive mean 3x4 of 7x5", lambda: nn.AdaptiveAvgPool2d((3, 4)), (1, 3, 7, 5)),
+    module("adaptive mean rows kept", lambda: nn.AdaptiveAvgPool2d((None, 3)), (1, 3, 7, 9)),
+    module("adaptive mean 1-D", lambda: nn.AdaptiveAvgPool1d(3), (1, 3, 7)),
+    module("adaptive max 1", lambda: nn.AdaptiveMaxPool2d(1), (2, 5, 7, 5)),
+]  # fmt: skip
