@@ -5,7 +5,7 @@ import { type Numbers, writeNumbers } from "./numbers.ts";
 import { type Linked, PASS_BINDING } from "./programs.ts";
 
 /** A texture array that is drawn into. */
-export interface Target {
+export interface Surface {
   readonly texture: WebGLTexture;
   readonly framebuffer: WebGLFramebuffer;
   readonly width: number;
@@ -13,18 +13,18 @@ export interface Target {
   readonly layers: number;
 }
 
-export function makeTarget(
+export function makeSurface(
   device: GlDevice,
   width: number,
   height: number,
   layers: number,
-): Target {
+): Surface {
   const texture = device.resources.texture({ width, height, layers });
   const framebuffer = device.resources.framebuffer(texture, layers);
   return { texture, framebuffer, width, height, layers };
 }
 
-export function freeTarget(device: GlDevice, target: Target): void {
+export function freeSurface(device: GlDevice, target: Surface): void {
   device.resources.freeFramebuffer(target.framebuffer);
   device.resources.freeTexture(target.texture);
 }
@@ -32,7 +32,7 @@ export function freeTarget(device: GlDevice, target: Target): void {
 export interface OwnPass {
   readonly linked: Linked;
   readonly inputs: readonly WebGLTexture[];
-  readonly target: Target;
+  readonly target: Surface;
   /** Left, bottom, width and height in the target. */
   readonly area: readonly [number, number, number, number];
   readonly numbers: Numbers;

@@ -4,7 +4,7 @@ import type { PlanHeader, Value } from "../plan.ts";
 import type { GlDevice } from "./device.ts";
 import { EXTENT, FOLD_EXTENT } from "./kernels.ts";
 import { type Strips, stripsOf } from "./numbers.ts";
-import { drawPasses, freeTarget, makeTarget, type OwnPass, type Target } from "./passes.ts";
+import { drawPasses, freeSurface, makeSurface, type OwnPass, type Surface } from "./passes.ts";
 import type { Linked } from "./programs.ts";
 
 /** Texels in a row of the results; a value's channel groups start a row. */
@@ -29,13 +29,13 @@ interface Slot extends Place {
 }
 
 export class Ranges {
-  readonly channels: Target;
-  readonly shared: Target;
+  readonly channels: Surface;
+  readonly shared: Surface;
   private readonly device: GlDevice;
   private readonly linked: readonly Linked[];
   private readonly slots = new Map<Value, Slot>();
   private readonly buffer: WebGLBuffer;
-  private scratch: [Target, Target] | undefined;
+  private scratch: [Surface, Surface] | undefined;
 
   private constructor(device: GlDevice, plan: PlanHeader, linked: readonly Linked[]) {
     this.device = device;
@@ -54,9 +54,9 @@ export class Ranges {
       }
       this.slots.set(value, slot);
     }
-    this.channels = makeTarget(device, RANGE_COLUMNS, Math.max(1, rows), LAYERS);
+    this.channels = makeSurface(device, RANGE_COLUMNS, Math.max(1, rows), LAYERS);
     const sharedRows = Math.max(1, Math.ceil(same.size / RANGE_COLUMNS));
-    this.shared = makeTarget(device, RANGE_COLUMNS, sharedRows, LAYERS);
+    this.shared = makeSurface(device, RANGE_COLUMNS, sharedRows, LAYERS);
     this.buffer = device.resources.buffer(0, "DYNAMIC_DRAW");
   }
 
@@ -101,7 +101,7 @@ export class Ranges {
   dispose(): void {
     const { device } = this;
     for (const target of [this.channels, this.shared, ...(this.scratch ?? [])]) {
-      freeTarget(device, target);
+      freeSurface(device, target);
     }
     device.resources.freeBuffer(this.buffer);
     device.programs.release(this.linked);
@@ -117,7 +117,7 @@ export class Ranges {
     const channels: Area = { target: this.channels, x: 0, y: slot.row, width: RANGE_COLUMNS };
     const [x, y] = slot.shared;
     const shared: Area = { target: this.shared, x, y, width: 1 };
-    const scratch = (target: Target): Area => ({ target, x: 0, y: 0, width: SCRATCH_COLUMNS });
+    const scratch = (target: Surface): Area => ({ target, x: 0, y: 0, width: SCRATCH_COLUMNS });
 
     const first = strips > 1 ? scratch(near) : channels;
     const passes: OwnPass[] = [
@@ -156,15 +156,15 @@ export class Ranges {
   private grow(texels: number): void {
     const rows = Math.max(1, Math.ceil(texels / SCRATCH_COLUMNS));
     if (this.scratch !== undefined && this.scratch[0].height >= rows) return;
-    for (const target of this.scratch ?? []) freeTarget(this.device, target);
-    const make = () => makeTarget(this.device, SCRATCH_COLUMNS, rows, LAYERS);
+    for (const target of this.scratch ?? []) freeSurface(this.device, target);
+    const make = () => makeSurface(this.device, SCRATCH_COLUMNS, rows, LAYERS);
     this.scratch = [make(), make()];
   }
 }
 
 /** Texels in rows of `width` from a corner of a target on. */
 interface Area {
-  readonly target: Target;
+  readonly target: Surface;
   readonly x: number;
   readonly y: number;
   readonly width: number;

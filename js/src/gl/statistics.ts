@@ -3,7 +3,7 @@ import type { Value } from "../plan.ts";
 import type { GlDevice } from "./device.ts";
 import { FOLD_MOMENTS, FOLD_SUMS, MOMENTS, SPREAD } from "./kernels.ts";
 import { stripsOf } from "./numbers.ts";
-import { drawPasses, freeTarget, makeTarget, type Target } from "./passes.ts";
+import { drawPasses, freeSurface, makeSurface, type Surface } from "./passes.ts";
 import type { Linked } from "./programs.ts";
 import { groupsOf } from "./ranges.ts";
 
@@ -70,10 +70,10 @@ function reduceChannels(
   const { strips, lines } = stripsOf(value.words);
   const total = groups * strips;
   const targetOf = (texels: number) =>
-    makeTarget(device, Math.min(COLUMNS, texels), Math.ceil(texels / COLUMNS), LAYERS);
+    makeSurface(device, Math.min(COLUMNS, texels), Math.ceil(texels / COLUMNS), LAYERS);
   const [scratch, first, second] = [targetOf(total), targetOf(groups), targetOf(groups)];
   const buffer = device.resources.buffer(0, "DYNAMIC_DRAW");
-  const walk = (by: Linked, joining: Linked, result: Target, inputs: WebGLTexture[]) => {
+  const walk = (by: Linked, joining: Linked, result: Surface, inputs: WebGLTexture[]) => {
     const into = strips > 1 ? scratch : result;
     const integers = [[image, strips, lines, total], [into.width], [first.width]];
     const numbers = { words: value.words, integers, floats: [[h * w]] };
@@ -112,16 +112,16 @@ function reduceChannels(
       inf: at(inf, k),
     }));
   } finally {
-    for (const target of [scratch, first, second]) freeTarget(device, target);
+    for (const target of [scratch, first, second]) freeSurface(device, target);
     device.resources.freeBuffer(buffer);
   }
 }
 
-function whole({ width, height }: Target): [number, number, number, number] {
+function whole({ width, height }: Surface): [number, number, number, number] {
   return [0, 0, width, height];
 }
 
-function layersOf(device: GlDevice, target: Target): Float32Array[] {
+function layersOf(device: GlDevice, target: Surface): Float32Array[] {
   const { gl, state } = device;
   state.target(target.framebuffer);
   return Array.from({ length: target.layers }, (_, k) => {
