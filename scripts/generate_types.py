@@ -1,4 +1,4 @@
-"""Writes js/src/plan.ts and messages.ts from the records in Python: `python scripts/generate_types.py`."""
+"""Writes js/src/plan.ts and messages.ts from Python: `python scripts/generate_types.py`."""
 
 import inspect
 import json

@@ -1,7 +1,6 @@
 """Browsers that the tests drive: Chromium on two software renderers, pages that must stay clean."""
 
 import re
-import shutil
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,9 +11,10 @@ import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Error, Page, Playwright, sync_playwright
 
 import nbglcnn
+from browsers import RENDERERS, chromium_arguments, find_chromium
 from lab import Lab, running_lab
 
-BACKENDS = ("swiftshader", "llvmpipe")
+BACKENDS = tuple(RENDERERS)
 STATIC = Path(nbglcnn.__file__).with_name("static")
 EMPTY = (
     b'<!doctype html><meta charset="utf-8"><title>nbglcnn</title><link rel="icon" href="data:,">'
@@ -25,35 +25,15 @@ TYPES = {"": "text/html", ".html": "text/html", ".js": "text/javascript"}
 @pytest.fixture(scope="session")
 def chromium_path() -> str:
     """The browser of this machine, or the one that Playwright installed."""
-    for name in ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"):
-        if found := shutil.which(name):
-            return found
-    with sync_playwright() as playwright:
-        own = playwright.chromium.executable_path
-    if Path(own).exists():
-        return own
+    if found := find_chromium():
+        return found
     pytest.fail("No Chromium: `apt-get install chromium`, or `playwright install chromium`.")
 
 
 @pytest.fixture(scope="session")
 def browser_args() -> Callable[[str], list[str]]:
     """Chromium's arguments for a renderer: browser_args("swiftshader") or ("llvmpipe")."""
-    renderer = {
-        "swiftshader": ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"],
-        "llvmpipe": ["--use-gl=angle", "--use-angle=gl-egl", "--ignore-gpu-blocklist"],
-    }
-    quiet = [
-        "--no-sandbox",
-        "--no-first-run",
-        "--disable-background-networking",
-        "--disable-component-update",
-        "--disable-sync",
-        "--disable-quic",
-        "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
-        "--use-fake-device-for-media-stream",
-        "--use-fake-ui-for-media-stream",
-    ]
-    return lambda backend: [*renderer[backend], *quiet]
+    return chromium_arguments
 
 
 @pytest.fixture(params=BACKENDS)

@@ -1,4 +1,4 @@
-"""A real JupyterLab in a real Chromium: a server in a temporary folder, a notebook, its cells and outputs."""
+"""A real JupyterLab in a real Chromium: its server, notebooks, cells and outputs."""
 
 import base64
 import json
@@ -33,9 +33,11 @@ from nbglcnn import Viewer
 from viewer_models import autoencoder, hooked, pictures
 """
 
-# What the page may be asked and told by tests: every WebGL context, every float read, a mute button.
+# What tests may ask and tell the page: every WebGL context, every float read, a mute button.
 PROBES = """
-window.probe = { contexts: [], pixels: [], keep: false, mute: false, drop: 0, compiles: 0, sent: 0 };
+window.probe = {
+  contexts: [], pixels: [], keep: false, mute: false, drop: 0, compiles: 0, sent: 0,
+};
 for (const type of [HTMLCanvasElement, window.OffscreenCanvas]) {
   const getContext = type.prototype.getContext;
   type.prototype.getContext = function (kind, ...rest) {
@@ -202,7 +204,7 @@ class Notebook:
         return Outputs(items)
 
     def run(self, source: str, *, fails: bool = False) -> Outputs:
-        """Run a new last cell to its end; an exception in it fails the test unless it is expected."""
+        """Run a new last cell to its end; an exception in it fails the test unless `fails`."""
         outputs = self.wait(self.start(source))
         if not fails:
             assert not outputs.error, outputs.error
@@ -261,7 +263,7 @@ def running_lab(
     packages: Path | None = None,
     settings: dict[str, dict[str, Any]] | None = None,
 ) -> Iterator[Lab]:
-    """A JupyterLab server; `packages` come first on the kernel's path, `settings` are Lab's by plugin."""
+    """A JupyterLab server with `settings` by plugin; `packages` come first on the kernel's path."""
     root = folder / "root"
     root.mkdir(parents=True)
     environment = {**os.environ, "HOME": str(folder), "JUPYTER_PLATFORM_DIRS": "0"}
@@ -270,6 +272,7 @@ def running_lab(
     for name in ("SETTINGS", "WORKSPACES"):
         environment[f"JUPYTERLAB_{name}_DIR"] = str(folder / name.lower())
     environment["IPYTHONDIR"] = str(folder / "ipython")
+    environment["JUPYTER_PREFER_ENV_PATH"] = "0"  # a .venv's own kernel would go first
     # One thread: two busy processes share this machine's cores.
     environment |= {"OMP_NUM_THREADS": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
     for plugin, values in (settings or {}).items():

@@ -1,0 +1,127 @@
+"""Takes the documentation's pictures of the tour in a real JupyterLab: `make screenshots`."""
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from PIL import Image
+from playwright.sync_api import Locator, sync_playwright
+
+from browsers import chromium_arguments, find_chromium
+from lab import Lab, Notebook, local_page, running_lab
+
+ROOT = Path(__file__).resolve().parents[1]
+NOTEBOOKS = ROOT / "notebooks"
+PICTURES = ROOT / "docs" / "pictures"
+BACKEND = "swiftshader"
+MAX_BYTES = 400_000
+SIZE = {"width": 1120, "height": 1700}  # all of the Layer tab
+QUIET = {"@jupyterlab/apputils-extension/notification": {"fetchNews": "false"}}
+
+
+def main() -> None:
+    """Run the tour and save its pictures."""
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    chromium = find_chromium()
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=chromium, args=chromium_arguments(BACKEND)
+        )
+        with (
+            running_lab(Path(folder, "lab"), settings=QUIET) as lab,
+            local_page(browser, viewport=SIZE, device_scale_factor=2) as page,
+        ):
+            copy_notebooks(lab)
+            notebook = lab.notebook(page, "tour.ipynb")
+            run_all(notebook)
+            wide(notebook)
+            for picture in take(notebook):
+                print(f"{picture.relative_to(ROOT)}: {shrink(picture):,} bytes")
+        browser.close()
+
+
+def copy_notebooks(lab: Lab) -> None:
+    """The notebooks of the checkout in a Lab's folder."""
+    for file in NOTEBOOKS.iterdir():
+        if file.is_file():
+            shutil.copy(file, lab.root)
+
+
+def run_all(notebook: Notebook) -> None:
+    """Run every cell of a notebook to its end, or to an error."""
+    notebook.page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
+
+
+def wide(notebook: Notebook) -> None:
+    """Close the file browser and select no cell that a picture shows."""
+    notebook.page.evaluate(
+        """async () => {
+          await window.jupyterapp.commands.execute("application:toggle-left-area");
+          window.lab.panel().content.activeCellIndex = 0;
+        }"""
+    )
+
+
+def viewer_cell(notebook: Notebook, number: int = 0) -> Locator:
+    """The cell that shows the Viewer with this number, scrolled to the top of the window."""
+    index = notebook.page.evaluate(
+        """async (number) => {
+          const { content } = window.lab.panel();
+          const shows = (cell) => cell.outputs?.toJSON().some((output) =>
+            "application/vnd.jupyter.widget-view+json" in (output.data ?? {}));
+          const indices = [...content.model.cells].flatMap((cell, i) => (shows(cell) ? [i] : []));
+          await content.scrollToItem(indices[number], "start");
+          return indices[number];
+        }""",
+        number,
+    )
+    cell = notebook.page.locator(f".jp-Cell[data-windowed-list-index='{index}']")
+    cell.locator(".nbglcnn[data-phase=ready]").wait_for(timeout=60_000)
+    return cell
+
+
+def settle(notebook: Notebook) -> None:
+    """Wait until what was asked for is drawn."""
+    notebook.page.wait_for_timeout(1500)
+
+
+def take(notebook: Notebook) -> list[Path]:
+    """The Network tab in light and dark, and the Layer tab of encoder.2."""
+    cell = viewer_cell(notebook)
+    cell.locator("[data-layer='encoder.2'] button").first.click()
+    notebook.page.mouse.move(0, 0)
+    settle(notebook)
+    pictures = {name: PICTURES / f"{name}.png" for name in ("tour", "layer", "tour-dark")}
+    cell.screenshot(path=pictures["tour"])
+    theme(notebook, "JupyterLab Dark")
+    cell.screenshot(path=pictures["tour-dark"])
+    theme(notebook, "JupyterLab Light")
+    cell.get_by_role("tab", name="Layer").click()
+    settle(notebook)
+    cell.locator(".nbglcnn").screenshot(path=pictures["layer"])
+    return list(pictures.values())
+
+
+def theme(notebook: Notebook, name: str) -> None:
+    """Change JupyterLab's theme and wait until the Viewer has followed."""
+    notebook.page.evaluate(
+        "theme => window.jupyterapp.commands.execute('apputils:change-theme', { theme })", name
+    )
+    word = name.rpartition(" ")[2].lower()
+    notebook.page.locator(f".nbglcnn[data-theme={word}]").first.wait_for()
+    settle(notebook)
+
+
+def shrink(picture: Path) -> int:
+    """Save a picture as small as PNG can; its bytes, which must be few enough for a repository."""
+    with Image.open(picture) as image:
+        image.convert("RGB").save(picture, optimize=True)
+    size = picture.stat().st_size
+    if size > MAX_BYTES:
+        sys.exit(f"{picture} has {size:,} bytes; at most {MAX_BYTES:,}")
+    return size
+
+
+if __name__ == "__main__":
+    main()
