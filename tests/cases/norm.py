@@ -27,4 +27,31 @@ CASES = [
     module("batch norm after conv", lambda: nn.Sequential(nn.Conv2d(3, 5, 3), nn.BatchNorm2d(5), nn.ReLU()), (2, 3, 7, 6)),
     node("BatchNormalization with NaN and Inf", "BatchNormalization", [WITH_NAN, (3,), (3,), (3,), (3,)], constants=[1, 2, 3, 4], values=positive),
     node("BatchNormalization at run time", "BatchNormalization", [(2, 5, 3, 7), (5,), (5,), (5,), (5,)], values=positive, epsilon=1e-2),
+    *(module(f"instance norm of {shape}", lambda c=shape[1]: nn.InstanceNorm2d(c, affine=True), shape) for shape in ((2, 5, 3, 7), (1, 1, 70, 90), (3, 513, 2, 2), (1, 3, 1, 9))),
+    module("instance norm 1-D", lambda: nn.InstanceNorm1d(5), (2, 5, 9)),
+    module("instance norm 3-D", lambda: nn.InstanceNorm3d(5), (2, 5, 3, 4, 5)),
+    module("instance norm after transposed", lambda: nn.Sequential(nn.ConvTranspose2d(3, 5, 4, 2, 1), nn.InstanceNorm2d(5)), (2, 3, 5, 4)),
+    node("InstanceNormalization of large means", "InstanceNormalization", [SPREAD, (5,), (5,)], constants=[1, 2], rtol=1e-4),  # 1e-4: the mean itself has an error of 3e-5
+    *(
+        module(f"layer norm of the last {count} of {shape}", lambda shape=shape, count=count: nn.LayerNorm(shape[-count:]), shape)
+        for shape in ((2, 5, 3, 7), (3, 9, 64), (5, 6), (2, 3, 4, 5, 6)) for count in range(1, len(shape))
+    ),
+    module("layer norm without bias", lambda: nn.LayerNorm(7, bias=False), (2, 5, 7)),
+    module("layer norm not affine", lambda: nn.LayerNorm(7, elementwise_affine=False), (2, 5, 7)),
+    module("layer norm of 5000", lambda: nn.LayerNorm(5000), (3, 5000)),
+    *(node(f"LayerNormalization with its statistics, axis {axis}", "LayerNormalization", [(2, 5, 3, 7), (2, 5, 3, 7)[axis:], (2, 5, 3, 7)[axis:]], outputs=3, axis=axis) for axis in range(-3, 4)),
+    node("LayerNormalization with one scale", "LayerNormalization", [(2, 5, 7), (1,), (7,)]),
+    *(
+        module(f"group norm of {groups} in {shape}", lambda c=shape[1], groups=groups: nn.GroupNorm(groups, c), shape)
+        for groups, shape in ((1, (2, 6, 3, 7)), (2, (2, 6, 3, 7)), (3, (2, 6, 3, 7)), (6, (1, 6, 5, 4)), (9, (1, 513, 3, 2)), (2, (3, 6)), (2, (3, 6, 5)), (2, (2, 6, 2, 3, 4)), (8, (1, 32, 65, 33)))
+    ),
+    *(node(f"GroupNormalization of {groups}", "GroupNormalization", [(2, 6, 3, 7), (6,), (6,)], num_groups=groups) for groups in (1, 2, 6)),
+    *(module(f"root mean square norm of the last {count}", lambda count=count: nn.RMSNorm((2, 5, 3, 7)[-count:]), (2, 5, 3, 7)) for count in (1, 2, 3)),
+    *(node(f"RMSNormalization, axis {axis}", "RMSNormalization", [(2, 5, 3, 7), (2, 5, 3, 7)[axis:]], opset=23, axis=axis) for axis in (-1, 1)),
+    *(node(f"LpNormalization p={p}, axis {axis}", "LpNormalization", [(2, 5, 3, 7)], values=positive, opset=22, p=p, axis=axis) for p in (1, 2) for axis in (0, 1, 2, -1)),
+    *(node(f"LpNormalization of zeros, p={p}", "LpNormalization", [np.array([[0, 0, 0], [3, 0, 4]], np.float32)], opset=22, p=p) for p in (1, 2)),
+    node("MeanVarianceNormalization", "MeanVarianceNormalization", [(2, 5, 3, 7)]),
+    node("MeanVarianceNormalization of images", "MeanVarianceNormalization", [(2, 5, 3, 7)], axes=[1, 2, 3]),
+    *(node(f"LRN of {size} among {c}", "LRN", [(2, c, 3, 7)], size=size, alpha=0.3, beta=0.6, bias=1.5) for size, c in ((5, 7), (3, 1), (1, 5), (15, 6))),
+    module("local response norm", lambda: nn.LocalResponseNorm(5, 0.3), (2, 7, 3, 4)),
 ]  # fmt: skip

@@ -63,7 +63,7 @@ def _constant_product(
 def _product(
     b: Builder, x: Operand, matrix: Tensor, steps: tuple[int, int], outputs: int, factor: float
 ) -> Tensor:
-    """Rows `x` times a computed matrix; its element (k, j) is number k · steps[0] + j · steps[1]."""
+    """Rows `x` times a computed matrix; element (k, j) is number k · steps[0] + j · steps[1]."""
     rows, inner = x.shape
     in_groups, out_groups = -(-inner // 4), -(-outputs // 4)
     columns = 4 * min(in_groups, COLUMN_GROUPS)

@@ -2,15 +2,50 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 from nbglcnn.builder import Builder, Tensor
+from nbglcnn.glsl import Kernel, shader
 from nbglcnn.graph import Node
 from nbglcnn.layout import Layout
-from nbglcnn.ops.elementwise import Operand, combine, named
-from nbglcnn.ops.operator import Facts, Operator, anything, number, only, same_shape
+from nbglcnn.ops.broadcast import ADD
+from nbglcnn.ops.elementwise import Operand, broadcast_shape, combine, named, reframed
+from nbglcnn.ops.operator import (
+    Facts,
+    Operator,
+    Shape,
+    anything,
+    integer,
+    integers,
+    normal_axes,
+    number,
+    only,
+    same_shape,
+)
+from nbglcnn.ops.pointwise import SELECT
+from nbglcnn.ops.reduce import lying_for, reduce_frame, reduced_shape
+from nbglcnn.ops.strided import gather
 from nbglcnn.plan import Recipe
 
 # The mean goes first: x · factor + shift would lose digits where the mean is large.
 NORMALIZE = "vec4 combine(vec4 x, vec4 mean, vec4 by, vec4 bias) { return (x - mean) * by + bias; }"
+SHIFTED = "vec4 combine(vec4 x, vec4 mean, vec4 by) { return (x - mean) * by; }"
+SCALED = "vec4 combine(vec4 x, vec4 mean, vec4 by, vec4 scale) { return (x - mean) * by * scale; }"
+AFFINE = (
+    "vec4 combine(vec4 x, vec4 mean, vec4 by, vec4 scale, vec4 bias)"
+    " { return (x - mean) * by * scale + bias; }"
+)
+PRODUCT = "vec4 combine(vec4 x, vec4 by, vec4 scale) { return x * by * scale; }"
+STANDARD = (
+    "vec4 combine(vec4 x, vec4 mean, vec4 deviation) { return (x - mean) / (deviation + 1e-9); }"
+)
+# What has no length stays 0.
+QUOTIENT = "\n".join([
+    SELECT,
+    "vec4 combine(vec4 x, vec4 by) { return select(equal(by, vec4(0.0)), vec4(0.0), x / by); }",
+])  # fmt: skip
+LRN = Kernel("lrn", "\n".join([shader("power.glsl"), shader("lrn.glsl")]))
 FACTOR = "vec4 combine(vec4 scale, vec4 variance) { return scale / sqrt(variance + u.f[3].x); }"
 
 
@@ -51,9 +86,207 @@ def _batch_problem(facts: Facts, node: Node) -> str | None:
     return None
 
 
+def _normalize(
+    b: Builder, x: Operand, statistics: Sequence[Operand], affine: Sequence[Operand], value: str
+) -> None:
+    """(x − mean) · inverse · scale + bias: one pass, or two where scale and bias differ in shape."""
+    split = len(affine) == 2 and affine[0].shape != affine[1].shape
+    first = affine[:1] if split else affine
+    function = {0: SHIFTED, 1: SCALED, 2: AFFINE}[len(first)]
+    operands = [x, *statistics, *first]
+    if not split:
+        combine(b, operands, function, value=value)
+        return
+    result = Operand(x.shape, tensor=combine(b, operands, function))
+    combine(b, [result, affine[1]], ADD, value=value)
+
+
+def _over_axes(
+    b: Builder, x: Operand, axes: Sequence[int], epsilon: float
+) -> tuple[Operand, list[Operand]]:
+    """The input where it was read, its mean over `axes` and the inverse of its deviation."""
+    tensor, along = lying_for(b, x, axes)
+    mean = reduce_frame(b, tensor, along, "mean")
+    inverse = reduce_frame(b, tensor, along, "inverse deviation", given=mean, numbers=[epsilon])
+    shape = reduced_shape(x.shape, axes, True)
+    found = [Operand(shape, tensor=mean), Operand(shape, tensor=inverse)]
+    return Operand(x.shape, tensor=tensor), found
+
+
+def _per_channel(b: Builder, x: Operand, values: Sequence[str]) -> list[Operand]:
+    return [Operand((x.shape[1],) + (1,) * (len(x.shape) - 2), value) for value in values]
+
+
+def _instance(b: Builder, node: Node) -> None:
+    (x,) = named(b, node.inputs[0])
+    affine = _per_channel(b, x, node.inputs[1:3])
+    epsilon = number(node, "epsilon", 1e-5)
+    x, statistics = _over_axes(b, x, range(2, len(x.shape)), epsilon)
+    _normalize(b, x, statistics, affine, node.outputs[0])
+
+
+def _layer(b: Builder, node: Node) -> None:
+    (x,) = named(b, node.inputs[0])
+    affine = named(b, *(value for value in node.inputs[1:3] if value))
+    axes = _trailing(b, node)
+    x, statistics = _over_axes(b, x, axes, number(node, "epsilon", 1e-5))
+    _normalize(b, x, statistics, affine, node.outputs[0])
+    for value, operand in zip(node.outputs[1:], statistics, strict=False):
+        if value:
+            b.bind(value, operand.stored(b))
+
+
+def _trailing(facts: Facts, node: Node) -> tuple[int, ...]:
+    rank = len(facts.shape(node.inputs[0]))
+    (axis,) = normal_axes((integer(node, "axis", -1),), rank)
+    return tuple(range(axis, rank))
+
+
+def _layer_shape(facts: Facts, node: Node) -> Sequence[Shape]:
+    shape = facts.shape(node.inputs[0])
+    statistics = reduced_shape(shape, _trailing(facts, node), True)
+    return [shape, statistics, statistics][: len(node.outputs)]
+
+
+def _group(b: Builder, node: Node) -> None:
+    """Sums per channel go first: a group's channels seldom fall on whole texels."""
+    (x,) = named(b, node.inputs[0])
+    affine = _per_channel(b, x, node.inputs[1:3])
+    groups, epsilon = integer(node, "num_groups", 0), number(node, "epsilon", 1e-5)
+    n, c = x.shape[:2]
+    each = c // groups
+    count = each * math.prod(x.shape[2:])
+    tensor, along = lying_for(b, x, range(2, len(x.shape)))
+    shape = reduced_shape(x.shape, range(2, len(x.shape)), True)
+
+    def spread(sums: Tensor, kind: str, numbers: Sequence[float]) -> Operand:
+        rows = reframed(b, sums, (n, groups, 1, each))
+        joined = reduce_frame(b, rows, [3], kind, numbers=numbers)
+        copies = gather(b, joined, sums.layout.frame, (n, groups, each), (groups, 1, 0))
+        return Operand(shape, tensor=copies)
+
+    mean = spread(reduce_frame(b, tensor, along, "sum"), "mean of sums", [count])
+    squares = reduce_frame(b, tensor, along, "sum of deviations", given=mean.tensor)
+    inverse = spread(squares, "inverse root of sums", [count, epsilon])
+    _normalize(b, Operand(x.shape, tensor=tensor), [mean, inverse], affine, node.outputs[0])
+
+
+def _root_mean_square(b: Builder, node: Node) -> None:
+    (x, scale) = named(b, *node.inputs[:2])
+    axes = _trailing(b, node)
+    tensor, along = lying_for(b, x, axes)
+    numbers = [number(node, "epsilon", 1e-5)]
+    inverse = reduce_frame(b, tensor, along, "inverse root mean square", numbers=numbers)
+    shape = reduced_shape(x.shape, axes, True)
+    operands = [Operand(x.shape, tensor=tensor), Operand(shape, tensor=inverse), scale]
+    combine(b, operands, PRODUCT, value=node.outputs[0])
+
+
+def _length(b: Builder, node: Node) -> None:
+    (x,) = named(b, node.inputs[0])
+    axes = normal_axes((integer(node, "axis", -1),), len(x.shape))
+    tensor, along = lying_for(b, x, axes)
+    length = reduce_frame(b, tensor, along, f"l{integer(node, 'p', 2)}")
+    shape = reduced_shape(x.shape, axes, True)
+    operands = [Operand(x.shape, tensor=tensor), Operand(shape, tensor=length)]
+    combine(b, operands, QUOTIENT, value=node.outputs[0])
+
+
+def _mean_variance(b: Builder, node: Node) -> None:
+    (x,) = named(b, node.inputs[0])
+    axes = _mean_variance_axes(b, node)
+    tensor, along = lying_for(b, x, axes)
+    mean = reduce_frame(b, tensor, along, "mean")
+    deviation = reduce_frame(b, tensor, along, "deviation", given=mean)
+    shape = reduced_shape(x.shape, axes, True)
+    operands = [
+        Operand(x.shape, tensor=tensor),
+        Operand(shape, tensor=mean),
+        Operand(shape, tensor=deviation),
+    ]
+    combine(b, operands, STANDARD, value=node.outputs[0])
+
+
+def _mean_variance_axes(facts: Facts, node: Node) -> tuple[int, ...]:
+    rank = len(facts.shape(node.inputs[0]))
+    return tuple(sorted(set(normal_axes(integers(node, "axes", (0, 2, 3)), rank))))
+
+
+def _local_response(b: Builder, node: Node) -> None:
+    x = b.tensor(node.inputs[0])
+    count = integer(node, "size", 1)
+    output = b.output(node.outputs[0], x.layout)
+    floats = [
+        number(node, "alpha", 1e-4) / count,
+        number(node, "beta", 0.75),
+        number(node, "bias", 1.0),
+    ]
+    b.draw(
+        LRN, output, [x], integers=[(count - 1) // 2, count // 2], floats=[*[0.0] * 12, *floats],
+        fetches=4 * (count // 4 + 3),
+    )  # fmt: skip
+
+
+def _axis_problem(facts: Facts, node: Node) -> str | None:
+    shape, axis = facts.shape(node.inputs[0]), integer(node, "axis", -1)
+    if not -len(shape) <= axis < len(shape):
+        return f"axis={axis} of an input of shape {shape}"
+    for value in node.inputs[1:] if node.op != "LpNormalization" else ():
+        if value and broadcast_shape(shape, facts.shape(value)) != shape:
+            return f"parameters of shape {facts.shape(value)} for an input of shape {shape}"
+    return None
+
+
+def _channels_problem(facts: Facts, node: Node) -> str | None:
+    x = facts.shape(node.inputs[0])
+    if len(x) < 3 - (node.op == "GroupNormalization"):
+        return f"an input of shape {x}; expected (batch, channels, …)"
+    for value in node.inputs[1:3]:
+        if facts.shape(value) != (x[1],):
+            return f"parameters of shape {facts.shape(value)} for an input of {x[1]} channels"
+    groups = integer(node, "num_groups", 1)
+    if groups < 1 or x[1] % groups:
+        return f"num_groups={groups} with an input of {x[1]} channels"
+    return None
+
+
+def _mean_variance_problem(facts: Facts, node: Node) -> str | None:
+    shape, axes = facts.shape(node.inputs[0]), integers(node, "axes", (0, 2, 3))
+    if any(not -len(shape) <= axis < len(shape) for axis in axes):
+        return f"axes={axes} of an input of shape {shape}"
+    return None
+
+
+def _local_response_problem(facts: Facts, node: Node) -> str | None:
+    shape, count = facts.shape(node.inputs[0]), integer(node, "size", 0)
+    if count < 1:
+        return f"size={count}; expected the number of channels to sum over"
+    return None if len(shape) >= 2 else f"an input of shape {shape}; expected (batch, channels, …)"
+
+
+ROWS = {"axis": anything, "epsilon": anything, "stash_type": only(1)}
 OPERATORS = [
     Operator("BatchNormalization",
              "Shifts and scales each channel by statistics of the training data.", same_shape,
              _batch,
              {"epsilon": anything, "momentum": anything, "training_mode": only(0)}, _batch_problem),
+    Operator("InstanceNormalization",
+             "Shifts and scales each channel of each image by its statistics.",
+             same_shape, _instance, {"epsilon": anything}, _channels_problem),
+    Operator("LayerNormalization", "Shifts and scales each row by its statistics.", _layer_shape,
+             _layer, ROWS, _axis_problem),
+    Operator("GroupNormalization", "Shifts and scales groups of channels by their statistics.",
+             same_shape, _group,
+             {"epsilon": anything, "num_groups": anything, "stash_type": only(1)},
+             _channels_problem),
+    Operator("RMSNormalization", "Scales each row by the root of its mean square.", same_shape,
+             _root_mean_square, ROWS, _axis_problem),
+    Operator("LpNormalization", "Divides by the length (or sum of magnitudes) along an axis.",
+             same_shape, _length, {"axis": anything, "p": only(1, 2)}, _axis_problem),
+    Operator("MeanVarianceNormalization", "Shifts and scales to mean 0 and variance 1 over axes.",
+             same_shape, _mean_variance, {"axes": anything}, _mean_variance_problem),
+    Operator("LRN", "Divides by a power of the sum of squares of neighbouring channels.", same_shape,
+             _local_response,
+             {"alpha": anything, "beta": anything, "bias": anything, "size": anything},
+             _local_response_problem),
 ]  # fmt: skip

@@ -42,7 +42,7 @@ ZERO = "#define START vec4(0.0)"
 class Kind:
     """What a reduction computes, in GLSL: `map` runs in the first stage, `finish` in the last.
 
-    In `finish` u.f[3].x is the number of elements that were joined, u.f[3].y one of the caller's.
+    In `finish` u.f[3].x is the number of elements that were joined, then come the caller's numbers.
     """
 
     map: str = "v"
@@ -80,15 +80,19 @@ KINDS = {
     "l2": Kind("v * v", finish="sqrt(v)"),
     "log sum": Kind(finish="log(v)"),
     "sum square": Kind("v * v"),
-    "mean square": Kind("v * v", finish="v / u.f[3].x"),
+    "inverse root mean square": Kind("v * v", finish="1.0 / sqrt(v / u.f[3].x + u.f[3].y)"),
+    # Parts of a mean over more elements than are joined here, u.f[3].y of them:
+    "mean of sums": Kind(finish="v / u.f[3].y"),
+    "inverse root of sums": Kind(finish="1.0 / sqrt(v / u.f[3].y + u.f[3].z)"),
     # Given the largest:
     "sum exp": Kind("exp(v - given)"),
     "log sum exp": Kind("exp(v - finite(given))", finish="log(v) + finite(given)"),
     "first index": replace(SMALLEST, map="chosen(v, given, index, 0x7f800000u)"),
     "last index": replace(LARGEST, map="chosen(v, given, index, 0xff800000u)"),
     # Given the mean:
-    "variance": Kind(DEVIATION, finish="v / u.f[3].x"),
+    "deviation": Kind(DEVIATION, finish="sqrt(v / u.f[3].x)"),
     "inverse deviation": Kind(DEVIATION, finish="1.0 / sqrt(v / u.f[3].x + u.f[3].y)"),
+    "sum of deviations": Kind(DEVIATION),
 }
 
 
@@ -99,7 +103,7 @@ def reduce_frame(
     kind: Kind | str,
     *,
     given: Tensor | None = None,
-    number: float = 0.0,
+    numbers: Sequence[float] = (),
     steps: Sequence[int] = (0, 0, 0, 0),
     value: str = "",
 ) -> Tensor:
@@ -122,7 +126,7 @@ def reduce_frame(
         use_given = given is not None and (first or "given" in kind.finish)
         b.draw(
             REDUCE, output, [x, *([given] if given is not None and use_given else [])],
-            integers=[*boxes, *steps], floats=[*[0.0] * 12, float(count), number],
+            integers=[*boxes, *steps], floats=[*[0.0] * 12, float(count), *numbers],
             constants={"GIVEN": int(use_given), "CHANNELS": int(channels), "LAST": int(last)},
             parts=[kind.text(first)],
             fetches=math.prod(boxes) * math.prod(output.layout.block),
