@@ -14,12 +14,15 @@ import {
   type Stage,
   settings,
   shortType,
+  within,
 } from "./network.ts";
 import { StageMaps } from "./picture.tsx";
-import { shownLayer, Title } from "./stage.tsx";
+import { groupsOf } from "./rows.tsx";
+import { Reads, shownLayer, Title } from "./stage.tsx";
 
 export function List({ network, stages }: { network: Network; stages: readonly Stage[] }) {
-  const { width } = useViews();
+  const { state, width } = useViews();
+  const groups = groupsOf(stages);
   const side = Math.max(60, Math.floor((width.value - 24 - 12) / 2));
   return (
     <div class="nbg-list" role="group" aria-label="Network, from input to output">
@@ -27,14 +30,23 @@ export function List({ network, stages }: { network: Network; stages: readonly S
         <Ends values={network.inputs} network={network} side={side} word="Input" />
         <Ends values={network.outputs} network={network} side={side} word="Output" />
       </div>
-      {stages.map((stage) => (
-        <Row key={stage.key} network={network} stage={stage} />
-      ))}
+      {groups.map((group) => [
+        // One module needs no heading: its name stands in every row.
+        groups.length > 2 && <h3 key={group.name}>{group.name || state.plan.value?.name}</h3>,
+        group.stages.map((stage) => (
+          <Row
+            key={stage.key}
+            network={network}
+            stage={stage}
+            group={groups.length > 2 ? group.name : ""}
+          />
+        )),
+      ])}
     </div>
   );
 }
 
-function Row({ network, stage }: { network: Network; stage: Stage }) {
+function Row({ network, stage, group }: { network: Network; stage: Stage; group: string }) {
   const { state, width, ratio } = useViews();
   const name = shownLayer(stage, state.selected.value?.layer);
   const value = network.values.get(name);
@@ -55,10 +67,10 @@ function Row({ network, stage }: { network: Network; stage: Stage }) {
       onClick={open}
     >
       <span class="nbg-caption">
-        <Title text={stage.title} />
+        <Title text={within(stage.title, group)} />
         <span>{head && `${shortType(head)} ${settings(head).replace(", stride ", " /")}`}</span>
         <span>{imageShape(value)}</span>
-        {stage.reads.length > 0 && <span class="nbg-reads">reads {stage.reads.join(", ")}</span>}
+        <Reads stage={stage} group={group} />
       </span>
       <span class="nbg-six">
         <SixMaps value={value} width={room} ratio={ratio.value} />

@@ -118,7 +118,9 @@ function withReads(
   for (const layers of chains) {
     const last = layers.at(-1);
     if (last === undefined) continue;
-    const title = chainTitle(layers.map((layer) => layer.name));
+    // An addition and its activation are called by the activation's module.
+    const named = layers.filter((layer) => layer.module !== "");
+    const title = chainTitle((named.length > 0 ? named : layers).map((layer) => layer.name));
     const sources = [...new Set(layers[0]?.inputs.map(root))];
     const before = stages.at(-1);
     const plain = before
@@ -205,6 +207,13 @@ export function settings(layer: Layer): string {
   const size = kernel.join("×");
   if (!isNumbers(strides) || strides.every((step) => step === 1)) return size;
   return `${size}, stride ${new Set(strides).size === 1 ? strides[0] : strides.join("×")}`;
+}
+
+/** A name below its module's heading: "conv1–relu" of "layer1.0.conv1–relu" in layer1.0. */
+export function within(name: string, group: string): string {
+  const start = `${group}${separatorOf(name)}`;
+  const absolute = name.startsWith("/") ? `/${start}` : start;
+  return group !== "" && name.startsWith(absolute) ? name.slice(absolute.length) : name;
 }
 
 /** Last part of a layer's name, for a place beside its module's: "2" of "encoder.2". */

@@ -7,13 +7,14 @@ import { useStatistics, useViews } from "./context.ts";
 import { percent, short } from "./format.ts";
 import { Histogram } from "./histogram.tsx";
 import { Right } from "./icons.tsx";
-import { byVariation, fitScale } from "./layout.ts";
+import { byVariation, fitScale, px, tileSide } from "./layout.ts";
 import { Legend } from "./legend.tsx";
 import { Maps } from "./maps.tsx";
 import { contents, longType, type Network, pictureOf } from "./network.ts";
 
 // 3 × 28, 6 × 14, 12 × 7.
 const TILE = 84;
+const GAP = 8;
 
 /** The layer that is commented: under the pointer, else selected, else the first. */
 export function usePanelValue(network: Network): Value | undefined {
@@ -30,13 +31,14 @@ export function usePanelValue(network: Network): Value | undefined {
 }
 
 export function Panel({ network }: { network: Network }) {
-  const { state, width } = useViews();
+  const { state, ratio, width } = useViews();
   const value = usePanelValue(network);
   const statistics = useStatistics(value ?? null);
   if (value === undefined) return null;
   const layer = network.layers.find((one) => one.name === value.key);
-  const room = width.value - 2 * 24 - (width.value >= 760 ? 212 : 0);
-  const most = Math.max(1, Math.min(10, Math.floor((room + 10) / (TILE + 10))));
+  const room = width.value - 2 * 24 - (width.value >= 760 ? 232 : 0);
+  const slot = slotOf(value, ratio.value);
+  const most = Math.max(1, Math.min(10, Math.floor((room + GAP) / (slot + GAP))));
   const channels = value.layout.frame[1];
   const maps = pictureOf(value) === "maps";
   const shown = Math.min(most, channels);
@@ -77,6 +79,13 @@ export function Panel({ network }: { network: Network }) {
   );
 }
 
+/** CSS pixels that a channel takes: its map at the largest whole scale, and room for its number. */
+function slotOf(value: Value, ratio: number): number {
+  const [, , height, width] = value.layout.frame;
+  const scale = fitScale(Math.max(height, width), TILE * ratio);
+  return Math.max(44, tileSide(width, scale) / ratio);
+}
+
 function Liveliest(props: { value: Value; statistics: Statistics | null; shown: number }) {
   const { value, statistics, shown } = props;
   const { ratio, state } = useViews();
@@ -96,6 +105,7 @@ function Liveliest(props: { value: Value; statistics: Statistics | null; shown: 
           type="button"
           key={channel}
           class="nbg-tile"
+          style={{ width: px(slotOf(value, ratio.value)) }}
           aria-label={`Open channel ${channel} of ${value.key}`}
           onClick={() => open(channel)}
         >
@@ -139,7 +149,7 @@ function Summing({ value, statistics }: { value: Value; statistics: Statistics |
       {values !== null && (
         <Histogram
           values={values}
-          width={196}
+          width={212}
           height={46}
           bins={44}
           label={`Values of ${value.key}; bar height is the root of the count`}

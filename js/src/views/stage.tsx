@@ -12,6 +12,7 @@ import {
   pictureOf,
   type Stage,
   shortType,
+  within,
 } from "./network.ts";
 import { StageMaps } from "./picture.tsx";
 import { useHovered } from "./select.ts";
@@ -46,8 +47,10 @@ export function StageView(props: {
   mosaic: Mosaic | null;
   gap: number;
   height: number;
+  /** The module whose heading it stands under. */
+  group?: string;
 }) {
-  const { network, stage, gap, height } = props;
+  const { network, stage, gap, height, group = "" } = props;
   const views = useViews();
   const hovered = useHovered();
   const selected = views.state.selected.value?.layer;
@@ -55,7 +58,11 @@ export function StageView(props: {
   const value = network.values.get(name) ?? network.values.get(stage.key);
   if (value === undefined) return null;
   const maps = mapsOf(value);
-  const mosaic = props.mosaic !== null && maps !== null ? props.mosaic : null;
+  // The layout was made for the stage's last layer; another one of it may have maps of another size.
+  const [, ...size] = value.layout.frame;
+  const [, ...planned] = network.values.get(stage.key)?.layout.frame ?? [];
+  const fits = maps !== null && size.join() === planned.join();
+  const mosaic = fits ? props.mosaic : null;
   const own =
     maps !== null && mosaic === null
       ? boxMosaic(
@@ -68,6 +75,8 @@ export function StageView(props: {
   const chosen = stage.layers.some((layer) => layer.name === selected);
   const select = (layer: string): void => {
     views.state.selected.value = { layer, channel: null };
+    // The pointer is on what it clicked, whatever the stage showed when it came.
+    if (views.pointed.peek() !== null) views.pointed.value = layer;
   };
   const open = (): void => {
     select(name);
@@ -87,7 +96,7 @@ export function StageView(props: {
           class="nbg-picture"
           aria-pressed={chosen}
           aria-label={`${name}, ${contents(value)}`}
-          tabIndex={chosen ? 0 : -1}
+          tabIndex={chosen || (selected === undefined && stage === network.stages[0]) ? 0 : -1}
           onClick={() => select(name)}
           onDblClick={open}
         >
@@ -99,7 +108,7 @@ export function StageView(props: {
         </button>
       </div>
       <div class="nbg-caption">
-        <Title text={stage.title} />
+        <Title text={within(stage.title, group)} />
         <span>{imageShape(value)}</span>
         <Parts stage={stage} shown={name} select={select} />
         {drawn !== null && drawn.shown < value.layout.frame[1] && (
@@ -107,11 +116,17 @@ export function StageView(props: {
             {drawn.shown} of {value.layout.frame[1]}
           </span>
         )}
-        {stage.reads.length > 0 && <span class="nbg-reads">reads {stage.reads.join(", ")}</span>}
+        <Reads stage={stage} group={group} />
       </div>
     </div>
   );
 }
+
+/** What a stage reads, where that isn't simply what stands before it. */
+export const Reads = ({ stage, group }: { stage: Stage; group: string }) =>
+  stage.reads.length === 0 ? null : (
+    <span class="nbg-reads">reads {stage.reads.map((name) => within(name, group)).join(", ")}</span>
+  );
 
 export const isShort = (title: string): boolean => title.length <= 14;
 

@@ -1,0 +1,59 @@
+// What tests/test_views.py calls in a browser: the views over a real session.
+import { openDevice } from "../src/gl/device.ts";
+import { parsePlan } from "../src/gl/format.ts";
+import { createSession } from "../src/gl/session.ts";
+import type { DrawJob, Session } from "../src/gl/types.ts";
+import { createState, says } from "../src/state.ts";
+import { mount } from "../src/views/app.tsx";
+
+const state = createState();
+const calls = { drawn: [] as string[], runs: 0, reads: 0 };
+
+/** The session, and a record of what the views ask of it. */
+function watched(session: Session): Session {
+  return {
+    ...session,
+    get sequence() {
+      return session.sequence;
+    },
+    draw(jobs: readonly DrawJob[]) {
+      for (const job of jobs) calls.drawn.push(job.key);
+      session.draw(jobs);
+    },
+    run(options) {
+      calls.runs++;
+      return session.run(options);
+    },
+    read(key) {
+      calls.reads++;
+      return session.read(key);
+    },
+  };
+}
+
+async function open(url: string, inputs: readonly string[]): Promise<void> {
+  const { plan, uniforms, weight } = parsePlan(await (await fetch(url)).arrayBuffer());
+  state.plan.value = plan;
+  const device = openDevice();
+  state.capabilities.value = device.capabilities;
+  const session = watched(await createSession(device, plan, uniforms, weight));
+  for (const [i, { key }] of plan.inputs.entries()) {
+    const bytes = Uint8Array.from(atob(inputs[i] ?? ""), (c) => c.charCodeAt(0));
+    session.write(key, new Float32Array(bytes.buffer));
+  }
+  state.session.value = session;
+  state.run.value = await session.run();
+  state.status.value = says.ready();
+}
+
+function show(): () => void {
+  const place = document.createElement("div");
+  document.body.append(place);
+  const dispose = mount(place, state);
+  return () => {
+    dispose();
+    place.remove();
+  };
+}
+
+Object.assign(globalThis, { views: { state, says, calls, open, show } });

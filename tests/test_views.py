@@ -1,0 +1,575 @@
+"""The views in a real browser: what they show against PyTorch, and how they behave."""
+
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from playwright.sync_api import Locator, Page, expect
+from torch import nn
+
+import nbglcnn
+from fashion_autoencoder import load_autoencoder, load_images
+from nbglcnn import Plan
+from page import bundled, encode
+
+WIDTHS = (420, 900, 1200)
+MAPS = ".nbglcnn canvas[data-maps]"
+SETTLED = """() => {
+  const seen = [...document.querySelectorAll('.nbglcnn canvas[data-maps]')].filter((canvas) => {
+    const { left, top, width, height } = canvas.getBoundingClientRect();
+    return document.elementsFromPoint(left + width / 2, top + height / 2).includes(canvas);
+  });
+  return seen.length > 0 && seen.every((canvas) => canvas.dataset.drawn);
+}"""
+CLIPPED = """() => [...document.querySelectorAll('.nbglcnn, .nbglcnn *')].filter((element) =>
+  !element.closest('svg') && element.tagName !== 'STYLE' && element.clientWidth > 0
+  && element.textContent.trim() !== '' && element.scrollWidth > element.clientWidth
+  && !['auto', 'scroll'].includes(getComputedStyle(element).overflowX)
+).map((element) => `${element.className}: ${element.textContent.slice(0, 60)}`)"""
+
+
+@cache
+def autoencoder() -> tuple[Plan, np.ndarray, dict[str, np.ndarray]]:
+    """The trained autoencoder's Plan for three pictures, and each layer's values in PyTorch."""
+    model, images = load_autoencoder(), load_images()[0][:3]
+    values: dict[str, np.ndarray] = {}
+    for name, module in model.named_modules():
+        if not list(module.children()):
+            module.register_forward_hook(
+                lambda _module, _input, output, name=name: values.update({name: output.numpy()})
+            )
+    with torch.inference_mode():
+        model(torch.from_numpy(images))
+    return nbglcnn.compile(model, images), images, values
+
+
+class Views:
+    """A page that shows one network."""
+
+    def __init__(self, page: Page, files: dict[str, bytes], plan: Plan, *inputs: np.ndarray):
+        self.page = page
+        page.set_content('<!doctype html><body data-jp-theme-light="true" style="margin: 0">')
+        options = ("--format=iife", "--loader:.css=text")
+        page.add_script_tag(content=bundled("test/views.ts", *options).decode())
+        page.evaluate("() => { globalThis.dispose = views.show(); }")
+        files["/views.plan"] = plan.to_bytes()
+        page.evaluate("a => views.open(...a)", ["/views.plan", [encode(x) for x in inputs]])
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until all that is visible has been drawn."""
+        self.page.wait_for_function(SETTLED)
+
+    def quiet(self) -> None:
+        """Wait until half a second has passed without drawing."""
+        self.page.evaluate(
+            """async () => {
+              for (let before = -1; before !== views.calls.drawn.length; ) {
+                before = views.calls.drawn.length;
+                await new Promise((done) => setTimeout(done, 500));
+              }
+            }"""
+        )
+
+    def set(self, **values: Any) -> None:
+        """Set signals of the state."""
+        script = "a => { for (const [k, v] of Object.entries(a)) views.state[k].value = v; }"
+        self.page.evaluate(script, values)
+
+    def get(self, name: str) -> Any:
+        return self.page.evaluate("k => views.state[k].value", name)
+
+    def open_layer(self, layer: str, channel: int | None = None) -> None:
+        self.set(selected={"layer": layer, "channel": channel}, tab="layer")
+        expect(self.page.locator(".nbg-layer")).to_have_attribute("data-layer", layer)
+        self.settle()
+
+    def point(self, canvas: Locator, x: float, y: float) -> str:
+        """The tooltip at a place of a canvas, as shares of its width and height."""
+        canvas.scroll_into_view_if_needed()
+        box = canvas.bounding_box()
+        assert box is not None
+        self.page.mouse.move(box["x"] + x * box["width"], box["y"] + y * box["height"])
+        tip = self.page.locator(".nbg-tip")
+        expect(tip).not_to_contain_text("…")
+        return tip.inner_text()
+
+
+def number(text: str) -> float:
+    """The first number of a text, as the views write it."""
+    found = re.search(r"[−-]?\d+(\.\d+)?(e[−-]?\d+)?", text.replace(",", ""))
+    assert found is not None, text
+    return float(found[0].replace("−", "-"))
+
+
+@pytest.fixture
+def show(gl_page: Callable[..., Page], site: tuple[str, dict[str, bytes]]) -> Callable[..., Views]:
+    """show(plan, input, …): the views of a network, 1200 px wide."""
+
+    def open_views(plan: Plan, *inputs: np.ndarray, width: int = 1200) -> Views:
+        page = gl_page("swiftshader")
+        page.set_viewport_size({"width": width, "height": 1000})
+        return Views(page, site[1], plan, *inputs)
+
+    return open_views
+
+
+def test_the_strip_shows_every_channel_of_every_stage_from_input_to_output(
+    show: Callable[..., Views],
+) -> None:
+    plan, images, _ = autoencoder()
+    page = show(plan, images).page
+    titles = page.locator(".nbg-line .nbg-caption > strong").all_inner_texts()
+    stages = ["encoder.0–2", "encoder.3–5", "encoder.6", "decoder.0–2", "decoder.3–5"]
+    assert titles == ["Input", *stages, "Output"]
+    canvases = page.locator(f".nbg-line {MAPS[9:]}")
+    shown = {
+        one.get_attribute("data-maps"): int(one.get_attribute("data-channels") or 0)
+        for one in canvases.all()
+    }
+    maps = {"encoder.2": 32, "encoder.5": 64, "decoder.2": 64, "decoder.5": 32}
+    assert shown == {"x": 1, **maps, "output": 1}
+    expect(page.locator(".nbg-line [data-bars='encoder.6'] rect")).to_have_count(16)
+    tops = {box["y"] + box["height"] / 2 for one in canvases.all() if (box := one.bounding_box())}
+    assert max(tops) - min(tops) <= 1, "pictures stand on one line"
+
+
+def test_pictures_differ_by_layer_and_have_many_colours(show: Callable[..., Views]) -> None:
+    plan, images, _ = autoencoder()
+    page = show(plan, images).page
+    pixels = page.locator(f".nbg-line {MAPS[9:]}").evaluate_all(
+        """all => all.map((canvas) => {
+          const {width, height} = canvas;
+          const data = canvas.getContext('2d').getImageData(0, 0, width, height).data;
+          const colours = new Set();
+          for (let k = 0; k < data.length; k += 4) {
+            if (data[k + 3]) colours.add(data[k] << 16 | data[k + 1] << 8 | data[k + 2]);
+          }
+          return [canvas.dataset.maps, colours.size, data.join()];
+        })"""
+    )
+    strip = [
+        one for one in pixels if one[0] in ("encoder.2", "encoder.5", "decoder.2", "decoder.5")
+    ]
+    assert len({text for _, _, text in strip}) == len(strip)
+    assert all(colours > 16 for key, colours, _ in pixels if key in ("encoder.2", "decoder.5"))
+
+
+def test_the_pointer_shows_the_value_under_it(show: Callable[..., Views]) -> None:
+    plan, images, values = autoencoder()
+    views = show(plan, images)
+    random = np.random.default_rng(0)
+    for example in (0, 2):
+        views.set(inputIndex=example)
+        for layer in ("encoder.2", "decoder.5"):
+            canvas = views.page.locator(f".nbg-line canvas[data-maps='{layer}']")
+            columns = int(canvas.get_attribute("data-columns") or 1)
+            _, channels, height, width = values[layer].shape
+            rows = channels // columns
+            for _ in range(4):
+                channel, y, x = (int(random.integers(n)) for n in (channels, height, width))
+                across = columns * (width * 2 + 1) - 1
+                down = rows * (height * 2 + 1) - 1
+                text = views.point(
+                    canvas,
+                    (channel % columns * (width * 2 + 1) + 2 * x + 1) / across,
+                    (channel // columns * (height * 2 + 1) + 2 * y + 1) / down,
+                )
+                assert f"channel {channel} · y {y}, x {x}" in text
+                expected = float(values[layer][example, channel, y, x])
+                assert number(text) == pytest.approx(expected, rel=1e-5, abs=1e-5)
+
+
+def test_a_code_of_single_values_is_shown_as_bars_with_their_numbers(
+    show: Callable[..., Views],
+) -> None:
+    plan, images, values = autoencoder()
+    views = show(plan, images)
+    bars = views.page.locator(".nbg-line [data-bars='encoder.6']")
+    code = values["encoder.6"][0].ravel()
+    expect(bars.locator(".nbg-negative")).to_have_count(int((code < 0).sum()))
+    for channel in (0, 7, 15):
+        text = views.point(bars, 0.5, (channel + 0.5) / 16)
+        assert f"channel {channel}" in text
+        assert number(text) == pytest.approx(float(code[channel]), rel=1e-5, abs=1e-5)
+
+
+def test_the_table_and_captions_are_the_layers_statistics(show: Callable[..., Views]) -> None:
+    plan, images, values = autoencoder()
+    views = show(plan, images)
+    views.set(inputIndex=1)
+    views.open_layer("encoder.4", 9)
+    layer = values["encoder.4"][1]
+    expected = {
+        name: (float(getattr(layer[9], name)()), float(getattr(layer, name)()))
+        for name in ("min", "max", "mean", "std")
+    }
+    expect(views.page.locator(".nbg-table thead")).to_contain_text("channel 9")
+    for row in views.page.locator(".nbg-table tbody tr").all():
+        name, channel, whole = row.locator("th, td").all_inner_texts()
+        if name in expected:
+            assert number(channel) == pytest.approx(expected[name][0], rel=1e-3, abs=6e-4)
+            assert number(whole) == pytest.approx(expected[name][1], rel=1e-3, abs=6e-4)
+    captions = views.page.locator(".nbg-cell-caption").all_inner_texts()
+    assert len(captions) == 64
+    for caption in captions:
+        channel, mean = caption.split()
+        exact = float(layer[int(channel)].mean())
+        assert number(mean) == pytest.approx(exact, rel=6e-2, abs=6e-4)
+
+
+@pytest.mark.parametrize("order", ["mean", "max", "variance"])
+def test_channels_are_sorted(show: Callable[..., Views], order: str) -> None:
+    plan, images, values = autoencoder()
+    views = show(plan, images)
+    views.open_layer("encoder.2")
+    views.page.get_by_label("Sort").select_option(order)
+    layer = values["encoder.2"][0]
+    by = {"mean": layer.mean((1, 2)), "max": layer.max((1, 2)), "variance": layer.var((1, 2))}
+    wanted = [str(k) for k in np.argsort(-by[order], kind="stable")]
+    numbers = views.page.locator(".nbg-cell-caption > :first-child")
+    expect(numbers).to_have_text(wanted)
+
+
+def test_the_filter_of_a_channel_has_its_weights(show: Callable[..., Views]) -> None:
+    plan, images, _ = autoencoder()
+    views = show(plan, images)
+    weights = load_autoencoder().state_dict()
+    views.open_layer("encoder.2", 21)
+    cells = views.page.locator(".nbg-weights > span")
+    expect(cells).to_have_count(16)
+    shown = [number(text) for text in cells.all_inner_texts()]
+    np.testing.assert_allclose(shown, weights["encoder.0.weight"][21, 0].ravel(), atol=5.1e-3)
+    # A transposed convolution's weight is stored input channel first.
+    views.open_layer("decoder.3", 5)
+    caption = views.page.locator(".nbg-filter figcaption").first
+    expect(caption).to_contain_text("for input channel")
+    kernels = weights["decoder.3.weight"][:, 5].numpy()
+    strongest = int((kernels**2).sum((1, 2)).argmax())
+    expect(caption).to_contain_text(f"for input channel {strongest}, the strongest of 64")
+    shown = [number(text) for text in cells.all_inner_texts()]
+    np.testing.assert_allclose(shown, kernels[strongest].ravel(), atol=5.1e-3)
+
+
+def test_filters_show_every_weight_of_the_stage(show: Callable[..., Views]) -> None:
+    plan, images, _ = autoencoder()
+    views = show(plan, images)
+    views.open_layer("encoder.2")
+    views.page.get_by_role("button", name="Filters").click()
+    kernels = views.page.locator("canvas[data-kernels='encoder.0.weight']")
+    expect(kernels).to_have_attribute("data-channels", "32")
+    text = views.point(kernels, 0.004, 0.02)
+    weight = float(load_autoencoder().state_dict()["encoder.0.weight"][0, 0, 0, 0])
+    assert number(text) == pytest.approx(weight, rel=1e-5)
+    titles = views.page.locator(".nbg-filters h3").all_inner_texts()
+    words = ["Conv2d", "Bias", "Scale", "Shift", "Running mean", "Running variance"]
+    assert [title.split("  ")[0].split(" encoder")[0].strip() for title in titles] == words
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_text_is_clipped(show: Callable[..., Views], width: int) -> None:
+    plan, images, _ = autoencoder()
+    views = show(plan, images, width=width)
+    assert views.page.evaluate(CLIPPED) == []
+    for layer in ("encoder.2", "encoder.6", "decoder.3"):
+        views.open_layer(layer)
+        assert views.page.evaluate(CLIPPED) == []
+        views.page.get_by_role("button", name="Filters").click()
+        assert views.page.evaluate(CLIPPED) == []
+        views.page.get_by_role("button", name="Maps", exact=True).click()
+    assert views.page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_nothing_is_drawn_unless_something_changed(show: Callable[..., Views]) -> None:
+    plan, images, _ = autoencoder()
+    views = show(plan, images)
+    page = views.page
+    views.quiet()
+    clear = "() => { views.calls.drawn.length = 0; views.calls.runs = 0; }"
+    page.evaluate(clear)
+    page.wait_for_timeout(400)
+    assert page.evaluate("views.calls.drawn") == []
+    page.get_by_label("Next example").click()
+    views.quiet()
+    drawn = page.evaluate("views.calls.drawn")
+    assert {"x", "encoder.2", "encoder.5", "decoder.2", "decoder.5", "output"} <= set(drawn)
+    assert page.evaluate("views.calls.runs") == 0, "another example is drawn, not computed"
+    page.evaluate(clear)
+    # Far below the window nothing is visible, so nothing is drawn.
+    page.evaluate("document.body.style.paddingTop = '5000px'")
+    page.wait_for_timeout(300)
+    views.set(inputIndex=2)
+    views.quiet()
+    assert page.evaluate("views.calls.drawn") == []
+    page.evaluate("document.body.style.paddingTop = '0'")
+    views.settle()
+    assert "encoder.2" in page.evaluate("views.calls.drawn")
+
+
+def test_fast_runs_are_drawn_a_dozen_times_a_second(show: Callable[..., Views]) -> None:
+    plan, images, _ = autoencoder()
+    page = show(plan, images).page
+    drawn = page.evaluate(
+        """async () => {
+          const {state, calls} = views;
+          const of = () => calls.drawn.filter((key) => key === 'encoder.2').length;
+          const before = of();
+          for (let k = 0; k < 60; k++) {
+            state.run.value = {...state.run.value};
+            await new Promise((done) => setTimeout(done, 16));
+          }
+          return of() - before;
+        }"""
+    )
+    # Two pictures of the layer at most: the strip's, and those of the panel.
+    assert 1 <= drawn <= 11 * 14
+
+
+def test_another_theme_is_followed_at_once(show: Callable[..., Views]) -> None:
+    plan, images, _ = autoencoder()
+    views = show(plan, images)
+    page = views.page
+    corner = """() => [...document.querySelector(".nbg-line canvas[data-maps='encoder.2']")
+      .getContext('2d').getImageData(0, 0, 60, 60).data]"""
+    light = page.evaluate(corner)
+    page.evaluate("document.body.dataset.jpThemeLight = 'false'")
+    expect(page.locator(".nbglcnn")).to_have_attribute("data-theme", "dark")
+    page.wait_for_timeout(300)
+    dark = page.evaluate(corner)
+    assert np.mean(dark) < np.mean(light)
+    background = page.locator(".nbglcnn").evaluate("e => getComputedStyle(e).backgroundColor")
+    assert background == "rgb(28, 29, 31)"
+
+
+def test_the_keyboard_goes_through_layers_channels_and_back(show: Callable[..., Views]) -> None:
+    plan, images, _ = autoencoder()
+    views = show(plan, images)
+    page = views.page
+    keys = page.evaluate_handle(
+        "() => { const keys = []; document.addEventListener('keydown', (e) => keys.push(e.key));"
+        " return keys; }"
+    )
+    page.get_by_role("tab", name="Network").focus()
+    page.locator(".nbg-picture").first.focus()
+    page.keyboard.press("ArrowRight")
+    assert views.get("selected") == {"layer": "encoder.2", "channel": None}
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    assert (views.get("tab"), views.get("selected")["layer"]) == ("layer", "encoder.5")
+    expect(page.locator(".nbg-layer")).to_be_visible()
+    page.keyboard.press("ArrowLeft")
+    assert views.get("selected")["layer"] == "encoder.4"
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    assert views.get("selected") == {"layer": "encoder.4", "channel": 1}
+    page.keyboard.press("c")
+    assert views.get("colormap") == "viridis"
+    page.keyboard.press("]")
+    assert views.get("inputIndex") == 1
+    page.keyboard.press("Escape")
+    assert views.get("tab") == "network"
+    assert keys.json_value() == [], "the host sees none of these keys"
+    page.keyboard.press("Escape")
+    assert page.evaluate("document.activeElement === document.body")
+
+
+def test_clicks_select_a_layer_a_part_of_a_stage_and_a_channel(show: Callable[..., Views]) -> None:
+    plan, images, _ = autoencoder()
+    views = show(plan, images)
+    page = views.page
+    stage = page.locator(".nbg-stage[data-layer='encoder.5']")
+    stage.locator(".nbg-picture").click()
+    assert views.get("selected") == {"layer": "encoder.5", "channel": None}
+    stage.get_by_role("button", name="BN").click()
+    expect(page.locator(".nbg-line canvas[data-maps='encoder.4']")).to_have_count(1)
+    expect(page.locator(".nbg-panel")).to_contain_text("encoder.4 BatchNorm2d")
+    page.mouse.move(0, 0)
+    page.locator(".nbg-panel").get_by_role("button", name="Open layer").click()
+    page.get_by_role("button", name=re.compile("^channel 12, mean")).click()
+    assert views.get("selected") == {"layer": "encoder.4", "channel": 12}
+    expect(page.locator(".nbg-inspector h3")).to_contain_text("Channel 12")
+
+
+def test_states_say_what_happened_and_what_still_works(show: Callable[..., Views]) -> None:
+    plan, images, _ = autoencoder()
+    views = show(plan, images)
+    page = views.page
+    said = {
+        "receiving(3.1e6, 8.4e6)": "Receiving weights 3.1 of 8.4 MB.",
+        "compiling(9, 14, 2.1)": "Compiling shaders, 9 of 14 2.1 s so far.",
+        "lost(15)": "The graphics context was lost The browser took the GPU back",
+        "restarted()": "Python restarted; the page goes on without it",
+        "unsupported('null')": "This browser offers no WebGL 2",
+        "failed('decoder.0 GridSample is not supported', 'Cause.')": "decoder.0 GridSample is not",
+    }
+    for call, words in said.items():
+        page.evaluate(f"() => {{ views.state.status.value = views.says.{call}; }}")
+        message = page.locator(".nbg-message")
+        assert words in " ".join(message.inner_text().split())
+        assert page.evaluate(CLIPPED) == []
+    page.evaluate("() => { views.state.status.value = views.says.ready(); }")
+    expect(page.locator(".nbg-message")).to_have_count(0)
+
+
+def test_the_status_line_says_only_what_was_measured(show: Callable[..., Views]) -> None:
+    plan, images, _ = autoencoder()
+    views = show(plan, images)
+    status = views.page.locator(".nbg-status")
+    expect(status).to_contain_text("Live")
+    expect(status).to_contain_text(f"{views.get('run')['passes']} passes")
+    expect(status).to_contain_text("float32 · SwiftShader (processor, not a GPU: right but slow)")
+    expect(status).not_to_contain_text("match")
+    parity = {"matching": 13, "total": 15, "maxError": 0.02, "reference": "PyTorch"}
+    views.set(parity={**parity, "first": "decoder.3"})
+    expect(status).to_contain_text("13 of 15 layers match PyTorch")
+    expect(status).to_contain_text("first difference at decoder.3, max error 0.02")
+    views.set(run=None)
+    expect(status).not_to_contain_text(" ms")
+
+
+COUNTED = """
+  globalThis.alive = 0;
+  for (const [owner, on, off] of [
+    [EventTarget, 'addEventListener', 'removeEventListener'],
+    [ResizeObserver, 'observe', 'disconnect'],
+    [IntersectionObserver, 'observe', 'disconnect'],
+    [MutationObserver, 'observe', 'disconnect'],
+  ]) {
+    const added = new WeakMap();
+    const [add, remove] = [owner.prototype[on], owner.prototype[off]];
+    owner.prototype[on] = function (...all) {
+      // What hangs on the viewer's own elements goes with them.
+      if (this !== undefined && !(this instanceof Node && this !== document && this !== document.body)) {
+        const set = added.get(this) ?? added.set(this, new Set()).get(this);
+        const name = on === 'observe' ? on : all[0];
+        if (!set.has(name)) { set.add(name); globalThis.alive++; }
+      }
+      return add.apply(this ?? globalThis, all);
+    };
+    owner.prototype[off] = function (...all) {
+      const set = this === undefined ? undefined : added.get(this);
+      const name = on === 'observe' ? on : all[0];
+      if (set?.delete(name)) globalThis.alive--;
+      return remove.apply(this ?? globalThis, all);
+    };
+  }
+"""
+
+
+def test_opening_and_closing_twenty_times_leaves_nothing(show: Callable[..., Views]) -> None:
+    plan, images, _ = autoencoder()
+    views = show(plan, images)
+    page = views.page
+    page.evaluate("() => dispose()")
+    page.evaluate(COUNTED)
+    expect(page.locator(".nbglcnn, style, canvas")).to_have_count(0)
+    for k in range(20):
+        page.evaluate("() => { globalThis.dispose = views.show(); }")
+        views.settle()
+        if k % 5 == 0:
+            views.open_layer("encoder.2", 3)
+            views.set(tab="network")
+        assert page.evaluate("alive") > 0, "the count sees nothing"
+        page.evaluate("() => dispose()")
+        assert page.evaluate("alive") == 0
+    expect(page.locator(".nbglcnn, style, canvas")).to_have_count(0)
+    page.evaluate("() => { views.calls.drawn.length = 0; }")
+    views.set(inputIndex=1)
+    page.wait_for_timeout(200)
+    assert page.evaluate("views.calls.drawn") == []
+
+
+def test_names_from_a_model_are_only_ever_text(show: Callable[..., Views]) -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body = nn.ModuleDict({"<img src=x onerror=alert(1)>": nn.Conv2d(1, 3, 3)})
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return next(iter(self.body.values()))(x).relu()
+
+    x = np.random.default_rng(0).standard_normal((1, 1, 9, 11)).astype(np.float32)
+    views = show(nbglcnn.compile(Net().eval(), x), x)
+    name = "body.<img src=x onerror=alert(1)>"
+    views.open_layer(name)
+    expect(views.page.locator(".nbg-big")).to_have_text(name)
+    expect(views.page.locator(".nbglcnn img")).to_have_count(0)
+
+
+def test_nan_and_infinity_are_counted_and_named(show: Callable[..., Views]) -> None:
+    x = np.ones((1, 2, 5, 7), np.float32)
+    x[0, 1, 2, 3], x[0, 1, 4, 6], x[0, 0, 0, 0] = np.nan, np.inf, 0
+    views = show(nbglcnn.compile(nn.Sequential(nn.LeakyReLU(0.5)).eval(), x), x)
+    views.open_layer("0", 1)
+    expect(views.page.locator(".nbg-table")).to_contain_text("NaN, Inf")
+    row = views.page.locator(".nbg-table .nbg-bad td").all_inner_texts()
+    assert row == ["1, 1", "1, 1"]
+    large = views.page.locator(".nbg-inspector canvas")
+    assert views.point(large, 3.5 / 7, 2.5 / 5).startswith("NaN")
+    assert views.point(large, 6.5 / 7, 4.5 / 5).startswith("∞")
+
+
+def test_several_inputs_and_outputs_of_any_shape_are_shown(show: Callable[..., Views]) -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.left, self.right = nn.Conv2d(5, 7, 3), nn.Conv1d(4, 6, 3)
+
+        def forward(self, picture: torch.Tensor, sound: torch.Tensor) -> dict[str, torch.Tensor]:
+            maps = self.left(picture).relu()
+            return {"maps": maps, "sound": self.right(sound), "size": maps.mean((1, 2, 3))}
+
+    random = np.random.default_rng(0)
+    picture = random.standard_normal((1, 5, 12, 9)).astype(np.float32)
+    sound = random.standard_normal((1, 4, 40)).astype(np.float32)
+    model = Net().eval()
+    views = show(nbglcnn.compile(model, (picture, sound)), picture, sound)
+    page = views.page
+    ends = page.locator(".nbg-end")
+    expect(ends.first).to_contain_text("picture 5×12×9")
+    expect(ends.first).to_contain_text("sound 4×40")
+    expect(ends.last).to_contain_text("output['sound'] 6×38")
+    with torch.inference_mode():
+        size = float(model(torch.from_numpy(picture), torch.from_numpy(sound))["size"])
+    shown = page.locator(".nbg-end .nbg-number").inner_text()
+    assert number(shown) == pytest.approx(size, abs=5e-3)
+    assert page.evaluate(CLIPPED) == []
+
+
+def test_a_network_of_many_branches_stands_in_rows_by_module(show: Callable[..., Views]) -> None:
+    class Block(nn.Module):
+        def __init__(self, channels: int) -> None:
+            super().__init__()
+            self.conv1 = nn.Conv2d(channels, channels, 3, padding=1)
+            self.bn1, self.relu = nn.BatchNorm2d(channels), nn.ReLU()
+            self.conv2 = nn.Conv2d(channels, channels, 3, padding=1)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.relu(x + self.conv2(self.relu(self.bn1(self.conv1(x)))))
+
+    model = nn.Sequential(nn.Conv2d(3, 50, 3, padding=1), *(Block(50) for _ in range(9))).eval()
+    x = np.random.default_rng(0).random((1, 3, 20, 20)).astype(np.float32)
+    views = show(nbglcnn.compile(model, x), x)
+    page = views.page
+    assert page.locator(".nbg-group h3").all_inner_texts() == [
+        "Sequential",
+        *(str(k) for k in range(1, 10)),
+    ]
+    expect(page.locator(".nbg-rows [data-layer='1.conv2']")).to_contain_text("of 50")
+    expect(page.locator(".nbg-rows [data-layer='2.relu:1']")).to_contain_text(
+        "reads 1.relu:1, 2.conv2"
+    )
+    assert page.evaluate(CLIPPED) == []
+    # Only what is in sight is drawn.
+    drawn = set(page.evaluate("views.calls.drawn"))
+    assert "1.conv2" in drawn and "9.conv2" not in drawn
+    page.locator("[data-layer='9.conv2'] canvas").scroll_into_view_if_needed()
+    views.settle()
+    assert "9.conv2" in set(page.evaluate("views.calls.drawn"))
+    page.set_viewport_size({"width": 420, "height": 900})
+    views.settle()
+    assert page.evaluate(CLIPPED) == []
