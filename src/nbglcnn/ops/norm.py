@@ -89,7 +89,7 @@ def _batch_problem(facts: Facts, node: Node) -> str | None:
 def _normalize(
     b: Builder, x: Operand, statistics: Sequence[Operand], affine: Sequence[Operand], value: str
 ) -> None:
-    """(x − mean) · inverse · scale + bias: one pass, or two where scale and bias differ in shape."""
+    """(x − mean) · inverse · scale + bias: one pass, two where scale and bias differ in shape."""
     split = len(affine) == 2 and affine[0].shape != affine[1].shape
     first = affine[:1] if split else affine
     function = {0: SHIFTED, 1: SCALED, 2: AFFINE}[len(first)]
@@ -285,8 +285,8 @@ OPERATORS = [
              same_shape, _length, {"axis": anything, "p": only(1, 2)}, _axis_problem),
     Operator("MeanVarianceNormalization", "Shifts and scales to mean 0 and variance 1 over axes.",
              same_shape, _mean_variance, {"axes": anything}, _mean_variance_problem),
-    Operator("LRN", "Divides by a power of the sum of squares of neighbouring channels.", same_shape,
-             _local_response,
+    Operator("LRN", "Divides by a power of the sum of squares of neighbouring channels.",
+             same_shape, _local_response,
              {"alpha": anything, "beta": anything, "bias": anything, "size": anything},
              _local_response_problem),
 ]  # fmt: skip
