@@ -22,17 +22,6 @@ from playwright.sync_api import Browser, Page
 TOKEN = "nbglcnn"
 PATIENCE_S = 120  # for anything; machines that run tests are slow
 
-# A kernel's first cell.
-IMPORTS = f"""
-import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})
-import asyncio, threading, time, warnings
-import numpy as np, torch, ipywidgets
-from torch import nn
-from IPython.display import display
-from nbglcnn import Viewer
-from viewer_models import autoencoder, hooked, pictures
-"""
-
 # What tests may ask and tell the page: every WebGL context, every float read, a mute button.
 PROBES = """
 window.probe = {

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 from equal import assert_equal
-from lab import IMPORTS, Lab, Notebook, alone
+from lab import Lab, Notebook, alone
 from playwright.sync_api import Browser
-from viewer_models import autoencoder, hooked, pictures
+from viewer_models import IMPORTS, autoencoder, hooked, pictures
 
 SEED = 20
 

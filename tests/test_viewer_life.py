@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from equal import assert_equal
-from lab import IMPORTS, Lab, Notebook, alone
+from lab import Lab, Notebook, alone
 from playwright.sync_api import Browser
-from viewer_models import autoencoder, hooked, pictures
+from viewer_models import IMPORTS, autoencoder, hooked, pictures
 
 ALIVE = """() => {
   const [store] = [...(globalThis[Symbol.for("nbglcnn.v1")]?.values() ?? [])];

@@ -1,8 +1,21 @@
 """The networks of the Viewer's tests, for this process and for the kernels of notebooks (they import it)."""
 
+from pathlib import Path
+
 import numpy as np
 import torch
 from torch import nn
+
+# A kernel's first cell.
+IMPORTS = f"""
+import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})
+import asyncio, threading, time, warnings
+import numpy as np, torch, ipywidgets
+from torch import nn
+from IPython.display import display
+from nbglcnn import Viewer
+from viewer_models import autoencoder, hooked, pictures
+"""
 
 
 def autoencoder(seed: int) -> nn.Module:
