@@ -1,9 +1,37 @@
 """All operators, one file per family. Nothing outside this folder knows what an operator does."""
 
-from nbglcnn.ops import broadcast, concat, conv, lookup, matmul, movement, norm, pointwise, pool, reduce, resize, softmax
+from nbglcnn.ops import (
+    broadcast,
+    concat,
+    conv,
+    lookup,
+    matmul,
+    movement,
+    norm,
+    pad,
+    pointwise,
+    pool,
+    reduce,
+    resize,
+    softmax,
+)
 from nbglcnn.ops.operator import Operator
 
-FAMILIES = (broadcast, concat, conv, lookup, matmul, movement, norm, pointwise, pool, reduce, resize, softmax)
+FAMILIES = (
+    broadcast,
+    concat,
+    conv,
+    lookup,
+    matmul,
+    movement,
+    norm,
+    pad,
+    pointwise,
+    pool,
+    reduce,
+    resize,
+    softmax,
+)
 OPERATORS: dict[str, Operator] = {
     operator.name: operator for family in FAMILIES for operator in family.OPERATORS
 }

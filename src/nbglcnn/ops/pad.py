@@ -1,0 +1,192 @@
+"""Padding and cropping of any axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nbglcnn.builder import Builder, Tensor, best_block
+from nbglcnn.glsl import Kernel, shader
+from nbglcnn.graph import Node
+from nbglcnn.layout import Layout, frame_of
+from nbglcnn.ops.elementwise import reframed
+from nbglcnn.ops.movement import first_problem, needs_constant, place
+from nbglcnn.ops.operator import (
+    Facts,
+    Operator,
+    Shape,
+    anything,
+    constant_integers,
+    has_input,
+    integers,
+    normal_axes,
+    only,
+    text,
+)
+from nbglcnn.ops.strided import by_element, whole
+
+MODES = ("constant", "edge", "reflect", "wrap")  # their numbers are pad.glsl's MODE
+PAD = Kernel("pad", shader("pad.glsl"))
+PAD_CHANNELS = by_element("pad")
+
+
+@dataclass(frozen=True, slots=True)
+class Padding:
+    """What happens along one axis: how long it was, and what is added (cut off, if negative)."""
+
+    length: int
+    before: int = 0
+    after: int = 0
+
+    @property
+    def start(self) -> int:
+        """The first element that is kept."""
+        return max(0, -self.before)
+
+    @property
+    def kept(self) -> int:
+        """How many elements are kept."""
+        return self.length - self.start - max(0, -self.after)
+
+    @property
+    def result(self) -> int:
+        """The new length."""
+        return self.length + self.before + self.after
+
+
+def _paddings(facts: Facts, node: Node) -> list[Padding]:
+    """One entry per axis of the input."""
+    shape = facts.shape(node.inputs[0])
+    result = [Padding(length) for length in shape]
+    if node.op == "CenterCropPad":
+        wanted = constant_integers(facts, node, 1)
+        assert wanted is not None
+        axes = normal_axes(integers(node, "axes", range(len(shape))), len(shape))
+        for axis, length in zip(axes, wanted, strict=True):
+            more = length - shape[axis]
+            before = more // 2 if more > 0 else -(-more // 2)
+            result[axis] = Padding(shape[axis], before, more - before)
+        return result
+    pads, given = constant_integers(facts, node, 1), constant_integers(facts, node, 3)
+    assert pads is not None
+    axes = tuple(range(len(shape))) if given is None else normal_axes(given, len(shape))
+    for axis, before, after in zip(axes, pads[: len(axes)], pads[len(axes) :], strict=True):
+        result[axis] = Padding(shape[axis], before, after)
+    return result
+
+
+def _shape(facts: Facts, node: Node) -> Sequence[Shape]:
+    return [tuple(padding.result for padding in _paddings(facts, node))]
+
+
+def _problem(facts: Facts, node: Node) -> str | None:
+    mode = text(node, "mode", "constant")
+    for axis, padding in enumerate(_paddings(facts, node)):
+        far = max(padding.before, padding.after)
+        if padding.kept < 1 or padding.result < 1:
+            return f"pads of {padding.before} and {padding.after} leave nothing of {padding.length}"
+        if mode == "reflect" and far >= padding.kept < padding.length:
+            return (
+                f"axis {axis} is cut to {padding.kept} and mirrored over {far}; "
+                "what is mirrored must be longer than that"
+            )
+    return None
+
+
+def _value(facts: Facts, node: Node) -> float:
+    if node.op != "Pad" or not has_input(node, 2):
+        return 0.0
+    data = facts.constant(node.inputs[2])
+    assert data is not None and data.size == 1
+    return float(data.reshape(()))
+
+
+def _draw(b: Builder, node: Node) -> None:
+    paddings, shape = _paddings(b, node), b.shape(node.inputs[0])
+    if all(p.before <= 0 and p.after <= 0 for p in paddings):
+        view = whole(shape)
+        for axis, padding in enumerate(paddings):
+            view = view.sliced(axis, padding.start, padding.kept)
+        place(b, node, view)
+        return
+    mode, value = MODES.index(text(node, "mode", "constant")), _value(b, node)
+    if len(shape) <= 4:
+        x = b.tensor(node.inputs[0])
+        frame = frame_of(shape)
+        places = {0: (), 1: (1,), 2: (0, 1), 3: (0, 1, 3)}.get(len(shape), (0, 1, 2, 3))
+        along = [Padding(length) for length in frame]
+        for axis, padding in zip(places, paddings, strict=True):
+            along[axis] = padding
+        b.bind(node.outputs[0], _padded(b, x, along, mode, value))
+        return
+    # More axes: from the last on, as many in one pass as a frame has room for.
+    tensor = b.stored(node.inputs[0])
+    rest = list(paddings)
+    done: list[Padding] = []
+    while any(p.before or p.after for p in rest):
+        taken: list[Padding] = []
+        inner = Padding(math.prod(p.result for p in done))
+        while rest and len(_merged([rest[-1], *taken, inner])) < 4:
+            taken.insert(0, rest.pop())
+        axes = _merged([*taken, inner])
+        axes = [*[Padding(1)] * (3 - len(axes)), *axes]
+        axes.insert(0, Padding(math.prod(p.length for p in rest)))
+        n, c, h, w = (p.length for p in axes)
+        frame = (n, c, h, w)
+        tensor = _padded(b, reframed(b, tensor, frame), axes, mode, value)
+        done = [*taken, *done]
+    b.bind(node.outputs[0], tensor)
+
+
+def _merged(paddings: Sequence[Padding]) -> list[Padding]:
+    """Neighbouring axes that stay as they are joined; those of length 1 among them vanish."""
+    axes: list[Padding] = []
+    for padding in paddings:
+        still = not padding.before and not padding.after
+        if still and axes and not axes[-1].before and not axes[-1].after:
+            axes[-1] = Padding(axes[-1].length * padding.length)
+        elif not still or padding.length > 1:
+            axes.append(padding)
+    return axes
+
+
+def _padded(b: Builder, x: Tensor, paddings: Sequence[Padding], mode: int, value: float) -> Tensor:
+    """A tensor padded along the axes of its frame."""
+    n, c, h, w = (p.result for p in paddings)
+    output = b.scratch(Layout((n, c, h, w), best_block((n, c, h, w))))
+    before = [max(p.before, 0) for p in paddings]
+    far = [max(p.before, p.after, 0) for p in paddings]
+    # How often the farthest place must be folded back; reflected maps of one pixel are clamped.
+    folds = max(
+        -(-f // max(p.kept - (mode == 2), 1)) if p.kept > 1 or mode == 3 else 1
+        for f, p in zip(far, paddings, strict=True)
+    )
+    channels = bool(paddings[1].before or paddings[1].after)
+    numbers = [*before, *(p.start for p in paddings), *(p.kept for p in paddings), folds]
+    b.draw(
+        PAD_CHANNELS if channels else PAD,
+        output,
+        [x],
+        integers=numbers,
+        floats=[*[0.0] * 12, value],
+        constants={"MODE": mode, "CHANNELS": int(channels)},
+        fetches=16 if channels else 4,
+    )
+    return output
+
+
+_pad_problem = first_problem(
+    needs_constant(1, "pads"),
+    needs_constant(2, "constant value"),
+    needs_constant(3, "axes"),
+    _problem,
+)
+_center_problem = first_problem(needs_constant(1, "shape"), _problem)
+
+OPERATORS = [
+    Operator("Pad", "Adds a margin to axes: a constant, the edge, mirrored or wrapped around.",
+             _shape, _draw, {"mode": only(*MODES)}, _pad_problem),
+    Operator("CenterCropPad", "Cuts or pads axes to given lengths, the middle in the middle.",
+             _shape, _draw, {"axes": anything}, _center_problem),
+]  # fmt: skip

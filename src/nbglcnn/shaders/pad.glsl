@@ -1,0 +1,39 @@
+// Padding and cropping. MODE: 0 a constant (f[3].x), 1 the edge, 2 mirrored at the edge, 3 wrapped around.
+// i[0] padding before along n, c, h, w; i[1] first element kept; i[2] how many are kept; i[3].x how often the
+// farthest padding is folded back. CHANNELS: channels are padded too, so that elements are found one by one.
+
+ivec4 folded(ivec4 p) {
+  ivec4 length = u.i[2];
+#if MODE == 2
+  for (int k = 0; k < u.i[3].x; k++) {
+    p = abs(p);
+    p -= 2 * max(p - length + 1, 0);
+  }
+#elif MODE == 3
+  for (int k = 0; k < u.i[3].x; k++)
+    p += ivec4(lessThan(p, ivec4(0))) * length - ivec4(greaterThanEqual(p, length)) * length;
+#endif
+  return u.i[1] + clamp(p, ivec4(0), length - 1);
+}
+
+#if CHANNELS
+float source(ivec4 at) {
+  ivec4 p = at - u.i[0];
+  float v = element(x0, u.x[0], folded(p));
+#else
+vec4 pixel(ivec4 at) {
+  ivec4 p = min(at, ivec4(u.o.frame.x - 1, at.y, u.o.frame.zw - 1)) - u.i[0];
+  ivec4 q = folded(p);
+  vec4 v = texel(x0, u.x[0], ivec4(q.x, at.y, q.zw));
+  p.y = 0;
+#endif
+#if MODE == 0
+  bool outside = any(lessThan(p, ivec4(0))) || any(greaterThanEqual(p, u.i[2]));
+#if CHANNELS
+  v = outside ? u.f[3].x : v;
+#else
+  v = outside ? vec4(u.f[3].x) : v;
+#endif
+#endif
+  return v;
+}

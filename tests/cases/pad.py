@@ -1,0 +1,73 @@
+"""Margins of every kind on any axes."""
+
+import numpy as np
+from torch import nn
+from torch.nn import functional
+
+from cases.case import module, node
+from cases.movement import SPECIAL, function, ints
+
+
+def pad(name, shape, pads, value=None, axes=None, **attributes):
+    """A case of Pad."""
+    inputs = [shape, ints(*pads), None if value is None else np.array(value, np.float32), None if axes is None else ints(*axes)]
+    while inputs[-1] is None:
+        inputs.pop()
+    constants = [k for k in range(1, len(inputs)) if inputs[k] is not None]
+    return node(f"Pad {name}", "Pad", inputs, constants=constants, **attributes)
+
+
+def center(name, shape, wanted, **attributes):
+    """A case of CenterCropPad."""
+    return node(f"CenterCropPad {name}", "CenterCropPad", [shape, ints(*wanted)], constants=[1], **attributes)
+
+
+FOUR = (2, 5, 6, 7)
+CASES = [
+    module("zero padding", lambda: nn.ZeroPad2d((1, 2, 3, 4)), (1, 3, 7, 9)),
+    module("constant padding, partly negative", lambda: nn.ConstantPad2d((-1, 2, 3, -2), 3.5), (2, 3, 7, 9)),
+    module("reflection padding", lambda: nn.ReflectionPad2d((1, 2, 3, 4)), (1, 3, 7, 9)),
+    module("replication padding", lambda: nn.ReplicationPad2d((1, 2, 3, 4)), (1, 5, 7, 9)),
+    module("circular padding", lambda: nn.CircularPad2d((1, 2, 3, 4)), (1, 3, 7, 9)),
+    module("circular padding by the whole map", lambda: nn.CircularPad2d((5, 5, 3, 3)), (1, 3, 3, 5)),
+    module("reflection padding by all but one", lambda: nn.ReflectionPad2d((4, 4, 2, 2)), (1, 3, 3, 5)),
+    module("zero padding 1-D", lambda: nn.ZeroPad1d((2, 3)), (2, 3, 9)),
+    module("reflection padding 1-D", lambda: nn.ReflectionPad1d((1, 2)), (1, 3, 7)),
+    module("replication padding 1-D", lambda: nn.ReplicationPad1d((1, 2)), (1, 3, 7)),
+    module("circular padding 1-D", lambda: nn.CircularPad1d((1, 2)), (2, 3, 7)),
+    module("zero padding 3-D", lambda: nn.ConstantPad3d((1, 2, 0, 1, 2, 0), 1.5), (2, 3, 4, 3, 5)),
+    module("replication padding 3-D", lambda: nn.ReplicationPad3d((1, 2, 0, 1, 2, 0)), (2, 3, 4, 3, 5)),
+    module("reflect conv", lambda: nn.Conv2d(3, 4, 3, padding=1, padding_mode="circular"), (1, 3, 6, 7)),
+    function("padding of channels", lambda x: functional.pad(x, (0, 0, 0, 0, 2, 3)), (1, 5, 3, 4)),
+    function("padding with -inf", lambda x: functional.pad(x, (1, 1), value=float("-inf")), (1, 5, 3, 4)),
+    pad("all axes", FOUR, [1, 2, 3, 4, 2, 1, 0, 3], 0.25),
+    pad("all axes edge", FOUR, [1, 2, 3, 4, 2, 1, 0, 3], mode="edge"),
+    pad("all axes reflect", FOUR, [1, 2, 3, 4, 0, 1, 0, 3], mode="reflect"),
+    pad("all axes wrap", FOUR, [1, 2, 3, 4, 2, 1, 0, 3], mode="wrap"),
+    pad("reflect far", (1, 2, 3, 2), [0, 0, 7, 5, 0, 0, 4, 6], mode="reflect"),
+    pad("reflect one pixel", (1, 3, 1, 1), [0, 0, 2, 1, 0, 0, 1, 3], mode="reflect"),
+    pad("wrap far", (1, 2, 3, 2), [0, 0, 7, 5, 0, 0, 4, 6], mode="wrap"),
+    pad("crop alone", FOUR, [-1, -1, -2, 0, 0, -1, -1, -3]),
+    pad("crop and pad", FOUR, [0, -1, 2, -3, 0, 3, -1, 4], -2.0),
+    pad("crop and reflect", FOUR, [0, 0, -1, 3, 0, 0, 3, -2], mode="reflect"),
+    pad("crop and wrap", FOUR, [0, 0, -1, 3, 0, 0, 3, -2], mode="wrap"),
+    pad("crop and edge", FOUR, [0, -1, 2, -3, 0, 3, -1, 4], mode="edge"),
+    pad("axes", FOUR, [1, 2, 3, 0], 7.0, axes=[-1, 1]),
+    pad("axes without a value", FOUR, [1, 3], None, axes=[2], mode="edge"),
+    pad("nothing", FOUR, [0] * 8),
+    pad("vector", (5,), [2, 3], 1.0),
+    pad("matrix", (3, 5), [1, 2, 0, 3], mode="wrap"),
+    pad("matrix reflect", (3, 5), [1, 2, 0, 3], mode="reflect"),
+    pad("rank 3", (2, 3, 5), [1, 1, 2, 0, 1, 3], mode="edge"),
+    pad("rank 5", (2, 3, 2, 3, 4), [0, 1, 1, 2, 3, 1, 0, 1, 0, 2], 0.5),
+    pad("rank 5 reflect", (2, 3, 2, 3, 4), [1, 0, 1, 2, 3, 0, 2, 0, 0, 2], mode="reflect"),
+    pad("rank 6 outer axes", (2, 3, 2, 3, 2, 2), [1, 0, 1, 0, 0, 0, 0, 1, 1, 0, 0, 0], mode="wrap"),
+    pad("rank 7", (2, 1, 2, 2, 3, 2, 2), [1, 1, 0, 1, 1, 1, 0, 0, 0, 1, 1, 0, 1, 2], 1.0),
+    pad("special values", SPECIAL, [0, 0, 1, 1, 0, 0, 1, 1], np.nan),
+    pad("special values reflect", SPECIAL, [0, 0, 1, 2, 0, 0, 0, 1], mode="reflect"),
+    pad("513 channels", (1, 513, 2, 3), [0, 0, 1, 1, 0, 0, 1, 1]),
+    center("crop", FOUR, [1, 2, 3, 4]),
+    center("pad", FOUR, [3, 8, 9, 12]),
+    center("both", FOUR, [2, 5, 3, 10]),
+    center("axes", FOUR, [3, 9], axes=[-1, 1]),
+]  # fmt: skip
