@@ -105,5 +105,12 @@ CASES = [
     node("GatherElements constant", "GatherElements", [(3, 2), np.array([[0, -1], [1, 2], [2, 0], [0, 0]])], constants=[1], axis=-2),
     function("index by lists", lambda x: (x[:, [2, 0, 1]], x[:, :, [0, 2], [3, 1]], torch.index_select(x, 2, torch.tensor([3, 1, 1]))), (2, 3, 4, 5)),
     function("gather", lambda x: torch.gather(x, 3, torch.tensor([[4, 0], [1, 2]]).expand(1, 3, 2, 2)), (1, 3, 5, 5)),
+    function("casts", lambda x: ((x * 10).to(torch.int64).float() + (x > 0).float(), (x * 2).int().bool(), x.bool()), (1, 3, 4, 5)),
+    node("Cast to int64", "Cast", [np.array([-2.7, -0.5, 0.0, 0.5, 2.7, 1e6], np.float32)], to=7),
+    node("Cast to bool", "Cast", [np.array([-2.7, -0.0, 0.0, np.nan, np.inf, 1e-30], np.float32)], to=9),
+    node("Cast int64 to uint8", "Cast", [ints(-1, -257, 0, 255, 256, 1000, 2**20 + 3)], to=2),
+    node("Cast int64 to int8", "Cast", [ints(-1, -129, -128, 127, 128, 1000, 2**20 + 3)], to=3),
+    node("Cast int64 to float", "Cast", [ints(-1, 5, 2**24)], to=1),
+    node("Cast bool to int64", "Cast", [np.array([[True, False, True]])], to=7),
     function("dropout and reshapes", lambda x: nn.functional.dropout(x, 0.5, False).flatten(1)[:, None].squeeze(1).relu(), (2, 3, 4, 5)),
 ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from nbglcnn.ops import (
     broadcast,
+    cast,
     concat,
     conv,
     lookup,
@@ -19,6 +20,7 @@ from nbglcnn.ops.operator import Operator
 
 FAMILIES = (
     broadcast,
+    cast,
     concat,
     conv,
     lookup,

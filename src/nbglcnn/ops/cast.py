@@ -1,0 +1,62 @@
+"""Cast: every tensor is float32 on the device, so only what loses digits needs a pass."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nbglcnn.builder import Builder
+from nbglcnn.graph import Node
+from nbglcnn.ops.movement import alias
+from nbglcnn.ops.operator import Facts, Operator, anything, integer, same_shape
+from nbglcnn.ops.pointwise import SAME, SELECT
+
+# ONNX's numbers of element types (onnx.TensorProto.DataType).
+FLOATS = {1: "float32", 10: "float16", 11: "float64"}
+INTEGERS = {
+    2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 12: "uint32",
+    13: "uint64",
+}  # fmt: skip
+BOOL = 9
+
+TRUTH = (
+    SELECT + "vec4 activate(vec4 v) { return select(equal(v, vec4(0.0)), vec4(0.0), vec4(1.0)); }"
+)
+TRUNCATE = "vec4 activate(vec4 v) { return trunc(v); }"
+# Modulo u.f[3].x = 2^bits, into the range that begins at u.f[3].y.
+WRAP = "vec4 activate(vec4 v) { return v - u.f[3].x * floor((v - u.f[3].y) / u.f[3].x); }"
+
+
+def _problem(_facts: Facts, node: Node) -> str | None:
+    to = integer(node, "to", 0)
+    if to == BOOL or to in FLOATS or to in INTEGERS:
+        return None
+    names = ", ".join([*FLOATS.values(), *INTEGERS.values(), "bool"])
+    return f"to={to}, an element type that is not supported; supported: {names}"
+
+
+def _draw(b: Builder, node: Node) -> None:
+    to, source = integer(node, "to", 0), b.graph.values[node.inputs[0]].dtype
+    function, numbers = "", [0.0, 0.0]
+    if to == BOOL and source.kind != "b":
+        function = TRUTH
+    elif to in INTEGERS and source.kind == "f":
+        function = TRUNCATE
+    elif to in INTEGERS and source.kind in "iu":
+        wanted = np.dtype(INTEGERS[to])
+        # Numbers on the device stay below 2^24, so that wider types hold all of them.
+        if wanted.itemsize < 4 and not np.can_cast(source, wanted):
+            function = WRAP
+            numbers = [float(2 ** (8 * wanted.itemsize)), float(np.iinfo(wanted).min)]
+    if not function:
+        alias(b, node)
+        return
+    x = b.stored(node.inputs[0])
+    output = b.scratch(x.layout)
+    b.bind(node.outputs[0], output)
+    b.draw(SAME, output, [x], floats=[*[0.0] * 12, *numbers], parts=[function])
+
+
+OPERATORS = [
+    Operator("Cast", "Another type of numbers: truth values, integers, floats.", same_shape, _draw,
+             {"to": anything, "saturate": anything}, _problem),
+]  # fmt: skip
