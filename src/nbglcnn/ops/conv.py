@@ -28,9 +28,6 @@ from nbglcnn.plan import Recipe
 EPILOGUE = shader("epilogue.glsl")
 DENSE = Kernel("conv", "\n".join([EPILOGUE, shader("conv.glsl")]), pixel=False)
 PATCH = Kernel("conv_patch", "\n".join([EPILOGUE, shader("conv_patch.glsl")]), pixel=False)
-DEPTHWISE = Kernel(
-    "depthwise", "\n".join([EPILOGUE, shader("depthwise.glsl"), shader("sums.glsl")]), pixel=False
-)
 GROUPED = Kernel(
     "grouped", "\n".join([EPILOGUE, shader("grouped.glsl"), shader("sums.glsl")]), pixel=False
 )
@@ -99,20 +96,15 @@ def draw_convolution(b: Builder, conv: Convolution, bias: str, factor: float = 1
             fetches=8 * in_groups * taps // (sy * sx) + 8,
         )  # fmt: skip
         return
-    kind, kernel = ("depthwise", DEPTHWISE) if each_in == each_out == 1 else ("grouped", GROUPED)
-    weight = b.weight(Recipe(kind, tuple(sources), options))
-    kernel_frame: Frame = (
-        1 if kind == "depthwise" else each_in,
-        conv.channels,
-        window.kernel[0],
-        window.kernel[1],
-    )
+    depthwise = each_in == each_out == 1
+    weight = b.weight(Recipe("depthwise" if depthwise else "grouped", tuple(sources), options))
+    kernel_frame: Frame = (each_in, conv.channels, window.kernel[0], window.kernel[1])
     inputs.append(Tensor(weight, Layout(kernel_frame)))
     b.draw(
-        kernel, output, inputs,
+        GROUPED, output, inputs,
         integers=[*numbers, each_in, each_out],
-        floats=floats, constants=constants, parts=[function],
-        fetches=4 * taps * (2 if kind == "depthwise" else 5 * each_in) // (sy * sx) + 8,
+        floats=floats, constants={**constants, "DEPTHWISE": int(depthwise)}, parts=[function],
+        fetches=4 * taps * (2 if depthwise else 5 * each_in) // (sy * sx) + 8,
     )  # fmt: skip
 
 

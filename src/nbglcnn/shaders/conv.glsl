@@ -11,12 +11,6 @@
 #define PADDING u.i[1].zw
 const int COLUMN_GROUPS = 1024;  // as weights.py
 
-// One coordinate of a tap: place in the tile, layer part, and whether it is inside the map.
-vec2 place(int r, int phases, int span, int pixels, int weight) {
-  int q = r / phases;
-  return vec2(float((r - q * phases) * span + q / pixels), float((q % pixels) * weight));
-}
-
 #if TRANSPOSED
 // Output pixels of a block are `stride` apart, so their inputs are neighbours; t is what the tap divides.
 // FAR makes t positive: GLSL leaves the remainder of a negative number undefined and truncates the quotient.

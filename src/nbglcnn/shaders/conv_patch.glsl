@@ -14,20 +14,15 @@
 #define ROWS (TAPS_Y + STEP)
 const int COLUMN_GROUPS = 1024;  // as weights.py
 
-vec2 place(int r, int phases, int span, int pixels, int weight) {
-  int q = r / phases;
-  return vec2(float((r - q * phases) * span + q / pixels) + 0.5, float((q % pixels) * weight));
-}
-
 // A column or row of the patch: its coordinate, the part of the layer number it decides, whether it exists.
 #define COLUMN(c) \
   { int x = left + c; inside_x[c] = x >= 0 && x < l.frame.w; \
     vec2 p = place(clamp(x, 0, l.frame.w - 1), l.phase.y, l.phase.z, l.block.z, 1); \
-    at_x[c] = p.x * xs.x; layer_x[c] = p.y; }
+    at_x[c] = (p.x + 0.5) * xs.x; layer_x[c] = p.y; }
 #define ROW(r) \
   { int y = top + r; inside_y[r] = y >= 0 && y < l.frame.z; \
     vec2 p = place(clamp(y, 0, l.frame.z - 1), l.phase.x, l.phase.w, l.block.y, l.block.z); \
-    at_y[r] = p.x * xs.y; layer_y[r] = image + p.y; }
+    at_y[r] = (p.x + 0.5) * xs.y; layer_y[r] = image + p.y; }
 #define LOAD(r, c) \
   v[(r) * COLUMNS + c] = FETCH(x0, vec3(at_x[c] + shift.x, at_y[r] + shift.y, layer_x[c] + layer_y[r])); \
   v[(r) * COLUMNS + c] = inside_y[r] && inside_x[c] ? v[(r) * COLUMNS + c] : vec4(0.0);

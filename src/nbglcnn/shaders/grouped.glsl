@@ -1,6 +1,7 @@
-// Convolution (and its transpose) whose groups don't fall on multiples of four channels: each lane of the output
-// reads its own input channels, so that a NaN of another group cannot reach it through a zero weight.
-// x0: input, x1: bias, x2: residual, x3: kernel as a tensor (I/groups, O, KH, KW).
+// Convolution (and its transpose) whose groups don't fall on multiples of four channels. x0: input, x1: bias,
+// x2: residual. DEPTHWISE: one input channel per output channel, texel by texel, x3: kernel as a tensor
+// (1, C, KH, KW). Otherwise each lane of the output reads its own input channels, so that a NaN of another
+// group cannot reach it through a zero weight, x3: kernel as a tensor (I/groups, O, KH, KW).
 // i[0], i[1] as in conv.glsl; i[2] input and output channels of one group.
 
 #define KERNEL u.i[0].xy
@@ -11,8 +12,10 @@ const int FAR = 65536;
 
 vec4 sum(ivec4 at) {
   vec4 acc = vec4(0.0);
+#if !DEPTHWISE
   ivec4 group = (ivec4(0, 1, 2, 3) + at.y * 4) / u.i[2].y;
   ivec4 first = min(group * u.i[2].x, ivec4(u.x[0].frame.y - u.i[2].x));
+#endif
   for (int ky = 0; ky < KERNEL.x; ky++) {
 #if TRANSPOSED
     int t = at.z + PADDING.x - ky * DILATION.x + FAR * STRIDE.x;
@@ -31,12 +34,16 @@ vec4 sum(ivec4 at) {
       int x = at.w * STRIDE.y - PADDING.y + kx * DILATION.y;
 #endif
       if (x < 0 || x >= u.x[0].frame.w) continue;
+#if DEPTHWISE
+      acc += texel(x0, u.x[0], ivec4(at.x, at.y, y, x)) * texel(x3, u.x[3], ivec4(0, at.y, ky, kx));
+#else
       for (int i = 0; i < u.i[2].x; i++) {
         vec4 v = vec4(
           element(x0, u.x[0], ivec4(at.x, first.x + i, y, x)), element(x0, u.x[0], ivec4(at.x, first.y + i, y, x)),
           element(x0, u.x[0], ivec4(at.x, first.z + i, y, x)), element(x0, u.x[0], ivec4(at.x, first.w + i, y, x)));
         acc += v * texel(x3, u.x[3], ivec4(i, at.y, ky, kx));
       }
+#endif
     }
   }
   return acc;

@@ -22,12 +22,6 @@ const uint LEAST = 0xff800000u;  // -Inf: what padding holds
 #define JOIN(a, v) a += u.f[3].x == 1.0 ? abs(v) : u.f[3].x == 2.0 ? v * v : pow(abs(v), vec4(u.f[3].x))
 #endif
 
-// One coordinate: place in the tile and layer part.
-vec2 place(int r, int phases, int span, int pixels, int weight) {
-  int q = r / phases;
-  return vec2(float((r - q * phases) * span + q / pixels), float((q % pixels) * weight));
-}
-
 // Whether the window that begins at 0 has a tap at t.
 bool tap(int t, int kernel, int dilation) {
   return t >= 0 && t <= (kernel - 1) * dilation && t % dilation == 0;

@@ -40,6 +40,13 @@ ivec3 address(Layout l, int n, int g, int y, int x) {
     ((n % l.block.x) * l.block.y + qy % l.block.y) * l.block.z + qx % l.block.z);
 }
 
+// The same for one coordinate, row or column, of a loop that goes over many tiles: its texel in the tile, and its
+// part of the layer number, `weight` a step.
+vec2 place(int r, int phases, int area, int pixels, int weight) {
+  int q = r / phases;
+  return vec2(float((r - q * phases) * area + q / pixels), float((q % pixels) * weight));
+}
+
 vec4 fetch(sampler2DArray s, ivec3 at) {
   return FETCH(s, vec3((vec2(at.xy) + 0.5) / vec2(textureSize(s, 0).xy), float(at.z)));
 }
