@@ -18,12 +18,13 @@ TOP = """\
 
 The {count} ONNX operators that can run. PyTorch models come in through `torch.onnx.export`, which
 turns every module and function into some of these; ONNX files of operator set {oldest} and later
-are rewritten to {opset} while they are read. `nbglcnn.check(model, x)` says of each layer whether it
-can run, before anything runs.
+are rewritten to {opset} while they are read. `nbglcnn.check(model, x)` says of each layer whether
+it can run, before anything runs.
 
-An attribute that is not listed, or a value of it that is not, is refused with `UnsupportedOperator`,
-which names the layer, the attribute and what is supported. All are computed in float32; integers and
-booleans are stored exactly up to 2²⁴. Except where said, tensors may have any rank from 0 to {rank}.
+An attribute that is not listed, or a value of it that is not, is refused with
+`UnsupportedOperator`, which names the layer, the attribute and what is supported. All are computed
+in float32; integers and booleans are stored exactly up to 2²⁴. Except where said, tensors may have
+any rank from 0 to {rank}.
 """
 
 

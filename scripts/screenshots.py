@@ -17,6 +17,18 @@ PICTURES = ROOT / "docs" / "pictures"
 BACKEND = "swiftshader"
 MAX_BYTES = 400_000
 SIZE = {"width": 1120, "height": 1700}  # all of the Layer tab
+SETTLED = """async () => {
+  const drawn = () => [...document.querySelectorAll(".nbglcnn canvas[data-maps]")]
+    .filter((canvas) => {
+      const { left, top, width, height } = canvas.getBoundingClientRect();
+      return document.elementsFromPoint(left + width / 2, top + height / 2).includes(canvas);
+    })
+    .map((canvas) => canvas.dataset.drawn);
+  const before = drawn();
+  if (before.length === 0 || !before.every(Boolean)) return false;
+  await new Promise((done) => setTimeout(done, 500));
+  return drawn().join() === before.join();
+}"""
 QUIET = {"@jupyterlab/apputils-extension/notification": {"fetchNews": "false"}}
 
 
@@ -82,34 +94,40 @@ def viewer_cell(notebook: Notebook, number: int = 0) -> Locator:
 
 
 def settle(notebook: Notebook) -> None:
-    """Wait until what was asked for is drawn."""
-    notebook.page.wait_for_timeout(1500)
+    """Wait until every map in view is drawn, and nothing has been drawn for a while."""
+    notebook.page.wait_for_function(SETTLED)
 
 
 def take(notebook: Notebook) -> list[Path]:
     """The Network tab in light and dark, and the Layer tab of encoder.2."""
     cell = viewer_cell(notebook)
-    cell.locator("[data-layer='encoder.2'] button").first.click()
-    notebook.page.mouse.move(0, 0)
+    select(cell, "encoder.2")
+    notebook.page.evaluate("() => { window.lab.panel().content.activeCellIndex = 0; }")
     settle(notebook)
     pictures = {name: PICTURES / f"{name}.png" for name in ("tour", "layer", "tour-dark")}
     cell.screenshot(path=pictures["tour"])
-    theme(notebook, "JupyterLab Dark")
+    change_theme(notebook, "Dark")
     cell.screenshot(path=pictures["tour-dark"])
-    theme(notebook, "JupyterLab Light")
+    change_theme(notebook, "Light")
     cell.get_by_role("tab", name="Layer").click()
+    cell.get_by_role("button", name="channel 23,").click()
     settle(notebook)
     cell.locator(".nbglcnn").screenshot(path=pictures["layer"])
     return list(pictures.values())
 
 
-def theme(notebook: Notebook, name: str) -> None:
-    """Change JupyterLab's theme and wait until the Viewer has followed."""
+def select(cell: Locator, layer: str) -> None:
+    """Click a stage of the Network tab."""
+    cell.locator(f".nbg-stage[data-layer='{layer}'] .nbg-picture").click()
+
+
+def change_theme(notebook: Notebook, word: str) -> None:
+    """Make JupyterLab light or dark, and wait until the Viewer has followed."""
     notebook.page.evaluate(
-        "theme => window.jupyterapp.commands.execute('apputils:change-theme', { theme })", name
+        "theme => window.jupyterapp.commands.execute('apputils:change-theme', { theme })",
+        f"JupyterLab {word}",
     )
-    word = name.rpartition(" ")[2].lower()
-    notebook.page.locator(f".nbglcnn[data-theme={word}]").first.wait_for()
+    notebook.page.locator(f".nbglcnn[data-theme={word.lower()}]").first.wait_for()
     settle(notebook)
 
 

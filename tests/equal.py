@@ -1,4 +1,4 @@
-"""What "equal" means in every test: close, relative to the largest value, and NaN and Inf at the same places."""
+"""What "equal" means in every test: close relative to the largest value, NaN and Inf in place."""
 
 import numpy as np
 

@@ -5,6 +5,7 @@ import io
 import logging
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -605,3 +606,94 @@ def test_arrays_and_tensors_are_copied_and_checked() -> None:
         as_arrays(np.zeros((1, 2), np.int64), graph)
     with pytest.raises(InputError, match="2 inputs were given; the model takes 1"):
         as_arrays((x, x), graph)
+
+
+class Median(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.median(1)[0] + x.median()
+
+
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.GroupNorm(2, 4)
+        self.qkv = nn.Conv2d(4, 12, 1)
+        self.shuffle = nn.ChannelShuffle(2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        n, c, h, w = x.shape
+        q, k, v = self.qkv(self.norm(x)).reshape(n, 3, c, h * w).unbind(1)
+        weights = torch.softmax(q.transpose(1, 2) @ k / c**0.5, -1)
+        first, second = self.shuffle((v @ weights).reshape(n, c, h, w)).chunk(2, 1)
+        return torch.cat([second, first], 1) + x
+
+
+@pytest.mark.parametrize(
+    ("model", "shape"),
+    [
+        (nn.Sequential(nn.AvgPool2d(2, divisor_override=3), nn.ReLU()), (1, 2, 4, 5)),
+        (nn.Sequential(nn.AdaptiveMaxPool2d((3, 5)), nn.ReLU()), (1, 2, 7, 9)),
+        (nn.Sequential(nn.AdaptiveMaxPool1d(4)), (1, 2, 7)),
+        (nn.Sequential(nn.RReLU()), (2, 3)),
+        (nn.Sequential(nn.BatchNorm2d(3, track_running_stats=False)), (2, 3, 4, 4)),
+        (nn.Sequential(nn.GRU(3, 4)), (5, 2, 3)),
+        (Median(), (2, 5)),
+        (Attention(), (1, 4, 3, 5)),
+    ],
+    ids=lambda value: type(value[0] if isinstance(value, nn.Sequential) else value).__name__,
+)
+def test_what_the_exporter_drops_or_cannot_write(model: nn.Module, shape: tuple[int, ...]) -> None:
+    graph, _ = check(scrambled(model), randn(*shape))
+    operators = {n.op for n in graph.nodes}
+    assert not operators & {"SplitToSequence", "SequenceAt", "Identity", "CastLike", "Shape"}
+
+
+def test_average_pools_that_cannot_be_put_right_are_refused() -> None:
+    model = nn.Sequential(nn.AvgPool2d(2, divisor_override=3, ceil_mode=True)).eval()
+    with pytest.raises(UnsupportedModel, match=r"0 \(AvgPool2d\): .*divisor_override"):
+        load(model, randn(1, 1, 5, 5))
+
+
+@dataclass
+class Result:
+    """What a model may return."""
+
+    mean: torch.Tensor
+    count: int
+
+
+class Odd(nn.Module):
+    """Changes its input in place, ignores another, and gives one back as it came."""
+
+    def forward(
+        self, x: torch.Tensor, unused: torch.Tensor, same: torch.Tensor
+    ) -> tuple[Result, torch.Tensor]:
+        x.mul_(2)
+        return Result(x.mean(), 3), same
+
+
+def test_inputs_that_are_changed_unused_or_returned() -> None:
+    x = randn(1, 3) + 1
+    graph, arrays = load(Odd().eval(), (x, randn(2), randn(4)))
+    assert_array_equal(arrays[0], x)
+    assert [k.name for k in graph.keys] == [
+        *("x", "unused", "same", "mul", "mean", "output[0].mean", "output[1]")
+    ]
+    found = values(graph, arrays)
+    assert_allclose(found["output[0].mean"], 2 * x.mean(), rtol=1e-6)
+    assert_array_equal(found["output[1]"], randn(4))
+    truth = reference(Odd().eval(), graph, arrays)
+    assert_array_equal(truth["x"], x)
+    graph, _ = check(nn.Identity().eval(), randn(1, 2))
+    assert not graph.nodes
+    assert [(k.name, k.value) for k in graph.keys] == [("input", "input"), ("output", "input")]
+
+
+class Silent(nn.Module):
+    def forward(self, x: torch.Tensor) -> str:
+        return "nothing"
+
+
+def test_a_model_that_gives_no_tensor_is_refused() -> None:
+    with pytest.raises(UnsupportedModel, match="Silent gives no tensor"):
+        load(Silent().eval(), randn(1, 2))

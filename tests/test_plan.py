@@ -84,7 +84,8 @@ def test_a_plan_survives_its_file(tmp_path):
     plan.save(tmp_path / "small.plan")
     again = Plan.load(tmp_path / "small.plan")
     assert again.hash == plan.hash
-    assert msgspec.structs.replace(again.header, blobs={}) == plan.header
+    header = msgspec.structs.replace(again.header, blobs={})
+    assert msgspec.json.encode(header) == msgspec.json.encode(plan.header)
     with Session(again) as session:
         assert_equal(session.run(X)["output"], truth(model))
 

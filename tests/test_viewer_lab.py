@@ -1,20 +1,22 @@
-"""The Viewer in real JupyterLab and Chromium: numbers that the page computed, asked for in every way."""
+"""The Viewer in real JupyterLab: numbers that the page computed, asked for in every way."""
 
 import re
 from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
+from playwright.sync_api import Browser
+
 from equal import assert_equal
 from lab import Lab, Notebook, alone
-from playwright.sync_api import Browser
 from viewer_models import IMPORTS, autoencoder, hooked, pictures
 
 SEED = 20
 
+
 @pytest.fixture(scope="module")
 def notebook(lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
-    """One notebook for the tests that leave it as they found it; `model`, `x` and `viewer` are there."""
+    """One notebook, which each test leaves as it was: `model`, `x` and `viewer` are there."""
     with alone(lab, browser("swiftshader")) as notebook:
         notebook.run(
             IMPORTS + f"model, x = autoencoder({SEED}), pictures({SEED})\nviewer = Viewer(model, x)"
@@ -117,7 +119,7 @@ def test_each_output_belongs_to_the_input_set_before_it(notebook: Notebook) -> N
 
 def test_other_weights_compile_nothing(notebook: Notebook) -> None:
     # Not displayed: a view compiles its own shaders when it first draws.
-    notebook.run(f"hidden = Viewer(model, x)\nhidden.output")
+    notebook.run("hidden = Viewer(model, x)\nhidden.output")
     before = notebook.page.evaluate("() => window.probe.compiles")
     notebook.run("hidden.load_state_dict(autoencoder(24).state_dict())")
     values = notebook.array("hidden.activations.to_dict()")
@@ -257,8 +259,8 @@ def test_a_part_that_is_lost_on_the_way_to_the_page_is_asked_for_again(notebook:
 
 def test_messages_that_are_none_are_ignored_on_both_sides(notebook: Notebook) -> None:
     notebook.run(
-        "import msgspec\nfor junk in (None, 3, [], {'type': 'state'}, {'type': 'part', 'blob': 7},\n"
-        "             {'type': 'read', 'id': 'a', 'keys': ['nothing'], 'revision': 0, 'missing': []},\n"
+        "unknown = {'type': 'read', 'id': 'a', 'keys': ['?'], 'revision': 0, 'missing': []}\n"
+        "for junk in (None, 3, [], {'type': 'state'}, {'type': 'part', 'blob': 7}, unknown,\n"
         "             {'type': '__proto__'}, {'type': 'done', 'read': 'x' * 10**5}):\n"
         "    viewer.send(junk)\n"
         "    viewer._handle_custom_msg(junk, [])"

@@ -1,12 +1,13 @@
-"""The Viewer over time, in real JupyterLab: reloads, restarts, re-runs, faults, and what a notebook keeps."""
+"""The Viewer over time, in real JupyterLab: reloads, re-runs, faults, and what is saved."""
 
 import json
 from collections.abc import Callable, Iterator
 
 import pytest
+from playwright.sync_api import Browser
+
 from equal import assert_equal
 from lab import Lab, Notebook, alone
-from playwright.sync_api import Browser
 from viewer_models import IMPORTS, autoencoder, hooked, pictures
 
 ALIVE = """() => {
@@ -88,9 +89,7 @@ def test_a_replaced_viewer_that_is_shown_elsewhere_stays(notebook: Notebook) -> 
     notebook.page.wait_for_selector("[data-phase=ready]")
     notebook.again(cell)
     notebook.run("kept.input = pictures(51)")
-    assert_equal(
-        notebook.array("kept.output"), hooked(autoencoder(50), pictures(51))["output"]
-    )
+    assert_equal(notebook.array("kept.output"), hooked(autoencoder(50), pictures(51))["output"])
     notebook.page.wait_for_selector("[data-phase=ready]")
 
 

@@ -13,14 +13,14 @@ import nbformat
 import numpy as np
 import pytest
 import torch
-from equal import assert_equal
 from nbconvert.preprocessors import ExecutePreprocessor
 from PIL import Image
 from torch import nn
-from viewer_models import Named, TwoInputs, autoencoder, hooked, pictures
 
+from equal import assert_equal
 from nbglcnn import InputError, ModelError, UnsupportedOperator, Viewer
 from nbglcnn.viewer import viewer as module
+from viewer_models import Named, TwoInputs, autoencoder, hooked, pictures
 
 
 @pytest.fixture(scope="module")
@@ -66,9 +66,7 @@ def test_activations_are_a_mapping_in_call_order(viewer: Viewer) -> None:
 def test_values_are_the_readers_own(viewer: Viewer) -> None:
     value = viewer.activations["encoder.0"]
     value[:] = 0
-    assert_equal(
-        viewer.activations["encoder.0"], hooked(autoencoder(3), pictures(3))["encoder.0"]
-    )
+    assert_equal(viewer.activations["encoder.0"], hooked(autoencoder(3), pictures(3))["encoder.0"])
     given = viewer.input
     given[:] = 7
     assert_equal(viewer.input, pictures(3))

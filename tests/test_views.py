@@ -386,7 +386,7 @@ def test_clicks_select_a_layer_a_part_of_a_stage_and_a_channel(show: Callable[..
     assert views.get("selected") == {"layer": "encoder.5", "channel": None}
     stage.get_by_role("button", name="BN").click()
     expect(page.locator(".nbg-line canvas[data-maps='encoder.4']")).to_have_count(1)
-    expect(page.locator(".nbg-panel")).to_contain_text("encoder.4 BatchNorm2d")
+    expect(page.locator(".nbg-panel")).to_contain_text("BatchNorm2d · 64 channels of 7×7")
     page.mouse.move(0, 0)
     page.locator(".nbg-panel").get_by_role("button", name="Open layer").click()
     page.get_by_role("button", name=re.compile("^channel 12, mean")).click()
@@ -443,7 +443,8 @@ COUNTED = """
     const [add, remove] = [owner.prototype[on], owner.prototype[off]];
     owner.prototype[on] = function (...all) {
       // What hangs on the viewer's own elements goes with them.
-      if (this !== undefined && !(this instanceof Node && this !== document && this !== document.body)) {
+      const own = this instanceof Node && this !== document && this !== document.body;
+      if (this !== undefined && !own) {
         const set = added.get(this) ?? added.set(this, new Set()).get(this);
         const name = on === 'observe' ? on : all[0];
         if (!set.has(name)) { set.add(name); globalThis.alive++; }

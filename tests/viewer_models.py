@@ -1,4 +1,4 @@
-"""The networks of the Viewer's tests, for this process and for the kernels of notebooks (they import it)."""
+"""The networks of the Viewer's tests, for this process and for the kernels of notebooks."""
 
 from pathlib import Path
 

@@ -9,8 +9,8 @@ export const CHUNK = 4194304;
 /**
  * What the page shall show: hashes of the Plan, of each of its weights, of each input array.
  *
- * `revision` grows with every change; `sizes` are the bytes of every blob named here, and `poster` is
- * the hash of a still picture (PNG) for a page that cannot draw, "" when there is none.
+ * `revision` grows with every change; `sizes` are the bytes of every blob named here, and `poster`
+ * is the hash of a still picture (PNG) for a page that cannot draw, "" when there is none.
  */
 export interface State {
   readonly type: "state";
@@ -22,7 +22,7 @@ export interface State {
   readonly poster: string;
 }
 
-/** One part of a blob, its bytes in the message's only buffer; `count` parts make `bytes` bytes. */
+/** One part of a blob, in the message's only buffer; `count` parts make `bytes` bytes. */
 export interface Part {
   readonly type: "part";
   readonly blob: string;
@@ -51,7 +51,7 @@ export interface Done {
   readonly read: string;
 }
 
-/** Another Viewer has replaced this one: give back the GPU's memory until somebody asks again. */
+/** Another Viewer replaced this one: give the GPU's memory back until somebody asks again. */
 export interface Release {
   readonly type: "release";
 }
@@ -119,7 +119,7 @@ export interface Reply {
   readonly revision: number;
 }
 
-/** A read that failed, or with an empty `id` whatever the page was doing; the page stays alive. */
+/** A read that failed, or with an empty `id` whatever else did; the page stays alive. */
 export interface Failed {
   readonly type: "failed";
   readonly page: string;

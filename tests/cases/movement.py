@@ -33,10 +33,21 @@ def ints(*values):
 
 def slices(name, shape, starts, ends, axes=None, steps=None):
     """A case of Slice."""
-    inputs = [shape, ints(*starts), ints(*ends), None if axes is None else ints(*axes), None if steps is None else ints(*steps)]
+    inputs = [
+        shape,
+        ints(*starts),
+        ints(*ends),
+        None if axes is None else ints(*axes),
+        None if steps is None else ints(*steps),
+    ]
     while inputs[-1] is None:
         inputs.pop()
-    return node(f"Slice {name}", "Slice", inputs, constants=[k for k in range(1, len(inputs)) if inputs[k] is not None])
+    return node(
+        f"Slice {name}",
+        "Slice",
+        inputs,
+        constants=[k for k in range(1, len(inputs)) if inputs[k] is not None],
+    )
 
 
 SPECIAL = np.array([[[[np.nan, 1, -0.0], [np.inf, -np.inf, 2]]]], np.float32)

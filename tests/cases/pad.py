@@ -10,7 +10,12 @@ from cases.movement import SPECIAL, function, ints
 
 def pad(name, shape, pads, value=None, axes=None, **attributes):
     """A case of Pad."""
-    inputs = [shape, ints(*pads), None if value is None else np.array(value, np.float32), None if axes is None else ints(*axes)]
+    inputs = [
+        shape,
+        ints(*pads),
+        None if value is None else np.array(value, np.float32),
+        None if axes is None else ints(*axes),
+    ]
     while inputs[-1] is None:
         inputs.pop()
     constants = [k for k in range(1, len(inputs)) if inputs[k] is not None]
@@ -19,7 +24,13 @@ def pad(name, shape, pads, value=None, axes=None, **attributes):
 
 def center(name, shape, wanted, **attributes):
     """A case of CenterCropPad."""
-    return node(f"CenterCropPad {name}", "CenterCropPad", [shape, ints(*wanted)], constants=[1], **attributes)
+    return node(
+        f"CenterCropPad {name}",
+        "CenterCropPad",
+        [shape, ints(*wanted)],
+        constants=[1],
+        **attributes,
+    )
 
 
 FOUR = (2, 5, 6, 7)

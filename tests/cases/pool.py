@@ -6,7 +6,12 @@ from torch import nn
 from cases.case import Case, module, node
 
 SPECIAL = np.full((1, 2, 4, 4), -np.inf, np.float32)
-SPECIAL[0, 0] = [[1, 2, -np.inf, -np.inf], [3, np.nan, -np.inf, -np.inf], [0, -1, -np.inf, 2], [np.inf, 1, 5, -np.inf]]
+SPECIAL[0, 0] = [
+    [1, 2, -np.inf, -np.inf],
+    [3, np.nan, -np.inf, -np.inf],
+    [0, -1, -np.inf, 2],
+    [np.inf, 1, 5, -np.inf],
+]
 
 
 def special(name, make):

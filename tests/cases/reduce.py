@@ -40,7 +40,14 @@ class Pooled(nn.Module):
 
     def forward(self, x):
         y = self.up(x)
-        return y.mean((2, 3)), y.amax(1), y.sum(), y.flatten(1).mean(1), y.argmax(1), y.min(-1).values
+        return (
+            y.mean((2, 3)),
+            y.amax(1),
+            y.sum(),
+            y.flatten(1).mean(1),
+            y.argmax(1),
+            y.min(-1).values,
+        )
 
 
 class Variance(nn.Module):

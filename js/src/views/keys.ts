@@ -43,10 +43,12 @@ export function listenToKeys(views: Views): () => void {
     state.inputIndex.value = (state.inputIndex.peek() + by + count) % count;
   };
 
-  /** The layer whose picture has the focus. */
+  /** Enter on a picture: the selected layer, else the picture's own. */
   const open = (target: EventTarget | null): boolean => {
     if (!(target instanceof HTMLElement) || !target.classList.contains("nbg-picture")) return false;
-    const layer = target.closest<HTMLElement>("[data-layer]")?.dataset.layer;
+    // The focus follows the arrows a frame later; the selection is already there.
+    const layer =
+      state.selected.peek()?.layer ?? target.closest<HTMLElement>("[data-layer]")?.dataset.layer;
     if (layer === undefined) return false;
     state.selected.value = { layer, channel: null };
     state.tab.value = "layer";

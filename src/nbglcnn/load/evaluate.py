@@ -11,7 +11,7 @@ import numpy as np
 from nbglcnn.errors import ModelError, NbglcnnError, UnsupportedOperator
 from nbglcnn.graph import Array, Node
 from nbglcnn.load.bounds import checked_shape, shown
-from nbglcnn.load.draft import label
+from nbglcnn.load.draft import integer, label
 from nbglcnn.load.infer import element_type, to_proto, version_of
 
 
@@ -46,6 +46,8 @@ def _results(node: Node, inputs: Sequence[Array | None]) -> Sequence[Any]:
         wanted = checked_shape(label(node), inputs[1].tolist())
         shape = checked_shape(label(node), np.broadcast_shapes(first.shape, wanted))
         return [np.broadcast_to(first, shape)]
+    if node.op == "GatherElements" and first is not None and inputs[1] is not None:
+        return [_gathered(first, inputs[1], integer(node, "axis", 0))]
     if node.op == "Pad" and first is not None and inputs[1] is not None and (inputs[1] < 0).any():
         first, pads, axes = _cropped(first, inputs[1], inputs[3] if len(inputs) > 3 else None)
         inputs = [first, pads, *inputs[2:3], *([axes] if axes is not None else [])]
@@ -64,6 +66,14 @@ def _results(node: Node, inputs: Sequence[Array | None]) -> Sequence[Any]:
             "existing_functions": {},
         }
         return list(implementation(proto, parameters).run(*inputs))
+
+
+def _gathered(x: Array, indices: Array, axis: int) -> Array:
+    """GatherElements: onnx.reference counts a wild index down to the axis, for hours."""
+    size = x.shape[axis]
+    if indices.size and not -size <= indices.min() <= indices.max() < size:
+        raise IndexError(f"indices {indices.min()} to {indices.max()} of an axis of {size}")
+    return np.take_along_axis(x, indices % max(size, 1), axis)
 
 
 def _cropped(x: Array, pads: Array, axes: Array | None) -> tuple[Array, Array, Array | None]:

@@ -17,6 +17,7 @@ MAX_SHOWN_TO_RULES = 4096  # elements of an integer constant that a shape rule m
 # Functions whose rule onnx cannot tell for one node: the output is like the first input.
 SAME = {"GroupNormalization", "MeanVarianceNormalization", "RMSNormalization", "Swish"}
 
+LIMIT = 2**31 - 1  # of integers in attributes
 WINDOWED = {"Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool"}
 
 Found = dict[str, tuple[tuple[int, ...] | None, np.dtype[Any] | None]]
@@ -82,14 +83,15 @@ def _by_onnx(node: Node, state: State) -> Found:
     version = version_of(node)
     schema = schema_of(node.op, node.domain, version)
     check_arity(node, schema)
+    if any(name in state.sequences for name in node.inputs):
+        raise UnsupportedOperator(f"{label(node)}: takes a sequence of tensors")
+    _check_numbers(node, state)
     if node.op in ("Conv", "ConvTranspose"):
         _check_groups(node, state)
     types, data = {}, {}
     for name in node.inputs:
         if not name:
             continue
-        if name in state.sequences:
-            raise UnsupportedOperator(f"{label(node)}: takes a sequence of tensors")
         element = element_type(state.dtype(name))
         types[name] = helper.make_tensor_type_proto(element, state.shape(name))
         constant = state.constants.get(name)
@@ -121,6 +123,19 @@ def _by_onnx(node: Node, state: State) -> Found:
     if node.op == "MaxUnpool" and output_shape is not None:
         found[node.outputs[0]] = tuple(map(int, output_shape)), state.dtype(first)
     return found
+
+
+def _check_numbers(node: Node, state: State) -> None:
+    """Refuse attributes that onnx's C++ rules would cut to 32 bits and then index with."""
+    for name, value in node.attributes.items():
+        several = value if isinstance(value, tuple) else (value,)
+        if any(isinstance(v, int) and not -LIMIT <= v < LIMIT for v in several):
+            raise ModelError(f"{label(node)}: attribute {name} is {list(several)[:8]}")
+    axis = node.attributes.get("axis")
+    if isinstance(axis, int) and node.inputs and node.inputs[0]:
+        rank = len(state.shape(node.inputs[0])) + (node.op == "OneHot")
+        if not -max(rank, 1) <= axis < max(rank, 1) + (node.op == "Flatten"):
+            raise ModelError(f"{label(node)}: axis {axis} of {rank} dimensions")
 
 
 def _check_groups(node: Node, state: State) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 from nbglcnn.graph import Key, Node
@@ -35,7 +35,7 @@ class Call:
 def parts(
     value: Any, is_tensor: Callable[[Any], bool], suffix: str = ""
 ) -> Iterator[tuple[str, Any]]:
-    """The tensors in nested tuples, lists and dicts, each with the expression that picks it."""
+    """The tensors in nested tuples, lists, dicts and dataclasses, each with what picks it."""
     if is_tensor(value):
         yield suffix, value
     elif isinstance(value, Mapping):
@@ -44,6 +44,9 @@ def parts(
     elif isinstance(value, tuple | list):
         for index, item in enumerate(value):
             yield from parts(item, is_tensor, f"{suffix}[{index}]")
+    elif is_dataclass(value) and not isinstance(value, type):
+        for part in fields(value):
+            yield from parts(getattr(value, part.name), is_tensor, f"{suffix}.{part.name}")
 
 
 def walk(call: Call) -> Iterator[Call]:

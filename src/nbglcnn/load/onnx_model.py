@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 OLDEST = 6  # operator set
 LONGEST = 300  # characters of a value's name that are kept
+MADE_UP = 2**22  # numbers of an input that are drawn when no example is given; else it is zeros
 # Where a float constant is a setting and not a weight: (operator, positions; all where None).
 SETTINGS: dict[str, tuple[int, ...] | None] = {
     **dict.fromkeys(("Clip", "Resize", "Upsample", "Pad", "Range", "OneHot", "Dropout")),
@@ -41,7 +42,7 @@ def load_onnx(source: Any, x: Any) -> tuple[Graph, tuple[Array, ...]]:
     names = _Names()
     _constants(draft, model, names, folder)
     specs, written = _input_specs(draft, model, names)
-    arrays = as_arrays(_made_up(specs, written) if x is None else x, specs)
+    arrays = _made_up(specs, written) if x is None else as_arrays(x, specs)
     for spec, array in zip(specs, arrays, strict=True):
         shape = checked_shape(f"the input {shown(spec.name)}", array.shape)
         draft.inputs[spec.name] = shape, array.dtype
@@ -127,9 +128,11 @@ def _made_up(specs: Sequence[Spec], written: Sequence[str]) -> tuple[Array, ...]
                 "Give an example input x, which fixes it"
             )
         shape = tuple(d for d in spec.shape if d is not None)
-        is_float = spec.dtype == FLOAT32
-        drawn = generator.random(shape, np.float32) if is_float else np.zeros(shape, spec.dtype)
-        arrays.append(drawn)
+        checked_shape(f"the input {shown(spec.name)}", shape)
+        if spec.dtype == FLOAT32 and np.prod(shape, dtype=object) <= MADE_UP:
+            arrays.append(generator.random(shape, np.float32))
+        else:  # a view of one number, for a gigabyte of them would take seconds
+            arrays.append(np.broadcast_to(np.zeros((), spec.dtype), shape))
     return tuple(arrays)
 
 

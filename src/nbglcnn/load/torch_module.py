@@ -35,6 +35,10 @@ def load_module(model: torch.nn.Module, arrays: Sequence[Array]) -> Graph:
     twin, notes = detached_copy(model)
     tensors = tuple(torch.from_numpy(np.array(a)) for a in arrays)
     seen, calls = run_hooked(twin, tensors)
+    if not calls.outputs:
+        raise UnsupportedModel(
+            f"{type(model).__name__} gives no tensor, nor a tuple, list, dict or dataclass of them"
+        )
     try:
         exported, root = export(twin, tensors)
     except UnsupportedModel:

@@ -29,7 +29,7 @@ class Activations(Mapping[str, Array]):
 
     @property
     def source(self) -> str:
-        """Where the numbers come from: the page's WebGL 2, local OpenGL, or the framework itself."""
+        """Who computes the numbers: the page's WebGL 2, local OpenGL, or the framework itself."""
         return self._source()
 
     def to_dict(self) -> dict[str, Array]:

@@ -2,9 +2,9 @@
 
 While a cell runs, the page's messages lie in the kernel's queue. A `Pump` takes those meant for a
 Viewer out of it and puts every other one back in order: cells that were queued meanwhile run
-afterwards, other widgets' callbacks too. It reads the stream of the calling thread's own (sub)shell,
-so it also works in widget callbacks. Tried on ipykernel 6.30, 7.0, 7.3 and 7.4, with
-JupyterLab's `commsOverSubshells` on and off; where the names are missing, waiting is all that's left.
+afterwards, other widgets' callbacks too. It reads the stream of the calling thread's own
+(sub)shell, so it also works in widget callbacks. Tried on ipykernel 6.30, 7.0, 7.3 and 7.4, with
+JupyterLab's `commsOverSubshells` on and off; where the names are missing, waiting is what's left.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ class Inbox:
 
 
 inboxes: WeakValueDictionary[str, Inbox] = WeakValueDictionary()  # by comm id
+_tasks: set[asyncio.Future[Any]] = set()  # messages put back, until their handlers have run
 _here = threading.local()  # .pump: the Pump that this thread is in
 
 
@@ -98,13 +99,13 @@ def _pumping() -> Iterator[Pump | None]:
             _here.pump = None
 
 
-class Interrupted(Exception):  # noqa: N818  # never leaves this file
+class Interrupted(Exception):  # never leaves this file
     """The user interrupted the kernel while the pump was at work."""
 
 
 @contextmanager
 def _deferred_interrupts() -> Iterator[None]:
-    """Ctrl-C only between two messages, so that none is lost: the handler notes it, `step` raises."""
+    """Ctrl-C only between two messages, so that none is lost: it is noted, and `step` raises."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -163,7 +164,9 @@ class Pump:
         for parts in self._stash:
             result = self._callback(parts)
             if inspect.isawaitable(result):
-                asyncio.ensure_future(result)
+                task = asyncio.ensure_future(result)
+                _tasks.add(task)  # asyncio itself keeps no reference
+                task.add_done_callback(_tasks.discard)
 
     def step(self, ms: int) -> bool:
         """Take one message if one comes within `ms` milliseconds; whether one came."""
@@ -197,7 +200,7 @@ class Pump:
         return True
 
     def _drain_queue(self) -> None:
-        """ipykernel 6 has a queue of its own behind the stream, filled while a cell awaits."""
+        """Ipykernel 6 has a queue of its own behind the stream, filled while a cell awaits."""
         queue = getattr(self._kernel, "msg_queue", None)
         if queue is None or threading.current_thread() is not threading.main_thread():
             return

@@ -1,4 +1,4 @@
-"""The kernel's end of the line: which pages are there, what each one lacks, whose reply belongs to what."""
+"""The kernel's end of the line: which pages are there, what each lacks, whose reply is whose."""
 
 from __future__ import annotations
 
@@ -176,20 +176,17 @@ class Connection(Inbox):
                 self.send(Done(request.id))
 
     def answered(self, request: Request, timeout: float) -> bool:
-        """Whether a request's answer is there; PageError when it failed or nothing is heard of it."""
+        """Whether a request's answer is there; PageError when it failed or nothing is heard."""
         with self._lock:
             if not request.missing:
                 return True
-            now = _now()
-            heard = max(
-                [request.heard]
-                + [p.seen for p in self.usable if request.page in (None, p.id) or now - p.seen < 1]
-            )
+            # A second tab may yet answer: wait for all that were heard since the question.
             failure = next(iter(request.failures.values()), None)
-            alive = {p.id for p in self.usable if p.seen >= request.heard - 1}
+            alive = {p.id for p in self.usable if p.seen >= request.heard}
             if failure and alive <= set(request.failures):
                 raise FAILURES.get(failure.kind, PageError)(failure.text)
-            quiet = now - heard
+            seen = [p.seen for p in self.usable if request.page in (None, p.id)]
+            quiet = _now() - max([request.heard, *seen])
             if quiet > min(QUIET_S, timeout / 3) and not request.repeated:
                 request.repeated = True
                 partly = len(request.missing) < sum(
@@ -221,9 +218,9 @@ class Connection(Inbox):
         else:
             doing = "its tab may be closed, reloading or asleep"
         return (
-            f"the page that shows this Viewer did not answer for {timeout:g} s when asked for {names}: "
-            f"{doing}. Bring the notebook's tab to the front or reload it, and ask again; "
-            "timeout=… gives it longer, and a fresh Viewer that no page has shown computes in Python"
+            f"the page that shows this Viewer did not answer for {timeout:g} s when asked for "
+            f"{names}: {doing}. Bring the notebook's tab to the front or reload it, and ask again; "
+            "timeout=… gives it longer, and a new Viewer that no page has shown computes in Python"
         )
 
     def receive(self, content: Any, buffers: list[memoryview]) -> None:
@@ -261,9 +258,7 @@ class Connection(Inbox):
             case Reply():
                 self._take_reply(message, page, buffers, now)
 
-    def _take_reply(
-        self, reply: Reply, page: Page, buffers: list[memoryview], now: float
-    ) -> None:
+    def _take_reply(self, reply: Reply, page: Page, buffers: list[memoryview], now: float) -> None:
         request = self._requests.get(reply.id)
         if request is None or reply.revision < request.revision or len(buffers) != 1:
             return
@@ -285,8 +280,8 @@ class Connection(Inbox):
         if refused:
             problem = (
                 f"the page runs the front-end of nbglcnn {hello.version}, which does not speak the "
-                f"language of the {self._version} in this kernel. Reload the page; if that doesn't help, "
-                "install nbglcnn again (in a checkout: make setup)"
+                f"language of the {self._version} in this kernel. Reload the page; if that doesn't "
+                "help, install nbglcnn again (in a checkout: make setup)"
             )
         offer = self._fit(hello.target) if hello.target and not problem else None
         with self._lock:

@@ -1,4 +1,4 @@
-"""The network without a page: on local OpenGL, or where there is none by the framework it came from."""
+"""The network without a page: on local OpenGL, or where there is none by its own framework."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The still picture that a saved notebook keeps: input, some layers' maps and output as a small PNG."""
+"""The still picture that a saved notebook keeps: input, some layers' maps, output; a small PNG."""
 
 from __future__ import annotations
 
@@ -23,9 +23,13 @@ INK, SECOND = (33, 33, 33), (97, 97, 97)
 MAGENTA = (255, 0, 255)
 
 # The signed colour map of light themes, negative to positive; zero is the colour of the page.
-STOPS = ("#6b2b00", "#c0560c", "#f09a4a", "#fbd9b3", "#ffffff", "#c3ddf3", "#6fa8d8", "#2a6cb0", "#0b2f63")  # fmt: skip
+STOPS = (
+    *("#6b2b00", "#c0560c", "#f09a4a", "#fbd9b3", "#ffffff"),
+    *("#c3ddf3", "#6fa8d8", "#2a6cb0", "#0b2f63"),
+)
 
 Pixels = npt.NDArray[np.uint8]
+Font = ImageFont.ImageFont | ImageFont.FreeTypeFont
 
 
 @cache
@@ -58,7 +62,7 @@ def _chosen(plan: Plan) -> list[Value]:
     ends = {v.texture for v in (*inputs, *outputs)}
     layers = [v for v in layers if v.texture not in ends]
     room = min(len(layers), STAGES - len(inputs) - len(outputs))
-    at = np.linspace(0, len(layers) - 1, room).round().astype(int) if room else []
+    at = np.linspace(0, len(layers) - 1, room).round().astype(int)
     return [*inputs, *(layers[i] for i in at), *outputs]
 
 
@@ -94,7 +98,7 @@ def _shape(value: Value) -> str:
     return "x".join(map(str, value.shape[1:] or value.shape))  # Pillow's own font has no ×
 
 
-def _fitting(pen: ImageDraw.ImageDraw, text: str, font: ImageFont.ImageFont, width: int) -> str:
+def _fitting(pen: ImageDraw.ImageDraw, text: str, font: Font, width: int) -> str:
     text = "".join(c if c.isprintable() else "?" for c in text[:200])
     if pen.textlength(text, font) <= width:
         return text
@@ -135,7 +139,7 @@ def _limit(maps: Array) -> float:
 def _coloured(values: Array, limit: float) -> Pixels:
     finite = np.isfinite(values)
     share = np.where(finite, values, 0) / (limit or 1.0)
-    pixels = _signed()[np.rint(255 + 255 * np.clip(share, -1, 1)).astype(int)]
+    pixels: Pixels = _signed()[np.rint(255 + 255 * np.clip(share, -1, 1)).astype(int)]
     pixels[~finite] = MAGENTA
     return pixels
 

@@ -1,4 +1,4 @@
-"""The messages between the kernel and its pages, written once: TypeScript's are generated from them.
+"""The messages between the kernel and its pages; TypeScript's are generated from them.
 
 Traits carry small JSON only; everything large is a *blob*, named by content hash, that travels in
 parts of at most CHUNK bytes, one part a message. Receivers count parts and bytes and ask once again
@@ -34,8 +34,8 @@ class Message(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
 class State(Message, frozen=True):
     """What the page shall show: hashes of the Plan, of each of its weights, of each input array.
 
-    `revision` grows with every change; `sizes` are the bytes of every blob named here, and `poster` is
-    the hash of a still picture (PNG) for a page that cannot draw, "" when there is none.
+    `revision` grows with every change; `sizes` are the bytes of every blob named here, and `poster`
+    is the hash of a still picture (PNG) for a page that cannot draw, "" when there is none.
     """
 
     revision: Count
@@ -47,7 +47,7 @@ class State(Message, frozen=True):
 
 
 class Part(Message, frozen=True):
-    """One part of a blob, its bytes in the message's only buffer; `count` parts make `bytes` bytes."""
+    """One part of a blob, in the message's only buffer; `count` parts make `bytes` bytes."""
 
     blob: Name
     part: Count
@@ -75,7 +75,7 @@ class Done(Message, frozen=True):
 
 
 class Release(Message, frozen=True):
-    """Another Viewer has replaced this one: give back the GPU's memory until somebody asks again."""
+    """Another Viewer replaced this one: give the GPU's memory back until somebody asks again."""
 
 
 class Refuse(Message, frozen=True):
@@ -141,7 +141,7 @@ class Reply(Message, frozen=True):
 
 
 class Failed(Message, frozen=True):
-    """A read that failed, or with an empty `id` whatever the page was doing; the page stays alive."""
+    """A read that failed, or with an empty `id` whatever else did; the page stays alive."""
 
     page: Name
     id: Name
@@ -162,16 +162,18 @@ _warned: set[str] = set()
 
 
 def decode(content: Any) -> FromPage | None:
-    """The message in a custom comm message's content; None (and one line in the log) if it is none."""
+    """The message in a custom message's content; None, and one line in the log, if it is none."""
     try:
-        return msgspec.convert(content, FromPage)  # type: ignore[arg-type]  # a union is no type
-    except (msgspec.ValidationError, RecursionError) as error:
+        message: FromPage = msgspec.convert(content, FromPage)
+        return message
+    except (ValueError, TypeError, RecursionError) as error:  # lone surrogates are ValueErrors
         warn_once(f"ignored a message from the page: {error}")
         return None
 
 
 def warn_once(text: str) -> None:
     """Log a warning; the same text, and more than a hundred different ones, only once."""
+    text = text[:500].encode("ascii", "backslashreplace").decode()
     if text not in _warned and len(_warned) < 100:
         _warned.add(text)
         log.warning("nbglcnn: %s", text)
@@ -183,7 +185,7 @@ def parts_of(size: int) -> int:
 
 
 def split(data: memoryview, parts: Sequence[int] = ()) -> Iterator[tuple[int, memoryview]]:
-    """(part, its bytes) for these parts of a blob, or all; numbers that it doesn't have are skipped."""
+    """(part, its bytes) for these parts of a blob, or all; numbers beyond its last are skipped."""
     for part in parts or range(parts_of(len(data))):
         if part < parts_of(len(data)):
             yield part, data[part * CHUNK : (part + 1) * CHUNK]

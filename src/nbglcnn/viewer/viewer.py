@@ -20,7 +20,7 @@ from comm import DummyComm
 from nbglcnn import __version__, load, lower
 from nbglcnn.errors import NbglcnnError, PageError
 from nbglcnn.graph import Array
-from nbglcnn.plan import Layers, Plan, Target, Value, content_hash, pack_file
+from nbglcnn.plan import Layers, Target, Value, content_hash, pack_file
 from nbglcnn.session import checked
 from nbglcnn.viewer import blocking, poster, protocol
 from nbglcnn.viewer.activations import Activations, unknown
@@ -42,10 +42,10 @@ if not BUNDLE.exists():
 class Viewer(anywidget.AnyWidget):
     """Shows a network's layers while it runs on the page's GPU.
 
-    `model` is a torch.nn.Module (not changed), an onnx.ModelProto or a path to an .onnx; `x` an example
-    input (a tuple for several), whose shape stays. `observe` is "all", "outputs" or a list of
-    names to keep. `height` bounds the view in CSS pixels; `timeout` is how many seconds
-    a page that is there may say nothing while Python waits for it.
+    `model` is a torch.nn.Module (not changed), an onnx.ModelProto or a path to an .onnx; `x` is an
+    example input (a tuple for several), whose shape stays. `observe` is "all", "outputs" or a list
+    of names to keep. `height` bounds the view in CSS pixels; `timeout` is how many seconds a page
+    that is there may say nothing while Python waits for it.
     """
 
     _esm = BUNDLE
@@ -56,7 +56,7 @@ class Viewer(anywidget.AnyWidget):
     status = traitlets.Dict(read_only=True)
 
     _cells: ClassVar[dict[str, tuple[str, WeakSet[Viewer]]]] = {}
-    _pageless: ClassVar[bool] = False  # a Viewer of this kernel waited in vain, none has seen a page
+    _pageless: ClassVar[bool] = False  # some Viewer waited in vain, and no page was seen since
 
     def __init__(
         self,
@@ -205,7 +205,7 @@ class Viewer(anywidget.AnyWidget):
         return done
 
     def _page_answers(self) -> bool:
-        """Whether values come from a page; warns once when they don't though a page was expected."""
+        """Whether values come from a page; warns once when they don't where one was expected."""
         if self.comm is None:
             raise PageError("this Viewer was closed; make another one")
         page = self._connection.page
@@ -253,12 +253,12 @@ class Viewer(anywidget.AnyWidget):
         blobs: dict[str, memoryview] = {self._plan.hash: self._file}
         inputs = []
         for record, array in zip(self._plan.header.inputs, self._arrays, strict=True):
-            data = memoryview(checked(record, array).reshape(-1)).cast("B")
+            data = raw(checked(record, array))
             inputs.append(content_hash(data))
             blobs[inputs[-1]] = data
         weights = tuple(weight.hash for weight in self._plan.header.weights)
         for name in weights:
-            blobs[name] = memoryview(self._plan.blobs[name].reshape(-1)).cast("B")
+            blobs[name] = raw(self._plan.blobs[name])
         picture = self._poster() if self._needs_poster else b""
         name = content_hash(picture) if picture else ""
         if picture:
@@ -389,7 +389,7 @@ def finished(value: Value, flat: Array) -> Array:
 
 
 def shaped(keys: Sequence[str], arrays: Sequence[Array]) -> Any:
-    """Outputs as forward returns them, told by their keys: `output`, `output[0]`, `output['name']`."""
+    """Outputs as forward returns them; their keys are `output`, `output[0]` or `output['name']`."""
     if len(keys) == 1 and "[" not in keys[0]:
         return arrays[0]
     if list(keys) == [f"output[{i}]" for i in range(len(keys))]:
@@ -398,6 +398,11 @@ def shaped(keys: Sequence[str], arrays: Sequence[Array]) -> Any:
     if list(keys) == [f"output['{name}']" for name in names]:
         return dict(zip(names, arrays, strict=True))
     return dict(zip(keys, arrays, strict=True))
+
+
+def raw(array: Array) -> memoryview:
+    """The bytes of a contiguous array, without a copy."""
+    return array.reshape(-1).view(np.uint8).data
 
 
 def _call(viewer: weakref.ref[Viewer], method: str, *arguments: Any) -> Any:

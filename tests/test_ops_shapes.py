@@ -1,0 +1,151 @@
+"""Shapes nobody thought of: broadcasts, reductions and products of reshaped tensors."""
+
+import math
+
+import numpy as np
+import onnx
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
+
+from equal import assert_equal
+from nbglcnn.load import load
+from nbglcnn.lower import lower
+from nbglcnn.session import Session
+
+FEW = settings(
+    max_examples=40,
+    deadline=None,
+    derandomize=True,  # the same shapes in every run; other seeds are for long runs by hand
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+lengths = st.sampled_from([1, 1, 2, 3, 4, 5, 7])
+
+
+def shapes(least=0, most=6):
+    return st.lists(lengths, min_size=least, max_size=most).map(tuple).filter(small)
+
+
+def small(shape):
+    return math.prod(shape) <= 4000
+
+
+def run(op, operands, *, constants=None, **attributes):
+    """Run one ONNX node; operands are (array, shape in which it is fed), reshaped on the way."""
+    nodes, fed, arrays, initializers = [], [], [], []
+    names = []
+    for k, (array, outer) in enumerate(operands):
+        fed.append(helper.make_tensor_value_info(f"x{k}", TensorProto.FLOAT, outer))
+        arrays.append(array.reshape(outer))
+        initializers.append(numpy_helper.from_array(np.array(array.shape, np.int64), f"shape{k}"))
+        nodes.append(helper.make_node("Reshape", [f"x{k}", f"shape{k}"], [f"y{k}"]))
+        names.append(f"y{k}")
+    for k, array in enumerate(constants or []):
+        initializers.append(numpy_helper.from_array(array, f"c{k}"))
+        names.append(f"c{k}")
+    nodes.append(helper.make_node(op, names, ["out"], **attributes))
+    out = [helper.make_tensor_value_info("out", TensorProto.UNDEFINED, None)]
+    graph = helper.make_graph(nodes, op, fed, out, initializers)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    loaded, inputs = load(onnx.shape_inference.infer_shapes(model), tuple(arrays))
+    with Session(lower(loaded, observe="outputs")) as session:
+        return session.run(*inputs)["out"]
+
+
+@st.composite
+def arranged(draw, shape):
+    """An array of a shape, and another shape of as many elements in which it is fed."""
+    rng = np.random.default_rng(draw(st.integers(0, 9)))
+    array = rng.standard_normal(shape).astype(np.float32)
+    parts = draw(st.permutations(list(shape)))
+    joined = draw(st.integers(0, max(len(parts) - 1, 0)))
+    outer = (*parts[:joined], math.prod(parts[joined:]))
+    return array, draw(st.sampled_from([shape, outer]))
+
+
+@st.composite
+def broadcasts(draw):
+    """Two arrays that broadcast together: each lacks or repeats some axes."""
+    shape = draw(shapes())
+    operands = []
+    for _ in range(2):
+        kept = tuple(d if draw(st.booleans()) or draw(st.booleans()) else 1 for d in shape)
+        dropped = draw(st.integers(0, len(kept)))
+        while dropped and math.prod(kept[:dropped]) != 1:
+            dropped -= 1
+        operands.append(draw(arranged(kept[dropped:])))
+    return operands
+
+
+@given(broadcasts())
+@FEW
+def test_differences_of_any_shapes(operands):
+    expected = operands[0][0] - operands[1][0]
+    assert_equal(run("Sub", operands), expected, name=str(operands))
+
+
+@given(broadcasts())
+@FEW
+def test_products_with_a_constant(operands):
+    expected = operands[0][0] * operands[1][0]
+    actual = run("Mul", operands[:1], constants=[operands[1][0]])
+    assert_equal(actual, expected, name=str([a.shape for a, _ in operands]))
+
+
+@st.composite
+def reductions(draw):
+    shape = draw(shapes(least=1))
+    axes = draw(st.sets(st.integers(0, len(shape) - 1), min_size=1))
+    return draw(arranged(shape)), tuple(sorted(axes))
+
+
+@given(reductions(), st.sampled_from([0, 1]))
+@FEW
+def test_sums_over_any_axes(case, keepdims):
+    operand, axes = case
+    axis = np.array(axes, np.int64)
+    expected = operand[0].astype(np.float64).sum(axes, keepdims=bool(keepdims)).astype(np.float32)
+    actual = run("ReduceSum", [operand], constants=[axis], keepdims=keepdims)
+    assert_equal(actual, expected, name=f"{operand[0].shape} fed as {operand[1]} over {axes}")
+
+
+@given(reductions())
+@FEW
+def test_softmax_over_any_axis(case):
+    operand, (axis, *_) = case
+    x = operand[0].astype(np.float64)
+    power = np.exp(x - x.max(axis, keepdims=True))
+    expected = (power / power.sum(axis, keepdims=True)).astype(np.float32)
+    actual = run("Softmax", [operand], axis=axis)
+    assert_equal(actual, expected, name=f"{x.shape} fed as {operand[1]} over {axis}")
+
+
+@given(reductions(), st.sampled_from([0, 1]))
+@FEW
+def test_the_first_largest_along_any_axis(case, keepdims):
+    (array, outer), (axis, *_) = case
+    array = np.round(array)
+    expected = np.expand_dims(array.argmax(axis), axis) if keepdims else array.argmax(axis)
+    actual = run("ArgMax", [(array, outer)], axis=axis, keepdims=keepdims)
+    assert_equal(actual, expected, name=f"{array.shape} fed as {outer} over {axis}")
+
+
+@st.composite
+def products(draw):
+    """Operands of a matrix product, with batch axes that broadcast."""
+    rows, inner, columns = (draw(lengths) for _ in range(3))
+    batch = draw(shapes(most=3))
+    operands = []
+    for matrix in ((rows, inner), (inner, columns)):
+        kept = tuple(d if draw(st.booleans()) else 1 for d in batch)
+        skipped = draw(st.integers(0, len(kept))) if math.prod(kept) == 1 else 0
+        operands.append(draw(arranged((*kept[skipped:], *matrix))))
+    return operands
+
+
+@given(products(), st.booleans())
+@FEW
+def test_matrix_products_of_any_batches(operands, constant):
+    a, b = (array for array, _ in operands)
+    actual = run("MatMul", operands[:1], constants=[b]) if constant else run("MatMul", operands)
+    assert_equal(actual, a @ b, name=f"{a.shape} fed as {operands[0][1]}, {b.shape}")

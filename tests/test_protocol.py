@@ -1,0 +1,280 @@
+"""The messages between kernel and page: types, checks on what comes in, parts, lost ones."""
+
+import itertools
+import logging
+import random
+import time
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from generate_types import SOURCES, messages
+from nbglcnn.errors import ContextLost, DeviceError, PageError, PageTimeout
+from nbglcnn.plan import Target
+from nbglcnn.viewer import protocol
+from nbglcnn.viewer.connection import Connection, Offer
+from nbglcnn.viewer.protocol import CHUNK, PROTOCOL, Assembly, decode, parts_of, split
+
+TARGET = msgspec.to_builtins(Target())
+HELLO = {
+    "type": "hello",
+    "page": "p",
+    "version": "0.1.0",
+    "protocol": PROTOCOL,
+    "have": [],
+    "renderer": "a GPU",
+    "target": TARGET,
+    "problem": "",
+}
+EXAMPLES: list[dict[str, Any]] = [
+    HELLO,
+    {"type": "need", "page": "p", "blob": "b", "parts": [0, 2]},
+    {"type": "progress", "page": "p", "stage": "compiling", "done": 1, "total": 3},
+    {"type": "ran", "page": "p", "revision": 1, "ms": 2.5, "timing": "wall", "passes": 4},
+    {
+        **{"type": "reply", "page": "p", "id": "r", "key": 0, "part": 0, "count": 1},
+        **{"bytes": 8, "revision": 1},
+    },
+    {"type": "failed", "page": "p", "id": "", "kind": "lost", "text": "gone"},
+]
+WRONG: list[Any] = [
+    None, True, -1, 2**70, 1.5, float("nan"), float("inf"), "", "x" * 20_000, [], {}, [[]],
+    {"a": 1}, [0] * 10, [-1], ["p"] * 3, {"__proto__": 1}, "\ud800", b"bytes",
+]  # fmt: skip
+
+
+class Wire:
+    """What a Connection sends, in place of the comm; `page` answers as a real page would."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[dict[str, Any], list[memoryview]]] = []
+        self.fitted: list[Target] = []
+        self.connection = Connection(
+            "0.1.0",
+            lambda content, buffers: self.sent.append((content, buffers)),
+            lambda target: self.fitted.append(target),  # type: ignore[func-returns-value]
+            lambda: None,
+        )
+
+    def types(self) -> list[str]:
+        return [content["type"] for content, _ in self.sent]
+
+    def hello(self, page: str = "p", **fields: Any) -> None:
+        self.connection.receive({**HELLO, "page": page, **fields}, [])
+
+    def reply(self, read: str, part: int, data: bytes, *, page: str = "p", **fields: Any) -> None:
+        message = {
+            **{"type": "reply", "page": page, "id": read, "key": 0, "part": part},
+            **{"count": parts_of(len(data)), "bytes": len(data), "revision": 1, **fields},
+        }
+        piece = memoryview(data)[part * CHUNK : (part + 1) * CHUNK]
+        self.connection.receive(message, [piece])
+
+
+@pytest.fixture
+def wire() -> Wire:
+    wire = Wire()
+    blobs = {name: memoryview(bytes(size)) for name, size in (("plan", 10), ("w", 9_000_000))}
+    wire.connection.show(Offer("plan", ("w",), (), blobs))
+    return wire
+
+
+def test_the_typescript_types_are_up_to_date() -> None:
+    assert SOURCES.joinpath("messages.ts").read_text("utf-8") == messages(), (
+        "run scripts/generate_types.py"
+    )
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e["type"])
+def test_a_thousand_wrong_messages_of_each_type_are_ignored(
+    example: dict[str, Any], wire: Wire
+) -> None:
+    wire.hello()
+    chance = random.Random(example["type"])
+    request = wire.connection.ask(["a"], [8])
+    for _ in range(1000):
+        message = dict(example)
+        for field in chance.sample(sorted(message), chance.randint(1, 2)):
+            if chance.random() < 0.2:
+                del message[field]
+            else:
+                message[field] = chance.choice(WRONG)
+        buffers = [memoryview(bytes(chance.choice((0, 3, 8, 100))))] * chance.randint(0, 2)
+        wire.connection.receive(message, buffers)
+    # It still works: a right reply is taken.
+    wire.reply(request.id, 0, b"\1" * 8)
+    assert bytes(request.parts[0].data) == b"\1" * 8
+
+
+def test_wrong_messages_are_one_line_in_the_log_each(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "nbglcnn"):
+        for _ in range(50):
+            assert decode({"type": "need", "page": "only here", "blob": 4711}) is None
+    assert len(caplog.records) <= 1
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e["type"])
+def test_right_messages_are_taken(example: dict[str, Any]) -> None:
+    message = decode(example)
+    assert message is not None
+    assert (
+        msgspec.to_builtins(message).items()
+        >= {k: tuple(v) if isinstance(v, list) else v for k, v in example.items()}.items()
+        or msgspec.to_builtins(message) == example
+    )
+
+
+@pytest.mark.parametrize("size", [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK + 5])
+def test_parts_put_together_in_any_order_are_the_blob(size: int) -> None:
+    data = np.random.default_rng(size).integers(0, 256, size, np.uint8).tobytes()
+    pieces = list(split(memoryview(data)))
+    assert len(pieces) == parts_of(size) and all(len(piece) <= CHUNK for _, piece in pieces)
+    for order in itertools.permutations(pieces):
+        assembly = Assembly(size)
+        for part, piece in order:
+            assert assembly.missing
+            assert assembly.add(part, len(pieces), size, piece)
+            assert not assembly.add(part, len(pieces), size, piece)  # a duplicate
+        assert not assembly.missing and bytes(assembly.data) == data
+
+
+@pytest.mark.parametrize("wrong", [(0, 2, 8, 8), (0, 1, 9, 8), (0, 1, 8, 7), (1, 1, 8, 8)])
+def test_a_part_of_a_wrong_size_is_ignored(wrong: tuple[int, int, int, int]) -> None:
+    part, count, size, length = wrong
+    assembly = Assembly(8)
+    assert not assembly.add(part, count, size, memoryview(bytes(length)))
+    assert assembly.missing
+
+
+def test_a_page_gets_the_state_and_only_what_it_lacks(wire: Wire) -> None:
+    assert wire.sent == []  # nobody is there
+    wire.hello(have=["plan"])
+    assert wire.types() == ["state", "part", "part", "part"]
+    assert {content["blob"] for content, _ in wire.sent[1:]} == {"w"}
+    assert wire.fitted == [Target()]
+    assert sum(len(buffers[0]) for _, buffers in wire.sent[1:]) == 9_000_000
+    wire.sent.clear()
+    wire.connection.receive({"type": "need", "page": "p", "blob": "w", "parts": [1]}, [])
+    assert [content["part"] for content, _ in wire.sent] == [1]
+    wire.sent.clear()
+    wire.connection.receive({"type": "need", "page": "p", "blob": "unknown", "parts": []}, [])
+    wire.connection.receive({"type": "need", "page": "p", "blob": "w", "parts": [77]}, [])
+    assert wire.sent == []
+
+
+def test_a_page_without_a_device_gets_no_weights(wire: Wire) -> None:
+    wire.hello(target=None, problem="no WebGL 2")
+    assert {content.get("blob") for content, _ in wire.sent[1:]} == {"plan"}
+    assert wire.connection.usable == [] and wire.connection.page.problem == "no WebGL 2"  # type: ignore[union-attr]
+
+
+def test_a_page_of_another_version_is_refused(wire: Wire) -> None:
+    wire.hello(protocol="another", version="9.9.9")
+    assert wire.types() == ["refuse"]
+    assert "9.9.9" in wire.sent[0][0]["text"] and wire.connection.page.refused  # type: ignore[union-attr]
+
+
+def test_the_first_of_two_tabs_wins(wire: Wire) -> None:
+    wire.hello("p")
+    wire.hello("q")
+    request = wire.connection.ask(["a"], [CHUNK + 4])
+    first, second = b"\1" * (CHUNK + 4), b"\2" * (CHUNK + 4)
+    wire.reply(request.id, 0, first)
+    wire.reply(request.id, 0, second, page="q")
+    wire.reply(request.id, 1, second, page="q")
+    assert not wire.connection.answered(request, 10)
+    wire.reply(request.id, 1, first)
+    assert wire.connection.answered(request, 10)
+    assert bytes(request.parts[0].data) == first
+    wire.connection.drop(request)
+    assert wire.types()[-1] == "done" and len(wire.connection) == 0
+
+
+def test_another_tab_takes_over_from_one_that_died(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire.hello("p")
+    request = wire.connection.ask(["a"], [CHUNK + 4])
+    wire.reply(request.id, 0, b"\1" * (CHUNK + 4))
+    later = time.monotonic() + 5
+    monkeypatch.setattr("nbglcnn.viewer.connection._now", lambda: later)
+    wire.hello("q")
+    assert wire.types()[-1] == "read"  # asked again
+    for part in (0, 1):
+        wire.reply(request.id, part, b"\2" * (CHUNK + 4), page="q")
+    assert wire.connection.answered(request, 10)
+    assert bytes(request.parts[0].data) == b"\2" * (CHUNK + 4)
+
+
+def test_a_lost_part_is_asked_for_once_and_then_reported(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire.hello()
+    request = wire.connection.ask(["a", "b"], [3 * CHUNK, 8])
+    start = time.monotonic()
+    for part in (0, 2):
+        wire.reply(request.id, part, bytes(3 * CHUNK))
+    wire.sent.clear()
+    for seconds in (1, 2.5, 5, 9):
+        monkeypatch.setattr("nbglcnn.viewer.connection._now", lambda s=seconds: start + s)
+        assert not wire.connection.answered(request, 10)
+    assert wire.types() == ["read"]
+    assert wire.sent[0][0]["id"] == request.id
+    assert wire.sent[0][0]["missing"] == ((0, 1), (1, 0))
+    monkeypatch.setattr("nbglcnn.viewer.connection._now", lambda: start + 10.5)
+    with pytest.raises(PageTimeout, match="2 of 4 parts came, the others not even when asked"):
+        wire.connection.answered(request, 10)
+
+
+def test_a_busy_page_restarts_the_clock(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    wire.hello()
+    request = wire.connection.ask(["a"], [8])
+    start = time.monotonic()
+    progress = {"type": "progress", "page": "p", "stage": "compiling", "done": 3, "total": 9}
+    for seconds in range(8, 80, 8):
+        monkeypatch.setattr("nbglcnn.viewer.connection._now", lambda s=seconds: start + s)
+        wire.connection.receive(progress, [])
+        assert not wire.connection.answered(request, 10)
+    monkeypatch.setattr("nbglcnn.viewer.connection._now", lambda: start + 90)
+    with pytest.raises(PageTimeout, match=r"last compiling \(3 of 9\)"):
+        wire.connection.answered(request, 10)
+
+
+def test_replies_of_an_older_input_are_not_taken(wire: Wire) -> None:
+    wire.hello()
+    wire.connection.show(Offer("plan", ("w",), (), {}))
+    request = wire.connection.ask(["a"], [8])
+    wire.reply(request.id, 0, bytes(8), revision=1)
+    assert request.missing
+    wire.reply(request.id, 0, bytes(8), revision=2)
+    assert not request.missing
+
+
+@pytest.mark.parametrize(
+    ("kind", "error"), [("lost", ContextLost), ("device", DeviceError), ("internal", PageError)]
+)
+def test_a_failure_in_the_page_is_an_exception_here(
+    kind: str, error: type[PageError], wire: Wire
+) -> None:
+    wire.hello()
+    request = wire.connection.ask(["a"], [8])
+    failed = {"type": "failed", "page": "p", "id": request.id, "kind": kind, "text": "what it was"}
+    wire.connection.receive(failed, [])
+    with pytest.raises(error, match="what it was"):
+        wire.connection.answered(request, 10)
+    wire.connection.drop(request)
+    wire.connection.receive({**failed, "id": ""}, [])
+    assert wire.connection.page.error == "what it was"  # type: ignore[union-attr]
+
+
+def test_a_message_of_an_unknown_page_is_ignored(wire: Wire) -> None:
+    for example in EXAMPLES[1:]:
+        wire.connection.receive({**example, "page": "stranger"}, [])
+    assert wire.connection.pages == {} and wire.sent == []
+
+
+def test_the_protocol_has_a_name_of_its_own_contents() -> None:
+    assert len(PROTOCOL) == 12
+    assert protocol.CHUNK <= 4 * 2**20
