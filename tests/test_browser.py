@@ -1,6 +1,7 @@
 """The browsers of conftest.py are what they say, and a page that misbehaves fails its test."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page
@@ -56,10 +57,17 @@ MISBEHAVIOURS = {
 }
 
 
+def take_conftest(pytester: pytest.Pytester) -> None:
+    """Put this folder's conftest.py, and what it imports, into the test's own project."""
+    tests = Path(__file__).parent
+    pytester.makeconftest((tests / "conftest.py").read_text(encoding="utf-8"))
+    folders = [str(tests), str(tests.parent / "scripts")]
+    pytester.makepyprojecttoml(f"[tool.pytest.ini_options]\npythonpath = {folders}")
+
+
 @pytest.mark.parametrize("words", MISBEHAVIOURS)
 def test_a_page_that_misbehaves_fails_its_test(pytester: pytest.Pytester, words: str) -> None:
-    with open(__file__.replace("test_browser", "conftest")) as conftest:
-        pytester.makeconftest(conftest.read())
+    take_conftest(pytester)
     allow = "ERR_NAME" if words == "other machines" else "(?!)"
     pytester.makepyfile(
         f"""
@@ -73,8 +81,7 @@ def test_a_page_that_misbehaves_fails_its_test(pytester: pytest.Pytester, words:
 
 
 def test_no_event_loop_is_left_running_for_the_next_module(pytester: pytest.Pytester) -> None:
-    with open(__file__.replace("test_browser", "conftest")) as conftest:
-        pytester.makeconftest(conftest.read())
+    take_conftest(pytester)
     pytester.makepyfile(
         test_a="def test_page(gl_page): gl_page('swiftshader')",
         test_b="""

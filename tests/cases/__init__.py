@@ -1,4 +1,4 @@
-"""All cases, one file per operator family. Each runs on local OpenGL (test_ops.py) and in the page (test_ops_page.py)."""
+"""All cases, one file per operator family; test_ops.py runs them on every renderer."""
 
 from cases import (
     broadcast,
