@@ -43,7 +43,12 @@ def fuse(graph: Graph, watched: set[str]) -> tuple[tuple[Node, ...], dict[str, E
             after is not None
             and after.op == "BatchNormalization"
             and after.inputs[0] == value
-            and all(graph.values[name].is_constant for name in after.inputs[1:])
+            and not after.attributes.get("training_mode")
+            and all(
+                graph.values[name].is_constant
+                for name in (*node.inputs[1:], *after.inputs[1:])
+                if name
+            )
         ):
             normalization = after
             chain.append(after)

@@ -22,15 +22,21 @@ from nbglcnn.ops.operator import (
     only,
 )
 from nbglcnn.ops.pointwise import activation_of
-from nbglcnn.ops.window import Window, sliding, transposed, window_problem
+from nbglcnn.ops.strided import gather, whole
+from nbglcnn.ops.window import Window, sliding, transposed, volume_block, window_problem
 from nbglcnn.plan import Recipe
+from nbglcnn.weights import COLUMN_GROUPS
 
-EPILOGUE = shader("epilogue.glsl")
-DENSE = Kernel("conv", "\n".join([EPILOGUE, shader("conv.glsl")]), pixel=False)
-PATCH = Kernel("conv_patch", "\n".join([EPILOGUE, shader("conv_patch.glsl")]), pixel=False)
-GROUPED = Kernel(
-    "grouped", "\n".join([EPILOGUE, shader("grouped.glsl"), shader("sums.glsl")]), pixel=False
-)
+
+def _kernel_of(name: str, *files: str) -> Kernel:
+    texts = [shader(f"{file}.glsl") for file in ("epilogue", *files)]
+    return Kernel(name, "\n".join(texts), pixel=False)
+
+
+DENSE = _kernel_of("conv", "depth", "conv")
+PATCH = _kernel_of("conv_patch", "conv_patch")
+GROUPED = _kernel_of("grouped", "depth", "grouped", "sums")
+PACK = Kernel("kernel", shader("kernel.glsl"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +48,7 @@ class Convolution:
     window: Window
     groups: int
     channels: int  # of the output
-    kernel_shape: Shape  # 4-D shape of the weight as the packer should see it
+    kernel_shape: Frame  # of the weight as the packer should see it
     transposed: bool = False
     packing: Mapping[str, object] = field(default_factory=dict)
 
@@ -51,61 +57,130 @@ def draw_convolution(b: Builder, conv: Convolution, bias: str, factor: float = 1
     """Add the pass of a convolution with what was fused behind it; `factor` multiplies the bias."""
     node, window = conv.node, conv.window.plane()
     epilogue = b.epilogue(node)
-    n, c = conv.x[0], conv.x[1]
+    x, output = _ends(b, conv, epilogue.value)
+    residual = b.tensor(epilogue.residual, output.layout.frame) if epilogue.residual else b.blank()
+    inputs = [x, _bias(b, conv, bias, factor), residual]
+    constants = {
+        "TRANSPOSED": int(conv.transposed),
+        "BIAS": int(bool(bias) or epilogue.normalization is not None),
+        "RESIDUAL": int(bool(epilogue.residual)),
+    }
+    function, floats = activation_of(b, epilogue.activation)
+    taps = math.prod(conv.window.kernel)
+    numbers = [*window.kernel, *window.strides, *window.dilations, *window.begins]
+    deep = conv.window.deep
+    depth = conv.window.depth(b.shape(node.inputs[0])[2:]) if deep else []
+    reads = taps // math.prod(output.layout.phases)
+    each_in, each_out = conv.x[1] // conv.groups, conv.channels // conv.groups
+    if conv.groups == 1 or (each_in % 4 == 0 and each_out % 4 == 0):
+        in_groups, out_groups = -(-each_in // 4), -(-conv.channels // 4)
+        per_group = out_groups // conv.groups if conv.groups > 1 else out_groups
+        patch = _patch(conv, output.layout.block, in_groups)
+        sizes = [in_groups, per_group, taps, out_groups * taps]
+        b.draw(
+            DENSE if patch is None else PATCH, output, inputs, [_dense_kernel(b, conv)],
+            integers=[*numbers, *sizes, 0, 0, 0, 0, *depth], floats=floats,
+            constants={**constants, **({"DEPTH": int(deep)} if patch is None else patch)},
+            parts=[function], fetches=8 * in_groups * reads + 8,
+        )  # fmt: skip
+        return
+    depthwise = each_in == each_out == 1
+    inputs.append(_grouped_kernel(b, conv))
+    b.draw(
+        GROUPED, output, inputs,
+        integers=[*numbers, each_in, each_out, *[0] * 6, *depth], floats=floats,
+        constants={**constants, "DEPTHWISE": int(depthwise), "DEPTH": int(deep)}, parts=[function],
+        fetches=4 * reads * (2 if depthwise else 5 * each_in) + 8,
+    )  # fmt: skip
+
+
+def _ends(b: Builder, conv: Convolution, value: str) -> tuple[Tensor, Tensor]:
+    """The input as the pass reads it and the texture that it writes."""
+    window, n = conv.window.plane(), conv.x[0]
     height, width = window.output
-    frame: Frame = (n, conv.channels, height, width)
     sy, sx = window.strides if conv.transposed else (1, 1)
-    block = best_block((n, conv.channels, -(-height // sy), -(-width // sx)))
-    x = b.tensor(node.inputs[0], conv.x)
+    choose = best_block
+    if conv.window.deep:
+        # Rows of several slices lie below each other, so that only columns have phases.
+        height, sy = height * conv.window.output[0], 1
+        choose = volume_block
+    block = choose((n, conv.channels, -(-height // sy), -(-width // sx)))
+    x = b.tensor(conv.node.inputs[0], conv.x)
     if block[0] > 1 and x.layout.block[0] != block[0]:
         # Images that share a texel stack must do so in the input as well.
         if conv.x[2:] == (1, 1):
-            x = b.tensor(node.inputs[0], conv.x, block)
+            x = b.tensor(conv.node.inputs[0], conv.x, block)
         else:
             block = (1, 1, 1)
-    output = b.output(epilogue.value, Layout(frame, block, (sy, sx)))
+    layout = Layout((n, conv.channels, height, width), block, (sy, sx))
+    return x, b.output(value, layout)
 
-    norm = epilogue.normalization
+
+def _recipe(b: Builder, conv: Convolution, packer: str) -> Recipe:
+    """How a constant kernel is packed, with the BatchNormalization behind it multiplied in."""
+    norm = b.epilogue(conv.node).normalization
     options: dict[str, object] = {**conv.packing, "shape": conv.kernel_shape}
-    sources = [node.inputs[1]]
+    sources = [conv.node.inputs[1]]
     if norm is not None:
         sources += [norm.inputs[1], norm.inputs[4]]
         options["epsilon"] = number(norm, "epsilon", 1e-5)
     if conv.transposed:
         options["transposed_groups"] = conv.groups
-    residual = b.tensor(epilogue.residual, frame) if epilogue.residual else b.blank()
-    inputs = [x, _bias(b, conv, bias, factor), residual]
-    constants = {
-        "TRANSPOSED": int(conv.transposed),
-        "BIAS": int(bool(bias) or norm is not None),
-        "RESIDUAL": int(bool(epilogue.residual)),
-    }
-    function, floats = activation_of(b, epilogue.activation)
-    taps = math.prod(window.kernel)
-    numbers = [*window.kernel, *window.strides, *window.dilations, *window.begins]
-    each_in, each_out = c // conv.groups, conv.channels // conv.groups
-    if conv.groups == 1 or (each_in % 4 == 0 and each_out % 4 == 0):
-        weight = b.weight(Recipe("conv", tuple(sources), options))
-        in_groups, out_groups = -(-each_in // 4), -(-conv.channels // 4)
-        per_group = out_groups // conv.groups if conv.groups > 1 else out_groups
-        patch = _patch(conv, block, in_groups)
-        b.draw(
-            DENSE if patch is None else PATCH, output, inputs, [weight],
-            integers=[*numbers, in_groups, per_group, taps, out_groups * taps],
-            floats=floats, constants={**constants, **(patch or {})}, parts=[function],
-            fetches=8 * in_groups * taps // (sy * sx) + 8,
-        )  # fmt: skip
-        return
-    depthwise = each_in == each_out == 1
-    weight = b.weight(Recipe("depthwise" if depthwise else "grouped", tuple(sources), options))
-    kernel_frame: Frame = (each_in, conv.channels, window.kernel[0], window.kernel[1])
-    inputs.append(Tensor(weight, Layout(kernel_frame)))
+    return Recipe(packer, tuple(sources), options)
+
+
+def _dense_kernel(b: Builder, conv: Convolution) -> int:
+    """The texture of weights for conv.glsl: packed now, or by a pass if they are computed."""
+    name = conv.node.inputs[1]
+    if b.constant(name) is not None:
+        return b.weight(_recipe(b, conv, "conv"))
+    inputs, outputs = conv.x[1] // conv.groups, conv.channels // conv.groups
+    taps = math.prod(conv.window.kernel)
+    steps = (outputs * taps, taps) if conv.transposed else (taps, inputs * taps)
+    return packed_kernel(b, b.stored(name), inputs, outputs, steps, taps=taps, groups=conv.groups)
+
+
+def packed_kernel(
+    b: Builder,
+    weights: Tensor,
+    inputs: int,
+    outputs: int,
+    steps: tuple[int, int],
+    *,
+    taps: int = 1,
+    groups: int = 1,
+    factor: float = 1.0,
+) -> int:
+    """Computed weights packed as weights.conv_texture packs constant ones, times `factor`.
+
+    `inputs` and `outputs` are those of one group; from one input and one output to the next
+    `steps` elements lie between, from one group to the next all of a group, from tap to tap one.
+    """
+    in_groups, rows = -(-inputs // 4), -(-outputs * groups // 4) * taps
+    columns = min(in_groups, COLUMN_GROUPS)
+    packed = b.scratch(Layout((1, 4, -(-in_groups // columns) * rows, 4 * columns)))
     b.draw(
-        GROUPED, output, inputs,
-        integers=[*numbers, each_in, each_out],
-        floats=floats, constants={**constants, "DEPTHWISE": int(depthwise)}, parts=[function],
-        fetches=4 * taps * (2 if depthwise else 5 * each_in) // (sy * sx) + 8,
+        PACK, packed, [weights],
+        integers=[inputs, outputs, *steps, groups, inputs * outputs * taps, taps, rows],
+        floats=[*[0.0] * 12, factor], fetches=16,
     )  # fmt: skip
+    return packed.texture
+
+
+def _grouped_kernel(b: Builder, conv: Convolution) -> Tensor:
+    """The weights for grouped.glsl: a tensor of frame (I/groups, O, KH, KW)."""
+    name, groups = conv.node.inputs[1], conv.groups
+    inputs, outputs = conv.x[1] // groups, conv.channels // groups
+    *rows, columns = conv.window.kernel
+    layout = Layout((inputs, conv.channels, math.prod(rows), columns))
+    if b.constant(name) is not None:
+        packer = "depthwise" if inputs == outputs == 1 else "grouped"
+        return Tensor(b.weight(_recipe(b, conv, packer)), layout)
+    taps = columns * math.prod(rows)
+    shape = (inputs, outputs, taps) if conv.transposed else (outputs, inputs, taps)
+    order = (1, 0, 2, 3) if conv.transposed else (2, 0, 1, 3)
+    view = whole((groups, *shape)).transposed(order)
+    return gather(b, b.stored(name), layout, view.sizes, view.strides)
 
 
 def _patch(conv: Convolution, block: tuple[int, int, int], in_groups: int) -> dict[str, int] | None:
@@ -137,9 +212,11 @@ def _bias(b: Builder, conv: Convolution, bias: str, factor: float) -> Tensor:
             "factor": factor,
         }
         return Tensor(b.weight(Recipe("bias", (*own, *norm.inputs[1:5]), options)), layout)
-    if bias:
-        return Tensor(b.weight(Recipe("bias", own, {"factor": factor})), layout)
-    return b.blank()
+    if not bias:
+        return b.blank()
+    if b.constant(bias) is None:
+        return b.tensor(bias, layout.frame)
+    return Tensor(b.weight(Recipe("bias", own, {"factor": factor})), layout)
 
 
 def _optional(node: Node, position: int) -> str:
@@ -154,10 +231,6 @@ def _conv_problem(facts: Facts, node: Node) -> str | None:
     x, w = facts.shape(node.inputs[0]), facts.shape(node.inputs[1])
     if len(x) != len(w) or len(x) < 3:
         return f"input of shape {x} with a weight of shape {w}"
-    if facts.constant(node.inputs[1]) is None or (
-        has_input(node, 2) and facts.constant(node.inputs[2]) is None
-    ):
-        return "its weight or bias is computed while the network runs; they must be constants"
     if problem := window_problem(facts, node, _kernel(facts, node)):
         return problem
     groups = integer(node, "group", 1)
@@ -179,9 +252,8 @@ def _conv_shape(facts: Facts, node: Node) -> Sequence[Shape]:
 
 def _conv(b: Builder, node: Node) -> None:
     x, w = b.shape(node.inputs[0]), b.shape(node.inputs[1])
-    kernel = w if len(w) == 4 else (w[0], w[1], 1, w[2])
     window = sliding(b, node, w[2:])
-    conv = Convolution(node, frame_of(x), window, integer(node, "group", 1), w[0], kernel)
+    conv = Convolution(node, frame_of(x), window, integer(node, "group", 1), w[0], frame_of(w))
     draw_convolution(b, conv, _optional(node, 2))
 
 
@@ -194,9 +266,9 @@ def _transposed_shape(facts: Facts, node: Node) -> Sequence[Shape]:
 def _transposed(b: Builder, node: Node) -> None:
     x, w = b.shape(node.inputs[0]), b.shape(node.inputs[1])
     groups = integer(node, "group", 1)
-    kernel = w if len(w) == 4 else (w[0], w[1], 1, w[2])
     window = transposed(b, node, w[2:])
-    conv = Convolution(node, frame_of(x), window, groups, w[1] * groups, kernel, transposed=True)
+    channels = w[1] * groups
+    conv = Convolution(node, frame_of(x), window, groups, channels, frame_of(w), transposed=True)
     draw_convolution(b, conv, _optional(node, 2))
 
 

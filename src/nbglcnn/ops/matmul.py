@@ -10,7 +10,7 @@ from nbglcnn.glsl import Kernel, shader
 from nbglcnn.graph import Node
 from nbglcnn.layout import Frame, Layout
 from nbglcnn.ops.axes import padded, runs
-from nbglcnn.ops.conv import DENSE, Convolution, draw_convolution
+from nbglcnn.ops.conv import DENSE, Convolution, draw_convolution, packed_kernel
 from nbglcnn.ops.elementwise import Operand, broadcast_shape, combine, named
 from nbglcnn.ops.norm import batch_normalized
 from nbglcnn.ops.operator import (
@@ -29,7 +29,6 @@ from nbglcnn.ops.strided import gather
 from nbglcnn.ops.window import Window
 from nbglcnn.weights import COLUMN_GROUPS
 
-MATRIX = Kernel("matrix", shader("matrix.glsl"))
 MATMUL = Kernel("matmul", shader("matmul.glsl"), pixel=False)
 SCALED_ADD = "vec4 combine(vec4 a, vec4 c) { return a + u.f[3].x * c; }"
 
@@ -66,20 +65,15 @@ def _product(
     """Rows `x` times a computed matrix; element (k, j) is number k · steps[0] + j · steps[1]."""
     rows, inner = x.shape
     in_groups, out_groups = -(-inner // 4), -(-outputs // 4)
-    columns = 4 * min(in_groups, COLUMN_GROUPS)
-    packed = b.scratch(Layout((1, 4, _rows(inner, 1, outputs), columns)))
-    b.draw(
-        MATRIX, packed, [matrix], integers=[inner, outputs, *steps, out_groups],
-        floats=[*[0.0] * 12, factor], fetches=16,
-    )  # fmt: skip
+    packed = packed_kernel(b, matrix, inner, outputs, steps, factor=factor)
     frame: Frame = (rows, outputs, 1, 1)
     block = best_block(frame)
     output = b.scratch(Layout(frame, block))
     b.draw(
         DENSE, output, [x.lying(b, (rows, inner, 1, 1), block), b.blank(), b.blank()],
-        [packed.texture],
+        [packed],
         integers=[1, 1, 1, 1, 1, 1, 0, 0, in_groups, out_groups, 1, out_groups],
-        constants={"TRANSPOSED": 0, "BIAS": 0, "RESIDUAL": 0}, parts=[IDENTITY],
+        constants={"TRANSPOSED": 0, "BIAS": 0, "RESIDUAL": 0, "DEPTH": 0}, parts=[IDENTITY],
         fetches=8 * in_groups + 8,
     )  # fmt: skip
     return output

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from nbglcnn.builder import Builder
+from nbglcnn.builder import Builder, Tensor, best_block
 from nbglcnn.glsl import Kernel, shader
 from nbglcnn.graph import Node
+from nbglcnn.layout import Layout, frame_of
 from nbglcnn.ops.operator import (
     Allowed,
     Facts,
@@ -19,10 +20,12 @@ from nbglcnn.ops.operator import (
     only,
 )
 from nbglcnn.ops.reduce import KINDS, Kind, reduce_frame
-from nbglcnn.ops.window import Window, sliding, window_problem
+from nbglcnn.ops.window import Window, sliding, volume_block, window_problem
 
-POOL = Kernel("pool", shader("pool.glsl"), pixel=False)
-INDICES = Kernel("pool_indices", shader("nan.glsl") + shader("pool_indices.glsl"))
+POOL = Kernel("pool", shader("depth.glsl") + shader("pool.glsl"), pixel=False)
+INDICES = Kernel(
+    "pool_indices", shader("nan.glsl") + shader("depth.glsl") + shader("pool_indices.glsl")
+)
 LARGEST, MEAN, NORM = range(3)  # pool.glsl's KIND
 KIND_OF = {"MaxPool": LARGEST, "AveragePool": MEAN, "LpPool": NORM}
 EXACT = 2**24  # float32 holds integers up to here
@@ -52,43 +55,55 @@ def _problem(facts: Facts, node: Node) -> str | None:
 
 
 def _draw(b: Builder, node: Node) -> None:
-    x, window, kind = b.tensor(node.inputs[0]), _window(b, node).plane(), KIND_OF[node.op]
-    p = integer(node, "p", 2)
-    h, w = x.layout.frame[2:]
-    if window.output == (1, 1) and window.kernel == (h, w) and not any(window.begins + window.ends):
+    window, spatial = _window(b, node), b.shape(node.inputs[0])[2:]
+    x, p = b.tensor(node.inputs[0]), integer(node, "p", 2)
+    if (
+        window.kernel == spatial
+        and math.prod(window.output) == 1
+        and not any(window.begins + window.ends)
+    ):
         # The whole map: in stages, so that its few results don't keep the device waiting.
         reduce_frame(b, x, (2, 3), _kind(node.op, p), numbers=[p], value=node.outputs[0])
     else:
-        output = b.output(node.outputs[0])
-        _, by, bx = output.layout.block
-        spans = [
-            (step - 1) * s + (k - 1) * d + 1
-            for step, k, s, d in zip(
-                (by, bx), window.kernel, window.strides, window.dilations, strict=True
-            )
-        ]
-        numbers = [*window.kernel, *window.strides, *window.dilations, *window.begins]
-        numbers += [*spans, *window.ends, integer(node, "count_include_pad", 0)]
-        b.draw(
-            POOL,
-            output,
-            [x],
-            integers=numbers,
-            floats=[*[0.0] * 12, float(p)],
-            constants={"KIND": kind},
-            parts=[shader("nan.glsl")],
-            fetches=math.prod(spans),
-        )
+        _draw_windows(b, node, x, window)
     if len(node.outputs) > 1 and node.outputs[1]:
-        steps = (1, h) if integer(node, "storage_order", 0) else (w, 1)
-        numbers = [*window.kernel, *window.strides, *window.dilations, *window.begins]
-        b.draw(
-            INDICES,
-            b.output(node.outputs[1]),
-            [x],
-            integers=[*numbers, 0, 0, 0, 0, *steps],
-            fetches=4 * math.prod(window.kernel),
+        _draw_indices(b, node, x, window)
+
+
+def _draw_windows(b: Builder, node: Node, x: Tensor, window: Window) -> None:
+    frame, plane = frame_of(b.shape(node.outputs[0])), window.plane()
+    block = volume_block(frame) if window.deep else best_block(frame)
+    output = b.output(node.outputs[0], Layout(frame, block))
+    spans = [
+        (step - 1) * s + (k - 1) * d + 1
+        for step, k, s, d in zip(
+            block[1:], plane.kernel, plane.strides, plane.dilations, strict=True
         )
+    ]
+    numbers = [*plane.kernel, *plane.strides, *plane.dilations, *plane.begins]
+    numbers += [*spans, *plane.ends, integer(node, "count_include_pad", 0), window.ends[0], 0, 0]
+    b.draw(
+        POOL, output, [x], integers=[*numbers, *window.depth(b.shape(node.inputs[0])[2:])],
+        floats=[*[0.0] * 12, float(integer(node, "p", 2))],
+        constants={"KIND": KIND_OF[node.op], "DEPTH": int(window.deep)}, parts=[shader("nan.glsl")],
+        fetches=math.prod(spans) * (window.kernel[0] if window.deep else 1),
+    )  # fmt: skip
+
+
+def _draw_indices(b: Builder, node: Node, x: Tensor, window: Window) -> None:
+    spatial, plane = b.shape(node.inputs[0])[2:], window.plane()
+    # What a step along each axis adds: the last one follows closest, or by columns the first.
+    places = range(len(spatial))
+    steps = [math.prod(spatial[k + 1 :]) for k in places]
+    if integer(node, "storage_order", 0):
+        steps = [math.prod(spatial[:k]) for k in places]
+    depth, row, column = [0, 0, *steps][-3:]
+    numbers = [*plane.kernel, *plane.strides, *plane.dilations, *plane.begins]
+    b.draw(
+        INDICES, b.output(node.outputs[1]), [x],
+        integers=[*numbers, 0, 0, 0, 0, row, column, depth, 0, *window.depth(spatial)],
+        constants={"DEPTH": int(window.deep)}, fetches=4 * math.prod(window.kernel),
+    )  # fmt: skip
 
 
 def _kind(op: str, p: int) -> Kind:

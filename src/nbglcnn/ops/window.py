@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nbglcnn.builder import best_block
 from nbglcnn.graph import Node
+from nbglcnn.layout import Frame
 from nbglcnn.ops.operator import Facts, Shape, integer, integers, text
 
 
@@ -20,18 +22,37 @@ class Window:
     output: Shape
 
     def plane(self) -> Window:
-        """The same window over (height, width): a 1-D window gets a height of 1."""
-        if len(self.kernel) == 2:
-            return self
-        assert len(self.kernel) == 1
+        """The same window over (height, width): 1-D ones get a height of 1, depth is left out."""
+
+        def two(values: Shape, filling: int) -> Shape:
+            return (filling, *values)[-2:]
+
         return Window(
-            (1, *self.kernel),
-            (1, *self.strides),
-            (1, *self.dilations),
-            (0, *self.begins),
-            (0, *self.ends),
-            (1, *self.output),
+            two(self.kernel, 1),
+            two(self.strides, 1),
+            two(self.dilations, 1),
+            two(self.begins, 0),
+            two(self.ends, 0),
+            two(self.output, 1),
         )
+
+    @property
+    def deep(self) -> bool:
+        """Whether it slides over volumes (depth, height, width)."""
+        return len(self.kernel) == 3
+
+    def depth(self, spatial: Shape) -> list[int]:
+        """What depth.glsl wants in i[4] and i[5] of a window over an input of this size."""
+        if not self.deep:
+            return []
+        along = (self.kernel[0], self.strides[0], self.dilations[0], self.begins[0])
+        return [*along, spatial[0], spatial[1], self.output[1]]
+
+
+def volume_block(frame: Frame) -> tuple[int, int, int]:
+    """The block of a volume's frame: its pixels never belong to different slices."""
+    n, c, h, w = frame
+    return best_block((n, c, 1, w)) if w > 1 or h == 1 else (1, 1, 1)
 
 
 def _spans(kernel: Shape, dilations: Shape) -> Shape:
@@ -99,8 +120,8 @@ def transposed(facts: Facts, node: Node, kernel: Shape) -> Window:
 def window_problem(facts: Facts, node: Node, kernel: Shape) -> str | None:
     """Why a window makes no sense, or None."""
     rank = len(facts.shape(node.inputs[0])) - 2
-    if rank not in (1, 2):
-        return f"{rank}-D spatial input; 1-D and 2-D are supported"
+    if rank not in (1, 2, 3):
+        return f"{rank}-D windows; 1-D, 2-D and 3-D are supported"
     for name, least in (("strides", 1), ("dilations", 1), ("kernel_shape", 1)):
         values = integers(node, name, (1,) * rank)
         if len(values) != rank or min(values) < least:

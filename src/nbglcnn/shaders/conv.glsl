@@ -35,26 +35,40 @@ void main() {
     int groups = u.i[2].x;
     int first = at.x / l.block.x * l.tile.w + at.y / u.i[2].y * groups;
     float image = float(at.x % l.block.x * l.block.y * l.block.z);
+#if DEPTH
+    for (int kz = 0; kz < DEEP.x; kz++) {
+#if TRANSPOSED
+    int tz = SLICE(at.z) + DEEP.w - kz * DEEP.z + FAR * DEEP.y;
+    if (tz % DEEP.y != 0) continue;
+#else
+    int tz = SLICE(at.z) * DEEP.y - DEEP.w + kz * DEEP.z;
+#endif
+    int slice = SOURCE(tz, DEEP.y, 0);
+    if (slice < 0 || slice >= SLICES) continue;
+    int top = slice * HEIGHT, above = kz * KERNEL.x * KERNEL.y;
+#else
+    const int top = 0, above = 0;
+#endif
     for (int ky = 0; ky < KERNEL.x; ky++) {
 #if TRANSPOSED
-      int ty = at.z + PADDING.x - ky * DILATION.x + FAR * STRIDE.x;
+      int ty = ROW(at.z) + PADDING.x - ky * DILATION.x + FAR * STRIDE.x;
       if (ty % STRIDE.x != 0) continue;
 #else
-      int ty = at.z * STRIDE.x - PADDING.x + ky * DILATION.x;
+      int ty = ROW(at.z) * STRIDE.x - PADDING.x + ky * DILATION.x;
 #endif
       int r0 = SOURCE(ty, STRIDE.x, 0);
-      bool in0 = r0 >= 0 && r0 < l.frame.z;
-      vec2 row0 = place(clamp(r0, 0, l.frame.z - 1), l.phase.x, l.phase.w, l.block.y, l.block.z);
+      bool in0 = r0 >= 0 && r0 < HEIGHT;
+      vec2 row0 = place(top + clamp(r0, 0, HEIGHT - 1), l.phase.x, l.phase.w, l.block.y, l.block.z);
 #if BY > 1
       int r1 = SOURCE(ty, STRIDE.x, 1);
-      bool in1 = r1 >= 0 && r1 < l.frame.z;
-      vec2 row1 = place(clamp(r1, 0, l.frame.z - 1), l.phase.x, l.phase.w, l.block.y, l.block.z);
+      bool in1 = r1 >= 0 && r1 < HEIGHT;
+      vec2 row1 = place(top + clamp(r1, 0, HEIGHT - 1), l.phase.x, l.phase.w, l.block.y, l.block.z);
 #endif
 #if BY > 2
       int r2 = SOURCE(ty, STRIDE.x, 2), r3 = SOURCE(ty, STRIDE.x, 3);
-      bool in2 = r2 >= 0 && r2 < l.frame.z, in3 = r3 >= 0 && r3 < l.frame.z;
-      vec2 row2 = place(clamp(r2, 0, l.frame.z - 1), l.phase.x, l.phase.w, l.block.y, l.block.z);
-      vec2 row3 = place(clamp(r3, 0, l.frame.z - 1), l.phase.x, l.phase.w, l.block.y, l.block.z);
+      bool in2 = r2 >= 0 && r2 < HEIGHT, in3 = r3 >= 0 && r3 < HEIGHT;
+      vec2 row2 = place(top + clamp(r2, 0, HEIGHT - 1), l.phase.x, l.phase.w, l.block.y, l.block.z);
+      vec2 row3 = place(top + clamp(r3, 0, HEIGHT - 1), l.phase.x, l.phase.w, l.block.y, l.block.z);
 #endif
       for (int kx = 0; kx < KERNEL.y; kx++) {
 #if TRANSPOSED
@@ -138,7 +152,7 @@ void main() {
           float step = float(l.tile.x) * xs.x;
           vec3 q = vec3(
             (float((g - part * COLUMN_GROUPS) * 4) + 0.5) * ws.x,
-            (float(part * u.i[2].w + at.y * u.i[2].z + ky * KERNEL.y + kx) + 0.5) * ws.y, 0.0);
+            (float(part * u.i[2].w + at.y * u.i[2].z + above + ky * KERNEL.y + kx) + 0.5) * ws.y, 0.0);
           for (int k = 0; k < run; k++) {
             vec4 q0 = FETCH(w0, q);
             vec4 q1 = FETCH(w0, vec3(q.x + ws.x, q.yz));
@@ -167,6 +181,9 @@ void main() {
         }
       }
     }
+#if DEPTH
+    }
+#endif
   }
   finish(at, a0
 #if LAYERS > 1

@@ -2,7 +2,8 @@
 // x2: residual. DEPTHWISE: one input channel per output channel, texel by texel, x3: kernel as a tensor
 // (1, C, KH, KW). Otherwise each lane of the output reads its own input channels, so that a NaN of another
 // group cannot reach it through a zero weight, x3: kernel as a tensor (I/groups, O, KH, KW).
-// i[0], i[1] as in conv.glsl; i[2] input and output channels of one group.
+// i[0], i[1] as in conv.glsl; i[2] input and output channels of one group. DEPTH: over volumes (depth.glsl); the
+// kernel's slices lie one below the other as well.
 
 #define KERNEL u.i[0].xy
 #define STRIDE u.i[0].zw
@@ -16,15 +17,29 @@ vec4 sum(ivec4 at) {
   ivec4 group = (ivec4(0, 1, 2, 3) + at.y * 4) / u.i[2].y;
   ivec4 first = min(group * u.i[2].x, ivec4(u.x[0].frame.y - u.i[2].x));
 #endif
+#if DEPTH
+  for (int kz = 0; kz < DEEP.x; kz++) {
+#if TRANSPOSED
+  int r = SLICE(at.z) + DEEP.w - kz * DEEP.z + FAR * DEEP.y;
+  if (r % DEEP.y != 0) continue;
+  int slice = r / DEEP.y - FAR;
+#else
+  int slice = SLICE(at.z) * DEEP.y - DEEP.w + kz * DEEP.z;
+#endif
+  if (slice < 0 || slice >= SLICES) continue;
+  int top = slice * HEIGHT, above = kz * KERNEL.x;
+#else
+  const int top = 0, above = 0;
+#endif
   for (int ky = 0; ky < KERNEL.x; ky++) {
 #if TRANSPOSED
-    int t = at.z + PADDING.x - ky * DILATION.x + FAR * STRIDE.x;
+    int t = ROW(at.z) + PADDING.x - ky * DILATION.x + FAR * STRIDE.x;
     if (t % STRIDE.x != 0) continue;
     int y = t / STRIDE.x - FAR;
 #else
-    int y = at.z * STRIDE.x - PADDING.x + ky * DILATION.x;
+    int y = ROW(at.z) * STRIDE.x - PADDING.x + ky * DILATION.x;
 #endif
-    if (y < 0 || y >= u.x[0].frame.z) continue;
+    if (y < 0 || y >= HEIGHT) continue;
     for (int kx = 0; kx < KERNEL.y; kx++) {
 #if TRANSPOSED
       int s = at.w + PADDING.y - kx * DILATION.y + FAR * STRIDE.y;
@@ -35,16 +50,19 @@ vec4 sum(ivec4 at) {
 #endif
       if (x < 0 || x >= u.x[0].frame.w) continue;
 #if DEPTHWISE
-      acc += texel(x0, u.x[0], ivec4(at.x, at.y, y, x)) * texel(x3, u.x[3], ivec4(0, at.y, ky, kx));
+      acc += texel(x0, u.x[0], ivec4(at.x, at.y, top + y, x)) * texel(x3, u.x[3], ivec4(0, at.y, above + ky, kx));
 #else
       for (int i = 0; i < u.i[2].x; i++) {
         vec4 v = vec4(
-          element(x0, u.x[0], ivec4(at.x, first.x + i, y, x)), element(x0, u.x[0], ivec4(at.x, first.y + i, y, x)),
-          element(x0, u.x[0], ivec4(at.x, first.z + i, y, x)), element(x0, u.x[0], ivec4(at.x, first.w + i, y, x)));
-        acc += v * texel(x3, u.x[3], ivec4(i, at.y, ky, kx));
+          element(x0, u.x[0], ivec4(at.x, first.x + i, top + y, x)), element(x0, u.x[0], ivec4(at.x, first.y + i, top + y, x)),
+          element(x0, u.x[0], ivec4(at.x, first.z + i, top + y, x)), element(x0, u.x[0], ivec4(at.x, first.w + i, top + y, x)));
+        acc += v * texel(x3, u.x[3], ivec4(i, at.y, above + ky, kx));
       }
 #endif
     }
   }
+#if DEPTH
+  }
+#endif
   return acc;
 }

@@ -2,7 +2,8 @@
 //
 // The windows of a block's pixels overlap, so each input texel is read once and joined to all windows it is in.
 // i[0] kernel and stride (rows, columns), i[1] dilation and padding before, i[2] rows and columns that the block
-// spans, padding behind that counts, i[3].x whether padding counts; f[3].x: p.
+// spans, padding behind that counts, i[3] whether padding counts, and that behind the depth; f[3].x: p.
+// DEPTH: windows over volumes, whose blocks have one row (depth.glsl).
 
 #define KERNEL u.i[0].xy
 #define STRIDE u.i[0].zw
@@ -37,11 +38,17 @@ int taps(int from, int kernel, int dilation, int length, int behind) {
 }
 #endif
 
-vec4 result(vec4 v, ivec4 at) {
+// Of pixel k of the block.
+vec4 result(vec4 v, ivec4 at, int k) {
 #if KIND == 1
-  ivec2 from = at.zw * STRIDE - PADDING;
-  v /= float(taps(from.x, KERNEL.x, DILATION.x, u.x[0].frame.z, u.i[2].z)
-           * taps(from.y, KERNEL.y, DILATION.y, u.x[0].frame.w, u.i[2].w));
+  int dx = k % BX, dy = (k / BX) % BY;
+  ivec2 from = (ivec2(ROW(at.z), at.w) + ivec2(dy, dx)) * STRIDE - PADDING;
+  int count = taps(from.x, KERNEL.x, DILATION.x, HEIGHT, u.i[2].z)
+    * taps(from.y, KERNEL.y, DILATION.y, u.x[0].frame.w, u.i[2].w);
+#if DEPTH
+  count *= taps(SLICE(at.z) * DEEP.y - DEEP.w, DEEP.x, DEEP.z, SLICES, u.i[3].y);
+#endif
+  v /= float(count);
 #elif KIND == 2
   v = u.f[3].x == 1.0 ? v : u.f[3].x == 2.0 ? sqrt(v) : pow(v, vec4(1.0 / u.f[3].x));
 #endif
@@ -77,10 +84,18 @@ void main() {
 #if BN > 2
     vec3 c2 = corner(l, min(at.x + 2, end), at.y), c3 = corner(l, min(at.x + 3, end), at.y);
 #endif
-    ivec2 from = at.zw * STRIDE - PADDING;
+    ivec2 from = ivec2(ROW(at.z), at.w) * STRIDE - PADDING;
+#if DEPTH
+    for (int kz = 0; kz < DEEP.x; kz++) {
+    int slice = SLICE(at.z) * DEEP.y - DEEP.w + kz * DEEP.z;
+    if (slice < 0 || slice >= SLICES) continue;
+    int top = slice * HEIGHT;
+#else
+    const int top = 0;
+#endif
     for (int r = 0; r < SPAN.x; r++) {
       int y = from.x + r;
-      if (y < 0 || y >= l.frame.z) continue;
+      if (y < 0 || y >= HEIGHT) continue;
       bool r0 = tap(r, KERNEL.x, DILATION.x);
 #if BY > 1
       bool r1 = tap(r - STRIDE.x, KERNEL.x, DILATION.x);
@@ -93,7 +108,7 @@ void main() {
       bool row_used = r0;
 #endif
       if (!row_used) continue;
-      vec2 row = place(y, l.phase.x, l.phase.w, l.block.y, l.block.z);
+      vec2 row = place(top + y, l.phase.x, l.phase.w, l.block.y, l.block.z);
       for (int c = 0; c < SPAN.y; c++) {
         int x = from.y + c;
         if (x < 0 || x >= l.frame.w) continue;
@@ -148,13 +163,16 @@ void main() {
 #endif
       }
     }
+#if DEPTH
+    }
+#endif
   }
-  o0 = result(a0, at);
+  o0 = result(a0, at, 0);
 #if LAYERS > 1
-  o1 = result(a1, at + ivec4(0, 0, (BY - 1) * (2 - BX), BX > 1 ? 1 : 0));
+  o1 = result(a1, at, 1);
 #endif
 #if LAYERS > 2
-  o2 = result(a2, at + ivec4(0, 0, BY == 4 ? 2 : BY - 1, BX == 4 ? 2 : 0));
-  o3 = result(a3, at + ivec4(0, 0, BY - 1, BX - 1));
+  o2 = result(a2, at, 2);
+  o3 = result(a3, at, 3);
 #endif
 }

@@ -1,26 +1,36 @@
 // Where the largest element of each window lies: its number among all elements of the input; numbers as in pool.glsl.
-// i[3]: what a step along rows and columns adds to that number.
+// i[3]: what a step along rows, columns and depth adds to that number.
 vec4 pixel(ivec4 at) {
   Layout l = u.x[0];
   vec4 best = vec4(uintBitsToFloat(0xff800000u)), index = vec4(0.0);
-  ivec2 from = at.zw * u.i[0].zw - u.i[1].zw;
+  ivec2 from = ivec2(ROW(at.z), at.w) * u.i[0].zw - u.i[1].zw;
   bool none = true;
+#if DEPTH
+  for (int kz = 0; kz < DEEP.x; kz++) {
+  int slice = SLICE(at.z) * DEEP.y - DEEP.w + kz * DEEP.z;
+  if (slice < 0 || slice >= SLICES) continue;
+#else
+  const int slice = 0;
+#endif
   for (int ky = 0; ky < u.i[0].x; ky++) {
     int y = from.x + ky * u.i[1].x;
-    if (y < 0 || y >= l.frame.z) continue;
+    if (y < 0 || y >= HEIGHT) continue;
     for (int kx = 0; kx < u.i[0].y; kx++) {
       int x = from.y + kx * u.i[1].y;
       if (x < 0 || x >= l.frame.w) continue;
-      vec4 v = texel(x0, l, ivec4(min(at.x, l.frame.x - 1), at.y, y, x));
+      vec4 v = texel(x0, l, ivec4(min(at.x, l.frame.x - 1), at.y, slice * HEIGHT + y, x));
       // The first of equal ones, and the last NaN, as PyTorch has it.
       bvec4 more = greaterThan(v, best), bad = is_nan(v);
       bvec4 take = bvec4(none || more.x || bad.x, none || more.y || bad.y, none || more.z || bad.z, none || more.w || bad.w);
-      float here = float(y * u.i[3].x + x * u.i[3].y);
+      float here = float(slice * u.i[3].z + y * u.i[3].x + x * u.i[3].y);
       best = vec4(take.x ? v.x : best.x, take.y ? v.y : best.y, take.z ? v.z : best.z, take.w ? v.w : best.w);
       index = vec4(take.x ? here : index.x, take.y ? here : index.y, take.z ? here : index.z, take.w ? here : index.w);
       none = false;
     }
   }
+#if DEPTH
+  }
+#endif
   vec4 channel = float(at.x * l.frame.y + at.y * 4) + vec4(0.0, 1.0, 2.0, 3.0);
   return channel * float(l.frame.z * l.frame.w) + index;
 }
