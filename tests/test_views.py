@@ -16,7 +16,12 @@ from fashion_autoencoder import load_autoencoder, load_images
 from nbglcnn import Plan
 from page import bundled, encode
 
-WIDTHS = (420, 900, 1200)
+WIDTHS = (400, 420, 900, 1200)
+# The link keeps Chromium from asking for an icon, whenever it thinks of it.
+EMPTY = (
+    '<!doctype html><link rel="icon" href="data:,">'
+    '<body data-jp-theme-light="true" style="margin: 0">'
+)
 MAPS = ".nbglcnn canvas[data-maps]"
 SETTLED = """() => {
   const seen = [...document.querySelectorAll('.nbglcnn canvas[data-maps]')].filter((canvas) => {
@@ -52,7 +57,7 @@ class Views:
 
     def __init__(self, page: Page, files: dict[str, bytes], plan: Plan, *inputs: np.ndarray):
         self.page = page
-        page.set_content('<!doctype html><body data-jp-theme-light="true" style="margin: 0">')
+        page.set_content(EMPTY)
         options = ("--format=iife", "--loader:.css=text")
         page.add_script_tag(content=bundled("test/views.ts", *options).decode())
         page.evaluate("() => { globalThis.dispose = views.show(); }")
@@ -313,20 +318,19 @@ def test_nothing_is_drawn_unless_something_changed(show: Callable[..., Views]) -
 def test_fast_runs_are_drawn_a_dozen_times_a_second(show: Callable[..., Views]) -> None:
     plan, images, _ = autoencoder()
     page = show(plan, images).page
-    drawn = page.evaluate(
+    drawn, ms = page.evaluate(
         """async () => {
           const {state, calls} = views;
-          const of = () => calls.drawn.filter((key) => key === 'encoder.2').length;
-          const before = of();
-          for (let k = 0; k < 60; k++) {
+          const [before, start] = [calls.batches, performance.now()];
+          for (let k = 0; k < 120; k++) {
             state.run.value = {...state.run.value};
-            await new Promise((done) => setTimeout(done, 16));
+            await new Promise((done) => setTimeout(done, 8));
           }
-          return of() - before;
+          return [calls.batches - before, performance.now() - start];
         }"""
     )
-    # Two pictures of the layer at most: the strip's, and those of the panel.
-    assert 1 <= drawn <= 11 * 14
+    # 80 ms lie between two drawings; one may have waited when the time began.
+    assert 1 <= drawn <= ms / 80 + 2
 
 
 def test_another_theme_is_followed_at_once(show: Callable[..., Views]) -> None:
@@ -372,6 +376,7 @@ def test_the_keyboard_goes_through_layers_channels_and_back(show: Callable[..., 
     assert views.get("inputIndex") == 1
     page.keyboard.press("Escape")
     assert views.get("tab") == "network"
+    assert page.evaluate("document.activeElement.className") == "nbglcnn"
     assert keys.json_value() == [], "the host sees none of these keys"
     page.keyboard.press("Escape")
     assert page.evaluate("document.activeElement === document.body")
@@ -431,7 +436,7 @@ def test_the_status_line_says_only_what_was_measured(show: Callable[..., Views])
     expect(status).not_to_contain_text(" ms")
 
 
-COUNTED = """
+COUNTED = """() => {
   globalThis.alive = 0;
   for (const [owner, on, off] of [
     [EventTarget, 'addEventListener', 'removeEventListener'],
@@ -458,7 +463,7 @@ COUNTED = """
       return remove.apply(this ?? globalThis, all);
     };
   }
-"""
+}"""
 
 
 def test_opening_and_closing_twenty_times_leaves_nothing(show: Callable[..., Views]) -> None:
@@ -561,8 +566,9 @@ def test_a_network_of_many_branches_stands_in_rows_by_module(show: Callable[...,
         *(str(k) for k in range(1, 10)),
     ]
     expect(page.locator(".nbg-rows [data-layer='1.conv2']")).to_contain_text("of 50")
+    # What stands in the same module is called as its caption there. The exporter orders a sum.
     expect(page.locator(".nbg-rows [data-layer='2.relu:1']")).to_contain_text(
-        "reads 1.relu:1, 2.conv2"
+        re.compile("reads (1.relu:1, conv2|conv2, 1.relu:1)")
     )
     assert page.evaluate(CLIPPED) == []
     # Only what is in sight is drawn.
@@ -572,5 +578,6 @@ def test_a_network_of_many_branches_stands_in_rows_by_module(show: Callable[...,
     views.settle()
     assert "9.conv2" in set(page.evaluate("views.calls.drawn"))
     page.set_viewport_size({"width": 420, "height": 900})
+    expect(page.locator(".nbg-list")).to_be_visible()
     views.settle()
     assert page.evaluate(CLIPPED) == []

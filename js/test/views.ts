@@ -7,7 +7,7 @@ import { createState, says } from "../src/state.ts";
 import { mount } from "../src/views/app.tsx";
 
 const state = createState();
-const calls = { drawn: [] as string[], runs: 0, reads: 0 };
+const calls = { drawn: [] as string[], batches: 0, runs: 0, reads: 0 };
 
 /** The session, and a record of what the views ask of it. */
 function watched(session: Session): Session {
@@ -18,6 +18,7 @@ function watched(session: Session): Session {
     },
     draw(jobs: readonly DrawJob[]) {
       for (const job of jobs) calls.drawn.push(job.key);
+      calls.batches++;
       session.draw(jobs);
     },
     run(options) {

@@ -1,5 +1,5 @@
 // All channels of a layer: maps with their number and mean, in the chosen order, 256 a page.
-import type { Statistics } from "../gl/types.ts";
+import type { Statistics, Summary } from "../gl/types.ts";
 import type { Value } from "../plan.ts";
 import { useViews } from "./context.ts";
 import { exact, percent, short } from "./format.ts";
@@ -14,11 +14,12 @@ export function Grid(props: {
   selected: number | null;
   width: number;
 }) {
-  const { value, channels, statistics, selected, width } = props;
+  const { value, channels, statistics, selected } = props;
   const ratio = useViews().ratio.value;
   const [, , mapHeight, mapWidth] = value.layout.frame;
   const map = { height: mapHeight, width: mapWidth };
-  const { columns, scale, gap } = gridOf(map, channels.length, width, ratio);
+  const { columns, scale, gap } = gridOf(map, channels.length, props.width, ratio);
+  const width = tileSide(mapWidth, scale) / ratio;
   const rows: (readonly number[])[] = [];
   for (let i = 0; i < channels.length; i += columns) rows.push(channels.slice(i, i + columns));
   return (
@@ -32,17 +33,29 @@ export function Grid(props: {
             scale={scale}
             gap={gap}
             label={`channels ${row.join(", ")} of ${value.key}`}
-          />
-          <div class="nbg-cells" style={{ gap: px(gap / ratio) }}>
+          >
+            {/* Within the maps, so that the pointer over a frame is over the map below it. */}
+            <span class="nbg-frames" style={{ gap: px(gap / ratio) }}>
+              {row.map((channel) => (
+                <Frame
+                  key={channel}
+                  value={value}
+                  channel={channel}
+                  summary={statistics?.channels[channel]}
+                  chosen={channel === selected}
+                  width={width}
+                />
+              ))}
+            </span>
+          </Maps>
+          <div class="nbg-captions" style={{ gap: px(gap / ratio) }}>
             {row.map((channel) => (
-              <Cell
+              <Caption
                 key={channel}
-                value={value}
                 channel={channel}
-                statistics={statistics}
+                summary={statistics?.channels[channel]}
                 chosen={channel === selected}
-                width={tileSide(mapWidth, scale) / ratio}
-                height={tileSide(mapHeight, scale) / ratio}
+                width={width}
               />
             ))}
           </div>
@@ -52,49 +65,62 @@ export function Grid(props: {
   );
 }
 
-/** A frame over a map of the row's canvas, and its caption. */
-function Cell(props: {
+/** A frame over a map of the row's canvas, which selects its channel. */
+function Frame(props: {
   value: Value;
   channel: number;
-  statistics: Statistics | null;
+  summary: Summary | undefined;
   chosen: boolean;
   width: number;
-  height: number;
 }) {
-  const { value, channel, statistics, chosen, width, height } = props;
+  const { value, channel, summary, chosen, width } = props;
   const { state } = useViews();
-  const one = statistics?.channels[channel];
-  const spoken = one
-    ? `channel ${channel}, mean ${short(one.mean)}, max ${short(one.max)}, ${percent(one.zeros)} zero`
+  const spoken = summary
+    ? `channel ${channel}, mean ${short(summary.mean)}, max ${short(summary.max)}, ${percent(summary.zeros)} zero`
     : `channel ${channel}`;
   const select = (): void => {
     state.selected.value = { layer: value.key, channel };
   };
-  const dead = one !== undefined && one.zeros === 1;
-  const broken = one !== undefined && one.nan + one.inf > 0;
   return (
-    <div class={chosen ? "nbg-cell nbg-chosen" : "nbg-cell"} style={{ width: px(width) }}>
-      <button
-        type="button"
-        class="nbg-frame"
-        aria-pressed={chosen}
-        aria-label={spoken}
-        tabIndex={chosen ? 0 : -1}
-        style={{ height: px(height) }}
-        onClick={select}
-      />
-      <span class="nbg-cell-caption">
-        <span>{channel}</span>
-        {dead ? (
-          <span title="zero everywhere in this picture">dead</span>
-        ) : broken ? (
-          <span class="nbg-bad" title={`${one.nan} NaN, ${one.inf} Inf`}>
-            {one.nan > 0 ? "NaN" : "Inf"}
-          </span>
-        ) : (
-          one && <span title={`mean ${exact(one.mean)}`}>{short(one.mean)}</span>
-        )}
-      </span>
-    </div>
+    <button
+      type="button"
+      class="nbg-frame"
+      aria-pressed={chosen}
+      aria-label={spoken}
+      tabIndex={chosen ? 0 : -1}
+      style={{ width: px(width) }}
+      onClick={select}
+    />
   );
+}
+
+/** The channel's number and mean, or what is wrong with it. */
+function Caption(props: {
+  channel: number;
+  summary: Summary | undefined;
+  chosen: boolean;
+  width: number;
+}) {
+  const { channel, summary, chosen, width } = props;
+  return (
+    <span
+      class={chosen ? "nbg-cell-caption nbg-chosen" : "nbg-cell-caption"}
+      style={{ width: px(width) }}
+    >
+      <span>{channel}</span>
+      {summary !== undefined && <Mean summary={summary} />}
+    </span>
+  );
+}
+
+function Mean({ summary }: { summary: Summary }) {
+  if (summary.zeros === 1) return <span title="zero everywhere in this picture">dead</span>;
+  if (summary.nan + summary.inf > 0) {
+    return (
+      <span class="nbg-bad" title={`${summary.nan} NaN, ${summary.inf} Inf`}>
+        {summary.nan > 0 ? "NaN" : "Inf"}
+      </span>
+    );
+  }
+  return <span title={`mean ${exact(summary.mean)}`}>{short(summary.mean)}</span>;
 }

@@ -1,6 +1,7 @@
 // The keyboard, while the viewer has the focus; JupyterLab's own single-key commands stay quiet meanwhile.
 import { batch } from "@preact/signals";
 import type { ColorMapName } from "../gl/types.ts";
+import type { Tab } from "../state.ts";
 import type { Views } from "./context.ts";
 
 const MAPS: readonly ColorMapName[] = ["signed", "viridis", "cividis", "magma", "grey"];
@@ -43,6 +44,12 @@ export function listenToKeys(views: Views): () => void {
     state.inputIndex.value = (state.inputIndex.peek() + by + count) % count;
   };
 
+  /** To another tab; the element that has the focus goes with its own, the next key comes before a redraw. */
+  const show = (tab: Tab): void => {
+    root.focus({ preventScroll: true });
+    state.tab.value = tab;
+  };
+
   /** Enter on a picture: the selected layer, else the picture's own. */
   const open = (target: EventTarget | null): boolean => {
     if (!(target instanceof HTMLElement) || !target.classList.contains("nbg-picture")) return false;
@@ -51,7 +58,7 @@ export function listenToKeys(views: Views): () => void {
       state.selected.peek()?.layer ?? target.closest<HTMLElement>("[data-layer]")?.dataset.layer;
     if (layer === undefined) return false;
     state.selected.value = { layer, channel: null };
-    state.tab.value = "layer";
+    show("layer");
     return true;
   };
 
@@ -74,7 +81,7 @@ export function listenToKeys(views: Views): () => void {
           if (document.activeElement instanceof HTMLElement) document.activeElement.blur();
           return true;
         }
-        state.tab.value = "network";
+        show("network");
         return true;
       case "Enter":
         return open(target);
@@ -93,15 +100,14 @@ export function listenToKeys(views: Views): () => void {
     }
   };
 
-  /** The focus goes where the arrows went, and stays in the viewer when its element is gone. */
+  /** The focus goes where the arrows went. */
   const follow = (key: string): void => {
     const layers = state.tab.peek() === "layer";
     const across = key === "ArrowLeft" || key === "ArrowRight";
     const place = !layers ? ".nbg-picture" : across ? ".nbg-rail-item" : ".nbg-frame";
     requestAnimationFrame(() => {
       const next = root.querySelector<HTMLElement>(`${place}[tabindex="0"]`);
-      if (key.startsWith("Arrow") && next !== null) next.focus();
-      else if (key !== "Escape" && document.activeElement === document.body) root.focus();
+      if (key.startsWith("Arrow")) next?.focus();
     });
   };
 
