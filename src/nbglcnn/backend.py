@@ -1,0 +1,234 @@
+"""ONNX's standard Backend on local OpenGL, for tools and tests that are written for any."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto, NodeProto, TensorProto, defs, helper, numpy_helper
+from onnx.backend.base import Backend, BackendRep, namedtupledict
+
+from nbglcnn.errors import InputError, ModelError, OpenGLUnavailable
+from nbglcnn.graph import Array
+from nbglcnn.load import load
+from nbglcnn.lower import lower
+from nbglcnn.plan import Plan
+from nbglcnn.session import Session
+
+# Inputs that decide shapes or which program runs: a Plan is made for one value of each.
+SHAPE_INPUTS: Mapping[str, tuple[int, ...]] = {
+    **dict.fromkeys(("Reshape", "Expand", "Tile", "Squeeze", "Unsqueeze", "Split"), (1,)),
+    **dict.fromkeys(("Upsample", "TopK", "OneHot", "CenterCropPad", "AffineGrid"), (1,)),
+    **dict.fromkeys(("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd"), (1,)),
+    **dict.fromkeys(("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp"), (1,)),
+    "ReduceSumSquare": (1,),
+    "ConstantOfShape": (0,),
+    "Col2Im": (1, 2),
+    "Dropout": (1, 2),
+    "MaxUnpool": (2,),
+    "Pad": (1, 3),
+    "Range": (0, 1, 2),
+    "Resize": (1, 2, 3),
+    "Slice": (1, 2, 3, 4),
+}
+# Whose output depends on the shape of the input, not on its numbers.
+OF_SHAPE = {"Shape", "Size"}
+WHOLE = {TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL}
+
+
+def shape_inputs(model: ModelProto) -> set[str]:
+    """The model's inputs that a shape depends on, directly or through integer arithmetic."""
+    asked: set[str] = set()
+    direct: set[str] = set()
+    for node in reversed(model.graph.node):
+        positions = SHAPE_INPUTS.get(node.op_type, ())
+        direct.update(name for k, name in enumerate(node.input) if k in positions)
+        if node.op_type not in OF_SHAPE and any(o in asked | direct for o in node.output):
+            asked.update(node.input)
+    whole = {i.name for i in model.graph.input if i.type.tensor_type.elem_type in WHOLE}
+    return {i.name for i in model.graph.input if i.name in direct or i.name in asked & whole}
+
+
+def bound(model: ModelProto, values: Mapping[str, Array]) -> ModelProto:
+    """A copy of the model in which these inputs are constants."""
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    del copy.graph.input[:]
+    copy.graph.input.extend(i for i in model.graph.input if i.name not in values)
+    del copy.graph.initializer[:]
+    copy.graph.initializer.extend(t for t in model.graph.initializer if t.name not in values)
+    for name, array in values.items():
+        copy.graph.initializer.append(numpy_helper.from_array(np.asarray(array), name))
+    return copy
+
+
+def named_inputs(model: ModelProto, inputs: Any) -> dict[str, Array]:
+    """The arrays of a call by name: given by name, in the model's order, or as the only one."""
+    if isinstance(inputs, Mapping):
+        return {name: np.asarray(array) for name, array in inputs.items()}
+    arrays = [inputs] if isinstance(inputs, np.ndarray) else list(inputs)
+    initialized = {tensor.name for tensor in model.graph.initializer}
+    names = [i.name for i in model.graph.input]
+    # Files of IR version 3 list weights among the inputs; a call may give them or leave them out.
+    needed = names if len(arrays) == len(names) else [n for n in names if n not in initialized]
+    if len(arrays) != len(needed):
+        raise InputError(
+            f"{len(arrays)} inputs were given; the model takes {len(needed)}: {', '.join(needed)}"
+        )
+    return {name: np.asarray(array) for name, array in zip(needed, arrays, strict=True)}
+
+
+def compiled(model: ModelProto, inputs: Mapping[str, Array]) -> tuple[Plan, tuple[Array, ...]]:
+    """The Plan for a call's shapes and shape inputs, and the arrays that it takes at run time."""
+    shapes = shape_inputs(model)
+    initialized = {tensor.name for tensor in model.graph.initializer}
+    constants = {n: a for n, a in inputs.items() if n in shapes or n in initialized}
+    fixed = bound(model, constants) if constants else model
+    initialized.update(constants)
+    arrays = tuple(inputs[i.name] for i in fixed.graph.input if i.name not in initialized)
+    graph, prepared = load(fixed, arrays)
+    return lower(graph, observe="outputs"), prepared
+
+
+class OpenGLRep(BackendRep):
+    """A model that is ready to run; another shape, or other numbers a shape depends on, recompile.
+
+    The Plan of the last call is kept.
+    """
+
+    def __init__(self, model: ModelProto) -> None:
+        self._model = model
+        self._shapes = shape_inputs(model) | {t.name for t in model.graph.initializer}
+        self._session: Session | None = None
+        self._made_for: object = None
+
+    def run(self, inputs: Any, **_: Any) -> tuple[Any, ...]:
+        """The outputs in the model's order and declared types; also to be had by name."""
+        given = named_inputs(self._model, inputs)
+        made_for = [
+            (name, array.shape, array.tobytes() if name in self._shapes else None)
+            for name, array in given.items()
+        ]
+        if self._session is None or self._made_for != made_for:
+            plan, arrays = compiled(self._model, given)
+            self.close()
+            self._session, self._made_for = Session(plan), made_for
+        else:
+            takes = {record.key for record in self._session.plan.header.inputs}
+            arrays = tuple(array for name, array in given.items() if name in takes)
+        return outputs_of(self._model, self._session.plan, self._session.run(*arrays))
+
+    def close(self) -> None:
+        """Free what the last call left on the device."""
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+
+def outputs_of(model: ModelProto, plan: Plan, values: Mapping[str, Array]) -> tuple[Any, ...]:
+    """A Plan's values as the model declares its outputs: their order, types and names."""
+    names = list(dict.fromkeys(output.name for output in model.graph.output))
+    keys = dict(zip(names, plan.header.outputs, strict=True))
+    arrays = []
+    for output in model.graph.output:
+        element = output.type.tensor_type.elem_type
+        array = values[keys[output.name]]
+        arrays.append(array.astype(helper.tensor_dtype_to_np_dtype(element)) if element else array)
+    return namedtupledict("Outputs", [o.name for o in model.graph.output])(*arrays)
+
+
+class OpenGLBackend(Backend):
+    """Runs ONNX models on this machine's own OpenGL, without a window."""
+
+    @classmethod
+    def is_compatible(cls, model: ModelProto, device: str = "CPU", **_: Any) -> bool:
+        """Whether it compiles, as far as that can be told before its inputs are known."""
+        if not cls.supports_device(device):
+            return False
+        if shape_inputs(model):
+            return True
+        try:
+            lower(load(model)[0], observe="outputs")
+        except InputError:  # no fixed shape: the first run tells
+            return True
+        except ModelError:
+            return False
+        return True
+
+    @classmethod
+    def prepare(cls, model: ModelProto, device: str = "CPU", **_: Any) -> OpenGLRep:
+        """A model as something that can be run repeatedly; compiled when its shapes are known."""
+        if not cls.supports_device(device):
+            raise OpenGLUnavailable(f"device {device!r}: nbglcnn.backend has 'CPU', local OpenGL")
+        return OpenGLRep(model)
+
+    @classmethod
+    def run_model(
+        cls, model: ModelProto, inputs: Any, device: str = "CPU", **kwargs: Any
+    ) -> tuple[Any, ...]:
+        """The outputs of a model for these inputs."""
+        rep = cls.prepare(model, device, **kwargs)
+        try:
+            return rep.run(inputs)
+        finally:
+            rep.close()
+
+    @classmethod
+    def run_node(
+        cls,
+        node: NodeProto,
+        inputs: Any,
+        device: str = "CPU",
+        outputs_info: Sequence[tuple[np.dtype[Any], tuple[int, ...]]] | None = None,
+        **kwargs: Any,
+    ) -> tuple[Any, ...]:
+        """The outputs of one operator for these inputs; `opset_version` is the newest by default.
+
+        Raises onnx.checker.ValidationError when the node is not one.
+        """
+        version: Any = kwargs.pop("opset_version", defs.onnx_opset_version())
+        super().run_node(node, inputs, device, outputs_info, opset_version=version)
+        given = [name for name in dict.fromkeys(node.input) if name]
+        if isinstance(inputs, Mapping):
+            arrays = [np.asarray(inputs[name]) for name in given]
+        else:
+            several = [inputs] if isinstance(inputs, np.ndarray) else inputs
+            arrays = [np.asarray(array) for array in several]
+        model = _model_of(node, dict(zip(given, arrays, strict=True)), version, outputs_info)
+        return cls.run_model(model, arrays, device, **kwargs)
+
+    @classmethod
+    def supports_device(cls, device: str) -> bool:
+        """Only 'CPU', ONNX's word for the machine itself: whatever renders its OpenGL."""
+        return device.split(":")[0] == "CPU"
+
+
+def _model_of(
+    node: NodeProto,
+    inputs: Mapping[str, Array],
+    version: int,
+    outputs_info: Sequence[tuple[np.dtype[Any], tuple[int, ...]]] | None,
+) -> ModelProto:
+    """A model of one node, its output types told or inferred."""
+    types = [
+        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+        for n, a in inputs.items()
+    ]
+    names = [name for name in node.output if name]
+    if outputs_info is None:
+        outputs = [helper.make_empty_tensor_value_info(name) for name in names]
+    else:
+        outputs = [
+            helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(np.dtype(d)), shape)
+            for n, (d, shape) in zip(names, outputs_info, strict=True)
+        ]
+    graph = helper.make_graph([node], node.op_type, types, outputs)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid(node.domain, version)])
+
+
+prepare = OpenGLBackend.prepare
+run_model = OpenGLBackend.run_model
+run_node = OpenGLBackend.run_node
+supports_device = OpenGLBackend.supports_device
+is_compatible = OpenGLBackend.is_compatible
