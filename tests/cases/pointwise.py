@@ -11,6 +11,8 @@ EDGES = np.array(
     np.float32,
 ).reshape(1, 1, 1, -1)  # fmt: skip
 
+WILD = EDGES[np.isnan(EDGES) | (np.abs(EDGES) != 1e30)].reshape(1, 1, 1, -1)
+
 ACTIVATIONS = [
     nn.ReLU(), nn.LeakyReLU(0.2), nn.ELU(0.7), nn.CELU(0.7), nn.SELU(), nn.GELU(), nn.GELU("tanh"), nn.Hardswish(),
     nn.Hardsigmoid(), nn.Sigmoid(), nn.Tanh(), nn.ReLU6(), nn.Softsign(), nn.Hardtanh(-0.5, 0.7),
@@ -34,6 +36,12 @@ CASES = [
             "Erf",
             "Ceil",
             "Floor",
+            "Exp",
+            "Log",
+            "Sqrt",
+            "Reciprocal",
+            "Softsign",
+            "Mish",
         )
     ),
     node("Clip with min alone", "Clip", [SHAPE, np.float32(-0.3)], constants=[1]),
@@ -50,8 +58,8 @@ CASES = [
         "Round",
         [np.array([[-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 0.3]], np.float32)],
     ),
-    node("Sin", "Sin", [SHAPE]),
-    node("Cos", "Cos", [SHAPE]),
+    *(node(op, op, [SHAPE], values=lambda r, s: r.uniform(-300, 300, s)) for op in ("Sin", "Cos")),
+    *(node(f"{op} of NaN and Inf", op, [WILD]) for op in ("Sin", "Cos")),
     node("Sign", "Sign", [SHAPE]),
     node("Swish", "Swish", [SHAPE], opset=24),
     node("ThresholdedRelu", "ThresholdedRelu", [SHAPE], alpha=0.3),

@@ -148,7 +148,7 @@ def _test(condition: str) -> str:
     return _two(f"return select({condition}(a, b), vec4(1.0), vec4(0.0));")
 
 
-PRELU = _two("return select(greaterThan(a, vec4(0.0)), a, a * b);")
+PRELU = _two("return select(lessThan(a, vec4(0.0)), a * b, a);")
 WHERE = "\n".join([
     SELECT,
     "vec4 combine(vec4 a, vec4 b, vec4 c) { return select(notEqual(a, vec4(0.0)), b, c); }",

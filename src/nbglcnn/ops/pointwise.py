@@ -25,6 +25,15 @@ vec4 unless_nan(vec4 v, vec4 result) {
 }
 """
 
+# SwiftShader's exp() loses NaN, and its log() gives finite numbers for negative ones and for 0.
+POWERS = """
+vec4 power(vec4 v) { return unless_nan(v, exp(v)); }
+vec4 logarithm(vec4 v) {
+  vec4 odd = select(lessThan(v, vec4(0.0)), vec4(uintBitsToFloat(0x7fc00000u)), vec4(uintBitsToFloat(0xff800000u)));
+  return unless_nan(v, select(greaterThan(v, vec4(0.0)), log(v), odd));
+}
+"""
+
 # exp(v) - 1 without the cancellation near 0 (Kahan: (e - 1) · v / log e), and tanh and erf from it.
 # GLSL's own tanh overflows for large arguments on some drivers.
 EXPM1 = """
@@ -48,6 +57,23 @@ float erf(float v) {
   float t = 1.0 / (1.0 + 0.3275911 * a);
   float e = 1.0 - t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429)))) * exp(-a * a);
   return v < 0.0 ? -e : (v > 0.0 ? e : v);
+}
+"""
+
+
+# Cody and Waite's reduction to a quarter turn, then the polynomials of Cephes' sinf and cosf:
+# GLSL promises no digits of sin() and cos(), and SwiftShader gives four.
+SINE = """
+vec4 sine(vec4 v, float quarters) {
+  vec4 turns = roundEven(v * 0.6366197723675814);
+  vec4 r = ((v - turns * 1.5703125) - turns * 4.837512969970703e-4) - turns * 7.549789954891882e-8;
+  vec4 s = r * r, quarter = mod(turns + quarters, 4.0);
+  vec4 sines = r + r * s * (-0.16666654611 + s * (8.3321608736e-3 - s * 1.9515295891e-4));
+  vec4 cosines = 1.0 - 0.5 * s + s * s * (4.166664568298827e-2 + s * (-1.388731625493765e-3 + s * 2.443315711809948e-5));
+  vec4 found = select(equal(mod(quarter, 2.0), vec4(1.0)), cosines, sines);
+  found = select(greaterThan(quarter, vec4(1.5)), -found, found);
+  bvec4 wild = greaterThanEqual(floatBitsToUint(v) & 0x7fffffffu, uvec4(0x7f800000u));
+  return select(wild, vec4(uintBitsToFloat(0x7fc00000u)), found);
 }
 """
 
@@ -148,8 +174,8 @@ OPERATORS = [
     unary("Gelu", "x · Φ(x), with the normal distribution's Φ or its tanh approximation.", "", None,
           {"approximate": only("none", "tanh")}),
     unary("Erf", "The error function.", _function("return vec4(erf(v.x), erf(v.y), erf(v.z), erf(v.w));", ERF)),
-    unary("Exp", "eˣ.", _function("return exp(v);")),
-    unary("Log", "The natural logarithm.", _function("return log(v);")),
+    unary("Exp", "eˣ.", _function("return power(v);", POWERS)),
+    unary("Log", "The natural logarithm.", _function("return logarithm(v);", POWERS)),
     unary("Sqrt", "The square root.", _function("return sqrt(v);")),
     unary("Reciprocal", "1 / x.", _function("return 1.0 / v;")),
     unary("Neg", "−x.", _function("return -v;")),
@@ -158,8 +184,8 @@ OPERATORS = [
     unary("Floor", "The largest integer not above x.", _function("return floor(v);")),
     unary("Ceil", "The smallest integer not below x.", _function("return ceil(v);")),
     unary("Round", "The nearest integer, halves to the even one.", _function("return roundEven(v);")),
-    unary("Sin", "The sine.", _function("return sin(v);")),
-    unary("Cos", "The cosine.", _function("return cos(v);")),
+    unary("Sin", "The sine.", _function("return sine(v, 0.0);", SINE)),
+    unary("Cos", "The cosine.", _function("return sine(v, 1.0);", SINE)),
 ]  # fmt: skip
 
 _GELU = {

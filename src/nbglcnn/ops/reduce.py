@@ -24,11 +24,11 @@ from nbglcnn.ops.operator import (
     only,
     size,
 )
-from nbglcnn.ops.pointwise import SELECT
+from nbglcnn.ops.pointwise import POWERS, SELECT
 from nbglcnn.ops.strided import gather, whole
 
 REDUCE = Kernel("reduce", shader("reduce.glsl"))
-HELPERS = "\n".join([SELECT, shader("nan.glsl"), shader("reduce_kinds.glsl")])
+HELPERS = "\n".join([SELECT, POWERS, shader("nan.glsl"), shader("reduce_kinds.glsl")])
 SHORT, LONG = (
     64,
     512,
@@ -78,15 +78,15 @@ KINDS = {
     ),
     "l1": Kind("abs(v)"),
     "l2": Kind("v * v", finish="sqrt(v)"),
-    "log sum": Kind(finish="log(v)"),
+    "log sum": Kind(finish="logarithm(v)"),
     "sum square": Kind("v * v"),
     "inverse root mean square": Kind("v * v", finish="1.0 / sqrt(v / u.f[3].x + u.f[3].y)"),
     # Parts of a mean over more elements than are joined here, u.f[3].y of them:
     "mean of sums": Kind(finish="v / u.f[3].y"),
     "inverse root of sums": Kind(finish="1.0 / sqrt(v / u.f[3].y + u.f[3].z)"),
     # Given the largest:
-    "sum exp": Kind("exp(v - given)"),
-    "log sum exp": Kind("exp(v - finite(given))", finish="log(v) + finite(given)"),
+    "sum exp": Kind("power(v - given)"),
+    "log sum exp": Kind("power(v - finite(given))", finish="logarithm(v) + finite(given)"),
     "first index": replace(SMALLEST, map="chosen(v, given, index, 0x7f800000u)"),
     "last index": replace(LARGEST, map="chosen(v, given, index, 0xff800000u)"),
     # Given the mean:

@@ -9,12 +9,12 @@ from nbglcnn.glsl import Kernel, shader
 from nbglcnn.graph import Node
 from nbglcnn.ops.elementwise import Operand, combine, named
 from nbglcnn.ops.operator import Facts, Operator, anything, integer, normal_axes, same_shape
-from nbglcnn.ops.pointwise import SELECT
+from nbglcnn.ops.pointwise import POWERS, SELECT
 from nbglcnn.ops.reduce import extreme_index, index_steps, lying_for, reduce_frame, reduced_shape
 
 HARDMAX = Kernel("hardmax", shader("hardmax.glsl"))
-SOFTMAX = "vec4 combine(vec4 v, vec4 top, vec4 total) { return exp(v - top) / total; }"
-LOG_SOFTMAX = "vec4 combine(vec4 v, vec4 top, vec4 total) { return v - top - log(total); }"
+SOFTMAX = "vec4 combine(vec4 v, vec4 top, vec4 total) { return power(v - top) / total; }"
+LOG_SOFTMAX = "vec4 combine(vec4 v, vec4 top, vec4 total) { return v - top - logarithm(total); }"
 
 
 def _axis(facts: Facts, node: Node) -> int:
@@ -40,7 +40,7 @@ def _normalized(function: str) -> Callable[[Builder, Node], None]:
             Operand(shape, tensor=top),
             Operand(shape, tensor=total),
         ]
-        combine(b, operands, function, value=node.outputs[0])
+        combine(b, operands, SELECT + POWERS + function, value=node.outputs[0])
 
     return lower
 
