@@ -95,6 +95,7 @@ def viewer_cell(notebook: Notebook, number: int = 0) -> Locator:
 
 def settle(notebook: Notebook) -> None:
     """Wait until every map in view is drawn, and nothing has been drawn for a while."""
+    notebook.page.mouse.move(0, 0)  # nothing is under the pointer
     notebook.page.wait_for_function(SETTLED)
 
 

@@ -24,20 +24,38 @@ function WeightLegend({ most }: { most: number }) {
   );
 }
 
+const SMALL_GAP = 5;
+
+/** Up to four rows of kernels about 34 px large; a little smaller where that fills the last row. */
+function smallRows(count: number, kernel: { height: number; width: number }, width: number) {
+  const largest = Math.max(1, Math.floor(34 / Math.max(kernel.height, kernel.width)));
+  const rowsAt = (scale: number) => {
+    const step = kernel.width * scale + SMALL_GAP;
+    const most = Math.max(1, Math.floor((width + SMALL_GAP) / step));
+    const shown = Math.min(count, most * 4);
+    const columns = Math.ceil(shown / Math.ceil(shown / most));
+    return { scale, columns, shown };
+  };
+  for (let scale = largest; scale >= largest * 0.7; scale--) {
+    const rows = rowsAt(scale);
+    if (rows.shown % rows.columns === 0) return rows;
+  }
+  return rowsAt(largest);
+}
+
 /** Below the maps: one kernel per channel, in the maps' order. */
 export function SmallFilters(props: { kernels: Kernels; order: readonly number[]; width: number }) {
   const { kernels, order, width } = props;
   const values = useValues(kernels.weight);
   const most = useMemo(() => (values === null ? 0 : largest(values)), [values]);
   const { height: kh, width: kw } = kernels;
-  const scale = Math.max(1, Math.floor(34 / Math.max(kh, kw)));
-  const columns = Math.max(1, Math.floor((width + 7) / (kw * scale + 7)));
   // One output channel has a kernel for each input channel; several are shown by their first.
   const single = kernels.outputs === 1 && kernels.inputs > 1;
   const all = single
     ? Array.from({ length: kernels.inputs }, (_, input): Cell => ({ output: 0, input }))
     : order.map((output): Cell => ({ output, input: 0 }));
-  const cells = all.slice(0, columns * 4);
+  const { scale, columns, shown } = smallRows(all.length, { height: kh, width: kw }, width);
+  const cells = all.slice(0, shown);
   if (values === null || kernels.weight.shape.length === 2) return null;
   const some = cells.length < all.length ? `${cells.length} of ${all.length} · ` : "";
   const which = single
@@ -63,7 +81,7 @@ export function SmallFilters(props: { kernels: Kernels; order: readonly number[]
         cells={cells}
         columns={columns}
         scale={scale}
-        gap={7}
+        gap={SMALL_GAP}
         most={most}
         label={`Filters of ${kernels.layer.name}`}
       />

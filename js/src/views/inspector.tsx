@@ -14,6 +14,8 @@ import { type Kernels, kernelStart } from "./weights.ts";
 const LARGE = 300;
 /** Kernels up to this many weights are shown with their numbers. */
 const NUMBERED = 7;
+/** CSS pixels of a number's cell. */
+const CELL = 40;
 
 export function Inspector(props: {
   value: Value;
@@ -35,8 +37,10 @@ export function Inspector(props: {
       ) : (
         <LargeMap value={value} channel={channel} />
       )}
-      {kernels !== null && <Filter kernels={kernels} channel={channel} />}
-      <ChannelValues value={value} channel={channel} />
+      <div class="nbg-beside">
+        {kernels !== null && <Filter kernels={kernels} channel={channel} />}
+        <ChannelValues value={value} channel={channel} beside={besideFilter(kernels)} />
+      </div>
       {statistics !== null && <Table statistics={statistics} channel={channel} />}
     </aside>
   );
@@ -62,8 +66,17 @@ function LargeMap({ value, channel }: { value: Value; channel: number }) {
   );
 }
 
+/** CSS pixels that are left beside a filter with its numbers; all where the values stand below it. */
+function besideFilter(kernels: Kernels | null): number {
+  if (kernels === null) return LARGE;
+  const { height, width } = kernels;
+  const left = LARGE - width * CELL - 16;
+  return Math.max(height, width) <= NUMBERED && left >= 120 ? left : LARGE;
+}
+
 /** The channel's values as a histogram, with the one under the pointer marked. */
-function ChannelValues({ value, channel }: { value: Value; channel: number }) {
+function ChannelValues(props: { value: Value; channel: number; beside: number }) {
+  const { value, channel, beside } = props;
   const { hover } = useViews();
   const values = useImageValues(value);
   const [, , height, width] = value.layout.frame;
@@ -75,13 +88,14 @@ function ChannelValues({ value, channel }: { value: Value; channel: number }) {
   return (
     <figure class="nbg-filter">
       <figcaption>
-        Its {full(size)} values <span class="nbg-second">· bar height √count</span>
+        Its {full(size)} values{" "}
+        {beside === LARGE && <span class="nbg-second">· bar height √count</span>}
       </figcaption>
       <Histogram
         values={own}
-        width={300}
-        height={56}
-        bins={60}
+        width={beside}
+        height={beside < LARGE ? 120 : 56}
+        bins={Math.floor(beside / 5)}
         mark={here ? own[at.y * width + at.x] : undefined}
         label={`Values of channel ${channel}`}
       />
@@ -118,7 +132,7 @@ function Filter({ kernels, channel }: { kernels: Kernels; channel: number }) {
           </span>
         )}
       </figcaption>
-      <div class="nbg-weights" style={{ gridTemplateColumns: `repeat(${width}, 40px)` }}>
+      <div class="nbg-weights" style={{ gridTemplateColumns: `repeat(${width}, ${CELL}px)` }}>
         {Array.from(kernel, (weight, i) => {
           const color = table(0.5 + (0.5 * weight) / most);
           const style = { background: `rgb(${color.join(" ")})`, color: inkOn(color) };

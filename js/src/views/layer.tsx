@@ -13,6 +13,7 @@ import { Legend } from "./legend.tsx";
 import { contents, longType, type Network, pictureOf, type Stage } from "./network.ts";
 import { orderOf, PAGE } from "./order.ts";
 import { Rail } from "./rail.tsx";
+import { LayerValues, Similar } from "./values.tsx";
 import { parametersOf, weighted } from "./weights.ts";
 
 type Section = "maps" | "filters";
@@ -236,6 +237,8 @@ function MapsView(props: {
           />
           {pages > 1 && <Pages page={page} pages={pages} go={setPage} />}
           {own !== null && <SmallFilters kernels={own} order={shown} width={width} />}
+          {!vector && <Similar value={value} channel={channel} width={width} />}
+          <LayerValues value={value} width={width} />
         </div>
         <Inspector
           value={value}

@@ -7,14 +7,10 @@ import { useStatistics, useViews } from "./context.ts";
 import { percent, short } from "./format.ts";
 import { Histogram } from "./histogram.tsx";
 import { Right } from "./icons.tsx";
-import { byVariation, fitScale, px, tileSide } from "./layout.ts";
+import { byVariation } from "./layout.ts";
 import { Legend } from "./legend.tsx";
-import { Maps } from "./maps.tsx";
 import { contents, longType, type Network, pictureOf } from "./network.ts";
-
-// 3 × 28, 6 × 14, 12 × 7.
-const TILE = 84;
-const GAP = 8;
+import { TILE, Tile, tilesAcross } from "./tile.tsx";
 
 /** The layer that is commented: under the pointer, else selected, else the first. */
 export function usePanelValue(network: Network): Value | undefined {
@@ -37,8 +33,7 @@ export function Panel({ network }: { network: Network }) {
   if (value === undefined) return null;
   const layer = network.layers.find((one) => one.name === value.key);
   const room = width.value - 2 * 24 - (width.value >= 760 ? 232 : 0);
-  const slot = slotOf(value, ratio.value);
-  const most = Math.max(1, Math.min(10, Math.floor((room + GAP) / (slot + GAP))));
+  const most = Math.min(10, tilesAcross(value, ratio.value, room));
   const channels = value.layout.frame[1];
   const maps = pictureOf(value) === "maps";
   const shown = Math.min(most, channels);
@@ -79,47 +74,27 @@ export function Panel({ network }: { network: Network }) {
   );
 }
 
-/** CSS pixels that a channel takes: its map at the largest whole scale, and room for its number. */
-function slotOf(value: Value, ratio: number): number {
-  const [, , height, width] = value.layout.frame;
-  const scale = fitScale(Math.max(height, width), TILE * ratio);
-  return Math.max(44, tileSide(width, scale) / ratio);
-}
-
 function Liveliest(props: { value: Value; statistics: Statistics | null; shown: number }) {
   const { value, statistics, shown } = props;
-  const { ratio, state } = useViews();
-  const [, channels, height, width] = value.layout.frame;
+  const { state } = useViews();
   const order = statistics
     ? byVariation(statistics.channels.map((one) => one.std))
-    : Array.from({ length: channels }, (_, i) => i);
-  const scale = fitScale(Math.max(height, width), TILE * ratio.value);
-  const open = (channel: number): void => {
-    state.selected.value = { layer: value.key, channel };
-    state.tab.value = "layer";
-  };
+    : Array.from({ length: value.layout.frame[1] }, (_, i) => i);
   return (
-    <div class="nbg-lively">
+    <div class="nbg-tiles nbg-lively">
       {order.slice(0, shown).map((channel) => (
-        <button
-          type="button"
+        <Tile
           key={channel}
-          class="nbg-tile"
-          style={{ width: px(slotOf(value, ratio.value)) }}
-          aria-label={`Open channel ${channel} of ${value.key}`}
-          onClick={() => open(channel)}
+          value={value}
+          channel={channel}
+          label={`Open channel ${channel} of ${value.key}`}
+          choose={() => {
+            state.selected.value = { layer: value.key, channel };
+            state.tab.value = "layer";
+          }}
         >
-          {/* Drawn at its own resolution, enlarged by the browser. */}
-          <Maps
-            value={value}
-            channels={[channel]}
-            columns={1}
-            scale={Math.min(1, scale)}
-            zoom={scale >= 1 ? scale / ratio.value : 1 / ratio.value}
-            label={`channel ${channel}`}
-          />
           <span>ch {channel}</span>
-        </button>
+        </Tile>
       ))}
     </div>
   );

@@ -33,6 +33,21 @@ export function binsOf(values: ArrayLike<number>, count: number): Bins | null {
   return { low, high, zeros, counts };
 }
 
+/** Cosine of the angle between one channel's map and each other's; NaN where a map is zero everywhere. */
+export function similarity(values: Float32Array, channels: number, channel: number): number[] {
+  const size = values.length / channels;
+  const maps = Array.from({ length: channels }, (_, i) =>
+    values.subarray(i * size, (i + 1) * size),
+  );
+  const one = maps[channel] ?? values.subarray(0, 0);
+  const dot = (a: Float32Array, b: Float32Array): number => {
+    let sum = 0;
+    for (let i = 0; i < a.length; i++) sum += (a[i] ?? 0) * (b[i] ?? 0);
+    return sum;
+  };
+  return maps.map((map) => dot(map, one) / Math.sqrt(dot(map, map) * dot(one, one)));
+}
+
 /** 1 for the largest value of its map; equal values share the best rank. */
 export function rankOf(values: Float32Array, start: number, size: number, index: number): number {
   const value = values[index] ?? Number.NaN;

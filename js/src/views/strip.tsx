@@ -26,7 +26,7 @@ export function NetworkView({ network }: { network: Network }) {
   const room = {
     width: Math.floor((width.value - 2 * pad) * ratio.value),
     height: Math.floor(Math.min(252, Math.max(180, width.value * 0.21)) * ratio.value),
-    arrow: Math.floor(24 * ratio.value),
+    arrow: Math.floor(20 * ratio.value),
     // A short name is not broken; bold digits and letters are about 7.6 px wide.
     captions: middle.map(({ title }) =>
       Math.ceil(Math.max(84, isShort(title) ? title.length * 7.6 : 0) * ratio.value),

@@ -1,0 +1,55 @@
+// A channel as a button: its map as large as a small picture may be, and words below it.
+import type { ComponentChildren } from "preact";
+import type { Value } from "../plan.ts";
+import { useViews } from "./context.ts";
+import { fitScale, px, tileSide } from "./layout.ts";
+import { Maps } from "./maps.tsx";
+
+/** CSS pixels: 3 × 28, 6 × 14, 12 × 7. */
+export const TILE = 84;
+export const TILE_GAP = 8;
+
+const scaleOf = (value: Value, ratio: number): number => {
+  const [, , height, width] = value.layout.frame;
+  return fitScale(Math.max(height, width), TILE * ratio);
+};
+
+/** CSS pixels that a channel takes: its map at the largest whole scale, and room for its words. */
+export const tileWidth = (value: Value, ratio: number): number =>
+  Math.max(44, tileSide(value.layout.frame[3], scaleOf(value, ratio)) / ratio);
+
+/** How many tiles of a value stand side by side. */
+export const tilesAcross = (value: Value, ratio: number, room: number): number =>
+  Math.max(1, Math.floor((room + TILE_GAP) / (tileWidth(value, ratio) + TILE_GAP)));
+
+export function Tile(props: {
+  value: Value;
+  channel: number;
+  label: string;
+  choose: () => void;
+  children: ComponentChildren;
+}) {
+  const { value, channel, label, choose, children } = props;
+  const ratio = useViews().ratio.value;
+  const scale = scaleOf(value, ratio);
+  return (
+    <button
+      type="button"
+      class="nbg-tile"
+      style={{ width: px(tileWidth(value, ratio)) }}
+      aria-label={label}
+      onClick={choose}
+    >
+      {/* Drawn at its own resolution, enlarged by the browser. */}
+      <Maps
+        value={value}
+        channels={[channel]}
+        columns={1}
+        scale={Math.min(1, scale)}
+        zoom={Math.max(1, scale) / ratio}
+        label={`channel ${channel}`}
+      />
+      {children}
+    </button>
+  );
+}

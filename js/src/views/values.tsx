@@ -1,0 +1,81 @@
+// Below a layer's maps: which channels are like the chosen one, and how all values are spread.
+import { useMemo } from "preact/hooks";
+import type { Value } from "../plan.ts";
+import { useImageValues } from "./bars.tsx";
+import { useViews } from "./context.ts";
+import { fixed, full } from "./format.ts";
+import { Histogram } from "./histogram.tsx";
+import { rank } from "./layout.ts";
+import { similarity } from "./spread.ts";
+import { Tile, tilesAcross } from "./tile.tsx";
+
+interface Props {
+  value: Value;
+  width: number;
+}
+
+/** The channels whose maps point into most the same direction as the chosen one's. */
+export function Similar({ value, channel, width }: Props & { channel: number }) {
+  const { ratio, state } = useViews();
+  const [, channels] = value.layout.frame;
+  const values = useImageValues(value);
+  const buffer = values?.buffer;
+  const start = values?.byteOffset;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a new view of the same numbers is no news
+  const alike = useMemo(
+    () => (values === null ? [] : similarity(values, channels, channel)),
+    [buffer, start, channels, channel],
+  );
+  const others = rank(alike).filter((one) => one !== channel && Number.isFinite(alike[one]));
+  const shown = others.slice(0, tilesAcross(value, ratio.value, width));
+  if (shown.length === 0) return null;
+  return (
+    <section class="nbg-block">
+      <h3>
+        Most like channel {channel} <span class="nbg-second">cosine similarity of the maps</span>
+      </h3>
+      <div class="nbg-tiles">
+        {shown.map((one) => (
+          <Tile
+            key={one}
+            value={value}
+            channel={one}
+            label={`Like channel ${channel}: ${one}`}
+            choose={() => {
+              state.selected.value = { layer: value.key, channel: one };
+            }}
+          >
+            <span class="nbg-cell-caption">
+              <span>{one}</span>
+              <span>{fixed(alike[one] ?? 0, 2)}</span>
+            </span>
+          </Tile>
+        ))}
+      </div>
+    </section>
+  );
+}
+
+/** A histogram of the whole layer, for the chosen example. */
+export function LayerValues({ value, width }: Props) {
+  const values = useImageValues(value);
+  if (values === null || values.length < 4) return null;
+  return (
+    <section class="nbg-block">
+      <h3>
+        All values of the layer{" "}
+        <span class="nbg-second">
+          {full(values.length)} values · bar height √count
+          {values.includes(0) && " · grey is zero"}
+        </span>
+      </h3>
+      <Histogram
+        values={values}
+        width={width}
+        height={56}
+        bins={Math.max(20, Math.floor(width / 8))}
+        label={`All values of ${value.key}`}
+      />
+    </section>
+  );
+}
