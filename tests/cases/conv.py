@@ -1,8 +1,29 @@
 """Conv and ConvTranspose with every attribute PyTorch can give them, at odd sizes."""
 
+import numpy as np
+import torch
 from torch import nn
 
-from cases.case import module, node
+from cases.case import Case, module, node
+
+HOLES = np.random.default_rng(5).normal(0, 1, (2, 6, 4, 5, 6)).astype(np.float32)
+HOLES[0, 1, 2, 3, 4] = np.nan
+HOLES[1, 5, 0, 0, 0] = np.inf
+
+
+class Blended(nn.Module):
+    """Two kernels blended by what an image says: weights that are known only while it runs."""
+
+    def __init__(self, kind, *shape, **options):
+        super().__init__()
+        self.kind, self.options = kind, options
+        self.first, self.second = nn.Parameter(torch.randn(shape)), nn.Parameter(torch.randn(shape))
+        self.norm = nn.BatchNorm2d(shape[0])
+
+    def forward(self, x):
+        kernel = self.first + x.mean() * self.second
+        return torch.relu(self.norm(self.kind(x, kernel, kernel[:, 0, 0, 0], **self.options)))
+
 
 CASES = [
     module("conv 1x1", lambda: nn.Conv2d(5, 7, 1), (1, 5, 7, 5)),
@@ -56,4 +77,39 @@ CASES = [
         ),
         (1, 4, 5, 7),
     ),
+    module("conv 3-D 3x3x3", lambda: nn.Conv3d(3, 5, 3, padding=1), (2, 3, 5, 7, 9)),
+    module("conv 3-D one channel, odd rows", lambda: nn.Conv3d(1, 1, 2), (1, 1, 4, 4, 6)),
+    module("conv 3-D strides, pads, dilations", lambda: nn.Conv3d(5, 7, (2, 3, 4), (2, 1, 3), (1, 2, 3), (3, 2, 1)), (1, 5, 8, 7, 13)),
+    module("conv 3-D 513 channels", lambda: nn.Conv3d(513, 3, (2, 1, 2)), (1, 513, 2, 3, 3)),
+    module("conv 3-D to 1x1x1, batch 5", lambda: nn.Conv3d(6, 5, (3, 4, 5)), (5, 6, 3, 4, 5)),
+    module("conv 3-D to one column", lambda: nn.Conv3d(3, 5, (1, 1, 4)), (2, 3, 3, 5, 4)),
+    module("conv 3-D to two columns", lambda: nn.Conv3d(3, 5, (1, 2, 2), bias=False), (2, 3, 3, 5, 3)),
+    module("conv 3-D depthwise", lambda: nn.Conv3d(5, 5, 3, (1, 2, 2), 1, groups=5), (1, 5, 4, 7, 9)),
+    module("conv 3-D groups of 3", lambda: nn.Conv3d(6, 10, 2, groups=2, padding=1), (2, 6, 3, 4, 5)),
+    module("conv 3-D groups of 4", lambda: nn.Conv3d(8, 12, 3, groups=2, dilation=(1, 1, 2)), (1, 8, 4, 5, 7)),
+    module("conv 3-D, norm, residual", lambda: nn.Sequential(nn.Conv3d(3, 6, 3, padding=1), nn.BatchNorm3d(6), nn.ReLU(), nn.Conv3d(6, 3, 1)), (1, 3, 3, 5, 7)),
+    module("conv 3-D of what a 2-D one gives", lambda: nn.Sequential(nn.Conv2d(3, 8, 3), nn.Unflatten(1, (4, 2)), nn.Conv3d(4, 5, 2), nn.Flatten(1, 2), nn.Conv2d(5, 3, 3)), (1, 3, 9, 8)),
+    node("Conv 3-D with NaN and Inf in groups of 3", "Conv", [HOLES, (4, 3, 2, 3, 2)], constants=[1], group=2, pads=[1, 0, 1, 0, 2, 1]),
+    node("Conv 3-D SAME_LOWER", "Conv", [(1, 3, 5, 6, 7), (5, 3, 2, 3, 4)], constants=[1], auto_pad="SAME_LOWER", strides=[2, 1, 2]),
+    module("transposed 3-D 4x4x4 stride 2", lambda: nn.ConvTranspose3d(3, 5, 4, 2, 1), (2, 3, 3, 5, 4)),
+    module("transposed 3-D strides, dilations, output padding", lambda: nn.ConvTranspose3d(5, 3, (3, 2, 3), (2, 3, 1), (1, 0, 2), (1, 2, 0), dilation=(1, 2, 2)), (1, 5, 3, 4, 6)),
+    module("transposed 3-D groups of 3", lambda: nn.ConvTranspose3d(6, 4, 3, (1, 2, 3), groups=2), (1, 6, 2, 3, 4)),
+    module("transposed 3-D groups of 4", lambda: nn.ConvTranspose3d(8, 8, 2, 2, groups=2), (1, 8, 2, 3, 4)),
+    module("transposed 3-D depthwise, then conv", lambda: nn.Sequential(nn.ConvTranspose3d(5, 5, 3, 2, groups=5), nn.ReLU(), nn.Conv3d(5, 3, 3)), (1, 5, 2, 3, 4)),
+    node("ConvTranspose 3-D output_shape", "ConvTranspose", [(1, 3, 2, 5, 4), (3, 2, 3, 3, 2)], constants=[1], strides=[2, 3, 2], output_shape=[4, 15, 9]),
+    node("ConvTranspose asymmetric pads", "ConvTranspose", [(1, 3, 5, 4), (3, 2, 3, 4)], constants=[1], strides=[2, 2], pads=[0, 1, 2, 3]),
+    node("ConvTranspose SAME_LOWER", "ConvTranspose", [(1, 3, 5, 4), (3, 2, 4, 3)], constants=[1], strides=[2, 1], auto_pad="SAME_LOWER"),
+    node("Conv by computed weights", "Conv", [(2, 5, 7, 6), (6, 5, 3, 2), (6,)], pads=[1, 0, 1, 1], strides=[2, 1]),
+    node("Conv by computed weights, 4101 channels", "Conv", [(1, 4101, 2, 2), (5, 4101, 2, 1)]),
+    node("Conv by a computed bias", "Conv", [(1, 3, 7, 6), (5, 3, 3, 3), (5,)], constants=[1]),
+    node("Conv 1-D by computed weights", "Conv", [(2, 3, 17), (5, 3, 3)], dilations=[2]),
+    node("Conv 3-D by computed weights", "Conv", [(1, 3, 3, 4, 6), (5, 3, 2, 3, 2), (5,)]),
+    node("Conv by computed weights in groups of 4", "Conv", [(1, 8, 5, 6), (12, 4, 3, 3)], group=2),
+    node("Conv by computed weights in groups of 3", "Conv", [(2, 6, 5, 6), (10, 3, 3, 2), (10,)], group=2),
+    node("Conv by computed weights, depthwise", "Conv", [(1, 5, 5, 6), (5, 1, 3, 3)], group=5),
+    node("ConvTranspose by computed weights", "ConvTranspose", [(2, 5, 4, 3), (5, 6, 3, 4), (6,)], strides=[2, 2]),
+    node("ConvTranspose by computed weights in groups of 4", "ConvTranspose", [(1, 8, 4, 3), (8, 4, 4, 4)], group=2, strides=[2, 2], pads=[1, 1, 1, 1]),
+    node("ConvTranspose by computed weights in groups of 3", "ConvTranspose", [(1, 6, 4, 3), (6, 2, 3, 2)], group=2, strides=[2, 1]),
+    node("ConvTranspose 3-D by computed weights, depthwise", "ConvTranspose", [(1, 5, 2, 3, 4), (5, 1, 3, 2, 3)], group=5, strides=[1, 2, 2]),
+    Case("conv by blended kernels", lambda: (Blended(torch.conv2d, 6, 6, 3, 3, padding=1).eval(), (np.random.default_rng(3).normal(0, 1, (2, 6, 7, 5)).astype(np.float32),))),
 ]  # fmt: skip

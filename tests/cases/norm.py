@@ -27,6 +27,12 @@ CASES = [
     module("batch norm after conv", lambda: nn.Sequential(nn.Conv2d(3, 5, 3), nn.BatchNorm2d(5), nn.ReLU()), (2, 3, 7, 6)),
     node("BatchNormalization with NaN and Inf", "BatchNormalization", [WITH_NAN, (3,), (3,), (3,), (3,)], constants=[1, 2, 3, 4], values=positive),
     node("BatchNormalization at run time", "BatchNormalization", [(2, 5, 3, 7), (5,), (5,), (5,), (5,)], values=positive, epsilon=1e-2),
+    module("batch norm 3-D", lambda: nn.BatchNorm3d(5), (2, 5, 3, 4, 7)),
+    *(
+        node(f"BatchNormalization in training of {shape}", "BatchNormalization", [shape, *[shape[1:2]] * 4], values=positive, opset=15, outputs=3, training_mode=1, momentum=0.7, epsilon=1e-2)
+        for shape in ((2, 5, 3, 7), (5, 3), (3, 1, 70), (2, 5, 3, 4, 5))
+    ),
+    node("BatchNormalization in training by constants", "BatchNormalization", [SPREAD, (5,), (5,), (5,), (5,)], constants=[1, 2, 3, 4], values=positive, opset=15, outputs=3, training_mode=1, rtol=1e-4),  # 1e-4: the mean itself has an error of 3e-5
     *(module(f"instance norm of {shape}", lambda c=shape[1]: nn.InstanceNorm2d(c, affine=True), shape) for shape in ((2, 5, 3, 7), (1, 1, 70, 90), (3, 513, 2, 2), (1, 3, 1, 9))),
     module("instance norm 1-D", lambda: nn.InstanceNorm1d(5), (2, 5, 9)),
     module("instance norm 3-D", lambda: nn.InstanceNorm3d(5), (2, 5, 3, 4, 5)),
@@ -54,4 +60,10 @@ CASES = [
     node("MeanVarianceNormalization of images", "MeanVarianceNormalization", [(2, 5, 3, 7)], axes=[1, 2, 3]),
     *(node(f"LRN of {size} among {c}", "LRN", [(2, c, 3, 7)], size=size, alpha=0.3, beta=0.6, bias=1.5) for size, c in ((5, 7), (3, 1), (1, 5), (15, 6))),
     module("local response norm", lambda: nn.LocalResponseNorm(5, 0.3), (2, 7, 3, 4)),
+    module("local response norm 3-D", lambda: nn.LocalResponseNorm(3, 0.3), (2, 5, 3, 4, 5)),
+    module("local response norm 1-D", lambda: nn.LocalResponseNorm(4, 0.3), (2, 5, 7)),
+    node("MeanVarianceNormalization 3-D", "MeanVarianceNormalization", [(2, 5, 3, 4, 7)], axes=[0, 2, 4]),
+    *(node(f"LpNormalization p={p}, 3-D, axis {axis}", "LpNormalization", [(2, 3, 3, 4, 5)], opset=22, p=p, axis=axis) for p in (1, 2) for axis in (1, 2, 3)),
+    *(node(f"RMSNormalization 3-D, axis {axis}", "RMSNormalization", [(2, 3, 3, 4, 5), (2, 3, 3, 4, 5)[axis:]], opset=23, axis=axis) for axis in (-1, 2, 3)),
+    *(node(f"LayerNormalization with its statistics, 3-D, axis {axis}", "LayerNormalization", [(2, 3, 3, 4, 5), (2, 3, 3, 4, 5)[axis:], (2, 3, 3, 4, 5)[axis:]], outputs=3, axis=axis) for axis in (-1, 2, 3)),
 ]  # fmt: skip

@@ -1,6 +1,8 @@
 """Pools with every window PyTorch and ONNX can give them, at odd sizes."""
 
 import numpy as np
+import onnx
+from onnx import TensorProto, helper
 from torch import nn
 
 from cases.case import Case, module, node
@@ -17,6 +19,26 @@ SPECIAL[0, 0] = [
 def special(name, make):
     """A pool of NaN, Inf and -Inf, by PyTorch's rules: NaN wins, and a window of -Inf stays -Inf."""
     return Case(name, lambda: (make().eval(), (SPECIAL,)))
+
+
+def unpooled(shape, kernel, strides, pads):
+    """A MaxPool whose indices a MaxUnpool of the same window uses, for what came out of a layer between."""
+
+    def build():
+        window = {"kernel_shape": kernel, "strides": strides, "pads": pads * 2}
+        nodes = [
+            helper.make_node("MaxPool", ["x"], ["kept", "where"], **window),
+            helper.make_node("Neg", ["kept"], ["changed"]),
+            helper.make_node("MaxUnpool", ["changed", "where"], ["y"], **window),
+        ]
+        x = helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)
+        y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+        graph = helper.make_graph(nodes, "unpool", [x], [y])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+        values = np.random.default_rng(sum(shape)).normal(0, 1, shape).astype(np.float32)
+        return onnx.shape_inference.infer_shapes(model), (values,)
+
+    return Case(f"MaxUnpool of a MaxPool of {shape}", build)
 
 
 CASES = [
@@ -39,6 +61,13 @@ CASES = [
     module("max 1-D", lambda: nn.MaxPool1d(3, 2, 1), (2, 5, 18)),
     module("max 1-D dilated ceil", lambda: nn.MaxPool1d(3, 2, dilation=3, ceil_mode=True), (1, 3, 18)),
     module("max after a transposed conv", lambda: nn.Sequential(nn.ConvTranspose2d(3, 5, 4, 2, 1), nn.MaxPool2d(3, 2)), (1, 3, 7, 9)),
+    module("max 3-D", lambda: nn.MaxPool3d(2), (2, 5, 5, 6, 7)),
+    module("max 3-D strides, pads, dilations, ceil", lambda: nn.MaxPool3d((3, 2, 3), (2, 1, 3), (1, 0, 1), (1, 3, 2), ceil_mode=True), (1, 3, 6, 9, 13)),
+    module("max 3-D to one column", lambda: nn.MaxPool3d((1, 2, 5)), (2, 3, 3, 5, 5)),
+    module("max 3-D to two columns", lambda: nn.MaxPool3d((2, 3, 2), 1), (1, 3, 3, 5, 3)),
+    module("max 3-D to 1x1x1 padded, batch 3", lambda: nn.MaxPool3d(3, 2, 1), (3, 6, 2, 2, 2)),
+    module("max 3-D of the whole volume", lambda: nn.MaxPool3d((3, 5, 7)), (2, 3, 3, 5, 7)),
+    module("max 3-D after a 3-D conv", lambda: nn.Sequential(nn.Conv3d(3, 5, 3), nn.ReLU(), nn.MaxPool3d(2, 1)), (1, 3, 5, 5, 7)),
     special("max of special values", lambda: nn.MaxPool2d(2)),
     special("max of special values padded", lambda: nn.MaxPool2d(3, 1, 1)),
     special("max of special values, whole map", lambda: nn.MaxPool2d(4)),
@@ -48,6 +77,20 @@ CASES = [
     node("max VALID", "MaxPool", [(1, 3, 7, 6)], kernel_shape=[2, 3], strides=[2, 2], auto_pad="VALID"),
     node("max with indices", "MaxPool", [(2, 5, 7, 6)], outputs=2, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
     node("max with indices by columns", "MaxPool", [(1, 3, 5, 6)], outputs=2, kernel_shape=[2, 2], storage_order=1),
+    *(
+        node(f"max with indices of {shape}, order {order}", "MaxPool", [shape], outputs=2, storage_order=order, kernel_shape=[2] * rank, strides=[2, 1, 2][:rank], pads=[1, 0, 1][:rank] + [0] * rank)
+        for shape in ((2, 3, 9), (2, 3, 5, 6), (2, 3, 3, 4, 5)) for order in (0, 1) for rank in [len(shape) - 2]
+    ),
+    module("mean of columns", lambda: nn.AvgPool2d((2, 1)), (2, 3, 6, 1)),
+    module("mean of columns, padded", lambda: nn.AvgPool2d((3, 1), (2, 1), (1, 0), count_include_pad=False), (2, 3, 17, 1)),
+    module("mean of rows, padded", lambda: nn.AvgPool2d((1, 3), (1, 2), (0, 1), count_include_pad=False), (2, 3, 1, 17)),
+    module("mean to 2x1", lambda: nn.AvgPool2d((2, 3), 2, 1, count_include_pad=False), (2, 3, 2, 2)),
+    module("mean 3-D", lambda: nn.AvgPool3d(2), (2, 5, 5, 6, 7)),
+    module("mean 3-D padded, ceil", lambda: nn.AvgPool3d((3, 2, 3), 2, (1, 0, 1), ceil_mode=True), (1, 3, 6, 6, 8)),
+    module("mean 3-D padding not counted", lambda: nn.AvgPool3d(3, 2, 1, count_include_pad=False), (2, 3, 4, 5, 7)),
+    module("mean 3-D of the whole volume", lambda: nn.AvgPool3d((3, 5, 7)), (2, 3, 3, 5, 7)),
+    node("mean 3-D dilated, asymmetric pads", "AveragePool", [(1, 3, 6, 7, 9)], kernel_shape=[2, 3, 2], pads=[1, 0, 2, 0, 2, 1], dilations=[2, 1, 3], strides=[1, 2, 2], count_include_pad=1),
+    node("mean 3-D SAME_UPPER", "AveragePool", [(1, 3, 5, 6, 7)], kernel_shape=[2, 3, 2], strides=[2, 2, 1], auto_pad="SAME_UPPER"),
     module("mean 2x2", lambda: nn.AvgPool2d(2), (2, 5, 9, 7)),
     module("mean 3x3 stride 2 padded", lambda: nn.AvgPool2d(3, 2, 1), (1, 3, 8, 9)),
     module("mean 3x3 stride 2 padded, ceil", lambda: nn.AvgPool2d(3, 2, 1, ceil_mode=True), (1, 3, 8, 8)),
@@ -68,11 +111,16 @@ CASES = [
     node("LpPool 1 padded", "LpPool", [(1, 3, 7, 6)], kernel_shape=[3, 3], pads=[1, 1, 1, 1], p=1),
     node("LpPool 3 dilated", "LpPool", [(2, 5, 7, 6)], kernel_shape=[2, 2], dilations=[2, 2], p=3),
     node("LpPool 4 of the whole map", "LpPool", [(2, 5, 4, 6)], kernel_shape=[4, 6], p=4),
+    node("LpPool 3-D", "LpPool", [(1, 3, 4, 5, 7)], kernel_shape=[2, 3, 2], strides=[1, 2, 2], pads=[1, 0, 1, 0, 1, 1]),
+    node("LpPool ceil", "LpPool", [(1, 3, 8, 6)], kernel_shape=[3, 2], strides=[2, 3], ceil_mode=1),
+    node("LpPool SAME_UPPER", "LpPool", [(1, 3, 7, 6)], kernel_shape=[3, 2], strides=[2, 2], auto_pad="SAME_UPPER"),
     module("LPPool2d", lambda: nn.LPPool2d(2, 3, 2), (1, 3, 7, 9)),
     node("GlobalAveragePool", "GlobalAveragePool", [(2, 513, 7, 5)]),
     node("GlobalAveragePool of a large map", "GlobalAveragePool", [(1, 3, 101, 203)], values=lambda r, s: r.standard_normal(s) + 10),
     node("GlobalAveragePool 1-D", "GlobalAveragePool", [(2, 5, 33)]),
     node("GlobalAveragePool 3-D", "GlobalAveragePool", [(2, 3, 4, 5, 6)]),
+    node("GlobalMaxPool 3-D", "GlobalMaxPool", [(2, 3, 4, 5, 6)]),
+    node("GlobalLpPool 3-D", "GlobalLpPool", [(2, 3, 4, 5, 6)], p=3),
     node("GlobalMaxPool", "GlobalMaxPool", [(2, 5, 7, 5)]),
     node("GlobalLpPool 1", "GlobalLpPool", [(2, 5, 7, 5)], p=1),
     node("GlobalLpPool 2", "GlobalLpPool", [(2, 5, 7, 5)]),
@@ -83,4 +131,12 @@ CASES = [
     module("adaptive mean rows kept", lambda: nn.AdaptiveAvgPool2d((None, 3)), (1, 3, 7, 9)),
     module("adaptive mean 1-D", lambda: nn.AdaptiveAvgPool1d(3), (1, 3, 7)),
     module("adaptive max 1", lambda: nn.AdaptiveMaxPool2d(1), (2, 5, 7, 5)),
+    module("adaptive mean 3-D", lambda: nn.AdaptiveAvgPool3d(1), (2, 3, 4, 6, 5)),
+    node("MaxUnpool", "MaxUnpool", [(1, 1, 2, 2), np.array([[[[1, 3], [4, 15]]]])], kernel_shape=[2, 2], strides=[2, 2]),
+    node("MaxUnpool, the last of equal indices", "MaxUnpool", [(1, 2, 2, 2), np.array([[[[1, 1], [20, 1]], [[5, 20], [0, 31]]]])], kernel_shape=[2, 2], strides=[2, 2]),
+    node("MaxUnpool 1-D", "MaxUnpool", [(1, 3, 2), np.array([[[0, 3], [5, 6], [8, 11]]])], kernel_shape=[2], strides=[2]),
+    *(unpooled(shape, *window) for shape, window in {
+        (2, 3, 6, 8): ([2, 2], [2, 2], [0, 0]), (1, 5, 7, 8): ([3, 2], [2, 3], [1, 0]), (2, 3, 9): ([3], [2], [0]),
+        (1, 3, 4, 4, 6): ([2, 2, 2], [2, 2, 2], [0, 0, 0]), (1, 1, 256, 256): ([2, 2], [2, 2], [0, 0]),
+    }.items()),
 ]  # fmt: skip

@@ -15,6 +15,7 @@ from nbglcnn.ops import (
     reduce,
     resize,
     softmax,
+    unpool,
 )
 from nbglcnn.ops.operator import Operator
 
@@ -33,6 +34,7 @@ FAMILIES = (
     reduce,
     resize,
     softmax,
+    unpool,
 )
 OPERATORS: dict[str, Operator] = {
     operator.name: operator for family in FAMILIES for operator in family.OPERATORS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from nbglcnn.builder import Builder, Tensor
 from nbglcnn.glsl import Kernel, shader
@@ -24,7 +25,7 @@ from nbglcnn.ops.operator import (
     same_shape,
 )
 from nbglcnn.ops.pointwise import SELECT
-from nbglcnn.ops.reduce import lying_for, reduce_frame, reduced_shape
+from nbglcnn.ops.reduce import DEVIATION, Kind, lying_for, reduce_frame, reduced_shape
 from nbglcnn.ops.strided import gather
 from nbglcnn.plan import Recipe
 
@@ -46,32 +47,57 @@ QUOTIENT = "\n".join([
     "vec4 combine(vec4 x, vec4 by) { return select(equal(by, vec4(0.0)), vec4(0.0), x / by); }",
 ])  # fmt: skip
 LRN = Kernel("lrn", "\n".join([shader("power.glsl"), shader("lrn.glsl")]))
+VARIANCE = Kind(DEVIATION, finish="v / u.f[3].x")
+RUNNING = "vec4 combine(vec4 old, vec4 now) { return old * u.f[3].x + now * (1.0 - u.f[3].x); }"
 FACTOR = "vec4 combine(vec4 scale, vec4 variance) { return scale / sqrt(variance + u.f[3].x); }"
 
 
-def batch_normalized(b: Builder, node: Node, x: Operand, value: str = "") -> Tensor:
-    """A BatchNormalization node of any tensor, its own input or one it was fused to."""
-    _, scale, bias, mean, variance = node.inputs
+def batch_normalized(
+    b: Builder, node: Node, x: Operand, value: str = "", statistics: Sequence[Operand] = ()
+) -> Tensor:
+    """A BatchNormalization node of any tensor, its own input or one it was fused to.
+
+    `statistics` are mean and variance of each channel where they aren't those of the node.
+    """
+    scale, bias = named(b, *node.inputs[1:3])
+    mean, variance = statistics or named(b, *node.inputs[3:5])
     epsilon = number(node, "epsilon", 1e-5)
-    channels = b.shape(scale)[0]
+    channels = x.shape[1]
     one_each = (channels,) + (1,) * (len(x.shape) - 2)
-    if b.constant(scale) is not None and b.constant(variance) is not None:
-        recipe = Recipe("batchnorm_factor", (scale, variance), {"epsilon": epsilon})
+    if scale.constant(b) and variance.constant(b):
+        recipe = Recipe("batchnorm_factor", (scale.name, variance.name), {"epsilon": epsilon})
         factor = Tensor(b.weight(recipe), Layout((1, channels, 1, 1)))
     else:
-        factor = combine(b, named(b, scale, variance), FACTOR, floats=[epsilon])
+        factor = combine(b, [scale, variance], FACTOR, floats=[epsilon])
     operands = [
         x,
-        Operand(one_each, mean),
+        replace(mean, shape=one_each),
         Operand(one_each, tensor=factor),
-        Operand(one_each, bias),
+        replace(bias, shape=one_each),
     ]
     return combine(b, operands, NORMALIZE, value=value)
 
 
 def _batch(b: Builder, node: Node) -> None:
     (x,) = named(b, node.inputs[0])
-    batch_normalized(b, node, x, node.outputs[0])
+    if not integer(node, "training_mode", 0):
+        batch_normalized(b, node, x, node.outputs[0])
+        return
+    axes = [axis for axis in range(len(x.shape)) if axis != 1]
+    tensor, along = lying_for(b, x, axes)
+    mean = reduce_frame(b, tensor, along, "mean")
+    variance = reduce_frame(b, tensor, along, VARIANCE, given=mean)
+    statistics = [Operand(x.shape[1:2], tensor=found) for found in (mean, variance)]
+    batch_normalized(b, node, Operand(x.shape, tensor=tensor), node.outputs[0], statistics)
+    momentum = number(node, "momentum", 0.9)
+    for value, old, new in zip(node.outputs[1:], node.inputs[3:5], statistics, strict=False):
+        if value:
+            combine(b, [*named(b, old), new], RUNNING, value=value, floats=[momentum])
+
+
+def _batch_shape(facts: Facts, node: Node) -> Sequence[Shape]:
+    shape = facts.shape(node.inputs[0])
+    return [shape, shape[1:2], shape[1:2]][: len(node.outputs)]
 
 
 def _batch_problem(facts: Facts, node: Node) -> str | None:
@@ -81,8 +107,9 @@ def _batch_problem(facts: Facts, node: Node) -> str | None:
     for value in node.inputs[1:]:
         if facts.shape(value) != (x[1],):
             return f"parameters of shape {facts.shape(value)} for an input of {x[1]} channels"
-    if len([name for name in node.outputs if name]) > 1:
-        return "running statistics as outputs; only inference is supported"
+    statistics = [name for name in node.outputs[1:] if name]
+    if len(node.outputs) > 3 or (statistics and not integer(node, "training_mode", 0)):
+        return "more outputs than the result, and running statistics of training_mode=1"
     return None
 
 
@@ -199,11 +226,8 @@ def _mean_variance(b: Builder, node: Node) -> None:
     mean = reduce_frame(b, tensor, along, "mean")
     deviation = reduce_frame(b, tensor, along, "deviation", given=mean)
     shape = reduced_shape(x.shape, axes, True)
-    operands = [
-        Operand(x.shape, tensor=tensor),
-        Operand(shape, tensor=mean),
-        Operand(shape, tensor=deviation),
-    ]
+    # Not `tensor`: for axes that alternate, its own are in another order.
+    operands = [x, Operand(shape, tensor=mean), Operand(shape, tensor=deviation)]
     combine(b, operands, STANDARD, value=node.outputs[0])
 
 
@@ -267,9 +291,10 @@ def _local_response_problem(facts: Facts, node: Node) -> str | None:
 ROWS = {"axis": anything, "epsilon": anything, "stash_type": only(1)}
 OPERATORS = [
     Operator("BatchNormalization",
-             "Shifts and scales each channel by statistics of the training data.", same_shape,
-             _batch,
-             {"epsilon": anything, "momentum": anything, "training_mode": only(0)}, _batch_problem),
+             "Shifts and scales each channel by statistics of the training data, or of the batch.",
+             _batch_shape, _batch,
+             {"epsilon": anything, "momentum": anything, "training_mode": only(0, 1)},
+             _batch_problem),
     Operator("InstanceNormalization",
              "Shifts and scales each channel of each image by its statistics.",
              same_shape, _instance, {"epsilon": anything}, _channels_problem),

@@ -1,0 +1,125 @@
+"""MaxUnpool: puts what a MaxPool kept back to where it was, by the pool's indices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from nbglcnn.builder import Builder
+from nbglcnn.graph import Graph, Node
+from nbglcnn.ops.operator import (
+    Facts,
+    Operator,
+    Shape,
+    anything,
+    constant_integers,
+    has_input,
+    integer,
+    integers,
+    text,
+)
+from nbglcnn.ops.strided import by_element
+from nbglcnn.ops.window import window_problem
+
+UNPOOL = by_element("unpool")
+EXACT = 2**24  # float32 holds integers up to here
+MOST_READS = 2**26  # where every output element looks through all indices; a second or so
+
+
+def _attributes(facts: Facts, node: Node) -> tuple[Shape, Shape, Shape]:
+    rank = len(facts.shape(node.inputs[0])) - 2
+    return (
+        integers(node, "kernel_shape", ()),
+        integers(node, "strides", (1,) * rank),
+        integers(node, "pads", (0,) * 2 * rank),
+    )
+
+
+def _counted(facts: Facts, node: Node) -> Shape:
+    """The shape in which the indices count: that of the pool's input."""
+    n, c, *spatial = facts.shape(node.inputs[0])
+    kernel, strides, pads = _attributes(facts, node)
+    rank = len(spatial)
+    return (
+        n,
+        c,
+        *(
+            (d - 1) * s + k - before - after
+            for d, s, k, before, after in zip(
+                spatial, strides, kernel, pads[:rank], pads[rank:], strict=True
+            )
+        ),
+    )
+
+
+def _shapes(facts: Facts, node: Node) -> Sequence[Shape]:
+    return [constant_integers(facts, node, 2) or _counted(facts, node)]
+
+
+def _problem(facts: Facts, node: Node) -> str | None:
+    shape, indices = facts.shape(node.inputs[0]), facts.shape(node.inputs[1])
+    if problem := window_problem(facts, node, integers(node, "kernel_shape", ())):
+        return problem
+    if indices != shape:
+        return f"indices of shape {indices} for an input of shape {shape}"
+    if has_input(node, 2) and facts.constant(node.inputs[2]) is None:
+        return "its output_shape is computed while the network runs; it must be constant"
+    counted, (output,) = _counted(facts, node), _shapes(facts, node)
+    if len(output) != len(counted) or output[:2] != counted[:2]:
+        return f"output_shape={output} for an input of shape {shape}"
+    if min(counted) < 1 or any(o < c for o, c in zip(output, counted, strict=True)):
+        return f"output_shape={output}, which is smaller than {counted}, where the indices count"
+    if math.prod(counted) > EXACT:
+        return f"indices into {math.prod(counted)} elements; at most {EXACT} are supported"
+    reads = math.prod(shape) * math.prod(output)
+    if isinstance(facts, Graph) and reads > MOST_READS and not _pooled(facts, node):
+        return (
+            f"indices that no MaxPool with the same window gives: each of {math.prod(output)} "
+            f"elements would look through all {math.prod(shape)} of them"
+        )
+    return None
+
+
+def _pooled(graph: Graph, node: Node) -> bool:
+    """Whether the indices are those of a MaxPool with the same window."""
+    for pool in graph.nodes:
+        if pool.op == "MaxPool" and pool.outputs[1:] == (node.inputs[1],):
+            return (
+                graph.shape(pool.inputs[0]) == _counted(graph, node)
+                and _attributes(graph, pool) == _attributes(graph, node)
+                and set(integers(pool, "dilations", (1,))) == {1}
+                and text(pool, "auto_pad", "NOTSET") == "NOTSET"
+                and not integer(pool, "storage_order", 0)
+            )
+    return False
+
+
+def _three(values: Shape, filling: int) -> Shape:
+    return (filling, filling, *values)[-3:]
+
+
+def _draw(b: Builder, node: Node) -> None:
+    x, indices = b.tensor(node.inputs[0]), b.tensor(node.inputs[1])
+    kernel, strides, pads = _attributes(b, node)
+    counted, spatial = _counted(b, node)[2:], b.shape(node.inputs[0])[2:]
+    output = b.output(node.outputs[0])
+    height = _three(b.shape(node.outputs[0])[2:], 1)[1]
+    windows = _pooled(b.graph, node)
+    count = math.prod(b.shape(node.inputs[0]))
+    b.draw(
+        UNPOOL, output, [x, indices],
+        integers=[
+            *_three(counted, 1), _three(spatial, 1)[1], *_three(kernel, 1), count,
+            *_three(strides, 1), height, *_three(pads[: len(spatial)], 0),
+        ],
+        constants={"WINDOWS": int(windows)},
+        fetches=16 * (math.prod(-(-k // s) for k, s in zip(kernel, strides, strict=True))
+                      if windows else count),
+    )  # fmt: skip
+
+
+OPERATORS = [
+    Operator("MaxUnpool", "Puts the largest elements of a MaxPool's windows back, zeros around.",
+             _shapes, _draw, {"kernel_shape": anything, "pads": anything, "strides": anything},
+             _problem),
+]  # fmt: skip
