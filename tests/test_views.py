@@ -408,7 +408,8 @@ def test_states_say_what_happened_and_what_still_works(show: Callable[..., Views
         "compiling(9, 14, 2.1)": "Compiling shaders, 9 of 14 2.1 s so far.",
         "lost(15)": "The graphics context was lost The browser took the GPU back",
         "restarted()": "Python restarted; the page goes on without it",
-        "unsupported('null')": "This browser offers no WebGL 2",
+        "unsupported('no-webgl2', 'null')": "This browser offers no WebGL 2",
+        "unsupported('no-float-textures', 'null')": "WebGL 2 cannot draw 32-bit floats",
         "failed('decoder.0 GridSample is not supported', 'Cause.')": "decoder.0 GridSample is not",
     }
     for call, words in said.items():
@@ -517,6 +518,59 @@ def test_nan_and_infinity_are_counted_and_named(show: Callable[..., Views]) -> N
     large = views.page.locator(".nbg-inspector canvas")
     assert views.point(large, 3.5 / 7, 2.5 / 5).startswith("NaN")
     assert views.point(large, 6.5 / 7, 4.5 / 5).startswith("∞")
+
+
+def test_weights_that_are_not_numbers_are_shown_as_such(show: Callable[..., Views]) -> None:
+    model, images = load_autoencoder(), load_images()[0][:1]
+    with torch.no_grad():
+        model.state_dict()["encoder.0.weight"][3, 0, 1, 1] = np.nan
+        model.state_dict()["encoder.0.weight"][5, 0, 0, 0] = np.inf
+        model.state_dict()["encoder.0.bias"][7] = np.nan
+    views = show(nbglcnn.compile(model, images), images)
+    page = views.page
+    expect(page.locator(".nbg-line [data-bars='encoder.6'] .nbg-nan")).to_have_count(16)
+    assert "NaN" in views.point(page.locator(".nbg-line canvas[data-maps='output']"), 0.5, 0.5)
+    expect(page.locator(".nbg-line")).not_to_contain_text("NaN to NaN")
+    assert page.evaluate(CLIPPED) == []
+    views.open_layer("encoder.2", 3)
+    assert "NaN" in page.get_by_role("button", name=re.compile("^channel 3, mean")).get_attribute(
+        "aria-label"
+    )
+    cells = page.locator(".nbg-weights > span")
+    expect(cells.nth(5)).to_have_text("NaN")
+    expect(page.locator(".nbg-weights > .nbg-nan")).to_have_count(1)
+    magenta = page.locator("canvas[data-kernels='encoder.0.weight']").evaluate(
+        """(canvas) => {
+          const {width, height} = canvas;
+          const data = canvas.getContext('2d').getImageData(0, 0, width, height).data;
+          let count = 0;
+          for (let k = 0; k < data.length; k += 4) {
+            if (data[k] === 255 && data[k + 1] === 0 && data[k + 2] === 255) count++;
+          }
+          return count / (width * height);
+        }"""
+    )
+    assert 1 / 32 / 16 / 2 < magenta < 2 / 32 / 16
+    page.get_by_role("button", name="Filters").click()
+    expect(page.locator(".nbg-filters .nbg-bars .nbg-nan")).to_have_count(1)
+
+
+def test_the_channels_most_alike_are_ordered_by_cosine(show: Callable[..., Views]) -> None:
+    plan, images, values = autoencoder()
+    views = show(plan, images)
+    views.set(inputIndex=2)
+    views.open_layer("encoder.4", 20)
+    maps = values["encoder.4"][2].reshape(64, -1).astype(np.float64)
+    alike = maps @ maps[20] / np.sqrt((maps**2).sum(1) * (maps[20] ** 2).sum())
+    shown = views.page.locator(".nbg-block", has_text="Most like channel 20")
+    expect(shown.locator(".nbg-tile").first).to_be_visible()
+    found = [one.split() for one in shown.locator(".nbg-cell-caption").all_inner_texts()]
+    assert len(found) > 3
+    others = [k for k in np.argsort(-alike) if k != 20][: len(found)]
+    assert [int(channel) for channel, _ in found] == others
+    np.testing.assert_allclose([number(text) for _, text in found], alike[others], atol=0.0051)
+    shown.locator(".nbg-tile").nth(1).click()
+    assert views.get("selected") == {"layer": "encoder.4", "channel": int(others[1])}
 
 
 def test_several_inputs_and_outputs_of_any_shape_are_shown(show: Callable[..., Views]) -> None:

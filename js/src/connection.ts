@@ -21,7 +21,7 @@ import {
   type State,
 } from "./messages.ts";
 import type { PlanHeader } from "./plan.ts";
-import { says, type ViewerState } from "./state.ts";
+import { type Status, says, type ViewerState } from "./state.ts";
 import { pageStore } from "./store.ts";
 import { type Buffer, bytesOf, decode, macrotask, warnOnce } from "./wire.ts";
 
@@ -53,8 +53,9 @@ export class Connection {
   private readonly state: ViewerState;
   private readonly store = pageStore();
   private device: Device | undefined;
-  /** Why there is no device. */
+  /** Why there is no device: for Python, and for the reader. */
   private problem = "";
+  private unsupported: Status | undefined;
   private session: Session | undefined;
   private readonly undo: (() => void)[] = [];
   private views = 0;
@@ -153,7 +154,8 @@ export class Connection {
     } catch (error) {
       if (!(error instanceof DeviceUnavailable)) throw error;
       this.problem = `${error.message} (${error.detail})`;
-      this.state.status.value = says.unsupported(this.problem);
+      this.unsupported = says.unsupported(error.reason, this.problem);
+      this.state.status.value = this.unsupported;
     }
     this.send({
       type: "hello",
@@ -511,7 +513,7 @@ export class Connection {
   private showPoster(state: State): void {
     this.stage = undefined;
     this.state.plan.value ??= this.parse(state).plan;
-    this.state.status.value = says.unsupported(this.problem);
+    if (this.unsupported !== undefined) this.state.status.value = this.unsupported;
     const png = this.store.get(state.poster);
     if (png === undefined) return;
     if (this.state.poster.value !== null) URL.revokeObjectURL(this.state.poster.value);

@@ -1,6 +1,12 @@
 // What a view can see and do: one set of signals per viewer, written by the connection, read by the views.
 import { type Signal, signal } from "@preact/signals";
-import type { Capabilities, ColorMapName, RunInfo, Session } from "./gl/types.ts";
+import type {
+  Capabilities,
+  ColorMapName,
+  DeviceUnavailable,
+  RunInfo,
+  Session,
+} from "./gl/types.ts";
 import type { PlanHeader } from "./plan.ts";
 
 /** Where a viewer stands. Only "ready" shows no message under the pictures. */
@@ -98,6 +104,12 @@ export function createState(): ViewerState {
 
 const megabytes = (bytes: number): string => (bytes / 1e6).toFixed(1);
 
+const LACKS: Record<DeviceUnavailable["reason"], string> = {
+  "no-webgl2": "This browser offers no WebGL 2",
+  "no-float-textures": "This browser’s WebGL 2 cannot draw 32-bit floats",
+  "lost-at-birth": "This browser gives a graphics context that is already lost",
+};
+
 /** The words for every state, in one place; the connection chooses, the views show. */
 export const says = {
   connecting: (): Status => ({
@@ -142,9 +154,9 @@ export const says = {
     detail:
       "Run the cells that make the model and the Viewer again; a new Viewer takes this place.",
   }),
-  unsupported: (found: string): Status => ({
+  unsupported: (reason: DeviceUnavailable["reason"], found: string): Status => ({
     phase: "unsupported",
-    title: "This browser offers no WebGL 2",
+    title: LACKS[reason],
     text:
       "The pictures above were computed by Python and stand still. Everything under " +
       "viewer.activations works. To see it live, turn on hardware acceleration or use another browser.",

@@ -15,6 +15,8 @@ const TABS: readonly (readonly [Tab, string])[] = [
 export function Bar({ network }: { network: Network | null }) {
   const { state } = useViews();
   const plan = state.plan.value;
+  // A still picture has no tabs and no other example.
+  const live = network !== null && state.status.value.phase !== "unsupported";
   return (
     <header class="nbg-bar">
       <div class="nbg-model">
@@ -26,7 +28,7 @@ export function Bar({ network }: { network: Network | null }) {
           </span>
         )}
       </div>
-      {network !== null && (
+      {live && (
         <div class="nbg-tabs" role="tablist" aria-label="Views">
           {TABS.map(([tab, word]) => (
             <button
@@ -44,7 +46,7 @@ export function Bar({ network }: { network: Network | null }) {
           ))}
         </div>
       )}
-      {network !== null && network.batch > 1 ? <Examples network={network} /> : <span />}
+      {live && network.batch > 1 ? <Examples network={network} /> : <span />}
     </header>
   );
 }

@@ -83,7 +83,11 @@ export function Bars({ value, width, height, most, upright = false, label }: Bar
     >
       {shown.map((channel, i) => {
         const number = values?.[channel] ?? 0;
-        const size = Number.isFinite(number) ? (Math.abs(number) / top) * (across / 2 - 1) : 0;
+        const slot = upright
+          ? { x: i * along, y: 0, width: along, height: across }
+          : { x: 0, y: i * along, width: across, height: along };
+        if (!Number.isFinite(number)) return <NotFinite key={channel} number={number} {...slot} />;
+        const size = (Math.abs(number) / top) * (across / 2 - 1);
         const positive = number >= 0;
         const start = i * along + (along - thickness) / 2;
         const from = positive === upright ? across / 2 - size : across / 2;
@@ -100,6 +104,26 @@ export function Bars({ value, width, height, most, upright = false, label }: Bar
         <line class="nbg-zero" x1={width / 2} x2={width / 2} y1={0} y2={height} />
       )}
     </svg>
+  );
+}
+
+/** In place of a bar: NaN hatched, an infinity solid, as in the maps. */
+export function NotFinite(props: {
+  number: number;
+  x: number;
+  y: number;
+  width: number;
+  height: number;
+}) {
+  const { number, x, y, width, height } = props;
+  const middle = y + height / 2;
+  return Number.isNaN(number) ? (
+    <g class="nbg-nan">
+      <rect x={x} y={y} width={width} height={height} />
+      <line x1={x} x2={x + width} y1={middle} y2={middle} stroke-width={height} />
+    </g>
+  ) : (
+    <rect class="nbg-inf" x={x} y={y} width={width} height={height} />
   );
 }
 

@@ -1,6 +1,7 @@
 // The weights of a layer as pictures: kernels, rows of a linear layer, scale and shift of a normalisation.
 import { useMemo, useState } from "preact/hooks";
 import type { Layer, Value } from "../plan.ts";
+import { NotFinite } from "./bars.tsx";
 import { gradient } from "./colors.ts";
 import { useValues, useViews } from "./context.ts";
 import { exact, short } from "./format.ts";
@@ -245,7 +246,8 @@ function Numbers(props: { layer: Layer; value: Value; width: number }) {
           {word[0]?.toUpperCase()}
           {word.slice(1)}{" "}
           <span class="nbg-second">
-            {value.key} · {value.shape.join("×")} · ±{short(most)}
+            {value.key} · {value.shape.join("×")} ·{" "}
+            {negative ? `±${short(most)}` : `0 to ${short(most)}`}
           </span>
         </h3>
       </header>
@@ -260,8 +262,11 @@ function Numbers(props: { layer: Layer; value: Value; width: number }) {
         onPointerLeave={leave}
       >
         {Array.from(values, (number, i) => {
-          const share = Number.isFinite(number) ? Math.abs(number) / most : 0;
-          const size = share * (negative ? height / 2 : height);
+          if (!Number.isFinite(number)) {
+            const slot = { x: i * along, y: 0, width: along, height };
+            return <NotFinite key={i} number={number} {...slot} />;
+          }
+          const size = (Math.abs(number) / most) * (negative ? height / 2 : height);
           return (
             <rect
               key={i}

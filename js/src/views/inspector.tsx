@@ -135,9 +135,16 @@ function Filter({ kernels, channel }: { kernels: Kernels; channel: number }) {
       <div class="nbg-weights" style={{ gridTemplateColumns: `repeat(${width}, ${CELL}px)` }}>
         {Array.from(kernel, (weight, i) => {
           const color = table(0.5 + (0.5 * weight) / most);
-          const style = { background: `rgb(${color.join(" ")})`, color: inkOn(color) };
+          const painted = { background: `rgb(${color.join(" ")})`, color: inkOn(color) };
+          const odd = Number.isNaN(weight) ? "nbg-nan" : "nbg-inf";
+          const finite = Number.isFinite(weight);
           return (
-            <span key={i} style={style} title={exact(weight)}>
+            <span
+              key={i}
+              class={finite ? "" : odd}
+              style={finite ? painted : {}}
+              title={exact(weight)}
+            >
               {plain(weight, most < 10 ? 2 : most < 100 ? 1 : 0)}
             </span>
           );

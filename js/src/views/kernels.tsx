@@ -25,6 +25,18 @@ interface KernelsProps {
   label: string;
 }
 
+const MAGENTA = [255, 0, 255] as const;
+
+/** Black stripes over the magenta of a NaN, as in the maps. */
+function hatch(context: CanvasRenderingContext2D, left: number, top: number, side: number): void {
+  context.fillStyle = "#000";
+  for (let y = 0; y < side; y++) {
+    for (let x = 0; x < side; x++) {
+      if ((x + y) % 4 < 2) context.fillRect(left + x, top + y, 1, 1);
+    }
+  }
+}
+
 /** Kernels in a mosaic, signed around zero in the chosen map's colours. */
 export function KernelPictures(props: KernelsProps) {
   const { kernels, values, cells, columns, scale, gap, most, label } = props;
@@ -62,13 +74,17 @@ export function KernelPictures(props: KernelsProps) {
         const value = values[start + k] ?? Number.NaN;
         const color = Number.isFinite(value)
           ? table(most > 0 ? 0.5 + (0.5 * value) / most : 0.5)
-          : ([255, 0, 255] as const);
+          : MAGENTA;
         small.data.set([color[0], color[1], color[2], 255], k * 4);
       }
       pen.putImageData(small, 0, 0);
       const x = (i % columns) * tw;
       const y = Math.floor(i / columns) * th;
       context.drawImage(stamp, x, y, kw * one, kh * one);
+      for (let k = 0; k < kh * kw; k++) {
+        if (!Number.isNaN(values[start + k])) continue;
+        hatch(context, x + (k % kw) * one, y + Math.floor(k / kw) * one, one);
+      }
     });
   }, [kernels, values, cells, columns, scale, gap, most, ratio, map, theme, width, height, kh, kw]);
 

@@ -183,7 +183,8 @@ export function useRange(value: Value): Range {
   const image = picture === "rgb" || picture === "grey";
   const statistics = useStatistics(image ? value : null);
   if (!image) return { mode: state.range.value };
-  if (statistics === null) return { mode: "layer" };
+  // An image of NaN alone has no range.
+  if (statistics === null || Number.isNaN(statistics.layer.min)) return { mode: "layer" };
   return imageRange(statistics.layer.min, statistics.layer.max);
 }
 
