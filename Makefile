@@ -3,7 +3,7 @@ PYTHON ?= python3
 IN_VENV := .venv/bin/python -m
 NPM := PATH="$(CURDIR)/.venv/bin:$$PATH" npm --prefix js run --silent
 
-.PHONY: setup demo test lint
+.PHONY: setup demo test lint conformance
 
 setup:
 	@$(PYTHON) scripts/setup.py
@@ -19,3 +19,8 @@ test:
 lint: setup
 	$(IN_VENV) ruff check && $(IN_VENV) ruff format --check && $(IN_VENV) mypy src
 	$(NPM) types && $(NPM) lint
+
+# ONNX's own test suite on all back ends (20 minutes); make conformance ARGS="Conv --backends opengl" runs some
+conformance:
+	@$(PYTHON) scripts/setup.py --tests
+	@.venv/bin/python scripts/conformance.py $(ARGS)

@@ -1,0 +1,220 @@
+"""ONNX's own test suite on local OpenGL and in Chromium on two renderers: `make conformance`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx.backend.test.runner import Runner
+from playwright.sync_api import sync_playwright
+
+from browsers import RENDERERS
+from nbglcnn.backend import compiled, named_inputs, outputs_of, shape_inputs
+from nbglcnn.errors import UnsupportedModel
+from nbglcnn.plan import Plan
+from nbglcnn.session import Session
+from onnx_proof import unproven
+from onnx_suite import RINGS, SuiteCase, suite
+from plan_page import plan_pages
+
+ROOT = Path(__file__).resolve().parents[1]
+RECORD = ROOT / "tests" / "conformance.json"
+FULL = ROOT / "build" / "conformance.json"
+OPENGL = "opengl"
+BACKENDS = (OPENGL, *RENDERERS)
+
+Arrays = tuple[np.ndarray, ...]
+Run = Callable[[Plan, Arrays], dict[str, np.ndarray]]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of a case: passed, refused, wrong or error on each back end, and why."""
+
+    name: str
+    ring: str
+    operator: str
+    expanded: bool
+    passes: int = 0
+    status: dict[str, str] = field(default_factory=dict)
+    reason: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def passed(self) -> bool:
+        """Whether it passed everywhere."""
+        return set(self.status.values()) == {"passed"}
+
+
+def on_opengl(plan: Plan, arrays: Arrays) -> dict[str, np.ndarray]:
+    """The Plan's values on local OpenGL."""
+    with Session(plan) as session:
+        return session.run(*arrays)
+
+
+def outcome(case: SuiteCase, runs: dict[str, Run]) -> Outcome:
+    """Compile a case once and run it on each back end."""
+    result = Outcome(case.name, case.ring, case.operator, case.expanded)
+    try:
+        model, sets = case.read()
+        for inputs, expected in sets:
+            given = named_inputs(model, inputs)
+            plan, arrays = compiled(model, given)
+            result.passes += len(plan.header.passes)
+            running = {n: a for n, a in given.items() if n not in shape_inputs(model)}
+            problem = unproven(model, plan, running, expected)
+            for backend, run in runs.items():
+                if result.status.get(backend, "passed") == "passed":
+                    how = _one(case, model, plan, arrays, expected, run, problem)
+                    result.status[backend], result.reason[backend] = how
+    except UnsupportedModel as error:
+        result.status = dict.fromkeys(runs, "refused")
+        result.reason = dict.fromkeys(runs, f"{type(error).__name__}: {error}")
+    except Exception:
+        result.status = dict.fromkeys(runs, "error")
+        result.reason = dict.fromkeys(runs, traceback.format_exc(limit=-3))
+    return result
+
+
+def _one(
+    case: SuiteCase,
+    model: onnx.ModelProto,
+    plan: Plan,
+    arrays: Arrays,
+    expected: Sequence[np.ndarray],
+    run: Run,
+    problem: str | None,
+) -> tuple[str, str]:
+    if problem is not None:
+        return "wrong", f"not computed by shaders: {problem}"
+    try:
+        outputs = outputs_of(model, plan, run(plan, arrays))
+        Runner.assert_similar_outputs(expected, outputs, **case.tolerance)
+    except AssertionError as error:
+        return "wrong", " ".join(str(error).split())
+    except Exception:
+        return "error", traceback.format_exc(limit=-3)
+    return "passed", ""
+
+
+def table(outcomes: Sequence[Outcome], backends: Sequence[str]) -> Iterable[str]:
+    """Lines for people: by ring and operator, then what did not pass, then the sums."""
+    yield f"{'ring':10} {'operator':26} {'cases':>5} {'passed':>6}  passes drawn per case"
+    for ring in RINGS:
+        for operator in sorted({o.operator for o in outcomes if o.ring == ring}):
+            for expanded in (False, True):
+                rows = [
+                    o
+                    for o in outcomes
+                    if (o.ring, o.operator, o.expanded) == (ring, operator, expanded)
+                ]
+                if rows:
+                    name = operator + (" (expanded)" if expanded else "")
+                    drawn = " ".join(str(o.passes) if o.passed else "-" for o in rows)
+                    good = sum(o.passed for o in rows)
+                    yield f"{ring:10} {name:26} {len(rows):5} {good:6}  {drawn}"
+    for o in outcomes:
+        for backend in backends:
+            if o.status[backend] != "passed":
+                yield f"{o.name} on {backend}: {o.status[backend]}: {o.reason[backend]}"
+    yield from sums(outcomes, backends)
+
+
+def sums(outcomes: Sequence[Outcome], backends: Sequence[str]) -> Iterable[str]:
+    """One line for each ring and back end."""
+    for expanded in (False, True):
+        for ring in (*RINGS, "all"):
+            rows = [o for o in outcomes if o.expanded is expanded and ring in (o.ring, "all")]
+            if not rows:
+                continue
+            kind = "expanded" if expanded else "plain"
+            for backend in backends:
+                counts = Counter(o.status[backend] for o in rows)
+                said = ", ".join(f"{n} {status}" for status, n in counts.most_common())
+                yield f"{ring} {kind}, {backend}: {said} of {len(rows)}"
+
+
+def record(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """What the repository keeps of a whole run: who passed, and why the others don't."""
+    operators: dict[str, list[int]] = {}
+    for o in outcomes:
+        if not o.expanded and o.ring != "models":
+            row = operators.setdefault(o.operator, [0, 0])
+            row[0] += o.passed
+            row[1] += 1
+    return {
+        "onnx": onnx.__version__,
+        "backends": list(BACKENDS),
+        "rings": {
+            f"{ring}{' expanded' if expanded else ''}": [sum(o.passed for o in rows), len(rows)]
+            for expanded in (False, True)
+            for ring in RINGS
+            if (rows := [o for o in outcomes if (o.ring, o.expanded) == (ring, expanded)])
+        },
+        "operators": dict(sorted(operators.items())),
+        "not passed": {
+            o.name: sorted(
+                {f"{o.status[b]}: {o.reason[b].splitlines()[-1]}" for b in o.status} - {"passed: "}
+            )
+            for o in sorted(outcomes, key=lambda o: o.name)
+            if not o.passed
+        },
+    }
+
+
+def chosen(arguments: argparse.Namespace) -> list[SuiteCase]:
+    """The cases asked for."""
+    return [
+        case
+        for case in suite(arguments.rings, expanded=not arguments.plain)
+        if not arguments.only
+        or any(part in case.name or part == case.operator for part in arguments.only)
+    ]
+
+
+def main() -> int:
+    """Run, print, write; 1 when a case is wrong or fails with an error."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("only", nargs="*", help="operators, or parts of cases' names")
+    parser.add_argument("--rings", nargs="+", choices=RINGS, default=RINGS)
+    parser.add_argument("--backends", nargs="+", choices=BACKENDS, default=BACKENDS)
+    parser.add_argument("--plain", action="store_true", help="without the expanded cases")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    cases, outcomes, begun = chosen(arguments), [], time.perf_counter()
+    with ExitStack() as stack:
+        renderers = tuple(name for name in RENDERERS if name in arguments.backends)
+        runs: dict[str, Run] = {OPENGL: on_opengl} if OPENGL in arguments.backends else {}
+        if renderers:
+            playwright = stack.enter_context(sync_playwright())
+            pages = stack.enter_context(plan_pages(playwright, renderers))
+            runs.update({name: page.run for name, page in pages.items()})
+        for number, case in enumerate(cases, 1):
+            outcomes.append(outcome(case, runs))
+            if number % 25 == 0 or number == len(cases):
+                seconds = time.perf_counter() - begun
+                print(f"{number} of {len(cases)} cases, {seconds:.0f} s", file=sys.stderr)
+    print("\n".join(table(outcomes, list(runs))))
+    FULL.parent.mkdir(exist_ok=True)
+    FULL.write_text(json.dumps([asdict(o) for o in outcomes], indent=1), "utf-8")
+    whole = not arguments.only and arguments.rings == RINGS and arguments.backends == BACKENDS
+    if whole and not arguments.plain:
+        RECORD.write_text(json.dumps(record(outcomes), indent=1) + "\n", "utf-8")
+    return int(
+        any(status not in ("passed", "refused") for o in outcomes for status in o.status.values())
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

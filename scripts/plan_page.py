@@ -1,0 +1,148 @@
+"""Plans in Chromium by the bundle that any web page can load: arrays in, arrays out."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+from playwright.sync_api import Browser, Page, Playwright
+
+import nbglcnn
+from browsers import chromium_arguments, find_chromium
+from nbglcnn.plan import Plan
+from nbglcnn.session import checked
+
+RUNTIME = Path(nbglcnn.__file__).with_name("static") / "runtime.js"
+PATIENCE_S = 120  # for one Plan, compiled and run by a renderer without a GPU
+# Chromium reports a wrong WebGL call as a mere warning.
+WRONG = re.compile("INVALID_|GL_OUT_OF|error", re.IGNORECASE)
+START = """async () => {
+  const { load, openDevice } = await import("/runtime.js");
+  const device = openDevice();
+  const floats = (text) => new Float32Array(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer);
+  const text = (array) => {
+    const bytes = new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
+    let all = "";
+    for (let k = 0; k < bytes.length; k += 8192) all += String.fromCharCode(...bytes.subarray(k, k + 8192));
+    return btoa(all);
+  };
+  window.runPlan = async (url, inputs, outputs) => {
+    const session = await load(await (await fetch(url)).arrayBuffer(), { device });
+    try {
+      await session.run(Object.fromEntries(inputs.map(([key, array]) => [key, floats(array)])));
+      const arrays = [];
+      for (const key of outputs) arrays.push(text(await session.read(key)));
+      return arrays;
+    } finally {
+      session.close();
+    }
+  };
+}"""  # noqa: E501
+RUN = """([patience, ...given]) => Promise.race([
+  window.runPlan(...given),
+  new Promise((_, no) => setTimeout(() => no(new Error(`no answer in ${patience} ms`)), patience)),
+])"""
+
+
+class PlanPage:
+    """A page that runs one Plan after the other on one device; after an error it starts anew."""
+
+    def __init__(self, browser: Browser, address: str, files: dict[str, bytes]) -> None:
+        self._browser, self._address, self._files = browser, address, files
+        self._numbers = itertools.count()
+        self._page: Page | None = None
+        self._errors: list[str] = []
+
+    def run(self, plan: Plan, arrays: tuple[np.ndarray, ...]) -> dict[str, np.ndarray]:
+        """The Plan's outputs for these inputs."""
+        header = plan.header
+        inputs = [
+            [record.key, base64.b64encode(checked(record, array).tobytes()).decode()]
+            for record, array in zip(header.inputs, arrays, strict=True)
+        ]
+        url = f"/{next(self._numbers)}.plan"
+        self._files[url] = plan.to_bytes()
+        try:
+            page = self._opened()
+            found = page.evaluate(RUN, [PATIENCE_S * 1000, url, inputs, list(header.outputs)])
+            if self._errors:
+                raise RuntimeError(f"the page's console has {self._errors[:3]}")
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            del self._files[url]
+        values = {value.key: value for value in header.values}
+        return {
+            key: np.frombuffer(base64.b64decode(text), np.float32)
+            .reshape(values[key].shape)
+            .astype(values[key].dtype)
+            for key, text in zip(header.outputs, found, strict=True)
+        }
+
+    def close(self) -> None:
+        """Close the page; the next run opens another."""
+        if self._page is not None:
+            self._page.close()
+        self._page = None
+        self._errors.clear()
+
+    def _opened(self) -> Page:
+        if self._page is None:
+            self._page = self._browser.new_page()
+            self._page.on(
+                "console", lambda m: self._errors.append(m.text) if WRONG.search(m.text) else None
+            )
+            self._page.goto(self._address)
+            self._page.evaluate(START)
+        return self._page
+
+
+@contextmanager
+def served() -> Iterator[tuple[str, dict[str, bytes]]]:
+    """A server of this machine alone: an empty page, the runtime, and files put into the dict."""
+    empty = b'<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,">'
+    files = {"/": empty, "/runtime.js": RUNTIME.read_bytes()}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            content = files.get(self.path)
+            if content is None:
+                self.send_error(404)
+                return
+            self.send_response(200)
+            kind = "text/javascript" if self.path.endswith(".js") else "application/octet-stream"
+            self.send_header("Content-Type", "text/html" if self.path == "/" else kind)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing: the table says what matters."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/", files
+        server.shutdown()
+
+
+@contextmanager
+def plan_pages(playwright: Playwright, renderers: tuple[str, ...]) -> Iterator[dict[str, PlanPage]]:
+    """A PlanPage for each of these renderers ("swiftshader", "llvmpipe")."""
+    with served() as (address, files):
+        browsers = {
+            name: playwright.chromium.launch(
+                executable_path=find_chromium(), args=chromium_arguments(name)
+            )
+            for name in renderers
+        }
+        yield {name: PlanPage(one, address, files) for name, one in browsers.items()}
+        for one in browsers.values():
+            one.close()
