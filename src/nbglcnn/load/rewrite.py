@@ -12,12 +12,17 @@ from nbglcnn.errors import ModelError, UnsupportedOperator
 from nbglcnn.graph import Attribute, Node
 from nbglcnn.load.draft import Pieces, State, integer, label, numbers
 from nbglcnn.load.infer import check_arity, element_type, schema_of
+from nbglcnn.load.spell import spelt
 
 Rule = Callable[[Node, State], list[Node]]
 
 
 def rewritten(node: Node, version: int, state: State) -> list[Node]:
     """The node in today's form: usually itself, sometimes several, none where nothing is left."""
+    return [step for today in _upgraded(node, version, state) for step in spelt(today, state)]
+
+
+def _upgraded(node: Node, version: int, state: State) -> list[Node]:
     rule = ALWAYS.get(node.op)
     if rule is not None and not node.domain:
         return rule(node, state)
@@ -282,6 +287,18 @@ def _aligned(node: Node, state: State) -> list[Node]:
     return [aligned, replace(bare, inputs=(first, name))]
 
 
+def _prelu(node: Node, state: State) -> list[Node]:
+    """Before 7 a vector of slopes had one for each channel."""
+    check_arity(node, schema_of(node.op))
+    (x, slope), name = node.inputs, f"{node.outputs[0]}.slope"
+    rank, found = len(state.shape(x)), state.shape(slope)
+    if len(found) != 1 or found == (1,) or rank < 3:
+        return [node]
+    shape = _constant(node, state, "shape", (*found, *[1] * (rank - 2)))
+    column = replace(node, op="Reshape", inputs=(slope, shape), outputs=(name,), attributes={})
+    return [column, _with(node, (x, name))]
+
+
 def _without(*names: str) -> Rule:
     """Attributes that say nothing in inference."""
     return lambda node, state: [_with(node, node.inputs, **dict.fromkeys(names))]
@@ -321,6 +338,7 @@ UPGRADES: dict[str, tuple[tuple[int, Rule], ...]] = {
     "GroupNormalization": ((21, _group_norm),),
     "Hardmax": ((13, _flat_softmax),),
     "LogSoftmax": ((13, _flat_softmax),),
+    "PRelu": ((7, _prelu),),
     "Pad": ((11, _to_inputs(("pads", np.int64), ("value", np.float32))),),
     "Resize": ((11, _resize), (18, _resize_11)),
     "RoiAlign": ((16, _set(coordinate_transformation_mode="output_half_pixel")),),

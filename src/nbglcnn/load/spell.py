@@ -1,0 +1,195 @@
+"""Operators spelt out: what is computed by several simpler ones, and needs no shader of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from nbglcnn.errors import ModelError, UnsupportedOperator
+from nbglcnn.graph import Array, Attribute, Node
+from nbglcnn.load.bounds import checked_shape
+from nbglcnn.load.draft import State, integer, label, numbers
+from nbglcnn.load.infer import check_arity, schema_of
+
+
+def spelt(node: Node, state: State) -> list[Node]:
+    """The node, or the nodes that do the same."""
+    rule = SPELT.get(node.op)
+    if rule is None or node.domain:
+        return [node]
+    check_arity(node, schema_of(node.op))
+    return rule(node, state)
+
+
+@dataclass(slots=True)
+class Steps:
+    """The nodes that take a node's place, in order; calling it adds one."""
+
+    node: Node
+    state: State
+    nodes: list[Node] = field(default_factory=list)
+
+    def __call__(self, op: str, *inputs: str, to: str = "", **attributes: Attribute) -> str:
+        """Add an operator; gives the name of its output, which is `to` where that is given."""
+        name = to or f"{self.node.outputs[0]}.{op.lower()}{len(self.nodes)}"
+        step = replace(self.node, op=op, inputs=inputs, outputs=(name,), attributes=attributes)
+        self.nodes.append(step)
+        return name
+
+    def constant(self, data: Any, dtype: Any = np.int64) -> str:
+        """A constant's name."""
+        name = f"{self.node.outputs[0]}.constant{len(self.nodes)}"
+        return self.state.constant(name, np.array(data, dtype))
+
+    def reshape(self, value: str, shape: Sequence[int], to: str = "") -> str:
+        """The value in another shape."""
+        return self("Reshape", value, self.constant(shape), to=to)
+
+
+def _given(node: Node, position: int) -> str:
+    return node.inputs[position] if len(node.inputs) > position else ""
+
+
+def _known(node: Node, position: int, what: str, state: State) -> Array:
+    data = state.constants.get(_given(node, position))
+    if data is None:
+        raise UnsupportedOperator(
+            f"{label(node)}: its {what} is computed while the network runs; it must be constant"
+        )
+    return data
+
+
+def _clip(node: Node, state: State) -> list[Node]:
+    """Limits that are computed: the larger of both, then the smaller."""
+    limits = [(op, _given(node, k)) for k, op in ((1, "Max"), (2, "Min"))]
+    limits = [(op, name) for op, name in limits if name]
+    if all(name in state.constants for _, name in limits):
+        return [node]
+    steps, value = Steps(node, state), node.inputs[0]
+    for number, (op, name) in enumerate(limits, 1):
+        value = steps(op, value, name, to=node.outputs[0] if number == len(limits) else "")
+    return steps.nodes
+
+
+def _batch_norm(node: Node, state: State) -> list[Node]:
+    """In training mode: by the batch's own mean and variance, and the running ones moved on."""
+    if not integer(node, "training_mode", 0):
+        return [node]
+    x, scale, bias, *running = node.inputs
+    rank = len(state.shape(x))
+    steps = Steps(node, state)
+    axes = steps.constant([0, *range(2, rank)])
+    mean = steps("ReduceMean", x, axes, keepdims=0)
+    column = steps.reshape(mean, [-1, *[1] * (rank - 2)])
+    deviation = steps("Sub", x, column)
+    square = steps("Mul", deviation, deviation)
+    variance = steps("ReduceMean", square, axes, keepdims=0)
+    epsilon, momentum = (node.attributes.get(k, v) for k, v in _BATCH_NORM.items())
+    steps(node.op, x, scale, bias, mean, variance, to=node.outputs[0], epsilon=epsilon)
+    for name, before, now in zip(node.outputs[1:], running, (mean, variance), strict=False):
+        if name:
+            assert isinstance(momentum, float)
+            kept = steps("Mul", before, steps.constant(momentum, np.float32))
+            added = steps("Mul", now, steps.constant(1 - momentum, np.float32))
+            steps("Add", kept, added, to=name)
+    return steps.nodes
+
+
+_BATCH_NORM = {"epsilon": 1e-5, "momentum": 0.9}
+
+
+def _one_hot(node: Node, state: State) -> list[Node]:
+    """Where the index, counted from the end if negative, is the place: on, elsewhere off."""
+    depth = int(_known(node, 1, "depth", state).reshape(-1)[0])
+    shape = state.shape(node.inputs[0])
+    rank = len(shape) + 1
+    axis = integer(node, "axis", -1) % rank
+    checked_shape(label(node), (*shape[:axis], depth, *shape[axis:]))
+    steps, dtype = Steps(node, state), state.dtype(node.inputs[0])
+    given = steps.reshape(node.inputs[0], (*shape[:axis], 1, *shape[axis:]))
+    below = steps("Less", given, steps.constant(0, dtype))
+    wrapped = steps("Add", given, steps.constant(depth, dtype))
+    index = steps("Where", below, wrapped, given)
+    places = np.arange(depth).reshape((depth, *[1] * (rank - 1 - axis)))
+    here = steps("Equal", index, steps.constant(places, dtype))
+    off, on = (steps("Gather", node.inputs[2], steps.constant(k)) for k in (0, 1))
+    steps("Where", here, on, off, to=node.outputs[0])
+    return steps.nodes
+
+
+def _affine_grid(node: Node, state: State) -> list[Node]:
+    """The places of all pixels, known now, times each image's matrix."""
+    n, _, *sizes = _known(node, 1, "size", state).tolist()
+    checked_shape(label(node), (n, *sizes, len(sizes)))
+    corners = bool(integer(node, "align_corners", 0))
+    along = [np.linspace(-1, 1, s) if corners else (2 * np.arange(s) + 1) / s - 1 for s in sizes]
+    places = [axis.reshape(-1) for axis in np.meshgrid(*along, indexing="ij")][::-1]
+    steps = Steps(node, state)
+    pixels = steps.constant(np.stack([*places, np.ones_like(places[0])], -1), np.float32)
+    turned = steps("Transpose", node.inputs[0], perm=(0, 2, 1))
+    grid = steps("MatMul", pixels, turned)
+    steps.reshape(grid, (n, *sizes, len(sizes)), to=node.outputs[0])
+    return steps.nodes
+
+
+def _deform_conv(node: Node, state: State) -> list[Node]:
+    """Each tap's pixels are sampled where its offsets say; a 1×1 convolution adds them up."""
+    x, weight, offset = node.inputs[:3]
+    bias, mask = _given(node, 3), _given(node, 4)
+    if len(state.shape(x)) != 4 or len(state.shape(weight)) != 4:
+        raise UnsupportedOperator(f"{label(node)}: only of maps with rows and columns")
+    (n, c, h, w), kernel = state.shape(x), state.shape(weight)[2:]
+    groups, parts = integer(node, "offset_group", 1), integer(node, "group", 1)
+    taps = kernel[0] * kernel[1]
+    height, width = state.shape(offset)[2:]
+    wanted = (n, groups * taps * 2, height, width)
+    if c % max(groups, 1) or state.shape(offset) != wanted or state.shape(weight)[1] * parts != c:
+        raise ModelError(f"{label(node)}: its offsets are of {list(state.shape(offset))}")
+    steps = Steps(node, state)
+    pairs = steps.reshape(offset, (n * groups, taps, 2, height, width))
+    last = steps("Transpose", pairs, perm=(0, 1, 3, 4, 2))
+    rows_first = steps.reshape(last, (n * groups, taps * height, width, 2))
+    moved = steps("Gather", rows_first, steps.constant([1, 0]), axis=3)
+    # GridSample's coordinates: pixel p of `size` lies at (2 p + 1) / size - 1.
+    scaled = steps("Mul", moved, steps.constant([2 / w, 2 / h], np.float32))
+    places = _places(node, kernel, (height, width))
+    base = (2 * places[..., ::-1] + 1) / np.array([w, h]) - 1
+    grid = steps("Add", scaled, steps.constant(base[None], np.float32))
+    maps = steps.reshape(x, (n * groups, c // groups, h, w))
+    sampled = steps("GridSample", maps, grid, mode="linear", padding_mode="zeros")
+    if mask:
+        factor = steps.reshape(mask, (n * groups, 1, taps * height, width))
+        sampled = steps("Mul", sampled, factor)
+    columns = steps.reshape(sampled, (n, c * taps, height, width))
+    flat = steps.reshape(weight, (state.shape(weight)[0], c // parts * taps, 1, 1))
+    inputs = (columns, flat, bias) if bias else (columns, flat)
+    steps("Conv", *inputs, to=node.outputs[0], group=parts)
+    return steps.nodes
+
+
+def _places(node: Node, kernel: Sequence[int], output: Sequence[int]) -> Array:
+    """Where each tap of each output pixel lies without offsets: (taps · rows, columns, (y, x))."""
+    strides = numbers(node, "strides") or (1, 1)
+    dilations = numbers(node, "dilations") or (1, 1)
+    pads = numbers(node, "pads") or (0, 0, 0, 0)
+    y, x = (
+        np.arange(k)[:, None] * d + np.arange(o) * s - p
+        for k, d, o, s, p in zip(kernel, dilations, output, strides, pads, strict=False)
+    )
+    shape = (*kernel, *output)
+    rows = np.broadcast_to(y[:, None, :, None], shape)
+    columns = np.broadcast_to(x[None, :, None, :], shape)
+    return np.stack([rows, columns], -1).reshape(-1, output[1], 2)
+
+
+Rule = Callable[[Node, State], list[Node]]
+SPELT: dict[str, Rule] = {
+    "AffineGrid": _affine_grid,
+    "BatchNormalization": _batch_norm,
+    "Clip": _clip,
+    "DeformConv": _deform_conv,
+    "OneHot": _one_hot,
+}
