@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 from nbglcnn.graph import Graph, Key, Node
@@ -19,7 +20,7 @@ def finish(draft: Draft, done: State, nodes: tuple[Node, ...], keys: Sequence[Ke
     needed.pop("", None)
     return Graph(
         name=draft.name,
-        nodes=nodes,
+        nodes=tuple(_told_apart(nodes)),
         values=MappingProxyType({name: done.value(name) for name in needed}),
         inputs=tuple(draft.inputs),
         outputs=tuple(draft.outputs),
@@ -29,3 +30,20 @@ def finish(draft: Draft, done: State, nodes: tuple[Node, ...], keys: Sequence[Ke
         source=draft.source,
         notes=tuple(draft.notes),
     )
+
+
+def _told_apart(nodes: Sequence[Node]) -> list[Node]:
+    """The nodes, each with a name of its own: files leave names out, or give one to several."""
+    names = {node.name for node in nodes}
+    seen = {""}
+    result = []
+    for node in nodes:
+        name = node.name
+        if name in seen:
+            name = next(filter(None, node.outputs), node.op)
+            while name in names:
+                name += "'"
+        seen.add(name)
+        names.add(name)
+        result.append(node if name == node.name else replace(node, name=name))
+    return result
