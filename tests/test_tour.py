@@ -43,7 +43,7 @@ CLIPPED = """root => {
   while (texts.nextNode()) {
     const text = texts.currentNode;
     const element = text.parentElement;
-    if (!text.data.trim() || element.closest("style, option")) continue;
+    if (!text.data.trim() || element.closest("style, option, title")) continue;
     const range = document.createRange();
     range.selectNodeContents(text);
     const box = range.getBoundingClientRect();

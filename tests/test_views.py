@@ -70,11 +70,12 @@ class Views:
         self.page.wait_for_function(SETTLED)
 
     def quiet(self) -> None:
-        """Wait until half a second has passed without drawing."""
+        """Wait until no question is open, and half a second has passed without drawing or asking."""
         self.page.evaluate(
             """async () => {
-              for (let before = -1; before !== views.calls.drawn.length; ) {
-                before = views.calls.drawn.length;
+              const { calls } = views;
+              for (let before = -1; calls.open > 0 || before !== calls.batches + calls.asked; ) {
+                before = calls.batches + calls.asked;
                 await new Promise((done) => setTimeout(done, 500));
               }
             }"""
@@ -219,7 +220,7 @@ def test_the_table_and_captions_are_the_layers_statistics(show: Callable[..., Vi
         if name in expected:
             assert number(channel) == pytest.approx(expected[name][0], rel=1e-3, abs=6e-4)
             assert number(whole) == pytest.approx(expected[name][1], rel=1e-3, abs=6e-4)
-    captions = views.page.locator(".nbg-cell-caption").all_inner_texts()
+    captions = views.page.locator(".nbg-grid .nbg-cell-caption").all_inner_texts()
     assert len(captions) == 64
     for caption in captions:
         channel, mean = caption.split()
@@ -236,7 +237,7 @@ def test_channels_are_sorted(show: Callable[..., Views], order: str) -> None:
     layer = values["encoder.2"][0]
     by = {"mean": layer.mean((1, 2)), "max": layer.max((1, 2)), "variance": layer.var((1, 2))}
     wanted = [str(k) for k in np.argsort(-by[order], kind="stable")]
-    numbers = views.page.locator(".nbg-cell-caption > :first-child")
+    numbers = views.page.locator(".nbg-grid .nbg-cell-caption > :first-child")
     expect(numbers).to_have_text(wanted)
 
 
@@ -380,6 +381,19 @@ def test_the_keyboard_goes_through_layers_channels_and_back(show: Callable[..., 
     assert keys.json_value() == [], "the host sees none of these keys"
     page.keyboard.press("Escape")
     assert page.evaluate("document.activeElement === document.body")
+
+
+def test_the_layer_tab_opens_with_what_the_network_tab_comments(
+    show: Callable[..., Views],
+) -> None:
+    plan, images, _ = autoencoder()
+    views = show(plan, images)
+    page = views.page
+    expect(page.locator(".nbg-panel")).to_contain_text("encoder.2")
+    page.get_by_role("tab", name="Layer").click()
+    expect(page.locator(".nbg-layer")).to_have_attribute("data-layer", "encoder.2")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".nbg-layer")).to_have_attribute("data-layer", "encoder.3")
 
 
 def test_clicks_select_a_layer_a_part_of_a_stage_and_a_channel(show: Callable[..., Views]) -> None:

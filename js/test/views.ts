@@ -7,10 +7,15 @@ import { createState, says } from "../src/state.ts";
 import { mount } from "../src/views/app.tsx";
 
 const state = createState();
-const calls = { drawn: [] as string[], batches: 0, runs: 0, reads: 0 };
+const calls = { drawn: [] as string[], batches: 0, runs: 0, asked: 0, open: 0 };
 
 /** The session, and a record of what the views ask of it. */
 function watched(session: Session): Session {
+  const asked = <T>(answer: Promise<T>): Promise<T> => {
+    calls.asked++;
+    calls.open++;
+    return answer.finally(() => calls.open--);
+  };
   return {
     ...session,
     get sequence() {
@@ -25,10 +30,8 @@ function watched(session: Session): Session {
       calls.runs++;
       return session.run(options);
     },
-    read(key) {
-      calls.reads++;
-      return session.read(key);
-    },
+    read: (key) => asked(session.read(key)),
+    statistics: (key, image) => asked(session.statistics(key, image)),
   };
 }
 

@@ -25,7 +25,7 @@ function WeightLegend({ most }: { most: number }) {
   );
 }
 
-const SMALL_GAP = 5;
+const SMALL_GAP = 7;
 
 /** Up to four rows of kernels about 34 px large; a little smaller where that fills the last row. */
 function smallRows(count: number, kernel: { height: number; width: number }, width: number) {

@@ -3,6 +3,7 @@ import { batch } from "@preact/signals";
 import type { ColorMapName } from "../gl/types.ts";
 import type { Tab } from "../state.ts";
 import type { Views } from "./context.ts";
+import { firstValue } from "./network.ts";
 
 const MAPS: readonly ColorMapName[] = ["signed", "viridis", "cividis", "magma", "grey"];
 
@@ -23,7 +24,7 @@ export function listenToKeys(views: Views): () => void {
     const names = onLayer
       ? network.layers.map((layer) => layer.name)
       : network.stages.map((stage) => stage.key);
-    const now = state.selected.peek()?.layer;
+    const now = state.selected.peek()?.layer ?? (onLayer ? firstValue(network)?.key : undefined);
     const stage = network.stages.find((one) => one.layers.some((layer) => layer.name === now));
     const at = names.indexOf(onLayer ? (now ?? "") : (stage?.key ?? ""));
     const layer = names[at < 0 ? 0 : Math.min(names.length - 1, Math.max(0, at + by))];

@@ -10,7 +10,7 @@ import { full } from "./format.ts";
 import { Grid } from "./grid.tsx";
 import { Inspector, placeOf } from "./inspector.tsx";
 import { Legend } from "./legend.tsx";
-import { contents, longType, type Network, pictureOf, type Stage } from "./network.ts";
+import { contents, firstValue, longType, type Network, pictureOf, type Stage } from "./network.ts";
 import { orderOf, PAGE } from "./order.ts";
 import { Rail } from "./rail.tsx";
 import { LayerValues, Similar } from "./values.tsx";
@@ -40,7 +40,7 @@ export function LayerView({ network }: { network: Network }) {
   const { state } = useViews();
   const [section, setSection] = useState<Section>("maps");
   const name = state.selected.value?.layer;
-  const value = network.values.get(name ?? "") ?? network.values.get(network.layers[0]?.name ?? "");
+  const value = network.values.get(name ?? "") ?? firstValue(network);
   const plan = state.plan.value;
   if (value === undefined || plan === null) {
     return (

@@ -209,6 +209,12 @@ export function settings(layer: Layer): string {
   return `${size}, stride ${new Set(strides).size === 1 ? strides[0] : strides.join("×")}`;
 }
 
+/** What is looked at before anything is selected: the first stage with several channels. */
+export function firstValue({ stages, values }: Network): Value | undefined {
+  const first = stages.find((stage) => values.get(stage.key)?.layout.frame[1] !== 1) ?? stages[0];
+  return values.get(first?.key ?? "");
+}
+
 /** A name below its module's heading: "conv1–relu" of "layer1.0.conv1–relu" in layer1.0. */
 export function within(name: string, group: string): string {
   const start = `${group}${separatorOf(name)}`;

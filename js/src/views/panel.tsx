@@ -9,21 +9,17 @@ import { Histogram } from "./histogram.tsx";
 import { Right } from "./icons.tsx";
 import { byVariation } from "./layout.ts";
 import { Legend } from "./legend.tsx";
-import { contents, longType, type Network, pictureOf } from "./network.ts";
+import { contents, firstValue, longType, type Network, pictureOf } from "./network.ts";
 import { TILE, Tile, tilesAcross } from "./tile.tsx";
 
 /** The layer that is commented: under the pointer, else selected, else the first. */
-export function usePanelValue(network: Network): Value | undefined {
+function usePanelValue(network: Network): Value | undefined {
   const { state, pointed } = useViews();
-  const first = network.stages.find(
-    (stage) => network.values.get(stage.key)?.layout.frame[1] !== 1,
-  );
-  const names = [pointed.value, state.selected.value?.layer, first?.key];
-  for (const name of names) {
+  for (const name of [pointed.value, state.selected.value?.layer]) {
     const value = name ? network.values.get(name) : undefined;
     if (value !== undefined) return value;
   }
-  return network.values.get(network.stages[0]?.key ?? "");
+  return firstValue(network);
 }
 
 export function Panel({ network }: { network: Network }) {
