@@ -60,7 +60,7 @@ def best_block(frame: Frame) -> tuple[int, int, int]:
 
 def flat_width(count: int) -> tuple[int, int]:
     """(width, height) in texels of a texture that holds `count` floats in row-major order."""
-    texels = -(-count // 4)
+    texels = -(-max(count, 1) // 4)
     width = min(texels, 1024 if texels <= 2**22 else 4096)
     return width, -(-texels // width)
 
@@ -107,6 +107,8 @@ class Builder:
 
     def stored(self, value: str) -> Tensor:
         """A value as it lies now, in whatever frame; constants are packed on demand."""
+        if not math.prod(self.shape(value)):
+            return self.blank()
         if value not in self._stored:
             self._stored[value] = self.constant_tensor(value, frame_of(self.shape(value)))
         return self._stored[value]
@@ -118,6 +120,8 @@ class Builder:
 
         One pass copies it there if it lies otherwise; the copy is remembered.
         """
+        if not math.prod(self.shape(value)):
+            return self.blank()
         frame = frame or frame_of(self.shape(value))
         if self.constant(value) is not None and value not in self._stored:
             return self.constant_tensor(value, frame, block)
@@ -141,8 +145,16 @@ class Builder:
         return Tensor(texture, layout)
 
     def blank(self) -> Tensor:
-        """A single zero, for a sampler that a program declares and doesn't read."""
+        """A single zero: for a sampler that nothing reads, and where nothing is stored."""
         return Tensor(self.weight(p.Recipe("zero", ())), Layout((1, 1, 1, 1)))
+
+    def fill(self, value: str, number: float) -> None:
+        """Say that a value is this number everywhere."""
+        frame = frame_of(self.shape(value))
+        layout = Layout(frame, best_block(frame))
+        bits = int(np.float32(number).view(np.uint32))  # JSON has no infinity
+        arguments = {"frame": layout.frame, "block": layout.block, "bits": bits}
+        self.bind(value, Tensor(self.weight(p.Recipe("filled", (), arguments)), layout))
 
     def output(self, value: str, layout: Layout | None = None) -> Tensor:
         """A new texture for `value`."""
@@ -299,7 +311,8 @@ class Builder:
     def input(self, key: str, value: str) -> p.Input:
         """The upload of one of the network's inputs."""
         shape, dtype = self.shape(value), self.graph.values[value].dtype
-        tensor = self.output(value)
+        empty = not math.prod(shape)
+        tensor = self.scratch(Layout((1, 1, 1, 1))) if empty else self.output(value)
         width, height = flat_width(math.prod(shape))
         staging = self.texture(width, height)
         step = self.step(

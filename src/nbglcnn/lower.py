@@ -77,6 +77,8 @@ def partial_shapes(graph: Graph) -> tuple[Graph, dict[str, str]]:
         shapes: Sequence[tuple[int, ...]] = ()
         if problem is None:
             shapes = OPERATORS[node.op].shapes(known, node)
+            if not OPERATORS[node.op].empty and _from_nothing(known, node, shapes):
+                problem = f"{node.op}: an input without elements"
             if any(d < 0 for shape in shapes for d in shape) or any(
                 math.prod(shape) > LARGEST for shape in shapes
             ):
@@ -90,6 +92,12 @@ def partial_shapes(graph: Graph) -> tuple[Graph, dict[str, str]]:
                 dtype = declared.dtype if declared else np.dtype(np.float32)
                 values[name] = Value(name, tuple(int(d) for d in shape), dtype)
     return known, problems
+
+
+def _from_nothing(graph: Graph, node: Node, shapes: Sequence[tuple[int, ...]]) -> bool:
+    """Whether something is to be computed from an input without elements."""
+    empty = any(0 in graph.shape(name) for name in node.inputs if name)
+    return empty and any(math.prod(shape) for shape in shapes)
 
 
 def observed_keys(graph: Graph, observe: Observe) -> tuple[Key, ...]:
@@ -134,7 +142,9 @@ def lower(graph: Graph, *, observe: Observe = "all", target: p.Target | None = N
         inputs.append(b.input(key, value))
     for node in nodes:
         b.enter(node, layer_of.get(node.name, -1))
-        OPERATORS[node.op].lower(b, node)
+        # Where no element is, nothing is drawn.
+        if any(math.prod(graph.shape(name)) for name in node.outputs if name):
+            OPERATORS[node.op].lower(b, node)
     b.enter_reads()
     values = [_value(b, key.name, key.kind, key.value, layers) for key in keys]
     parameters = [] if observe == "outputs" else _parameters(b)

@@ -27,6 +27,11 @@ def tensor(array: Array, *, frame: Sequence[int], block: Sequence[int]) -> Float
     return Layout((n, c, h, w), (bn, by, bx)).pack(array)
 
 
+def filled(*, frame: Sequence[int], block: Sequence[int], bits: int) -> Float32:
+    """A tensor of one number, given by the bits of its float32."""
+    return tensor(np.full(tuple(frame), np.uint32(bits).view(np.float32)), frame=frame, block=block)
+
+
 def zero() -> Float32:
     """One texel of zeros."""
     return np.zeros((1, 1, 1, 4), np.float32)
@@ -183,5 +188,5 @@ def taps(*, places: Sequence[Sequence[int]], weights: Sequence[Sequence[float]])
 
 PACKERS: Mapping[str, Packer] = {
     f.__name__: f
-    for f in (zero, tensor, batchnorm_factor, conv, depthwise, grouped, bias, offsets, taps)
+    for f in (zero, tensor, filled, batchnorm_factor, conv, depthwise, grouped, bias, offsets, taps)
 }

@@ -74,33 +74,6 @@ def _clip(node: Node, state: State) -> list[Node]:
     return steps.nodes
 
 
-def _batch_norm(node: Node, state: State) -> list[Node]:
-    """In training mode: by the batch's own mean and variance, and the running ones moved on."""
-    if not integer(node, "training_mode", 0):
-        return [node]
-    x, scale, bias, *running = node.inputs
-    rank = len(state.shape(x))
-    steps = Steps(node, state)
-    axes = steps.constant([0, *range(2, rank)])
-    mean = steps("ReduceMean", x, axes, keepdims=0)
-    column = steps.reshape(mean, [-1, *[1] * (rank - 2)])
-    deviation = steps("Sub", x, column)
-    square = steps("Mul", deviation, deviation)
-    variance = steps("ReduceMean", square, axes, keepdims=0)
-    epsilon, momentum = (node.attributes.get(k, v) for k, v in _BATCH_NORM.items())
-    steps(node.op, x, scale, bias, mean, variance, to=node.outputs[0], epsilon=epsilon)
-    for name, before, now in zip(node.outputs[1:], running, (mean, variance), strict=False):
-        if name:
-            assert isinstance(momentum, float)
-            kept = steps("Mul", before, steps.constant(momentum, np.float32))
-            added = steps("Mul", now, steps.constant(1 - momentum, np.float32))
-            steps("Add", kept, added, to=name)
-    return steps.nodes
-
-
-_BATCH_NORM = {"epsilon": 1e-5, "momentum": 0.9}
-
-
 def _one_hot(node: Node, state: State) -> list[Node]:
     """Where the index, counted from the end if negative, is the place: on, elsewhere off."""
     depth = int(_known(node, 1, "depth", state).reshape(-1)[0])
@@ -188,7 +161,6 @@ def _places(node: Node, kernel: Sequence[int], output: Sequence[int]) -> Array:
 Rule = Callable[[Node, State], list[Node]]
 SPELT: dict[str, Rule] = {
     "AffineGrid": _affine_grid,
-    "BatchNormalization": _batch_norm,
     "Clip": _clip,
     "DeformConv": _deform_conv,
     "OneHot": _one_hot,

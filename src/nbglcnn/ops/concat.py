@@ -147,6 +147,7 @@ OPERATORS = [
         _concat,
         {"axis": anything},
         _concat_problem,
+        empty=True,
     ),
     Operator(
         "Split",

@@ -58,7 +58,8 @@ class Operator:
     `shapes` gives the outputs' shapes; `lower` draws it; `attributes` are the supported ones (any
     other is refused); `check` says why a node cannot run, or None; `macs` counts multiply-adds;
     `function` is the GLSL `vec4 activate(vec4 v)` of a unary operator and `floats` its numbers in
-    u.f[3], so that it can also run behind a convolution; `doc` is one sentence for people.
+    u.f[3], so that it can also run behind a convolution; `empty`: it makes something of inputs
+    without elements; `doc` is one sentence for people.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Operator:
     macs: Callable[[Facts, Node], int] = no_macs
     function: str = ""
     floats: Callable[[Facts, Node], Sequence[float]] | None = None
+    empty: bool = False
 
 
 # Attributes with ONNX's defaults.

@@ -188,6 +188,17 @@ def lying_for(b: Builder, x: Operand, axes: Sequence[int]) -> tuple[Tensor, tupl
     return gather(b, x.stored(b), frame, view.sizes, view.strides), (3,)
 
 
+# What a reduction of no elements gives where it isn't 0.
+OF_NOTHING = {
+    "mean": math.nan,
+    "max": -math.inf,
+    "min": math.inf,
+    "prod": 1.0,
+    "log sum": -math.inf,
+    "log sum exp": -math.inf,
+}
+
+
 def reduced_shape(shape: Shape, axes: Sequence[int], keepdims: bool) -> Shape:
     """The shape that a reduction leaves."""
     if keepdims:
@@ -215,8 +226,6 @@ def _problem(facts: Facts, node: Node) -> str | None:
     axes = constant_integers(facts, node, 1) or ()
     if any(not -rank <= axis < rank for axis in axes):
         return f"axes {axes} of an input of {rank} axes"
-    if 0 in facts.shape(node.inputs[0]):
-        return f"an input without elements, of shape {facts.shape(node.inputs[0])}"
     return None
 
 
@@ -227,6 +236,9 @@ class _Reduction:
     def __call__(self, b: Builder, node: Node) -> None:
         """Lower a node: the stages of one reduction, or of two where the largest goes first."""
         (operand,) = named(b, node.inputs[0])
+        if not size(operand.shape):
+            b.fill(node.outputs[0], OF_NOTHING.get(self.kind, 0.0))
+            return
         x, axes = lying_for(b, operand, _axes(b, node))
         given = reduce_frame(b, x, axes, "max") if self.kind == "log sum exp" else None
         reduce_frame(b, x, axes, self.kind, given=given, value=node.outputs[0])
@@ -286,7 +298,7 @@ def _arg_problem(facts: Facts, node: Node) -> str | None:
 
 def _reduction(name: str, doc: str, kind: str) -> Operator:
     attributes = {"keepdims": only(0, 1), "noop_with_empty_axes": only(0, 1)}
-    return Operator(name, doc, _shape, _Reduction(kind), attributes, _problem)
+    return Operator(name, doc, _shape, _Reduction(kind), attributes, _problem, empty=True)
 
 
 def _index(name: str, doc: str, smallest: bool) -> Operator:
