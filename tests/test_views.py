@@ -70,12 +70,13 @@ class Views:
         self.page.wait_for_function(SETTLED)
 
     def quiet(self) -> None:
-        """Wait until no question is open, and half a second has passed without drawing or asking."""
+        """Wait until all questions are answered and nothing has been drawn for half a second."""
         self.page.evaluate(
             """async () => {
               const { calls } = views;
-              for (let before = -1; calls.open > 0 || before !== calls.batches + calls.asked; ) {
-                before = calls.batches + calls.asked;
+              const events = () => calls.batches + calls.asked + calls.answered;
+              for (let before = -1; calls.answered < calls.asked || before !== events(); ) {
+                before = events();
                 await new Promise((done) => setTimeout(done, 500));
               }
             }"""

@@ -7,14 +7,13 @@ import { createState, says } from "../src/state.ts";
 import { mount } from "../src/views/app.tsx";
 
 const state = createState();
-const calls = { drawn: [] as string[], batches: 0, runs: 0, asked: 0, open: 0 };
+const calls = { drawn: [] as string[], batches: 0, runs: 0, asked: 0, answered: 0 };
 
 /** The session, and a record of what the views ask of it. */
 function watched(session: Session): Session {
   const asked = <T>(answer: Promise<T>): Promise<T> => {
     calls.asked++;
-    calls.open++;
-    return answer.finally(() => calls.open--);
+    return answer.finally(() => calls.answered++);
   };
   return {
     ...session,
