@@ -17,7 +17,7 @@ from nbglcnn.glsl import Kernel, shader
 from nbglcnn.graph import Graph, Key, Node, Value
 from nbglcnn.layout import Layout, frame_of
 from nbglcnn.ops import OPERATORS
-from nbglcnn.weights import packed
+from nbglcnn.weights import kernel_cut, packed
 
 FLATTEN_KERNEL = Kernel("flatten_kernel", shader("flatten_kernel.glsl"), pixel=False)
 
@@ -199,6 +199,8 @@ def _parameters(b: Builder) -> list[p.Value]:
     for name, value in b.graph.parameters.items():
         if b.graph.values[value].dtype.kind != "f" or value not in b.used_constants:
             continue
+        if flat_width(math.prod(b.shape(value)))[1] > b.target.max_texture_size:
+            continue  # it runs, but no single read can bring it back
         weight = packed_as.get(value)
         if weight is None:
             found.append(
@@ -223,7 +225,7 @@ def _parameters(b: Builder) -> list[p.Value]:
             outputs,
             each_in,
             math.prod(kernel_shape[2:]),
-            -(-outputs // 4),
+            kernel_cut(each_in, outputs, math.prod(kernel_shape[2:]))[0],
             max(groups, 1),
         ]
         read = _read(b, FLATTEN_KERNEL, [], [weight.texture], math.prod(shape), numbers)

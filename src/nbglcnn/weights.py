@@ -12,6 +12,7 @@ from nbglcnn.layout import Float32, Layout
 from nbglcnn.plan import Recipe
 
 COLUMN_GROUPS = 1024  # input channel groups side by side in a weight texture: 4096 texels
+MOST_ROWS = 4096  # of texels in a weight texture; further ones are in further layers
 Packer = Callable[..., Float32]
 
 
@@ -61,23 +62,36 @@ def batchnorm_factor(scale: Array, variance: Array, *, epsilon: float) -> Float3
     return _vector(batchnorm_scale(scale, variance, epsilon=epsilon))
 
 
+def kernel_cut(inputs: int, outputs: int, taps: int) -> tuple[int, int]:
+    """How a dense kernel's texture is cut: output groups of one layer, and layers."""
+    parts = -(-inputs // (4 * COLUMN_GROUPS))
+    groups = -(-outputs // 4)
+    layers = -(-groups // max(1, MOST_ROWS // (parts * taps)))
+    return -(-groups // layers), layers
+
+
 def conv_texture(weight: Array) -> Float32:
     """A dense kernel (O, I, KH, KW): texel (i, og·KK + k) holds 4 outputs' weights of input i.
 
-    Beyond COLUMN_GROUPS input groups further columns continue below, after all rows.
+    Beyond COLUMN_GROUPS input groups further columns continue below, after all rows; outputs that
+    would go beyond MOST_ROWS are in further layers, as many in each.
     """
     o, i, kh, kw = weight.shape
-    og, ig, kk = -(-o // 4), -(-i // 4), kh * kw
-    padded = np.zeros((og * 4, ig * 4, kk), np.float32)
-    padded[:o, :i] = weight.reshape(o, i, kk)
-    # (og, lane, column, k) -> (og, k, column, lane)
-    table = padded.reshape(og, 4, ig * 4, kk).transpose(0, 3, 2, 1).reshape(og * kk, ig * 4, 4)
+    ig, kk = -(-i // 4), kh * kw
+    each, layers = kernel_cut(i, o, kk)
     columns = min(ig, COLUMN_GROUPS) * 4
     parts = -(-ig * 4 // columns)
-    texture = np.zeros((1, parts * og * kk, columns, 4), np.float32)
-    for part in range(parts):
-        piece = table[:, part * columns : (part + 1) * columns]
-        texture[0, part * og * kk : (part + 1) * og * kk, : piece.shape[1]] = piece
+    texture = np.zeros((layers, parts * each * kk, columns, 4), np.float32)
+    for layer in range(layers):
+        own = weight[layer * each * 4 : (layer + 1) * each * 4]
+        padded = np.zeros((each * 4, ig * 4, kk), np.float32)
+        padded[: len(own), :i] = own.reshape(-1, i, kk)
+        # (og, lane, column, k) -> (og, k, column, lane)
+        split = padded.reshape(each, 4, ig * 4, kk).transpose(0, 3, 2, 1)
+        table = split.reshape(each * kk, ig * 4, 4)
+        for part in range(parts):
+            piece = table[:, part * columns : (part + 1) * columns]
+            texture[layer, part * each * kk : (part + 1) * each * kk, : piece.shape[1]] = piece
     return texture
 
 

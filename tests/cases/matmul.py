@@ -98,4 +98,7 @@ CASES = [
     *(node(f"MatMul {a} {b}", "MatMul", [a, b]) for a, b in MATMUL),
     *(node(f"MatMul {a} {b} constant", "MatMul", [a, b], constants=[1]) for a, b in MATMUL),
     *(node(f"MatMul {a} constant {b}", "MatMul", [a, b], constants=[0]) for a, b in MATMUL[:12]),
+    module("linear to 16390, weights in two layers", lambda: nn.Linear(5, 16390), (3, 5)),
+    module("linear of a map to 4100, weights in four layers", lambda: nn.Sequential(nn.Flatten(), nn.Linear(45, 4100)), (1, 5, 3, 3)),
+    node("MatMul by computed weights in three layers", "MatMul", [(2, 3), (3, 32790)]),
 ]  # fmt: skip

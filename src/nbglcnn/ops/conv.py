@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nbglcnn.builder import Builder, Tensor, best_block
+from nbglcnn.errors import UnsupportedModel
 from nbglcnn.glsl import Kernel, shader
 from nbglcnn.graph import Node
 from nbglcnn.layout import Frame, Layout, frame_of
@@ -25,7 +26,7 @@ from nbglcnn.ops.pointwise import activation_of
 from nbglcnn.ops.strided import gather, whole
 from nbglcnn.ops.window import Window, sliding, transposed, volume_block, window_problem
 from nbglcnn.plan import Recipe
-from nbglcnn.weights import COLUMN_GROUPS
+from nbglcnn.weights import COLUMN_GROUPS, kernel_cut
 
 
 def _kernel_of(name: str, *files: str) -> Kernel:
@@ -76,11 +77,13 @@ def draw_convolution(b: Builder, conv: Convolution, bias: str, factor: float = 1
         in_groups, out_groups = -(-each_in // 4), -(-conv.channels // 4)
         per_group = out_groups // conv.groups if conv.groups > 1 else out_groups
         patch = _patch(conv, output.layout.block, in_groups)
-        sizes = [in_groups, per_group, taps, out_groups * taps]
+        each, sheets = kernel_cut(each_in, conv.channels, taps)
+        sizes = [in_groups, per_group, taps, each * taps]
+        shape = {"DEPTH": int(deep)} if patch is None else patch
         b.draw(
             DENSE if patch is None else PATCH, output, inputs, [_dense_kernel(b, conv)],
             integers=[*numbers, *sizes, 0, 0, 0, 0, *depth], floats=floats,
-            constants={**constants, **({"DEPTH": int(deep)} if patch is None else patch)},
+            constants={**constants, **shape, "SHEETS": int(sheets > 1)},
             parts=[function], fetches=8 * in_groups * reads + 8,
         )  # fmt: skip
         return
@@ -156,12 +159,20 @@ def packed_kernel(
     `inputs` and `outputs` are those of one group; from one input and one output to the next
     `steps` elements lie between, from one group to the next all of a group, from tap to tap one.
     """
-    in_groups, rows = -(-inputs // 4), -(-outputs * groups // 4) * taps
-    columns = min(in_groups, COLUMN_GROUPS)
-    packed = b.scratch(Layout((1, 4, -(-in_groups // columns) * rows, 4 * columns)))
+    columns = min(-(-inputs // 4), COLUMN_GROUPS)
+    parts = -(-inputs // (4 * columns))
+    each, sheets = kernel_cut(inputs, outputs * groups, taps)
+    layers = sheets if sheets <= 2 else 4
+    if sheets > layers:
+        raise UnsupportedModel(
+            f"{b.where()}: computed weights of {outputs * groups} × {inputs} × {taps} are too many "
+            "for a texture of 4 layers; constant ones may have more"
+        )
+    layout = Layout((layers, 4, parts * each * taps, 4 * columns), (layers, 1, 1))
+    packed = b.scratch(layout)
     b.draw(
         PACK, packed, [weights],
-        integers=[inputs, outputs, *steps, groups, inputs * outputs * taps, taps, rows],
+        integers=[inputs, outputs, *steps, groups, inputs * outputs * taps, taps, each * taps],
         floats=[*[0.0] * 12, factor], fetches=16,
     )  # fmt: skip
     return packed.texture

@@ -27,15 +27,11 @@ from nbglcnn.ops.operator import (
 from nbglcnn.ops.pointwise import IDENTITY, SAME, activation_of
 from nbglcnn.ops.strided import gather
 from nbglcnn.ops.window import Window
-from nbglcnn.weights import COLUMN_GROUPS
+from nbglcnn.weights import MOST_ROWS, kernel_cut
 
 MATMUL = Kernel("matmul", shader("matmul.glsl"), pixel=False)
+PLAIN = {"TRANSPOSED": 0, "BIAS": 0, "RESIDUAL": 0, "DEPTH": 0}
 SCALED_ADD = "vec4 combine(vec4 a, vec4 c) { return a + u.f[3].x * c; }"
-
-
-def _rows(channels: int, taps: int, outputs: int) -> int:
-    """Rows of the texture that holds a kernel (weights.conv_texture)."""
-    return -(-channels // (4 * COLUMN_GROUPS)) * -(-outputs // 4) * taps
 
 
 def _constant_product(
@@ -49,7 +45,8 @@ def _constant_product(
     inner = size(b.shape(node.inputs[0])) // rows
     frame: Frame = (rows, inner, 1, 1)
     n, c, h, w = b.stored(node.inputs[0]).layout.frame
-    if n == rows <= 2 and _rows(c, h * w, outputs) <= b.target.max_texture_size:
+    layers = kernel_cut(c, outputs, h * w)[1]
+    if n == rows <= 2 and h * w <= MOST_ROWS and layers <= b.target.max_array_layers:
         frame = (n, c, h, w)
     kernel = frame[2:]
     window = Window(kernel, (1, 1), (1, 1), (0, 0), (0, 0), (1, 1))
@@ -66,14 +63,15 @@ def _product(
     rows, inner = x.shape
     in_groups, out_groups = -(-inner // 4), -(-outputs // 4)
     packed = packed_kernel(b, matrix, inner, outputs, steps, factor=factor)
+    each, sheets = kernel_cut(inner, outputs, 1)
     frame: Frame = (rows, outputs, 1, 1)
     block = best_block(frame)
     output = b.scratch(Layout(frame, block))
     b.draw(
         DENSE, output, [x.lying(b, (rows, inner, 1, 1), block), b.blank(), b.blank()],
         [packed],
-        integers=[1, 1, 1, 1, 1, 1, 0, 0, in_groups, out_groups, 1, out_groups],
-        constants={"TRANSPOSED": 0, "BIAS": 0, "RESIDUAL": 0, "DEPTH": 0}, parts=[IDENTITY],
+        integers=[1, 1, 1, 1, 1, 1, 0, 0, in_groups, out_groups, 1, each],
+        constants={**PLAIN, "SHEETS": int(sheets > 1)}, parts=[IDENTITY],
         fetches=8 * in_groups + 8,
     )  # fmt: skip
     return output

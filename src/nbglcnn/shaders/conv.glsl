@@ -34,6 +34,13 @@ void main() {
     vec2 xs = 1.0 / vec2(textureSize(x0, 0).xy), ws = 1.0 / vec2(textureSize(w0, 0).xy);
     int groups = u.i[2].x;
     int first = at.x / l.block.x * l.tile.w + at.y / u.i[2].y * groups;
+#if SHEETS
+    int sheet_groups = u.i[2].w / u.i[2].z, weight_row = at.y % sheet_groups * u.i[2].z;
+    float sheet = float(at.y / sheet_groups);
+#else
+    int weight_row = at.y * u.i[2].z;
+    const float sheet = 0.0;
+#endif
     float image = float(at.x % l.block.x * l.block.y * l.block.z);
 #if DEPTH
     for (int kz = 0; kz < DEEP.x; kz++) {
@@ -152,7 +159,7 @@ void main() {
           float step = float(l.tile.x) * xs.x;
           vec3 q = vec3(
             (float((g - part * COLUMN_GROUPS) * 4) + 0.5) * ws.x,
-            (float(part * u.i[2].w + at.y * u.i[2].z + above + ky * KERNEL.y + kx) + 0.5) * ws.y, 0.0);
+            (float(part * u.i[2].w + weight_row + above + ky * KERNEL.y + kx) + 0.5) * ws.y, sheet);
           for (int k = 0; k < run; k++) {
             vec4 q0 = FETCH(w0, q);
             vec4 q1 = FETCH(w0, vec3(q.x + ws.x, q.yz));

@@ -5,7 +5,8 @@
 // x0: input, w0: weights (weights.conv_texture), x1: bias, x2: residual.
 // i[0] kernel and stride, i[1] (1, 1) and padding, i[2] as in conv.glsl.
 // TAPS_Y rows of taps are unrolled, further rows of the kernel are a loop; STEP is the distance of the block's
-// pixels in the input; SINGLE says that there is one input channel group, which then costs no loop.
+// pixels in the input; SINGLE says that there is one input channel group, which then costs no loop;
+// SHEETS that the weights have several layers.
 
 #define KERNEL u.i[0].xy
 #define STRIDE u.i[0].zw
@@ -28,7 +29,7 @@ const int COLUMN_GROUPS = 1024;  // as weights.py
   v[(r) * COLUMNS + c] = inside_y[r] && inside_x[c] ? v[(r) * COLUMNS + c] : vec4(0.0);
 #define PIXEL(a, p) a += q0 * p.x + q1 * p.y + q2 * p.z + q3 * p.w;
 #define TAP(i, j) \
-  { vec3 t = vec3(q.x, q.y + (float(i) * next.y + float(j) * next.x), 0.0); \
+  { vec3 t = vec3(q.x, q.y + (float(i) * next.y + float(j) * next.x), sheet); \
     vec4 q0 = FETCH(w0, t), q1 = FETCH(w0, vec3(t.x + ws.x, t.yz)); \
     vec4 q2 = FETCH(w0, vec3(t.x + 2.0 * ws.x, t.yz)), q3 = FETCH(w0, vec3(t.x + 3.0 * ws.x, t.yz)); \
     PIXEL(a0, v[(i) * COLUMNS + j]) PIXEL(a1, v[(i) * COLUMNS + j + STEP]) \
@@ -103,6 +104,13 @@ void main() {
     vec2 xs = 1.0 / vec2(textureSize(x0, 0).xy), ws = 1.0 / vec2(textureSize(w0, 0).xy);
     int groups = u.i[2].x;
     int first = at.x / l.block.x * l.tile.w + at.y / u.i[2].y * groups;
+#if SHEETS
+    int sheet_groups = u.i[2].w / u.i[2].z, weight_row = at.y % sheet_groups * u.i[2].z;
+    float sheet = float(at.y / sheet_groups);
+#else
+    int weight_row = at.y * u.i[2].z;
+    const float sheet = 0.0;
+#endif
     float image = float(at.x % l.block.x * l.block.y * l.block.z);
     bool inside_x[COLUMNS], inside_y[ROWS];
     float at_x[COLUMNS], layer_x[COLUMNS], at_y[ROWS], layer_y[ROWS];
@@ -129,7 +137,7 @@ void main() {
 #if SINGLE
       vec2 shift = vec2(first % l.tile.z * l.tile.x, first / l.tile.z * l.tile.y) * xs;
       vec3 q = vec3(0.5 * ws.x,
-        (float(at.y * u.i[2].z + ky * TAPS_Y * KERNEL.y) + weight + 0.5) * ws.y, 0.0);
+        (float(weight_row + ky * TAPS_Y * KERNEL.y) + weight + 0.5) * ws.y, sheet);
       DOWN(LOADS)
       ALL_TAPS
 #else
@@ -142,7 +150,7 @@ void main() {
         float across = float(l.tile.x) * xs.x;
         vec3 q = vec3(
           (float((g - part * COLUMN_GROUPS) * 4) + 0.5) * ws.x,
-          (float(part * u.i[2].w + at.y * u.i[2].z + ky * TAPS_Y * KERNEL.y) + weight + 0.5) * ws.y, 0.0);
+          (float(part * u.i[2].w + weight_row + ky * TAPS_Y * KERNEL.y) + weight + 0.5) * ws.y, sheet);
         for (int k = 0; k < run; k++) {
           DOWN(LOADS)
           ALL_TAPS

@@ -1,6 +1,6 @@
 // Elements 4t..4t+3 of a kernel in its parameter's own order, out of a texture packed by weights.conv_texture.
 // i[0]: width of the output in texels; order (0 Conv's O,I,K; 1 ConvTranspose's I,O/groups,K; 2 Gemm's K,O); outputs;
-// input channels of one group. i[1]: taps, output channel groups, convolution groups.
+// input channels of one group. i[1]: taps, output channel groups of a layer, convolution groups.
 const int COLUMN_GROUPS = 1024;  // as weights.py
 
 float weight(int index) {
@@ -16,7 +16,7 @@ float weight(int index) {
     o = index % outputs; k = index / outputs % taps; i = index / outputs / taps;
   }
   int part = i / 4 / COLUMN_GROUPS;
-  ivec3 at = ivec3(i - part * COLUMN_GROUPS * 4, (part * u.i[1].y + o / 4) * taps + k, 0);
+  ivec3 at = ivec3(i - part * COLUMN_GROUPS * 4, (part * u.i[1].y + o / 4 % u.i[1].y) * taps + k, o / 4 / u.i[1].y);
   return lane(fetch(w0, at), o & 3);
 }
 
