@@ -30,7 +30,8 @@ MAY_IMPORT = {
     "lower": COMPILER | {"fusion"},
     "autodiff": COMPILER,
     "load": {"graph"},
-    "session": {"glsl", "layout", "plan"},  # of glsl the vertex shader, which knows no network
+    # Of glsl the vertex shader, which knows no network; the others to verify against a model.
+    "session": {"glsl", "layout", "plan", "load", "report"},
     "report": {"graph"},
     "api": BELOW,
     "viewer": ALL | {"export"},

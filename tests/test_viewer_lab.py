@@ -117,6 +117,11 @@ def test_each_output_belongs_to_the_input_set_before_it(notebook: Notebook) -> N
         assert_equal(outputs[str(seed)], hooked(autoencoder(SEED), pictures(seed))["output"])
 
 
+def test_the_page_is_verified_against_pytorch(notebook: Notebook) -> None:
+    said = notebook.run("report = viewer.verify(pictures(71))\nprint(report.ok, report.summary)")
+    assert re.match(r"True .* match PyTorch \d.* on page \(WebGL2: .*SwiftShader", said.text)
+
+
 def test_other_weights_compile_nothing(notebook: Notebook) -> None:
     # Not displayed: a view compiles its own shaders when it first draws.
     notebook.run("hidden = Viewer(model, x)\nhidden.output")

@@ -203,6 +203,17 @@ class Plan:
         return self.header.values
 
     @property
+    def computed(self) -> list[str]:
+        """The keys of all values but the inputs: layers in order, then modules of several layers.
+
+        What a module gives is what its last layer gave, so that layers are where to look first.
+        """
+        inputs = {record.key for record in self.header.inputs}
+        layers = {layer.name for layer in self.header.layers}
+        keys = [value.key for value in self.values if value.key not in inputs]
+        return sorted(keys, key=lambda key: key not in layers)
+
+    @property
     def texture_bytes(self) -> int:
         """Bytes of all textures on the device."""
         return sum(t.width * t.height * t.layers * 16 for t in self.header.textures)

@@ -16,6 +16,8 @@ import numpy.typing as npt
 from nbglcnn import plan as p
 from nbglcnn.errors import DeviceError, InputError, OpenGLUnavailable
 from nbglcnn.glsl import VERTEX
+from nbglcnn.load import engine, load, reference
+from nbglcnn.report import Match, Report, compared
 
 if TYPE_CHECKING:
     import moderngl
@@ -256,6 +258,28 @@ class Session:
             self.write(key, array)
         self.draw()
         return {value.key: self.read(value.key) for value in self.plan.header.values}
+
+    def verify(self, model: Any, x: Any = None) -> Report[Match]:
+        """Run `x` here and by PyTorch or ONNX Runtime, and compare every value of the Plan.
+
+        `model` is what the Plan was compiled from, `x` as in `compile`. A row of the report is a
+        layer: largest and mean absolute error, the largest relative to the layer's largest value,
+        and whether max|a - b| <= 1e-5 * max|b| + 1e-6. `report.ok` is the verdict,
+        `report.first_diverging` where to look.
+
+        Raises:
+            InputError: `x` is missing or doesn't fit the Plan.
+        """
+        graph, arrays = load(model, x)
+        found = self.run(*arrays)
+        expected = reference(model, graph, arrays)
+        keys = self.plan.computed
+        if missing := [key for key in keys if key not in expected]:
+            raise InputError(
+                f"{type(model).__name__} has no layer {missing[0]!r}: "
+                "give the model that this Plan was compiled from"
+            )
+        return compared(found, expected, keys, f"{engine(model)} on {self.renderer}")
 
     def replace_weights(self, plan: p.Plan) -> None:
         """Upload the weights of a Plan made by `lower.repack` that differ from this session's."""

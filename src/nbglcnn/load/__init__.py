@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from nbglcnn.errors import InputError, ModelError
@@ -54,15 +55,16 @@ def reference(model: Any, graph: Graph, arrays: Sequence[Array]) -> dict[str, Ar
 
 
 def engine(model: Any) -> str:
-    """What `reference` computes with, for people to read."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    if _is_module(model):
-        return f"PyTorch {version('torch')}"
-    try:
-        return f"ONNX Runtime {version('onnxruntime')}"
-    except PackageNotFoundError:
-        return f"onnx.reference {version('onnx')}"
+    """What `reference` computes with, for people to read: "PyTorch 2.13"."""
+    packages = {"torch": "PyTorch"}
+    if not _is_module(model):
+        packages = {"onnxruntime": "ONNX Runtime", "onnx": "onnx.reference"}
+    for package, name in packages.items():
+        try:
+            return f"{name} {'.'.join(version(package).split('.')[:2])}"
+        except PackageNotFoundError:
+            continue
+    raise AssertionError("onnx is a dependency")
 
 
 def _is_module(model: Any) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from nbglcnn import load
@@ -42,15 +41,19 @@ class Local:
     ) -> tuple[dict[str, Array], str]:
         """Values for a still picture and who computed them: PyTorch where that spares compiling."""
         if self._key != (revision, plan.hash) and graph.source == "torch":
-            return load.reference(self._model, graph, arrays), _framework(graph)
-        return self.values(plan, graph, arrays, revision), self.source(plan, graph)
+            return load.reference(self._model, graph, arrays), load.engine(self._model)
+        return self.values(plan, graph, arrays, revision), self.source(plan)
 
-    def source(self, plan: Plan, graph: Graph) -> str:
+    def source(self, plan: Plan) -> str:
         """Who computes: `local (OpenGL: renderer)` or `reference (PyTorch 2.13)`."""
         session = self._open(plan)
         if session is not None:
             return f"local (OpenGL: {session.renderer})"
-        return f"reference ({_framework(graph)})"
+        return f"reference ({load.engine(self._model)})"
+
+    def reference(self, graph: Graph, arrays: Sequence[Array]) -> tuple[dict[str, Array], str]:
+        """What the model's own framework makes of the inputs, and that framework's name."""
+        return load.reference(self._model, graph, arrays), load.engine(self._model)
 
     def _open(self, plan: Plan) -> Session | None:
         if self._session is not None and self._session.plan.hash == plan.hash:
@@ -72,15 +75,3 @@ class Local:
         self._session = None
         self._key = None
         self._values = {}
-
-
-def _framework(graph: Graph) -> str:
-    packages = {"torch": "PyTorch"}
-    if graph.source != "torch":
-        packages = {"onnxruntime": "ONNX Runtime", "onnx": "onnx.reference"}
-    for package, name in packages.items():
-        try:
-            return f"{name} {'.'.join(version(package).split('.')[:2])}"
-        except PackageNotFoundError:
-            continue
-    raise AssertionError("onnx is a dependency")

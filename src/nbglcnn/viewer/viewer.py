@@ -18,9 +18,10 @@ import traitlets
 from comm import DummyComm
 
 from nbglcnn import __version__, load, lower
-from nbglcnn.errors import NbglcnnError, PageError
+from nbglcnn.errors import DeviceError, NbglcnnError, PageError
 from nbglcnn.graph import Array
 from nbglcnn.plan import Layers, Target, Value, content_hash, pack_file
+from nbglcnn.report import Match, Report, compared
 from nbglcnn.session import checked
 from nbglcnn.viewer import blocking, poster, protocol
 from nbglcnn.viewer.activations import Activations, unknown
@@ -151,6 +152,37 @@ class Viewer(anywidget.AnyWidget):
         self._revision += 1
         self._show()
 
+    def verify(self, x: Any = None) -> Report[Match]:
+        """Compare every layer that can be read with PyTorch (ONNX models: with ONNX Runtime).
+
+        The values come from where `activations` come from: the page, else local OpenGL. `x` is
+        another input to try, after which the Viewer shows its own one again. A row of the report
+        is a layer: largest and mean absolute error, the largest relative to the layer's largest
+        value, and whether max|a - b| <= 1e-5 * max|b| + 1e-6. `report.ok` is the verdict,
+        `report.first_diverging` where to look.
+
+        Raises:
+            InputError: `x` doesn't fit.
+            DeviceError: nothing but the framework itself can compute here.
+        """
+        arrays = self._arrays
+        if x is not None:
+            self.input = x
+        try:
+            where = self._source()
+            if where.startswith("reference"):
+                raise DeviceError(
+                    "there is nothing to verify: no page shows this Viewer and there is no local "
+                    f"OpenGL, so that values come from the framework itself ({where})"
+                )
+            keys = self._plan.computed
+            found = dict(zip(keys, self._fetch(keys), strict=True))
+            expected, framework = self._local.reference(self._graph, self._arrays)
+        finally:
+            if x is not None:
+                self.input = arrays
+        return compared(found, expected, keys, f"{framework} on {where}")
+
     def close(self) -> None:
         """Free everything here and in every page; the view goes away."""
         if getattr(self, "comm", None) is not None:
@@ -219,7 +251,7 @@ class Viewer(anywidget.AnyWidget):
                 why = f"the page cannot run this Viewer ({page.problem})"
             else:
                 why = f"no page has shown this Viewer in {HELLO_S} s"
-            where = self._local.source(self._plan, self._graph)
+            where = self._local.source(self._plan)
             where = where.removeprefix("local ").replace(": ", ", ").strip("()")
             advice = "Display it, or reload and trust the notebook, to have them from the page."
             warnings.warn(
@@ -240,7 +272,7 @@ class Viewer(anywidget.AnyWidget):
             page = self._connection.page
             assert page is not None
             return f"page (WebGL2: {page.renderer})"
-        return self._local.source(self._plan, self._graph)
+        return self._local.source(self._plan)
 
     # Showing
 
