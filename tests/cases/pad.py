@@ -77,6 +77,8 @@ CASES = [
     pad("special values", SPECIAL, [0, 0, 1, 1, 0, 0, 1, 1], np.nan),
     pad("special values reflect", SPECIAL, [0, 0, 1, 2, 0, 0, 0, 1], mode="reflect"),
     pad("513 channels", (1, 513, 2, 3), [0, 0, 1, 1, 0, 0, 1, 1]),
+    node("Pad by a computed number", "Pad", [(2, 3, 4, 5), np.int64([0, 0, 1, 2, 0, 0, 0, 1]), np.float32(2.5)], constants=[1]),
+    node("Pad channels by a computed number", "Pad", [(2, 3, 4, 5), np.int64([1, 2]), np.float32(-2), np.int64([1])], constants=[1, 3]),
     center("crop", FOUR, [1, 2, 3, 4]),
     center("pad", FOUR, [3, 8, 9, 12]),
     center("both", FOUR, [2, 5, 3, 10]),

@@ -72,5 +72,21 @@ CASES = [
     _onnx("sizes on some axes", sizes=[9, 4], mode="linear", axes=[2, 3]),
     _onnx("sizes not larger", sizes=[9, 8], mode="nearest", axes=[2, 3], keep_aspect_ratio_policy="not_larger"),
     _onnx("sizes not smaller", sizes=[9, 8], mode="nearest", axes=[2, 3], keep_aspect_ratio_policy="not_smaller"),
+    *(
+        _onnx(f"{mode} against aliasing", sizes=[4, 4], shape=(1, 3, 11, 9), axes=[2, 3], mode=mode, antialias=1, exclude_outside=1)
+        for mode in ("linear", "cubic")
+    ),
+    _onnx("larger rows against aliasing", sizes=[9, 4], axes=[2, 3], mode="linear", antialias=1, exclude_outside=1),
+    *(
+        node(f"Resize {mode} of a region that sticks out", "Resize", [(2, 3, 7, 5), np.float32([0.3, -0.4, 1.2, 0.8]), None, np.int64([6, 8])], constants=[1, 3], axes=[2, 3], mode=mode, coordinate_transformation_mode="tf_crop_and_resize", extrapolation_value=7.5)
+        for mode in ("linear", "nearest")
+    ),
+    node("Resize a region to a pixel", "Resize", [(1, 3, 7, 5), np.float32([0.1, 0.2, 0.8, 1]), None, np.int64([1, 1])], constants=[1, 3], axes=[2, 3], mode="linear", coordinate_transformation_mode="tf_crop_and_resize"),
+    _onnx("linear of volumes", scales=[1, 1, 2, 1.5, 0.7], shape=(1, 3, 3, 4, 5), mode="linear"),
+    _onnx("nearest of volumes", sizes=[2, 3, 5, 4, 7], shape=(2, 3, 3, 4, 5), mode="nearest"),
+    _onnx("nearest of every axis", scales=[2, 1.5, 3, 0.5], shape=(1, 3, 5, 6), mode="nearest"),
+    _torch("trilinear", (1, 3, 3, 4, 5), scale_factor=2, mode="trilinear"),
+    _torch("bilinear down without aliasing", (1, 3, 12, 9), size=(5, 4), mode="bilinear", antialias=True),
+    _torch("bicubic down without aliasing", (1, 3, 12, 9), size=(5, 4), mode="bicubic", antialias=True),
     _onnx("of a matrix", scales=[2, 1.5], shape=(3, 4), mode="linear"),
 ]  # fmt: skip

@@ -281,7 +281,8 @@ def _space_to_depth(facts: Facts, node: Node) -> Shape:
 def _space_to_depth_view(facts: Facts, node: Node) -> View:
     shape, block = facts.shape(node.inputs[0]), integer(node, "blocksize", 1)
     split = whole(shape).split(3, (shape[3] // block, block)).split(2, (shape[2] // block, block))
-    return split.transposed((0, 3, 5, 1, 2, 4))
+    crd = text(node, "mode", "DCR") == "CRD"
+    return split.transposed((0, 1, 3, 5, 2, 4) if crd else (0, 3, 5, 1, 2, 4))
 
 
 OPERATORS = [
@@ -308,5 +309,6 @@ OPERATORS = [
              _depth_to_space, _draw_depth_to_space,
              {"blocksize": anything, "mode": only("DCR", "CRD")}, _blocks_problem),
     moving("SpaceToDepth", "Gathers blocks of pixels into channels.", _space_to_depth_view,
-           attributes={"blocksize": anything}, shape=_space_to_depth, check=_blocks_problem),
+           attributes={"blocksize": anything, "mode": only("DCR", "CRD")}, shape=_space_to_depth,
+           check=_blocks_problem),
 ]  # fmt: skip

@@ -82,6 +82,8 @@ def _shape(facts: Facts, node: Node) -> Sequence[Shape]:
 
 def _problem(facts: Facts, node: Node) -> str | None:
     mode = text(node, "mode", "constant")
+    if node.op == "Pad" and has_input(node, 2) and math.prod(facts.shape(node.inputs[2])) != 1:
+        return f"a constant value of shape {facts.shape(node.inputs[2])}; it must be one number"
     for axis, padding in enumerate(_paddings(facts, node)):
         far = max(padding.before, padding.after)
         if padding.kept < 1 or padding.result < 1:
@@ -94,12 +96,11 @@ def _problem(facts: Facts, node: Node) -> str | None:
     return None
 
 
-def _value(facts: Facts, node: Node) -> float:
+def _value(b: Builder, node: Node) -> float | Tensor:
     if node.op != "Pad" or not has_input(node, 2):
         return 0.0
-    data = facts.constant(node.inputs[2])
-    assert data is not None and data.size == 1
-    return float(data.reshape(()))
+    data = b.constant(node.inputs[2])
+    return b.stored(node.inputs[2]) if data is None else float(data.reshape(()))
 
 
 def _draw(b: Builder, node: Node) -> None:
@@ -151,7 +152,9 @@ def _merged(paddings: Sequence[Padding]) -> list[Padding]:
     return axes
 
 
-def _padded(b: Builder, x: Tensor, paddings: Sequence[Padding], mode: int, value: float) -> Tensor:
+def _padded(
+    b: Builder, x: Tensor, paddings: Sequence[Padding], mode: int, value: float | Tensor
+) -> Tensor:
     """A tensor padded along the axes of its frame."""
     n, c, h, w = (p.result for p in paddings)
     output = b.scratch(Layout((n, c, h, w), best_block((n, c, h, w))))
@@ -164,13 +167,14 @@ def _padded(b: Builder, x: Tensor, paddings: Sequence[Padding], mode: int, value
     )
     channels = bool(paddings[1].before or paddings[1].after)
     numbers = [*before, *(p.start for p in paddings), *(p.kept for p in paddings), folds]
+    computed = isinstance(value, Tensor)
     b.draw(
         PAD_CHANNELS if channels else PAD,
         output,
-        [x],
+        [x, value] if isinstance(value, Tensor) else [x],
         integers=numbers,
-        floats=[*[0.0] * 12, value],
-        constants={"MODE": mode, "CHANNELS": int(channels)},
+        floats=[*[0.0] * 12, 0.0 if isinstance(value, Tensor) else value],
+        constants={"MODE": mode, "CHANNELS": int(channels), "COMPUTED": int(computed)},
         fetches=16 if channels else 4,
     )
     return output
@@ -178,7 +182,6 @@ def _padded(b: Builder, x: Tensor, paddings: Sequence[Padding], mode: int, value
 
 _pad_problem = first_problem(
     needs_constant(1, "pads"),
-    needs_constant(2, "constant value"),
     needs_constant(3, "axes"),
     _problem,
 )

@@ -85,6 +85,12 @@ def _function(body: str, *helpers: str) -> str:
 Floats = Callable[[Facts, Node], Sequence[float]]
 
 
+def _each(name: str) -> str:
+    """A function of elementary.glsl, lane by lane."""
+    lanes = ", ".join(f"{name}(v.{lane})" for lane in "xyzw")
+    return _function(f"return unless_nan(v, vec4({lanes}));", shader("elementary.glsl"))
+
+
 def _attributes(**defaults: float) -> Floats:
     def floats(_facts: Facts, node: Node) -> Sequence[float]:
         return [number(node, name, default) for name, default in defaults.items()]
@@ -186,6 +192,18 @@ OPERATORS = [
     unary("Round", "The nearest integer, halves to the even one.", _function("return roundEven(v);")),
     unary("Sin", "The sine.", _function("return sine(v, 0.0);", SINE)),
     unary("Cos", "The cosine.", _function("return sine(v, 1.0);", SINE)),
+    unary("Tan", "The tangent.", _function("return unless_nan(v, sine(v, 0.0) / sine(v, 1.0));", SINE)),
+    unary("Asin", "The inverse of the sine.", _each("asine")),
+    unary("Acos", "The inverse of the cosine.", _each("acosine")),
+    unary("Atan", "The inverse of the tangent.", _each("atangent")),
+    unary("Sinh", "(eˣ − e⁻ˣ) / 2.", _each("sineh")),
+    unary("Cosh", "(eˣ + e⁻ˣ) / 2.", _each("cosineh")),
+    unary("Asinh", "The inverse of Sinh.", _each("asineh")),
+    unary("Acosh", "The inverse of Cosh.", _each("acosineh")),
+    unary("Atanh", "The inverse of the hyperbolic tangent.", _each("atangenth")),
+    unary("Shrink", "Moves everything towards zero by bias; what lies within ±lambd becomes 0.",
+          _function("vec4 t = select(lessThan(v, vec4(-u.f[3].x)), v + u.f[3].y, vec4(0.0)); return select(greaterThan(v, vec4(u.f[3].x)), v - u.f[3].y, t);"),
+          _attributes(lambd=0.5, bias=0.0), ["lambd", "bias"]),
 ]  # fmt: skip
 
 _GELU = {

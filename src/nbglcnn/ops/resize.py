@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nbglcnn.builder import Builder, best_block
+from nbglcnn.builder import Builder, Tensor, best_block
 from nbglcnn.glsl import Kernel, shader
-from nbglcnn.graph import Array, Node
-from nbglcnn.layout import Frame, Layout, frame_of
+from nbglcnn.graph import Node
+from nbglcnn.layout import Layout, frame_of
+from nbglcnn.ops.elementwise import reframed
 from nbglcnn.ops.operator import (
     Facts,
     Operator,
@@ -41,6 +42,7 @@ COORDINATES = (
     "half_pixel_symmetric",
     "asymmetric",
     "align_corners",
+    "tf_crop_and_resize",
 )
 ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
@@ -50,11 +52,23 @@ Float64 = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """What happens along one axis: lengths before and after, and the factor between coordinates."""
+    """What happens along one axis: lengths before and after, and the factor between coordinates.
+
+    `region` is the part of the axis that is resized, from 0 to 1, for tf_crop_and_resize.
+    """
 
     before: int
     after: int
     scale: float
+    region: tuple[float, float] = (0.0, 1.0)
+
+    @property
+    def still(self) -> bool:
+        """Whether the axis stays as it is."""
+        return self.before == self.after and self.scale == 1 and self.region == (0.0, 1.0)
+
+
+STILL = Scaling(1, 1, 1.0)
 
 
 def _axes(facts: Facts, node: Node) -> tuple[int, ...]:
@@ -62,34 +76,43 @@ def _axes(facts: Facts, node: Node) -> tuple[int, ...]:
     return normal_axes(integers(node, "axes", range(rank)), rank)
 
 
-def _scales(facts: Facts, node: Node) -> Array | None:
-    if not has_input(node, 2):
-        return None
-    data = facts.constant(node.inputs[2])
-    return data if data is not None and data.size else None
+def _numbers(facts: Facts, node: Node, position: int) -> list[float]:
+    """The numbers of roi or scales; none where they are left out or not known."""
+    data = facts.constant(node.inputs[position]) if has_input(node, position) else None
+    return [] if data is None else data.reshape(-1).tolist()
+
+
+def _crops(node: Node) -> bool:
+    return text(node, "coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize"
 
 
 def _scalings(facts: Facts, node: Node) -> list[Scaling]:
     """One entry per axis of the input."""
-    shape = facts.shape(node.inputs[0])
+    shape, axes = facts.shape(node.inputs[0]), _axes(facts, node)
     result = [Scaling(length, length, 1.0) for length in shape]
-    axes, scales = _axes(facts, node), _scales(facts, node)
-    if scales is not None:
-        for axis, scale in zip(axes, scales.reshape(-1), strict=True):
-            # float32 by float32, as ONNX's own rule: 0.6 · 5 must not become 2.
-            after = math.floor(np.float32(shape[axis]) * np.float32(scale))
-            result[axis] = Scaling(shape[axis], after, float(scale))
+    regions = [(0.0, 1.0)] * len(axes)
+    if _crops(node):
+        roi = _numbers(facts, node, 1)
+        regions = list(zip(roi[: len(axes)], roi[len(axes) :], strict=True))
+    scales = _numbers(facts, node, 2)
+    for axis, scale, region in zip(axes, scales, regions, strict=bool(scales)):
+        # float32 by float32, as ONNX's own rule: 0.6 · 5 must not become 2.
+        part = np.float32(shape[axis]) * (np.float32(region[1]) - np.float32(region[0]))
+        after = math.floor(part * np.float32(scale))
+        result[axis] = Scaling(shape[axis], after, float(scale), region)
+    if scales:
         return result
     sizes = constant_integers(facts, node, 3)
     assert sizes is not None
     factors = [size / shape[axis] for axis, size in zip(axes, sizes, strict=True)]
     policy = text(node, "keep_aspect_ratio_policy", "stretch")
-    for axis, size, factor in zip(axes, sizes, factors, strict=True):
+    for axis, size, factor, region in zip(axes, sizes, factors, regions, strict=True):
         if policy == "stretch":
-            result[axis] = Scaling(shape[axis], size, factor)
+            result[axis] = Scaling(shape[axis], size, factor, region)
         else:
             common = min(factors) if policy == "not_larger" else max(factors)
-            result[axis] = Scaling(shape[axis], math.floor(common * shape[axis] + 0.5), common)
+            after = math.floor(common * shape[axis] + 0.5)
+            result[axis] = Scaling(shape[axis], after, common, region)
     return result
 
 
@@ -101,18 +124,25 @@ def _sources(along: Scaling, mode: str, real: type[np.floating[Any]]) -> Float64
     """
     x = np.arange(along.after).astype(real)
     scale, half = real(along.scale), real(0.5)
+    # With `scales` the resized length is scale · before, not rounded.
+    length = along.scale * along.before
     if mode == "align_corners":
-        # With `scales` the resized length is scale · before, not rounded.
-        length = along.scale * along.before
         x = x * real(along.before - 1) / real(length - 1) if length != 1 else x * 0
     elif mode == "asymmetric":
         x = x / scale
+    elif mode == "tf_crop_and_resize":
+        start, end = along.region
+        last = along.before - 1
+        if along.after > 1:
+            x = x * real((end - start) * last / (along.after - 1)) + real(start * last)
+        else:
+            x = x + real((start + end) * last / 2)
     elif mode == "pytorch_half_pixel" and along.after == 1:
         x = x * 0
     else:
         x = (x + half) / scale - half
         if mode == "half_pixel_symmetric":
-            x = x + real(along.before / 2 * (1 - along.after / (along.scale * along.before)))
+            x = x + real(along.before / 2 * (1 - along.after / length))
     return x.astype(np.float64)
 
 
@@ -124,55 +154,54 @@ def _cubic(distance: Float64, a: float) -> Float64:
     return np.where(d <= 1, near, np.where(d < 2, far, 0.0))
 
 
+def _nearest(x: Float64, node: Node) -> Float64:
+    rounding = text(node, "nearest_mode", "round_prefer_floor")
+    if rounding in ("floor", "round_prefer_ceil"):
+        return np.floor(x + (0.5 if rounding == "round_prefer_ceil" else 0.0))
+    return np.ceil(x - (0.5 if rounding == "round_prefer_floor" else 0.0))
+
+
 def table(along: Scaling, node: Node) -> tuple[Float64, Float64]:
-    """(places, weights), each (positions, taps): the output is the weighted sum of those places."""
+    """(places, weights), each (positions, taps): the output is the weighted sum of those places.
+
+    The places of a position outside the input, where the result is extrapolation_value, are -1.
+    """
     mode = text(node, "mode", "nearest")
     coordinates = text(node, "coordinate_transformation_mode", "half_pixel")
-    if along.before == along.after and along.scale == 1:
-        x = np.arange(along.after, dtype=np.float64)
-    else:
-        x = _sources(along, coordinates, np.float32 if mode == "nearest" else np.float64)
+    if along.still:
+        places = np.arange(along.after, dtype=np.float64)[:, None]
+        return places, np.ones_like(places)
+    x = _sources(along, coordinates, np.float32 if mode == "nearest" else np.float64)
     last = along.before - 1
     if mode == "nearest":
-        rounding = text(node, "nearest_mode", "round_prefer_floor")
-        if rounding in ("floor", "round_prefer_ceil"):
-            rounded = np.floor(x + (0.5 if rounding == "round_prefer_ceil" else 0.0))
-        else:
-            rounded = np.ceil(x - (0.5 if rounding == "round_prefer_floor" else 0.0))
-        return np.clip(rounded, 0, last)[:, None], np.ones((along.after, 1))
-    floor = np.floor(x)
-    reach = np.array([0, 1]) if mode == "linear" else np.array([-1, 0, 1, 2])
-    places = floor[:, None] + reach
-    distance = x[:, None] - places
-    if mode == "linear":
-        weights = 1 - np.abs(distance)
+        places = np.clip(_nearest(x, node), 0, last)[:, None]
+        weights = np.ones_like(places)
+    else:
+        places, weights = _mixture(x, along, node)
+    if coordinates == "tf_crop_and_resize":
+        places[(x < 0) | (x > last)] = -1
+    return places, weights
+
+
+def _mixture(x: Float64, along: Scaling, node: Node) -> tuple[Float64, Float64]:
+    """The table of linear and cubic modes."""
+    linear = text(node, "mode", "nearest") == "linear"
+    # Against aliasing the kernel of a smaller map is as wide as the pixels it stands for.
+    stretch = min(along.scale, 1.0) if integer(node, "antialias", 0) else 1.0
+    radius = math.ceil((1 if linear else 2) / stretch)
+    places = np.floor(x)[:, None] + np.arange(1 - radius, radius + 1)
+    distance = (x[:, None] - places) * stretch
+    if linear:
+        weights = np.maximum(1 - np.abs(distance), 0)
     else:
         weights = _cubic(distance, number(node, "cubic_coeff_a", -0.75))
+    if stretch < 1:
+        weights = weights / weights.sum(1, keepdims=True)
+    last = along.before - 1
     if integer(node, "exclude_outside", 0):
         weights = np.where((places >= 0) & (places <= last), weights, 0.0)
-        weights /= weights.sum(1, keepdims=True)
+        weights = weights / weights.sum(1, keepdims=True)
     return np.clip(places, 0, last), weights
-
-
-def _frames(facts: Facts, node: Node) -> tuple[Frame, Frame, Scaling, Scaling] | str:
-    """The frames before and after in which rows and columns are resized, or why there are none."""
-    scalings = _scalings(facts, node)
-    rank = len(scalings)
-    still = Scaling(1, 1, 1.0)
-    changed = [k for k, s in enumerate(scalings) if s.before != s.after or s.scale != 1]
-    if any(k < rank - 2 for k in changed):
-        return f"resizes axes {tuple(changed)} of {rank}; the last two can be resized"
-    if rank == 0:
-        return (1, 1, 1, 1), (1, 1, 1, 1), still, still
-    before = tuple(s.before for s in scalings)
-    after = tuple(s.after for s in scalings)
-    row = scalings[-2] if rank > 1 else still
-    if rank == 4:
-        return frame_of(before), frame_of(after), row, scalings[-1]
-    if rank == 3 and not any(k < 2 for k in changed):
-        return frame_of(before), frame_of(after), still, scalings[-1]
-    outer = math.prod(before[:-2])
-    return (1, outer, row.before, before[-1]), (1, outer, row.after, after[-1]), row, scalings[-1]
 
 
 def _shape(facts: Facts, node: Node) -> Sequence[Shape]:
@@ -180,41 +209,77 @@ def _shape(facts: Facts, node: Node) -> Sequence[Shape]:
 
 
 def _problem(facts: Facts, node: Node) -> str | None:
-    if integer(node, "antialias", 0):
-        return "antialias=1; only antialias=0 has a shader"
-    for position, name in ((2, "scales"), (3, "sizes")):
+    for position, name in ((1, "roi"), (2, "scales"), (3, "sizes")):
         if has_input(node, position) and facts.constant(node.inputs[position]) is None:
             return f"its {name} are computed while the network runs; they must be constant"
-    scales, sizes = _scales(facts, node), constant_integers(facts, node, 3)
-    count = len(_axes(facts, node))
-    if scales is None and not sizes:
+    scales, sizes = _numbers(facts, node, 2), constant_integers(facts, node, 3)
+    count, roi = len(_axes(facts, node)), _numbers(facts, node, 1)
+    if not scales and not sizes:
         return "neither scales nor sizes are given"
-    if scales is not None and (scales.size != count or not (scales > 0).all()):
-        return f"scales={scales.reshape(-1).tolist()} for {count} axes"
-    if scales is None and sizes is not None and (len(sizes) != count or min(sizes) < 1):
+    if scales and (len(scales) != count or not min(scales) > 0):
+        return f"scales={scales} for {count} axes"
+    if not scales and sizes is not None and (len(sizes) != count or min(sizes) < 1):
         return f"sizes={sizes} for {count} axes"
+    if _crops(node) and len(roi) != 2 * count:
+        return f"roi={roi} for {count} axes; it has a start and an end for each"
     if min((s.after for s in _scalings(facts, node)), default=1) < 1:
         return "its result would be empty"
-    frames = _frames(facts, node)
-    return frames if isinstance(frames, str) else None
+    return None
 
 
 def _resize(b: Builder, node: Node) -> None:
-    frames = _frames(b, node)
-    assert not isinstance(frames, str)
-    before, after, row, column = frames
-    x = b.tensor(node.inputs[0], before)
-    output = b.scratch(Layout(after, best_block(after)))
-    b.bind(node.outputs[0], output)
+    scalings = _scalings(b, node)
+    rank = len(scalings)
+    x: Tensor | None = None
+    # Rows and columns in one pass; what precedes them, one axis after the other, as rows.
+    for axis in reversed(range(rank - 2)):
+        if not scalings[axis].still:
+            lengths = [s.before for s in scalings[: axis + 1]] + [
+                s.after for s in scalings[axis + 1 :]
+            ]
+            x = x or _rows_and_columns(b, node, scalings)
+            inside = math.prod(lengths[axis + 1 :])
+            inner = Scaling(inside, inside, 1.0)
+            frame = (1, math.prod(lengths[:axis]), lengths[axis], inside)
+            x = _drawn(b, node, reframed(b, x, frame), scalings[axis], inner)
+    b.bind(node.outputs[0], x or _rows_and_columns(b, node, scalings))
+
+
+def _rows_and_columns(b: Builder, node: Node, scalings: Sequence[Scaling]) -> Tensor:
+    """The last two axes resized, the others as they were."""
+    before = tuple(s.before for s in scalings)
+    row, column = [STILL, STILL, *scalings][-2:]
+    if row.still and column.still and before:
+        return b.stored(node.inputs[0])
+    frame = frame_of(before)
+    if len(before) == 3 and row.still:
+        row = STILL
+    elif len(before) != 4:
+        frame = (1, math.prod(before[:-2]), row.before, column.before)
+    return _drawn(b, node, b.tensor(node.inputs[0], frame), row, column)
+
+
+def _drawn(b: Builder, node: Node, x: Tensor, row: Scaling, column: Scaling) -> Tensor:
+    """A tensor with the rows and columns of its frame resized."""
     made = [table(along, node) for along in (row, column)]
-    taps = made[0][0].shape[1]
+    n, c, _, _ = x.layout.frame
+    frame = (n, c, len(made[0][0]), len(made[1][0]))
+    output = b.scratch(Layout(frame, best_block(frame)))
     tables = [
         b.weight(
             Recipe("taps", (), {"places": places.astype(int).tolist(), "weights": weights.tolist()})
         )
         for places, weights in made
     ]
-    b.draw(RESIZE, output, [x], tables, constants={"TAPS": taps}, fetches=4 * taps * (taps + 1))
+    taps = [places.shape[1] for places, _ in made]
+    outside = any((places < 0).any() for places, _ in made)
+    b.draw(
+        RESIZE, output, [x], tables, integers=taps,
+        floats=[*[0.0] * 12, number(node, "extrapolation_value", 0.0)],
+        constants={"ONE": int(taps == [1, 1]), "OUTSIDE": int(outside)},
+        fetches=4 * taps[0] * (taps[1] + 1),
+    )  # fmt: skip
+    return output
 
 
 OPERATORS = [
@@ -230,9 +295,9 @@ OPERATORS = [
             "axes": anything,
             "cubic_coeff_a": anything,
             "exclude_outside": anything,
-            "extrapolation_value": anything,  # used by tf_crop_and_resize alone
+            "extrapolation_value": anything,
             "keep_aspect_ratio_policy": only("stretch", "not_larger", "not_smaller"),
-            "antialias": anything,
+            "antialias": only(0, 1),
         },
         _problem,
     ),
