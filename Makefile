@@ -3,7 +3,7 @@ PYTHON ?= python3
 IN_VENV := .venv/bin/python -m
 NPM := PATH="$(CURDIR)/.venv/bin:$$PATH" npm --prefix js run --silent
 
-.PHONY: setup demo test lint conformance
+.PHONY: setup demo test lint conformance screenshots
 
 setup:
 	@$(PYTHON) scripts/setup.py
@@ -24,3 +24,8 @@ lint: setup
 conformance:
 	@$(PYTHON) scripts/setup.py --tests
 	@.venv/bin/python scripts/conformance.py $(ARGS)
+
+# the pictures of docs/pictures anew, from the tour in a real JupyterLab
+screenshots:
+	@$(PYTHON) scripts/setup.py --tests
+	@.venv/bin/python scripts/screenshots.py
