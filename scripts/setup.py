@@ -24,12 +24,15 @@ OPENGL = ("libegl1", "libegl-mesa0", "libgl1", "libgles2", "libgl1-mesa-dri")
 
 
 def main() -> None:
-    """Do it all; `--tests` adds the browser and the OpenGL libraries that the tests drive."""
+    """Do it all; `--tests` adds what the tests need: a browser, OpenGL and trained networks."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tests", action="store_true", help="Chromium and OpenGL libraries too")
-    if parser.parse_args().tests:
+    parser.add_argument("--tests", action="store_true", help="Chromium, OpenGL and weights too")
+    tests = parser.parse_args().tests
+    if tests:
         system_packages(missing_for_tests())
     environment()
+    if tests:
+        run([str(PYTHON), str(ROOT / "notebooks" / "pretrained.py")])
     if not is_current(ROOT):
         print("Bundling the front-end", flush=True)
         bundle(ROOT, os.pathsep.join([str(SCRIPTS), os.environ.get("PATH", os.defpath)]))

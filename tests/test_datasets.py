@@ -33,7 +33,7 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("XDG_CACHE_HOME", "LOCALAPPDATA", "HOME"):
         monkeypatch.setenv(name, str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    return datasets._cache() / "fashion-mnist"
+    return datasets.cache_folder() / "fashion-mnist"
 
 
 @pytest.mark.parametrize("split", ["train", "test"])

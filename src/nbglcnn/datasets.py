@@ -88,7 +88,7 @@ def read_idx(path: Path, shape: tuple[int | None, ...]) -> NDArray[np.uint8]:
 
 
 def _folder() -> Path:
-    cached = _cache() / "fashion-mnist"
+    cached = cache_folder() / "fashion-mnist"
     for folder in (_INSTALLED, cached):
         if all((folder / name).exists() for name in _FILES):
             return folder
@@ -96,7 +96,8 @@ def _folder() -> Path:
     return cached
 
 
-def _cache() -> Path:
+def cache_folder() -> Path:
+    """Where downloads are kept, by the rules of each system."""
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA") or str(Path.home() / "AppData" / "Local")
     elif sys.platform == "darwin":
