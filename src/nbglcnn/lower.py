@@ -319,7 +319,7 @@ def layer_table(graph: Graph) -> tuple[tuple[p.Layer, ...], dict[str, int]]:
             if node.name not in layer_of:
                 layer_of[node.name] = len(rows)
             mine.append(node)
-            for source in node.inputs:
+            for source in reversed(node.inputs):  # the last is looked at first
                 if source and graph.values[source].is_constant:
                     parameters[source] = None
                 elif source:
