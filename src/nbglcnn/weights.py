@@ -146,15 +146,6 @@ def kernel(
     return array
 
 
-def depthwise(
-    weight: Array, *normalization: Array, shape: Sequence[int], **options: Any
-) -> Float32:
-    """A kernel of one input channel per output as a tensor of frame (1, O, KH, KW)."""
-    array = kernel(weight, *normalization, shape=shape, **options)
-    o, _, kh, kw = array.shape
-    return Layout((1, o, kh, kw)).pack(array)
-
-
 def grouped(weight: Array, *normalization: Array, shape: Sequence[int], **options: Any) -> Float32:
     """A kernel whose groups aren't multiples of 4: a tensor of frame (I/groups, O, KH, KW)."""
     array = kernel(weight, *normalization, shape=shape, **options)
@@ -191,6 +182,20 @@ def offsets(indices: Array, *, strides: Sequence[int], lengths: Sequence[int]) -
     return flat.reshape(1, -1, width, 4)
 
 
+def updates(indices: Array, *, strides: Sequence[int], lengths: Sequence[int]) -> Float32:
+    """For each slice that rows of indices can choose the last row which does, or -1.
+
+    Four a texel, 1024 texels a row.
+    """
+    rows = indices.reshape(-1, len(strides)).astype(np.int64)
+    places = np.where(rows < 0, rows + np.array(lengths), rows) @ np.array(strides, np.int64)
+    count = int(np.prod(lengths))
+    flat = np.full(-(-count // 4096) * 4096, -1, np.float32)
+    for row, place in enumerate(places):
+        flat[place] = row
+    return flat.reshape(1, -1, COLUMN_GROUPS, 4)
+
+
 def taps(*, places: Sequence[Sequence[int]], weights: Sequence[Sequence[float]]) -> Float32:
     """A table of (place, weight) texels, the taps of one position after those of the one before."""
     pairs = np.stack([np.asarray(places, np.float32), np.asarray(weights, np.float32)], -1)
@@ -202,5 +207,5 @@ def taps(*, places: Sequence[Sequence[int]], weights: Sequence[Sequence[float]])
 
 PACKERS: Mapping[str, Packer] = {
     f.__name__: f
-    for f in (zero, tensor, filled, batchnorm_factor, conv, depthwise, grouped, bias, offsets, taps)
+    for f in (zero, tensor, filled, batchnorm_factor, conv, grouped, bias, offsets, updates, taps)
 }

@@ -65,35 +65,34 @@ def draw_convolution(b: Builder, conv: Convolution, bias: str, factor: float = 1
         "TRANSPOSED": int(conv.transposed),
         "BIAS": int(bool(bias) or epilogue.normalization is not None),
         "RESIDUAL": int(bool(epilogue.residual)),
+        "DEPTH": int(conv.window.deep),
     }
     function, floats = activation_of(b, epilogue.activation)
     taps = math.prod(conv.window.kernel)
     numbers = [*window.kernel, *window.strides, *window.dilations, *window.begins]
-    deep = conv.window.deep
-    depth = conv.window.depth(b.shape(node.inputs[0])[2:]) if deep else []
+    depth = conv.window.depth(b.shape(node.inputs[0])[2:])
     reads = taps // math.prod(output.layout.phases)
     each_in, each_out = conv.x[1] // conv.groups, conv.channels // conv.groups
-    if conv.groups == 1 or (each_in % 4 == 0 and each_out % 4 == 0):
-        in_groups, out_groups = -(-each_in // 4), -(-conv.channels // 4)
-        per_group = out_groups // conv.groups if conv.groups > 1 else out_groups
+    depthwise = conv.groups > 1 and each_in == each_out == 1
+    if conv.groups == 1 or depthwise or (each_in % 4 == 0 and each_out % 4 == 0):
+        in_groups, per_group = -(-each_in // 4), -(-each_out // 4)
         patch = _patch(conv, output.layout.block, in_groups)
         each, sheets = kernel_cut(each_in, conv.channels, taps)
         sizes = [in_groups, per_group, taps, each * taps]
-        shape = {"DEPTH": int(deep)} if patch is None else patch
+        constants |= {"SHEETS": int(sheets > 1), "DEPTHWISE": int(depthwise), **(patch or {})}
         b.draw(
             DENSE if patch is None else PATCH, output, inputs, [_dense_kernel(b, conv)],
             integers=[*numbers, *sizes, 0, 0, 0, 0, *depth], floats=floats,
-            constants={**constants, **shape, "SHEETS": int(sheets > 1)},
-            parts=[function], fetches=8 * in_groups * reads + 8,
+            constants=constants, parts=[function],
+            fetches=(5 if depthwise else 8 * in_groups) * reads + 8,
         )  # fmt: skip
         return
-    depthwise = each_in == each_out == 1
     inputs.append(_grouped_kernel(b, conv))
     b.draw(
         GROUPED, output, inputs,
         integers=[*numbers, each_in, each_out, *[0] * 6, *depth], floats=floats,
-        constants={**constants, "DEPTHWISE": int(depthwise), "DEPTH": int(deep)}, parts=[function],
-        fetches=4 * reads * (2 if depthwise else 5 * each_in) + 8,
+        constants=constants, parts=[function],
+        fetches=20 * reads * each_in + 8,
     )  # fmt: skip
 
 
@@ -185,8 +184,7 @@ def _grouped_kernel(b: Builder, conv: Convolution) -> Tensor:
     *rows, columns = conv.window.kernel
     layout = Layout((inputs, conv.channels, math.prod(rows), columns))
     if b.constant(name) is not None:
-        packer = "depthwise" if inputs == outputs == 1 else "grouped"
-        return Tensor(b.weight(_recipe(b, conv, packer)), layout)
+        return Tensor(b.weight(_recipe(b, conv, "grouped")), layout)
     taps = columns * math.prod(rows)
     shape = (inputs, outputs, taps) if conv.transposed else (outputs, inputs, taps)
     order = (1, 0, 2, 3) if conv.transposed else (2, 0, 1, 3)

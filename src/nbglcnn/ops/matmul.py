@@ -30,7 +30,7 @@ from nbglcnn.ops.window import Window
 from nbglcnn.weights import MOST_ROWS, kernel_cut
 
 MATMUL = Kernel("matmul", shader("matmul.glsl"), pixel=False)
-PLAIN = {"TRANSPOSED": 0, "BIAS": 0, "RESIDUAL": 0, "DEPTH": 0}
+PLAIN = {"TRANSPOSED": 0, "BIAS": 0, "RESIDUAL": 0, "DEPTH": 0, "DEPTHWISE": 0}
 SCALED_ADD = "vec4 combine(vec4 a, vec4 c) { return a + u.f[3].x * c; }"
 
 

@@ -20,6 +20,12 @@ const int FAR = 65536;
 #define SOURCE(t, stride, d) ((t) + (stride) * (d))
 #endif
 
+#if DEPTHWISE
+#define PRODUCT(v) (q0 * v)
+#else
+#define PRODUCT(v) (q0 * v.x + q1 * v.y + q2 * v.z + q3 * v.w)
+#endif
+
 void main() {
   ivec4 at = origin();
   vec4 a0 = vec4(0.0);
@@ -162,24 +168,26 @@ void main() {
             (float(part * u.i[2].w + weight_row + above + ky * KERNEL.y + kx) + 0.5) * ws.y, sheet);
           for (int k = 0; k < run; k++) {
             vec4 q0 = FETCH(w0, q);
+#if !DEPTHWISE
             vec4 q1 = FETCH(w0, vec3(q.x + ws.x, q.yz));
             vec4 q2 = FETCH(w0, vec3(q.x + 2.0 * ws.x, q.yz));
             vec4 q3 = FETCH(w0, vec3(q.x + 3.0 * ws.x, q.yz));
+#endif
             vec4 v = FETCH(x0, vec3(p0 + shift, l0));
             v = ok0 ? v : vec4(0.0);
-            a0 += q0 * v.x + q1 * v.y + q2 * v.z + q3 * v.w;
+            a0 += PRODUCT(v);
 #if LAYERS > 1
             v = FETCH(x0, vec3(p1 + shift, l1));
             v = ok1 ? v : vec4(0.0);
-            a1 += q0 * v.x + q1 * v.y + q2 * v.z + q3 * v.w;
+            a1 += PRODUCT(v);
 #endif
 #if LAYERS > 2
             v = FETCH(x0, vec3(p2 + shift, l2));
             v = ok2 ? v : vec4(0.0);
-            a2 += q0 * v.x + q1 * v.y + q2 * v.z + q3 * v.w;
+            a2 += PRODUCT(v);
             v = FETCH(x0, vec3(p3 + shift, l3));
             v = ok3 ? v : vec4(0.0);
-            a3 += q0 * v.x + q1 * v.y + q2 * v.z + q3 * v.w;
+            a3 += PRODUCT(v);
 #endif
             q.x += 4.0 * ws.x;
             shift.x += step;

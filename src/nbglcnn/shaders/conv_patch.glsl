@@ -6,7 +6,7 @@
 // i[0] kernel and stride, i[1] (1, 1) and padding, i[2] as in conv.glsl.
 // TAPS_Y rows of taps are unrolled, further rows of the kernel are a loop; STEP is the distance of the block's
 // pixels in the input; SINGLE says that there is one input channel group, which then costs no loop;
-// SHEETS that the weights have several layers.
+// SHEETS and DEPTHWISE as in conv.glsl.
 
 #define KERNEL u.i[0].xy
 #define STRIDE u.i[0].zw
@@ -27,11 +27,18 @@ const int COLUMN_GROUPS = 1024;  // as weights.py
 #define LOAD(r, c) \
   v[(r) * COLUMNS + c] = FETCH(x0, vec3(at_x[c] + shift.x, at_y[r] + shift.y, layer_x[c] + layer_y[r])); \
   v[(r) * COLUMNS + c] = inside_y[r] && inside_x[c] ? v[(r) * COLUMNS + c] : vec4(0.0);
+#if DEPTHWISE
+#define WEIGHTS vec4 q0 = FETCH(w0, t);
+#define PIXEL(a, p) a += q0 * p;
+#else
+#define WEIGHTS \
+    vec4 q0 = FETCH(w0, t), q1 = FETCH(w0, vec3(t.x + ws.x, t.yz)); \
+    vec4 q2 = FETCH(w0, vec3(t.x + 2.0 * ws.x, t.yz)), q3 = FETCH(w0, vec3(t.x + 3.0 * ws.x, t.yz));
 #define PIXEL(a, p) a += q0 * p.x + q1 * p.y + q2 * p.z + q3 * p.w;
+#endif
 #define TAP(i, j) \
   { vec3 t = vec3(q.x, q.y + (float(i) * next.y + float(j) * next.x), sheet); \
-    vec4 q0 = FETCH(w0, t), q1 = FETCH(w0, vec3(t.x + ws.x, t.yz)); \
-    vec4 q2 = FETCH(w0, vec3(t.x + 2.0 * ws.x, t.yz)), q3 = FETCH(w0, vec3(t.x + 3.0 * ws.x, t.yz)); \
+    WEIGHTS \
     PIXEL(a0, v[(i) * COLUMNS + j]) PIXEL(a1, v[(i) * COLUMNS + j + STEP]) \
     PIXEL(a2, v[(i + STEP) * COLUMNS + j]) PIXEL(a3, v[(i + STEP) * COLUMNS + j + STEP]) }
 

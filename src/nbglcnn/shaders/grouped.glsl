@@ -1,7 +1,6 @@
 // Convolution (and its transpose) whose groups don't fall on multiples of four channels. x0: input, x1: bias,
-// x2: residual. DEPTHWISE: one input channel per output channel, texel by texel, x3: kernel as a tensor
-// (1, C, KH, KW). Otherwise each lane of the output reads its own input channels, so that a NaN of another
-// group cannot reach it through a zero weight, x3: kernel as a tensor (I/groups, O, KH, KW).
+// x2: residual. Each lane of the output reads its own input channels, so that a NaN of another group cannot reach
+// it through a zero weight, x3: kernel as a tensor (I/groups, O, KH, KW).
 // i[0], i[1] as in conv.glsl; i[2] input and output channels of one group. DEPTH: over volumes (depth.glsl); the
 // kernel's slices lie one below the other as well.
 
@@ -13,10 +12,8 @@ const int FAR = 65536;
 
 vec4 sum(ivec4 at) {
   vec4 acc = vec4(0.0);
-#if !DEPTHWISE
   ivec4 group = (ivec4(0, 1, 2, 3) + at.y * 4) / u.i[2].y;
   ivec4 first = min(group * u.i[2].x, ivec4(u.x[0].frame.y - u.i[2].x));
-#endif
 #if DEPTH
   for (int kz = 0; kz < DEEP.x; kz++) {
 #if TRANSPOSED
@@ -49,16 +46,14 @@ vec4 sum(ivec4 at) {
       int x = at.w * STRIDE.y - PADDING.y + kx * DILATION.y;
 #endif
       if (x < 0 || x >= u.x[0].frame.w) continue;
-#if DEPTHWISE
-      acc += texel(x0, u.x[0], ivec4(at.x, at.y, top + y, x)) * texel(x3, u.x[3], ivec4(0, at.y, above + ky, kx));
-#else
       for (int i = 0; i < u.i[2].x; i++) {
         vec4 v = vec4(
-          element(x0, u.x[0], ivec4(at.x, first.x + i, top + y, x)), element(x0, u.x[0], ivec4(at.x, first.y + i, top + y, x)),
-          element(x0, u.x[0], ivec4(at.x, first.z + i, top + y, x)), element(x0, u.x[0], ivec4(at.x, first.w + i, top + y, x)));
+          element(x0, u.x[0], ivec4(at.x, first.x + i, top + y, x)),
+          element(x0, u.x[0], ivec4(at.x, first.y + i, top + y, x)),
+          element(x0, u.x[0], ivec4(at.x, first.z + i, top + y, x)),
+          element(x0, u.x[0], ivec4(at.x, first.w + i, top + y, x)));
         acc += v * texel(x3, u.x[3], ivec4(i, at.y, above + ky, kx));
       }
-#endif
     }
   }
 #if DEPTH
