@@ -10,6 +10,7 @@ from equal import assert_equal
 from nbglcnn.load import load, reference
 from nbglcnn.lower import lower
 from nbglcnn.session import Session
+from viewer_models import chain
 
 FEW = settings(
     max_examples=25,
@@ -20,7 +21,7 @@ FEW = settings(
 channels = st.sampled_from([1, 2, 3, 4, 5, 7, 8, 13])
 
 
-def check(model: nn.Module, x: torch.Tensor) -> None:
+def check(model: nn.Module, x: torch.Tensor | np.ndarray) -> None:
     graph, arrays = load(model.eval(), x)
     expected = reference(model, graph, arrays)
     for observe in ("all", "outputs"):
@@ -82,31 +83,4 @@ def test_transposed_convolutions(window, size, sizes, extra):
 @given(st.lists(st.sampled_from("cdtbrsp"), min_size=2, max_size=6), st.integers(0, 2**31 - 1))
 @FEW
 def test_random_chains(kinds, seed):
-    rng = np.random.default_rng(seed)
-    torch.manual_seed(seed)
-    width = int(rng.integers(1, 9))
-    n, h, w = int(rng.integers(1, 4)), int(rng.integers(9, 17)), int(rng.integers(9, 17))
-    x = torch.randn(n, width, h, w)
-    parts: list[nn.Module] = []
-    for kind in kinds:
-        after = int(rng.integers(1, 11))
-        if kind == "c":
-            parts.append(nn.Conv2d(width, after, 3, padding=1))
-        elif kind == "d":
-            parts.append(nn.Conv2d(width, after, 4, 2, 1))
-        elif kind == "t":
-            parts.append(nn.ConvTranspose2d(width, after, 4, 2, 1))
-        elif kind == "b":
-            parts.append(nn.BatchNorm2d(width))
-            parts[-1].running_mean.normal_()
-            parts[-1].running_var.uniform_(0.5, 2)
-        elif kind == "r":
-            parts.append(nn.LeakyReLU(0.1))
-        elif kind == "s":
-            parts.append(nn.Sigmoid())
-        else:
-            parts.append(nn.MaxPool2d(3, 1, 1))
-        width = after if kind in "cdt" else width
-        if min(nn.Sequential(*parts)(x).shape[2:]) < 2:
-            break
-    check(nn.Sequential(*parts), x)
+    check(*chain(kinds, seed))

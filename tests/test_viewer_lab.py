@@ -5,11 +5,13 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from playwright.sync_api import Browser
 
 from equal import assert_equal
 from lab import Lab, Notebook, alone
-from viewer_models import IMPORTS, autoencoder, hooked, pictures
+from viewer_models import IMPORTS, autoencoder, chain, hooked, pictures
 
 SEED = 20
 
@@ -51,6 +53,27 @@ def test_every_layer_is_what_pytorch_hooks_see_and_was_read_from_the_pages_gl(
     for name in expected:
         assert_equal(values[name], expected[name], name=name)
         assert of_the_page(values[name], pixels), name
+
+
+@pytest.mark.parametrize("backend", ["swiftshader", "llvmpipe"])
+def test_shapes_nobody_thought_of_come_back_from_the_page_too(
+    lab: Lab, browser: Callable[[str], Browser], backend: str
+) -> None:
+    with alone(lab, browser(backend)) as notebook:
+        notebook.run(IMPORTS)
+
+        @given(st.lists(st.sampled_from("cdtbrsp"), min_size=2, max_size=6), st.integers(0, 2**31))
+        @settings(max_examples=4, deadline=None, derandomize=True, database=None)
+        def check(kinds: list[str], seed: int) -> None:
+            notebook.run(f"viewer = Viewer(*chain({kinds}, {seed}))\nviewer")
+            values = notebook.array("viewer.activations.to_dict()")
+            notebook.run("assert viewer.activations.source.startswith('page')")
+            expected = hooked(*chain(kinds, seed))
+            assert set(values) == set(expected)
+            for name in expected:
+                assert_equal(values[name], expected[name], name=f"{name} of {kinds}, seed {seed}")
+
+        check()
 
 
 def test_a_later_cell_reads(notebook: Notebook) -> None:

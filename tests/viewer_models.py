@@ -1,5 +1,6 @@
 """The networks of the Viewer's tests, for this process and for the kernels of notebooks."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np, torch, ipywidgets
 from torch import nn
 from IPython.display import display
 from nbglcnn import Viewer
-from viewer_models import autoencoder, hooked, pictures
+from viewer_models import autoencoder, chain, hooked, pictures
 """
 
 
@@ -87,3 +88,32 @@ class Named(nn.Module):
     def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
         y = self.conv(x)
         return {"map": y, "sign": torch.sigmoid(y)}
+
+
+def chain(kinds: Iterable[str], seed: int) -> tuple[nn.Module, np.ndarray]:
+    """A network of a layer for each letter, of random widths and numbers, and a random input."""
+    rng = np.random.default_rng(seed)
+    torch.manual_seed(seed)
+    width = int(rng.integers(1, 9))
+    n, h, w = int(rng.integers(1, 4)), int(rng.integers(9, 17)), int(rng.integers(9, 17))
+    x = torch.randn(n, width, h, w)
+    parts: list[nn.Module] = []
+    for kind in kinds:
+        after = int(rng.integers(1, 11)) if kind in "cdt" else width
+        made = {
+            "c": lambda i, o: nn.Conv2d(i, o, 3, padding=1),
+            "d": lambda i, o: nn.Conv2d(i, o, 4, 2, 1),
+            "t": lambda i, o: nn.ConvTranspose2d(i, o, 4, 2, 1),
+            "b": lambda i, _: nn.BatchNorm2d(i),
+            "r": lambda *_: nn.LeakyReLU(0.1),
+            "s": lambda *_: nn.Sigmoid(),
+            "p": lambda *_: nn.MaxPool2d(3, 1, 1),
+        }[kind](width, after)
+        if kind == "b":
+            made.running_mean.normal_()
+            made.running_var.uniform_(0.5, 2)
+        parts.append(made)
+        width = after
+        if min(nn.Sequential(*parts)(x).shape[2:]) < 2:
+            break
+    return nn.Sequential(*parts).eval(), x.numpy()
