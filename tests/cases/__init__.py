@@ -13,7 +13,10 @@ from cases import (
     pool,
     reduce,
     resize,
+    sample,
+    scatter,
     softmax,
+    sort,
 )
 
 FAMILIES = (
@@ -29,7 +32,10 @@ FAMILIES = (
     pool,
     reduce,
     resize,
+    sample,
+    scatter,
     softmax,
+    sort,
 )
 CASES = [case for family in FAMILIES for case in family.CASES]
 assert len({case.name for case in CASES}) == len(CASES)

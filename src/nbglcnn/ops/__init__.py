@@ -14,7 +14,10 @@ from nbglcnn.ops import (
     pool,
     reduce,
     resize,
+    sample,
+    scatter,
     softmax,
+    sort,
     unpool,
 )
 from nbglcnn.ops.operator import Operator
@@ -33,7 +36,10 @@ FAMILIES = (
     pool,
     reduce,
     resize,
+    sample,
+    scatter,
     softmax,
+    sort,
     unpool,
 )
 OPERATORS: dict[str, Operator] = {

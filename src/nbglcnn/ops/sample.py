@@ -1,0 +1,120 @@
+"""Sampling: maps read where a grid says, and windows put back where they came from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from nbglcnn.builder import Builder
+from nbglcnn.glsl import Kernel, shader
+from nbglcnn.graph import Node
+from nbglcnn.layout import frame_of
+from nbglcnn.ops.movement import first_problem, needs_constant
+from nbglcnn.ops.operator import (
+    Facts,
+    Operator,
+    Shape,
+    anything,
+    constant_integers,
+    integer,
+    integers,
+    only,
+    text,
+)
+from nbglcnn.ops.strided import by_element
+
+GRID_SAMPLE = Kernel("grid_sample", shader("grid_sample.glsl") + shader("pixels.glsl"), pixel=False)
+COL2IM = by_element("col2im")
+MODES = ("nearest", "linear", "cubic")  # their numbers are grid_sample.glsl's MODE
+PADDINGS = ("zeros", "border", "reflection")  # and PADDING
+
+
+def _sample_shape(facts: Facts, node: Node) -> Sequence[Shape]:
+    x, grid = (facts.shape(name) for name in node.inputs)
+    return [(*x[:2], *grid[1:-1])]
+
+
+def _sample_problem(facts: Facts, node: Node) -> str | None:
+    """Maps or volumes with a grid of as many coordinates."""
+    x, grid = (facts.shape(name) for name in node.inputs)
+    if len(x) not in (4, 5) or len(grid) != len(x) or grid[-1] != len(x) - 2 or grid[0] != x[0]:
+        return f"an input of shape {x} with a grid of shape {grid}; expected maps or volumes"
+    return None
+
+
+def _sample(b: Builder, node: Node) -> None:
+    shape, deep = b.shape(node.inputs[0]), len(b.shape(node.inputs[0])) == 5
+    mode = MODES.index(text(node, "mode", "linear"))
+    padding = PADDINGS.index(text(node, "padding_mode", "zeros"))
+    output = b.output(node.outputs[0])
+    x = b.tensor(node.inputs[0], frame_of(shape), output.layout.block if shape[0] > 1 else None)
+    taps = (1, 2, 4)[mode] ** (len(shape) - 2)
+    b.draw(
+        GRID_SAMPLE, output, [x, b.stored(node.inputs[1])],
+        integers=[*[1] * (5 - len(shape)), *shape[2:], integer(node, "align_corners", 0),
+                  b.shape(node.outputs[0])[-2], len(shape) - 2, -(mode == 2), mode],
+        constants={"MODE": mode, "PADDING": padding, "DEPTH": int(deep)},
+        fetches=math.prod(output.layout.block) * (taps + 2),
+    )  # fmt: skip
+
+
+def _windows(facts: Facts, node: Node) -> tuple[Shape, ...]:
+    """Image, window, strides, dilations, padding before, windows: each along every axis."""
+    image, window = constant_integers(facts, node, 1), constant_integers(facts, node, 2)
+    assert image is not None and window is not None
+    ones = (1,) * len(image)
+    strides, dilations = integers(node, "strides", ones), integers(node, "dilations", ones)
+    pads = integers(node, "pads", (0,) * 2 * len(image))
+    before, after = pads[: len(image)], pads[len(image) :]
+    counts = tuple(
+        (size + p + q - d * (k - 1) - 1) // s + 1
+        for size, k, s, d, p, q in zip(
+            image, window, strides, dilations, before, after, strict=True
+        )
+    )
+    return image, window, strides, dilations, before, counts
+
+
+def _col2im_shape(facts: Facts, node: Node) -> Sequence[Shape]:
+    n, columns, _ = facts.shape(node.inputs[0])
+    image, window, *_ = _windows(facts, node)
+    return [(n, columns // math.prod(window), *image)]
+
+
+def _col2im_problem(facts: Facts, node: Node) -> str | None:
+    """Up to three axes, as many windows as fit."""
+    shape = facts.shape(node.inputs[0])
+    image, window, strides, dilations, _, counts = _windows(facts, node)
+    if len(image) > 3 or min(*window, *strides, *dilations, *image) < 1:
+        return f"windows of {window} of an image of {image}; up to three axes are supported"
+    if len(shape) != 3 or shape[1] % math.prod(window) or shape[2] != math.prod(counts):
+        return f"columns of shape {shape} for windows of {window}, {counts} of them"
+    return None
+
+
+def _col2im(b: Builder, node: Node) -> None:
+    image, *rest = _windows(b, node)
+    missing = 3 - len(image)
+    window, strides, dilations, before, counts = (
+        (*[fill] * missing, *values) for fill, values in zip((1, 1, 1, 0, 1), rest, strict=True)
+    )
+    taps, rows = math.prod(window), image[-2] if len(image) > 1 else 1
+    b.draw(
+        COL2IM, b.output(node.outputs[0]), [b.stored(node.inputs[0])],
+        integers=[*window, taps, *strides, 0, *dilations, 0, *before, 0, *counts,
+                  math.prod(counts), rows],
+        fetches=16 * taps,
+    )  # fmt: skip
+
+
+OPERATORS = [
+    Operator("GridSample", "Reads maps where a grid of coordinates says, mixing neighbours.",
+             _sample_shape, _sample,
+             {"mode": only("linear", "nearest", "cubic"), "padding_mode": only(*PADDINGS),
+              "align_corners": only(0, 1)}, _sample_problem),
+    Operator("Col2Im", "Adds windows up where they came from: the reverse of cutting them out.",
+             _col2im_shape, _col2im,
+             {"strides": anything, "dilations": anything, "pads": anything},
+             first_problem(needs_constant(1, "image_shape"), needs_constant(2, "block_shape"),
+                           _col2im_problem)),
+]  # fmt: skip

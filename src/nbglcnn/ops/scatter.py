@@ -1,0 +1,129 @@
+"""Operators that write updates to places that indices name: each element looks for its own."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from nbglcnn.builder import Builder
+from nbglcnn.glsl import shader
+from nbglcnn.graph import Array, Node
+from nbglcnn.ops.operator import (
+    Facts,
+    Operator,
+    Shape,
+    anything,
+    integer,
+    normal_axes,
+    only,
+    same_shape,
+    text,
+)
+from nbglcnn.ops.strided import by_element, whole
+from nbglcnn.plan import Recipe
+
+SCATTER = by_element("scatter")
+NAN = shader("nan.glsl")
+JOINS = ("none", "add", "mul", "max", "min")  # their numbers are scatter.glsl's JOIN
+MOST_AXES = 6  # the uniforms u.i[2..7] hold them
+MOST_READS = 2**32  # indices read altogether: seconds on a small graphics card
+
+
+def _join(node: Node) -> int:
+    return JOINS.index(text(node, "reduction", "none"))
+
+
+def _outside(facts: Facts, node: Node, lengths: Shape) -> str | None:
+    """The first constant index that names no place."""
+    data = facts.constant(node.inputs[1])
+    if data is None or not data.size:
+        return None
+    rows = data.reshape(-1, len(lengths))
+    wrong = (rows < -np.array(lengths)) | (rows >= np.array(lengths))
+    if not wrong.any():
+        return None
+    row, column = np.argwhere(wrong)[0]
+    return f"index {rows[row, column]} is outside an axis of length {lengths[column]}"
+
+
+def _too_many(facts: Facts, node: Node, each: int) -> str | None:
+    reads = math.prod(facts.shape(node.inputs[0])) * each
+    return (
+        f"{reads:,} indices would be read; at most {MOST_READS:,}" if reads > MOST_READS else None
+    )
+
+
+def _elements_problem(facts: Facts, node: Node) -> str | None:
+    """Up to 6 axes."""
+    shape, indices, updates = (facts.shape(name) for name in node.inputs)
+    if len(indices) != len(shape) or updates != indices or not 0 < len(shape) <= MOST_AXES:
+        return f"indices of shape {indices} and updates of {updates} for data of {shape}"
+    (axis,) = normal_axes((integer(node, "axis", 0),), len(shape))
+    if any(i > d for k, (i, d) in enumerate(zip(indices, shape, strict=True)) if k != axis):
+        return f"indices of shape {indices} for data of {shape}"
+    return _outside(facts, node, (shape[axis],)) or _too_many(facts, node, indices[axis])
+
+
+def _elements(b: Builder, node: Node) -> None:
+    shape, indices = b.shape(node.inputs[0]), whole(b.shape(node.inputs[1]))
+    (axis,) = normal_axes((integer(node, "axis", 0),), len(shape))
+    axes = zip(shape, indices.sizes, indices.strides, strict=True)
+    b.draw(
+        SCATTER, b.output(node.outputs[0]), [b.stored(name) for name in node.inputs],
+        integers=[len(shape), axis, 0, 0, *(word for a in axes for word in (*a, 0))],
+        constants={"JOIN": _join(node), "ELEMENTS": 1, "TABLE": 0}, parts=[NAN],
+        fetches=32 * (1 + indices.sizes[axis]),
+    )  # fmt: skip
+
+
+def _slices_problem(facts: Facts, node: Node) -> str | None:
+    """Rows of up to 6 indices."""
+    shape, indices, updates = (facts.shape(name) for name in node.inputs)
+    if not indices or not 0 < indices[-1] <= min(len(shape), MOST_AXES):
+        return f"indices of shape {indices} into {shape}; rows of 1 to {MOST_AXES} are supported"
+    if updates != (*indices[:-1], *shape[indices[-1] :]):
+        return f"updates of shape {updates} for indices of {indices} into {shape}"
+    if problem := _outside(facts, node, shape[: indices[-1]]):
+        return problem
+    return None if _table(facts, node) else _too_many(facts, node, math.prod(indices))
+
+
+def _table(facts: Facts, node: Node) -> bool:
+    """Whether it is known now which update each slice takes, and that it takes but one."""
+    data = facts.constant(node.inputs[1])
+    return data is not None and (_join(node) == 0 or _unlike(data, facts.shape(node.inputs[0])))
+
+
+def _unlike(data: Array, shape: Shape) -> bool:
+    rows = data.reshape(-1, data.shape[-1])
+    positive = np.where(rows < 0, rows + np.array(shape[: rows.shape[1]]), rows)
+    return len(np.unique(positive, axis=0)) == len(rows)
+
+
+def _slices(b: Builder, node: Node) -> None:
+    shape, indices = b.shape(node.inputs[0]), b.shape(node.inputs[1])
+    lengths, inner = shape[: indices[-1]], math.prod(shape[indices[-1] :])
+    strides = whole(lengths).strides
+    rows, known = math.prod(indices[:-1]), _table(b, node)
+    weights = []
+    if known:
+        arguments = {"strides": strides, "lengths": lengths}
+        weights.append(b.weight(Recipe("updates", (node.inputs[1],), arguments)))
+    axes = zip(strides, lengths, strict=True)
+    b.draw(
+        SCATTER, b.output(node.outputs[0]), [b.stored(name) for name in node.inputs], weights,
+        integers=[inner, rows, indices[-1], 0, 0, 0, 0, 0,
+                  *(word for a in axes for word in (*a, 0, 0))],
+        constants={"JOIN": _join(node), "ELEMENTS": 0, "TABLE": int(known)}, parts=[NAN],
+        fetches=48 if known else 32 * (1 + rows * indices[-1]),
+    )  # fmt: skip
+
+
+OPERATORS = [
+    Operator("ScatterElements", "Writes updates to places along an axis, one for each index.",
+             same_shape, _elements, {"axis": anything, "reduction": only(*JOINS)},
+             _elements_problem),
+    Operator("ScatterND", "Writes updates to slices that rows of indices name.",
+             same_shape, _slices, {"reduction": only(*JOINS)}, _slices_problem),
+]  # fmt: skip

@@ -1,0 +1,63 @@
+"""GridSample, AffineGrid, DeformConv and Col2Im, against PyTorch and ONNX's reference."""
+
+import itertools
+
+import numpy as np
+import torch.nn.functional as F
+from torch import nn
+
+from cases.case import module, node
+
+GRID = (2, 3, 7, 2)
+X = (2, 5, 6, 4)
+
+
+def wide(r, s):
+    """Coordinates within and far beyond -1 to 1; values of the map are as good."""
+    return r.uniform(-2.7, 2.7, s)
+
+
+class Warp(nn.Module):
+    """A spatial transformer: the grid of a matrix, and the map read there."""
+
+    def forward(self, x, theta):
+        grid = F.affine_grid(theta, list(x.shape), align_corners=False)
+        return grid, F.grid_sample(x, grid, align_corners=False)
+
+
+class Fold(nn.Module):
+    def __init__(self, *size, **options) -> None:
+        super().__init__()
+        self.size, self.options = size, options
+
+    def forward(self, x):
+        return F.fold(x, self.size, **self.options)
+
+
+SAMPLES = itertools.product(
+    ("linear", "nearest", "cubic"), ("zeros", "border", "reflection"), (0, 1)
+)
+
+CASES = [
+    *(
+        node(f"GridSample {mode} {padding} {corners}", "GridSample", [X, GRID], mode=mode, padding_mode=padding, align_corners=corners, values=wide)
+        for mode, padding, corners in SAMPLES
+    ),
+    node("GridSample of one column", "GridSample", [(1, 1, 5, 1), (1, 2, 3, 2)], align_corners=1, padding_mode="reflection", values=wide),
+    node("GridSample 513 channels", "GridSample", [(1, 513, 3, 2), (1, 1, 2, 2)], values=wide),
+    *(
+        node(f"GridSample of volumes {mode} {padding}", "GridSample", [(2, 3, 2, 4, 3), (2, 2, 3, 2, 3)], mode=mode, padding_mode=padding, values=wide)
+        for mode, padding in [("linear", "zeros"), ("linear", "reflection"), ("nearest", "border")]
+    ),
+    module("spatial transformer", Warp, (2, 3, 5, 7), (2, 2, 3)),
+    node("AffineGrid corners", "AffineGrid", [(2, 2, 3), np.int64([2, 3, 4, 5])], constants=[1], align_corners=1),
+    node("AffineGrid of volumes", "AffineGrid", [(1, 3, 4), np.int64([1, 1, 2, 3, 4])], constants=[1]),
+    node("DeformConv", "DeformConv", [(2, 3, 6, 5), (4, 3, 3, 2), (2, 12, 4, 4)], opset=22),
+    node("DeformConv in groups", "DeformConv", [(1, 4, 7, 7), (6, 2, 3, 3), (1, 36, 4, 4), (6,), (1, 18, 4, 4)], opset=22, group=2, offset_group=2, strides=[2, 2], pads=[1, 1, 1, 1]),
+    node("DeformConv dilated", "DeformConv", [(1, 1, 7, 8), (1, 1, 3, 3), (1, 18, 3, 4)], opset=22, dilations=[2, 2]),
+    module("fold", lambda: Fold(6, 7, kernel_size=(2, 3)), (2, 18, 25)),
+    module("fold with strides and padding", lambda: Fold(7, 9, kernel_size=3, stride=2, padding=1), (1, 27, 20)),
+    module("fold dilated", lambda: Fold(7, 9, kernel_size=(3, 2), dilation=2), (1, 6, 21)),
+    node("Col2Im of lines", "Col2Im", [(2, 6, 4), np.int64([9]), np.int64([3])], constants=[1, 2], strides=[2]),
+    node("Col2Im of volumes", "Col2Im", [(1, 10, 12), np.int64([3, 4, 5]), np.int64([1, 1, 5])], constants=[1, 2]),
+]  # fmt: skip

@@ -1,0 +1,30 @@
+"""The largest elements: ties in their order, NaN as the largest."""
+
+import numpy as np
+import torch
+from torch import nn
+
+from cases.case import module, node
+
+EQUAL = np.float32([[2, 7, 7, -1, 7, 2, 2], [0, 0, 0, 0, 0, 0, 0], [1, 2, 3, 4, 5, 6, 7]])
+
+
+def top(name, x, k, **options):
+    return node(f"TopK {name}", "TopK", [x, np.int64([k])], constants=[1], outputs=2, **options)
+
+
+class Smallest(nn.Module):
+    def forward(self, x):
+        return torch.topk(x, 3, dim=1, largest=False)
+
+
+CASES = [
+    top("last axis", (2, 3, 11), 4),
+    top("first axis", (5, 3, 2), 2, axis=0),
+    top("smallest channels", (2, 5, 3, 4), 5, axis=1, largest=0),
+    top("of equal ones", EQUAL, 6),
+    top("smallest of equal ones", EQUAL, 6, largest=0),
+    top("of infinities", np.float32([[np.inf, 1, -np.inf, np.inf, 0]]), 5),
+    top("one of 300", (1, 300), 1),
+    module("smallest rows", Smallest, (2, 7, 3)),
+]
