@@ -63,11 +63,23 @@ CASES = [
     node("Sign", "Sign", [SHAPE]),
     node("Swish", "Swish", [SHAPE], opset=24),
     node("ThresholdedRelu", "ThresholdedRelu", [SHAPE], alpha=0.3),
-    *(node(op, op, [SHAPE], values=lambda r, s: r.uniform(-1.2, 1.2, s)) for op in ("Asin", "Acos", "Atanh")),
-    *(node(f"{op} widely", op, [SHAPE], values=lambda r, s: r.uniform(-9, 9, s)) for op in ("Atan", "Asinh", "Acosh", "Sinh", "Cosh")),
-    *(node(f"{op} nearby", op, [SHAPE], values=lambda r, s: r.uniform(-0.9, 0.9, s)) for op in ("Tan", "Atan", "Asinh", "Sinh", "Cosh")),
+    *(
+        node(op, op, [SHAPE], values=lambda r, s: r.uniform(-1.2, 1.2, s))
+        for op in ("Asin", "Acos", "Atanh")
+    ),
+    *(
+        node(f"{op} widely", op, [SHAPE], values=lambda r, s: r.uniform(-9, 9, s))
+        for op in ("Atan", "Asinh", "Acosh", "Sinh", "Cosh")
+    ),
+    *(
+        node(f"{op} nearby", op, [SHAPE], values=lambda r, s: r.uniform(-0.9, 0.9, s))
+        for op in ("Tan", "Atan", "Asinh", "Sinh", "Cosh")
+    ),
     node("Acosh nearby", "Acosh", [SHAPE], values=lambda r, s: r.uniform(1, 1.6, s)),
-    *(node(f"{op} at its edges", op, [EDGES]) for op in ("Asin", "Acos", "Atan", "Asinh", "Acosh", "Atanh", "Sinh", "Cosh")),
+    *(
+        node(f"{op} at its edges", op, [EDGES])
+        for op in ("Asin", "Acos", "Atan", "Asinh", "Acosh", "Atanh", "Sinh", "Cosh")
+    ),
     *(node(f"{op} of 89", op, [np.float32([[88.9, -89, 10, -20.1]])]) for op in ("Sinh", "Cosh")),
     node("Tan of NaN and Inf", "Tan", [WILD]),
     node("Shrink hard", "Shrink", [SHAPE], lambd=0.7),
