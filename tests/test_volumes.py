@@ -1,0 +1,99 @@
+"""Windows over volumes at sizes nobody thought of, every layer against PyTorch."""
+
+import torch
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from equal import assert_equal
+from nbglcnn.load import load, reference
+from nbglcnn.lower import lower
+from nbglcnn.session import Session
+
+FEW = settings(
+    max_examples=25,
+    deadline=None,
+    derandomize=True,  # the same shapes in every run; other seeds are for long runs by hand
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+channels = st.sampled_from([1, 2, 3, 4, 5, 8])
+volumes = st.tuples(st.integers(1, 3), *[st.integers(1, 7)] * 3)
+
+
+def check(model: nn.Module, x: torch.Tensor) -> None:
+    graph, arrays = load(model.eval(), x)
+    expected = reference(model, graph, arrays)
+    for observe in ("all", "outputs"):
+        with Session(lower(graph, observe=observe)) as session:
+            for key, value in session.run(*arrays).items():
+                assert_equal(value, expected[key], name=f"{key} of {model} for {tuple(x.shape)}")
+
+
+Window = dict[str, tuple[int, ...]]
+
+
+@st.composite
+def windows(draw: st.DrawFn) -> Window:
+    kernel = draw(st.tuples(*[st.integers(1, 3)] * 3))
+    return {
+        "kernel_size": kernel,
+        "stride": draw(st.tuples(*[st.integers(1, 3)] * 3)),
+        "dilation": draw(st.tuples(*[st.integers(1, 2)] * 3)),
+        "padding": draw(st.tuples(*[st.integers(0, k // 2) for k in kernel])),
+    }
+
+
+def each_axis(size: tuple[int, ...], window: Window) -> zip:
+    """Length, kernel, stride, dilation and padding of every axis."""
+    names = ("kernel_size", "stride", "dilation", "padding")
+    return zip(size, *(window[name] for name in names), strict=True)
+
+
+def fits(size: tuple[int, ...], window: Window) -> bool:
+    return all(d + 2 * p > dilation * (k - 1) for d, k, _, dilation, p in each_axis(size, window))
+
+
+@given(windows(), volumes, st.tuples(channels, channels, st.sampled_from([1, 1, 2, 3])))
+@FEW
+def test_convolutions(window, size, sizes):
+    n, *spatial = size
+    assume(fits(spatial, window))
+    each_in, each_out, groups = sizes
+    torch.manual_seed(sum(spatial))
+    conv = nn.Conv3d(each_in * groups, each_out * groups, groups=groups, **window)
+    check(nn.Sequential(conv, nn.ReLU()), torch.randn(n, each_in * groups, *spatial))
+
+
+@given(windows(), volumes, st.tuples(channels, channels, st.sampled_from([1, 1, 2, 3])))
+@FEW
+def test_transposed_convolutions(window, size, sizes):
+    n, *spatial = size
+    each_in, each_out, groups = sizes
+    torch.manual_seed(sum(spatial))
+    conv = nn.ConvTranspose3d(each_in * groups, each_out * groups, groups=groups, **window)
+    x = torch.randn(n, each_in * groups, *(min(d, 4) for d in spatial))
+    assume(
+        all(
+            (d - 1) * s + dilation * (k - 1) + 1 > 2 * p
+            for d, k, s, dilation, p in each_axis(x.shape[2:], window)
+        )
+    )
+    check(nn.Sequential(conv, nn.Tanh()), x)
+
+
+@given(windows(), volumes, channels, st.booleans(), st.booleans())
+@FEW
+def test_pools(window, size, count, ceil, mean):
+    n, *spatial = size
+    if mean:
+        window["dilation"] = (1, 1, 1)
+        # PyTorch wants the map itself to be as large as the window, whatever the padding.
+        assume(all(d >= k for d, k in zip(spatial, window["kernel_size"], strict=True)))
+    assume(fits(spatial, window))
+    torch.manual_seed(sum(spatial))
+    if mean:
+        del window["dilation"]
+        pool: nn.Module = nn.AvgPool3d(ceil_mode=ceil, count_include_pad=count % 2 == 0, **window)
+    else:
+        pool = nn.MaxPool3d(ceil_mode=ceil, **window)
+    check(nn.Sequential(pool), torch.randn(n, count, *spatial))
