@@ -30,6 +30,7 @@ KIND = """\
 /** What a field of a record may hold. */
 export type Kind =
   | "integer"
+  | "number"
   | "boolean"
   | "string"
   | "any"

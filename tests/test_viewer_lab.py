@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
 from equal import assert_equal
 from lab import Lab, Notebook, alone
@@ -143,6 +143,11 @@ def test_each_output_belongs_to_the_input_set_before_it(notebook: Notebook) -> N
 def test_the_page_is_verified_against_pytorch(notebook: Notebook) -> None:
     said = notebook.run("report = viewer.verify(pictures(71))\nprint(report.ok, report.summary)")
     assert re.match(r"True .* match PyTorch \d.* on page \(WebGL2: .*SwiftShader", said.text)
+    # The page says it too, until another input or other weights are shown.
+    line = notebook.page.locator(".nbg-status").first
+    expect(line).to_contain_text(re.compile(r"(\d+) of \1 layers match PyTorch"))
+    notebook.run("viewer.input = viewer.input")
+    expect(line).not_to_contain_text("match")
 
 
 def test_other_weights_compile_nothing(notebook: Notebook) -> None:

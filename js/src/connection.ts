@@ -194,6 +194,11 @@ export class Connection {
     else if (message.type === "done") {
       this.reads.delete(message.read);
       this.forget(message.read);
+    } else if (message.type === "verified") {
+      if (message.revision !== this.wanted?.revision) return;
+      const { matching, total, reference, error, first } = message;
+      const found = { matching, total, reference, maxError: error };
+      this.state.parity.value = first === "" ? found : { ...found, first };
     } else if (message.type === "release") {
       this.released = true;
       void this.work();
@@ -219,6 +224,7 @@ export class Connection {
 
   private show(state: State): void {
     if (this.wanted !== undefined && state.revision < this.wanted.revision) return;
+    if (state.revision !== this.wanted?.revision) this.state.parity.value = null;
     this.wanted = state;
     const needed = this.needed(state);
     for (const hash of needed)

@@ -3,7 +3,7 @@
 import type { Kind, Target } from "./plan.ts";
 
 export const PACKAGE_VERSION = "0.1.0";
-export const PROTOCOL = "1c88503db127";
+export const PROTOCOL = "3e34c1916f79";
 export const CHUNK = 4194304;
 
 /**
@@ -49,6 +49,17 @@ export interface Read {
 export interface Done {
   readonly type: "done";
   readonly read: string;
+}
+
+/** What verify() found of this revision: `first` is the first layer that differs, "" if none. */
+export interface Verified {
+  readonly type: "verified";
+  readonly revision: number;
+  readonly matching: number;
+  readonly total: number;
+  readonly error: number;
+  readonly reference: string;
+  readonly first: string;
 }
 
 /** Another Viewer replaced this one: give the GPU's memory back until somebody asks again. */
@@ -128,7 +139,7 @@ export interface Failed {
   readonly text: string;
 }
 
-export type FromKernel = State | Part | Read | Done | Release | Refuse;
+export type FromKernel = State | Part | Read | Done | Verified | Release | Refuse;
 
 export type FromPage = Hello | Need | Progress | Ran | Reply | Failed;
 
@@ -139,6 +150,7 @@ export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
   ["Part", [["type", {"oneOf": ["part"]}], ["blob", "string"], ["part", "integer"], ["count", "integer"], ["bytes", "integer"]]],
   ["Read", [["type", {"oneOf": ["read"]}], ["id", "string"], ["keys", {"list": "string"}], ["revision", "integer"], ["missing", {"list": {"tuple": ["integer", "integer"]}}]]],
   ["Done", [["type", {"oneOf": ["done"]}], ["read", "string"]]],
+  ["Verified", [["type", {"oneOf": ["verified"]}], ["revision", "integer"], ["matching", "integer"], ["total", "integer"], ["error", "number"], ["reference", "string"], ["first", "string"]]],
   ["Release", [["type", {"oneOf": ["release"]}]]],
   ["Refuse", [["type", {"oneOf": ["refuse"]}], ["page", "string"], ["title", "string"], ["text", "string"]]],
 ]);

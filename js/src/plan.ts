@@ -158,6 +158,7 @@ export interface Layer {
 /** What a field of a record may hold. */
 export type Kind =
   | "integer"
+  | "number"
   | "boolean"
   | "string"
   | "any"

@@ -74,6 +74,17 @@ class Done(Message, frozen=True):
     read: Name
 
 
+class Verified(Message, frozen=True):
+    """What verify() found of this revision: `first` is the first layer that differs, "" if none."""
+
+    revision: Count
+    matching: Count
+    total: Count
+    error: float
+    reference: Text
+    first: Text = ""
+
+
 class Release(Message, frozen=True):
     """Another Viewer replaced this one: give the GPU's memory back until somebody asks again."""
 
@@ -149,7 +160,7 @@ class Failed(Message, frozen=True):
     text: Text
 
 
-FromKernel = State | Part | Read | Done | Release | Refuse
+FromKernel = State | Part | Read | Done | Verified | Release | Refuse
 FromPage = Hello | Need | Progress | Ran | Reply | Failed
 
 # A page that speaks another dialect is told to reload, and no version number is kept by hand. The
