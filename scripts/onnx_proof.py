@@ -11,19 +11,33 @@ from nbglcnn.plan import Plan
 
 # Inputs of which an operator takes the shape or the type alone: (operator, position).
 NOT_NUMBERS = {("Shape", 0), ("Size", 0), ("CastLike", 1)}
+# Inputs that an output doesn't depend on: (operator, output) and the positions. Statistics of the
+# input know nothing of scale and bias, and a batch in training nothing of the running statistics.
+UNRELATED = {
+    ("LayerNormalization", 1): {1, 2},
+    ("LayerNormalization", 2): {1, 2},
+    ("BatchNormalization in training", 0): {3, 4},
+    ("BatchNormalization in training", 1): {1, 2, 4},
+    ("BatchNormalization in training", 2): {1, 2, 3},
+}
 
 
 def dependencies(model: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) -> dict[str, set[str]]:
     """For each output of the model, the run-time inputs that its numbers depend on."""
     known: dict[str, set[str]] = {name: {name} for name in inputs}
     for node in model.graph.node:
-        found: set[str] = set()
-        for position, name in enumerate(node.input):
-            if (node.op_type, position) not in NOT_NUMBERS:
-                found |= known.get(name, set())
+        training = any(a.name == "training_mode" and a.i for a in node.attribute)
+        kind = node.op_type + (" in training" if training else "")
         for number, name in enumerate(node.output):
+            found: set[str] = set()
             # What a Dropout dropped in inference doesn't depend on what it was given.
-            known[name] = set() if node.op_type == "Dropout" and number else found
+            if node.op_type != "Dropout" or not number:
+                for position, source in enumerate(node.input):
+                    if (node.op_type, position) in NOT_NUMBERS:
+                        continue
+                    if position not in UNRELATED.get((kind, number), ()):
+                        found |= known.get(source, set())
+            known[name] = found
     return {output.name: known.get(output.name, set()) for output in model.graph.output}
 
 
