@@ -3,6 +3,7 @@
 import copy
 import io
 import logging
+import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -485,6 +486,7 @@ def test_control_flow_that_depends_on_numbers_is_explained() -> None:
     assert len(text) < 600
     assert "depends on the input's numbers" in text
     assert "inner" in text
+    assert re.search(r"line \d+ of test_load_torch\.py: `return x \* 2 if x\.mean\(\) > 0", text)
     assert error.value.__cause__ is not None
 
 
@@ -496,6 +498,8 @@ def test_an_operator_without_onnx_form_is_named() -> None:
     with pytest.raises(UnsupportedModel, match="svd") as error:
         load(nn.Sequential(nn.Identity(), Median()).eval(), randn(3, 3))
     assert len(str(error.value)) < 600
+    assert "1 (Median) at line" in str(error.value)
+    assert "`return torch.linalg.svd(x)[1]`" in str(error.value)
 
 
 def test_an_input_that_the_model_cannot_take_is_an_input_error() -> None:

@@ -12,6 +12,7 @@ from nbglcnn.load.draft import OPSET
 from nbglcnn.load.names import Call
 from nbglcnn.load.torch_calls import Record, quiet, run
 from nbglcnn.load.torch_extra import decompositions, unread
+from nbglcnn.load.torch_source import line_of_error, line_of_node
 
 if TYPE_CHECKING:
     import torch
@@ -30,7 +31,8 @@ def export(twin: torch.nn.Module, tensors: tuple[torch.Tensor, ...]) -> tuple[An
                 program = torch.export.export(tap, tensors, strict=False)
         except Exception as error:
             raise UnsupportedModel(
-                f"{type(twin).__name__} cannot be traced{record.where}: {_plain(error)}"
+                f"{type(twin).__name__} cannot be traced{record.where}"
+                f"{line_of_error(_chain(error))}: {_plain(error)}"
             ) from error
         _correct_average_pools(program)
         try:
@@ -159,6 +161,17 @@ def _module_of(node: Any) -> str:
     return f"{path or 'the model itself'} ({name})"
 
 
+def _operator(node: Any) -> str:
+    """The bare name of an fx node's operator: linalg_svd."""
+    schema = getattr(node.target, "_schema", None)
+    return _bare(str(schema.name).replace("::", ".")) if schema else ""
+
+
+def _bare(name: str) -> str:
+    """The exporter's own steps turn aten.linalg_svd into aten._linalg_svd."""
+    return name.rpartition(".")[2].lstrip("_")
+
+
 def _chain(error: BaseException) -> list[BaseException]:
     found = [error]
     while (inner := found[-1].__cause__ or found[-1].__context__) and inner not in found:
@@ -190,8 +203,13 @@ def _untranslated(twin: torch.nn.Module, program: Any, error: BaseException) -> 
     name = type(twin).__name__
     missing = re.search(r"No ONNX function found for <OpOverload\(op='([\w.]+)'", text)
     at = re.search(r"translating node %(\w+)", text)
-    nodes = {node.name: node for node in program.graph.nodes}
-    where = _module_of(nodes[at[1]]) if at and at[1] in nodes else name
+    named = _bare(missing[1]) if missing else None
+    found = [
+        node
+        for node in program.graph.nodes
+        if (at and node.name == at[1]) or (named and _operator(node) == named)
+    ]
+    where = _module_of(found[0]) + line_of_node(found[0]) if found else name
     if missing:
         return (
             f"{where}: PyTorch's operator {missing[1]} has no ONNX form, so it cannot be drawn; "

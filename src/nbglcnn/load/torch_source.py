@@ -1,0 +1,50 @@
+"""Which line of the user's own code an error, or a call that was traced, comes from."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+LONGEST = 120  # characters of a line that are shown
+
+
+def line_of_error(errors: Iterable[BaseException]) -> str:
+    """The deepest line of the user's that one of these went through: " at line 3 of a.py: `…`"."""
+    for error in errors:
+        frames = traceback.extract_tb(error.__traceback__)
+        for frame in reversed(frames):
+            if _is_users(frame.filename):
+                return _shown(frame.filename, frame.lineno or 0, frame.line or "")
+    return ""
+
+
+def line_of_node(node: Any) -> str:
+    """The line that an fx node was traced from, told as `line_of_error` does."""
+    frames = re.findall(
+        r'^ *File "([^"]+)", line (\d+), in .*\n(?: {4}(.*))?',
+        node.meta.get("stack_trace") or "",
+        re.MULTILINE,
+    )
+    for file, number, text in reversed(frames):
+        if _is_users(file):
+            return _shown(file, int(number), text)
+    return ""
+
+
+def _is_users(file: str) -> bool:
+    import torch
+
+    libraries = (Path(torch.__file__).parent, Path(__file__).parents[1])
+    generated = file.startswith("<") and not file.startswith("<ipython")
+    return not generated and not any(Path(file).is_relative_to(folder) for folder in libraries)
+
+
+def _shown(file: str, number: int, text: str) -> str:
+    name = "a cell" if "ipykernel_" in file or file.startswith("<ipython") else Path(file).name
+    text = text.strip()
+    if len(text) > LONGEST:
+        text = text[:LONGEST] + "…"
+    return f" at line {number} of {name}" + (f": `{text}`" if text else "")
