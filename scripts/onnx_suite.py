@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -87,7 +88,9 @@ def _light(file: Path) -> tuple[onnx.ModelProto, list[tuple[Arrays, Arrays]]]:
 @cache
 def _tests() -> dict[str, Any]:
     kinds = ("node", "pytorch-converted", "pytorch-operator", "real", "simple")
-    return {test.name: test for kind in kinds for test in load_model_tests(kind=kind)}
+    with np.errstate(all="ignore"), warnings.catch_warnings():  # the suite makes its own NaN
+        warnings.simplefilter("ignore")
+        return {test.name: test for kind in kinds for test in load_model_tests(kind=kind)}
 
 
 def suite(rings: Sequence[str] = RINGS, *, expanded: bool = True) -> Iterator[SuiteCase]:

@@ -94,7 +94,7 @@ const DAMAGE: [RegExp, Parameters<typeof header>[0]][] = [
   [/value "x" is there twice/, (p) => p.values.push(p.values[0])],
   [/does not read its staging texture/, (p) => (p.inputs[0].staging = 2)],
   [/does not fit its staging texture/, (p) => (p.inputs[0].shape = [1, 4, 2, 4])],
-  [/input "x" has no elements/, (p) => (p.inputs[0].shape = [1, 4, 2, -3])],
+  [/input "x" has a wrong shape/, (p) => (p.inputs[0].shape = [1, 4, 2, -3])],
   [/value "x" reads 24 elements/, (p) => (p.values[0].shape = [1, 4, -2, -3])],
   [/output "y" is no value/, (p) => (p.outputs = ["y"])],
   [/a weight has no hash/, (p) => (p.weights[0].hash = "__proto__")],

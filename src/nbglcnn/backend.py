@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto, NodeProto, TensorProto, defs, helper, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto, defs, helper, numpy_helper, shape_inference
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 from nbglcnn.errors import InputError, ModelError, OpenGLUnavailable
@@ -224,7 +224,8 @@ def _model_of(
             for n, (d, shape) in zip(names, outputs_info, strict=True)
         ]
     graph = helper.make_graph([node], node.op_type, types, outputs)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid(node.domain, version)])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid(node.domain, version)])
+    return model if outputs_info is not None else shape_inference.infer_shapes(model)
 
 
 prepare = OpenGLBackend.prepare

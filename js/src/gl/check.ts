@@ -116,7 +116,7 @@ export function checkPlan(plan: PlanHeader, uniformBytes: number, target?: Targe
     const what = `input ${JSON.stringify(input.key)}`;
     checkPass(input.step, what);
     check(input.step.inputs.includes(input.staging), `${what} does not read its staging texture`);
-    check(elements(input.shape) >= 1, `${what} has no elements`);
+    check(elements(input.shape) >= 0, `${what} has a wrong shape`);
     check(textures[input.staging]?.layers === 1, `${what} has several staging layers`);
     check(
       elements(input.shape) <= texels(input.staging) * 4,
@@ -145,7 +145,7 @@ function fits(words: readonly number[], texture: Texture | undefined): boolean {
   );
 }
 
-/** How many elements a shape has; -1 when a dimension is not positive. */
+/** How many elements a shape has; -1 when a dimension is negative. */
 export function elements(shape: readonly number[]): number {
-  return shape.every((size) => size >= 1) ? shape.reduce((a, b) => a * b, 1) : -1;
+  return shape.every((size) => size >= 0) ? shape.reduce((a, b) => a * b, 1) : -1;
 }
