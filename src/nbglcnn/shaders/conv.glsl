@@ -26,6 +26,23 @@ const int FAR = 65536;
 #define PRODUCT(v) (q0 * v.x + q1 * v.y + q2 * v.z + q3 * v.w)
 #endif
 
+// The taps from x to y - 1 are those that meet the map with at least one pixel of a block: `begin` is where
+// the kernel lies, `size` the map's, `block` the pixels. A large kernel has few of them on a small map.
+ivec2 taps(int begin, int size, int kernel, int stride, int dilation, int block) {
+#if TRANSPOSED
+  int low = begin - (size - 1) * stride, high = begin + (block - 1) * stride;
+#else
+  int low = -begin - (block - 1) * stride, high = size - 1 - begin;
+#endif
+  return ivec2(low > 0 ? (low + dilation - 1) / dilation : 0, high < 0 ? 0 : min(kernel, high / dilation + 1));
+}
+
+#if TRANSPOSED
+#define BEGIN(p, stride, padding) ((p) + (padding))
+#else
+#define BEGIN(p, stride, padding) ((p) * (stride) - (padding))
+#endif
+
 void main() {
   ivec4 at = origin();
   vec4 a0 = vec4(0.0);
@@ -47,6 +64,8 @@ void main() {
     int weight_row = at.y * u.i[2].z;
     const float sheet = 0.0;
 #endif
+    ivec2 high = taps(BEGIN(ROW(at.z), STRIDE.x, PADDING.x), HEIGHT, KERNEL.x, STRIDE.x, DILATION.x, BY);
+    ivec2 wide = taps(BEGIN(at.w, STRIDE.y, PADDING.y), l.frame.w, KERNEL.y, STRIDE.y, DILATION.y, BX);
     float image = float(at.x % l.block.x * l.block.y * l.block.z);
 #if DEPTH
     for (int kz = 0; kz < DEEP.x; kz++) {
@@ -62,7 +81,7 @@ void main() {
 #else
     const int top = 0, above = 0;
 #endif
-    for (int ky = 0; ky < KERNEL.x; ky++) {
+    for (int ky = high.x; ky < high.y; ky++) {
 #if TRANSPOSED
       int ty = ROW(at.z) + PADDING.x - ky * DILATION.x + FAR * STRIDE.x;
       if (ty % STRIDE.x != 0) continue;
@@ -83,7 +102,7 @@ void main() {
       vec2 row2 = place(top + clamp(r2, 0, HEIGHT - 1), l.phase.x, l.phase.w, l.block.y, l.block.z);
       vec2 row3 = place(top + clamp(r3, 0, HEIGHT - 1), l.phase.x, l.phase.w, l.block.y, l.block.z);
 #endif
-      for (int kx = 0; kx < KERNEL.y; kx++) {
+      for (int kx = wide.x; kx < wide.y; kx++) {
 #if TRANSPOSED
         int tx = at.w + PADDING.y - kx * DILATION.y + FAR * STRIDE.y;
         if (tx % STRIDE.y != 0) continue;
