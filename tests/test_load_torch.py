@@ -274,7 +274,8 @@ def test_names_that_clash_with_others() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["code", "input", "output", "graph", "training_", "T", "0", "self"]
+    "name",
+    ["code", "input", "output", "graph", "training_", "T", "0", "self", "class", "None", "in-"],
 )
 def test_a_submodule_of_the_root_may_have_any_name(name: str) -> None:
     model = nn.Sequential()
@@ -617,6 +618,15 @@ class Median(nn.Module):
         return x.median(1)[0] + x.median()
 
 
+class Distances(nn.Module):
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.p = p
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cdist(x, x.flip(1) + 0.5, self.p)
+
+
 class Attention(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -642,6 +652,7 @@ class Attention(nn.Module):
         (nn.Sequential(nn.BatchNorm2d(3, track_running_stats=False)), (2, 3, 4, 4)),
         (nn.Sequential(nn.GRU(3, 4)), (5, 2, 3)),
         (Median(), (2, 5)),
+        *((Distances(p), (2, 6, 3)) for p in (0.0, 1.0, 2.0, 3.0, float("inf"))),
         (Attention(), (1, 4, 3, 5)),
     ],
     ids=lambda value: type(value[0] if isinstance(value, nn.Sequential) else value).__name__,

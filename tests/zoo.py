@@ -1,10 +1,13 @@
 """Architectures that people have, in plain torch and small: each with its inputs' shapes."""
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from zoo_odd import ODD
 
 
 def conv_bn(
@@ -60,6 +63,19 @@ class ResNet18(nn.Module):
         x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
         return self.fc(torch.flatten(self.avgpool(x), 1))
+
+
+def autoencoder() -> nn.Module:
+    model = nn.Sequential()
+    model.encoder = nn.Sequential(
+        nn.Conv2d(1, 6, 3, 2, 1), nn.ReLU(), nn.Conv2d(6, 10, 3, 2, 1), nn.ReLU(), nn.Conv2d(10, 5, 7),
+    )  # fmt: skip
+    model.decoder = nn.Sequential(
+        nn.ConvTranspose2d(5, 10, 7), nn.ReLU(),
+        nn.ConvTranspose2d(10, 6, 3, 2, 1, output_padding=1), nn.ReLU(),
+        nn.ConvTranspose2d(6, 1, 3, 2, 1, output_padding=1), nn.Sigmoid(),
+    )  # fmt: skip
+    return model
 
 
 class UNet(nn.Module):
@@ -343,6 +359,59 @@ class AttentionBlock(nn.Module):
         return x + self.out((v @ attention.transpose(1, 2)).reshape(n, c, h, w))
 
 
+class DiffusionBlock(nn.Module):
+    """A residual block that is told the time, then attention in several heads."""
+
+    def __init__(self, i: int = 6, o: int = 12, heads: int = 3) -> None:
+        super().__init__()
+        self.heads = heads
+        self.time = nn.Sequential(nn.Linear(8, 16), nn.SiLU(), nn.Linear(16, 2 * o))
+        self.norm1, self.conv1 = nn.GroupNorm(3, i), nn.Conv2d(i, o, 3, padding=1)
+        self.norm2, self.conv2 = nn.GroupNorm(4, o), nn.Conv2d(o, o, 3, padding=1)
+        self.skip = nn.Conv2d(i, o, 1)
+        self.norm3, self.qkv, self.out = (
+            nn.GroupNorm(4, o),
+            nn.Conv1d(o, 3 * o, 1),
+            nn.Conv1d(o, o, 1),
+        )
+
+    def forward(self, x: Tensor, t: Tensor) -> Tensor:
+        angles = t[:, None] * torch.exp(-torch.arange(4) * 1.5)
+        scale, shift = self.time(torch.cat([angles.sin(), angles.cos()], 1))[
+            :, :, None, None
+        ].chunk(2, 1)
+        y = self.conv1(F.silu(self.norm1(x)))
+        y = self.norm2(y) * (1 + scale) + shift
+        y = self.skip(x) + self.conv2(F.silu(y))
+        n, c, h, w = y.shape
+        z = self.qkv(self.norm3(y).flatten(2)).view(n, 3, self.heads, c // self.heads, h * w)
+        q, k, v = z.transpose(-1, -2).unbind(1)
+        z = F.scaled_dot_product_attention(q, k, v).transpose(-1, -2).reshape(n, c, h * w)
+        return y + self.out(z).view(n, c, h, w)
+
+
+class FCN(nn.Module):
+    """Three resolutions of scores, enlarged and added."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        widths = (3, 6, 10, 14)
+        self.stages = nn.ModuleList(
+            nn.Sequential(*conv_bn(i, o, act=nn.ReLU()), nn.MaxPool2d(2, ceil_mode=True))
+            for i, o in pairwise(widths)
+        )
+        self.scores = nn.ModuleList(nn.Conv2d(c, 5, 1) for c in widths[1:])
+
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        size = x.shape[2:]
+        total = None
+        for stage, score in zip(self.stages, self.scores, strict=True):
+            x = stage(x)
+            one = F.interpolate(score(x), size, mode="bilinear", align_corners=False)
+            total = one if total is None else total + one
+        return {"out": total, "classes": total.softmax(1)}
+
+
 class FPN(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -445,13 +514,16 @@ class PNet(nn.Module):
 
 ZOO: dict[str, tuple[Callable[[], nn.Module], tuple[tuple[int, ...], ...]]] = {
     "resnet18": (lambda: ResNet18(8, 10), ((1, 3, 65, 63),)),
+    "autoencoder": (autoencoder, ((2, 1, 28, 28),)),
     "unet": (UNet, ((2, 3, 24, 32),)),
-    "pix2pix": (Pix2Pix, ((1, 3, 64, 64),)),
+    "pix2pix": (Pix2Pix, ((2, 3, 64, 64),)),
+    "pix2pix 256": (lambda: Pix2Pix(3, 8), ((1, 3, 256, 256),)),
     "mobilenet_v2": (lambda: MobileNetV2(0.2, 10), ((1, 3, 64, 64),)),
     "mobilenet_v3": (MobileNetV3, ((2, 3, 33, 31),)),
     "squeezenet": (squeezenet, ((1, 3, 42, 40),)),
     "densenet": (densenet, ((1, 3, 14, 15),)),
     "shufflenet": (lambda: nn.Sequential(conv_bn(3, 12, 3, 2, nn.ReLU()), ShuffleUnit(12), ShuffleUnit(12)), ((1, 3, 17, 18),)),
+    "channel shuffle": (lambda: nn.Sequential(nn.Conv2d(3, 12, 1), nn.ReLU(), nn.ChannelShuffle(3), nn.Conv2d(12, 12, 3, groups=4), nn.ChannelShuffle(4)), ((2, 3, 7, 8),)),
     "inception": (lambda: nn.Sequential(Inception(3), Inception(17)), ((1, 3, 11, 13),)),
     "vgg": (vgg, ((3, 3, 17, 19),)),
     "convnext": (lambda: nn.Sequential(nn.Conv2d(3, 10, 4, 4), ConvNeXtBlock(10)), ((2, 3, 28, 20),)),
@@ -460,10 +532,13 @@ ZOO: dict[str, tuple[Callable[[], nn.Module], tuple[tuple[int, ...], ...]]] = {
     "style transfer": (StyleNet, ((1, 3, 22, 26),)),
     "espcn": (espcn, ((1, 1, 9, 7),)),
     "attention": (lambda: nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), AttentionBlock(8)), ((2, 3, 6, 7),)),
+    "diffusion block": (DiffusionBlock, ((2, 6, 6, 7), (2,))),
+    "fcn": (FCN, ((1, 3, 37, 43),)),
     "fpn": (FPN, ((1, 3, 41, 39),)),
     "vae": (VAE, ((2, 1, 16, 16), (2, 5))),
     "dcgan": (dcgan, ((2, 20, 1, 1),)),
     "mtcnn": (PNet, ((1, 3, 29, 31),)),
+    **ODD,
 }  # fmt: skip
 
 

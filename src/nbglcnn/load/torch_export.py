@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,6 +36,7 @@ def export(twin: torch.nn.Module, tensors: tuple[torch.Tensor, ...]) -> tuple[An
                 f"{line_of_error(_chain(error))}: {_plain(error)}"
             ) from error
         _correct_average_pools(program)
+        renamed = _without_keywords(program)
         try:
             exported = _to_onnx(program)
         except Exception as error:
@@ -48,6 +50,9 @@ def export(twin: torch.nn.Module, tensors: tuple[torch.Tensor, ...]) -> tuple[An
             except Exception:
                 raise UnsupportedOperator(message) from error
     assert record.root is not None
+    for name, old in renamed.items():
+        if name in exported.model.graph.initializers:
+            exported.model.graph.initializers[name].name = old
     return exported.model.graph, record.root
 
 
@@ -111,6 +116,27 @@ def _tap(twin: torch.nn.Module) -> tuple[torch.nn.Module, Record]:
     # Inside the wrapper a submodule may be called `code`: as the root's it breaks the exporter.
     tap.add_module(ROOT, twin)
     return tap.eval(), record
+
+
+def _without_keywords(program: Any) -> dict[str, str]:
+    """Give parameters inside a module called `class` or `in` other names; gives new name: old.
+
+    The exporter writes Python text with such paths, `self.heads.class.weight`, and compiles it.
+    With a name that is no identifier it writes getattr.
+    """
+    renamed = {}
+    for spec in program.graph_signature.input_specs:
+        old = spec.target
+        if old is None or not any(map(keyword.iskeyword, old.split("."))):
+            continue
+        spec.target = ".".join(
+            f"{part}-" if keyword.iskeyword(part) else part for part in old.split(".")
+        )
+        renamed[spec.target] = old
+        for table in (program.state_dict, program.constants):
+            if old in table:
+                table[spec.target] = table.pop(old)
+    return renamed
 
 
 def _correct_average_pools(program: Any) -> None:

@@ -18,6 +18,7 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
         aten.adaptive_max_pool1d.default: _adaptive_max_pool,
         aten.adaptive_max_pool2d.default: _adaptive_max_pool,
         aten.adaptive_max_pool3d.default: _adaptive_max_pool,
+        aten.cdist.default: _distances,
         aten.median.dim: _median,
         aten.median.default: lambda x: _median(x.flatten(), 0)[0],
         aten.rrelu.default: _rrelu,
@@ -49,6 +50,22 @@ def _median(x: torch.Tensor, dim: int, keepdim: bool = False) -> tuple[torch.Ten
     middle = (x.shape[dim] - 1) // 2 if x.ndim else 0
     values, places = values.narrow(dim, middle, 1), places.narrow(dim, middle, 1)
     return (values, places) if keepdim else (values.squeeze(dim), places.squeeze(dim))
+
+
+def _distances(
+    a: torch.Tensor, b: torch.Tensor, p: float = 2.0, mode: int | None = None
+) -> torch.Tensor:
+    """From each row of `a` to each row of `b`; modes differ in speed alone."""
+    differences = (a.unsqueeze(-2) - b.unsqueeze(-3)).abs()
+    if p == 2:  # as PyTorch itself computes few; many by a product that loses digits
+        return differences.square().sum(-1).sqrt()
+    if p == 1:
+        return differences.sum(-1)
+    if p == float("inf"):
+        return differences.amax(-1)
+    if p == 0:
+        return (differences != 0).to(a.dtype).sum(-1)
+    return differences.pow(p).sum(-1).pow(1 / p)
 
 
 def _rrelu(
