@@ -20,7 +20,7 @@ lint: setup
 	$(IN_VENV) ruff check && $(IN_VENV) ruff format --check && $(IN_VENV) mypy src
 	$(NPM) types && $(NPM) lint
 
-# ONNX's own test suite on all back ends (20 minutes); make conformance ARGS="Conv --backends opengl" runs some
+# ONNX's own test suite on all back ends (12 minutes); make conformance ARGS="Conv --backends opengl" runs some
 conformance:
 	@$(PYTHON) scripts/setup.py --tests
 	@.venv/bin/python scripts/conformance.py $(ARGS)
