@@ -76,6 +76,7 @@ class Builder:
         self.epilogues = epilogues
         self.layer = -1  # of the node being lowered; passes remember it
         self.textures: list[p.Texture] = []
+        self._bytes = 0  # of all textures
         self.programs: list[p.Program] = []
         self.passes: list[p.Pass] = []
         self.weights: list[p.Weight] = []
@@ -181,8 +182,8 @@ class Builder:
                 f"has at most {limit}×{limit}. Use a smaller input or batch"
             )
         self.textures.append(p.Texture(width, height, layers))
-        total = sum(t.width * t.height * t.layers * 16 for t in self.textures)
-        if total > BUDGET:
+        self._bytes += width * height * layers * 16
+        if self._bytes > BUDGET:
             raise UnsupportedModel(
                 f"{self.where()}: the network needs more than {BUDGET / 2**30:.0f} GiB of "
                 f'textures. Use a smaller input or batch, or observe="outputs"'

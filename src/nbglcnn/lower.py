@@ -22,6 +22,7 @@ from nbglcnn.weights import kernel_cut, packed
 FLATTEN_KERNEL = Kernel("flatten_kernel", shader("flatten_kernel.glsl"), pixel=False)
 
 LARGEST = 2**28  # elements of one value: a gibibyte of float32
+LONGEST = 500  # characters of a reason: shapes and attributes in it may be very long
 Observe = str | Sequence[str]
 
 
@@ -84,7 +85,7 @@ def partial_shapes(graph: Graph) -> tuple[Graph, dict[str, str]]:
             ):
                 problem = f"{node.op}: its output would have the shape {shapes[0]}"
         if problem is not None:
-            problems[node.name] = problem
+            problems[node.name] = problem if len(problem) <= LONGEST else problem[:LONGEST] + "…"
             continue
         for name, shape in zip(node.outputs, shapes, strict=False):
             if name:
@@ -146,7 +147,8 @@ def lower(graph: Graph, *, observe: Observe = "all", target: p.Target | None = N
         if any(math.prod(graph.shape(name)) for name in node.outputs if name):
             OPERATORS[node.op].lower(b, node)
     b.enter_reads()
-    values = [_value(b, key.name, key.kind, key.value, layers) for key in keys]
+    rows = {row.name: number for number, row in enumerate(layers)}
+    values = [_value(b, key.name, key.kind, key.value, rows) for key in keys]
     parameters = [] if observe == "outputs" else _parameters(b)
     return _finish(b, graph, observe, inputs, values, parameters, layers)
 
@@ -156,16 +158,15 @@ def _value(
     key: str,
     kind: str,
     name: str,
-    layers: Sequence[p.Layer],
+    rows: Mapping[str, int],
     tensor: Tensor | None = None,
 ) -> p.Value:
     shape = b.shape(name)
     tensor = tensor or b.stored(name)
-    layer = next((k for k, row in enumerate(layers) if row.name == key), -1)
     read = _read(b, FLATTEN, [tensor], [], math.prod(shape), ())
     return p.Value(
         key, kind, shape, b.graph.values[name].dtype.name, tensor.texture, tensor.layout,  # type: ignore[arg-type]
-        tensor.layout.words(), read, layer,
+        tensor.layout.words(), read, rows.get(key, -1),
     )  # fmt: skip
 
 
@@ -209,7 +210,7 @@ def _parameters(b: Builder) -> list[p.Value]:
                     name,
                     "parameter",
                     value,
-                    (),
+                    {},
                     b.constant_tensor(value, frame_of(b.shape(value))),
                 )
             )

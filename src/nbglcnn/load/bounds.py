@@ -10,7 +10,9 @@ from nbglcnn.errors import ModelError, UnsupportedModel
 
 MAX_RANK = 8  # of any value; layouts may allow less
 MAX_ELEMENTS = 2**28  # of one value: 1 GiB of float32
-MAX_FOLDED_BYTES = 2**28  # of one value that is computed while loading
+MAX_FOLDED_BYTES = 2**27  # computed while loading, besides some times the bytes of the constants
+MAX_MADE = 2**22  # numbers of a constant that a rule makes up: the places of a sampling grid
+MAX_EDGES = 100_000  # inputs and outputs of all nodes
 MAX_NODES = 20_000  # of a graph, after function bodies are written out
 MAX_NAME = 200  # characters of a model's name that a message repeats
 

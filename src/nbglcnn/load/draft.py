@@ -53,13 +53,15 @@ class Pieces:
 class State:
     """What is left of a Draft: run-time nodes, each with its place in it, and all values known.
 
-    `derived` are the constants whose numbers come from a parameter's numbers.
+    `derived` are the constants whose numbers come from a parameter's numbers; `may_fold` bounds
+    `folded_bytes`.
     """
 
     draft: Draft
     nodes: list[tuple[int, Node]] = field(default_factory=list)
     folded: list[Node] = field(default_factory=list)
     folded_bytes: int = 0
+    may_fold: int = 0
     constants: dict[str, Array] = field(default_factory=dict)
     derived: set[str] = field(default_factory=set)
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from nbglcnn.errors import ModelError, UnsupportedModel
+from nbglcnn.errors import ModelError, NbglcnnError, UnsupportedModel
 from nbglcnn.graph import Array, Node
 from nbglcnn.load.bounds import MAX_FOLDED_BYTES, shown
 from nbglcnn.load.draft import FLOAT32, OPSET, WIDE, Draft, State, integer, label
@@ -25,7 +25,7 @@ LIGHT = frozenset(
     Or Xor Equal Less Greater LessOrEqual GreaterOrEqual Add Sub Mul Div Pow Mod Neg Abs
     Sqrt Reciprocal Floor Ceil Round Sign Exp Log Min Max Sum Mean Clip Relu Sigmoid Tanh
     Softplus ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceL2 ReduceSumSquare
-    ReduceL1 Sin Cos Erf IsNaN IsInf Identity ArgMax ArgMin DepthToSpace SpaceToDepth Softmax
+    ReduceL1 Sin Cos IsNaN IsInf Identity ArgMax ArgMin DepthToSpace SpaceToDepth Softmax
     """.split()  # noqa: SIM905
 )
 MAX_HEAVY = 2**16  # elements in and out of another operator that is folded
@@ -34,6 +34,8 @@ MAX_HEAVY = 2**16  # elements in and out of another operator that is folded
 def simplify(draft: Draft) -> State:
     """Fold, drop what only renames, and give every value a concrete shape."""
     state = State(draft, constants=dict(draft.constants), derived=set(draft.parameters.values()))
+    # A small file cannot ask for much; a large one may have its weights turned and scaled.
+    state.may_fold = MAX_FOLDED_BYTES + 4 * sum(c.nbytes for c in draft.constants.values())
     for name, (shape, dtype) in draft.inputs.items():
         state.shapes[name], state.dtypes[name] = shape, dtype
     for position, original in enumerate(draft.nodes):
@@ -41,11 +43,23 @@ def simplify(draft: Draft) -> State:
         for name in node.inputs:
             if name and not state.known(name):
                 raise ModelError(f"{label(node)}: its input {shown(name)} is produced by nothing")
-        for step in rewritten(node, draft.versions[position] if draft.versions else OPSET, state):
+        for step in _rewritten(node, draft.versions[position] if draft.versions else OPSET, state):
             step = replace(step, inputs=tuple(state.resolve(i) for i in step.inputs))
             _one(step, position, state)
     _drop_unused(state, [state.resolve(v) for v in (*draft.outputs, *draft.keep)])
     return state
+
+
+def _rewritten(node: Node, version: int, state: State) -> list[Node]:
+    """`rewritten`, of which the rules may trust a node: onnx's rules look at it only afterwards."""
+    try:
+        return rewritten(node, version, state)
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        if isinstance(error, NbglcnnError):
+            raise
+        raise ModelError(
+            f"{label(node)}: its inputs and attributes don't fit together ({str(error)[:300]})"
+        ) from error
 
 
 def _one(node: Node, position: int, state: State) -> None:
@@ -98,11 +112,11 @@ def _foldable(node: Node, state: State) -> bool:
 
 def _fold(node: Node, state: State) -> None:
     if node.op not in ("Constant", "ConstantOfShape", "Expand"):
-        limit = MAX_FOLDED_BYTES if node.op in LIGHT else MAX_HEAVY * 4
+        limit = state.may_fold if node.op in LIGHT else MAX_HEAVY * 4
         state.folded_bytes += infer(node, state, limit=limit)
-        if state.folded_bytes > 4 * MAX_FOLDED_BYTES:
+        if state.folded_bytes > state.may_fold:
             raise UnsupportedModel(
-                f"{label(node)}: over {4 * MAX_FOLDED_BYTES:,} bytes to compute while loading"
+                f"{label(node)}: over {state.may_fold:,} bytes to compute while loading"
             )
     results = evaluate(node, state.constants)
     for name, array in results.items():

@@ -88,6 +88,8 @@ def _by_onnx(node: Node, state: State) -> Found:
     _check_numbers(node, state)
     if node.op in ("Conv", "ConvTranspose"):
         _check_groups(node, state)
+    if node.op == "Split":
+        _check_pieces(node, state)
     types, data = {}, {}
     for name in node.inputs:
         if not name:
@@ -136,6 +138,16 @@ def _check_numbers(node: Node, state: State) -> None:
         rank = len(state.shape(node.inputs[0])) + (node.op == "OneHot")
         if not -max(rank, 1) <= axis < max(rank, 1) + (node.op == "Flatten"):
             raise ModelError(f"{label(node)}: axis {axis} of {rank} dimensions")
+
+
+def _check_pieces(node: Node, state: State) -> None:
+    """Refuse a Split into another number of pieces than it has outputs: onnx writes beyond them."""
+    count, given = len(node.outputs), node.inputs[1] if len(node.inputs) > 1 else ""
+    sizes = state.constants.get(given)
+    if integer(node, "num_outputs", count) != count or (
+        sizes is not None and sizes.shape != (count,)
+    ):
+        raise ModelError(f"{label(node)}: its sizes are not those of {count} outputs")
 
 
 def _check_groups(node: Node, state: State) -> None:

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from nbglcnn.errors import ModelError, UnsupportedModel
-from nbglcnn.load.bounds import MAX_NODES, shown
+from nbglcnn.load.bounds import MAX_EDGES, MAX_NODES, shown
 
 if TYPE_CHECKING:
     from onnx import FunctionProto, ModelProto, NodeProto
 
 Identifier = tuple[str, str, str]
+Nodes = list[tuple["NodeProto", Mapping[str, int]]]
 
 
 def domain_of(name: str) -> str:
@@ -33,7 +34,7 @@ def inlined(model: ModelProto) -> Iterable[tuple[NodeProto, Mapping[str, int]]]:
             raise UnsupportedModel(
                 f"{len(model.graph.node):,} nodes; at most {MAX_NODES:,} are read"
             )
-        return [(node, opsets) for node in model.graph.node]
+        return _few_edges([(node, opsets) for node in model.graph.node])
     total = sum(_size(node, functions, {}, ()) for node in model.graph.node)
     if total > MAX_NODES:
         raise UnsupportedModel(
@@ -41,7 +42,17 @@ def inlined(model: ModelProto) -> Iterable[tuple[NodeProto, Mapping[str, int]]]:
         )
     taken = {v.name for v in (*model.graph.input, *model.graph.initializer)}
     taken |= {name for node in model.graph.node for name in node.output}
-    return list(_expand(model.graph.node, opsets, functions, taken))
+    return _few_edges(list(_expand(model.graph.node, opsets, functions, taken)))
+
+
+def _few_edges(nodes: Nodes) -> Nodes:
+    """The nodes, if they are not joined too often: a Sum of n inputs alone is n passes."""
+    edges = sum(len(node.input) + len(node.output) for node, _ in nodes)
+    if edges > MAX_EDGES:
+        raise UnsupportedModel(
+            f"{edges:,} inputs and outputs of nodes; at most {MAX_EDGES:,} are read"
+        )
+    return nodes
 
 
 def _opsets(imports: Iterable[Any]) -> Mapping[str, int]:

@@ -49,6 +49,8 @@ def load_onnx(source: Any, x: Any) -> tuple[Graph, tuple[Array, ...]]:
     produced = _nodes(draft, model, names, folder)
     _sort(draft)
     draft.outputs = [names[output.name] for output in model.graph.output]
+    if not draft.outputs:
+        raise ModelError("the graph has no outputs")
     for name in draft.outputs:
         if not name or name not in produced:
             raise ModelError(f"the output {shown(name)} is produced by nothing")

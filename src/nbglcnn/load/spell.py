@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from nbglcnn.errors import ModelError, UnsupportedOperator
+from nbglcnn.errors import ModelError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Array, Attribute, Node
-from nbglcnn.load.bounds import checked_shape
+from nbglcnn.load.bounds import MAX_MADE, checked_shape
 from nbglcnn.load.draft import State, integer, label, numbers
 from nbglcnn.load.infer import check_arity, schema_of
 
@@ -74,6 +75,12 @@ def _clip(node: Node, state: State) -> list[Node]:
     return steps.nodes
 
 
+def _affordable(node: Node, *sizes: int) -> None:
+    """Refuse to make up a constant of more than so many numbers: a small file could ask for it."""
+    if prod(sizes) > MAX_MADE:
+        raise UnsupportedModel(f"{label(node)}: {prod(sizes):,} places; at most {MAX_MADE:,}")
+
+
 def _one_hot(node: Node, state: State) -> list[Node]:
     """Where the index, counted from the end if negative, is the place: on, elsewhere off."""
     depth = int(_known(node, 1, "depth", state).reshape(-1)[0])
@@ -81,6 +88,7 @@ def _one_hot(node: Node, state: State) -> list[Node]:
     rank = len(shape) + 1
     axis = integer(node, "axis", -1) % rank
     checked_shape(label(node), (*shape[:axis], depth, *shape[axis:]))
+    _affordable(node, depth)
     steps, dtype = Steps(node, state), state.dtype(node.inputs[0])
     given = steps.reshape(node.inputs[0], (*shape[:axis], 1, *shape[axis:]))
     below = steps("Less", given, steps.constant(0, dtype))
@@ -97,6 +105,7 @@ def _affine_grid(node: Node, state: State) -> list[Node]:
     """The places of all pixels, known now, times each image's matrix."""
     n, _, *sizes = _known(node, 1, "size", state).tolist()
     checked_shape(label(node), (n, *sizes, len(sizes)))
+    _affordable(node, *sizes)
     corners = bool(integer(node, "align_corners", 0))
     along = [np.linspace(-1, 1, s) if corners else (2 * np.arange(s) + 1) / s - 1 for s in sizes]
     places = [axis.reshape(-1) for axis in np.meshgrid(*along, indexing="ij")][::-1]
@@ -115,6 +124,7 @@ def _deform_conv(node: Node, state: State) -> list[Node]:
     if len(state.shape(x)) != 4 or len(state.shape(weight)) != 4:
         raise UnsupportedOperator(f"{label(node)}: only of maps with rows and columns")
     (n, c, h, w), kernel = state.shape(x), state.shape(weight)[2:]
+    _affordable(node, *kernel, *state.shape(offset)[2:])
     groups, parts = integer(node, "offset_group", 1), integer(node, "group", 1)
     taps = kernel[0] * kernel[1]
     height, width = state.shape(offset)[2:]
