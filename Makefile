@@ -3,7 +3,7 @@ PYTHON ?= python3
 IN_VENV := .venv/bin/python -m
 NPM := PATH="$(CURDIR)/.venv/bin:$$PATH" npm --prefix js run --silent
 
-.PHONY: setup demo test lint conformance screenshots
+.PHONY: setup demo test lint conformance screenshots bench bench-full
 
 setup:
 	@$(PYTHON) scripts/setup.py
@@ -29,3 +29,12 @@ conformance:
 screenshots:
 	@$(PYTHON) scripts/setup.py --tests
 	@.venv/bin/python scripts/screenshots.py
+
+# nbglcnn beside its peers in one browser, into docs/performance.md (20 minutes; bench-full: the slowest networks too)
+bench:
+	@$(PYTHON) scripts/setup.py --tests
+	@.venv/bin/python -W ignore bench/run.py $(ARGS)
+
+bench-full:
+	@$(PYTHON) scripts/setup.py --tests
+	@.venv/bin/python -W ignore bench/run.py --full $(ARGS)

@@ -1,0 +1,73 @@
+"""The networks that are timed: whole ones, and single layers, all with random weights."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import nn
+
+ROOT = Path(__file__).parents[1]
+sys.path += [str(ROOT / "tests"), str(ROOT / "notebooks")]
+
+from fashion_autoencoder import load_autoencoder  # noqa: E402
+from zoo import MobileNetV2, Pix2Pix, ResNet18  # noqa: E402
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A network to time, with the shape of its input; `slow` ones are for `make bench-full`."""
+
+    make: Callable[[], nn.Module]
+    shape: Shape
+    slow: bool = False
+
+    def build(self) -> nn.Module:
+        """The network in eval mode, its statistics as training leaves them: not trivial."""
+        torch.manual_seed(7)
+        model = self.make().eval()
+        for part in model.modules():
+            if isinstance(part, nn.BatchNorm2d) and part.num_batches_tracked == 0:
+                part.running_mean.normal_(0, 0.2)
+                part.running_var.uniform_(0.5, 2)
+        return model
+
+
+def all_convolutional() -> nn.Module:
+    """Josh Murr's autoencoder: 4×4 kernels of stride 2 and nothing else."""
+    return nn.Sequential(
+        nn.Conv2d(3, 64, 4, 2, 1), nn.ReLU(),
+        nn.Conv2d(64, 256, 4, 2, 1), nn.ReLU(),
+        nn.ConvTranspose2d(256, 64, 4, 2, 1), nn.ReLU(),
+        nn.ConvTranspose2d(64, 3, 4, 2, 1), nn.Sigmoid(),
+    )  # fmt: skip
+
+
+def convolution(*sizes: int, **arguments: int) -> Callable[[], nn.Module]:
+    """A layer of its own, with the activation that follows most."""
+    return lambda: nn.Sequential(nn.Conv2d(*sizes, **arguments), nn.ReLU())
+
+
+MODELS = {
+    "fashion autoencoder": Model(load_autoencoder, (1, 1, 28, 28)),
+    "all-conv autoencoder 32×32": Model(all_convolutional, (1, 3, 32, 32)),
+    "pix2pix16 64×64": Model(lambda: Pix2Pix(16, 6), (1, 3, 64, 64)),
+    "pix2pix16 128×128": Model(lambda: Pix2Pix(16, 7), (1, 3, 128, 128)),
+    "pix2pix16": Model(lambda: Pix2Pix(16, 8), (1, 3, 256, 256)),
+    "pix2pix32": Model(lambda: Pix2Pix(32, 8), (1, 3, 256, 256), slow=True),
+    "pix2pix64": Model(lambda: Pix2Pix(64, 8), (1, 3, 256, 256), slow=True),
+    "resnet18": Model(ResNet18, (1, 3, 224, 224)),
+    "mobilenet_v2": Model(MobileNetV2, (1, 3, 224, 224)),
+    "conv 3×3 64→64 @56": Model(convolution(64, 64, 3, 1, 1), (1, 64, 56, 56)),
+    "conv 1×1 64→256 @56": Model(convolution(64, 256, 1), (1, 64, 56, 56)),
+    "depthwise 3×3 144 @56": Model(convolution(144, 144, 3, 1, 1, groups=144), (1, 144, 56, 56)),
+    "conv 7×7 s2 3→64 @224": Model(convolution(3, 64, 7, 2, 3), (1, 3, 224, 224)),
+    "conv 4×4 s2 64→128 @64": Model(convolution(64, 128, 4, 2, 1), (1, 64, 64, 64)),
+    "convT 4×4 s2 128→64 @32": Model(
+        lambda: nn.Sequential(nn.ConvTranspose2d(128, 64, 4, 2, 1), nn.ReLU()), (1, 128, 32, 32)
+    ),
+    "gemm 4096→1000": Model(lambda: nn.Sequential(nn.Linear(4096, 1000)), (1, 4096)),
+}

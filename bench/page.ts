@@ -1,0 +1,101 @@
+// The page that times: every peer gets the same inputs in turns, and every timed output is checked.
+import { count, type Counts } from "./count.ts";
+import { makePeer, type Peer } from "./peers.ts";
+
+interface Loaded {
+  readonly peers: Map<string, Peer>;
+  readonly inputs: readonly Float32Array[];
+  readonly outputs: readonly Float32Array[];
+}
+
+export interface Timing {
+  readonly ms: number;
+  /** The largest difference from PyTorch's output, as a share of its largest value. */
+  readonly error: number;
+}
+
+let loaded: Loaded | undefined;
+
+async function floats(url: string, parts: number): Promise<Float32Array[]> {
+  const all = new Float32Array(await (await fetch(url)).arrayBuffer());
+  const size = all.length / parts;
+  return Array.from({ length: parts }, (_, k) => all.slice(k * size, (k + 1) * size));
+}
+
+function difference(found: Float32Array, expected: Float32Array): number {
+  if (found.length !== expected.length) return Number.POSITIVE_INFINITY;
+  let worst = 0;
+  let largest = 0;
+  for (const [k, value] of expected.entries()) {
+    const distance = Math.abs((found[k] as number) - value);
+    // A NaN is no number that agrees.
+    worst = distance <= worst ? worst : Number.isNaN(distance) ? Number.POSITIVE_INFINITY : distance;
+    largest = Math.max(largest, Math.abs(value));
+  }
+  return worst / largest;
+}
+
+function the(): Loaded {
+  if (loaded === undefined) throw new Error("open() comes first");
+  return loaded;
+}
+
+function peer(name: string): Peer {
+  const found = the().peers.get(name);
+  if (found === undefined) throw new Error(`${name} was not started`);
+  return found;
+}
+
+async function timed(name: string, turn: number, all: boolean): Promise<Timing> {
+  const { inputs, outputs } = the();
+  const k = turn % inputs.length;
+  const runner = peer(name);
+  const input = runner.prepare?.(inputs[k] as Float32Array) ?? (inputs[k] as Float32Array);
+  const before = performance.now();
+  const output = all ? await runner.runAll(input) : await runner.run(input);
+  const ms = performance.now() - before;
+  const restored = runner.restore?.(output) ?? output;
+  return { ms, error: difference(restored, outputs[k] as Float32Array) };
+}
+
+const bench = {
+  async open(ring: number): Promise<void> {
+    bench.close();
+    loaded = {
+      peers: new Map(),
+      inputs: await floats("/model/inputs.bin", ring),
+      outputs: await floats("/model/outputs.bin", ring),
+    };
+  },
+
+  /** The first run: shaders compiled, weights uploaded; fetching files is not counted. */
+  async start(name: string): Promise<Timing> {
+    const made = await makePeer(name);
+    const before = performance.now();
+    await made.start();
+    the().peers.set(name, made);
+    const first = await timed(name, 0, false);
+    return { ms: performance.now() - before, error: first.error };
+  },
+
+  run: (name: string, turn: number) => timed(name, turn, false),
+  runAll: (name: string, turn: number) => timed(name, turn, true),
+
+  async counts(name: string): Promise<Counts> {
+    return count(async () => {
+      await timed(name, 1, false);
+    });
+  },
+
+  stop(name: string): void {
+    loaded?.peers.get(name)?.close();
+    loaded?.peers.delete(name);
+  },
+
+  close(): void {
+    for (const name of [...(loaded?.peers.keys() ?? [])]) bench.stop(name);
+    loaded = undefined;
+  },
+};
+
+Object.assign(window, { bench });

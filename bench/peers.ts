@@ -1,0 +1,41 @@
+// nbglcnn and its peers behind one interface. Each peer is written as its documentation advises.
+import { load } from "/runtime.js";
+import { makeOrt } from "./ort.ts";
+import { makeTensorFlow } from "./tensorflow.ts";
+
+export interface Peer {
+  /** Compiles and uploads what can be before the first input is there. */
+  start(): Promise<void>;
+  run(input: Float32Array): Promise<Float32Array>;
+  /** The same, with every layer's activation read back too. */
+  runAll(input: Float32Array): Promise<Float32Array>;
+  close(): void;
+  /** Other orders of the same numbers, made before and after the clock runs. */
+  prepare?(input: Float32Array): Float32Array;
+  restore?(output: Float32Array): Float32Array;
+}
+
+async function nbglcnn(plan: string): Promise<Peer> {
+  const file = await (await fetch(`/model/${plan}.plan`)).arrayBuffer();
+  let session: Awaited<ReturnType<typeof load>>;
+  return {
+    async start() {
+      session = await load(file);
+    },
+    run: async (input) => (await session.run(input)) as Float32Array,
+    async runAll(input) {
+      const output = (await session.run(input)) as Float32Array;
+      for (const name of session.values) await session.read(name);
+      return output;
+    },
+    close: () => session?.close(),
+  };
+}
+
+export async function makePeer(name: string): Promise<Peer> {
+  if (name === "nbglcnn") return nbglcnn("fused");
+  if (name === "nbglcnn all") return nbglcnn("all");
+  if (name.startsWith("tfjs ")) return makeTensorFlow(name.slice(5));
+  if (name.startsWith("ort ")) return makeOrt(name.slice(4));
+  throw new Error(`no peer is called ${name}`);
+}

