@@ -19,6 +19,14 @@ class Assign(nn.Module):
         return x
 
 
+class Unpool(nn.Module):
+    """Exported as a ScatterND by places that a MaxPool of stride 1 helps to count."""
+
+    def forward(self, x):
+        y, places = nn.functional.max_pool2d(x, 2, return_indices=True)
+        return nn.functional.max_unpool2d(y, places, 2)
+
+
 class Add(nn.Module):
     def forward(self, x):
         return torch.zeros(2, 3).scatter_add(1, torch.tensor([[0, 2, 2, 1, 0]] * 2), x)
@@ -38,5 +46,6 @@ CASES = [
     node("ScatterND add constant", "ScatterND", [(3, 4), np.array([[1], [0]]), (2, 4)], constants=[1], reduction="add"),
     node("ScatterND max of NaN", "ScatterND", [np.float32([[1, 2, 3]]), np.array([[0, 1], [0, 2]]), np.float32([5, np.nan])], reduction="max"),
     module("assignment to a slice", Assign, (2, 3, 5, 4), (2, 3, 4)),
+    module("max unpooling", Unpool, (1, 3, 4, 6)),
     module("scatter_add", Add, (2, 5)),
 ]  # fmt: skip
