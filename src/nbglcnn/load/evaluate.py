@@ -14,7 +14,6 @@ from nbglcnn.load.bounds import checked_shape, shown
 from nbglcnn.load.draft import integer, label
 from nbglcnn.load.infer import element_type, to_proto, version_of
 
-
 POOL = ("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "storage_order", "strides")
 
 
