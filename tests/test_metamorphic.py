@@ -1,0 +1,279 @@
+"""What must hold without any reference: two networks that are the same, one texel that changes."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from numpy.testing import assert_array_equal
+from playwright.sync_api import Browser
+
+from conftest import BACKENDS
+from equal import assert_equal
+from nbglcnn.load import load
+from nbglcnn.lower import lower
+from nbglcnn.plan import Plan
+from nbglcnn.session import Session
+from page import GlPage
+from test_load_onnx import model_of, node
+from test_ops import WRONG
+
+Arrays = dict[str, np.ndarray]
+Weights = dict[str, np.ndarray]
+
+# Sums in another order: a few roundings of float32, relative to the largest value.
+REORDERED = 2e-6
+
+
+class Engine:
+    """Runs Plans in one place, each with all its inputs in turn."""
+
+    def __init__(self, page: GlPage | None) -> None:
+        self.page = page
+
+    def __call__(self, plan: Plan, *batches: Sequence[np.ndarray]) -> list[Arrays]:
+        if self.page is None:
+            with Session(plan) as session:
+                return [session.run(*arrays) for arrays in batches]
+        number = self.page.open(plan)
+        found = [self._in_page(self.page, number, plan, arrays) for arrays in batches]
+        self.page.close(number)
+        return found
+
+    @staticmethod
+    def _in_page(page: GlPage, number: int, plan: Plan, arrays: Sequence[np.ndarray]) -> Arrays:
+        for record, array in zip(plan.header.inputs, arrays, strict=True):
+            page.write(number, record.key, array)
+        page.run(number)
+        return {value.key: page.read(number, value.key) for value in plan.values}
+
+    def model(self, model: Any, *inputs: np.ndarray) -> Arrays:
+        graph, arrays = load(model, inputs)
+        [values] = self(lower(graph), arrays)
+        return values
+
+
+@pytest.fixture(scope="module", params=["opengl", *BACKENDS])
+def engine(
+    request: pytest.FixtureRequest,
+    browser: Callable[[str], Browser],
+    site: tuple[str, dict[str, bytes]],
+) -> Iterator[Engine]:
+    """Local OpenGL, then Chromium on each renderer."""
+    if request.param == "opengl":
+        yield Engine(None)
+        return
+    errors: list[str] = []
+    page = browser(request.param).new_page()
+    page.on("console", lambda m: errors.append(m.text) if WRONG.search(m.text) else None)
+    page.goto(site[0])
+    yield Engine(GlPage(page, site[1]))
+    page.close()
+    assert not errors, errors[:10]
+
+
+SHAPE = (2, 5, 13, 11)
+MAPS = 10  # of the first convolution
+
+
+def weights(seed: int) -> Weights:
+    rng = np.random.default_rng(seed)
+    shapes = {
+        "w1": (MAPS, 5, 3, 3), "b1": (MAPS,), "w2": (6, MAPS, 3, 3), "b2": (6,),
+        "s": (MAPS,), "o": (MAPS,), "m": (MAPS,), "v": (MAPS,), "w3": (6, 3, 2, 2),
+    }  # fmt: skip
+    made = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    for kernel in ("w1", "w2", "w3"):  # so that maps stay near 1
+        made[kernel] /= np.sqrt(made[kernel][0].size, dtype=np.float32)
+    return made | {"v": np.abs(made["v"]) + np.float32(0.5)}
+
+
+def nodes() -> list[Any]:
+    """An encoder and a decoder; `a`, `n`, `r`, `p` have the maps of the first convolution."""
+    return [
+        node("Conv", ["x", "w1", "b1"], ["a"], pads=[1] * 4, strides=[2, 1]),
+        node("BatchNormalization", ["a", "s", "o", "m", "v"], ["n"]),
+        node("LeakyRelu", ["n"], ["r"], alpha=0.1),
+        node("MaxPool", ["r"], ["p"], kernel_shape=[3, 3], pads=[1] * 4),
+        node("Conv", ["p", "w2", "b2"], ["c"], dilations=[1, 2]),
+        node("ConvTranspose", ["c", "w3"], ["u"], strides=[2, 2]),
+        node("Sigmoid", ["u"], ["y"]),
+    ]
+
+
+def network(made: Sequence[Any], constants: Weights, shape: tuple[int, ...] = SHAPE) -> Any:
+    outputs = ["y"]
+    return model_of(made, {"x": shape}, outputs, constants=constants)
+
+
+def picture(seed: int, shape: tuple[int, ...] = SHAPE) -> np.ndarray:
+    return np.random.default_rng(seed + 100).standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("place", range(1, 7))
+def test_an_inserted_identity_changes_nothing(engine: Engine, place: int, size: int) -> None:
+    constants = weights(place)
+    expected = engine.model(network(nodes(), constants), picture(place))
+    made = nodes()
+    value = made[place].input[0]
+    channels = expected[value].shape[1]
+    kernel = np.zeros((channels, channels, size, size), np.float32)
+    kernel[range(channels), range(channels), size // 2, size // 2] = 1
+    made[place].input[0] = "same"
+    made.insert(place, node("Conv", [value, "id"], ["same"], pads=[size // 2] * 4))
+    found = engine.model(network(made, constants | {"id": kernel}), picture(place))
+    assert_array_equal(found["same"], expected[value])
+    for key, truth in expected.items():
+        assert_equal(found[key], truth, rtol=REORDERED, name=key)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_permuted_channels_give_permuted_maps_and_the_same_picture(
+    engine: Engine, seed: int
+) -> None:
+    constants = weights(seed)
+    order = np.random.default_rng(seed).permutation(MAPS)
+    permuted = constants | {name: constants[name][order] for name in ("w1", "b1", *"somv")}
+    permuted["w2"] = constants["w2"][:, order]
+    expected = engine.model(network(nodes(), constants), picture(seed))
+    found = engine.model(network(nodes(), permuted), picture(seed))
+    for key, truth in expected.items():
+        same = truth[:, order] if key in "anrp" else truth
+        assert_equal(found[key], same, rtol=REORDERED, name=key)
+
+
+@pytest.mark.parametrize("first", [1, 4, 7])
+def test_a_convolution_split_over_its_input_channels_and_added_is_the_same(
+    engine: Engine, first: int
+) -> None:
+    constants = weights(first)
+    expected = engine.model(network(nodes(), constants), picture(first))
+    made = nodes()
+    whole = made.pop(4)
+    assert whole.output[0] == "c"
+    options = {"dilations": [1, 2]}
+    made[4:4] = [
+        node("Split", ["p", "sizes"], ["p1", "p2"], axis=1),
+        node("Conv", ["p1", "w21", "b2"], ["c1"], **options),
+        node("Conv", ["p2", "w22"], ["c2"], **options),
+        node("Add", ["c1", "c2"], ["c"]),
+    ]
+    parts = {
+        "sizes": np.int64([first, MAPS - first]),
+        "w21": constants["w2"][:, :first],
+        "w22": constants["w2"][:, first:],
+    }
+    found = engine.model(network(made, constants | parts), picture(first))
+    for key, truth in expected.items():
+        assert_equal(found[key], truth, rtol=REORDERED, name=key)
+
+
+@pytest.mark.parametrize("count", [2, 5])
+def test_a_batch_gives_what_its_images_give_alone(engine: Engine, count: int) -> None:
+    constants, x = weights(count), picture(count, (count, *SHAPE[1:]))
+    together = engine.model(network(nodes(), constants, x.shape), x)
+    graph, _ = load(network(nodes(), constants, (1, *SHAPE[1:])))
+    alone = engine(lower(graph), *([x[k : k + 1]] for k in range(count)))
+    for key, value in together.items():
+        singles = np.concatenate([one[key] for one in alone])
+        assert_equal(value, singles, rtol=REORDERED, name=key)
+
+
+# Steps of positive weights, so that what sees a change changes; each as ONNX, and as the map of
+# what its output can see, by PyTorch on maps of 0 and 1.
+Seen = torch.Tensor
+
+
+def _conv(seen: Seen, out: int, size: int, groups: int = 1, **options: Any) -> Seen:
+    kernel = torch.ones(out, seen.shape[1] // groups, size, size)
+    return F.conv2d(seen, kernel, groups=groups, **options)
+
+
+STEPS: dict[str, tuple[Any, tuple[int, ...], Callable[[Seen], Seen]]] = {
+    "conv": (
+        node("Conv", ["h", "w"], ["y"], pads=[1] * 4, strides=[2, 2]),
+        (6, 8, 3, 3),
+        lambda seen: _conv(seen, 6, 3, padding=1, stride=2),
+    ),
+    "dilated": (
+        node("Conv", ["h", "w"], ["y"], dilations=[2, 3], pads=[2, 3, 2, 3]),
+        (5, 8, 3, 3),
+        lambda seen: _conv(seen, 5, 3, padding=(2, 3), dilation=(2, 3)),
+    ),
+    "pointwise": (
+        node("Conv", ["h", "w"], ["y"]),
+        (9, 8, 1, 1),
+        lambda seen: _conv(seen, 9, 1),
+    ),
+    "depthwise": (
+        node("Conv", ["h", "w"], ["y"], group=8, pads=[1] * 4),
+        (8, 1, 3, 3),
+        lambda seen: _conv(seen, 8, 3, groups=8, padding=1),
+    ),
+    "grouped": (
+        node("Conv", ["h", "w"], ["y"], group=2),
+        (6, 4, 3, 3),
+        lambda seen: _conv(seen, 6, 3, groups=2),
+    ),
+    "transposed": (
+        node("ConvTranspose", ["h", "w"], ["y"], strides=[2, 2], pads=[1] * 4),
+        (8, 3, 4, 4),
+        lambda seen: F.conv_transpose2d(seen, torch.ones(8, 3, 4, 4), stride=2, padding=1),
+    ),
+    "pooled": (
+        node("AveragePool", ["h"], ["y"], kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 1, 0]),
+        (),
+        lambda seen: F.avg_pool2d(seen, (3, 2), (2, 1), (1, 0)),
+    ),
+    "shuffled": (
+        node("DepthToSpace", ["h"], ["y"], blocksize=2, mode="CRD"),
+        (),
+        lambda seen: F.pixel_shuffle(seen, 2),
+    ),
+    "turned": (
+        node("Transpose", ["h"], ["y"], perm=[0, 3, 1, 2]),
+        (),
+        lambda seen: seen.permute(0, 3, 1, 2),
+    ),
+    "enlarged": (
+        node("Resize", ["h", "", "scales"], ["y"], mode="linear"),
+        (1,),
+        lambda seen: F.interpolate(seen, scale_factor=2, mode="bilinear"),
+    ),
+    "averaged": (
+        node("GlobalAveragePool", ["h"], ["y"]),
+        (),
+        lambda seen: F.adaptive_avg_pool2d(seen, 1),
+    ),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_adding_1_to_one_texel_changes_its_receptive_field_and_nothing_else(
+    engine: Engine, step: str
+) -> None:
+    last, shape, sees = STEPS[step]
+    rng = np.random.default_rng(sum(map(ord, step)))
+    constants: dict[str, Any] = {"w0": rng.uniform(0.5, 1, (8, 3, 3, 3)).astype(np.float32)}
+    if "w" in last.input:
+        constants["w"] = rng.uniform(0.5, 1, shape).astype(np.float32)
+    if "scales" in last.input:
+        constants["scales"] = np.float32([1, 1, 2, 2])
+    first = node("Conv", ["x", "w0"], ["h"], pads=[1] * 4)
+    x = rng.uniform(0, 1, (2, 3, 10, 9)).astype(np.float32)
+    graph, _ = load(model_of([first, last], {"x": x.shape}, ["y"], constants=constants))
+    places = [(0, 0, 0, 0), (1, 2, 9, 8), (0, 1, 4, 5), (1, 0, 0, 8), (0, 2, 7, 3)]
+    changed = [x.copy() for _ in places]
+    for place, one in zip(places, changed, strict=True):
+        one[place] += 1
+    before, *after = engine(lower(graph), *([one] for one in (x, *changed)))
+    for place, values in zip(places, after, strict=True):
+        seen = torch.zeros(x.shape)
+        seen[place] = 1
+        h = _conv(seen, 8, 3, padding=1)
+        for key, expected in {"x": seen, "h": h, "y": sees(h)}.items():
+            found = values[key] != before[key]
+            assert_array_equal(found, expected.numpy() > 0, f"{key} after {place}")
