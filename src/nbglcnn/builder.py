@@ -141,6 +141,7 @@ class Builder:
     ) -> Tensor:
         """A constant as a tensor in a texture of weights."""
         layout = Layout(frame, block or best_block(frame))
+        self._check_size(*layout.size)  # before a gigabyte is packed
         arguments = {"frame": layout.frame, "block": layout.block}
         texture = self.weight(p.Recipe("tensor", (value,), arguments))
         return Tensor(texture, layout)
@@ -175,20 +176,23 @@ class Builder:
 
     def texture(self, width: int, height: int, layers: int = 1) -> int:
         """A new texture; UnsupportedModel when the device or the budget cannot hold it."""
+        self._check_size(width, height, layers)
+        self.textures.append(p.Texture(width, height, layers))
+        self._bytes += width * height * layers * 16
+        return len(self.textures) - 1
+
+    def _check_size(self, width: int, height: int, layers: int) -> None:
         limit = self.target.max_texture_size
         if width > limit or height > limit or layers > self.target.max_array_layers:
             raise UnsupportedModel(
                 f"{self.where()}: needs a texture of {width}×{height}×{layers} texels; this device "
                 f"has at most {limit}×{limit}. Use a smaller input or batch"
             )
-        self.textures.append(p.Texture(width, height, layers))
-        self._bytes += width * height * layers * 16
-        if self._bytes > BUDGET:
+        if self._bytes + width * height * layers * 16 > BUDGET:
             raise UnsupportedModel(
                 f"{self.where()}: the network needs more than {BUDGET / 2**30:.0f} GiB of "
                 f'textures. Use a smaller input or batch, or observe="outputs"'
             )
-        return len(self.textures) - 1
 
     def where(self) -> str:
         """The layer being lowered, for messages."""

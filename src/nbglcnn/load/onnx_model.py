@@ -57,7 +57,7 @@ def load_onnx(source: Any, x: Any) -> tuple[Graph, tuple[Array, ...]]:
     _parameters(draft)
     done = simplify(draft)
     for name in draft.outputs:
-        if name in done.sequences:
+        if done.resolve(name) in done.sequences:
             raise UnsupportedModel(f"the output {shown(name)} is a sequence of tensors")
     keys = _keys(draft, done.aliases, {name for _, node in done.nodes for name in node.outputs})
     draft.outputs = [done.resolve(name) for name in draft.outputs]
