@@ -1,0 +1,88 @@
+"""ONNX's own test suite: every operator's cases on local OpenGL, one of each in both browsers."""
+
+import json
+from collections.abc import Iterator
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from playwright.sync_api import Playwright
+
+import nbglcnn.backend
+from browsers import RENDERERS
+from conformance import OPENGL, RECORD, Outcome, on_opengl, outcome
+from onnx_proof import unproven
+from onnx_suite import RINGS, SUBSET, SuiteCase, suite
+from plan_page import PlanPage, plan_pages
+
+CASES = list(suite(expanded=False))
+GROUPS = sorted({(case.ring, case.operator) for case in CASES})
+KEPT = json.loads(RECORD.read_text("utf-8"))
+
+
+def agrees(found: Outcome) -> None:
+    """The outcome is the one that the repository's record of a whole run has."""
+    for backend, status in found.status.items():
+        if found.name in KEPT["not passed"]:
+            assert status == "refused", f"{found.name} on {backend}: {found.reason[backend]}"
+        else:
+            assert status == "passed", f"{found.name} on {backend}: {found.reason[backend]}"
+
+
+@pytest.mark.parametrize("ring, operator", GROUPS, ids="-".join)
+def test_the_suites_cases_pass_on_local_opengl(ring: str, operator: str) -> None:
+    for case in CASES:
+        if (case.ring, case.operator) == (ring, operator):
+            agrees(outcome(case, {OPENGL: on_opengl}))
+
+
+@pytest.fixture(scope="module")
+def plan_page(playwright: Playwright) -> Iterator[dict[str, PlanPage]]:
+    with plan_pages(playwright, tuple(RENDERERS)) as pages:
+        yield pages
+
+
+@pytest.mark.parametrize("operator", sorted({c.operator for c in CASES if c.ring != "models"}))
+def test_a_case_of_each_operator_passes_in_the_browser(
+    operator: str, plan_page: dict[str, PlanPage]
+) -> None:
+    case = next(c for c in CASES if c.operator == operator)
+    agrees(outcome(case, {name: page.run for name, page in plan_page.items()}))
+
+
+def test_the_record_holds_all_cases_and_the_promise() -> None:
+    assert KEPT["onnx"] == json.loads(SUBSET.read_text("utf-8"))["onnx"]
+    assert sum(KEPT["rings"][ring][1] for ring in RINGS) == len(CASES) == 755
+    assert KEPT["rings"]["core"] == [415, 415]
+    assert sum(KEPT["rings"][ring][0] for ring in RINGS) >= 0.95 * 755
+    for reasons in KEPT["not passed"].values():
+        assert all(reason.startswith("refused: ") for reason in reasons)
+
+
+def case_named(name: str) -> SuiteCase:
+    return next(case for case in CASES if case.name == name)
+
+
+def test_an_output_that_no_pass_computed_does_not_count() -> None:
+    model, [(inputs, expected)] = case_named("test_relu").read()
+    fixed = nbglcnn.backend.bound(model, {"x": inputs[0]})
+    plan, _ = nbglcnn.backend.compiled(fixed, {})
+    assert not plan.header.passes, "all of it was folded"
+    assert "no pass reads" in str(unproven(model, plan, {"x": inputs[0]}, expected))
+    honest, _ = nbglcnn.backend.compiled(model, {"x": inputs[0]})
+    assert unproven(model, honest, {"x": inputs[0]}, expected) is None
+
+
+def test_an_input_by_another_name_counts_only_if_it_is_the_result() -> None:
+    model, [(inputs, expected)] = _identity()
+    plan, _ = nbglcnn.backend.compiled(model, {"x": inputs[0]})
+    assert unproven(model, plan, {"x": inputs[0]}, expected) is None
+    assert "renaming" in str(unproven(model, plan, {"x": inputs[0]}, (expected[0] + 1,)))
+
+
+def _identity() -> tuple[onnx.ModelProto, list[tuple[tuple[np.ndarray], tuple[np.ndarray]]]]:
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    info = [helper.make_tensor_value_info(n, TensorProto.FLOAT, (2, 3)) for n in "xy"]
+    graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "g", info[:1], info[1:])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)]), [((x,), (x,))]
