@@ -3,7 +3,7 @@ PYTHON ?= python3
 IN_VENV := .venv/bin/python -m
 NPM := PATH="$(CURDIR)/.venv/bin:$$PATH" npm --prefix js run --silent
 
-.PHONY: setup demo test lint conformance screenshots bench bench-full
+.PHONY: setup demo test lint fuzz conformance screenshots bench bench-full
 
 setup:
 	@$(PYTHON) scripts/setup.py
@@ -19,6 +19,11 @@ test:
 lint: setup
 	$(IN_VENV) ruff check && $(IN_VENV) ruff format --check && $(IN_VENV) mypy src
 	$(NPM) types && $(NPM) lint
+
+# 110,000 damaged models through the compiler (12 minutes); make fuzz ARGS="--seed 7" repeats a run
+fuzz:
+	@$(PYTHON) scripts/setup.py --tests
+	@.venv/bin/python scripts/fuzz.py $(ARGS)
 
 # ONNX's own test suite on all back ends (12 minutes); make conformance ARGS="Conv --backends opengl" runs some
 conformance:

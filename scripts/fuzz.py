@@ -1,0 +1,330 @@
+"""Damaged models through the whole compiler: none may crash, hang, or raise what is not ours.
+
+Each batch runs in a process of its own, with limits of memory and time. A case is made from the
+seed and its number alone, so that a finding can be made again; it is saved as a file all the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import resource
+import secrets
+import select
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from random import Random
+from typing import IO, Any
+
+from fuzz_models import seeds
+from fuzz_mutations import mutated_bytes, mutated_structure
+
+ROOT = Path(__file__).resolve().parents[1]
+FOUND = ROOT / "build" / "fuzz"
+MUTATE = {"bytes": mutated_bytes, "structure": mutated_structure}
+BATCH = {"bytes": 2500, "structure": 500}
+SECONDS = 1.0  # of CPU time for a case
+SILENCE = 60.0  # seconds without an answer after which a child is ended, on however busy a machine
+MEMORY = 2**30  # bytes of address space that a case may take beyond what the imports took
+LONGEST = 2000  # characters of a message
+
+
+# A child's line: number, model, outcome, problem, seconds, bytes of memory.
+Said = tuple[int, str, str, str, float, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Cases of one kind, by number."""
+
+    kind: str
+    start: int
+    end: int
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of the cases."""
+
+    outcomes: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)
+    slowest: float = 0.0
+    memory: int = 0
+    findings: list[str] = field(default_factory=list)
+
+    def add(self, kind: str, name: str, outcome: str) -> None:
+        """Count a case of a kind and model."""
+        self.outcomes.setdefault((kind, name), Counter())[outcome] += 1
+
+
+def case(kind: str, seed: int, number: int) -> tuple[str, bytes]:
+    """The model that a case began with, and its damaged bytes."""
+    random = Random(f"{seed} {kind} {number}")
+    models = seeds()
+    name, data = models[number % len(models)]
+    return name, MUTATE[kind](data, random)
+
+
+def whole_compiler(data: bytes) -> str:
+    """Compile, save and check; gives "accepted" or the name of our exception."""
+    import nbglcnn
+    from nbglcnn.errors import NbglcnnError
+
+    try:
+        for observe in ("all", "outputs"):
+            nbglcnn.compile(data, observe=observe).to_bytes()
+    except NbglcnnError as error:
+        if len(str(error)) > LONGEST:
+            raise AssertionError(f"a message of {len(str(error))} characters") from error
+        outcome = type(error).__name__
+    else:
+        outcome = "accepted"
+    try:
+        report = nbglcnn.check(data)
+    except NbglcnnError:
+        if outcome == "accepted":
+            raise AssertionError("check refuses what compile accepts") from None
+    else:
+        if outcome == "accepted" and not report.ok:
+            raise AssertionError(f"check has a reason against what compile accepts: {report}")
+        report._repr_html_()
+    return outcome
+
+
+# In the child
+
+
+def child(target: str, seed: int, job: Job) -> None:
+    """Run a job's cases and say a line of JSON after each."""
+    attempt = found(target)
+    for _, data in seeds():
+        attempt(data)  # what is imported or remembered once is no case's time
+    limit = _address_space() + MEMORY
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    before = _peak()
+    for number in range(job.start, job.end):
+        name, data = case(job.kind, seed, number)
+        outcome, problem, seconds = judged(attempt, data)
+        for _ in range(2):  # once may have been the machine's fault
+            if not problem and seconds > SECONDS:
+                seconds = min(seconds, judged(attempt, data)[2])
+        if not problem and seconds > SECONDS:
+            problem = f"took {seconds:.1f} s"
+        line = [number, name, outcome, problem, seconds, _peak() - before]
+        sys.stdout.write(json.dumps(line) + "\n")
+        sys.stdout.flush()
+
+
+def judged(attempt: Callable[[bytes], str], data: bytes) -> tuple[str, str, float]:
+    """A case's outcome, what is wrong with it, and its CPU seconds."""
+    start = time.process_time()
+    try:
+        outcome, problem = attempt(data), ""
+    except BaseException:
+        outcome, problem = "finding", traceback.format_exc()
+    return outcome, problem, time.process_time() - start
+
+
+def found(target: str) -> Callable[[bytes], str]:
+    """The function of the name "module:function"."""
+    module, _, name = target.partition(":")
+    function: Callable[[bytes], str] = getattr(importlib.import_module(module), name)
+    return function
+
+
+def _address_space() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+# In the parent
+
+
+class Fuzzer:
+    """Gives jobs to children and gathers what they say."""
+
+    def __init__(self, target: str, seed: int, folder: Path, silence: float = SILENCE) -> None:
+        self.target, self.seed, self.folder, self.silence = target, seed, folder, silence
+        self.tally = Tally()
+        self._lock = threading.Lock()
+
+    def run(self, jobs: Sequence[Job], processes: int) -> Tally:
+        """Run all jobs, some at a time."""
+        queue: SimpleQueue[Job] = SimpleQueue()
+        for job in jobs:
+            queue.put(job)
+        with ThreadPoolExecutor(processes) as pool:
+            for done in [pool.submit(self._work, queue) for _ in range(processes)]:
+                done.result()
+        return self.tally
+
+    def _work(self, queue: SimpleQueue[Job]) -> None:
+        while True:
+            try:
+                job = queue.get_nowait()
+            except Empty:
+                return
+            start = job.start
+            while start < job.end:
+                start = self._batch(Job(job.kind, start, job.end))
+
+    def _batch(self, job: Job) -> int:
+        """Run a job in a child; gives the number of the case to go on with."""
+        arguments = ["--child", self.target, str(self.seed), job.kind, str(job.start), str(job.end)]
+        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+        number = job.start
+        with subprocess.Popen(
+            [sys.executable, __file__, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+        ) as process:
+            assert process.stdout is not None and process.stderr is not None
+            noise: list[bytes] = []
+            reader = threading.Thread(target=_drain, args=(process.stderr, noise))
+            reader.start()
+            problem = ""
+            for line in _lines(process.stdout, self.silence):
+                if line is None:
+                    problem = f"no answer in {self.silence:.0f} s"
+                    process.kill()
+                    break
+                self._told(job.kind, json.loads(line))
+                number += 1
+            code = process.wait()
+            reader.join()
+        if not problem and number < job.end:
+            said = b"".join(noise).decode(errors="replace")[-2000:]
+            problem = f"the process ended with {code}\n{said}"
+        if problem:
+            name = case(job.kind, self.seed, number)[0]
+            self._told(job.kind, (number, name, "finding", problem, 0.0, 0))
+            number += 1
+        return number
+
+    def _told(self, kind: str, said: Said) -> None:
+        number, name, outcome, problem, seconds, peak = said
+        with self._lock:
+            self.tally.add(kind, name, "finding" if problem else outcome)
+            self.tally.slowest = max(self.tally.slowest, seconds)
+            self.tally.memory = max(self.tally.memory, peak)
+            if problem:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                path = self.folder / f"{kind}-{self.seed}-{number}.onnx"
+                path.write_bytes(case(kind, self.seed, number)[1])
+                path.with_suffix(".txt").write_text(problem)
+                self.tally.findings.append(str(path))
+                last = problem.strip().splitlines()[-1]
+                print(f"FOUND {kind} {number} ({name}): {last[:300]}\n  {path}", flush=True)
+
+
+def _drain(stream: IO[bytes], into: list[bytes]) -> None:
+    into.extend(iter(lambda: stream.read(65536), b""))
+
+
+def _lines(stream: IO[bytes], silence: float) -> Iterator[bytes | None]:
+    """The lines of a pipe, and None when nothing came for that many seconds."""
+    rest = b""
+    while True:
+        if not select.select([stream], [], [], silence)[0]:
+            yield None
+            return
+        data = os.read(stream.fileno(), 65536)
+        if not data:
+            return
+        *lines, rest = (rest + data).split(b"\n")
+        yield from lines
+
+
+def jobs_of(counts: dict[str, int]) -> list[Job]:
+    """Batches for so many cases of each kind."""
+    return [
+        Job(kind, start, min(start + BATCH[kind], count))
+        for kind, count in counts.items()
+        for start in range(0, count, BATCH[kind])
+    ]
+
+
+def table(tally: Tally) -> str:
+    """What became of the cases, by kind and model."""
+    columns = ("cases", "accepted", "refused", "findings")
+    rows: list[tuple[str, ...]] = [("mutated", "model", *columns)]
+    sums: Counter[str] = Counter()
+    for (kind, name), outcomes in sorted(tally.outcomes.items()):
+        cases, accepted, found = outcomes.total(), outcomes["accepted"], outcomes["finding"]
+        counts = dict(zip(columns, (cases, accepted, cases - accepted - found, found), strict=True))
+        sums.update(counts)
+        rows.append((kind, name, *(f"{n:,}" for n in counts.values())))
+    rows.append(("all", "", *(f"{sums[c]:,}" for c in columns)))
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if i < 2 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    )
+
+
+def replay(path: Path, target: str) -> int:
+    """Run one saved case in this process, without limits."""
+    attempt = found(target)
+    attempt(seeds()[0][1])
+    outcome, problem, seconds = judged(attempt, path.read_bytes())
+    print(f"{path.name}: {outcome} in {seconds:.2f} s\n{problem}".rstrip())
+    return int(bool(problem) or seconds > SECONDS)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; 1 when there is a finding."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--bytes", type=int, default=100_000, help="cases with damaged bytes")
+    parser.add_argument("--structure", type=int, default=10_000, help="with damaged structure")
+    parser.add_argument("--seed", type=int, help="repeat a run; without it, a new one is drawn")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--folder", type=Path, default=FOUND, help="where findings are saved")
+    parser.add_argument("--silence", type=float, default=SILENCE, help="seconds for one answer")
+    parser.add_argument("--target", default="fuzz:whole_compiler", help="module:function")
+    parser.add_argument("--replay", type=Path, help="a saved finding, to be run alone")
+    parser.add_argument("--child", nargs=5, metavar="…", help=argparse.SUPPRESS)
+    given: Any = parser.parse_args(arguments)
+    if given.child:
+        target, seed, kind, start, end = given.child
+        child(target, int(seed), Job(kind, int(start), int(end)))
+        return 0
+    if given.replay:
+        return replay(given.replay, given.target)
+    seed = secrets.randbelow(10**6) if given.seed is None else given.seed
+    print(f"seed {seed}, {given.processes} processes", flush=True)
+    start_time = time.perf_counter()
+    jobs = jobs_of({"structure": given.structure, "bytes": given.bytes})
+    tally = Fuzzer(given.target, seed, given.folder, given.silence).run(jobs, given.processes)
+    seconds = time.perf_counter() - start_time
+    total = sum(outcomes.total() for outcomes in tally.outcomes.values())
+    print(table(tally))
+    print(
+        f"{total:,} cases in {seconds:.0f} s: {total / seconds:.0f} a second; the slowest took "
+        f"{tally.slowest:.2f} s of {SECONDS:g}, memory grew by {tally.memory / 2**20:.0f} MiB of "
+        f"{MEMORY / 2**20:.0f}"
+    )
+    for path in tally.findings:
+        print(f"again: python scripts/fuzz.py --replay {path}")
+    return int(bool(tally.findings))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
