@@ -1,7 +1,10 @@
 """Whole architectures: every layer equals PyTorch, observed in full and fused."""
 
+import io
+import warnings
 from collections.abc import Callable
 
+import onnx
 import pytest
 import torch
 from playwright.sync_api import Page
@@ -46,6 +49,63 @@ def test_pages_give_the_same(
     for backend in BACKENDS:
         for key, value in in_page(GlPage(gl_page(backend), site[1]), plan, arrays).items():
             assert_equal(value, expected[key], name=f"{key} on {backend}")
+
+
+class CeilPools(nn.Module):
+    """Pools whose last window may lie in the padding alone, and layers that would feel it."""
+
+    def __init__(self, count: bool) -> None:
+        super().__init__()
+        self.mean = nn.AvgPool2d(3, 3, 1, ceil_mode=True, count_include_pad=count)
+        self.most = nn.MaxPool2d(2, 2, 1, ceil_mode=True)
+        self.again = nn.AvgPool2d((2, 3), (3, 2), (1, 0), ceil_mode=True, count_include_pad=count)
+        self.head = nn.Identity()
+
+    def fit(self, x: Tensor) -> "CeilPools":
+        size = self.again(self.most(self.mean(x))).flatten(1).shape[1]
+        self.head = nn.Linear(size, 3)
+        return self.eval()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(torch.relu(self.again(self.most(self.mean(x)))).flatten(1))
+
+
+@pytest.mark.parametrize("count", [True, False], ids=["padding counts", "padding left out"])
+@pytest.mark.parametrize("size", [(58, 56), (10, 9), (7, 11)])
+def test_pools_in_ceil_mode_have_the_sizes_that_pytorch_computes(
+    size: tuple[int, int], count: bool
+) -> None:
+    x = torch.randn(1, 2, *size)
+    model = CeilPools(count).fit(x)
+    graph, arrays = load(model, x)
+    expected = reference(model, graph, arrays)
+    with Session(lower(graph)) as session:
+        for key, value in session.run(*arrays).items():
+            assert_equal(value, expected[key], name=key)
+
+
+@pytest.mark.parametrize("count", [True, False], ids=["padding counts", "padding left out"])
+def test_a_file_that_declares_a_wrong_width_is_run_with_the_right_one(count: bool) -> None:
+    """PyTorch's older exporter and onnx's own inference count a window that there isn't."""
+    x = torch.randn(1, 2, 58, 56)
+    model = CeilPools(count).fit(x)
+    file = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(model, (x,), file, dynamo=False, opset_version=17)
+    proto = onnx.shape_inference.infer_shapes(onnx.load_from_string(file.getvalue()))
+    declared = {
+        value.name: tuple(d.dim_value for d in value.type.tensor_type.shape.dim)
+        for value in proto.graph.value_info
+    }
+    graph, arrays = load(proto, x)
+    with Session(lower(graph)) as session:
+        values = session.run(*arrays)
+    wrong = [key for key, shape in declared.items() if key in values and values[key].shape != shape]
+    assert wrong, "the exporter declares right shapes now: this test has lost its point"
+    *_, output = values.values()
+    with torch.no_grad():
+        assert_equal(output, model(x).numpy())
 
 
 def called(model: nn.Module, inputs: tuple[Tensor, ...]) -> set[str]:
