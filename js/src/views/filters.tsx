@@ -66,17 +66,9 @@ export function SmallFilters(props: { kernels: Kernels; order: readonly number[]
       : "same order as the maps";
   return (
     <section class="nbg-block">
-      <header>
-        <h3>
-          Filters{" "}
-          <span class="nbg-second">
-            {kernels.weight.key} · {kernels.weight.shape.join("×")} · {some}
-            {which}
-          </span>
-        </h3>
-        <WeightLegend most={most} />
-      </header>
-      <KernelPictures
+      <Weights
+        title="Filters"
+        words={`${some}${which}`}
         kernels={kernels}
         values={values}
         cells={cells}
@@ -87,6 +79,26 @@ export function SmallFilters(props: { kernels: Kernels; order: readonly number[]
         label={`Filters of ${kernels.layer.name}`}
       />
     </section>
+  );
+}
+
+/** Kernels under a heading that says whose they are and how they lie. */
+function Weights(props: { title: string; words: string } & Parameters<typeof KernelPictures>[0]) {
+  const { title, words, ...pictures } = props;
+  const { weight } = pictures.kernels;
+  return (
+    <>
+      <header>
+        <h3>
+          {title}{" "}
+          <span class="nbg-second">
+            {weight.key} · {weight.shape.join("×")} · {words}
+          </span>
+        </h3>
+        <WeightLegend most={pictures.most} />
+      </header>
+      <KernelPictures {...pictures} />
+    </>
   );
 }
 
@@ -154,16 +166,9 @@ function KernelTable({ kernels, width }: { kernels: Kernels; width: number }) {
         (columns < inputs ? ` of ${inputs}` : "");
   return (
     <section class="nbg-block">
-      <header>
-        <h3>
-          {longType(kernels.layer)}{" "}
-          <span class="nbg-second">
-            {kernels.weight.key} · {kernels.weight.shape.join("×")} · {words}
-          </span>
-        </h3>
-        <WeightLegend most={most} />
-      </header>
-      <KernelPictures
+      <Weights
+        title={longType(kernels.layer)}
+        words={words}
         kernels={kernels}
         values={values}
         cells={cells}
