@@ -96,8 +96,9 @@ def partial_shapes(graph: Graph) -> tuple[Graph, dict[str, str]]:
 
 
 def _from_nothing(graph: Graph, node: Node, shapes: Sequence[tuple[int, ...]]) -> bool:
-    """Whether something is to be computed from an input without elements."""
-    empty = any(0 in graph.shape(name) for name in node.inputs if name)
+    """Whether something is to be computed from a run-time input without elements."""
+    values = (graph.values[name] for name in node.inputs if name)
+    empty = any(0 in value.shape and not value.is_constant for value in values)
     return empty and any(math.prod(shape) for shape in shapes)
 
 

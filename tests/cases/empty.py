@@ -13,6 +13,7 @@ CASES = [
     node("Slice to nothing", "Slice", [(5, 3), np.int64([4]), np.int64([2])], constants=[1, 2]),
     node("Split with an empty piece", "Split", [(7,), np.int64([3, 0, 4])], constants=[1], outputs=3, axis=0),
     node("Reshape of no elements", "Reshape", [NOTHING, np.int64([3, 0, 8])], constants=[1], allowzero=1),
+    node("Reshape to a single number", "Reshape", [(1, 1), np.zeros(0, np.int64)], constants=[1]),
     node("Concat with nothing between", "Concat", [(1, 3), (1, 0), (1, 2)], axis=1),
     node("MatMul of no rows", "MatMul", [(0, 3), (3, 5)]),
     node("Conv of no images", "Conv", [(0, 3, 5, 5), (4, 3, 3, 3)]),
