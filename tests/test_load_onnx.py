@@ -351,3 +351,20 @@ def test_an_unused_branch_is_left_out_and_order_may_be_any() -> None:
     graph, _ = load(model_of(nodes, {"x": (3,)}, ["y"]))
     assert [n.op for n in graph.nodes] == ["Relu", "Neg", "Add"]
     assert [k.name for k in graph.keys] == ["x", "a", "b", "y"]
+
+
+@pytest.mark.parametrize(
+    "equation",
+    ["", "ij", "ij,jk,kl->il", "ij,jk->iz", "ij,jk->ii", "ij,jkl->il", "ij,ik->jk", "i.j,jk", "->"],
+)
+def test_equations_that_do_not_fit_are_refused(equation: str) -> None:
+    one = node("Einsum", ["x", "w"], ["y"], name="sum", equation=equation)
+    model = model_of([one], {"x": (2, 3)}, ["y"], constants={"w": randn(3, 4)})
+    with pytest.raises(ModelError, match="sum"):
+        load(model)
+
+
+def test_a_diagonal_in_an_equation_is_refused() -> None:
+    one = node("Einsum", ["x"], ["y"], equation="ii->i")
+    with pytest.raises(UnsupportedModel, match="a diagonal"):
+        load(model_of([one], {"x": (3, 3)}, ["y"]))

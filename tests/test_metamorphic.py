@@ -16,8 +16,8 @@ from nbglcnn.load import load
 from nbglcnn.lower import lower
 from nbglcnn.plan import Plan
 from nbglcnn.session import Session
+from onnx_models import model_of, node
 from page import GlPage
-from test_load_onnx import model_of, node
 from test_ops import WRONG
 
 Arrays = dict[str, np.ndarray]

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from math import prod
-from typing import Any
 
 import numpy as np
 
 from nbglcnn.errors import ModelError, UnsupportedModel, UnsupportedOperator
-from nbglcnn.graph import Array, Attribute, Node
+from nbglcnn.graph import Array, Node
 from nbglcnn.load.bounds import MAX_MADE, checked_shape
 from nbglcnn.load.draft import State, integer, label, numbers
+from nbglcnn.load.einsum import einsum
 from nbglcnn.load.infer import check_arity, schema_of
+from nbglcnn.load.steps import Steps
 
 
 def spelt(node: Node, state: State) -> list[Node]:
@@ -23,31 +23,6 @@ def spelt(node: Node, state: State) -> list[Node]:
         return [node]
     check_arity(node, schema_of(node.op))
     return rule(node, state)
-
-
-@dataclass(slots=True)
-class Steps:
-    """The nodes that take a node's place, in order; calling it adds one."""
-
-    node: Node
-    state: State
-    nodes: list[Node] = field(default_factory=list)
-
-    def __call__(self, op: str, *inputs: str, to: str = "", **attributes: Attribute) -> str:
-        """Add an operator; gives the name of its output, which is `to` where that is given."""
-        name = to or f"{self.node.outputs[0]}.{op.lower()}{len(self.nodes)}"
-        step = replace(self.node, op=op, inputs=inputs, outputs=(name,), attributes=attributes)
-        self.nodes.append(step)
-        return name
-
-    def constant(self, data: Any, dtype: Any = np.int64) -> str:
-        """A constant's name."""
-        name = f"{self.node.outputs[0]}.constant{len(self.nodes)}"
-        return self.state.constant(name, np.array(data, dtype))
-
-    def reshape(self, value: str, shape: Sequence[int], to: str = "") -> str:
-        """The value in another shape."""
-        return self("Reshape", value, self.constant(shape), to=to)
 
 
 def _given(node: Node, position: int) -> str:
@@ -173,5 +148,6 @@ SPELT: dict[str, Rule] = {
     "AffineGrid": _affine_grid,
     "Clip": _clip,
     "DeformConv": _deform_conv,
+    "Einsum": einsum,
     "OneHot": _one_hot,
 }

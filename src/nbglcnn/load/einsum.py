@@ -1,0 +1,131 @@
+"""Einsum spelt out: sums, then for each further operand a product of matrices or of numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from nbglcnn.errors import ModelError, UnsupportedOperator
+from nbglcnn.graph import Node
+from nbglcnn.load.draft import State, label
+from nbglcnn.load.steps import Steps
+
+Labels = tuple[str, ...]  # of dimensions: letters, and numbers from the right for those of "..."
+
+_TERM = re.compile(r"([A-Za-z]*)(\.\.\.)?([A-Za-z]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A value, and what its dimensions are called."""
+
+    value: str
+    labels: Labels
+
+
+def einsum(node: Node, state: State) -> list[Node]:
+    """Steps that give the node's output."""
+    steps = Steps(node, state)
+    operands, output, sizes = _read(node, state)
+    operands = [_without_repeats(o, sizes, steps) for o in operands]
+    found, *rest = operands
+    for number, operand in enumerate(rest):
+        later = {name for o in rest[number + 1 :] for name in o.labels}
+        found = _product(found, operand, later | set(output), sizes, steps)
+    found = _summed(found, output, steps)
+    turned = _turned(found, output, steps)
+    steps.reshape(turned, [sizes[name] for name in output], to=node.outputs[0])
+    return steps.nodes
+
+
+def _read(node: Node, state: State) -> tuple[list[Operand], Labels, dict[str, int]]:
+    """The operands, the output's dimensions, and the size of each."""
+    text = re.sub(r"\s", "", str(node.attributes.get("equation", "")))
+    given, arrow, wanted = text.partition("->")
+    terms = given.split(",")
+    if len(terms) != len(node.inputs) or not all(map(_TERM.fullmatch, [*terms, wanted])):
+        raise ModelError(
+            f"{label(node)}: {text[:80]!r} is no equation for {len(node.inputs)} inputs"
+        )
+    operands: list[Operand] = []
+    sizes: dict[str, int] = {}
+    for term, value in zip(terms, node.inputs, strict=True):
+        shape = state.shape(value)
+        labels = _labels(term, len(shape))
+        if len(labels) != len(shape):
+            raise ModelError(f"{label(node)}: {term!r} does not name the sizes {list(shape)}")
+        if len(set(labels)) < len(labels):
+            raise UnsupportedOperator(f"{label(node)}: {term!r}, a diagonal, is not supported")
+        for name, size in zip(labels, shape, strict=True):
+            if 1 not in (size, sizes.get(name, 1)) and size != sizes[name]:
+                raise ModelError(f"{label(node)}: {name!r} is both {sizes[name]} and {size}")
+            if sizes.get(name, 1) == 1:
+                sizes[name] = size
+        operands.append(Operand(value, labels))
+    hidden = sorted((n for n in sizes if n.isdigit()), key=int, reverse=True)
+    if arrow:
+        letters = _TERM.fullmatch(wanted)
+        assert letters is not None
+        output = (*letters[1], *(hidden if letters[2] else ()), *letters[3])
+    else:
+        output = (*hidden, *sorted(n for n in sizes if given.count(n) == 1 and n.isalpha()))
+    if len(set(output)) < len(output) or not set(output) <= set(sizes):
+        raise ModelError(f"{label(node)}: the output {wanted[:80]!r} names no dimensions once each")
+    return operands, output, sizes
+
+
+def _labels(term: str, rank: int) -> Labels:
+    found = _TERM.fullmatch(term)
+    assert found is not None
+    hidden = range(rank - len(found[1]) - len(found[3]) if found[2] else 0)
+    return (*found[1], *map(str, reversed(hidden)), *found[3])
+
+
+def _without_repeats(operand: Operand, sizes: dict[str, int], steps: Steps) -> Operand:
+    """Without dimensions of 1 that other operands have more of."""
+    shape = steps.state.shape(operand.value)
+    kept = [k for k, name in enumerate(operand.labels) if shape[k] == sizes[name]]
+    if len(kept) == len(shape):
+        return operand
+    value = steps.reshape(operand.value, [shape[k] for k in kept])
+    return Operand(value, tuple(operand.labels[k] for k in kept))
+
+
+def _product(
+    a: Operand, b: Operand, needed: set[str], sizes: dict[str, int], steps: Steps
+) -> Operand:
+    """Two operands multiplied, and summed over what nobody needs any more."""
+    a = _summed(a, needed | set(b.labels), steps)
+    b = _summed(b, needed | set(a.labels), steps)
+    shared = [name for name in a.labels if name in b.labels]
+    both = tuple(name for name in shared if name in needed)
+    inner = tuple(name for name in shared if name not in needed)
+    left = tuple(name for name in a.labels if name not in shared)
+    right = tuple(name for name in b.labels if name not in shared)
+
+    def sized(operand: Operand, *order: Labels) -> str:
+        turned = _turned(operand, sum(order, ()), steps)
+        return steps.reshape(turned, [prod(sizes[n] for n in group) for group in order])
+
+    first, second = sized(a, both, left, inner), sized(b, both, inner, right)
+    value = steps("MatMul" if inner else "Mul", first, second)
+    labels = (*both, *left, *right)
+    return Operand(steps.reshape(value, [sizes[name] for name in labels]), labels)
+
+
+def _summed(operand: Operand, needed: Iterable[str], steps: Steps) -> Operand:
+    kept = set(needed)
+    axes = [k for k, name in enumerate(operand.labels) if name not in kept]
+    if not axes:
+        return operand
+    value = steps("ReduceSum", operand.value, steps.constant(axes), keepdims=0)
+    return Operand(value, tuple(name for name in operand.labels if name in kept))
+
+
+def _turned(operand: Operand, order: Sequence[str], steps: Steps) -> str:
+    permutation = tuple(operand.labels.index(name) for name in order)
+    if permutation == tuple(range(len(permutation))):
+        return operand.value
+    return steps("Transpose", operand.value, perm=permutation)

@@ -1,0 +1,37 @@
+"""Nodes that take another node's place, written one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from nbglcnn.graph import Attribute, Node
+from nbglcnn.load.draft import State
+
+
+@dataclass(slots=True)
+class Steps:
+    """The nodes that take a node's place, in order; calling it adds one."""
+
+    node: Node
+    state: State
+    nodes: list[Node] = field(default_factory=list)
+
+    def __call__(self, op: str, *inputs: str, to: str = "", **attributes: Attribute) -> str:
+        """Add an operator; gives the name of its output, which is `to` where that is given."""
+        name = to or f"{self.node.outputs[0]}.{op.lower()}{len(self.nodes)}"
+        step = replace(self.node, op=op, inputs=inputs, outputs=(name,), attributes=attributes)
+        self.nodes.append(step)
+        return name
+
+    def constant(self, data: Any, dtype: Any = np.int64) -> str:
+        """A constant's name."""
+        name = f"{self.node.outputs[0]}.constant{len(self.nodes)}"
+        return self.state.constant(name, np.array(data, dtype))
+
+    def reshape(self, value: str, shape: Sequence[int], to: str = "") -> str:
+        """The value in another shape."""
+        return self("Reshape", value, self.constant(shape), to=to)

@@ -1,0 +1,43 @@
+"""Einsum, which is spelt out by sums, products and transpositions."""
+
+import torch
+from torch import Tensor, nn
+
+from cases.case import Case, module, node
+
+
+class Attention(nn.Module):
+    """Two heads, as papers write them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv = nn.Conv2d(6, 24, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        n, _, h, w = x.shape
+        q, k, v = self.qkv(x).view(n, 3, 2, 4, h * w).unbind(1)
+        weights = torch.einsum("nhci,nhcj->nhij", q, k).softmax(-1)
+        return torch.einsum("nhij,nhcj->nhci", weights, v).reshape(n, 8, h, w)
+
+
+def einsum(equation: str, *shapes: tuple[int, ...]) -> Case:
+    return node(f"Einsum {equation}", "Einsum", list(shapes), equation=equation)
+
+
+CASES: list[Case] = [
+    einsum("ij,jk->ik", (3, 5), (5, 7)),
+    einsum("nchw, oc -> nohw", (2, 5, 3, 4), (6, 5)),
+    einsum("bij,bjk->bik", (2, 3, 4), (2, 4, 5)),
+    einsum("...ij,...jk", (2, 3, 4), (4, 5)),
+    einsum("...ij,...jk->k...i", (2, 1, 3, 4), (3, 4, 5)),
+    einsum("nchw->nc", (2, 3, 4, 5)),
+    einsum("abc->cba", (2, 3, 4)),
+    einsum("ba", (2, 3)),
+    einsum("i,j->ij", (4,), (3,)),
+    einsum("i,i->", (9,), (9,)),
+    einsum("ni,nj,nk->nijk", (2, 3), (2, 4), (2, 5)),
+    einsum("ab,bc,cd->ad", (3, 4), (4, 5), (5, 6)),
+    einsum("abx,bcy->c", (3, 4, 2), (4, 5, 3)),
+    einsum("nchw,nchw->nhw", (2, 5, 3, 4), (2, 5, 3, 4)),
+    module("attention by einsum", Attention, (2, 6, 3, 4)),
+]
