@@ -29,7 +29,7 @@ it can run, before anything runs.
 An attribute that is not listed, or a value of it that is not, is refused with
 `UnsupportedOperator`, which names the layer, the attribute and what is supported. All are computed
 in float32; integers and booleans are stored exactly up to 2²⁴. Except where said, tensors may have
-any rank from 0 to {rank}.
+any rank from 0 to {rank}. None has a gradient yet: networks run, they are not trained.
 
 *Cases* are those of [ONNX's own test suite]({suite}) that image networks need (float32 images and
 fixed shapes), passed on local OpenGL and in Chromium on SwiftShader and llvmpipe alike: together
