@@ -103,6 +103,14 @@ def _one_tensor(model: ModelProto, random: Random) -> TensorProto:
     return random.choice(tensors) if tensors else TensorProto()
 
 
+def _array(tensor: TensorProto) -> np.ndarray | None:
+    """A constant's numbers, if an earlier change has left them readable."""
+    try:
+        return numpy_helper.to_array(tensor)
+    except Exception:
+        return None
+
+
 def _list(items: list[Any], random: Random, fresh: Callable[..., Any]) -> list[Any]:
     """The list with an item changed, put in, taken out or doubled."""
     at = random.randrange(len(items) + 1)
@@ -146,11 +154,8 @@ def change_tensor_shape(model: ModelProto, random: Random) -> None:
     """Another shape of a constant, with bytes for it."""
     tensor = _one_tensor(model, random)
     dims = _list(list(tensor.dims), random, lambda random, _=0: random.randrange(0, 9))
-    try:
-        old = numpy_helper.to_array(tensor)
-    except (ValueError, TypeError, KeyError):
-        return
-    if 0 < np.prod(dims) <= 4096 and old.size and min(dims, default=1) >= 0:
+    old = _array(tensor)
+    if old is not None and 0 < np.prod(dims) <= 4096 and old.size and min(dims, default=1) >= 0:
         new = np.resize(old, dims)
         tensor.CopyFrom(numpy_helper.from_array(new, tensor.name))
 
@@ -188,12 +193,10 @@ def change_tensor_type(model: ModelProto, random: Random) -> None:
         tensor.data_type = random.randrange(-1, 27)
         return
     kind = random.choice(("f2", "f4", "f8", "i1", "u1", "i2", "i4", "i8", "u8", "?"))
-    try:
+    array = _array(tensor)
+    if array is not None and array.dtype.kind in "fiub":
         with np.errstate(all="ignore"):
-            array = numpy_helper.to_array(tensor).astype(kind)
-    except (ValueError, TypeError, KeyError):
-        return
-    tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
+            tensor.CopyFrom(numpy_helper.from_array(array.astype(kind), tensor.name))
 
 
 def change_tensor_storage(model: ModelProto, random: Random) -> None:

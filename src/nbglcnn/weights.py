@@ -18,7 +18,8 @@ Packer = Callable[..., Float32]
 
 def packed(recipe: Recipe, constants: Sequence[Array | None]) -> Float32:
     """The texture contents (layers, height, width, 4) that a recipe makes of its sources' data."""
-    return PACKERS[recipe.packer](*constants, **recipe.arguments)
+    with np.errstate(all="ignore"):  # what is infinite becomes infinite
+        return PACKERS[recipe.packer](*constants, **recipe.arguments)
 
 
 def tensor(array: Array, *, frame: Sequence[int], block: Sequence[int]) -> Float32:

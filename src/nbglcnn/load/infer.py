@@ -133,6 +133,10 @@ def _check_numbers(node: Node, state: State) -> None:
         several = value if isinstance(value, tuple) else (value,)
         if any(isinstance(v, int) and not -LIMIT <= v < LIMIT for v in several):
             raise ModelError(f"{label(node)}: attribute {name} is {list(several)[:8]}")
+    if shared := integer(node, "batch_dims", 0):
+        ranks = [len(state.shape(name)) for name in node.inputs if name]
+        if not 0 < shared < min(ranks, default=0):
+            raise ModelError(f"{label(node)}: batch_dims {shared} of inputs of ranks {ranks}")
     axis = node.attributes.get("axis")
     if isinstance(axis, int) and node.inputs and node.inputs[0]:
         rank = len(state.shape(node.inputs[0])) + (node.op == "OneHot")

@@ -72,7 +72,9 @@ def _split_to_sequence(node: Node, state: State) -> list[Node]:
         ends = np.cumsum(split, dtype=object).tolist()
         bounds = list(zip([0, *ends[:-1]], ends, strict=True))
         if split.min(initial=0) < 0 or not ends or ends[-1] != size:
-            raise ModelError(f"{label(node)}: pieces {split.tolist()} of an axis of {size}")
+            raise ModelError(
+                f"{label(node)}: pieces {str(split.tolist())[:100]} of an axis of {size}"
+            )
     state.sequences[node.outputs[0]] = Pieces(node.inputs[0], bounds, axis, keep)
     return []
 
