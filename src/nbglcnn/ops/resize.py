@@ -261,10 +261,10 @@ def _rows_and_columns(b: Builder, node: Node, scalings: Sequence[Scaling]) -> Te
 
 def _drawn(b: Builder, node: Node, x: Tensor, row: Scaling, column: Scaling) -> Tensor:
     """A tensor with the rows and columns of its frame resized."""
-    made = [table(along, node) for along in (row, column)]
     n, c, _, _ = x.layout.frame
-    frame = (n, c, len(made[0][0]), len(made[1][0]))
-    output = b.scratch(Layout(frame, best_block(frame)))
+    frame = (n, c, row.after, column.after)
+    output = b.scratch(Layout(frame, best_block(frame)))  # refused before a long table is made
+    made = [table(along, node) for along in (row, column)]
     tables = [
         b.weight(
             Recipe("taps", (), {"places": places.astype(int).tolist(), "weights": weights.tolist()})
