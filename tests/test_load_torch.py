@@ -16,10 +16,11 @@ import torch.nn.functional as F
 from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 
-from nbglcnn.errors import InputError, UnsupportedModel
+from nbglcnn.errors import InputError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Array, Graph
 from nbglcnn.load import as_arrays, load, reference, with_parameters
 from nbglcnn.load.truth import run_graph
+from nbglcnn.lower import lower
 
 
 def tensors(value: Any, suffix: str = "") -> list[tuple[str, torch.Tensor]]:
@@ -514,6 +515,17 @@ def test_an_input_that_the_model_cannot_take_is_an_input_error() -> None:
         load(autoencoder(), (randn(1, 1, 8, 8), randn(1)))
 
 
+class Noisy(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + torch.randn_like(x)
+
+
+def test_random_numbers_inside_a_model_are_refused_with_advice() -> None:
+    graph, _ = load(nn.Sequential(nn.Conv2d(1, 2, 3), Noisy()).eval(), randn(1, 1, 5, 5))
+    with pytest.raises(UnsupportedOperator, match=r"1 .Noisy.: .*give them as an input"):
+        lower(graph)
+
+
 class Star(nn.Module):
     def forward(self, *images: torch.Tensor) -> torch.Tensor:
         return images[0] + images[1]
@@ -627,6 +639,12 @@ class Distances(nn.Module):
         return torch.cdist(x, x.flip(1) + 0.5, self.p)
 
 
+class Stretched(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        low = x.amin()
+        return (x - low) / (x.amax(keepdim=True) - low)
+
+
 class Attention(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -652,6 +670,7 @@ class Attention(nn.Module):
         (nn.Sequential(nn.BatchNorm2d(3, track_running_stats=False)), (2, 3, 4, 4)),
         (nn.Sequential(nn.GRU(3, 4)), (5, 2, 3)),
         (Median(), (2, 5)),
+        (Stretched(), (2, 3, 4)),
         *((Distances(p), (2, 6, 3)) for p in (0.0, 1.0, 2.0, 3.0, float("inf"))),
         (Attention(), (1, 4, 3, 5)),
     ],

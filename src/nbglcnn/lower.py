@@ -32,6 +32,8 @@ def problem_of(graph: Graph, node: Node) -> str | None:
     if operator is None:
         name = f"{node.domain}.{node.op}" if node.domain else node.op
         count = len(OPERATORS)
+        if name.startswith(("Random", "Bernoulli", "Multinomial")):
+            return f"{name} draws random numbers; draw them outside and give them as an input"
         return f"the operator {name} is not among the {count} that nbglcnn runs (docs/operators.md)"
     for name, value in node.attributes.items():
         allowed = operator.attributes.get(name)

@@ -124,4 +124,8 @@ CASES = [
     node("Cast int64 to float", "Cast", [ints(-1, 5, 2**24)], to=1),
     node("Cast bool to int64", "Cast", [np.array([[True, False, True]])], to=7),
     function("dropout and reshapes", lambda x: nn.functional.dropout(x, 0.5, False).flatten(1)[:, None].squeeze(1).relu(), (2, 3, 4, 5)),
+    node("Trilu upper", "Trilu", [(2, 4, 5)]),
+    node("Trilu lower, diagonal 1, NaN", "Trilu", [np.array([[1, np.nan, np.inf], [2, 3, -np.inf]], np.float32), np.array(1)], constants=[1], upper=0),
+    node("Trilu upper, diagonal -2", "Trilu", [(5, 3), np.array(-2)], constants=[1]),
+    function("triangles", lambda x: (x.tril(), x.triu(2)), (2, 3, 4, 5)),
 ]  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import keyword
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,12 +12,15 @@ from nbglcnn.load.draft import OPSET
 from nbglcnn.load.names import Call
 from nbglcnn.load.torch_calls import Record, quiet, run
 from nbglcnn.load.torch_extra import decompositions, unread
-from nbglcnn.load.torch_source import line_of_error, line_of_node
+from nbglcnn.load.torch_program import (
+    correct_average_pools,
+    name_all_dimensions,
+    without_keywords,
+)
+from nbglcnn.load.torch_source import ROOT, line_of_error, line_of_node, module_of
 
 if TYPE_CHECKING:
     import torch
-
-ROOT = "model"  # the user's module inside the wrapper that is exported
 
 
 def export(twin: torch.nn.Module, tensors: tuple[torch.Tensor, ...]) -> tuple[Any, Call]:
@@ -35,8 +37,9 @@ def export(twin: torch.nn.Module, tensors: tuple[torch.Tensor, ...]) -> tuple[An
                 f"{type(twin).__name__} cannot be traced{record.where}"
                 f"{line_of_error(_chain(error))}: {_plain(error)}"
             ) from error
-        _correct_average_pools(program)
-        renamed = _without_keywords(program)
+        correct_average_pools(program)
+        name_all_dimensions(program)
+        renamed = without_keywords(program)
         try:
             exported = _to_onnx(program)
         except Exception as error:
@@ -118,75 +121,6 @@ def _tap(twin: torch.nn.Module) -> tuple[torch.nn.Module, Record]:
     return tap.eval(), record
 
 
-def _without_keywords(program: Any) -> dict[str, str]:
-    """Give parameters inside a module called `class` or `in` other names; gives new name: old.
-
-    The exporter writes Python text with such paths, `self.heads.class.weight`, and compiles it.
-    With a name that is no identifier it writes getattr.
-    """
-    renamed = {}
-    for spec in program.graph_signature.input_specs:
-        old = spec.target
-        if old is None or not any(map(keyword.iskeyword, old.split("."))):
-            continue
-        spec.target = ".".join(
-            f"{part}-" if keyword.iskeyword(part) else part for part in old.split(".")
-        )
-        renamed[spec.target] = old
-        for table in (program.state_dict, program.constants):
-            if old in table:
-                table[spec.target] = table.pop(old)
-    return renamed
-
-
-def _correct_average_pools(program: Any) -> None:
-    """Divide as divisor_override says, which the exporter silently ignores."""
-    import torch
-
-    aten = torch.ops.aten
-    pools = {aten.avg_pool2d.default: 2, aten.avg_pool3d.default: 3}
-    for node in list(program.graph.nodes):
-        if node.op != "call_function" or node.target not in pools:
-            continue
-        arguments = dict(zip(_POOL, node.args, strict=False)) | dict(node.kwargs)
-        divisor = arguments.pop("divisor_override", None)
-        if divisor is None:
-            continue
-        if arguments.get("ceil_mode"):
-            raise UnsupportedOperator(
-                f"{_module_of(node)}: average pooling with both ceil_mode and divisor_override"
-            )
-        size = arguments["kernel_size"]
-        area = size[0] ** pools[node.target] if len(size) == 1 else 1
-        for length in size if len(size) > 1 else ():
-            area *= length
-        arguments["count_include_pad"] = True
-        node.args = (arguments.pop("input"), arguments.pop("kernel_size"))
-        node.kwargs = {n: arguments[n] for n in _POOL if n in arguments}
-        with program.graph.inserting_after(node):
-            scaled = program.graph.call_function(aten.mul.Tensor, (node, area / divisor))
-        scaled.meta = dict(node.meta)
-        node.replace_all_uses_with(scaled)
-        scaled.args = (node, area / divisor)
-
-
-_POOL = (
-    *("input", "kernel_size", "stride", "padding", "ceil_mode", "count_include_pad"),
-    "divisor_override",
-)
-
-
-def _module_of(node: Any) -> str:
-    """The path and type of the innermost module that an fx node belongs to."""
-    stack = list((node.meta.get("nn_module_stack") or {}).values())
-    if not stack:
-        return "the model"
-    path, kind = stack[-1]
-    path = str(path).removeprefix(ROOT).removeprefix(".")
-    name = kind.rpartition(".")[2] if isinstance(kind, str) else getattr(kind, "__name__", "")
-    return f"{path or 'the model itself'} ({name})"
-
-
 def _operator(node: Any) -> str:
     """The bare name of an fx node's operator: linalg_svd."""
     schema = getattr(node.target, "_schema", None)
@@ -235,7 +169,7 @@ def _untranslated(twin: torch.nn.Module, program: Any, error: BaseException) -> 
         for node in program.graph.nodes
         if (at and node.name == at[1]) or (named and _operator(node) == named)
     ]
-    where = _module_of(found[0]) + line_of_node(found[0]) if found else name
+    where = module_of(found[0]) + line_of_node(found[0]) if found else name
     if missing:
         return (
             f"{where}: PyTorch's operator {missing[1]} has no ONNX form, so it cannot be drawn; "

@@ -19,7 +19,8 @@ from nbglcnn.load.fold import simplify
 from nbglcnn.load.names import Call, place, torch_keys, walk
 from nbglcnn.load.torch_calls import run_hooked
 from nbglcnn.load.torch_check import check_module, detached_copy, drop_hooks, input_names, unwrapped
-from nbglcnn.load.torch_export import ROOT, export
+from nbglcnn.load.torch_export import export
+from nbglcnn.load.torch_source import ROOT
 
 if TYPE_CHECKING:
     import torch

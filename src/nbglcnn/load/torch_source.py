@@ -1,4 +1,4 @@
-"""Which line of the user's own code an error, or a call that was traced, comes from."""
+"""Which module and which line of the user's own an error, or a call that was traced, comes from."""
 
 from __future__ import annotations
 
@@ -8,7 +8,19 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+ROOT = "model"  # the user's module inside the wrapper that is exported
 LONGEST = 120  # characters of a line that are shown
+
+
+def module_of(node: Any) -> str:
+    """The path and type of the innermost module that an fx node belongs to."""
+    stack = list((node.meta.get("nn_module_stack") or {}).values())
+    if not stack:
+        return "the model"
+    path, kind = stack[-1]
+    path = str(path).removeprefix(ROOT).removeprefix(".")
+    name = kind.rpartition(".")[2] if isinstance(kind, str) else getattr(kind, "__name__", "")
+    return f"{path or 'the model itself'} ({name})"
 
 
 def line_of_error(errors: Iterable[BaseException]) -> str:

@@ -1,0 +1,80 @@
+"""What PyTorch's exporter gets wrong, put right in the traced program before it translates that."""
+
+from __future__ import annotations
+
+import keyword
+from typing import Any
+
+from nbglcnn.errors import UnsupportedOperator
+from nbglcnn.load.torch_source import module_of
+
+
+def without_keywords(program: Any) -> dict[str, str]:
+    """Give parameters inside a module called `class` or `in` other names; gives new name: old.
+
+    The exporter writes Python text with such paths, `self.heads.class.weight`, and compiles it.
+    With a name that is no identifier it writes getattr.
+    """
+    renamed = {}
+    for spec in program.graph_signature.input_specs:
+        old = spec.target
+        if old is None or not any(map(keyword.iskeyword, old.split("."))):
+            continue
+        spec.target = ".".join(
+            f"{part}-" if keyword.iskeyword(part) else part for part in old.split(".")
+        )
+        renamed[spec.target] = old
+        for table in (program.state_dict, program.constants):
+            if old in table:
+                table[spec.target] = table.pop(old)
+    return renamed
+
+
+def correct_average_pools(program: Any) -> None:
+    """Divide as divisor_override says, which the exporter silently ignores."""
+    import torch
+
+    aten = torch.ops.aten
+    pools = {aten.avg_pool2d.default: 2, aten.avg_pool3d.default: 3}
+    for node in list(program.graph.nodes):
+        if node.op != "call_function" or node.target not in pools:
+            continue
+        arguments = dict(zip(_POOL, node.args, strict=False)) | dict(node.kwargs)
+        divisor = arguments.pop("divisor_override", None)
+        if divisor is None:
+            continue
+        if arguments.get("ceil_mode"):
+            raise UnsupportedOperator(
+                f"{module_of(node)}: average pooling with both ceil_mode and divisor_override"
+            )
+        size = arguments["kernel_size"]
+        area = size[0] ** pools[node.target] if len(size) == 1 else 1
+        for length in size if len(size) > 1 else ():
+            area *= length
+        arguments["count_include_pad"] = True
+        node.args = (arguments.pop("input"), arguments.pop("kernel_size"))
+        node.kwargs = {n: arguments[n] for n in _POOL if n in arguments}
+        with program.graph.inserting_after(node):
+            scaled = program.graph.call_function(aten.mul.Tensor, (node, area / divisor))
+        scaled.meta = dict(node.meta)
+        node.replace_all_uses_with(scaled)
+        scaled.args = (node, area / divisor)
+
+
+_POOL = (
+    *("input", "kernel_size", "stride", "padding", "ceil_mode", "count_include_pad"),
+    "divisor_override",
+)
+
+
+def name_all_dimensions(program: Any) -> None:
+    """Write out the dimensions of x.amax(), which the exporter wants although it means all."""
+    import torch
+
+    aten = torch.ops.aten
+    for node in program.graph.nodes:
+        if node.target in (aten.amax.default, aten.amin.default):
+            given = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", ())
+            if not given and "dim" not in node.kwargs:
+                every = list(range(node.args[0].meta["val"].ndim))
+                node.args = (node.args[0], every, *node.args[2:])
