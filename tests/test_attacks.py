@@ -4,6 +4,7 @@ import ast
 import gzip
 import os
 import pickle
+import re
 import subprocess
 import sys
 import time
@@ -654,3 +655,14 @@ def test_the_package_never_reads_pickles_or_runs_text() -> None:
             assert not forbidden & set(names), f"{file}: {ast.unparse(part)}"
             if isinstance(part, ast.Attribute) and part.attr == "load":
                 assert ast.unparse(part) != "torch.load", file
+
+
+def test_security_md_names_tests_that_exist() -> None:
+    tests = Path(__file__).parent
+    page = tests.with_name("SECURITY.md").read_text(encoding="utf-8")
+    files = [tests.parent / file for file in re.findall(r"\]\((tests/\w+\.py)\)", page)]
+    defined = re.findall(r"^def (test_\w+)", "\n".join(f.read_text("utf-8") for f in files), re.M)
+    named = re.findall(r"`(test_\w+)`", page)
+    assert len(named) > 25 and set(named) <= set(defined)
+    rows = re.findall(r"^\| A(\d+) \|", page, re.M)
+    assert [int(row) for row in rows] == [*range(1, 10), *range(11, 15)]
