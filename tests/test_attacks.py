@@ -312,6 +312,12 @@ def test_a_long_range_is_refused() -> None:
         refused(model_of(nodes, {"x": (1,)}, ["y"], constants=numbers), "Range")
 
 
+def test_a_sequence_of_millions_of_pieces_is_refused() -> None:
+    nodes = [node("SplitToSequence", ["x"], ["s"]), node("SequenceAt", ["s", "first"], ["y"])]
+    model = model_of(nodes, {"x": (2**26,)}, ["y"], constants={"first": np.int64(0)})
+    refused(model, "67,108,864 pieces", UnsupportedModel)
+
+
 def test_many_classes_from_one_number_are_refused() -> None:
     nodes = [
         node("Cast", ["x"], ["i"], to=INT64),

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from nbglcnn.errors import ModelError, UnsupportedOperator
+from nbglcnn.errors import ModelError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Attribute, Node
+from nbglcnn.load.bounds import MAX_NODES
 from nbglcnn.load.draft import Pieces, State, integer, label, numbers
 from nbglcnn.load.infer import check_arity, element_type, schema_of
 from nbglcnn.load.spell import spelt
@@ -67,6 +68,8 @@ def _split_to_sequence(node: Node, state: State) -> list[Node]:
         if int(split) < 1:
             raise ModelError(f"{label(node)}: pieces of {int(split)}")
         starts = range(0, size, int(split))
+        if len(starts) > MAX_NODES:  # each would be a node
+            raise UnsupportedModel(f"{label(node)}: {len(starts):,} pieces; at most {MAX_NODES:,}")
         bounds = [(start, min(start + int(split), size)) for start in starts]
     else:
         ends = np.cumsum(split, dtype=object).tolist()
