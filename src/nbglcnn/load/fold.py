@@ -21,7 +21,7 @@ RANDOM |= {"Bernoulli", "Multinomial"}
 LIGHT = frozenset(
     """
     Constant ConstantOfShape Expand Shape Size Cast Reshape Flatten Squeeze Unsqueeze
-    Transpose Concat Split Slice Gather GatherND GatherElements Pad Tile Range Where Not And
+    Transpose Concat Split Slice Gather GatherElements Pad Tile Range Where Not And
     Or Xor Equal Less Greater LessOrEqual GreaterOrEqual Add Sub Mul Div Pow Mod Neg Abs
     Sqrt Reciprocal Floor Ceil Round Sign Exp Log Min Max Sum Mean Clip Relu Sigmoid Tanh
     Softplus ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceL2 ReduceSumSquare
