@@ -368,3 +368,15 @@ def test_a_diagonal_in_an_equation_is_refused() -> None:
     one = node("Einsum", ["x"], ["y"], equation="ii->i")
     with pytest.raises(UnsupportedModel, match="a diagonal"):
         load(model_of([one], {"x": (3, 3)}, ["y"]))
+
+
+def test_a_product_of_too_many_sizes_is_refused() -> None:
+    names = [f"x{k}" for k in range(6)]
+    one = node("Einsum", names, ["y"], name="outer", equation="a,b,c,d,e,f->abcdef")
+    with pytest.raises(ModelError, match="outer"):
+        load(model_of([one], dict.fromkeys(names, (5000,)), ["y"]))
+
+
+def test_a_triangle_of_a_vector_is_refused() -> None:
+    with pytest.raises(ModelError, match="no rows and columns"):
+        load(model_of([node("Trilu", ["x"], ["y"])], {"x": (4,)}, ["y"]))

@@ -9,6 +9,7 @@ from math import prod
 
 from nbglcnn.errors import ModelError, UnsupportedOperator
 from nbglcnn.graph import Node
+from nbglcnn.load.bounds import checked_shape
 from nbglcnn.load.draft import State, label
 from nbglcnn.load.steps import Steps
 
@@ -112,7 +113,8 @@ def _product(
     first, second = sized(a, both, left, inner), sized(b, both, inner, right)
     value = steps("MatMul" if inner else "Mul", first, second)
     labels = (*both, *left, *right)
-    return Operand(steps.reshape(value, [sizes[name] for name in labels]), labels)
+    shape = checked_shape(label(steps.node), [sizes[name] for name in labels])
+    return Operand(steps.reshape(value, shape), labels)
 
 
 def _summed(operand: Operand, needed: Iterable[str], steps: Steps) -> Operand:

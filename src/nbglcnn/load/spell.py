@@ -78,7 +78,10 @@ def _one_hot(node: Node, state: State) -> list[Node]:
 
 def _trilu(node: Node, state: State) -> list[Node]:
     """Zeros below or above a diagonal."""
-    rows, columns = state.shape(node.inputs[0])[-2:]
+    shape = state.shape(node.inputs[0])
+    if len(shape) < 2:
+        raise ModelError(f"{label(node)}: {list(shape)} has no rows and columns")
+    rows, columns = shape[-2:]
     _affordable(node, rows, columns)
     first = int(_known(node, 1, "diagonal", state).reshape(-1)[0]) if _given(node, 1) else 0
     from_diagonal = np.arange(columns) - np.arange(rows)[:, None] - first
