@@ -113,7 +113,7 @@ def attention() -> ModelProto:
         node("MatMul", ["p", "vt"], ["o"]),
         node("Transpose", ["o"], ["ot"], perm=[0, 2, 1, 3]),
         node("Reshape", ["ot", "whole"], ["joined"], allowzero=0),
-        node("MatMul", ["joined", "wo"], ["projected"]),
+        node("Einsum", ["joined", "wo"], ["projected"], equation="bij,jk->bik"),
         node("Gelu", ["projected"], ["g"], approximate="tanh"),
         node("Add", ["g", "x"], ["y"]),
     ]
