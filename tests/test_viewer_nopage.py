@@ -172,9 +172,9 @@ def test_nan_and_inf_are_drawn_in_a_colour_of_their_own() -> None:
         (lambda: Viewer(autoencoder(3), np.zeros((1, 1, 22, 18), "uint8")), InputError, "uint8"),
         (lambda: Viewer("a string", np.zeros(3)), ModelError, "."),
         (
-            lambda: Viewer(nn.Sequential(nn.Fold((4, 4), 2)), np.zeros((1, 4, 9), "float32")),
+            lambda: Viewer(nn.LSTM(4, 2).eval(), np.zeros((5, 1, 4), "float32")),
             UnsupportedOperator,
-            "0 ",
+            "operator LSTM is not among",
         ),
     ],
     ids=["no input", "bytes", "no model", "operator"],
