@@ -1,6 +1,7 @@
 """Attacks by model files, A1 to A9 of the threat model in SECURITY.md, on the whole compiler."""
 
 import ast
+import gc
 import gzip
 import os
 import pickle
@@ -517,12 +518,17 @@ def unused(count: int) -> onnx.ModelProto:
 
 
 def seconds(model: onnx.ModelProto) -> float:
-    """CPU time of the faster of two compilations."""
+    """CPU time of the fastest of three compilations, without the collector's look at all else."""
     times = []
-    for _ in range(2):
-        start = time.process_time()
-        nbglcnn.compile(model)
-        times.append(time.process_time() - start)
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(3):
+            start = time.process_time()
+            nbglcnn.compile(model)
+            times.append(time.process_time() - start)
+    finally:
+        gc.enable()
     return min(times)
 
 
@@ -538,7 +544,8 @@ LARGE: dict[str, tuple[Callable[[int], onnx.ModelProto], int]] = {
 @pytest.mark.parametrize("name", LARGE)
 def test_time_is_linear_in_nodes_and_edges(name: str) -> None:
     make, count = LARGE[name]
-    assert seconds(make(2 * count)) < 2.5 * seconds(make(count)) + 0.05
+    # Quadratic would be four times.
+    assert seconds(make(2 * count)) < 3 * seconds(make(count)) + 0.1
 
 
 def test_graphs_of_too_many_nodes_or_edges_are_refused() -> None:

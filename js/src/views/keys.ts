@@ -3,7 +3,8 @@ import { batch } from "@preact/signals";
 import type { ColorMapName } from "../gl/types.ts";
 import type { Tab } from "../state.ts";
 import type { Views } from "./context.ts";
-import { firstValue } from "./network.ts";
+import { channelsOf, firstValue } from "./network.ts";
+import { orderOf } from "./order.ts";
 
 const MAPS: readonly ColorMapName[] = ["signed", "viridis", "cividis", "magma", "grey"];
 
@@ -33,8 +34,12 @@ export function listenToKeys(views: Views): () => void {
 
   const moveChannel = (by: number): void => {
     const selected = state.selected.peek();
-    const order = views.order.peek();
-    if (selected === null || order.length === 0) return;
+    const value = views.network.peek()?.values.get(selected?.layer ?? "");
+    if (selected === null || value === undefined) return;
+    // A key can come before the layer is on screen: by number, then.
+    const known = views.order.peek();
+    const length = channelsOf(value);
+    const order = known.length === length ? known : orderOf(length, "number", null);
     const at = selected.channel === null ? -1 : order.indexOf(selected.channel);
     const channel = order[Math.min(order.length - 1, Math.max(0, at + by))];
     if (channel !== undefined) state.selected.value = { ...selected, channel };

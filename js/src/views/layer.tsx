@@ -10,7 +10,15 @@ import { full } from "./format.ts";
 import { Grid } from "./grid.tsx";
 import { Inspector, placeOf } from "./inspector.tsx";
 import { Legend } from "./legend.tsx";
-import { contents, firstValue, longType, type Network, pictureOf, type Stage } from "./network.ts";
+import {
+  channelsOf,
+  contents,
+  firstValue,
+  longType,
+  type Network,
+  pictureOf,
+  type Stage,
+} from "./network.ts";
 import { orderOf, PAGE } from "./order.ts";
 import { Rail } from "./rail.tsx";
 import { LayerValues, Similar } from "./values.tsx";
@@ -181,7 +189,7 @@ function MapsView(props: {
   const { state } = views;
   const statistics = useStatistics(value);
   const [page, setPage] = useState(0);
-  const length = pictureOf(value) === "rgb" ? 3 : value.layout.frame[1];
+  const length = channelsOf(value);
   const order = orderOf(length, state.order.value, statistics);
   const vector = pictureOf(value) === "bars";
   const pages = Math.ceil(length / PAGE);

@@ -235,6 +235,11 @@ export function imageShape(value: Value): string {
 
 export type Picture = "maps" | "grey" | "rgb" | "bars" | "number";
 
+/** How many channels a layer's grid has. */
+export function channelsOf(value: Value): number {
+  return pictureOf(value) === "rgb" ? 3 : value.layout.frame[1];
+}
+
 /** How one image of a value is best shown. Colour is for images: inputs and outputs. */
 export function pictureOf(value: Value): Picture {
   const [, channels, height, width] = value.layout.frame;
