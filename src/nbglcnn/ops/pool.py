@@ -74,19 +74,13 @@ def _draw_windows(b: Builder, node: Node, x: Tensor, window: Window) -> None:
     frame, plane = frame_of(b.shape(node.outputs[0])), window.plane()
     block = volume_block(frame) if window.deep else best_block(frame)
     output = b.output(node.outputs[0], Layout(frame, block))
-    spans = [
-        (step - 1) * s + (k - 1) * d + 1
-        for step, k, s, d in zip(
-            block[1:], plane.kernel, plane.strides, plane.dilations, strict=True
-        )
-    ]
     numbers = [*plane.kernel, *plane.strides, *plane.dilations, *plane.begins]
-    numbers += [*spans, *plane.ends, integer(node, "count_include_pad", 0), window.ends[0], 0, 0]
+    numbers += [*plane.ends, integer(node, "count_include_pad", 0), window.ends[0], 0, 0, 0, 0]
     b.draw(
         POOL, output, [x], integers=[*numbers, *window.depth(b.shape(node.inputs[0])[2:])],
         floats=[*[0.0] * 12, float(integer(node, "p", 2))],
         constants={"KIND": KIND_OF[node.op], "DEPTH": int(window.deep)}, parts=[shader("nan.glsl")],
-        fetches=math.prod(spans) * (window.kernel[0] if window.deep else 1),
+        fetches=math.prod(block) * math.prod(window.kernel),
     )  # fmt: skip
 
 
