@@ -6,7 +6,7 @@ import type { GlDevice } from "./device.ts";
 import { listed } from "./messages.ts";
 import { PlanObjects } from "./objects.ts";
 import { Pending } from "./pending.ts";
-import { cut, type Draw, hidden, predict } from "./schedule.ts";
+import { cut, type Draw, hidden, LONG_MS, predict } from "./schedule.ts";
 import {
   ContextLostError,
   PlanError,
@@ -16,7 +16,10 @@ import {
   SessionClosed,
 } from "./types.ts";
 
-/** A run that seemed this short (a fence is seen late) is waited for: no clock is better, and no frame is lost. */
+/**
+ * A run that seemed this short (a fence is seen late) is waited for: no clock is better, and no frame is lost.
+ * Somebody who waits for its numbers loses more with a fence, so that LONG_MS is the limit then.
+ */
 const WALL_MS = 16;
 /** Slices that are submitted and not finished. */
 const IN_FLIGHT = 2;
@@ -28,6 +31,7 @@ interface Flight {
   result: Promise<RunInfo>;
 }
 
+type Finish = (objects: PlanObjects) => void;
 type OnProgress = (progress: Progress) => void;
 
 export class Runner {
@@ -130,9 +134,14 @@ export class Runner {
       return work(this.ready());
     }
     while (this.shown !== this.pending.version) {
-      const flight = this.flight ?? this.launch({ urgent: true });
+      let done: { readonly result: T } | undefined;
+      const finish = (objects: PlanObjects) => {
+        done = { result: work(objects) };
+      };
+      const flight = this.flight ?? this.launch({ urgent: true }, finish);
       if (this.shown === this.pending.version) {
         flight.result.catch(() => undefined); // all is submitted; `work` sees a loss for itself
+        if (done !== undefined) return done.result;
         break;
       }
       flight.urgent = true;
@@ -201,11 +210,12 @@ export class Runner {
     if (this.sequence > 0) await this.run({ urgent: true });
   }
 
-  private launch(options: RunOptions): Flight {
+  /** `finish` waits for what it reads: where a run is waited for anyway, it is called in place of that. */
+  private launch(options: RunOptions, finish?: Finish): Flight {
     const { version } = this.pending;
     const flight: Flight = { version, urgent: options.urgent ?? false, result: NEVER };
     this.flight = flight;
-    flight.result = this.execute(flight, options);
+    flight.result = this.execute(flight, options, finish);
     const clear = () => {
       if (this.flight === flight) this.flight = undefined;
     };
@@ -214,7 +224,7 @@ export class Runner {
   }
 
   /** Submits before its first await when all is ready, so that a draw right after shows the new values. */
-  private async execute(flight: Flight, options: RunOptions): Promise<RunInfo> {
+  private async execute(flight: Flight, options: RunOptions, finish?: Finish): Promise<RunInfo> {
     if (this.objects === undefined) await this.building;
     const objects = this.ready();
     const { missing } = this.pending;
@@ -225,21 +235,29 @@ export class Runner {
     const isFirst = (pass: Pass) => objects.programs[pass.program]?.drawn === false;
     const builds = passes.some(isFirst);
     const slices = cut(passes, predict(passes, this.measured ?? this.estimate), isFirst);
-    const known = this.measured !== undefined && this.measured < WALL_MS && !builds;
+    const atOnce = flight.urgent ? LONG_MS : WALL_MS;
+    const known = this.measured !== undefined && this.measured < atOnce && !builds;
     const measured =
       known && slices.length === 1 && !this.clock.hasTimer
-        ? this.runAtOnce(passes, flight, objects)
+        ? this.runAtOnce(passes, flight, objects, finish)
         : await this.runInSlices(slices, flight, objects, options.onProgress);
     if (builds) this.estimate = Math.min(this.estimate, measured.ms);
     else this.measured = measured.ms;
     return { ...measured, passes: passes.length, sequence: this.sequence };
   }
 
-  private runAtOnce(passes: readonly Pass[], flight: Flight, objects: PlanObjects): Measured {
+  private runAtOnce(
+    passes: readonly Pass[],
+    flight: Flight,
+    objects: PlanObjects,
+    finish: Finish = () => {
+      const last = passes.at(-1);
+      if (last !== undefined) objects.read(last, 1, 1); // returns when all is done
+    },
+  ): Measured {
     const start = performance.now();
     for (const pass of passes) objects.draw(pass);
-    const last = passes.at(-1);
-    if (last !== undefined) objects.read(last, 1, 1); // returns when all is done
+    finish(objects);
     this.commit(flight);
     return { ms: performance.now() - start, clock: "wall" };
   }
