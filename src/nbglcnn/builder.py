@@ -302,7 +302,7 @@ class Builder:
         offset = self._uniform_offsets.setdefault(data, len(self.uniforms))
         if offset == len(self.uniforms):
             self.uniforms += data
-        width, height = viewport or layout.size[:2]
+        width, height = viewport or layout.drawn
         return p.Pass(
             number,
             (*(t.texture for t in inputs), *weights),

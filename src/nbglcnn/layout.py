@@ -6,7 +6,9 @@ elements (`frame_of`). Texel (X, Y) of layer L holds channels 4g..4g+3 of one pi
 - the block (bn, by, bx) spreads bn images, by rows and bx columns over bn*by*bx layers;
 - a *tile* is one (image block, channel group) pair; tiles stand side by side, `columns` in a row;
 - phases (sy, sx) store rows y % sy == p, and columns likewise, in separate areas, which is how a
-  transposed convolution of that stride writes its result in one pass.
+  transposed convolution of that stride writes its result in one pass;
+- a texture of 2×2 blocks ends with a column and a row of zeros that no pass draws: convolutions
+  read what is outside the map there, where clamping leads, and need not ask at every read.
 
 The numbers follow measurements of fetches, the cost of a shader here: kernels.md, sections 1, 3 and
 11.
@@ -84,10 +86,21 @@ class Layout(msgspec.Struct, frozen=True):
         return self.columns * tw, -(-self.tiles // self.columns) * th
 
     @property
+    def drawn(self) -> tuple[int, int]:
+        """(width, height) of what passes draw: all areas."""
+        (sy, sx), (aw, ah) = self.phases, self.area
+        return aw * sx, ah * sy
+
+    @property
+    def edge(self) -> int:
+        """Columns and rows of zeros behind that."""
+        return int(self.block == (1, 2, 2))
+
+    @property
     def size(self) -> tuple[int, int, int]:
         """(width, height, layers) of the texture array."""
-        (sy, sx), (aw, ah) = self.phases, self.area
-        return aw * sx, ah * sy, math.prod(self.block)
+        width, height = self.drawn
+        return width + self.edge, height + self.edge, math.prod(self.block)
 
     @property
     def bytes(self) -> int:
@@ -131,9 +144,9 @@ class Layout(msgspec.Struct, frozen=True):
             spare = rows * self.columns - self.tiles
             tiles = np.pad(tiles, [(0, spare if axis == 3 else 0) for axis in range(9)])
         grid = tiles.reshape(bn, by, bx, rows, self.columns, sy, th, sx, tw, 4)
-        width, height, layers = self.size
-        placed = grid.transpose(0, 1, 2, 5, 3, 6, 7, 4, 8, 9).reshape(layers, height, width, 4)
-        return np.ascontiguousarray(placed)
+        (width, height), edge = self.drawn, (0, self.edge)
+        placed = grid.transpose(0, 1, 2, 5, 3, 6, 7, 4, 8, 9).reshape(-1, height, width, 4)
+        return np.ascontiguousarray(np.pad(placed, [(0, 0), edge, edge, (0, 0)]))
 
     def unpack(self, texture: Float32) -> Float32:
         """The frame (n, c, h, w) out of a texture (layers, height, width, 4); inverse of `pack`."""

@@ -76,7 +76,7 @@ def draw_convolution(b: Builder, conv: Convolution, bias: str, factor: float = 1
     depthwise = conv.groups > 1 and each_in == each_out == 1
     if conv.groups == 1 or depthwise or (each_in % 4 == 0 and each_out % 4 == 0):
         in_groups, per_group = -(-each_in // 4), -(-each_out // 4)
-        patch = _patch(conv, output.layout.block, in_groups)
+        patch = _patch(conv, output.layout.block, in_groups) if x.layout.edge else None
         each, sheets = kernel_cut(each_in, conv.channels, taps)
         sizes = [in_groups, per_group, taps, each * taps]
         constants |= {"SHEETS": int(sheets > 1), "DEPTHWISE": int(depthwise), **(patch or {})}
@@ -203,7 +203,7 @@ def _patch(conv: Convolution, block: tuple[int, int, int], in_groups: int) -> di
         if kh % sy or kw % sx or max(kh // sy, kw // sx) > 3:
             return None
         return {"TAPS_Y": kh // sy, "TAPS_X": kw // sx, "STEP": 1, **single}
-    if sy > 2 or kw > 7 or (kh, kw) == (1, 1):
+    if sy > 2 or kw > 7:
         return None
     # Unrolling pays while a body stays under about 60 reads; compile time grows with it.
     rows = kh if kh <= 3 and (kh + sy) * (kw + sx) + 4 * kh * kw <= 64 else 1

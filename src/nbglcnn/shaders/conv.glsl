@@ -56,7 +56,7 @@ void main() {
     Layout l = u.x[0];
     vec2 xs = 1.0 / vec2(textureSize(x0, 0).xy), ws = 1.0 / vec2(textureSize(w0, 0).xy);
     int groups = u.i[2].x;
-    int first = at.x / l.block.x * l.tile.w + at.y / u.i[2].y * groups;
+    int images = over(at.x, l.block.x), first = images * l.tile.w + over(at.y, u.i[2].y) * groups;
 #if SHEETS
     int sheet_groups = u.i[2].w / u.i[2].z, weight_row = at.y % sheet_groups * u.i[2].z;
     float sheet = float(at.y / sheet_groups);
@@ -66,7 +66,7 @@ void main() {
 #endif
     ivec2 high = taps(BEGIN(ROW(at.z), STRIDE.x, PADDING.x), HEIGHT, KERNEL.x, STRIDE.x, DILATION.x, BY);
     ivec2 wide = taps(BEGIN(at.w, STRIDE.y, PADDING.y), l.frame.w, KERNEL.y, STRIDE.y, DILATION.y, BX);
-    float image = float(at.x % l.block.x * l.block.y * l.block.z);
+    float image = float((at.x - images * l.block.x) * l.block.y * l.block.z);
 #if DEPTH
     for (int kz = 0; kz < DEEP.x; kz++) {
 #if TRANSPOSED
@@ -177,7 +177,7 @@ void main() {
 #endif
         // Runs of channel groups between which neither the tile row nor the weight column part changes.
         for (int g = 0; g < groups;) {
-          int tile = first + g, line = tile / l.tile.z, column = tile - line * l.tile.z;
+          int tile = first + g, line = over(tile, l.tile.z), column = tile - line * l.tile.z;
           int part = g / COLUMN_GROUPS;
           int run = min(min(groups - g, l.tile.z - column), (part + 1) * COLUMN_GROUPS - g);
           vec2 shift = vec2(column * l.tile.x, line * l.tile.y) * xs;

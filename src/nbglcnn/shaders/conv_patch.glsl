@@ -15,18 +15,20 @@
 #define ROWS (TAPS_Y + STEP)
 const int COLUMN_GROUPS = 1024;  // as weights.py
 
-// A column or row of the patch: its coordinate, the part of the layer number it decides, whether it exists.
+// Beyond the texture, whose last column and row hold zeros (layout.py): what is outside the map is read there.
+#define OUTSIDE 2.0
+
+// A column or row of the patch: its coordinate, the part of the layer number it decides.
 #define COLUMN(c) \
-  { int x = left + c; inside_x[c] = x >= 0 && x < l.frame.w; \
+  { int x = left + c; \
     vec2 p = place(clamp(x, 0, l.frame.w - 1), l.phase.y, l.phase.z, l.block.z, 1); \
-    at_x[c] = (p.x + 0.5) * xs.x; layer_x[c] = p.y; }
+    at_x[c] = x >= 0 && x < l.frame.w ? (p.x + 0.5) * xs.x : OUTSIDE; layer_x[c] = p.y; }
 #define ROW(r) \
-  { int y = top + r; inside_y[r] = y >= 0 && y < l.frame.z; \
+  { int y = top + r; \
     vec2 p = place(clamp(y, 0, l.frame.z - 1), l.phase.x, l.phase.w, l.block.y, l.block.z); \
-    at_y[r] = (p.x + 0.5) * xs.y; layer_y[r] = image + p.y; }
+    at_y[r] = y >= 0 && y < l.frame.z ? (p.x + 0.5) * xs.y : OUTSIDE; layer_y[r] = image + p.y; }
 #define LOAD(r, c) \
-  v[(r) * COLUMNS + c] = FETCH(x0, vec3(at_x[c] + shift.x, at_y[r] + shift.y, layer_x[c] + layer_y[r])); \
-  v[(r) * COLUMNS + c] = inside_y[r] && inside_x[c] ? v[(r) * COLUMNS + c] : vec4(0.0);
+  v[(r) * COLUMNS + c] = FETCH(x0, vec3(at_x[c] + shift.x, at_y[r] + shift.y, layer_x[c] + layer_y[r]));
 #if DEPTHWISE
 #define WEIGHTS vec4 q0 = FETCH(w0, t);
 #define PIXEL(a, p) a += q0 * p;
@@ -110,7 +112,7 @@ void main() {
     Layout l = u.x[0];
     vec2 xs = 1.0 / vec2(textureSize(x0, 0).xy), ws = 1.0 / vec2(textureSize(w0, 0).xy);
     int groups = u.i[2].x;
-    int first = at.x / l.block.x * l.tile.w + at.y / u.i[2].y * groups;
+    int images = over(at.x, l.block.x), first = images * l.tile.w + over(at.y, u.i[2].y) * groups;
 #if SHEETS
     int sheet_groups = u.i[2].w / u.i[2].z, weight_row = at.y % sheet_groups * u.i[2].z;
     float sheet = float(at.y / sheet_groups);
@@ -118,16 +120,14 @@ void main() {
     int weight_row = at.y * u.i[2].z;
     const float sheet = 0.0;
 #endif
-    float image = float(at.x % l.block.x * l.block.y * l.block.z);
-    bool inside_x[COLUMNS], inside_y[ROWS];
+    float image = float((at.x - images * l.block.x) * l.block.y * l.block.z);
     float at_x[COLUMNS], layer_x[COLUMNS], at_y[ROWS], layer_y[ROWS];
     vec4 v[ROWS * COLUMNS];
 #if TRANSPOSED
-    int phase_y = (at.z + PADDING.x) % STRIDE.x, phase_x = (at.w + PADDING.y) % STRIDE.y;
-    int left = (at.w + PADDING.y) / STRIDE.y - (TAPS_X - 1);
-    int base = (at.z + PADDING.x) / STRIDE.x - (TAPS_Y - 1);
+    ivec2 begin = at.zw + PADDING, whole = over(begin, STRIDE), phase = begin - whole * STRIDE;
+    int left = whole.y - (TAPS_X - 1), base = whole.x - (TAPS_Y - 1);
     // Weight row of tap (0, 0), and from one tap to the next: the kernel is read backwards, stride apart.
-    float weight = float((phase_y + STRIDE.x * (TAPS_Y - 1)) * KERNEL.y + phase_x + STRIDE.y * (TAPS_X - 1));
+    float weight = float((phase.x + STRIDE.x * (TAPS_Y - 1)) * KERNEL.y + phase.y + STRIDE.y * (TAPS_X - 1));
     vec2 next = vec2(-STRIDE.y, -STRIDE.x * KERNEL.y) * ws.y;
     const int rows = 1;
 #else
@@ -142,7 +142,8 @@ void main() {
       int top = base + ky * TAPS_Y;
       DOWN(ROW)
 #if SINGLE
-      vec2 shift = vec2(first % l.tile.z * l.tile.x, first / l.tile.z * l.tile.y) * xs;
+      int line = over(first, l.tile.z);
+      vec2 shift = vec2((first - line * l.tile.z) * l.tile.x, line * l.tile.y) * xs;
       vec3 q = vec3(0.5 * ws.x,
         (float(weight_row + ky * TAPS_Y * KERNEL.y) + weight + 0.5) * ws.y, sheet);
       DOWN(LOADS)
@@ -150,7 +151,7 @@ void main() {
 #else
       // Runs of channel groups between which neither the tile row nor the weight column part changes.
       for (int g = 0; g < groups;) {
-        int tile = first + g, line = tile / l.tile.z, column = tile - line * l.tile.z;
+        int tile = first + g, line = over(tile, l.tile.z), column = tile - line * l.tile.z;
         int part = g / COLUMN_GROUPS;
         int run = min(min(groups - g, l.tile.z - column), (part + 1) * COLUMN_GROUPS - g);
         vec2 shift = vec2(column * l.tile.x, line * l.tile.y) * xs;

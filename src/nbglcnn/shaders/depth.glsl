@@ -5,8 +5,8 @@
 #define DEEP u.i[4]
 #define SLICES u.i[5].x
 #define HEIGHT u.i[5].y
-#define SLICE(row) ((row) / u.i[5].z)
-#define ROW(row) ((row) % u.i[5].z)
+#define SLICE(row) over(row, u.i[5].z)
+#define ROW(row) ((row) - SLICE(row) * u.i[5].z)
 #else
 #define HEIGHT u.x[0].frame.z
 #define ROW(row) (row)

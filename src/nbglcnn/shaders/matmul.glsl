@@ -5,8 +5,7 @@
 
 // Texel offset and layer of column x in its tile.
 vec2 column(Layout l, int x) {
-  int q = x / l.phase.y;
-  return vec2(float((x - q * l.phase.y) * l.phase.z + q / l.block.z), float(q % l.block.z));
+  return place(x, l.phase.y, l.phase.z, l.block.z, 1);
 }
 
 ivec2 batches(int n) {

@@ -29,22 +29,31 @@ layout(std140) uniform Pass {
   vec4 f[4];
 } u;
 
+// a / b of numbers from 0 to 2^20: processors without an instruction for it take an integer division a lane at a
+// time, graphics cards emulate it. Half a step away from a whole quotient no rounding of the division can matter.
+int over(int a, int b) { return int((float(a) + 0.5) / float(b)); }
+ivec2 over(ivec2 a, ivec2 b) { return ivec2((vec2(a) + 0.5) / vec2(b)); }
+
+// The same for all a >= 0: what the first division misses is few steps, which the second one counts.
+int quotient(int a, int b) {
+  int q = int(float(a) / float(b));
+  return q + int(floor((float(a - q * b) + 0.5) / float(b)));
+}
+
 // Column, row and layer of the texel that holds channels 4g..4g+3 of image n at (y, x).
 ivec3 address(Layout l, int n, int g, int y, int x) {
-  int qy = y / l.phase.x, qx = x / l.phase.y;
-  int tile = (n / l.block.x) * l.tile.w + g;
-  int row = tile / l.tile.z;
+  ivec2 q = over(ivec2(x, y), l.phase.yx), p = over(q, l.block.zy);
+  int images = over(n, l.block.x), tile = images * l.tile.w + g, row = over(tile, l.tile.z);
   return ivec3(
-    (tile - row * l.tile.z) * l.tile.x + qx / l.block.z + (x - qx * l.phase.y) * l.phase.z,
-    row * l.tile.y + qy / l.block.y + (y - qy * l.phase.x) * l.phase.w,
-    ((n % l.block.x) * l.block.y + qy % l.block.y) * l.block.z + qx % l.block.z);
+    ivec2(tile - row * l.tile.z, row) * l.tile.xy + p + (ivec2(x, y) - q * l.phase.yx) * l.phase.zw,
+    ((n - images * l.block.x) * l.block.y + q.y - p.y * l.block.y) * l.block.z + q.x - p.x * l.block.z);
 }
 
 // The same for one coordinate, row or column, of a loop that goes over many tiles: its texel in the tile, and its
 // part of the layer number, `weight` a step.
 vec2 place(int r, int phases, int area, int pixels, int weight) {
-  int q = r / phases;
-  return vec2(float((r - q * phases) * area + q / pixels), float((q % pixels) * weight));
+  int q = over(r, phases), p = over(q, pixels);
+  return vec2(float((r - q * phases) * area + p), float((q - p * pixels) * weight));
 }
 
 vec4 fetch(sampler2DArray s, ivec3 at) {
@@ -66,10 +75,14 @@ float element(sampler2DArray s, Layout l, ivec4 at) {
   return lane(texel(s, l, ivec4(at.x, at.y >> 2, at.z, at.w)), at.y & 3);
 }
 
-// The element number `index` in row-major order of the frame.
+// Where element number `index` in row-major order of a frame is: (n, c, y, x).
+ivec4 unravel(ivec4 frame, int index) {
+  int row = quotient(index, frame.w), plane = quotient(row, frame.z), image = quotient(plane, frame.y);
+  return ivec4(image, plane - image * frame.y, row - plane * frame.z, index - row * frame.w);
+}
+
 float flat_element(sampler2DArray s, Layout l, int index) {
-  int row = index / l.frame.w, plane = row / l.frame.z, image = plane / l.frame.y;
-  return element(s, l, ivec4(image, plane - image * l.frame.y, row - plane * l.frame.z, index - row * l.frame.w));
+  return element(s, l, unravel(l.frame, index));
 }
 
 // Lanes past the last channel hold 0 in every texture, so that no kernel can meet a stray Inf there.
@@ -83,12 +96,12 @@ vec4 keep(vec4 v, int g) {
 #ifndef VERTEX
 ivec4 origin() {
   ivec2 p = ivec2(gl_FragCoord.xy);
-  ivec2 phase = p / u.o.phase.zw;
+  ivec2 phase = over(p, u.o.phase.zw);
   p -= phase * u.o.phase.zw;
-  ivec2 t = p / u.o.tile.xy;
+  ivec2 t = over(p, u.o.tile.xy);
   p -= t * u.o.tile.xy;
   int tile = t.y * u.o.tile.z + t.x;
-  int image = tile / u.o.tile.w;
+  int image = over(tile, u.o.tile.w);
   return tile < u.o.block.w
     ? ivec4(image * u.o.block.x, tile - image * u.o.tile.w, p.y * u.o.block.y * u.o.phase.x + phase.y,
             p.x * u.o.block.z * u.o.phase.y + phase.x)

@@ -23,7 +23,7 @@ vec4 pixel(ivec4 at) {
         vec4 index = vec4(n * u.i[1].x + y * u.i[1].z) + float(u.i[1].y) * (float(4 * g) + vec4(0.0, 1.0, 2.0, 3.0));
         vec4 row = START;
         for (int x = from.w; x < to.w; x++) {
-          int q = x / l.phase.y, texel = q / l.block.z;
+          int q = over(x, l.phase.y), texel = over(q, l.block.z);
           ivec3 p = base + ivec3(texel + (x - q * l.phase.y) * l.phase.z, 0, q - texel * l.block.z);
           row = join(row, map(fetch(x0, p), given, index + float(x * u.i[1].w)));
         }
