@@ -16,12 +16,11 @@ import statistics
 import subprocess
 import sys
 import sysconfig
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ sys.path += [str(BENCH), str(ROOT / "scripts")]
 from playwright.sync_api import Error, Page, sync_playwright  # noqa: E402
 
 import nbglcnn  # noqa: E402
-from browsers import chromium_arguments, find_chromium  # noqa: E402
+from browsers import EMPTY, chromium_arguments, find_chromium, serving  # noqa: E402
 from models import MODELS  # noqa: E402
 from portable import RING, Portable, portable  # noqa: E402
 from report import write  # noqa: E402
@@ -43,7 +42,6 @@ REFERENCE = "tfjs webgl"
 PEERS = ("nbglcnn", "nbglcnn all", REFERENCE, "tfjs wasm", "ort wasm", "ort webgl")
 SLOW_S = 4.0  # a peer that needs longer for a frame gets fewer rounds
 WRONG = 1e-5  # a larger error voids a figure
-TYPES = {".js": "text/javascript", ".mjs": "text/javascript", ".wasm": "application/wasm"}
 RESULTS = ROOT / "bench" / "results.json"
 
 
@@ -103,7 +101,7 @@ def install() -> None:
 def file_of(path: str, network: Portable) -> bytes | None:
     """What the page asks for."""
     if path == "/":
-        return b"<!doctype html><meta charset=utf-8><link rel=icon href=data:,>"
+        return EMPTY
     first, _, rest = path.lstrip("/").partition("/")
     if first == "model":
         return network.files.get(rest)
@@ -120,48 +118,26 @@ def file_of(path: str, network: Portable) -> bytes | None:
 @contextmanager
 def page(renderer: str, network: Portable) -> Iterator[tuple[Page, str]]:
     """A fresh Chromium with the bench's page; and the name of its graphics device."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            path = self.path.partition("?")[0]
-            content = file_of(path, network)
-            self.send_response(200 if content is not None else 404)
-            kind = TYPES.get(Path(path).suffix, "text/html" if path == "/" else "application/octet")
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(content or b"")))
-            self.end_headers()
-            self.wfile.write(content or b"")
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        with sync_playwright() as playwright:
-            arguments = [*chromium_arguments(renderer), "--disable-gpu-watchdog"]
-            browser = playwright.chromium.launch(
-                executable_path=find_chromium(),
-                args=arguments,
-                ignore_default_args=["--mute-audio"],
-            )
-            opened = browser.new_page()
-            opened.set_default_timeout(600_000)
-            opened.goto(f"http://127.0.0.1:{server.server_port}/")
-            opened.add_script_tag(url="/page.js", type="module")
-            opened.wait_for_function("() => window.bench !== undefined")
-            device = opened.evaluate(
-                """() => {
-                  const gl = document.createElement("canvas").getContext("webgl2");
-                  const info = gl.getExtension("WEBGL_debug_renderer_info");
-                  return gl.getParameter(info.UNMASKED_RENDERER_WEBGL);
-                }"""
-            )
-            yield opened, device
-            browser.close()
-    finally:
-        server.shutdown()
-        server.server_close()
+    with serving(partial(file_of, network=network)) as address, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=find_chromium(),
+            args=[*chromium_arguments(renderer), "--disable-gpu-watchdog"],
+            ignore_default_args=["--mute-audio"],
+        )
+        opened = browser.new_page()
+        opened.set_default_timeout(600_000)
+        opened.goto(address)
+        opened.add_script_tag(url="/page.js", type="module")
+        opened.wait_for_function("() => window.bench !== undefined")
+        device = opened.evaluate(
+            """() => {
+              const gl = document.createElement("canvas").getContext("webgl2");
+              const info = gl.getExtension("WEBGL_debug_renderer_info");
+              return gl.getParameter(info.UNMASKED_RENDERER_WEBGL);
+            }"""
+        )
+        yield opened, device
+        browser.close()
 
 
 def timed(opened: Page, peers: list[str], rounds: int, runs: int) -> dict[str, Any]:

@@ -1,9 +1,7 @@
 """Browsers that the tests drive: Chromium on two software renderers, pages that must stay clean."""
 
 import re
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -11,15 +9,11 @@ import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Error, Page, Playwright, sync_playwright
 
 import nbglcnn
-from browsers import RENDERERS, chromium_arguments, find_chromium
+from browsers import EMPTY, RENDERERS, chromium_arguments, find_chromium, serving
 from lab import Lab, running_lab
 
 BACKENDS = tuple(RENDERERS)
 STATIC = Path(nbglcnn.__file__).with_name("static")
-EMPTY = (
-    b'<!doctype html><meta charset="utf-8"><title>nbglcnn</title><link rel="icon" href="data:,">'
-)
-TYPES = {"": "text/html", ".html": "text/html", ".js": "text/javascript"}
 
 
 @pytest.fixture(scope="session")
@@ -105,31 +99,14 @@ def site() -> Iterator[tuple[str, dict[str, bytes]]]:
     """The address of a local server, and the files it serves besides "/" and the bundles."""
     files = {"/": EMPTY}
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            path = urlsplit(self.path).path
-            bundled = STATIC / Path(path).name
-            if path in files:
-                content = files[path]
-            elif path.startswith("/static/") and bundled.is_file():
-                content = bundled.read_bytes()
-            else:
-                self.send_error(404)
-                return
-            self.send_response(200)
-            kind = TYPES.get(Path(path).suffix, "application/octet-stream")
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+    def find(path: str) -> bytes | None:
+        bundled = STATIC / Path(path).name
+        if path.startswith("/static/") and path not in files and bundled.is_file():
+            return bundled.read_bytes()
+        return files.get(path)
 
-        def log_message(self, *_: object) -> None:
-            """Say nothing: pytest shows what matters."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}", files
-        server.shutdown()
+    with serving(find) as address:
+        yield address, files
 
 
 @pytest.fixture

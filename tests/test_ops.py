@@ -1,6 +1,5 @@
 """Every operator case on local OpenGL and in Chromium on two renderers, every layer compared."""
 
-import re
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -8,6 +7,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser
 
+from browsers import complaints
 from cases import CASES
 from cases.case import Case
 from conftest import BACKENDS
@@ -20,24 +20,20 @@ from page import GlPage
 
 Arrays = tuple[np.ndarray, ...]
 
-# Chromium reports a wrong WebGL call as a mere warning, and some notes on speed beside it.
-WRONG = re.compile("INVALID_|GL_OUT_OF|error", re.IGNORECASE)
-
 
 @pytest.fixture(scope="module")
 def pages(
     browser: Callable[[str], Browser], site: tuple[str, dict[str, bytes]]
 ) -> Iterator[dict[str, GlPage]]:
     """One page a renderer for all cases; what a console says of one is found at the end of all."""
-    errors: list[str] = []
-    opened = {}
+    opened, errors = {}, []
     for backend in BACKENDS:
         page = browser(backend).new_page()
-        page.on("console", lambda m: errors.append(m.text) if WRONG.search(m.text) else None)
+        errors.append(complaints(page))
         page.goto(site[0])
         opened[backend] = GlPage(page, site[1])
     yield opened
-    assert not errors, errors[:10]
+    assert not any(errors), [found[:10] for found in errors]
 
 
 def in_page(page: GlPage, plan: Plan, arrays: Arrays) -> dict[str, np.ndarray]:
