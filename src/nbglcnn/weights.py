@@ -173,10 +173,16 @@ def bias(
     return _vector(shifted)
 
 
+def _starts(indices: Array, strides: Sequence[int], lengths: Sequence[int]) -> Array:
+    """Where the slice begins that each row of indices chooses; negative ones count from the end."""
+    rows = indices.reshape(-1, len(strides)).astype(np.int64)
+    starts: Array = np.where(rows < 0, rows + np.array(lengths), rows) @ np.array(strides, np.int64)
+    return starts
+
+
 def offsets(indices: Array, *, strides: Sequence[int], lengths: Sequence[int]) -> Float32:
     """Where the slices start that rows of indices choose, four a texel, 1024 texels a row."""
-    rows = indices.reshape(-1, len(strides)).astype(np.int64)
-    starts = np.where(rows < 0, rows + np.array(lengths), rows) @ np.array(strides, np.int64)
+    starts = _starts(indices, strides, lengths)
     width = min(1024, -(-starts.size // 4))
     flat = np.zeros(-(-starts.size // (4 * width)) * 4 * width, np.float32)
     flat[: starts.size] = starts
@@ -188,12 +194,10 @@ def updates(indices: Array, *, strides: Sequence[int], lengths: Sequence[int]) -
 
     Four a texel, 1024 texels a row.
     """
-    rows = indices.reshape(-1, len(strides)).astype(np.int64)
-    places = np.where(rows < 0, rows + np.array(lengths), rows) @ np.array(strides, np.int64)
+    places = _starts(indices, strides, lengths)
     count = int(np.prod(lengths))
     flat = np.full(-(-count // 4096) * 4096, -1, np.float32)
-    for row, place in enumerate(places):
-        flat[place] = row
+    flat[places] = np.arange(len(places))
     return flat.reshape(1, -1, COLUMN_GROUPS, 4)
 
 
