@@ -5,14 +5,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import numpy as np
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Error, Page, Playwright, sync_playwright
 
 import nbglcnn
 from browsers import EMPTY, RENDERERS, chromium_arguments, find_chromium, serving
 from lab import Lab, running_lab
+from nbglcnn import Plan
+from page import GlPage
 
 BACKENDS = tuple(RENDERERS)
+Arrays = tuple[np.ndarray, ...]
 STATIC = Path(nbglcnn.__file__).with_name("static")
 
 
@@ -139,3 +143,21 @@ def gl_page(
 
     yield open_page
     assert not errors, f"the page's console has {errors}"
+
+
+@pytest.fixture
+def gl(gl_page: Callable[..., Page], site: tuple[str, dict[str, bytes]], backend: str) -> GlPage:
+    """The GL layer in a page, on each of the renderers."""
+    return GlPage(gl_page(backend), site[1])
+
+
+@pytest.fixture
+def in_pages(
+    gl_page: Callable[..., Page], site: tuple[str, dict[str, bytes]]
+) -> Callable[[Plan, Arrays], dict[str, dict[str, np.ndarray]]]:
+    """in_pages(plan, arrays): a Plan's values in a page of each renderer."""
+
+    def compute(plan: Plan, arrays: Arrays) -> dict[str, dict[str, np.ndarray]]:
+        return {name: GlPage(gl_page(name), site[1]).compute(plan, arrays) for name in BACKENDS}
+
+    return compute

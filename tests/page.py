@@ -5,6 +5,7 @@ import itertools
 import os
 import subprocess
 import sysconfig
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,21 @@ class GlPage:
         header = self._plans[session].header
         [shape] = {v.shape for v in (*header.values, *header.parameters) if v.key == key}
         return decode(self.page.evaluate("a => gl.read(...a)", [session, key])).reshape(shape)
+
+    def values(self, session: int, arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+        """All that is observed of a run with these inputs."""
+        plan = self._plans[session]
+        for record, array in zip(plan.header.inputs, arrays, strict=True):
+            self.write(session, record.key, array)
+        self.run(session)
+        return {v.key: self.read(session, v.key).astype(v.dtype) for v in plan.values}
+
+    def compute(self, plan: Plan, arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+        """The same, in a session for this alone."""
+        session = self.open(plan)
+        values = self.values(session, arrays)
+        self.close(session)
+        return values
 
     def set_weight(self, session: int, texture: int, rows: Any) -> None:
         self.page.evaluate("a => gl.setWeight(...a)", [session, texture, encode(rows)])

@@ -38,16 +38,9 @@ class Engine:
             with Session(plan) as session:
                 return [session.run(*arrays) for arrays in batches]
         number = self.page.open(plan)
-        found = [self._in_page(self.page, number, plan, arrays) for arrays in batches]
+        found = [self.page.values(number, arrays) for arrays in batches]
         self.page.close(number)
         return found
-
-    @staticmethod
-    def _in_page(page: GlPage, number: int, plan: Plan, arrays: Sequence[np.ndarray]) -> Arrays:
-        for record, array in zip(plan.header.inputs, arrays, strict=True):
-            page.write(number, record.key, array)
-        page.run(number)
-        return {value.key: page.read(number, value.key) for value in plan.values}
 
     def model(self, model: Any, *inputs: np.ndarray) -> Arrays:
         graph, arrays = load(model, inputs)

@@ -1,24 +1,19 @@
 """Every operator case on local OpenGL and in Chromium on two renderers, every layer compared."""
 
 from collections.abc import Callable, Iterator
-from functools import partial
 
-import numpy as np
 import pytest
 from playwright.sync_api import Browser
 
 from browsers import complaints
 from cases import CASES
 from cases.case import Case
+from conformance import Run, on_opengl
 from conftest import BACKENDS
 from equal import assert_equal
 from nbglcnn.load import load, reference
 from nbglcnn.lower import lower
-from nbglcnn.plan import Plan
-from nbglcnn.session import Session
 from page import GlPage
-
-Arrays = tuple[np.ndarray, ...]
 
 
 @pytest.fixture(scope="module")
@@ -36,21 +31,6 @@ def pages(
     assert not any(errors), [found[:10] for found in errors]
 
 
-def in_page(page: GlPage, plan: Plan, arrays: Arrays) -> dict[str, np.ndarray]:
-    session = page.open(plan)
-    for record, array in zip(plan.header.inputs, arrays, strict=True):
-        page.write(session, record.key, array)
-    page.run(session)
-    values = {v.key: page.read(session, v.key).astype(v.dtype) for v in plan.values}
-    page.close(session)
-    return values
-
-
-def on_opengl(plan: Plan, arrays: Arrays) -> dict[str, np.ndarray]:
-    with Session(plan) as session:
-        return session.run(*arrays)
-
-
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_every_layer_equals_the_reference(case: Case, pages: dict[str, GlPage]) -> None:
     model, inputs = case.build()
@@ -60,10 +40,10 @@ def test_every_layer_equals_the_reference(case: Case, pages: dict[str, GlPage]) 
     for observe in ("all", "outputs"):
         plan = lower(graph, observe=observe)
         assert plan.values, "nothing was observed"
-        runs: dict[str, Callable[[Plan, Arrays], dict[str, np.ndarray]]] = {"OpenGL": on_opengl}
+        runs: dict[str, Run] = {"OpenGL": on_opengl}
         # Where nothing was fused the page has run it all: its time goes into compiling shaders.
         if not programs.issuperset(plan.header.programs):
-            runs |= {backend: partial(in_page, page) for backend, page in pages.items()}
+            runs |= {backend: page.compute for backend, page in pages.items()}
             programs.update(plan.header.programs)
         for name, run in runs.items():
             for key, value in run(plan, arrays).items():
