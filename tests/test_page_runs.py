@@ -9,9 +9,10 @@ import torch
 from torch import nn
 
 import nbglcnn
+from bundle import bundled
 from carrier import LAYOUTS, carrier
 from equal import assert_equal
-from page import GlPage, bundled, decode, encode
+from page import GlPage, decode, encode
 
 X = np.random.default_rng(12).standard_normal((1, 3, 40, 52)).astype(np.float32)
 
