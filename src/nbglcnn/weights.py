@@ -96,28 +96,8 @@ def conv_texture(weight: Array) -> Float32:
     return texture
 
 
-def conv(
-    weight: Array,
-    *normalization: Array,
-    shape: Sequence[int],
-    transposed_groups: int = 0,
-    transpose: bool = False,
-    factor: float = 1.0,
-    epsilon: float = 0.0,
-) -> Float32:
-    """A Conv, ConvTranspose or Gemm kernel as `conv_texture` wants it.
-
-    `shape` is the kernel's 4-D shape (1-D kernels get a height of 1, matrices 1×1);
-    `transposed_groups` is ConvTranspose's group count (its kernels come as (I, O/groups, KH, KW));
-    `transpose` turns a matrix (Gemm's B when it isn't transposed), `factor` multiplies it;
-    `normalization` (scale, variance) of a BatchNormalization is multiplied in.
-    """
-    options: dict[str, Any] = {
-        "transposed_groups": transposed_groups,
-        "transpose": transpose,
-        "factor": factor,
-        "epsilon": epsilon,
-    }
+def conv(weight: Array, *normalization: Array, shape: Sequence[int], **options: Any) -> Float32:
+    """A Conv, ConvTranspose or Gemm kernel as `conv_texture` wants it; arguments as `kernel`'s."""
     return conv_texture(kernel(weight, *normalization, shape=shape, **options))
 
 
@@ -130,7 +110,13 @@ def kernel(
     factor: float = 1.0,
     epsilon: float = 0.0,
 ) -> Array:
-    """The kernel (O, I/groups, KH, KW) after the arguments of `conv` are applied."""
+    """The kernel (O, I/groups, KH, KW) of a Conv, ConvTranspose or Gemm.
+
+    `shape` is the kernel's 4-D shape (1-D kernels get a height of 1, matrices 1×1);
+    `transposed_groups` is ConvTranspose's group count (its kernels come as (I, O/groups, KH, KW));
+    `transpose` turns a matrix (Gemm's B when it isn't transposed), `factor` multiplies it;
+    `normalization` (scale, variance) of a BatchNormalization is multiplied in.
+    """
     array = np.asarray(weight, np.float32)
     if transpose:
         array = array.T
