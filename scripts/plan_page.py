@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import base64
 import itertools
-import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
 from playwright.sync_api import Browser, Page, Playwright
 
 import nbglcnn
-from browsers import chromium_arguments, find_chromium
+from browsers import EMPTY, chromium_arguments, complaints, find_chromium, serving
 from nbglcnn.plan import Plan
 from nbglcnn.session import checked
 
 RUNTIME = Path(nbglcnn.__file__).with_name("static") / "runtime.js"
 PATIENCE_S = 120  # for one Plan, compiled and run by a renderer without a GPU
-# Chromium reports a wrong WebGL call as a mere warning.
-WRONG = re.compile("INVALID_|GL_OUT_OF|error", re.IGNORECASE)
 START = """async () => {
   const { load, openDevice } = await import("/runtime.js");
   const device = openDevice();
@@ -97,46 +92,17 @@ class PlanPage:
     def _opened(self) -> Page:
         if self._page is None:
             self._page = self._browser.new_page()
-            self._page.on(
-                "console", lambda m: self._errors.append(m.text) if WRONG.search(m.text) else None
-            )
+            self._errors = complaints(self._page)
             self._page.goto(self._address)
             self._page.evaluate(START)
         return self._page
 
 
 @contextmanager
-def served() -> Iterator[tuple[str, dict[str, bytes]]]:
-    """A server of this machine alone: an empty page, the runtime, and files put into the dict."""
-    empty = b'<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,">'
-    files = {"/": empty, "/runtime.js": RUNTIME.read_bytes()}
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            content = files.get(self.path)
-            if content is None:
-                self.send_error(404)
-                return
-            self.send_response(200)
-            kind = "text/javascript" if self.path.endswith(".js") else "application/octet-stream"
-            self.send_header("Content-Type", "text/html" if self.path == "/" else kind)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing: the table says what matters."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/", files
-        server.shutdown()
-
-
-@contextmanager
 def plan_pages(playwright: Playwright, renderers: tuple[str, ...]) -> Iterator[dict[str, PlanPage]]:
     """A PlanPage for each of these renderers ("swiftshader", "llvmpipe")."""
-    with served() as (address, files):
+    files = {"/": EMPTY, "/runtime.js": RUNTIME.read_bytes()}
+    with serving(files.get) as address:
         browsers = {
             name: playwright.chromium.launch(
                 executable_path=find_chromium(), args=chromium_arguments(name)

@@ -1,25 +1,23 @@
 """Browsers that the tests drive: Chromium on two software renderers, pages that must stay clean."""
 
 import re
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import numpy as np
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Error, Page, Playwright, sync_playwright
 
 import nbglcnn
-from browsers import RENDERERS, chromium_arguments, find_chromium
+from browsers import EMPTY, RENDERERS, chromium_arguments, find_chromium, serving
 from lab import Lab, running_lab
+from nbglcnn import Plan
+from page import GlPage
 
 BACKENDS = tuple(RENDERERS)
+Arrays = tuple[np.ndarray, ...]
 STATIC = Path(nbglcnn.__file__).with_name("static")
-EMPTY = (
-    b'<!doctype html><meta charset="utf-8"><title>nbglcnn</title><link rel="icon" href="data:,">'
-)
-TYPES = {"": "text/html", ".html": "text/html", ".js": "text/javascript"}
 
 
 @pytest.fixture(scope="session")
@@ -105,31 +103,14 @@ def site() -> Iterator[tuple[str, dict[str, bytes]]]:
     """The address of a local server, and the files it serves besides "/" and the bundles."""
     files = {"/": EMPTY}
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            path = urlsplit(self.path).path
-            bundled = STATIC / Path(path).name
-            if path in files:
-                content = files[path]
-            elif path.startswith("/static/") and bundled.is_file():
-                content = bundled.read_bytes()
-            else:
-                self.send_error(404)
-                return
-            self.send_response(200)
-            kind = TYPES.get(Path(path).suffix, "application/octet-stream")
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+    def find(path: str) -> bytes | None:
+        bundled = STATIC / Path(path).name
+        if path.startswith("/static/") and path not in files and bundled.is_file():
+            return bundled.read_bytes()
+        return files.get(path)
 
-        def log_message(self, *_: object) -> None:
-            """Say nothing: pytest shows what matters."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}", files
-        server.shutdown()
+    with serving(find) as address:
+        yield address, files
 
 
 @pytest.fixture
@@ -162,3 +143,21 @@ def gl_page(
 
     yield open_page
     assert not errors, f"the page's console has {errors}"
+
+
+@pytest.fixture
+def gl(gl_page: Callable[..., Page], site: tuple[str, dict[str, bytes]], backend: str) -> GlPage:
+    """The GL layer in a page, on each of the renderers."""
+    return GlPage(gl_page(backend), site[1])
+
+
+@pytest.fixture
+def in_pages(
+    gl_page: Callable[..., Page], site: tuple[str, dict[str, bytes]]
+) -> Callable[[Plan, Arrays], dict[str, dict[str, np.ndarray]]]:
+    """in_pages(plan, arrays): a Plan's values in a page of each renderer."""
+
+    def compute(plan: Plan, arrays: Arrays) -> dict[str, dict[str, np.ndarray]]:
+        return {name: GlPage(gl_page(name), site[1]).compute(plan, arrays) for name in BACKENDS}
+
+    return compute

@@ -2,32 +2,16 @@
 
 import base64
 import itertools
-import os
-import subprocess
-import sysconfig
-from functools import cache
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from playwright.sync_api import Page
 
+from bundle import bundled
 from nbglcnn import Plan
 
-ROOT = Path(__file__).parents[1]
 _numbers = itertools.count()
-
-
-@cache
-def bundled(entry: str, *options: str) -> bytes:
-    """A file of js as one script for a page."""
-    js = ROOT / "js"
-    path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)])
-    esbuild = str(js / "node_modules" / ".bin" / "esbuild")
-    command = [esbuild, entry, "--bundle", "--target=es2022", "--loader:.glsl=text", *options]
-    run = subprocess.run(command, cwd=js, env={**os.environ, "PATH": path}, capture_output=True)
-    assert run.returncode == 0, run.stderr.decode()
-    return run.stdout
 
 
 def encode(array: Any) -> str:
@@ -70,6 +54,21 @@ class GlPage:
         header = self._plans[session].header
         [shape] = {v.shape for v in (*header.values, *header.parameters) if v.key == key}
         return decode(self.page.evaluate("a => gl.read(...a)", [session, key])).reshape(shape)
+
+    def values(self, session: int, arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+        """All that is observed of a run with these inputs."""
+        plan = self._plans[session]
+        for record, array in zip(plan.header.inputs, arrays, strict=True):
+            self.write(session, record.key, array)
+        self.run(session)
+        return {v.key: self.read(session, v.key).astype(v.dtype) for v in plan.values}
+
+    def compute(self, plan: Plan, arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+        """The same, in a session for this alone."""
+        session = self.open(plan)
+        values = self.values(session, arrays)
+        self.close(session)
+        return values
 
     def set_weight(self, session: int, texture: int, rows: Any) -> None:
         self.page.evaluate("a => gl.setWeight(...a)", [session, texture, encode(rows)])

@@ -4,16 +4,15 @@ import os
 import shutil
 import subprocess
 import sys
-import sysconfig
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from bundle import bundle, is_current
+from bundle import bundle, is_current, node_path
 
 ROOT = Path(__file__).parents[1]
-PATH = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)])
+PATH = node_path()
 
 
 @pytest.mark.parametrize("script", ["types", "lint", "test"])

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from numpy.testing import assert_array_equal
 from playwright.sync_api import Browser
 
+from browsers import complaints
 from conftest import BACKENDS
 from equal import assert_equal
 from nbglcnn.load import load
@@ -18,7 +19,6 @@ from nbglcnn.plan import Plan
 from nbglcnn.session import Session
 from onnx_models import model_of, node
 from page import GlPage
-from test_ops import WRONG
 
 Arrays = dict[str, np.ndarray]
 Weights = dict[str, np.ndarray]
@@ -38,16 +38,9 @@ class Engine:
             with Session(plan) as session:
                 return [session.run(*arrays) for arrays in batches]
         number = self.page.open(plan)
-        found = [self._in_page(self.page, number, plan, arrays) for arrays in batches]
+        found = [self.page.values(number, arrays) for arrays in batches]
         self.page.close(number)
         return found
-
-    @staticmethod
-    def _in_page(page: GlPage, number: int, plan: Plan, arrays: Sequence[np.ndarray]) -> Arrays:
-        for record, array in zip(plan.header.inputs, arrays, strict=True):
-            page.write(number, record.key, array)
-        page.run(number)
-        return {value.key: page.read(number, value.key) for value in plan.values}
 
     def model(self, model: Any, *inputs: np.ndarray) -> Arrays:
         graph, arrays = load(model, inputs)
@@ -65,9 +58,8 @@ def engine(
     if request.param == "opengl":
         yield Engine(None)
         return
-    errors: list[str] = []
     page = browser(request.param).new_page()
-    page.on("console", lambda m: errors.append(m.text) if WRONG.search(m.text) else None)
+    errors = complaints(page)
     page.goto(site[0])
     yield Engine(GlPage(page, site[1]))
     page.close()

@@ -1,27 +1,19 @@
 """Every operator case on local OpenGL and in Chromium on two renderers, every layer compared."""
 
-import re
 from collections.abc import Callable, Iterator
-from functools import partial
 
-import numpy as np
 import pytest
 from playwright.sync_api import Browser
 
+from browsers import complaints
 from cases import CASES
 from cases.case import Case
+from conformance import Run, on_opengl
 from conftest import BACKENDS
 from equal import assert_equal
 from nbglcnn.load import load, reference
 from nbglcnn.lower import lower
-from nbglcnn.plan import Plan
-from nbglcnn.session import Session
 from page import GlPage
-
-Arrays = tuple[np.ndarray, ...]
-
-# Chromium reports a wrong WebGL call as a mere warning, and some notes on speed beside it.
-WRONG = re.compile("INVALID_|GL_OUT_OF|error", re.IGNORECASE)
 
 
 @pytest.fixture(scope="module")
@@ -29,30 +21,14 @@ def pages(
     browser: Callable[[str], Browser], site: tuple[str, dict[str, bytes]]
 ) -> Iterator[dict[str, GlPage]]:
     """One page a renderer for all cases; what a console says of one is found at the end of all."""
-    errors: list[str] = []
-    opened = {}
+    opened, errors = {}, []
     for backend in BACKENDS:
         page = browser(backend).new_page()
-        page.on("console", lambda m: errors.append(m.text) if WRONG.search(m.text) else None)
+        errors.append(complaints(page))
         page.goto(site[0])
         opened[backend] = GlPage(page, site[1])
     yield opened
-    assert not errors, errors[:10]
-
-
-def in_page(page: GlPage, plan: Plan, arrays: Arrays) -> dict[str, np.ndarray]:
-    session = page.open(plan)
-    for record, array in zip(plan.header.inputs, arrays, strict=True):
-        page.write(session, record.key, array)
-    page.run(session)
-    values = {v.key: page.read(session, v.key).astype(v.dtype) for v in plan.values}
-    page.close(session)
-    return values
-
-
-def on_opengl(plan: Plan, arrays: Arrays) -> dict[str, np.ndarray]:
-    with Session(plan) as session:
-        return session.run(*arrays)
+    assert not any(errors), [found[:10] for found in errors]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -64,10 +40,10 @@ def test_every_layer_equals_the_reference(case: Case, pages: dict[str, GlPage]) 
     for observe in ("all", "outputs"):
         plan = lower(graph, observe=observe)
         assert plan.values, "nothing was observed"
-        runs: dict[str, Callable[[Plan, Arrays], dict[str, np.ndarray]]] = {"OpenGL": on_opengl}
+        runs: dict[str, Run] = {"OpenGL": on_opengl}
         # Where nothing was fused the page has run it all: its time goes into compiling shaders.
         if not programs.issuperset(plan.header.programs):
-            runs |= {backend: partial(in_page, page) for backend, page in pages.items()}
+            runs |= {backend: page.compute for backend, page in pages.items()}
             programs.update(plan.header.programs)
         for name, run in runs.items():
             for key, value in run(plan, arrays).items():

@@ -4,21 +4,17 @@ import math
 
 import numpy as np
 import onnx
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
+from drawn import FEW
 from equal import assert_equal
 from nbglcnn.load import load
 from nbglcnn.lower import lower
 from nbglcnn.session import Session
 
-FEW = settings(
-    max_examples=40,
-    deadline=None,
-    derandomize=True,  # the same shapes in every run; other seeds are for long runs by hand
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
-)
+MORE = settings(FEW, max_examples=40)
 lengths = st.sampled_from([1, 1, 2, 3, 4, 5, 7])
 
 
@@ -78,14 +74,14 @@ def broadcasts(draw):
 
 
 @given(broadcasts())
-@FEW
+@MORE
 def test_differences_of_any_shapes(operands):
     expected = operands[0][0] - operands[1][0]
     assert_equal(run("Sub", operands), expected, name=str(operands))
 
 
 @given(broadcasts())
-@FEW
+@MORE
 def test_products_with_a_constant(operands):
     expected = operands[0][0] * operands[1][0]
     actual = run("Mul", operands[:1], constants=[operands[1][0]])
@@ -100,7 +96,7 @@ def reductions(draw):
 
 
 @given(reductions(), st.sampled_from([0, 1]))
-@FEW
+@MORE
 def test_sums_over_any_axes(case, keepdims):
     operand, axes = case
     axis = np.array(axes, np.int64)
@@ -110,7 +106,7 @@ def test_sums_over_any_axes(case, keepdims):
 
 
 @given(reductions())
-@FEW
+@MORE
 def test_softmax_over_any_axis(case):
     operand, (axis, *_) = case
     x = operand[0].astype(np.float64)
@@ -121,7 +117,7 @@ def test_softmax_over_any_axis(case):
 
 
 @given(reductions(), st.sampled_from([0, 1]))
-@FEW
+@MORE
 def test_the_first_largest_along_any_axis(case, keepdims):
     (array, outer), (axis, *_) = case
     array = np.round(array)
@@ -144,7 +140,7 @@ def products(draw):
 
 
 @given(products(), st.booleans())
-@FEW
+@MORE
 def test_matrix_products_of_any_batches(operands, constant):
     a, b = (array for array, _ in operands)
     actual = run("MatMul", operands[:1], constants=[b]) if constant else run("MatMul", operands)

@@ -1,11 +1,9 @@
 """Pictures in the page: the pixels of a drawn canvas against colours computed here."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import Page
 
 from carrier import LAYOUTS, carrier
 from nbglcnn.layout import Layout
@@ -20,11 +18,6 @@ SIGNED = {
 VIRIDIS = ["440154", "3b528b", "21918c", "5ec962", "fde725"]
 MAGENTA = [255, 0, 255, 255]
 STEP = 6  # of 255: neighbouring texels of a colour map differ by less
-
-
-@pytest.fixture
-def gl(gl_page: Callable[..., Page], site: tuple[str, dict[str, bytes]], backend: str) -> GlPage:
-    return GlPage(gl_page(backend), site[1])
 
 
 def rgb(words: str) -> np.ndarray:

@@ -1,26 +1,20 @@
 """When the page's session runs: in slices or at once, never freezing the page, never too often."""
 
 import time
-from collections.abc import Callable
 
 import msgspec
 import numpy as np
 import pytest
 import torch
-from playwright.sync_api import Page
 from torch import nn
 
 import nbglcnn
+from bundle import bundled
 from carrier import LAYOUTS, carrier
 from equal import assert_equal
-from page import GlPage, bundled, decode, encode
+from page import GlPage, decode, encode
 
 X = np.random.default_rng(12).standard_normal((1, 3, 40, 52)).astype(np.float32)
-
-
-@pytest.fixture
-def gl(gl_page: Callable[..., Page], site: tuple[str, dict[str, bytes]], backend: str) -> GlPage:
-    return GlPage(gl_page(backend), site[1])
 
 
 @pytest.fixture(scope="module")

@@ -1,23 +1,14 @@
 """The page's WebGL session: values, statistics, weights, and what it frees."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 import torch
-from playwright.sync_api import Page
 from torch import nn
 
 import nbglcnn
 from carrier import LAYOUTS, carrier
 from equal import assert_equal
 from page import GlPage
-
-
-@pytest.fixture
-def gl(gl_page: Callable[..., Page], site: tuple[str, dict[str, bytes]], backend: str) -> GlPage:
-    return GlPage(gl_page(backend), site[1])
-
 
 RANDOM = np.random.default_rng(3)
 IMAGES = RANDOM.standard_normal((2, 3, 13, 19)).astype(np.float32)

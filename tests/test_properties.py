@@ -1,33 +1,14 @@
 """Shapes nobody thought of: random small networks and windows, every layer against PyTorch."""
 
-import numpy as np
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from equal import assert_equal
-from nbglcnn.load import load, reference
-from nbglcnn.lower import lower
-from nbglcnn.session import Session
+from drawn import FEW, check
 from viewer_models import chain
 
-FEW = settings(
-    max_examples=25,
-    deadline=None,
-    derandomize=True,  # the same shapes in every run; other seeds are for long runs by hand
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
-)
 channels = st.sampled_from([1, 2, 3, 4, 5, 7, 8, 13])
-
-
-def check(model: nn.Module, x: torch.Tensor | np.ndarray) -> None:
-    graph, arrays = load(model.eval(), x)
-    expected = reference(model, graph, arrays)
-    for observe in ("all", "outputs"):
-        with Session(lower(graph, observe=observe)) as session:
-            for key, value in session.run(*arrays).items():
-                assert_equal(value, expected[key], name=f"{key} of {model} for {tuple(x.shape)}")
 
 
 @st.composite

@@ -12,18 +12,14 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from playwright.sync_api import Page
 
 import pretrained
-from conftest import BACKENDS
 from equal import RTOL, assert_equal
 from nbglcnn.load import load, reference
 from nbglcnn.lower import lower
 from nbglcnn.session import Session
-from page import GlPage
 from pretrained import OCR, UPSCALER, WeightsUnavailable
 from real_models import RECOGNISER, TEXT, TRAINED, UNTRAINED, build, ocr, written
-from test_ops import in_page
 
 # One operator stays below equal.py's 1e-5. These are up to 200 in a row, where softmax or sigmoid
 # of numbers near 20 turns the last digits of those into more, and where sums of 25,088 products of
@@ -101,16 +97,12 @@ def test_the_recogniser_reads_what_is_written() -> None:
 
 
 @pytest.mark.parametrize("name", ["text detector, another size", "mtcnn o-net", "upscaler"])
-def test_pages_give_the_same(
-    name: str, gl_page: Callable[..., Page], site: tuple[str, dict[str, bytes]]
-) -> None:
+def test_pages_give_the_same(name: str, in_pages: Callable[..., dict[str, Values]]) -> None:
     model, x = build(name)
     graph, arrays = load(model, x)
     expected = reference(model, graph, arrays)
-    plan = lower(graph)
-    for backend in BACKENDS:
-        page = GlPage(gl_page(backend), site[1])
-        compare(in_page(page, plan, arrays), expected, backend)
+    for backend, values in in_pages(lower(graph), arrays).items():
+        compare(values, expected, backend)
 
 
 def test_the_notebook_of_the_upscaler_runs(tmp_path: Path) -> None:

@@ -12,9 +12,10 @@ from playwright.sync_api import Locator, Page, expect
 from torch import nn
 
 import nbglcnn
+from bundle import bundled
 from fashion_autoencoder import load_autoencoder, load_images
 from nbglcnn import Plan
-from page import bundled, encode
+from page import encode
 
 WIDTHS = (400, 420, 900, 1200)
 # The link keeps Chromium from asking for an icon, whenever it thinks of it.

@@ -1,32 +1,14 @@
 """Windows over volumes at sizes nobody thought of, every layer against PyTorch."""
 
 import torch
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch import nn
 
-from equal import assert_equal
-from nbglcnn.load import load, reference
-from nbglcnn.lower import lower
-from nbglcnn.session import Session
+from drawn import FEW, check
 
-FEW = settings(
-    max_examples=25,
-    deadline=None,
-    derandomize=True,  # the same shapes in every run; other seeds are for long runs by hand
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
-)
 channels = st.sampled_from([1, 2, 3, 4, 5, 8])
 volumes = st.tuples(st.integers(1, 3), *[st.integers(1, 7)] * 3)
-
-
-def check(model: nn.Module, x: torch.Tensor) -> None:
-    graph, arrays = load(model.eval(), x)
-    expected = reference(model, graph, arrays)
-    for observe in ("all", "outputs"):
-        with Session(lower(graph, observe=observe)) as session:
-            for key, value in session.run(*arrays).items():
-                assert_equal(value, expected[key], name=f"{key} of {model} for {tuple(x.shape)}")
 
 
 Window = dict[str, tuple[int, ...]]

@@ -3,20 +3,17 @@
 import io
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import onnx
 import pytest
 import torch
-from playwright.sync_api import Page
 from torch import Tensor, nn
 
-from conftest import BACKENDS
 from equal import assert_equal
 from nbglcnn.load import load, reference
 from nbglcnn.lower import lower
 from nbglcnn.session import Session
-from page import GlPage
-from test_ops import in_page
 from zoo import ZOO, build
 
 
@@ -39,15 +36,12 @@ IN_PAGES = ("unet", "mobilenet_v3", "style transfer", "diffusion block", "spatia
 
 
 @pytest.mark.parametrize("name", IN_PAGES)
-def test_pages_give_the_same(
-    name: str, gl_page: Callable[..., Page], site: tuple[str, dict[str, bytes]]
-) -> None:
+def test_pages_give_the_same(name: str, in_pages: Callable[..., dict[str, Any]]) -> None:
     model, inputs = build(name)
     graph, arrays = load(model, inputs)
     expected = reference(model, graph, arrays)
-    plan = lower(graph)
-    for backend in BACKENDS:
-        for key, value in in_page(GlPage(gl_page(backend), site[1]), plan, arrays).items():
+    for backend, values in in_pages(lower(graph), arrays).items():
+        for key, value in values.items():
             assert_equal(value, expected[key], name=f"{key} on {backend}")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -12,6 +12,11 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 Attribute = int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...] | Array
+
+
+def several(value: Attribute) -> Sequence[object]:
+    """An attribute's values: all of a tuple, else the one."""
+    return value if isinstance(value, tuple) else (value,)
 
 
 def _frozen(mapping: Mapping[str, Any]) -> Mapping[str, Any]:

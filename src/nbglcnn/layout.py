@@ -26,6 +26,7 @@ import numpy.typing as npt
 Float32 = npt.NDArray[np.float32]
 Frame = tuple[int, int, int, int]
 
+EXACT = 2**24  # float32 holds integers up to here
 ROW_TEXELS = (
     2048  # a row of tiles ends here: long rows keep llvmpipe's 64-pixel bins and all cores busy
 )

@@ -14,7 +14,7 @@ from nbglcnn.builder import FLATTEN, Builder, Tensor, flat_width, moved_step, re
 from nbglcnn.errors import UnsupportedOperator
 from nbglcnn.fusion import fuse
 from nbglcnn.glsl import Kernel, shader
-from nbglcnn.graph import Attribute, Graph, Key, Node, Value
+from nbglcnn.graph import Graph, Key, Node, Value, several
 from nbglcnn.layout import Layout, frame_of
 from nbglcnn.ops import OPERATORS
 from nbglcnn.weights import kernel_cut, packed
@@ -39,7 +39,7 @@ def problem_of(graph: Graph, node: Node) -> str | None:
         allowed = operator.attributes.get(name)
         if allowed is None:
             return f"{node.op}'s attribute {name}={value!r} is not supported"
-        if any(isinstance(v, float) and not math.isfinite(v) for v in _several(value)):
+        if any(isinstance(v, float) and not math.isfinite(v) for v in several(value)):
             return f"{node.op}'s attribute {name}={value!r} is not a finite number"
         if not allowed(value):
             found = f"{node.op}'s attribute {name}={value!r}"
@@ -49,10 +49,6 @@ def problem_of(graph: Graph, node: Node) -> str | None:
     except (AssertionError, IndexError, ValueError, ZeroDivisionError, KeyError, TypeError):
         return f"{node.op} has inputs or attributes that don't fit together"
     return f"{node.op}: {problem}" if problem else None
-
-
-def _several(value: Attribute) -> Sequence[object]:
-    return value if isinstance(value, tuple) else (value,)
 
 
 def layer_name(node: Node) -> str:

@@ -71,11 +71,15 @@ class Report(Generic[Row]):
         return next((row.layer for row in self.rows if not row.ok), None)
 
     @property
+    def matching(self) -> int:
+        """How many rows are ok."""
+        return sum(row.ok for row in self.rows)
+
+    @property
     def summary(self) -> str:
         """One sentence."""
-        good = sum(row.ok for row in self.rows)
         first = f"; the first that is not: {self.first_diverging}" if not self.ok else ""
-        return f"{good} of {len(self.rows)} {self.subject}{first}"
+        return f"{self.matching} of {len(self.rows)} {self.subject}{first}"
 
     def _table(self) -> list[tuple[str, ...]]:
         if not self.rows:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from nbglcnn import plan as p
 from nbglcnn.errors import DeviceError, InputError, OpenGLUnavailable
 from nbglcnn.glsl import VERTEX
+from nbglcnn.layout import EXACT
 from nbglcnn.load import engine, load, reference
 from nbglcnn.report import Match, Report, compared
 
@@ -332,7 +333,7 @@ def checked(record: p.Input, array: Any) -> Array:
             f"input {record.key!r} is of dtype {data.dtype}; expected float32. "
             "For a picture: x.astype('float32') / 255"
         )
-    if data.dtype.kind in "iu" and data.size and int(np.abs(data.astype(object)).max()) > 2**24:
+    if data.dtype.kind in "iu" and data.size and int(np.abs(data.astype(object)).max()) > EXACT:
         raise InputError(
             f"input {record.key!r} holds integers beyond 2^24, which float32 cannot hold exactly"
         )

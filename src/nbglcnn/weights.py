@@ -96,28 +96,8 @@ def conv_texture(weight: Array) -> Float32:
     return texture
 
 
-def conv(
-    weight: Array,
-    *normalization: Array,
-    shape: Sequence[int],
-    transposed_groups: int = 0,
-    transpose: bool = False,
-    factor: float = 1.0,
-    epsilon: float = 0.0,
-) -> Float32:
-    """A Conv, ConvTranspose or Gemm kernel as `conv_texture` wants it.
-
-    `shape` is the kernel's 4-D shape (1-D kernels get a height of 1, matrices 1×1);
-    `transposed_groups` is ConvTranspose's group count (its kernels come as (I, O/groups, KH, KW));
-    `transpose` turns a matrix (Gemm's B when it isn't transposed), `factor` multiplies it;
-    `normalization` (scale, variance) of a BatchNormalization is multiplied in.
-    """
-    options: dict[str, Any] = {
-        "transposed_groups": transposed_groups,
-        "transpose": transpose,
-        "factor": factor,
-        "epsilon": epsilon,
-    }
+def conv(weight: Array, *normalization: Array, shape: Sequence[int], **options: Any) -> Float32:
+    """A Conv, ConvTranspose or Gemm kernel as `conv_texture` wants it; arguments as `kernel`'s."""
     return conv_texture(kernel(weight, *normalization, shape=shape, **options))
 
 
@@ -130,7 +110,13 @@ def kernel(
     factor: float = 1.0,
     epsilon: float = 0.0,
 ) -> Array:
-    """The kernel (O, I/groups, KH, KW) after the arguments of `conv` are applied."""
+    """The kernel (O, I/groups, KH, KW) of a Conv, ConvTranspose or Gemm.
+
+    `shape` is the kernel's 4-D shape (1-D kernels get a height of 1, matrices 1×1);
+    `transposed_groups` is ConvTranspose's group count (its kernels come as (I, O/groups, KH, KW));
+    `transpose` turns a matrix (Gemm's B when it isn't transposed), `factor` multiplies it;
+    `normalization` (scale, variance) of a BatchNormalization is multiplied in.
+    """
     array = np.asarray(weight, np.float32)
     if transpose:
         array = array.T
@@ -173,10 +159,16 @@ def bias(
     return _vector(shifted)
 
 
+def _starts(indices: Array, strides: Sequence[int], lengths: Sequence[int]) -> Array:
+    """Where the slice begins that each row of indices chooses; negative ones count from the end."""
+    rows = indices.reshape(-1, len(strides)).astype(np.int64)
+    starts: Array = np.where(rows < 0, rows + np.array(lengths), rows) @ np.array(strides, np.int64)
+    return starts
+
+
 def offsets(indices: Array, *, strides: Sequence[int], lengths: Sequence[int]) -> Float32:
     """Where the slices start that rows of indices choose, four a texel, 1024 texels a row."""
-    rows = indices.reshape(-1, len(strides)).astype(np.int64)
-    starts = np.where(rows < 0, rows + np.array(lengths), rows) @ np.array(strides, np.int64)
+    starts = _starts(indices, strides, lengths)
     width = min(1024, -(-starts.size // 4))
     flat = np.zeros(-(-starts.size // (4 * width)) * 4 * width, np.float32)
     flat[: starts.size] = starts
@@ -188,12 +180,10 @@ def updates(indices: Array, *, strides: Sequence[int], lengths: Sequence[int]) -
 
     Four a texel, 1024 texels a row.
     """
-    rows = indices.reshape(-1, len(strides)).astype(np.int64)
-    places = np.where(rows < 0, rows + np.array(lengths), rows) @ np.array(strides, np.int64)
+    places = _starts(indices, strides, lengths)
     count = int(np.prod(lengths))
     flat = np.full(-(-count // 4096) * 4096, -1, np.float32)
-    for row, place in enumerate(places):
-        flat[place] = row
+    flat[places] = np.arange(len(places))
     return flat.reshape(1, -1, COLUMN_GROUPS, 4)
 
 

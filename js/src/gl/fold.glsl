@@ -1,16 +1,8 @@
 // Joins neighbouring partial results: texel k of the output is the fold of texels k*n .. k*n+n-1 of a.
 // SUMS: all targets are sums; otherwise the first two are least and greatest, further ones sums.
 // i[0]: n, number of texels in a, number in the output; i[1]: see index_of; i[2]: a's area, likewise.
-layout(location = 0) out vec4 o0;
-layout(location = 1) out vec4 o1;
-#if TARGETS > 2
-layout(location = 2) out vec4 o2;
-layout(location = 3) out vec4 o3;
-#endif
-
 void main() {
-  ivec2 p = ivec2(gl_FragCoord.xy) - u.i[1].yz;
-  int index = p.y * u.i[1].x + p.x;
+  int index = index_of();
   vec4 low = vec4(SUMS == 1 ? 0.0 : BIG), high = vec4(SUMS == 1 ? 0.0 : -BIG);
   vec4 sum = vec4(0.0), count = vec4(0.0);
   int last = min((index + 1) * u.i[0].x, u.i[0].y);

@@ -7,6 +7,7 @@ import extent from "./extent.glsl";
 import fold from "./fold.glsl";
 import quads from "./quads.glsl";
 import spread from "./spread.glsl";
+import targets from "./targets.glsl";
 import walk from "./walk.glsl";
 
 function kernel(
@@ -26,8 +27,8 @@ function kernel(
 }
 
 /** Ranges for drawing: least and greatest of each channel. */
-export const EXTENT = kernel("extent", ["x0"], { TARGETS: 2 }, walk, extent);
-export const FOLD_EXTENT = kernel("fold extent", ["a"], { TARGETS: 2, SUMS: 0 }, fold);
+export const EXTENT = kernel("extent", ["x0"], { TARGETS: 2 }, targets, walk, extent);
+export const FOLD_EXTENT = kernel("fold extent", ["a"], { TARGETS: 2, SUMS: 0 }, targets, fold);
 /** Maps as quads: its vertex shader reads the ranges, its fragment shader the values and the colours. */
 export const DISPLAY = {
   ...kernel("display", ["x0", "maps"], {}, display, colours),
@@ -36,7 +37,7 @@ export const DISPLAY = {
 };
 
 /** Statistics: two walks, so that the spread is taken from the mean. */
-export const MOMENTS = kernel("moments", ["x0"], { TARGETS: 4 }, walk, extent);
-export const FOLD_MOMENTS = kernel("fold moments", ["a"], { TARGETS: 4, SUMS: 0 }, fold);
-export const SPREAD = kernel("spread", ["x0", "a"], { TARGETS: 4 }, walk, spread);
-export const FOLD_SUMS = kernel("fold sums", ["a"], { TARGETS: 4, SUMS: 1 }, fold);
+export const MOMENTS = kernel("moments", ["x0"], { TARGETS: 4 }, targets, walk, extent);
+export const FOLD_MOMENTS = kernel("fold moments", ["a"], { TARGETS: 4, SUMS: 0 }, targets, fold);
+export const SPREAD = kernel("spread", ["x0", "a"], { TARGETS: 4 }, targets, walk, spread);
+export const FOLD_SUMS = kernel("fold sums", ["a"], { TARGETS: 4, SUMS: 1 }, targets, fold);

@@ -1,19 +1,6 @@
 // Visits every pixel of a strip of one channel group's map, in the texture's own order, without address():
 // reductions don't mind the order, and a line of texels is read at steps of one.
 // i[0]: image, strips a map, lines a strip, number of fragments; i[1]: see index_of.
-layout(location = 0) out vec4 o0;
-layout(location = 1) out vec4 o1;
-#if TARGETS > 2
-layout(location = 2) out vec4 o2;
-layout(location = 3) out vec4 o3;
-#endif
-
-// The fragment's number; i[1]: width of the output's area, its left, its bottom.
-int index_of() {
-  ivec2 p = ivec2(gl_FragCoord.xy) - u.i[1].yz;
-  return p.y * u.i[1].x + p.x;
-}
-
 void take(vec4 v);
 
 void walk(int group, int strip) {

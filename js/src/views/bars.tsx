@@ -1,7 +1,7 @@
 // Vectors as signed bars, and the largest values of a long one as a list.
 
 import type { Value } from "../plan.ts";
-import { type Hover, imageOf, useValues, useViews } from "./context.ts";
+import { type Hover, imageOf, placeOf, useValues, useViews } from "./context.ts";
 import { short } from "./format.ts";
 import { largest, rank } from "./layout.ts";
 
@@ -52,14 +52,12 @@ export function Bars({ value, width, height, most, upright = false, label }: Bar
     const at = upright ? event.clientX - box.left : event.clientY - box.top;
     const channel = shown[Math.floor(at / along)];
     if (channel === undefined) return;
-    const root = views.root.getBoundingClientRect();
     const hover: Hover = {
       value,
       channels: [channel],
       y: 0,
       x: 0,
-      left: event.clientX - root.left,
-      top: event.clientY - root.top,
+      ...placeOf(event, views),
       rank: false,
     };
     views.hover.value = hover;

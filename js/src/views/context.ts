@@ -9,25 +9,26 @@ import type { Measures } from "./measures.ts";
 import type { Network } from "./network.ts";
 import type { Painter } from "./painter.ts";
 
+/** A position in CSS pixels from the viewer's top left corner. */
+export interface Place {
+  readonly left: number;
+  readonly top: number;
+}
+
 /** A place in a picture under the pointer. */
-export interface Hover {
+export interface Hover extends Place {
   readonly value: Value;
   readonly channels: readonly number[];
   readonly y: number;
   readonly x: number;
-  /** Position in CSS pixels from the viewer's top left corner. */
-  readonly left: number;
-  readonly top: number;
   /** Also say the value's rank within its map. */
   readonly rank: boolean;
 }
 
 /** A tooltip that is already worded. */
-export interface Note {
+export interface Note extends Place {
   readonly title: string;
   readonly text: string;
-  readonly left: number;
-  readonly top: number;
 }
 
 export interface Views {
@@ -55,6 +56,12 @@ export function useViews(): Views {
   const views = useContext(ViewsContext);
   if (views === null) throw new Error("a view outside of mount()");
   return views;
+}
+
+/** Where the pointer is in a viewer. */
+export function placeOf(event: PointerEvent, { root }: Views): Place {
+  const box = root.getBoundingClientRect();
+  return { left: event.clientX - box.left, top: event.clientY - box.top };
 }
 
 /** The image of a value that belongs to the chosen example; 0 for a value without the batch's axis. */

@@ -3,7 +3,7 @@ import { useMemo, useState } from "preact/hooks";
 import type { Layer, Value } from "../plan.ts";
 import { NotFinite } from "./bars.tsx";
 import { gradient } from "./colors.ts";
-import { useValues, useViews } from "./context.ts";
+import { placeOf, useValues, useViews } from "./context.ts";
 import { exact, short } from "./format.ts";
 import { type Cell, KernelPictures } from "./kernels.tsx";
 import { largest } from "./layout.ts";
@@ -230,15 +230,13 @@ function Numbers(props: { layer: Layer; value: Value; width: number }) {
     const box = (event.currentTarget as Element).getBoundingClientRect();
     const i = Math.floor((event.clientX - box.left) / along);
     const number = values[i];
-    const root = views.root.getBoundingClientRect();
     views.note.value =
       number === undefined
         ? null
         : {
             title: exact(number),
             text: `${word} of channel ${i}`,
-            left: event.clientX - root.left,
-            top: event.clientY - root.top,
+            ...placeOf(event, views),
           };
   };
   const leave = (): void => {

@@ -1,7 +1,7 @@
 // Kernels as pictures: small numbers painted by the processor, since they are read for their tooltips anyway.
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { colorTable } from "./colors.ts";
-import { useViews } from "./context.ts";
+import { placeOf, useViews } from "./context.ts";
 import { exact } from "./format.ts";
 import { px } from "./layout.ts";
 import { inputChannel, type Kernels, kernelStart } from "./weights.ts";
@@ -100,7 +100,6 @@ export function KernelPictures(props: KernelsProps) {
       views.note.value = null;
       return;
     }
-    const root = views.root.getBoundingClientRect();
     const value = values[kernelStart(kernels, cell.output, cell.input) + y * kw + x];
     const from = inputChannel(kernels, cell.output, cell.input);
     const linear = kernels.weight.shape.length === 2;
@@ -109,8 +108,7 @@ export function KernelPictures(props: KernelsProps) {
       text: linear
         ? `output ${cell.output}, input ${x}`
         : `channel ${cell.output}, input channel ${from} · y ${y}, x ${x}`,
-      left: event.clientX - root.left,
-      top: event.clientY - root.top,
+      ...placeOf(event, views),
     };
   };
   const leave = (): void => {

@@ -99,13 +99,16 @@ function titleOf(value: Value, layer: Layer | undefined, stage: Stage | undefine
   return [longType(layer), contents(value), ...described, ...after].join(" · ");
 }
 
-/** One of a few, side by side. */
-function Choice<T extends string>(props: {
+interface Choosing<T extends string> {
   label: string;
+  /** What can be chosen, with the words for it. */
   items: readonly (readonly [T, string])[];
   now: T;
   choose: (item: T) => void;
-}) {
+}
+
+/** One of a few, side by side. */
+function Choice<T extends string>(props: Choosing<T>) {
   const { label, items, now, choose } = props;
   return (
     <div class="nbg-choice" role="group" aria-label={label}>
@@ -119,12 +122,7 @@ function Choice<T extends string>(props: {
 }
 
 /** One of several, in the browser's own list. */
-function Select<T extends string>(props: {
-  label: string;
-  items: readonly (readonly [T, string])[];
-  now: T;
-  choose: (item: T) => void;
-}) {
+function Select<T extends string>(props: Choosing<T>) {
   const { label, items, now, choose } = props;
   return (
     <label class="nbg-labelled">

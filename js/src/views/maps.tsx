@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import type { Range } from "../gl/types.ts";
 import type { Value } from "../plan.ts";
-import { imageOf, useStatistics, useViews } from "./context.ts";
+import { imageOf, placeOf, useStatistics, useViews } from "./context.ts";
 import { fixed, short } from "./format.ts";
 import { type Mosaic, px, tileSide } from "./layout.ts";
 import { pictureOf } from "./network.ts";
@@ -88,14 +88,12 @@ export function Maps(props: MapsProps) {
       hover.value = null;
       return;
     }
-    const root = views.root.getBoundingClientRect();
     hover.value = {
       value,
       channels: picture === "rgb" ? channels : [channel],
       y,
       x,
-      left: event.clientX - root.left,
-      top: event.clientY - root.top,
+      ...placeOf(event, views),
       rank,
     };
   };

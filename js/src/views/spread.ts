@@ -45,7 +45,8 @@ export function similarity(values: Float32Array, channels: number, channel: numb
     for (let i = 0; i < a.length; i++) sum += (a[i] ?? 0) * (b[i] ?? 0);
     return sum;
   };
-  return maps.map((map) => dot(map, one) / Math.sqrt(dot(map, map) * dot(one, one)));
+  const square = dot(one, one);
+  return maps.map((map) => dot(map, one) / Math.sqrt(dot(map, map) * square));
 }
 
 /** 1 for the largest value of its map; equal values share the best rank. */

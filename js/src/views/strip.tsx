@@ -1,7 +1,7 @@
 // The Network tab: the whole network from a picture to a picture, on one line where it fits, else in rows.
 import { useViews } from "./context.ts";
 import { Ends } from "./ends.tsx";
-import { fitLine, type Line, type Mosaic } from "./layout.ts";
+import { fitLine, type Line } from "./layout.ts";
 import { List } from "./list.tsx";
 import type { Network, Stage } from "./network.ts";
 import { Rows } from "./rows.tsx";
@@ -66,13 +66,7 @@ function OneLine(props: { network: Network; stages: readonly Stage[]; line: Line
   );
 }
 
-function StageColumn(props: {
-  network: Network;
-  stage: Stage;
-  mosaic: Mosaic | null;
-  gap: number;
-  height: number;
-}) {
+function StageColumn(props: Parameters<typeof StageView>[0]) {
   return (
     <>
       <ArrowColumn />

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nbglcnn.errors import ModelError, UnsupportedModel, UnsupportedOperator
-from nbglcnn.graph import Node
+from nbglcnn.graph import Node, several
 from nbglcnn.load.bounds import checked_shape, shown
 from nbglcnn.load.draft import FLOAT32, OPSET, WIDE, State, integer, label, numbers
 
@@ -130,9 +130,8 @@ def _by_onnx(node: Node, state: State) -> Found:
 def _check_numbers(node: Node, state: State) -> None:
     """Refuse attributes that onnx's C++ rules would cut to 32 bits and then index with."""
     for name, value in node.attributes.items():
-        several = value if isinstance(value, tuple) else (value,)
-        if any(isinstance(v, int) and not -LIMIT <= v < LIMIT for v in several):
-            raise ModelError(f"{label(node)}: attribute {name} is {list(several)[:8]}")
+        if any(isinstance(v, int) and not -LIMIT <= v < LIMIT for v in several(value)):
+            raise ModelError(f"{label(node)}: attribute {name} is {list(several(value))[:8]}")
     if shared := integer(node, "batch_dims", 0):
         ranks = [len(state.shape(name)) for name in node.inputs if name]
         if not 0 < shared < min(ranks, default=0):

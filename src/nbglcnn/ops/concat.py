@@ -15,21 +15,16 @@ from nbglcnn.ops.operator import (
     Operator,
     Shape,
     anything,
+    axis_of,
     constant_integers,
     has_input,
     integer,
-    normal_axes,
 )
 from nbglcnn.ops.strided import gather, whole
 
 CONCAT = Kernel("concat", shader("concat.glsl"))
 MOST = 4  # inputs of one pass
 NOWHERE = 2**30  # where an input that isn't there starts
-
-
-def _axis(facts: Facts, node: Node, default: int) -> int:
-    rank = len(facts.shape(node.inputs[0]))
-    return normal_axes((integer(node, "axis", default),), rank)[0]
 
 
 def _frames(shapes: Sequence[Shape], axis: int) -> tuple[list[Frame], int]:
@@ -73,14 +68,14 @@ def joined(b: Builder, tensors: Sequence[Tensor], axis: int) -> Tensor:
 
 
 def _concat_shape(facts: Facts, node: Node) -> Sequence[Shape]:
-    axis = _axis(facts, node, 0)
+    axis = axis_of(facts, node, 0)
     shapes = [facts.shape(name) for name in node.inputs]
     return [(*shapes[0][:axis], sum(s[axis] for s in shapes), *shapes[0][axis + 1 :])]
 
 
 def _concat_problem(facts: Facts, node: Node) -> str | None:
     shapes = [facts.shape(name) for name in node.inputs]
-    axis = _axis(facts, node, 0)
+    axis = axis_of(facts, node, 0)
     for shape in shapes:
         if not 0 <= axis < len(shape) or len(shape) != len(shapes[0]):
             return (
@@ -94,7 +89,7 @@ def _concat_problem(facts: Facts, node: Node) -> str | None:
 
 
 def _concat(b: Builder, node: Node) -> None:
-    axis = _axis(b, node, 0)
+    axis = axis_of(b, node, 0)
     names = [name for name in node.inputs if math.prod(b.shape(name))] or node.inputs[:1]
     frames, place = _frames([b.shape(name) for name in names], axis)
     tensors = [b.tensor(name, frame) for name, frame in zip(names, frames, strict=True)]
@@ -106,21 +101,21 @@ def _sizes(facts: Facts, node: Node) -> tuple[int, ...]:
     given = constant_integers(facts, node, 1)
     if given is not None:
         return given
-    length = facts.shape(node.inputs[0])[_axis(facts, node, 0)]
+    length = facts.shape(node.inputs[0])[axis_of(facts, node, 0)]
     count = integer(node, "num_outputs", len(node.outputs))
     each = -(-length // count)
     return (*[each] * (count - 1), length - each * (count - 1))
 
 
 def _split_shape(facts: Facts, node: Node) -> Sequence[Shape]:
-    shape, axis = facts.shape(node.inputs[0]), _axis(facts, node, 0)
+    shape, axis = facts.shape(node.inputs[0]), axis_of(facts, node, 0)
     return [(*shape[:axis], size, *shape[axis + 1 :]) for size in _sizes(facts, node)]
 
 
 def _split_problem(facts: Facts, node: Node) -> str | None:
     if has_input(node, 1) and facts.constant(node.inputs[1]) is None:
         return "its sizes are computed while the network runs; they must be constant"
-    shape, axis = facts.shape(node.inputs[0]), _axis(facts, node, 0)
+    shape, axis = facts.shape(node.inputs[0]), axis_of(facts, node, 0)
     sizes = _sizes(facts, node)
     if min(sizes) < 0 or sum(sizes) != shape[axis] or len(sizes) < len(node.outputs):
         return f"an axis of length {shape[axis]} cannot be split into {sizes}"
@@ -128,7 +123,7 @@ def _split_problem(facts: Facts, node: Node) -> str | None:
 
 
 def _split(b: Builder, node: Node) -> None:
-    shape, axis = b.shape(node.inputs[0]), _axis(b, node, 0)
+    shape, axis = b.shape(node.inputs[0]), axis_of(b, node, 0)
     start = 0
     for name, size in zip(node.outputs, _sizes(b, node), strict=False):
         if name and size:

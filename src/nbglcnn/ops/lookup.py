@@ -11,14 +11,13 @@ import numpy as np
 from nbglcnn import plan as p
 from nbglcnn.builder import Builder, best_block
 from nbglcnn.graph import Array, Node
-from nbglcnn.layout import Layout, frame_of
+from nbglcnn.layout import EXACT, Layout, frame_of
 from nbglcnn.ops.movement import place, settled_shape
-from nbglcnn.ops.operator import Facts, Operator, Shape, anything, integer, normal_axes
+from nbglcnn.ops.operator import Facts, Operator, Shape, anything, axis_of, integer
 from nbglcnn.ops.strided import MOST_AXES, STRIDED, View, axis_words, by_element, whole
 
 LOOKUP = by_element("lookup")
 MOST_INDICES = 6  # of one row; the uniforms u.i[2..7] hold their axes
-EXACT = 2**24  # float32 holds integers up to here
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +36,13 @@ class Choice:
     lengths: Shape
 
 
-def _axis(facts: Facts, node: Node) -> int:
-    return normal_axes((integer(node, "axis", 0),), len(facts.shape(node.inputs[0])))[0]
-
-
 def _gather_shape(facts: Facts, node: Node) -> Sequence[Shape]:
-    shape, axis = facts.shape(node.inputs[0]), _axis(facts, node)
+    shape, axis = facts.shape(node.inputs[0]), axis_of(facts, node, 0)
     return [(*shape[:axis], *facts.shape(node.inputs[1]), *shape[axis + 1 :])]
 
 
 def _gather_choice(facts: Facts, node: Node) -> Choice:
-    shape, axis = facts.shape(node.inputs[0]), _axis(facts, node)
+    shape, axis = facts.shape(node.inputs[0]), axis_of(facts, node, 0)
     inner = math.prod(shape[axis + 1 :])
     rows = math.prod(facts.shape(node.inputs[1]))
     return Choice(inner, rows, math.prod(shape[axis:]), False, (inner,), (shape[axis],))
@@ -95,7 +90,7 @@ def _problem(facts: Facts, node: Node) -> str | None:
         return "its result would be empty"
     data = facts.constant(node.inputs[1])
     if node.op == "GatherElements":
-        lengths: Shape = (facts.shape(node.inputs[0])[_axis(facts, node)],)
+        lengths: Shape = (facts.shape(node.inputs[0])[axis_of(facts, node, 0)],)
     else:
         lengths = _CHOICES[node.op](facts, node).lengths
     return None if data is None else _outside(data, lengths)
@@ -113,7 +108,7 @@ def _draw(b: Builder, node: Node) -> None:
     choice, indices = _CHOICES[node.op](b, node), b.constant(node.inputs[1])
     value = node.outputs[0]
     if node.op == "Gather" and indices is not None:
-        shape, axis = b.shape(node.inputs[0]), _axis(b, node)
+        shape, axis = b.shape(node.inputs[0]), axis_of(b, node, 0)
         positive = np.where(indices < 0, indices + shape[axis], indices).reshape(-1)
         if _evenly_spaced(positive):
             step = int(positive[1] - positive[0]) if positive.size > 1 else 1
@@ -147,7 +142,7 @@ def _draw(b: Builder, node: Node) -> None:
 
 
 def _elements_view(facts: Facts, node: Node) -> View:
-    axis, data = _axis(facts, node), whole(facts.shape(node.inputs[0]))
+    axis, data = axis_of(facts, node, 0), whole(facts.shape(node.inputs[0]))
     strides = tuple(0 if k == axis else stride for k, stride in enumerate(data.strides))
     return View(facts.shape(node.inputs[1]), strides).simple()
 
@@ -162,7 +157,7 @@ def _elements_problem(facts: Facts, node: Node) -> str | None:
 
 
 def _draw_elements(b: Builder, node: Node) -> None:
-    view, axis, shape = _elements_view(b, node), _axis(b, node), b.shape(node.inputs[0])
+    view, axis, shape = _elements_view(b, node), axis_of(b, node, 0), b.shape(node.inputs[0])
     tensors = [b.stored(node.inputs[0]), b.stored(node.inputs[1])]
     numbers = [0, len(view.sizes), math.prod(shape[axis + 1 :]), shape[axis], *axis_words(view)]
     output = b.output(node.outputs[0])

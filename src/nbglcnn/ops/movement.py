@@ -16,6 +16,7 @@ from nbglcnn.ops.operator import (
     Operator,
     Shape,
     anything,
+    axis_of,
     constant_integers,
     has_input,
     integer,
@@ -83,7 +84,7 @@ def _reshape_problem(facts: Facts, node: Node) -> str | None:
 
 def _flatten(facts: Facts, node: Node) -> Sequence[Shape]:
     shape = facts.shape(node.inputs[0])
-    (axis,) = normal_axes((integer(node, "axis", 1),), len(shape))
+    axis = axis_of(facts, node, 1)
     return [(math.prod(shape[:axis]), math.prod(shape[axis:]))]
 
 

@@ -17,6 +17,7 @@ from nbglcnn.ops.operator import (
     Operator,
     Shape,
     anything,
+    axis_of,
     integer,
     integers,
     normal_axes,
@@ -164,9 +165,7 @@ def _layer(b: Builder, node: Node) -> None:
 
 
 def _trailing(facts: Facts, node: Node) -> tuple[int, ...]:
-    rank = len(facts.shape(node.inputs[0]))
-    (axis,) = normal_axes((integer(node, "axis", -1),), rank)
-    return tuple(range(axis, rank))
+    return tuple(range(axis_of(facts, node, -1), len(facts.shape(node.inputs[0]))))
 
 
 def _layer_shape(facts: Facts, node: Node) -> Sequence[Shape]:
@@ -211,7 +210,7 @@ def _root_mean_square(b: Builder, node: Node) -> None:
 
 def _length(b: Builder, node: Node) -> None:
     (x,) = named(b, node.inputs[0])
-    axes = normal_axes((integer(node, "axis", -1),), len(x.shape))
+    axes = (axis_of(b, node, -1),)
     tensor, along = lying_for(b, x, axes)
     length = reduce_frame(b, tensor, along, f"l{integer(node, 'p', 2)}")
     shape = reduced_shape(x.shape, axes, True)

@@ -128,6 +128,12 @@ def normal_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:
     return tuple(axis + rank if axis < 0 else axis for axis in axes)
 
 
+def axis_of(facts: Facts, node: Node, default: int) -> int:
+    """The attribute `axis` of an operator, as an axis of its first input counted from the front."""
+    (axis,) = normal_axes((integer(node, "axis", default),), len(facts.shape(node.inputs[0])))
+    return axis
+
+
 def size(shape: Shape) -> int:
     """Number of elements."""
     return math.prod(shape)

@@ -167,14 +167,14 @@ def _padded(
     )
     channels = bool(paddings[1].before or paddings[1].after)
     numbers = [*before, *(p.start for p in paddings), *(p.kept for p in paddings), folds]
-    computed = isinstance(value, Tensor)
+    margin, computed = (0.0, [value]) if isinstance(value, Tensor) else (value, [])
     b.draw(
         PAD_CHANNELS if channels else PAD,
         output,
-        [x, value] if isinstance(value, Tensor) else [x],
+        [x, *computed],
         integers=numbers,
-        floats=[*[0.0] * 12, 0.0 if isinstance(value, Tensor) else value],
-        constants={"MODE": mode, "CHANNELS": int(channels), "COMPUTED": int(computed)},
+        floats=[*[0.0] * 12, margin],
+        constants={"MODE": mode, "CHANNELS": int(channels), "COMPUTED": len(computed)},
         fetches=16 if channels else 4,
     )
     return output

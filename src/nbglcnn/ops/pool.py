@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from nbglcnn.builder import Builder, Tensor, best_block
 from nbglcnn.glsl import Kernel, shader
 from nbglcnn.graph import Node
-from nbglcnn.layout import Layout, frame_of
+from nbglcnn.layout import EXACT, Layout, frame_of
 from nbglcnn.ops.operator import (
     Allowed,
     Facts,
@@ -28,7 +28,6 @@ INDICES = Kernel(
 )
 LARGEST, MEAN, NORM = range(3)  # pool.glsl's KIND
 KIND_OF = {"MaxPool": LARGEST, "AveragePool": MEAN, "LpPool": NORM}
-EXACT = 2**24  # float32 holds integers up to here
 
 
 def _window(facts: Facts, node: Node) -> Window:

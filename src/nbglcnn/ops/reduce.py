@@ -17,6 +17,7 @@ from nbglcnn.ops.operator import (
     Operator,
     Shape,
     anything,
+    axis_of,
     constant_integers,
     has_input,
     integer,
@@ -274,7 +275,7 @@ def extreme_index(
 def _arg(smallest: bool):  # type: ignore[no-untyped-def]
     def lower(b: Builder, node: Node) -> None:
         (x,) = named(b, node.inputs[0])
-        (axis,) = normal_axes((integer(node, "axis", 0),), len(x.shape))
+        axis = axis_of(b, node, 0)
         last = bool(integer(node, "select_last_index", 0))
         extreme_index(b, x, axis, smallest=smallest, last=last, value=node.outputs[0])
 
@@ -283,7 +284,7 @@ def _arg(smallest: bool):  # type: ignore[no-untyped-def]
 
 def _arg_shape(facts: Facts, node: Node) -> Sequence[Shape]:
     shape = facts.shape(node.inputs[0])
-    axes = normal_axes((integer(node, "axis", 0),), len(shape))
+    axes = (axis_of(facts, node, 0),)
     return [reduced_shape(shape, axes, bool(integer(node, "keepdims", 1)))]
 
 

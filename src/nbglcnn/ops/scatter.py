@@ -14,8 +14,7 @@ from nbglcnn.ops.operator import (
     Operator,
     Shape,
     anything,
-    integer,
-    normal_axes,
+    axis_of,
     only,
     same_shape,
     text,
@@ -59,7 +58,7 @@ def _elements_problem(facts: Facts, node: Node) -> str | None:
     shape, indices, updates = (facts.shape(name) for name in node.inputs)
     if len(indices) != len(shape) or updates != indices or not 0 < len(shape) <= MOST_AXES:
         return f"indices of shape {indices} and updates of {updates} for data of {shape}"
-    (axis,) = normal_axes((integer(node, "axis", 0),), len(shape))
+    axis = axis_of(facts, node, 0)
     if any(i > d for k, (i, d) in enumerate(zip(indices, shape, strict=True)) if k != axis):
         return f"indices of shape {indices} for data of {shape}"
     return _outside(facts, node, (shape[axis],)) or _too_many(facts, node, indices[axis])
@@ -67,7 +66,7 @@ def _elements_problem(facts: Facts, node: Node) -> str | None:
 
 def _elements(b: Builder, node: Node) -> None:
     shape, indices = b.shape(node.inputs[0]), whole(b.shape(node.inputs[1]))
-    (axis,) = normal_axes((integer(node, "axis", 0),), len(shape))
+    axis = axis_of(b, node, 0)
     axes = zip(shape, indices.sizes, indices.strides, strict=True)
     b.draw(
         SCATTER, b.output(node.outputs[0]), [b.stored(name) for name in node.inputs],

@@ -8,18 +8,13 @@ from nbglcnn.builder import Builder
 from nbglcnn.glsl import Kernel, shader
 from nbglcnn.graph import Node
 from nbglcnn.ops.elementwise import Operand, combine, named
-from nbglcnn.ops.operator import Facts, Operator, anything, integer, normal_axes, same_shape
+from nbglcnn.ops.operator import Facts, Operator, anything, axis_of, integer, same_shape
 from nbglcnn.ops.pointwise import POWERS, SELECT
 from nbglcnn.ops.reduce import extreme_index, index_steps, lying_for, reduce_frame, reduced_shape
 
 HARDMAX = Kernel("hardmax", shader("hardmax.glsl"))
 SOFTMAX = "vec4 combine(vec4 v, vec4 top, vec4 total) { return power(v - top) / total; }"
 LOG_SOFTMAX = "vec4 combine(vec4 v, vec4 top, vec4 total) { return v - top - logarithm(total); }"
-
-
-def _axis(facts: Facts, node: Node) -> int:
-    (axis,) = normal_axes((integer(node, "axis", -1),), len(facts.shape(node.inputs[0])))
-    return axis
 
 
 def _problem(facts: Facts, node: Node) -> str | None:
@@ -30,7 +25,7 @@ def _problem(facts: Facts, node: Node) -> str | None:
 def _normalized(function: str) -> Callable[[Builder, Node], None]:
     def lower(b: Builder, node: Node) -> None:
         (x,) = named(b, node.inputs[0])
-        axis = [_axis(b, node)]
+        axis = [axis_of(b, node, -1)]
         tensor, axes = lying_for(b, x, axis)
         top = reduce_frame(b, tensor, axes, "max")
         total = reduce_frame(b, tensor, axes, "sum exp", given=top)
@@ -47,7 +42,7 @@ def _normalized(function: str) -> Callable[[Builder, Node], None]:
 
 def _hardmax(b: Builder, node: Node) -> None:
     (x,) = named(b, node.inputs[0])
-    axis = _axis(b, node)
+    axis = axis_of(b, node, -1)
     tensor, axes = lying_for(b, x, [axis])
     x = Operand(x.shape, tensor=tensor)
     chosen = extreme_index(b, x, axis)

@@ -15,9 +15,9 @@ from nbglcnn.ops.operator import (
     Operator,
     Shape,
     anything,
+    axis_of,
     constant_integers,
     integer,
-    normal_axes,
     only,
 )
 from nbglcnn.ops.strided import STRIDED, View, axis_words, by_element, whole
@@ -27,14 +27,10 @@ NAN = shader("nan.glsl")
 MOST_READS = 2**32  # comparisons: seconds on a small graphics card
 
 
-def _axis(facts: Facts, node: Node) -> int:
-    return normal_axes((integer(node, "axis", -1),), len(facts.shape(node.inputs[0])))[0]
-
-
 def _shape(facts: Facts, node: Node) -> Sequence[Shape]:
     shape, axis, k = (
         facts.shape(node.inputs[0]),
-        _axis(facts, node),
+        axis_of(facts, node, -1),
         constant_integers(facts, node, 1),
     )
     assert k is not None
@@ -43,16 +39,16 @@ def _shape(facts: Facts, node: Node) -> Sequence[Shape]:
 
 def _problem(facts: Facts, node: Node) -> str | None:
     shape, k = facts.shape(node.inputs[0]), constant_integers(facts, node, 1)
-    if not shape or k is None or len(k) != 1 or not 0 <= k[0] <= shape[_axis(facts, node)]:
+    if not shape or k is None or len(k) != 1 or not 0 <= k[0] <= shape[axis_of(facts, node, -1)]:
         return f"the first {k} along axis {integer(node, 'axis', -1)} of {shape}"
-    reads = math.prod(shape) * shape[_axis(facts, node)]
+    reads = math.prod(shape) * shape[axis_of(facts, node, -1)]
     if reads > MOST_READS:
         return f"{reads:,} comparisons would be made; at most {MOST_READS:,}"
     return None
 
 
 def _top_k(b: Builder, node: Node) -> None:
-    shape, axis, (chosen, _) = b.shape(node.inputs[0]), _axis(b, node), _shape(b, node)
+    shape, axis, (chosen, _) = b.shape(node.inputs[0]), axis_of(b, node, -1), _shape(b, node)
     x, length, inner = b.stored(node.inputs[0]), shape[axis], math.prod(shape[axis + 1 :])
     ranks = b.scratch(Layout(x.layout.frame, best_block(x.layout.frame)))
     smallest = 1 - integer(node, "largest", 1)

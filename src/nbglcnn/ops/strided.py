@@ -14,7 +14,8 @@ from nbglcnn.ops.operator import Shape
 
 def by_element(name: str) -> Kernel:
     """A kernel whose file defines `float source(ivec4 at)`, one element at (n, c, y, x)."""
-    return Kernel(name, shader(f"{name}.glsl") + shader("elements.glsl"), pixel=False)
+    parts = (shader(f"{part}.glsl") for part in (name, "elements", "pixels"))
+    return Kernel(name, "".join(parts), pixel=False)
 
 
 STRIDED = by_element("strided")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from nbglcnn.builder import Builder
 from nbglcnn.graph import Graph, Node
+from nbglcnn.layout import EXACT
 from nbglcnn.ops.operator import (
     Facts,
     Operator,
@@ -22,7 +23,6 @@ from nbglcnn.ops.strided import by_element
 from nbglcnn.ops.window import window_problem
 
 UNPOOL = by_element("unpool")
-EXACT = 2**24  # float32 holds integers up to here
 MOST_READS = 2**26  # where every output element looks through all indices; a second or so
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nbglcnn.builder import best_block
@@ -59,6 +60,12 @@ def _spans(kernel: Shape, dilations: Shape) -> Shape:
     return tuple(d * (k - 1) + 1 for k, d in zip(kernel, dilations, strict=True))
 
 
+def _halves(totals: Sequence[int], mode: str) -> tuple[Shape, Shape]:
+    """Padding cut in two; with SAME_UPPER an odd one has the rest at the end, else at the start."""
+    less, more = tuple(t // 2 for t in totals), tuple(t - t // 2 for t in totals)
+    return (less, more) if mode == "SAME_UPPER" else (more, less)
+
+
 def sliding(facts: Facts, node: Node, kernel: Shape) -> Window:
     """The window of a convolution or pool; auto_pad, ceil_mode as in ONNX and PyTorch."""
     spatial = facts.shape(node.inputs[0])[2:]
@@ -75,8 +82,7 @@ def sliding(facts: Facts, node: Node, kernel: Shape) -> Window:
             max(0, (o - 1) * s + k - n)
             for o, s, k, n in zip(output, strides, spans, spatial, strict=True)
         ]
-        less, more = tuple(t // 2 for t in totals), tuple(t - t // 2 for t in totals)
-        begins, ends = (less, more) if mode == "SAME_UPPER" else (more, less)
+        begins, ends = _halves(totals, mode)
         return Window(kernel, strides, dilations, begins, ends, output)
     if mode == "VALID":
         begins = ends = (0,) * rank
@@ -109,8 +115,7 @@ def transposed(facts: Facts, node: Node, kernel: Shape) -> Window:
         output = tuple(n * s for n, s in zip(spatial, strides, strict=True))
     if output:
         totals = [f - o for f, o in zip(full, output, strict=True)]
-        less, more = tuple(t // 2 for t in totals), tuple(t - t // 2 for t in totals)
-        begins, ends = (less, more) if mode == "SAME_UPPER" else (more, less)
+        begins, ends = _halves(totals, mode)
         return Window(kernel, strides, dilations, begins, ends, output)
     begins, ends = (pads[:rank], pads[rank:]) if mode != "VALID" else ((0,) * rank, (0,) * rank)
     sizes = tuple(f - b - e for f, b, e in zip(full, begins, ends, strict=True))

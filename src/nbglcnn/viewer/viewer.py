@@ -185,7 +185,7 @@ class Viewer(anywidget.AnyWidget):
         self._connection.send(
             protocol.Verified(
                 self._connection.revision,
-                sum(row.ok for row in report.rows),
+                report.matching,
                 len(report.rows),
                 float(np.nan_to_num(max((row.max_abs for row in report.rows), default=0.0))),
                 framework,
