@@ -64,7 +64,7 @@ def draw_convolution(b: Builder, conv: Convolution, bias: str, factor: float = 1
     constants = {
         "TRANSPOSED": int(conv.transposed),
         "BIAS": int(bool(bias) or epilogue.normalization is not None),
-        "RESIDUAL": int(bool(epilogue.residual)),
+        "RESIDUAL": (2 if residual.layout == output.layout else 1) if epilogue.residual else 0,
         "DEPTH": int(conv.window.deep),
     }
     function, floats = activation_of(b, epilogue.activation)

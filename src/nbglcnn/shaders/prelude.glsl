@@ -96,8 +96,11 @@ vec4 keep(vec4 v, int g) {
 #ifndef VERTEX
 ivec4 origin() {
   ivec2 p = ivec2(gl_FragCoord.xy);
-  ivec2 phase = over(p, u.o.phase.zw);
-  p -= phase * u.o.phase.zw;
+  ivec2 phase = ivec2(0);
+  if (u.o.phase.x * u.o.phase.y > 1) {
+    phase = over(p, u.o.phase.zw);
+    p -= phase * u.o.phase.zw;
+  }
   ivec2 t = over(p, u.o.tile.xy);
   p -= t * u.o.tile.xy;
   int tile = t.y * u.o.tile.z + t.x;
