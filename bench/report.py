@@ -84,7 +84,7 @@ def _others(models: dict[str, Any]) -> str:
         kept = model["peers"].get("nbglcnn all", {})
         if "counts" not in ours:
             continue
-        first = f"{ours['first'] / base['first']:.2f}" if "first" in base else "–"
+        first = _ratio(ours, base, "first")
         lines.append(
             f"| {name} | {first} | {_ratio(kept, base, 'all') if kept else '–'} | "
             f"{_counts(ours['counts'])} | {_counts(base.get('counts'))} |"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import sys
 import time
@@ -41,6 +42,7 @@ SLOW_S = 4.0  # a peer that needs longer for a frame gets fewer rounds
 WRONG = 1e-5  # a larger error voids a figure
 PAGE = (str(BENCH / "page.ts"), "--format=esm", "--external:/runtime.js")
 RESULTS = ROOT / "bench" / "results.json"
+Found = tuple[dict[str, Any], str]  # each peer's figures, and the name of the graphics device
 
 
 def main() -> None:
@@ -67,8 +69,7 @@ def main() -> None:
     for name in names:
         network = portable(MODELS[name])
         for renderer in given.renderers:
-            with page(renderer, network) as (opened, device):
-                rows = timed(opened, given.peers, given.rounds, given.runs)
+            rows, device = timed(network, renderer, given.peers, given.rounds, given.runs)
             found.setdefault(renderer, {"device": device, "models": {}})
             found[renderer]["models"][name] = {"macs": network.macs, "peers": rows}
             show(name, renderer, rows)
@@ -103,7 +104,12 @@ def page(renderer: str, network: Portable) -> Iterator[tuple[Page, str]]:
     with serving(partial(file_of, network=network)) as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=find_chromium(),
-            args=[*chromium_arguments(renderer), "--disable-gpu-watchdog"],
+            args=[
+                *chromium_arguments(renderer),
+                "--disable-gpu-watchdog",
+                "--js-flags=--expose-gc",
+            ],
+            env={**os.environ, "MESA_SHADER_CACHE_DISABLE": "true"},  # first runs compile
             ignore_default_args=["--mute-audio"],
         )
         opened = browser.new_page()
@@ -122,38 +128,55 @@ def page(renderer: str, network: Portable) -> Iterator[tuple[Page, str]]:
         browser.close()
 
 
-def timed(opened: Page, peers: list[str], rounds: int, runs: int) -> dict[str, Any]:
-    """All figures of all peers: a call of each in turn, so that a busy machine hits them alike."""
-    opened.evaluate("ring => bench.open(ring)", RING)
-    rows: dict[str, Any] = {}
-    for peer in peers:
-        try:
-            first = opened.evaluate("name => bench.start(name)", peer)
-            again = opened.evaluate("name => bench.run(name, 1)", peer)
-        except Error as error:
-            rows[peer] = {"fails": first_line(error)}
-            continue
-        rows[peer] = {
-            "first": first["ms"],
-            "error": max(first["error"], again["error"]),
-            "warm": [[] for _ in range(runs)],
-            "all": [[] for _ in range(runs)],
-            "slow": again["ms"] > SLOW_S * 1000,
-        }
+def timed(network: Portable, renderer: str, peers: list[str], rounds: int, runs: int) -> Found:
+    """All figures of all peers. Each run has a browser of its own, for first runs are first once."""
+    rows: dict[str, Any] = {
+        peer: {"first": [], "warm": [], "all": [], "error": 0} for peer in peers
+    }
+    device = ""
     for run in range(runs):
-        for turn in range(rounds):
-            for peer, row in rows.items():
-                measure(opened, peer, row, run, turn)
-    for peer, row in rows.items():
-        if "fails" not in row:
-            row["counts"] = opened.evaluate("name => bench.counts(name)", peer)
-            row["warm"] = [statistics.median(run) for run in row["warm"] if run]
-            row["all"] = [statistics.median(run) for run in row["all"] if run]
-    return rows
+        with page(renderer, network) as (opened, device):
+            opened.evaluate("ring => bench.open(ring)", RING)
+            for peer in turned(peers, run):
+                start(opened, peer, rows[peer])
+            # A call of each in turn, so that a busy machine hits them alike.
+            for turn in range(rounds):
+                for peer in turned(peers, turn):
+                    measure(opened, peer, rows[peer], turn)
+            for row in rows.values():
+                for kind in ("warm", "all"):
+                    calls = row.pop(f"{kind} calls", [])
+                    row[kind] += [statistics.median(calls)] if calls else []
+            if run == 0:
+                for peer, row in rows.items():
+                    if "fails" not in row:
+                        row["counts"] = opened.evaluate("name => bench.counts(name)", peer)
+    return rows, device
 
 
-def measure(opened: Page, peer: str, row: dict[str, Any], run: int, turn: int) -> None:
-    """One call, and one that reads every activation; a slow peer gets one of each for a run."""
+def turned(peers: list[str], turn: int) -> list[str]:
+    """The peers, another one first each time: who begins pays for what others have in memory."""
+    first = turn % len(peers)
+    return peers[first:] + peers[:first]
+
+
+def start(opened: Page, peer: str, row: dict[str, Any]) -> None:
+    """The first run, and a second one that tells how long they take."""
+    if "fails" in row:
+        return
+    try:
+        first = opened.evaluate("name => bench.start(name)", peer)
+        again = opened.evaluate("name => bench.run(name, 1)", peer)
+    except Error as error:
+        row["fails"] = first_line(error)
+        return
+    row["first"].append(first["ms"])
+    row["error"] = max(row["error"], first["error"], *(call["error"] for call in again))
+    row["slow"] = min(call["ms"] for call in again) > SLOW_S * 1000
+
+
+def measure(opened: Page, peer: str, row: dict[str, Any], turn: int) -> None:
+    """Some calls, and some that read every activation; a slow peer gets one turn of each."""
     if "fails" in row or (row["slow"] and turn > 0):
         return
     # The fused Plan has no activations to read.
@@ -161,12 +184,13 @@ def measure(opened: Page, peer: str, row: dict[str, Any], run: int, turn: int) -
         if kind == "runAll" and "no_all" in row:
             continue
         try:
-            found = opened.evaluate(f"([name, turn]) => bench.{kind}(name, turn)", [peer, turn])
+            calls = opened.evaluate(f"([name, turn]) => bench.{kind}(name, turn)", [peer, turn])
         except Error as error:
             row["no_all" if kind == "runAll" else "fails"] = first_line(error)
             continue
-        row["error"] = max(row["error"], found["error"])
-        row["warm" if kind == "run" else "all"][run].append(found["ms"])
+        row["error"] = max(row["error"], *(call["error"] for call in calls))
+        kept = row.setdefault("warm calls" if kind == "run" else "all calls", [])
+        kept += [call["ms"] for call in calls]
 
 
 def first_line(error: Error) -> str:
@@ -188,7 +212,8 @@ def show(name: str, renderer: str, rows: dict[str, Any]) -> None:
         counts = row["counts"]
         void = "  WRONG" if not row["error"] <= WRONG else ""
         print(
-            f"  {peer:12} warm {warm:9.2f} ms {ratio} of {REFERENCE}; first {row['first']:8.0f}; "
+            f"  {peer:12} warm {warm:9.2f} ms {ratio} of {REFERENCE}; "
+            f"first {statistics.median(row['first']):8.0f}; "
             f"all {everything}; error {row['error']:.1e}; {counts['draws']} draws, "
             f"{counts['calls']} calls, {counts['creates']}+{counts['deletes']} made{void}",
             flush=True,

@@ -76,7 +76,7 @@ def draw_convolution(b: Builder, conv: Convolution, bias: str, factor: float = 1
     depthwise = conv.groups > 1 and each_in == each_out == 1
     if conv.groups == 1 or depthwise or (each_in % 4 == 0 and each_out % 4 == 0):
         in_groups, per_group = -(-each_in // 4), -(-each_out // 4)
-        patch = _patch(conv, output.layout.block, in_groups) if x.layout.edge else None
+        patch = _patch(conv, output.layout.block, x.layout, in_groups) if x.layout.edge else None
         each, sheets = kernel_cut(each_in, conv.channels, taps)
         sizes = [in_groups, per_group, taps, each * taps]
         constants |= {"SHEETS": int(sheets > 1), "DEPTHWISE": int(depthwise), **(patch or {})}
@@ -192,22 +192,27 @@ def _grouped_kernel(b: Builder, conv: Convolution) -> Tensor:
     return gather(b, b.stored(name), layout, view.sizes, view.strides)
 
 
-def _patch(conv: Convolution, block: tuple[int, int, int], in_groups: int) -> dict[str, int] | None:
+def _patch(
+    conv: Convolution, block: tuple[int, int, int], x: Layout, in_groups: int
+) -> dict[str, int] | None:
     """The structure of conv_patch.glsl's program here; None where conv.glsl is used."""
     window = conv.window.plane()
     (kh, kw), (sy, sx) = window.kernel, window.strides
     if block != (1, 2, 2) or window.dilations != (1, 1) or sy != sx:
         return None
-    single = {"SINGLE": int(in_groups == 1)}
+    loops = {
+        "SINGLE": int(in_groups == 1),
+        "RUNS": int(x.tiles > x.columns and x.columns % in_groups > 0 or in_groups > COLUMN_GROUPS),
+    }
     if conv.transposed:
         if kh % sy or kw % sx or max(kh // sy, kw // sx) > 3:
             return None
-        return {"TAPS_Y": kh // sy, "TAPS_X": kw // sx, "STEP": 1, **single}
+        return {"TAPS_Y": kh // sy, "TAPS_X": kw // sx, "STEP": 1, "MORE_ROWS": 0, **loops}
     if sy > 2 or kw > 7:
         return None
     # Unrolling pays while a body stays under about 60 reads; compile time grows with it.
     rows = kh if kh <= 3 and (kh + sy) * (kw + sx) + 4 * kh * kw <= 64 else 1
-    return {"TAPS_Y": rows, "TAPS_X": kw, "STEP": sy, **single}
+    return {"TAPS_Y": rows, "TAPS_X": kw, "STEP": sy, "MORE_ROWS": int(kh > rows), **loops}
 
 
 def _bias(b: Builder, conv: Convolution, bias: str, factor: float) -> Tensor:

@@ -4,9 +4,10 @@
 //
 // x0: input, w0: weights (weights.conv_texture), x1: bias, x2: residual.
 // i[0] kernel and stride, i[1] (1, 1) and padding, i[2] as in conv.glsl.
-// TAPS_Y rows of taps are unrolled, further rows of the kernel are a loop; STEP is the distance of the block's
-// pixels in the input; SINGLE says that there is one input channel group, which then costs no loop;
-// SHEETS and DEPTHWISE as in conv.glsl.
+// TAPS_Y rows of taps are unrolled; STEP is the distance of the block's pixels in the input; SHEETS and DEPTHWISE
+// as in conv.glsl. A loop costs as much as a dozen reads, so those that go round once are left out: MORE_ROWS says
+// that the kernel has more than TAPS_Y rows, SINGLE that there is one input channel group, RUNS that the groups
+// one pixel needs lie in several rows of tiles, or their weights in several column parts.
 
 #define KERNEL u.i[0].xy
 #define STRIDE u.i[0].zw
@@ -105,70 +106,71 @@ const int COLUMN_GROUPS = 1024;  // as weights.py
 #define ALL_TAPS TAPS(0) TAPS(1) TAPS(2)
 #endif
 
+// From here on only LOADS read the input: once for each input channel group.
+#define GROUP DOWN(LOADS) ALL_TAPS
+
 void main() {
-  ivec4 at = origin();
+  // A fragment past the last tile computes the first one again and stores zeros: branches cost more than that.
+  ivec4 found = origin(), at = max(found, 0);
   vec4 a0 = vec4(0.0), a1 = vec4(0.0), a2 = vec4(0.0), a3 = vec4(0.0);
-  if (at.x >= 0) {
-    Layout l = u.x[0];
-    vec2 xs = 1.0 / vec2(textureSize(x0, 0).xy), ws = 1.0 / vec2(textureSize(w0, 0).xy);
-    int groups = u.i[2].x;
-    int images = over(at.x, l.block.x), first = images * l.tile.w + over(at.y, u.i[2].y) * groups;
+  Layout l = u.x[0];
+  vec2 xs = 1.0 / vec2(textureSize(x0, 0).xy), ws = 1.0 / vec2(textureSize(w0, 0).xy);
+  int groups = u.i[2].x;
+  int images = over(at.x, l.block.x), first = images * l.tile.w + over(at.y, u.i[2].y) * groups;
 #if SHEETS
-    int sheet_groups = u.i[2].w / u.i[2].z, weight_row = at.y % sheet_groups * u.i[2].z;
-    float sheet = float(at.y / sheet_groups);
+  int sheet_groups = u.i[2].w / u.i[2].z, weight_row = at.y % sheet_groups * u.i[2].z;
+  float sheet = float(at.y / sheet_groups);
 #else
-    int weight_row = at.y * u.i[2].z;
-    const float sheet = 0.0;
+  int weight_row = at.y * u.i[2].z;
+  const float sheet = 0.0;
 #endif
-    float image = float((at.x - images * l.block.x) * l.block.y * l.block.z);
-    float at_x[COLUMNS], layer_x[COLUMNS], at_y[ROWS], layer_y[ROWS];
-    vec4 v[ROWS * COLUMNS];
+  float image = float((at.x - images * l.block.x) * l.block.y * l.block.z);
+  float at_x[COLUMNS], layer_x[COLUMNS], at_y[ROWS], layer_y[ROWS];
+  vec4 v[ROWS * COLUMNS];
 #if TRANSPOSED
-    ivec2 begin = at.zw + PADDING, whole = over(begin, STRIDE), phase = begin - whole * STRIDE;
-    int left = whole.y - (TAPS_X - 1), base = whole.x - (TAPS_Y - 1);
-    // Weight row of tap (0, 0), and from one tap to the next: the kernel is read backwards, stride apart.
-    float weight = float((phase.x + STRIDE.x * (TAPS_Y - 1)) * KERNEL.y + phase.y + STRIDE.y * (TAPS_X - 1));
-    vec2 next = vec2(-STRIDE.y, -STRIDE.x * KERNEL.y) * ws.y;
-    const int rows = 1;
+  ivec2 begin = at.zw + PADDING, whole = over(begin, STRIDE), phase = begin - whole * STRIDE;
+  int left = whole.y - (TAPS_X - 1), top = whole.x - (TAPS_Y - 1);
+  // Weight row of tap (0, 0), and from one tap to the next: the kernel is read backwards, stride apart.
+  weight_row += (phase.x + STRIDE.x * (TAPS_Y - 1)) * KERNEL.y + phase.y + STRIDE.y * (TAPS_X - 1);
+  vec2 next = vec2(-STRIDE.y, -STRIDE.x * KERNEL.y) * ws.y;
 #else
-    int left = at.w * STEP - PADDING.y;
-    int base = at.z * STEP - PADDING.x;
-    float weight = 0.0;
-    vec2 next = vec2(1, KERNEL.y) * ws.y;
-    int rows = KERNEL.x / TAPS_Y;
+  int left = at.w * STEP - PADDING.y, top = at.z * STEP - PADDING.x;
+  vec2 next = vec2(1, KERNEL.y) * ws.y;
 #endif
-    ALONG(COLUMN)
-    for (int ky = 0; ky < rows; ky++) {
-      int top = base + ky * TAPS_Y;
-      DOWN(ROW)
-#if SINGLE
-      int line = over(first, l.tile.z);
-      vec2 shift = vec2((first - line * l.tile.z) * l.tile.x, line * l.tile.y) * xs;
-      vec3 q = vec3(0.5 * ws.x,
-        (float(weight_row + ky * TAPS_Y * KERNEL.y) + weight + 0.5) * ws.y, sheet);
-      DOWN(LOADS)
-      ALL_TAPS
+  ALONG(COLUMN)
+#if MORE_ROWS
+  for (int ky = 0; ky < KERNEL.x; ky += TAPS_Y, top += TAPS_Y, weight_row += TAPS_Y * KERNEL.y) {
 #else
-      // Runs of channel groups between which neither the tile row nor the weight column part changes.
-      for (int g = 0; g < groups;) {
-        int tile = first + g, line = over(tile, l.tile.z), column = tile - line * l.tile.z;
-        int part = g / COLUMN_GROUPS;
-        int run = min(min(groups - g, l.tile.z - column), (part + 1) * COLUMN_GROUPS - g);
-        vec2 shift = vec2(column * l.tile.x, line * l.tile.y) * xs;
-        float across = float(l.tile.x) * xs.x;
-        vec3 q = vec3(
-          (float((g - part * COLUMN_GROUPS) * 4) + 0.5) * ws.x,
-          (float(part * u.i[2].w + weight_row + ky * TAPS_Y * KERNEL.y) + weight + 0.5) * ws.y, sheet);
-        for (int k = 0; k < run; k++) {
-          DOWN(LOADS)
-          ALL_TAPS
-          q.x += 4.0 * ws.x;
-          shift.x += across;
-        }
-        g += run;
+  {
+#endif
+    DOWN(ROW)
+#if RUNS
+    // Between two runs the tile row changes, or the weight column part.
+    for (int g = 0; g < groups;) {
+      int tile = first + g, line = over(tile, l.tile.z), column = tile - line * l.tile.z;
+      int part = g / COLUMN_GROUPS;
+      int run = min(min(groups - g, l.tile.z - column), (part + 1) * COLUMN_GROUPS - g);
+      vec2 shift = vec2(column * l.tile.x, line * l.tile.y) * xs;
+      vec3 q = vec3((float((g - part * COLUMN_GROUPS) * 4) + 0.5) * ws.x,
+                    (float(part * u.i[2].w + weight_row) + 0.5) * ws.y, sheet);
+      g += run;
+#else
+    {
+      int line = over(first, l.tile.z), run = groups;
+      vec2 shift = vec2((first - line * l.tile.z) * l.tile.x, line * l.tile.y) * xs;
+      vec3 q = vec3(0.5 * ws.x, (float(weight_row) + 0.5) * ws.y, sheet);
+#endif
+#if SINGLE
+      GROUP
+#else
+      float across = float(l.tile.x) * xs.x;
+      for (int k = 0; k < run; k++) {
+        GROUP
+        q.x += 4.0 * ws.x;
+        shift.x += across;
       }
 #endif
     }
   }
-  finish(at, a0, a1, a2, a3);
+  finish(found, a0, a1, a2, a3);
 }
