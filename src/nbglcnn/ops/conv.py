@@ -200,19 +200,21 @@ def _patch(
     (kh, kw), (sy, sx) = window.kernel, window.strides
     if block != (1, 2, 2) or window.dilations != (1, 1) or sy != sx:
         return None
-    loops = {
+    structure = {
+        "PLAIN": int(x.phases == (1, 1)),
+        "GROUPED": int(conv.groups > 1),
         "SINGLE": int(in_groups == 1),
         "RUNS": int(x.tiles > x.columns and x.columns % in_groups > 0 or in_groups > COLUMN_GROUPS),
     }
     if conv.transposed:
         if kh % sy or kw % sx or max(kh // sy, kw // sx) > 3:
             return None
-        return {"TAPS_Y": kh // sy, "TAPS_X": kw // sx, "STEP": 1, "MORE_ROWS": 0, **loops}
+        return {"TAPS_Y": kh // sy, "TAPS_X": kw // sx, "STEP": 1, "MORE_ROWS": 0, **structure}
     if sy > 2 or kw > 7:
         return None
     # Unrolling pays while a body stays under about 60 reads; compile time grows with it.
     rows = kh if kh <= 3 and (kh + sy) * (kw + sx) + 4 * kh * kw <= 64 else 1
-    return {"TAPS_Y": rows, "TAPS_X": kw, "STEP": sy, "MORE_ROWS": int(kh > rows), **loops}
+    return {"TAPS_Y": rows, "TAPS_X": kw, "STEP": sy, "MORE_ROWS": int(kh > rows), **structure}
 
 
 def _bias(b: Builder, conv: Convolution, bias: str, factor: float) -> Tensor:

@@ -2,10 +2,10 @@
 // 3×3 kernel needs 16 + 36 reads for its 576 multiply-adds instead of 72. Transposed convolutions whose kernel is
 // a multiple of the stride are the same thing for each phase: TAPS_Y × TAPS_X taps, stride 1, kernel flipped.
 //
-// x0: input, w0: weights (weights.conv_texture), x1: bias, x2: residual.
+// x0: input in blocks of 2×2 too, w0: weights (weights.conv_texture), x1: bias, x2: residual.
 // i[0] kernel and stride, i[1] (1, 1) and padding, i[2] as in conv.glsl.
-// TAPS_Y rows of taps are unrolled; STEP is the distance of the block's pixels in the input; SHEETS and DEPTHWISE
-// as in conv.glsl. A loop costs as much as a dozen reads, so those that go round once are left out: MORE_ROWS says
+// TAPS_Y rows of taps are unrolled; STEP is the distance of the block's pixels in the input; PLAIN says that the
+// input has no phases, GROUPED that there are several groups; SHEETS and DEPTHWISE as in conv.glsl. A loop costs as much as a dozen reads, so those that go round once are left out: MORE_ROWS says
 // that the kernel has more than TAPS_Y rows, SINGLE that there is one input channel group, RUNS that the groups
 // one pixel needs lie in several rows of tiles, or their weights in several column parts.
 
@@ -19,15 +19,21 @@ const int COLUMN_GROUPS = 1024;  // as weights.py
 // Beyond the texture, whose last column and row hold zeros (layout.py): what is outside the map is read there.
 #define OUTSIDE 2.0
 
+#if PLAIN
+#define PLACE(r, phases, area, pixels, weight) vec2((r) >> 1, ((r) & 1) * (weight))
+#else
+#define PLACE(r, phases, area, pixels, weight) place(r, phases, area, pixels, weight)
+#endif
+
 // A column or row of the patch: its coordinate, the part of the layer number it decides.
 #define COLUMN(c) \
   { int x = left + c; \
-    vec2 p = place(clamp(x, 0, l.frame.w - 1), l.phase.y, l.phase.z, l.block.z, 1); \
+    vec2 p = PLACE(clamp(x, 0, l.frame.w - 1), l.phase.y, l.phase.z, l.block.z, 1); \
     at_x[c] = x >= 0 && x < l.frame.w ? (p.x + 0.5) * xs.x : OUTSIDE; layer_x[c] = p.y; }
 #define ROW(r) \
   { int y = top + r; \
-    vec2 p = place(clamp(y, 0, l.frame.z - 1), l.phase.x, l.phase.w, l.block.y, l.block.z); \
-    at_y[r] = y >= 0 && y < l.frame.z ? (p.x + 0.5) * xs.y : OUTSIDE; layer_y[r] = image + p.y; }
+    vec2 p = PLACE(clamp(y, 0, l.frame.z - 1), l.phase.x, l.phase.w, l.block.y, 2); \
+    at_y[r] = y >= 0 && y < l.frame.z ? (p.x + 0.5) * xs.y : OUTSIDE; layer_y[r] = p.y; }
 #define LOAD(r, c) \
   v[(r) * COLUMNS + c] = FETCH(x0, vec3(at_x[c] + shift.x, at_y[r] + shift.y, layer_x[c] + layer_y[r]));
 #if DEPTHWISE
@@ -115,8 +121,12 @@ void main() {
   vec4 a0 = vec4(0.0), a1 = vec4(0.0), a2 = vec4(0.0), a3 = vec4(0.0);
   Layout l = u.x[0];
   vec2 xs = 1.0 / vec2(textureSize(x0, 0).xy), ws = 1.0 / vec2(textureSize(w0, 0).xy);
-  int groups = u.i[2].x;
-  int images = over(at.x, l.block.x), first = images * l.tile.w + over(at.y, u.i[2].y) * groups;
+  int groups = u.i[2].x, first = at.x * l.tile.w;
+#if DEPTHWISE
+  first += at.y;
+#elif GROUPED
+  first += over(at.y, u.i[2].y) * groups;
+#endif
 #if SHEETS
   int sheet_groups = u.i[2].w / u.i[2].z, weight_row = at.y % sheet_groups * u.i[2].z;
   float sheet = float(at.y / sheet_groups);
@@ -124,7 +134,6 @@ void main() {
   int weight_row = at.y * u.i[2].z;
   const float sheet = 0.0;
 #endif
-  float image = float((at.x - images * l.block.x) * l.block.y * l.block.z);
   float at_x[COLUMNS], layer_x[COLUMNS], at_y[ROWS], layer_y[ROWS];
   vec4 v[ROWS * COLUMNS];
 #if TRANSPOSED
