@@ -173,11 +173,11 @@ void main() {
       GROUP
 #else
       float across = float(l.tile.x) * xs.x;
-      for (int k = 0; k < run; k++) {
+      do {
         GROUP
         q.x += 4.0 * ws.x;
         shift.x += across;
-      }
+      } while (--run > 0);
 #endif
     }
   }
