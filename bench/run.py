@@ -129,13 +129,14 @@ def page(renderer: str, network: Portable) -> Iterator[tuple[Page, str]]:
 
 
 def timed(network: Portable, renderer: str, peers: list[str], rounds: int, runs: int) -> Found:
-    """All figures of all peers. Each run has a browser of its own, for first runs are first once."""
+    """All figures of all peers. Each run has a browser of its own: a first run is first once."""
     rows: dict[str, Any] = {
         peer: {"first": [], "warm": [], "all": [], "error": 0} for peer in peers
     }
     device = ""
     for run in range(runs):
-        with page(renderer, network) as (opened, device):
+        with page(renderer, network) as (opened, renderer_name):
+            device = renderer_name
             opened.evaluate("ring => bench.open(ring)", RING)
             for peer in turned(peers, run):
                 start(opened, peer, rows[peer])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,6 +85,7 @@ class Builder:
         self._program_numbers: dict[tuple[str, tuple[str, ...]], int] = {}
         self._uniform_offsets: dict[bytes, int] = {}
         self._stored: dict[str, Tensor] = {}
+        self._deferred: dict[str, tuple[Node, int, Callable[[Builder, Node], None]]] = {}
         self._copies: dict[tuple[str, Frame, tuple[int, int, int] | None], Tensor] = {}
         self._weight_textures: dict[str, int] = {}
         self.used_constants: set[str] = set()
@@ -110,9 +111,23 @@ class Builder:
         """A value as it lies now, in whatever frame; constants are packed on demand."""
         if not math.prod(self.shape(value)):
             return self.blank()
+        if value in self._deferred:
+            node, layer, lower = self._deferred.pop(value)
+            reader = self._node, self.layer
+            self.enter(node, layer)
+            lower(self, node)
+            self._node, self.layer = reader
         if value not in self._stored:
             self._stored[value] = self.constant_tensor(value, frame_of(self.shape(value)))
         return self._stored[value]
+
+    def defer(self, node: Node, lower: Callable[[Builder, Node], None]) -> None:
+        """Lower a node only when somebody wants its one output as a texture."""
+        self._deferred[node.outputs[0]] = (node, self.layer, lower)
+
+    def deferred(self, value: str) -> Node | None:
+        """The node that gives this value when there is no texture of it yet."""
+        return self._deferred[value][0] if value in self._deferred else None
 
     def tensor(
         self, value: str, frame: Frame | None = None, block: tuple[int, int, int] | None = None

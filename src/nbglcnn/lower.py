@@ -16,7 +16,7 @@ from nbglcnn.fusion import fuse
 from nbglcnn.glsl import Kernel, shader
 from nbglcnn.graph import Graph, Key, Node, Value, several
 from nbglcnn.layout import Layout, frame_of
-from nbglcnn.ops import OPERATORS
+from nbglcnn.ops import OPERATORS, READ_THROUGH
 from nbglcnn.weights import kernel_cut, packed
 
 FLATTEN_KERNEL = Kernel("flatten_kernel", shader("flatten_kernel.glsl"), pixel=False)
@@ -150,7 +150,11 @@ def lower(graph: Graph, *, observe: Observe = "all", target: p.Target | None = N
         b.enter(node, layer_of.get(node.name, -1))
         # Where no element is, nothing is drawn.
         if any(math.prod(graph.shape(name)) for name in node.outputs if name):
-            OPERATORS[node.op].lower(b, node)
+            lower_node = OPERATORS[node.op].lower
+            if node.op in READ_THROUGH and not watched.intersection(node.outputs):
+                b.defer(node, lower_node)
+            else:
+                lower_node(b, node)
     b.enter_reads()
     rows = {row.name: number for number, row in enumerate(layers)}
     values = [_value(b, key.name, key.kind, key.value, rows) for key in keys]

@@ -60,6 +60,11 @@ export class Clock {
     gl.deleteSync(mark.fence);
   }
 
+  /** The work is known to be done. */
+  drop(mark: Mark | undefined): void {
+    this.gl.deleteSync(mark?.fence ?? null);
+  }
+
   /** Milliseconds of all the work marked, once it has passed. */
   async total(marks: readonly Mark[], end: number, check: () => void): Promise<Measured> {
     const { gl, timer } = this;

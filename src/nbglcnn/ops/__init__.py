@@ -49,3 +49,5 @@ OPERATORS: dict[str, Operator] = {
 # Nodes that end in an epilogue, and the unary ones that may stand in it (ops/conv.py, fusion.py).
 FUSED_INTO = frozenset({"Conv", "ConvTranspose", "Gemm"})
 UNARY = frozenset(pointwise.BY_NAME)
+# Unary ones that a convolution may apply to what it reads (ops/conv.py, lower.py).
+READ_THROUGH = frozenset(conv.BEFORE)

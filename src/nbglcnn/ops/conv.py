@@ -37,6 +37,7 @@ def _kernel_of(name: str, *files: str) -> Kernel:
 DENSE = _kernel_of("conv", "depth", "conv")
 PATCH = _kernel_of("conv_patch", "conv_patch")
 GROUPED = _kernel_of("grouped", "depth", "grouped", "sums")
+BEFORE = {"Relu": 1, "LeakyRelu": 2}  # conv_patch.glsl's: cheap, and outside the map 0 stays 0
 PACK = Kernel("kernel", shader("kernel.glsl"))
 
 
@@ -53,12 +54,28 @@ class Convolution:
     transposed: bool = False
     packing: Mapping[str, object] = field(default_factory=dict)
 
+    @property
+    def each(self) -> tuple[int, int]:
+        """Input and output channels of one group."""
+        return self.x[1] // self.groups, self.channels // self.groups
+
+    @property
+    def depthwise(self) -> bool:
+        """Every channel is a group of its own."""
+        return self.groups > 1 and self.each == (1, 1)
+
+    @property
+    def dense(self) -> bool:
+        """Texels of four channels don't mix groups."""
+        each_in, each_out = self.each
+        return self.groups == 1 or self.depthwise or (each_in % 4 == 0 and each_out % 4 == 0)
+
 
 def draw_convolution(b: Builder, conv: Convolution, bias: str, factor: float = 1.0) -> None:
     """Add the pass of a convolution with what was fused behind it; `factor` multiplies the bias."""
     node, window = conv.node, conv.window.plane()
     epilogue = b.epilogue(node)
-    x, output = _ends(b, conv, epilogue.value)
+    x, output, before = _ends(b, conv, epilogue.value)
     residual = b.tensor(epilogue.residual, output.layout.frame) if epilogue.residual else b.blank()
     inputs = [x, _bias(b, conv, bias, factor), residual]
     constants = {
@@ -68,23 +85,25 @@ def draw_convolution(b: Builder, conv: Convolution, bias: str, factor: float = 1
         "DEPTH": int(conv.window.deep),
     }
     function, floats = activation_of(b, epilogue.activation)
+    floats = [*[0.0] * 11, _slope(before), *floats[12:]]
     taps = math.prod(conv.window.kernel)
     numbers = [*window.kernel, *window.strides, *window.dilations, *window.begins]
     depth = conv.window.depth(b.shape(node.inputs[0])[2:])
     reads = taps // math.prod(output.layout.phases)
-    each_in, each_out = conv.x[1] // conv.groups, conv.channels // conv.groups
-    depthwise = conv.groups > 1 and each_in == each_out == 1
-    if conv.groups == 1 or depthwise or (each_in % 4 == 0 and each_out % 4 == 0):
+    each_in, each_out = conv.each
+    if conv.dense:
         in_groups, per_group = -(-each_in // 4), -(-each_out // 4)
-        patch = _patch(conv, output.layout.block, x.layout, in_groups) if x.layout.edge else None
+        patch = _patch(conv, output.layout.block, x.layout)
+        if patch is not None:
+            patch["BEFORE"] = BEFORE[before.op] if before is not None else 0
         each, sheets = kernel_cut(each_in, conv.channels, taps)
         sizes = [in_groups, per_group, taps, each * taps]
-        constants |= {"SHEETS": int(sheets > 1), "DEPTHWISE": int(depthwise), **(patch or {})}
+        constants |= {"SHEETS": int(sheets > 1), "DEPTHWISE": int(conv.depthwise), **(patch or {})}
         b.draw(
             DENSE if patch is None else PATCH, output, inputs, [_dense_kernel(b, conv)],
             integers=[*numbers, *sizes, 0, 0, 0, 0, *depth], floats=floats,
             constants=constants, parts=[function],
-            fetches=(5 if depthwise else 8 * in_groups) * reads + 8,
+            fetches=(5 if conv.depthwise else 8 * in_groups) * reads + 8,
         )  # fmt: skip
         return
     inputs.append(_grouped_kernel(b, conv))
@@ -96,8 +115,14 @@ def draw_convolution(b: Builder, conv: Convolution, bias: str, factor: float = 1
     )  # fmt: skip
 
 
-def _ends(b: Builder, conv: Convolution, value: str) -> tuple[Tensor, Tensor]:
-    """The input as the pass reads it and the texture that it writes."""
+def _slope(before: Node | None) -> float:
+    """What LeakyRelu multiplies negative values by; Relu gives 0 for them."""
+    leaky = before is not None and before.op == "LeakyRelu"
+    return number(before, "alpha", 0.01) if before is not None and leaky else 0.0
+
+
+def _ends(b: Builder, conv: Convolution, value: str) -> tuple[Tensor, Tensor, Node | None]:
+    """The input as the pass reads it, the texture that it writes, and what it does to the input."""
     window, n = conv.window.plane(), conv.x[0]
     height, width = window.output
     sy, sx = window.strides if conv.transposed else (1, 1)
@@ -107,7 +132,7 @@ def _ends(b: Builder, conv: Convolution, value: str) -> tuple[Tensor, Tensor]:
         height, sy = height * conv.window.output[0], 1
         choose = volume_block
     block = choose((n, conv.channels, -(-height // sy), -(-width // sx)))
-    x = b.tensor(conv.node.inputs[0], conv.x)
+    x, before = _source(b, conv, block)
     if block[0] > 1 and x.layout.block[0] != block[0]:
         # Images that share a texel stack must do so in the input as well.
         if conv.x[2:] == (1, 1):
@@ -115,7 +140,20 @@ def _ends(b: Builder, conv: Convolution, value: str) -> tuple[Tensor, Tensor]:
         else:
             block = (1, 1, 1)
     layout = Layout((n, conv.channels, height, width), block, (sy, sx))
-    return x, b.output(value, layout)
+    return x, b.output(value, layout), before
+
+
+def _source(
+    b: Builder, conv: Convolution, block: tuple[int, int, int]
+) -> tuple[Tensor, Node | None]:
+    """The input, or what it is a function of when the kernel can apply that as it reads."""
+    name = conv.node.inputs[0]
+    before = b.deferred(name)
+    if before is not None:
+        x = b.stored(before.inputs[0])
+        if x.layout.frame == conv.x and _patch(conv, block, x.layout) is not None:
+            return x, before
+    return b.tensor(name, conv.x), None
 
 
 def _recipe(b: Builder, conv: Convolution, packer: str) -> Recipe:
@@ -192,19 +230,21 @@ def _grouped_kernel(b: Builder, conv: Convolution) -> Tensor:
     return gather(b, b.stored(name), layout, view.sizes, view.strides)
 
 
-def _patch(
-    conv: Convolution, block: tuple[int, int, int], x: Layout, in_groups: int
-) -> dict[str, int] | None:
+def _patch(conv: Convolution, block: tuple[int, int, int], x: Layout) -> dict[str, int] | None:
     """The structure of conv_patch.glsl's program here; None where conv.glsl is used."""
     window = conv.window.plane()
     (kh, kw), (sy, sx) = window.kernel, window.strides
-    if block != (1, 2, 2) or window.dilations != (1, 1) or sy != sx:
+    if block != (1, 2, 2) or window.dilations != (1, 1) or sy != sx or not (conv.dense and x.edge):
         return None
+    in_groups = -(-conv.each[0] // 4)
     structure = {
         "PLAIN": int(x.phases == (1, 1)),
         "GROUPED": int(conv.groups > 1),
         "SINGLE": int(in_groups == 1),
-        "RUNS": int(x.tiles > x.columns and x.columns % in_groups > 0 or in_groups > COLUMN_GROUPS),
+        "LANES": min(conv.each[0], 4),
+        "RUNS": int(
+            (x.tiles > x.columns and x.columns % in_groups > 0) or in_groups > COLUMN_GROUPS
+        ),
     }
     if conv.transposed:
         if kh % sy or kw % sx or max(kh // sy, kw // sx) > 3:

@@ -5,9 +5,12 @@
 // x0: input in blocks of 2×2 too, w0: weights (weights.conv_texture), x1: bias, x2: residual.
 // i[0] kernel and stride, i[1] (1, 1) and padding, i[2] as in conv.glsl.
 // TAPS_Y rows of taps are unrolled; STEP is the distance of the block's pixels in the input; PLAIN says that the
-// input has no phases, GROUPED that there are several groups; SHEETS and DEPTHWISE as in conv.glsl. A loop costs as much as a dozen reads, so those that go round once are left out: MORE_ROWS says
-// that the kernel has more than TAPS_Y rows, SINGLE that there is one input channel group, RUNS that the groups
-// one pixel needs lie in several rows of tiles, or their weights in several column parts.
+// input has no phases, GROUPED that there are several groups; BEFORE is a function of the input to read: 1 Relu,
+// 2 LeakyRelu, with the number f[2].w for Relu's 0 (a constant 0 becomes max(), which drops NaN) or the slope;
+// SHEETS and DEPTHWISE as in conv.glsl. A loop costs as much as a dozen reads, so those that go round once are left
+// out: MORE_ROWS says that the kernel has more than TAPS_Y rows, SINGLE that there is one input channel group, of
+// LANES channels, RUNS that the groups one pixel needs lie in several rows of tiles, or their weights in several
+// column parts.
 
 #define KERNEL u.i[0].xy
 #define STRIDE u.i[0].zw
@@ -34,11 +37,29 @@ const int COLUMN_GROUPS = 1024;  // as weights.py
   { int y = top + r; \
     vec2 p = PLACE(clamp(y, 0, l.frame.z - 1), l.phase.x, l.phase.w, l.block.y, 2); \
     at_y[r] = y >= 0 && y < l.frame.z ? (p.x + 0.5) * xs.y : OUTSIDE; layer_y[r] = p.y; }
+#if BEFORE == 1
+#define APPLY(v) v = mix(v, vec4(u.f[2].w), lessThan(v, vec4(0.0)));
+#elif BEFORE == 2
+#define APPLY(v) v = mix(v, v * u.f[2].w, lessThan(v, vec4(0.0)));
+#else
+#define APPLY(v)
+#endif
 #define LOAD(r, c) \
-  v[(r) * COLUMNS + c] = FETCH(x0, vec3(at_x[c] + shift.x, at_y[r] + shift.y, layer_x[c] + layer_y[r]));
+  v[(r) * COLUMNS + c] = FETCH(x0, vec3(at_x[c] + shift.x, at_y[r] + shift.y, layer_x[c] + layer_y[r])); \
+  APPLY(v[(r) * COLUMNS + c])
 #if DEPTHWISE
 #define WEIGHTS vec4 q0 = FETCH(w0, t);
 #define PIXEL(a, p) a += q0 * p;
+#elif LANES == 1
+#define WEIGHTS vec4 q0 = FETCH(w0, t);
+#define PIXEL(a, p) a += q0 * p.x;
+#elif LANES == 2
+#define WEIGHTS vec4 q0 = FETCH(w0, t), q1 = FETCH(w0, vec3(t.x + ws.x, t.yz));
+#define PIXEL(a, p) a += q0 * p.x + q1 * p.y;
+#elif LANES == 3
+#define WEIGHTS \
+    vec4 q0 = FETCH(w0, t), q1 = FETCH(w0, vec3(t.x + ws.x, t.yz)), q2 = FETCH(w0, vec3(t.x + 2.0 * ws.x, t.yz));
+#define PIXEL(a, p) a += q0 * p.x + q1 * p.y + q2 * p.z;
 #else
 #define WEIGHTS \
     vec4 q0 = FETCH(w0, t), q1 = FETCH(w0, vec3(t.x + ws.x, t.yz)); \
