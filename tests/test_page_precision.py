@@ -192,17 +192,20 @@ def test_the_runtime_alone_falls_back_too(weak: GlPage, site: tuple[str, dict[st
     graph, arrays = load(model, inputs)
     expected = reference(model, graph, arrays)["output"]
     for precision in ("float32", "float16"):
-        url = weak.serve(lower(graph, observe="outputs", precision=precision).to_bytes())
-        found = weak.page.evaluate(
+        plan = lower(graph, observe="outputs", precision=precision)
+        url = weak.serve(plan.to_bytes())
+        found, said, size = weak.page.evaluate(
             """async ([url, x]) => {
               const { load } = await import("/half.js");
               const session = await load(await (await fetch(url)).arrayBuffer());
               const output = await session.run(gl.floats(x));
               session.close();
-              return gl.base64(output);
+              return [gl.base64(output), session.precision, session.bytes];
             }""",
             [url, encode(arrays[0])],
         )
+        assert said == "float16"
+        assert size < plan.gpu_bytes or (precision == "float16" and size == plan.gpu_bytes)
         output = decode(found).reshape(expected.shape)
         assert_equal(output, expected, rtol=HALF)
         np.testing.assert_array_equal(output, output.astype(np.float16).astype(np.float32))
