@@ -1,11 +1,8 @@
 """float16 in the page: Plans made for it, and devices that can draw nothing better."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 import torch
-from playwright.sync_api import Page
 from torch import nn
 
 import nbglcnn
@@ -45,11 +42,6 @@ NO_FLOAT32 = """() => {
     return name === "EXT_color_buffer_float" ? null : getExtension.call(this, name);
   };
 }"""
-
-
-@pytest.fixture
-def gl(gl_page: Callable[..., Page], site: tuple[str, dict[str, bytes]], backend: str) -> GlPage:
-    return GlPage(gl_page(backend), site[1])
 
 
 @pytest.fixture
