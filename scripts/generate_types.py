@@ -50,6 +50,7 @@ def types(model: type = plan.Header) -> str:
         "MAGIC": plan.MAGIC.decode(),
         "ALIGN": plan.ALIGN,
         "UNIFORM_BYTES": plan.UNIFORM_BYTES,
+        "TEXEL_BYTES": plan.TEXEL_BYTES,
     }
     parts = [TOP, "".join(f"export const {k} = {json.dumps(v)};\n" for k, v in constants.items())]
     parts += [_interface(name, record) for name, record in records.items()]

@@ -51,6 +51,14 @@ def test_compile_keeps_what_is_asked_for(model: Path, tmp_path: Path) -> None:
         assert [value.key for value in Plan.load(file).values] == keys
 
 
+def test_compile_stores_in_half_where_that_is_asked_for(model: Path) -> None:
+    run = nbglcnn("compile", model, "--shape", "1x2x5x3", "--precision", "float16")
+    assert run.returncode == 0, run.stderr
+    assert "MB on the GPU, float16" in run.stdout
+    assert Plan.load(model.with_suffix(".plan")).precision == "float16"
+    assert "float16" in nbglcnn("compile", model, "--precision", "half").stderr
+
+
 def test_what_cannot_be_is_one_line_and_a_status(model: Path, tmp_path: Path) -> None:
     for arguments, words in (
         (("compile", tmp_path / "none.onnx"), "none.onnx"),

@@ -117,7 +117,7 @@ def test_unobserved_layers_are_fused_and_their_textures_shared():
     model = small()
     plan = nbglcnn.compile(model, X, observe="outputs")
     assert len(plan.header.passes) == 3
-    assert plan.texture_bytes < nbglcnn.compile(model, X).texture_bytes
+    assert plan.gpu_bytes < nbglcnn.compile(model, X).gpu_bytes
     with Session(plan) as session:
         result = session.run(X)
     assert list(result) == ["output"]

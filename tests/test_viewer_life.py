@@ -1,19 +1,23 @@
 """The Viewer over time, in real JupyterLab: reloads, re-runs, faults, and what is saved."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 
+import numpy as np
 import pytest
 from playwright.sync_api import Browser
 
 from equal import assert_equal
 from lab import Lab, Notebook, alone
+from nbglcnn.report import RTOL
 from viewer_models import IMPORTS, autoencoder, hooked, pictures
 
 ALIVE = """() => {
   const [store] = [...(globalThis[Symbol.for("nbglcnn.v1")]?.values() ?? [])];
   return { ...(store?.device?.alive ?? {}) };
 }"""
+HALF = RTOL["float16"]
 MAKE = "viewer = Viewer(autoencoder(50), pictures(50))"
 Browsers = Callable[[str], Browser]
 
@@ -188,16 +192,18 @@ NO_WEBGL2 = """for (const type of [HTMLCanvasElement, OffscreenCanvas]) {
     return kind === "webgl2" ? null : getContext.call(this, kind, ...rest);
   };
 }"""
-NO_FLOATS = """const { getExtension } = WebGL2RenderingContext.prototype;
+LACKING = """const { getExtension } = WebGL2RenderingContext.prototype;
 WebGL2RenderingContext.prototype.getExtension = function (name) {
-  return name === "EXT_color_buffer_float" ? null : getExtension.call(this, name);
+  return FLOATS.includes(name) ? null : getExtension.call(this, name);
 };"""
+NO_FLOAT32 = 'const FLOATS = ["EXT_color_buffer_float"];' + LACKING
+NO_FLOATS = 'const FLOATS = ["EXT_color_buffer_float", "EXT_color_buffer_half_float"];' + LACKING
 
 
 @pytest.mark.parametrize(
     ("script", "words"),
     [(NO_WEBGL2, "no WebGL 2"), (NO_FLOATS, "32-bit floats")],
-    ids=["no WebGL 2", "no EXT_color_buffer_float"],
+    ids=["no WebGL 2", "no floats"],
 )
 def test_a_page_that_cannot_run_it_says_so_and_python_computes(
     lab: Lab, browser: Browsers, script: str, words: str
@@ -212,6 +218,47 @@ def test_a_page_that_cannot_run_it_says_so_and_python_computes(
         picture = notebook.page.wait_for_selector(".nbglcnn img")
         assert picture.evaluate("image => image.decode().then(() => image.naturalWidth)") > 200
         assert "This browser" in notebook.views()[0]
+
+
+def test_a_page_that_draws_no_float32_runs_it_in_float16_and_says_so(
+    lab: Lab, browser: Browsers
+) -> None:
+    with alone(lab, browser("swiftshader"), script=NO_FLOAT32) as notebook:
+        notebook.run(IMPORTS)
+        outputs = notebook.run(MAKE + "\nvalues = viewer.activations.to_dict()\nviewer")
+        assert outputs.warnings == ""
+        values = notebook.array("values")
+        for name, value in expected().items():
+            assert_equal(values[name], value, rtol=HALF, name=name)
+            assert np.array_equal(values[name], values[name].astype("f2"))
+        source = notebook.run("print(viewer.activations.source)").text
+        assert source.startswith("page (WebGL2: ") and source.endswith(", float16)\n")
+        assert notebook.run("print(viewer.status['precision'])").text == "float16\n"
+        notebook.run("report = viewer.verify()\nassert report.ok, report")
+        [view] = notebook.views()
+        assert "float16 (largest error 0.0" in view
+        assert "(this device cannot draw float32)" in view
+        assert "of a layer's largest" in notebook.run("print(report.summary)").text
+
+
+def test_a_viewer_in_float16_equals_pytorch_to_three_digits(
+    lab: Lab, browser: Browsers, backend: str
+) -> None:
+    with alone(lab, browser(backend)) as notebook:
+        notebook.run(IMPORTS)
+        notebook.run(
+            "viewer = Viewer(autoencoder(50), pictures(50), precision='float16')\n"
+            "values = viewer.activations.to_dict()\nviewer"
+        )
+        values = notebook.array("values")
+        for name, value in expected().items():
+            assert_equal(values[name], value, rtol=HALF, name=name)
+            assert np.array_equal(values[name], values[name].astype("f2"))
+        notebook.run("assert viewer.verify().ok")
+        [view] = notebook.views()
+        assert re.search(r"MB on the GPU.*float16 \(largest error 0\.0", view, re.DOTALL)
+        assert "cannot draw float32" not in view
+        assert notebook.page.locator(".nbglcnn canvas[data-drawn]").count() > 3
 
 
 def test_a_smaller_device_gets_a_plan_that_fits_it(lab: Lab, browser: Browsers) -> None:

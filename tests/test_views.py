@@ -449,8 +449,32 @@ def test_the_status_line_says_only_what_was_measured(show: Callable[..., Views])
     views.set(parity={**parity, "first": "decoder.3"})
     expect(status).to_contain_text("13 of 15 layers match PyTorch")
     expect(status).to_contain_text("first difference at decoder.3, max error 0.02")
+    memory = views.page.evaluate("views.state.session.value.bytes") / 1e6
+    expect(status).to_contain_text(re.compile(rf"{memory:.2g}\d* MB on the GPU"))
     views.set(run=None)
     expect(status).not_to_contain_text(" ms")
+
+
+def test_the_status_line_says_float16_its_error_and_why(show: Callable[..., Views]) -> None:
+    _, images, _ = autoencoder()
+    plan = nbglcnn.compile(load_autoencoder(), images, precision="float16")
+    views = show(plan, images)
+    status = views.page.locator(".nbg-status")
+    expect(status).to_contain_text("float16 · SwiftShader")
+    parity = {"matching": 15, "total": 15, "maxError": 0.0012, "reference": "PyTorch"}
+    views.set(parity=parity)
+    expect(status).to_contain_text("float16 (largest error 0.0012) · SwiftShader")
+    expect(status).not_to_contain_text("cannot draw")
+    views.page.evaluate("""() => {
+      const { plan } = views.state;
+      plan.value = { ...plan.value, target: { ...plan.value.target, float32_render: false } };
+    }""")
+    expect(status).to_contain_text("(another page’s device cannot draw float32)")
+    views.page.evaluate("""() => {
+      const { capabilities } = views.state;
+      capabilities.value = { ...capabilities.value, precision: "float16" };
+    }""")
+    expect(status).to_contain_text("(this device cannot draw float32)")
 
 
 COUNTED = """() => {

@@ -5,8 +5,13 @@ export const VERSION = 1;
 export const MAGIC = "NBGLCNN1";
 export const ALIGN = 256;
 export const UNIFORM_BYTES = 512;
+export const TEXEL_BYTES = {"rgba32f": 16, "rgba16f": 8};
 
-/** Everything of a Plan but its blobs: what TypeScript's `PlanHeader` is generated from. */
+/**
+ * Everything of a Plan but its blobs: what TypeScript's `PlanHeader` is generated from.
+ *
+ * `precision` is that of stored activations and weights; what is computed is always float32.
+ */
 export interface PlanHeader {
   readonly version: number;
   readonly language: "glsl-es-300";
@@ -23,10 +28,15 @@ export interface PlanHeader {
   readonly outputs: readonly string[];
   readonly layers: readonly Layer[];
   readonly uniform_bytes: number;
+  readonly precision: "float16" | "float32";
   readonly blobs: Readonly<Record<string, readonly [number, number]>>;
 }
 
-/** What a device can do; by default WebGL2's guaranteed minimums, 4096 texels a side. */
+/**
+ * What a device can do; by default WebGL2's guaranteed minimums, 4096 texels a side.
+ *
+ * Without `float32_render` it can draw 16-bit floats only, and Plans for it have that precision.
+ */
 export interface Target {
   readonly max_texture_size: number;
   readonly max_array_layers: number;
@@ -40,7 +50,7 @@ export interface Texture {
   readonly width: number;
   readonly height: number;
   readonly layers: number;
-  readonly format: "rgba32f";
+  readonly format: "rgba16f" | "rgba32f";
 }
 
 /**
@@ -74,7 +84,11 @@ export interface Pass {
   readonly cost: number;
 }
 
-/** The contents of a texture that no pass writes: float32 RGBA, named by content hash. */
+/**
+ * The contents of a texture that no pass writes: float32 RGBA, named by content hash.
+ *
+ * They are float32 for a texture of 16-bit floats too, which rounds them when they are uploaded.
+ */
 export interface Weight {
   readonly texture: number;
   readonly hash: string;
@@ -171,9 +185,9 @@ export type Kind =
 type Fields = readonly (readonly [string, Kind])[];
 /** Every record's fields. */
 export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
-  ["PlanHeader", [["version", "integer"], ["language", {"oneOf": ["glsl-es-300"]}], ["name", "string"], ["observe", "string"], ["target", {"record": "Target"}], ["textures", {"list": {"record": "Texture"}}], ["programs", {"list": {"record": "Program"}}], ["passes", {"list": {"record": "Pass"}}], ["weights", {"list": {"record": "Weight"}}], ["inputs", {"list": {"record": "Input"}}], ["values", {"list": {"record": "Value"}}], ["parameters", {"list": {"record": "Value"}}], ["outputs", {"list": "string"}], ["layers", {"list": {"record": "Layer"}}], ["uniform_bytes", "integer"], ["blobs", {"map": {"tuple": ["integer", "integer"]}}]]],
+  ["PlanHeader", [["version", "integer"], ["language", {"oneOf": ["glsl-es-300"]}], ["name", "string"], ["observe", "string"], ["target", {"record": "Target"}], ["textures", {"list": {"record": "Texture"}}], ["programs", {"list": {"record": "Program"}}], ["passes", {"list": {"record": "Pass"}}], ["weights", {"list": {"record": "Weight"}}], ["inputs", {"list": {"record": "Input"}}], ["values", {"list": {"record": "Value"}}], ["parameters", {"list": {"record": "Value"}}], ["outputs", {"list": "string"}], ["layers", {"list": {"record": "Layer"}}], ["uniform_bytes", "integer"], ["precision", {"oneOf": ["float16", "float32"]}], ["blobs", {"map": {"tuple": ["integer", "integer"]}}]]],
   ["Target", [["max_texture_size", "integer"], ["max_array_layers", "integer"], ["max_draw_buffers", "integer"], ["max_texture_units", "integer"], ["float32_render", "boolean"]]],
-  ["Texture", [["width", "integer"], ["height", "integer"], ["layers", "integer"], ["format", {"oneOf": ["rgba32f"]}]]],
+  ["Texture", [["width", "integer"], ["height", "integer"], ["layers", "integer"], ["format", {"oneOf": ["rgba16f", "rgba32f"]}]]],
   ["Program", [["name", "string"], ["source", "string"], ["samplers", {"list": "string"}], ["targets", "integer"]]],
   ["Pass", [["program", "integer"], ["inputs", {"list": "integer"}], ["output", "integer"], ["uniforms", "integer"], ["viewport", {"tuple": ["integer", "integer"]}], ["layer", "integer"], ["cost", "integer"]]],
   ["Weight", [["texture", "integer"], ["hash", "string"], ["recipe", {"record": "Recipe"}]]],

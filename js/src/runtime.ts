@@ -6,7 +6,7 @@
 import { type GlDevice, openDevice } from "./gl/device.ts";
 import { parsePlan } from "./gl/format.ts";
 import { Runner } from "./gl/runner.ts";
-import { type Device, PlanError, type Progress } from "./gl/types.ts";
+import { type Device, PlanError, type Precision, type Progress } from "./gl/types.ts";
 
 export * from "./gl/types.ts";
 export { openDevice };
@@ -20,6 +20,10 @@ export interface LoadedPlan {
   readonly outputs: readonly (readonly [string, readonly number[]])[];
   /** Names that `read` takes: every value the Plan observes. */
   readonly values: readonly string[];
+  /** What values are stored in: float16 also where this device draws nothing better. */
+  readonly precision: Precision;
+  /** Bytes that it takes on the device. */
+  readonly bytes: number;
   /** Runs the network: the output's array, or all of them by name when there are several. */
   run(input: Float32Array | Arrays): Promise<Float32Array | Arrays>;
   /** A value of the last run, or a parameter. */
@@ -58,6 +62,8 @@ export async function load(
     inputs: plan.inputs.map((input) => [input.key, input.shape]),
     outputs: plan.outputs.map(shapeOf),
     values: plan.values.map((value) => value.key),
+    precision: device.capabilities.precision === "float16" ? "float16" : plan.precision,
+    bytes: runner.bytes,
     async run(input) {
       for (const [name, array] of named(input, plan.inputs[0]?.key, plan.inputs.length)) {
         runner.write(name, array);

@@ -106,7 +106,7 @@ const megabytes = (bytes: number): string => (bytes / 1e6).toFixed(1);
 
 const LACKS: Record<DeviceUnavailable["reason"], string> = {
   "no-webgl2": "This browser offers no WebGL 2",
-  "no-float-textures": "This browser’s WebGL 2 cannot draw 32-bit floats",
+  "no-float-textures": "This browser’s WebGL 2 cannot draw 32-bit floats, nor 16-bit ones",
   "lost-at-birth": "This browser gives a graphics context that is already lost",
 };
 

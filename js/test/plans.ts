@@ -57,6 +57,7 @@ export function header(change: (plan: Any) => void = () => undefined): PlanHeade
     outputs: ["x"],
     layers: [],
     uniform_bytes: 512,
+    precision: "float32",
     blobs: { [HASH]: [512, 32] },
   };
   change(plan);

@@ -273,7 +273,7 @@ test("the rank of a value is within its own map, ties share the best", () => {
 });
 
 test("numbers are rounded for reading, with a real minus", () => {
-  const { short, fixed, exact, plain, percent, count, duration, ordinal } = format;
+  const { short, fixed, exact, plain, percent, count, duration, memory, ordinal } = format;
   assert.deepEqual([0, 0.2286, -0.172, 2.598, 41.26, 123.4, 0.0051, 7e-7, -1e6].map(short), [
     "0",
     "0.23",
@@ -327,6 +327,13 @@ test("numbers are rounded for reading, with a real minus", () => {
     "1.9 ms",
     "340 ms",
     "2.1 s",
+  ]);
+  assert.deepEqual([4_300, 231_000, 9_960_000, 512_300_000, 999_600_000].map(memory), [
+    "0.0043 MB",
+    "0.23 MB",
+    "10 MB",
+    "512 MB",
+    "1 GB",
   ]);
   assert.deepEqual([0, 2, 10, 21, 112].map(ordinal), ["first", "third", "11th", "22nd", "113th"]);
 });

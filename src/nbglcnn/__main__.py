@@ -6,12 +6,14 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 
 from nbglcnn import __version__
 from nbglcnn.api import check, compile
 from nbglcnn.errors import NbglcnnError
+from nbglcnn.plan import Precision
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(report)
             return 0 if report.ok else 1
         observe = given.observe if given.observe in ("all", "outputs") else given.observe.split(",")
-        plan = compile(given.model, x, observe=observe)
+        plan = compile(given.model, x, observe=observe, precision=given.precision)
         output = given.output or Path(given.model).with_suffix(".plan")
         plan.save(output)
         print(f"{output}: {plan!r}, {Path(output).stat().st_size:,} bytes")
@@ -62,6 +64,12 @@ def _parser() -> argparse.ArgumentParser:
         default="outputs",
         metavar="all",
         help="what can be read: outputs (default, fastest), all, or names with commas",
+    )
+    make.add_argument(
+        "--precision",
+        choices=get_args(Precision),
+        default="float32",
+        help="what values and weights are stored in: float32 (default), or float16, half the size",
     )
     commands.add_parser("check", parents=[common], help="say of each layer whether it can run")
     return parser

@@ -7,12 +7,17 @@ from typing import Any
 
 from nbglcnn.load import load
 from nbglcnn.lower import Observe, layer_name, lower, partial_shapes
-from nbglcnn.plan import Plan, Target
+from nbglcnn.plan import Plan, Precision, Target
 from nbglcnn.report import Report, Support
 
 
 def compile(
-    model: Any, x: Any = None, *, observe: Observe = "all", target: Target | None = None
+    model: Any,
+    x: Any = None,
+    *,
+    observe: Observe = "all",
+    target: Target | None = None,
+    precision: Precision = "float32",
 ) -> Plan:
     """Compile a network into a Plan with its packed weights.
 
@@ -25,14 +30,16 @@ def compile(
             and its textures reused), or a list of layer names (outputs are always kept).
         target: limits of the device; default are WebGL 2's guaranteed minimums and 4096 texels a
         side.
+        precision: what activations and weights are stored in. "float16" takes half the memory and
+        is right to about three digits; numbers beyond 65504 become infinite.
 
     Raises:
         UnsupportedOperator, UnsupportedModel: naming the layer, before anything runs.
-        InputError: `x` is missing or doesn't fit.
+        InputError: `x` is missing or doesn't fit, or `precision` is neither.
         ModelError: the file is damaged or unsafe.
     """
     graph, _ = load(model, x)
-    return lower(graph, observe=observe, target=target)
+    return lower(graph, observe=observe, target=target, precision=precision)
 
 
 def check(model: Any, x: Any = None) -> Report[Support]:

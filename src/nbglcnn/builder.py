@@ -6,14 +6,16 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from nbglcnn import plan as p
 from nbglcnn.errors import UnsupportedModel
+from nbglcnn.formats import Formats
 from nbglcnn.glsl import Kernel, program_source, shader
 from nbglcnn.graph import Array, Graph, Node
 from nbglcnn.layout import Frame, Layout, frame_of
-from nbglcnn.weights import packed
+from nbglcnn.weights import TABLES, packed
 
 FLATTEN = Kernel("flatten", shader("flatten.glsl"), pixel=False)
 UNFLATTEN = Kernel("unflatten", shader("unflatten.glsl"))
@@ -69,10 +71,15 @@ class Builder:
     """The state of one compilation: operators call `tensor`, `output`, `bind`, `draw`."""
 
     def __init__(
-        self, graph: Graph, target: p.Target, epilogues: Mapping[str, Epilogue] = {}
+        self,
+        graph: Graph,
+        target: p.Target,
+        epilogues: Mapping[str, Epilogue] = {},
+        precision: p.Precision = "float32",
     ) -> None:
         self.graph = graph
         self.target = target
+        self.formats = Formats(precision, target.float32_render)
         self.epilogues = epilogues
         self.layer = -1  # of the node being lowered; passes remember it
         self.textures: list[p.Texture] = []
@@ -146,7 +153,7 @@ class Builder:
             return stored
         key = (value, frame, block)
         if key not in self._copies:
-            copy = self.scratch(Layout(frame, block or best_block(frame)))
+            copy = self.scratch(Layout(frame, block or best_block(frame)), stored)
             self.draw(REFRAME, copy, [stored], fetches=16)
             self._copies[key] = copy
         return self._copies[key]
@@ -183,17 +190,21 @@ class Builder:
     def bind(self, value: str, tensor: Tensor) -> None:
         """Say where `value` lies: its row-major elements in any frame of the same size."""
         assert math.prod(tensor.layout.frame) == math.prod(self.shape(value)), (value, tensor)
+        self.formats.holds(tensor.texture, self.graph.values[value].dtype)
         self._stored[value] = tensor
 
-    def scratch(self, layout: Layout) -> Tensor:
-        """A new texture of this layout."""
-        return Tensor(self.texture(*layout.size), layout)
+    def scratch(self, layout: Layout, copied: Tensor | None = None) -> Tensor:
+        """A new texture of this layout, for elements of the tensor `copied` when that is given."""
+        tensor = Tensor(self.texture(*layout.size), layout)
+        if copied is not None:
+            self.formats.same(tensor.texture, copied.texture)
+        return tensor
 
     def texture(self, width: int, height: int, layers: int = 1) -> int:
         """A new texture; UnsupportedModel when the device or the budget cannot hold it."""
         self._check_size(width, height, layers)
         self.textures.append(p.Texture(width, height, layers))
-        self._bytes += width * height * layers * 16
+        self._bytes += width * height * layers * self.formats.texel_bytes
         return len(self.textures) - 1
 
     def _check_size(self, width: int, height: int, layers: int) -> None:
@@ -203,10 +214,10 @@ class Builder:
                 f"{self.where()}: needs a texture of {width}×{height}×{layers} texels; this device "
                 f"has at most {limit}×{limit}. Use a smaller input or batch"
             )
-        if self._bytes + width * height * layers * 16 > BUDGET:
+        if self._bytes + width * height * layers * self.formats.texel_bytes > BUDGET:
             raise UnsupportedModel(
                 f"{self.where()}: the network needs more than {BUDGET / 2**30:.0f} GiB of "
-                f'textures. Use a smaller input or batch, or observe="outputs"'
+                'textures. Use a smaller input or batch, observe="outputs" or precision="float16"'
             )
 
     def where(self) -> str:
@@ -226,10 +237,13 @@ class Builder:
         """From here on steps belong to no layer: they bring values to the CPU."""
         self._node, self.layer = None, -1
 
-    def read_texture(self, width: int, height: int) -> int:
-        """The one texture that all reads draw to, at least this large."""
+    def read_texture(self, width: int, height: int, sources: Sequence[int]) -> int:
+        """The one texture that all reads draw to, at least this large and as exact as `sources`."""
         if self.read_number < 0:
             self.read_number = self.texture(width, height)
+        for source in sources:
+            half = self.formats.of(source) == "rgba16f"
+            self.formats.holds(self.read_number, np.dtype(np.float32 if half else np.int64))
         old = self.textures[self.read_number]
         self.textures[self.read_number] = p.Texture(
             max(width, old.width), max(height, old.height), 1
@@ -248,6 +262,11 @@ class Builder:
         if name not in self._weight_textures:
             layers, height, width, _ = blob.shape
             texture = self.texture(width, height, layers)
+            self.formats.uploaded(texture)
+            if recipe.packer in TABLES:
+                self.formats.holds(texture, np.dtype(np.int64))
+            for source in recipe.sources:
+                self.formats.holds(texture, self.graph.values[source].dtype)
             self._weight_textures[name] = texture
             self.weights.append(p.Weight(texture, name, recipe))
             self.blobs[name] = blob
@@ -335,6 +354,8 @@ class Builder:
         tensor = self.scratch(Layout((1, 1, 1, 1))) if empty else self.output(value)
         width, height = flat_width(math.prod(shape))
         staging = self.texture(width, height)
+        self.formats.uploaded(staging)
+        self.formats.holds(staging, dtype)
         step = self.step(
             UNFLATTEN,
             tensor.texture,
@@ -346,10 +367,18 @@ class Builder:
         return p.Input(key, shape, dtype.name, staging, step)
 
 
+def settle_formats(builder: Builder) -> None:
+    """Give every texture its format, now that all is known of what lies where."""
+    builder.textures = [
+        msgspec.structs.replace(texture, format=builder.formats.of(number))
+        for number, texture in enumerate(builder.textures)
+    ]
+
+
 def reuse_textures(builder: Builder, kept: set[int]) -> dict[int, int]:
     """Let textures that nobody observes share memory when their lifetimes don't overlap.
 
-    `kept` are never shared: weights, staging, observed values. Only equal sizes share. Returns the
+    `kept` are never shared: weights, staging, observed values. Only equal ones share. Returns the
     new number of every texture still in use.
     """
     last: dict[int, int] = {}

@@ -5,13 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import get_args
 
 import msgspec
 import numpy as np
 
 from nbglcnn import plan as p
-from nbglcnn.builder import FLATTEN, Builder, Tensor, flat_width, moved_step, reuse_textures
-from nbglcnn.errors import UnsupportedOperator
+from nbglcnn.builder import (
+    FLATTEN,
+    Builder,
+    Tensor,
+    flat_width,
+    moved_step,
+    reuse_textures,
+    settle_formats,
+)
+from nbglcnn.errors import InputError, UnsupportedOperator
 from nbglcnn.fusion import fuse
 from nbglcnn.glsl import Kernel, shader
 from nbglcnn.graph import Graph, Key, Node, Value, several
@@ -130,18 +139,30 @@ def nearest(name: str, names: Mapping[str, object]) -> str:
     return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
 
 
-def lower(graph: Graph, *, observe: Observe = "all", target: p.Target | None = None) -> p.Plan:
+def lower(
+    graph: Graph,
+    *,
+    observe: Observe = "all",
+    target: p.Target | None = None,
+    precision: p.Precision = "float32",
+) -> p.Plan:
     """Compile a graph for a device.
 
+    A device that cannot draw float32 gets float16, whatever was asked for; the Plan says which.
     Raises UnsupportedOperator or UnsupportedModel, naming the layer, before anything runs.
     """
     target = target or p.Target()
+    if precision not in get_args(p.Precision):
+        known = " or ".join(f'"{name}"' for name in get_args(p.Precision))
+        raise InputError(f"precision={precision!r}: expected {known}")
+    if not target.float32_render:
+        precision = "float16"
     graph = infer_shapes(graph)
     keys = observed_keys(graph, observe)
     watched = {key.value for key in keys} | set(graph.outputs)
     nodes, epilogues = fuse(graph, watched)
     layers, layer_of = layer_table(graph)
-    b = Builder(graph, target, epilogues)
+    b = Builder(graph, target, epilogues, precision)
     inputs = []
     for value in graph.inputs:
         key = next(key.name for key in graph.keys if key.kind == "input" and key.value == value)
@@ -159,7 +180,8 @@ def lower(graph: Graph, *, observe: Observe = "all", target: p.Target | None = N
     rows = {row.name: number for number, row in enumerate(layers)}
     values = [_value(b, key.name, key.kind, key.value, rows) for key in keys]
     parameters = [] if observe == "outputs" else _parameters(b)
-    return _finish(b, graph, observe, inputs, values, parameters, layers)
+    settle_formats(b)
+    return _finish(b, graph, observe, precision, inputs, values, parameters, layers)
 
 
 def _value(
@@ -188,8 +210,9 @@ def _read(
     numbers: Sequence[int],
 ) -> p.Read:
     width, height = flat_width(count)
+    sources = [*(tensor.texture for tensor in inputs), *weights]
     step = b.step(
-        kernel, b.read_texture(width, height), Layout((1, 1, 1, 1)), inputs, weights,
+        kernel, b.read_texture(width, height, sources), Layout((1, 1, 1, 1)), inputs, weights,
         integers=[width, *numbers], fetches=4, viewport=(width, height),
     )  # fmt: skip
     return p.Read(step, count)
@@ -252,6 +275,7 @@ def _finish(
     b: Builder,
     graph: Graph,
     observe: Observe,
+    precision: p.Precision,
     inputs: list[p.Input],
     values: list[p.Value],
     parameters: list[p.Value],
@@ -285,6 +309,7 @@ def _finish(
         outputs=tuple(key.name for key in graph.keys if key.kind == "output"),
         layers=layers,
         uniform_bytes=len(b.uniforms),
+        precision=precision,
     )
     return p.Plan(header, bytes(b.uniforms), b.blobs)
 

@@ -27,10 +27,16 @@ ALIGN = (
 UNIFORM_BYTES = 512  # of one pass's uniform block, as glsl/prelude.glsl declares it
 
 Float32 = npt.NDArray[np.float32]
+Precision = Literal["float32", "float16"]
+Format = Literal["rgba32f", "rgba16f"]
+TEXEL_BYTES = {"rgba32f": 16, "rgba16f": 8}
 
 
 class Target(msgspec.Struct, frozen=True):
-    """What a device can do; by default WebGL2's guaranteed minimums, 4096 texels a side."""
+    """What a device can do; by default WebGL2's guaranteed minimums, 4096 texels a side.
+
+    Without `float32_render` it can draw 16-bit floats only, and Plans for it have that precision.
+    """
 
     max_texture_size: int = 4096
     max_array_layers: int = 256
@@ -45,7 +51,12 @@ class Texture(msgspec.Struct, frozen=True):
     width: int
     height: int
     layers: int
-    format: Literal["rgba32f"] = "rgba32f"
+    format: Format = "rgba32f"
+
+    @property
+    def bytes(self) -> int:
+        """Its bytes on the device."""
+        return self.width * self.height * self.layers * TEXEL_BYTES[self.format]
 
 
 class Program(msgspec.Struct, frozen=True):
@@ -88,7 +99,10 @@ class Recipe(msgspec.Struct, frozen=True):
 
 
 class Weight(msgspec.Struct, frozen=True):
-    """The contents of a texture that no pass writes: float32 RGBA, named by content hash."""
+    """The contents of a texture that no pass writes: float32 RGBA, named by content hash.
+
+    They are float32 for a texture of 16-bit floats too, which rounds them when they are uploaded.
+    """
 
     texture: int
     hash: str
@@ -157,7 +171,10 @@ class Layer(msgspec.Struct, frozen=True):
 
 
 class Header(msgspec.Struct, frozen=True):
-    """Everything of a Plan but its blobs: what TypeScript's `PlanHeader` is generated from."""
+    """Everything of a Plan but its blobs: what TypeScript's `PlanHeader` is generated from.
+
+    `precision` is that of stored activations and weights; what is computed is always float32.
+    """
 
     version: int
     language: Literal["glsl-es-300"]
@@ -174,6 +191,7 @@ class Header(msgspec.Struct, frozen=True):
     outputs: tuple[str, ...]
     layers: tuple[Layer, ...]
     uniform_bytes: int
+    precision: Precision = "float32"
     blobs: dict[str, tuple[int, int]] = {}  # hash -> (offset after the header, bytes), in a file
 
 
@@ -189,7 +207,7 @@ class Plan:
         h = self.header
         return (
             f"Plan({h.name!r}: {len(h.layers)} layers, {len(h.passes)} passes, "
-            f"{len(h.programs)} programs, {self.texture_bytes / 2**20:.1f} MiB of textures)"
+            f"{len(h.programs)} programs, {self.memory})"
         )
 
     @property
@@ -214,9 +232,22 @@ class Plan:
         return sorted(keys, key=lambda key: key not in layers)
 
     @property
-    def texture_bytes(self) -> int:
-        """Bytes of all textures on the device."""
-        return sum(t.width * t.height * t.layers * 16 for t in self.header.textures)
+    def precision(self) -> Precision:
+        """What activations and weights are stored in: "float32" or "float16"."""
+        return self.header.precision
+
+    @property
+    def gpu_bytes(self) -> int:
+        """The most bytes that running it takes on the device: all its textures, and uniforms.
+
+        Weights and activations are both textures. All are made before the first run and kept.
+        """
+        return sum(texture.bytes for texture in self.header.textures) + self.header.uniform_bytes
+
+    @property
+    def memory(self) -> str:
+        """`gpu_bytes` and the precision in words: "12.3 MB on the GPU, float16"."""
+        return f"{self.gpu_bytes / 1e6:.1f} MB on the GPU, {self.precision}"
 
     @property
     def hash(self) -> str:

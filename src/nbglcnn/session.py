@@ -27,6 +27,7 @@ Array = npt.NDArray[Any]
 Result = TypeVar("Result")
 
 HEADER = "#version 300 es\n"
+STORED = {"rgba32f": "f4", "rgba16f": "f2"}
 GL_FRAMEBUFFER = 0x8D40
 GL_COLOR_ATTACHMENT0 = 0x8CE0
 GL_FRAMEBUFFER_COMPLETE = 0x8CD5
@@ -99,7 +100,7 @@ class _Device:
         status = self._status(GL_FRAMEBUFFER)
         if status != GL_FRAMEBUFFER_COMPLETE:
             raise DeviceError(
-                f"{self.renderer} cannot draw to {layers} float32 layers (status {status:#x})"
+                f"{self.renderer} cannot draw to {layers} layers of floats (status {status:#x})"
             )
         return int(number.value)
 
@@ -164,14 +165,13 @@ class Session:
         self._textures: list[moderngl.TextureArray] = []
         self._framebuffers: dict[int, int] = {}
         for texture in header.textures:
-            made = context.texture_array(
-                (texture.width, texture.height, texture.layers), 4, dtype="f4"
-            )
+            size = (texture.width, texture.height, texture.layers)
+            made = context.texture_array(size, 4, dtype=STORED[texture.format])
             made.filter = (context.NEAREST, context.NEAREST)
             made.repeat_x = made.repeat_y = False
             self._textures.append(made)
         for weight in header.weights:
-            self._textures[weight.texture].write(np.ascontiguousarray(self.plan.blobs[weight.hash]))
+            self._upload(weight.texture, self.plan.blobs[weight.hash])
         self._uniforms = context.buffer(self.plan.uniforms or bytes(p.UNIFORM_BYTES))
         self._vertices: list[moderngl.VertexArray] = []
         for record in header.programs:
@@ -183,6 +183,11 @@ class Session:
             if "Pass" in program:
                 program["Pass"].binding = 0  # type: ignore[union-attr]
             self._vertices.append(context.vertex_array(program, []))
+
+    def _upload(self, number: int, data: p.Float32) -> None:
+        stored = STORED[self.plan.header.textures[number].format]
+        with np.errstate(over="ignore"):  # what half cannot hold becomes infinite
+            self._textures[number].write(np.ascontiguousarray(data, stored))
 
     def _draw(self, step: p.Pass) -> None:
         output = step.output
@@ -211,7 +216,7 @@ class Session:
         staging = self.plan.header.textures[record.staging]
         flat = np.zeros(staging.width * staging.height * 4, np.float32)
         flat[: data.size] = data.reshape(-1)
-        self._textures[record.staging].write(flat)
+        self._upload(record.staging, flat)
         self._draw(record.step)
 
     def draw(self) -> None:
@@ -265,8 +270,8 @@ class Session:
 
         `model` is what the Plan was compiled from, `x` as in `compile`. A row of the report is a
         layer: largest and mean absolute error, the largest relative to the layer's largest value,
-        and whether max|a - b| <= 1e-5 * max|b| + 1e-6. `report.ok` is the verdict,
-        `report.first_diverging` where to look.
+        and whether max|a - b| <= 1e-5 * max|b| + 1e-6 (for float16 2e-2 * max|b| + 1e-6).
+        `report.ok` is the verdict, `report.first_diverging` where to look.
 
         Raises:
             InputError: `x` is missing or doesn't fit the Plan.
@@ -280,7 +285,8 @@ class Session:
                 f"{type(model).__name__} has no layer {missing[0]!r}: "
                 "give the model that this Plan was compiled from"
             )
-        return compared(found, expected, keys, f"{engine(model)} on {self.renderer}")
+        where = f"{engine(model)} on {self.renderer}"
+        return compared(found, expected, keys, where, self.plan.precision)
 
     def replace_weights(self, plan: p.Plan) -> None:
         """Upload the weights of a Plan made by `lower.repack` that differ from this session's."""
@@ -290,7 +296,7 @@ class Session:
         def upload() -> None:
             for old, new in zip(self.plan.header.weights, plan.header.weights, strict=True):
                 if old.hash != new.hash:
-                    self._textures[new.texture].write(np.ascontiguousarray(plan.blobs[new.hash]))
+                    self._upload(new.texture, plan.blobs[new.hash])
 
         self._device.call(upload)
         self.plan = plan

@@ -196,6 +196,7 @@ def taps(*, places: Sequence[Sequence[int]], weights: Sequence[Sequence[float]])
     return texture.reshape(1, -1, COLUMN_GROUPS, 4)
 
 
+TABLES = {"offsets", "updates", "taps"}  # places: integers, which no rounding may touch
 PACKERS: Mapping[str, Packer] = {
     f.__name__: f
     for f in (zero, tensor, filled, batchnorm_factor, conv, grouped, bias, offsets, updates, taps)

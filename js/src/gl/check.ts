@@ -4,6 +4,7 @@ import {
   type Pass,
   type PlanHeader,
   type Target,
+  TEXEL_BYTES,
   type Texture,
   UNIFORM_BYTES,
   type Value,
@@ -16,9 +17,10 @@ const IDENTIFIER = /^[a-zA-Z_][a-zA-Z0-9_]{0,63}$/;
 const HASH = /^[0-9a-f]{32}$/;
 const LAYOUT_WORDS = 16;
 
-/** Bytes of a Plan's textures on the device. */
-export function textureBytes(plan: PlanHeader): number {
-  return plan.textures.reduce((sum, t) => sum + t.width * t.height * t.layers * 16, 0);
+/** Bytes of textures on the device. */
+export function textureBytes(textures: readonly Texture[]): number {
+  const bytes = textures.map((t) => t.width * t.height * t.layers * TEXEL_BYTES[t.format]);
+  return bytes.reduce((sum, one) => sum + one, 0);
 }
 
 /** Throws PlanError when any number of the Plan points outside what it should, or `target` is too small. */
@@ -44,7 +46,7 @@ export function checkPlan(plan: PlanHeader, uniformBytes: number, target?: Targe
     fit(Math.max(width, height), target?.max_texture_size, "texture side");
     fit(layers, target?.max_array_layers, "texture layers");
   }
-  fit(textureBytes(plan), MOST_TEXTURE_BYTES, "bytes of textures");
+  fit(textureBytes(textures), MOST_TEXTURE_BYTES, "bytes of textures");
   for (const [k, program] of programs.entries()) {
     const what = `program ${k} (${program.name})`;
     check(

@@ -1,15 +1,30 @@
 // Opens a WebGL 2 context and finds out what it can do, by doing it.
-import { type Capabilities, DeviceUnavailable } from "./types.ts";
+import { type Capabilities, DeviceUnavailable, type Precision } from "./types.ts";
 
 export type Canvas = OffscreenCanvas | HTMLCanvasElement;
 
 export interface Opened {
   readonly canvas: Canvas;
   readonly gl: WebGL2RenderingContext;
+  /** Of the floats that it can draw. */
+  readonly precision: Precision;
 }
 
-/** Needs 24 bits: a device that stores less returns 1. */
-const PROBE = Math.fround(1.0000001);
+/** What may be drawn, best first, and with any of which extensions. */
+export const FLOATS = [
+  {
+    precision: "float32",
+    extensions: ["EXT_color_buffer_float"],
+    format: "RGBA32F",
+    probe: Math.fround(1.0000001), // needs all bits: a device that stores less returns 1
+  },
+  {
+    precision: "float16",
+    extensions: ["EXT_color_buffer_half_float", "EXT_color_buffer_float"],
+    format: "RGBA16F",
+    probe: 1 + 2 ** -10,
+  },
+] as const;
 const SOFTWARE = /swiftshader|llvmpipe|softpipe|software|basic render/i;
 /** What WebGL 2 guarantees, and all that 4 targets of RGBA32F need on Apple's GPUs. */
 const TARGETS = 4;
@@ -40,19 +55,21 @@ export function openContext(): Opened {
       "isContextLost() right after getContext('webgl2')",
     );
   }
-  const fault = floatFault(gl);
-  if (fault !== undefined) {
-    gl.getExtension("WEBGL_lose_context")?.loseContext();
-    throw new DeviceUnavailable(
-      "no-float-textures",
-      "This browser's WebGL 2 cannot draw 32-bit floats, which every layer's values need.",
-      fault,
-    );
+  const faults: string[] = [];
+  for (const floats of FLOATS) {
+    const fault = floatFault(gl, floats);
+    if (fault === undefined) return { ...opened, precision: floats.precision };
+    faults.push(fault);
   }
-  return opened;
+  gl.getExtension("WEBGL_lose_context")?.loseContext();
+  throw new DeviceUnavailable(
+    "no-float-textures",
+    "This browser's WebGL 2 cannot draw 32-bit floats, nor 16-bit ones, and every layer's values are floats.",
+    faults.join("; "),
+  );
 }
 
-function create(): Opened | undefined {
+function create(): Omit<Opened, "precision"> | undefined {
   const canvases = [
     () => (typeof OffscreenCanvas === "undefined" ? undefined : new OffscreenCanvas(1, 1)),
     () => document.createElement("canvas"),
@@ -69,13 +86,16 @@ function create(): Opened | undefined {
   return undefined;
 }
 
-/** Writes PROBE into four float32 targets and reads it back; extensions' names alone don't tell. */
-function floatFault(gl: WebGL2RenderingContext): string | undefined {
-  if (gl.getExtension("EXT_color_buffer_float") === null) return "no EXT_color_buffer_float";
+/** Writes a number into four targets and reads it back; extensions' names alone don't tell. */
+function floatFault(
+  gl: WebGL2RenderingContext,
+  { extensions, format, probe }: (typeof FLOATS)[number],
+): string | undefined {
+  if (extensions.every((name) => gl.getExtension(name) === null)) return `no ${extensions[0]}`;
   const texture = gl.createTexture();
   const framebuffer = gl.createFramebuffer();
   gl.bindTexture(gl.TEXTURE_2D_ARRAY, texture);
-  gl.texStorage3D(gl.TEXTURE_2D_ARRAY, 1, gl.RGBA32F, 1, 1, TARGETS);
+  gl.texStorage3D(gl.TEXTURE_2D_ARRAY, 1, gl[format], 1, 1, TARGETS);
   gl.bindFramebuffer(gl.FRAMEBUFFER, framebuffer);
   const targets = Array.from({ length: TARGETS }, (_, k) => gl.COLOR_ATTACHMENT0 + k);
   for (const [k, target] of targets.entries()) {
@@ -84,13 +104,13 @@ function floatFault(gl: WebGL2RenderingContext): string | undefined {
   gl.drawBuffers(targets);
   try {
     const status = gl.checkFramebufferStatus(gl.FRAMEBUFFER);
-    if (status !== gl.FRAMEBUFFER_COMPLETE) return `framebuffer status ${status} for 4 x RGBA32F`;
+    if (status !== gl.FRAMEBUFFER_COMPLETE) return `framebuffer status ${status} for 4 x ${format}`;
     const pixel = new Float32Array(4);
     for (const [k, target] of targets.entries()) {
-      gl.clearBufferfv(gl.COLOR, k, [PROBE, -PROBE, PROBE, PROBE]);
+      gl.clearBufferfv(gl.COLOR, k, [probe, -probe, probe, probe]);
       gl.readBuffer(target);
       gl.readPixels(0, 0, 1, 1, gl.RGBA, gl.FLOAT, pixel);
-      if (pixel[0] !== PROBE || pixel[1] !== -PROBE) return `wrote ${PROBE}, read ${pixel[0]}`;
+      if (pixel[0] !== probe || pixel[1] !== -probe) return `wrote ${probe}, read ${pixel[0]}`;
     }
     return undefined;
   } finally {
@@ -100,7 +120,7 @@ function floatFault(gl: WebGL2RenderingContext): string | undefined {
   }
 }
 
-export function capabilitiesOf(gl: WebGL2RenderingContext): Capabilities {
+export function capabilitiesOf({ gl, precision }: Opened): Capabilities {
   const names = gl.getExtension("WEBGL_debug_renderer_info");
   const renderer = String(gl.getParameter(names?.UNMASKED_RENDERER_WEBGL ?? gl.RENDERER));
   return {
@@ -111,11 +131,11 @@ export function capabilitiesOf(gl: WebGL2RenderingContext): Capabilities {
       max_array_layers: gl.getParameter(gl.MAX_ARRAY_TEXTURE_LAYERS),
       max_draw_buffers: gl.getParameter(gl.MAX_DRAW_BUFFERS),
       max_texture_units: gl.getParameter(gl.MAX_TEXTURE_IMAGE_UNITS),
-      float32_render: true,
+      float32_render: precision === "float32",
     },
     timer: gl.getExtension("EXT_disjoint_timer_query_webgl2") !== null,
     parallelCompile: gl.getExtension("KHR_parallel_shader_compile") !== null,
-    precision: "float32",
+    precision,
     software: SOFTWARE.test(renderer),
   };
 }

@@ -1,5 +1,5 @@
 // The page's one WebGL 2 context: what hangs on it, and its death and rebirth.
-import { type Canvas, capabilitiesOf, type Opened, openContext } from "./context.ts";
+import { type Canvas, capabilitiesOf, FLOATS, type Opened, openContext } from "./context.ts";
 import { measureReads, type Reads } from "./probe.ts";
 import { Programs } from "./programs.ts";
 import { Resources } from "./resources.ts";
@@ -35,7 +35,7 @@ export class GlDevice implements Device {
   private readonly rebuilds = new Set<() => Promise<void>>();
 
   constructor(opened: Opened) {
-    this.capabilities = capabilitiesOf(opened.gl);
+    this.capabilities = capabilitiesOf(opened);
     this.adopt(opened);
   }
 
@@ -89,25 +89,24 @@ export class GlDevice implements Device {
     this.gl.getExtension("WEBGL_lose_context")?.loseContext();
   }
 
-  private adopt({ canvas, gl }: Opened): void {
+  private adopt({ canvas, gl, precision }: Opened): void {
     this.canvas = canvas;
     this.gl = gl;
     Object.assign(this.alive, { textures: 0, programs: 0, buffers: 0, framebuffers: 0 });
     // What a lost context took with it has to be asked for again, extensions too.
-    for (const name of ["EXT_color_buffer_float", "EXT_disjoint_timer_query_webgl2"]) {
-      gl.getExtension(name);
-    }
+    const floats = FLOATS.flatMap(({ extensions }) => extensions);
+    for (const name of [...floats, "EXT_disjoint_timer_query_webgl2"]) gl.getExtension(name);
     this.state = new State(gl);
     this.programs = new Programs(gl, this.state, this.alive);
     this.programs.readTexture = this.readTexture;
-    this.resources = new Resources(gl, this.state, this.alive);
+    this.resources = new Resources(gl, this.state, this.alive, precision);
     gl.disable(gl.DITHER);
     this.unlisten();
     const lost = (event: Event) => {
       event.preventDefault(); // or it is never restored
       this.lose();
     };
-    const restored = () => void this.restore({ canvas, gl });
+    const restored = () => void this.restore({ canvas, gl, precision });
     canvas.addEventListener("webglcontextlost", lost);
     canvas.addEventListener("webglcontextrestored", restored);
     this.unlisten = () => {

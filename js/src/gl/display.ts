@@ -44,7 +44,7 @@ export class Display {
     this.buffer = resources.buffer(0, "DYNAMIC_DRAW");
     const texels = mapTexels();
     const layers = texels.length / MAP_TEXELS / 4;
-    this.maps = resources.texture({ width: MAP_TEXELS, height: 1, layers }, "RGBA8");
+    this.maps = resources.texture({ width: MAP_TEXELS, height: 1, layers }, "rgba8");
     gl.texSubImage3D(
       gl.TEXTURE_2D_ARRAY,
       0,

@@ -1,5 +1,5 @@
 // A Plan's objects on the device: programs, textures, framebuffers, uniforms; and how one pass is drawn.
-import { type Pass, type PlanHeader, UNIFORM_BYTES } from "../plan.ts";
+import { type Pass, type PlanHeader, type Texture, UNIFORM_BYTES } from "../plan.ts";
 import { textureBytes } from "./check.ts";
 import type { GlDevice } from "./device.ts";
 import { type Linked, PASS_BINDING } from "./programs.ts";
@@ -16,6 +16,7 @@ export class PlanObjects {
   /** Of the context they live in. */
   readonly generation: number;
   private readonly plan: PlanHeader;
+  private readonly sizes: readonly Texture[];
   private readonly textures: WebGLTexture[] = [];
   private readonly framebuffers = new Map<number, WebGLFramebuffer>();
   private readonly uniforms: WebGLBuffer;
@@ -30,10 +31,11 @@ export class PlanObjects {
     this.generation = device.generation;
     this.plan = plan;
     this.programs = programs;
-    this.bytes = textureBytes(plan) + uniforms.byteLength;
     const { resources } = device;
+    this.sizes = resources.allocated(plan, this.everyPass());
+    this.bytes = textureBytes(this.sizes) + uniforms.byteLength;
     this.uniforms = resources.buffer(uniforms, "STATIC_DRAW");
-    for (const texture of plan.textures) this.textures.push(resources.texture(texture));
+    for (const size of this.sizes) this.textures.push(resources.texture(size, size.format));
   }
 
   /** Compiles, allocates and uploads; on failure nothing stays behind. */
@@ -121,8 +123,8 @@ export class PlanObjects {
   private framebuffer(index: number): WebGLFramebuffer {
     let framebuffer = this.framebuffers.get(index);
     if (framebuffer === undefined) {
-      const layers = this.plan.textures[index]?.layers ?? 1;
-      framebuffer = this.device.resources.framebuffer(this.texture(index), layers);
+      const { layers, format } = this.sizes[index] ?? {};
+      framebuffer = this.device.resources.framebuffer(this.texture(index), layers ?? 1, format);
       this.framebuffers.set(index, framebuffer);
     }
     return framebuffer;
@@ -162,7 +164,7 @@ export class PlanObjects {
   }
 
   private uploading(index: number, data: Float32Array): Iterable<number> {
-    const size = this.plan.textures[index];
+    const size = this.sizes[index];
     const texels = size === undefined ? 0 : size.width * size.height * size.layers;
     if (size === undefined || data.length !== texels * 4) {
       throw new PlanError(`texture ${index} takes ${texels * 4} numbers, not ${data.length}`);

@@ -1,5 +1,5 @@
 // Small passes of our own between textures: for ranges and statistics.
-import { UNIFORM_BYTES } from "../plan.ts";
+import { TEXEL_BYTES, UNIFORM_BYTES } from "../plan.ts";
 import type { GlDevice } from "./device.ts";
 import { type Numbers, writeNumbers } from "./numbers.ts";
 import { type Linked, PASS_BINDING } from "./programs.ts";
@@ -11,6 +11,7 @@ export interface Surface {
   readonly width: number;
   readonly height: number;
   readonly layers: number;
+  readonly bytes: number;
 }
 
 export function makeSurface(
@@ -19,9 +20,11 @@ export function makeSurface(
   height: number,
   layers: number,
 ): Surface {
-  const texture = device.resources.texture({ width, height, layers });
-  const framebuffer = device.resources.framebuffer(texture, layers);
-  return { texture, framebuffer, width, height, layers };
+  const { resources } = device;
+  const texture = resources.texture({ width, height, layers });
+  const framebuffer = resources.framebuffer(texture, layers);
+  const bytes = width * height * layers * TEXEL_BYTES[resources.drawn];
+  return { texture, framebuffer, width, height, layers, bytes };
 }
 
 export function freeSurface(device: GlDevice, target: Surface): void {

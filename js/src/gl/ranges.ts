@@ -69,7 +69,7 @@ export class Ranges {
 
   get bytes(): number {
     const targets = [this.channels, this.shared, ...(this.scratch ?? [])];
-    return targets.reduce((sum, t) => sum + t.width * t.height * t.layers * 16, 0);
+    return targets.reduce((sum, target) => sum + target.bytes, 0);
   }
 
   /** Computes what isn't known yet of image `image` in run `sequence`. */

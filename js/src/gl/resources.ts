@@ -1,33 +1,49 @@
 // Textures, framebuffers and buffers, made and freed with a count of those alive.
-import type { Texture } from "../plan.ts";
+import type { Pass, PlanHeader, Texture } from "../plan.ts";
 import type { State } from "./state.ts";
-import { type Alive, ContextLostError, PlanError } from "./types.ts";
+import { type Alive, ContextLostError, type Format, PlanError, type Precision } from "./types.ts";
 
 /** Texels of one upload call: 4 MiB, so that no call keeps the page long. */
 const UPLOAD_TEXELS = 2 ** 18;
 
 export type Size = Pick<Texture, "width" | "height" | "layers">;
 
+const INTERNAL = { rgba32f: "RGBA32F", rgba16f: "RGBA16F", rgba8: "RGBA8" } as const;
+
 export class Resources {
   private readonly gl: WebGL2RenderingContext;
   private readonly state: State;
   private readonly alive: Alive;
-  /** Numbers of colour attachments whose framebuffers were found complete. */
-  private readonly complete = new Set<number>();
+  /** The most exact format that this device can draw into. */
+  readonly drawn: Format;
+  /** Kinds of framebuffers that were found complete: format and number of colour attachments. */
+  private readonly complete = new Set<string>();
 
-  constructor(gl: WebGL2RenderingContext, state: State, alive: Alive) {
+  constructor(gl: WebGL2RenderingContext, state: State, alive: Alive, precision: Precision) {
     this.gl = gl;
     this.state = state;
     this.alive = alive;
+    this.drawn = precision === "float16" ? "rgba16f" : "rgba32f";
   }
 
-  /** A texture array of float32 texels (or bytes), NEAREST and one level: all reads are exact. */
-  texture({ width, height, layers }: Size, format: "RGBA32F" | "RGBA8" = "RGBA32F"): WebGLTexture {
+  /** The textures of a Plan as they can be had here: what is drawn into is half where it must be. */
+  allocated({ textures }: PlanHeader, passes: readonly Pass[]): Texture[] {
+    const outputs = new Set(passes.map((pass) => pass.output));
+    return textures.map((one, k) =>
+      outputs.has(k) && this.drawn === "rgba16f" ? { ...one, format: this.drawn } : one,
+    );
+  }
+
+  /** A texture array, NEAREST and one level: all reads are exact. */
+  texture(
+    { width, height, layers }: Size,
+    format: keyof typeof INTERNAL = this.drawn,
+  ): WebGLTexture {
     const { gl } = this;
     const texture = gl.createTexture();
     this.alive.textures += 1;
     this.state.texture(0, texture);
-    gl.texStorage3D(gl.TEXTURE_2D_ARRAY, 1, gl[format], width, height, layers);
+    gl.texStorage3D(gl.TEXTURE_2D_ARRAY, 1, gl[INTERNAL[format]], width, height, layers);
     for (const [name, value] of [
       [gl.TEXTURE_MIN_FILTER, gl.NEAREST],
       [gl.TEXTURE_MAG_FILTER, gl.NEAREST],
@@ -58,7 +74,7 @@ export class Resources {
   }
 
   /** A framebuffer whose colour attachments are the texture's layers. */
-  framebuffer(texture: WebGLTexture, layers: number): WebGLFramebuffer {
+  framebuffer(texture: WebGLTexture, layers: number, format = this.drawn): WebGLFramebuffer {
     const { gl } = this;
     const framebuffer = gl.createFramebuffer();
     this.alive.framebuffers += 1;
@@ -68,15 +84,16 @@ export class Resources {
       gl.framebufferTextureLayer(gl.FRAMEBUFFER, target, texture, 0, layer);
     }
     gl.drawBuffers(targets);
-    if (!this.complete.has(layers)) {
+    const kind = `${layers} layers of ${format}`;
+    if (!this.complete.has(kind)) {
       const status = gl.checkFramebufferStatus(gl.FRAMEBUFFER);
       if (gl.isContextLost()) throw new ContextLostError("the graphics context was lost");
       if (status !== gl.FRAMEBUFFER_COMPLETE) {
         throw new PlanError(
-          `this browser cannot draw into ${layers} float32 layers at once (framebuffer status ${status})`,
+          `this browser cannot draw into ${kind} at once (framebuffer status ${status})`,
         );
       }
-      this.complete.add(layers);
+      this.complete.add(kind);
     }
     return framebuffer;
   }

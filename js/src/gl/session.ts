@@ -110,7 +110,7 @@ export async function createSession(
       const reduce = await reducer().ready();
       const [sequence, channels] = await runner.whenFresh(value, (objects) => [
         runner.sequence,
-        reduce(value, image, objects.texture(value.texture)),
+        reduce(value, image, objects),
       ]);
       return {
         sequence,

@@ -1,11 +1,14 @@
 // Numbers of a value's channels: two walks on the device, a few texels back, the rest in float64 here.
+// A device that draws only 16-bit floats could not even count to a map's pixels: all of it is done here.
 import type { Value } from "../plan.ts";
 import type { GlDevice } from "./device.ts";
 import { FOLD_MOMENTS, FOLD_SUMS, MOMENTS, SPREAD } from "./kernels.ts";
 import { stripsOf } from "./numbers.ts";
+import type { PlanObjects } from "./objects.ts";
 import { drawPasses, freeSurface, makeSurface, type Surface } from "./passes.ts";
 import type { Linked } from "./programs.ts";
 import { groupsOf } from "./ranges.ts";
+import { reducedHere } from "./summary.ts";
 
 const COLUMNS = 1024;
 const LAYERS = 4;
@@ -36,13 +39,20 @@ export class Reducer {
   }
 
   /** Resolves to what reduces every channel of one image now. */
-  async ready(): Promise<(value: Value, image: number, texture: WebGLTexture) => Reduced[]> {
+  async ready(): Promise<(value: Value, image: number, objects: PlanObjects) => Reduced[]> {
     const { device, generation } = this;
+    if (device.resources.drawn === "rgba16f") {
+      return (value, image, objects) => {
+        device.check(generation);
+        objects.draw(value.read.step);
+        return reducedHere(objects.read(value.read.step), value.layout.frame, image);
+      };
+    }
     this.linked ??= device.programs.acquire([MOMENTS, FOLD_MOMENTS, SPREAD, FOLD_SUMS]);
     const linked = await this.linked;
-    return (value, image, texture) => {
+    return (value, image, objects) => {
       device.check(generation);
-      return reduceChannels(device, value, image, texture, linked);
+      return reduceChannels(device, value, image, objects.texture(value.texture), linked);
     };
   }
 

@@ -13,6 +13,38 @@ export function channelSummary(channel: Reduced): Summary {
   return summary([channel]);
 }
 
+/** What a device reduces, of each channel of one image out of all elements in row-major order. */
+export function reducedHere(
+  data: Float32Array,
+  [, c, h, w]: readonly [number, number, number, number],
+  image: number,
+): Reduced[] {
+  const pixels = h * w;
+  return Array.from({ length: c }, (_, k) => {
+    const from = (image * c + k) * pixels;
+    return reducedChannel(data.subarray(from, from + pixels));
+  });
+}
+
+function reducedChannel(map: Float32Array): Reduced {
+  const pixels = map.length;
+  let [low, high, sum, count, zeros, nan] = [Infinity, -Infinity, 0, 0, 0, 0];
+  for (const v of map) {
+    if (Number.isNaN(v)) nan += 1;
+    if (!Number.isFinite(v)) continue;
+    low = Math.min(low, v);
+    high = Math.max(high, v);
+    sum += v / pixels;
+    count += 1;
+    if (v === 0) zeros += 1;
+  }
+  const mean = (sum * pixels) / count;
+  const most = Math.max(Math.abs(low), Math.abs(high)) || 1;
+  let squares = 0;
+  for (const v of map) if (Number.isFinite(v)) squares += ((v - mean) / most) ** 2 / pixels;
+  return { pixels, low, high, sum, count, squares, zeros, nan, inf: pixels - count - nan };
+}
+
 /** All channels together. */
 export function summary(channels: readonly Reduced[]): Summary {
   const { count, mean, squares } = channels

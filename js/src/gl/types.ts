@@ -1,5 +1,8 @@
 // What the rest of the page may know of WebGL: a device, a session on it, and how to draw a value.
-import type { PlanHeader, Target } from "../plan.ts";
+import type { PlanHeader, Target, Texture } from "../plan.ts";
+
+export type Precision = PlanHeader["precision"];
+export type Format = Texture["format"];
 
 /** What this browser's WebGL 2 is and can do. */
 export interface Capabilities {
@@ -11,7 +14,8 @@ export interface Capabilities {
   readonly timer: boolean;
   /** KHR_parallel_shader_compile is there. */
   readonly parallelCompile: boolean;
-  readonly precision: "float32";
+  /** Of what it can draw: float16 where it cannot draw 32-bit floats. */
+  readonly precision: Precision;
   /** Drawn by the processor (SwiftShader, llvmpipe, WARP): right but slow. */
   readonly software: boolean;
 }

@@ -63,6 +63,13 @@ export function percent(share: number, decimals = 0): string {
   return `${hundredths.toFixed(decimals)} %`;
 }
 
+/** Memory in decimal units, two digits that matter: 0.23 MB, 4.7 MB, 512 MB, 1.2 GB. */
+export function memory(bytes: number): string {
+  const [size, unit] = bytes >= 999.5e6 ? [1e9, "GB"] : [1e6, "MB"];
+  const scaled = bytes / size;
+  return `${scaled >= 9.95 ? scaled.toFixed(0) : Number(scaled.toPrecision(2))} ${unit}`;
+}
+
 /** Large counts: 39, 1.7 k, 168 k, 11.7 M. */
 export function count(value: number): string {
   for (const [size, unit] of [

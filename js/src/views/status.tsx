@@ -1,7 +1,7 @@
 // The line below, with what was measured and what draws; and the message under the pictures.
 import type { Status } from "../state.ts";
 import { useViews } from "./context.ts";
-import { duration, full, rendererName, short } from "./format.ts";
+import { duration, full, memory, rendererName, short } from "./format.ts";
 import { Differs, Matches } from "./icons.tsx";
 
 const WORDS: Record<Status["phase"], string> = {
@@ -23,6 +23,7 @@ export function StatusLine() {
   const { state } = useViews();
   const { phase } = state.status.value;
   const run = state.run.value;
+  const bytes = state.session.value?.bytes ?? 0;
   const device = state.capabilities.value;
   const parity = state.parity.value;
   return (
@@ -40,15 +41,32 @@ export function StatusLine() {
         </>
       )}
       <span class="nbg-space" />
+      {bytes > 0 && <span class="nbg-wide">{memory(bytes)} on the GPU</span>}
       {device !== null && (
         <span class="nbg-device" title={device.renderer}>
           {"WebGL 2 · "}
-          {device.precision} · {rendererName(device.renderer)}
+          <Precision /> · {rendererName(device.renderer)}
           {device.software && <span class="nbg-warn"> (processor, not a GPU: right but slow)</span>}
         </span>
       )}
       {parity !== null && <Match />}
     </footer>
+  );
+}
+
+/** What values are stored in; where that is half of float32, why, and what it costs. */
+function Precision() {
+  const { plan, capabilities, parity } = useViews().state;
+  const weak = capabilities.value?.precision === "float16";
+  if (plan.value?.precision !== "float16" && !weak) return <>float32</>;
+  const other = plan.value?.target.float32_render === false;
+  return (
+    <>
+      {"float16"}
+      {parity.value !== null && ` (largest error ${short(parity.value.maxError)})`}
+      {weak && <span class="nbg-warn"> (this device cannot draw float32)</span>}
+      {other && !weak && <span class="nbg-warn"> (another page’s device cannot draw float32)</span>}
+    </>
   );
 }
 

@@ -54,7 +54,7 @@ def joined(b: Builder, tensors: Sequence[Tensor], axis: int) -> Tensor:
     n, c, h, w = (
         sum(sizes) if k == axis else length for k, length in enumerate(tensors[0].layout.frame)
     )
-    output = b.scratch(Layout((n, c, h, w), best_block((n, c, h, w))))
+    output = b.scratch(Layout((n, c, h, w), best_block((n, c, h, w))), tensors[0])
     aligned = int(all(size % 4 == 0 for size in sizes[:-1]))
     b.draw(
         CONCAT,

@@ -48,7 +48,7 @@ def reframed(
     """A tensor's row-major elements in another frame (and block); itself where it lies so."""
     if tensor.layout.frame == frame and block in (None, tensor.layout.block):
         return tensor
-    copy = b.scratch(Layout(frame, block or best_block(frame)))
+    copy = b.scratch(Layout(frame, block or best_block(frame)), tensor)
     b.draw(REFRAME, copy, [tensor], fetches=16)
     return copy
 
@@ -122,7 +122,7 @@ def combine(
 def _copied(b: Builder, tensor: Tensor, layout: Layout) -> Tensor:
     if tensor.layout == layout:
         return tensor
-    copy = b.scratch(layout)
+    copy = b.scratch(layout, tensor)
     b.draw(REFRAME, copy, [tensor], fetches=16)
     return copy
 

@@ -157,7 +157,7 @@ def _padded(
 ) -> Tensor:
     """A tensor padded along the axes of its frame."""
     n, c, h, w = (p.result for p in paddings)
-    output = b.scratch(Layout((n, c, h, w), best_block((n, c, h, w))))
+    output = b.scratch(Layout((n, c, h, w), best_block((n, c, h, w))), x)
     before = [max(p.before, 0) for p in paddings]
     far = [max(p.before, p.after, 0) for p in paddings]
     # How often the farthest place must be folded back; reflected maps of one pixel are clamped.

@@ -96,7 +96,7 @@ def gather(
     whatever frame the tensor lies. At most MOST_AXES axes may remain after merging.
     """
     layout = to if isinstance(to, Layout) else Layout(to, best_block(to))
-    output = b.scratch(layout)
+    output = b.scratch(layout, tensor)
     view = View(tuple(sizes), tuple(strides), offset).simple()
     assert math.prod(view.sizes) == math.prod(layout.frame), (view, layout)
     assert len(view.sizes) <= MOST_AXES, view

@@ -12,6 +12,11 @@ from nbglcnn.plan import Plan
 from nbglcnn.session import Session
 
 
+def on(renderer: str, plan: Plan) -> str:
+    """A device by name, and what it stores values in where that isn't float32."""
+    return renderer if plan.precision == "float32" else f"{renderer}, {plan.precision}"
+
+
 class Local:
     """Computes every value of a Plan in this process, once for each input and set of weights."""
 
@@ -48,7 +53,7 @@ class Local:
         """Who computes: `local (OpenGL: renderer)` or `reference (PyTorch 2.13)`."""
         session = self._open(plan)
         if session is not None:
-            return f"local (OpenGL: {session.renderer})"
+            return f"local (OpenGL: {on(session.renderer, plan)})"
         return f"reference ({load.engine(self._model)})"
 
     def reference(self, graph: Graph, arrays: Sequence[Array]) -> tuple[dict[str, Array], str]:

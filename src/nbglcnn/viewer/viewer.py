@@ -20,13 +20,13 @@ from comm import DummyComm
 from nbglcnn import __version__, load, lower
 from nbglcnn.errors import DeviceError, NbglcnnError, PageError
 from nbglcnn.graph import Array
-from nbglcnn.plan import Layers, Target, Value, content_hash, pack_file
+from nbglcnn.plan import Layers, Precision, Target, Value, content_hash, pack_file
 from nbglcnn.report import Match, Report, compared
 from nbglcnn.session import checked
 from nbglcnn.viewer import blocking, poster, protocol
 from nbglcnn.viewer.activations import Activations, unknown
 from nbglcnn.viewer.connection import Connection, Offer, Request
-from nbglcnn.viewer.local import Local
+from nbglcnn.viewer.local import Local, on
 
 BUNDLE = Path(__file__).parent.parent / "static" / "widget.js"
 HELLO_S = 2.0  # in which a page says hello if there is one; measured: 0.05 to 0.1 s
@@ -45,7 +45,8 @@ class Viewer(anywidget.AnyWidget):
 
     `model` is a torch.nn.Module (not changed), an onnx.ModelProto or a path to an .onnx; `x` is an
     example input (a tuple for several), whose shape stays. `observe` is "all", "outputs" or a list
-    of names to keep. `height` bounds the view in CSS pixels; `timeout` is how many seconds a page
+    of names to keep; `precision` "float16" stores values and weights in half the memory, right to
+    about three digits. `height` bounds the view in CSS pixels; `timeout` is how many seconds a page
     that is there may say nothing while Python waits for it.
     """
 
@@ -65,13 +66,15 @@ class Viewer(anywidget.AnyWidget):
         x: Any = None,
         *,
         observe: str | Sequence[str] = "all",
+        precision: Precision = "float32",
         height: int | None = None,
         timeout: float = 10.0,
     ) -> None:
         graph, arrays = load.load(model, x)
         self._graph = graph
         self._observe = observe
-        self._plan = lower.lower(graph, observe=observe)
+        self._precision = precision
+        self._plan = lower.lower(graph, observe=observe, precision=precision)
         self._file = memoryview(pack_file(self._plan, {}))
         self._arrays = self._accepted(arrays)
         self._local = Local(model)
@@ -158,8 +161,8 @@ class Viewer(anywidget.AnyWidget):
         The values come from where `activations` come from: the page, else local OpenGL. `x` is
         another input to try, after which the Viewer shows its own one again. A row of the report
         is a layer: largest and mean absolute error, the largest relative to the layer's largest
-        value, and whether max|a - b| <= 1e-5 * max|b| + 1e-6. `report.ok` is the verdict,
-        `report.first_diverging` where to look.
+        value, and whether max|a - b| <= 1e-5 * max|b| + 1e-6 (for float16 2e-2 * max|b| + 1e-6).
+        `report.ok` is the verdict, `report.first_diverging` where to look.
 
         Raises:
             InputError: `x` doesn't fit.
@@ -181,7 +184,7 @@ class Viewer(anywidget.AnyWidget):
         finally:
             if x is not None:
                 self.input = arrays
-        report = compared(found, expected, keys, f"{framework} on {where}")
+        report = compared(found, expected, keys, f"{framework} on {where}", self._plan.precision)
         self._connection.send(
             protocol.Verified(
                 self._connection.revision,
@@ -282,7 +285,7 @@ class Viewer(anywidget.AnyWidget):
         if self._page_answers():
             page = self._connection.page
             assert page is not None
-            return f"page (WebGL2: {page.renderer})"
+            return f"page (WebGL2: {on(page.renderer, self._plan)})"
         return self._local.source(self._plan)
 
     # Showing
@@ -312,7 +315,10 @@ class Viewer(anywidget.AnyWidget):
         self._connection.show(self._offer())
 
     def _fit(self, target: Target) -> Offer | None:
-        """Compile again when a page's device can do less than the Plan asks for."""
+        """Compile again when a page's device can do less than the Plan asks for.
+
+        One that draws no float32 makes the Plan's precision float16, here and in all pages.
+        """
         old = self._plan.header.target
         least = {
             name: min(getattr(old, name), getattr(target, name))
@@ -320,7 +326,9 @@ class Viewer(anywidget.AnyWidget):
         }
         if Target(**least) == old:
             return None
-        self._plan = lower.lower(self._graph, observe=self._observe, target=Target(**least))
+        self._plan = lower.lower(
+            self._graph, observe=self._observe, target=Target(**least), precision=self._precision
+        )
         self._file = memoryview(pack_file(self._plan, {}))
         return self._offer()
 
@@ -345,6 +353,8 @@ class Viewer(anywidget.AnyWidget):
                 "total": stage.total if stage else 0,
                 "ms": ran.ms if ran else None,
                 "timing": ran.timing if ran else "",
+                "precision": self._plan.precision,
+                "gpu_bytes": self._plan.gpu_bytes,
             },
         )
 
@@ -412,7 +422,7 @@ class Viewer(anywidget.AnyWidget):
         return self._picture[1]
 
     def __repr__(self) -> str:
-        return f"Viewer of {self._plan.header.name}\n{self.layers!r}"
+        return f"Viewer of {self._plan.header.name} ({self._plan.memory})\n{self.layers!r}"
 
     def _repr_mimebundle_(self, **_: Any) -> Any:
         bundle = super()._repr_mimebundle_()

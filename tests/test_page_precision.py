@@ -1,0 +1,204 @@
+"""float16 in the page: Plans made for it, and devices that can draw nothing better."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import nbglcnn
+from equal import assert_equal
+from nbglcnn.load import load, reference
+from nbglcnn.lower import lower
+from nbglcnn.report import RTOL
+from page import GlPage, bundled, decode, encode
+from zoo import build
+
+HALF = RTOL["float16"]
+RGBA32F, RGBA16F = 0x8814, 0x881A
+# Notes what is allocated, and which allocations are drawn into.
+ALLOCATIONS = """() => {
+  const { texStorage3D, bindTexture, framebufferTextureLayer } = WebGL2RenderingContext.prototype;
+  const formats = new Map();
+  let bound;
+  globalThis.stored = () => [...formats.values()];
+  Object.assign(WebGL2RenderingContext.prototype, {
+    bindTexture(target, texture) {
+      bound = texture;
+      return bindTexture.call(this, target, texture);
+    },
+    texStorage3D(target, levels, format, ...size) {
+      formats.set(bound, { format, drawn: false });
+      return texStorage3D.call(this, target, levels, format, ...size);
+    },
+    framebufferTextureLayer(target, attachment, texture, ...rest) {
+      formats.get(texture).drawn = true;
+      return framebufferTextureLayer.call(this, target, attachment, texture, ...rest);
+    },
+  });
+}"""
+NO_FLOAT32 = """() => {
+  const { getExtension } = WebGL2RenderingContext.prototype;
+  WebGL2RenderingContext.prototype.getExtension = function (name) {
+    return name === "EXT_color_buffer_float" ? null : getExtension.call(this, name);
+  };
+}"""
+
+
+@pytest.fixture
+def weak(gl: GlPage) -> GlPage:
+    """A page whose device can draw 16-bit floats only, as far as it says."""
+    gl.page.evaluate(ALLOCATIONS)
+    gl.page.evaluate(NO_FLOAT32)
+    return gl
+
+
+def formats(gl: GlPage, *, drawn: bool) -> set[int]:
+    stored = gl.page.evaluate("stored()")
+    return {one["format"] for one in stored if one["drawn"] is drawn}
+
+
+def runs(gl: GlPage, plan: nbglcnn.Plan, arrays: tuple[np.ndarray, ...]) -> int:
+    session = gl.open(plan)
+    for record, array in zip(plan.header.inputs, arrays, strict=True):
+        gl.write(session, record.key, array)
+    gl.run(session)
+    return session
+
+
+@pytest.mark.parametrize("name", ["diffusion block", "segnet"])
+def test_a_plan_of_float16_is_right_to_three_digits_and_takes_half(gl: GlPage, name: str) -> None:
+    model, inputs = build(name)
+    graph, arrays = load(model, inputs)
+    expected = reference(model, graph, arrays)
+    gl.page.evaluate(ALLOCATIONS)
+    plan = lower(graph, precision="float16")
+    session = runs(gl, plan, arrays)
+    for value in plan.values:
+        found = gl.read(session, value.key).astype(value.dtype)
+        assert_equal(found, expected[value.key], rtol=HALF, name=value.key)
+        if value.dtype == "float32":
+            np.testing.assert_array_equal(found, found.astype(np.float16).astype(np.float32))
+    wanted = [texture.format for texture in plan.header.textures].count("rgba16f")
+    stored = gl.page.evaluate("stored()")
+    assert [one["format"] for one in stored].count(RGBA16F) == wanted
+    whole = runs(gl, lower(graph), arrays)
+    sizes = [gl.page.evaluate("k => gl.the(k).bytes", k) for k in (session, whole)]
+    assert sizes[1] - sizes[0] == lower(graph).gpu_bytes - plan.gpu_bytes
+
+
+def test_pictures_and_statistics_of_float16_are_those_of_float32_nearly(gl: GlPage) -> None:
+    model, inputs = build("autoencoder")
+    graph, arrays = load(model, inputs)
+    key = "encoder.0"
+    job = {"key": key, "channels": [0, 1, 2], "columns": 3}
+    found = []
+    for precision in ("float32", "float16"):
+        session = runs(gl, lower(graph, precision=precision), arrays)
+        [pixels] = gl.draw(session, job)
+        found.append((pixels.astype(int), gl.statistics(session, key)))
+    (pixels, numbers), (half, rounded) = found
+    assert np.unique(pixels.reshape(-1, 4), axis=0).shape[0] > 16
+    assert np.abs(pixels - half).max() <= 6
+    for name in ("min", "max", "mean", "std"):
+        assert rounded["layer"][name] == pytest.approx(numbers["layer"][name], rel=HALF, abs=1e-3)
+
+
+def test_a_device_without_float32_runs_the_same_plan_in_half(weak: GlPage) -> None:
+    model, inputs = build("style transfer")
+    graph, arrays = load(model, inputs)
+    expected = reference(model, graph, arrays)
+    plan = lower(graph)
+    session = runs(weak, plan, arrays)
+    capabilities = weak.page.evaluate("gl.opened().capabilities")
+    assert capabilities["precision"] == "float16"
+    assert capabilities["target"]["float32_render"] is False
+    rounded = 0.0
+    for value in plan.values:
+        found = weak.read(session, value.key)
+        assert_equal(found, expected[value.key], rtol=HALF, name=value.key)
+        np.testing.assert_array_equal(found, found.astype(np.float16).astype(np.float32))
+        rounded = max(rounded, float(np.abs(found - expected[value.key]).max()))
+    assert rounded > 1e-4
+    weak.draw(session, {"key": plan.values[1].key, "channels": [0]})
+    assert formats(weak, drawn=True) == {RGBA16F}
+    # What is only uploaded stays exact.
+    assert RGBA32F in formats(weak, drawn=False)
+
+
+def test_a_device_without_float32_counts_and_draws_large_maps_right(weak: GlPage) -> None:
+    x = np.zeros((1, 2, 301, 303), np.float32)
+    x[0, 0] = np.linspace(-3, 5, 301 * 303).reshape(301, 303).astype(np.float16)
+    x[0, 1, 5, 7], x[0, 1, 8, 9], x[0, 1, 0, 0] = np.nan, np.inf, 60000
+    model = nn.Sequential(nn.Identity(), nn.ReLU()).eval()
+    plan = nbglcnn.compile(model, x)
+    session = runs(weak, plan, (x,))
+    found = weak.read(session, "input")
+    known = np.isfinite(x)
+    np.testing.assert_array_equal(np.isfinite(found), known)
+    np.testing.assert_array_equal(found[known], x[known])
+    first, second = weak.statistics(session, "input")["channels"]
+    exact = x[0, 0].astype(np.float64)
+    for name, value in (("min", exact.min()), ("max", exact.max()), ("mean", exact.mean())):
+        assert first[name] == pytest.approx(value, rel=1e-6)
+    assert first["std"] == pytest.approx(exact.std(), rel=1e-6)
+    # SwiftShader draws infinity as a NaN into 16 bits.
+    assert (second["nan"] + second["inf"], second["max"]) == (2, 60000)
+    assert second["zeros"] == pytest.approx((301 * 303 - 3) / (301 * 303), abs=1e-7)
+    drawn = {"key": "input", "channels": [0], "map": "grey", "range": {"mode": "channel"}}
+    [pixels] = weak.draw(session, drawn)
+    assert pixels[0, 0, 0] < 3 and pixels[-1, -1, 0] > 252
+
+
+def test_a_plan_for_such_a_device_draws_no_float32(weak: GlPage) -> None:
+    torch.manual_seed(2)
+    model = nn.Sequential(nn.Conv2d(1, 6, 3), nn.GroupNorm(2, 6), nn.Upsample(scale_factor=2))
+    x = torch.randn(1, 1, 14, 17)
+    plan = nbglcnn.compile(model.eval(), x, target=nbglcnn.Target(float32_render=False))
+    session = runs(weak, plan, (x.numpy(),))
+    with torch.no_grad():
+        assert_equal(weak.read(session, "output"), model(x).numpy(), rtol=HALF)
+    assert formats(weak, drawn=True) == {RGBA16F}
+    textures = sum(texture.bytes for texture in plan.header.textures)
+    assert plan.gpu_bytes == textures + len(plan.uniforms)
+    assert weak.page.evaluate("k => gl.the(k).bytes", session) >= plan.gpu_bytes
+
+
+def test_a_lost_context_without_float32_comes_back_in_half(weak: GlPage) -> None:
+    model, inputs = build("autoencoder")
+    graph, arrays = load(model, inputs)
+    session = runs(weak, lower(graph), arrays)
+    before = weak.read(session, "output")
+    weak.page.evaluate("(globalThis.loss = gl.lose()).loseContext()")
+    weak.page.wait_for_function("gl.events.includes('lost')")
+    weak.page.evaluate("loss.restoreContext()")
+    weak.page.wait_for_function("gl.events.includes('restored')")
+    np.testing.assert_array_equal(weak.read(session, "output"), before)
+    assert formats(weak, drawn=True) == {RGBA16F}
+
+
+def test_the_runtime_alone_falls_back_too(weak: GlPage, site: tuple[str, dict[str, bytes]]) -> None:
+    script = bundled("src/runtime.ts", "--format=esm", "--minify")
+    assert len(script) <= 40_000
+    site[1]["/half.js"] = script
+    model, inputs = build("autoencoder")
+    graph, arrays = load(model, inputs)
+    expected = reference(model, graph, arrays)["output"]
+    for precision in ("float32", "float16"):
+        plan = lower(graph, observe="outputs", precision=precision)
+        url = weak.serve(plan.to_bytes())
+        found, said, size = weak.page.evaluate(
+            """async ([url, x]) => {
+              const { load } = await import("/half.js");
+              const session = await load(await (await fetch(url)).arrayBuffer());
+              const output = await session.run(gl.floats(x));
+              session.close();
+              return [gl.base64(output), session.precision, session.bytes];
+            }""",
+            [url, encode(arrays[0])],
+        )
+        assert said == "float16"
+        assert size < plan.gpu_bytes or (precision == "float16" and size == plan.gpu_bytes)
+        output = decode(found).reshape(expected.shape)
+        assert_equal(output, expected, rtol=HALF)
+        np.testing.assert_array_equal(output, output.astype(np.float16).astype(np.float32))
+    assert formats(weak, drawn=True) == {RGBA16F}
