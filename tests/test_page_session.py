@@ -120,3 +120,15 @@ def test_statistics_neither_cancel_nor_overflow(gl: GlPage, offset: float, scale
     exact = array.astype(np.float64)
     assert found["mean"] == pytest.approx(exact.mean(), rel=1e-5, abs=1e-6 * np.abs(exact).max())
     assert found["std"] == pytest.approx(exact.std(), rel=1e-3, abs=1e-6 * np.abs(exact).max())
+
+
+def test_an_unknown_device_is_measured(gl: GlPage, plan: nbglcnn.Plan) -> None:
+    """And what that needs is freed."""
+    session = gl.open(plan)
+    before = gl.alive()
+    found = gl.page.evaluate("() => gl.probe()")
+    assert isinstance(found["readTexture"], bool)
+    assert 1e3 < found["perMs"] < 1e9
+    assert gl.alive() == before
+    gl.write(session, "input", IMAGES)
+    assert_equal(gl.read(session, "input"), IMAGES)

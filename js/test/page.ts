@@ -1,6 +1,7 @@
 // What tests/page.py calls in a browser: the GL layer with arrays as base64, since JSON has no NaN.
 import { type GlDevice, openDevice } from "../src/gl/device.ts";
 import { parsePlan } from "../src/gl/format.ts";
+import { probe } from "../src/gl/probe.ts";
 import { createSession } from "../src/gl/session.ts";
 import type { DrawJob, Progress, Session } from "../src/gl/types.ts";
 import { load } from "../src/runtime.ts";
@@ -58,6 +59,7 @@ function draw(index: number, jobs: readonly Omit<DrawJob, "canvas">[]) {
 Object.assign(globalThis, {
   gl: {
     open,
+    probe: () => probe(opened()),
     draw,
     load,
     opened,

@@ -18,7 +18,7 @@ from nbglcnn.layout import Frame, Layout, frame_of
 from nbglcnn.weights import TABLES, packed
 
 FLATTEN = Kernel("flatten", shader("flatten.glsl"), pixel=False)
-UNFLATTEN = Kernel("unflatten", shader("unflatten.glsl"))
+UNFLATTEN = Kernel("unflatten", shader("unflatten.glsl") + shader("pixels.glsl"), pixel=False)
 REFRAME = Kernel("reframe", shader("reframe.glsl"))
 
 BUDGET = (
