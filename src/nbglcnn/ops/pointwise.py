@@ -15,11 +15,10 @@ SAME = Kernel("pointwise", shader("pointwise_same.glsl"), pixel=False)
 IDENTITY = "vec4 activate(vec4 v) { return v; }"
 
 # Branches are select()ed: a multiplication by 0 would turn an Inf of the branch not taken into NaN.
-# NaN is put back by its bits: Mesa makes max() of `v < 0.0 ? 0.0 : v`, and max() drops NaN.
+# NaN is put back by its bits, or the limit that is chosen is a uniform of its own, not the one that is compared
+# with: Mesa makes max() of `v < 0.0 ? 0.0 : v`, and max() drops NaN.
 SELECT = """
-vec4 select(bvec4 which, vec4 yes, vec4 no) {
-  return vec4(which.x ? yes.x : no.x, which.y ? yes.y : no.y, which.z ? yes.z : no.z, which.w ? yes.w : no.w);
-}
+vec4 select(bvec4 which, vec4 yes, vec4 no) { return mix(no, yes, which); }
 vec4 unless_nan(vec4 v, vec4 result) {
   return select(greaterThan(floatBitsToUint(v) & 0x7fffffffu, uvec4(0x7f800000u)), v, result);
 }
@@ -132,7 +131,7 @@ def _limits(facts: Facts, node: Node) -> Sequence[float]:
             data = facts.constant(node.inputs[position])
             assert data is not None
             limits[position - 1] = float(data.reshape(()))
-    return limits
+    return [*limits, *limits]
 
 
 def _limits_problem(facts: Facts, node: Node) -> str | None:
@@ -145,9 +144,9 @@ def _limits_problem(facts: Facts, node: Node) -> str | None:
 
 OPERATORS = [
     unary("Relu", "Keeps what is above zero; everything else becomes 0.",
-          _function("return unless_nan(v, select(lessThan(v, vec4(0.0)), vec4(0.0), v));")),
+          _function("return select(lessThan(v, vec4(0.0)), vec4(u.f[3].x), v);"), lambda _facts, _node: [0.0]),
     unary("LeakyRelu", "Like Relu, but lets a fraction alpha of negative values through.",
-          _function("return unless_nan(v, select(lessThan(v, vec4(0.0)), v * u.f[3].x, v));"), _attributes(alpha=0.01), ["alpha"]),
+          _function("return select(lessThan(v, vec4(0.0)), v * u.f[3].x, v);"), _attributes(alpha=0.01), ["alpha"]),
     unary("ThresholdedRelu", "Keeps what is above alpha; everything else becomes 0.",
           _function("return unless_nan(v, select(lessThanEqual(v, vec4(u.f[3].x)), vec4(0.0), v));"), _attributes(alpha=1.0), ["alpha"]),
     unary("Elu", "Identity above zero, alpha · (eˣ − 1) below.",
@@ -175,7 +174,7 @@ OPERATORS = [
     unary("Mish", "x · tanh(softplus(x)).",
           _function("vec4 e = exp(-abs(v)); vec4 n = select(lessThan(v, vec4(0.0)), e * (e + 2.0), 1.0 + 2.0 * e); vec4 d = select(lessThan(v, vec4(0.0)), n + 2.0, n + 2.0 * e * e); return unless_nan(v, v * n / d);")),
     unary("Clip", "Cuts values off below min and above max.",
-          _function("vec4 t = select(lessThan(v, vec4(u.f[3].x)), vec4(u.f[3].x), v); return unless_nan(v, select(greaterThan(t, vec4(u.f[3].y)), vec4(u.f[3].y), t));"),
+          _function("vec4 t = select(lessThan(v, vec4(u.f[3].x)), vec4(u.f[3].z), v); return select(greaterThan(t, vec4(u.f[3].y)), vec4(u.f[3].w), t);"),
           _limits, {}, _limits_problem),
     unary("Gelu", "x · Φ(x), with the normal distribution's Φ or its tanh approximation.", "", None,
           {"approximate": only("none", "tanh")}),
