@@ -77,8 +77,10 @@ class Layout(msgspec.Struct, frozen=True):
 
     @property
     def columns(self) -> int:
-        """Tiles in a row."""
-        return max(1, min(self.tiles, ROW_TILES, ROW_TEXELS // self.tile[0]))
+        """Tiles in a row; those one texel high make two rows, for devices draw 2×2 squares."""
+        width, height = self.tile
+        most = max(1, min(self.tiles, ROW_TILES, ROW_TEXELS // width))
+        return min(most, -(-self.tiles // 2)) if height == 1 else most
 
     @property
     def area(self) -> tuple[int, int]:

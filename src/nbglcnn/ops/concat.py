@@ -23,6 +23,7 @@ from nbglcnn.ops.operator import (
 from nbglcnn.ops.strided import gather, whole
 
 CONCAT = Kernel("concat", shader("concat.glsl"))
+BLOCKS = Kernel("concat", shader("concat.glsl"), pixel=False)
 MOST = 4  # inputs of one pass
 NOWHERE = 2**30  # where an input that isn't there starts
 
@@ -56,12 +57,13 @@ def joined(b: Builder, tensors: Sequence[Tensor], axis: int) -> Tensor:
     )
     output = b.scratch(Layout((n, c, h, w), best_block((n, c, h, w))), tensors[0])
     aligned = int(all(size % 4 == 0 for size in sizes[:-1]))
+    blocks = int(axis == 1 and aligned and output.layout.block == (1, 2, 2))
     b.draw(
-        CONCAT,
+        BLOCKS if blocks else CONCAT,
         output,
         tensors,
         integers=[*starts, *[NOWHERE] * (MOST - len(starts))],
-        constants={"COUNT": len(tensors), "AXIS": axis, "ALIGNED": aligned},
+        constants={"COUNT": len(tensors), "AXIS": axis, "ALIGNED": aligned, "BLOCKS": blocks},
         fetches=4 if aligned or axis != 1 else 16,
     )
     return output

@@ -1,5 +1,6 @@
 // Up to COUNT inputs one after another along AXIS of the frame (0 n, 1 c, 2 h, 3 w).
-// i[0]: where each input starts. ALIGNED: along channels all but the last fill whole texels.
+// i[0]: where each input starts. ALIGNED: along channels all but the last fill whole texels. BLOCKS: and the output
+// is in blocks of 2×2.
 
 int which(int place) {
   int s = 0;
@@ -17,6 +18,40 @@ int start(int s) {
   return s < 2 ? (s == 0 ? u.i[0].x : u.i[0].y) : (s == 2 ? u.i[0].z : u.i[0].w);
 }
 
+#if BLOCKS
+// Channel groups in blocks of 2×2: the four pixels share two rows and two columns of the input.
+void copy(sampler2DArray s, Layout l, ivec4 at) {
+  int images = over(at.x, l.block.x), tile = images * l.tile.w + at.y, line = over(tile, l.tile.z);
+  vec3 unit = vec3(1.0 / vec2(textureSize(s, 0).xy), 1.0);
+  vec3 corner = vec3(vec2(tile - line * l.tile.z, line) * vec2(l.tile.xy) + 0.5,
+                     float((at.x - images * l.block.x) * l.block.y * l.block.z));
+  ivec2 last = l.frame.zw - 1, next = min(at.zw + 1, last);
+  vec2 top = place(at.z, l.phase.x, l.phase.w, l.block.y, l.block.z);
+  vec2 bottom = place(next.x, l.phase.x, l.phase.w, l.block.y, l.block.z);
+  vec2 left = place(at.w, l.phase.y, l.phase.z, l.block.z, 1);
+  vec2 right = place(next.y, l.phase.y, l.phase.z, l.block.z, 1);
+  o0 = FETCH(s, (corner + vec3(left.x, top.x, left.y + top.y)) * unit);
+  o1 = FETCH(s, (corner + vec3(right.x, top.x, right.y + top.y)) * unit);
+  o2 = FETCH(s, (corner + vec3(left.x, bottom.x, left.y + bottom.y)) * unit);
+  o3 = FETCH(s, (corner + vec3(right.x, bottom.x, right.y + bottom.y)) * unit);
+}
+
+void main() {
+  ivec4 at = origin();
+  o0 = o1 = o2 = o3 = vec4(0.0);
+  if (at.x < 0) return;
+  int s = which(at.y * 4);
+  at.y -= start(s) >> 2;
+  if (s == 0) copy(x0, u.x[0], at);
+  else if (s == 1) copy(x1, u.x[1], at);
+#if COUNT > 2
+  else if (s == 2) copy(x2, u.x[2], at);
+#endif
+#if COUNT > 3
+  else copy(x3, u.x[3], at);
+#endif
+}
+#else
 vec4 read(int s, ivec4 at) {
   if (s == 0) return texel(x0, u.x[0], at);
 #if COUNT > 2
@@ -60,3 +95,4 @@ vec4 pixel(ivec4 at) {
   return read(s, at);
 #endif
 }
+#endif
