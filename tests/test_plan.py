@@ -13,7 +13,7 @@ from torch import nn
 import nbglcnn
 from equal import assert_equal
 from nbglcnn import ModelError, Plan, Session
-from nbglcnn.builder import best_block
+from nbglcnn.builder import FLATTEN, Builder, best_block, reuse_textures
 from nbglcnn.layout import Layout, frame_of
 from nbglcnn.load import load, with_parameters
 from nbglcnn.lower import lower, repack
@@ -143,6 +143,34 @@ def test_textures_are_reused_along_a_chain():
     assert len(written) <= 3
     with Session(plan) as session:
         assert_equal(session.run(x.numpy())["output"], chain(x).detach().numpy())
+
+
+def test_an_edge_of_zeros_is_never_drawn_over():
+    """57×57 texels in 4 layers: maps of 112×112 with an edge, or four images of 57×57."""
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Conv2d(4, 4, 3, padding=1), nn.Softmax(1), nn.Flatten(1), nn.Unflatten(1, (4, 112, 112)),
+        nn.Conv2d(4, 4, 3, padding=1), nn.Softmax(1), nn.Conv2d(4, 4, 3, padding=1), nn.Softmax(1),
+    ).eval()  # fmt: skip
+    plan = nbglcnn.compile(model, torch.randn(1, 4, 112, 112), observe="outputs")
+    textures = plan.header.textures
+    drawn = {}
+    for step in plan.header.passes:
+        texture = textures[step.output]
+        drawn.setdefault(step.output, set()).add(
+            (texture.width - step.viewport[0], texture.height - step.viewport[1])
+        )
+    assert {(1, 1)} in drawn.values()
+    assert all(len(left) == 1 for left in drawn.values()), drawn
+    builder = Builder(load(model, torch.randn(1, 4, 112, 112))[0], nbglcnn.plan.Target())
+    maps, images = Layout((1, 4, 112, 112), (1, 2, 2)), Layout((4, 4, 57, 57), (4, 1, 1))
+    assert maps.size == images.size
+    one, two, three = (builder.scratch(layout) for layout in (maps, images, maps))
+    last = builder.scratch(images)
+    for output, source in ((one, last), (two, one), (three, two), (last, three)):
+        builder.draw(FLATTEN, output, [source])
+    moved = reuse_textures(builder, {last.texture})
+    assert moved[one.texture] == moved[three.texture] != moved[two.texture]
 
 
 def test_residual_blocks_are_fused_right():

@@ -83,6 +83,7 @@ class Builder:
         self.epilogues = epilogues
         self.layer = -1  # of the node being lowered; passes remember it
         self.textures: list[p.Texture] = []
+        self.edged: set[int] = set()  # those that end with a column and a row of zeros
         self._bytes = 0  # of all textures
         self.programs: list[p.Program] = []
         self.passes: list[p.Pass] = []
@@ -196,6 +197,8 @@ class Builder:
     def scratch(self, layout: Layout, copied: Tensor | None = None) -> Tensor:
         """A new texture of this layout, for elements of the tensor `copied` when that is given."""
         tensor = Tensor(self.texture(*layout.size), layout)
+        if layout.edge:
+            self.edged.add(tensor.texture)
         if copied is not None:
             self.formats.same(tensor.texture, copied.texture)
         return tensor
@@ -378,23 +381,28 @@ def settle_formats(builder: Builder) -> None:
 def reuse_textures(builder: Builder, kept: set[int]) -> dict[int, int]:
     """Let textures that nobody observes share memory when their lifetimes don't overlap.
 
-    `kept` are never shared: weights, staging, observed values. Only equal ones share. Returns the
-    new number of every texture still in use.
+    `kept` are never shared: weights, staging, observed values. Only equal ones share, and those
+    with an edge of zeros only with each other: the rest draw there. Returns the new number of every
+    texture still in use.
     """
+
+    def kind(texture: int) -> tuple[p.Texture, bool]:
+        return builder.textures[texture], texture in builder.edged
+
     last: dict[int, int] = {}
     for number, step in enumerate(builder.passes):
         for texture in (*step.inputs, step.output):
             last[texture] = number
     renamed: dict[int, int] = {}
-    free: dict[p.Texture, list[int]] = {}
+    free: dict[tuple[p.Texture, bool], list[int]] = {}
     for number, step in enumerate(builder.passes):
         # The output is chosen before the inputs are freed: a pass must not write what it reads.
         if step.output not in kept and step.output not in renamed:
-            pool = free.get(builder.textures[step.output], [])
+            pool = free.get(kind(step.output), [])
             renamed[step.output] = pool.pop() if pool else step.output
         for texture in dict.fromkeys((*step.inputs, step.output)):
             if texture not in kept and last[texture] == number and texture in renamed:
-                free.setdefault(builder.textures[texture], []).append(renamed[texture])
+                free.setdefault(kind(texture), []).append(renamed[texture])
     used = sorted({renamed.get(t, t) for t in [*kept, *last]})
     compact = {old: new for new, old in enumerate(used)}
     moved = {t: compact[renamed.get(t, t)] for t in [*kept, *last]}

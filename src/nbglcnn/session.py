@@ -29,6 +29,7 @@ Result = TypeVar("Result")
 HEADER = "#version 300 es\n"
 STORED = {"rgba32f": "f4", "rgba16f": "f2"}
 GL_FRAMEBUFFER = 0x8D40
+GL_COLOR_BUFFER_BIT = 0x4000
 GL_COLOR_ATTACHMENT0 = 0x8CE0
 GL_FRAMEBUFFER_COMPLETE = 0x8CD5
 
@@ -82,13 +83,14 @@ class _Device:
         )
         self._draw_buffers = function("glDrawBuffers", signed, pointer)
         self._status = function("glCheckFramebufferStatus", unsigned, result=unsigned)
+        self._clear = function("glClear", unsigned)
         self.viewport = function("glViewport", signed, signed, signed, signed)
         info = self.context.info
         self.renderer: str = info["GL_RENDERER"]
         self.max_texture_size = int(info["GL_MAX_TEXTURE_SIZE"])
 
     def framebuffer(self, texture: moderngl.TextureArray) -> int:
-        """A framebuffer over every layer of a texture."""
+        """A framebuffer over every layer of a texture, which it fills with zeros, as WebGL does."""
         number = ctypes.c_uint()
         self._gen(1, ctypes.byref(number))
         self.bind(GL_FRAMEBUFFER, number.value)
@@ -102,6 +104,7 @@ class _Device:
             raise DeviceError(
                 f"{self.renderer} cannot draw to {layers} layers of floats (status {status:#x})"
             )
+        self._clear(GL_COLOR_BUFFER_BIT)  # what passes leave out is read as well: an edge of zeros
         return int(number.value)
 
     def delete_framebuffer(self, number: int) -> None:
