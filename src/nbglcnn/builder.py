@@ -131,6 +131,8 @@ class Builder:
 
     def defer(self, node: Node, lower: Callable[[Builder, Node], None]) -> None:
         """Lower a node only when somebody wants its one output as a texture."""
+        if node.inputs[0] in self._deferred:
+            self.stored(node.inputs[0])  # of a chain only the last: a convolution applies one
         self._deferred[node.outputs[0]] = (node, self.layer, lower)
 
     def deferred(self, value: str) -> Node | None:

@@ -21,7 +21,7 @@ int start(int s) {
 #if BLOCKS
 // Channel groups in blocks of 2×2: the four pixels share two rows and two columns of the input.
 void copy(sampler2DArray s, Layout l, ivec4 at) {
-  int images = over(at.x, l.block.x), tile = images * l.tile.w + at.y, line = over(tile, l.tile.z);
+  int images = over(at.x, l.block.x), tile = images * l.tile.w + at.y, line = quotient(tile, l.tile.z);
   vec3 unit = vec3(1.0 / vec2(textureSize(s, 0).xy), 1.0);
   vec3 corner = vec3(vec2(tile - line * l.tile.z, line) * vec2(l.tile.xy) + 0.5,
                      float((at.x - images * l.block.x) * l.block.y * l.block.z));

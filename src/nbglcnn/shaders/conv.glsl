@@ -177,7 +177,7 @@ void main() {
 #endif
         // Runs of channel groups between which neither the tile row nor the weight column part changes.
         for (int g = 0; g < groups;) {
-          int tile = first + g, line = over(tile, l.tile.z), column = tile - line * l.tile.z;
+          int tile = first + g, line = quotient(tile, l.tile.z), column = tile - line * l.tile.z;
           int part = g / COLUMN_GROUPS;
           int run = min(min(groups - g, l.tile.z - column), (part + 1) * COLUMN_GROUPS - g);
           vec2 shift = vec2(column * l.tile.x, line * l.tile.y) * xs;

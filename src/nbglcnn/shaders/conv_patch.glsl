@@ -177,7 +177,7 @@ void main() {
 #if RUNS
     // Between two runs the tile row changes, or the weight column part.
     for (int g = 0; g < groups;) {
-      int tile = first + g, line = over(tile, l.tile.z), column = tile - line * l.tile.z;
+      int tile = first + g, line = quotient(tile, l.tile.z), column = tile - line * l.tile.z;
       int part = g / COLUMN_GROUPS;
       int run = min(min(groups - g, l.tile.z - column), (part + 1) * COLUMN_GROUPS - g);
       vec2 shift = vec2(column * l.tile.x, line * l.tile.y) * xs;
@@ -186,7 +186,7 @@ void main() {
       g += run;
 #else
     {
-      int line = over(first, l.tile.z), run = groups;
+      int line = quotient(first, l.tile.z), run = groups;
       vec2 shift = vec2((first - line * l.tile.z) * l.tile.x, line * l.tile.y) * xs;
       vec3 q = vec3(0.5 * ws.x, (float(weight_row) + 0.5) * ws.y, sheet);
 #endif

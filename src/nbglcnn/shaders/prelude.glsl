@@ -43,7 +43,7 @@ int quotient(int a, int b) {
 // Column, row and layer of the texel that holds channels 4g..4g+3 of image n at (y, x).
 ivec3 address(Layout l, int n, int g, int y, int x) {
   ivec2 q = over(ivec2(x, y), l.phase.yx), p = over(q, l.block.zy);
-  int images = over(n, l.block.x), tile = images * l.tile.w + g, row = over(tile, l.tile.z);
+  int images = over(n, l.block.x), tile = images * l.tile.w + g, row = quotient(tile, l.tile.z);
   return ivec3(
     ivec2(tile - row * l.tile.z, row) * l.tile.xy + p + (ivec2(x, y) - q * l.phase.yx) * l.phase.zw,
     ((n - images * l.block.x) * l.block.y + q.y - p.y * l.block.y) * l.block.z + q.x - p.x * l.block.z);
@@ -104,7 +104,7 @@ ivec4 origin() {
   ivec2 t = over(p, u.o.tile.xy);
   p -= t * u.o.tile.xy;
   int tile = t.y * u.o.tile.z + t.x;
-  int image = over(tile, u.o.tile.w);
+  int image = quotient(tile, u.o.tile.w);
   return tile < u.o.block.w
     ? ivec4(image * u.o.block.x, tile - image * u.o.tile.w, p.y * u.o.block.y * u.o.phase.x + phase.y,
             p.x * u.o.block.z * u.o.phase.y + phase.x)
