@@ -37,7 +37,9 @@ from report import write  # noqa: E402
 STATIC = Path(nbglcnn.__file__).with_name("static")
 MODULES = BENCH / "node_modules"
 REFERENCE = "tfjs webgl"
-PEERS = ("nbglcnn", "nbglcnn all", REFERENCE, "tfjs wasm", "ort wasm", "ort webgl")
+DRAWN = "nbglcnn drawn"
+PEERS = ("nbglcnn", "nbglcnn all", DRAWN, REFERENCE, "tfjs wasm", "ort wasm", "ort webgl")
+NO_ACTIVATIONS = ("nbglcnn", DRAWN)  # a fused Plan has none to read, and pictures are instead of them
 SLOW_S = 4.0  # a peer that needs longer for a frame gets fewer rounds
 WRONG = 1e-5  # a larger error voids a figure
 PAGE = (str(BENCH / "page.ts"), "--format=esm", "--external:/runtime.js")
@@ -69,7 +71,8 @@ def main() -> None:
     for name in names:
         network = portable(MODELS[name])
         for renderer in given.renderers:
-            rows, device = timed(network, renderer, given.peers, given.rounds, given.runs)
+            peers = [peer for peer in given.peers if peer != DRAWN or MODELS[name].drawn]
+            rows, device = timed(network, renderer, peers, given.rounds, given.runs)
             found.setdefault(renderer, {"device": device, "models": {}})
             found[renderer]["models"][name] = {"macs": network.macs, "peers": rows}
             show(name, renderer, rows)
@@ -180,8 +183,7 @@ def measure(opened: Page, peer: str, row: dict[str, Any], turn: int) -> None:
     """Some calls, and some that read every activation; a slow peer gets one turn of each."""
     if "fails" in row or (row["slow"] and turn > 0):
         return
-    # The fused Plan has no activations to read.
-    for kind in ["run"] if peer == "nbglcnn" else ["run", "runAll"]:
+    for kind in ["run"] if peer in NO_ACTIVATIONS else ["run", "runAll"]:
         if kind == "runAll" and "no_all" in row:
             continue
         try:
@@ -205,7 +207,7 @@ def show(name: str, renderer: str, rows: dict[str, Any]) -> None:
     base = rows.get(REFERENCE, {})
     for peer, row in rows.items():
         if "fails" in row:
-            print(f"  {peer:12} fails: {row['fails']}")
+            print(f"  {peer:13} fails: {row['fails']}")
             continue
         warm = statistics.median(row["warm"])
         ratio = f"{warm / statistics.median(base['warm']):7.3f}" if base.get("warm") else "      –"
@@ -213,7 +215,7 @@ def show(name: str, renderer: str, rows: dict[str, Any]) -> None:
         counts = row["counts"]
         void = "  WRONG" if not row["error"] <= WRONG else ""
         print(
-            f"  {peer:12} warm {warm:9.2f} ms {ratio} of {REFERENCE}; "
+            f"  {peer:13} warm {warm:9.2f} ms {ratio} of {REFERENCE}; "
             f"first {statistics.median(row['first']):8.0f}; "
             f"all {everything}; error {row['error']:.1e}; {counts['draws']} draws, "
             f"{counts['calls']} calls, {counts['creates']}+{counts['deletes']} made{void}",
