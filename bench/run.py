@@ -39,7 +39,10 @@ MODULES = BENCH / "node_modules"
 REFERENCE = "tfjs webgl"
 DRAWN = "nbglcnn drawn"
 PEERS = ("nbglcnn", "nbglcnn all", DRAWN, REFERENCE, "tfjs wasm", "ort wasm", "ort webgl")
-NO_ACTIVATIONS = ("nbglcnn", DRAWN)  # a fused Plan has none to read, and pictures are instead of them
+NO_ACTIVATIONS = (
+    "nbglcnn",
+    DRAWN,
+)  # a fused Plan has none to read, and pictures are instead of them
 SLOW_S = 4.0  # a peer that needs longer for a frame gets fewer rounds
 WRONG = 1e-5  # a larger error voids a figure
 PAGE = (str(BENCH / "page.ts"), "--format=esm", "--external:/runtime.js")
