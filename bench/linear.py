@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import sys
+from pathlib import Path
 from typing import Any
 
-import numpy as np
+sys.path += [str(Path(__file__).parents[1] / "scripts")]
 
 from models import Model, convolution
+from pages import page
 from plot import PLOT, draw
 from portable import RING, portable
-from run import REFERENCE, WRONG, page
+from report import REFERENCE, WRONG, slope
 
 SIDE = 56
 # From about a million to about a thousand million multiply-adds.
@@ -49,17 +52,6 @@ def grown(renderers: list[str], rounds: int = ROUNDS) -> dict[str, Any]:
                     ms = statistics.median(call["ms"] for call in all_of_it)
                     found[renderer][kind][peer].append((network.macs / 1e6, ms))
     return found
-
-
-def slope(points: list[tuple[float, float]]) -> tuple[float, float]:
-    """Milliseconds of a call that computes nothing, and per million multiply-adds more.
-
-    The line's errors are taken as shares, so that short layers count as much as long ones.
-    """
-    macs, ms = np.array(points).T
-    rows = np.stack([np.ones_like(macs), macs], axis=1) / ms[:, None]
-    fixed, each = np.linalg.lstsq(rows, np.ones_like(ms), rcond=None)[0]
-    return float(fixed), float(each)
 
 
 def main() -> None:
