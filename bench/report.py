@@ -173,7 +173,8 @@ def _cells(found: dict[str, Any]) -> str:
         "kernel and again with another network of the same kind. *Plan* is everything from the "
         "graph to packed weights. The first words appear so long after the Viewer is displayed; "
         "the longest task is how long the page could not answer. Targets: 6 s for the autoencoder "
-        "and 15 s for resnet18, half of that in the second cell, a Plan in 1 s, words in 0.5 s, tasks of 200 ms."
+        "and 15 s for resnet18, half of that in the second cell, a Plan in 1 s, words in 0.5 s, "
+        "tasks of 200 ms."
         "\n\n" + _table(heads, rows)
     )
 
