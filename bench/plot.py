@@ -6,7 +6,7 @@ from typing import Any
 
 PLOT = Path(__file__).parents[1] / "docs" / "pictures" / "linear.svg"
 WIDTH, HEIGHT = 380, 300  # of one renderer's panel
-LEFT, TOP, RIGHT, BOTTOM = 56, 34, 12, 44
+LEFT, TOP, RIGHT, BOTTOM = 56, 34, 24, 44
 COLOURS = {"nbglcnn": "#0d8a72", "tfjs webgl": "#c2571a"}
 NAMES = {"nbglcnn": "nbglcnn", "tfjs webgl": "TensorFlow.js"}
 DASHES = {"3×3": "", "1×1": ' stroke-dasharray="5 4"'}
