@@ -35,7 +35,8 @@ screenshots:
 	@$(PYTHON) scripts/setup.py --tests
 	@.venv/bin/python scripts/screenshots.py
 
-# nbglcnn beside its peers in one browser, into docs/performance.md (20 minutes; bench-full: the slowest networks too)
+# nbglcnn beside its peers in one browser, growth with size, first pictures in JupyterLab, into docs/performance.md
+# (20 minutes; bench-full: the slowest networks and peers too; make bench ARGS="--only resnet18 --dry" prints some)
 bench:
 	@$(PYTHON) scripts/setup.py --tests
 	@.venv/bin/python -W ignore bench/run.py $(ARGS)

@@ -4,12 +4,14 @@ export interface Counts {
   readonly draws: number;
   readonly creates: number;
   readonly deletes: number;
+  /** fenceSync and deleteSync: they say when work is done, and hold no memory. */
+  readonly fences: number;
 }
 
 /** Counts every call of every WebGL 2 context while `work` runs; queries of a fence's state are not work. */
 export async function count(work: () => Promise<void>): Promise<Counts> {
   const prototype = WebGL2RenderingContext.prototype as unknown as Record<string, unknown>;
-  const found = { calls: 0, draws: 0, creates: 0, deletes: 0 };
+  const found = { calls: 0, draws: 0, creates: 0, deletes: 0, fences: 0 };
   const waiting = new Set(["clientWaitSync", "getSyncParameter", "isContextLost", "getError"]);
   const originals = new Map<string, unknown>();
   for (const name of Object.getOwnPropertyNames(prototype)) {
@@ -21,7 +23,8 @@ export async function count(work: () => Promise<void>): Promise<Counts> {
       found.calls += 1;
       if (name.startsWith("draw") && name !== "drawBuffers") found.draws += 1;
       if (name.startsWith("create")) found.creates += 1;
-      if (name.startsWith("delete")) found.deletes += 1;
+      if (name === "fenceSync" || name === "deleteSync") found.fences += 1;
+      else if (name.startsWith("delete")) found.deletes += 1;
       return original.apply(this, all);
     };
   }

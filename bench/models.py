@@ -19,11 +19,15 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Model:
-    """A network to time, with the shape of its input; `slow` ones are for `make bench-full`."""
+    """A network to time, with the shape of its input.
+
+    `slow` ones are for `make bench-full`; of `drawn` ones the pictures are timed too.
+    """
 
     make: Callable[[], nn.Module]
     shape: Shape
     slow: bool = False
+    drawn: bool = False
 
     def build(self) -> nn.Module:
         """The network in eval mode, its statistics as training leaves them: not trivial."""
@@ -52,14 +56,14 @@ def convolution(*sizes: int, **arguments: int) -> Callable[[], nn.Module]:
 
 
 MODELS = {
-    "fashion autoencoder": Model(load_autoencoder, (1, 1, 28, 28)),
+    "fashion autoencoder": Model(load_autoencoder, (1, 1, 28, 28), drawn=True),
     "all-conv autoencoder 32×32": Model(all_convolutional, (1, 3, 32, 32)),
     "pix2pix16 64×64": Model(lambda: Pix2Pix(16, 6), (1, 3, 64, 64)),
     "pix2pix16 128×128": Model(lambda: Pix2Pix(16, 7), (1, 3, 128, 128)),
     "pix2pix16": Model(lambda: Pix2Pix(16, 8), (1, 3, 256, 256)),
     "pix2pix32": Model(lambda: Pix2Pix(32, 8), (1, 3, 256, 256), slow=True),
     "pix2pix64": Model(lambda: Pix2Pix(64, 8), (1, 3, 256, 256), slow=True),
-    "resnet18": Model(ResNet18, (1, 3, 224, 224)),
+    "resnet18": Model(ResNet18, (1, 3, 224, 224), drawn=True),
     "mobilenet_v2": Model(MobileNetV2, (1, 3, 224, 224)),
     "conv 3×3 64→64 @56": Model(convolution(64, 64, 3, 1, 1), (1, 64, 56, 56)),
     "conv 1×1 64→256 @56": Model(convolution(64, 256, 1), (1, 64, 56, 56)),

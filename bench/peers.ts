@@ -1,5 +1,6 @@
 // nbglcnn and its peers behind one interface. Each peer is written as its documentation advises.
 import { load } from "/runtime.js";
+import { makeDrawn } from "./drawn.ts";
 import { makeOrt } from "./ort.ts";
 import { makeTensorFlow } from "./tensorflow.ts";
 
@@ -35,6 +36,7 @@ async function nbglcnn(plan: string): Promise<Peer> {
 export async function makePeer(name: string): Promise<Peer> {
   if (name === "nbglcnn") return nbglcnn("fused");
   if (name === "nbglcnn all") return nbglcnn("all");
+  if (name === "nbglcnn drawn") return makeDrawn();
   if (name.startsWith("tfjs ")) return makeTensorFlow(name.slice(5));
   if (name.startsWith("ort ")) return makeOrt(name.slice(4));
   throw new Error(`no peer is called ${name}`);

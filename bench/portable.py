@@ -13,8 +13,9 @@ import onnx
 import torch
 from onnx import helper, numpy_helper
 
-import nbglcnn
 from models import Model
+from nbglcnn.load import load
+from nbglcnn.lower import lower
 
 RING = 4  # inputs that take turns, so that nothing can be remembered between calls
 
@@ -35,8 +36,8 @@ def portable(model: Model) -> Portable:
     inputs = [torch.randn(model.shape, generator=generator) for _ in range(RING)]
     with torch.no_grad():
         outputs = [network(x).contiguous().numpy() for x in inputs]
-    fused = nbglcnn.compile(network, inputs[0], observe="outputs")
-    everything = nbglcnn.compile(network, inputs[0], observe="all")
+    graph, _ = load(network, inputs[0])
+    fused, everything = (lower(graph, observe=kind) for kind in ("outputs", "all"))
     exported = _onnx(network, inputs[0])
     nodes, weights = _nodes(exported)
     return Portable(

@@ -10,14 +10,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import date
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,107 +21,74 @@ BENCH = Path(__file__).parent
 ROOT = BENCH.parent
 sys.path += [str(BENCH), str(ROOT / "scripts")]
 
-from playwright.sync_api import Error, Page, sync_playwright  # noqa: E402
+from playwright.sync_api import Error, Page  # noqa: E402
 
-import nbglcnn  # noqa: E402
-from browsers import EMPTY, chromium_arguments, find_chromium, serving  # noqa: E402
 from bundle import bundled, install, node_path  # noqa: E402
+from cell import CELLS, first_pictures  # noqa: E402
+from linear import grown  # noqa: E402
 from models import MODELS  # noqa: E402
+from pages import PAGE, page  # noqa: E402
 from portable import RING, Portable, portable  # noqa: E402
-from report import write  # noqa: E402
+from report import REFERENCE, RESULTS, WRONG, write  # noqa: E402
 
-STATIC = Path(nbglcnn.__file__).with_name("static")
-MODULES = BENCH / "node_modules"
-REFERENCE = "tfjs webgl"
-PEERS = ("nbglcnn", "nbglcnn all", REFERENCE, "tfjs wasm", "ort wasm", "ort webgl")
+DRAWN = "nbglcnn drawn"
+PEERS = ("nbglcnn", "nbglcnn all", DRAWN, REFERENCE, "tfjs wasm", "ort wasm", "ort webgl")
+# A fused Plan has no activations to read, and pictures come instead of them.
+NO_ACTIVATIONS = ("nbglcnn", DRAWN)
+LARGE_MACS = 250e6  # larger networks take ORT's WebGL minutes: in `make bench-full` only
+PARTS = ("networks", "growth", "cells")
 SLOW_S = 4.0  # a peer that needs longer for a frame gets fewer rounds
-WRONG = 1e-5  # a larger error voids a figure
-PAGE = (str(BENCH / "page.ts"), "--format=esm", "--external:/runtime.js")
-RESULTS = ROOT / "bench" / "results.json"
 Found = tuple[dict[str, Any], str]  # each peer's figures, and the name of the graphics device
 
 
 def main() -> None:
     """Run what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--full", action="store_true", help="the slowest networks too")
+    parser.add_argument("--full", action="store_true", help="the slowest networks and peers too")
     parser.add_argument("--only", nargs="*", default=[], help="networks whose name contains one")
     parser.add_argument("--renderers", nargs="*", default=["swiftshader", "llvmpipe"])
     parser.add_argument("--peers", nargs="*", default=list(PEERS))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--parts", nargs="*", default=list(PARTS), choices=PARTS)
     parser.add_argument("--dry", action="store_true", help="print only: leave files as they are")
     given = parser.parse_args()
     install(BENCH, node_path())
     bundled(*PAGE)  # a mistake in it shows here
-    names = [
-        name
-        for name, model in MODELS.items()
-        if (given.full or not model.slow or given.only)
-        and (not given.only or any(part in name for part in given.only))
-    ]
-    found: dict[str, Any] = {}
     started = time.monotonic()
-    for name in names:
-        network = portable(MODELS[name])
-        for renderer in given.renderers:
-            rows, device = timed(network, renderer, given.peers, given.rounds, given.runs)
-            found.setdefault(renderer, {"device": device, "models": {}})
-            found[renderer]["models"][name] = {"macs": network.macs, "peers": rows}
-            show(name, renderer, rows)
-    print(f"{time.monotonic() - started:.0f} s in all")
+    results: dict[str, Any] = {"date": date.today().isoformat(), "renderers": {}}
+    if "networks" in given.parts:
+        results["renderers"] = networks(given)
+    if "growth" in given.parts:
+        results["growth"] = grown(given.renderers)
+    if "cells" in given.parts:
+        results["cells"] = first_pictures(CELLS, given.renderers, full=given.full)
+    results["seconds"] = round(time.monotonic() - started)
+    print(f"{results['seconds'] / 60:.0f} minutes in all")
     if not given.dry:
-        results = {"date": date.today().isoformat(), "renderers": found}
         RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", "utf-8")
         write(results)
 
 
-def file_of(path: str, network: Portable) -> bytes | None:
-    """What the page asks for."""
-    if path == "/":
-        return EMPTY
-    if path == "/page.js":
-        return bundled(*PAGE)
-    first, _, rest = path.lstrip("/").partition("/")
-    if first == "model":
-        return network.files.get(rest)
-    places = {
-        "runtime.js": STATIC / "runtime.js",
-        "ort": MODULES / "onnxruntime-web" / "dist" / rest,
-        "tfjs": MODULES / "@tensorflow" / "tfjs-backend-wasm" / "dist" / rest,
-    }
-    place = places.get(first)
-    return place.read_bytes() if place is not None and place.is_file() else None
-
-
-@contextmanager
-def page(renderer: str, network: Portable) -> Iterator[tuple[Page, str]]:
-    """A fresh Chromium with the bench's page; and the name of its graphics device."""
-    with serving(partial(file_of, network=network)) as address, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=find_chromium(),
-            args=[
-                *chromium_arguments(renderer),
-                "--disable-gpu-watchdog",
-                "--js-flags=--expose-gc",
-            ],
-            env={**os.environ, "MESA_SHADER_CACHE_DISABLE": "true"},  # first runs compile
-            ignore_default_args=["--mute-audio"],
-        )
-        opened = browser.new_page()
-        opened.set_default_timeout(600_000)
-        opened.goto(address)
-        opened.add_script_tag(url="/page.js", type="module")
-        opened.wait_for_function("() => window.bench !== undefined")
-        device = opened.evaluate(
-            """() => {
-              const gl = document.createElement("canvas").getContext("webgl2");
-              const info = gl.getExtension("WEBGL_debug_renderer_info");
-              return gl.getParameter(info.UNMASKED_RENDERER_WEBGL);
-            }"""
-        )
-        yield opened, device
-        browser.close()
+def networks(given: argparse.Namespace) -> dict[str, Any]:
+    """The figures of all networks that were asked for, by renderer."""
+    found: dict[str, Any] = {}
+    for name, model in MODELS.items():
+        if given.only and not any(part in name for part in given.only):
+            continue
+        if model.slow and not (given.full or given.only):
+            continue
+        network = portable(model)
+        left_out = set() if model.drawn else {DRAWN}
+        if network.macs > LARGE_MACS and not given.full:
+            left_out.add("ort webgl")
+        peers = [peer for peer in given.peers if peer not in left_out]
+        for renderer in given.renderers:
+            rows, device = timed(network, renderer, peers, given.rounds, given.runs)
+            found.setdefault(renderer, {"device": device, "models": {}})
+            found[renderer]["models"][name] = {"macs": network.macs, "peers": rows}
+            show(name, renderer, rows)
+    return found
 
 
 def timed(network: Portable, renderer: str, peers: list[str], rounds: int, runs: int) -> Found:
@@ -180,8 +143,7 @@ def measure(opened: Page, peer: str, row: dict[str, Any], turn: int) -> None:
     """Some calls, and some that read every activation; a slow peer gets one turn of each."""
     if "fails" in row or (row["slow"] and turn > 0):
         return
-    # The fused Plan has no activations to read.
-    for kind in ["run"] if peer == "nbglcnn" else ["run", "runAll"]:
+    for kind in ["run"] if peer in NO_ACTIVATIONS else ["run", "runAll"]:
         if kind == "runAll" and "no_all" in row:
             continue
         try:
@@ -205,7 +167,7 @@ def show(name: str, renderer: str, rows: dict[str, Any]) -> None:
     base = rows.get(REFERENCE, {})
     for peer, row in rows.items():
         if "fails" in row:
-            print(f"  {peer:12} fails: {row['fails']}")
+            print(f"  {peer:13} fails: {row['fails']}")
             continue
         warm = statistics.median(row["warm"])
         ratio = f"{warm / statistics.median(base['warm']):7.3f}" if base.get("warm") else "      –"
@@ -213,10 +175,11 @@ def show(name: str, renderer: str, rows: dict[str, Any]) -> None:
         counts = row["counts"]
         void = "  WRONG" if not row["error"] <= WRONG else ""
         print(
-            f"  {peer:12} warm {warm:9.2f} ms {ratio} of {REFERENCE}; "
+            f"  {peer:13} warm {warm:9.2f} ms {ratio} of {REFERENCE}; "
             f"first {statistics.median(row['first']):8.0f}; "
             f"all {everything}; error {row['error']:.1e}; {counts['draws']} draws, "
-            f"{counts['calls']} calls, {counts['creates']}+{counts['deletes']} made{void}",
+            f"{counts['calls']} calls, {counts['creates']}+{counts['deletes']} made, "
+            f"{counts['fences']} fences{void}",
             flush=True,
         )
 

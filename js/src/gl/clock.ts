@@ -1,4 +1,5 @@
 // Measures how long submitted work takes, with the best clock this browser has.
+import type { GlDevice } from "./device.ts";
 import { hidden, pause } from "./schedule.ts";
 import type { RunInfo } from "./types.ts";
 
@@ -83,4 +84,12 @@ export class Clock {
     const disjoint = gl.getParameter(timer.GPU_DISJOINT_EXT);
     return disjoint || ns === 0 ? fence : { ms: ns / 1e6, clock: "gpu timer" };
   }
+}
+
+/** Resolves when the device has done what was asked of it so far, or never will. */
+export async function finished(device: GlDevice): Promise<void> {
+  const { generation } = device;
+  const clock = new Clock(device.gl, true);
+  const check = () => device.check(generation);
+  await clock.passed(clock.end(), () => true, check).catch(() => undefined);
 }

@@ -15,7 +15,7 @@ void take(vec4 v) {
 void main() {
   int index = index_of();
   if (index < u.i[0].w) {
-    int group = index / u.i[0].y;
+    int group = over(index, u.i[0].y);
     walk(group, index - group * u.i[0].y);
     bvec4 real = channels(group);
     low = mix(vec4(BIG), low, real);

@@ -8,7 +8,7 @@ void main() {
   int last = min((index + 1) * u.i[0].x, u.i[0].y);
   if (index < u.i[0].z) {
     for (int k = index * u.i[0].x; k < last; k++) {
-      int row = k / u.i[2].x;
+      int row = over(k, u.i[2].x);
       ivec2 at = ivec2(k - row * u.i[2].x, row) + u.i[2].yz;
 #if SUMS
       low += fetch(a, ivec3(at, 0));

@@ -1,6 +1,7 @@
 // A Plan's objects on the device: programs, textures, framebuffers, uniforms; and how one pass is drawn.
 import { type Pass, type PlanHeader, type Texture, UNIFORM_BYTES } from "../plan.ts";
 import { textureBytes } from "./check.ts";
+import { finished } from "./clock.ts";
 import type { GlDevice } from "./device.ts";
 import { type Linked, PASS_BINDING } from "./programs.ts";
 import { pause } from "./schedule.ts";
@@ -55,6 +56,8 @@ export class PlanObjects {
     device.check(generation);
     const objects = new PlanObjects(device, plan, uniforms, programs);
     try {
+      await finished(device); // asking for errors would hold the page until all of it is allocated
+      device.check(generation);
       objects.checkMemory();
       for (const pass of objects.everyPass()) objects.framebuffer(pass.output);
       await objects.upload(weight, onProgress);

@@ -8,7 +8,8 @@ vec2 range_of(int c) {
   if (u.i[3].x == 2) return u.f[0].zw;
   int g = c >> 2, k = c & 3;
   if (u.i[3].x == 0) {
-    ivec2 at = ivec2(g % u.i[4].y, u.i[4].x + g / u.i[4].y);
+    int line = over(g, u.i[4].y);
+    ivec2 at = ivec2(g - line * u.i[4].y, u.i[4].x + line);
     return vec2(lane(fetch(ranges, ivec3(at, 0)), k), lane(fetch(ranges, ivec3(at, 1)), k));
   }
   vec4 low = fetch(shared_ranges, ivec3(u.i[4].zw, 0));
@@ -17,23 +18,23 @@ vec2 range_of(int c) {
 }
 
 void main() {
-  int k = gl_VertexID / 6, vertex = gl_VertexID - k * 6;
+  int k = over(gl_VertexID, 6), vertex = gl_VertexID - k * 6;
   ivec4 four = channels.list[k >> 2];
   int j = k & 3;
   int c = j < 2 ? (j == 0 ? four.x : four.y) : (j == 2 ? four.z : four.w);
   Layout l = u.x[0];
-  int n = u.i[0].x, number = (n / l.block.x) * l.tile.w + (c >> 2);
-  int row = number / l.tile.z;
+  int n = u.i[0].x, images = over(n, l.block.x), number = images * l.tile.w + (c >> 2);
+  int row = over(number, l.tile.z);
   tile = ivec4((number - row * l.tile.z) * l.tile.x, row * l.tile.y,
-               (n % l.block.x) * l.block.y * l.block.z, c & 3);
+               (n - images * l.block.x) * l.block.y * l.block.z, c & 3);
 
   range = range_of(c);
   if (range.x > range.y) range = vec2(0.0); // no finite value
   float most = max(abs(range.x), abs(range.y));
   if (u.i[3].y != 1) range = vec2(-most, most);
 
-  int slot = u.i[0].w + k;
-  ivec2 place = ivec2(slot % u.i[0].y, slot / u.i[0].y) * (u.i[1].xy + u.i[1].z);
+  int slot = u.i[0].w + k, line = over(slot, u.i[0].y);
+  ivec2 place = ivec2(slot - line * u.i[0].y, line) * (u.i[1].xy + u.i[1].z);
   // Pictures begin at the top, canvas rows are counted from below.
   ivec2 low = ivec2(place.x, u.i[2].w - place.y - u.i[1].y);
   corner = low + u.i[2].xy;

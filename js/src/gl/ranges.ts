@@ -9,9 +9,12 @@ import type { Linked } from "./programs.ts";
 
 /** Texels in a row of the results; a value's channel groups start a row. */
 export const RANGE_COLUMNS = 256;
-const SCRATCH_COLUMNS = 1024;
+/** Narrow, so that most areas have several rows: processors draw squares of pixels, and share rows among threads. */
+const SCRATCH_COLUMNS = 256;
+/** Rows of a batch's partial results; more is what one value may need. */
+const BATCH_ROWS = 2048;
 /** Texels that one fragment folds. */
-const FOLDED = 64;
+const FOLDED = 128;
 const LAYERS = 2; // least and greatest
 
 /** Where a value's ranges lie. */
@@ -85,11 +88,15 @@ export class Ranges {
       return [{ value, slot, image, texture }];
     });
     if (jobs.length === 0) return;
-    this.grow(Math.max(...jobs.map(({ value, slot }) => groupsOf(value) * slot.strips.strips)));
-    const passes = jobs.flatMap((job) =>
-      this.passesOf(job.value, job.slot, job.image, job.texture),
-    );
-    drawPasses(this.device, this.buffer, passes);
+    const batches = batchesOf(jobs);
+    this.grow(Math.max(...batches.map(({ rows }) => rows)));
+    const passes = batches.flatMap(({ placed }) => {
+      const each = placed.map((one) => this.passesOf(one));
+      // All first passes, then all second ones: a target is left once, and no pass waits for the one before it.
+      const steps = Math.max(...each.map((steps) => steps.length));
+      return Array.from({ length: steps }, (_, k) => byTarget(each.flatMap((all) => all[k] ?? [])));
+    });
+    drawPasses(this.device, this.buffer, passes.flat());
   }
 
   place(value: Value): Place {
@@ -107,7 +114,8 @@ export class Ranges {
     device.programs.release(this.linked);
   }
 
-  private passesOf(value: Value, slot: Slot, image: number, texture: WebGLTexture): OwnPass[] {
+  private passesOf({ job, row: first }: Placed): OwnPass[] {
+    const { value, slot, image, texture } = job;
     const [extent, fold] = this.linked;
     const [near, far] = this.scratch ?? [];
     if (!extent || !fold || !near || !far) return [];
@@ -117,17 +125,17 @@ export class Ranges {
     const channels: Area = { target: this.channels, x: 0, y: slot.row, width: RANGE_COLUMNS };
     const [x, y] = slot.shared;
     const shared: Area = { target: this.shared, x, y, width: 1 };
-    const scratch = (target: Surface): Area => ({ target, x: 0, y: 0, width: SCRATCH_COLUMNS });
+    const scratch = (target: Surface): Area => ({ target, x: 0, y: first, width: SCRATCH_COLUMNS });
 
-    const first = strips > 1 ? scratch(near) : channels;
+    const walked = strips > 1 ? scratch(near) : channels;
     const passes: OwnPass[] = [
       {
         linked: extent,
         inputs: [texture],
-        ...into(first, total),
+        ...into(walked, total),
         numbers: {
           words: value.words,
-          integers: [[image, strips, lines, total], corner(first)],
+          integers: [[image, strips, lines, total], corner(walked)],
         },
       },
     ];
@@ -141,11 +149,11 @@ export class Ranges {
       });
       return out;
     };
-    if (strips > 1) join(first, channels, total, strips);
+    if (strips > 1) join(walked, channels, total, strips);
     let from = channels;
     let count = groups;
     for (let k = 0; count > FOLDED; k++) {
-      const to = scratch(k % 2 === 0 ? near : far);
+      const to = scratch(k % 2 === 0 ? far : near);
       count = join(from, to, count, FOLDED);
       from = to;
     }
@@ -153,13 +161,47 @@ export class Ranges {
     return passes;
   }
 
-  private grow(texels: number): void {
-    const rows = Math.max(1, Math.ceil(texels / SCRATCH_COLUMNS));
+  private grow(rows: number): void {
     if (this.scratch !== undefined && this.scratch[0].height >= rows) return;
     for (const target of this.scratch ?? []) freeSurface(this.device, target);
     const make = () => makeSurface(this.device, SCRATCH_COLUMNS, rows, LAYERS);
     this.scratch = [make(), make()];
   }
+}
+
+/** A value's ranges that aren't known yet. */
+interface Job {
+  readonly value: Value;
+  readonly slot: Slot;
+  readonly image: number;
+  readonly texture: WebGLTexture;
+}
+
+interface Placed {
+  readonly job: Job;
+  /** First row of its partial results in the scratch textures. */
+  readonly row: number;
+}
+
+/** Jobs that have room beside each other in the scratch textures, and the rows that they take. */
+function batchesOf(jobs: readonly Job[]): { readonly placed: Placed[]; readonly rows: number }[] {
+  const batches: { placed: Placed[]; rows: number }[] = [];
+  let batch = { placed: [] as Placed[], rows: BATCH_ROWS };
+  for (const job of jobs) {
+    const rows = Math.ceil((groupsOf(job.value) * job.slot.strips.strips) / SCRATCH_COLUMNS);
+    if (batch.rows + rows > BATCH_ROWS) {
+      batch = { placed: [], rows: 0 };
+      batches.push(batch);
+    }
+    batch.placed.push({ job, row: batch.rows });
+    batch.rows += rows;
+  }
+  return batches;
+}
+
+function byTarget(passes: readonly OwnPass[]): OwnPass[] {
+  const targets = new Set(passes.map(({ target }) => target));
+  return [...targets].flatMap((target) => passes.filter((pass) => pass.target === target));
 }
 
 /** Texels in rows of `width` from a corner of a target on. */

@@ -1,5 +1,6 @@
 // A session with pictures: a Runner, the ranges of what it computes, and the display.
 import type { PlanHeader, Value } from "../plan.ts";
+import { finished } from "./clock.ts";
 import type { GlDevice } from "./device.ts";
 import { Display, type Shown } from "./display.ts";
 import { type Place, Ranges } from "./ranges.ts";
@@ -21,6 +22,8 @@ interface Pictures {
   readonly ranges: Ranges;
   readonly display: Display;
   readonly reducer: Reducer;
+  /** The first draw builds pipelines: a read right behind it would hold the page until that is done. */
+  settled?: Promise<void>;
 }
 
 /** Compiles, allocates and uploads; nothing is run. `weight` is asked again when a lost context is rebuilt. */
@@ -82,6 +85,7 @@ export async function createSession(
       ranges.update(wanted, runner.sequence);
       display.draw(group, ranges);
     }
+    pictures.settled ??= finished(device);
   }
 
   try {
@@ -103,11 +107,15 @@ export async function createSession(
     write: (key, data) => runner.write(key, data),
     setWeight: (texture, data) => runner.setWeight(texture, data),
     run: (options) => runner.run(options),
-    read: (key) => runner.read(key),
+    async read(key) {
+      await pictures?.settled;
+      return runner.read(key);
+    },
     draw,
     async statistics(key, image = 0) {
       const value = runner.find(key);
       const reduce = await reducer().ready();
+      await pictures?.settled;
       const [sequence, channels] = await runner.whenFresh(value, (objects) => [
         runner.sequence,
         reduce(value, image, objects),

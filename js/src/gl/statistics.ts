@@ -1,6 +1,7 @@
 // Numbers of a value's channels: two walks on the device, a few texels back, the rest in float64 here.
 // A device that draws only 16-bit floats could not even count to a map's pixels: all of it is done here.
 import type { Value } from "../plan.ts";
+import { finished } from "./clock.ts";
 import type { GlDevice } from "./device.ts";
 import { FOLD_MOMENTS, FOLD_SUMS, MOMENTS, SPREAD } from "./kernels.ts";
 import { stripsOf } from "./numbers.ts";
@@ -48,12 +49,33 @@ export class Reducer {
         return reducedHere(objects.read(value.read.step), value.layout.frame, image);
       };
     }
-    this.linked ??= device.programs.acquire([MOMENTS, FOLD_MOMENTS, SPREAD, FOLD_SUMS]);
+    this.linked ??= this.build();
     const linked = await this.linked;
     return (value, image, objects) => {
       device.check(generation);
       return reduceChannels(device, value, image, objects.texture(value.texture), linked);
     };
+  }
+
+  /** Software renderers build a pipeline at its first draw: nothing is drawn here, and nobody waits in a read. */
+  private async build(): Promise<readonly Linked[]> {
+    const { device, generation } = this;
+    const linked = await device.programs.acquire([MOMENTS, FOLD_MOMENTS, SPREAD, FOLD_SUMS]);
+    device.check(generation);
+    const [from, target] = [makeSurface(device, 1, 1, LAYERS), makeSurface(device, 1, 1, LAYERS)];
+    const buffer = device.resources.buffer(0, "DYNAMIC_DRAW");
+    const inputs = [from.texture, from.texture];
+    const numbers = { integers: [] };
+    const area = whole(target);
+    drawPasses(
+      device,
+      buffer,
+      linked.map((one) => ({ linked: one, inputs, target, area, numbers })),
+    );
+    for (const surface of [from, target]) freeSurface(device, surface);
+    device.resources.freeBuffer(buffer);
+    await finished(device);
+    return linked;
   }
 
   dispose(): void {

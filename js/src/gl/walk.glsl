@@ -7,29 +7,26 @@ void walk(int group, int strip) {
   Layout l = u.x[0];
   int image = u.i[0].x;
   vec2 size = vec2(textureSize(x0, 0).xy);
-  int tile = (image / l.block.x) * l.tile.w + group;
-  int tile_row = tile / l.tile.z;
+  int images = over(image, l.block.x), tile = images * l.tile.w + group;
+  int tile_row = over(tile, l.tile.z);
   ivec2 base = ivec2((tile - tile_row * l.tile.z) * l.tile.x, tile_row * l.tile.y);
-  int first_layer = (image % l.block.x) * l.block.y * l.block.z;
+  int first_layer = (image - images * l.block.x) * l.block.y * l.block.z;
   int lines = l.phase.x * l.phase.y * l.block.y * l.block.z * l.tile.y;
   int last = min(lines, (strip + 1) * u.i[0].z);
   for (int line = strip * u.i[0].z; line < last; line++) {
     // A line is a row of texels of one layer in one phase's area: every step-th pixel of a row of the map.
-    int rest = line / l.tile.y;
-    int row = line - rest * l.tile.y;
-    int dx = rest % l.block.z;
-    rest /= l.block.z;
-    int dy = rest % l.block.y;
-    rest /= l.block.y;
-    ivec2 phase = ivec2(rest % l.phase.y, rest / l.phase.y);
+    int part = over(line, l.tile.y), row = line - part * l.tile.y;
+    int rows = over(part, l.block.z), dx = part - rows * l.block.z;
+    int areas = over(rows, l.block.y), dy = rows - areas * l.block.y;
+    ivec2 phase = ivec2(0, over(areas, l.phase.y));
+    phase.x = areas - phase.y * l.phase.y;
     if ((row * l.block.y + dy) * l.phase.x + phase.y >= l.frame.z) continue;
-    int columns = (l.frame.w - phase.x + l.phase.y - 1) / l.phase.y;
-    int count = (columns - dx + l.block.z - 1) / l.block.z;
-    vec2 from = vec2(base + ivec2(0, row) + phase * l.phase.zw) + 0.5;
-    float layer = float(first_layer + dy * l.block.z + dx);
-    for (int x = 0; x < count; x++) {
-      take(FETCH(x0, vec3((from + vec2(float(x), 0.0)) / size, layer)));
-    }
+    int columns = over(l.frame.w - phase.x + l.phase.y - 1, l.phase.y);
+    int count = over(columns - dx + l.block.z - 1, l.block.z);
+    vec3 at = vec3((vec2(base + ivec2(0, row) + phase * l.phase.zw) + 0.5) / size,
+                   float(first_layer + dy * l.block.z + dx));
+    float texel = 1.0 / size.x;
+    for (int x = 0; x < count; x++) take(FETCH(x0, at + vec3(float(x) * texel, 0.0, 0.0)));
   }
 }
 

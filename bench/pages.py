@@ -1,0 +1,69 @@
+"""The bench's page in a fresh Chromium, and the server that it asks for a network's files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from playwright.sync_api import Page, sync_playwright
+
+import nbglcnn
+from browsers import EMPTY, chromium_arguments, find_chromium, serving
+from bundle import bundled
+from portable import Portable
+
+BENCH = Path(__file__).parent
+STATIC = Path(nbglcnn.__file__).with_name("static")
+MODULES = BENCH / "node_modules"
+PAGE = (str(BENCH / "page.ts"), "--format=esm", "--external:/runtime.js")
+
+
+def file_of(path: str, network: Portable) -> bytes | None:
+    """What the page asks for."""
+    if path == "/":
+        return EMPTY
+    if path == "/page.js":
+        return bundled(*PAGE)
+    first, _, rest = path.lstrip("/").partition("/")
+    if first == "model":
+        return network.files.get(rest)
+    places = {
+        "runtime.js": STATIC / "runtime.js",
+        "ort": MODULES / "onnxruntime-web" / "dist" / rest,
+        "tfjs": MODULES / "@tensorflow" / "tfjs-backend-wasm" / "dist" / rest,
+    }
+    place = places.get(first)
+    return place.read_bytes() if place is not None and place.is_file() else None
+
+
+@contextmanager
+def page(renderer: str, network: Portable) -> Iterator[tuple[Page, str]]:
+    """A fresh Chromium with the bench's page; and the name of its graphics device."""
+    with serving(partial(file_of, network=network)) as address, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=find_chromium(),
+            args=[
+                *chromium_arguments(renderer),
+                "--disable-gpu-watchdog",
+                "--js-flags=--expose-gc",
+            ],
+            env={**os.environ, "MESA_SHADER_CACHE_DISABLE": "true"},  # first runs compile
+            ignore_default_args=["--mute-audio"],
+        )
+        opened = browser.new_page()
+        opened.set_default_timeout(600_000)
+        opened.goto(address)
+        opened.add_script_tag(url="/page.js", type="module")
+        opened.wait_for_function("() => window.bench !== undefined")
+        device = opened.evaluate(
+            """() => {
+              const gl = document.createElement("canvas").getContext("webgl2");
+              const info = gl.getExtension("WEBGL_debug_renderer_info");
+              return gl.getParameter(info.UNMASKED_RENDERER_WEBGL);
+            }"""
+        )
+        yield opened, device
+        browser.close()
