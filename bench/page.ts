@@ -15,8 +15,8 @@ export interface Timing {
 }
 
 /** Calls timed in a row, and how long one may take for that. */
-const SERIES = 3;
-const LONG_MS = 300;
+const SERIES = 2;
+const LONG_MS = 100;
 
 let loaded: Loaded | undefined;
 
