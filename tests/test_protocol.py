@@ -252,6 +252,19 @@ def test_replies_of_an_older_input_are_not_taken(wire: Wire) -> None:
     assert not request.missing
 
 
+def test_parts_of_two_revisions_never_mix(wire: Wire) -> None:
+    wire.hello()
+    request = wire.connection.ask(["a"], [CHUNK + 4])
+    wire.reply(request.id, 0, b"\1" * (CHUNK + 4), revision=1)
+    # The page has made its answer anew, of a later input, and something of the first one is late.
+    wire.reply(request.id, 1, b"\2" * (CHUNK + 4), revision=2)
+    wire.reply(request.id, 1, b"\1" * (CHUNK + 4), revision=1)
+    assert request.missing == ((0, 0),)
+    wire.reply(request.id, 0, b"\2" * (CHUNK + 4), revision=2)
+    assert wire.connection.answered(request, 10) and request.computed == 2
+    assert bytes(request.parts[0].data) == b"\2" * (CHUNK + 4)
+
+
 @pytest.mark.parametrize(
     ("kind", "error"), [("lost", ContextLost), ("device", DeviceError), ("internal", PageError)]
 )

@@ -92,6 +92,30 @@ def test_the_output_follows_input_and_weights() -> None:
     viewer.close()
 
 
+def test_run_gives_the_output_of_its_input_and_keeps_it() -> None:
+    viewer = Viewer(autoencoder(3), pictures(3))
+    for seed in (5, 6):
+        assert_equal(viewer.run(pictures(seed)), hooked(autoencoder(3), pictures(seed))["output"])
+        assert_equal(viewer.input, pictures(seed))
+    with pytest.raises(InputError, match=r"\(2, 1, 20, 18\)"):
+        viewer.run(pictures(3)[:, :, :20])
+    assert_equal(viewer.input, pictures(6))
+    named = Viewer(Named().eval(), np.zeros((1, 1, 6, 6), "f4"))
+    assert list(named.run(np.ones((1, 1, 6, 6), "f4"))) == ["map", "sign"]
+    viewer.close()
+    named.close()
+
+
+def test_activations_are_read_one_or_several(viewer: Viewer) -> None:
+    expected = hooked(autoencoder(3), pictures(3))
+    assert_equal(viewer.activations.read("encoder.1"), expected["encoder.1"])
+    several = viewer.activations.read("decoder", ["encoder.0", "output"], timeout=1)
+    assert list(several) == ["decoder", "encoder.0", "output"]
+    assert list(viewer.activations.read(["decoder"])) == ["decoder"]
+    with pytest.raises(KeyError, match="encoder"):
+        viewer.activations.read("encoder.O")
+
+
 def test_several_inputs_and_outputs_come_as_the_model_has_them() -> None:
     torch.manual_seed(0)
     model = TwoInputs().eval()

@@ -77,6 +77,7 @@ class Request:
     parts: list[Assembly]
     heard: float
     page: str | None = None
+    computed: int = 0  # the revision that the answer is of
     repeated: bool = False
     failures: dict[str, Failed] = field(default_factory=dict)
 
@@ -122,13 +123,14 @@ class Connection(Inbox):
         pages = self.usable or sorted(self.pages.values(), key=lambda page: -page.seen)
         return pages[0] if pages else None
 
-    def show(self, offer: Offer) -> None:
-        """Make this what the pages show, and send the blobs that any of them lacks."""
+    def show(self, offer: Offer) -> int:
+        """Make this what the pages show, and send the blobs any of them lacks; its revision."""
         with self._lock:
             self._offer = offer
             self.revision += 1
             if self.pages:
                 self._send_state()
+            return self.revision
 
     def send(self, message: FromKernel, *buffers: memoryview) -> None:
         """Send one message to every page."""
@@ -265,11 +267,15 @@ class Connection(Inbox):
         if reply.key >= len(request.parts):
             protocol.warn_once(f"ignored a reply to key {reply.key} of {len(request.parts)}")
             return
-        if request.page != page.id:
+        if (request.page, request.computed) != (page.id, reply.revision):
             # The first page to reply wins; another one takes over when that one has fallen silent.
-            if request.page is not None and now - self.pages[request.page].seen < QUIET_S / 2:
+            if request.page is not None and request.page != page.id:
+                if now - self.pages[request.page].seen < QUIET_S / 2:
+                    return
+            # An answer that a page makes anew may be of a later revision: parts never mix.
+            elif reply.revision < request.computed:
                 return
-            request.page = page.id
+            request.page, request.computed = page.id, reply.revision
             request.parts = [Assembly(len(a.data)) for a in request.parts]
         if request.parts[reply.key].add(reply.part, reply.count, reply.bytes, buffers[0]):
             request.heard = now

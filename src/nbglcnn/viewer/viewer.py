@@ -24,7 +24,7 @@ from nbglcnn.plan import Layers, Precision, Target, Value, content_hash, pack_fi
 from nbglcnn.report import Match, Report, compared
 from nbglcnn.session import checked
 from nbglcnn.viewer import blocking, poster, protocol
-from nbglcnn.viewer.activations import Activations, unknown
+from nbglcnn.viewer.activations import Activations, as_asked, names_of, unknown
 from nbglcnn.viewer.connection import Connection, Offer, Request
 from nbglcnn.viewer.local import Local, on
 
@@ -114,9 +114,7 @@ class Viewer(anywidget.AnyWidget):
 
     @input.setter
     def input(self, x: Any) -> None:
-        self._arrays = self._accepted(load.as_arrays(x, self._graph))
-        self._revision += 1
-        self._show()
+        self._put(x)
 
     @property
     def output(self) -> Any:
@@ -128,9 +126,28 @@ class Viewer(anywidget.AnyWidget):
         keys = self._plan.header.outputs
         return shaped(keys, self._fetch(keys))
 
+    def run(self, x: Any, *, timeout: float | None = None) -> Any:
+        """The output of this very input, in the form of `output`; `input` stays set to it.
+
+        `timeout` is how many seconds the page may say nothing, the Viewer's own unless given.
+
+        Raises:
+            InputError: `x` doesn't fit; the old input stays.
+            PageError: somebody else set the input or the weights before the page came to this one.
+        """
+        revision, shown = self._put(x)
+        keys = self._plan.header.outputs
+        arrays, computed = self._computed(keys, timeout)
+        if computed != shown and self._revision != revision:
+            raise PageError(
+                "the input or the weights were set again while run(x) waited for the output of "
+                "this x: give each thread or callback a Viewer of its own, or run one at a time"
+            )
+        return shaped(keys, arrays)
+
     async def read(self, *keys: str | Iterable[str], timeout: float | None = None) -> Any:
         """The value under a key, or a dict for several keys; lets other tasks go on meanwhile."""
-        names = [n for key in keys for n in ([key] if isinstance(key, str) else key)]
+        names = names_of(keys)
         values = self._values(names)
         timeout = self._timeout if timeout is None else timeout
         if not self._connection.pages and self._reachable:
@@ -144,9 +161,7 @@ class Viewer(anywidget.AnyWidget):
             arrays = [finished(v, a) for v, a in zip(values, request.arrays(), strict=True)]
         else:
             arrays = self._here(names)
-        if len(keys) == 1 and isinstance(keys[0], str):
-            return arrays[0]
-        return dict(zip(names, arrays, strict=True))
+        return as_asked(keys, arrays)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Take other weights of the same shapes (tensors or arrays); nothing is compiled again."""
@@ -155,7 +170,7 @@ class Viewer(anywidget.AnyWidget):
         self._revision += 1
         self._show()
 
-    def verify(self, x: Any = None) -> Report[Match]:
+    def verify(self, x: Any = None, *, timeout: float | None = None) -> Report[Match]:
         """Compare every layer that can be read with PyTorch (ONNX models: with ONNX Runtime).
 
         The values come from where `activations` come from: the page, else local OpenGL. `x` is
@@ -179,7 +194,7 @@ class Viewer(anywidget.AnyWidget):
                     f"OpenGL, so that values come from the framework itself ({where})"
                 )
             keys = self._plan.computed
-            found = dict(zip(keys, self._fetch(keys), strict=True))
+            found = dict(zip(keys, self._fetch(keys, timeout), strict=True))
             expected, framework = self._local.reference(self._graph, self._arrays)
         finally:
             if x is not None:
@@ -214,18 +229,25 @@ class Viewer(anywidget.AnyWidget):
                 raise KeyError(unknown(key, list(known)))
         return [known[key] for key in keys]
 
-    def _fetch(self, keys: Sequence[str]) -> list[Array]:
+    def _fetch(self, keys: Sequence[str], timeout: float | None = None) -> list[Array]:
+        return self._computed(keys, timeout)[0]
+
+    def _computed(self, keys: Sequence[str], timeout: float | None) -> tuple[list[Array], int]:
+        """Values, and the connection's revision that they were computed from."""
         values = self._values(keys)
         if not self._connection.pages and self._reachable:
             blocking.wait(self._greeted())
         if not self._page_answers():
-            return self._here(keys)
+            revision = self._connection.revision
+            return self._here(keys), revision
+        timeout = self._timeout if timeout is None else timeout
         request = self._ask(values)
         try:
-            blocking.wait(lambda: self._connection.answered(request, self._timeout))
+            blocking.wait(lambda: self._connection.answered(request, timeout))
         finally:
             self._connection.drop(request)
-        return [finished(v, a) for v, a in zip(values, request.arrays(), strict=True)]
+        arrays = [finished(v, a) for v, a in zip(values, request.arrays(), strict=True)]
+        return arrays, request.computed
 
     def _ask(self, values: Sequence[Value]) -> Request:
         return self._connection.ask([v.key for v in values], [4 * v.read.count for v in values])
@@ -311,8 +333,14 @@ class Viewer(anywidget.AnyWidget):
             blobs[name] = memoryview(picture)
         return Offer(self._plan.hash, weights, tuple(inputs), blobs, name)
 
-    def _show(self) -> None:
-        self._connection.show(self._offer())
+    def _put(self, x: Any) -> tuple[int, int]:
+        """Make `x` the input; the revisions that it is, here and of the connection."""
+        self._arrays = self._accepted(load.as_arrays(x, self._graph))
+        self._revision += 1
+        return self._revision, self._show()
+
+    def _show(self) -> int:
+        return self._connection.show(self._offer())
 
     def _fit(self, target: Target) -> Offer | None:
         """Compile again when a page's device can do less than the Plan asks for.
