@@ -25,12 +25,15 @@ from nbglcnn.viewer.protocol import (
     FromPage,
     Hello,
     Need,
+    Pace,
     Part,
+    Pointed,
     Progress,
     Ran,
     Read,
     Refuse,
     Reply,
+    Spot,
     State,
 )
 
@@ -53,6 +56,7 @@ class Page:
     seen: float
     stage: Progress | None = None
     ran: Ran | None = None
+    pace: Pace | None = None
     error: str = ""
 
 
@@ -110,6 +114,7 @@ class Connection(Inbox):
         self._requests: dict[str, Request] = {}
         self.revision = 0
         self.pages: dict[str, Page] = {}
+        self.pointed: Spot | None = None  # in the page whose pointer moved last
 
     @property
     def usable(self) -> list[Page]:
@@ -251,6 +256,10 @@ class Connection(Inbox):
                 page.stage = message
             case Ran():
                 page.ran, page.stage, page.error = message, None, ""
+            case Pace():
+                page.pace = message
+            case Pointed():
+                self.pointed = message.at
             case Failed(id=""):
                 page.error = message.text
             case Failed():

@@ -139,6 +139,39 @@ class Ran(Message, frozen=True):
     passes: Count
 
 
+class Pace(Message, frozen=True):
+    """Whether the page runs the network, and how many runs it has finished within the last second.
+
+    Told when it begins, four times a second while it goes on, and when it has ended.
+    """
+
+    page: Name
+    running: bool
+    fps: Annotated[float, Meta(ge=0, le=100_000)]
+
+
+class Spot(msgspec.Struct, frozen=True):
+    """An element of a value, or the three of a colour picture's pixel, whose `channel` is None.
+
+    `values` is empty while they are on their way, and for a value too large to be looked at.
+    """
+
+    layer: str
+    channel: Count | None
+    y: Count
+    x: Count
+    values: Annotated[
+        tuple[float | Literal["NaN", "Infinity", "-Infinity"], ...], Meta(max_length=3)
+    ]
+
+
+class Pointed(Message, frozen=True):
+    """The pointer has come to an element; None: it has left the pictures."""
+
+    page: Name
+    at: Spot | None
+
+
 class Reply(Message, frozen=True):
     """One part of the float32 elements of `keys[key]` of a Read, in the message's only buffer."""
 
@@ -161,12 +194,14 @@ class Failed(Message, frozen=True):
 
 
 FromKernel = State | Part | Read | Done | Verified | Release | Refuse
-FromPage = Hello | Need | Progress | Ran | Reply | Failed
+FromPage = Hello | Need | Progress | Ran | Pace | Pointed | Reply | Failed
 
 # A page that speaks another dialect is told to reload, and no version number is kept by hand. The
 # annotations are this file's own text (not msgspec's schema, which changes with its version).
 PROTOCOL = hashlib.sha256(
-    repr([(c.__name__, c.__annotations__) for c in get_args(FromKernel | FromPage)]).encode()
+    repr(
+        [(c.__name__, c.__annotations__) for c in (*get_args(FromKernel | FromPage), Spot)]
+    ).encode()
 ).hexdigest()[:12]
 
 _warned: set[str] = set()

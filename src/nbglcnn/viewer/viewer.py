@@ -27,6 +27,15 @@ from nbglcnn.viewer import blocking, poster, protocol
 from nbglcnn.viewer.activations import Activations, as_asked, names_of, unknown
 from nbglcnn.viewer.connection import Connection, Offer, Request
 from nbglcnn.viewer.local import Local, on
+from nbglcnn.viewer.traits import (
+    COLORMAPS,
+    NORMALIZATIONS,
+    OF_THE_PAGE,
+    as_json,
+    checked_index,
+    checked_selection,
+    hovered,
+)
 
 BUNDLE = Path(__file__).parent.parent / "static" / "widget.js"
 HELLO_S = 2.0  # in which a page says hello if there is one; measured: 0.05 to 0.1 s
@@ -48,13 +57,25 @@ class Viewer(anywidget.AnyWidget):
     of names to keep; `precision` "float16" stores values and weights in half the memory, right to
     about three digits. `height` bounds the view in CSS pixels; `timeout` is how many seconds a page
     that is there may say nothing while Python waits for it.
+
+    Traits, to observe and to link: `input_index`, `selected`, `colormap`, `normalization` and
+    `height` follow the page and can be set. Read-only are `running` (the page has a run under way,
+    or had one within the last quarter of a second), `fps` (runs it has finished within the last
+    second; 0 when idle), `hover` (the element under the pointer, or None) and `status`.
     """
 
     _esm = BUNDLE
 
     height = traitlets.Int(None, allow_none=True, min=100).tag(sync=True)
     input_index = traitlets.Int(0, min=0).tag(sync=True)
-    selected = traitlets.Dict(None, allow_none=True).tag(sync=True)
+    selected = traitlets.Dict(default_value=None, allow_none=True).tag(sync=True)
+    colormap = traitlets.Enum(COLORMAPS, "signed").tag(sync=True)
+    normalization = traitlets.Enum(NORMALIZATIONS, "layer").tag(sync=True)
+    running = traitlets.Bool(False, read_only=True).tag(sync=True)
+    fps = traitlets.Float(0.0, read_only=True).tag(sync=True)
+    hover = traitlets.Dict(default_value=None, allow_none=True, read_only=True).tag(
+        sync=True, to_json=as_json
+    )
     status = traitlets.Dict(read_only=True)
 
     _cells: ClassVar[dict[str, tuple[str, WeakSet[Viewer]]]] = {}
@@ -361,7 +382,7 @@ class Viewer(anywidget.AnyWidget):
         return self._offer()
 
     def _follow(self) -> None:
-        """Bring `status` up to date with the connection."""
+        """Bring the traits that pages tell up to date with the connection."""
         page = self._connection.page
         ran = page.ran if page else None
         stage = page.stage if page else None
@@ -370,6 +391,10 @@ class Viewer(anywidget.AnyWidget):
             if page.problem and not page.refused and not self._needs_poster:
                 self._needs_poster = True
                 self._show()
+        pace = page.pace if page else None
+        self.set_trait("running", pace is not None and pace.running)
+        self.set_trait("fps", pace.fps if pace else 0.0)
+        self.set_trait("hover", hovered(self._connection.pointed, self._plan.values))
         self.set_trait(
             "status",
             {
@@ -410,7 +435,7 @@ class Viewer(anywidget.AnyWidget):
     def set_state(self, sync_data: dict[str, Any]) -> None:
         """Take what a page has changed: only what a page may change, and only what fits."""
         for name in sync_data:
-            if name not in ("input_index", "selected", "height"):
+            if name not in OF_THE_PAGE:
                 protocol.warn_once(f"ignored the page's change of {name[:40]!r}")
                 continue
             try:
@@ -420,25 +445,12 @@ class Viewer(anywidget.AnyWidget):
 
     @traitlets.validate("input_index")
     def _check_index(self, proposal: Any) -> int:
-        index = int(proposal["value"])
         shape = self._plan.header.inputs[0].shape if self._plan.header.inputs else ()
-        if shape and index >= shape[0]:
-            raise traitlets.TraitError(
-                f"input_index {index}: the batch has {shape[0]} examples, from 0"
-            )
-        return index
+        return checked_index(int(proposal["value"]), shape)
 
     @traitlets.validate("selected")
     def _check_selected(self, proposal: Any) -> dict[str, Any] | None:
-        value: dict[str, Any] | None = proposal["value"]
-        if value is None:
-            return None
-        layer, channel = value.get("layer"), value.get("channel")
-        if set(value) - {"layer", "channel"} or layer not in {v.key for v in self._plan.values}:
-            raise traitlets.TraitError(f"selected needs a layer of this network, not {layer!r}")
-        if channel is not None and (not isinstance(channel, int) or channel < 0):
-            raise traitlets.TraitError(f"selected: {channel!r} is not the number of a channel")
-        return {"layer": layer, "channel": channel}
+        return checked_selection(proposal["value"], self._plan.values)
 
     def _poster(self) -> bytes:
         if self._picture is None or self._picture[0] != self._revision:
