@@ -10,6 +10,7 @@ import {
   PlanError,
   type Session,
 } from "./gl/types.ts";
+import { hostName } from "./host.ts";
 import {
   CHUNK,
   type Failed,
@@ -80,6 +81,10 @@ export class Connection {
   private weights: readonly string[] = [];
   private inputs: readonly string[] = [];
   private ran = -1;
+
+  /** How often the context was lost, and what Python was told of it. */
+  private losses = 0;
+  private health = "";
 
   private readonly reads = new Map<string, Read>();
   private readonly answers = new Map<string, Answer>();
@@ -189,7 +194,19 @@ export class Connection {
       renderer: this.device?.capabilities.renderer ?? "",
       target: this.device?.capabilities.target ?? null,
       problem: this.problem,
+      browser: navigator.userAgent.slice(0, 1000),
+      host: hostName(),
     });
+  }
+
+  /** Tells Python how the graphics context is, when anything of that has changed. */
+  private tellHealth(): void {
+    const lost = this.device?.lost === true;
+    const bytes = this.session?.bytes ?? 0;
+    const words = `${lost} ${this.losses} ${bytes}`;
+    if (words === this.health) return;
+    this.health = words;
+    this.send({ type: "health", page: this.page, lost, losses: this.losses, bytes });
   }
 
   private openDevice(): void {
@@ -200,6 +217,8 @@ export class Connection {
       device.onLost(() => {
         const layers = this.state.plan.value?.layers.length ?? 0;
         this.state.status.value = says.lost(layers);
+        this.losses += 1;
+        this.tellHealth();
       }),
       device.onRestored(() => {
         this.ran = -1;
@@ -496,6 +515,7 @@ export class Connection {
       timing: clock,
       passes,
     });
+    this.tellHealth();
   }
 
   private async answer(session: Session, read: Read): Promise<void> {
@@ -564,6 +584,7 @@ export class Connection {
     this.inputs = [];
     this.ran = -1;
     this.stage = undefined;
+    if (!this.closed) this.tellHealth();
   }
 
   /** What a failed step means: a lost context comes back, anything else is said here and in Python. */

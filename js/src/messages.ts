@@ -3,7 +3,7 @@
 import type { Kind, Target } from "./plan.ts";
 
 export const PACKAGE_VERSION = "0.1.0";
-export const PROTOCOL = "a0a58ecfd169";
+export const PROTOCOL = "24bef71e9941";
 export const CHUNK = 4194304;
 
 /**
@@ -78,7 +78,8 @@ export interface Refuse {
 /**
  * A page's first words: who it is, which blobs it has, what its device can do.
  *
- * `target` is None when the page cannot run a network at all; `problem` says why then.
+ * `target` is None when the page cannot run a network at all; `problem` says why then. `host` is
+ * the application around the page and its version, as far as it says.
  */
 export interface Hello {
   readonly type: "hello";
@@ -89,6 +90,8 @@ export interface Hello {
   readonly renderer: string;
   readonly target: Target | null;
   readonly problem: string;
+  readonly browser: string;
+  readonly host: string;
 }
 
 /** Asks for these parts of a blob, all when none are listed. */
@@ -116,6 +119,19 @@ export interface Ran {
   readonly ms: number;
   readonly timing: string;
   readonly passes: number;
+}
+
+/**
+ * The graphics context, told when something of it changes: `losses` since the page was loaded.
+ *
+ * `bytes` are what this Viewer's textures and buffers take in the page.
+ */
+export interface Health {
+  readonly type: "health";
+  readonly page: string;
+  readonly lost: boolean;
+  readonly losses: number;
+  readonly bytes: number;
 }
 
 /**
@@ -173,7 +189,7 @@ export interface Failed {
 
 export type FromKernel = State | Part | Read | Done | Verified | Release | Refuse;
 
-export type FromPage = Hello | Need | Progress | Ran | Pace | Pointed | Reply | Failed;
+export type FromPage = Hello | Need | Progress | Ran | Health | Pace | Pointed | Reply | Failed;
 
 type Fields = readonly (readonly [string, Kind])[];
 /** Every record's fields. */

@@ -23,6 +23,7 @@ from nbglcnn.viewer.protocol import (
     Failed,
     FromKernel,
     FromPage,
+    Health,
     Hello,
     Need,
     Pace,
@@ -54,9 +55,12 @@ class Page:
     refused: bool
     has: set[str]
     seen: float
+    browser: str = ""
+    host: str = ""
     stage: Progress | None = None
     ran: Ran | None = None
     pace: Pace | None = None
+    health: Health | None = None
     error: str = ""
 
 
@@ -114,6 +118,9 @@ class Connection(Inbox):
         self._requests: dict[str, Request] = {}
         self.revision = 0
         self.pages: dict[str, Page] = {}
+        self.asked_again = 0  # questions that a page did not answer in time
+        self.sent_again = 0  # blobs, or parts of them, that a page missed
+        self.last_error = ""
         self.pointed: Spot | None = None  # in the page whose pointer moved last
 
     @property
@@ -196,6 +203,7 @@ class Connection(Inbox):
             quiet = _now() - max([request.heard, *seen])
             if quiet > min(QUIET_S, timeout / 3) and not request.repeated:
                 request.repeated = True
+                self.asked_again += 1
                 partly = len(request.missing) < sum(
                     protocol.parts_of(len(a.data)) for a in request.parts
                 )
@@ -251,18 +259,22 @@ class Connection(Inbox):
         page.seen = now
         match message:
             case Need():
+                self.sent_again += 1
                 self._send_blob(message.blob, message.parts)
             case Progress():
                 page.stage = message
             case Ran():
                 page.ran, page.stage, page.error = message, None, ""
+            case Health():
+                page.health = message
             case Pace():
                 page.pace = message
             case Pointed():
                 self.pointed = message.at
             case Failed(id=""):
-                page.error = message.text
+                page.error = self.last_error = message.text
             case Failed():
+                self.last_error = message.text
                 request = self._requests.get(message.id)
                 if request is not None and request.page in (None, page.id):
                     request.failures[page.id] = message
@@ -301,7 +313,15 @@ class Connection(Inbox):
         offer = self._fit(hello.target) if hello.target and not problem else None
         with self._lock:
             self.pages[hello.page] = Page(
-                hello.page, hello.renderer, hello.target, problem, refused, set(hello.have), _now()
+                hello.page,
+                hello.renderer,
+                hello.target,
+                problem,
+                refused,
+                set(hello.have),
+                _now(),
+                hello.browser,
+                hello.host,
             )
             if refused:
                 self.send(Refuse(hello.page, "The page and the kernel differ", problem))

@@ -100,7 +100,8 @@ class Refuse(Message, frozen=True):
 class Hello(Message, frozen=True):
     """A page's first words: who it is, which blobs it has, what its device can do.
 
-    `target` is None when the page cannot run a network at all; `problem` says why then.
+    `target` is None when the page cannot run a network at all; `problem` says why then. `host` is
+    the application around the page and its version, as far as it says.
     """
 
     page: Name
@@ -110,6 +111,8 @@ class Hello(Message, frozen=True):
     renderer: Annotated[str, Meta(max_length=1000)]
     target: Target | None = None
     problem: Text = ""
+    browser: Annotated[str, Meta(max_length=1000)] = ""
+    host: Annotated[str, Meta(max_length=100)] = ""
 
 
 class Need(Message, frozen=True):
@@ -137,6 +140,18 @@ class Ran(Message, frozen=True):
     ms: float
     timing: Annotated[str, Meta(max_length=40)]
     passes: Count
+
+
+class Health(Message, frozen=True):
+    """The graphics context, told when something of it changes: `losses` since the page was loaded.
+
+    `bytes` are what this Viewer's textures and buffers take in the page.
+    """
+
+    page: Name
+    lost: bool
+    losses: Count
+    bytes: Annotated[int, Meta(ge=0, le=2**50)]
 
 
 class Pace(Message, frozen=True):
@@ -194,7 +209,7 @@ class Failed(Message, frozen=True):
 
 
 FromKernel = State | Part | Read | Done | Verified | Release | Refuse
-FromPage = Hello | Need | Progress | Ran | Pace | Pointed | Reply | Failed
+FromPage = Hello | Need | Progress | Ran | Health | Pace | Pointed | Reply | Failed
 
 # A page that speaks another dialect is told to reload, and no version number is kept by hand. The
 # annotations are this file's own text (not msgspec's schema, which changes with its version).

@@ -26,6 +26,7 @@ from nbglcnn.session import checked
 from nbglcnn.viewer import blocking, poster, protocol
 from nbglcnn.viewer.activations import Activations, as_asked, names_of, unknown
 from nbglcnn.viewer.connection import Connection, Offer, Request
+from nbglcnn.viewer.diagnosis import diagnosis
 from nbglcnn.viewer.local import Local, on
 from nbglcnn.viewer.traits import (
     COLORMAPS,
@@ -232,6 +233,13 @@ class Viewer(anywidget.AnyWidget):
             )
         )
         return report
+
+    def report(self) -> str:
+        """What a bug report needs, as text: versions, host, device, precision, memory, faults.
+
+        Nothing of the model but its size is in it, no path and no name. Asks nobody.
+        """
+        return diagnosis(self._plan, self._connection, self._local.opened)
 
     def close(self) -> None:
         """Free everything here and in every page; the view goes away."""
