@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, BrowserType, Page, sync_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 RENDERERS = {
@@ -35,6 +36,8 @@ TYPES = {
     **dict.fromkeys((".js", ".mjs"), "text/javascript"),
     ".wasm": "application/wasm",
 }
+HOST = "127.0.0.1"
+INSIDE = ("data", "blob", "about")  # schemes of what a page has itself
 # Chromium reports a wrong WebGL call as a mere warning, and some notes on speed beside it.
 WRONG = re.compile("INVALID_|GL_OUT_OF|error", re.IGNORECASE)
 
@@ -58,6 +61,40 @@ def complaints(page: Page) -> list[str]:
     """What the page's console says of mistakes, from now on: the list grows by itself."""
     found: list[str] = []
     page.on("console", lambda m: found.append(m.text) if WRONG.search(m.text) else None)
+    return found
+
+
+def note_strangers(context: BrowserContext, found: list[str]) -> None:
+    """Add every address to `found` that the context's pages ask outside this machine."""
+
+    def check(url: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in INSIDE and parts.hostname != HOST:
+            found.append(url)
+
+    context.on("request", lambda request: check(request.url))
+    context.on("page", lambda page: page.on("websocket", lambda socket: check(socket.url)))
+
+
+def guard(kind: BrowserType) -> list[str]:
+    """What pages ask outside this machine, in any browser launched from now on: the list grows."""
+    found: list[str] = []
+    launch = kind.launch
+
+    def launch_guarded(**options: Any) -> Browser:
+        browser = launch(**options)
+        new_context = browser.new_context
+
+        def open_context(**options: Any) -> BrowserContext:
+            context = new_context(**options)
+            note_strangers(context, found)
+            return context
+
+        browser.new_context = open_context  # type: ignore[method-assign]
+        browser.new_page = lambda **given: open_context(**given).new_page()  # type: ignore[method-assign]
+        return browser
+
+    kind.launch = launch_guarded  # type: ignore[method-assign]
     return found
 
 

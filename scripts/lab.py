@@ -14,10 +14,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import numpy as np
 from playwright.sync_api import Browser, Page
+
+from browsers import note_strangers
 
 TOKEN = "nbglcnn"
 PATIENCE_S = 120  # for anything; machines that run tests are slow
@@ -328,18 +329,10 @@ def _await_server(url: str, process: subprocess.Popen[bytes], log: Path) -> None
 def local_page(browser: Browser, **options: Any) -> Iterator[Page]:
     """A page that may ask nothing but this machine; `options` are the browser context's."""
     outside: list[str] = []
-
-    def check(url: str) -> None:
-        parts = urlsplit(url)
-        if parts.scheme in ("http", "https", "ws", "wss") and parts.hostname != "127.0.0.1":
-            outside.append(url)
-
     context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
-    context.on("request", lambda request: check(request.url))
-    page = context.new_page()
-    page.on("websocket", lambda socket: check(socket.url))
+    note_strangers(context, outside)
     try:
-        yield page
+        yield context.new_page()
     finally:
         context.close()
     assert not outside, f"the page asked other machines: {outside}"

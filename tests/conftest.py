@@ -3,14 +3,13 @@
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Error, Page, Playwright, sync_playwright
 
 import nbglcnn
-from browsers import EMPTY, RENDERERS, chromium_arguments, find_chromium, serving
+from browsers import EMPTY, RENDERERS, chromium_arguments, find_chromium, guard, serving
 from lab import Lab, running_lab
 from nbglcnn import Plan
 from page import GlPage
@@ -18,6 +17,7 @@ from page import GlPage
 BACKENDS = tuple(RENDERERS)
 Arrays = tuple[np.ndarray, ...]
 STATIC = Path(nbglcnn.__file__).with_name("static")
+strangers: list[list[str]] = []  # what pages asked outside this machine, of the open browsers
 
 
 @pytest.fixture(scope="session")
@@ -45,7 +45,19 @@ def backend(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def playwright() -> Iterator[Playwright]:
     with sync_playwright() as started:
+        strangers[:] = [guard(started.chromium)]
         yield started
+        assert not strangers[0], f"a page asked other machines: {strangers[0]}"
+
+
+@pytest.fixture(autouse=True)
+def no_page_asks_other_machines() -> Iterator[None]:
+    """Any request of any page outside this machine fails the test."""
+    yield
+    found = strangers[0] if strangers else []
+    outside = found.copy()
+    found.clear()
+    assert not outside, f"a page asked other machines: {outside}"
 
 
 @pytest.fixture(scope="module")
@@ -69,26 +81,16 @@ def browser(
 
 @pytest.fixture
 def new_page(browser: Callable[[str], Browser]) -> Iterator[Callable[..., Page]]:
-    """new_page("swiftshader", **options of the context): a page that may only ask 127.0.0.1."""
+    """new_page("swiftshader", **options of the context): a page in a context of its own."""
     opened: list[Page] = []
-    outside: list[str] = []
-
-    def check(url: str) -> None:
-        parts = urlsplit(url)
-        if parts.scheme in ("http", "https", "ws", "wss", "ftp") and parts.hostname != "127.0.0.1":
-            outside.append(url)
 
     def open_page(backend: str, **options: object) -> Page:
-        context = browser(backend).new_context(**options)
-        context.on("request", lambda request: check(request.url))
-        context.on("page", lambda page: page.on("websocket", lambda socket: check(socket.url)))
-        opened.append(context.new_page())
+        opened.append(browser(backend).new_context(**options).new_page())
         return opened[-1]
 
     yield open_page
     for page in opened:
         page.context.close()
-    assert not outside, f"the page asked other machines: {outside}"
 
 
 @pytest.fixture(scope="session")

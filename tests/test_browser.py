@@ -50,7 +50,11 @@ def test_each_renderer_draws_32_bit_floats(gl_page: Callable[..., Page], backend
 
 
 MISBEHAVIOURS = {
-    "other machines": "fetch('http://example.org/').catch(() => 0)",
+    "other machines*http://example.org": "fetch('http://example.org/').catch(() => 0)",
+    "other machines*ws://example.org": "void new WebSocket('ws://example.org/')",
+    "other machines*https://example.com": "{ const made = new Worker(URL.createObjectURL(new Blob(["
+    "'fetch(\\'https://example.com/\\').catch(() => postMessage(0))'])));"
+    " new Promise((yes) => { made.onmessage = yes; }) }",
     "console has": "console.error('that went wrong')",
     "uncaught": "setTimeout(() => { throw Error('uncaught') }); new Promise(r => setTimeout(r, 9))",
     "INVALID_ENUM": "document.createElement('canvas').getContext('webgl2').enable(1)",
@@ -68,7 +72,7 @@ def take_conftest(pytester: pytest.Pytester) -> None:
 @pytest.mark.parametrize("words", MISBEHAVIOURS)
 def test_a_page_that_misbehaves_fails_its_test(pytester: pytest.Pytester, words: str) -> None:
     take_conftest(pytester)
-    allow = "ERR_NAME" if words == "other machines" else "(?!)"
+    allow = "ERR_NAME" if words.startswith("other machines") else "(?!)"
     pytester.makepyfile(
         f"""
         def test_page(gl_page):
@@ -78,6 +82,28 @@ def test_a_page_that_misbehaves_fails_its_test(pytester: pytest.Pytester, words:
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
     result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines([f"*{words}*"])
+
+
+def test_a_page_opened_in_any_way_may_ask_only_this_machine(pytester: pytest.Pytester) -> None:
+    take_conftest(pytester)
+    asking = "evaluate(\"fetch('http://example.org/').catch(() => 0)\")"
+    pytester.makepyfile(
+        f"""
+        def test_bare(browser):
+            browser("swiftshader").new_page().{asking}
+
+        def test_context(browser):
+            browser("swiftshader").new_context().new_page().{asking}
+
+        def test_itself(browser):
+            page = browser("swiftshader").new_page()
+            page.goto("data:text/html,<p>mine")
+            page.evaluate("fetch(URL.createObjectURL(new Blob(['x']))).then((got) => got.text())")
+        """
+    )
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    result.assert_outcomes(passed=3, errors=2)
+    result.stdout.fnmatch_lines(["*ERROR at teardown of test_bare*", "*http://example.org*"])
 
 
 def test_no_event_loop_is_left_running_for_the_next_module(pytester: pytest.Pytester) -> None:

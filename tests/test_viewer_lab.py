@@ -169,6 +169,63 @@ def test_other_weights_compile_nothing(notebook: Notebook) -> None:
     notebook.run("hidden.close()")
 
 
+def test_run_gives_the_output_of_that_very_input_from_the_page(notebook: Notebook) -> None:
+    notebook.page.evaluate("() => { window.probe.keep = true; window.probe.pixels = []; }")
+    notebook.run(
+        "runs = {str(k): viewer.run(x * k) for k in (2, 5, 3)}\n"
+        "assert np.array_equal(viewer.input, x * 3) and viewer.activations.source[:4] == 'page'\n"
+        "error = None\n"
+        "try: viewer.run(x[:, :, :9])\n"
+        "except ValueError as e: error = e\n"
+        "assert 'shape' in str(error) and np.array_equal(viewer.input, x * 3), error\n"
+        "viewer.input = x"
+    )
+    notebook.page.evaluate("() => { window.probe.keep = false; }")
+    pixels, runs = notebook.pixels(), notebook.array("runs")
+    for k, value in runs.items():
+        assert_equal(value, hooked(autoencoder(SEED), pictures(SEED) * np.float32(k))["output"])
+        assert of_the_page(value, pixels)
+
+
+def test_run_never_gives_the_output_of_another_input(notebook: Notebook) -> None:
+    # Another thread's assignment, at the worst moment: between run's input and its question.
+    error = notebook.run(
+        "ask = viewer._connection.ask\n"
+        "def late(*given):\n"
+        "    viewer._connection.ask = ask\n"
+        "    viewer.input = x + 9\n"
+        "    return ask(*given)\n"
+        "viewer._connection.ask = late\n"
+        "viewer.run(x * 2)",
+        fails=True,
+    ).error
+    assert error.startswith("PageError: the input or the weights were set again while run(x)")
+    notebook.run("value = viewer.run(x)")
+    expected = hooked(autoencoder(SEED), pictures(SEED))["output"]
+    assert_equal(notebook.array("value"), expected)
+
+
+def test_all_activations_come_in_one_round_trip(notebook: Notebook) -> None:
+    notebook.run(
+        "raw, types = viewer._connection._send_raw, []\n"
+        "def count(content, buffers):\n"
+        "    types.append(content['type'])\n"
+        "    raw(content, buffers)\n"
+        "viewer._connection._send_raw = count\n"
+        "everything = viewer.activations.to_dict()\n"
+        "one_by_one = {key: viewer.activations[key] for key in everything}\n"
+        "some = viewer.activations.read('encoder.0', 'output', timeout=20)\n"
+        "viewer._connection._send_raw = raw"
+    )
+    count = len(hooked(autoencoder(SEED), pictures(SEED)))
+    text = notebook.run("print(types.count('read'), types[:2], types[-2:], list(some))").text
+    assert text == f"{1 + count + 1} ['read', 'done'] ['read', 'done'] ['encoder.0', 'output']\n"
+    everything, single = notebook.array("everything"), notebook.array("one_by_one")
+    assert len(everything) == count
+    for key, value in everything.items():
+        np.testing.assert_array_equal(value, single[key])
+
+
 def test_two_viewers_don_t_mix(notebook: Notebook) -> None:
     notebook.run(
         "a, b = Viewer(autoencoder(24), pictures(1)), Viewer(autoencoder(25), pictures(2))\n"
@@ -212,10 +269,17 @@ def test_cells_queued_during_a_read_run_afterwards_in_order(notebook: Notebook) 
 
 def test_a_mute_page_is_a_timeout_that_says_so(notebook: Notebook) -> None:
     notebook.page.evaluate("() => { window.probe.mute = true; }")
-    error = notebook.run("await viewer.read('encoder.0', timeout=1.5)", fails=True).error
+    asked = (
+        *("await viewer.read('encoder.0', timeout=1.5)", "viewer.run(x, timeout=1.5)"),
+        *("viewer.activations.read('encoder.0', timeout=1.5)", "viewer.verify(timeout=1.5)"),
+        "viewer.activations.to_dict(timeout=1.5)",
+    )
+    errors = [notebook.run(cell, fails=True).error for cell in asked]
     notebook.page.evaluate("() => { window.probe.mute = false; }")
-    assert error.startswith("PageTimeout: the page that shows this Viewer did not answer for 1.5 s")
-    assert "encoder.0" in error and "reload" in error
+    for error in errors:
+        assert error.startswith("PageTimeout: the page that shows this Viewer did not answer for 1")
+        assert "for 1.5 s" in error and "reload" in error
+    assert "encoder.0" in errors[0] and "output" in errors[1] and "values" in errors[4]
     assert not notebook.run("viewer.output").error
 
 

@@ -115,6 +115,19 @@ def test_a_lost_context_comes_back_with_the_same_numbers(notebook: Notebook) -> 
     values = notebook.array("values")
     for name, value in expected().items():
         assert_equal(values[name], value, name=name)
+    report = notebook.run("print(viewer.report())").text
+    rows = dict(line.split("  ", 1) for line in report.splitlines())
+    rows = {name: text.strip() for name, text in rows.items()}
+    assert rows["losses"] == "the graphics context was lost 1×, and came back"
+    assert re.match(r"JupyterLab 4\.\d.*; Mozilla/5\.0 .*Chrome/", rows["host"])
+    assert "SwiftShader" in rows["device"] and "max_texture_size 8192" in rows["limits"]
+    assert rows["last error"] == "none" and "ipykernel" in rows["packages"]
+    held = re.fullmatch(
+        r"(\d+) bytes on the GPU by the Plan, (\d+) held by the page", rows["memory"]
+    )
+    assert held and int(held[1]) * 0.9 <= int(held[2]) < int(held[1]) * 3 + 4_000_000
+    for private in ("encoder", "Sequential", str(notebook.lab.root), "token", "root"):
+        assert private not in report
 
 
 def test_another_versions_page_is_refused_in_words(notebook: Notebook) -> None:

@@ -20,6 +20,7 @@ from torch import nn
 from equal import assert_equal
 from nbglcnn import InputError, ModelError, UnsupportedOperator, Viewer
 from nbglcnn.viewer import viewer as module
+from nbglcnn.viewer.diagnosis import anonymous
 from viewer_models import Named, TwoInputs, autoencoder, hooked, pictures
 
 
@@ -90,6 +91,30 @@ def test_the_output_follows_input_and_weights() -> None:
     assert_equal(viewer.output, hooked(autoencoder(7), pictures(6))["output"])
     assert_equal(viewer.input, pictures(6))
     viewer.close()
+
+
+def test_run_gives_the_output_of_its_input_and_keeps_it() -> None:
+    viewer = Viewer(autoencoder(3), pictures(3))
+    for seed in (5, 6):
+        assert_equal(viewer.run(pictures(seed)), hooked(autoencoder(3), pictures(seed))["output"])
+        assert_equal(viewer.input, pictures(seed))
+    with pytest.raises(InputError, match=r"\(2, 1, 20, 18\)"):
+        viewer.run(pictures(3)[:, :, :20])
+    assert_equal(viewer.input, pictures(6))
+    named = Viewer(Named().eval(), np.zeros((1, 1, 6, 6), "f4"))
+    assert list(named.run(np.ones((1, 1, 6, 6), "f4"))) == ["map", "sign"]
+    viewer.close()
+    named.close()
+
+
+def test_activations_are_read_one_or_several(viewer: Viewer) -> None:
+    expected = hooked(autoencoder(3), pictures(3))
+    assert_equal(viewer.activations.read("encoder.1"), expected["encoder.1"])
+    several = viewer.activations.read("decoder", ["encoder.0", "output"], timeout=1)
+    assert list(several) == ["decoder", "encoder.0", "output"]
+    assert list(viewer.activations.read(["decoder"])) == ["decoder"]
+    with pytest.raises(KeyError, match="encoder"):
+        viewer.activations.read("encoder.O")
 
 
 def test_several_inputs_and_outputs_come_as_the_model_has_them() -> None:
@@ -253,3 +278,31 @@ def test_a_notebook_without_a_browser_runs_with_one_warning_a_viewer_and_keeps_a
         assert_equal(values["out"], expected["output"])
     bundle = module.BUNDLE.stat().st_size
     assert len(json.dumps(notebook)) < bundle + 200_000
+
+
+def test_a_report_for_a_bug_says_versions_and_sizes_and_nothing_private() -> None:
+    viewer = Viewer(autoencoder(3), pictures(3))
+    text = viewer.report()
+    assert text.startswith("nbglcnn ") and f"torch {torch.__version__}" in text
+    assert "none has shown this Viewer" in text and "nothing computed" in text
+    plan = viewer._plan
+    assert f"10 layers, {len(plan.header.passes)} passes" in text
+    assert f"{plan.gpu_bytes} bytes" in text
+    _ = viewer.output
+    assert "in Python   OpenGL: " in viewer.report()
+    assert "encoder" not in text and "Sequential" not in text and str(Path.home()) not in text
+    viewer.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("no value \"secret.layer\"; and '/home/ann/x.onnx'", "no value …; and …"),
+        ("cannot open /home/ann/models/my net.onnx (2)", "cannot open … (2)"),
+        (r"at C:\Users\ann\net.py line 3", "at …"),
+        ("see https://host/ann?token=1 now", "see … now"),
+        ("1.5 and/or 3/4 of 12 ms", "1.5 and/or 3/4 of 12 ms"),
+    ],
+)
+def test_messages_in_a_report_hold_no_names_and_paths(text: str, left: str) -> None:
+    assert anonymous(text) == left

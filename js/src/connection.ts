@@ -1,5 +1,6 @@
 // The page's end of the line to Python: says hello, gathers what it is shown, runs it, answers reads.
 import type { AnyModel } from "@anywidget/types";
+import { effect } from "@preact/signals";
 import { parseContainer } from "./gl/format.ts";
 import { createSession } from "./gl/session.ts";
 import {
@@ -9,6 +10,7 @@ import {
   PlanError,
   type Session,
 } from "./gl/types.ts";
+import { hostName } from "./host.ts";
 import {
   CHUNK,
   type Failed,
@@ -18,8 +20,10 @@ import {
   PROTOCOL,
   type Progress,
   type Read,
+  type Spot,
   type State,
 } from "./messages.ts";
+import { spaced, watchPace } from "./pace.ts";
 import type { PlanHeader } from "./plan.ts";
 import { type Status, says, type ViewerState } from "./state.ts";
 import { pageStore } from "./store.ts";
@@ -32,6 +36,8 @@ const QUIET_MS = 3_000;
 const GIVE_UP_MS = 60_000;
 /** Sending blocks the page; it may breathe after this many bytes. */
 const BREATHE_BYTES = 16 * 2 ** 20;
+/** A pointer moves more often than anybody in Python needs to know. */
+const POINTED_MS = 100;
 /** An answer is kept this long for parts that got lost, or until Python has all of it. */
 const KEEP_MS = 60_000;
 
@@ -76,10 +82,13 @@ export class Connection {
   private inputs: readonly string[] = [];
   private ran = -1;
 
+  /** How often the context was lost, and what Python was told of it. */
+  private losses = 0;
+  private health = "";
+
   private readonly reads = new Map<string, Read>();
   private readonly answers = new Map<string, Answer>();
   private working = false;
-  private running = false;
   private again = false;
   private stage: Pick<Progress, "stage" | "done" | "total"> | undefined;
   private lastBeat = 0;
@@ -98,6 +107,25 @@ export class Connection {
     });
     this.beat = setInterval(() => this.tell(), BEAT_MS);
     this.sayHello();
+    this.tellViews();
+  }
+
+  /** What the views' reader does: how fast it runs, and what is under the pointer. */
+  private tellViews(): void {
+    const { page } = this;
+    const pointed = spaced<Spot | null>(POINTED_MS, (at) =>
+      this.send({ type: "pointed", page, at }),
+    );
+    let first = true;
+    this.undo.push(
+      watchPace(this.state, (running, fps) => this.send({ type: "pace", page, running, fps })),
+      effect(() => {
+        const at = this.state.pointed.value;
+        if (!first) pointed.take(at);
+        first = false;
+      }),
+      pointed.dispose,
+    );
   }
 
   /** A view was mounted; returns what to call when it is taken away. */
@@ -166,7 +194,19 @@ export class Connection {
       renderer: this.device?.capabilities.renderer ?? "",
       target: this.device?.capabilities.target ?? null,
       problem: this.problem,
+      browser: navigator.userAgent.slice(0, 1000),
+      host: hostName(),
     });
+  }
+
+  /** Tells Python how the graphics context is, when anything of that has changed. */
+  private tellHealth(): void {
+    const lost = this.device?.lost === true;
+    const bytes = this.session?.bytes ?? 0;
+    const words = `${lost} ${this.losses} ${bytes}`;
+    if (words === this.health) return;
+    this.health = words;
+    this.send({ type: "health", page: this.page, lost, losses: this.losses, bytes });
   }
 
   private openDevice(): void {
@@ -177,6 +217,8 @@ export class Connection {
       device.onLost(() => {
         const layers = this.state.plan.value?.layers.length ?? 0;
         this.state.status.value = says.lost(layers);
+        this.losses += 1;
+        this.tellHealth();
       }),
       device.onRestored(() => {
         this.ran = -1;
@@ -341,7 +383,7 @@ export class Connection {
     else if (!this.reads.has(read.id)) {
       this.reads.set(read.id, read);
       // A run under way needn't wait for animation frames any longer.
-      if (this.running) this.session?.run({ urgent: true }).catch(() => undefined);
+      if (this.state.running.peek()) this.session?.run({ urgent: true }).catch(() => undefined);
       void this.work();
     }
   }
@@ -454,14 +496,14 @@ export class Connection {
   private async run(session: Session, state: State): Promise<void> {
     this.busy("running", 0, 1);
     if (session.sequence === 0) this.state.status.value = says.running();
-    this.running = true;
+    this.state.running.value = true;
     const { ms, clock, passes, sequence } = await session
       .run({
         urgent: this.reads.size > 0,
         onProgress: ({ done, total }) => this.busy("running", done, total),
       })
       .finally(() => {
-        this.running = false;
+        this.state.running.value = false;
       });
     this.ran = state.revision;
     this.state.run.value = { ms, clock, passes, sequence };
@@ -473,6 +515,7 @@ export class Connection {
       timing: clock,
       passes,
     });
+    this.tellHealth();
   }
 
   private async answer(session: Session, read: Read): Promise<void> {
@@ -541,6 +584,7 @@ export class Connection {
     this.inputs = [];
     this.ran = -1;
     this.stage = undefined;
+    if (!this.closed) this.tellHealth();
   }
 
   /** What a failed step means: a lost context comes back, anything else is said here and in Python. */

@@ -3,7 +3,7 @@
 import type { Kind, Target } from "./plan.ts";
 
 export const PACKAGE_VERSION = "0.1.0";
-export const PROTOCOL = "3e34c1916f79";
+export const PROTOCOL = "24bef71e9941";
 export const CHUNK = 4194304;
 
 /**
@@ -78,7 +78,8 @@ export interface Refuse {
 /**
  * A page's first words: who it is, which blobs it has, what its device can do.
  *
- * `target` is None when the page cannot run a network at all; `problem` says why then.
+ * `target` is None when the page cannot run a network at all; `problem` says why then. `host` is
+ * the application around the page and its version, as far as it says.
  */
 export interface Hello {
   readonly type: "hello";
@@ -89,6 +90,8 @@ export interface Hello {
   readonly renderer: string;
   readonly target: Target | null;
   readonly problem: string;
+  readonly browser: string;
+  readonly host: string;
 }
 
 /** Asks for these parts of a blob, all when none are listed. */
@@ -118,6 +121,51 @@ export interface Ran {
   readonly passes: number;
 }
 
+/**
+ * The graphics context, told when something of it changes: `losses` since the page was loaded.
+ *
+ * `bytes` are what this Viewer's textures and buffers take in the page.
+ */
+export interface Health {
+  readonly type: "health";
+  readonly page: string;
+  readonly lost: boolean;
+  readonly losses: number;
+  readonly bytes: number;
+}
+
+/**
+ * Whether the page runs the network, and how many runs it has finished within the last second.
+ *
+ * Told when it begins, four times a second while it goes on, and when it has ended.
+ */
+export interface Pace {
+  readonly type: "pace";
+  readonly page: string;
+  readonly running: boolean;
+  readonly fps: number;
+}
+
+/** The pointer has come to an element; None: it has left the pictures. */
+export interface Pointed {
+  readonly type: "pointed";
+  readonly page: string;
+  readonly at: Spot | null;
+}
+
+/**
+ * An element of a value, or the three of a colour picture's pixel, whose `channel` is None.
+ *
+ * `values` is empty while they are on their way, and for a value too large to be looked at.
+ */
+export interface Spot {
+  readonly layer: string;
+  readonly channel: number | null;
+  readonly y: number;
+  readonly x: number;
+  readonly values: readonly (number | "-Infinity" | "Infinity" | "NaN")[];
+}
+
 /** One part of the float32 elements of `keys[key]` of a Read, in the message's only buffer. */
 export interface Reply {
   readonly type: "reply";
@@ -141,7 +189,7 @@ export interface Failed {
 
 export type FromKernel = State | Part | Read | Done | Verified | Release | Refuse;
 
-export type FromPage = Hello | Need | Progress | Ran | Reply | Failed;
+export type FromPage = Hello | Need | Progress | Ran | Health | Pace | Pointed | Reply | Failed;
 
 type Fields = readonly (readonly [string, Kind])[];
 /** Every record's fields. */

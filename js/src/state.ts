@@ -7,6 +7,7 @@ import type {
   RunInfo,
   Session,
 } from "./gl/types.ts";
+import type { Spot } from "./messages.ts";
 import type { PlanHeader } from "./plan.ts";
 
 /** Where a viewer stands. Only "ready" shows no message under the pictures. */
@@ -52,8 +53,14 @@ export interface Selection {
   readonly channel: number | null;
 }
 
-/** Whose ends the colour map has: each channel its own, or the layer's for all. */
-export type RangeMode = "channel" | "layer";
+/** Whose ends the colour map has: each channel its own, the layer's for all, or those the layer had when "fixed" was chosen. */
+export type RangeMode = "channel" | "layer" | "fixed";
+/** The least and the greatest value that a layer's colours are for. */
+export interface Ends {
+  readonly low: number;
+  readonly high: number;
+}
+
 export type Order = "number" | "mean" | "max" | "variance";
 export type Tab = "network" | "layer";
 
@@ -64,6 +71,8 @@ export interface ViewerState {
   readonly status: Signal<Status>;
   /** The last run; views redraw when its `sequence` changes. */
   readonly run: Signal<RunInfo | null>;
+  /** A run is under way. */
+  readonly running: Signal<boolean>;
   readonly capabilities: Signal<Capabilities | null>;
   readonly parity: Signal<Parity | null>;
   /** Whether Python can still be asked; the page goes on without it. */
@@ -79,8 +88,15 @@ export interface ViewerState {
   readonly tab: Signal<Tab>;
   readonly colormap: Signal<ColorMapName>;
   readonly range: Signal<RangeMode>;
+  /** For the range "fixed": each layer's ends since that was chosen. */
+  readonly ends: Signal<ReadonlyMap<string, Ends>>;
   readonly order: Signal<Order>;
+  /** What is under the pointer in any view, for Python. */
+  readonly pointed: Signal<Spot | null>;
 }
+
+export const COLORMAPS: readonly ColorMapName[] = ["signed", "viridis", "cividis", "magma", "grey"];
+export const RANGES: readonly RangeMode[] = ["channel", "layer", "fixed"];
 
 export function createState(): ViewerState {
   return {
@@ -88,6 +104,7 @@ export function createState(): ViewerState {
     session: signal(null),
     status: signal(says.connecting()),
     run: signal(null),
+    running: signal(false),
     capabilities: signal(null),
     parity: signal(null),
     connected: signal(true),
@@ -98,7 +115,9 @@ export function createState(): ViewerState {
     tab: signal("network"),
     colormap: signal("signed"),
     range: signal("layer"),
+    ends: signal(new Map()),
     order: signal("number"),
+    pointed: signal(null),
   };
 }
 

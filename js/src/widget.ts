@@ -2,7 +2,7 @@
 import type { AnyModel, InitializeProps, RenderProps } from "@anywidget/types";
 import { effect } from "@preact/signals";
 import { Connection } from "./connection.ts";
-import { createState, type Selection, type ViewerState } from "./state.ts";
+import { COLORMAPS, createState, RANGES, type Selection, type ViewerState } from "./state.ts";
 import { mount } from "./views/app.tsx";
 
 /** Each model has its own copy of this module, so one of each is all there is. */
@@ -25,6 +25,16 @@ function initialize({ model, signal }: InitializeProps): () => void {
     follow(model, "selected", (value) => {
       made.selected.value = selection(value);
     }),
+    follow(model, "colormap", (value) => {
+      const known = COLORMAPS.find((name) => name === value);
+      if (known !== undefined) made.colormap.value = known;
+    }),
+    follow(model, "normalization", (value) => {
+      const known = RANGES.find((name) => name === value);
+      if (known !== undefined) made.range.value = known;
+    }),
+    effect(() => tell(model, "colormap", made.colormap.value)),
+    effect(() => tell(model, "normalization", made.range.value)),
     effect(() => tell(model, "input_index", made.inputIndex.value)),
     effect(() => tell(model, "selected", made.selected.value)),
   ];

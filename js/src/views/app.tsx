@@ -1,5 +1,5 @@
 // The shell: bar, content, message and status line, mounted into one element.
-import { computed, signal } from "@preact/signals";
+import { computed, effect, signal } from "@preact/signals";
 import { render } from "preact";
 import type { ViewerState } from "../state.ts";
 import { Bar } from "./bar.tsx";
@@ -25,6 +25,7 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
   const style = document.createElement("style");
   style.textContent = css;
   el.append(style, root);
+  el.classList.add("nbg-place");
 
   const theme = watchTheme();
   const ratio = watchRatio();
@@ -49,6 +50,10 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
     order: signal<readonly number[]>([]),
   };
   const stopKeys = listenToKeys(views);
+  // Fixed ends are those of the time when they were chosen.
+  const stopEnds = effect(() => {
+    if (state.range.value !== "fixed" && state.ends.peek().size > 0) state.ends.value = new Map();
+  });
   render(
     <ViewsContext.Provider value={views}>
       <App />
@@ -59,10 +64,12 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
   return () => {
     render(null, root);
     stopKeys();
+    stopEnds();
     painter.dispose();
     for (const watched of [theme, ratio, width]) watched.dispose();
     style.remove();
     root.remove();
+    el.classList.remove("nbg-place");
   };
 }
 

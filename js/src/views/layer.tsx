@@ -42,6 +42,7 @@ const ORDERS: readonly (readonly [Order, string])[] = [
 const RANGES: readonly (readonly [RangeMode, string])[] = [
   ["channel", "Channel"],
   ["layer", "Layer"],
+  ["fixed", "Fixed"],
 ];
 
 export function LayerView({ network }: { network: Network }) {

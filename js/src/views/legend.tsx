@@ -31,7 +31,9 @@ export function Legend(props: {
   const one = own && typeof channel === "number" ? statistics.channels[channel] : undefined;
   const summary = one ?? statistics.layer;
   if (Number.isNaN(summary.min)) return <span class="nbg-legend">no finite value</span>;
-  const { low, high, from, to } = ends(summary.min, summary.max, map === "signed");
+  const kept = state.range.value === "fixed" ? state.ends.value.get(value.key) : undefined;
+  const { low: least, high: most } = kept ?? { low: summary.min, high: summary.max };
+  const { low, high, from, to } = ends(least, most, map === "signed");
   const words = own && one === undefined;
   const text = (number: number, word: string) => (words && number !== 0 ? word : short(number));
   const lowWord = map === "signed" ? "−max" : "min";

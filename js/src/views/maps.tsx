@@ -179,8 +179,17 @@ export function useRange(value: Value): Range {
   const { state } = useViews();
   const picture = pictureOf(value);
   const image = picture === "rgb" || picture === "grey";
-  const statistics = useStatistics(image ? value : null);
-  if (!image) return { mode: state.range.value };
+  const mode = state.range.value;
+  const kept = state.ends.value.get(value.key);
+  const settle = !image && mode === "fixed" && kept === undefined;
+  const statistics = useStatistics(image || settle ? value : null);
+  useEffect(() => {
+    if (!settle || statistics === null || Number.isNaN(statistics.layer.min)) return;
+    const { min: low, max: high } = statistics.layer;
+    state.ends.value = new Map([...state.ends.peek(), [value.key, { low, high }]]);
+  });
+  if (!image && mode === "fixed") return kept ? { mode, ...kept } : { mode: "layer" };
+  if (!image) return { mode };
   // An image of NaN alone has no range.
   if (statistics === null || Number.isNaN(statistics.layer.min)) return { mode: "layer" };
   return imageRange(statistics.layer.min, statistics.layer.max);

@@ -1,5 +1,6 @@
 // The number under the pointer: its value, where it is, and its rank within the map.
-import { useLayoutEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import type { Spot } from "../messages.ts";
 import { type Hover, imageOf, type Note, useValues, useViews } from "./context.ts";
 import { exact, full } from "./format.ts";
 import type { Network } from "./network.ts";
@@ -14,10 +15,7 @@ export function describe(
 ): { title: string; text: string } {
   const [, channels, height, width] = hover.value.layout.frame;
   const size = height * width;
-  const offset = hover.y * width + hover.x;
-  const image = imageOf(hover.value, network, example);
-  const startOf = (channel: number) => (image * channels + channel) * size;
-  const numbers = hover.channels.map((channel) => values?.[startOf(channel) + offset]);
+  const { numbers, startOf, offset } = numbersAt(hover, network, example, values);
   const texts = numbers.map((number) => (number === undefined ? "…" : exact(number)));
   const [one] = hover.channels;
   const place: string[] = [];
@@ -33,11 +31,64 @@ export function describe(
   return { title, text: place.join(" · ") };
 }
 
+/** The numbers at a place, one for each of its channels; undefined while they are on their way. */
+function numbersAt(hover: Hover, network: Network, example: number, values: Float32Array | null) {
+  const [, channels, height, width] = hover.value.layout.frame;
+  const offset = hover.y * width + hover.x;
+  const image = imageOf(hover.value, network, example);
+  const startOf = (channel: number) => (image * channels + channel) * height * width;
+  const numbers = hover.channels.map((channel) => values?.[startOf(channel) + offset]);
+  return { numbers, startOf, offset };
+}
+
+/** The same for Python. */
+function spotOf(
+  hover: Hover,
+  network: Network,
+  example: number,
+  values: Float32Array | null,
+): Spot {
+  const { numbers } = numbersAt(hover, network, example, values);
+  const known = numbers.filter((number) => number !== undefined);
+  const [channel = null] = hover.channels;
+  return {
+    layer: hover.value.key,
+    channel: hover.channels.length === 1 ? channel : null,
+    y: hover.y,
+    x: hover.x,
+    values: known.map((number) => (Number.isFinite(number) ? number : (`${number}` as "NaN"))),
+  };
+}
+
+/** Tells Python what is under the pointer of this view. */
+function useTold(hover: Hover | null, values: Float32Array | null): void {
+  const { state, network } = useViews();
+  const telling = useRef(false);
+  const now = network.value;
+  const example = state.inputIndex.value;
+  useEffect(() => {
+    const spot =
+      hover !== null && now?.values.has(hover.value.key) === true
+        ? spotOf(hover, now, example, values)
+        : null;
+    if (spot === null && !telling.current) return; // another view of this viewer may tell
+    telling.current = spot !== null;
+    state.pointed.value = spot;
+  }, [state, hover, values, now, example]);
+  useEffect(
+    () => () => {
+      if (telling.current) state.pointed.value = null;
+    },
+    [state],
+  );
+}
+
 export function Tooltip() {
   const views = useViews();
   const hover = views.hover.value;
   const network = views.network.value;
   const values = useValues(hover?.value ?? null);
+  useTold(hover, values);
   if (hover !== null && network !== null) {
     const words = describe(hover, network, views.state.inputIndex.value, values);
     return <Tip {...words} left={hover.left} top={hover.top} />;

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
+from typing import Any
 
 from nbglcnn.graph import Array
 from nbglcnn.plan import Value
@@ -20,7 +21,7 @@ class Activations(Mapping[str, Array]):
     def __init__(
         self,
         values: Callable[[], Sequence[Value]],
-        fetch: Callable[[Sequence[str]], list[Array]],
+        fetch: Callable[[Sequence[str], float | None], list[Array]],
         source: Callable[[], str],
     ) -> None:
         self._list = values
@@ -32,15 +33,22 @@ class Activations(Mapping[str, Array]):
         """Who computes the numbers: the page's WebGL 2, local OpenGL, or the framework itself."""
         return self._source()
 
-    def to_dict(self) -> dict[str, Array]:
-        """All values, read in one go."""
+    def to_dict(self, *, timeout: float | None = None) -> dict[str, Array]:
+        """All values, read in one round trip; see `read` for `timeout`."""
         keys = list(self)
-        return dict(zip(keys, self._fetch(keys), strict=True))
+        return dict(zip(keys, self._fetch(keys, timeout), strict=True))
+
+    def read(self, *keys: str | Iterable[str], timeout: float | None = None) -> Any:
+        """The value under a key, or a dict for several, read in one round trip.
+
+        `timeout` is how many seconds the page may say nothing, the Viewer's own unless given.
+        """
+        return as_asked(keys, self._fetch(names_of(keys), timeout))
 
     def __getitem__(self, key: str) -> Array:
         if key not in self:
             raise KeyError(unknown(key, list(self)))
-        return self._fetch([key])[0]
+        return self._fetch([key], None)[0]
 
     def __iter__(self) -> Iterator[str]:
         return (value.key for value in self._list())
@@ -68,6 +76,18 @@ class Activations(Mapping[str, Array]):
             for row in self._rows()
         )
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def names_of(keys: Iterable[str | Iterable[str]]) -> list[str]:
+    """The names in the arguments of a `read`: keys, or lists of them."""
+    return [name for key in keys for name in ([key] if isinstance(key, str) else key)]
+
+
+def as_asked(keys: Sequence[str | Iterable[str]], arrays: Sequence[Array]) -> Any:
+    """What `read(*keys)` gives: an array for one key, else a dict."""
+    if len(keys) == 1 and isinstance(keys[0], str):
+        return arrays[0]
+    return dict(zip(names_of(keys), arrays, strict=True))
 
 
 def unknown(key: object, names: Sequence[str]) -> str:

@@ -23,14 +23,18 @@ from nbglcnn.viewer.protocol import (
     Failed,
     FromKernel,
     FromPage,
+    Health,
     Hello,
     Need,
+    Pace,
     Part,
+    Pointed,
     Progress,
     Ran,
     Read,
     Refuse,
     Reply,
+    Spot,
     State,
 )
 
@@ -51,8 +55,12 @@ class Page:
     refused: bool
     has: set[str]
     seen: float
+    browser: str = ""
+    host: str = ""
     stage: Progress | None = None
     ran: Ran | None = None
+    pace: Pace | None = None
+    health: Health | None = None
     error: str = ""
 
 
@@ -77,6 +85,7 @@ class Request:
     parts: list[Assembly]
     heard: float
     page: str | None = None
+    computed: int = 0  # the revision that the answer is of
     repeated: bool = False
     failures: dict[str, Failed] = field(default_factory=dict)
 
@@ -109,6 +118,10 @@ class Connection(Inbox):
         self._requests: dict[str, Request] = {}
         self.revision = 0
         self.pages: dict[str, Page] = {}
+        self.asked_again = 0  # questions that a page did not answer in time
+        self.sent_again = 0  # blobs, or parts of them, that a page missed
+        self.last_error = ""
+        self.pointed: Spot | None = None  # in the page whose pointer moved last
 
     @property
     def usable(self) -> list[Page]:
@@ -122,13 +135,14 @@ class Connection(Inbox):
         pages = self.usable or sorted(self.pages.values(), key=lambda page: -page.seen)
         return pages[0] if pages else None
 
-    def show(self, offer: Offer) -> None:
-        """Make this what the pages show, and send the blobs that any of them lacks."""
+    def show(self, offer: Offer) -> int:
+        """Make this what the pages show, and send the blobs any of them lacks; its revision."""
         with self._lock:
             self._offer = offer
             self.revision += 1
             if self.pages:
                 self._send_state()
+            return self.revision
 
     def send(self, message: FromKernel, *buffers: memoryview) -> None:
         """Send one message to every page."""
@@ -189,6 +203,7 @@ class Connection(Inbox):
             quiet = _now() - max([request.heard, *seen])
             if quiet > min(QUIET_S, timeout / 3) and not request.repeated:
                 request.repeated = True
+                self.asked_again += 1
                 partly = len(request.missing) < sum(
                     protocol.parts_of(len(a.data)) for a in request.parts
                 )
@@ -244,14 +259,22 @@ class Connection(Inbox):
         page.seen = now
         match message:
             case Need():
+                self.sent_again += 1
                 self._send_blob(message.blob, message.parts)
             case Progress():
                 page.stage = message
             case Ran():
                 page.ran, page.stage, page.error = message, None, ""
+            case Health():
+                page.health = message
+            case Pace():
+                page.pace = message
+            case Pointed():
+                self.pointed = message.at
             case Failed(id=""):
-                page.error = message.text
+                page.error = self.last_error = message.text
             case Failed():
+                self.last_error = message.text
                 request = self._requests.get(message.id)
                 if request is not None and request.page in (None, page.id):
                     request.failures[page.id] = message
@@ -265,11 +288,15 @@ class Connection(Inbox):
         if reply.key >= len(request.parts):
             protocol.warn_once(f"ignored a reply to key {reply.key} of {len(request.parts)}")
             return
-        if request.page != page.id:
+        if (request.page, request.computed) != (page.id, reply.revision):
             # The first page to reply wins; another one takes over when that one has fallen silent.
-            if request.page is not None and now - self.pages[request.page].seen < QUIET_S / 2:
+            if request.page is not None and request.page != page.id:
+                if now - self.pages[request.page].seen < QUIET_S / 2:
+                    return
+            # An answer that a page makes anew may be of a later revision: parts never mix.
+            elif reply.revision < request.computed:
                 return
-            request.page = page.id
+            request.page, request.computed = page.id, reply.revision
             request.parts = [Assembly(len(a.data)) for a in request.parts]
         if request.parts[reply.key].add(reply.part, reply.count, reply.bytes, buffers[0]):
             request.heard = now
@@ -286,7 +313,15 @@ class Connection(Inbox):
         offer = self._fit(hello.target) if hello.target and not problem else None
         with self._lock:
             self.pages[hello.page] = Page(
-                hello.page, hello.renderer, hello.target, problem, refused, set(hello.have), _now()
+                hello.page,
+                hello.renderer,
+                hello.target,
+                problem,
+                refused,
+                set(hello.have),
+                _now(),
+                hello.browser,
+                hello.host,
             )
             if refused:
                 self.send(Refuse(hello.page, "The page and the kernel differ", problem))

@@ -56,6 +56,11 @@ class Local:
             return f"local (OpenGL: {on(session.renderer, plan)})"
         return f"reference ({load.engine(self._model)})"
 
+    @property
+    def opened(self) -> str:
+        """The device that it has computed on, "" if none was needed yet."""
+        return f"OpenGL: {self._session.renderer}" if self._session is not None else ""
+
     def reference(self, graph: Graph, arrays: Sequence[Array]) -> tuple[dict[str, Array], str]:
         """What the model's own framework makes of the inputs, and that framework's name."""
         return load.reference(self._model, graph, arrays), load.engine(self._model)

@@ -100,7 +100,8 @@ class Refuse(Message, frozen=True):
 class Hello(Message, frozen=True):
     """A page's first words: who it is, which blobs it has, what its device can do.
 
-    `target` is None when the page cannot run a network at all; `problem` says why then.
+    `target` is None when the page cannot run a network at all; `problem` says why then. `host` is
+    the application around the page and its version, as far as it says.
     """
 
     page: Name
@@ -110,6 +111,8 @@ class Hello(Message, frozen=True):
     renderer: Annotated[str, Meta(max_length=1000)]
     target: Target | None = None
     problem: Text = ""
+    browser: Annotated[str, Meta(max_length=1000)] = ""
+    host: Annotated[str, Meta(max_length=100)] = ""
 
 
 class Need(Message, frozen=True):
@@ -139,6 +142,51 @@ class Ran(Message, frozen=True):
     passes: Count
 
 
+class Health(Message, frozen=True):
+    """The graphics context, told when something of it changes: `losses` since the page was loaded.
+
+    `bytes` are what this Viewer's textures and buffers take in the page.
+    """
+
+    page: Name
+    lost: bool
+    losses: Count
+    bytes: Annotated[int, Meta(ge=0, le=2**50)]
+
+
+class Pace(Message, frozen=True):
+    """Whether the page runs the network, and how many runs it has finished within the last second.
+
+    Told when it begins, four times a second while it goes on, and when it has ended.
+    """
+
+    page: Name
+    running: bool
+    fps: Annotated[float, Meta(ge=0, le=100_000)]
+
+
+class Spot(msgspec.Struct, frozen=True):
+    """An element of a value, or the three of a colour picture's pixel, whose `channel` is None.
+
+    `values` is empty while they are on their way, and for a value too large to be looked at.
+    """
+
+    layer: str
+    channel: Count | None
+    y: Count
+    x: Count
+    values: Annotated[
+        tuple[float | Literal["NaN", "Infinity", "-Infinity"], ...], Meta(max_length=3)
+    ]
+
+
+class Pointed(Message, frozen=True):
+    """The pointer has come to an element; None: it has left the pictures."""
+
+    page: Name
+    at: Spot | None
+
+
 class Reply(Message, frozen=True):
     """One part of the float32 elements of `keys[key]` of a Read, in the message's only buffer."""
 
@@ -161,12 +209,14 @@ class Failed(Message, frozen=True):
 
 
 FromKernel = State | Part | Read | Done | Verified | Release | Refuse
-FromPage = Hello | Need | Progress | Ran | Reply | Failed
+FromPage = Hello | Need | Progress | Ran | Health | Pace | Pointed | Reply | Failed
 
 # A page that speaks another dialect is told to reload, and no version number is kept by hand. The
 # annotations are this file's own text (not msgspec's schema, which changes with its version).
 PROTOCOL = hashlib.sha256(
-    repr([(c.__name__, c.__annotations__) for c in get_args(FromKernel | FromPage)]).encode()
+    repr(
+        [(c.__name__, c.__annotations__) for c in (*get_args(FromKernel | FromPage), Spot)]
+    ).encode()
 ).hexdigest()[:12]
 
 _warned: set[str] = set()

@@ -24,9 +24,19 @@ from nbglcnn.plan import Layers, Precision, Target, Value, content_hash, pack_fi
 from nbglcnn.report import Match, Report, compared
 from nbglcnn.session import checked
 from nbglcnn.viewer import blocking, poster, protocol
-from nbglcnn.viewer.activations import Activations, unknown
+from nbglcnn.viewer.activations import Activations, as_asked, names_of, unknown
 from nbglcnn.viewer.connection import Connection, Offer, Request
+from nbglcnn.viewer.diagnosis import diagnosis
 from nbglcnn.viewer.local import Local, on
+from nbglcnn.viewer.traits import (
+    COLORMAPS,
+    NORMALIZATIONS,
+    OF_THE_PAGE,
+    as_json,
+    checked_index,
+    checked_selection,
+    hovered,
+)
 
 BUNDLE = Path(__file__).parent.parent / "static" / "widget.js"
 HELLO_S = 2.0  # in which a page says hello if there is one; measured: 0.05 to 0.1 s
@@ -48,13 +58,25 @@ class Viewer(anywidget.AnyWidget):
     of names to keep; `precision` "float16" stores values and weights in half the memory, right to
     about three digits. `height` bounds the view in CSS pixels; `timeout` is how many seconds a page
     that is there may say nothing while Python waits for it.
+
+    Traits, to observe and to link: `input_index`, `selected`, `colormap`, `normalization` and
+    `height` follow the page and can be set. Read-only are `running` (the page has a run under way,
+    or had one within the last quarter of a second), `fps` (runs it has finished within the last
+    second; 0 when idle), `hover` (the element under the pointer, or None) and `status`.
     """
 
     _esm = BUNDLE
 
     height = traitlets.Int(None, allow_none=True, min=100).tag(sync=True)
     input_index = traitlets.Int(0, min=0).tag(sync=True)
-    selected = traitlets.Dict(None, allow_none=True).tag(sync=True)
+    selected = traitlets.Dict(default_value=None, allow_none=True).tag(sync=True)
+    colormap = traitlets.Enum(COLORMAPS, "signed").tag(sync=True)
+    normalization = traitlets.Enum(NORMALIZATIONS, "layer").tag(sync=True)
+    running = traitlets.Bool(False, read_only=True).tag(sync=True)
+    fps = traitlets.Float(0.0, read_only=True).tag(sync=True)
+    hover = traitlets.Dict(default_value=None, allow_none=True, read_only=True).tag(
+        sync=True, to_json=as_json
+    )
     status = traitlets.Dict(read_only=True)
 
     _cells: ClassVar[dict[str, tuple[str, WeakSet[Viewer]]]] = {}
@@ -114,9 +136,7 @@ class Viewer(anywidget.AnyWidget):
 
     @input.setter
     def input(self, x: Any) -> None:
-        self._arrays = self._accepted(load.as_arrays(x, self._graph))
-        self._revision += 1
-        self._show()
+        self._put(x)
 
     @property
     def output(self) -> Any:
@@ -128,9 +148,28 @@ class Viewer(anywidget.AnyWidget):
         keys = self._plan.header.outputs
         return shaped(keys, self._fetch(keys))
 
+    def run(self, x: Any, *, timeout: float | None = None) -> Any:
+        """The output of this very input, in the form of `output`; `input` stays set to it.
+
+        `timeout` is how many seconds the page may say nothing, the Viewer's own unless given.
+
+        Raises:
+            InputError: `x` doesn't fit; the old input stays.
+            PageError: somebody else set the input or the weights before the page came to this one.
+        """
+        revision, shown = self._put(x)
+        keys = self._plan.header.outputs
+        arrays, computed = self._computed(keys, timeout)
+        if computed != shown and self._revision != revision:
+            raise PageError(
+                "the input or the weights were set again while run(x) waited for the output of "
+                "this x: give each thread or callback a Viewer of its own, or run one at a time"
+            )
+        return shaped(keys, arrays)
+
     async def read(self, *keys: str | Iterable[str], timeout: float | None = None) -> Any:
         """The value under a key, or a dict for several keys; lets other tasks go on meanwhile."""
-        names = [n for key in keys for n in ([key] if isinstance(key, str) else key)]
+        names = names_of(keys)
         values = self._values(names)
         timeout = self._timeout if timeout is None else timeout
         if not self._connection.pages and self._reachable:
@@ -144,9 +183,7 @@ class Viewer(anywidget.AnyWidget):
             arrays = [finished(v, a) for v, a in zip(values, request.arrays(), strict=True)]
         else:
             arrays = self._here(names)
-        if len(keys) == 1 and isinstance(keys[0], str):
-            return arrays[0]
-        return dict(zip(names, arrays, strict=True))
+        return as_asked(keys, arrays)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Take other weights of the same shapes (tensors or arrays); nothing is compiled again."""
@@ -155,7 +192,7 @@ class Viewer(anywidget.AnyWidget):
         self._revision += 1
         self._show()
 
-    def verify(self, x: Any = None) -> Report[Match]:
+    def verify(self, x: Any = None, *, timeout: float | None = None) -> Report[Match]:
         """Compare every layer that can be read with PyTorch (ONNX models: with ONNX Runtime).
 
         The values come from where `activations` come from: the page, else local OpenGL. `x` is
@@ -179,7 +216,7 @@ class Viewer(anywidget.AnyWidget):
                     f"OpenGL, so that values come from the framework itself ({where})"
                 )
             keys = self._plan.computed
-            found = dict(zip(keys, self._fetch(keys), strict=True))
+            found = dict(zip(keys, self._fetch(keys, timeout), strict=True))
             expected, framework = self._local.reference(self._graph, self._arrays)
         finally:
             if x is not None:
@@ -196,6 +233,13 @@ class Viewer(anywidget.AnyWidget):
             )
         )
         return report
+
+    def report(self) -> str:
+        """What a bug report needs, as text: versions, host, device, precision, memory, faults.
+
+        Nothing of the model but its size is in it, no path and no name. Asks nobody.
+        """
+        return diagnosis(self._plan, self._connection, self._local.opened)
 
     def close(self) -> None:
         """Free everything here and in every page; the view goes away."""
@@ -214,18 +258,25 @@ class Viewer(anywidget.AnyWidget):
                 raise KeyError(unknown(key, list(known)))
         return [known[key] for key in keys]
 
-    def _fetch(self, keys: Sequence[str]) -> list[Array]:
+    def _fetch(self, keys: Sequence[str], timeout: float | None = None) -> list[Array]:
+        return self._computed(keys, timeout)[0]
+
+    def _computed(self, keys: Sequence[str], timeout: float | None) -> tuple[list[Array], int]:
+        """Values, and the connection's revision that they were computed from."""
         values = self._values(keys)
         if not self._connection.pages and self._reachable:
             blocking.wait(self._greeted())
         if not self._page_answers():
-            return self._here(keys)
+            revision = self._connection.revision
+            return self._here(keys), revision
+        timeout = self._timeout if timeout is None else timeout
         request = self._ask(values)
         try:
-            blocking.wait(lambda: self._connection.answered(request, self._timeout))
+            blocking.wait(lambda: self._connection.answered(request, timeout))
         finally:
             self._connection.drop(request)
-        return [finished(v, a) for v, a in zip(values, request.arrays(), strict=True)]
+        arrays = [finished(v, a) for v, a in zip(values, request.arrays(), strict=True)]
+        return arrays, request.computed
 
     def _ask(self, values: Sequence[Value]) -> Request:
         return self._connection.ask([v.key for v in values], [4 * v.read.count for v in values])
@@ -311,8 +362,14 @@ class Viewer(anywidget.AnyWidget):
             blobs[name] = memoryview(picture)
         return Offer(self._plan.hash, weights, tuple(inputs), blobs, name)
 
-    def _show(self) -> None:
-        self._connection.show(self._offer())
+    def _put(self, x: Any) -> tuple[int, int]:
+        """Make `x` the input; the revisions that it is, here and of the connection."""
+        self._arrays = self._accepted(load.as_arrays(x, self._graph))
+        self._revision += 1
+        return self._revision, self._show()
+
+    def _show(self) -> int:
+        return self._connection.show(self._offer())
 
     def _fit(self, target: Target) -> Offer | None:
         """Compile again when a page's device can do less than the Plan asks for.
@@ -333,7 +390,7 @@ class Viewer(anywidget.AnyWidget):
         return self._offer()
 
     def _follow(self) -> None:
-        """Bring `status` up to date with the connection."""
+        """Bring the traits that pages tell up to date with the connection."""
         page = self._connection.page
         ran = page.ran if page else None
         stage = page.stage if page else None
@@ -342,6 +399,10 @@ class Viewer(anywidget.AnyWidget):
             if page.problem and not page.refused and not self._needs_poster:
                 self._needs_poster = True
                 self._show()
+        pace = page.pace if page else None
+        self.set_trait("running", pace is not None and pace.running)
+        self.set_trait("fps", pace.fps if pace else 0.0)
+        self.set_trait("hover", hovered(self._connection.pointed, self._plan.values))
         self.set_trait(
             "status",
             {
@@ -382,7 +443,7 @@ class Viewer(anywidget.AnyWidget):
     def set_state(self, sync_data: dict[str, Any]) -> None:
         """Take what a page has changed: only what a page may change, and only what fits."""
         for name in sync_data:
-            if name not in ("input_index", "selected", "height"):
+            if name not in OF_THE_PAGE:
                 protocol.warn_once(f"ignored the page's change of {name[:40]!r}")
                 continue
             try:
@@ -392,25 +453,12 @@ class Viewer(anywidget.AnyWidget):
 
     @traitlets.validate("input_index")
     def _check_index(self, proposal: Any) -> int:
-        index = int(proposal["value"])
         shape = self._plan.header.inputs[0].shape if self._plan.header.inputs else ()
-        if shape and index >= shape[0]:
-            raise traitlets.TraitError(
-                f"input_index {index}: the batch has {shape[0]} examples, from 0"
-            )
-        return index
+        return checked_index(int(proposal["value"]), shape)
 
     @traitlets.validate("selected")
     def _check_selected(self, proposal: Any) -> dict[str, Any] | None:
-        value: dict[str, Any] | None = proposal["value"]
-        if value is None:
-            return None
-        layer, channel = value.get("layer"), value.get("channel")
-        if set(value) - {"layer", "channel"} or layer not in {v.key for v in self._plan.values}:
-            raise traitlets.TraitError(f"selected needs a layer of this network, not {layer!r}")
-        if channel is not None and (not isinstance(channel, int) or channel < 0):
-            raise traitlets.TraitError(f"selected: {channel!r} is not the number of a channel")
-        return {"layer": layer, "channel": channel}
+        return checked_selection(proposal["value"], self._plan.values)
 
     def _poster(self) -> bytes:
         if self._picture is None or self._picture[0] != self._revision:

@@ -1,0 +1,193 @@
+"""The Viewer's traits in real JupyterLab: what the page does in Python, and the other way."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, Locator, expect
+
+from lab import Lab, Notebook, alone
+from viewer_models import IMPORTS, autoencoder, hooked, pictures
+
+SEED = 60
+
+
+@pytest.fixture(scope="module")
+def notebook(lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
+    with alone(lab, browser("swiftshader")) as notebook:
+        notebook.run(
+            IMPORTS + f"model, x = autoencoder({SEED}), pictures({SEED})\n"
+            "def changes(viewer, *names):\n"
+            "    seen = []\n"
+            "    viewer.observe(lambda c: seen.append((time.monotonic(), c.name, c.new)), names)\n"
+            "    return seen"
+        )
+        yield notebook
+
+
+@pytest.fixture
+def view(notebook: Notebook) -> Iterator[Locator]:
+    """`viewer` on its Layer tab, with encoder.0 open, in the notebook's last cell."""
+    notebook.run(
+        "viewer = Viewer(model, x)\nviewer.selected = {'layer': 'encoder.0', 'channel': 2}\nviewer"
+    )
+    view = notebook.page.locator(".nbglcnn").last
+    view.get_by_role("tab", name="Layer").click()
+    view.locator("[data-layer='encoder.0'] .nbg-grid canvas[data-drawn]").first.wait_for()
+    yield view
+    notebook.run("ipywidgets.Widget.close_all()")
+
+
+def test_colours_and_their_range_go_both_ways(notebook: Notebook, view: Locator) -> None:
+    view.get_by_label("Colour").select_option("viridis")
+    view.get_by_role("button", name="Fixed", exact=True).click()
+    notebook.until("(viewer.colormap, viewer.normalization) == ('viridis', 'fixed')")
+    notebook.run("viewer.colormap, viewer.normalization = 'magma', 'channel'")
+    expect(view.get_by_label("Colour")).to_have_value("magma")
+    button = view.get_by_role("button", name="Channel", exact=True)
+    expect(button).to_have_attribute("aria-pressed", "true")
+    for wrong in ("colormap = 'jet'", "normalization = 'global'", "running = True", "fps = 3"):
+        assert notebook.run(f"viewer.{wrong}", fails=True).error.startswith("TraitError")
+    for wrong in ("hover = None", "status = {}"):
+        assert "read-only" in notebook.run(f"viewer.{wrong}", fails=True).error
+    # What a page may not change, or gets wrong, is not taken from it.
+    notebook.run(
+        "viewer.set_state({'fps': 9, 'running': True, 'colormap': 'jet', 'normalization': 7,\n"
+        "                  'hover': {'layer': 'encoder.0'}})"
+    )
+    text = notebook.run(
+        "print(viewer.colormap, viewer.normalization, viewer.hover, viewer.fps < 9)"
+    ).text
+    assert text == "magma channel None True\n"
+
+
+def test_a_fixed_range_stays_when_the_input_changes(notebook: Notebook, view: Locator) -> None:
+    legend = view.locator(".nbg-controls .nbg-legend")
+    picture = view.locator(".nbg-inspector canvas").first
+
+    def shown(cell: str) -> tuple[str, str]:
+        before = picture.get_attribute("data-drawn") or "0"
+        notebook.run(cell + "\nviewer.output\nNone")
+        picture.scroll_into_view_if_needed()  # what is out of sight is not drawn
+        notebook.page.wait_for_function(
+            "([canvas, before]) => canvas.dataset.drawn !== before",
+            arg=[picture.element_handle(), before],
+        )
+        notebook.page.wait_for_timeout(300)
+        return legend.inner_text(), picture.evaluate("canvas => canvas.toDataURL()")
+
+    # Its own range, then the same kept: the same picture.
+    layer = shown("viewer.input = x.copy() + 0.125")
+    notebook.run("viewer.normalization = 'fixed'")
+    notebook.page.wait_for_timeout(300)
+    fixed = shown("viewer.input = 3 * x")
+    assert fixed[0] == layer[0] and fixed[1] != layer[1]
+    again = shown("viewer.input = x.copy() + 0.125")
+    assert again == layer
+    notebook.run("viewer.normalization = 'layer'")
+    assert shown("viewer.input = 3 * x")[0] != layer[0]
+
+
+def test_the_element_under_the_pointer_is_known(notebook: Notebook, view: Locator) -> None:
+    notebook.run("viewer.input_index = 1\nseen = changes(viewer, 'hover')")
+    canvas = view.locator(".nbg-inspector canvas").first
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    assert box is not None
+    height, width = 11, 9  # of encoder.0
+
+    def point(y: int, x: int) -> None:
+        notebook.page.mouse.move(
+            box["x"] + (x + 0.5) * box["width"] / width,
+            box["y"] + (y + 0.5) * box["height"] / height,
+        )
+
+    def told(spot: str) -> bool:
+        """Whether Python heard of it, in a cell after: running one scrolls the pictures away."""
+        notebook.page.wait_for_timeout(800)
+        known = notebook.run(f"at = [h for _, _, h in seen if h and ({spot})]\nprint(len(at))")
+        canvas.scroll_into_view_if_needed()
+        return known.text != "0\n"
+
+    point(4, 3)
+    assert told("h['value'] is not None")
+    value = hooked(autoencoder(SEED), pictures(SEED))["encoder.0"][1, 2, 4, 3]
+    assert notebook.run("print(list(at[0].values())[:4])").text == "['encoder.0', 2, 4, 3]\n"
+    assert float(notebook.run("print(at[0]['value'])").text) == pytest.approx(value, 1e-5)
+    notebook.run("seen.clear()")
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box() or box
+    for k in range(300):
+        point(k % height, k % width)
+    point(7, 8)
+    assert told("(h['y'], h['x']) == (7, 8)")
+    rate = notebook.run(
+        "print(len(seen) / max(1, seen[-1][0] - seen[0][0] + 0.2), len(seen))"
+    ).text.split()
+    assert float(rate[1]) >= 2 and float(rate[0]) < 14
+    notebook.page.mouse.move(5, 5)
+    notebook.until("viewer.hover is None")
+
+
+def test_runs_a_second_are_counted_and_end_at_zero(notebook: Notebook, view: Locator) -> None:
+    notebook.run("viewer.output\nseen = changes(viewer, 'fps', 'running')")
+    notebook.until("not viewer.running and viewer.fps == 0")
+    took = notebook.run(
+        "seen.clear()\nstart = time.monotonic()\n"
+        "while time.monotonic() - start < 2.5:\n"
+        "    viewer.run(x + np.float32(time.monotonic() % 1))\n"
+        "    inside = (viewer.running, viewer.fps)\n"
+        "viewer.input = x\nNone"
+    )
+    assert not took.warnings
+    # Known while the cell was still busy.
+    running, fps = notebook.run("print(*inside)").text.split()
+    assert running == "True" and float(fps) >= 1
+    notebook.until("not viewer.running and viewer.fps == 0")
+    text = notebook.run(
+        "rate = [value for _, name, value in seen if name == 'fps']\n"
+        "span = seen[-1][0] - seen[0][0]\n"
+        "print(max(rate), rate[-1], len(rate) / span,\n"
+        "      [value for _, name, value in seen if name == 'running'])"
+    ).text
+    most, last, often, flags = text.split(maxsplit=3)
+    assert 1 <= float(most) < 200 and float(last) == 0 and float(often) <= 5
+    assert flags.startswith("[True") and flags.strip().endswith("False]")
+
+
+def test_linked_viewers_follow_each_other_in_tabs_and_boxes(notebook: Notebook) -> None:
+    notebook.run(
+        f"a, b = Viewer(model, x, height=400), Viewer(autoencoder({SEED + 4}), x, height=400)\n"
+        "links = [ipywidgets.link((a, name), (b, name)) for name in ('input_index', 'selected')]\n"
+        "links += [ipywidgets.jslink((a, 'colormap'), (b, 'colormap'))]\n"
+        "speed = ipywidgets.FloatText()\n"
+        "links += [ipywidgets.jsdlink((a, 'fps'), (speed, 'value'))]\n"
+        "tab = ipywidgets.Tab([ipywidgets.VBox([a, b]), speed])\ntab"
+    )
+    one, two = (notebook.page.locator(".jp-OutputArea .nbglcnn").nth(k) for k in (-2, -1))
+    for view in (one, two):
+        view.get_by_role("tab", name="Layer").click()
+    # The page changes the first, and the second's page follows.
+    one.get_by_label("Next example").click()
+    one.locator("[data-layer='encoder.0'], .nbg-layer").first.wait_for()
+    notebook.run("a.selected = {'layer': 'decoder.1', 'channel': 3}")
+    expect(two.locator(".nbg-layer")).to_have_attribute("data-layer", "decoder.1")
+    two.get_by_role("button", name="channel 5, mean").click()
+    expect(one.locator(".nbg-inspector h3")).to_contain_text("Channel 5")
+    notebook.until("a.selected == b.selected == {'layer': 'decoder.1', 'channel': 5}")
+    notebook.until("a.input_index == b.input_index == 1")
+    two.get_by_label("Colour").select_option("cividis")
+    expect(one.get_by_label("Colour")).to_have_value("cividis")
+    notebook.until("a.colormap == b.colormap == 'cividis'")
+    assert two.locator("canvas[data-drawn]").count() > 3
+    notebook.run(
+        "box = ipywidgets.HBox([ipywidgets.Label('beside'), a],\n"
+        "                      layout=ipywidgets.Layout(width='900px'))\nbox"
+    )
+    beside = notebook.page.locator(".jp-OutputArea .widget-hbox .nbglcnn").last
+    beside.scroll_into_view_if_needed()
+    beside.locator("canvas[data-drawn]").first.wait_for()
+    assert 300 < (beside.bounding_box() or {"width": 0})["width"] <= 900
+    expected = hooked(autoencoder(SEED), pictures(SEED) * np.float32(2))["output"]
+    np.testing.assert_allclose(notebook.array("a.run(2 * x)"), expected, rtol=1e-4, atol=1e-6)
+    notebook.run("ipywidgets.Widget.close_all()")
