@@ -33,6 +33,7 @@ def view(notebook: Notebook) -> Iterator[Locator]:
     )
     view = notebook.page.locator(".nbglcnn").last
     view.get_by_role("tab", name="Layer").click()
+    view.scroll_into_view_if_needed()  # what is out of sight is not drawn
     view.locator("[data-layer='encoder.0'] .nbg-grid canvas[data-drawn]").first.wait_for()
     yield view
     notebook.run("ipywidgets.Widget.close_all()")
