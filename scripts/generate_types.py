@@ -68,7 +68,9 @@ def messages() -> str:
         MESSAGES_TOP,
         f"export const PACKAGE_VERSION = {json.dumps(__version__)};\n"
         f"export const PROTOCOL = {json.dumps(protocol.PROTOCOL)};\n"
-        f"export const CHUNK = {protocol.CHUNK};\n",
+        f"export const CHUNK = {protocol.CHUNK};\n"
+        f"export const COLORMAPS = {json.dumps(protocol.COLORMAPS)} as const;\n"
+        f"export const NORMALIZATIONS = {json.dumps(protocol.NORMALIZATIONS)} as const;\n",
     ]
     parts += [_interface(name, record) for name, record in records.items()]
     parts += [

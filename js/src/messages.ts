@@ -5,6 +5,8 @@ import type { Kind, Target } from "./plan.ts";
 export const PACKAGE_VERSION = "0.1.0";
 export const PROTOCOL = "24bef71e9941";
 export const CHUNK = 4194304;
+export const COLORMAPS = ["signed", "viridis", "cividis", "magma", "grey"] as const;
+export const NORMALIZATIONS = ["channel", "layer", "fixed"] as const;
 
 /**
  * What the page shall show: hashes of the Plan, of each of its weights, of each input array.

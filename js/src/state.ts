@@ -7,7 +7,7 @@ import type {
   RunInfo,
   Session,
 } from "./gl/types.ts";
-import type { Spot } from "./messages.ts";
+import type { NORMALIZATIONS, Spot } from "./messages.ts";
 import type { PlanHeader } from "./plan.ts";
 
 /** Where a viewer stands. Only "ready" shows no message under the pictures. */
@@ -54,7 +54,7 @@ export interface Selection {
 }
 
 /** Whose ends the colour map has: each channel its own, the layer's for all, or those the layer had when "fixed" was chosen. */
-export type RangeMode = "channel" | "layer" | "fixed";
+export type RangeMode = (typeof NORMALIZATIONS)[number];
 /** The least and the greatest value that a layer's colours are for. */
 export interface Ends {
   readonly low: number;
@@ -94,9 +94,6 @@ export interface ViewerState {
   /** What is under the pointer in any view, for Python. */
   readonly pointed: Signal<Spot | null>;
 }
-
-export const COLORMAPS: readonly ColorMapName[] = ["signed", "viridis", "cividis", "magma", "grey"];
-export const RANGES: readonly RangeMode[] = ["channel", "layer", "fixed"];
 
 export function createState(): ViewerState {
   return {

@@ -1,8 +1,9 @@
 // The entry in a notebook: anywidget calls `initialize` once per Viewer, `render` once per view of it.
 import type { AnyModel, InitializeProps, RenderProps } from "@anywidget/types";
-import { effect } from "@preact/signals";
+import { effect, type Signal } from "@preact/signals";
 import { Connection } from "./connection.ts";
-import { COLORMAPS, createState, RANGES, type Selection, type ViewerState } from "./state.ts";
+import { COLORMAPS, NORMALIZATIONS } from "./messages.ts";
+import { createState, type Selection, type ViewerState } from "./state.ts";
 import { mount } from "./views/app.tsx";
 
 /** Each model has its own copy of this module, so one of each is all there is. */
@@ -25,14 +26,8 @@ function initialize({ model, signal }: InitializeProps): () => void {
     follow(model, "selected", (value) => {
       made.selected.value = selection(value);
     }),
-    follow(model, "colormap", (value) => {
-      const known = COLORMAPS.find((name) => name === value);
-      if (known !== undefined) made.colormap.value = known;
-    }),
-    follow(model, "normalization", (value) => {
-      const known = RANGES.find((name) => name === value);
-      if (known !== undefined) made.range.value = known;
-    }),
+    follow(model, "colormap", oneOf(COLORMAPS, made.colormap)),
+    follow(model, "normalization", oneOf(NORMALIZATIONS, made.range)),
     effect(() => tell(model, "colormap", made.colormap.value)),
     effect(() => tell(model, "normalization", made.range.value)),
     effect(() => tell(model, "input_index", made.inputIndex.value)),
@@ -61,6 +56,14 @@ function follow(model: AnyModel, name: string, take: (value: unknown) => void): 
   listener();
   model.on(`change:${name}`, listener);
   return () => model.off(`change:${name}`, listener);
+}
+
+/** Takes a trait's value when it is one of `words`. */
+function oneOf<T>(words: readonly T[], signal: Signal<T>): (value: unknown) => void {
+  return (value) => {
+    const known = words.find((word) => word === value);
+    if (known !== undefined) signal.value = known;
+  };
 }
 
 function tell(model: AnyModel, name: string, value: unknown): void {

@@ -1,4 +1,5 @@
 // What the rest of the page may know of WebGL: a device, a session on it, and how to draw a value.
+import type { COLORMAPS } from "../messages.ts";
 import type { PlanHeader, Target, Texture } from "../plan.ts";
 
 export type Precision = PlanHeader["precision"];
@@ -86,7 +87,7 @@ export interface Session {
   dispose(): void;
 }
 
-export type ColorMapName = "signed" | "viridis" | "cividis" | "magma" | "grey";
+export type ColorMapName = (typeof COLORMAPS)[number];
 export type Theme = "light" | "dark";
 
 /** Which values get the ends of the colour map. */

@@ -1,12 +1,10 @@
 // The keyboard, while the viewer has the focus; JupyterLab's own single-key commands stay quiet meanwhile.
 import { batch } from "@preact/signals";
-import type { ColorMapName } from "../gl/types.ts";
+import { COLORMAPS } from "../messages.ts";
 import type { Tab } from "../state.ts";
 import type { Views } from "./context.ts";
 import { channelsOf, firstValue } from "./network.ts";
 import { orderOf } from "./order.ts";
-
-const MAPS: readonly ColorMapName[] = ["signed", "viridis", "cividis", "magma", "grey"];
 
 // A text field, a list or an open menu needs these keys itself.
 const takesKeys = (target: EventTarget | null): boolean =>
@@ -92,7 +90,7 @@ export function listenToKeys(views: Views): () => void {
       case "Enter":
         return open(target);
       case "c":
-        state.colormap.value = step(MAPS, state.colormap.peek(), 1) ?? "signed";
+        state.colormap.value = step(COLORMAPS, state.colormap.peek(), 1) ?? "signed";
         return true;
       case "r":
         state.range.value = state.range.peek() === "layer" ? "channel" : "layer";

@@ -11,8 +11,6 @@ from traitlets import TraitError
 from nbglcnn.plan import Value
 from nbglcnn.viewer.protocol import Spot
 
-COLORMAPS = ("signed", "viridis", "cividis", "magma", "grey")
-NORMALIZATIONS = ("channel", "layer", "fixed")
 OF_THE_PAGE = ("input_index", "selected", "height", "colormap", "normalization")  # it may set them
 
 

@@ -28,9 +28,8 @@ from nbglcnn.viewer.activations import Activations, as_asked, names_of, unknown
 from nbglcnn.viewer.connection import Connection, Offer, Request
 from nbglcnn.viewer.diagnosis import diagnosis
 from nbglcnn.viewer.local import Local, on
+from nbglcnn.viewer.protocol import COLORMAPS, NORMALIZATIONS
 from nbglcnn.viewer.traits import (
-    COLORMAPS,
-    NORMALIZATIONS,
     OF_THE_PAGE,
     as_json,
     checked_index,
