@@ -34,7 +34,7 @@ EXAMPLES: list[dict[str, Any]] = [
     {"type": "need", "page": "p", "blob": "b", "parts": [0, 2]},
     {"type": "progress", "page": "p", "stage": "compiling", "done": 1, "total": 3},
     {"type": "ran", "page": "p", "revision": 1, "ms": 2.5, "timing": "wall", "passes": 4},
-    {"type": "health", "page": "p", "lost": False, "losses": 2, "bytes": 2**40},
+    {"type": "health", "page": "p", "lost": False, "losses": 2, "bytes": 2**40, "views": 1},
     {"type": "pace", "page": "p", "running": True, "fps": 12},
     {
         **{"type": "pointed", "page": "p"},

@@ -132,12 +132,14 @@ export class Connection {
   addView(): () => void {
     this.views += 1;
     this.released = false;
+    this.tellHealth();
     void this.work();
     let here = true;
     return () => {
       if (!here) return;
       here = false;
       this.views -= 1;
+      if (!this.closed) this.tellHealth();
     };
   }
 
@@ -203,10 +205,11 @@ export class Connection {
   private tellHealth(): void {
     const lost = this.device?.lost === true;
     const bytes = this.session?.bytes ?? 0;
-    const words = `${lost} ${this.losses} ${bytes}`;
+    const { losses, page, views } = this;
+    const words = `${lost} ${losses} ${bytes} ${views}`;
     if (words === this.health) return;
     this.health = words;
-    this.send({ type: "health", page: this.page, lost, losses: this.losses, bytes });
+    this.send({ type: "health", page, lost, losses, bytes, views });
   }
 
   private openDevice(): void {

@@ -3,7 +3,7 @@
 import type { Kind, Target } from "./plan.ts";
 
 export const PACKAGE_VERSION = "0.1.0";
-export const PROTOCOL = "24bef71e9941";
+export const PROTOCOL = "f6628997a05f";
 export const CHUNK = 4194304;
 export const COLORMAPS = ["signed", "viridis", "cividis", "magma", "grey"] as const;
 export const NORMALIZATIONS = ["channel", "layer", "fixed"] as const;
@@ -126,7 +126,8 @@ export interface Ran {
 /**
  * The graphics context, told when something of it changes: `losses` since the page was loaded.
  *
- * `bytes` are what this Viewer's textures and buffers take in the page.
+ * `bytes` are what this Viewer's textures and buffers take in the page, `views` how often it is
+ * shown there.
  */
 export interface Health {
   readonly type: "health";
@@ -134,6 +135,7 @@ export interface Health {
   readonly lost: boolean;
   readonly losses: number;
   readonly bytes: number;
+  readonly views: number;
 }
 
 /**

@@ -147,13 +147,15 @@ class Ran(Message, frozen=True):
 class Health(Message, frozen=True):
     """The graphics context, told when something of it changes: `losses` since the page was loaded.
 
-    `bytes` are what this Viewer's textures and buffers take in the page.
+    `bytes` are what this Viewer's textures and buffers take in the page, `views` how often it is
+    shown there.
     """
 
     page: Name
     lost: bool
     losses: Count
     bytes: Annotated[int, Meta(ge=0, le=2**50)]
+    views: Count
 
 
 class Pace(Message, frozen=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 import warnings
@@ -23,7 +24,7 @@ from nbglcnn.graph import Array
 from nbglcnn.plan import Layers, Precision, Target, Value, content_hash, pack_file
 from nbglcnn.report import Match, Report, compared
 from nbglcnn.session import checked
-from nbglcnn.viewer import blocking, poster, protocol
+from nbglcnn.viewer import blocking, lifetime, poster, protocol
 from nbglcnn.viewer.activations import Activations, as_asked, names_of, unknown
 from nbglcnn.viewer.connection import Connection, Offer, Request
 from nbglcnn.viewer.diagnosis import diagnosis
@@ -64,7 +65,8 @@ class Viewer(anywidget.AnyWidget):
     second; 0 when idle), `hover` (the element under the pointer, or None) and `status`.
     """
 
-    _esm = BUNDLE
+    # As text: anywidget keeps every widget whose bundle it watches.
+    _esm = BUNDLE if os.environ.get("ANYWIDGET_HMR") else BUNDLE.read_text("utf-8")
 
     height = traitlets.Int(None, allow_none=True, min=100).tag(sync=True)
     input_index = traitlets.Int(0, min=0).tag(sync=True)
@@ -103,6 +105,7 @@ class Viewer(anywidget.AnyWidget):
         self._picture: tuple[int, bytes] | None = None
         self._needs_poster = False  # a page is there that cannot draw
         self._timeout = timeout
+        self._replaced = False
         self._warned = False
         self._waited = False
         this = weakref.ref(self)
@@ -398,6 +401,9 @@ class Viewer(anywidget.AnyWidget):
             if page.problem and not page.refused and not self._needs_poster:
                 self._needs_poster = True
                 self._show()
+        if self._replaced and self.comm is not None:
+            shown = any(p.health is None or p.health.views for p in self._connection.pages.values())
+            (lifetime.hold if shown else lifetime.let_go)(self)
         pace = page.pace if page else None
         self.set_trait("running", pace is not None and pace.running)
         self.set_trait("fps", pace.fps if pace else 0.0)
@@ -428,7 +434,9 @@ class Viewer(anywidget.AnyWidget):
         if earlier != execution:
             for viewer in viewers:
                 if viewer.comm is not None:
+                    viewer._replaced = True
                     viewer._connection.send(protocol.Release())
+                    viewer._follow()
                 viewer._local.close()
             viewers = WeakSet()
         viewers.add(self)
@@ -472,6 +480,9 @@ class Viewer(anywidget.AnyWidget):
         return f"Viewer of {self._plan.header.name} ({self._plan.memory})\n{self.layers!r}"
 
     def _repr_mimebundle_(self, **_: Any) -> Any:
+        if self._replaced and self.comm is not None:
+            self._replaced = False
+            lifetime.hold(self)
         bundle = super()._repr_mimebundle_()
         if bundle is None:
             return None
