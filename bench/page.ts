@@ -12,6 +12,8 @@ export interface Timing {
   readonly ms: number;
   /** The largest difference from PyTorch's output, as a share of its largest value. */
   readonly error: number;
+  /** Numbers that came back. */
+  readonly elements: number;
 }
 
 /** Calls timed in a row, and how long one may take for that. */
@@ -56,10 +58,12 @@ async function timed(name: string, turn: number, all: boolean): Promise<Timing> 
   const runner = peer(name);
   const input = runner.prepare?.(inputs[k] as Float32Array) ?? (inputs[k] as Float32Array);
   const before = performance.now();
-  const output = all ? await runner.runAll(input) : await runner.run(input);
+  const found = all ? await runner.runAll(input) : [await runner.run(input)];
   const ms = performance.now() - before;
+  const output = found.at(-1) as Float32Array;
   const restored = runner.restore?.(output) ?? output;
-  return { ms, error: difference(restored, outputs[k] as Float32Array) };
+  const elements = found.reduce((sum, array) => sum + array.length, 0);
+  return { ms, error: difference(restored, outputs[k] as Float32Array), elements };
 }
 
 /**
@@ -92,7 +96,7 @@ const bench = {
     await made.start();
     the().peers.set(name, made);
     const first = await timed(name, 0, false);
-    return { ms: performance.now() - before, error: first.error };
+    return { ...first, ms: performance.now() - before };
   },
 
   run: (name: string, turn: number) => series(name, turn, false),

@@ -8,8 +8,8 @@ export interface Peer {
   /** Compiles and uploads what can be before the first input is there. */
   start(): Promise<void>;
   run(input: Float32Array): Promise<Float32Array>;
-  /** The same, with every layer's activation read back too. */
-  runAll(input: Float32Array): Promise<Float32Array>;
+  /** All tensors of the exported network, its input first, its output last, each in an array. */
+  runAll(input: Float32Array): Promise<Float32Array[]>;
   close(): void;
   /** Other orders of the same numbers, made before and after the clock runs. */
   prepare?(input: Float32Array): Float32Array;
@@ -17,19 +17,27 @@ export interface Peer {
 }
 
 async function nbglcnn(plan: string): Promise<Peer> {
-  const file = await (await fetch(`/model/${plan}.plan`)).arrayBuffer();
-  let session: Awaited<ReturnType<typeof load>>;
+  const fetched = async (name: string) => (await fetch(`/model/${name}.plan`)).arrayBuffer();
+  const file = await fetched(plan);
+  let session: Awaited<ReturnType<typeof load>> | undefined;
+  /** Of the network that all peers get, in which BatchNorm is folded. */
+  let nodes: Awaited<ReturnType<typeof load>> | undefined;
   return {
     async start() {
       session = await load(file);
     },
-    run: async (input) => (await session.run(input)) as Float32Array,
+    run: async (input) => (await session?.run(input)) as Float32Array,
     async runAll(input) {
-      const output = (await session.run(input)) as Float32Array;
-      for (const name of session.values) await session.read(name);
-      return output;
+      nodes ??= await load(await fetched("nodes"));
+      await nodes.run(input);
+      const found: Float32Array[] = [];
+      for (const name of nodes.values) found.push(await nodes.read(name));
+      return found;
     },
-    close: () => session?.close(),
+    close() {
+      session?.close();
+      nodes?.close();
+    },
   };
 }
 

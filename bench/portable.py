@@ -44,6 +44,7 @@ def portable(model: Model) -> Portable:
         {
             "fused.plan": fused.to_bytes(),
             "all.plan": everything.to_bytes(),
+            "nodes.plan": lower(load(exported)[0], observe="all").to_bytes(),
             "onnx": exported.SerializeToString(),
             "nodes.json": json.dumps(nodes).encode(),
             "weights.bin": weights,

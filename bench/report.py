@@ -38,8 +38,8 @@ graphics card, so milliseconds say nothing about yours; and they vary from run t
   share of 1400×1100 pixels holds drawn at their own resolution (28 pixels a side at most), at every
   call, until a pixel of the pictures can be read.
 - The *first run* compiles shaders and uploads weights; fetching files is not counted.
-- *All activations read* is a call after which every layer's numbers are in arrays. TensorFlow.js
-  does the same with its own tensors.
+- *All activations read* is a call after which the output of every node of the exported network is
+  in arrays, activations apart from the convolutions before them: the same tensors for every peer.
 - *WebGL calls a draw* are the browser's work besides computing. *Made and deleted* are textures,
   programs, buffers and framebuffers in a warm call: anything above 0 costs time and leaves garbage.
   *Fences* only tell when work is done; a call that takes long is cut so that the page stays fluent,

@@ -111,6 +111,8 @@ def timed(network: Portable, renderer: str, peers: list[str], rounds: int, runs:
                 for kind in ("warm", "all"):
                     calls = row.pop(f"{kind} calls", [])
                     row[kind] += [statistics.median(calls)] if calls else []
+            read = {row["elements"] for row in rows.values() if "elements" in row}
+            assert len(read) <= 1, f"the peers read {sorted(read)} numbers, not the same ones"
             if run == 0:
                 for peer, row in rows.items():
                     if "fails" not in row:
@@ -154,6 +156,8 @@ def measure(opened: Page, peer: str, row: dict[str, Any], turn: int) -> None:
         row["error"] = max(row["error"], *(call["error"] for call in calls))
         kept = row.setdefault("warm calls" if kind == "run" else "all calls", [])
         kept += [call["ms"] for call in calls]
+        if kind == "runAll":
+            row["elements"] = calls[-1]["elements"]
 
 
 def first_line(error: Error) -> str:

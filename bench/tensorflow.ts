@@ -74,9 +74,13 @@ class Translator {
   private readonly data: ArrayBuffer;
   private readonly ranks = new Map<string, number>();
 
-  constructor(network: Network, data: ArrayBuffer) {
+  /** Whether an activation may become part of the node before it, whose own output is then not there. */
+  private readonly fuses: boolean;
+
+  constructor(network: Network, data: ArrayBuffer, fuses: boolean) {
     this.network = network;
     this.data = data;
+    this.fuses = fuses;
     for (const node of network.nodes) {
       for (const name of node.inputs) this.uses.set(name, (this.uses.get(name) ?? 0) + 1);
     }
@@ -112,7 +116,7 @@ class Translator {
     const next = this.network.nodes.find((other) => other.inputs.includes(node.output));
     const alone = this.uses.get(node.output) === 1 && node.output !== this.network.output;
     let activation: Activation = "linear";
-    if (alone && next !== undefined) {
+    if (this.fuses && alone && next !== undefined) {
       if (next.op === "Relu") activation = "relu";
       if (next.op === "Sigmoid") activation = "sigmoid";
       const six = next.op === "Clip" && this.numbers(next.inputs[2] ?? "")[0] === 6;
@@ -264,24 +268,29 @@ class Translator {
 export async function makeTensorFlow(backend: string): Promise<Peer> {
   const network: Network = await (await fetch("/model/nodes.json")).json();
   const data = await (await fetch("/model/weights.bin")).arrayBuffer();
-  let translator: Translator;
+  let fused: Translator;
+  let whole: Translator | undefined;
   let outputShape: number[] = [];
   const ready = new Map<Float32Array, Float32Array>();
 
-  const forward = async (input: Float32Array, all: boolean): Promise<Float32Array> => {
+  const forward = async (
+    translator: Translator,
+    input: Float32Array,
+    all: boolean,
+  ): Promise<Float32Array[]> => {
     await tf.setBackend(backend);
-    const [output, others] = tf.tidy(() => {
+    const tensors = tf.tidy(() => {
       const values: Values = new Map();
       values.set(network.input, tf.tensor(input, reordered(network.shape, LAST)));
       for (const step of translator.steps) step(values);
       const result = values.get(network.output);
       if (result === undefined) throw new Error("the network has no output");
       outputShape = result.shape;
-      return [result, all ? [...values.values()] : []] as [tf.Tensor, tf.Tensor[]];
+      return all ? [...values.values()] : [result];
     });
-    for (const tensor of others) await tensor.data();
-    const found = (await output.data()) as Float32Array;
-    tf.dispose([output, ...others]);
+    const found: Float32Array[] = [];
+    for (const tensor of tensors) found.push((await tensor.data()) as Float32Array);
+    tf.dispose(tensors);
     return found;
   };
 
@@ -289,7 +298,7 @@ export async function makeTensorFlow(backend: string): Promise<Peer> {
     async start() {
       await tf.setBackend(backend);
       await tf.ready();
-      translator = new Translator(network, data);
+      fused = new Translator(network, data, true);
     },
     prepare(input) {
       const found = ready.get(input) ?? transposed(input, network.shape, LAST);
@@ -297,8 +306,12 @@ export async function makeTensorFlow(backend: string): Promise<Peer> {
       return found;
     },
     restore: (output) => transposed(output, outputShape, FIRST),
-    run: (input) => forward(input, false),
-    runAll: (input) => forward(input, true),
-    close: () => tf.dispose(translator?.weights ?? []),
+    run: async (input) => (await forward(fused, input, false))[0] as Float32Array,
+    async runAll(input) {
+      await tf.setBackend(backend);
+      whole ??= new Translator(network, data, false);
+      return forward(whole, input, true);
+    },
+    close: () => tf.dispose([...(fused?.weights ?? []), ...(whole?.weights ?? [])]),
   };
 }

@@ -194,10 +194,13 @@ def _value(
 ) -> p.Value:
     shape = b.shape(name)
     tensor = tensor or b.stored(name)
-    read = _read(b, FLATTEN, [tensor], [], math.prod(shape), ())
+    layout = tensor.layout
+    plain = layout.block == (1, 2, 2) and layout.phases == (1, 1)
+    variant = {"PLAIN": int(plain), "ROWS": int(plain and layout.frame[3] % 4 == 0)}
+    read = _read(b, FLATTEN, [tensor], [], math.prod(shape), (), variant)
     return p.Value(
-        key, kind, shape, b.graph.values[name].dtype.name, tensor.texture, tensor.layout,  # type: ignore[arg-type]
-        tensor.layout.words(), read, rows.get(key, -1),
+        key, kind, shape, b.graph.values[name].dtype.name, tensor.texture, layout,  # type: ignore[arg-type]
+        layout.words(), read, rows.get(key, -1),
     )  # fmt: skip
 
 
@@ -208,12 +211,13 @@ def _read(
     weights: list[int],
     count: int,
     numbers: Sequence[int],
+    variant: Mapping[str, int] = {},
 ) -> p.Read:
     width, height = flat_width(count)
     sources = [*(tensor.texture for tensor in inputs), *weights]
     step = b.step(
         kernel, b.read_texture(width, height, sources), Layout((1, 1, 1, 1)), inputs, weights,
-        integers=[width, *numbers], fetches=4, viewport=(width, height),
+        integers=[width, *numbers], constants=variant, viewport=(width, height),
     )  # fmt: skip
     return p.Read(step, count)
 
