@@ -8,6 +8,7 @@ from nbglcnn import plan as p
 from nbglcnn.builder import flat_width
 from nbglcnn.glsl import Kernel, program_source, shader
 from nbglcnn.layout import Layout
+from nbglcnn.lower import flatten_variant
 
 LAYOUTS = {
     "one channel": Layout((1, 1, 4, 6)),
@@ -43,14 +44,17 @@ def carrier(layout: Layout, **fields: Any) -> p.Plan:
     programs = (
         p.Program(
             "unflatten",
-            program_source(Kernel("unflatten", shader("unflatten.glsl")), ["x0"], layout.block, {}),
+            program_source(Kernel("unflatten", shader("unflatten.glsl")), ["x0"], layout, {}),
             ("x0",),
             layers,
         ),
         p.Program(
             "flatten",
             program_source(
-                Kernel("flatten", shader("flatten.glsl"), pixel=False), ["x0"], (1, 1, 1), {}
+                Kernel("flatten", shader("flatten.glsl"), pixel=False),
+                ["x0"],
+                Layout((1, 1, 1, 1)),
+                flatten_variant(layout),
             ),
             ("x0",),
             1,

@@ -19,6 +19,7 @@ from nbglcnn.weights import TABLES, packed
 
 FLATTEN = Kernel("flatten", shader("flatten.glsl"), pixel=False)
 UNFLATTEN = Kernel("unflatten", shader("unflatten.glsl") + shader("pixels.glsl"), pixel=False)
+UNFLATTEN_PAIRS = Kernel("unflatten", shader("unflatten_pairs.glsl"), pixel=False)
 REFRAME = Kernel("reframe", shader("reframe.glsl"))
 
 BUDGET = (
@@ -327,7 +328,7 @@ class Builder:
         """A pass without adding it to the list: what writing an input or reading a value draws."""
         assert len(inputs) <= 4 and len(integers) <= 32 and len(floats) <= 16
         samplers = (*(f"x{k}" for k in range(len(inputs))), *(f"w{k}" for k in range(len(weights))))
-        source = program_source(kernel, samplers, layout.block, constants, parts)
+        source = program_source(kernel, samplers, layout, constants, parts)
         number = self._program_numbers.setdefault((source, samplers), len(self.programs))
         if number == len(self.programs):
             self.programs.append(p.Program(kernel.name, source, samplers, math.prod(layout.block)))
@@ -361,13 +362,15 @@ class Builder:
         staging = self.texture(width, height)
         self.formats.uploaded(staging)
         self.formats.holds(staging, dtype)
+        layout = tensor.layout
+        pairs = (layout.block, layout.phases, layout.frame[3] % 2) == ((1, 2, 2), (1, 1), 0)
         step = self.step(
-            UNFLATTEN,
+            UNFLATTEN_PAIRS if pairs else UNFLATTEN,
             tensor.texture,
-            tensor.layout,
-            [Tensor(staging, tensor.layout)],
+            layout,
+            [Tensor(staging, layout)],
             integers=[width],
-            fetches=16,
+            fetches=8 if pairs else 16,
         )
         return p.Input(key, shape, dtype.name, staging, step)
 

@@ -7,6 +7,10 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
+from nbglcnn.layout import Layout
+
+DIVIDED = 2**20  # prelude.glsl's over() is exact up to here
+
 
 @cache
 def shader(name: str) -> str:
@@ -30,18 +34,25 @@ class Kernel:
 def program_source(
     kernel: Kernel,
     samplers: Sequence[str],
-    block: tuple[int, int, int],
+    layout: Layout,
     constants: Mapping[str, int],
     parts: Sequence[str] = (),
 ) -> str:
     """The whole shader without its #version line.
 
-    Structure is #defined (BN, BY, BX, LAYERS and the kernel's `constants`), shapes come in
-    uniforms. `parts` are GLSL functions the kernel calls, such as the activation of an epilogue.
+    Structure is #defined: the output's, from its `layout`, and the kernel's `constants`. Shapes
+    come in uniforms. `parts` are GLSL functions the kernel calls, such as the activation of an
+    epilogue.
     """
-    bn, by, bx = block
+    bn, by, bx = layout.block
     layers = bn * by * bx
-    numbers = {"BN": bn, "BY": by, "BX": bx, "LAYERS": layers, **constants}
+    numbers = {
+        **{"BN": bn, "BY": by, "BX": bx, "LAYERS": layers},
+        "PHASED": int(layout.phases != (1, 1)),
+        "WHOLE": int(layout.frame[1] % 4 == 0 and layout.tiles % layout.columns == 0),
+        "MANY": int(layout.tiles > DIVIDED),
+        **constants,
+    }
     return "\n".join(
         [
             *(f"#define {name} {value}" for name, value in numbers.items()),

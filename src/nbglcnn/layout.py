@@ -80,7 +80,8 @@ class Layout(msgspec.Struct, frozen=True):
         """Tiles in a row; those one texel high make two rows, for devices draw 2×2 squares."""
         width, height = self.tile
         most = max(1, min(self.tiles, ROW_TILES, ROW_TEXELS // width))
-        return min(most, -(-self.tiles // 2)) if height == 1 else most
+        rows = max(-(-self.tiles // most), 2 if height == 1 else 1)
+        return -(-self.tiles // rows)  # rows of equal length: what is left over is drawn too
 
     @property
     def area(self) -> tuple[int, int]:

@@ -184,6 +184,12 @@ def lower(
     return _finish(b, graph, observe, precision, inputs, values, parameters, layers)
 
 
+def flatten_variant(layout: Layout) -> dict[str, int]:
+    """The constants of flatten.glsl for a tensor that lies like this."""
+    plain = layout.block == (1, 2, 2) and layout.phases == (1, 1)
+    return {"PLAIN": int(plain), "ROWS": int(plain and layout.frame[3] % 4 == 0)}
+
+
 def _value(
     b: Builder,
     key: str,
@@ -195,9 +201,7 @@ def _value(
     shape = b.shape(name)
     tensor = tensor or b.stored(name)
     layout = tensor.layout
-    plain = layout.block == (1, 2, 2) and layout.phases == (1, 1)
-    variant = {"PLAIN": int(plain), "ROWS": int(plain and layout.frame[3] % 4 == 0)}
-    read = _read(b, FLATTEN, [tensor], [], math.prod(shape), (), variant)
+    read = _read(b, FLATTEN, [tensor], [], math.prod(shape), (), flatten_variant(layout))
     return p.Value(
         key, kind, shape, b.graph.values[name].dtype.name, tensor.texture, layout,  # type: ignore[arg-type]
         layout.words(), read, rows.get(key, -1),

@@ -117,8 +117,9 @@ def draw_convolution(b: Builder, conv: Convolution, bias: str, factor: float = 1
 
 def _slope(before: Node | None) -> float:
     """What LeakyRelu multiplies negative values by; Relu gives 0 for them."""
-    leaky = before is not None and before.op == "LeakyRelu"
-    return number(before, "alpha", 0.01) if before is not None and leaky else 0.0
+    if before is None or before.op == "Relu":
+        return 0.0
+    return number(before, "alpha", 0.01)
 
 
 def _ends(b: Builder, conv: Convolution, value: str) -> tuple[Tensor, Tensor, Node | None]:
@@ -244,6 +245,12 @@ def _patch(conv: Convolution, block: tuple[int, int, int], x: Layout) -> dict[st
         "LANES": min(conv.each[0], 4),
         "RUNS": int(
             (x.tiles > x.columns and x.columns % in_groups > 0) or in_groups > COLUMN_GROUPS
+        ),
+        "POINT": int(
+            (kh, kw, sy, *window.begins) == (1, 1, 1, 0, 0)
+            and x.phases == (1, 1)
+            and not conv.transposed
+            and not conv.depthwise
         ),
     }
     if conv.transposed:

@@ -21,19 +21,17 @@ int start(int s) {
 #if BLOCKS
 // Channel groups in blocks of 2×2: the four pixels share two rows and two columns of the input.
 void copy(sampler2DArray s, Layout l, ivec4 at) {
-  int images = over(at.x, l.block.x), tile = images * l.tile.w + at.y, line = quotient(tile, l.tile.z);
   vec3 unit = vec3(1.0 / vec2(textureSize(s, 0).xy), 1.0);
-  vec3 corner = vec3(vec2(tile - line * l.tile.z, line) * vec2(l.tile.xy) + 0.5,
-                     float((at.x - images * l.block.x) * l.block.y * l.block.z));
+  vec3 first = corner(l, at.x, at.y);
   ivec2 last = l.frame.zw - 1, next = min(at.zw + 1, last);
   vec2 top = place(at.z, l.phase.x, l.phase.w, l.block.y, l.block.z);
   vec2 bottom = place(next.x, l.phase.x, l.phase.w, l.block.y, l.block.z);
   vec2 left = place(at.w, l.phase.y, l.phase.z, l.block.z, 1);
   vec2 right = place(next.y, l.phase.y, l.phase.z, l.block.z, 1);
-  o0 = FETCH(s, (corner + vec3(left.x, top.x, left.y + top.y)) * unit);
-  o1 = FETCH(s, (corner + vec3(right.x, top.x, right.y + top.y)) * unit);
-  o2 = FETCH(s, (corner + vec3(left.x, bottom.x, left.y + bottom.y)) * unit);
-  o3 = FETCH(s, (corner + vec3(right.x, bottom.x, right.y + bottom.y)) * unit);
+  o0 = FETCH(s, (first + vec3(left.x, top.x, left.y + top.y)) * unit);
+  o1 = FETCH(s, (first + vec3(right.x, top.x, right.y + top.y)) * unit);
+  o2 = FETCH(s, (first + vec3(left.x, bottom.x, left.y + bottom.y)) * unit);
+  o3 = FETCH(s, (first + vec3(right.x, bottom.x, right.y + bottom.y)) * unit);
 }
 
 void main() {

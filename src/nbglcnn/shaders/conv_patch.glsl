@@ -10,7 +10,7 @@
 // SHEETS and DEPTHWISE as in conv.glsl. A loop costs as much as a dozen reads, so those that go round once are left
 // out: MORE_ROWS says that the kernel has more than TAPS_Y rows, SINGLE that there is one input channel group, of
 // LANES channels, RUNS that the groups one pixel needs lie in several rows of tiles, or their weights in several
-// column parts.
+// column parts. POINT says that the kernel is 1×1 and moves nothing: the block is read from where it is written.
 
 #define KERNEL u.i[0].xy
 #define STRIDE u.i[0].zw
@@ -133,8 +133,17 @@ const int COLUMN_GROUPS = 1024;  // as weights.py
 #define ALL_TAPS TAPS(0) TAPS(1) TAPS(2)
 #endif
 
-// From here on only LOADS read the input: once for each input channel group.
+// What one input channel group adds.
+#if POINT
+#define PATCH(p, layer) vec4 p = FETCH(x0, vec3(shift, layer)); APPLY(p)
+#define GROUP \
+  { PATCH(p0, 0.0) PATCH(p1, 1.0) PATCH(p2, 2.0) PATCH(p3, 3.0) \
+    vec3 t = q; \
+    WEIGHTS \
+    PIXEL(a0, p0) PIXEL(a1, p1) PIXEL(a2, p2) PIXEL(a3, p3) }
+#else
 #define GROUP DOWN(LOADS) ALL_TAPS
+#endif
 
 void main() {
   // A fragment past the last tile computes the first one again and stores zeros: branches cost more than that.
@@ -155,8 +164,10 @@ void main() {
   int weight_row = at.y * u.i[2].z;
   const float sheet = 0.0;
 #endif
+#if !POINT
   float at_x[COLUMNS], layer_x[COLUMNS], at_y[ROWS], layer_y[ROWS];
   vec4 v[ROWS * COLUMNS];
+#endif
 #if TRANSPOSED
   ivec2 begin = at.zw + PADDING, whole = over(begin, STRIDE), phase = begin - whole * STRIDE;
   int left = whole.y - (TAPS_X - 1), top = whole.x - (TAPS_Y - 1);
@@ -167,27 +178,34 @@ void main() {
   int left = at.w * STEP - PADDING.y, top = at.z * STEP - PADDING.x;
   vec2 next = vec2(1, KERNEL.y) * ws.y;
 #endif
+#if POINT
+  vec2 inside = vec2(at.wz >> 1) + 0.5;
+#else
+  const vec2 inside = vec2(0.0);
   ALONG(COLUMN)
+#endif
 #if MORE_ROWS
   for (int ky = 0; ky < KERNEL.x; ky += TAPS_Y, top += TAPS_Y, weight_row += TAPS_Y * KERNEL.y) {
 #else
   {
 #endif
+#if !POINT
     DOWN(ROW)
+#endif
 #if RUNS
     // Between two runs the tile row changes, or the weight column part.
     for (int g = 0; g < groups;) {
       int tile = first + g, line = quotient(tile, l.tile.z), column = tile - line * l.tile.z;
       int part = g / COLUMN_GROUPS;
       int run = min(min(groups - g, l.tile.z - column), (part + 1) * COLUMN_GROUPS - g);
-      vec2 shift = vec2(column * l.tile.x, line * l.tile.y) * xs;
+      vec2 shift = (vec2(column * l.tile.x, line * l.tile.y) + inside) * xs;
       vec3 q = vec3((float((g - part * COLUMN_GROUPS) * 4) + 0.5) * ws.x,
                     (float(part * u.i[2].w + weight_row) + 0.5) * ws.y, sheet);
       g += run;
 #else
     {
       int line = quotient(first, l.tile.z), run = groups;
-      vec2 shift = vec2((first - line * l.tile.z) * l.tile.x, line * l.tile.y) * xs;
+      vec2 shift = (vec2((first - line * l.tile.z) * l.tile.x, line * l.tile.y) + inside) * xs;
       vec3 q = vec3(0.5 * ws.x, (float(weight_row) + 0.5) * ws.y, sheet);
 #endif
 #if SINGLE

@@ -24,8 +24,7 @@ void finish(ivec4 at, vec4 a0
   , vec4 a2, vec4 a3
 #endif
 ) {
-  bool inside = at.x >= 0;  // past the last tile the texture holds zeros
-  int g = inside ? at.y : u.o.tile.w;
+  int g = at.x >= 0 ? at.y : u.o.tile.w;  // past the last tile the texture holds zeros
   vec4 bias = vec4(0.0);
 #if BIAS
   int columns = u.x[1].tile.z, row = over(at.y, columns);
@@ -40,6 +39,7 @@ void finish(ivec4 at, vec4 a0
   o2 = RESULT(a2, 2);
   o3 = RESULT(a3, 3);
 #endif
+#if !WHOLE
   if (u.o.frame.y - 4 * g >= 4) return;
   o0 = keep(o0, g);
 #if LAYERS > 1
@@ -47,5 +47,6 @@ void finish(ivec4 at, vec4 a0
 #endif
 #if LAYERS > 2
   o2 = keep(o2, g), o3 = keep(o3, g);
+#endif
 #endif
 }

@@ -48,13 +48,6 @@ vec4 result(vec4 v, ivec4 at, int k) {
   return keep(v, at.y);
 }
 
-// Where tile (image n, group g) begins in the texture, and its layer part.
-vec3 corner(Layout l, int n, int g) {
-  int images = over(n, l.block.x), tile = images * l.tile.w + g, line = quotient(tile, l.tile.z);
-  return vec3(float((tile - line * l.tile.z) * l.tile.x) + 0.5, float(line * l.tile.y) + 0.5,
-              float((n - images * l.block.x) * l.block.y * l.block.z));
-}
-
 // For each image, row and column of the block, and for each of its pixels (number, image, row, column).
 #if BN == 1
 #define IMAGES(M) M(0)

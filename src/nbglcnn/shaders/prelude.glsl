@@ -85,29 +85,52 @@ float flat_element(sampler2DArray s, Layout l, int index) {
   return element(s, l, unravel(l.frame, index));
 }
 
+// Where tile (image n, group g) begins in the texture, and its layer part; `place` says what to add.
+vec3 corner(Layout l, int n, int g) {
+  int images = over(n, l.block.x), tile = images * l.tile.w + g, line = quotient(tile, l.tile.z);
+  return vec3(vec2(tile - line * l.tile.z, line) * vec2(l.tile.xy) + 0.5,
+              float((n - images * l.block.x) * l.block.y * l.block.z));
+}
+
+#ifdef LAYERS
+// Of passes that write a tensor. What is known of its layout when the Plan is made: WHOLE says that its channels
+// are a multiple of four and its tiles fill all rows, PHASED that it has phases, MANY that a tile's number may be
+// too large for `over`.
+
 // Lanes past the last channel hold 0 in every texture, so that no kernel can meet a stray Inf there.
 vec4 keep(vec4 v, int g) {
+#if WHOLE
+  return v;
+#else
   int left = u.o.frame.y - 4 * g;
   return left >= 4 ? v : vec4(v.x, left > 1 ? v.y : 0.0, left > 2 ? v.z : 0.0, 0.0);
+#endif
 }
 
 // First pixel of this fragment's block in the output: (n, g, y, x); n = -1 past the last tile.
 // Its further pixels are (n + dn, g, y + dy * phase rows, x + dx * phase columns).
-#ifndef VERTEX
 ivec4 origin() {
   ivec2 p = ivec2(gl_FragCoord.xy);
-  ivec2 phase = ivec2(0);
-  if (u.o.phase.x * u.o.phase.y > 1) {
-    phase = over(p, u.o.phase.zw);
-    p -= phase * u.o.phase.zw;
-  }
+#if PHASED
+  ivec2 phase = over(p, u.o.phase.zw);
+  p -= phase * u.o.phase.zw;
+#endif
   ivec2 t = over(p, u.o.tile.xy);
-  p -= t * u.o.tile.xy;
+  p = (p - t * u.o.tile.xy) * ivec2(BX, BY);
+#if PHASED
+  p = p * u.o.phase.yx + phase;
+#endif
   int tile = t.y * u.o.tile.z + t.x;
+#if MANY
   int image = quotient(tile, u.o.tile.w);
-  return tile < u.o.block.w
-    ? ivec4(image * u.o.block.x, tile - image * u.o.tile.w, p.y * u.o.block.y * u.o.phase.x + phase.y,
-            p.x * u.o.block.z * u.o.phase.y + phase.x)
-    : ivec4(-1);
+#else
+  int image = over(tile, u.o.tile.w);
+#endif
+  ivec4 at = ivec4(image * BN, tile - image * u.o.tile.w, p.yx);
+#if WHOLE
+  return at;
+#else
+  return tile < u.o.block.w ? at : ivec4(-1);
+#endif
 }
 #endif
