@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "datasets": set(),
     "layout": set(),
     "graph": set(),
-    "glsl": set(),
+    "glsl": {"layout"},
     "plan": {"layout"},
     "weights": {"graph", "layout", "plan"},
     "formats": {"plan"},

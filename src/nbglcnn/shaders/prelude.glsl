@@ -85,17 +85,17 @@ float flat_element(sampler2DArray s, Layout l, int index) {
   return element(s, l, unravel(l.frame, index));
 }
 
+#ifdef LAYERS
+// Of passes that write a tensor. What is known of its layout when the Plan is made: WHOLE says that its channels
+// are a multiple of four and its tiles fill all rows, PHASED that it has phases, MANY that a tile's number may be
+// too large for `over`.
+
 // Where tile (image n, group g) begins in the texture, and its layer part; `place` says what to add.
 vec3 corner(Layout l, int n, int g) {
   int images = over(n, l.block.x), tile = images * l.tile.w + g, line = quotient(tile, l.tile.z);
   return vec3(vec2(tile - line * l.tile.z, line) * vec2(l.tile.xy) + 0.5,
               float((n - images * l.block.x) * l.block.y * l.block.z));
 }
-
-#ifdef LAYERS
-// Of passes that write a tensor. What is known of its layout when the Plan is made: WHOLE says that its channels
-// are a multiple of four and its tiles fill all rows, PHASED that it has phases, MANY that a tile's number may be
-// too large for `over`.
 
 // Lanes past the last channel hold 0 in every texture, so that no kernel can meet a stray Inf there.
 vec4 keep(vec4 v, int g) {
