@@ -1,12 +1,13 @@
-"""Which nodes run inside the pass of the convolution before them, unobserved."""
+"""Which nodes run inside the pass of the convolution or Concat before them, unobserved."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
 from nbglcnn.builder import Epilogue
 from nbglcnn.graph import Graph, Node
-from nbglcnn.ops import FUSED_INTO, UNARY
+from nbglcnn.ops import FUSED_INTO, ONLY_ACTIVATED, UNARY
 
 
 def fuse(graph: Graph, watched: set[str]) -> tuple[tuple[Node, ...], dict[str, Epilogue]]:
@@ -39,8 +40,12 @@ def fuse(graph: Graph, watched: set[str]) -> tuple[tuple[Node, ...], dict[str, E
         normalization = activation = None
         residual = ""
         after = next_of(value)
+        alone = node.op in ONLY_ACTIVATED
+        if alone and not _activated(graph, node):
+            continue
         if (
-            after is not None
+            not alone
+            and after is not None
             and after.op == "BatchNormalization"
             and after.inputs[0] == value
             and not after.attributes.get("training_mode")
@@ -54,7 +59,7 @@ def fuse(graph: Graph, watched: set[str]) -> tuple[tuple[Node, ...], dict[str, E
             chain.append(after)
             value = after.outputs[0]
             after = next_of(value)
-        if after is not None and after.op == "Add" and node.op != "Gemm":
+        if after is not None and after.op == "Add" and not alone and node.op != "Gemm":
             other = after.inputs[1] if after.inputs[0] == value else after.inputs[0]
             same = graph.shape(other) == graph.shape(value)
             if same and not graph.values[other].is_constant and other != value:
@@ -77,3 +82,9 @@ def fuse(graph: Graph, watched: set[str]) -> tuple[tuple[Node, ...], dict[str, E
         elif node.name not in gone and node.name not in epilogues:
             nodes.append(node)
     return tuple(nodes), epilogues
+
+
+def _activated(graph: Graph, node: Node) -> bool:
+    """Whether the pass of a Concat exists and computes in floats."""
+    filled = sum(bool(math.prod(graph.shape(name))) for name in node.inputs)
+    return filled > 1 and graph.values[node.outputs[0]].dtype.kind == "f"

@@ -16,6 +16,30 @@ class Cat(nn.Module):
         return torch.relu(torch.cat(xs, self.dim))
 
 
+class Saturated(nn.Module):
+    """An activation that is not 0 at 0 behind a Concat, and a sum that would see stray lanes."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, *xs):
+        y = torch.sigmoid(torch.cat(xs, self.dim))
+        return y, y.sum(1)
+
+
+class UpSkip(nn.Module):
+    """A U-Net's joint: Concat, Relu, transposed convolution."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down, self.up = nn.Conv2d(4, 8, 4, 2, 1), nn.ConvTranspose2d(8, 4, 4, 2, 1)
+        self.last = nn.ConvTranspose2d(8, 3, 4, 2, 1)
+
+    def forward(self, x):
+        return self.last(torch.relu(torch.cat([self.up(self.down(x)), x], 1)))
+
+
 class Pair(nn.Module):
     def forward(self, x, y):
         return torch.cat([x, y], 1)
@@ -50,6 +74,12 @@ CASES = [
     module("cat odd channels, batch 2", Pair, (2, 3, 5, 7), (2, 6, 5, 7)),
     module("cat 513 channels", Pair, (1, 513, 2, 3), (1, 1, 2, 3)),
     module("cat of layouts", Branches, (1, 3, 8, 6)),
+    module("cat, relu, transposed convolution", UpSkip, (1, 4, 6, 10)),
+    module("cat of whole texels, then sigmoid", lambda: Saturated(1), (1, 4, 3, 5), (1, 7, 3, 5)),
+    module("cat of odd channels, then sigmoid", lambda: Saturated(1), (2, 3, 3, 5), (2, 2, 3, 5)),
+    module("cat of six, then sigmoid", lambda: Saturated(1), *[(1, 2, 3, 3)] * 6),
+    module("cat of rows, then sigmoid", lambda: Saturated(2), (1, 3, 2, 5), (1, 3, 4, 5)),
+    module("cat with nothing, then sigmoid", lambda: Saturated(1), (1, 3, 2, 5), (1, 0, 2, 5)),
     _join("Concat rows", 2, (1, 3, 2, 5), (1, 3, 4, 5), (1, 3, 1, 5)),
     _join("Concat columns", -1, (2, 3, 4, 1), (2, 3, 4, 6)),
     _join("Concat images", 0, (1, 3, 4, 5), (2, 3, 4, 5)),

@@ -46,8 +46,10 @@ OPERATORS: dict[str, Operator] = {
     operator.name: operator for family in FAMILIES for operator in family.OPERATORS
 }
 
-# Nodes that end in an epilogue, and the unary ones that may stand in it (ops/conv.py, fusion.py).
-FUSED_INTO = frozenset({"Conv", "ConvTranspose", "Gemm"})
+# Nodes that end in an epilogue, those of them that only take an activation, and the unary ones that
+# may stand there (ops/conv.py, ops/concat.py, fusion.py).
+FUSED_INTO = frozenset({"Conv", "ConvTranspose", "Gemm", "Concat"})
+ONLY_ACTIVATED = frozenset({"Concat"})
 UNARY = frozenset(pointwise.BY_NAME)
 # Unary ones that a convolution may apply to what it reads (ops/conv.py, lower.py).
 READ_THROUGH = frozenset(conv.BEFORE)

@@ -20,6 +20,7 @@ from nbglcnn.ops.operator import (
     has_input,
     integer,
 )
+from nbglcnn.ops.pointwise import activation_of
 from nbglcnn.ops.strided import gather, whole
 
 CONCAT = Kernel("concat", shader("concat.glsl"))
@@ -41,29 +42,39 @@ def _frames(shapes: Sequence[Shape], axis: int) -> tuple[list[Frame], int]:
     return [(1, math.prod(s[:axis]), s[axis], math.prod(s[axis + 1 :])) for s in shapes], 2
 
 
-def joined(b: Builder, tensors: Sequence[Tensor], axis: int) -> Tensor:
-    """Tensors whose frames differ along `axis` alone (0 n, 1 c, 2 h, 3 w), one after another."""
+def joined(
+    b: Builder, tensors: Sequence[Tensor], axis: int, activation: Node | None = None
+) -> Tensor:
+    """Tensors whose frames differ along `axis` alone (0 n, 1 c, 2 h, 3 w), one after another.
+
+    `activation` is a unary node to apply to all of it; there must be two tensors or more then.
+    """
     while len(tensors) > MOST:
         tensors = [
             joined(b, tensors[k : k + MOST], axis) if k + 1 < len(tensors) else tensors[k]
             for k in range(0, len(tensors), MOST)
         ]
     if len(tensors) == 1:
+        assert activation is None
         return tensors[0]
     sizes = [tensor.layout.frame[axis] for tensor in tensors]
     starts = [0, *accumulate(sizes[:-1])]
     n, c, h, w = (
         sum(sizes) if k == axis else length for k, length in enumerate(tensors[0].layout.frame)
     )
-    output = b.scratch(Layout((n, c, h, w), best_block((n, c, h, w))), tensors[0])
+    copied = tensors[0] if activation is None else None
+    output = b.scratch(Layout((n, c, h, w), best_block((n, c, h, w))), copied)
     aligned = int(all(size % 4 == 0 for size in sizes[:-1]))
     blocks = int(axis == 1 and aligned and output.layout.block == (1, 2, 2))
+    function, floats = activation_of(b, activation)
     b.draw(
         BLOCKS if blocks else CONCAT,
         output,
         tensors,
         integers=[*starts, *[NOWHERE] * (MOST - len(starts))],
+        floats=floats,
         constants={"COUNT": len(tensors), "AXIS": axis, "ALIGNED": aligned, "BLOCKS": blocks},
+        parts=[function],
         fetches=4 if aligned or axis != 1 else 16,
     )
     return output
@@ -95,7 +106,8 @@ def _concat(b: Builder, node: Node) -> None:
     names = [name for name in node.inputs if math.prod(b.shape(name))] or node.inputs[:1]
     frames, place = _frames([b.shape(name) for name in names], axis)
     tensors = [b.tensor(name, frame) for name, frame in zip(names, frames, strict=True)]
-    b.bind(node.outputs[0], joined(b, tensors, place))
+    epilogue = b.epilogue(node)
+    b.bind(epilogue.value, joined(b, tensors, place, epilogue.activation))
 
 
 def _sizes(facts: Facts, node: Node) -> tuple[int, ...]:

@@ -1,6 +1,6 @@
 // Up to COUNT inputs one after another along AXIS of the frame (0 n, 1 c, 2 h, 3 w).
 // i[0]: where each input starts. ALIGNED: along channels all but the last fill whole texels. BLOCKS: and the output
-// is in blocks of 2×2.
+// is in blocks of 2×2. activate() is what was fused behind it.
 
 int which(int place) {
   int s = 0;
@@ -39,6 +39,7 @@ void main() {
   o0 = o1 = o2 = o3 = vec4(0.0);
   if (at.x < 0) return;
   int s = which(at.y * 4);
+  int g = at.y;
   at.y -= start(s) >> 2;
   if (s == 0) copy(x0, u.x[0], at);
   else if (s == 1) copy(x1, u.x[1], at);
@@ -48,6 +49,10 @@ void main() {
 #if COUNT > 3
   else copy(x3, u.x[3], at);
 #endif
+  o0 = keep(activate(o0), g);
+  o1 = keep(activate(o1), g);
+  o2 = keep(activate(o2), g);
+  o3 = keep(activate(o3), g);
 }
 #else
 vec4 read(int s, ivec4 at) {
@@ -74,8 +79,8 @@ vec4 pixel(ivec4 at) {
   at = min(at, ivec4(u.o.frame.x - 1, at.y, u.o.frame.zw - 1));
 #if AXIS == 1 && !ALIGNED
   int c = at.y * 4, last = u.o.frame.y - 1;
-  return vec4(
-    channel(at, c), channel(at, min(c + 1, last)), channel(at, min(c + 2, last)), channel(at, min(c + 3, last)));
+  return activate(vec4(
+    channel(at, c), channel(at, min(c + 1, last)), channel(at, min(c + 2, last)), channel(at, min(c + 3, last))));
 #else
 #if AXIS == 0
   int s = which(at.x);
@@ -90,7 +95,7 @@ vec4 pixel(ivec4 at) {
   int s = which(at.w);
   at.w -= start(s);
 #endif
-  return read(s, at);
+  return activate(read(s, at));
 #endif
 }
 #endif
