@@ -5,6 +5,7 @@ import common from "./common.glsl";
 import display from "./display.glsl";
 import extent from "./extent.glsl";
 import fold from "./fold.glsl";
+import join from "./join.glsl";
 import picture from "./picture.glsl";
 import spread from "./spread.glsl";
 import targets from "./targets.glsl";
@@ -28,7 +29,14 @@ function kernel(
 
 /** Ranges for drawing: least and greatest of each channel. */
 export const EXTENT = kernel("extent", ["x0"], { TARGETS: 2 }, targets, walk, extent);
-export const FOLD_EXTENT = kernel("fold extent", ["a"], { TARGETS: 2, SUMS: 0 }, targets, fold);
+export const JOIN_STRIPS = kernel(
+  "join strips",
+  ["a", "list"],
+  { TARGETS: 2, BY_ROW: 1 },
+  targets,
+  join,
+);
+export const JOIN_CHANNELS = kernel("join channels", ["a", "list"], { TARGETS: 2 }, targets, join);
 /** Maps of one value: the vertex shader takes the range that they share, the fragment shader does all else. */
 function maps(constants: Readonly<Record<string, number>>) {
   return {
