@@ -4,9 +4,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
 from carrier import LAYOUTS, carrier
 from nbglcnn.layout import Layout
+from nbglcnn.load import load
+from nbglcnn.lower import lower
 from page import JOB, GlPage
 
 # design/README.md, section 2: from most negative over zero to most positive.
@@ -212,6 +216,48 @@ def test_many_channels_and_many_pictures_fit_one_call(gl: GlPage) -> None:
     for k, one in enumerate(pixels[1:]):
         assert one.shape == (1 + k % 7, 1 + k % 7, 4)
         close(one, np.broadcast_to(signed(array[0, k], most), (*one.shape[:2], 3)))
+
+
+def test_each_layer_has_its_own_range_whatever_else_is_drawn_with_it(gl: GlPage) -> None:
+    torch.manual_seed(3)
+    model = nn.Sequential(nn.Conv2d(3, 9, 3), nn.ReLU(), nn.Conv2d(9, 5, 3, stride=4)).eval()
+    inputs = [torch.randn(1, 3, 43, 40) * size for size in (1, 4)]
+    graph, _ = load(model, inputs[0])
+    plan = lower(graph, observe="all")
+    session = gl.open(plan)
+    for x in inputs:
+        gl.write(session, plan.header.inputs[0].key, x.numpy())
+        gl.run(session)
+        for keys in (["1"], ["0", "1", "2"], ["2", "0"]):
+            for key, pixels in zip(
+                keys, gl.draw(session, *({"key": k, "channels": [4]} for k in keys)), strict=True
+            ):
+                values = gl.read(session, key)[0]
+                close(pixels, signed(values[4], np.abs(values).max()))
+
+
+def test_a_job_that_is_drawn_again_shows_what_has_changed(gl: GlPage) -> None:
+    layout = Layout((1, 6, 5, 7), (1, 2, 2))
+    session = gl.open(carrier(layout))
+    gl.page.evaluate(
+        """job => { window.kept = { ...job, canvas: document.createElement("canvas") }; }""",
+        {"key": "x", **JOB, "channels": [5]},
+    )
+    for seed in (1, 2):
+        array = np.random.default_rng(seed).standard_normal(layout.frame).astype(np.float32)
+        gl.write(session, "x", array)
+        gl.run(session)
+        for change, channel, rows in (("", 5, 5), ("kept = {...kept, channels: [0, 3]};", 0, 10)):
+            found = gl.page.evaluate(
+                f"""session => {{ {change} gl.the(session).draw([kept]);
+                  const {{ width, height }} = kept.canvas;
+                  return [...kept.canvas.getContext("2d").getImageData(0, 0, width, height).data];
+                }}""",
+                session,
+            )
+            pixels = np.array(found, np.uint8).reshape(rows, 7, 4)
+            close(pixels[:5], signed(array[0, channel], np.abs(array).max()))
+        gl.page.evaluate("() => { kept = { ...kept, channels: [5] }; }")
 
 
 def test_drawing_reads_nothing_back(gl: GlPage) -> None:

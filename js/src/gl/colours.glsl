@@ -1,58 +1,79 @@
-// The colour of one canvas pixel of a map.
-flat in ivec4 tile;   // the tile's first column and row, its first layer, the channel's lane
-flat in ivec2 corner; // of the map in the canvas
-flat in vec2 range;   // lowest and highest value
+// The colour of one canvas pixel. Whole numbers are floats here, in which they are exact: processors divide and
+// round them faster. For the same reason nothing branches, and what is the same for a map's pixels comes from `table`:
+// column, row (over the texture's size) and layer of its first texel, and its channel, -1 where there is no map.
+// PLAIN: one read a pixel. BY_CHANNEL: each map has its own range. Loops and what is not read cost: three programs.
+flat in vec2 shared_ends;
 layout(location = 0) out vec4 o0;
 
 const vec4 MAGENTA = vec4(1.0, 0.0, 1.0, 1.0);
 
-// address() of the prelude for a column or row of the map, in floats: they are exact here, and integers divide slowly.
-// Its texel, and its part of the layer's number.
+// address() of the prelude for a column or row of the map: its texel, and its part of the layer's number.
 vec2 along(float r, vec2 over_one, float phases, float area, float pixels, float weight) {
   float q = floor((r + 0.5) * over_one.x), t = floor((q + 0.5) * over_one.y);
   return vec2(t + (r - q * phases) * area, (q - t * pixels) * weight);
 }
 
-// Mean over the map pixels under a canvas pixel, at most 4 x 4 of them. `largest` gets their largest magnitude as
-// bits: infinity's come after all finite values', NaN's after those. No branch: processors would take both sides.
-float mean_at(vec2 p, int taps, out uint largest) {
+// What leads from a map's first texel to the one in the column or row that is `p` canvas pixels from its edge.
+vec3 column(float p) {
   Layout l = u.x[0];
-  float sum = 0.0, share = 1.0 / float(taps), part = share * share;
-  vec2 scale = 1.0 / vec2(textureSize(x0, 0).xy), last = vec2(l.frame.wz) - 1.0;
-  vec4 phase = vec4(l.phase);
-  vec3 block = vec3(l.block);
-  vec3 first = vec3((vec2(tile.xy) + 0.5) * scale, float(tile.z));
-  largest = 0u;
-  for (int y = 0; y < taps; y++) {
-    float r = min(floor((p.y + (float(y) + 0.5) * share) * u.f[0].y), last.y);
-    vec2 row = along(r, u.f[1].yw, phase.x, phase.w, block.y, block.z);
-    vec3 from = first + vec3(0.0, row.x * scale.y, row.y);
-    for (int x = 0; x < taps; x++) {
-      float c = min(floor((p.x + (float(x) + 0.5) * share) * u.f[0].x), last.x);
-      vec2 column = along(c, u.f[1].xz, phase.y, phase.z, block.z, 1.0);
-      float v = lane(FETCH(x0, from + vec3(column.x * scale.x, 0.0, column.y)), tile.w);
-      largest = max(largest, floatBitsToUint(v) & 0x7fffffffu);
-      sum += v * part;
-    }
-  }
-  return sum;
+  float c = min(floor(p * u.f[1].x), float(l.frame.w - 1));
+  vec2 at = along(c, u.f[2].xz, float(l.phase.y), float(l.phase.z), float(l.block.z), 1.0);
+  return vec3(at.x * u.f[3].x, 0.0, at.y);
+}
+vec3 row(float p) {
+  Layout l = u.x[0];
+  float r = min(floor(p * u.f[1].y), float(l.frame.z - 1));
+  vec2 at = along(r, u.f[2].yw, float(l.phase.x), float(l.phase.w), float(l.block.y), float(l.block.z));
+  return vec3(0.0, at.x * u.f[3].y, at.y);
+}
+
+// One lane's bits; the others are zeros. A multiplication with a 0/1 vector would let a NaN through.
+uint bits_of(vec4 four, uvec4 lane) {
+  uvec4 bits = floatBitsToUint(four) & lane;
+  return bits.x | bits.y | bits.z | bits.w;
 }
 
 void main() {
-  ivec2 p = ivec2(gl_FragCoord.xy) - corner;
-  p.y = u.i[1].y - 1 - p.y;
-  uint largest;
-  float v = mean_at(vec2(p), u.i[1].w, largest);
-  // Halves, since the highest minus the lowest may overflow.
-  float width = range.y * 0.5 - range.x * 0.5;
-  float t = width > 0.0 ? clamp((v * 0.5 - range.x * 0.5) / width, 0.0, 1.0) : 0.0;
-  // Texel 256 is zero, 1 and 511 are the ends.
-  float s = range.y > 0.0 ? clamp(v / range.y, -1.0, 1.0) : 0.0;
+  vec2 cell = vec2(u.i[1].xy), size = vec2(u.i[1].zw);
+  vec2 p = (gl_FragCoord.xy - vec2(u.i[0].xy)) * vec2(1.0, -1.0); // pictures begin at the top
+  vec2 map = floor(p * u.f[0].xy);
+  p -= map * cell;
+  vec4 tile = FETCH(table, vec3((map + vec2(u.i[0].zw) + 0.5) * u.f[0].zw, float(u.i[2].z)));
+  float group = floor(tile.w * 0.25);
+  uvec4 lane_bits = uvec4(-ivec4(equal(vec4(tile.w - group * 4.0), vec4(0.0, 1.0, 2.0, 3.0))));
+#ifdef PLAIN
+  uint bits = bits_of(FETCH(x0, tile.xyz + row(p.y) + column(p.x)), lane_bits), largest = bits & 0x7fffffffu;
+  float v = uintBitsToFloat(bits);
+#else
+  // Mean over the map's pixels under this one. `largest` gets their largest magnitude as bits: infinity's come after
+  // all finite values', NaN's after those.
+  float share = 1.0 / float(u.i[2].y), v = 0.0;
+  uint largest = 0u;
+  vec2 first = p - 0.5 + 0.5 * share;
+  for (int y = 0; y < u.i[2].y; y++) {
+    vec3 line = tile.xyz + row(first.y + float(y) * share);
+    for (int x = 0; x < u.i[2].y; x++) {
+      uint bits = bits_of(FETCH(x0, line + column(first.x + float(x) * share)), lane_bits);
+      largest = max(largest, bits & 0x7fffffffu);
+      v += uintBitsToFloat(bits) * (share * share);
+    }
+  }
+#endif
+#ifdef BY_CHANNEL
+  int g = max(int(group), 0), line_of = over(g, u.i[4].y), c = int(tile.w - group * 4.0);
+  ivec2 at = ivec2(g - line_of * u.i[4].y, u.i[4].x + line_of);
+  vec2 range = ends(lane(fetch(ranges, ivec3(at, 0)), c), lane(fetch(ranges, ivec3(at, 1)), c));
+#else
+  vec2 range = shared_ends;
+#endif
+  float t = clamp((v * 0.5 - range.x) / range.y, 0.0, 1.0);
   bool odd = largest >= 0x7f800000u;
-  int texel = odd ? 0 : u.i[3].y == 0 ? 256 + int(round(s * 255.0)) : int(round(t * 511.0));
-  vec4 colour = fetch(maps, ivec3(texel, 0, max(u.i[3].z, 0)));
-  int diagonal = p.x + p.y;
-  bool black = largest > 0x7f800000u && over(diagonal, 3) * 3 == diagonal;
-  vec4 shown = u.i[3].z < 0 ? vec4(vec3(t), 1.0) : colour;
-  o0 = odd ? (black ? vec4(0.0, 0.0, 0.0, 1.0) : MAGENTA) : shown;
+  // Of a signed map texel 256 is zero, 1 and 511 are the ends.
+  float texel = u.i[3].y == 0 ? 1.0 + t * 510.0 : t * 511.0;
+  vec4 colour = FETCH(maps, vec3((odd ? 0.5 : floor(texel + 0.5) + 0.5) / 512.0, 0.5, float(max(u.i[2].x, 0))));
+  float diagonal = (p.x + p.y) / 3.0;
+  float black = largest > 0x7f800000u && diagonal - floor(diagonal) < 0.5 / 3.0 ? 0.0 : 1.0;
+  vec4 shown = u.i[2].x < 0 ? vec4(vec3(t), 1.0) : colour;
+  shown = odd ? vec4(black, 0.0, black, 1.0) : shown;
+  o0 = tile.w < 0.0 || max(p.x - size.x, p.y - size.y) > 0.0 ? vec4(0.0) : shown;
 }

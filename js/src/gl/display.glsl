@@ -1,9 +1,20 @@
-// What both stages of the display know.
-// i[0]: image, columns, number of maps in this draw, the first one's place in the mosaic
-// i[1]: width and height of a drawn map, the gap beside it, reads a pixel along each axis
-// i[2]: left and bottom of the picture in the canvas, its width and height
-// i[3]: range (0 channel, 1 layer, 2 fixed), its use (0 signed, 1 minimum to maximum, 2 symmetric),
-//       colour map's layer (-1: grey)
+// What both stages of the display know. One draw is one picture: the viewport.
+// i[0]: left and top of the picture in the canvas (rows counted from below); its corner in `table`
+// i[1]: width and height of a map with the gap beside it, and without
+// i[2]: colour map's layer (-1: grey), reads a pixel along each axis, layer of `table`
+// i[3]: range (0 channel, 1 layer, 2 fixed), its use (0 signed, 1 minimum to maximum, 2 symmetric)
 // i[4]: the value's first row in `ranges` and how wide that is; its column and row in `shared_ranges`
-// f[0]: map pixels a canvas pixel in x and y, lowest and highest value of a fixed range
-// f[1]: 1 over the value's phases and blocks, in x and y
+// f[0]: 1 over the width and height of a map with its gap, and over those of `table`
+// f[1]: map pixels a canvas pixel in x and y, lowest and highest value of a fixed range
+// f[2]: 1 over the value's phases and blocks, in x and y
+// f[3]: 1 over the width and height of the value's texture
+
+// The values at the ends of the colour map, as half the lowest one and half of what lies between: all of it may
+// overflow. Where nothing lies between, all values are in the middle of a signed map, else at the low end.
+vec2 ends(float low, float high) {
+  if (low > high) low = high = 0.0; // no finite value
+  float most = max(abs(low), abs(high));
+  if (u.i[3].y != 1) { low = -most; high = most; }
+  vec2 half_of = vec2(low * 0.5, high * 0.5 - low * 0.5);
+  return half_of.y > 0.0 ? half_of : vec2(u.i[3].y == 0 ? -0.25 * BIG : low * 0.5, 0.5 * BIG);
+}

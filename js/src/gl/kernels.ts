@@ -5,7 +5,8 @@ import common from "./common.glsl";
 import display from "./display.glsl";
 import extent from "./extent.glsl";
 import fold from "./fold.glsl";
-import quads from "./quads.glsl";
+import join from "./join.glsl";
+import picture from "./picture.glsl";
 import spread from "./spread.glsl";
 import targets from "./targets.glsl";
 import walk from "./walk.glsl";
@@ -28,13 +29,24 @@ function kernel(
 
 /** Ranges for drawing: least and greatest of each channel. */
 export const EXTENT = kernel("extent", ["x0"], { TARGETS: 2 }, targets, walk, extent);
-export const FOLD_EXTENT = kernel("fold extent", ["a"], { TARGETS: 2, SUMS: 0 }, targets, fold);
-/** Maps as quads: its vertex shader reads the ranges, its fragment shader the values and the colours. */
-export const DISPLAY = {
-  ...kernel("display", ["x0", "maps"], {}, display, colours),
-  vertex: kernel("display", ["ranges", "shared_ranges"], { VERTEX: 1 }, display, quads).source,
-  samplers: ["x0", "maps", "ranges", "shared_ranges"],
-};
+export const JOIN_STRIPS = kernel(
+  "join strips",
+  ["a", "list"],
+  { TARGETS: 2, BY_ROW: 1 },
+  targets,
+  join,
+);
+export const JOIN_CHANNELS = kernel("join channels", ["a", "list"], { TARGETS: 2 }, targets, join);
+/** Maps of one value: the vertex shader takes the range that they share, the fragment shader does all else. */
+function maps(constants: Readonly<Record<string, number>>) {
+  return {
+    ...kernel("display", ["x0", "table", "maps", "ranges"], constants, display, colours),
+    vertex: kernel("display", ["shared_ranges"], { VERTEX: 1 }, display, picture).source,
+    samplers: ["x0", "table", "maps", "ranges", "shared_ranges"],
+  };
+}
+/** One read a pixel; means of several; those with a range for each channel. */
+export const DISPLAY = [maps({ PLAIN: 1 }), maps({}), maps({ BY_CHANNEL: 1 })];
 
 /** Statistics: two walks, so that the spread is taken from the mean. */
 export const MOMENTS = kernel("moments", ["x0"], { TARGETS: 4 }, targets, walk, extent);

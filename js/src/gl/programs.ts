@@ -7,13 +7,8 @@ import type { State } from "./state.ts";
 import { type Alive, ContextLostError, ShaderError } from "./types.ts";
 
 const HEAD = "#version 300 es\n";
-/** Uniform blocks by name: their binding points. */
+/** The binding point of the prelude's uniform block. */
 export const PASS_BINDING = 0;
-export const CHANNELS_BINDING = 1;
-const BLOCKS = [
-  ["Pass", PASS_BINDING],
-  ["Channels", CHANNELS_BINDING],
-] as const;
 /** Without KHR_parallel_shader_compile each one is waited for by a fence; two keep the driver busy. */
 const IN_FLIGHT = 2;
 
@@ -203,10 +198,6 @@ export class Programs {
     this.state.use(entry.program);
     for (const [unit, name] of entry.samplers.entries()) {
       gl.uniform1i(gl.getUniformLocation(entry.program, name), unit);
-    }
-    for (const [name, binding] of BLOCKS) {
-      const index = gl.getUniformBlockIndex(entry.program, name);
-      if (index !== gl.INVALID_INDEX) gl.uniformBlockBinding(entry.program, index, binding);
     }
   }
 }

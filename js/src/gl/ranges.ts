@@ -2,19 +2,19 @@
 // the display samples: nothing is read back. Computed once a run, only for what is drawn.
 import type { PlanHeader, Value } from "../plan.ts";
 import type { GlDevice } from "./device.ts";
-import { EXTENT, FOLD_EXTENT } from "./kernels.ts";
+import { EXTENT, JOIN_CHANNELS, JOIN_STRIPS } from "./kernels.ts";
 import { type Strips, stripsOf } from "./numbers.ts";
 import { drawPasses, freeSurface, makeSurface, type OwnPass, type Surface } from "./passes.ts";
 import type { Linked } from "./programs.ts";
+import type { Size } from "./resources.ts";
 
-/** Texels in a row of the results; a value's channel groups start a row. */
+/**
+ * Texels in a row of all results; a value's channel groups start a row. Narrow, so that most areas have several rows:
+ * processors draw squares of pixels, and share rows among threads.
+ */
 export const RANGE_COLUMNS = 256;
-/** Narrow, so that most areas have several rows: processors draw squares of pixels, and share rows among threads. */
-const SCRATCH_COLUMNS = 256;
 /** Rows of a batch's partial results; more is what one value may need. */
 const BATCH_ROWS = 2048;
-/** Texels that one fragment folds. */
-const FOLDED = 128;
 const LAYERS = 2; // least and greatest
 
 /** Where a value's ranges lie. */
@@ -38,7 +38,8 @@ export class Ranges {
   private readonly linked: readonly Linked[];
   private readonly slots = new Map<Value, Slot>();
   private readonly buffer: WebGLBuffer;
-  private scratch: [Surface, Surface] | undefined;
+  private readonly entries: Entries;
+  private scratch: Surface | undefined;
 
   private constructor(device: GlDevice, plan: PlanHeader, linked: readonly Linked[]) {
     this.device = device;
@@ -61,18 +62,18 @@ export class Ranges {
     const sharedRows = Math.max(1, Math.ceil(same.size / RANGE_COLUMNS));
     this.shared = makeSurface(device, RANGE_COLUMNS, sharedRows, LAYERS);
     this.buffer = device.resources.buffer(0, "DYNAMIC_DRAW");
+    this.entries = new Entries(device, Math.max(this.channels.height, same.size));
   }
 
   static async make(device: GlDevice, plan: PlanHeader): Promise<Ranges> {
     const { generation } = device;
-    const linked = await device.programs.acquire([EXTENT, FOLD_EXTENT]);
+    const linked = await device.programs.acquire([EXTENT, JOIN_STRIPS, JOIN_CHANNELS]);
     device.check(generation);
     return new Ranges(device, plan, linked);
   }
 
   get bytes(): number {
-    const targets = [this.channels, this.shared, ...(this.scratch ?? [])];
-    return targets.reduce((sum, target) => sum + target.bytes, 0);
+    return this.surfaces.reduce((sum, { bytes }) => sum + bytes, this.entries.bytes);
   }
 
   /** Computes what isn't known yet of image `image` in run `sequence`. */
@@ -89,14 +90,16 @@ export class Ranges {
     });
     if (jobs.length === 0) return;
     const batches = batchesOf(jobs);
-    this.grow(Math.max(...batches.map(({ rows }) => rows)));
-    const passes = batches.flatMap(({ placed }) => {
-      const each = placed.map((one) => this.passesOf(one));
-      // All first passes, then all second ones: a target is left once, and no pass waits for the one before it.
-      const steps = Math.max(...each.map((steps) => steps.length));
-      return Array.from({ length: steps }, (_, k) => byTarget(each.flatMap((all) => all[k] ?? [])));
-    });
-    drawPasses(this.device, this.buffer, passes.flat());
+    const scratch = this.room(Math.max(...batches.map(({ rows }) => rows)));
+    this.entries.write(batches);
+    const passes = batches.flatMap((one, batch) => [
+      ...one.placed.flatMap((placed) => this.walk(placed, scratch)),
+      ...this.join(JOINS.strips, scratch, this.channels, rowsOf(one), batch),
+    ]);
+    const { width, height } = this.shared;
+    const all = [0, 0, Math.min(width, this.slots.size), height] as const;
+    passes.push(...this.join(JOINS.channels, this.channels, this.shared, all, 0));
+    drawPasses(this.device, this.buffer, passes);
   }
 
   place(value: Value): Place {
@@ -107,67 +110,112 @@ export class Ranges {
 
   dispose(): void {
     const { device } = this;
-    for (const target of [this.channels, this.shared, ...(this.scratch ?? [])]) {
-      freeSurface(device, target);
-    }
+    for (const surface of this.surfaces) freeSurface(device, surface);
+    this.entries.dispose();
     device.resources.freeBuffer(this.buffer);
     device.programs.release(this.linked);
   }
 
-  private passesOf({ job, row: first }: Placed): OwnPass[] {
-    const { value, slot, image, texture } = job;
-    const [extent, fold] = this.linked;
-    const [near, far] = this.scratch ?? [];
-    if (!extent || !fold || !near || !far) return [];
-    const groups = groupsOf(value);
-    const { strips, lines } = slot.strips;
-    const total = groups * strips;
-    const channels: Area = { target: this.channels, x: 0, y: slot.row, width: RANGE_COLUMNS };
-    const [x, y] = slot.shared;
-    const shared: Area = { target: this.shared, x, y, width: 1 };
-    const scratch = (target: Surface): Area => ({ target, x: 0, y: first, width: SCRATCH_COLUMNS });
+  private get surfaces(): Surface[] {
+    const { channels, shared, scratch } = this;
+    return scratch === undefined ? [channels, shared] : [channels, shared, scratch];
+  }
 
-    const walked = strips > 1 ? scratch(near) : channels;
-    const passes: OwnPass[] = [
+  /** The pass that finds the ranges of all strips of a value. */
+  private walk({ job, row }: Placed, target: Surface): OwnPass[] {
+    const { value, slot, image, texture } = job;
+    const [linked] = this.linked;
+    if (linked === undefined) return [];
+    const { strips, lines } = slot.strips;
+    const total = groupsOf(value) * strips;
+    const integers = [
+      [image, strips, lines, total],
+      [RANGE_COLUMNS, 0, row],
+    ];
+    const rows = Math.ceil(total / RANGE_COLUMNS);
+    return [
       {
-        linked: extent,
+        linked,
         inputs: [texture],
-        ...into(walked, total),
-        numbers: {
-          words: value.words,
-          integers: [[image, strips, lines, total], corner(walked)],
-        },
+        target,
+        area: [0, row, Math.min(RANGE_COLUMNS, total), rows],
+        numbers: { words: value.words, integers },
       },
     ];
-    const join = (from: Area, to: Area, count: number, n: number) => {
-      const out = Math.ceil(count / n);
-      passes.push({
-        linked: fold,
-        inputs: [from.target.texture],
-        ...into(to, out),
-        numbers: { integers: [[n, count, out, 0], corner(to), corner(from)] },
-      });
-      return out;
-    };
-    if (strips > 1) join(walked, channels, total, strips);
-    let from = channels;
-    let count = groups;
-    for (let k = 0; count > FOLDED; k++) {
-      const to = scratch(k % 2 === 0 ? far : near);
-      count = join(from, to, count, FOLDED);
-      from = to;
-    }
-    join(from, shared, count, count);
-    return passes;
   }
 
-  private grow(rows: number): void {
-    if (this.scratch !== undefined && this.scratch[0].height >= rows) return;
-    for (const target of this.scratch ?? []) freeSurface(this.device, target);
-    const make = () => makeSurface(this.device, SCRATCH_COLUMNS, rows, LAYERS);
-    this.scratch = [make(), make()];
+  /** One pass for all values of a batch. */
+  private join(
+    program: number,
+    from: Surface,
+    target: Surface,
+    area: OwnPass["area"],
+    batch: number,
+  ): OwnPass[] {
+    const linked = this.linked[program];
+    if (linked === undefined) return [];
+    const inputs = [from.texture, this.entries.texture];
+    return [{ linked, inputs, target, area, numbers: { integers: [[batch], [RANGE_COLUMNS]] } }];
+  }
+
+  /** A surface for partial results with at least so many rows. */
+  private room(rows: number): Surface {
+    if (this.scratch !== undefined && this.scratch.height >= rows) return this.scratch;
+    if (this.scratch !== undefined) freeSurface(this.device, this.scratch);
+    this.scratch = makeSurface(this.device, RANGE_COLUMNS, rows, LAYERS);
+    return this.scratch;
   }
 }
+
+/** join.glsl's list: an entry a row of channels, and one a value. */
+class Entries {
+  readonly texture: WebGLTexture;
+  private readonly device: GlDevice;
+  private readonly size: Size;
+  private data: Float32Array;
+
+  constructor(device: GlDevice, count: number) {
+    this.device = device;
+    this.size = { width: RANGE_COLUMNS, height: Math.ceil(count / RANGE_COLUMNS), layers: 2 };
+    this.texture = device.resources.texture(this.size, "rgba32f");
+    this.data = new Float32Array(0);
+  }
+
+  get bytes(): number {
+    const { width, height, layers } = this.size;
+    return width * height * layers * 16;
+  }
+
+  /** Usually what was written last is to be done again. */
+  write(batches: readonly Batch[]): void {
+    const data = new Float32Array(this.bytes / 4).fill(-1);
+    const each = data.length / 2;
+    for (const [batch, { placed }] of batches.entries()) {
+      for (const { job, row } of placed) {
+        const { slot, value } = job;
+        const groups = groupsOf(value);
+        const [x, y] = slot.shared;
+        data.set([slot.row * RANGE_COLUMNS, groups, 1, 0], each + (y * RANGE_COLUMNS + x) * 4);
+        for (let k = 0; k * RANGE_COLUMNS < groups; k++) {
+          const { strips } = slot.strips;
+          const first = (row + k * strips) * RANGE_COLUMNS;
+          const count = Math.min(RANGE_COLUMNS, groups - k * RANGE_COLUMNS);
+          data.set([first, strips, count, batch], (slot.row + k) * 4);
+        }
+      }
+    }
+    if (data.every((number, k) => number === this.data[k])) return;
+    this.data = data;
+    for (const _ of this.device.resources.upload(this.texture, this.size, data));
+  }
+
+  dispose(): void {
+    this.device.resources.freeTexture(this.texture);
+  }
+}
+
+/** Programs by their place. */
+const JOINS = { strips: 1, channels: 2 } as const;
 
 /** A value's ranges that aren't known yet. */
 interface Job {
@@ -179,16 +227,21 @@ interface Job {
 
 interface Placed {
   readonly job: Job;
-  /** First row of its partial results in the scratch textures. */
+  /** First row of its partial results in the scratch texture. */
   readonly row: number;
 }
 
-/** Jobs that have room beside each other in the scratch textures, and the rows that they take. */
-function batchesOf(jobs: readonly Job[]): { readonly placed: Placed[]; readonly rows: number }[] {
-  const batches: { placed: Placed[]; rows: number }[] = [];
-  let batch = { placed: [] as Placed[], rows: BATCH_ROWS };
+interface Batch {
+  readonly placed: Placed[];
+  rows: number;
+}
+
+/** Jobs that have room beside each other in the scratch texture, and the rows that they take. */
+function batchesOf(jobs: readonly Job[]): Batch[] {
+  const batches: Batch[] = [];
+  let batch: Batch = { placed: [], rows: BATCH_ROWS };
   for (const job of jobs) {
-    const rows = Math.ceil((groupsOf(job.value) * job.slot.strips.strips) / SCRATCH_COLUMNS);
+    const rows = Math.ceil((groupsOf(job.value) * job.slot.strips.strips) / RANGE_COLUMNS);
     if (batch.rows + rows > BATCH_ROWS) {
       batch = { placed: [], rows: 0 };
       batches.push(batch);
@@ -199,26 +252,13 @@ function batchesOf(jobs: readonly Job[]): { readonly placed: Placed[]; readonly 
   return batches;
 }
 
-function byTarget(passes: readonly OwnPass[]): OwnPass[] {
-  const targets = new Set(passes.map(({ target }) => target));
-  return [...targets].flatMap((target) => passes.filter((pass) => pass.target === target));
-}
-
-/** Texels in rows of `width` from a corner of a target on. */
-interface Area {
-  readonly target: Surface;
-  readonly x: number;
-  readonly y: number;
-  readonly width: number;
-}
-
-function corner({ x, y, width }: Area): number[] {
-  return [width, x, y, 0];
-}
-
-function into(area: Area, count: number): Pick<OwnPass, "target" | "area"> {
-  const width = Math.min(area.width, count);
-  return { target: area.target, area: [area.x, area.y, width, Math.ceil(count / area.width)] };
+/** The area of `channels` that a batch's values lie in. */
+function rowsOf({ placed }: Batch): OwnPass["area"] {
+  const groups = placed.map(({ job }) => groupsOf(job.value));
+  const first = placed.map(({ job }) => job.slot.row);
+  const last = first.map((row, k) => row + Math.ceil((groups[k] ?? 0) / RANGE_COLUMNS));
+  const low = Math.min(...first);
+  return [0, low, Math.min(RANGE_COLUMNS, Math.max(...groups)), Math.max(...last) - low];
 }
 
 export function groupsOf(value: Value): number {

@@ -2,9 +2,10 @@
 import type { PlanHeader, Value } from "../plan.ts";
 import { finished } from "./clock.ts";
 import type { GlDevice } from "./device.ts";
-import { Display, type Shown } from "./display.ts";
+import { Display } from "./display.ts";
 import { type Place, Ranges } from "./ranges.ts";
 import { Runner } from "./runner.ts";
+import type { Shown } from "./sheets.ts";
 import { Reducer } from "./statistics.ts";
 import { channelSummary, summary } from "./summary.ts";
 import {
@@ -77,7 +78,9 @@ export async function createSession(
       const value = values.get(job.key);
       if (value === undefined) throw new PlanError(`no value ${JSON.stringify(job.key)} to draw`);
       checkJob(job, value);
-      return { job, value, texture: objects.texture(value.texture) };
+      const size = plan.textures[value.texture];
+      if (size === undefined) throw new PlanError(`the Plan has no texture ${value.texture}`);
+      return { job, value, texture: objects.texture(value.texture), size };
     });
     for (const group of imagesApart(shown, (value) => ranges.place(value))) {
       const ranged = group.filter(({ job }) => job.range.mode !== "fixed");

@@ -16,7 +16,8 @@ export interface Painter {
 }
 
 interface Entry {
-  drawing: Drawing | null;
+  /** The same object for as long as the same is shown: the display prepares a job once. */
+  job: DrawJob | null;
   visible: boolean;
   dirty: boolean;
 }
@@ -24,7 +25,8 @@ interface Entry {
 // A very fast model runs 60 times a second; drawing every layer as often would cost more than the model.
 const INTERVAL_MS = 80;
 
-const sameDrawing = (a: Drawing, b: Drawing): boolean => JSON.stringify(a) === JSON.stringify(b);
+const words = (job: DrawJob): string => JSON.stringify({ ...job, canvas: null });
+const sameJob = (a: DrawJob, b: DrawJob): boolean => words(a) === words(b);
 
 export function createPainter(state: ViewerState): Painter {
   const entries = new Map<Element, Entry>();
@@ -37,11 +39,10 @@ export function createPainter(state: ViewerState): Painter {
     const session = state.session.peek();
     if (session === null || session.sequence === 0) return;
     const jobs: DrawJob[] = [];
-    for (const [element, entry] of entries) {
-      if (!entry.dirty || !entry.visible || entry.drawing === null) continue;
-      if (!(element instanceof HTMLCanvasElement)) continue;
+    for (const entry of entries.values()) {
+      if (!entry.dirty || !entry.visible || entry.job === null) continue;
       entry.dirty = false;
-      jobs.push({ ...entry.drawing, canvas: element });
+      jobs.push(entry.job);
     }
     if (jobs.length === 0) return;
     last = performance.now();
@@ -88,13 +89,14 @@ export function createPainter(state: ViewerState): Painter {
   return {
     show(canvas, drawing) {
       const entry = entries.get(canvas);
+      const job = drawing && { ...drawing, canvas };
       if (entry === undefined) {
-        entries.set(canvas, { drawing, visible: false, dirty: true });
+        entries.set(canvas, { job, visible: false, dirty: true });
         observer.observe(canvas);
         return;
       }
-      if (drawing !== null && entry.drawing !== null && sameDrawing(drawing, entry.drawing)) return;
-      entry.drawing = drawing;
+      if (job !== null && entry.job !== null && sameJob(job, entry.job)) return;
+      entry.job = job;
       entry.dirty = true;
       soon();
     },

@@ -1,0 +1,185 @@
+// What the display's draws are made of: pictures on sheets, where each map lies, and the numbers of each draw.
+import { type Texture, UNIFORM_BYTES, type Value } from "../plan.ts";
+import { mapLayer } from "./colormaps.ts";
+import { type Mosaic, mosaicOf, type Placed, pack, type Sheet } from "./mosaic.ts";
+import { writeNumbers } from "./numbers.ts";
+import { groupsOf, RANGE_COLUMNS, type Ranges } from "./ranges.ts";
+import type { Box } from "./schedule.ts";
+import type { DrawJob } from "./types.ts";
+
+/** Pixels along a side of the device's canvas; larger ones are slow everywhere. */
+const MOST_SIDE = 4096;
+/** Reads along each axis for maps drawn smaller than they are. */
+const MOST_TAPS = 4;
+/** display.glsl's i[3].y. */
+const USES = { signed: 0, spread: 1, symmetric: 2 } as const;
+const MODES = ["channel", "layer", "fixed"] as const;
+
+/** A job with the value it shows. */
+export interface Shown {
+  readonly job: DrawJob;
+  readonly value: Value;
+  readonly texture: WebGLTexture;
+  readonly size: Texture;
+}
+
+export type Picture = Mosaic & Shown;
+
+/** One picture, or one of an image's three colours. */
+export interface Draw {
+  readonly texture: WebGLTexture;
+  readonly area: Box;
+  /** Which of DISPLAY's programs. */
+  readonly program: number;
+  /** Byte offset of its uniform block. */
+  readonly at: number;
+  /** Which of red, green and blue it writes; all by default. */
+  readonly mask: readonly [boolean, boolean, boolean] | undefined;
+}
+
+export interface Drawing {
+  readonly sheets: readonly (Sheet<Picture> & { readonly draws: readonly Draw[] })[];
+  readonly numbers: ArrayBuffer;
+  readonly table: Table;
+}
+
+/** A texel a map: see colours.glsl. */
+export interface Table {
+  readonly width: number;
+  readonly height: number;
+  readonly layers: number;
+  readonly data: Float32Array;
+}
+
+/** A picture's texels in the table; an image's colours have one each. */
+interface Cells {
+  readonly width: number;
+  readonly height: number;
+  readonly picture: Picture;
+}
+
+type Corner = readonly [number, number, number];
+
+export function drawingOf(shown: readonly Shown[], ranges: Ranges): Drawing {
+  const pictures = shown.map(pictureOf);
+  const sheets = pack(pictures, MOST_SIDE);
+  const { table, corners } = tableOf(pictures);
+  const count = pictures.reduce((sum, { job }) => sum + drawsOf(job), 0);
+  const numbers = new ArrayBuffer(count * UNIFORM_BYTES);
+  let at = 0;
+  const drawn = (placed: Placed<Picture>, sheet: Sheet<Picture>): Draw[] => {
+    const { item, x, y } = placed;
+    const { job, value, texture, width, height } = item;
+    const rgb = job.as === "rgb";
+    const area = [x, sheet.height - y - height, width, height] as const;
+    return Array.from({ length: drawsOf(job) }, (_, k) => {
+      const [column, row, layer] = corners.get(item) ?? [0, 0, 0];
+      const place = ranges.place(value);
+      writeNumbers(numbers, at, {
+        words: value.words,
+        integers: [
+          [x, sheet.height - y, column + k, row],
+          [item.mapWidth + job.gap, item.mapHeight + job.gap, item.mapWidth, item.mapHeight],
+          [job.as === "maps" ? mapLayer(job.map, job.theme) : -1, tapsOf(item), layer],
+          [MODES.indexOf(job.range.mode), useOf(job)],
+          [place.row, RANGE_COLUMNS, ...place.shared],
+        ],
+        floats: floatsOf(item, table),
+      });
+      const program = job.range.mode === "channel" ? 2 : tapsOf(item) === 1 ? 0 : 1;
+      const mask = rgb ? ([k === 0, k === 1, k === 2] as const) : undefined;
+      at += UNIFORM_BYTES;
+      return { texture, area, program, at: at - UNIFORM_BYTES, mask };
+    });
+  };
+  return {
+    sheets: sheets.map((sheet) => ({
+      ...sheet,
+      draws: sheet.placed.flatMap((placed) => drawn(placed, sheet)),
+    })),
+    numbers,
+    table,
+  };
+}
+
+function pictureOf(one: Shown): Picture {
+  const { job, value } = one;
+  const [, , h, w] = value.layout.frame;
+  const count = job.as === "rgb" ? 1 : job.channels.length;
+  const mosaic = mosaicOf(h, w, { ...job, count });
+  if (Math.max(mosaic.width, mosaic.height) > MOST_SIDE) {
+    throw new RangeError(
+      `a picture of ${value.key} would be ${mosaic.width} × ${mosaic.height} pixels; ` +
+        `at most ${MOST_SIDE} a side: choose a smaller scale or fewer channels`,
+    );
+  }
+  return { ...mosaic, ...one };
+}
+
+function drawsOf({ as, channels }: DrawJob): number {
+  return as === "rgb" ? Math.min(3, channels.length) : 1;
+}
+
+function tapsOf({ value, mapWidth, mapHeight }: Picture): number {
+  const [, , h, w] = value.layout.frame;
+  return Math.min(MOST_TAPS, Math.max(1, Math.ceil(Math.max(w / mapWidth, h / mapHeight))));
+}
+
+function useOf({ as, map, range }: DrawJob): number {
+  if (as === "maps" && map === "signed") return USES.signed;
+  return range.symmetric ? USES.symmetric : USES.spread;
+}
+
+function floatsOf({ value, job, mapWidth, mapHeight, size }: Picture, table: Table): number[][] {
+  const [, , h, w] = value.layout.frame;
+  const [, by = 1, bx = 1, , sy = 1, sx = 1] = value.words.slice(8);
+  const { gap, range } = job;
+  return [
+    [1 / (mapWidth + gap), 1 / (mapHeight + gap), 1 / table.width, 1 / table.height],
+    [w / mapWidth, h / mapHeight, range.low ?? 0, range.high ?? 1],
+    [1 / sx, 1 / sy, 1 / bx, 1 / by],
+    [1 / size.width, 1 / size.height],
+  ];
+}
+
+/** Where all maps lie in their textures, and each picture's corner in this table. */
+function tableOf(pictures: readonly Picture[]): { table: Table; corners: Map<Picture, Corner> } {
+  const sheets = pack(pictures.map(cellsOf), MOST_SIDE);
+  const most = (pick: (sheet: Sheet<Cells>) => number) => Math.max(1, ...sheets.map(pick));
+  const [width, height] = [most((sheet) => sheet.width), most((sheet) => sheet.height)];
+  const data = new Float32Array(width * height * sheets.length * 4);
+  const corners = new Map<Picture, Corner>();
+  for (const [layer, { placed }] of sheets.entries()) {
+    for (const { item, x, y } of placed) {
+      corners.set(item.picture, [x, y, layer]);
+      for (let k = 0; k < item.width * item.height; k++) {
+        const row = Math.floor(k / item.width);
+        const at = (layer * height + y + row) * width + x + k - row * item.width;
+        data.set(tileOf(item.picture, item.picture.job.channels[k]), at * 4);
+      }
+    }
+  }
+  return { table: { width, height, layers: sheets.length, data }, corners };
+}
+
+function cellsOf(picture: Picture): Cells {
+  const { as, channels, columns } = picture.job;
+  const width = as === "rgb" ? 3 : Math.max(1, Math.min(columns, channels.length));
+  return { width, height: Math.max(1, Math.ceil(channels.length / width)), picture };
+}
+
+/** A channel's texel of the table. */
+function tileOf({ job, value, size }: Picture, channel: number | undefined): number[] {
+  if (channel === undefined) return [0, 0, 0, -1];
+  const [tileWidth = 1, tileHeight = 1, across = 1, , bn = 1, by = 1, bx = 1] =
+    value.words.slice(4);
+  const images = Math.floor(job.image / bn);
+  const tile = images * groupsOf(value) + (channel >> 2);
+  const row = Math.floor(tile / across);
+  return [
+    ((tile - row * across) * tileWidth + 0.5) / size.width,
+    (row * tileHeight + 0.5) / size.height,
+    (job.image - images * bn) * by * bx,
+    channel,
+  ];
+}
