@@ -85,7 +85,7 @@ export class PlanObjects {
     const linked = this.programs[pass.program];
     if (linked === undefined) throw new PlanError(`the Plan has no program ${pass.program}`);
     state.use(linked.program);
-    for (const [unit, index] of pass.inputs.entries()) state.texture(unit, this.texture(index));
+    state.bind(pass.inputs.map((index) => this.texture(index)));
     state.target(this.framebuffer(pass.output));
     state.viewport(0, 0, pass.viewport[0], pass.viewport[1]);
     state.scissor(band);

@@ -55,7 +55,7 @@ export function drawPasses(
   state.scissor(undefined);
   for (const [k, { linked, inputs, target, area }] of passes.entries()) {
     state.use(linked.program);
-    for (const [unit, texture] of inputs.entries()) state.texture(unit, texture);
+    state.bind(inputs);
     state.target(target.framebuffer);
     state.viewport(...area);
     state.uniforms(PASS_BINDING, buffer, k * UNIFORM_BYTES, UNIFORM_BYTES);

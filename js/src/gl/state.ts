@@ -29,6 +29,16 @@ export class State {
     this.textures[unit] = texture;
   }
 
+  /** One texture a unit, from the active one on: that needs no call to become active. */
+  bind(textures: readonly WebGLTexture[]): void {
+    const { length } = textures;
+    const first = this.unit < length ? this.unit : 0;
+    for (let k = 0; k < length; k++) {
+      const unit = (first + k) % length;
+      this.texture(unit, textures[unit] as WebGLTexture);
+    }
+  }
+
   /** For drawing and reading; null is the canvas. */
   target(framebuffer: WebGLFramebuffer | null): void {
     if (this.framebuffer === framebuffer) return;
