@@ -19,8 +19,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
-from weakref import WeakValueDictionary
+from typing import Any, Protocol
+
+from nbglcnn.viewer import marimo
+from nbglcnn.viewer.inbox import inboxes
 
 POLL_MS = 2  # also how late an answer is seen that another thread delivers
 TICK_S = 0.002  # between two looks at the queue while an `await` lets other tasks run
@@ -28,17 +30,17 @@ TICK_S = 0.002  # between two looks at the queue while an `await` lets other tas
 Done = Callable[[], bool]
 
 
-class Inbox:
-    """Where a Viewer's messages go: called with a custom message's content and buffers."""
-
-    def receive(self, content: Any, buffers: list[memoryview]) -> None:
-        """Take one message; may be called on any thread."""
-        raise NotImplementedError
-
-
-inboxes: WeakValueDictionary[str, Inbox] = WeakValueDictionary()  # by comm id
 _tasks: set[asyncio.Future[Any]] = set()  # messages put back, until their handlers have run
 _here = threading.local()  # .pump: the Pump that this thread is in
+
+
+class AnyPump(Protocol):
+    """What takes a page's messages out of a host's queue; a context while it does."""
+
+    def __enter__(self) -> AnyPump: ...
+    def __exit__(self, *_: object) -> None: ...
+    def step(self, ms: int) -> bool:
+        """Take one message if one comes within `ms` milliseconds; whether one came."""
 
 
 def kernel() -> Any:
@@ -66,7 +68,7 @@ def wait(done: Done) -> None:
             if pump is None:
                 time.sleep(POLL_MS / 1000)
             else:
-                pump.step(POLL_MS)
+                _step(pump, POLL_MS)
 
 
 async def wait_async(done: Done) -> None:
@@ -75,19 +77,25 @@ async def wait_async(done: Done) -> None:
     ipykernel 7.4 delivers messages by itself while a cell awaits, earlier ones don't.
     """
     while True:
-        with _pumping() as pump:
-            while pump is not None and pump.step(0):
+        with _pumping(awaiting=True) as pump:
+            while pump is not None and _step(pump, 0):
                 pass
         if done():
             return
         await asyncio.sleep(TICK_S)
 
 
+def _step(pump: AnyPump, ms: int) -> bool:
+    if getattr(_here, "interrupts", None):
+        raise Interrupted
+    return pump.step(ms)
+
+
 @contextmanager
-def _pumping() -> Iterator[Pump | None]:
+def _pumping(*, awaiting: bool = False) -> Iterator[AnyPump | None]:
     # An observer that a message calls may read again: the pump at work serves it as well.
-    outer: Pump | None = getattr(_here, "pump", None)
-    pump = outer or Pump.here()
+    outer: AnyPump | None = getattr(_here, "pump", None)
+    pump = outer or marimo.Pump.here(awaiting=awaiting) or Pump.here()
     if pump is None or pump is outer:
         yield pump
         return
@@ -105,7 +113,7 @@ class Interrupted(Exception):  # never leaves this file
 
 @contextmanager
 def _deferred_interrupts() -> Iterator[None]:
-    """Ctrl-C only between two messages, so that none is lost: it is noted, and `step` raises."""
+    """Ctrl-C only between two messages, so that none is lost: it is noted, and `_step` raises."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -170,8 +178,6 @@ class Pump:
 
     def step(self, ms: int) -> bool:
         """Take one message if one comes within `ms` milliseconds; whether one came."""
-        if getattr(_here, "interrupts", None):
-            raise Interrupted
         if not self._socket.poll(ms):
             return False
         parts = self._socket.recv_multipart(copy=False)
