@@ -187,16 +187,20 @@ def interrupts(host: Host) -> None:
 
 def keeps_order(host: Host) -> None:
     """Cells that were started during a slow read run after it, in their order."""
-    cell(host, "order = []")
-    first = host.start("hush(viewer, 1)\nslow = viewer.output\norder.append('read')")
-    queued = [host.start(f"order.append({k})") for k in range(3)]
-    for each in (first, *queued):
-        error = host.wait(each, PATIENCE_S).error
-        if error:
-            raise AssertionError(error)
-    said = cell(host, f"unhush(viewer)\nagree({{'output': slow}}, {SEED})\nprint(order)")
-    if said != "['read', 0, 1, 2]\n":
-        raise AssertionError(f"the order was {said.strip()}")
+    for way, read in (("blocked", "viewer.output"), ("awaited", "await viewer.read('output')")):
+        cell(host, f"{way} = []")
+        first = host.start(f"hush(viewer, 1)\n{way}.append({read})")
+        queued = [host.start(f"{way}.append({k})") for k in range(3)]
+        for each in (first, *queued):
+            error = host.wait(each, PATIENCE_S).error
+            if error:
+                raise AssertionError(error)
+        said = cell(
+            host,
+            f"unhush(viewer)\nagree({{'output': {way}[0]}}, {SEED})\nprint({way}[1:])",
+        )
+        if said != "[0, 1, 2]\n":
+            raise AssertionError(f"after a read that was {way}, the order was {said.strip()}")
 
 
 def has_pytorchs_numbers(host: Host) -> None:

@@ -17,7 +17,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Protocol
 
@@ -31,7 +32,7 @@ Done = Callable[[], bool]
 
 
 _tasks: set[asyncio.Future[Any]] = set()  # messages put back, until their handlers have run
-_here = threading.local()  # .pump: the Pump that this thread is in
+_here = threading.local()  # .hold: the pump at work in this thread
 
 
 class AnyPump(Protocol):
@@ -74,37 +75,69 @@ def wait(done: Done) -> None:
 async def wait_async(done: Done) -> None:
     """Wait until `done()` is true (or raises); other tasks go on.
 
-    ipykernel 7.4 delivers messages by itself while a cell awaits, earlier ones don't.
+    The pump stays at work all the while: a message that ipykernel 7.0 to 7.3 took itself between
+    two looks would wait for the end of the cell. 7.4 delivers by itself while a cell awaits.
     """
     while True:
         with _pumping(awaiting=True) as pump:
-            while pump is not None and _step(pump, 0):
-                pass
-        if done():
-            return
-        await asyncio.sleep(TICK_S)
+            while True:
+                while pump is not None and _step(pump, 0):
+                    pass
+                if done():
+                    return
+                await asyncio.sleep(TICK_S)
+                if pump is None:
+                    break
+
+
+@dataclass
+class _Hold:
+    """A thread's pump at work: all that wait there share it, and the last one undoes it."""
+
+    pump: AnyPump
+    undo: ExitStack
+    interrupts: list[tuple[int, FrameType | None]]
+    users: int = 0
 
 
 def _step(pump: AnyPump, ms: int) -> bool:
-    if getattr(_here, "interrupts", None):
+    hold: _Hold = _here.hold
+    if hold.interrupts:
         raise Interrupted
     return pump.step(ms)
 
 
 @contextmanager
 def _pumping(*, awaiting: bool = False) -> Iterator[AnyPump | None]:
-    # An observer that a message calls may read again: the pump at work serves it as well.
-    outer: AnyPump | None = getattr(_here, "pump", None)
-    pump = outer or marimo.Pump.here(awaiting=awaiting) or Pump.here()
-    if pump is None or pump is outer:
-        yield pump
+    # An observer that a message calls may read again, and several tasks may await: all share one.
+    hold: _Hold | None = getattr(_here, "hold", None) or _held(awaiting)
+    if hold is None:
+        yield None
         return
-    with _deferred_interrupts(), pump:
-        _here.pump = pump
-        try:
-            yield pump
-        finally:
-            _here.pump = None
+    _here.hold = hold
+    hold.users += 1
+    try:
+        yield hold.pump
+    except Interrupted:
+        pass  # `undo` says so; or here, when others go on waiting
+    finally:
+        hold.users -= 1
+        if hold.users == 0:
+            _here.hold = None
+            hold.undo.close()
+    if hold.interrupts:
+        hold.interrupts.clear()
+        raise KeyboardInterrupt
+
+
+def _held(awaiting: bool) -> _Hold | None:
+    pump = marimo.Pump.here(awaiting=awaiting) or Pump.here()
+    if pump is None:
+        return None
+    with ExitStack() as undo:
+        interrupts = undo.enter_context(_deferred_interrupts())
+        undo.enter_context(pump)
+        return _Hold(pump, undo.pop_all(), interrupts)
 
 
 class Interrupted(Exception):  # never leaves this file
@@ -112,26 +145,25 @@ class Interrupted(Exception):  # never leaves this file
 
 
 @contextmanager
-def _deferred_interrupts() -> Iterator[None]:
+def _deferred_interrupts() -> Iterator[list[tuple[int, FrameType | None]]]:
     """Ctrl-C only between two messages, so that none is lost: it is noted, and `_step` raises."""
+    caught: list[tuple[int, FrameType | None]] = []
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield caught
         return
     previous = signal.getsignal(signal.SIGINT)
-    caught: list[tuple[int, FrameType | None]] = []
-    _here.interrupts = caught
+    if (
+        previous == signal.SIG_IGN
+    ):  # nothing runs that could be interrupted: a task in the background
+        yield caught
+        return
     signal.signal(signal.SIGINT, lambda number, frame: caught.append((number, frame)))
     try:
-        yield
-    except Interrupted:
-        pass
+        yield caught
     finally:
-        _here.interrupts = []
         signal.signal(signal.SIGINT, previous)
-    if caught:
-        if callable(previous):
-            previous(*caught[0])  # ipykernel's raises KeyboardInterrupt
-        raise KeyboardInterrupt
+    if caught and callable(previous):
+        previous(*caught[0])  # ipykernel's raises KeyboardInterrupt
 
 
 class Pump:
