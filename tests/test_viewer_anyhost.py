@@ -51,12 +51,21 @@ HOST = """async ([address, traits, form]) => {
       sent.push([content, (buffers ?? []).map((one) => encoded(one))]),
   };
   const { default: widget } = await import(address);
-  const signal = new AbortController().signal;
+  const closing = new AbortController();
+  const { signal } = closing;
   await widget.initialize({ model, signal });
   const el = document.createElement("div");
   document.body.append(el);
-  await widget.render({ model, el, signal });
+  const remove = await widget.render({ model, el, signal });
+  window.kept = widget; // as the page's list of modules does
+  window.model = new WeakRef(model);
   window.host = {
+    close: () => {
+      remove();
+      el.remove();
+      closing.abort();
+      window.host = undefined;
+    },
     take: () => sent.splice(0),
     give: (content, buffers) => {
       const made = buffers.map(forms[form]);
@@ -181,3 +190,21 @@ def test_each_output_may_be_a_frame_of_its_own(
         assert_equal(value, hooked(autoencoder(SEED), pictures(SEED))[name], name=name)
     for frame in host.frames:
         host.until(lambda frame=frame: frame.query_selector("canvas[data-drawn]") is not None)
+
+
+def test_a_module_lets_go_of_a_closed_viewer(
+    frames: Callable[[int], list[Frame]], site: tuple[str, dict[str, bytes]], viewer: Viewer
+) -> None:
+    host = Frames(viewer, frames(1), site[0], "DataView")
+    host.until(lambda: bool(viewer._connection.usable))
+    host.read()
+    [frame] = host.frames
+    gone = "() => window.model.deref() === undefined"
+    assert not frame.evaluate(gone)
+    frame.evaluate("() => window.host.close()")
+    session = frame.page.context.new_cdp_session(frame.page)
+    end = time.monotonic() + PATIENCE_S
+    while not frame.evaluate(gone):
+        assert time.monotonic() < end, "the model is kept alive"
+        frame.page.wait_for_timeout(200)
+        session.send("HeapProfiler.collectGarbage")
