@@ -73,7 +73,7 @@ NETWORKS = {
 }
 MAKE = """
 model, x = {network}
-viewer = Viewer(model.eval(), x)
+viewer = Viewer(model.eval(), x, timeout=120)
 keys = list(viewer.activations) if {all} else ["output"]
 total = sum(one.nbytes for one in viewer.activations.read(keys).values())
 bare.prepare(total)
