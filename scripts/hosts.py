@@ -84,11 +84,9 @@ def main() -> int:
             attempt(one, Path(folder) / str(number))
             rows.append(one.row)
         browser.close()
-    minutes = (time.monotonic() - started) / 60
-    text = table(rows)
-    print(f"\n{text}\n{minutes:.0f} minutes")
-    if not words:
-        write(text, minutes)
+    lines = table(rows)
+    print("", *lines, f"{(time.monotonic() - started) / 60:.0f} minutes", sep="\n")
+    write(lines)
     return 0 if rows and all(row.green for row in rows) else 1
 
 
@@ -194,20 +192,27 @@ def said(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())[:200].replace("|", "¦")
 
 
-def table(rows: list[Row]) -> str:
-    """The rows as Markdown."""
-    heads = ["host", "kernel", "comms over subshells", *(flow.name for flow in FLOWS)]
+def table(rows: list[Row]) -> list[str]:
+    """The rows as lines of Markdown, the heads before them."""
+    heads = ["host", "kernel", "comms over subshells", *(flow.name for flow in FLOWS), "tried"]
+    today = date.today().isoformat()
     lines = [heads, ["---"] * len(heads)]
-    lines += [[row.host, row.kernel, row.comms, *row.cells] for row in rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    lines += [[row.host, row.kernel, row.comms, *row.cells, today] for row in rows]
+    return [f"| {' | '.join(cells)} |" for cells in lines]
 
 
-def write(text: str, minutes: float) -> None:
-    """Put the table into the documentation."""
+def write(lines: list[str]) -> None:
+    """Put the table into the documentation; rows of hosts that were not tried now stay."""
     page = PAGE.read_text("utf-8")
-    before, after = page.split(BEGIN)[0], page.split(END)[1]
-    when = f"Of {date.today().isoformat()}, {minutes:.0f} minutes on {os.cpu_count()} cores:\n\n"
-    PAGE.write_text(f"{before}{BEGIN}{when}{text}\n{END}{after}", "utf-8")
+    before, rest = page.split(BEGIN)
+    old, after = rest.split(END)
+    rows = {of_host(line): line for line in [*old.splitlines(), *lines] if line.startswith("|")}
+    PAGE.write_text(f"{before}{BEGIN}{chr(10).join(rows.values())}\n{END}{after}", "utf-8")
+
+
+def of_host(line: str) -> tuple[str, ...]:
+    """What tells a line of the table from others: host, kernel and comms."""
+    return tuple(cell.strip() for cell in line.split("|")[1:4])
 
 
 if __name__ == "__main__":

@@ -40,9 +40,27 @@ def test_a_flow_that_fails_is_told_in_the_table() -> None:
     assert row.green
     row.cells[2] = hosts.said(AssertionError("first | line\nsecond"))
     assert not row.green
-    assert "AssertionError: first ¦ line second" in hosts.table([row])
+    assert "AssertionError: first ¦ line second" in hosts.table([row])[-1]
     row.cells = row.cells[:2]  # the others were not even tried
     assert not row.green
+
+
+def test_hosts_that_were_not_tried_keep_their_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "hosts.md"
+    page.write_text(f"before\n{hosts.BEGIN}{hosts.END}after\n")
+    monkeypatch.setattr(hosts, "PAGE", page)
+    one, other = (
+        hosts.Row(name, "kernel", "on", [mark] * len(FLOWS)) for name, mark in ["aA", "bB"]
+    )
+    hosts.write(hosts.table([one, other]))
+    other.cells = ["C"] * len(FLOWS)
+    hosts.write(hosts.table([other]))
+    lines = page.read_text().splitlines()
+    assert lines[0] == "before" and lines[-1] == "after"
+    table = [line for line in lines if line.startswith("|")]
+    assert [line.split(" | ")[3] for line in table[2:]] == ["A", "C"]
 
 
 class Recorder(Inbox):
