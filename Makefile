@@ -3,7 +3,7 @@ PYTHON ?= python3
 IN_VENV := .venv/bin/python -m
 NPM := PATH="$(CURDIR)/.venv/bin:$$PATH" npm --prefix js run --silent
 
-.PHONY: setup demo test lint fuzz conformance screenshots bench bench-full
+.PHONY: setup demo test lint fuzz conformance hosts soak screenshots bench bench-full
 
 setup:
 	@$(PYTHON) scripts/setup.py
@@ -29,6 +29,16 @@ fuzz:
 conformance:
 	@$(PYTHON) scripts/setup.py --tests
 	@.venv/bin/python scripts/conformance.py $(ARGS)
+
+# every flow in JupyterLab (three kernels), Notebook, marimo and Firefox, into docs/hosts.md (15 minutes)
+hosts:
+	@$(PYTHON) scripts/setup.py --tests
+	@.venv/bin/python scripts/hosts.py $(ARGS)
+
+# ten minutes of a reader's doings in JupyterLab; what grows fails
+soak:
+	@$(PYTHON) scripts/setup.py --tests
+	@.venv/bin/python scripts/soak.py $(ARGS)
 
 # the pictures of docs/pictures anew, from the tour in a real JupyterLab
 screenshots:

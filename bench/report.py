@@ -14,6 +14,7 @@ from targets import GOALS, REFERENCE, WRONG, shares, verdict
 FILE = Path(__file__).parents[1] / "docs" / "performance.md"
 PICTURE_S = {"fashion autoencoder": (6.0, 3.0), "resnet18": (15.0, 7.5)}  # in both cells
 WORDS_S = 0.5
+RATE = 0.8, 0.5  # of a bare widget's rate: target, floor
 TASK_MS = 200
 RESULTS = Path(__file__).with_name("results.json")
 
@@ -80,6 +81,8 @@ def write(results: dict[str, Any]) -> None:
         parts.append(_growth(results["growth"]))
     if "cells" in results:
         parts.append(_cells(results["cells"]))
+    if "rate" in results:
+        parts.append(_rate(results["rate"]))
     FILE.write_text("\n".join([*parts, GPU]), encoding="utf-8")
 
 
@@ -178,6 +181,26 @@ def _cells(found: dict[str, Any]) -> str:
         "the longest task is how long the page could not answer, in milliseconds. Behind a stroke "
         "is what it may be; the Plan may take 1 s."
         "\n\n" + _table(heads, rows)
+    )
+
+
+def _rate(found: dict[str, Any]) -> str:
+    rows = []
+    for renderer, networks in found.items():
+        for name, row in networks.items():
+            kinds = ("read", "raw")
+            rates = [row["bytes"] / 1e6 / statistics.median(row[kind]) for kind in kinds]
+            shares = [raw / read for raw, read in zip(row["raw"], row["read"], strict=True)]
+            said = verdict(-statistics.median(shares), *(-share for share in RATE))
+            rows.append([name, renderer, *(f"{r:.0f}" for r in rates), _spread(shares), said])
+    heads = ["", "renderer", "MB/s read", "MB/s of a bare widget", "share", ""]
+    return (
+        "## Values on their way to Python\n"
+        "`viewer.activations.read(…)` in a cell of JupyterLab, beside a bare widget that sends as "
+        "many bytes in parts of the same size from buffers that lie ready, through the same server "
+        "and its websocket, in turns. A read also draws each value in row-major order and takes it "
+        f"off the graphics device; its share of that rate is to be {RATE[0]:g}, and at least "
+        f"{RATE[1]:g}.\n\n" + _table(heads, rows)
     )
 
 

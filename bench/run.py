@@ -29,6 +29,7 @@ from linear import grown  # noqa: E402
 from models import MODELS  # noqa: E402
 from pages import PAGE, page  # noqa: E402
 from portable import RING, Portable, portable  # noqa: E402
+from rate import rates  # noqa: E402
 from report import REFERENCE, RESULTS, WRONG, write  # noqa: E402
 
 DRAWN = "nbglcnn drawn"
@@ -36,7 +37,7 @@ PEERS = ("nbglcnn", "nbglcnn all", DRAWN, REFERENCE, "tfjs wasm", "ort wasm", "o
 # A fused Plan has no activations to read, and pictures come instead of them.
 NO_ACTIVATIONS = ("nbglcnn", DRAWN)
 LARGE_MACS = 250e6  # larger networks take ORT's WebGL minutes: in `make bench-full` only
-PARTS = ("networks", "growth", "cells")
+PARTS = ("networks", "growth", "cells", "rate")
 SLOW_S = 4.0  # a peer that needs longer for a frame gets fewer rounds
 Found = tuple[dict[str, Any], str]  # each peer's figures, and the name of the graphics device
 
@@ -57,14 +58,19 @@ def main() -> None:
     bundled(*PAGE)  # a mistake in it shows here
     started = time.monotonic()
     results: dict[str, Any] = {"date": date.today().isoformat(), "renderers": {}}
+    if set(given.parts) != set(PARTS) and RESULTS.exists():
+        results = json.loads(RESULTS.read_text("utf-8"))  # the other parts stay as they were
     if "networks" in given.parts:
         results["renderers"] = networks(given)
     if "growth" in given.parts:
         results["growth"] = grown(given.renderers)
     if "cells" in given.parts:
         results["cells"] = first_pictures(CELLS, given.renderers, full=given.full)
-    results["seconds"] = round(time.monotonic() - started)
-    print(f"{results['seconds'] / 60:.0f} minutes in all")
+    if "rate" in given.parts:
+        results["rate"] = rates(given.renderers)
+    seconds = round(time.monotonic() - started)
+    print(f"{seconds / 60:.0f} minutes in all")
+    results.setdefault("seconds", seconds)
     if not given.dry:
         RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", "utf-8")
         write(results)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,7 @@ from playwright.sync_api import Browser, Page
 from browsers import note_strangers
 
 TOKEN = "nbglcnn"
+OWN = "python3"  # the kernel of the Python that runs this
 PATIENCE_S = 120  # for anything; machines that run tests are slow
 
 # What tests may ask and tell the page: every WebGL context, every float read, a mute button.
@@ -126,13 +127,15 @@ class Lab:
     process: subprocess.Popen[bytes]
     notebooks: int = 0
     log: Path = field(default_factory=Path)
+    path: str = "lab/tree"  # of its pages
 
-    def notebook(self, page: Page, name: str | None = None) -> "Notebook":
+    def notebook(self, page: Page, name: str | None = None, kernel: str = OWN) -> "Notebook":
         """Open a notebook, a new one unless it has a name."""
         self.notebooks += 1
         file = self.root / (name or f"notebook{self.notebooks}.ipynb")
         if not file.exists():
-            file.write_text(json.dumps(EMPTY))
+            spec = {"name": kernel, "display_name": kernel, "language": "python"}
+            file.write_text(json.dumps(EMPTY | {"metadata": {"kernelspec": spec}}))
         return Notebook(self, page, file)
 
 
@@ -147,9 +150,6 @@ EMPTY = {
             "source": "",
         }
     ],
-    "metadata": {
-        "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}
-    },
     "nbformat": 4,
     "nbformat_minor": 5,
 }
@@ -171,7 +171,7 @@ class Notebook:
 
     def open(self) -> None:
         """Load the page (again) and wait until the kernel is idle."""
-        self.page.goto(f"{self.lab.url}/lab/tree/{self.file.name}?token={TOKEN}&reset")
+        self.page.goto(f"{self.lab.url}/{self.lab.path}/{self.file.name}?token={TOKEN}&reset")
         self.wait_ready()
 
     def wait_ready(self) -> None:
@@ -214,6 +214,10 @@ class Notebook:
         assert not outputs.error, outputs.error
         return outputs
 
+    def interrupt(self) -> None:
+        """Interrupt the kernel, as the square button does."""
+        self.page.evaluate("() => window.lab.kernel().interrupt()")
+
     def array(self, name: str) -> Any:
         """What an expression is in the kernel: an array, or a dict of them."""
         path = self.lab.root / "value.npz"
@@ -252,8 +256,14 @@ def running_lab(
     *,
     packages: Path | None = None,
     settings: dict[str, dict[str, Any]] | None = None,
+    kernels: Mapping[str, Path] | None = None,
+    application: str = "jupyterlab",
 ) -> Iterator[Lab]:
-    """A JupyterLab server with `settings` by plugin; `packages` come first on the kernel's path."""
+    """A JupyterLab server with `settings` by plugin; `packages` come first on the kernel's path.
+
+    `kernels` are Pythons by the name of their kernel, besides this Python's own; `application` may
+    be "notebook", which is Notebook 7.
+    """
     root = folder / "root"
     root.mkdir(parents=True)
     environment = {**os.environ, "HOME": str(folder), "JUPYTER_PLATFORM_DIRS": "0"}
@@ -269,18 +279,19 @@ def running_lab(
         file = folder / "settings" / f"{plugin}.jupyterlab-settings"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(values))
-    spec = folder / "data" / "kernels" / "python3" / "kernel.json"
-    spec.parent.mkdir(parents=True)
-    spec.write_text(
-        json.dumps(
-            {
-                "argv": [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
-                "display_name": "Python 3",
-                "language": "python",
-                "env": {"PYTHONPATH": str(packages)} if packages else {},
-            }
+    for name, python in {OWN: sys.executable, **(kernels or {})}.items():
+        spec = folder / "data" / "kernels" / name / "kernel.json"
+        spec.parent.mkdir(parents=True)
+        spec.write_text(
+            json.dumps(
+                {
+                    "argv": [str(python), "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+                    "display_name": name,
+                    "language": "python",
+                    "env": {"PYTHONPATH": str(packages)} if packages else {},
+                }
+            )
         )
-    )
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -288,7 +299,7 @@ def running_lab(
     with log.open("wb") as output:
         process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"),
+                *(sys.executable, "-m", application, "--no-browser", "--allow-root"),
                 *("--ip=127.0.0.1", f"--port={port}", "--ServerApp.port_retries=0"),
                 *(f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={root}"),
                 *("--expose-app-in-browser", "--LabApp.news_url="),
@@ -302,7 +313,8 @@ def running_lab(
     url = f"http://127.0.0.1:{port}"
     try:
         _await_server(url, process, log)
-        yield Lab(url, root, process, log=log)
+        path = "lab/tree" if application == "jupyterlab" else "notebooks"
+        yield Lab(url, root, process, log=log, path=path)
     finally:
         process.send_signal(signal.SIGINT)
         process.send_signal(signal.SIGTERM)
@@ -322,7 +334,7 @@ def _await_server(url: str, process: subprocess.Popen[bytes], log: Path) -> None
             return
         except OSError:
             time.sleep(0.2)
-    raise AssertionError(f"JupyterLab did not start:\n{log.read_text()[-4000:]}")
+    raise AssertionError(f"the server did not start:\n{log.read_text()[-4000:]}")
 
 
 @contextmanager

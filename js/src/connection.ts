@@ -382,8 +382,13 @@ export class Connection {
 
   private queue(read: Read): void {
     const answer = this.answers.get(read.id);
-    if (answer !== undefined) void this.reply(read, answer);
-    else if (!this.reads.has(read.id)) {
+    if (answer !== undefined) {
+      const { missing } = read;
+      const parts = missing.length > 0 ? missing : answer.values.flatMap(partsOf);
+      void this.reply(read.id, answer, parts);
+    } else if (this.reads.has(read.id)) {
+      if (read.missing.length > 0) this.reads.set(read.id, read); // once all has been sent
+    } else {
       this.reads.set(read.id, read);
       // A run under way needn't wait for animation frames any longer.
       if (this.state.running.peek()) this.session?.run({ urgent: true }).catch(() => undefined);
@@ -524,24 +529,32 @@ export class Connection {
   private async answer(session: Session, read: Read): Promise<void> {
     if (read.revision > this.ran) return; // its State is on the way
     const values: Float32Array<ArrayBuffer>[] = [];
+    const answer = { revision: this.ran, values };
     for (const [k, key] of read.keys.entries()) {
       this.busy("reading", k, read.keys.length);
-      values.push((await session.read(key)) as Float32Array<ArrayBuffer>);
+      const value = (await session.read(key)) as Float32Array<ArrayBuffer>;
+      if (!this.reads.has(read.id)) return; // nobody waits any more
+      // At once: while it is on its way, the next value is drawn.
+      await this.reply(read.id, answer, partsOf(value, values.push(value) - 1));
     }
-    if (!this.reads.delete(read.id)) return; // nobody waits any more
+    const last = this.reads.get(read.id);
+    if (last === undefined) return;
+    this.reads.delete(read.id);
     const timer = setTimeout(() => this.forget(read.id), KEEP_MS);
-    const answer = { revision: this.ran, values, timer };
-    this.answers.set(read.id, answer);
-    await this.reply(read, answer);
+    this.answers.set(read.id, { ...answer, timer });
+    if (last !== read) this.queue(last);
   }
 
-  private async reply({ id, missing }: Read, { revision, values }: Answer): Promise<void> {
+  private async reply(
+    id: string,
+    { revision, values }: Pick<Answer, "revision" | "values">,
+    parts: readonly (readonly [number, number])[],
+  ): Promise<void> {
     const { page } = this;
-    const wanted = missing.length > 0 ? missing : values.flatMap(partsOf);
     let sent = 0;
-    for (const [key, part] of wanted) {
+    for (const [key, part] of parts) {
       const value = values[key];
-      if (value === undefined || !this.answers.has(id)) continue;
+      if (value === undefined || !(this.answers.has(id) || this.reads.has(id))) continue;
       const { buffer, byteOffset, byteLength: bytes } = value;
       // A copy: a view would be sent as the whole buffer under it.
       const from = byteOffset + part * CHUNK;

@@ -36,6 +36,8 @@ function initialize({ model, signal }: InitializeProps): () => void {
   const dispose = () => {
     for (const undo of unlink) undo();
     opened.dispose();
+    // A page never lets go of a module, so it must let go of what it held.
+    if (connection === opened) [state, connection] = [undefined, undefined];
   };
   signal?.addEventListener("abort", dispose, { once: true });
   return dispose;

@@ -17,10 +17,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from types import FrameType
-from typing import Any
-from weakref import WeakValueDictionary
+from typing import Any, Protocol
+
+from nbglcnn.viewer import marimo
+from nbglcnn.viewer.inbox import inboxes
 
 POLL_MS = 2  # also how late an answer is seen that another thread delivers
 TICK_S = 0.002  # between two looks at the queue while an `await` lets other tasks run
@@ -28,17 +31,17 @@ TICK_S = 0.002  # between two looks at the queue while an `await` lets other tas
 Done = Callable[[], bool]
 
 
-class Inbox:
-    """Where a Viewer's messages go: called with a custom message's content and buffers."""
-
-    def receive(self, content: Any, buffers: list[memoryview]) -> None:
-        """Take one message; may be called on any thread."""
-        raise NotImplementedError
-
-
-inboxes: WeakValueDictionary[str, Inbox] = WeakValueDictionary()  # by comm id
 _tasks: set[asyncio.Future[Any]] = set()  # messages put back, until their handlers have run
-_here = threading.local()  # .pump: the Pump that this thread is in
+_here = threading.local()  # .hold: the pump at work in this thread
+
+
+class AnyPump(Protocol):
+    """What takes a page's messages out of a host's queue; a context while it does."""
+
+    def __enter__(self) -> AnyPump: ...
+    def __exit__(self, *_: object) -> None: ...
+    def step(self, ms: int) -> bool:
+        """Take one message if one comes within `ms` milliseconds; whether one came."""
 
 
 def kernel() -> Any:
@@ -66,37 +69,75 @@ def wait(done: Done) -> None:
             if pump is None:
                 time.sleep(POLL_MS / 1000)
             else:
-                pump.step(POLL_MS)
+                _step(pump, POLL_MS)
 
 
 async def wait_async(done: Done) -> None:
     """Wait until `done()` is true (or raises); other tasks go on.
 
-    ipykernel 7.4 delivers messages by itself while a cell awaits, earlier ones don't.
+    The pump stays at work all the while: a message that ipykernel 7.0 to 7.3 took itself between
+    two looks would wait for the end of the cell. 7.4 delivers by itself while a cell awaits.
     """
     while True:
-        with _pumping() as pump:
-            while pump is not None and pump.step(0):
-                pass
-        if done():
-            return
-        await asyncio.sleep(TICK_S)
+        with _pumping(awaiting=True) as pump:
+            while True:
+                while pump is not None and _step(pump, 0):
+                    pass
+                if done():
+                    return
+                await asyncio.sleep(TICK_S)
+                if pump is None:
+                    break
+
+
+@dataclass
+class _Hold:
+    """A thread's pump at work: all that wait there share it, and the last one undoes it."""
+
+    pump: AnyPump
+    undo: ExitStack
+    interrupts: list[tuple[int, FrameType | None]]
+    users: int = 0
+
+
+def _step(pump: AnyPump, ms: int) -> bool:
+    hold: _Hold = _here.hold
+    if hold.interrupts:
+        raise Interrupted
+    return pump.step(ms)
 
 
 @contextmanager
-def _pumping() -> Iterator[Pump | None]:
-    # An observer that a message calls may read again: the pump at work serves it as well.
-    outer: Pump | None = getattr(_here, "pump", None)
-    pump = outer or Pump.here()
-    if pump is None or pump is outer:
-        yield pump
+def _pumping(*, awaiting: bool = False) -> Iterator[AnyPump | None]:
+    # An observer that a message calls may read again, and several tasks may await: all share one.
+    hold: _Hold | None = getattr(_here, "hold", None) or _held(awaiting)
+    if hold is None:
+        yield None
         return
-    with _deferred_interrupts(), pump:
-        _here.pump = pump
-        try:
-            yield pump
-        finally:
-            _here.pump = None
+    _here.hold = hold
+    hold.users += 1
+    try:
+        yield hold.pump
+    except Interrupted:
+        pass  # `undo` says so; or here, when others go on waiting
+    finally:
+        hold.users -= 1
+        if hold.users == 0:
+            _here.hold = None
+            hold.undo.close()
+    if hold.interrupts:
+        hold.interrupts.clear()
+        raise KeyboardInterrupt
+
+
+def _held(awaiting: bool) -> _Hold | None:
+    pump = marimo.Pump.here(awaiting=awaiting) or Pump.here()
+    if pump is None:
+        return None
+    with ExitStack() as undo:
+        interrupts = undo.enter_context(_deferred_interrupts())
+        undo.enter_context(pump)
+        return _Hold(pump, undo.pop_all(), interrupts)
 
 
 class Interrupted(Exception):  # never leaves this file
@@ -104,26 +145,25 @@ class Interrupted(Exception):  # never leaves this file
 
 
 @contextmanager
-def _deferred_interrupts() -> Iterator[None]:
-    """Ctrl-C only between two messages, so that none is lost: it is noted, and `step` raises."""
+def _deferred_interrupts() -> Iterator[list[tuple[int, FrameType | None]]]:
+    """Ctrl-C only between two messages, so that none is lost: it is noted, and `_step` raises."""
+    caught: list[tuple[int, FrameType | None]] = []
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield caught
         return
     previous = signal.getsignal(signal.SIGINT)
-    caught: list[tuple[int, FrameType | None]] = []
-    _here.interrupts = caught
+    if (
+        previous == signal.SIG_IGN
+    ):  # nothing runs that could be interrupted: a task in the background
+        yield caught
+        return
     signal.signal(signal.SIGINT, lambda number, frame: caught.append((number, frame)))
     try:
-        yield
-    except Interrupted:
-        pass
+        yield caught
     finally:
-        _here.interrupts = []
         signal.signal(signal.SIGINT, previous)
-    if caught:
-        if callable(previous):
-            previous(*caught[0])  # ipykernel's raises KeyboardInterrupt
-        raise KeyboardInterrupt
+    if caught and callable(previous):
+        previous(*caught[0])  # ipykernel's raises KeyboardInterrupt
 
 
 class Pump:
@@ -170,8 +210,6 @@ class Pump:
 
     def step(self, ms: int) -> bool:
         """Take one message if one comes within `ms` milliseconds; whether one came."""
-        if getattr(_here, "interrupts", None):
-            raise Interrupted
         if not self._socket.poll(ms):
             return False
         parts = self._socket.recv_multipart(copy=False)

@@ -15,7 +15,7 @@ import numpy as np
 from nbglcnn.errors import ContextLost, DeviceError, PageError, PageTimeout
 from nbglcnn.plan import Float32, Target
 from nbglcnn.viewer import protocol
-from nbglcnn.viewer.blocking import Inbox
+from nbglcnn.viewer.inbox import Inbox
 from nbglcnn.viewer.protocol import (
     PROTOCOL,
     Assembly,

@@ -24,10 +24,11 @@ from nbglcnn.graph import Array
 from nbglcnn.plan import Layers, Precision, Target, Value, content_hash, pack_file
 from nbglcnn.report import Match, Report, compared
 from nbglcnn.session import checked
-from nbglcnn.viewer import blocking, lifetime, poster, protocol
+from nbglcnn.viewer import blocking, lifetime, marimo, poster, protocol
 from nbglcnn.viewer.activations import Activations, as_asked, names_of, unknown
 from nbglcnn.viewer.connection import Connection, Offer, Request
 from nbglcnn.viewer.diagnosis import diagnosis
+from nbglcnn.viewer.inbox import inboxes
 from nbglcnn.viewer.local import Local, on
 from nbglcnn.viewer.protocol import COLORMAPS, NORMALIZATIONS
 from nbglcnn.viewer.traits import (
@@ -119,7 +120,7 @@ class Viewer(anywidget.AnyWidget):
         self.activations = Activations(lambda: self._plan.values, self._fetch, self._source)
         super().__init__(height=height)
         if self.comm is not None:
-            blocking.inboxes[self.comm.comm_id] = self._connection
+            inboxes[self.comm.comm_id] = self._connection
         self._take_place()
         self._follow()
 
@@ -246,7 +247,7 @@ class Viewer(anywidget.AnyWidget):
     def close(self) -> None:
         """Free everything here and in every page; the view goes away."""
         if getattr(self, "comm", None) is not None:
-            blocking.inboxes.pop(self.comm.comm_id, None)
+            inboxes.pop(self.comm.comm_id, None)
         if hasattr(self, "_local"):
             self._local.close()
         super().close()
@@ -444,8 +445,9 @@ class Viewer(anywidget.AnyWidget):
 
     # What Jupyter asks
 
-    def _handle_custom_msg(self, content: Any, buffers: list[memoryview]) -> None:
-        self._connection.receive(content, buffers)
+    def _handle_custom_msg(self, content: Any, buffers: Sequence[bytes | memoryview]) -> None:
+        if self.comm is None or not marimo.is_twin(self.comm.comm_id, content):
+            self._connection.receive(content, [memoryview(each) for each in buffers])
 
     def set_state(self, sync_data: dict[str, Any]) -> None:
         """Take what a page has changed: only what a page may change, and only what fits."""

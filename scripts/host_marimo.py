@@ -1,0 +1,137 @@
+"""A notebook of marimo in a real browser, typed and run cell by cell as a person does."""
+
+import os
+import signal
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Page
+
+from lab import PATIENCE_S, Outputs
+
+BEGUN = "begun"  # the first line that each cell prints: until then it is queued
+CELL = """id => {
+  const cell = document.getElementById(`cell-${id}`);
+  const text = (selector) =>
+    [...cell.querySelectorAll(selector)].map((found) => found.textContent).join("");
+  return {
+    status: cell.closest("[data-status]").dataset.status,
+    stdout: text(".stdout"),
+    stderr: text(".stderr"),
+    error: cell.querySelector(".output-area > [role=alert]")?.innerText ?? "",
+  };
+}"""
+
+
+class MarimoHost:
+    """What `host_flows.Host` asks of a notebook that `marimo edit` shows."""
+
+    show = "import marimo; marimo.output.append({})"  # its page hears of what is displayed alone
+
+    def __init__(self, page: Page, address: str) -> None:
+        self.page = page
+        page.goto(address)
+        page.wait_for_selector(".cm-content", timeout=PATIENCE_S * 1000)
+
+    def start(self, source: str) -> str:
+        """Type a cell at the end and run it; its id."""
+        self.page.locator(".cm-content").last.click()
+        name = self.page.locator("[data-cell-id]").last.get_attribute("data-cell-id")
+        self.page.keyboard.insert_text(f"print({BEGUN!r})\n{source}")
+        self.page.keyboard.press("Shift+Enter")
+        assert name is not None
+        self.page.wait_for_function(
+            "id => [...document.querySelectorAll('[data-cell-id]')].at(-1).dataset.cellId !== id",
+            arg=name,
+        )
+        return name
+
+    def wait(self, cell: str, seconds: float = 60) -> Outputs:
+        """The outputs of a cell, when it has ended."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            found = self.page.evaluate(CELL, cell)
+            if found["status"] == "idle" and (BEGUN in found["stdout"] or found["error"]):
+                self.page.wait_for_timeout(200)  # marimo sends what was printed a little later
+                return self._outputs(self.page.evaluate(CELL, cell))
+            self.page.wait_for_timeout(50)
+        raise AssertionError(f"the cell hangs: {found}")
+
+    def _outputs(self, found: dict[str, str]) -> Outputs:
+        text = found["stdout"].removeprefix(f"{BEGUN}\n")
+        items: list[dict[str, Any]] = [
+            {"output_type": "stream", "name": "stdout", "text": text},
+            {"output_type": "stream", "name": "stderr", "text": found["stderr"]},
+        ]
+        if found["error"]:
+            name, _, words = found["error"].partition("\n")
+            items.append({"output_type": "error", "ename": name, "evalue": words.strip()})
+        return Outputs(items)
+
+    def interrupt(self) -> None:
+        """Press the button that stops the running cell."""
+        self.page.locator("[data-testid=interrupt-button]").first.click()
+
+    def evaluate(self, script: str, argument: Any = None) -> Any:
+        """What a function gives in the page."""
+        return self.page.evaluate(script, argument)
+
+    def pause(self, ms: int) -> None:
+        """Let time pass."""
+        self.page.wait_for_timeout(ms)
+
+    def close(self) -> None:
+        """The server ends the kernel."""
+
+
+@contextmanager
+def running_marimo(folder: Path, python: Path) -> Iterator[str]:
+    """The address of a marimo server that edits one new notebook."""
+    folder.mkdir(parents=True)
+    environment = {**os.environ, "HOME": str(folder), "OMP_NUM_THREADS": "1"}
+    for name in ("CONFIG", "DATA", "STATE", "CACHE"):
+        environment[f"XDG_{name}_HOME"] = str(folder / name.lower())
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    log = folder / "server.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [
+                *(str(python), "-m", "marimo", "edit", "--headless", "--no-token"),
+                *("--host=127.0.0.1", f"--port={port}", "--skip-update-check", "--no-sandbox"),
+                str(folder / "notebook.py"),
+            ],
+            cwd=folder,
+            env=environment,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    address = f"http://127.0.0.1:{port}"
+    try:
+        _await_server(f"{address}/health", process, log)
+        yield address
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+
+
+def _await_server(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    until = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until and process.poll() is None:
+        try:
+            urllib.request.urlopen(url, timeout=5).close()
+            return
+        except OSError:
+            time.sleep(0.2)
+    raise AssertionError(f"marimo did not start:\n{log.read_text()[-4000:]}")

@@ -1,0 +1,219 @@
+"""Runs every flow in every host: `make hosts`. Writes the table into docs/hosts.md.
+
+Real JupyterLab with three versions of ipykernel, comms over subshells on and off; Notebook 7;
+marimo; JupyterLab in Firefox. `make hosts ARGS="marimo 6.30"` runs those whose name has a word.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+
+from playwright.sync_api import Browser, sync_playwright
+
+import setup
+from browsers import chromium_arguments, find_chromium
+from firefox import firefox_page, missing_packages
+from host_environments import environment, version
+from host_flows import FLOWS, Flow, Host, prepare
+from host_jupyter import JupyterHost
+from host_marimo import MarimoHost, running_marimo
+from lab import OWN, local_page, running_lab
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "hosts.md"
+BEGIN, END = "<!-- made by `make hosts`: begin -->\n", "<!-- made by `make hosts`: end -->\n"
+KERNELS = {"6.30": "ipykernel==6.30.*", "7.3": "ipykernel==7.3.*", "7.4": "ipykernel==7.4.*"}
+MARIMO = "marimo==0.25.*"
+SUBSHELLS = "@jupyterlab/apputils-extension/kernels-settings"
+COMMS = {"on": "perCommTarget", "off": "disabled"}
+GREEN = "✓"
+
+
+@dataclass
+class Row:
+    """A host and how each flow went in it: ✓, or why not."""
+
+    host: str
+    kernel: str
+    comms: str = "–"
+    cells: list[str] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """What it is called on the command line and in the table."""
+        comms = f", comms over subshells {self.comms}" if self.comms != "–" else ""
+        return f"{self.host}, {self.kernel}{comms}"
+
+    @property
+    def green(self) -> bool:
+        """Whether all flows went well."""
+        return len(self.cells) == len(FLOWS) and set(self.cells) == {GREEN}
+
+
+@dataclass(frozen=True)
+class SetUp:
+    """A host to try; `open` starts it anew, in a folder of its own."""
+
+    row: Row
+    open: Callable[[Path], AbstractContextManager[Host]]
+
+
+def main() -> int:
+    """Try all set-ups that were asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("words", nargs="*", help="only hosts whose name has one of these")
+    words = parser.parse_args().words
+    if getattr(os, "geteuid", lambda: 1)() == 0:
+        setup.system_packages(missing_packages())
+    started = time.monotonic()
+    rows = []
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=find_chromium(), args=chromium_arguments("swiftshader")
+        )
+        for number, one in enumerate(set_ups(browser)):
+            if words and not any(word in one.row.name for word in words):
+                continue
+            attempt(one, Path(folder) / str(number))
+            rows.append(one.row)
+        browser.close()
+    lines = table(rows)
+    print("", *lines, f"{(time.monotonic() - started) / 60:.0f} minutes", sep="\n")
+    write(lines)
+    return 0 if rows and all(row.green for row in rows) else 1
+
+
+def set_ups(browser: Browser) -> Iterator[SetUp]:
+    """Every host, each with its environment made."""
+    kernels = [environment(f"ipykernel-{name}", what) for name, what in KERNELS.items()]
+    here = Path(sys.executable)
+    lab, own = named(here, "JupyterLab"), named(here, "ipykernel")
+    for python in kernels:
+        for comms in COMMS:
+            yield SetUp(
+                Row(lab, named(python, "ipykernel"), comms),
+                lambda folder, python=python, comms=comms: in_chromium(
+                    browser, folder, kernels={"tried": python}, kernel="tried", comms=comms
+                ),
+            )
+    yield SetUp(
+        Row(named(here, "Notebook"), own, "on"),
+        lambda folder: in_chromium(browser, folder, application="notebook"),
+    )
+    yield SetUp(Row(f"{lab} in Firefox", own, "on"), in_firefox)
+    python = environment("marimo", MARIMO)
+    yield SetUp(
+        Row(named(python, "marimo"), "its own"),
+        lambda folder: in_marimo(browser, folder, python),
+    )
+
+
+def named(python: Path, application: str) -> str:
+    """An application and its version in an environment."""
+    return f"{application} {version(python, application.lower())}"
+
+
+@contextmanager
+def in_chromium(
+    browser: Browser,
+    folder: Path,
+    *,
+    kernels: dict[str, Path] | None = None,
+    kernel: str = OWN,
+    comms: str = "on",
+    application: str = "jupyterlab",
+) -> Iterator[Host]:
+    """A new notebook in Chromium."""
+    settings = {SUBSHELLS: {"commsOverSubshells": COMMS[comms]}}
+    with (
+        running_lab(folder, settings=settings, kernels=kernels, application=application) as lab,
+        local_page(browser) as page,
+        closing(JupyterHost(lab.notebook(page, kernel=kernel))) as host,
+    ):
+        yield host
+
+
+@contextmanager
+def in_firefox(folder: Path) -> Iterator[Host]:
+    """A new notebook of JupyterLab in Firefox."""
+    if missing := missing_packages():
+        raise AssertionError(f"not installed: apt-get install {' '.join(missing)}")
+    with (
+        running_lab(folder / "lab") as lab,
+        firefox_page(folder / "firefox") as page,
+        closing(JupyterHost(lab.notebook(page))) as host,
+    ):
+        yield host
+
+
+@contextmanager
+def in_marimo(browser: Browser, folder: Path, python: Path) -> Iterator[Host]:
+    """A new notebook of marimo in Chromium."""
+    with running_marimo(folder, python) as address, local_page(browser) as page:
+        yield MarimoHost(page, address)
+
+
+def attempt(one: SetUp, folder: Path) -> None:
+    """Fill a set-up's row: each flow's mark, or what went wrong."""
+    print(f"\n{one.row.name}", flush=True)
+    since = time.monotonic()
+    try:
+        with one.open(folder) as host:
+            prepare(host)
+            for flow in FLOWS:
+                one.row.cells.append(tried(flow, host))
+    except Exception as error:
+        traceback.print_exc()
+        one.row.cells += [said(error)] * (len(FLOWS) - len(one.row.cells))
+    print(f"  {time.monotonic() - since:.0f} s", flush=True)
+
+
+def tried(flow: Flow, host: Host) -> str:
+    """✓, or why a flow failed."""
+    since = time.monotonic()
+    try:
+        flow.do(host)
+        mark = GREEN
+    except Exception as error:  # of this flow; the next may go well
+        mark = said(error)
+    print(f"  {flow.name:26} {mark} ({time.monotonic() - since:.1f} s)", flush=True)
+    return mark
+
+
+def said(error: Exception) -> str:
+    """An exception in one line of a table."""
+    return " ".join(f"{type(error).__name__}: {error}".split())[:200].replace("|", "¦")
+
+
+def table(rows: list[Row]) -> list[str]:
+    """The rows as lines of Markdown, the heads before them."""
+    heads = ["host", "kernel", "comms over subshells", *(flow.name for flow in FLOWS), "tried"]
+    today = date.today().isoformat()
+    lines = [heads, ["---"] * len(heads)]
+    lines += [[row.host, row.kernel, row.comms, *row.cells, today] for row in rows]
+    return [f"| {' | '.join(cells)} |" for cells in lines]
+
+
+def write(lines: list[str]) -> None:
+    """Put the table into the documentation; rows of hosts that were not tried now stay."""
+    page = PAGE.read_text("utf-8")
+    before, rest = page.split(BEGIN)
+    old, after = rest.split(END)
+    rows = {of_host(line): line for line in [*old.splitlines(), *lines] if line.startswith("|")}
+    PAGE.write_text(f"{before}{BEGIN}{chr(10).join(rows.values())}\n{END}{after}", "utf-8")
+
+
+def of_host(line: str) -> tuple[str, ...]:
+    """What tells a line of the table from others: host, kernel and comms."""
+    return tuple(cell.strip() for cell in line.split("|")[1:4])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,110 @@
+"""Ten minutes of what a reader does to Viewers in a real JupyterLab: `make soak`.
+
+Cells run again, inputs and weights change, Viewers open and close, layers are selected. Between the
+rounds, in the same state each time, everything that may grow is counted; a line through the counts
+says by how much a round it does. `make soak ARGS="--minutes 2"` is shorter.
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+
+from browsers import chromium_arguments, find_chromium
+from lab import Notebook, alone, running_lab
+from leaks import KERNEL, LISTENERS, READY, KernelCounter, heap_bytes, page_counts, slopes
+
+TESTS = Path(__file__).resolve().parents[1] / "tests"
+SETTLED = 8  # rounds in which the page and the kernel fill their caches
+HEAP_BYTES = 10_000  # a round may add to the heap; JupyterLab keeps some of each run itself
+PREPARE = f"""
+import sys
+sys.path.insert(0, {str(TESTS)!r})
+import itertools, numpy as np
+from nbglcnn import Viewer
+from viewer_models import autoencoder, pictures
+{KERNEL}
+models = [autoencoder(k) for k in range(2)]
+again = itertools.cycle(range(6))  # the page keeps what it was sent, up to 64 MiB
+"""
+# Fixed cells, run again and again: new ones would be JupyterLab's own growth.
+MAKE = "viewer = Viewer(models[0], pictures(0))\nviewer.output\ndisplay(viewer)"
+ROUND = (
+    # Other inputs, some of them read and some overtaken by the next.
+    "for k in range(5):\n    viewer.input = pictures(next(again))\n    if k % 2: viewer.output",
+    # Two more, one of them never shown.
+    "more = [Viewer(models[1], pictures(k)) for k in range(2)]\n"
+    "values = [one.activations.to_dict() for one in more]\ndisplay(more[0])",
+    # autoencoder(4 * k) has the shapes of autoencoder(0).
+    "viewer.load_state_dict(autoencoder(4 * next(again)).state_dict())\nviewer.output",
+    "for key in list(viewer.activations)[1:4]: viewer.selected = {'layer': key}\n"
+    "viewer.selected = None\n"
+    "for name in ('viridis', 'grey', 'signed'): viewer.colormap = name",
+    "for one in more: one.close()\ndel more, values, one",
+)
+
+
+def main() -> int:
+    """Soak, and say what grew."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--minutes", type=float, default=10)
+    minutes = parser.parse_args().minutes
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=find_chromium(), args=chromium_arguments("swiftshader")
+        )
+        with (
+            running_lab(Path(folder) / "lab") as lab,
+            alone(lab, browser, script=LISTENERS) as notebook,
+        ):
+            rows = soaked(notebook, minutes * 60)
+        browser.close()
+    return verdict(rows[SETTLED:])
+
+
+def soaked(notebook: Notebook, seconds: float) -> list[dict[str, int]]:
+    """The counts after each round."""
+    notebook.run(PREPARE)
+    cells = []
+    for source in (MAKE, *ROUND):
+        cells.append(notebook.start(source))
+        error = notebook.wait(cells[-1]).error
+        assert not error, error
+    kernel = KernelCounter(notebook)
+    rows: list[dict[str, int]] = []
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        for cell in cells:
+            notebook.again(cell)
+        notebook.page.locator(".nbglcnn").last.scroll_into_view_if_needed()
+        notebook.page.wait_for_selector(READY)
+        objects = kernel.count()
+        notebook.page.wait_for_timeout(300)  # the page hears that the old ones were closed
+        rows.append(page_counts(notebook.page) | objects | {"heap": heap_bytes(notebook.page)})
+        print(f"round {len(rows)}: {rows[-1]}", flush=True)
+    return rows
+
+
+def verdict(rows: list[dict[str, int]]) -> int:
+    """Print each counter's slope; 1 when one grows, or when there is too little to tell."""
+    if len(rows) < 5:
+        print(f"{len(rows)} rounds after the first {SETTLED} are too few to tell")
+        return 1
+    failed = []
+    print(f"\n{len(rows)} rounds after the first {SETTLED}")
+    print(f"{'':12} {'first':>12} {'last':>12} a round")
+    for name, slope in slopes(range(len(rows)), rows).items():
+        allowed = HEAP_BYTES if name == "heap" else 1 / len(rows)
+        grows = slope > allowed
+        failed += [name] if grows else []
+        mark = f"  GROWS (at most {allowed:.3g})" if grows else ""
+        print(f"{name:12} {rows[0][name]:12,} {rows[-1][name]:12,} {slope:+.3f}{mark}")
+    print(f"{', '.join(failed)} grew" if failed else "nothing grew")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,17 @@
+"""Where the messages of a Viewer's pages go, for whoever takes them out of a host's queue."""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakValueDictionary
+
+
+class Inbox:
+    """Where a Viewer's messages go: called with a custom message's content and buffers."""
+
+    def receive(self, content: Any, buffers: list[memoryview]) -> None:
+        """Take one message; may be called on any thread."""
+        raise NotImplementedError
+
+
+inboxes: WeakValueDictionary[str, Inbox] = WeakValueDictionary()  # by comm id
