@@ -31,6 +31,8 @@ import { type Buffer, bytesOf, decode, macrotask, warnOnce } from "./wire.ts";
 
 /** Python's time-outs start again with each message; it hears from a busy page this often. */
 const BEAT_MS = 500;
+/** Without an answer a hello is said again after this long, then twice as long, and so on. */
+const HELLO_MS = 1_000;
 /** Parts that are missing are asked for once after this silence, and given up after the second. */
 const QUIET_MS = 3_000;
 const GIVE_UP_MS = 60_000;
@@ -69,6 +71,7 @@ export class Connection {
   private closed = false;
 
   private wanted: State | undefined;
+  private greeting: ReturnType<typeof setTimeout> | undefined;
   private readonly held = new Set<string>();
   /** Blobs that Python believes this page to have. */
   private readonly claimed: Set<string>;
@@ -106,7 +109,8 @@ export class Connection {
       this.state.status.value = says.restarted();
     });
     this.beat = setInterval(() => this.tell(), BEAT_MS);
-    this.sayHello();
+    this.takeDevice();
+    this.greet(HELLO_MS);
     this.tellViews();
   }
 
@@ -148,6 +152,7 @@ export class Connection {
     this.closed = true;
     clearInterval(this.beat);
     clearTimeout(this.patience);
+    clearTimeout(this.greeting);
     for (const undo of this.undo) undo();
     for (const id of [...this.answers.keys()]) this.forget(id);
     this.reads.clear();
@@ -178,7 +183,7 @@ export class Connection {
     }
   }
 
-  private sayHello(): void {
+  private takeDevice(): void {
     try {
       this.openDevice();
     } catch (error) {
@@ -187,6 +192,11 @@ export class Connection {
       this.unsupported = says.unsupported(error.reason, this.problem);
       this.state.status.value = this.unsupported;
     }
+  }
+
+  /** Says hello until Python answers with a State: a frame can get lost, as any other. */
+  private greet(wait: number): void {
+    clearTimeout(this.greeting);
     this.send({
       type: "hello",
       page: this.page,
@@ -199,6 +209,9 @@ export class Connection {
       browser: navigator.userAgent.slice(0, 1000),
       host: hostName(),
     });
+    this.greeting = setTimeout(() => {
+      if (this.state.connected.peek()) this.greet(2 * wait);
+    }, wait);
   }
 
   /** Tells Python how the graphics context is, when anything of that has changed. */
@@ -248,6 +261,7 @@ export class Connection {
       this.released = true;
       void this.work();
     } else if (message.page === this.page) {
+      clearTimeout(this.greeting);
       this.state.status.value = says.failed(message.title, message.text);
     }
   }
@@ -268,6 +282,7 @@ export class Connection {
   // Gathering
 
   private show(state: State): void {
+    clearTimeout(this.greeting);
     if (this.wanted !== undefined && state.revision < this.wanted.revision) return;
     if (state.revision !== this.wanted?.revision) this.state.parity.value = null;
     this.wanted = state;
@@ -385,6 +400,8 @@ export class Connection {
     if (answer !== undefined) void this.reply(read, answer);
     else if (!this.reads.has(read.id)) {
       this.reads.set(read.id, read);
+      // Python sends the State first, so that one was lost.
+      if (read.revision > (this.wanted?.revision ?? -1)) this.greet(HELLO_MS);
       // A run under way needn't wait for animation frames any longer.
       if (this.state.running.peek()) this.session?.run({ urgent: true }).catch(() => undefined);
       void this.work();

@@ -89,7 +89,12 @@ export class Ranges {
     });
     if (jobs.length === 0) return;
     const batches = batchesOf(jobs);
-    this.grow(Math.max(...batches.map(({ rows }) => rows)));
+    try {
+      this.grow(Math.max(...batches.map(({ rows }) => rows)));
+    } catch (error) {
+      for (const { slot } of jobs) slot.sequence = -1;
+      throw error;
+    }
     const passes = batches.flatMap(({ placed }) => {
       const each = placed.map((one) => this.passesOf(one));
       // All first passes, then all second ones: a target is left once, and no pass waits for the one before it.
@@ -164,8 +169,16 @@ export class Ranges {
   private grow(rows: number): void {
     if (this.scratch !== undefined && this.scratch[0].height >= rows) return;
     for (const target of this.scratch ?? []) freeSurface(this.device, target);
+    this.scratch = undefined;
     const make = () => makeSurface(this.device, SCRATCH_COLUMNS, rows, LAYERS);
-    this.scratch = [make(), make()];
+    const made = [make(), make()] as [Surface, Surface];
+    try {
+      this.device.resources.checkMemory(made[0].bytes + made[1].bytes);
+    } catch (error) {
+      for (const target of made) freeSurface(this.device, target);
+      throw error;
+    }
+    this.scratch = made;
   }
 }
 

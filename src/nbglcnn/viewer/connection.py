@@ -247,15 +247,17 @@ class Connection(Inbox):
             self._greet(message)
         else:
             with self._lock:
-                self._take(message, buffers)
-        if not isinstance(message, Reply):
-            self._changed()
+                told = self._take(message, buffers)
+            if not told:
+                return
+        self._changed()
 
-    def _take(self, message: FromPage, buffers: list[memoryview]) -> None:
+    def _take(self, message: FromPage, buffers: list[memoryview]) -> bool:
+        """Whether there is anything to tell: not of each part of a reply."""
         now = _now()
         page = self.pages.get(message.page)
         if page is None or isinstance(message, Hello):
-            return  # of an earlier kernel: its Hello was not for us
+            return False  # of an earlier kernel: its Hello was not for us
         page.seen = now
         match message:
             case Need():
@@ -279,27 +281,34 @@ class Connection(Inbox):
                 if request is not None and request.page in (None, page.id):
                     request.failures[page.id] = message
             case Reply():
-                self._take_reply(message, page, buffers, now)
+                return self._take_reply(message, page, buffers, now)
+        return True
 
-    def _take_reply(self, reply: Reply, page: Page, buffers: list[memoryview], now: float) -> None:
+    def _take_reply(self, reply: Reply, page: Page, buffers: list[memoryview], now: float) -> bool:
+        """Whether it was the last part of an answer, so that the page is done with it."""
         request = self._requests.get(reply.id)
         if request is None or reply.revision < request.revision or len(buffers) != 1:
-            return
+            return False
         if reply.key >= len(request.parts):
             protocol.warn_once(f"ignored a reply to key {reply.key} of {len(request.parts)}")
-            return
+            return False
         if (request.page, request.computed) != (page.id, reply.revision):
             # The first page to reply wins; another one takes over when that one has fallen silent.
             if request.page is not None and request.page != page.id:
                 if now - self.pages[request.page].seen < QUIET_S / 2:
-                    return
+                    return False
             # An answer that a page makes anew may be of a later revision: parts never mix.
             elif reply.revision < request.computed:
-                return
+                return False
             request.page, request.computed = page.id, reply.revision
             request.parts = [Assembly(len(a.data)) for a in request.parts]
-        if request.parts[reply.key].add(reply.part, reply.count, reply.bytes, buffers[0]):
-            request.heard = now
+        if not request.parts[reply.key].add(reply.part, reply.count, reply.bytes, buffers[0]):
+            return False
+        request.heard = now
+        if request.missing:
+            return False
+        page.stage = None
+        return True
 
     def _greet(self, hello: Hello) -> None:
         refused = hello.protocol != PROTOCOL
@@ -312,13 +321,15 @@ class Connection(Inbox):
             )
         offer = self._fit(hello.target) if hello.target and not problem else None
         with self._lock:
+            known = self.pages.get(hello.page)  # it says so again when our State was lost
+            sent = known.has if known else set()
             self.pages[hello.page] = Page(
                 hello.page,
                 hello.renderer,
                 hello.target,
                 problem,
                 refused,
-                set(hello.have),
+                sent.union(hello.have),
                 _now(),
                 hello.browser,
                 hello.host,
