@@ -68,6 +68,8 @@ export class Connection {
   private readonly undo: (() => void)[] = [];
   private views = 0;
   private released = false;
+  /** Python cannot work with this page. */
+  private refused = false;
   private closed = false;
 
   private wanted: State | undefined;
@@ -262,6 +264,7 @@ export class Connection {
       void this.work();
     } else if (message.page === this.page) {
       clearTimeout(this.greeting);
+      this.refused = true;
       this.state.status.value = says.failed(message.title, message.text);
     }
   }
@@ -283,6 +286,7 @@ export class Connection {
 
   private show(state: State): void {
     clearTimeout(this.greeting);
+    if (this.refused) return; // it is for another page
     if (this.wanted !== undefined && state.revision < this.wanted.revision) return;
     if (state.revision !== this.wanted?.revision) this.state.parity.value = null;
     this.wanted = state;

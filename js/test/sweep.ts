@@ -188,13 +188,12 @@ async function one(device: GlDevice, given: Given, kind: Kind, n: number): Promi
 
 let device: GlDevice | undefined;
 
-/** What comes of a fault at each n from `from` on in steps of `by`, to the first that is not reached. */
+/** What comes of a fault at each of these calls, from 1; 0 is none. */
 async function sweep(
   url: string,
   x: readonly number[],
   kind: Kind,
-  from: number,
-  by: number,
+  calls: readonly number[],
 ): Promise<Found[]> {
   const given = { plan: await (await fetch(url)).arrayBuffer(), x: new Float32Array(x) };
   if (device === undefined) {
@@ -202,10 +201,8 @@ async function sweep(
     watch();
     await one(device, given, kind, 0); // the first time in a page takes other ways: it measures
   }
-  const found = [await one(device, given, kind, 0)];
-  for (let n = from; found.length === 1 || found.at(-1)?.struck; n += by) {
-    found.push(await one(device, given, kind, n));
-  }
+  const found: Found[] = [];
+  for (const n of calls) found.push(await one(device, given, kind, n));
   return found;
 }
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from nbglcnn.errors import ContextLost, DeviceError, PageError, PageTimeout
+from nbglcnn.errors import ContextLost, DeviceError, NbglcnnError, PageError, PageTimeout
 from nbglcnn.plan import Float32, Target
 from nbglcnn.viewer import protocol
 from nbglcnn.viewer.blocking import Inbox
@@ -216,6 +216,13 @@ class Connection(Inbox):
                     )
                 )
             if quiet > timeout:
+                page = self.page
+                if page is not None and page.health is not None and page.health.lost:
+                    raise ContextLost(
+                        "the browser took the graphics context away from the page that shows this "
+                        f"Viewer and has not given it back for {timeout:g} s: ask again, or reload "
+                        "the page; timeout=… waits longer"
+                    )
                 raise PageTimeout(self._silence(request, timeout))
             return False
 
@@ -319,7 +326,12 @@ class Connection(Inbox):
                 f"language of the {self._version} in this kernel. Reload the page; if that doesn't "
                 "help, install nbglcnn again (in a checkout: make setup)"
             )
-        offer = self._fit(hello.target) if hello.target and not problem else None
+        title, offer = "The page and the kernel differ", None
+        if hello.target and not problem:
+            try:
+                offer = self._fit(hello.target)
+            except NbglcnnError as error:
+                title, problem = "This device is too small for the network", str(error)
         with self._lock:
             known = self.pages.get(hello.page)  # it says so again when our State was lost
             sent = known.has if known else set()
@@ -334,8 +346,8 @@ class Connection(Inbox):
                 hello.browser,
                 hello.host,
             )
-            if refused:
-                self.send(Refuse(hello.page, "The page and the kernel differ", problem))
+            if problem and not hello.problem and hello.target:
+                self.send(Refuse(hello.page, title, problem))
                 return
             if offer is None:
                 self._send_state()
