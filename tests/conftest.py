@@ -21,8 +21,8 @@ strangers: list[list[str]] = []  # what pages asked outside this machine, of the
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`make sweep` has the same faults on the other renderer."""
-    parser.addoption("--sweep", choices=BACKENDS, default="swiftshader", help="where to lose calls")
+    """`make sweep` has more of the same faults on the other renderer."""
+    parser.addoption("--sweep", choices=BACKENDS, help="test_page_sweep.py's renderer")
 
 
 @pytest.fixture(scope="session")

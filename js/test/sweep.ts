@@ -22,6 +22,8 @@ interface Found {
 interface Given {
   readonly plan: ArrayBuffer;
   readonly x: Float32Array;
+  /** With statistics a life has half as many calls again. */
+  readonly statistics: boolean;
 }
 
 /** Polls come as often as the device is slow: of those in a row only the first counts. */
@@ -37,12 +39,10 @@ let calls = 0;
 let struck = false;
 let refused = false;
 let polled = new Set<string>();
+/** A lost context gives no extension any more. */
+let loser: WEBGL_lose_context | null = null;
 
 addEventListener("unhandledrejection", (event) => unhandled.push(String(event.reason)));
-
-function loserOf(gl: WebGL2RenderingContext): WEBGL_lose_context | null {
-  return real.get("getExtension")?.call(gl, "WEBGL_lose_context") as WEBGL_lose_context | null;
-}
 
 /** Whether this call is one to be counted for the fault that is on. */
 function counts(name: string, given: readonly unknown[]): boolean {
@@ -76,7 +76,8 @@ function watch(): void {
               refused = true;
               return undefined;
             }
-            loserOf(this)?.loseContext();
+            loser = real.get("getExtension")?.call(this, "WEBGL_lose_context") as typeof loser;
+            loser?.loseContext();
             live.clear(); // gone with the context
           }
         }
@@ -117,8 +118,8 @@ async function open(device: GlDevice, bytes: ArrayBuffer): Promise<Session> {
   return createSession(device, plan, uniforms, weight);
 }
 
-/** Load, run, draw, read, statistics; the same with another input; each with what came of it. */
-async function lifeOf(device: GlDevice, { plan, x }: Given) {
+/** Load, run, draw, read, perhaps statistics; the same with another input; each with what came of it. */
+async function lifeOf(device: GlDevice, { plan, x, statistics }: Given) {
   const steps: Step[] = [];
   const step = async (name: string, work: () => Promise<string> | string): Promise<void> => {
     try {
@@ -153,17 +154,22 @@ async function lifeOf(device: GlDevice, { plan, x }: Given) {
       return pixels(canvas) === before ? "nothing" : pixels(canvas);
     });
     await step("read", () => s.read(output).then(text));
-    await step("statistics", () => s.statistics(output).then(({ layer }) => JSON.stringify(layer)));
+    if (statistics)
+      await step("statistics", () =>
+        s.statistics(output).then(({ layer }) => JSON.stringify(layer)),
+      );
   }
   return { session, steps };
 }
 
-async function come(device: GlDevice): Promise<void> {
+/** Gives a lost context back, once the page has heard of the loss: before that it is not allowed. */
+async function giveBack(device: GlDevice): Promise<void> {
   const { gl } = device;
-  if (!gl.isContextLost() && !device.lost) return;
-  await new Promise((resolve) => setTimeout(resolve)); // the page hears of the loss
-  if (gl.isContextLost()) loserOf(gl)?.restoreContext();
-  while (device.lost || gl.isContextLost()) await new Promise((resolve) => setTimeout(resolve, 2));
+  const wait = () => new Promise((resolve) => setTimeout(resolve, 2));
+  if (!gl.isContextLost()) return;
+  while (!device.lost) await wait();
+  loser?.restoreContext();
+  while (device.lost) await wait();
 }
 
 async function one(device: GlDevice, given: Given, kind: Kind, n: number): Promise<Found> {
@@ -172,7 +178,7 @@ async function one(device: GlDevice, given: Given, kind: Kind, n: number): Promi
   const { session: first, steps } = await lifeOf(device, given);
   fault = undefined;
   refused = false;
-  await come(device);
+  await giveBack(device);
   const broken = kind !== "loss" && steps.some(([, { error }]) => error !== undefined);
   if (broken) first?.dispose();
   const session = (broken ? undefined : first) ?? (await open(device, given.plan));
@@ -192,10 +198,15 @@ let device: GlDevice | undefined;
 async function sweep(
   url: string,
   x: readonly number[],
+  statistics: boolean,
   kind: Kind,
   calls: readonly number[],
 ): Promise<Found[]> {
-  const given = { plan: await (await fetch(url)).arrayBuffer(), x: new Float32Array(x) };
+  const given = {
+    plan: await (await fetch(url)).arrayBuffer(),
+    x: new Float32Array(x),
+    statistics,
+  };
   if (device === undefined) {
     device = openDevice() as GlDevice;
     watch();
