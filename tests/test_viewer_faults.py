@@ -206,7 +206,7 @@ def test_a_tab_that_is_closed_and_opened_again(notebook: Notebook, lab: Lab) -> 
     in_sight(notebook)
     notebook.until("answers")
     assert said.startswith("PageTimeout: the page that shows this Viewer did not answer for 0.5 s")
-    assert "its tab may be closed, reloading or asleep" in said
+    assert "Bring the notebook's tab to the front or reload it" in said
     assert_equal(notebook.array("answers[0]"), expected()["encoder.0"])
     assert_equal(notebook.array("viewer.output"), expected()["output"])
 
