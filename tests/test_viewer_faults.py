@@ -245,7 +245,8 @@ def picture(canvas: Locator) -> str:
 
 
 def test_a_kernel_that_dies_is_said(notebook: Notebook) -> None:
-    notebook.run(MAKE + "\nviewer.output\nviewer")
+    cell = notebook.start(MAKE + "\nvalue = viewer.output\nviewer")
+    notebook.wait(cell)
     view = in_sight(notebook)
     notebook.start("import os; os._exit(1)")
     expect(view).to_contain_text("Python restarted; the page goes on without it")
@@ -255,8 +256,11 @@ def test_a_kernel_that_dies_is_said(notebook: Notebook) -> None:
     canvas = view.locator("canvas[data-drawn]").first
     canvas.scroll_into_view_if_needed()
     canvas.hover()
-    expect(notebook.page.locator(".nbg-tip")).to_contain_text("input")
+    tip = notebook.page.locator(".nbg-tip")
+    expect(tip).to_contain_text("y 10, x 8")
+    shown = float(tip.locator("strong").inner_text().replace("\u2212", "-"))
+    assert shown == pytest.approx(pictures(70)[0, 0, 10, 8], 1e-5)
     notebook.wait_ready()
     notebook.run(IMPORTS + LARGE)
-    notebook.run(MAKE + "\nvalue = viewer.output\nviewer")
+    notebook.again(cell)  # with the old view its textures go
     assert_equal(notebook.array("value"), expected()["output"])

@@ -146,6 +146,7 @@ export class Connection {
       here = false;
       this.views -= 1;
       if (!this.closed) this.tellHealth();
+      void this.work();
     };
   }
 
@@ -432,7 +433,7 @@ export class Connection {
   private async step(): Promise<void> {
     const state = this.wanted;
     if (state === undefined) return;
-    if (this.released && this.views === 0 && this.reads.size === 0) {
+    if (this.unwanted && this.reads.size === 0) {
       this.dropSession();
       return;
     }
@@ -448,7 +449,12 @@ export class Connection {
     for (const read of [...this.reads.values()]) await this.answer(session, read);
     this.stage = undefined;
     if (this.state.connected.value) this.state.status.value = says.ready();
-    if (this.released && this.views === 0) this.dropSession();
+    if (this.unwanted) this.dropSession();
+  }
+
+  /** Whether nobody looks at it, and Python has let it go or is gone. */
+  private get unwanted(): boolean {
+    return this.views === 0 && (this.released || !this.state.connected.peek());
   }
 
   /** A session that holds the Plan, weights and inputs of `state`. */
