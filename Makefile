@@ -3,7 +3,7 @@ PYTHON ?= python3
 IN_VENV := .venv/bin/python -m
 NPM := PATH="$(CURDIR)/.venv/bin:$$PATH" npm --prefix js run --silent
 
-.PHONY: setup demo test lint fuzz conformance hosts soak screenshots bench bench-full
+.PHONY: setup demo test lint fuzz sweep conformance hosts soak screenshots bench bench-full
 
 setup:
 	@$(PYTHON) scripts/setup.py
@@ -24,6 +24,11 @@ lint: setup
 fuzz:
 	@$(PYTHON) scripts/setup.py --tests
 	@.venv/bin/python scripts/fuzz.py $(ARGS)
+
+# a fault at every call of WebGL on llvmpipe; make test has them on SwiftShader
+sweep:
+	@$(PYTHON) scripts/setup.py --tests
+	$(IN_VENV) pytest -n 2 tests/test_page_sweep.py --sweep llvmpipe $(ARGS)
 
 # ONNX's own test suite on all back ends (12 minutes); make conformance ARGS="Conv --backends opengl" runs some
 conformance:

@@ -20,6 +20,11 @@ STATIC = Path(nbglcnn.__file__).with_name("static")
 strangers: list[list[str]] = []  # what pages asked outside this machine, of the open browsers
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`make sweep` has more of the same faults on the other renderer."""
+    parser.addoption("--sweep", choices=BACKENDS, help="test_page_sweep.py's renderer")
+
+
 @pytest.fixture(scope="session")
 def chromium_path() -> str:
     """The browser of this machine, or the one that Playwright installed."""

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from generate_types import SOURCES, messages
-from nbglcnn.errors import ContextLost, DeviceError, PageError, PageTimeout
+from nbglcnn.errors import ContextLost, DeviceError, PageError, PageTimeout, UnsupportedModel
 from nbglcnn.plan import Target
 from nbglcnn.viewer import protocol
 from nbglcnn.viewer.connection import Connection, Offer
@@ -230,6 +230,49 @@ def test_a_lost_part_is_asked_for_once_and_then_reported(
     monkeypatch.setattr("nbglcnn.viewer.connection._now", lambda: start + 10.5)
     with pytest.raises(PageTimeout, match="2 of 4 parts came, the others not even when asked"):
         wire.connection.answered(request, 10)
+
+
+def test_a_page_that_says_hello_again_is_told_the_state_and_sent_nothing_twice(wire: Wire) -> None:
+    wire.hello()
+    assert wire.types() == ["state", "part", "part", "part", "part"]
+    wire.sent.clear()
+    wire.hello()
+    assert wire.types() == ["state"] and len(wire.connection.pages) == 1
+
+
+def test_a_device_too_small_for_any_plan_is_refused_in_words(wire: Wire) -> None:
+    def fit(_: Target) -> None:
+        raise UnsupportedModel("conv: needs a texture of 9000 texels; this device has at most 64")
+
+    wire.connection._fit = fit
+    wire.hello()
+    [(refusal, _)] = wire.sent
+    assert refusal["type"] == "refuse" and refusal["title"].startswith("This device is too small")
+    page = wire.connection.page
+    assert page is not None and "needs a texture of 9000" in page.problem == refusal["text"]
+    assert wire.connection.usable == [] and not page.refused  # Python computes in its place
+
+
+def test_a_context_that_stays_lost_is_said_as_such(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire.hello()
+    request = wire.connection.ask(["a"], [8])
+    health = {"type": "health", "page": "p", "losses": 1, "bytes": 0, "views": 1}
+    wire.connection.receive({**health, "lost": True}, [])
+    start = time.monotonic()
+    monkeypatch.setattr("nbglcnn.viewer.connection._now", lambda: start + 11)
+    with pytest.raises(ContextLost, match="has not given it back for 10 s"):
+        wire.connection.answered(request, 10)
+
+
+def test_an_answered_page_is_not_said_to_be_reading(wire: Wire) -> None:
+    wire.hello()
+    request = wire.connection.ask(["a"], [8])
+    reading = {"type": "progress", "page": "p", "stage": "reading", "done": 0, "total": 1}
+    wire.connection.receive(reading, [])
+    wire.reply(request.id, 0, bytes(8))
+    assert wire.connection.pages["p"].stage is None
 
 
 def test_a_busy_page_restarts_the_clock(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,6 +108,8 @@ def test_a_lost_context_comes_back_with_the_same_numbers(notebook: Notebook) -> 
         }"""
     )
     notebook.page.wait_for_selector("text=The graphics context was lost")
+    error = notebook.run("viewer.activations.read('output', timeout=1)", fails=True).error
+    assert error.startswith("ContextLost: the browser took the graphics context away")
     reading = notebook.start("values = viewer.activations.to_dict()")
     notebook.page.wait_for_timeout(500)
     notebook.page.evaluate("() => window.loser.restoreContext()")
@@ -274,12 +276,31 @@ def test_a_viewer_in_float16_equals_pytorch_to_three_digits(
         assert notebook.page.locator(".nbglcnn canvas[data-drawn]").count() > 3
 
 
+def smaller(texels: int) -> str:
+    """A page whose device has textures of at most so many texels a side."""
+    return (
+        "const { getParameter } = WebGL2RenderingContext.prototype;\n"
+        "WebGL2RenderingContext.prototype.getParameter = function (name) {\n"
+        f"  return name === this.MAX_TEXTURE_SIZE ? {texels} : getParameter.call(this, name);\n"
+        "};"
+    )
+
+
+def test_a_device_too_small_for_any_plan_is_said_and_python_computes(
+    lab: Lab, browser: Browsers
+) -> None:
+    with alone(lab, browser("swiftshader"), script=smaller(4)) as notebook:
+        notebook.run(IMPORTS)
+        outputs = notebook.run(MAKE + "\nvalue = viewer.output\nvalue = viewer.output\nviewer")
+        assert outputs.warnings.count("UserWarning") == 1
+        assert "the page cannot run this Viewer (" in outputs.warnings
+        assert "at most 4" in outputs.warnings and "computed in Python" in outputs.warnings
+        assert_equal(notebook.array("value"), expected()["output"])
+        notebook.page.wait_for_selector("text=This device is too small for the network")
+
+
 def test_a_smaller_device_gets_a_plan_that_fits_it(lab: Lab, browser: Browsers) -> None:
-    script = """const { getParameter } = WebGL2RenderingContext.prototype;
-    WebGL2RenderingContext.prototype.getParameter = function (name) {
-      return name === this.MAX_TEXTURE_SIZE ? 2048 : getParameter.call(this, name);
-    };"""
-    with alone(lab, browser("swiftshader"), script=script) as notebook:
+    with alone(lab, browser("swiftshader"), script=smaller(2048)) as notebook:
         notebook.run(IMPORTS)
         notebook.run(MAKE + "\nvalues = viewer.activations.to_dict()")
         values = notebook.array("values")

@@ -31,6 +31,8 @@ import { type Buffer, bytesOf, decode, macrotask, warnOnce } from "./wire.ts";
 
 /** Python's time-outs start again with each message; it hears from a busy page this often. */
 const BEAT_MS = 500;
+/** Without an answer a hello is said again after this long, then twice as long, and so on. */
+const HELLO_MS = 1_000;
 /** Parts that are missing are asked for once after this silence, and given up after the second. */
 const QUIET_MS = 3_000;
 const GIVE_UP_MS = 60_000;
@@ -66,9 +68,12 @@ export class Connection {
   private readonly undo: (() => void)[] = [];
   private views = 0;
   private released = false;
+  /** Python cannot work with this page. */
+  private refused = false;
   private closed = false;
 
   private wanted: State | undefined;
+  private greeting: ReturnType<typeof setTimeout> | undefined;
   private readonly held = new Set<string>();
   /** Blobs that Python believes this page to have. */
   private readonly claimed: Set<string>;
@@ -106,7 +111,8 @@ export class Connection {
       this.state.status.value = says.restarted();
     });
     this.beat = setInterval(() => this.tell(), BEAT_MS);
-    this.sayHello();
+    this.takeDevice();
+    this.greet(HELLO_MS);
     this.tellViews();
   }
 
@@ -140,6 +146,7 @@ export class Connection {
       here = false;
       this.views -= 1;
       if (!this.closed) this.tellHealth();
+      void this.work();
     };
   }
 
@@ -148,6 +155,7 @@ export class Connection {
     this.closed = true;
     clearInterval(this.beat);
     clearTimeout(this.patience);
+    clearTimeout(this.greeting);
     for (const undo of this.undo) undo();
     for (const id of [...this.answers.keys()]) this.forget(id);
     this.reads.clear();
@@ -178,7 +186,7 @@ export class Connection {
     }
   }
 
-  private sayHello(): void {
+  private takeDevice(): void {
     try {
       this.openDevice();
     } catch (error) {
@@ -187,6 +195,11 @@ export class Connection {
       this.unsupported = says.unsupported(error.reason, this.problem);
       this.state.status.value = this.unsupported;
     }
+  }
+
+  /** Says hello until Python answers with a State: a frame can get lost, as any other. */
+  private greet(wait: number): void {
+    clearTimeout(this.greeting);
     this.send({
       type: "hello",
       page: this.page,
@@ -199,6 +212,9 @@ export class Connection {
       browser: navigator.userAgent.slice(0, 1000),
       host: hostName(),
     });
+    this.greeting = setTimeout(() => {
+      if (this.state.connected.peek()) this.greet(2 * wait);
+    }, wait);
   }
 
   /** Tells Python how the graphics context is, when anything of that has changed. */
@@ -248,6 +264,8 @@ export class Connection {
       this.released = true;
       void this.work();
     } else if (message.page === this.page) {
+      clearTimeout(this.greeting);
+      this.refused = true;
       this.state.status.value = says.failed(message.title, message.text);
     }
   }
@@ -268,6 +286,8 @@ export class Connection {
   // Gathering
 
   private show(state: State): void {
+    clearTimeout(this.greeting);
+    if (this.refused) return; // it is for another page
     if (this.wanted !== undefined && state.revision < this.wanted.revision) return;
     if (state.revision !== this.wanted?.revision) this.state.parity.value = null;
     this.wanted = state;
@@ -390,6 +410,8 @@ export class Connection {
       if (read.missing.length > 0) this.reads.set(read.id, read); // once all has been sent
     } else {
       this.reads.set(read.id, read);
+      // Python sends the State first, so that one was lost.
+      if (read.revision > (this.wanted?.revision ?? -1)) this.greet(HELLO_MS);
       // A run under way needn't wait for animation frames any longer.
       if (this.state.running.peek()) this.session?.run({ urgent: true }).catch(() => undefined);
       void this.work();
@@ -416,7 +438,7 @@ export class Connection {
   private async step(): Promise<void> {
     const state = this.wanted;
     if (state === undefined) return;
-    if (this.released && this.views === 0 && this.reads.size === 0) {
+    if (this.unwanted && this.reads.size === 0) {
       this.dropSession();
       return;
     }
@@ -432,7 +454,12 @@ export class Connection {
     for (const read of [...this.reads.values()]) await this.answer(session, read);
     this.stage = undefined;
     if (this.state.connected.value) this.state.status.value = says.ready();
-    if (this.released && this.views === 0) this.dropSession();
+    if (this.unwanted) this.dropSession();
+  }
+
+  /** Whether nobody looks at it, and Python has let it go or is gone. */
+  private get unwanted(): boolean {
+    return this.views === 0 && (this.released || !this.state.connected.peek());
   }
 
   /** A session that holds the Plan, weights and inputs of `state`. */

@@ -48,24 +48,28 @@ export function openContext(): Opened {
     );
   }
   const { gl } = opened;
-  if (gl.isContextLost()) {
-    throw new DeviceUnavailable(
-      "lost-at-birth",
-      "The browser gives a graphics context that is already lost. Restart the browser.",
-      "isContextLost() right after getContext('webgl2')",
-    );
-  }
+  if (gl.isContextLost()) throw lostAtBirth();
   const faults: string[] = [];
   for (const floats of FLOATS) {
     const fault = floatFault(gl, floats);
     if (fault === undefined) return { ...opened, precision: floats.precision };
     faults.push(fault);
   }
+  if (gl.isContextLost()) throw lostAtBirth();
   gl.getExtension("WEBGL_lose_context")?.loseContext();
   throw new DeviceUnavailable(
     "no-float-textures",
     "This browser's WebGL 2 cannot draw 32-bit floats, nor 16-bit ones, and every layer's values are floats.",
     faults.join("; "),
+  );
+}
+
+/** What a lost context says of itself is wrong, so that it is nobody's device. */
+export function lostAtBirth(): DeviceUnavailable {
+  return new DeviceUnavailable(
+    "lost-at-birth",
+    "The browser gives a graphics context that is already lost. Restart the browser.",
+    "isContextLost() while the context was opened",
   );
 }
 

@@ -1,5 +1,12 @@
 // The page's one WebGL 2 context: what hangs on it, and its death and rebirth.
-import { type Canvas, capabilitiesOf, FLOATS, type Opened, openContext } from "./context.ts";
+import {
+  type Canvas,
+  capabilitiesOf,
+  FLOATS,
+  lostAtBirth,
+  type Opened,
+  openContext,
+} from "./context.ts";
 import { measureReads, type Reads } from "./probe.ts";
 import { Programs } from "./programs.ts";
 import { Resources } from "./resources.ts";
@@ -11,7 +18,10 @@ const RETRY_MS = [5_000, 10_000, 20_000];
 
 /** The page's one WebGL 2 context; throws DeviceUnavailable. */
 export function openDevice(): Device {
-  return new GlDevice(openContext());
+  const device = new GlDevice(openContext());
+  if (!device.gl.isContextLost()) return device;
+  device.dispose();
+  throw lostAtBirth();
 }
 
 export class GlDevice implements Device {

@@ -5,7 +5,7 @@ import { finished } from "./clock.ts";
 import type { GlDevice } from "./device.ts";
 import { type Linked, PASS_BINDING } from "./programs.ts";
 import { pause } from "./schedule.ts";
-import { ContextLostError, PlanError, type Progress } from "./types.ts";
+import { PlanError, type Progress } from "./types.ts";
 
 /** Uploading pauses after this long, so that the page can draw a frame. */
 const UPLOAD_MS = 16;
@@ -58,7 +58,7 @@ export class PlanObjects {
     try {
       await finished(device); // asking for errors would hold the page until all of it is allocated
       device.check(generation);
-      objects.checkMemory();
+      device.resources.checkMemory(objects.bytes);
       for (const pass of objects.everyPass()) objects.framebuffer(pass.output);
       await objects.upload(weight, onProgress);
       return objects;
@@ -131,21 +131,6 @@ export class PlanObjects {
       this.framebuffers.set(index, framebuffer);
     }
     return framebuffer;
-  }
-
-  private checkMemory(): void {
-    const { gl } = this.device;
-    const error = gl.getError(); // once, after all of it: each question waits for the driver
-    if (error === gl.NO_ERROR) return;
-    if (error === gl.CONTEXT_LOST_WEBGL)
-      throw new ContextLostError("the graphics context was lost");
-    const mib = (this.bytes / 2 ** 20).toFixed(0);
-    throw new PlanError(
-      error === gl.OUT_OF_MEMORY
-        ? `the graphics device has no room for this network's ${mib} MiB of values and weights; ` +
-            "a smaller batch or input needs less"
-        : `the graphics device refused ${mib} MiB of textures (error ${error})`,
-    );
   }
 
   private async upload(

@@ -93,6 +93,7 @@ export class Programs {
       entry.users -= 1;
       if (entry.users > 0) continue;
       this.entries.delete(key);
+      this.gl.deleteSync(entry.fence); // of one that another's failure kept from being asked
       this.gl.deleteShader(entry.fragment);
       if (entry.vertex !== undefined) this.gl.deleteShader(entry.vertex[0]);
       this.gl.deleteProgram(entry.program);

@@ -90,7 +90,7 @@ export class Ranges {
     });
     if (jobs.length === 0) return;
     const batches = batchesOf(jobs);
-    const scratch = this.room(Math.max(...batches.map(({ rows }) => rows)));
+    const scratch = this.roomFor(jobs, Math.max(...batches.map(({ rows }) => rows)));
     this.entries.write(batches);
     const passes = batches.flatMap((one, batch) => [
       ...one.placed.flatMap((placed) => this.walk(placed, scratch)),
@@ -158,12 +158,21 @@ export class Ranges {
     return [{ linked, inputs, target, area, numbers: { integers: [[batch], [RANGE_COLUMNS]] } }];
   }
 
-  /** A surface for partial results with at least so many rows. */
-  private room(rows: number): Surface {
+  /** A surface for partial results with at least so many rows; where there is no room, the jobs are still to do. */
+  private roomFor(jobs: readonly Job[], rows: number): Surface {
     if (this.scratch !== undefined && this.scratch.height >= rows) return this.scratch;
     if (this.scratch !== undefined) freeSurface(this.device, this.scratch);
-    this.scratch = makeSurface(this.device, RANGE_COLUMNS, rows, LAYERS);
-    return this.scratch;
+    this.scratch = undefined;
+    const made = makeSurface(this.device, RANGE_COLUMNS, rows, LAYERS);
+    try {
+      this.device.resources.checkMemory(made.bytes);
+    } catch (error) {
+      freeSurface(this.device, made);
+      for (const { slot } of jobs) slot.sequence = -1;
+      throw error;
+    }
+    this.scratch = made;
+    return made;
   }
 }
 

@@ -109,6 +109,23 @@ export class Resources {
     return buffer;
   }
 
+  /** Throws when what was allocated since the last question did not fit; `bytes` are in the message. */
+  checkMemory(bytes: number): void {
+    const { gl } = this;
+    const error = gl.getError(); // seldom: each question waits for the driver
+    if (error === gl.NO_ERROR) return;
+    while (gl.getError() !== gl.NO_ERROR); // what follows from the first is nobody else's fault
+    if (error === gl.CONTEXT_LOST_WEBGL)
+      throw new ContextLostError("the graphics context was lost");
+    const mib = (bytes / 2 ** 20).toFixed(0);
+    throw new PlanError(
+      error === gl.OUT_OF_MEMORY
+        ? `the graphics device has no room for this network's ${mib} MiB of values and weights; ` +
+            "a smaller batch or input needs less"
+        : `the graphics device refused ${mib} MiB of textures (error ${error})`,
+    );
+  }
+
   freeTexture(texture: WebGLTexture): void {
     this.gl.deleteTexture(texture);
     this.alive.textures -= 1;

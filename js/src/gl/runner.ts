@@ -282,22 +282,26 @@ export class Runner {
       passed += 1;
       onProgress({ stage: "run", done: passed, total: slices.length });
     };
-    for (const slice of slices) {
-      // A hidden page has nothing to keep fluent, and its timers are slow.
-      while (marks.length - passed >= IN_FLIGHT && !hidden()) await pass(marks[passed]);
-      clock.begin();
-      for (const { step, band } of slice) objects.draw(step, band);
-      marks.push(clock.end());
+    try {
+      for (const slice of slices) {
+        // A hidden page has nothing to keep fluent, and its timers are slow.
+        while (marks.length - passed >= IN_FLIGHT && !hidden()) await pass(marks[passed]);
+        clock.begin();
+        for (const { step, band } of slice) objects.draw(step, band);
+        marks.push(clock.end());
+      }
+      if (single) this.commit(flight);
+      else if (finish !== undefined) {
+        // What is still in flight is short, and the read that somebody waits for is its end: no fence is as quick.
+        check();
+        finish(objects);
+        this.commit(flight);
+        while (passed < marks.length) clock.drop(marks[passed++]);
+      }
+      while (passed < marks.length) await pass(marks[passed]);
+    } finally {
+      for (const mark of marks.slice(passed)) clock.drop(mark); // of a run that nobody waits for
     }
-    if (single) this.commit(flight);
-    else if (finish !== undefined) {
-      // What is still in flight is short, and the read that somebody waits for is its end: no fence is as quick.
-      check();
-      finish(objects);
-      this.commit(flight);
-      while (passed < marks.length) clock.drop(marks[passed++]);
-    }
-    while (passed < marks.length) await pass(marks[passed]);
     const end = performance.now();
     if (!single && finish === undefined) this.commit(flight);
     return clock.total(marks, end, check);

@@ -45,13 +45,18 @@ export async function createSession(
     pictures = undefined;
     const { generation } = device;
     const ranges = await Ranges.make(device, plan);
+    let display: Display | undefined;
     try {
-      const display = await Display.make(device);
-      pictures = { generation, ranges, display, reducer: new Reducer(device) };
+      display = await Display.make(device);
+      device.resources.checkMemory(runner.bytes + ranges.bytes + display.bytes);
     } catch (error) {
-      if (device.generation === generation) ranges.dispose();
+      if (device.generation === generation) {
+        ranges.dispose();
+        display?.dispose();
+      }
       throw error;
     }
+    pictures = { generation, ranges, display, reducer: new Reducer(device) };
     if (disposed) free();
   }
 

@@ -50,7 +50,10 @@ export class Reducer {
       };
     }
     this.linked ??= this.build();
-    const linked = await this.linked;
+    const linked = await this.linked.catch((error: unknown) => {
+      this.linked = undefined; // the next question may find more room
+      throw error;
+    });
     return (value, image, objects) => {
       device.check(generation);
       return reduceChannels(device, value, image, objects.texture(value.texture), linked);
@@ -62,6 +65,17 @@ export class Reducer {
     const { device, generation } = this;
     const linked = await device.programs.acquire([MOMENTS, FOLD_MOMENTS, SPREAD, FOLD_SUMS]);
     device.check(generation);
+    try {
+      await this.warm(linked);
+    } catch (error) {
+      if (device.generation === generation) device.programs.release(linked);
+      throw error;
+    }
+    return linked;
+  }
+
+  private async warm(linked: readonly Linked[]): Promise<void> {
+    const { device } = this;
     const [from, target] = [makeSurface(device, 1, 1, LAYERS), makeSurface(device, 1, 1, LAYERS)];
     const buffer = device.resources.buffer(0, "DYNAMIC_DRAW");
     const inputs = [from.texture, from.texture];
@@ -75,7 +89,7 @@ export class Reducer {
     for (const surface of [from, target]) freeSurface(device, surface);
     device.resources.freeBuffer(buffer);
     await finished(device);
-    return linked;
+    device.resources.checkMemory(from.bytes + target.bytes);
   }
 
   dispose(): void {
@@ -131,6 +145,7 @@ function reduceChannels(
     const [low, high, sum, count] = layersOf(device, first);
     const [squares, zeros, nan, inf] = layersOf(device, second);
     device.check();
+    device.resources.checkMemory(scratch.bytes + first.bytes + second.bytes);
     const at = (data: Float32Array | undefined, k: number) => data?.[k] ?? Number.NaN;
     return Array.from({ length: c }, (_, k) => ({
       pixels: h * w,

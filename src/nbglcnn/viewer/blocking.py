@@ -229,11 +229,12 @@ class Pump:
             # Changed traits call users' observers: those wait until the cell is done.
             if inbox is None or content["data"].get("method") != "custom":
                 return False
+            # A frame that comes twice is a ValueError here: the kernel refuses it too, in its log.
+            message = session.deserialize(message, content=True, copy=False)
         except (ValueError, LookupError, TypeError, AttributeError):
             return False
         # Not through Comm.handle_msg: that runs IPython's post_execute hooks, and matplotlib's
         # would show a figure that the cell is still drawing.
-        message = session.deserialize(message, content=True, copy=False)
         inbox.receive(message["content"]["data"].get("content"), message["buffers"])
         return True
 

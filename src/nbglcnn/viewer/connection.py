@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from nbglcnn.errors import ContextLost, DeviceError, PageError, PageTimeout
+from nbglcnn.errors import ContextLost, DeviceError, NbglcnnError, PageError, PageTimeout
 from nbglcnn.plan import Float32, Target
 from nbglcnn.viewer import protocol
 from nbglcnn.viewer.inbox import Inbox
@@ -216,6 +216,13 @@ class Connection(Inbox):
                     )
                 )
             if quiet > timeout:
+                page = self.page
+                if page is not None and page.health is not None and page.health.lost:
+                    raise ContextLost(
+                        "the browser took the graphics context away from the page that shows this "
+                        f"Viewer and has not given it back for {timeout:g} s: ask again, or reload "
+                        "the page; timeout=… waits longer"
+                    )
                 raise PageTimeout(self._silence(request, timeout))
             return False
 
@@ -247,15 +254,17 @@ class Connection(Inbox):
             self._greet(message)
         else:
             with self._lock:
-                self._take(message, buffers)
-        if not isinstance(message, Reply):
-            self._changed()
+                told = self._take(message, buffers)
+            if not told:
+                return
+        self._changed()
 
-    def _take(self, message: FromPage, buffers: list[memoryview]) -> None:
+    def _take(self, message: FromPage, buffers: list[memoryview]) -> bool:
+        """Whether there is anything to tell: not of each part of a reply."""
         now = _now()
         page = self.pages.get(message.page)
         if page is None or isinstance(message, Hello):
-            return  # of an earlier kernel: its Hello was not for us
+            return False  # of an earlier kernel: its Hello was not for us
         page.seen = now
         match message:
             case Need():
@@ -279,27 +288,34 @@ class Connection(Inbox):
                 if request is not None and request.page in (None, page.id):
                     request.failures[page.id] = message
             case Reply():
-                self._take_reply(message, page, buffers, now)
+                return self._take_reply(message, page, buffers, now)
+        return True
 
-    def _take_reply(self, reply: Reply, page: Page, buffers: list[memoryview], now: float) -> None:
+    def _take_reply(self, reply: Reply, page: Page, buffers: list[memoryview], now: float) -> bool:
+        """Whether it was the last part of an answer, so that the page is done with it."""
         request = self._requests.get(reply.id)
         if request is None or reply.revision < request.revision or len(buffers) != 1:
-            return
+            return False
         if reply.key >= len(request.parts):
             protocol.warn_once(f"ignored a reply to key {reply.key} of {len(request.parts)}")
-            return
+            return False
         if (request.page, request.computed) != (page.id, reply.revision):
             # The first page to reply wins; another one takes over when that one has fallen silent.
             if request.page is not None and request.page != page.id:
                 if now - self.pages[request.page].seen < QUIET_S / 2:
-                    return
+                    return False
             # An answer that a page makes anew may be of a later revision: parts never mix.
             elif reply.revision < request.computed:
-                return
+                return False
             request.page, request.computed = page.id, reply.revision
             request.parts = [Assembly(len(a.data)) for a in request.parts]
-        if request.parts[reply.key].add(reply.part, reply.count, reply.bytes, buffers[0]):
-            request.heard = now
+        if not request.parts[reply.key].add(reply.part, reply.count, reply.bytes, buffers[0]):
+            return False
+        request.heard = now
+        if request.missing:
+            return False
+        page.stage = None
+        return True
 
     def _greet(self, hello: Hello) -> None:
         refused = hello.protocol != PROTOCOL
@@ -310,21 +326,28 @@ class Connection(Inbox):
                 f"language of the {self._version} in this kernel. Reload the page; if that doesn't "
                 "help, install nbglcnn again (in a checkout: make setup)"
             )
-        offer = self._fit(hello.target) if hello.target and not problem else None
+        title, offer = "The page and the kernel differ", None
+        if hello.target and not problem:
+            try:
+                offer = self._fit(hello.target)
+            except NbglcnnError as error:
+                title, problem = "This device is too small for the network", str(error)
         with self._lock:
+            known = self.pages.get(hello.page)  # it says so again when our State was lost
+            sent = known.has if known else set()
             self.pages[hello.page] = Page(
                 hello.page,
                 hello.renderer,
                 hello.target,
                 problem,
                 refused,
-                set(hello.have),
+                sent.union(hello.have),
                 _now(),
                 hello.browser,
                 hello.host,
             )
-            if refused:
-                self.send(Refuse(hello.page, "The page and the kernel differ", problem))
+            if problem and not hello.problem and hello.target:
+                self.send(Refuse(hello.page, title, problem))
                 return
             if offer is None:
                 self._send_state()

@@ -1,0 +1,242 @@
+// What tests/test_page_sweep.py calls: a session's whole life with one fault at the n-th call of WebGL.
+import { type GlDevice, openDevice } from "../src/gl/device.ts";
+import { parsePlan } from "../src/gl/format.ts";
+import { createSession } from "../src/gl/session.ts";
+import { DeviceUnavailable, type Session } from "../src/gl/types.ts";
+
+type Kind = "loss" | "link" | "memory";
+type Step = readonly [name: string, outcome: { readonly value?: string; readonly error?: string }];
+
+interface Found {
+  /** Whether the n-th call was reached. */
+  readonly struck: boolean;
+  readonly steps: readonly Step[];
+  /** The output afterwards, when the fault is over. */
+  readonly last: string;
+  /** Objects that nobody freed. */
+  readonly left: readonly string[];
+  readonly alive: number;
+  readonly unhandled: readonly string[];
+}
+
+interface Given {
+  readonly plan: ArrayBuffer;
+  readonly x: Float32Array;
+  /** With statistics a life has half as many calls again. */
+  readonly statistics: boolean;
+}
+
+/** Polls come as often as the device is slow: of those in a row only the first counts. */
+const POLLS = new Set(["isContextLost", "getSyncParameter"]);
+const COMPLETION_STATUS_KHR = 0x91b1;
+
+const { prototype } = WebGL2RenderingContext;
+const real = new Map<string, (...given: unknown[]) => unknown>();
+const unhandled: string[] = [];
+const live = new Map<unknown, string>();
+let fault: { readonly kind: Kind; readonly n: number } | undefined;
+let calls = 0;
+let struck = false;
+let refused = false;
+let polled = new Set<string>();
+/** A lost context gives no extension any more. */
+let loser: WEBGL_lose_context | null = null;
+
+addEventListener("unhandledrejection", (event) => unhandled.push(String(event.reason)));
+
+/** Whether this call is one to be counted for the fault that is on. */
+function counts(name: string, given: readonly unknown[]): boolean {
+  if (fault?.kind === "link") {
+    return name === "getProgramParameter" && given[1] === prototype.LINK_STATUS;
+  }
+  if (fault?.kind === "memory") {
+    const usage = name === "bufferData" ? given[2] : undefined;
+    return name === "texStorage3D" || usage === prototype.STATIC_DRAW;
+  }
+  const poll = POLLS.has(name) || given[1] === COMPLETION_STATUS_KHR;
+  if (!poll) polled = new Set();
+  const first = !polled.has(name);
+  polled.add(name);
+  return !poll || first;
+}
+
+function watch(): void {
+  for (const [name, { value }] of Object.entries(Object.getOwnPropertyDescriptors(prototype))) {
+    if (typeof value !== "function") continue;
+    real.set(name, value);
+    Object.defineProperty(prototype, name, {
+      configurable: true,
+      value(this: WebGL2RenderingContext, ...given: unknown[]) {
+        if (fault !== undefined && counts(name, given)) {
+          calls += 1;
+          if (calls === fault.n) {
+            struck = true;
+            if (fault.kind === "link") return false;
+            if (fault.kind === "memory") {
+              refused = true;
+              return undefined;
+            }
+            loser = real.get("getExtension")?.call(this, "WEBGL_lose_context") as typeof loser;
+            loser?.loseContext();
+            live.clear(); // gone with the context
+          }
+        }
+        if (name === "getError" && refused) {
+          refused = false;
+          return this.OUT_OF_MEMORY;
+        }
+        const result = value.apply(this, given);
+        note(this, name, given, result);
+        return result;
+      },
+    });
+  }
+}
+
+function note(
+  gl: WebGL2RenderingContext,
+  name: string,
+  given: readonly unknown[],
+  result: unknown,
+): void {
+  if (/^create|^fenceSync/.test(name) && result !== null) {
+    if (real.get("isContextLost")?.call(gl) === false) live.set(result, name);
+  } else if (name.startsWith("delete")) live.delete(given[0]);
+}
+
+function text(data: Float32Array): string {
+  return new Uint32Array(data.buffer, data.byteOffset, data.length).join();
+}
+
+function pixels(canvas: HTMLCanvasElement): string {
+  const drawn = canvas.getContext("2d")?.getImageData(0, 0, canvas.width, canvas.height).data;
+  return `${canvas.width}×${canvas.height} ${drawn?.join() ?? ""}`;
+}
+
+async function open(device: GlDevice, bytes: ArrayBuffer): Promise<Session> {
+  const { plan, uniforms, weight } = parsePlan(bytes);
+  return createSession(device, plan, uniforms, weight);
+}
+
+/** Load, run, draw, read, perhaps statistics; the same with another input; each with what came of it. */
+async function lifeOf(device: GlDevice, { plan, x, statistics }: Given) {
+  const steps: Step[] = [];
+  const step = async (name: string, work: () => Promise<string> | string): Promise<void> => {
+    try {
+      steps.push([name, { value: await work() }]);
+    } catch (error) {
+      steps.push([name, { error: error instanceof Error ? error.name : String(error) }]);
+    }
+  };
+  let session: Session | undefined;
+  await step("load", async () => {
+    session = await open(device, plan);
+    return "loaded";
+  });
+  const s = session;
+  if (s === undefined) return { session, steps };
+  const output = s.plan.outputs[0] ?? "";
+  for (const scale of [1, 2]) {
+    s.write(
+      s.plan.inputs[0]?.key ?? "",
+      x.map((v) => v * scale),
+    );
+    await step("run", () => s.run().then(() => "ran"));
+    const canvas = document.createElement("canvas");
+    const before = pixels(canvas);
+    await step("draw", () => {
+      s.draw([
+        {
+          key: output, canvas, image: 0, channels: [0, 1], columns: 2, gap: 1, scale: 1,
+          map: "signed", theme: "light", range: { mode: "layer" }, as: "maps",
+        },
+      ]); // biome-ignore format: a job
+      return pixels(canvas) === before ? "nothing" : pixels(canvas);
+    });
+    await step("read", () => s.read(output).then(text));
+    if (statistics)
+      await step("statistics", () =>
+        s.statistics(output).then(({ layer }) => JSON.stringify(layer)),
+      );
+  }
+  return { session, steps };
+}
+
+/** Gives a lost context back, once the page has heard of the loss: before that it is not allowed. */
+async function giveBack(device: GlDevice): Promise<void> {
+  const { gl } = device;
+  const wait = () => new Promise((resolve) => setTimeout(resolve, 2));
+  if (!gl.isContextLost()) return;
+  while (!device.lost) await wait();
+  loser?.restoreContext();
+  while (device.lost) await wait();
+}
+
+async function one(device: GlDevice, given: Given, kind: Kind, n: number): Promise<Found> {
+  fault = { kind, n };
+  [calls, struck, refused, polled] = [0, false, false, new Set()];
+  const { session: first, steps } = await lifeOf(device, given);
+  fault = undefined;
+  refused = false;
+  await giveBack(device);
+  const broken = kind !== "loss" && steps.some(([, { error }]) => error !== undefined);
+  if (broken) first?.dispose();
+  const session = (broken ? undefined : first) ?? (await open(device, given.plan));
+  session.write(session.plan.inputs[0]?.key ?? "", given.x);
+  const last = text(await session.read(session.plan.outputs[0] ?? ""));
+  session.dispose();
+  await new Promise((resolve) => setTimeout(resolve)); // whoever is told that nobody listens to
+  const alive = Object.values(device.alive).reduce((a, b) => a + b, 0);
+  const found = { struck, steps, last, left: [...live.values()], alive };
+  live.clear();
+  return { ...found, unhandled: unhandled.splice(0) };
+}
+
+let device: GlDevice | undefined;
+
+/** What comes of a fault at each of these calls, from 1; 0 is none. */
+async function sweep(
+  url: string,
+  x: readonly number[],
+  statistics: boolean,
+  kind: Kind,
+  calls: readonly number[],
+): Promise<Found[]> {
+  const given = {
+    plan: await (await fetch(url)).arrayBuffer(),
+    x: new Float32Array(x),
+    statistics,
+  };
+  if (device === undefined) {
+    device = openDevice() as GlDevice;
+    watch();
+    await one(device, given, kind, 0); // the first time in a page takes other ways: it measures
+  }
+  const found: Found[] = [];
+  for (const n of calls) found.push(await one(device, given, kind, n));
+  return found;
+}
+
+/** The same for opening a device: each n has a context of its own. */
+function openings(): (readonly [struck: boolean, outcome: string])[] {
+  if (real.size === 0) watch();
+  const found: (readonly [boolean, string])[] = [];
+  for (let n = 1; found.at(-1)?.[0] !== false; n++) {
+    fault = { kind: "loss", n };
+    [calls, struck, polled] = [0, false, new Set()];
+    let outcome: string;
+    try {
+      const opened = openDevice() as GlDevice;
+      fault = undefined;
+      outcome = `${JSON.stringify(opened.capabilities)} ${opened.gl.isContextLost()}`;
+      opened.dispose();
+    } catch (error) {
+      outcome = error instanceof DeviceUnavailable ? error.reason : String(error);
+    }
+    fault = undefined;
+    found.push([struck, outcome]);
+  }
+  return found;
+}
+
+Object.assign(globalThis, { sweep, openings });

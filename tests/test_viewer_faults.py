@@ -1,0 +1,266 @@
+"""What goes wrong between a page and its kernel, in real JupyterLab; the numbers stay right."""
+
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, Locator, expect
+
+from equal import assert_equal
+from faults import ALIVE, LOSE_AT, WIRE, met_fates, set_fates, settled
+from lab import Lab, Notebook, alone, local_page
+from viewer_models import IMPORTS, autoencoder, hooked, pictures
+
+MAKE = "viewer = Viewer(autoencoder(70), pictures(70))"
+# Weights of 11 MB and values of 12 MB: three parts each.
+LARGE = """
+def heavy():
+    torch.manual_seed(1)
+    return nn.Conv2d(512, 600, 3).eval(), torch.randn(1, 512, 3, 3)
+def wide():
+    torch.manual_seed(2)
+    return nn.Conv2d(1, 12, 3, padding=1).eval(), torch.randn(1, 1, 500, 500)
+def right(value, model, x):
+    with torch.no_grad(): true = model(x).numpy()
+    return value.shape == true.shape and np.abs(value - true).max() < 1e-5 * np.abs(true).max()
+"""
+Browsers = Callable[[str], Browser]
+
+
+def in_sight(notebook: Notebook) -> Locator:
+    """The last view, once it is drawn: what is out of sight is not."""
+    view = notebook.page.locator(".nbglcnn").last
+    view.wait_for()
+    view.scroll_into_view_if_needed()
+    notebook.page.locator(".nbglcnn[data-phase=ready] canvas[data-drawn]").last.wait_for()
+    return view
+
+
+def expected(seed: int = 70, input_seed: int = 70) -> dict[str, np.ndarray]:
+    return hooked(autoencoder(seed), pictures(input_seed))
+
+
+@pytest.fixture(scope="module")
+def shared(lab: Lab, browser: Browsers) -> Iterator[Notebook]:
+    with alone(lab, browser("swiftshader"), script=WIRE) as notebook:
+        notebook.page.set_default_timeout(20_000)
+        notebook.run(IMPORTS + LARGE)
+        yield notebook
+
+
+@pytest.fixture
+def notebook(shared: Notebook) -> Iterator[Notebook]:
+    """The notebook of this file; when its viewers are closed nothing is left of them."""
+    yield shared
+    set_fates(shared, {})
+    shared.run(
+        "waiting = [len(v._connection) for v in ipywidgets.Widget.widgets.values()\n"
+        "           if isinstance(v, Viewer)]\n"
+        "assert not any(waiting), waiting\nipywidgets.Widget.close_all()"
+    )
+    shared.page.wait_for_function(f"() => Object.values(({ALIVE})()).every((n) => n === 0)")
+    uncaught = [line for line in shared.console if line.startswith("uncaught")]
+    assert not uncaught
+
+
+def test_a_socket_that_closes_between_two_parts_of_the_weights(notebook: Notebook) -> None:
+    notebook.run("model, x = heavy()")
+    set_fates(notebook, {"part": {2: "close"}})
+    notebook.run("viewer = Viewer(nn.Sequential(model), x)\nvalue = viewer.output")
+    assert met_fates(notebook) == ["part close"]
+    assert notebook.run("print(right(value, model, x), viewer.activations.source)").text.startswith(
+        "True page"
+    )
+    notebook.run("viewer")
+    in_sight(notebook)
+
+
+def test_a_socket_that_closes_between_two_parts_of_a_reply(notebook: Notebook) -> None:
+    notebook.run("model, x = wide()\nviewer = Viewer(nn.Sequential(model), x)\nviewer")
+    set_fates(notebook, {"reply": {2: "close"}})
+    notebook.run("value = viewer.output")
+    assert met_fates(notebook) == ["reply close"]
+    assert notebook.run("print(right(value, model, x))").text == "True\n"
+
+
+@pytest.mark.parametrize("kind", ["part", "reply"])
+def test_an_interrupt_between_two_parts(notebook: Notebook, kind: str) -> None:
+    notebook.run(f"model, x = {'heavy' if kind == 'part' else 'wide'}()")
+    set_fates(notebook, {kind: {2: "interrupt"}})
+    error = notebook.run(
+        "viewer = Viewer(nn.Sequential(model), x)\nvalue = viewer.output", fails=True
+    ).error
+    assert error.startswith("KeyboardInterrupt")
+    assert met_fates(notebook) == [f"{kind} interrupt"]
+    assert notebook.run("print(right(viewer.output, model, x))").text == "True\n"
+
+
+def test_frames_that_arrive_twice(notebook: Notebook) -> None:
+    kinds = ("state", "part", "read", "done", "hello", "ran", "health", "reply")
+    set_fates(notebook, {kind: {"all": "twice"} for kind in kinds})
+    notebook.run(MAKE + "\nvalues = viewer.activations.to_dict()\nviewer")
+    notebook.run("viewer.input = pictures(71)\nlater = viewer.output")
+    assert {fate.split()[0] for fate in met_fates(notebook)} == set(kinds)
+    values = notebook.array("values")
+    for name, value in expected().items():
+        assert_equal(values[name], value, name=name)
+    assert_equal(notebook.array("later"), expected(input_seed=71)["output"])
+    in_sight(notebook)
+
+
+def test_each_kind_of_frame_is_lost_once(notebook: Notebook) -> None:
+    kinds = ("hello", "state", "part", "ran", "health")
+    set_fates(notebook, {kind: {1: "drop"} for kind in kinds})
+    notebook.run(MAKE + "\nviewer")
+    in_sight(notebook)
+    assert {fate.split()[0] for fate in met_fates(notebook)} == set(kinds)
+    # A question is asked again once, so that it can lose one of these.
+    for kinds in (("state", "read"), ("reply", "done")):
+        set_fates(notebook, {kind: {1: "drop"} for kind in kinds})
+        outputs = notebook.run("viewer.input = pictures(71)\nvalues = viewer.activations.to_dict()")
+        assert not outputs.warnings
+        assert {fate.split()[0] for fate in met_fates(notebook)} == set(kinds)
+    values = notebook.array("values")
+    for name, value in expected(input_seed=71).items():
+        assert_equal(values[name], value, name=name)
+
+
+@pytest.mark.parametrize(("call", "during"), [("drawArrays", "run"), ("readPixels", "read")])
+def test_a_context_lost_during(notebook: Notebook, call: str, during: str) -> None:
+    notebook.run(MAKE + "\nviewer.output\nviewer")
+    in_sight(notebook)
+    before = settled(notebook)
+    notebook.page.evaluate(LOSE_AT, call)
+    notebook.run("viewer.input = pictures(71)\nvalue = viewer.output")
+    assert_equal(notebook.array("value"), expected(input_seed=71)["output"])
+    values = notebook.array("viewer.activations.to_dict()")
+    for name, value in expected(input_seed=71).items():
+        assert_equal(values[name], value, name=name)
+    assert "lost 1×, and came back" in notebook.run("print(viewer.report())").text
+    in_sight(notebook)
+    assert settled(notebook) == before
+
+
+def test_an_output_that_is_cleared(notebook: Notebook) -> None:
+    cell = notebook.start(MAKE + "\nviewer.output\nviewer")
+    notebook.wait(cell)
+    shown = notebook.page.locator(".nbglcnn").count()
+    in_sight(notebook)
+    before = settled(notebook)
+    notebook.page.evaluate(
+        """(index) => {
+          window.lab.panel().content.activeCellIndex = index;
+          return window.jupyterapp.commands.execute("notebook:clear-cell-output");
+        }""",
+        cell,
+    )
+    expect(notebook.page.locator(".nbglcnn")).to_have_count(shown - 1)
+    notebook.run("viewer.input = pictures(71)\nvalue = viewer.output")
+    assert_equal(notebook.array("value"), expected(input_seed=71)["output"])
+    notebook.run("viewer")
+    in_sight(notebook)
+    assert settled(notebook) == before
+
+
+def test_a_view_that_is_scrolled_away_and_back(notebook: Notebook) -> None:
+    notebook.run(MAKE + "\nviewer.output\nviewer")
+    view = in_sight(notebook)
+    canvas = view.locator("canvas[data-drawn]").first
+    first = settled(notebook)
+    notebook.run("for k in range(150): print(k)")
+    notebook.page.wait_for_timeout(300)
+    assert view.evaluate("view => view.getBoundingClientRect().bottom") < 0
+    before = canvas.get_attribute("data-drawn")
+    old = canvas.evaluate("canvas => canvas.toDataURL()")
+    notebook.run("viewer.input = pictures(71)\nvalue = viewer.output")
+    assert_equal(notebook.array("value"), expected(input_seed=71)["output"])
+    assert canvas.get_attribute("data-drawn") == before  # nobody sees it
+    view.scroll_into_view_if_needed()
+    expect(canvas).not_to_have_attribute("data-drawn", before or "")
+    assert canvas.evaluate("canvas => canvas.toDataURL()") != old
+    assert settled(notebook) == first
+
+
+def test_a_tab_that_is_closed_and_opened_again(notebook: Notebook, lab: Lab) -> None:
+    notebook.run(MAKE + "\nviewer.output\nviewer")
+    file = lab.root / "said.txt"
+    notebook.run(
+        "from pathlib import Path\nanswers = []\n"
+        "def ask():\n"
+        "    try:\n"
+        "        while True: viewer.activations.read('output', timeout=0.5)\n"
+        "    except Exception as error:\n"
+        f"        Path({str(file)!r}).write_text(f'{{type(error).__name__}}: {{error}}')\n"
+        "    answers.append(viewer.activations.read('encoder.0', timeout=60))\n"
+        "thread = threading.Thread(target=ask)"
+    )
+    notebook.save()
+    notebook.run("thread.start()")
+    notebook.page.goto("about:blank")
+    until = time.monotonic() + 30
+    while not file.exists() and time.monotonic() < until:
+        time.sleep(0.1)
+    said = file.read_text()
+    notebook.open()
+    in_sight(notebook)
+    notebook.until("answers")
+    assert said.startswith("PageTimeout: the page that shows this Viewer did not answer for 0.5 s")
+    assert "Bring the notebook's tab to the front or reload it" in said
+    assert_equal(notebook.array("answers[0]"), expected()["encoder.0"])
+    assert_equal(notebook.array("viewer.output"), expected()["output"])
+
+
+def test_two_tabs_on_one_notebook(notebook: Notebook, lab: Lab, browser: Browsers) -> None:
+    notebook.run(MAKE + "\nviewer.output\nviewer")
+    first = in_sight(notebook).locator("canvas[data-drawn]").first
+    notebook.save()
+    with local_page(browser("swiftshader")) as page:
+        other = lab.notebook(page, notebook.file.name)
+        second = in_sight(other).locator("canvas[data-drawn]").first
+        assert picture(second) == picture(first)
+        before = picture(first)
+        # The first answer counts, and only one.
+        other.run("viewer.input = pictures(71)\nvalues = viewer.activations.to_dict()")
+        values = other.array("values")
+        for name, value in expected(input_seed=71).items():
+            assert_equal(values[name], value, name=name)
+        assert other.run("print(len(viewer._connection.usable))").text == "2\n"
+        in_sight(notebook)
+        in_sight(other)
+        for canvas in (first, second):
+            canvas.scroll_into_view_if_needed()
+        notebook.page.wait_for_function(
+            "([canvas, old]) => canvas.toDataURL() !== old", arg=[first.element_handle(), before]
+        )
+        assert picture(second) == picture(first)
+    # The one that is left goes on by itself.
+    notebook.run("start = time.monotonic()\nvalue = viewer.run(pictures(72))")
+    assert notebook.run("print(time.monotonic() - start < 5)").text == "True\n"
+    assert_equal(notebook.array("value"), expected(input_seed=72)["output"])
+
+
+def picture(canvas: Locator) -> str:
+    return str(canvas.evaluate("canvas => canvas.toDataURL()"))
+
+
+def test_a_kernel_that_dies_is_said(notebook: Notebook) -> None:
+    cell = notebook.start(MAKE + "\nvalue = viewer.output\nviewer")
+    notebook.wait(cell)
+    view = in_sight(notebook)
+    notebook.start("import os; os._exit(1)")
+    expect(view).to_contain_text("Python restarted; the page goes on without it")
+    expect(view.locator(".nbg-status")).to_contain_text("Not connected")
+    notebook.page.locator(".jp-Dialog button").last.click()  # what JupyterLab says of it
+    # Its pictures stay, and the pointer still finds their values.
+    canvas = view.locator("canvas[data-drawn]").first
+    canvas.scroll_into_view_if_needed()
+    canvas.hover()
+    tip = notebook.page.locator(".nbg-tip")
+    expect(tip).to_contain_text("y 10, x 8")
+    shown = float(tip.locator("strong").inner_text().replace("\u2212", "-"))
+    assert shown == pytest.approx(pictures(70)[0, 0, 10, 8], 1e-5)
+    notebook.wait_ready()
+    notebook.run(IMPORTS + LARGE)
+    notebook.again(cell)  # with the old view its textures go
+    assert_equal(notebook.array("value"), expected()["output"])
