@@ -21,13 +21,15 @@ Shape = tuple[int, ...]
 class Model:
     """A network to time, with the shape of its input.
 
-    `slow` ones are for `make bench-full`; of `drawn` ones the pictures are timed too.
+    `slow` ones are for `make bench-full`; of `drawn` ones the pictures are timed too. Those with a
+    `goal` of their own (targets.py) are timed in several runs, the others in one.
     """
 
     make: Callable[[], nn.Module]
     shape: Shape
     slow: bool = False
     drawn: bool = False
+    goal: bool = False
 
     def build(self) -> nn.Module:
         """The network in eval mode, its statistics as training leaves them: not trivial."""
@@ -56,16 +58,16 @@ def convolution(*sizes: int, **arguments: int) -> Callable[[], nn.Module]:
 
 
 MODELS = {
-    "fashion autoencoder": Model(load_autoencoder, (1, 1, 28, 28), drawn=True),
-    "all-conv autoencoder 32×32": Model(all_convolutional, (1, 3, 32, 32)),
+    "fashion autoencoder": Model(load_autoencoder, (1, 1, 28, 28), drawn=True, goal=True),
+    "all-conv autoencoder 32×32": Model(all_convolutional, (1, 3, 32, 32), goal=True),
     "pix2pix16 64×64": Model(lambda: Pix2Pix(16, 6), (1, 3, 64, 64)),
     "pix2pix16 128×128": Model(lambda: Pix2Pix(16, 7), (1, 3, 128, 128)),
-    "pix2pix16": Model(lambda: Pix2Pix(16, 8), (1, 3, 256, 256)),
+    "pix2pix16": Model(lambda: Pix2Pix(16, 8), (1, 3, 256, 256), goal=True),
     "pix2pix32": Model(lambda: Pix2Pix(32, 8), (1, 3, 256, 256), slow=True),
     "pix2pix64": Model(lambda: Pix2Pix(64, 8), (1, 3, 256, 256), slow=True),
-    "resnet18": Model(ResNet18, (1, 3, 224, 224), drawn=True),
-    "mobilenet_v2": Model(MobileNetV2, (1, 3, 224, 224)),
-    "conv 3×3 64→64 @56": Model(convolution(64, 64, 3, 1, 1), (1, 64, 56, 56)),
+    "resnet18": Model(ResNet18, (1, 3, 224, 224), drawn=True, goal=True),
+    "mobilenet_v2": Model(MobileNetV2, (1, 3, 224, 224), goal=True),
+    "conv 3×3 64→64 @56": Model(convolution(64, 64, 3, 1, 1), (1, 64, 56, 56), goal=True),
     "conv 1×1 64→256 @56": Model(convolution(64, 256, 1), (1, 64, 56, 56)),
     "depthwise 3×3 144 @56": Model(convolution(144, 144, 3, 1, 1, groups=144), (1, 144, 56, 56)),
     "conv 7×7 s2 3→64 @224": Model(convolution(3, 64, 7, 2, 3), (1, 3, 224, 224)),

@@ -32,7 +32,7 @@ graphics card, so milliseconds say nothing about yours; and they vary from run t
 
 - A figure is the median of the runs, each run the median of its rounds, as a share of what
   TensorFlow.js's WebGL backend takes in the same run: 0.2 is five times as fast. Behind ± is half
-  of how far the runs are apart.
+  of how far the runs are apart, where there is more than one (`make bench-full`: three of all).
 - *nbglcnn* is the Plan of `observe="outputs"`: what nobody looks at is fused. *kept* is that of
   `observe="all"`, where every layer's output stays to be looked at. *drawn* is what a Viewer does:
   everything kept, the range of every layer's values found, and as many maps of every layer as its

@@ -90,7 +90,8 @@ def networks(given: argparse.Namespace) -> dict[str, Any]:
             left_out.add("ort webgl")
         peers = [peer for peer in given.peers if peer not in left_out]
         for renderer in given.renderers:
-            rows, device = timed(network, renderer, peers, given.rounds, given.runs)
+            runs = given.runs if model.goal or given.full else 1
+            rows, device = timed(network, renderer, peers, given.rounds, runs)
             found.setdefault(renderer, {"device": device, "models": {}})
             found[renderer]["models"][name] = {"macs": network.macs, "peers": rows}
             show(name, renderer, rows)
