@@ -1,11 +1,11 @@
-// Bundles the two entries into the Python package: `node build.js [--watch]`.
+// Bundles the three entries into the Python package: `node build.js [--watch]`.
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import * as esbuild from "esbuild";
 
 const outdir = "../src/nbglcnn/static";
 
 const options = {
-  entryPoints: ["src/widget.ts", "src/runtime.ts"],
+  entryPoints: ["src/loader.ts", "src/widget.ts", "src/runtime.ts"],
   outdir,
   bundle: true,
   format: "esm",

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-_OUTPUTS = ("widget.js", "runtime.js")
+_OUTPUTS = ("loader.js", "widget.js", "runtime.js")
 
 
 def bundle(root: Path, path: str) -> None:

@@ -43,6 +43,10 @@ COUNTS = """() => {
   return { ...store.device.alive, users: store.users, blobs: store.blobs.size,
            listeners: window.heard(), contexts: window.probe.contexts.length };
 }"""
+# Messages whose end JupyterLab awaits, by kernel connection: it keeps them and their buffers.
+AWAITED = """() => [...window.jupyterapp.serviceManager.kernels._kernelConnections]
+  .reduce((sum, connection) => sum + connection._futures.size, 0)"""
+# Waited for as locators: the handle of wait_for_selector keeps an element and all it holds.
 READY = ".nbglcnn[data-phase=ready] canvas[data-drawn]"
 # Runs in the kernel; `print(*alive())` has the number of objects of each of the CLASSES.
 CLASSES = ("Viewer", "Connection", "Plan")
@@ -83,10 +87,12 @@ class KernelCounter:
         self._cell = notebook.start("print(*alive())")
         notebook.wait(self._cell)
         self._least: list[int] = []
+        self.runs = 0  # of the cell
 
     def count(self) -> dict[str, int]:
         """Once the kernel has heard that the old view is gone; what leaks never goes."""
         for _ in range(8):
+            self.runs += 1
             found = [int(word) for word in self._notebook.again(self._cell).text.split()]
             if not self._least or found <= self._least:
                 break

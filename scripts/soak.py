@@ -80,7 +80,7 @@ def soaked(notebook: Notebook, seconds: float) -> list[dict[str, int]]:
         for cell in cells:
             notebook.again(cell)
         notebook.page.locator(".nbglcnn").last.scroll_into_view_if_needed()
-        notebook.page.wait_for_selector(READY)
+        notebook.page.locator(READY).first.wait_for()
         objects = kernel.count()
         notebook.page.wait_for_timeout(300)  # the page hears that the old ones were closed
         rows.append(page_counts(notebook.page) | objects | {"heap": heap_bytes(notebook.page)})

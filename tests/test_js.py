@@ -41,7 +41,7 @@ def borrow_node_modules(checkout: Path) -> None:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """The least that can be bundled: two entries, one of which takes in a shader as text."""
+    """The least that can be bundled: three entries, one of which takes in a shader as text."""
     (tmp_path / "js" / "src").mkdir(parents=True)
     (tmp_path / "src" / "nbglcnn" / "shaders").mkdir(parents=True)
     for name in ("build.js", "package.json", "package-lock.json", "tsconfig.json"):
@@ -51,14 +51,16 @@ def checkout(tmp_path: Path) -> Path:
     shader = 'import glsl from "../../src/nbglcnn/shaders/a.glsl";'
     (tmp_path / "js" / "src" / "widget.ts").write_text(f"{shader}\nexport default {{ glsl }};")
     (tmp_path / "js" / "src" / "runtime.ts").write_text("export const answer: number = 42;")
+    (tmp_path / "js" / "src" / "loader.ts").write_text("export const small: boolean = true;")
     return tmp_path
 
 
-def test_the_bundle_holds_both_entries_and_the_shaders_text(checkout: Path) -> None:
+def test_the_bundle_holds_its_entries_and_the_shaders_text(checkout: Path) -> None:
     bundle(checkout, PATH)
     static = checkout / "src" / "nbglcnn" / "static"
     assert "float one = 1.0;" in (static / "widget.js").read_text()
     assert "42" in (static / "runtime.js").read_text()
+    assert "small" in (static / "loader.js").read_text()
 
 
 @pytest.mark.parametrize(
@@ -105,6 +107,8 @@ def test_the_bundles_are_small_enough_to_send_with_every_widget() -> None:
     static = ROOT / "src" / "nbglcnn" / "static"
     assert (static / "widget.js").stat().st_size <= 300_000
     assert (static / "runtime.js").stat().st_size <= (static / "widget.js").stat().st_size
+    # Pages keep one for each Viewer that they ever showed.
+    assert (static / "loader.js").stat().st_size <= 1_000
 
 
 def test_a_wheel_carries_the_bundles_shaders_and_types_and_nothing_else(tmp_path: Path) -> None:
@@ -132,7 +136,8 @@ def test_a_wheel_carries_the_bundles_shaders_and_types_and_nothing_else(tmp_path
         for file in package.rglob("*")
         if file.suffix in (".py", ".glsl") or file.name == "py.typed"
     }
-    expected |= {f"nbglcnn/static/{name}" for name in ("widget.js", "runtime.js", "LICENSES.txt")}
+    static = ("loader.js", "widget.js", "runtime.js", "LICENSES.txt")
+    expected |= {f"nbglcnn/static/{name}" for name in static}
     assert {name for name in files if ".dist-info/" not in name} == expected
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in files)
     assert wheel.stat().st_size < 400_000

@@ -94,10 +94,10 @@ def test_without_a_browser_the_tour_runs_and_keeps_still_pictures(tmp_path: Path
     bundle = (STATIC / "widget.js").stat().st_size
     assert file.stat().st_size < len(views) * (bundle + 200_000)
     stored = notebook["metadata"]["widgets"][STATE]["state"].values()
-    ours = [model["state"] for model in stored if "_esm" in model["state"]]
+    ours = [model["state"] for model in stored if "_bundle" in model["state"]]
     assert len(ours) == len(views)
     for state in ours:
-        assert len(json.dumps({k: v for k, v in state.items() if k != "_esm"})) < 2_000
+        assert len(json.dumps({k: v for k, v in state.items() if k != "_bundle"})) < 3_000
 
 
 class Tour:

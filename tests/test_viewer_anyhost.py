@@ -50,14 +50,15 @@ HOST = """async ([address, traits, form]) => {
     send: (content, _, buffers) =>
       sent.push([content, (buffers ?? []).map((one) => encoded(one))]),
   };
-  const { default: widget } = await import(address);
+  const module = await import(address);
+  const widget = await module.default();
   const closing = new AbortController();
   const { signal } = closing;
   await widget.initialize({ model, signal });
   const el = document.createElement("div");
   document.body.append(el);
   const remove = await widget.render({ model, el, signal });
-  window.kept = widget; // as the page's list of modules does
+  window.kept = [module, widget]; // as the page's list of modules does, and some hosts
   window.model = new WeakRef(model);
   window.host = {
     close: () => {
@@ -84,9 +85,10 @@ class Frames:
         self.frames = frames
         self.outgoing: list[tuple[Any, list[str]]] = []
         self.connection._send_raw = self.send
-        traits = {name: getattr(viewer, name) for name in ("colormap", "normalization")}
+        names = ("colormap", "normalization", "_bundle")
+        traits = {name: getattr(viewer, name) for name in names}
         for frame in frames:
-            frame.evaluate(HOST, [f"{static}/static/widget.js", traits, form])
+            frame.evaluate(HOST, [f"{static}/static/loader.js", traits, form])
 
     def send(self, content: Any, buffers: list[memoryview]) -> None:
         """What Python sends, until the frames are given it."""

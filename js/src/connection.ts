@@ -633,7 +633,7 @@ export class Connection {
   /** What a failed step means: a lost context comes back, anything else is said here and in Python. */
   private stumble(error: unknown): void {
     this.stage = undefined;
-    // By name: another widget's copy of these classes may have opened the device.
+    // By name: another bundle's copy of these classes may have opened the device.
     const { name, message } = error instanceof Error ? error : new Error(String(error));
     if (name === "SessionClosed") return;
     if (name === "ContextLostError" || this.device?.lost) return; // onRestored goes on

@@ -86,8 +86,8 @@ export class Store {
 }
 
 /**
- * The page's store. Every widget brings its own copy of this module, so the store hangs on the page's
- * global object; one for each version of the package, since two notebooks may use two.
+ * The page's store. A page may have several bundles, so the store hangs on its global object; one for
+ * each version of the package, since two notebooks may use two.
  */
 export function pageStore(): Store {
   const key = Symbol.for("nbglcnn.v1");

@@ -1,4 +1,4 @@
-// The entry in a notebook: anywidget calls `initialize` once per Viewer, `render` once per view of it.
+// The entry in a notebook, behind the loader: `initialize` is called once per Viewer, `render` once per view of it.
 import type { AnyModel, InitializeProps, RenderProps } from "@anywidget/types";
 import { effect, type Signal } from "@preact/signals";
 import { Connection } from "./connection.ts";
@@ -6,50 +6,67 @@ import { COLORMAPS, NORMALIZATIONS } from "./messages.ts";
 import { createState, type Selection, type ViewerState } from "./state.ts";
 import { mount } from "./views/app.tsx";
 
-/** Each model has its own copy of this module, so one of each is all there is. */
-let state: ViewerState | undefined;
-let connection: Connection | undefined;
-
-function initialize({ model, signal }: InitializeProps): () => void {
-  const made = createState();
-  state = made;
-  // First of all: Python waits for its hello.
-  const opened = new Connection(model, made);
-  connection = opened;
-  const unlink = [
-    follow(model, "height", (value) => {
-      made.height.value = typeof value === "number" ? value : null;
-    }),
-    follow(model, "input_index", (value) => {
-      made.inputIndex.value = typeof value === "number" ? value : 0;
-    }),
-    follow(model, "selected", (value) => {
-      made.selected.value = selection(value);
-    }),
-    follow(model, "colormap", oneOf(COLORMAPS, made.colormap)),
-    follow(model, "normalization", oneOf(NORMALIZATIONS, made.range)),
-    effect(() => tell(model, "colormap", made.colormap.value)),
-    effect(() => tell(model, "normalization", made.range.value)),
-    effect(() => tell(model, "input_index", made.inputIndex.value)),
-    effect(() => tell(model, "selected", made.selected.value)),
-  ];
-  const dispose = () => {
-    for (const undo of unlink) undo();
-    opened.dispose();
-    // A page never lets go of a module, so it must let go of what it held.
-    if (connection === opened) [state, connection] = [undefined, undefined];
+/** What one model needs of this module, which all Viewers of a page share. */
+export default function createWidget() {
+  let opened: Opened | undefined;
+  return {
+    initialize({ model, signal }: InitializeProps): () => void {
+      const made = open(model);
+      opened = made;
+      const dispose = () => {
+        made.dispose();
+        // Hosts may keep a widget whose model is gone, so it must let go of what it held.
+        if (opened === made) opened = undefined;
+      };
+      signal?.addEventListener("abort", dispose, { once: true });
+      return dispose;
+    },
+    render({ el }: RenderProps): () => void {
+      if (opened === undefined) return () => undefined;
+      const removeView = opened.connection.addView();
+      const unmount = mount(el, opened.state);
+      return () => {
+        unmount();
+        removeView();
+      };
+    },
   };
-  signal?.addEventListener("abort", dispose, { once: true });
-  return dispose;
 }
 
-function render({ el }: RenderProps): () => void {
-  if (state === undefined || connection === undefined) return () => undefined;
-  const removeView = connection.addView();
-  const unmount = mount(el, state);
-  return () => {
-    unmount();
-    removeView();
+interface Opened {
+  readonly state: ViewerState;
+  readonly connection: Connection;
+  dispose(): void;
+}
+
+function open(model: AnyModel): Opened {
+  const state = createState();
+  // First of all: Python waits for its hello.
+  const connection = new Connection(model, state);
+  const undo = [
+    follow(model, "height", (value) => {
+      state.height.value = typeof value === "number" ? value : null;
+    }),
+    follow(model, "input_index", (value) => {
+      state.inputIndex.value = typeof value === "number" ? value : 0;
+    }),
+    follow(model, "selected", (value) => {
+      state.selected.value = selection(value);
+    }),
+    follow(model, "colormap", oneOf(COLORMAPS, state.colormap)),
+    follow(model, "normalization", oneOf(NORMALIZATIONS, state.range)),
+    effect(() => tell(model, "colormap", state.colormap.value)),
+    effect(() => tell(model, "normalization", state.range.value)),
+    effect(() => tell(model, "input_index", state.inputIndex.value)),
+    effect(() => tell(model, "selected", state.selected.value)),
+  ];
+  return {
+    state,
+    connection,
+    dispose: () => {
+      for (const one of undo) one();
+      connection.dispose();
+    },
   };
 }
 
@@ -85,5 +102,3 @@ function selection(value: unknown): Selection | null {
   if (typeof layer !== "string") return null;
   return { layer, channel: typeof channel === "number" ? channel : null };
 }
-
-export default { initialize, render };

@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Protocol
@@ -236,7 +236,17 @@ class Pump:
         # Not through Comm.handle_msg: that runs IPython's post_execute hooks, and matplotlib's
         # would show a figure that the cell is still drawing.
         inbox.receive(message["content"]["data"].get("content"), message["buffers"])
+        self._done(message)
         return True
+
+    def _done(self, message: Any) -> None:
+        """Tell the page that a message was handled: JupyterLab keeps it and its bytes till then.
+
+        "busy" follows, since the kernel still is; not as the cell's, whose noted start would move.
+        """
+        with suppress(AttributeError, TypeError):  # an ipykernel that has changed
+            for state in ("idle", "busy"):
+                self._kernel._publish_status(state, "shell", message)
 
     def _drain_queue(self) -> None:
         """Ipykernel 6 has a queue of its own behind the stream, filled while a cell awaits."""

@@ -39,14 +39,15 @@ from nbglcnn.viewer.traits import (
     hovered,
 )
 
-BUNDLE = Path(__file__).parent.parent / "static" / "widget.js"
+STATIC = Path(__file__).parent.parent / "static"
+BUNDLE, LOADER = STATIC / "widget.js", STATIC / "loader.js"
 HELLO_S = 2.0  # in which a page says hello if there is one; measured: 0.05 to 0.1 s
 HELLO_AGAIN_S = 0.5  # the same, once a Viewer of this kernel has waited in vain
 QUEUED_S = 0.05  # for messages that came while Python was busy
 
-if not BUNDLE.exists():
+if not (LOADER.exists() and BUNDLE.exists()):
     raise ImportError(
-        f"nbglcnn's front-end is missing ({BUNDLE}): install the package again; "
+        f"nbglcnn's front-end is missing ({STATIC}): install the package again; "
         "in a checkout, run `make setup`"
     )
 
@@ -66,8 +67,10 @@ class Viewer(anywidget.AnyWidget):
     second; 0 when idle), `hover` (the element under the pointer, or None) and `status`.
     """
 
-    # As text: anywidget keeps every widget whose bundle it watches.
-    _esm = BUNDLE if os.environ.get("ANYWIDGET_HMR") else BUNDLE.read_text("utf-8")
+    # The loader makes a module of the first `_bundle` alone: pages keep what they import. With hot
+    # reload they import the bundle itself. As text: anywidget keeps widgets whose file it watches.
+    _esm = BUNDLE if os.environ.get("ANYWIDGET_HMR") else LOADER.read_text("utf-8")
+    _bundle = traitlets.Unicode(BUNDLE.read_text("utf-8"), read_only=True).tag(sync=True)
 
     height = traitlets.Int(None, allow_none=True, min=100).tag(sync=True)
     input_index = traitlets.Int(0, min=0).tag(sync=True)
