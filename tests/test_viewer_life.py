@@ -177,6 +177,28 @@ def test_a_saved_notebook_holds_a_picture_and_no_weights(notebook: Notebook) -> 
     assert 5_000 < after - before < 200_000
 
 
+def test_a_notebook_opened_without_its_kernel_shows_the_still_picture(notebook: Notebook) -> None:
+    notebook.run(MAKE + "\nviewer")
+    notebook.run("viewer.output")
+    notebook.save()
+    saved = json.loads(notebook.file.read_text())
+    state = saved["metadata"]["widgets"]["application/vnd.jupyter.widget-state+json"]["state"]
+    assert all(entry["model_name"] == "HTMLModel" for entry in state.values())
+    notebook.page.evaluate("() => window.lab.kernel().shutdown()")
+    notebook.open()
+    picture = notebook.page.locator(".nbglcnn-still img").last
+    picture.scroll_into_view_if_needed()
+    assert picture.evaluate("image => image.complete && image.naturalWidth") > 300
+    caption = notebook.page.locator(".nbglcnn-still figcaption").last
+    assert caption.inner_text() == "Picture from the last run. Run the cell to bring it to life."
+    notebook.run(IMPORTS)
+    notebook.run(MAKE + "\nviewer")
+    assert "page" in notebook.run("viewer.output\nprint(viewer.activations.source)").text
+    notebook.save()
+    notebook.open()
+    notebook.page.wait_for_selector("[data-phase=ready]")
+
+
 def test_a_reloaded_page_gets_everything_again(notebook: Notebook) -> None:
     notebook.run(MAKE + "\nviewer")
     notebook.run("viewer.output")

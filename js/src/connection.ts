@@ -26,6 +26,7 @@ import {
 import { spaced, watchPace } from "./pace.ts";
 import type { PlanHeader } from "./plan.ts";
 import { type Status, says, type ViewerState } from "./state.ts";
+import { keepStills } from "./still.ts";
 import { pageStore } from "./store.ts";
 import { type Buffer, bytesOf, decode, macrotask, warnOnce } from "./wire.ts";
 
@@ -111,6 +112,7 @@ export class Connection {
       this.state.status.value = says.restarted();
     });
     this.beat = setInterval(() => this.tell(), BEAT_MS);
+    this.undo.push(keepStills(model));
     this.takeDevice();
     this.greet(HELLO_MS);
     this.tellViews();

@@ -1,0 +1,106 @@
+// A saved notebook that is opened again without its kernel: ipywidgets has no model for the output then and would
+// say "Error displaying widget". It looks into the notebook's own widget state first, where this puts the still
+// picture that the output has beside the view. In an application that keeps its notebook to itself nothing is done.
+import type { AnyModel } from "@anywidget/types";
+
+const VIEW = "application/vnd.jupyter.widget-view+json";
+const STATE = "application/vnd.jupyter.widget-state+json";
+const MARK = "nbglcnn-still";
+
+type Json = Readonly<Record<string, unknown>>;
+
+/** What JupyterLab and Notebook 7 have of their document behind `widget_manager.context`. */
+interface Context {
+  readonly saveState: {
+    connect(slot: (sender: unknown, state: string) => void): void;
+    disconnect(slot: (sender: unknown, state: string) => void): void;
+  };
+  readonly model: {
+    toJSON(): unknown;
+    getMetadata(key: string): unknown;
+    setMetadata(key: string, value: unknown): void;
+  };
+}
+
+/** Whenever the notebook is saved, puts its Viewers' pictures into it; undone by calling the result. */
+export function keepStills(model: AnyModel): () => void {
+  const context = contextOf(model);
+  if (context === undefined) return () => undefined;
+  const save = (_: unknown, state: string) => {
+    if (state !== "started") return;
+    try {
+      store(context);
+    } catch (error) {
+      console.warn(`nbglcnn: no still picture was saved: ${error}`);
+    }
+  };
+  context.saveState.connect(save);
+  return () => context.saveState.disconnect(save);
+}
+
+function contextOf(model: AnyModel): Context | undefined {
+  const context = at(at(model, "widget_manager"), "context");
+  const has = (owner: string, name: string) => typeof at(at(context, owner), name) === "function";
+  const whole =
+    has("saveState", "connect") && has("model", "toJSON") && has("model", "setMetadata");
+  return whole && has("model", "getMetadata") ? (context as Context) : undefined;
+}
+
+function store({ model }: Context): void {
+  const widgets = objectOf(model.getMetadata("widgets"));
+  const saved = { version_major: 2, version_minor: 0, ...objectOf(widgets[STATE]) };
+  // Ours of outputs that are gone go; a Viewer's own state, where the user has such saved, can show nothing.
+  const others = Object.entries(objectOf(at(saved, "state"))).filter(
+    ([, entry]) => !String(at(at(entry, "state"), "value")).includes(MARK),
+  );
+  const pictures = picturesOf(model.toJSON());
+  if (pictures.length === 0 && !(STATE in widgets)) return;
+  const state = Object.fromEntries([...others, ...pictures]);
+  model.setMetadata("widgets", { ...widgets, [STATE]: { ...saved, state } });
+}
+
+/** ipywidgets' HTML widget with the picture beside each Viewer, by the Viewer's model id. */
+function picturesOf(notebook: unknown): [string, Json][] {
+  const found: [string, Json][] = [];
+  for (const cell of listOf(at(notebook, "cells"))) {
+    for (const output of listOf(at(cell, "outputs"))) {
+      const data = at(output, "data");
+      const id = at(at(data, VIEW), "model_id");
+      const png = joined(at(data, "image/png"));
+      const isViewer = joined(at(data, "text/plain")).startsWith("Viewer of ");
+      if (typeof id === "string" && png !== "" && isViewer) found.push([id, still(png)]);
+    }
+  }
+  return found;
+}
+
+/** A notebook's text is a string or a list of lines. */
+function joined(text: unknown): string {
+  return Array.isArray(text) ? text.join("") : typeof text === "string" ? text : "";
+}
+
+function still(png: string): Json {
+  const alt = "the network's input, some feature maps and its output as they were last";
+  const value =
+    `<figure class="${MARK}" style="margin:0"><img alt="${alt}" style="max-width:100%" ` +
+    `src="data:image/png;base64,${png.replace(/\s/g, "")}"/>` +
+    "<figcaption><b>Picture from the last run.</b> Run the cell to bring it to life.</figcaption></figure>";
+  return {
+    model_name: "HTMLModel",
+    model_module: "@jupyter-widgets/controls",
+    model_module_version: "2.0.0",
+    state: { value },
+  };
+}
+
+function at(owner: unknown, key: string): unknown {
+  return typeof owner === "object" && owner !== null ? (owner as Json)[key] : undefined;
+}
+
+function objectOf(value: unknown): Json {
+  return typeof value === "object" && value !== null ? (value as Json) : {};
+}
+
+function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}
