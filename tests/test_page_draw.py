@@ -266,13 +266,17 @@ def test_drawing_reads_nothing_back(gl: GlPage) -> None:
     gl.write(session, "x", np.ones(layout.frame))
     gl.run(session)
     calls = gl.page.evaluate(
-        """([session, job]) => {
+        """async ([session, job]) => {
           const own = WebGL2RenderingContext.prototype;
           const calls = [];
+          const draw = () => gl.the(session).draw([job]);
+          job.canvas = document.createElement("canvas");
+          draw();  // makes what it needs, and asks whether there is room for it
+          await gl.the(session).run();
           const blocking = ["readPixels", "getError", "finish", "getParameter", "clientWaitSync"];
           const kept = blocking.map((name) => own[name]);
           for (const name of blocking) own[name] = () => calls.push(name);
-          gl.the(session).draw([{ ...job, canvas: document.createElement("canvas") }]);
+          draw();
           blocking.forEach((name, k) => { own[name] = kept[k]; });
           return calls;
         }""",

@@ -190,7 +190,7 @@ def test_a_notebook_opened_without_its_kernel_shows_the_still_picture(notebook: 
     picture.scroll_into_view_if_needed()
     assert picture.evaluate("image => image.complete && image.naturalWidth") > 300
     caption = notebook.page.locator(".nbglcnn-still figcaption").last
-    assert caption.inner_text() == "Picture from the last run. Run the cell to bring it to life."
+    assert caption.text_content() == "Picture from the last run. Run the cell to bring it to life."
     notebook.run(IMPORTS)
     notebook.run(MAKE + "\nviewer")
     assert "page" in notebook.run("viewer.output\nprint(viewer.activations.source)").text

@@ -1,5 +1,5 @@
 // Draws values into 2-D canvases: one pass a picture into the device's canvas, one bitmap a sheet from there.
-import { UNIFORM_BYTES } from "../plan.ts";
+import { TEXEL_BYTES, UNIFORM_BYTES } from "../plan.ts";
 import { MAP_TEXELS, mapTexels } from "./colormaps.ts";
 import type { GlDevice } from "./device.ts";
 import { DISPLAY } from "./kernels.ts";
@@ -87,7 +87,7 @@ export class Display {
     return this.prepared;
   }
 
-  /** The last one where it has the right size. */
+  /** The last one where it has the right size; there must be room for another, and for the numbers. */
   private tableFor({ width, height, layers }: Table): WebGLTexture {
     const { resources } = this.device;
     const { prepared } = this;
@@ -97,7 +97,14 @@ export class Display {
     }
     if (prepared !== undefined) resources.freeTexture(prepared.table);
     this.prepared = undefined;
-    return resources.texture({ width, height, layers }, "rgba32f");
+    const table = resources.texture({ width, height, layers }, "rgba32f");
+    try {
+      resources.checkMemory(width * height * layers * TEXEL_BYTES.rgba32f);
+    } catch (error) {
+      resources.freeTexture(table);
+      throw error;
+    }
+    return table;
   }
 
   private drawSheet(
