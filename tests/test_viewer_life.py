@@ -9,14 +9,11 @@ import pytest
 from playwright.sync_api import Browser
 
 from equal import assert_equal
+from faults import settled
 from lab import Lab, Notebook, alone
 from nbglcnn.report import RTOL
 from viewer_models import IMPORTS, autoencoder, hooked, pictures
 
-ALIVE = """() => {
-  const [store] = [...(globalThis[Symbol.for("nbglcnn.v1")]?.values() ?? [])];
-  return { ...(store?.device?.alive ?? {}) };
-}"""
 HALF = RTOL["float16"]
 MAKE = "viewer = Viewer(autoencoder(50), pictures(50))"
 Browsers = Callable[[str], Browser]
@@ -24,15 +21,6 @@ Browsers = Callable[[str], Browser]
 
 def expected(seed: int = 50) -> dict[str, object]:
     return hooked(autoencoder(seed), pictures(seed))
-
-
-def settled(notebook: Notebook) -> dict[str, int]:
-    """GL objects alive once nothing changes any more."""
-    before: dict[str, int] = {}
-    while (now := notebook.page.evaluate(ALIVE)) != before:
-        before = now
-        notebook.page.wait_for_timeout(700)
-    return before
 
 
 @pytest.fixture(scope="module")
