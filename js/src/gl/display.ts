@@ -1,5 +1,5 @@
 // Draws values into 2-D canvases: one pass a picture into the device's canvas, one bitmap a sheet from there.
-import { TEXEL_BYTES, UNIFORM_BYTES } from "../plan.ts";
+import { UNIFORM_BYTES } from "../plan.ts";
 import { MAP_TEXELS, mapTexels } from "./colormaps.ts";
 import type { GlDevice } from "./device.ts";
 import { DISPLAY } from "./kernels.ts";
@@ -88,7 +88,7 @@ export class Display {
   }
 
   /** The last one where it has the right size; there must be room for another, and for the numbers. */
-  private tableFor({ width, height, layers }: Table): WebGLTexture {
+  private tableFor({ width, height, layers, data }: Table): WebGLTexture {
     const { resources } = this.device;
     const { prepared } = this;
     const old = prepared?.drawing.table;
@@ -99,7 +99,7 @@ export class Display {
     this.prepared = undefined;
     const table = resources.texture({ width, height, layers }, "rgba32f");
     try {
-      resources.checkMemory(width * height * layers * TEXEL_BYTES.rgba32f);
+      resources.checkMemory(data.byteLength);
     } catch (error) {
       resources.freeTexture(table);
       throw error;
