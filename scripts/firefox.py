@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from servers import free_port
+
 NAMES = ("firefox-esr", "firefox")
 PACKAGES = {"firefox-esr": NAMES, "xvfb": ("Xvfb",)}
 START_S, PAGE_S = 60, 300
@@ -110,9 +112,7 @@ class FirefoxPage:
 def firefox_page(folder: Path) -> Iterator[FirefoxPage]:
     """A tab of a new Firefox with a profile of its own, on a virtual screen."""
     folder.mkdir(parents=True)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     lines = [f"user_pref({json.dumps(k)}, {json.dumps(v)});" for k, v in SETTINGS.items()]
     lines.append(f'user_pref("marionette.port", {port});')
     (folder / "user.js").write_text("\n".join(lines))

@@ -1,11 +1,7 @@
 """A notebook of marimo in a real browser, typed and run cell by cell as a person does."""
 
 import os
-import signal
-import socket
-import subprocess
 import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +9,8 @@ from typing import Any
 
 from playwright.sync_api import Page
 
-from lab import PATIENCE_S, Outputs
+from lab import Outputs
+from servers import PATIENCE_S, free_port, server
 
 BEGUN = "begun"  # the first line that each cell prints: until then it is queued
 CELL = """id => {
@@ -97,41 +94,13 @@ def running_marimo(folder: Path, python: Path) -> Iterator[str]:
     environment = {**os.environ, "HOME": str(folder), "OMP_NUM_THREADS": "1"}
     for name in ("CONFIG", "DATA", "STATE", "CACHE"):
         environment[f"XDG_{name}_HOME"] = str(folder / name.lower())
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    log = folder / "server.log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [
-                *(str(python), "-m", "marimo", "edit", "--headless", "--no-token"),
-                *("--host=127.0.0.1", f"--port={port}", "--skip-update-check", "--no-sandbox"),
-                str(folder / "notebook.py"),
-            ],
-            cwd=folder,
-            env=environment,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+    port = free_port()
     address = f"http://127.0.0.1:{port}"
-    try:
-        _await_server(f"{address}/health", process, log)
+    command = [
+        *(str(python), "-m", "marimo", "edit", "--headless", "--no-token"),
+        *("--host=127.0.0.1", f"--port={port}", "--skip-update-check", "--no-sandbox"),
+        str(folder / "notebook.py"),
+    ]
+    log = folder / "server.log"
+    with server(command, f"{address}/health", log, environment, folder=folder):
         yield address
-    finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(15)
-        except subprocess.TimeoutExpired:
-            process.kill()
-
-
-def _await_server(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    until = time.monotonic() + PATIENCE_S
-    while time.monotonic() < until and process.poll() is None:
-        try:
-            urllib.request.urlopen(url, timeout=5).close()
-            return
-        except OSError:
-            time.sleep(0.2)
-    raise AssertionError(f"marimo did not start:\n{log.read_text()[-4000:]}")

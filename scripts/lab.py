@@ -4,11 +4,9 @@ import base64
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,10 +17,10 @@ import numpy as np
 from playwright.sync_api import Browser, Page
 
 from browsers import note_strangers
+from servers import PATIENCE_S, free_port, server
 
 TOKEN = "nbglcnn"
 OWN = "python3"  # the kernel of the Python that runs this
-PATIENCE_S = 120  # for anything; machines that run tests are slow
 
 # What tests may ask and tell the page: every WebGL context, every float read, a mute button.
 PROBES = """
@@ -292,49 +290,20 @@ def running_lab(
                 }
             )
         )
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    log = folder / "server.log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", application, "--no-browser", "--allow-root"),
-                *("--ip=127.0.0.1", f"--port={port}", "--ServerApp.port_retries=0"),
-                *(f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={root}"),
-                *("--expose-app-in-browser", "--LabApp.news_url="),
-                "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
-            ],
-            env=environment,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    url = f"http://127.0.0.1:{port}"
-    try:
-        _await_server(url, process, log)
+    port = free_port()
+    url, log = f"http://127.0.0.1:{port}", folder / "server.log"
+    command = [
+        *(sys.executable, "-m", application, "--no-browser", "--allow-root"),
+        *("--ip=127.0.0.1", f"--port={port}", "--ServerApp.port_retries=0"),
+        *(f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={root}"),
+        *("--expose-app-in-browser", "--LabApp.news_url="),
+        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+    ]
+    health = f"{url}/api?token={TOKEN}"
+    signals = (signal.SIGINT, signal.SIGTERM)
+    with server(command, health, log, environment, signals=signals) as process:
         path = "lab/tree" if application == "jupyterlab" else "notebooks"
         yield Lab(url, root, process, log=log, path=path)
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(15)
-        except subprocess.TimeoutExpired:
-            process.kill()
-
-
-def _await_server(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    until = time.monotonic() + PATIENCE_S
-    while time.monotonic() < until:
-        if process.poll() is not None:
-            break
-        try:
-            urllib.request.urlopen(f"{url}/api?token={TOKEN}", timeout=5).close()
-            return
-        except OSError:
-            time.sleep(0.2)
-    raise AssertionError(f"the server did not start:\n{log.read_text()[-4000:]}")
 
 
 @contextmanager

@@ -1,0 +1,65 @@
+"""Servers that run for a while on this machine, each on a port of its own."""
+
+import signal
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+PATIENCE_S = 120  # for anything; machines that run tests are slow
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+@contextmanager
+def server(
+    command: Sequence[str],
+    health: str,
+    log: Path,
+    environment: Mapping[str, str],
+    *,
+    folder: Path | None = None,
+    signals: Sequence[signal.Signals] = (signal.SIGTERM,),
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run `command` in `folder` until the block ends; `health` is an address that soon answers.
+
+    What it writes goes to `log`; `signals` are what ends it.
+    """
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=environment,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        _await(health, process, log)
+        yield process
+    finally:
+        for number in signals:
+            process.send_signal(number)
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+
+
+def _await(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    until = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until and process.poll() is None:
+        try:
+            urllib.request.urlopen(url, timeout=5).close()
+            return
+        except OSError:
+            time.sleep(0.2)
+    raise AssertionError(f"the server did not start:\n{log.read_text()[-4000:]}")
