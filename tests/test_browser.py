@@ -51,7 +51,8 @@ def test_each_renderer_draws_32_bit_floats(gl_page: Callable[..., Page], backend
 
 MISBEHAVIOURS = {
     "other machines*http://example.org": "fetch('http://example.org/').catch(() => 0)",
-    "other machines*ws://example.org": "void new WebSocket('ws://example.org/')",
+    "other machines*ws://example.org": "{ const made = new WebSocket('ws://example.org/');"
+    " new Promise((yes) => { made.onerror = () => yes() }) }",
     "other machines*https://example.com": "{ const made = new Worker(URL.createObjectURL(new Blob(["
     "'fetch(\\'https://example.com/\\').catch(() => postMessage(0))'])));"
     " new Promise((yes) => { made.onmessage = yes; }) }",

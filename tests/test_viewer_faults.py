@@ -1,5 +1,6 @@
 """What goes wrong between a page and its kernel, in real JupyterLab; the numbers stay right."""
 
+import re
 import time
 from collections.abc import Callable, Iterator
 
@@ -270,9 +271,10 @@ def test_a_kernel_that_dies_is_said(notebook: Notebook) -> None:
     canvas.scroll_into_view_if_needed()
     canvas.hover()
     tip = notebook.page.locator(".nbg-tip")
-    expect(tip).to_contain_text("y 10, x 8")
+    expect(tip).to_contain_text(re.compile(r"y \d+, x \d+"))
+    y, x = map(int, re.findall(r"[yx] (\d+)", tip.inner_text()))
     shown = float(tip.locator("strong").inner_text().replace("\u2212", "-"))
-    assert shown == pytest.approx(pictures(70)[0, 0, 10, 8], 1e-5)
+    assert shown == pytest.approx(pictures(70)[0, 0, y, x], 1e-5)
     notebook.wait_ready()
     notebook.run(IMPORTS + LARGE)
     notebook.again(cell)  # with the old view its textures go
