@@ -83,7 +83,7 @@ class Viewer(anywidget.AnyWidget):
     hover = traitlets.Dict(default_value=None, allow_none=True, read_only=True).tag(
         sync=True, to_json=as_json
     )
-    status = traitlets.Dict(read_only=True)
+    status = traitlets.Dict(read_only=True).tag(sync=True)
 
     _cells: ClassVar[dict[str, tuple[str, WeakSet[Viewer]]]] = {}
     _pageless: ClassVar[bool] = False  # some Viewer waited in vain, and no page was seen since
