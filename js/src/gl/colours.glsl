@@ -60,8 +60,8 @@ void main() {
   }
 #endif
 #ifdef BY_CHANNEL
-  int g = max(int(group), 0), line_of = over(g, u.i[4].y), c = int(tile.w - group * 4.0);
-  ivec2 at = ivec2(g - line_of * u.i[4].y, u.i[4].x + line_of);
+  int g = u.i[4].x + max(int(group), 0), line_of = over(g, u.i[4].y), c = int(tile.w - group * 4.0);
+  ivec2 at = ivec2(g - line_of * u.i[4].y, line_of);
   vec2 range = ends(lane(fetch(ranges, ivec3(at, 0)), c), lane(fetch(ranges, ivec3(at, 1)), c));
 #else
   vec2 range = shared_ends;

@@ -118,7 +118,7 @@ export class Display {
     if (canvas.height !== height) canvas.height = height;
     state.target(null);
     state.scissor(undefined);
-    const always = [table, this.maps, ranges.channels.texture, ranges.shared.texture];
+    const always = [table, this.maps, ranges.found.texture];
     for (const [k, one] of always.entries()) state.texture(k + 1, one);
     for (const { texture, area, program, at, mask } of draws) {
       const linked = this.linked[program];

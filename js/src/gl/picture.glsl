@@ -2,8 +2,8 @@
 flat out vec2 shared_ends;
 
 void main() {
-  vec4 low = fetch(shared_ranges, ivec3(u.i[4].zw, 0));
-  vec4 high = fetch(shared_ranges, ivec3(u.i[4].zw, 1));
+  vec4 low = fetch(ranges, ivec3(u.i[4].zw, 0));
+  vec4 high = fetch(ranges, ivec3(u.i[4].zw, 1));
   vec2 layer = vec2(min(min(low.x, low.y), min(low.z, low.w)), max(max(high.x, high.y), max(high.z, high.w)));
   vec2 range = u.i[3].x == 2 ? u.f[1].zw : layer;
   shared_ends = ends(range.x, range.y);

@@ -82,7 +82,7 @@ export function drawingOf(shown: readonly Shown[], ranges: Ranges): Drawing {
           [item.mapWidth + job.gap, item.mapHeight + job.gap, item.mapWidth, item.mapHeight],
           [job.as === "maps" ? mapLayer(job.map, job.theme) : -1, tapsOf(item), layer],
           [MODES.indexOf(job.range.mode), useOf(job)],
-          [place.row, RANGE_COLUMNS, ...place.shared],
+          [place.first, RANGE_COLUMNS, ...place.shared],
         ],
         floats: floatsOf(item, table),
       });
