@@ -57,6 +57,25 @@ export class Display {
     return this.mapBytes + (table?.data.byteLength ?? 0) + (numbers?.byteLength ?? 0);
   }
 
+  /** Draws a pixel with each program, as `Ranges.warm` does. */
+  warm(ranges: Ranges): void {
+    const { gl, state } = this.device;
+    const { texture } = ranges.found;
+    gl.bindBuffer(gl.UNIFORM_BUFFER, this.buffer);
+    gl.bufferData(gl.UNIFORM_BUFFER, UNIFORM_BYTES, gl.DYNAMIC_DRAW);
+    state.target(null);
+    state.scissor(undefined);
+    state.viewport(0, 0, 1, 1);
+    state.uniforms(PASS_BINDING, this.buffer, 0, UNIFORM_BYTES);
+    for (const [unit, one] of [texture, texture, this.maps, texture].entries()) {
+      state.texture(unit, one);
+    }
+    for (const { program } of this.linked) {
+      state.use(program);
+      gl.drawArrays(gl.TRIANGLES, 0, 3);
+    }
+  }
+
   draw(shown: readonly Shown[], ranges: Ranges): void {
     const prepared = this.prepare(shown, ranges);
     for (const sheet of prepared.drawing.sheets) {

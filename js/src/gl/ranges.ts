@@ -85,6 +85,16 @@ export class Ranges {
     return new Ranges(device, plan, linked);
   }
 
+  /** Draws a texel with each program: their pipelines are built while nobody waits in a transfer. */
+  warm(): void {
+    const passes = this.linked.map((linked): OwnPass => {
+      const inputs = new Array<WebGLTexture>(SOURCES).fill(this.entries);
+      return { linked, inputs, target: this.found, area: [0, 0, 1, 1], numbers: { integers: [] } };
+    });
+    writePasses(this.device, this.buffer, passes);
+    drawPasses(this.device, this.buffer, passes);
+  }
+
   get bytes(): number {
     const { width, height } = this.found;
     return this.surfaces.reduce((sum, { bytes }) => sum + bytes, width * height * 16);
