@@ -328,6 +328,32 @@ def test_with_parameters_computes_what_was_folded_again() -> None:
     assert_array_equal(reference(model, changed, arrays)["conv"], truth["conv"])
 
 
+class Altered(nn.Module):
+    """Alters a module's value after a hook has seen it, and adds what no hook sees."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Sequential(nn.Conv2d(2, 3, 3), nn.ReLU(inplace=True))
+        self.last = nn.Conv2d(6, 2, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.first(x)
+        return self.last(torch.cat([y + 1, y], 1)).mul_(2)
+
+
+def test_a_few_values_are_what_they_are_among_all() -> None:
+    model = scrambled(Altered())
+    graph, arrays = load(model, randn(1, 2, 5, 6))
+    truth = reference(model, graph, arrays)
+    for name, array in hooks(model, arrays).items():
+        assert_array_equal(truth[name], array)
+    assert any(key.kind == "layer" and not key.module_type for key in graph.keys)
+    for name in truth:
+        found = reference(model, graph, arrays, {name})
+        assert list(found) == [name]
+        assert_array_equal(found[name], truth[name])
+
+
 def test_with_parameters_says_what_does_not_fit() -> None:
     graph, _ = load(autoencoder(), randn(1, 1, 8, 8))
     state = autoencoder().state_dict()

@@ -60,7 +60,7 @@ test("the signed maps have the design's stops, zero in the middle texel", () => 
     const from = (layer * MAP_TEXELS + k) * 4;
     return [...texels.subarray(from, from + 4)];
   };
-  assert.equal(texels.length, 6 * MAP_TEXELS * 4);
+  assert.equal(texels.length, 7 * MAP_TEXELS * 4);
   const light = mapLayer("signed", "light");
   assert.deepEqual(at(light, 1), [0x6b, 0x2b, 0x00, 255]);
   assert.deepEqual(at(light, 256), [255, 255, 255, 255]);

@@ -1,4 +1,4 @@
-// The colour maps as bytes: one row of 512 texels each.
+// The colour maps as bytes: one row of 512 texels each; and a row of marks, for what is no number.
 import { interpolateCividis, interpolateMagma, interpolateViridis } from "d3-scale-chromatic";
 import type { ColorMapName, Theme } from "./types.ts";
 
@@ -22,7 +22,15 @@ export function mapLayer(map: ColorMapName, theme: Theme): number {
   return map === "signed" ? (theme === "light" ? 0 : 1) : 2 + ORDER.indexOf(map);
 }
 
-/** All maps' texels, RGBA bytes, in the order of `mapLayer`. */
+/** Thirds of the row behind all maps: nothing, magenta, black. */
+export const MARKS_LAYER = 2 + ORDER.length;
+const MARKS = [
+  [0, 0, 0, 0],
+  [255, 0, 255, 255],
+  [0, 0, 0, 255],
+];
+
+/** All maps' texels, RGBA bytes, in the order of `mapLayer`, and the marks. */
 export function mapTexels(): Uint8Array {
   const rows = [
     ...([SIGNED.light, SIGNED.dark] as const).map((stops) => {
@@ -31,11 +39,15 @@ export function mapTexels(): Uint8Array {
     }),
     ...SEQUENTIAL.map((at) => (k: number) => parse(at(k / (MAP_TEXELS - 1)))),
   ];
-  const bytes = new Uint8Array(rows.length * MAP_TEXELS * 4);
+  const bytes = new Uint8Array((rows.length + 1) * MAP_TEXELS * 4);
   for (const [row, at] of rows.entries()) {
     for (let k = 0; k < MAP_TEXELS; k++) {
       bytes.set([...at(k).map(Math.round), 255], (row * MAP_TEXELS + k) * 4);
     }
+  }
+  for (let k = 0; k < MAP_TEXELS; k++) {
+    const mark = MARKS[Math.floor((k * MARKS.length) / MAP_TEXELS)] ?? [];
+    bytes.set(mark, (MARKS_LAYER * MAP_TEXELS + k) * 4);
   }
   return bytes;
 }

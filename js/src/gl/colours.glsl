@@ -2,29 +2,34 @@
 // round them faster. For the same reason nothing branches, and what is the same for a map's pixels comes from `table`:
 // column, row (over the texture's size) and layer of its first texel, and its channel, -1 where there is no map.
 // PLAIN: one read a pixel. BY_CHANNEL: each map has its own range. Loops and what is not read cost: three programs.
+flat in vec4 cells;     // canvas pixels of a map with the gap beside it; 1 over those
+flat in vec4 corner;    // left and top of the picture in the canvas; its corner in `table`, over that one's size
+flat in vec4 columns;   // map pixels a canvas pixel, 1 over phases, 1 over pixels of a block, phases
+flat in vec4 to_column; // over the texture's size: a texel, a phase's area; pixels of a block, layers a pixel
+flat in vec4 rows;
+flat in vec4 to_row;
+flat in vec4 shades;    // columns of `maps` over its width: from end to end, the first; its layer, that of marks
+flat in vec3 over_table; // 1 over the table's size; its layer
 flat in vec2 shared_ends;
+flat in vec2 size;      // canvas pixels of a map
 layout(location = 0) out vec4 o0;
 
-const vec4 MAGENTA = vec4(1.0, 0.0, 1.0, 1.0);
+// Columns of the layer of marks.
+const float NONE = 0.5 / 3.0, MAGENTA = 1.5 / 3.0, BLACK = 2.5 / 3.0;
 
-// address() of the prelude for a column or row of the map: its texel, and its part of the layer's number.
-vec2 along(float r, vec2 over_one, float phases, float area, float pixels, float weight) {
-  float q = floor((r + 0.5) * over_one.x), t = floor((q + 0.5) * over_one.y);
-  return vec2(t + (r - q * phases) * area, (q - t * pixels) * weight);
+// address() of the prelude for a column or row of the map, `p` canvas pixels from its edge: what leads to it from the
+// first texel, in the texture and among its layers.
+vec2 along(float p, vec4 of, vec4 to) {
+  float r = floor(p * of.x), q = floor((r + 0.5) * of.y), t = floor((q + 0.5) * of.z);
+  return vec2(t * to.x + (r - q * of.w) * to.y, (q - t * to.z) * to.w);
 }
-
-// What leads from a map's first texel to the one in the column or row that is `p` canvas pixels from its edge.
 vec3 column(float p) {
-  Layout l = u.x[0];
-  float c = min(floor(p * u.f[1].x), float(l.frame.w - 1));
-  vec2 at = along(c, u.f[2].xz, float(l.phase.y), float(l.phase.z), float(l.block.z), 1.0);
-  return vec3(at.x * u.f[3].x, 0.0, at.y);
+  vec2 at = along(p, columns, to_column);
+  return vec3(at.x, 0.0, at.y);
 }
 vec3 row(float p) {
-  Layout l = u.x[0];
-  float r = min(floor(p * u.f[1].y), float(l.frame.z - 1));
-  vec2 at = along(r, u.f[2].yw, float(l.phase.x), float(l.phase.w), float(l.block.y), float(l.block.z));
-  return vec3(0.0, at.x * u.f[3].y, at.y);
+  vec2 at = along(p, rows, to_row);
+  return vec3(0.0, at);
 }
 
 // One lane's bits; the others are zeros. A multiplication with a 0/1 vector would let a NaN through.
@@ -34,13 +39,12 @@ uint bits_of(vec4 four, uvec4 lane) {
 }
 
 void main() {
-  vec2 cell = vec2(u.i[1].xy), size = vec2(u.i[1].zw);
-  vec2 p = (gl_FragCoord.xy - vec2(u.i[0].xy)) * vec2(1.0, -1.0); // pictures begin at the top
-  vec2 map = floor(p * u.f[0].xy);
-  p -= map * cell;
-  vec4 tile = FETCH(table, vec3((map + vec2(u.i[0].zw) + 0.5) * u.f[0].zw, float(u.i[2].z)));
-  float group = floor(tile.w * 0.25);
-  uvec4 lane_bits = uvec4(-ivec4(equal(vec4(tile.w - group * 4.0), vec4(0.0, 1.0, 2.0, 3.0))));
+  vec2 p = vec2(gl_FragCoord.x - corner.x, corner.y - gl_FragCoord.y); // pictures begin at the top
+  vec2 map = floor(p * cells.zw);
+  p -= map * cells.xy;
+  vec4 tile = FETCH(table, vec3(map * over_table.xy + corner.zw, over_table.z));
+  float group = floor(tile.w * 0.25), of_group = tile.w - group * 4.0;
+  uvec4 lane_bits = uvec4(-ivec4(equal(vec4(of_group), vec4(0.0, 1.0, 2.0, 3.0))));
 #ifdef PLAIN
   uint bits = bits_of(FETCH(x0, tile.xyz + row(p.y) + column(p.x)), lane_bits), largest = bits & 0x7fffffffu;
   float v = uintBitsToFloat(bits);
@@ -60,20 +64,17 @@ void main() {
   }
 #endif
 #ifdef BY_CHANNEL
-  int g = max(int(group), 0), line_of = over(g, u.i[4].y), c = int(tile.w - group * 4.0);
-  ivec2 at = ivec2(g - line_of * u.i[4].y, u.i[4].x + line_of);
+  int g = u.i[4].x + max(int(group), 0), line_of = over(g, u.i[4].y), c = int(of_group);
+  ivec2 at = ivec2(g - line_of * u.i[4].y, line_of);
   vec2 range = ends(lane(fetch(ranges, ivec3(at, 0)), c), lane(fetch(ranges, ivec3(at, 1)), c));
 #else
   vec2 range = shared_ends;
 #endif
   float t = clamp((v * 0.5 - range.x) / range.y, 0.0, 1.0);
-  bool odd = largest >= 0x7f800000u;
-  // Of a signed map texel 256 is zero, 1 and 511 are the ends.
-  float texel = u.i[3].y == 0 ? 1.0 + t * 510.0 : t * 511.0;
-  vec4 colour = FETCH(maps, vec3((odd ? 0.5 : floor(texel + 0.5) + 0.5) / 512.0, 0.5, float(max(u.i[2].x, 0))));
-  float diagonal = (p.x + p.y) / 3.0;
-  float black = largest > 0x7f800000u && diagonal - floor(diagonal) < 0.5 / 3.0 ? 0.0 : 1.0;
-  vec4 shown = u.i[2].x < 0 ? vec4(vec3(t), 1.0) : colour;
-  shown = odd ? vec4(black, 0.0, black, 1.0) : shown;
-  o0 = tile.w < 0.0 || max(p.x - size.x, p.y - size.y) > 0.0 ? vec4(0.0) : shown;
+  vec2 shade = vec2(t * shades.x + shades.y, shades.z);
+  float diagonal = (p.x + p.y) * (1.0 / 3.0);
+  bool hatched = largest > 0x7f800000u && diagonal - floor(diagonal) < 0.5 / 3.0;
+  shade = largest >= 0x7f800000u ? vec2(hatched ? BLACK : MAGENTA, shades.w) : shade;
+  shade = tile.w < 0.0 || max(p.x - size.x, p.y - size.y) > 0.0 ? vec2(NONE, shades.w) : shade;
+  o0 = FETCH(maps, vec3(shade.x, 0.5, shade.y));
 }

@@ -1,9 +1,9 @@
 // What both stages of the display know. One draw is one picture: the viewport.
 // i[0]: left and top of the picture in the canvas (rows counted from below); its corner in `table`
 // i[1]: width and height of a map with the gap beside it, and without
-// i[2]: colour map's layer (-1: grey), reads a pixel along each axis, layer of `table`
+// i[2]: colour map's layer, reads a pixel along each axis, layer of `table`, layer of marks in `maps`
 // i[3]: range (0 channel, 1 layer, 2 fixed), its use (0 signed, 1 minimum to maximum, 2 symmetric)
-// i[4]: the value's first row in `ranges` and how wide that is; its column and row in `shared_ranges`
+// i[4]: the value's first texel in `ranges` and how wide that is; column and row of what its maps share there
 // f[0]: 1 over the width and height of a map with its gap, and over those of `table`
 // f[1]: map pixels a canvas pixel in x and y, lowest and highest value of a fixed range
 // f[2]: 1 over the value's phases and blocks, in x and y

@@ -29,6 +29,7 @@ export class Display {
   private readonly maps: WebGLTexture;
   private readonly buffer: WebGLBuffer;
   private prepared: Prepared | undefined;
+  private paper: OffscreenCanvas | undefined;
 
   private constructor(device: GlDevice, linked: readonly Linked[]) {
     const { gl, resources } = device;
@@ -54,6 +55,25 @@ export class Display {
   get bytes(): number {
     const { table, numbers } = this.prepared?.drawing ?? {};
     return this.mapBytes + (table?.data.byteLength ?? 0) + (numbers?.byteLength ?? 0);
+  }
+
+  /** Draws a pixel with each program, as `Ranges.warm` does. */
+  warm(ranges: Ranges): void {
+    const { gl, state } = this.device;
+    const { texture } = ranges.found;
+    gl.bindBuffer(gl.UNIFORM_BUFFER, this.buffer);
+    gl.bufferData(gl.UNIFORM_BUFFER, UNIFORM_BYTES, gl.DYNAMIC_DRAW);
+    state.target(null);
+    state.scissor(undefined);
+    state.viewport(0, 0, 1, 1);
+    state.uniforms(PASS_BINDING, this.buffer, 0, UNIFORM_BYTES);
+    for (const [unit, one] of [texture, texture, this.maps, texture].entries()) {
+      state.texture(unit, one);
+    }
+    for (const { program } of this.linked) {
+      state.use(program);
+      gl.drawArrays(gl.TRIANGLES, 0, 3);
+    }
   }
 
   draw(shown: readonly Shown[], ranges: Ranges): void {
@@ -118,7 +138,7 @@ export class Display {
     if (canvas.height !== height) canvas.height = height;
     state.target(null);
     state.scissor(undefined);
-    const always = [table, this.maps, ranges.channels.texture, ranges.shared.texture];
+    const always = [table, this.maps, ranges.found.texture];
     for (const [k, one] of always.entries()) state.texture(k + 1, one);
     for (const { texture, area, program, at, mask } of draws) {
       const linked = this.linked[program];
@@ -135,19 +155,42 @@ export class Display {
   /** From the device's canvas to the pictures' own, in one transfer where the browser can. */
   private deliver(sheet: Sheet<Picture>): void {
     const { canvas } = this.device;
-    const source = "transferToImageBitmap" in canvas ? canvas.transferToImageBitmap() : canvas;
+    const bitmap = "transferToImageBitmap" in canvas ? canvas.transferToImageBitmap() : undefined;
+    const source = (bitmap && this.fetched(bitmap, sheet)) ?? bitmap ?? canvas;
     for (const { item, x, y } of sheet.placed) {
-      const { canvas: shown } = item.job;
-      if (shown.width !== item.width) shown.width = item.width;
-      if (shown.height !== item.height) shown.height = item.height;
-      const context = shown.getContext("2d");
-      if (context === null) continue;
-      context.globalCompositeOperation = "copy"; // gaps stay transparent
-      context.imageSmoothingEnabled = false;
-      context.drawImage(source, x, y, item.width, item.height, 0, 0, item.width, item.height);
+      const { width, height, job } = item;
+      const context = copying(job.canvas, width, height, job.canvas.getContext("2d"));
+      context?.drawImage(source, x, y, width, height, 0, 0, width, height);
     }
-    if (source !== canvas) (source as ImageBitmap).close();
+    bitmap?.close();
   }
+
+  /** Where the browser paints on the processor, each canvas would fetch all of a sheet: then this does, once. */
+  private fetched(bitmap: ImageBitmap, { placed }: Sheet<Picture>): OffscreenCanvas | undefined {
+    if (!this.device.capabilities.software || placed.length < 2) return undefined;
+    this.paper ??= new OffscreenCanvas(1, 1);
+    const { paper } = this;
+    const context = paper.getContext("2d", { willReadFrequently: true });
+    copying(paper, bitmap.width, bitmap.height, context)?.drawImage(bitmap, 0, 0);
+    return context === null ? undefined : paper;
+  }
+}
+
+type Context2d = CanvasRenderingContext2D | OffscreenCanvasRenderingContext2D;
+
+/** A canvas of this size whose pixels are replaced by what is drawn: gaps stay transparent. */
+function copying<T extends Context2d>(
+  canvas: HTMLCanvasElement | OffscreenCanvas,
+  width: number,
+  height: number,
+  context: T | null,
+): T | null {
+  if (canvas.width !== width) canvas.width = width;
+  if (canvas.height !== height) canvas.height = height;
+  if (context === null) return null;
+  context.globalCompositeOperation = "copy";
+  context.imageSmoothingEnabled = false;
+  return context;
 }
 
 function sameShown(a: readonly Shown[], b: readonly Shown[]): boolean {

@@ -1,5 +1,7 @@
 // Least and greatest finite value of a strip; with 4 targets also the sum (over f[0].x, the number of
 // pixels, so that large values don't overflow) and the number of finite values.
+// i[0]: see walk. SOURCES: 4 values in rows one above the other, i[k] for value k, i[4 + k].x its first row,
+// i[4].y the fragments of a row; otherwise i[1]: see index_of.
 vec4 low = vec4(BIG), high = vec4(-BIG), sum = vec4(0.0), count = vec4(0.0);
 
 void take(vec4 v) {
@@ -13,11 +15,24 @@ void take(vec4 v) {
 }
 
 void main() {
-  int index = index_of();
-  if (index < u.i[0].w) {
-    int group = over(index, u.i[0].y);
-    walk(group, index - group * u.i[0].y);
-    bvec4 real = channels(group);
+#ifdef SOURCES
+  ivec2 p = ivec2(gl_FragCoord.xy);
+  int k = int(p.y >= u.i[5].x) + int(p.y >= u.i[6].x) + int(p.y >= u.i[7].x);
+  int index = (p.y - u.i[4 + k].x) * u.i[4].y + p.x;
+#else
+  int k = 0, index = index_of();
+#endif
+  ivec4 work = u.i[k];
+  if (index < work.w) {
+    Layout l = u.x[k];
+    int group = over(index, work.y), strip = index - group * work.y;
+    if (k == 0) walk(x0, l, work, group, strip);
+#ifdef SOURCES
+    if (k == 1) walk(x1, l, work, group, strip);
+    if (k == 2) walk(x2, l, work, group, strip);
+    if (k == 3) walk(x3, l, work, group, strip);
+#endif
+    bvec4 real = channels(l, group);
     low = mix(vec4(BIG), low, real);
     high = mix(vec4(-BIG), high, real);
   }

@@ -1,6 +1,6 @@
 // Joins neighbouring partial results: texel k of the output is the fold of texels k*n .. k*n+n-1 of a.
 // SUMS: all targets are sums; otherwise the first two are least and greatest, further ones sums.
-// i[0]: n, number of texels in a, number in the output; i[1]: see index_of; i[2]: a's area, likewise.
+// i[0]: n, number of texels in a, number in the output; i[1]: see index_of; i[2]: width of a.
 void main() {
   int index = index_of();
   vec4 low = vec4(SUMS == 1 ? 0.0 : BIG), high = vec4(SUMS == 1 ? 0.0 : -BIG);
@@ -9,7 +9,7 @@ void main() {
   if (index < u.i[0].z) {
     for (int k = index * u.i[0].x; k < last; k++) {
       int row = over(k, u.i[2].x);
-      ivec2 at = ivec2(k - row * u.i[2].x, row) + u.i[2].yz;
+      ivec2 at = ivec2(k - row * u.i[2].x, row);
 #if SUMS
       low += fetch(a, ivec3(at, 0));
       high += fetch(a, ivec3(at, 1));

@@ -28,21 +28,20 @@ function kernel(
 }
 
 /** Ranges for drawing: least and greatest of each channel. */
-export const EXTENT = kernel("extent", ["x0"], { TARGETS: 2 }, targets, walk, extent);
-export const JOIN_STRIPS = kernel(
-  "join strips",
-  ["a", "list"],
-  { TARGETS: 2, BY_ROW: 1 },
+export const EXTENT = kernel(
+  "extent",
+  ["x0", "x1", "x2", "x3"],
+  { TARGETS: 2, SOURCES: 4 },
   targets,
-  join,
+  walk,
+  extent,
 );
-export const JOIN_CHANNELS = kernel("join channels", ["a", "list"], { TARGETS: 2 }, targets, join);
+export const JOIN = kernel("join", ["a", "list"], { TARGETS: 2 }, targets, join);
 /** Maps of one value: the vertex shader takes the range that they share, the fragment shader does all else. */
 function maps(constants: Readonly<Record<string, number>>) {
   return {
     ...kernel("display", ["x0", "table", "maps", "ranges"], constants, display, colours),
-    vertex: kernel("display", ["shared_ranges"], { VERTEX: 1 }, display, picture).source,
-    samplers: ["x0", "table", "maps", "ranges", "shared_ranges"],
+    vertex: kernel("display", ["ranges"], { VERTEX: 1 }, display, picture).source,
   };
 }
 /** One read a pixel; means of several; those with a range for each channel. */

@@ -7,7 +7,7 @@ const INTEGERS = LAYOUT_WORDS * 5; // after `o` and x[4]
 const FLOATS = INTEGERS + 8 * 4;
 
 export interface Numbers {
-  /** The layout of x0. */
+  /** The layout of x0, then that of x1, and so on. */
   readonly words?: readonly number[];
   /** i[0], i[1], … */
   readonly integers: readonly (readonly number[])[];

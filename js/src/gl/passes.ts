@@ -41,17 +41,24 @@ export interface OwnPass {
   readonly numbers: Numbers;
 }
 
-/** Draws passes in order; their numbers go to the device in one upload. */
-export function drawPasses(
-  device: GlDevice,
+/** Puts the numbers of passes on the device, in one upload. */
+export function writePasses(
+  { gl }: GlDevice,
   buffer: WebGLBuffer,
   passes: readonly OwnPass[],
 ): void {
-  const { gl, state } = device;
   const block = new ArrayBuffer(passes.length * UNIFORM_BYTES);
   for (const [k, pass] of passes.entries()) writeNumbers(block, k * UNIFORM_BYTES, pass.numbers);
   gl.bindBuffer(gl.UNIFORM_BUFFER, buffer);
   gl.bufferData(gl.UNIFORM_BUFFER, block, gl.DYNAMIC_DRAW);
+}
+
+/** Draws passes in order, whose numbers are in `buffer`. */
+export function drawPasses(
+  { gl, state }: GlDevice,
+  buffer: WebGLBuffer,
+  passes: readonly OwnPass[],
+): void {
   state.scissor(undefined);
   for (const [k, { linked, inputs, target, area }] of passes.entries()) {
     state.use(linked.program);

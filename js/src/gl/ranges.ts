@@ -1,79 +1,103 @@
-// The least and greatest value of each channel, and of an image's channels together, in textures that
+// The least and greatest value of each channel, and of an image's channels together, in a texture that
 // the display samples: nothing is read back. Computed once a run, only for what is drawn.
 import type { PlanHeader, Value } from "../plan.ts";
 import type { GlDevice } from "./device.ts";
-import { EXTENT, JOIN_CHANNELS, JOIN_STRIPS } from "./kernels.ts";
+import { EXTENT, JOIN } from "./kernels.ts";
 import { type Strips, stripsOf } from "./numbers.ts";
-import { drawPasses, freeSurface, makeSurface, type OwnPass, type Surface } from "./passes.ts";
+import {
+  drawPasses,
+  freeSurface,
+  makeSurface,
+  type OwnPass,
+  type Surface,
+  writePasses,
+} from "./passes.ts";
 import type { Linked } from "./programs.ts";
-import type { Size } from "./resources.ts";
 
 /**
- * Texels in a row of all results; a value's channel groups start a row. Narrow, so that most areas have several rows:
- * processors draw squares of pixels, and share rows among threads.
+ * Texels in a row of all results. Narrow, so that most areas have several rows: processors draw squares of pixels,
+ * and share rows among threads.
  */
 export const RANGE_COLUMNS = 256;
 /** Rows of a batch's partial results; more is what one value may need. */
 const BATCH_ROWS = 2048;
 const LAYERS = 2; // least and greatest
+/** Values that one pass walks over: the inputs whose layouts a uniform block has. */
+const SOURCES = 4;
+/** A row that no pass draws. */
+const NO_ROW = 2 ** 24;
 
-/** Where a value's ranges lie. */
+/** Where a value's ranges lie among all texels of `found`, counted along its rows. */
 export interface Place {
-  /** First row in `channels`. */
-  readonly row: number;
-  /** Column and row in `shared`. */
+  /** Number of its first channel group's texel; the others follow. */
+  readonly first: number;
+  /** Column and row of what its channels have together. */
   readonly shared: readonly [number, number];
 }
 
 interface Slot extends Place {
+  readonly groups: number;
   readonly strips: Strips;
   image: number;
   sequence: number;
 }
 
 export class Ranges {
-  readonly channels: Surface;
-  readonly shared: Surface;
+  readonly found: Surface;
   private readonly device: GlDevice;
   private readonly linked: readonly Linked[];
   private readonly slots = new Map<Value, Slot>();
   private readonly buffer: WebGLBuffer;
-  private readonly entries: Entries;
+  private readonly entries: WebGLTexture;
   private scratch: Surface | undefined;
+  private prepared: Prepared | undefined;
 
   private constructor(device: GlDevice, plan: PlanHeader, linked: readonly Linked[]) {
     this.device = device;
     this.linked = linked;
     // Modules and outputs share their last layer's texture: one slot for all of them.
     const same = new Map<string, Slot>();
-    let rows = 0;
+    let texels = 0;
     for (const value of plan.values) {
       const name = `${value.texture} ${value.words.join()}`;
       let slot = same.get(name);
       if (slot === undefined) {
-        const shared = [same.size % RANGE_COLUMNS, Math.floor(same.size / RANGE_COLUMNS)] as const;
-        slot = { row: rows, shared, strips: stripsOf(value.words), image: -1, sequence: -1 };
+        const groups = groupsOf(value);
+        const last = texels + groups;
+        const shared = [last % RANGE_COLUMNS, Math.floor(last / RANGE_COLUMNS)] as const;
+        const strips = stripsOf(value.words);
+        slot = { first: texels, shared, groups, strips, image: -1, sequence: -1 };
         same.set(name, slot);
-        rows += Math.ceil(groupsOf(value) / RANGE_COLUMNS);
+        texels = last + 1;
       }
       this.slots.set(value, slot);
     }
-    this.channels = makeSurface(device, RANGE_COLUMNS, Math.max(1, rows), LAYERS);
-    const sharedRows = Math.max(1, Math.ceil(same.size / RANGE_COLUMNS));
-    this.shared = makeSurface(device, RANGE_COLUMNS, sharedRows, LAYERS);
+    const rows = Math.max(1, Math.ceil(texels / RANGE_COLUMNS));
+    this.found = makeSurface(device, RANGE_COLUMNS, rows, LAYERS);
     this.buffer = device.resources.buffer(0, "DYNAMIC_DRAW");
-    this.entries = new Entries(device, Math.max(this.channels.height, same.size));
+    this.entries = device.resources.texture({ ...this.found, layers: 1 }, "rgba32f");
   }
 
   static async make(device: GlDevice, plan: PlanHeader): Promise<Ranges> {
     const { generation } = device;
-    const linked = await device.programs.acquire([EXTENT, JOIN_STRIPS, JOIN_CHANNELS]);
+    const linked = await device.programs.acquire([EXTENT, JOIN]);
     device.check(generation);
     return new Ranges(device, plan, linked);
   }
 
+  /** Draws a texel with each program: their pipelines are built while nobody waits in a transfer. */
+  warm(): void {
+    const passes = this.linked.map((linked): OwnPass => {
+      const inputs = new Array<WebGLTexture>(SOURCES).fill(this.entries);
+      return { linked, inputs, target: this.found, area: [0, 0, 1, 1], numbers: { integers: [] } };
+    });
+    writePasses(this.device, this.buffer, passes);
+    drawPasses(this.device, this.buffer, passes);
+  }
+
   get bytes(): number {
-    return this.surfaces.reduce((sum, { bytes }) => sum + bytes, this.entries.bytes);
+    const { width, height } = this.found;
+    return this.surfaces.reduce((sum, { bytes }) => sum + bytes, width * height * 16);
   }
 
   /** Computes what isn't known yet of image `image` in run `sequence`. */
@@ -89,17 +113,7 @@ export class Ranges {
       return [{ value, slot, image, texture }];
     });
     if (jobs.length === 0) return;
-    const batches = batchesOf(jobs);
-    const scratch = this.roomFor(jobs, Math.max(...batches.map(({ rows }) => rows)));
-    this.entries.write(batches);
-    const passes = batches.flatMap((one, batch) => [
-      ...one.placed.flatMap((placed) => this.walk(placed, scratch)),
-      ...this.join(JOINS.strips, scratch, this.channels, rowsOf(one), batch),
-    ]);
-    const { width, height } = this.shared;
-    const all = [0, 0, Math.min(width, this.slots.size), height] as const;
-    passes.push(...this.join(JOINS.channels, this.channels, this.shared, all, 0));
-    drawPasses(this.device, this.buffer, passes);
+    drawPasses(this.device, this.buffer, this.prepare(jobs).passes);
   }
 
   place(value: Value): Place {
@@ -111,51 +125,90 @@ export class Ranges {
   dispose(): void {
     const { device } = this;
     for (const surface of this.surfaces) freeSurface(device, surface);
-    this.entries.dispose();
+    device.resources.freeTexture(this.entries);
     device.resources.freeBuffer(this.buffer);
     device.programs.release(this.linked);
   }
 
   private get surfaces(): Surface[] {
-    const { channels, shared, scratch } = this;
-    return scratch === undefined ? [channels, shared] : [channels, shared, scratch];
+    const { found, scratch } = this;
+    return scratch === undefined ? [found] : [found, scratch];
   }
 
-  /** The pass that finds the ranges of all strips of a value. */
-  private walk({ job, row }: Placed, target: Surface): OwnPass[] {
-    const { value, slot, image, texture } = job;
+  /** Usually what was done last is to be done again, with other values. */
+  private prepare(jobs: readonly Job[]): Prepared {
+    const { prepared } = this;
+    if (prepared !== undefined && sameJobs(prepared.jobs, jobs)) return prepared;
+    this.prepared = undefined;
+    const batches = batchesOf(jobs);
+    const scratch = this.roomFor(jobs, Math.max(...batches.map(({ rows }) => rows)));
+    this.list(batches);
+    const passes = batches.flatMap(({ placed }, batch) => [
+      ...this.walk(placed, scratch),
+      ...this.join(placed, scratch, batch),
+    ]);
+    writePasses(this.device, this.buffer, passes);
+    this.prepared = { jobs, passes };
+    return this.prepared;
+  }
+
+  /** The passes that find the ranges of all strips of a batch's values, a few values each. */
+  private walk(placed: readonly Placed[], target: Surface): OwnPass[] {
     const [linked] = this.linked;
     if (linked === undefined) return [];
-    const { strips, lines } = slot.strips;
-    const total = groupsOf(value) * strips;
-    const integers = [
-      [image, strips, lines, total],
-      [RANGE_COLUMNS, 0, row],
-    ];
-    const rows = Math.ceil(total / RANGE_COLUMNS);
-    return [
-      {
+    const starts = placed.flatMap((_, k) => (k % SOURCES === 0 ? [k] : []));
+    return starts.map((start) => {
+      const some = placed.slice(start, start + SOURCES);
+      const row = some[0]?.row ?? 0;
+      const end = Math.max(...some.map((one) => one.row + rowsOf(one.job.slot)));
+      const width = Math.max(...some.map(({ job }) => partials(job.slot)));
+      const works = some.map(({ job: { slot, image } }) => {
+        return [image, slot.strips.strips, slot.strips.lines, partials(slot)];
+      });
+      const rows = some.map((one) => [one.row, RANGE_COLUMNS]);
+      const inputs = some.map(({ job }) => job.texture);
+      return {
         linked,
-        inputs: [texture],
+        inputs: filled(inputs, inputs[0] as WebGLTexture), // no unit may hold what is drawn into
         target,
-        area: [0, row, Math.min(RANGE_COLUMNS, total), rows],
-        numbers: { words: value.words, integers },
-      },
-    ];
+        area: [0, row, Math.min(RANGE_COLUMNS, width), end - row],
+        numbers: {
+          words: some.flatMap(({ job }) => job.value.words),
+          integers: [...filled(works, []), ...filled(rows, [NO_ROW])],
+        },
+      };
+    });
   }
 
   /** One pass for all values of a batch. */
-  private join(
-    program: number,
-    from: Surface,
-    target: Surface,
-    area: OwnPass["area"],
-    batch: number,
-  ): OwnPass[] {
-    const linked = this.linked[program];
+  private join(placed: readonly Placed[], from: Surface, batch: number): OwnPass[] {
+    const linked = this.linked[1];
     if (linked === undefined) return [];
-    const inputs = [from.texture, this.entries.texture];
-    return [{ linked, inputs, target, area, numbers: { integers: [[batch], [RANGE_COLUMNS]] } }];
+    const inputs = [from.texture, this.entries];
+    const first = Math.min(...placed.map(({ job }) => job.slot.first));
+    const last = Math.max(...placed.map(({ job }) => job.slot.first + job.slot.groups));
+    const bottom = Math.floor(first / RANGE_COLUMNS);
+    const rows = Math.floor(last / RANGE_COLUMNS) + 1 - bottom;
+    const area = [0, bottom, RANGE_COLUMNS, rows] as const;
+    const numbers = { integers: [[batch], [RANGE_COLUMNS]] };
+    return [{ linked, inputs, target: this.found, area, numbers }];
+  }
+
+  /** Writes join.glsl's list: an entry for each texel of the results. */
+  private list(batches: readonly Batch[]): void {
+    const { device, entries, found } = this;
+    const data = new Float32Array(found.width * found.height * 4).fill(-1);
+    for (const [batch, { placed }] of batches.entries()) {
+      for (const { job, row } of placed) {
+        const { first, groups, strips } = job.slot;
+        const from = row * RANGE_COLUMNS;
+        for (let k = 0; k < groups; k++) {
+          data.set([from + k * strips.strips, strips.strips, batch], (first + k) * 4);
+        }
+        data.set([from, partials(job.slot), batch], (first + groups) * 4);
+      }
+    }
+    for (const _ of device.resources.upload(entries, { ...found, layers: 1 }, data));
   }
 
   /** A surface for partial results with at least so many rows; where there is no room, the jobs are still to do. */
@@ -176,62 +229,18 @@ export class Ranges {
   }
 }
 
-/** join.glsl's list: an entry a row of channels, and one a value. */
-class Entries {
-  readonly texture: WebGLTexture;
-  private readonly device: GlDevice;
-  private readonly size: Size;
-  private data: Float32Array;
-
-  constructor(device: GlDevice, count: number) {
-    this.device = device;
-    this.size = { width: RANGE_COLUMNS, height: Math.ceil(count / RANGE_COLUMNS), layers: 2 };
-    this.texture = device.resources.texture(this.size, "rgba32f");
-    this.data = new Float32Array(0);
-  }
-
-  get bytes(): number {
-    const { width, height, layers } = this.size;
-    return width * height * layers * 16;
-  }
-
-  /** Usually what was written last is to be done again. */
-  write(batches: readonly Batch[]): void {
-    const data = new Float32Array(this.bytes / 4).fill(-1);
-    const each = data.length / 2;
-    for (const [batch, { placed }] of batches.entries()) {
-      for (const { job, row } of placed) {
-        const { slot, value } = job;
-        const groups = groupsOf(value);
-        const [x, y] = slot.shared;
-        data.set([slot.row * RANGE_COLUMNS, groups, 1, 0], each + (y * RANGE_COLUMNS + x) * 4);
-        for (let k = 0; k * RANGE_COLUMNS < groups; k++) {
-          const { strips } = slot.strips;
-          const first = (row + k * strips) * RANGE_COLUMNS;
-          const count = Math.min(RANGE_COLUMNS, groups - k * RANGE_COLUMNS);
-          data.set([first, strips, count, batch], (slot.row + k) * 4);
-        }
-      }
-    }
-    if (data.every((number, k) => number === this.data[k])) return;
-    this.data = data;
-    for (const _ of this.device.resources.upload(this.texture, this.size, data));
-  }
-
-  dispose(): void {
-    this.device.resources.freeTexture(this.texture);
-  }
-}
-
-/** Programs by their place. */
-const JOINS = { strips: 1, channels: 2 } as const;
-
 /** A value's ranges that aren't known yet. */
 interface Job {
   readonly value: Value;
   readonly slot: Slot;
   readonly image: number;
   readonly texture: WebGLTexture;
+}
+
+/** Passes whose numbers are on the device, good for as long as the same is to be done. */
+interface Prepared {
+  readonly jobs: readonly Job[];
+  readonly passes: readonly OwnPass[];
 }
 
 interface Placed {
@@ -250,7 +259,7 @@ function batchesOf(jobs: readonly Job[]): Batch[] {
   const batches: Batch[] = [];
   let batch: Batch = { placed: [], rows: BATCH_ROWS };
   for (const job of jobs) {
-    const rows = Math.ceil((groupsOf(job.value) * job.slot.strips.strips) / RANGE_COLUMNS);
+    const rows = rowsOf(job.slot);
     if (batch.rows + rows > BATCH_ROWS) {
       batch = { placed: [], rows: 0 };
       batches.push(batch);
@@ -261,13 +270,24 @@ function batchesOf(jobs: readonly Job[]): Batch[] {
   return batches;
 }
 
-/** The area of `channels` that a batch's values lie in. */
-function rowsOf({ placed }: Batch): OwnPass["area"] {
-  const groups = placed.map(({ job }) => groupsOf(job.value));
-  const first = placed.map(({ job }) => job.slot.row);
-  const last = first.map((row, k) => row + Math.ceil((groups[k] ?? 0) / RANGE_COLUMNS));
-  const low = Math.min(...first);
-  return [0, low, Math.min(RANGE_COLUMNS, Math.max(...groups)), Math.max(...last) - low];
+function sameJobs(a: readonly Job[], b: readonly Job[]): boolean {
+  const same = (one: Job, other: Job | undefined) =>
+    one.slot === other?.slot && one.image === other.image && one.texture === other.texture;
+  return a.length === b.length && a.every((one, k) => same(one, b[k]));
+}
+
+/** A list for all sources of a pass. */
+function filled<T>(found: readonly T[], none: T): T[] {
+  return Array.from({ length: SOURCES }, (_, k) => found[k] ?? none);
+}
+
+/** How many partial results a value has. */
+function partials({ groups, strips }: Slot): number {
+  return groups * strips.strips;
+}
+
+function rowsOf(slot: Slot): number {
+  return Math.ceil(partials(slot) / RANGE_COLUMNS);
 }
 
 export function groupsOf(value: Value): number {

@@ -23,8 +23,6 @@ interface Pictures {
   readonly ranges: Ranges;
   readonly display: Display;
   readonly reducer: Reducer;
-  /** The first draw builds pipelines: a read right behind it would hold the page until that is done. */
-  settled?: Promise<void>;
 }
 
 /** Compiles, allocates and uploads; nothing is run. `weight` is asked again when a lost context is rebuilt. */
@@ -48,6 +46,12 @@ export async function createSession(
     let display: Display | undefined;
     try {
       display = await Display.make(device);
+      // Software renderers build a program's pipeline when it first draws: the first picture, or a read behind it,
+      // would hold the page until all are there.
+      ranges.warm();
+      display.warm(ranges);
+      await finished(device);
+      device.check(generation);
       device.resources.checkMemory(runner.bytes + ranges.bytes + display.bytes);
     } catch (error) {
       if (device.generation === generation) {
@@ -93,7 +97,6 @@ export async function createSession(
       ranges.update(wanted, runner.sequence);
       display.draw(group, ranges);
     }
-    pictures.settled ??= finished(device);
   }
 
   try {
@@ -115,19 +118,12 @@ export async function createSession(
     write: (key, data) => runner.write(key, data),
     setWeight: (texture, data) => runner.setWeight(texture, data),
     run: (options) => runner.run(options),
-    async read(key) {
-      await pictures?.settled;
-      return runner.read(key);
-    },
-    async sample(key, bands) {
-      await pictures?.settled;
-      return runner.sample(key, bands);
-    },
+    read: (key) => runner.read(key),
+    sample: (key, bands) => runner.sample(key, bands),
     draw,
     async statistics(key, image = 0) {
       const value = runner.find(key);
       const reduce = await reducer().ready();
-      await pictures?.settled;
       const [sequence, channels] = await runner.whenFresh(value, (objects) => [
         runner.sequence,
         reduce(value, image, objects),

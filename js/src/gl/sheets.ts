@@ -1,6 +1,6 @@
 // What the display's draws are made of: pictures on sheets, where each map lies, and the numbers of each draw.
 import { type Texture, UNIFORM_BYTES, type Value } from "../plan.ts";
-import { mapLayer } from "./colormaps.ts";
+import { MARKS_LAYER, mapLayer } from "./colormaps.ts";
 import { type Mosaic, mosaicOf, type Placed, pack, type Sheet } from "./mosaic.ts";
 import { writeNumbers } from "./numbers.ts";
 import { groupsOf, RANGE_COLUMNS, type Ranges } from "./ranges.ts";
@@ -80,9 +80,14 @@ export function drawingOf(shown: readonly Shown[], ranges: Ranges): Drawing {
         integers: [
           [x, sheet.height - y, column + k, row],
           [item.mapWidth + job.gap, item.mapHeight + job.gap, item.mapWidth, item.mapHeight],
-          [job.as === "maps" ? mapLayer(job.map, job.theme) : -1, tapsOf(item), layer],
+          [
+            mapLayer(job.as === "maps" ? job.map : "grey", job.theme),
+            tapsOf(item),
+            layer,
+            MARKS_LAYER,
+          ],
           [MODES.indexOf(job.range.mode), useOf(job)],
-          [place.row, RANGE_COLUMNS, ...place.shared],
+          [place.first, RANGE_COLUMNS, ...place.shared],
         ],
         floats: floatsOf(item, table),
       });

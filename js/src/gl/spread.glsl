@@ -16,13 +16,13 @@ void main() {
   int index = index_of();
   if (index < u.i[0].w) {
     int group = index / u.i[0].y;
-    // a's area begins at its corner and is i[2].x wide.
+    // a is i[2].x wide.
     ivec2 p = ivec2(group % u.i[2].x, group / u.i[2].x);
     vec4 count = max(fetch(a, ivec3(p, 3)), 1.0);
     mean = fetch(a, ivec3(p, 2)) * (u.f[0].x / count);
     vec4 most = max(abs(fetch(a, ivec3(p, 0))), abs(fetch(a, ivec3(p, 1))));
     scale = mix(vec4(1.0), most, greaterThan(most, vec4(0.0)));
-    walk(group, index - group * u.i[0].y);
+    walk(x0, u.x[0], u.i[0], group, index - group * u.i[0].y);
   }
   o0 = squares;
   o1 = zeros;

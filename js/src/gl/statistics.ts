@@ -6,7 +6,7 @@ import type { GlDevice } from "./device.ts";
 import { FOLD_MOMENTS, FOLD_SUMS, MOMENTS, SPREAD } from "./kernels.ts";
 import { stripsOf } from "./numbers.ts";
 import type { PlanObjects } from "./objects.ts";
-import { drawPasses, freeSurface, makeSurface, type Surface } from "./passes.ts";
+import { drawPasses, freeSurface, makeSurface, type Surface, writePasses } from "./passes.ts";
 import type { Linked } from "./programs.ts";
 import { groupsOf } from "./ranges.ts";
 import { reducedHere } from "./summary.ts";
@@ -81,11 +81,9 @@ export class Reducer {
     const inputs = [from.texture, from.texture];
     const numbers = { integers: [] };
     const area = whole(target);
-    drawPasses(
-      device,
-      buffer,
-      linked.map((one) => ({ linked: one, inputs, target, area, numbers })),
-    );
+    const passes = linked.map((one) => ({ linked: one, inputs, target, area, numbers }));
+    writePasses(device, buffer, passes);
+    drawPasses(device, buffer, passes);
     for (const surface of [from, target]) freeSurface(device, surface);
     device.resources.freeBuffer(buffer);
     await finished(device);
@@ -138,10 +136,12 @@ function reduceChannels(
     ];
   };
   try {
-    drawPasses(device, buffer, [
+    const passes = [
       ...walk(moments, foldMoments, first, [texture]),
       ...walk(spread, foldSums, second, [texture, first.texture]),
-    ]);
+    ];
+    writePasses(device, buffer, passes);
+    drawPasses(device, buffer, passes);
     const [low, high, sum, count] = layersOf(device, first);
     const [squares, zeros, nan, inf] = layersOf(device, second);
     device.check();

@@ -1,4 +1,4 @@
-// What partial results are written to: 2 or 4 targets, a fragment for each texel of an area of theirs.
+// What partial results are written to: 2 or 4 targets, a fragment for each texel of theirs.
 layout(location = 0) out vec4 o0;
 layout(location = 1) out vec4 o1;
 #if TARGETS > 2
@@ -6,8 +6,8 @@ layout(location = 2) out vec4 o2;
 layout(location = 3) out vec4 o3;
 #endif
 
-// The fragment's number; i[1]: width of the output's area, its left, its bottom.
+// The fragment's number; i[1]: width of the output.
 int index_of() {
-  ivec2 p = ivec2(gl_FragCoord.xy) - u.i[1].yz;
+  ivec2 p = ivec2(gl_FragCoord.xy);
   return p.y * u.i[1].x + p.x;
 }

@@ -1,19 +1,18 @@
 // Visits every pixel of a strip of one channel group's map, in the texture's own order, without address():
 // reductions don't mind the order, and a line of texels is read at steps of one.
-// i[0]: image, strips a map, lines a strip, number of fragments; i[1]: see index_of.
+// work: image, strips a map, lines a strip, number of fragments.
 void take(vec4 v);
 
-void walk(int group, int strip) {
-  Layout l = u.x[0];
-  int image = u.i[0].x;
-  vec2 size = vec2(textureSize(x0, 0).xy);
+void walk(sampler2DArray s, Layout l, ivec4 work, int group, int strip) {
+  int image = work.x;
+  vec2 size = vec2(textureSize(s, 0).xy);
   int images = over(image, l.block.x), tile = images * l.tile.w + group;
   int tile_row = over(tile, l.tile.z);
   ivec2 base = ivec2((tile - tile_row * l.tile.z) * l.tile.x, tile_row * l.tile.y);
   int first_layer = (image - images * l.block.x) * l.block.y * l.block.z;
   int lines = l.phase.x * l.phase.y * l.block.y * l.block.z * l.tile.y;
-  int last = min(lines, (strip + 1) * u.i[0].z);
-  for (int line = strip * u.i[0].z; line < last; line++) {
+  int last = min(lines, (strip + 1) * work.z);
+  for (int line = strip * work.z; line < last; line++) {
     // A line is a row of texels of one layer in one phase's area: every step-th pixel of a row of the map.
     int part = over(line, l.tile.y), row = line - part * l.tile.y;
     int rows = over(part, l.block.z), dx = part - rows * l.block.z;
@@ -26,11 +25,11 @@ void walk(int group, int strip) {
     vec3 at = vec3((vec2(base + ivec2(0, row) + phase * l.phase.zw) + 0.5) / size,
                    float(first_layer + dy * l.block.z + dx));
     float texel = 1.0 / size.x;
-    for (int x = 0; x < count; x++) take(FETCH(x0, at + vec3(float(x) * texel, 0.0, 0.0)));
+    for (int x = 0; x < count; x++) take(FETCH(s, at + vec3(float(x) * texel, 0.0, 0.0)));
   }
 }
 
 // Lanes of this group that are channels.
-bvec4 channels(int group) {
-  return lessThan(ivec4(group * 4) + ivec4(0, 1, 2, 3), ivec4(u.x[0].frame.y));
+bvec4 channels(Layout l, int group) {
+  return lessThan(ivec4(group * 4) + ivec4(0, 1, 2, 3), ivec4(l.frame.y));
 }

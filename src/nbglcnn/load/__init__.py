@@ -6,7 +6,7 @@ Nothing of torch or onnx is imported before a model is given.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -45,12 +45,17 @@ def load(model: Any, x: Any = None) -> tuple[Graph, tuple[Array, ...]]:
     )
 
 
-def reference(model: Any, graph: Graph, arrays: Sequence[Array]) -> dict[str, Array]:
-    """The true value of every key: by PyTorch's forward hooks, or for ONNX by another engine."""
+def reference(
+    model: Any, graph: Graph, arrays: Sequence[Array], names: Collection[str] | None = None
+) -> dict[str, Array]:
+    """The true value of every key: by PyTorch's forward hooks, or for ONNX by another engine.
+
+    `names` are the keys that are wanted, where keeping the others can be spared.
+    """
     from nbglcnn.load.truth import onnx_reference, torch_reference
 
     if _is_module(model):
-        return torch_reference(model, graph, arrays)
+        return torch_reference(model, graph, arrays, names)
     return onnx_reference(model, graph, arrays)
 
 

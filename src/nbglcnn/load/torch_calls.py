@@ -6,7 +6,7 @@ import contextlib
 import io
 import logging
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ class Record:
     counts: dict[str, int] = field(default_factory=dict)
     stack: list[Call] = field(default_factory=list)
     root: Call | None = None
+    kept: Container[str] | None = None
 
     @property
     def where(self) -> str:
@@ -35,11 +36,18 @@ class Record:
         return f" (in {self.stack[-1].name}, a {self.stack[-1].module_type})"
 
 
-def run_hooked(model: torch.nn.Module, tensors: Sequence[torch.Tensor]) -> tuple[list[Array], Call]:
-    """Run once and give what forward hooks see: all calls' tensors, and the tree of calls."""
+def run_hooked(
+    model: torch.nn.Module,
+    tensors: Sequence[torch.Tensor],
+    kept: Container[str] | None = None,
+) -> tuple[list[Array], Call]:
+    """Run once and give what forward hooks see: all calls' tensors, and the tree of calls.
+
+    Tensors that are not the model's and not `kept` may have been altered since.
+    """
     import torch
 
-    record = Record()
+    record = Record(kept=kept)
     try:
         # Outside fork_rng a model that draws random numbers would move the user's generator.
         with torch.random.fork_rng(devices=[]), torch.no_grad():
@@ -87,7 +95,8 @@ def run(
         for suffix, tensor in parts(output, is_tensor):
             call.outputs.append((suffix, len(record.captured)))
             # A copy, since an in-place operator after this module must not alter what a hook sees.
-            record.captured.append(tensor.clone())
+            kept = record.kept is None or not call.path or call.name + suffix in record.kept
+            record.captured.append(tensor.clone() if kept else tensor)
         record.root = call
 
     handles = []

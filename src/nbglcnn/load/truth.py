@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from nbglcnn.graph import Array, Graph
+from nbglcnn.graph import Array, Graph, Node
 from nbglcnn.load.evaluate import evaluate
 from nbglcnn.load.names import walk
 
 
-def torch_reference(model: Any, graph: Graph, arrays: Sequence[Array]) -> dict[str, Array]:
-    """What forward hooks see, with the Graph's weights; functional operators computed from it."""
+def torch_reference(
+    model: Any, graph: Graph, arrays: Sequence[Array], names: Collection[str] | None = None
+) -> dict[str, Array]:
+    """What forward hooks see, with the Graph's weights; functional operators computed from it.
+
+    `names` are the keys that are wanted, all of them by default.
+    """
     import torch
 
     from nbglcnn.load.torch_calls import run_hooked
@@ -21,11 +26,14 @@ def torch_reference(model: Any, graph: Graph, arrays: Sequence[Array]) -> dict[s
 
     twin, _ = detached_copy(unwrapped(model))
     state = twin.state_dict(keep_vars=True)
-    with torch.no_grad():
-        for name, value in graph.parameters.items():
-            # The Graph may have got other weights since (with_parameters).
-            state[name].copy_(torch.from_numpy(np.array(graph.values[value].data)))
-    seen, root = run_hooked(twin, [torch.from_numpy(np.array(a)) for a in arrays])
+    for name, value in graph.parameters.items():
+        # The Graph may have got other weights since (with_parameters).
+        data = graph.values[value].data
+        assert data is not None
+        np.copyto(state[name].numpy(), data)
+    wanted = [key for key in graph.keys if names is None or key.name in names]
+    kept = _seen_for(graph, [key.value for key in wanted])
+    seen, root = run_hooked(twin, [torch.from_numpy(np.array(a)) for a in arrays], kept)
     hooks = {c.name + s: seen[i] for c in walk(root) if c is not root for s, i in c.outputs}
     outputs = iter([seen[index] for _, index in root.outputs])
     inputs = iter(arrays)
@@ -36,14 +44,23 @@ def torch_reference(model: Any, graph: Graph, arrays: Sequence[Array]) -> dict[s
             found[key.name] = next(inputs)
         elif key.kind == "output":
             found[key.name] = next(outputs)
-        elif key.module_type:
+        elif key.name in kept:
             found[key.name] = hooks[key.name]
         else:
             continue
         known[key.value] = found[key.name]
-    rest = [key.value for key in graph.keys if key.name not in found]
+    rest = [key.value for key in wanted if key.name not in found]
     computed = run_graph(graph, known, rest)
-    return {k.name: _float(found.get(k.name, computed.get(k.value))) for k in graph.keys}
+    return {k.name: _float(found.get(k.name, computed.get(k.value))) for k in wanted}
+
+
+def _seen_for(graph: Graph, wanted: Sequence[str]) -> set[str]:
+    """Keys of the modules whose values are wanted, or needed to compute what no hook sees."""
+    seen = {key.value for key in graph.keys if key.kind in ("input", "output") or key.module_type}
+    constant = {name for name, value in graph.values.items() if value.data is not None}
+    steps = _steps_to(graph, seen | constant, wanted)
+    read = {*wanted, *(name for node in steps for name in node.inputs)}
+    return {key.name for key in graph.keys if key.module_type and key.value in read}
 
 
 def onnx_reference(model: Any, graph: Graph, arrays: Sequence[Array]) -> dict[str, Array]:
@@ -104,16 +121,21 @@ def run_graph(graph: Graph, known: Mapping[str, Array], wanted: Sequence[str]) -
     """Compute `wanted` values node by node from `known` ones, only as far back as needed."""
     values: dict[str, Array] = {n: v.data for n, v in graph.values.items() if v.data is not None}
     values.update(known)
-    needed = {name for name in wanted if name not in values}
+    for node in _steps_to(graph, values, wanted):
+        values.update(evaluate(node, values))
+    return {name: values[name] for name in wanted}
+
+
+def _steps_to(graph: Graph, known: Container[str], wanted: Sequence[str]) -> list[Node]:
+    """The nodes that give `wanted` values out of `known` ones, in order."""
+    needed = {name for name in wanted if name not in known}
     steps = []
     for node in reversed(graph.nodes):
         if needed & set(node.outputs):
             steps.append(node)
             needed -= set(node.outputs)
-            needed |= {i for i in node.inputs if i and i not in values}
-    for node in reversed(steps):
-        values.update(evaluate(node, values))
-    return {name: values[name] for name in wanted}
+            needed |= {i for i in node.inputs if i and i not in known}
+    return steps[::-1]
 
 
 def _float(array: Array | None) -> Array:

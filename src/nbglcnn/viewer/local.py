@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from nbglcnn import load
@@ -42,11 +42,17 @@ class Local:
         return self._values
 
     def pictured(
-        self, plan: Plan, graph: Graph, arrays: Sequence[Array], revision: int
+        self,
+        plan: Plan,
+        graph: Graph,
+        arrays: Sequence[Array],
+        revision: int,
+        names: Collection[str],
     ) -> tuple[dict[str, Array], str]:
         """Values for a still picture and who computed them: PyTorch where that spares compiling."""
         if self._key != (revision, plan.hash) and graph.source == "torch":
-            return load.reference(self._model, graph, arrays), load.engine(self._model)
+            values = load.reference(self._model, graph, arrays, names)
+            return values, load.engine(self._model)
         return self.values(plan, graph, arrays, revision), self.source(plan)
 
     def source(self, plan: Plan) -> str:

@@ -45,16 +45,16 @@ def _signed() -> Pixels:
 
 def draw(plan: Plan, values: Mapping[str, Array], example: int, source: str) -> bytes:
     """The PNG of a network's values; `source` says who computed them."""
-    chosen = _chosen(plan)
+    shown = chosen(plan)
     size = SIDE
     while True:
-        png = _draw(plan, chosen, values, example, source, size)
+        png = _draw(plan, shown, values, example, source, size)
         if len(png) <= MAX_BYTES or size <= 40:
             return png
         size = size * 3 // 4
 
 
-def _chosen(plan: Plan) -> list[Value]:
+def chosen(plan: Plan) -> list[Value]:
     """Inputs, layers spread evenly over the network, outputs; at most STAGES in all."""
     inputs = [v for v in plan.values if v.kind == "input"][:2]
     outputs = [v for v in plan.values if v.kind == "output"][:2]
@@ -68,17 +68,17 @@ def _chosen(plan: Plan) -> list[Value]:
 
 def _draw(
     plan: Plan,
-    chosen: Sequence[Value],
+    shown: Sequence[Value],
     values: Mapping[str, Array],
     example: int,
     source: str,
     size: int,
 ) -> bytes:
     name, small = ImageFont.load_default(11), ImageFont.load_default(10)
-    width = GAP + (size + GAP) * len(chosen)
+    width = GAP + (size + GAP) * len(shown)
     sheet = Image.new("RGB", (max(width, 260), TOP + size + BOTTOM + 18), "white")
     pen = ImageDraw.Draw(sheet)
-    for k, value in enumerate(chosen):
+    for k, value in enumerate(shown):
         x = GAP + k * (size + GAP)
         picture = _picture(value, values[value.key], example, size)
         sheet.paste(picture, (x, TOP + size - picture.height))

@@ -495,8 +495,9 @@ class Viewer(anywidget.AnyWidget):
 
     def _poster(self) -> bytes:
         if self._picture is None or self._picture[0] != self._revision:
+            names = {value.key for value in poster.chosen(self._plan)}
             values, source = self._local.pictured(
-                self._plan, self._graph, self._arrays, self._revision
+                self._plan, self._graph, self._arrays, self._revision, names
             )
             png = poster.draw(self._plan, values, self.input_index, source)
             self._picture = self._revision, png
