@@ -10,7 +10,8 @@ KINDS = [record.__name__.lower() for record in get_args(FromKernel | FromPage)]
 # What becomes of a frame with one of our messages: `fates[type][k]` of the k-th of its type from 1,
 # or `fates[type].all`: "drop" it, deliver it "twice", "close" the socket or "interrupt" the kernel.
 # The next Viewers, in the order of their first words, come to an `end` after so many messages of
-# either side as `ends` says (null: never): "dead", nothing comes through any more, or "close".
+# either side as `ends` says (null: never): "dead", nothing comes through any more, "close" of the
+# comm, or "restart" of the kernel.
 WIRE = """
 window.wire = { fates: {}, seen: {}, ends: [], end: "dead", lives: new Map() };
 const KIND = new RegExp('"type": ?"(KINDS)"');
@@ -47,10 +48,11 @@ const pass = (socket, data, deliver) => {
   }
   if (kind === undefined) return deliver();
   life.said.push(kind);
-  if (life.said.length === life.end && window.wire.end === "close") {
+  if (life.said.length === life.end && window.wire.end !== "dead") {
     deliver();
     life.over = true;
-    window.lab.kernel()._comms.get(life.comm)?.close();
+    if (window.wire.end === "restart") window.lab.kernel().restart();
+    else window.lab.kernel()._comms.get(life.comm)?.close();
     return;
   }
   const fate = fateOf(kind);
@@ -108,7 +110,7 @@ def met_fates(notebook: Notebook) -> list[str]:
 
 
 def set_ends(notebook: Notebook, ends: Sequence[int | None], how: str) -> None:
-    """How the next Viewers end, "dead" or "close": after so many messages, or never."""
+    """How the next Viewers end, "dead", "close" or "restart": after so many messages, or never."""
     notebook.page.evaluate(
         "given => { window.wire.lives.clear(); Object.assign(window.wire, given); }",
         {"ends": list(ends), "end": how},

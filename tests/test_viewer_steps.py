@@ -131,12 +131,6 @@ def test_a_comm_closed_after_any_message(base: Base) -> None:
         check_whole(told)
 
 
-def bury(notebook: Notebook) -> None:
-    """Take away what JupyterLab says of a dead kernel, and wait for the next one."""
-    notebook.page.locator(".jp-Dialog button").last.click()
-    notebook.wait_ready()
-
-
 def parted(notebook: Notebook, count: int) -> Locator:
     """So many views, each of which says that Python is gone."""
     views = notebook.page.locator(".nbglcnn[data-phase=restarted]")
@@ -162,21 +156,30 @@ def test_a_kernel_that_dies_with_viewers_at_every_step(base: Base) -> None:
     )
     os.kill(pid, signal.SIGKILL)
     parted(notebook, len(ends) + 1)
-    bury(notebook)
+    notebook.page.locator(".jp-Dialog button").last.click()  # what JupyterLab says of it
+    notebook.wait_ready()
     notebook.run(IMPORTS + "COUNT = 2")
     notebook.again(cell)
     notebook.run("await asyncio.gather(*tasks)\nimport ipywidgets; ipywidgets.Widget.close_all()")
     base.regained(len(ends) + 1)
 
 
-def test_a_kernel_that_dies_after_a_message(base: Base, pytestconfig: pytest.Config) -> None:
+@pytest.mark.parametrize("how", ["dies", "restarts"])
+def test_a_kernel_that_goes_after_a_message(
+    base: Base, pytestconfig: pytest.Config, how: str
+) -> None:
     notebook, count = base.notebook, len(base.said)
-    step = 1 if pytestconfig.getoption("--sweep") else 2 * count // 3
-    for deaths, end in enumerate(range(1, count + 1, step), 1):
-        notebook.run(f"END = {end}")
+    chosen = [1, count // 2] if how == "dies" else [base.said.index("ran") - 1]
+    ends = range(1, count + 1) if pytestconfig.getoption("--sweep") else chosen
+    for deaths, end in enumerate(ends, 1):
+        # JupyterLab tells its widgets of a restart at once, of a death when the server has seen it.
+        set_ends(notebook, [end] if how == "restarts" else [], "restart")
+        notebook.run(f"END = {end if how == 'dies' else None}")
         cell = notebook.start("tell(live(end=END, by='death'))")
         parted(notebook, 2)
-        bury(notebook)
+        if how == "dies":
+            notebook.page.locator(".jp-Dialog button").last.click()  # what JupyterLab says of it
+        notebook.wait_ready()
         notebook.run(IMPORTS + "END = None")
         check_whole(told_by(notebook.again(cell).text)[0])
         base.regained(deaths + 1)
