@@ -254,7 +254,8 @@ def test_two_tabs_on_one_notebook(notebook: Notebook, lab: Lab, browser: Browser
         notebook.page.evaluate("comm => window.lab.kernel()._comms.get(comm).close()", comm)
         error = other.run("short.output", fails=True).error
         assert error == "PageError: this Viewer was closed; make another one"
-        expect(other.page.get_by_text("This Viewer was closed")).to_have_count(1)
+        said = other.page.locator(".nbg-message", has_text="This Viewer was closed")
+        expect(said).to_have_count(1)
     # The one that is left goes on by itself.
     notebook.run("start = time.monotonic()\nvalue = viewer.run(pictures(72))")
     assert notebook.run("print(time.monotonic() - start < 5)").text == "True\n"
