@@ -27,10 +27,10 @@ fuzz:
 	@$(PYTHON) scripts/setup.py --tests
 	@.venv/bin/python scripts/fuzz.py $(ARGS)
 
-# a fault at every call of WebGL on llvmpipe; make test has them on SwiftShader
+# a fault at every call of WebGL on llvmpipe, which make test has on SwiftShader; a kernel's death after every message
 sweep:
 	@$(PYTHON) scripts/setup.py --tests
-	$(IN_VENV) pytest $(WORKERS) tests/test_page_sweep.py --sweep llvmpipe $(ARGS)
+	$(IN_VENV) pytest $(WORKERS) tests/test_page_sweep.py tests/test_viewer_steps.py --sweep llvmpipe $(ARGS)
 
 # ONNX's own test suite on all back ends (12 minutes); make conformance ARGS="Conv --backends opengl" runs some
 conformance:

@@ -298,6 +298,8 @@ def running_lab(
         *(f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={root}"),
         *("--expose-app-in-browser", "--LabApp.news_url="),
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+        # A dead kernel is noticed soon, however many die: 3 s and 5 in a row by default.
+        *("--KernelRestarter.time_to_dead=0.5", "--KernelRestarter.restart_limit=1000"),
     ]
     health = f"{url}/api?token={TOKEN}"
     signals = (signal.SIGINT, signal.SIGTERM)

@@ -38,6 +38,30 @@ EventTarget.prototype.removeEventListener = function (type, listener, options) {
   return removeEventListener.call(this, type, listener, options);
 };
 """
+# Timers of the bundle that have not gone off and were not cleared.
+TIMERS = """
+const pending = new Set();
+for (const [set, clear] of [["setTimeout", "clearTimeout"], ["setInterval", "clearInterval"]]) {
+  const { [set]: start, [clear]: stop } = window;
+  window[set] = function (call, ms, ...given) {
+    if (!new Error().stack.split("\\n")[2]?.includes("blob:")) {
+      return start.call(window, call, ms, ...given);
+    }
+    const once = (...values) => {
+      pending.delete(id);
+      call(...values);
+    };
+    const id = start.call(window, set === "setTimeout" ? once : call, ms, ...given);
+    pending.add(id);
+    return id;
+  };
+  window[clear] = function (id) {
+    pending.delete(id);
+    stop.call(window, id);
+  };
+}
+window.pending = () => pending.size;
+"""
 COUNTS = """() => {
   const [store] = [...globalThis[Symbol.for("nbglcnn.v1")].values()];
   return { ...store.device.alive, users: store.users, blobs: store.blobs.size,

@@ -1,25 +1,35 @@
 """Faults on purpose in a notebook's page: frames that are lost or doubled, lost contexts."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, get_args
 
 from lab import Notebook
+from nbglcnn.viewer.protocol import FromKernel, FromPage
 
+KINDS = [record.__name__.lower() for record in get_args(FromKernel | FromPage)]
 # What becomes of a frame with one of our messages: `fates[type][k]` of the k-th of its type from 1,
 # or `fates[type].all`: "drop" it, deliver it "twice", "close" the socket or "interrupt" the kernel.
+# The next Viewers, in the order of their first words, come to an `end` after so many messages of
+# either side as `ends` says (null: never): "dead", nothing comes through any more, "close" of the
+# comm, or "restart" of the kernel.
 WIRE = """
-window.wire = { fates: {}, seen: {} };
-const KIND = new RegExp('"type": ?"(state|part|read|done|release|hello|need|progress|ran|health' +
-  '|pace|reply|failed)"');
-const kindOf = (data) => {
-  // The head has all of the JSON; what follows are the buffers.
-  const text = typeof data === "string" ? data
-    : new TextDecoder("latin1").decode(new Uint8Array(data.buffer ?? data, 0,
-        Math.min(data.byteLength, 30000)));
-  return text.includes('"comm_msg"') ? KIND.exec(text)?.[1] : undefined;
+window.wire = { fates: {}, seen: {}, ends: [], end: "dead", lives: new Map() };
+const KIND = new RegExp('"type": ?"(KINDS)"');
+const COMM = new RegExp('"comm_id": ?"([^"]+)"');
+// The head has all of the JSON; what follows are the buffers.
+const headOf = (data) => typeof data === "string" ? data
+  : new TextDecoder("latin1").decode(new Uint8Array(data.buffer ?? data, 0,
+      Math.min(data.byteLength, 30000)));
+// What a Viewer and its page have said: the types of its messages, and when it ends.
+const lifeOf = (text, kind) => {
+  const { lives, ends } = window.wire;
+  const comm = COMM.exec(text)?.[1];
+  if (kind !== undefined && !lives.has(comm)) {
+    lives.set(comm, { comm, said: [], end: ends.shift() ?? null, over: false });
+  }
+  return lives.get(comm);
 };
-const fateOf = (data) => {
-  const kind = kindOf(data);
-  if (kind === undefined) return undefined;
+const fateOf = (kind) => {
   const { fates, seen } = window.wire;
   seen[kind] = (seen[kind] ?? 0) + 1;
   const fate = fates[kind]?.[seen[kind]] ?? fates[kind]?.all;
@@ -27,7 +37,25 @@ const fateOf = (data) => {
   return fate;
 };
 const pass = (socket, data, deliver) => {
-  const fate = fateOf(data);
+  const text = headOf(data);
+  if (!text.includes('"comm_msg"')) return deliver();
+  const kind = KIND.exec(text)?.[1];
+  const life = lifeOf(text, kind);
+  const after = life !== undefined && life.end !== null && life.said.length >= life.end;
+  if (after && window.wire.end === "dead") {
+    life.over = true;
+    return;
+  }
+  if (kind === undefined) return deliver();
+  life.said.push(kind);
+  if (life.said.length === life.end && window.wire.end !== "dead") {
+    deliver();
+    life.over = true;
+    if (window.wire.end === "restart") window.lab.kernel().restart();
+    else window.lab.kernel()._comms.get(life.comm)?.close();
+    return;
+  }
+  const fate = fateOf(kind);
   if (fate === "close") socket.close();
   if (fate === "interrupt") window.lab.kernel().interrupt();
   if (fate === "drop" || fate === "close" || fate === "interrupt") return;
@@ -48,7 +76,7 @@ Object.defineProperty(WebSocket.prototype, "onmessage", {
     });
   },
 });
-"""
+""".replace("KINDS", "|".join(KINDS))
 
 ALIVE = """() => {
   const [store] = [...(globalThis[Symbol.for("nbglcnn.v1")]?.values() ?? [])];
@@ -79,6 +107,20 @@ def met_fates(notebook: Notebook) -> list[str]:
     met = notebook.page.evaluate("() => window.wire.seen.fates ?? []")
     set_fates(notebook, {})
     return list(met)
+
+
+def set_ends(notebook: Notebook, ends: Sequence[int | None], how: str) -> None:
+    """How the next Viewers end, "dead", "close" or "restart": after so many messages, or never."""
+    notebook.page.evaluate(
+        "given => { window.wire.lives.clear(); Object.assign(window.wire, given); }",
+        {"ends": list(ends), "end": how},
+    )
+
+
+def lives(notebook: Notebook) -> list[dict[str, Any]]:
+    """The Viewers since then: what each and its page `said`, and whether it is `over`."""
+    found: list[dict[str, Any]] = notebook.page.evaluate("() => [...window.wire.lives.values()]")
+    return found
 
 
 def settled(notebook: Notebook) -> dict[str, int]:

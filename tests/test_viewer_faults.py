@@ -226,6 +226,7 @@ def test_a_tab_that_is_closed_and_opened_again(notebook: Notebook, lab: Lab) -> 
 
 
 def test_two_tabs_on_one_notebook(notebook: Notebook, lab: Lab, browser: Browsers) -> None:
+    notebook.run("short = Viewer(autoencoder(73), pictures(73))\nshort")
     notebook.run(MAKE + "\nviewer.output\nviewer")
     first = in_sight(notebook).locator("canvas[data-drawn]").first
     notebook.save()
@@ -248,6 +249,13 @@ def test_two_tabs_on_one_notebook(notebook: Notebook, lab: Lab, browser: Browser
             "([canvas, old]) => canvas.toDataURL() !== old", arg=[first.element_handle(), before]
         )
         assert picture(second) == picture(first)
+        # What one of them closes is closed for the other and for Python.
+        comm = notebook.run("print(short.comm.comm_id)").text.strip()
+        notebook.page.evaluate("comm => window.lab.kernel()._comms.get(comm).close()", comm)
+        error = other.run("short.output", fails=True).error
+        assert error == "PageError: this Viewer was closed; make another one"
+        said = other.page.locator(".nbg-message", has_text="This Viewer was closed")
+        expect(said).to_have_count(1)
     # The one that is left goes on by itself.
     notebook.run("start = time.monotonic()\nvalue = viewer.run(pictures(72))")
     assert notebook.run("print(time.monotonic() - start < 5)").text == "True\n"
@@ -263,7 +271,7 @@ def test_a_kernel_that_dies_is_said(notebook: Notebook) -> None:
     notebook.wait(cell)
     view = in_sight(notebook)
     notebook.start("import os; os._exit(1)")
-    expect(view).to_contain_text("Python restarted; the page goes on without it")
+    expect(view).to_contain_text("Python restarted or stopped; the page goes on without it")
     expect(view.locator(".nbg-status")).to_contain_text("Not connected")
     notebook.page.locator(".jp-Dialog button").last.click()  # what JupyterLab says of it
     # Its pictures stay, and the pointer still finds their values.

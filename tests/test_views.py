@@ -423,7 +423,7 @@ def test_states_say_what_happened_and_what_still_works(show: Callable[..., Views
         "receiving(3.1e6, 8.4e6)": "Receiving weights 3.1 of 8.4 MB.",
         "compiling(9, 14, 2.1)": "Compiling shaders, 9 of 14 2.1 s so far.",
         "lost(15)": "The graphics context was lost The browser took the GPU back",
-        "restarted()": "Python restarted; the page goes on without it",
+        "restarted()": "Python restarted or stopped; the page goes on without it",
         "unsupported('no-webgl2', 'null')": "This browser offers no WebGL 2",
         "unsupported('no-float-textures', 'null')": "WebGL 2 cannot draw 32-bit floats",
         "failed('decoder.0 GridSample is not supported', 'Cause.')": "decoder.0 GridSample is not",

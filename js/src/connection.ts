@@ -11,7 +11,7 @@ import {
   PlanError,
   type Session,
 } from "./gl/types.ts";
-import { hostName } from "./host.ts";
+import { hostName, watchKernel } from "./host.ts";
 import {
   CHUNK,
   type Failed,
@@ -113,12 +113,12 @@ export class Connection {
     this.listen("msg:custom", (content: unknown, buffers: readonly Buffer[]) =>
       this.receive(content, buffers),
     );
-    this.listen("comm_live_update", () => {
-      this.state.connected.value = false;
-      this.state.status.value = says.restarted();
-    });
+    this.listen("comm_live_update", () => this.part());
     this.beat = setInterval(() => this.tell(), BEAT_MS);
-    this.undo.push(keepStills(model));
+    this.undo.push(
+      keepStills(model),
+      watchKernel(model, () => this.part()),
+    );
     this.takeDevice();
     this.greet(HELLO_MS);
     this.tellViews();
@@ -171,12 +171,30 @@ export class Connection {
     this.dropSession();
     if (this.device !== undefined) this.store.giveBack();
     this.device = undefined;
-    for (const hash of this.held) this.store.release(hash);
-    this.held.clear();
+    this.hold(new Set());
     if (this.state.poster.value !== null) URL.revokeObjectURL(this.state.poster.value);
     this.state.poster.value = null;
     this.state.connected.value = false;
     this.state.status.value = says.closed();
+  }
+
+  /** Python is gone: nothing more will come or be heard, and what is here goes on. */
+  private part(): void {
+    if (!this.state.connected.peek()) return;
+    this.state.connected.value = false;
+    clearInterval(this.beat);
+    clearTimeout(this.greeting);
+    clearTimeout(this.patience);
+    this.reads.clear();
+    this.arriving.clear();
+    for (const id of [...this.answers.keys()]) this.forget(id);
+    this.sayParted();
+    void this.work();
+  }
+
+  private sayParted(): void {
+    const shown = this.session !== undefined || this.state.poster.peek() !== null;
+    if (!this.closed) this.state.status.value = says.restarted(shown);
   }
 
   private listen(event: string, callback: (...values: never[]) => void): void {
@@ -187,10 +205,13 @@ export class Connection {
   // Talking
 
   private send(message: FromPage, buffers?: ArrayBuffer[]): void {
+    if (!this.state.connected.peek()) return;
     try {
       this.model.send(message, undefined, buffers);
     } catch (error) {
+      // The kernel is gone, perhaps since before this page could be told of it.
       warnOnce(`could not reach Python: ${error}`);
+      this.part();
     }
   }
 
@@ -220,9 +241,9 @@ export class Connection {
       browser: navigator.userAgent.slice(0, 1000),
       host: hostName(),
     });
-    this.greeting = setTimeout(() => {
-      if (this.state.connected.peek()) this.greet(2 * wait);
-    }, wait);
+    if (this.state.connected.peek()) {
+      this.greeting = setTimeout(() => this.greet(2 * wait), wait);
+    }
   }
 
   /** Tells Python how the graphics context is, when anything of that has changed. */
@@ -311,13 +332,7 @@ export class Connection {
     if (state.revision !== this.wanted?.revision) this.state.parity.value = this.tested;
     this.wanted = state;
     const needed = this.needed(state);
-    for (const hash of needed)
-      if (!this.held.has(hash) && this.store.hold(hash)) this.held.add(hash);
-    for (const hash of [...this.held]) {
-      if (needed.has(hash)) continue;
-      this.held.delete(hash);
-      this.store.release(hash);
-    }
+    this.hold(needed);
     for (const hash of [...this.arriving.keys()]) if (!needed.has(hash)) this.arriving.delete(hash);
     for (const hash of needed) {
       // Thrown out meanwhile, and Python doesn't know.
@@ -326,6 +341,17 @@ export class Connection {
     }
     this.lastPart = performance.now();
     void this.work();
+  }
+
+  /** Keeps those of these blobs that are here, and lets go of all others. */
+  private hold(needed: ReadonlySet<string>): void {
+    for (const hash of needed)
+      if (!this.held.has(hash) && this.store.hold(hash)) this.held.add(hash);
+    for (const hash of [...this.held]) {
+      if (needed.has(hash)) continue;
+      this.held.delete(hash);
+      this.store.release(hash);
+    }
   }
 
   private needed(state: State): Set<string> {
@@ -384,6 +410,8 @@ export class Connection {
   /** Whether everything that `state` names is here; else says what is missing, and asks again. */
   private gathered(state: State): boolean {
     const needed = [...this.needed(state)];
+    // A view that went has let go of them.
+    if (!this.state.connected.peek()) this.hold(new Set(needed));
     const missing = needed.filter((hash) => !this.held.has(hash));
     clearTimeout(this.patience);
     if (missing.length === 0) return true;
@@ -394,6 +422,10 @@ export class Connection {
       return sum + (parts === undefined ? size(hash) : Math.min(size(hash), parts * CHUNK));
     }, 0);
     this.busy("receiving", total - left, total);
+    if (!this.state.connected.peek()) {
+      this.sayParted();
+      return false; // nothing else will come
+    }
     this.state.status.value = says.receiving(total - left, total);
     this.patience = setTimeout(() => this.remind(missing), QUIET_MS);
     return false;
@@ -458,7 +490,7 @@ export class Connection {
     const state = this.wanted;
     if (state === undefined) return;
     if (this.unwanted && this.reads.size === 0) {
-      this.dropSession();
+      this.leave();
       return;
     }
     if (!this.gathered(state)) return;
@@ -473,8 +505,15 @@ export class Connection {
     for (const read of [...this.reads.values()]) await this.answer(session, read);
     this.stage = undefined;
     if (this.state.connected.value) this.state.status.value = says.ready();
-    if (this.unwanted) this.dropSession();
+    else this.sayParted();
+    if (this.unwanted) this.leave();
     else await this.sample(session, state, this.device);
+  }
+
+  /** Frees what nobody looks at; a view that comes all the same finds what is still in the page. */
+  private leave(): void {
+    this.dropSession();
+    if (!this.state.connected.peek()) this.hold(new Set());
   }
 
   /** Answers the self-test when nothing else is to be done; what comes meanwhile goes first. */
@@ -647,9 +686,11 @@ export class Connection {
     this.state.plan.value ??= this.parse(state).plan;
     if (this.unsupported !== undefined) this.state.status.value = this.unsupported;
     const png = this.store.get(state.poster);
-    if (png === undefined) return;
-    if (this.state.poster.value !== null) URL.revokeObjectURL(this.state.poster.value);
-    this.state.poster.value = URL.createObjectURL(new Blob([png], { type: "image/png" }));
+    if (png !== undefined) {
+      if (this.state.poster.value !== null) URL.revokeObjectURL(this.state.poster.value);
+      this.state.poster.value = URL.createObjectURL(new Blob([png], { type: "image/png" }));
+    }
+    if (!this.state.connected.peek()) this.sayParted();
   }
 
   private floats(hash: string): Float32Array {
@@ -673,6 +714,7 @@ export class Connection {
   /** What a failed step means: a lost context comes back, anything else is said here and in Python. */
   private stumble(error: unknown): void {
     this.stage = undefined;
+    if (this.closed) return;
     // By name: another bundle's copy of these classes may have opened the device.
     const { name, message } = error instanceof Error ? error : new Error(String(error));
     if (name === "SessionClosed") return;

@@ -1,4 +1,42 @@
-// Which application shows the page, for bug reports: its name and version, as far as it says.
+// What the application around the page says of itself and of its kernel, as far as it does.
+import type { AnyModel } from "@anywidget/types";
+
+/** A signal of JupyterLab and Notebook 7. */
+interface Told {
+  connect(slot: (sender: unknown, what: unknown) => void): void;
+  disconnect(slot: (sender: unknown, what: unknown) => void): void;
+}
+
+/**
+ * Calls `gone` when the kernel has been shut down, or has died for good: widgets are only told of a
+ * restart. Undone by calling the result; does nothing where the host keeps its kernel to itself.
+ */
+export function watchKernel(model: AnyModel, gone: () => void): () => void {
+  const kernel = at(at(model, "widget_manager"), "kernel");
+  const heard = (_: unknown, what: unknown): void => {
+    if (what === "dead") gone();
+  };
+  const pairs = [
+    [at(kernel, "statusChanged"), heard],
+    [at(kernel, "disposed"), gone],
+  ] as const;
+  const signals = pairs.filter(
+    (pair): pair is readonly [Told, typeof heard] =>
+      typeof at(pair[0], "connect") === "function" &&
+      typeof at(pair[0], "disconnect") === "function",
+  );
+  for (const [signal, slot] of signals) signal.connect(slot);
+  return () => {
+    for (const [signal, slot] of signals) signal.disconnect(slot);
+  };
+}
+
+/** A property of what may be no object at all. */
+export function at(owner: unknown, key: string): unknown {
+  return typeof owner === "object" && owner !== null
+    ? (owner as Readonly<Record<string, unknown>>)[key]
+    : undefined;
+}
 
 /** "JupyterLab 4.6.6", "VS Code", or nothing. */
 export function hostName(): string {

@@ -162,12 +162,13 @@ export const says = {
       "The browser took the GPU back, often after sleep or a driver reset. " +
       `Rebuilding ${layers} layers and their weights.`,
   }),
-  restarted: (): Status => ({
+  restarted: (complete = true): Status => ({
     phase: "restarted",
-    title: "Python restarted; the page goes on without it",
-    text:
-      "Everything shown still works here. Python can’t read or write this Viewer until the cell " +
-      "is run again.",
+    title: "Python restarted or stopped; the page goes on without it",
+    text: complete
+      ? "Everything shown still works here. Python can’t read or write this Viewer until the cell " +
+        "is run again."
+      : "The network had not arrived yet, so that there is nothing to show until the cell is run again.",
     action: "How to reconnect",
     detail:
       "Run the cells that make the model and the Viewer again; a new Viewer takes this place.",

@@ -2,6 +2,7 @@
 // say "Error displaying widget". It looks into the notebook's own widget state first, where this puts the still
 // picture that the output has beside the view. In an application that keeps its notebook to itself nothing is done.
 import type { AnyModel } from "@anywidget/types";
+import { at } from "./host.ts";
 
 const VIEW = "application/vnd.jupyter.widget-view+json";
 const STATE = "application/vnd.jupyter.widget-state+json";
@@ -91,10 +92,6 @@ function still(png: string): Json {
     model_module_version: "2.0.0",
     state: { value },
   };
-}
-
-function at(owner: unknown, key: string): unknown {
-  return typeof owner === "object" && owner !== null ? (owner as Json)[key] : undefined;
 }
 
 function objectOf(value: unknown): Json {

@@ -19,12 +19,14 @@ export default function createWidget() {
         if (opened === made) opened = undefined;
       };
       signal?.addEventListener("abort", dispose, { once: true });
+      if (signal?.aborted) dispose(); // closed by its first words
       return dispose;
     },
     render({ el }: RenderProps): () => void {
       if (opened === undefined) return () => undefined;
-      const removeView = opened.connection.addView();
-      const unmount = mount(el, opened.state);
+      const { connection, state } = opened; // its first words may end it
+      const removeView = connection.addView();
+      const unmount = mount(el, state);
       return () => {
         unmount();
         removeView();

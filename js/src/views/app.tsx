@@ -97,7 +97,7 @@ function Content() {
   const now = network.value;
   if (now === null) return null;
   const poster = state.poster.value;
-  if (state.status.value.phase === "unsupported" && poster !== null) {
+  if (poster !== null) {
     return (
       <div class="nbg-poster">
         <img

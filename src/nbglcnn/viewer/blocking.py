@@ -221,13 +221,21 @@ class Pump:
         """Hand a Viewer's custom message to it; False for any other, which is left as it is."""
         session = self._kernel.session
         try:
-            _, message = session.feed_identities(parts, copy=False)
-            if json.loads(bytes(message[1].buffer))["msg_type"] != "comm_msg":
+            identities, message = session.feed_identities(parts, copy=False)
+            kind = json.loads(bytes(message[1].buffer))["msg_type"]
+            if kind not in ("comm_msg", "comm_close"):
                 return False
             content = json.loads(bytes(message[4].buffer))
             inbox = inboxes.get(content["comm_id"])
+            if inbox is None:
+                return False
+            if kind == "comm_close":  # nothing else will come to end the wait
+                message = session.deserialize(message, content=True, copy=False)
+                self._kernel.comm_manager.comm_close(self._stream, identities, message)
+                self._done(message)
+                return True
             # Changed traits call users' observers: those wait until the cell is done.
-            if inbox is None or content["data"].get("method") != "custom":
+            if content["data"].get("method") != "custom":
                 return False
             # A frame that comes twice is a ValueError here: the kernel refuses it too, in its log.
             message = session.deserialize(message, content=True, copy=False)

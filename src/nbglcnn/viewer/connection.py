@@ -40,6 +40,7 @@ from nbglcnn.viewer.protocol import (
 )
 
 QUIET_S = 2.0  # without a message before missing parts are asked for again, once
+CLOSED = "this Viewer was closed; make another one"
 FAILURES: dict[str, type[PageError]] = {"lost": ContextLost, "device": DeviceError}
 
 Send = Callable[[Any, list[memoryview]], None]
@@ -126,6 +127,7 @@ class Connection(Inbox):
         self.sent_again = 0  # blobs, or parts of them, that a page missed
         self.last_error = ""
         self.pointed: Spot | None = None  # in the page whose pointer moved last
+        self.closed = False  # nothing comes any more
 
     @property
     def usable(self) -> list[Page]:
@@ -193,11 +195,18 @@ class Connection(Inbox):
             if self._requests.pop(request.id, None) is not None:
                 self.send(Done(request.id))
 
+    def part(self) -> None:
+        """One page closed the Viewer: the others, which Python cannot hear any more, say so."""
+        for page in list(self.pages.values()):
+            self.send(Refuse(page.id, "This Viewer was closed", "Run the cell again."))
+
     def answered(self, request: Request, timeout: float) -> bool:
         """Whether a request's answer is there; PageError when it failed or nothing is heard."""
         with self._lock:
             if not request.missing:
                 return True
+            if self.closed:
+                raise PageError(CLOSED)
             # A second tab may yet answer: wait for all that were heard since the question.
             failure = next(iter(request.failures.values()), None)
             alive = {p.id for p in self.usable if p.seen >= request.heard}

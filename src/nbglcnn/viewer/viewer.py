@@ -26,7 +26,7 @@ from nbglcnn.report import Match, Report, compared
 from nbglcnn.session import checked
 from nbglcnn.viewer import blocking, lifetime, marimo, poster, protocol
 from nbglcnn.viewer.activations import Activations, as_asked, names_of, unknown
-from nbglcnn.viewer.connection import Connection, Offer, Request
+from nbglcnn.viewer.connection import CLOSED, Connection, Offer, Request
 from nbglcnn.viewer.diagnosis import diagnosis
 from nbglcnn.viewer.inbox import inboxes
 from nbglcnn.viewer.local import Local, on
@@ -131,6 +131,7 @@ class Viewer(anywidget.AnyWidget):
         super().__init__(height=height)
         if self.comm is not None:
             inboxes[self.comm.comm_id] = self._connection
+            self.comm.on_close(lambda _: _call(this, "_closed_by_page"))
         self._take_place()
         self._follow()
 
@@ -250,9 +251,15 @@ class Viewer(anywidget.AnyWidget):
         """Free everything here and in every page; the view goes away."""
         if getattr(self, "comm", None) is not None:
             inboxes.pop(self.comm.comm_id, None)
+        if hasattr(self, "_connection"):
+            self._connection.closed = True
         if hasattr(self, "_local"):
             self._local.close()
         super().close()
+
+    def _closed_by_page(self) -> None:
+        self._connection.part()
+        self.close()
 
     # Reading
 
@@ -297,7 +304,7 @@ class Viewer(anywidget.AnyWidget):
         until = time.monotonic() + (QUEUED_S if self._waited else patience)
 
         def done() -> bool:
-            if self._connection.pages:
+            if self._connection.pages or self._connection.closed:
                 return True
             if time.monotonic() < until:
                 return False
@@ -309,7 +316,7 @@ class Viewer(anywidget.AnyWidget):
     def _page_answers(self) -> bool:
         """Whether values come from a page; warns once when they don't where one was expected."""
         if self.comm is None:
-            raise PageError("this Viewer was closed; make another one")
+            raise PageError(CLOSED)
         page = self._connection.page
         if page is not None and page.refused:
             raise PageError(page.problem)
