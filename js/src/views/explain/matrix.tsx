@@ -34,15 +34,16 @@ export interface MatrixProps {
 }
 
 const NUMBERED = 36;
-/** Smaller cells have smaller numbers. */
-const LARGE = 46;
+/** Smaller cells have fewer decimals; cells a little larger have smaller letters. */
+const PRECISE = 44;
+const LARGE = 50;
 
 /** As many digits as a cell has room for. */
 function cellText(value: number, cell: number): string {
   const size = Math.abs(value);
   if (value === 0) return "0";
   if (!Number.isFinite(value) || size >= 9999.5) return short(value);
-  const decimals = (cell >= LARGE ? 3 : 2) - (size >= 9.995 ? 1 : 0) - (size >= 99.95 ? 1 : 0);
+  const decimals = (cell >= PRECISE ? 3 : 2) - (size >= 9.995 ? 1 : 0) - (size >= 99.95 ? 1 : 0);
   return plain(value, Math.max(0, decimals));
 }
 

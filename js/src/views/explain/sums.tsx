@@ -245,10 +245,12 @@ function Spread(props: Props & { chosen: number; phased: Phased }) {
             <Matrix {...few} label="Products" cells={results(sub)} color={colors.product} />
           </div>
         )}
-        <p class="nbg-second nbg-after-figure">
-          the same {sub.cells.length} product{sub.cells.length === 1 ? "" : "s"}, sum{" "}
-          <Num value={total} strong /> both ways
-        </p>
+        {sub.cells.length > 0 && (
+          <p class="nbg-second nbg-after-figure">
+            the same {sub.cells.length} product{sub.cells.length === 1 ? "" : "s"}, sum{" "}
+            <Num value={total} strong /> both ways
+          </p>
+        )}
       </section>
     </div>
   );

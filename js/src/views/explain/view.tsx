@@ -4,6 +4,7 @@ import { type Chain, chainOf, type Tensors, type Unexplained } from "../../expla
 import { type Explanation, explain } from "../../explain/explanation.ts";
 import { coordinates } from "../../explain/tensor.ts";
 import type { Layer, Value } from "../../plan.ts";
+import type { Pixel } from "../../state.ts";
 import { imageOf, useTensors, useViews } from "../context.ts";
 import { exact, full, short } from "../format.ts";
 import { isReadable } from "../measures.ts";
@@ -64,15 +65,16 @@ function Unknown({ words }: { words: Unexplained }) {
 function usePixel(value: Value, tensors: Tensors | null, start: number) {
   const { pixel } = useViews().state;
   const [, , height, width] = value.layout.frame;
+  const fits = (one: Pixel | null): one is Pixel =>
+    one !== null && one.height === height && one.width === width;
   const chosen = pixel.value;
-  const fits = chosen !== null && chosen.height === height && chosen.width === width;
-  const data = fits ? null : (tensors?.get(value.key)?.data ?? null);
+  const data = fits(chosen) ? null : (tensors?.get(value.key)?.data ?? null);
   useEffect(() => {
-    if (data === null) return;
+    if (data === null || fits(pixel.peek())) return; // somebody may have chosen since
     const at = largestAt(data, start, height * width);
     pixel.value = { height, width, y: Math.floor(at / width), x: at % width };
   });
-  return fits ? chosen : null;
+  return fits(chosen) ? chosen : null;
 }
 
 function largestAt(data: Float32Array, start: number, size: number): number {
