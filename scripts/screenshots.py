@@ -100,12 +100,13 @@ def settle(notebook: Notebook) -> None:
 
 
 def take(notebook: Notebook) -> list[Path]:
-    """The Network tab in light and dark, and the Layer tab of encoder.2."""
+    """The Network tab in light and dark, the Layer tab of encoder.2, and one pixel explained."""
     cell = viewer_cell(notebook)
     select(cell, "encoder.2")
     notebook.page.evaluate("() => { window.lab.panel().content.activeCellIndex = 0; }")
     settle(notebook)
-    pictures = {name: PICTURES / f"{name}.png" for name in ("tour", "layer", "tour-dark")}
+    names = ("tour", "layer", "tour-dark", "explain")
+    pictures = {name: PICTURES / f"{name}.png" for name in names}
     cell.screenshot(path=pictures["tour"])
     change_theme(notebook, "Dark")
     cell.screenshot(path=pictures["tour-dark"])
@@ -114,6 +115,10 @@ def take(notebook: Notebook) -> list[Path]:
     cell.get_by_role("button", name="channel 23,").click()
     settle(notebook)
     cell.locator(".nbglcnn").screenshot(path=pictures["layer"])
+    cell.get_by_role("button", name="Explain").first.click()
+    cell.locator(".nbg-question").wait_for()
+    settle(notebook)
+    cell.locator(".nbglcnn").screenshot(path=pictures["explain"])
     return list(pictures.values())
 
 

@@ -13,6 +13,7 @@ from browsers import EMPTY, RENDERERS, chromium_arguments, find_chromium, guard,
 from lab import Lab, running_lab
 from nbglcnn import Plan
 from page import GlPage
+from views_page import Views
 
 BACKENDS = tuple(RENDERERS)
 Arrays = tuple[np.ndarray, ...]
@@ -172,3 +173,15 @@ def in_pages(
         return {name: GlPage(gl_page(name), site[1]).compute(plan, arrays) for name in BACKENDS}
 
     return compute
+
+
+@pytest.fixture
+def show(gl_page: Callable[..., Page], site: tuple[str, dict[str, bytes]]) -> Callable[..., Views]:
+    """show(plan, input, …): the views of a network, 1200 px wide."""
+
+    def open_views(plan: Plan, *inputs: np.ndarray, width: int = 1200) -> Views:
+        page = gl_page("swiftshader")
+        page.set_viewport_size({"width": width, "height": 1000})
+        return Views(page, site[1], plan, *inputs)
+
+    return open_views

@@ -28,7 +28,8 @@ MAY_IMPORT = {
     "builder": {"formats", "graph", "glsl", "layout", "plan", "weights"},
     "ops": {"builder", "graph", "glsl", "layout", "plan", "weights"},
     "fusion": {"builder", "graph", "ops"},
-    "lower": COMPILER | {"fusion"},
+    "layers": {"graph", "ops", "plan"},
+    "lower": COMPILER | {"fusion", "layers"},
     "autodiff": COMPILER,
     "load": {"graph"},
     # Of glsl the vertex shader, which knows no network; the others to verify against a model.

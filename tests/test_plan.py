@@ -17,6 +17,7 @@ from nbglcnn.builder import FLATTEN, Builder, best_block, reuse_textures
 from nbglcnn.layout import Layout, frame_of
 from nbglcnn.load import load, with_parameters
 from nbglcnn.lower import lower, repack
+from onnx_models import model_of, node
 
 sizes = st.integers(1, 9)
 blocks = st.sampled_from(
@@ -246,3 +247,53 @@ def test_layers_are_found_by_position_and_name_and_print_as_a_table():
     assert "Conv2d" in repr(layers) and "<td>Conv2d</td>" in layers._repr_html_()
     with pytest.raises(KeyError):
         layers["nine"]
+
+
+def test_the_layer_table_says_what_each_operator_reads_and_how_it_slides():
+    layers = nbglcnn.compile(small(), X).layers
+    conv, norm = layers["0"], layers["1"]
+    assert [(one.kind, one.key) for one in conv.operands] == [
+        ("value", "input"),
+        ("parameter", "0.weight"),
+        ("parameter", "0.bias"),
+    ]
+    assert conv.operators == ("Conv",)
+    assert [one.key for one in norm.operands] == [
+        "0",
+        "1.weight",
+        "1.bias",
+        "1.running_mean",
+        "1.running_var",
+    ]
+    up = layers["5"].window
+    assert (up.kernel, up.strides, up.begins, up.ends) == ((4, 4), (2, 2), (1, 1), (1, 1))
+    assert layers["2"].window.kernel == ()
+
+
+def test_the_layer_table_works_out_what_auto_pad_means():
+    slides = {"kernel_shape": [3, 3], "strides": [2, 2], "auto_pad": "SAME_UPPER"}
+    nodes = [node("MaxPool", ["x"], ["most"], **slides), node("Relu", ["most"], ["y"])]
+    model = model_of(nodes, {"x": [1, 2, 6, 5]}, ["y"])
+    layer, *_ = nbglcnn.compile(model, np.ones((1, 2, 6, 5), np.float32)).layers
+    window = layer.window
+    assert (window.begins, window.ends) == ((0, 1), (1, 1))
+    assert (window.kernel, window.strides, window.dilations) == ((3, 3), (2, 2), (1, 1))
+
+
+def test_only_constants_that_no_weight_changes_are_numbers_of_the_layer_table():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(7))
+
+        def forward(self, x):
+            return torch.clamp(x, -0.5, 2.0) * (self.scale * 2)
+
+    layers = nbglcnn.compile(Net().eval(), X).layers
+    clip = next(layer for layer in layers if layer.operator == "Clip")
+    assert [(one.kind, one.number) for one in clip.operands[1:]] == [
+        ("number", -0.5),
+        ("number", 2),
+    ]
+    product = next(layer for layer in layers if layer.operator == "Mul")
+    assert "number" not in [one.kind for one in product.operands]

@@ -156,7 +156,8 @@ export interface Read {
  *
  * `operator` is the ONNX operator ("Conv"), `module` PyTorch's class name ("Conv2d", "" for an
  * ONNX file), `description` its settings in PyTorch's words; `parameters` counts trainable
- * numbers, `macs` multiply-adds, `bytes` float32 bytes of the output.
+ * numbers, `macs` multiply-adds, `bytes` float32 bytes of the output. `operators` are all that
+ * compute it, in order; `attributes`, `operands` and `window` are those of `operator` alone.
  */
 export interface Layer {
   readonly name: string;
@@ -170,6 +171,35 @@ export interface Layer {
   readonly bytes: number;
   readonly description: string;
   readonly inputs: readonly string[];
+  readonly operators: readonly string[];
+  readonly operands: readonly Operand[];
+  readonly window: Window;
+}
+
+/**
+ * What an operator reads at one place of its inputs, for explaining a value.
+ *
+ * A "value" or "parameter" can be read as `key`, where the Plan keeps it; a constant whose
+ * elements are all the same is a "number"; an "unnamed" one has no key; an optional input that
+ * isn't there is "omitted".
+ */
+export interface Operand {
+  readonly kind: "number" | "omitted" | "parameter" | "unnamed" | "value";
+  readonly key: string;
+  readonly number: number;
+}
+
+/**
+ * How a kernel or pool slides, an entry per spatial axis; `begins` and `ends` are padding.
+ *
+ * All are empty for an operator without a window. What `auto_pad` means is already worked out.
+ */
+export interface Window {
+  readonly kernel: readonly number[];
+  readonly strides: readonly number[];
+  readonly dilations: readonly number[];
+  readonly begins: readonly number[];
+  readonly ends: readonly number[];
 }
 
 /** What a field of a record may hold. */
@@ -199,5 +229,7 @@ export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
   ["Value", [["key", "string"], ["kind", {"oneOf": ["input", "layer", "module", "output", "parameter"]}], ["shape", {"list": "integer"}], ["dtype", "string"], ["texture", "integer"], ["layout", {"record": "Layout"}], ["words", {"list": "integer"}], ["read", {"record": "Read"}], ["layer", "integer"]]],
   ["Layout", [["frame", {"tuple": ["integer", "integer", "integer", "integer"]}], ["block", {"tuple": ["integer", "integer", "integer"]}], ["phases", {"tuple": ["integer", "integer"]}]]],
   ["Read", [["step", {"record": "Pass"}], ["count", "integer"]]],
-  ["Layer", [["name", "string"], ["operator", "string"], ["module", "string"], ["attributes", {"map": "any"}], ["input_shapes", {"list": {"list": "integer"}}], ["output_shape", {"list": "integer"}], ["parameters", "integer"], ["macs", "integer"], ["bytes", "integer"], ["description", "string"], ["inputs", {"list": "string"}]]],
+  ["Layer", [["name", "string"], ["operator", "string"], ["module", "string"], ["attributes", {"map": "any"}], ["input_shapes", {"list": {"list": "integer"}}], ["output_shape", {"list": "integer"}], ["parameters", "integer"], ["macs", "integer"], ["bytes", "integer"], ["description", "string"], ["inputs", {"list": "string"}], ["operators", {"list": "string"}], ["operands", {"list": {"record": "Operand"}}], ["window", {"record": "Window"}]]],
+  ["Operand", [["kind", {"oneOf": ["number", "omitted", "parameter", "unnamed", "value"]}], ["key", "string"], ["number", "number"]]],
+  ["Window", [["kernel", {"list": "integer"}], ["strides", {"list": "integer"}], ["dilations", {"list": "integer"}], ["begins", {"list": "integer"}], ["ends", {"list": "integer"}]]],
 ]);

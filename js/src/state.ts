@@ -66,6 +66,17 @@ export interface Ends {
 export type Order = "number" | "mean" | "max" | "variance";
 export type Tab = "network" | "layer";
 
+/** What of a layer the Layer tab shows. */
+export type Section = "maps" | "filters" | "explain";
+
+/** A pixel of maps of this size. */
+export interface Pixel {
+  readonly height: number;
+  readonly width: number;
+  readonly y: number;
+  readonly x: number;
+}
+
 /** Everything that views of one viewer share. Views write the second group, the connection the first. */
 export interface ViewerState {
   readonly plan: Signal<PlanHeader | null>;
@@ -88,6 +99,9 @@ export interface ViewerState {
   readonly inputIndex: Signal<number>;
   readonly selected: Signal<Selection | null>;
   readonly tab: Signal<Tab>;
+  readonly section: Signal<Section>;
+  /** The pixel that is explained, kept from layer to layer of the same size. */
+  readonly pixel: Signal<Pixel | null>;
   readonly colormap: Signal<ColorMapName>;
   readonly range: Signal<RangeMode>;
   /** For the range "fixed": each layer's ends since that was chosen. */
@@ -112,6 +126,8 @@ export function createState(): ViewerState {
     inputIndex: signal(0),
     selected: signal(null),
     tab: signal("network"),
+    section: signal("maps"),
+    pixel: signal(null),
     colormap: signal("signed"),
     range: signal("layer"),
     ends: signal(new Map()),

@@ -23,6 +23,9 @@ function layer(name: string, operator: string, inputs: string[], more: Partial<L
     bytes: 0,
     description: "",
     inputs,
+    operators: [operator],
+    operands: [],
+    window: { kernel: [], strides: [], dilations: [], begins: [], ends: [] },
     ...more,
   };
 }

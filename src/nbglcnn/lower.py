@@ -24,6 +24,7 @@ from nbglcnn.errors import InputError, UnsupportedOperator
 from nbglcnn.fusion import fuse
 from nbglcnn.glsl import Kernel, shader
 from nbglcnn.graph import Graph, Key, Node, Value, several
+from nbglcnn.layers import layer_table
 from nbglcnn.layout import Layout, frame_of
 from nbglcnn.ops import OPERATORS, READ_THROUGH
 from nbglcnn.weights import kernel_cut, packed
@@ -333,82 +334,3 @@ def repack(plan: p.Plan, graph: Graph) -> p.Plan:
         blobs[name] = blob
     header = msgspec.structs.replace(plan.header, weights=tuple(weights))
     return p.Plan(header, plan.uniforms, blobs)
-
-
-def layer_table(graph: Graph) -> tuple[tuple[p.Layer, ...], dict[str, int]]:
-    """The Layer records of a graph's layer keys, and which of them each node's passes belong to."""
-    producer = {name: node for node in graph.nodes for name in node.outputs if name}
-    keys = [key for key in graph.keys if key.kind == "layer"]
-    by_value: dict[str, str] = {key.value: key.name for key in graph.keys if key.kind == "input"}
-    origins = parameter_origins(graph)
-    rows: list[p.Layer] = []
-    layer_of: dict[str, int] = {}
-    for key in keys:
-        # The nodes of a layer: from its value back to values that earlier keys already have.
-        mine: list[Node] = []
-        sources: dict[str, None] = {}
-        parameters: dict[str, None] = {}
-        pending, seen = [key.value], set()
-        while pending:
-            name = pending.pop()
-            if name in seen:
-                continue
-            seen.add(name)
-            if name in by_value:
-                sources[by_value[name]] = None
-                continue
-            node = producer.get(name)
-            if node is None:
-                continue
-            if node.name not in layer_of:
-                layer_of[node.name] = len(rows)
-            mine.append(node)
-            for source in reversed(node.inputs):  # the last is looked at first
-                if source and graph.values[source].is_constant:
-                    parameters[source] = None
-                elif source:
-                    pending.append(source)
-        trainable = {origin for name in parameters for origin in origins.get(name, ())}
-        main = (
-            max(mine, key=lambda n: OPERATORS[n.op].macs(graph, n), default=None) if mine else None
-        )
-        inputs = [
-            v for node in mine for v in node.inputs if v and v not in parameters and v in by_value
-        ]
-        shape = graph.shape(key.value)
-        rows.append(
-            p.Layer(
-                name=key.name,
-                operator=main.op if main else "Identity",
-                module=key.module_type,
-                attributes={
-                    k: v.tolist() if isinstance(v, np.ndarray) else v
-                    for k, v in main.attributes.items()
-                }
-                if main
-                else {},
-                input_shapes=tuple(graph.shape(v) for v in dict.fromkeys(inputs)),
-                output_shape=shape,
-                parameters=sum(math.prod(graph.shape(name)) for name in trainable),
-                macs=sum(OPERATORS[n.op].macs(graph, n) for n in mine),
-                bytes=4 * math.prod(shape),
-                description=key.description,
-                inputs=tuple(sources),
-            )
-        )
-        by_value.setdefault(key.value, key.name)
-    return tuple(rows), layer_of
-
-
-def parameter_origins(graph: Graph) -> dict[str, frozenset[str]]:
-    """For each constant, the trainable parameters it was made of (running statistics aren't)."""
-    origins = {
-        value: frozenset([value])
-        for name, value in graph.parameters.items()
-        if not name.endswith(("running_mean", "running_var"))
-    }
-    for node in graph.folded:
-        sources = frozenset().union(*(origins.get(name, frozenset()) for name in node.inputs))
-        for name in node.outputs:
-            origins[name] = sources
-    return origins

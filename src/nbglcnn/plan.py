@@ -153,12 +153,39 @@ class Input(msgspec.Struct, frozen=True):
     step: Pass
 
 
+class Operand(msgspec.Struct, frozen=True):
+    """What an operator reads at one place of its inputs, for explaining a value.
+
+    A "value" or "parameter" can be read as `key`, where the Plan keeps it; a constant whose
+    elements are all the same is a "number"; an "unnamed" one has no key; an optional input that
+    isn't there is "omitted".
+    """
+
+    kind: Literal["value", "parameter", "number", "unnamed", "omitted"]
+    key: str = ""
+    number: float = 0.0
+
+
+class Window(msgspec.Struct, frozen=True):
+    """How a kernel or pool slides, an entry per spatial axis; `begins` and `ends` are padding.
+
+    All are empty for an operator without a window. What `auto_pad` means is already worked out.
+    """
+
+    kernel: tuple[int, ...] = ()
+    strides: tuple[int, ...] = ()
+    dilations: tuple[int, ...] = ()
+    begins: tuple[int, ...] = ()
+    ends: tuple[int, ...] = ()
+
+
 class Layer(msgspec.Struct, frozen=True):
     """One row of the summary: a leaf module's call, or an operator that belongs to none.
 
     `operator` is the ONNX operator ("Conv"), `module` PyTorch's class name ("Conv2d", "" for an
     ONNX file), `description` its settings in PyTorch's words; `parameters` counts trainable
-    numbers, `macs` multiply-adds, `bytes` float32 bytes of the output.
+    numbers, `macs` multiply-adds, `bytes` float32 bytes of the output. `operators` are all that
+    compute it, in order; `attributes`, `operands` and `window` are those of `operator` alone.
     """
 
     name: str
@@ -172,6 +199,9 @@ class Layer(msgspec.Struct, frozen=True):
     bytes: int
     description: str = ""
     inputs: tuple[str, ...] = ()  # keys of the layers it reads, for drawing the graph
+    operators: tuple[str, ...] = ()
+    operands: tuple[Operand, ...] = ()
+    window: Window = Window()
 
 
 class Header(msgspec.Struct, frozen=True):

@@ -4,6 +4,7 @@ import { render } from "preact";
 import type { ViewerState } from "../state.ts";
 import { Bar } from "./bar.tsx";
 import { type Hover, type Note, useViews, type Views, ViewsContext } from "./context.ts";
+import explainCss from "./explain/style.css";
 import { listenToKeys } from "./keys.ts";
 import { LayerView } from "./layer.tsx";
 import { px } from "./layout.ts";
@@ -23,7 +24,7 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
   root.className = "nbglcnn";
   root.tabIndex = -1; // takes the focus when the element that had it is gone
   const style = document.createElement("style");
-  style.textContent = css;
+  style.textContent = css + explainCss;
   el.append(style, root);
   el.classList.add("nbg-place");
 

@@ -2,6 +2,8 @@
 import type { ReadonlySignal, Signal } from "@preact/signals";
 import { createContext } from "preact";
 import { useContext, useEffect, useState } from "preact/hooks";
+import type { Tensors } from "../explain/chain.ts";
+import type { Tensor } from "../explain/tensor.ts";
 import type { Statistics, Theme } from "../gl/types.ts";
 import type { Value } from "../plan.ts";
 import type { ViewerState } from "../state.ts";
@@ -115,6 +117,50 @@ export const useStatistics = (value: Value | null): Statistics | null =>
 
 /** All elements of a value or parameter, or null before they are there. */
 export const useValues = (value: Value | null): Float32Array | null => useAnswer(value, askValues);
+
+/** Values and parameters of one and the same run; null when one is not to be had. */
+async function readTogether(
+  { state, measures }: Views,
+  values: readonly Value[],
+): Promise<Tensors | null> {
+  for (let tries = 0; tries < 3; tries++) {
+    const session = state.session.peek();
+    const before = session?.sequence;
+    const all = await Promise.all(values.map((value) => measures.read(value.key)));
+    if (session !== state.session.peek() || session?.sequence !== before) continue;
+    const found = new Map<string, Tensor>();
+    for (const [i, { key, shape }] of values.entries()) {
+      const data = all[i];
+      if (data) found.set(key, { key, shape, data });
+    }
+    return found.size === values.length ? found : null;
+  }
+  return null; // runs come faster than they can be read; the next one asks again
+}
+
+/** All elements of several values, of one run; the last run's until the next are there. */
+export function useTensors(values: readonly Value[]): Tensors | null {
+  const views = useViews();
+  const session = views.state.session.value;
+  const sequence = views.state.run.value?.sequence ?? 0;
+  const [known, setKnown] = useState<{ of: readonly Value[]; tensors: Tensors } | null>(null);
+  useEffect(() => {
+    if (session === null || sequence === 0) return;
+    let wanted = true;
+    readTogether(views, values).then(
+      (tensors) => {
+        if (wanted && tensors !== null) setKnown({ of: values, tensors });
+      },
+      (error: unknown) => {
+        if (wanted) reportFailure(views, error);
+      },
+    );
+    return () => {
+      wanted = false;
+    };
+  }, [views, values, session, sequence]);
+  return known !== null && known.of === values ? known.tensors : null;
+}
 
 /** A failed question is a fault of the page, said where all faults are said. */
 export function reportFailure(views: Views, error: unknown): void {

@@ -25,11 +25,21 @@ export function Inspector(props: {
   kernels: Kernels | null;
 }) {
   const { value, statistics, channel, place, kernels } = props;
+  const { state } = useViews();
+  const explain = (): void => {
+    state.selected.value = { layer: value.key, channel };
+    state.section.value = "explain";
+  };
   return (
     <aside class="nbg-inspector" aria-label={`Channel ${channel}`}>
-      <h3>
-        Channel {channel} <span class="nbg-second">{place}</span>
-      </h3>
+      <header>
+        <h3>
+          Channel {channel} <span class="nbg-second">{place}</span>
+        </h3>
+        <button type="button" class="nbg-button" onClick={explain}>
+          Explain
+        </button>
+      </header>
       {pictureOf(value) === "bars" || pictureOf(value) === "number" ? (
         <p class="nbg-number">
           {statistics ? fixed(statistics.channels[channel]?.mean ?? 0, 4) : "…"}
@@ -47,7 +57,7 @@ export function Inspector(props: {
 }
 
 function LargeMap({ value, channel }: { value: Value; channel: number }) {
-  const { ratio, width } = useViews();
+  const { ratio, width, state } = useViews();
   const [, channels, mapHeight, mapWidth] = value.layout.frame;
   const room = Math.min(LARGE, width.value - 48) * ratio.value;
   const scale = fitScale(Math.max(mapHeight, mapWidth), room);
@@ -62,6 +72,11 @@ function LargeMap({ value, channel }: { value: Value; channel: number }) {
       zoom={Math.max(1, scale) / ratio.value}
       label={`channel ${channel} of ${value.key}`}
       rank={scale >= 1}
+      pick={(y, x) => {
+        state.selected.value = { layer: value.key, channel };
+        state.pixel.value = { height: mapHeight, width: mapWidth, y, x };
+        state.section.value = "explain";
+      }}
     />
   );
 }

@@ -95,6 +95,10 @@ export function listenToKeys(views: Views): () => void {
       case "r":
         state.range.value = state.range.peek() === "layer" ? "channel" : "layer";
         return true;
+      case "e":
+        if (state.tab.peek() !== "layer") return false;
+        state.section.value = "explain";
+        return true;
       case "[":
       case "]":
         moveExample(key === "]" ? 1 : -1);

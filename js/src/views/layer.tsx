@@ -2,9 +2,10 @@
 import { useEffect, useState } from "preact/hooks";
 import type { ColorMapName } from "../gl/types.ts";
 import type { Layer, Value } from "../plan.ts";
-import type { Order, RangeMode } from "../state.ts";
+import type { Order, RangeMode, Section } from "../state.ts";
 import { Bars } from "./bars.tsx";
 import { useStatistics, useViews } from "./context.ts";
+import { ExplainView } from "./explain/view.tsx";
 import { Filters, Pages, SmallFilters } from "./filters.tsx";
 import { full } from "./format.ts";
 import { Grid } from "./grid.tsx";
@@ -24,8 +25,11 @@ import { Rail } from "./rail.tsx";
 import { LayerValues, Similar } from "./values.tsx";
 import { parametersOf, weighted } from "./weights.ts";
 
-type Section = "maps" | "filters";
-
+const SECTIONS: readonly (readonly [Section, string])[] = [
+  ["maps", "Maps"],
+  ["filters", "Filters"],
+  ["explain", "Explain"],
+];
 const COLORS: readonly (readonly [ColorMapName, string])[] = [
   ["signed", "Signed"],
   ["viridis", "Viridis"],
@@ -47,7 +51,7 @@ const RANGES: readonly (readonly [RangeMode, string])[] = [
 
 export function LayerView({ network }: { network: Network }) {
   const { state } = useViews();
-  const [section, setSection] = useState<Section>("maps");
+  const { section } = state;
   const name = state.selected.value?.layer;
   const value = network.values.get(name ?? "") ?? firstValue(network);
   const plan = state.plan.value;
@@ -60,7 +64,7 @@ export function LayerView({ network }: { network: Network }) {
   const stage = network.stages.find((one) => layer !== undefined && one.layers.includes(layer));
   const hasFilters =
     stage?.layers.some((one) => parametersOf(plan, network, one).length > 0) ?? false;
-  const shown = hasFilters ? section : "maps";
+  const shown = section.value === "filters" && !hasFilters ? "maps" : section.value;
   return (
     <div class="nbg-layer" data-layer={value.key}>
       <Rail network={network} current={value.key} />
@@ -69,23 +73,20 @@ export function LayerView({ network }: { network: Network }) {
           <strong class="nbg-big">{value.key}</strong>
           <span class="nbg-second">{titleOf(value, layer, stage)}</span>
         </div>
-        {hasFilters && (
-          <Choice
-            label="What of the layer"
-            items={[
-              ["maps", "Maps"],
-              ["filters", "Filters"],
-            ]}
-            now={shown}
-            choose={setSection}
-          />
-        )}
+        <Choice
+          label="What of the layer"
+          items={SECTIONS.filter(([one]) => one !== "filters" || hasFilters)}
+          now={shown}
+          choose={(one) => {
+            section.value = one;
+          }}
+        />
       </div>
-      {shown === "maps" ? (
+      {shown === "maps" && (
         <MapsView key={value.key} network={network} value={value} stage={stage} layer={layer} />
-      ) : (
-        stage && <FiltersView network={network} stage={stage} />
       )}
+      {shown === "filters" && stage && <FiltersView network={network} stage={stage} />}
+      {shown === "explain" && <ExplainView network={network} value={value} stage={stage} />}
     </div>
   );
 }

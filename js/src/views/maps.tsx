@@ -25,6 +25,8 @@ interface MapsProps {
   rank?: boolean;
   /** Hairlines between the maps. */
   lines?: boolean;
+  /** A click on a pixel. */
+  pick?: (y: number, x: number) => void;
   children?: ComponentChildren;
 }
 
@@ -72,9 +74,10 @@ export function Maps(props: MapsProps) {
     };
   }, [painter]);
 
-  const point = (event: PointerEvent): void => {
+  /** The channel and pixel under the pointer; null between maps, undefined where nothing can be said. */
+  const under = (event: MouseEvent) => {
     const box = canvas.current?.getBoundingClientRect();
-    if (box === undefined || box.width === 0) return;
+    if (box === undefined || box.width === 0) return undefined;
     const column = ((event.clientX - box.left) / box.width) * across;
     const row = ((event.clientY - box.top) / box.height) * down;
     const i = Math.floor(column / (tileWidth + gap));
@@ -84,18 +87,28 @@ export function Maps(props: MapsProps) {
     const at = j * shown.columns + i;
     const inside = x >= 0 && y >= 0 && x < width && y < height && at >= 0 && at < tiles;
     const channel = channels[at];
-    if (!inside || channel === undefined) {
+    return inside && channel !== undefined ? { channel, y, x } : null;
+  };
+  const point = (event: PointerEvent): void => {
+    const at = under(event);
+    if (at === undefined) return;
+    if (at === null) {
       hover.value = null;
       return;
     }
     hover.value = {
       value,
-      channels: picture === "rgb" ? channels : [channel],
-      y,
-      x,
+      channels: picture === "rgb" ? channels : [at.channel],
+      y: at.y,
+      x: at.x,
       ...placeOf(event, views),
       rank,
     };
+  };
+  const { pick } = props;
+  const click = (event: MouseEvent): void => {
+    const at = under(event);
+    if (at) pick?.(at.y, at.x);
   };
   const leave = (): void => {
     hover.value = null;
@@ -108,6 +121,7 @@ export function Maps(props: MapsProps) {
       onPointerMove={point}
       onPointerDown={point}
       onPointerLeave={leave}
+      {...(pick && { onClick: click })}
     >
       <canvas
         ref={canvas}

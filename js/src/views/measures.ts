@@ -1,5 +1,6 @@
 // Numbers that views ask of a session, each asked once per run: statistics, and values for a pointer.
 import type { Session, Statistics } from "../gl/types.ts";
+import type { Value } from "../plan.ts";
 import type { ViewerState } from "../state.ts";
 
 export interface Measures {
@@ -10,6 +11,9 @@ export interface Measures {
 
 // A pointer over a map is no reason to move more than this through the read-back.
 const MOST_ELEMENTS = 16e6;
+
+/** Whether a value is small enough to be brought here. */
+export const isReadable = (value: Value): boolean => value.read.count <= MOST_ELEMENTS;
 
 // Expected when a context is lost or a viewer closes while somebody waits; the status says so.
 const EXPECTED = new Set(["ContextLostError", "SessionClosed"]);
@@ -47,7 +51,7 @@ export function createMeasures(state: ViewerState): Measures {
       const value =
         plan?.values.find((one) => one.key === key) ??
         plan?.parameters.find((one) => one.key === key);
-      if (value === undefined || value.read.count > MOST_ELEMENTS) return Promise.resolve(null);
+      if (value === undefined || !isReadable(value)) return Promise.resolve(null);
       return once(`read ${key}`, (now) => now.read(key));
     },
   };

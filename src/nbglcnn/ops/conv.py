@@ -294,6 +294,14 @@ def _kernel(facts: Facts, node: Node) -> Shape:
     return integers(node, "kernel_shape", facts.shape(node.inputs[1])[2:])
 
 
+def _conv_window(facts: Facts, node: Node) -> Window:
+    return sliding(facts, node, facts.shape(node.inputs[1])[2:])
+
+
+def _transposed_window(facts: Facts, node: Node) -> Window:
+    return transposed(facts, node, facts.shape(node.inputs[1])[2:])
+
+
 def _conv_problem(facts: Facts, node: Node) -> str | None:
     x, w = facts.shape(node.inputs[0]), facts.shape(node.inputs[1])
     if len(x) != len(w) or len(x) < 3:
@@ -314,12 +322,12 @@ def _conv_problem(facts: Facts, node: Node) -> str | None:
 
 def _conv_shape(facts: Facts, node: Node) -> Sequence[Shape]:
     x, w = facts.shape(node.inputs[0]), facts.shape(node.inputs[1])
-    return [(x[0], w[0], *sliding(facts, node, w[2:]).output)]
+    return [(x[0], w[0], *_conv_window(facts, node).output)]
 
 
 def _conv(b: Builder, node: Node) -> None:
     x, w = b.shape(node.inputs[0]), b.shape(node.inputs[1])
-    window = sliding(b, node, w[2:])
+    window = _conv_window(b, node)
     conv = Convolution(node, frame_of(x), window, integer(node, "group", 1), w[0], frame_of(w))
     draw_convolution(b, conv, _optional(node, 2))
 
@@ -327,13 +335,13 @@ def _conv(b: Builder, node: Node) -> None:
 def _transposed_shape(facts: Facts, node: Node) -> Sequence[Shape]:
     x, w = facts.shape(node.inputs[0]), facts.shape(node.inputs[1])
     channels = w[1] * integer(node, "group", 1)
-    return [(x[0], channels, *transposed(facts, node, w[2:]).output)]
+    return [(x[0], channels, *_transposed_window(facts, node).output)]
 
 
 def _transposed(b: Builder, node: Node) -> None:
     x, w = b.shape(node.inputs[0]), b.shape(node.inputs[1])
     groups = integer(node, "group", 1)
-    window = transposed(b, node, w[2:])
+    window = _transposed_window(b, node)
     channels = w[1] * groups
     conv = Convolution(node, frame_of(x), window, groups, channels, frame_of(w), transposed=True)
     draw_convolution(b, conv, _optional(node, 2))
@@ -364,6 +372,7 @@ OPERATORS = [
         WINDOW,
         _conv_problem,
         _conv_macs,
+        window=_conv_window,
     ),
     Operator(
         "ConvTranspose",
@@ -373,5 +382,6 @@ OPERATORS = [
         {**WINDOW, "output_padding": anything, "output_shape": anything},
         _conv_problem,
         _conv_macs,
+        window=_transposed_window,
     ),
 ]

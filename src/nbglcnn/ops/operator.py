@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from nbglcnn.builder import Builder
 from nbglcnn.graph import Array, Attribute, Node
+
+if TYPE_CHECKING:
+    from nbglcnn.ops.window import Window
 
 Shape = tuple[int, ...]
 
@@ -59,7 +62,8 @@ class Operator:
     other is refused); `check` says why a node cannot run, or None; `macs` counts multiply-adds;
     `function` is the GLSL `vec4 activate(vec4 v)` of a unary operator and `floats` its numbers in
     u.f[3], so that it can also run behind a convolution; `empty`: it makes something of inputs
-    without elements; `doc` is one sentence for people.
+    without elements; `window` says how it slides over its first input, for explaining it; `doc` is
+    one sentence for people.
     """
 
     name: str
@@ -72,6 +76,7 @@ class Operator:
     function: str = ""
     floats: Callable[[Facts, Node], Sequence[float]] | None = None
     empty: bool = False
+    window: Callable[[Facts, Node], Window] | None = None
 
 
 # Attributes with ONNX's defaults.

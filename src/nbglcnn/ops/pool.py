@@ -140,7 +140,7 @@ SLIDING: dict[str, Allowed] = {
 
 
 def _sliding(name: str, doc: str, **attributes: Allowed) -> Operator:
-    return Operator(name, doc, _shapes, _draw, {**SLIDING, **attributes}, _problem)
+    return Operator(name, doc, _shapes, _draw, {**SLIDING, **attributes}, _problem, window=_window)
 
 
 def _global(name: str, doc: str, **attributes: Allowed) -> Operator:

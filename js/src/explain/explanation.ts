@@ -1,0 +1,151 @@
+// One number of a layer, explained: its chain with the numbers of one run in it.
+import type { Layer, Operand } from "../plan.ts";
+import {
+  type Chain,
+  type Normalization,
+  normalization,
+  normalized,
+  type Step,
+  type Tensors,
+  type Unexplained,
+  unusual,
+} from "./chain.ts";
+import { type Pooled, pool } from "./pool.ts";
+import { biasAt, convolution, dense, type Products, type Sliding } from "./products.ts";
+import { type Share, softmax } from "./softmax.ts";
+import { coordinates, element, type Tensor } from "./tensor.ts";
+
+/** A number that is added, and its name. */
+export interface Bias {
+  readonly key: string;
+  readonly value: number;
+}
+
+/** What the root does, by its kind. */
+export type Made =
+  | { readonly kind: "convolution"; readonly products: Sliding; readonly bias: Bias | null }
+  | { readonly kind: "dense"; readonly products: Products; readonly bias: Bias | null }
+  | { readonly kind: "pool"; readonly pooled: Pooled }
+  | { readonly kind: "softmax"; readonly share: Share }
+  | { readonly kind: "addition"; readonly terms: readonly Bias[] }
+  | { readonly kind: "given" };
+
+/** A step with the number before it and the one after. */
+export interface Taken {
+  readonly step: Step;
+  readonly before: number;
+  readonly after: number;
+  readonly by: Normalization | null;
+}
+
+export interface Explanation {
+  readonly made: Made;
+  /** The number before the first step. */
+  readonly start: number;
+  readonly steps: readonly Taken[];
+  /** The number after the last step, in double precision. */
+  readonly total: number;
+  /** The same number as the GPU has it. */
+  readonly stored: number;
+}
+
+/** Explains the element `index`, in row-major order, of a chain's last layer. */
+export function explain(
+  chain: Chain,
+  last: string,
+  tensors: Tensors,
+  index: number,
+): Explanation | Unexplained {
+  const made =
+    chain.root === null ? ({ kind: "given" } as const) : make(chain.root, tensors, index);
+  if (made === null) return chain.root ? unusual(chain.root) : { title: last, text: "" };
+  const start = startOf(made, element(tensors.get(chain.source.key)?.data ?? [], index));
+  const steps: Taken[] = [];
+  let now = start;
+  for (const step of chain.steps) {
+    const before = now;
+    let by: Normalization | null = null;
+    if (step.kind === "activation") now = step.activation.of(before);
+    if (step.kind === "normalization") {
+      const channel = coordinates(step.layer.output_shape, index)[1] ?? 0;
+      by = normalization(step.layer, tensors, channel);
+      now = normalized(before, by);
+    }
+    steps.push({ step, before, after: now, by });
+  }
+  const stored = element(tensors.get(last)?.data ?? [], index);
+  return { made, start, steps, total: now, stored };
+}
+
+function startOf(made: Made, given: number): number {
+  switch (made.kind) {
+    case "convolution":
+    case "dense":
+      return made.products.sum + (made.bias?.value ?? 0);
+    case "pool":
+      return made.pooled.value;
+    case "softmax":
+      return made.share.value;
+    case "addition":
+      return made.terms.reduce((sum, { value }) => sum + value, 0);
+    case "given":
+      return given;
+  }
+}
+
+function make(root: Layer, tensors: Tensors, index: number): Made | null {
+  const tensor = (position: number): Tensor | null =>
+    tensors.get(root.operands[position]?.key ?? "") ?? null;
+  const [x, weight] = [tensor(0), tensor(1)];
+  if (x === null) return null;
+  switch (root.operator) {
+    case "Conv":
+    case "ConvTranspose": {
+      const products = weight && convolution(root, x, weight, index);
+      return products && { kind: "convolution", products, bias: biasOf(root, tensors, index) };
+    }
+    case "Gemm":
+    case "MatMul": {
+      const products = weight && dense(root, x, weight, index);
+      return products && { kind: "dense", products, bias: biasOf(root, tensors, index) };
+    }
+    case "Softmax":
+    case "LogSoftmax": {
+      const share = softmax(root, x, index);
+      return share && { kind: "softmax", share };
+    }
+    case "Add":
+      return additionOf(root, tensors, index);
+    default: {
+      const pooled = pool(root, x, index);
+      return pooled && { kind: "pool", pooled };
+    }
+  }
+}
+
+/** A sum of two tensors of the same shape, as of a skip; null for others. */
+function additionOf(root: Layer, tensors: Tensors, index: number): Made | null {
+  const terms: Bias[] = [];
+  for (const { kind, key, number } of root.operands) {
+    const tensor = tensors.get(key);
+    if (kind === "number") terms.push({ key: "a constant", value: number });
+    else if (tensor === undefined || `${tensor.shape}` !== `${root.output_shape}`) return null;
+    else terms.push({ key, value: element(tensor.data, index) });
+  }
+  return { kind: "addition", terms };
+}
+
+/** The third operand's number for this output. */
+function biasOf(root: Layer, tensors: Tensors, index: number): Bias | null {
+  const operand: Operand | undefined = root.operands[2];
+  if (operand === undefined || operand.kind === "omitted") return null;
+  const { beta } = root.attributes;
+  const factor = root.operator === "Gemm" && typeof beta === "number" ? beta : 1;
+  if (operand.kind === "number") return { key: "", value: factor * operand.number };
+  const bias = tensors.get(operand.key);
+  if (bias === undefined) return null;
+  const at = coordinates(root.output_shape, index);
+  const own =
+    root.operator === "Gemm" ? biasAt(bias, root.output_shape, at) : element(bias.data, at[1] ?? 0);
+  return { key: operand.key, value: factor * own };
+}

@@ -1,0 +1,167 @@
+// A sum of products behind one number: of a convolution, a transposed one, or a dense layer.
+import type { Layer } from "../plan.ts";
+import { coordinates, element, place, type Tensor } from "./tensor.ts";
+import {
+  type Lines,
+  type Phased,
+  type State,
+  slidingLines,
+  stateOf,
+  transposedLines,
+} from "./window.ts";
+
+export interface Product {
+  readonly input: number;
+  readonly weight: number;
+  readonly product: number;
+  readonly state: State;
+}
+
+/** What one input channel gives, tap by tap. */
+export interface Patch {
+  readonly rows: number;
+  readonly columns: number;
+  readonly cells: readonly Product[];
+}
+
+/** All products of one number, in double precision, of the GPU's inputs and weights. */
+export interface Products {
+  /** The first of the input channels that are summed. */
+  readonly first: number;
+  /** What each of them gives. */
+  readonly contributions: Float64Array;
+  /** How many products there are, those with padding or inserted zeros among them left out. */
+  readonly count: number;
+  readonly positive: number;
+  readonly negative: number;
+  readonly sum: number;
+  /** The patch of the k-th channel; of fewer taps where other lines are given. */
+  patch(k: number, lines?: Lines): Patch;
+}
+
+/** What a convolution's products are made of, besides. */
+export interface Sliding extends Products {
+  readonly lines: Lines;
+  /** Of a transposed convolution. */
+  readonly phased: Phased | null;
+}
+
+interface Source {
+  readonly first: number;
+  readonly channels: number;
+  readonly lines: Lines;
+  /** The input's number where a tap reads inside the map. */
+  readonly input: (k: number, y: number, x: number) => number;
+  readonly weight: (k: number, y: number, x: number) => number;
+}
+
+function productsOf({ first, channels, lines, input, weight }: Source): Products {
+  const productAt = (k: number, { rows, columns }: Lines, i: number): Product => {
+    const row = rows[Math.floor(i / columns.length)];
+    const column = columns[i % columns.length];
+    if (row === undefined || column === undefined) throw new RangeError("a tap outside its kernel");
+    const state = stateOf(row, column);
+    const number = state === "input" ? input(k, row.at, column.at) : 0;
+    const factor = weight(k, row.tap, column.tap);
+    return { input: number, weight: factor, product: number * factor, state };
+  };
+  const contributions = new Float64Array(channels);
+  let [count, positive, negative, sum] = [0, 0, 0, 0];
+  const taps = lines.rows.length * lines.columns.length;
+  for (let k = 0; k < channels; k++) {
+    let own = 0;
+    for (let i = 0; i < taps; i++) {
+      const { product, state } = productAt(k, lines, i);
+      own += product;
+      if (state === "input") count++;
+      if (product < 0) negative += product;
+      else positive += product;
+    }
+    contributions[k] = own;
+    sum += own;
+  }
+  const patch = (k: number, some: Lines = lines): Patch => {
+    const [rows, columns] = [some.rows.length, some.columns.length];
+    const cells = Array.from({ length: rows * columns }, (_, i) => productAt(k, some, i));
+    return { rows, columns, cells };
+  };
+  return { first, contributions, count, positive, negative, sum, patch };
+}
+
+/** Conv and ConvTranspose over lines and maps; null over volumes. */
+export function convolution(
+  layer: Layer,
+  x: Tensor,
+  weight: Tensor,
+  index: number,
+): Sliding | null {
+  const at = coordinates(layer.output_shape, index);
+  const [image = 0, output = 0] = at;
+  const spatial = x.shape.slice(2);
+  const transposed = layer.operator === "ConvTranspose";
+  const phased = transposed ? transposedLines(layer.window, spatial, at) : null;
+  const lines = phased ?? (transposed ? null : slidingLines(layer.window, spatial, at));
+  if (lines === null) return null;
+  const groups = groupsOf(layer);
+  const [, inputs = 1] = x.shape;
+  const [, outputs = 1] = layer.output_shape;
+  const each = { inputs: inputs / groups, outputs: outputs / groups };
+  const group = Math.floor(output / each.outputs);
+  const first = group * each.inputs;
+  const [rows, columns] = [lines.rows.length, lines.columns.length];
+  const across = spatial.at(-1) ?? 1;
+  const size = spatial.reduce((product, length) => product * length, 1);
+  const map = (k: number): number => (image * inputs + first + k) * size;
+  const kernel = (k: number): number =>
+    (transposed
+      ? (first + k) * each.outputs + (output - group * each.outputs)
+      : output * each.inputs + k) *
+    rows *
+    columns;
+  const products = productsOf({
+    first,
+    channels: each.inputs,
+    lines,
+    input: (k, y, column) => element(x.data, map(k) + y * across + column),
+    weight: (k, y, column) => element(weight.data, kernel(k) + y * columns + column),
+  });
+  return { ...products, lines, phased };
+}
+
+export function groupsOf(layer: Layer): number {
+  const { group } = layer.attributes;
+  return typeof group === "number" ? group : 1;
+}
+
+const POINT: Lines = {
+  rows: [{ tap: 0, at: 0, state: "input" }],
+  columns: [{ tap: 0, at: 0, state: "input" }],
+};
+
+/** Gemm and MatMul: a row of the first times a column of the second; null where batches of both are multiplied. */
+export function dense(layer: Layer, a: Tensor, b: Tensor, index: number): Products | null {
+  const at = coordinates(layer.output_shape, index);
+  const [row = 0, column = 0] = at.slice(-2);
+  const flip = (name: string): boolean => layer.attributes[name] === 1;
+  const { alpha } = layer.attributes;
+  const factor = typeof alpha === "number" ? alpha : 1;
+  if (a.shape.length < 2 || b.shape.length !== 2 || a.shape.length !== at.length) return null;
+  const inner = a.shape.at(flip("transA") ? -2 : -1) ?? 1;
+  const batch = at.slice(0, -2);
+  const left = (k: number) => place(a.shape, [...batch, ...(flip("transA") ? [k, row] : [row, k])]);
+  const right = (k: number) => place(b.shape, flip("transB") ? [column, k] : [k, column]);
+  return productsOf({
+    first: 0,
+    channels: inner,
+    lines: POINT,
+    input: (k) => element(a.data, left(k)),
+    weight: (k) => factor * element(b.data, right(k)),
+  });
+}
+
+/** What is added to the products: an element of the bias, which may be one number for several places. */
+export function biasAt(bias: Tensor, shape: readonly number[], at: readonly number[]): number {
+  const missing = shape.length - bias.shape.length;
+  const own = bias.shape.map((length, axis) => (length === 1 ? 0 : (at[axis + missing] ?? 0)));
+  return element(bias.data, place(bias.shape, own));
+}

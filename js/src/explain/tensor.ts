@@ -1,0 +1,32 @@
+// A tensor as it was read from the GPU, and where its elements stand.
+
+export interface Tensor {
+  readonly key: string;
+  readonly shape: readonly number[];
+  /** Row-major. */
+  readonly data: Float32Array;
+}
+
+/** An element; NaN outside, so that a mistake shows. */
+export const element = (data: ArrayLike<number>, index: number): number =>
+  data[index] ?? Number.NaN;
+
+/** The coordinates of an element, one for each axis. */
+export function coordinates(shape: readonly number[], index: number): number[] {
+  const found = new Array<number>(shape.length).fill(0);
+  let rest = index;
+  for (let axis = shape.length - 1; axis >= 0; axis--) {
+    const length = shape[axis] ?? 1;
+    found[axis] = rest % length;
+    rest = Math.floor(rest / length);
+  }
+  return found;
+}
+
+/** The place of an element in row-major order. */
+export const place = (shape: readonly number[], at: readonly number[]): number =>
+  shape.reduce((index, length, axis) => index * length + (at[axis] ?? 0), 0);
+
+/** The number of elements. */
+export const sizeOf = (shape: readonly number[]): number =>
+  shape.reduce((size, length) => size * length, 1);

@@ -1,0 +1,108 @@
+// Where a window lies over a map: the rows and columns that its taps read, in the input or outside of it.
+import type { Window } from "../plan.ts";
+
+/** "padding": outside the map. "inserted": between two of its pixels, where a transposed convolution has zeros. */
+export type State = "input" | "padding" | "inserted";
+
+/** What one row or one column of a kernel reads. */
+export interface Line {
+  /** The row or column of the kernel. */
+  readonly tap: number;
+  /** The row or column of the input; of the map with inserted zeros where it isn't in the input. */
+  readonly at: number;
+  readonly state: State;
+}
+
+/** A window over a map at one position. */
+export interface Lines {
+  readonly rows: readonly Line[];
+  readonly columns: readonly Line[];
+}
+
+/** Of a transposed convolution also: which of the stride's phases the position has. */
+export interface Phased extends Lines {
+  readonly phase: readonly [number, number];
+  readonly strides: readonly [number, number];
+}
+
+interface Axis {
+  readonly size: number;
+  readonly kernel: number;
+  readonly stride: number;
+  readonly dilation: number;
+  readonly begin: number;
+}
+
+/** Both axes; a line of numbers is a map of one row. Null for volumes, and where the numbers don't fit together. */
+function axesOf(window: Window, spatial: readonly number[]): readonly [Axis, Axis] | null {
+  const rank = spatial.length;
+  const fits = [window.kernel, window.strides, window.dilations, window.begins];
+  if (rank < 1 || rank > 2 || fits.some((one) => one.length !== rank)) return null;
+  const axis = (i: number): Axis => ({
+    size: spatial[i] ?? 1,
+    kernel: window.kernel[i] ?? 1,
+    stride: window.strides[i] ?? 1,
+    dilation: window.dilations[i] ?? 1,
+    begin: window.begins[i] ?? 0,
+  });
+  const single = { size: 1, kernel: 1, stride: 1, dilation: 1, begin: 0 };
+  return rank === 1 ? [single, axis(0)] : [axis(0), axis(1)];
+}
+
+/** The last two of an output's coordinates; a line of numbers has row 0. */
+const pixelOf = (at: readonly number[]): readonly [number, number] =>
+  at.length > 3 ? [at[2] ?? 0, at[3] ?? 0] : [0, at[2] ?? 0];
+
+/** What a convolution or pool reads for an output at these coordinates. */
+export function slidingLines(
+  window: Window,
+  spatial: readonly number[],
+  at: readonly number[],
+): Lines | null {
+  const axes = axesOf(window, spatial);
+  if (axes === null) return null;
+  const lines = ({ size, kernel, stride, dilation, begin }: Axis, output: number): Line[] =>
+    Array.from({ length: kernel }, (_, tap) => {
+      const from = output * stride - begin + tap * dilation;
+      return { tap, at: from, state: from >= 0 && from < size ? "input" : "padding" };
+    });
+  const [y, x] = pixelOf(at);
+  return { rows: lines(axes[0], y), columns: lines(axes[1], x) };
+}
+
+/** The same for a transposed convolution: the flipped kernel over the map with zeros inserted. */
+export function transposedLines(
+  window: Window,
+  spatial: readonly number[],
+  at: readonly number[],
+): Phased | null {
+  const axes = axesOf(window, spatial);
+  if (axes === null) return null;
+  const lines = ({ size, kernel, stride, dilation, begin }: Axis, output: number): Line[] =>
+    Array.from({ length: kernel }, (_, i) => {
+      const tap = kernel - 1 - i;
+      const wide = output + begin - tap * dilation;
+      if (wide < 0 || wide > (size - 1) * stride) return { tap, at: wide, state: "padding" };
+      if (wide % stride !== 0) return { tap, at: wide, state: "inserted" };
+      return { tap, at: wide / stride, state: "input" };
+    });
+  const [y, x] = pixelOf(at);
+  return {
+    rows: lines(axes[0], y),
+    columns: lines(axes[1], x),
+    phase: [(y + axes[0].begin) % axes[0].stride, (x + axes[1].begin) % axes[1].stride],
+    strides: [axes[0].stride, axes[1].stride],
+  };
+}
+
+/** The rows and columns that lie in the map: all that gives products other than zero. */
+export const inMap = ({ rows, columns }: Lines): Lines => ({
+  rows: rows.filter((line) => line.state === "input"),
+  columns: columns.filter((line) => line.state === "input"),
+});
+
+/** What a tap reads, by its row and its column. */
+export function stateOf(row: Line, column: Line): State {
+  if (row.state === "inserted" || column.state === "inserted") return "inserted";
+  return row.state === "padding" || column.state === "padding" ? "padding" : "input";
+}

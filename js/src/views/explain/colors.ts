@@ -1,0 +1,28 @@
+// The colours of an explanation's cells: an image's numbers in grey, all others in the chosen map.
+import type { Value } from "../../plan.ts";
+import { colorTable } from "../colors.ts";
+import { useViews } from "../context.ts";
+import { useRange } from "../maps.tsx";
+import { pictureOf } from "../network.ts";
+
+export type Color = (value: number) => readonly [number, number, number];
+
+/** Around zero, in the chosen colour map. */
+export function useSigned(most: number): Color {
+  const { state, theme } = useViews();
+  const table = colorTable(state.colormap.value, theme.value);
+  return (value) => table(0.5 + (most > 0 ? (0.5 * value) / most : 0));
+}
+
+/** As the value itself is shown: an image in grey, between the ends of its range. */
+export function useShown(value: Value, most: number): Color {
+  const { theme } = useViews();
+  const signed = useSigned(most);
+  const { low, high } = useRange(value);
+  const picture = pictureOf(value);
+  if ((picture !== "rgb" && picture !== "grey") || low === undefined || high === undefined) {
+    return signed;
+  }
+  const grey = colorTable("grey", theme.value);
+  return (number) => grey((number - low) / (high - low || 1));
+}

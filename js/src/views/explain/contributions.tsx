@@ -1,0 +1,132 @@
+// What each input channel gives to a sum: sorted bars, one of them chosen to be shown tap by tap.
+
+import { NotFinite } from "../bars.tsx";
+import { placeOf, useViews } from "../context.ts";
+import { exact, full, short } from "../format.ts";
+import { largest, rank } from "../layout.ts";
+import { Num } from "./number.tsx";
+
+/** Channels from the one that gives most, in either direction, to the one that gives least. */
+export const byContribution = (contributions: Float64Array): number[] =>
+  rank(Array.from(contributions, (one) => (Number.isNaN(one) ? Infinity : Math.abs(one))));
+
+export function Contributions(props: {
+  contributions: Float64Array;
+  /** The first channel's number. */
+  first: number;
+  /** What the terms are: "channel", "input". */
+  noun: string;
+  /** Behind "All 64 channels". */
+  words: string;
+  chosen: number;
+  /** Absent where the choice is not the reader's. */
+  choose?: (k: number) => void;
+  width: number;
+}) {
+  const { contributions, first, noun, words, chosen, choose, width } = props;
+  const views = useViews();
+  const order = byContribution(contributions);
+  const count = contributions.length;
+  const along = Math.max(4, Math.min(32, Math.floor(width / count)));
+  const shown = order.slice(0, Math.max(1, Math.floor(width / along)));
+  const rest = order.slice(shown.length).reduce((sum, k) => sum + (contributions[k] ?? 0), 0);
+  const most = largest(contributions) || 1;
+  const half = 44;
+  const value = (k: number): number => contributions[k] ?? Number.NaN;
+  const spoken = shown.slice(0, 8).map((k) => `${noun} ${first + k} ${short(value(k))}`);
+  const under = (event: MouseEvent): number | undefined => {
+    const box = (event.currentTarget as Element).getBoundingClientRect();
+    return shown[Math.floor((event.clientX - box.left) / along)];
+  };
+  const point = (event: PointerEvent): void => {
+    const k = under(event);
+    views.note.value =
+      k === undefined
+        ? null
+        : { title: exact(value(k)), text: `from ${noun} ${first + k}`, ...placeOf(event, views) };
+  };
+  const leave = (): void => {
+    views.note.value = null;
+  };
+  const click = (event: MouseEvent): void => {
+    const k = under(event);
+    if (k !== undefined) choose?.(k);
+  };
+  const set = (event: Event): void => {
+    const k = (event.currentTarget as HTMLInputElement).valueAsNumber - first;
+    if (Number.isInteger(k) && k >= 0 && k < count) choose?.(k);
+  };
+  const all =
+    shown.length < count ? `The ${full(shown.length)} of ${full(count)}` : `All ${full(count)}`;
+  return (
+    <section class="nbg-block">
+      <header>
+        <h3>
+          {all} {noun}s <span class="nbg-second">{words}, largest first</span>
+        </h3>
+        {choose && (
+          <label class="nbg-labelled">
+            <span class="nbg-second">Shown for {noun}</span>
+            <input
+              class="nbg-select nbg-index"
+              type="number"
+              min={first}
+              max={first + count - 1}
+              value={first + chosen}
+              onChange={set}
+            />
+          </label>
+        )}
+      </header>
+      {/* biome-ignore lint/a11y/useKeyWithClickEvents: the number field above is the keyboard's way */}
+      <svg
+        class={choose ? "nbg-bars nbg-clickable" : "nbg-bars"}
+        width={along * shown.length}
+        height={2 * half + 1}
+        role="img"
+        aria-label={`What each ${noun} gives; most: ${spoken.join(", ")}`}
+        onPointerMove={point}
+        onPointerDown={point}
+        onPointerLeave={leave}
+        onClick={click}
+      >
+        {shown.map((k, i) => {
+          const size = (Math.abs(value(k)) / most) * (half - 4);
+          const slot = { x: i * along, width: along - (along > 5 ? 1.5 : 0.5) };
+          return (
+            <g key={k} data-term={first + k} data-value={String(value(k))}>
+              {k === chosen && (
+                <rect
+                  class="nbg-behind"
+                  x={i * along - 0.5}
+                  width={along}
+                  y={0}
+                  height={2 * half}
+                />
+              )}
+              {Number.isFinite(value(k)) ? (
+                <rect
+                  class={value(k) < 0 ? "nbg-negative" : "nbg-positive"}
+                  {...slot}
+                  y={value(k) < 0 ? half : half - size}
+                  height={Math.max(size, value(k) === 0 ? 0 : 0.5)}
+                />
+              ) : (
+                <NotFinite number={value(k)} {...slot} y={4} height={2 * half - 8} />
+              )}
+            </g>
+          );
+        })}
+        <line class="nbg-zero" x1={0} x2={along * shown.length} y1={half} y2={half} />
+      </svg>
+      <p class="nbg-second">
+        {noun} {first + chosen}: {short(value(chosen))}
+        {shown.length < count && (
+          <>
+            {" · "}the other {full(count - shown.length)} give <Num value={rest} /> together
+          </>
+        )}
+      </p>
+    </section>
+  );
+}

@@ -1,0 +1,75 @@
+// A dense layer's number: every input times its weight, the ones that count most as a table.
+import type { Products } from "../../explain/products.ts";
+import type { Value } from "../../plan.ts";
+import { full } from "../format.ts";
+import { byContribution, Contributions } from "./contributions.tsx";
+import { Num } from "./number.tsx";
+
+const ROWS = 8;
+
+export function Dense(props: {
+  source: Value;
+  products: Products;
+  weight: string;
+  chosen: number | null;
+  choose: (k: number) => void;
+  width: number;
+}) {
+  const { source, products, weight, choose, width } = props;
+  const order = byContribution(products.contributions);
+  const chosen = props.chosen ?? order[0] ?? 0;
+  const top = order.slice(0, ROWS);
+  const shown = top.includes(chosen) ? top : [...top.slice(0, ROWS - 1), chosen];
+  return (
+    <>
+      <section class="nbg-block">
+        <h3>
+          {order.length > shown.length ? "The largest products" : "All products"}{" "}
+          <span class="nbg-second">
+            {source.key} × {weight}
+          </span>
+        </h3>
+        <table class="nbg-table nbg-terms">
+          <thead>
+            <tr>
+              <th scope="col">input</th>
+              <th scope="col">value</th>
+              <th scope="col">× weight</th>
+              <th scope="col">= product</th>
+            </tr>
+          </thead>
+          <tbody>
+            {shown.map((k) => {
+              const [cell] = products.patch(k).cells;
+              return (
+                cell && (
+                  <tr key={k} class={k === chosen ? "nbg-chosen" : ""}>
+                    <th scope="row">{full(k)}</th>
+                    <td>
+                      <Num value={cell.input} />
+                    </td>
+                    <td>
+                      <Num value={cell.weight} />
+                    </td>
+                    <td>
+                      <Num value={cell.product} strong />
+                    </td>
+                  </tr>
+                )
+              );
+            })}
+          </tbody>
+        </table>
+      </section>
+      <Contributions
+        contributions={products.contributions}
+        first={0}
+        noun="input"
+        words={`of ${source.key} · one product each`}
+        chosen={chosen}
+        choose={choose}
+        width={width}
+      />
+    </>
+  );
+}

@@ -1,0 +1,160 @@
+// Maps with something marked in them: where a patch lies, and the pixel that is explained.
+import { useRef } from "preact/hooks";
+import type { Lines } from "../../explain/window.ts";
+import type { Value } from "../../plan.ts";
+import { useViews } from "../context.ts";
+import { fitScale, tileSide } from "../layout.ts";
+import { Maps } from "../maps.tsx";
+import { pictureOf } from "../network.ts";
+
+/** CSS pixels that a pixel of a tiny map has at most. */
+const MOST = 28;
+
+/** The scale of a map in a square room, and the CSS pixels that it takes. */
+export function mapSize(value: Value, room: number, ratio: number) {
+  const [, , height, width] = value.layout.frame;
+  const scale = Math.min(fitScale(Math.max(height, width), room * ratio), Math.round(MOST * ratio));
+  const side = (pixels: number): number => tileSide(pixels, scale) / ratio;
+  return { scale, width: side(width), height: side(height) };
+}
+
+interface Place {
+  value: Value;
+  channel: number;
+  room: number;
+  label: string;
+}
+
+function OneMap(props: Place & { children: preact.ComponentChildren }) {
+  const { value, channel, room, label, children } = props;
+  const ratio = useViews().ratio.value;
+  const { scale } = mapSize(value, room, ratio);
+  const channels =
+    pictureOf(value) === "rgb"
+      ? Array.from({ length: value.layout.frame[1] }, (_, i) => i)
+      : [channel];
+  return (
+    <Maps
+      value={value}
+      channels={channels}
+      columns={1}
+      scale={Math.min(1, scale)}
+      zoom={Math.max(1, scale) / ratio}
+      label={label}
+    >
+      {children}
+    </Maps>
+  );
+}
+
+/** From a box to the patch beside it: how far away that is, and how tall. */
+export interface Callout {
+  readonly gap: number;
+  readonly height: number;
+}
+
+/** The input with the window drawn where it lies, its padding outside of the map. */
+export function InputMap(props: Place & { lines: Lines; callout: Callout | null }) {
+  const { value, lines, room, callout } = props;
+  const ratio = useViews().ratio.value;
+  const [, , mapHeight, mapWidth] = value.layout.frame;
+  const size = mapSize(value, room, ratio);
+  const [along, down] = [size.width / mapWidth, size.height / mapHeight];
+  const ends = (at: readonly { at: number }[], pixel: number) => {
+    const places = at.map((line) => line.at);
+    const [first, last] = [Math.min(...places), Math.max(...places)];
+    return { from: first * pixel, length: (last - first + 1) * pixel };
+  };
+  const none = lines.rows.length === 0 || lines.columns.length === 0;
+  const [y, x] = [ends(lines.rows, down), ends(lines.columns, along)];
+  const apart = (at: readonly { at: number }[]): boolean =>
+    at.some((line, i) => i > 0 && Math.abs(line.at - (at[i - 1]?.at ?? 0)) > 1);
+  const box = `M${x.from} ${y.from}h${x.length}v${y.length}h${-x.length}z`;
+  const taps =
+    apart(lines.rows) || apart(lines.columns)
+      ? lines.rows.flatMap((row) =>
+          lines.columns.map(
+            (column) => `M${column.at * along} ${row.at * down}h${along}v${down}h${-along}z`,
+          ),
+        )
+      : [];
+  const right = x.from + x.length;
+  const to = size.width + (callout?.gap ?? 0);
+  const rays =
+    callout === null
+      ? ""
+      : `M${right} ${y.from}L${to} 0.5M${right} ${y.from + y.length}L${to} ${callout.height - 0.5}`;
+  return (
+    <OneMap {...props}>
+      {!none && (
+        <svg class="nbg-over" width={size.width} height={size.height} aria-hidden="true">
+          {["nbg-halo", "nbg-ink"].map((name) => (
+            <g key={name} class={name}>
+              <path class="nbg-ray" d={rays} />
+              <path class="nbg-ray" d={taps.join("")} />
+              <path d={box} />
+            </g>
+          ))}
+        </svg>
+      )}
+    </OneMap>
+  );
+}
+
+interface PixelProps extends Place {
+  y: number;
+  x: number;
+  choose: (y: number, x: number) => void;
+}
+
+const STEPS = new Map([
+  ["ArrowLeft", [0, -1]],
+  ["ArrowRight", [0, 1]],
+  ["ArrowUp", [-1, 0]],
+  ["ArrowDown", [1, 0]],
+] as const);
+
+/** The map whose pixel is explained: a click or the arrow keys choose another one. */
+export function PixelMap(props: PixelProps) {
+  const { value, room, y, x, choose, label } = props;
+  const ratio = useViews().ratio.value;
+  const own = useRef<HTMLButtonElement>(null);
+  const [, , mapHeight, mapWidth] = value.layout.frame;
+  const size = mapSize(value, room, ratio);
+  const [along, down] = [size.width / mapWidth, size.height / mapHeight];
+  const click = (event: MouseEvent): void => {
+    const box = own.current?.getBoundingClientRect();
+    if (box === undefined || event.detail === 0) return;
+    const row = Math.floor(((event.clientY - box.top) / box.height) * mapHeight);
+    const column = Math.floor(((event.clientX - box.left) / box.width) * mapWidth);
+    choose(Math.min(mapHeight - 1, Math.max(0, row)), Math.min(mapWidth - 1, Math.max(0, column)));
+  };
+  const move = (event: KeyboardEvent): void => {
+    const step = [...STEPS].find(([key]) => key === event.key)?.[1];
+    if (step === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.stopPropagation(); // elsewhere these keys go to other layers and channels
+    event.preventDefault();
+    choose(
+      Math.min(mapHeight - 1, Math.max(0, y + step[0])),
+      Math.min(mapWidth - 1, Math.max(0, x + step[1])),
+    );
+  };
+  const mark = `M${x * along} ${y * down}h${along}v${down}h${-along}z`;
+  return (
+    <button
+      type="button"
+      ref={own}
+      class="nbg-pick"
+      aria-label={`${label}, at y ${y}, x ${x}: arrow keys go to the pixels beside it`}
+      onClick={click}
+      onKeyDown={move}
+    >
+      <OneMap {...props}>
+        <svg class="nbg-over" width={size.width} height={size.height} aria-hidden="true">
+          <path class="nbg-halo" d={mark} />
+          <path class="nbg-ink" d={mark} />
+        </svg>
+      </OneMap>
+    </button>
+  );
+}

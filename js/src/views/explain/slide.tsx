@@ -1,0 +1,55 @@
+// The window's way over the map, position by position: by itself four a second, or by hand.
+import { useEffect, useRef, useState } from "preact/hooks";
+import { Left, Right } from "../icons.tsx";
+
+const STEP_MS = 250;
+
+const still = (): boolean => matchMedia("(prefers-reduced-motion: reduce)").matches;
+
+export function Slide(props: {
+  /** "filter", "window". */
+  what: string;
+  position: number;
+  count: number;
+  go: (position: number) => void;
+}) {
+  const { what, position, count, go } = props;
+  const [sliding, setSliding] = useState(false);
+  const next = useRef<() => void>(() => undefined);
+  next.current = () => go((position + 1) % count);
+  useEffect(() => {
+    if (!sliding) return;
+    const timer = setInterval(() => next.current(), STEP_MS);
+    return () => clearInterval(timer);
+  }, [sliding]);
+  return (
+    <span class="nbg-slide">
+      <button
+        type="button"
+        class="nbg-button nbg-square"
+        aria-label="Previous position"
+        onClick={() => go((position - 1 + count) % count)}
+      >
+        <Left />
+      </button>
+      {!still() && (
+        <button
+          type="button"
+          class="nbg-button"
+          aria-pressed={sliding}
+          onClick={() => setSliding(!sliding)}
+        >
+          {sliding ? "Pause" : `Slide the ${what}`}
+        </button>
+      )}
+      <button
+        type="button"
+        class="nbg-button nbg-square"
+        aria-label="Next position"
+        onClick={() => go((position + 1) % count)}
+      >
+        <Right />
+      </button>
+    </span>
+  );
+}

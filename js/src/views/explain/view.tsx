@@ -1,0 +1,300 @@
+// The Explain view: why one pixel of a layer has its value, in the numbers of the last run.
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { type Chain, chainOf, type Tensors, type Unexplained } from "../../explain/chain.ts";
+import { type Explanation, explain } from "../../explain/explanation.ts";
+import { coordinates } from "../../explain/tensor.ts";
+import type { Layer, Value } from "../../plan.ts";
+import type { Pixel } from "../../state.ts";
+import { imageOf, useTensors, useViews } from "../context.ts";
+import { exact, full, short } from "../format.ts";
+import { isReadable } from "../measures.ts";
+import { contents, type Network, type Stage } from "../network.ts";
+import { Cards } from "./cards.tsx";
+import { Dense } from "./dense.tsx";
+import { Figure } from "./matrix.tsx";
+import { Num } from "./number.tsx";
+import { PixelMap } from "./pixel.tsx";
+import { PoolPicture } from "./pools.tsx";
+import { Shares } from "./shares.tsx";
+import { Slide } from "./slide.tsx";
+import { Convolved } from "./sums.tsx";
+
+export function ExplainView(props: { network: Network; value: Value; stage: Stage | undefined }) {
+  const { network, value, stage } = props;
+  const layer = network.layers.find((one) => one.name === value.key);
+  const chain = useMemo(
+    () => (stage && layer ? readable(chainOf(network, stage, layer)) : given(value)),
+    [network, stage, layer, value],
+  );
+  return (
+    <div class="nbg-explain">
+      {"title" in chain ? (
+        <Unknown words={chain} />
+      ) : (
+        <Explained key={value.key} network={network} value={value} chain={chain} />
+      )}
+    </div>
+  );
+}
+
+const given = (value: Value): Unexplained => ({
+  title: `${value.key} is given, not computed`,
+  text: "It is an input of the network. Choose a layer that computes something.",
+});
+
+function readable(chain: Chain | Unexplained): Chain | Unexplained {
+  if ("title" in chain) return chain;
+  const large = chain.needed.find((value) => !isReadable(value));
+  if (large === undefined) return chain;
+  return {
+    title: `${large.key} is too large to be read here`,
+    text: `It has ${full(large.read.count)} numbers, and all of a layer’s inputs and weights are needed to explain one of its values.`,
+  };
+}
+
+function Unknown({ words }: { words: Unexplained }) {
+  return (
+    <div class="nbg-unknown" role="status">
+      <strong>{words.title}.</strong>
+      <p class="nbg-second">{words.text}</p>
+    </div>
+  );
+}
+
+/** The pixel that is explained: the one that was chosen, or else where the channel's largest value is. */
+function usePixel(value: Value, tensors: Tensors | null, start: number) {
+  const { pixel } = useViews().state;
+  const [, , height, width] = value.layout.frame;
+  const fits = (one: Pixel | null): one is Pixel =>
+    one !== null && one.height === height && one.width === width;
+  const chosen = pixel.value;
+  const data = fits(chosen) ? null : (tensors?.get(value.key)?.data ?? null);
+  useEffect(() => {
+    if (data === null || fits(pixel.peek())) return; // somebody may have chosen since
+    const at = largestAt(data, start, height * width);
+    pixel.value = { height, width, y: Math.floor(at / width), x: at % width };
+  });
+  return fits(chosen) ? chosen : null;
+}
+
+function largestAt(data: Float32Array, start: number, size: number): number {
+  let best = 0;
+  for (let i = 1; i < size; i++) {
+    if (Math.abs(data[start + i] ?? 0) > Math.abs(data[start + best] ?? 0)) best = i;
+  }
+  return best;
+}
+
+function Explained(props: { network: Network; value: Value; chain: Chain }) {
+  const { network, value, chain } = props;
+  const views = useViews();
+  const { state } = views;
+  const tensors = useTensors(chain.needed);
+  const [, channels, height, width] = value.layout.frame;
+  const channel = Math.min(state.selected.value?.channel ?? 0, channels - 1);
+  const image = imageOf(value, network, state.inputIndex.value);
+  const start = (image * channels + channel) * height * width;
+  const at = usePixel(value, tensors, start);
+  const index = at === null ? null : start + at.y * width + at.x;
+  const found = useMemo(
+    () => (tensors === null || index === null ? null : explain(chain, value.key, tensors, index)),
+    [chain, value.key, tensors, index],
+  );
+  if (at === null || index === null || found === null) return <p class="nbg-note">…</p>;
+  if ("title" in found) return <Unknown words={found} />;
+  const choose = (y: number, x: number): void => {
+    state.pixel.value = { height, width, y, x };
+  };
+  const place = { channels, height, width, channel, y: at.y, x: at.x };
+  return (
+    <>
+      <header class="nbg-asked">
+        <div>
+          <h3 class="nbg-question">
+            Why is {placeName(value, place)} = <Num value={found.stored} />?
+          </h3>
+          {chain.root !== null && <p class="nbg-second">{layerText(chain.root)}</p>}
+        </div>
+        <Chooser value={value} place={place} choose={choose} slides={slides(chain)} />
+      </header>
+      <Pictures chain={chain} found={found} index={index} />
+      <div class="nbg-ending">
+        <Cards explained={found} root={chain.root} />
+        {height * width > 1 && (
+          <Figure title={value.key} text={`channel ${channel}: click another pixel`}>
+            <PixelMap
+              value={value}
+              channel={channel}
+              room={150}
+              y={at.y}
+              x={at.x}
+              choose={choose}
+              label={`channel ${channel} of ${value.key}`}
+            />
+          </Figure>
+        )}
+      </div>
+      <Rounding found={found} />
+    </>
+  );
+}
+
+/** "encoder.0 Conv2d(1, 32, kernel_size=(4, 4))". */
+const layerText = ({ name, description, ...layer }: Layer): string =>
+  `${name} ${layer.module || layer.operator}${description === "" ? "" : `(${description})`}`;
+
+interface Where {
+  channels: number;
+  height: number;
+  width: number;
+  channel: number;
+  y: number;
+  x: number;
+}
+
+/** "encoder.2, channel 21, pixel y 10, x 8"; "decoder.0, value 3". */
+function placeName(value: Value, { channels, height, width, channel, y, x }: Where): string {
+  if (height * width === 1) return channels === 1 ? value.key : `${value.key}, value ${channel}`;
+  const pixel = height === 1 ? `x ${x}` : `pixel y ${y}, x ${x}`;
+  return channels === 1 ? `${value.key}, ${pixel}` : `${value.key}, channel ${channel}, ${pixel}`;
+}
+
+const slides = (chain: Chain): string | null => {
+  if (chain.root === null || chain.root.window.kernel.length === 0) return null;
+  return chain.root.operator.startsWith("Conv") ? "filter" : "window";
+};
+
+/** Numbers to type a place, and the window's way over the map. */
+function Chooser(props: {
+  value: Value;
+  place: Where;
+  choose: (y: number, x: number) => void;
+  slides: string | null;
+}) {
+  const { value, place, choose, slides: what } = props;
+  const { state } = useViews();
+  const { channels, height, width, channel, y, x } = place;
+  const toChannel = (to: number): void => {
+    state.selected.value = { layer: value.key, channel: to };
+  };
+  return (
+    <div class="nbg-tools">
+      {channels > 1 && (
+        <Index
+          label={height * width === 1 ? "Value" : "Channel"}
+          count={channels}
+          now={channel}
+          choose={toChannel}
+        />
+      )}
+      {height > 1 && <Index label="y" count={height} now={y} choose={(to) => choose(to, x)} />}
+      {width > 1 && <Index label="x" count={width} now={x} choose={(to) => choose(y, to)} />}
+      {what !== null && height * width > 1 && (
+        <Slide
+          what={what}
+          position={y * width + x}
+          count={height * width}
+          go={(to) => choose(Math.floor(to / width), to % width)}
+        />
+      )}
+    </div>
+  );
+}
+
+function Index(props: { label: string; count: number; now: number; choose: (to: number) => void }) {
+  const { label, count, now, choose } = props;
+  const set = (event: Event): void => {
+    const to = (event.currentTarget as HTMLInputElement).valueAsNumber;
+    if (Number.isInteger(to) && to >= 0 && to < count) choose(to);
+  };
+  return (
+    <label class="nbg-labelled">
+      <span class="nbg-second">{label}</span>
+      <input
+        class="nbg-select nbg-index"
+        type="number"
+        min={0}
+        max={count - 1}
+        value={now}
+        onInput={set}
+      />
+    </label>
+  );
+}
+
+/** What the root does, as pictures. */
+function Pictures(props: { chain: Chain; found: Explanation; index: number }) {
+  const { chain, found, index } = props;
+  const views = useViews();
+  const [chosen, setChosen] = useState<number | null>(null);
+  const { root, source } = chain;
+  const wide = views.width.value >= 760;
+  const width = views.width.value - 50;
+  const { made } = found;
+  if (root === null) {
+    return (
+      <p class="nbg-second">
+        The steps below change the number of {source.key}, {contents(source)}, at the same place.
+      </p>
+    );
+  }
+  const output = coordinates(root.output_shape, index)[1] ?? 0;
+  const shared = { source, width, wide };
+  const weight = root.operands[1]?.key ?? "";
+  return (
+    <>
+      {made.kind === "convolution" && (
+        <Convolved
+          {...shared}
+          layer={root}
+          products={made.products}
+          chosen={within(chosen, made.products.contributions.length)}
+          choose={setChosen}
+          weight={weight}
+          output={output}
+        />
+      )}
+      {made.kind === "dense" && (
+        <Dense
+          {...shared}
+          products={made.products}
+          weight={weight}
+          chosen={within(chosen, made.products.contributions.length)}
+          choose={setChosen}
+        />
+      )}
+      {made.kind === "pool" && <PoolPicture {...shared} pooled={made.pooled} channel={output} />}
+      {made.kind === "softmax" && <Shares {...shared} share={made.share} />}
+    </>
+  );
+}
+
+const within = (chosen: number | null, count: number): number | null =>
+  chosen !== null && chosen < count ? chosen : null;
+
+/** The GPU's number beside the one that the shown terms add up to. */
+function Rounding({ found: { total, stored } }: { found: Explanation }) {
+  const { state } = useViews();
+  const precision = state.plan.value?.precision ?? "float32";
+  const apart = Math.abs(total - stored);
+  const same = Object.is(total, stored) || Math.fround(total) === stored || !(apart > 0);
+  const alike = exact(total) === exact(stored);
+  return (
+    <p class="nbg-second nbg-rounding" data-total={String(total)} data-stored={String(stored)}>
+      {same && <>The GPU has the same number, {exact(stored)}.</>}
+      {!same && alike && (
+        <>
+          The GPU has the same number in all these digits, {exact(stored)}; rounding makes them{" "}
+          {short(apart)} apart.
+        </>
+      )}
+      {!same && !alike && (
+        <>
+          Added up here in double precision it is {exact(total)}; the GPU, which computes in float32
+          {precision === "float16" && " and stores in float16"}, has {exact(stored)}: {short(apart)}{" "}
+          apart, by rounding.
+        </>
+      )}
+    </p>
+  );
+}

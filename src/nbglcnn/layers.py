@@ -1,0 +1,133 @@
+"""The layer table of a Graph: what each layer is, reads and costs, for people and pictures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from nbglcnn import plan as p
+from nbglcnn.graph import Graph, Node
+from nbglcnn.ops import OPERATORS
+from nbglcnn.ops.window import Window
+
+
+def layer_table(graph: Graph) -> tuple[tuple[p.Layer, ...], dict[str, int]]:
+    """The Layer records of a graph's layer keys, and which of them each node's passes belong to."""
+    producer = {name: node for node in graph.nodes for name in node.outputs if name}
+    keys = [key for key in graph.keys if key.kind == "layer"]
+    by_value: dict[str, str] = {key.value: key.name for key in graph.keys if key.kind == "input"}
+    origins = parameter_origins(graph)
+    place = {node.name: number for number, node in enumerate(graph.nodes)}
+    operand = _Operands(graph)
+    rows: list[p.Layer] = []
+    layer_of: dict[str, int] = {}
+    for key in keys:
+        # The nodes of a layer: from its value back to values that earlier keys already have.
+        mine: list[Node] = []
+        sources: dict[str, None] = {}
+        parameters: dict[str, None] = {}
+        pending, seen = [key.value], set()
+        while pending:
+            name = pending.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            if name in by_value:
+                sources[by_value[name]] = None
+                continue
+            node = producer.get(name)
+            if node is None:
+                continue
+            if node.name not in layer_of:
+                layer_of[node.name] = len(rows)
+            mine.append(node)
+            for source in reversed(node.inputs):  # the last is looked at first
+                if source and graph.values[source].is_constant:
+                    parameters[source] = None
+                elif source:
+                    pending.append(source)
+        trainable = {origin for name in parameters for origin in origins.get(name, ())}
+        main = (
+            max(mine, key=lambda n: OPERATORS[n.op].macs(graph, n), default=None) if mine else None
+        )
+        inputs = [
+            v for node in mine for v in node.inputs if v and v not in parameters and v in by_value
+        ]
+        window = OPERATORS[main.op].window if main else None
+        shape = graph.shape(key.value)
+        rows.append(
+            p.Layer(
+                name=key.name,
+                operator=main.op if main else "Identity",
+                module=key.module_type,
+                attributes={
+                    k: v.tolist() if isinstance(v, np.ndarray) else v
+                    for k, v in main.attributes.items()
+                }
+                if main
+                else {},
+                input_shapes=tuple(graph.shape(v) for v in dict.fromkeys(inputs)),
+                output_shape=shape,
+                parameters=sum(math.prod(graph.shape(name)) for name in trainable),
+                macs=sum(OPERATORS[n.op].macs(graph, n) for n in mine),
+                bytes=4 * math.prod(shape),
+                description=key.description,
+                inputs=tuple(sources),
+                operators=tuple(n.op for n in sorted(mine, key=lambda n: place[n.name])),
+                operands=tuple(operand.of(name, by_value) for name in main.inputs) if main else (),
+                window=_window(window(graph, main)) if window and main else p.Window(),
+            )
+        )
+        by_value.setdefault(key.value, key.name)
+    return tuple(rows), layer_of
+
+
+def parameter_origins(graph: Graph) -> dict[str, frozenset[str]]:
+    """For each constant, the trainable parameters it was made of (running statistics aren't)."""
+    origins = {
+        value: frozenset([value])
+        for name, value in graph.parameters.items()
+        if not name.endswith(("running_mean", "running_var"))
+    }
+    for node in graph.folded:
+        sources = frozenset().union(*(origins.get(name, frozenset()) for name in node.inputs))
+        for name in node.outputs:
+            origins[name] = sources
+    return origins
+
+
+class _Operands:
+    """Where the page finds what operators read."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._parameters: dict[str, str] = {}
+        for parameter, value in graph.parameters.items():
+            self._parameters.setdefault(value, parameter)
+        # Numbers that come with new weights are none that a table could hold.
+        self._trained = set(graph.parameters.values())
+        for node in graph.folded:
+            if self._trained.intersection(node.inputs):
+                self._trained.update(node.outputs)
+
+    def of(self, name: str, keys: Mapping[str, str]) -> p.Operand:
+        """The operand that is this value; `keys` are those of values that can be read."""
+        if not name:
+            return p.Operand("omitted")
+        if name in keys:
+            return p.Operand("value", keys[name])
+        data = self._graph.values[name].data
+        if data is None or data.dtype.kind not in "fiub" or not data.size:
+            return p.Operand("unnamed")
+        if name in self._trained:
+            parameter = self._parameters.get(name) if data.dtype.kind == "f" else None
+            return p.Operand("parameter", parameter) if parameter else p.Operand("unnamed")
+        number = float(data.flat[0])
+        same = math.isfinite(number) and bool((data == number).all())
+        return p.Operand("number", number=number) if same else p.Operand("unnamed")
+
+
+def _window(window: Window) -> p.Window:
+    return p.Window(window.kernel, window.strides, window.dilations, window.begins, window.ends)

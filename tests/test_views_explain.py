@@ -1,0 +1,367 @@
+"""Why a pixel has its value: what the Explain view shows, against PyTorch."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from playwright.sync_api import Page, expect
+from torch import nn
+
+import nbglcnn
+from page import encode
+from viewer_models import hooked
+from views_page import CLIPPED, Views, number
+
+PIXELS = 20
+
+# Everything that is shown of one pixel. A <data>'s value has all digits of what its text rounds.
+SHOWN = """async ([layer, channel, y, x]) => {
+  const { state } = views;
+  const [, , height, width] = state.plan.value.values.find((one) => one.key === layer).layout.frame;
+  state.selected.value = { layer, channel };
+  state.pixel.value = { height, width, y, x };
+  const root = document.querySelector('.nbglcnn');
+  const question = () => root.querySelector('.nbg-question')?.innerText ?? '';
+  const place = height * width > 1 ? `, pixel y ${y}, x ${x} =` : `, value ${channel} =`;
+  const channelled = height * width > 1 ? `, channel ${channel}` : '';
+  const wanted = `Why is ${layer}${channelled}${place}`;
+  for (let k = 0; k < 1500 && !question().startsWith(wanted); k++) {
+    await new Promise((done) => setTimeout(done, k < 20 ? 0 : 20));
+  }
+  if (!question().startsWith(wanted)) throw new Error(`${wanted} is not in ${root.innerText}`);
+  const steps = root.querySelector('[aria-label^="Step by step"]');
+  const numbers = (from) => [...(from?.querySelectorAll('data') ?? [])].map(
+    (one) => [Number(one.value), one.innerText]);
+  const matrix = (name) => numbers(root.querySelector(`table[aria-label="${name}"]`));
+  return {
+    question: question(),
+    value: numbers(root.querySelector('.nbg-question'))[0],
+    patch: matrix('Patch of the input'),
+    filter: matrix('Filter'),
+    products: matrix('Products'),
+    window: matrix('Window of the input'),
+    ringed: [...root.querySelectorAll('.nbg-matrix[aria-label^="Window"] .nbg-ring data')]
+      .map((one) => Number(one.value)),
+    terms: Object.fromEntries([...root.querySelectorAll('[data-term]')].map(
+      (one) => [one.dataset.term, Number(one.dataset.value)])),
+    chosen: Number([...root.querySelectorAll('label')].find(
+      (one) => one.innerText.startsWith('Shown for'))?.querySelector('input').value ?? 0),
+    cards: [...steps.children].map((card) => ({
+      title: card.querySelector('strong').innerText,
+      lines: numbers(card.querySelector('.nbg-lines')),
+      result: numbers(card.querySelector('.nbg-result'))[0],
+    })),
+    rounding: root.querySelector('.nbg-rounding').innerText,
+  };
+}"""
+
+
+class Net(nn.Module):
+    """A layer of each kind that is explained, with odd settings."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.odd = nn.Sequential(
+            nn.Conv2d(3, 8, (3, 2), stride=(2, 1), padding=(2, 1), dilation=(2, 1)),
+            nn.BatchNorm2d(8, eps=1e-3),
+            nn.LeakyReLU(0.2),
+        )
+        self.most = nn.MaxPool2d(3, 2, 1)
+        self.groups = nn.Sequential(nn.Conv2d(8, 12, 3, padding=1, groups=4), nn.GELU())
+        self.mean = nn.AvgPool2d(3, 2, 1, ceil_mode=True)
+        self.up = nn.Sequential(
+            nn.ConvTranspose2d(12, 6, (4, 3), stride=(2, 3), padding=1, output_padding=(0, 1)),
+            nn.BatchNorm2d(6, affine=False),
+            nn.SiLU(),
+        )
+        self.spread = nn.ConvTranspose2d(6, 4, 3, stride=2, dilation=2, groups=2, bias=False)
+        self.skip = nn.Conv2d(4, 4, 1)
+        self.tanh = nn.Tanh()
+        self.whole = nn.AdaptiveAvgPool2d(1)
+        self.flat = nn.Flatten()
+        self.dense = nn.Sequential(nn.Linear(4, 7), nn.ReLU6())
+        self.share = nn.Softmax(1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.up(self.mean(self.groups(self.most(self.odd(x)))))
+        x = self.spread(x)
+        x = self.tanh(x + self.skip(x))
+        return self.share(self.dense(self.flat(self.whole(x))))
+
+
+def made() -> tuple[nn.Module, np.ndarray]:
+    torch.manual_seed(5)
+    model = Net()
+    x = torch.randn(2, 3, 13, 11)
+    with torch.no_grad():
+        for module in model.modules():
+            if isinstance(module, nn.BatchNorm2d):
+                module.running_mean.normal_()
+                module.running_var.uniform_(0.3, 2)
+    return model.eval(), x.numpy()
+
+
+def near(value: float) -> Any:
+    """Equal but for rounding to float32."""
+    return pytest.approx(value, rel=1e-5, abs=1e-5)
+
+
+def exactly(value: float) -> Any:
+    """Equal but for the order of additions in double precision."""
+    return pytest.approx(value, rel=1e-9, abs=1e-12)
+
+
+def summed(shown: dict[str, Any]) -> float:
+    """The sum of products that a pixel's cards begin with, from its terms."""
+    if shown["terms"]:
+        total = sum(shown["terms"].values())
+        own = shown["terms"][str(shown["chosen"])]
+    else:
+        total = own = sum(value for value, _ in shown["products"])
+    if shown["products"]:
+        assert sum(value for value, _ in shown["products"]) == exactly(own)
+    for (a, _), (b, _), (product, _) in zip(
+        shown["patch"], shown["filter"], shown["products"], strict=False
+    ):
+        assert product == exactly(a * b)
+    return float(total)
+
+
+FUNCTIONS = {
+    "LeakyReLU": lambda v: F.leaky_relu(v, 0.2),
+    "GELU": F.gelu,
+    "SiLU": F.silu,
+    "Tanh": torch.tanh,
+    "ReLU6": F.relu6,
+}
+
+
+def followed(cards: list[dict[str, Any]], now: float) -> float:
+    """The last card's result, each card checked to give it from the one before."""
+    for card in cards:
+        lines = [value for value, _ in card["lines"]]
+        result = card["result"][0]
+        match card["title"]:
+            case "Sum":
+                assert lines[0] >= 0 >= lines[1]
+                expected = sum(lines)
+                assert expected == exactly(now)
+            case "Bias":
+                assert lines[0] == exactly(now)
+                expected = sum(lines)
+            case "BatchNorm":
+                before, mean, deviation, scale, shift = lines
+                assert before == exactly(now)
+                expected = (before + mean) / deviation * scale + shift
+            case title if title in FUNCTIONS:
+                assert lines[-1] == exactly(now)
+                expected = float(FUNCTIONS[title](torch.tensor(now, dtype=torch.float64)))
+            case title:
+                raise AssertionError(f"no such card: {title}")
+        assert result == pytest.approx(expected, rel=1e-9, abs=1e-9)
+        assert number(card["result"][1]) == pytest.approx(result, abs=5.1e-4)
+        now = result
+    return now
+
+
+SUMS = ("odd.2", "groups.1", "up.2", "spread", "dense.1")
+
+
+def explained(page: Page, layer: str, at: list[int]) -> dict[str, Any]:
+    return dict(page.evaluate(SHOWN, [layer, *at]))
+
+
+def places(values: np.ndarray, random: np.random.Generator) -> list[list[int]]:
+    """Channel, y, x: corners of the map first, then anywhere."""
+    shape = [*values.shape[1:], 1, 1][:3]
+    corners = [[0, 0, 0], [shape[0] - 1, shape[1] - 1, shape[2] - 1]]
+    return corners + [[int(random.integers(n)) for n in shape] for _ in range(PIXELS - 2)]
+
+
+def test_the_shown_terms_add_up_to_the_shown_value_which_is_pytorchs(
+    show: Callable[..., Views],
+) -> None:
+    model, x = made()
+    values = hooked(model, x)
+    weights = model.state_dict()
+    views = show(nbglcnn.compile(model, x), x)
+    random = np.random.default_rng(2)
+    views.set(tab="layer", section="explain", inputIndex=1)
+    for layer in (*SUMS, "most", "mean", "whole", "share", "tanh"):
+        for at in places(values[layer], random):
+            shown = explained(views.page, layer, at)
+            channel, *pixel = at
+            value, text = shown["value"]
+            own = values[layer][1]
+            truth = float(own[channel] if own.ndim == 1 else own[tuple(at)])
+            assert value == near(truth), (layer, at)
+            assert number(text) == pytest.approx(value, abs=5.1e-4)
+            if layer in SUMS:
+                found = followed(shown["cards"], summed(shown))
+            elif layer == "tanh":
+                left, right, total, last = shown["cards"]
+                assert total["result"][0] == exactly(left["result"][0] + right["result"][0])
+                found = followed([last], total["result"][0])
+            elif layer == "most":
+                inside = [one for one, _ in shown["window"]]
+                [found] = shown["ringed"]
+                assert found == max(inside)
+                rows, columns = (slice(max(0, 2 * one - 1), 2 * one + 2) for one in pixel)
+                window = values["odd.2"][1, channel, rows, columns]
+                np.testing.assert_allclose(inside, window.ravel(), rtol=1e-5, atol=1e-5)
+            elif layer == "share":
+                power, share = shown["cards"]
+                position = str(channel)
+                assert shown["terms"][position] == power["result"][0]
+                found = shown["terms"][position] / sum(shown["terms"].values())
+                assert share["result"][0] == exactly(found)
+            else:
+                [card] = shown["cards"]
+                found = card["result"][0]
+                total = sum(one for one, _ in shown["window"])
+                divisor = number(card_text(views.page).split("/")[1])
+                assert found == exactly(total / divisor)
+            assert found == near(value), (layer, at)
+            if layer in ("odd.2", "groups.1"):
+                name = f"{layer.split('.')[0]}.0.weight"
+                first = 0 if layer == "odd.2" else channel // 3 * 2
+                kernel = weights[name][channel, shown["chosen"] - first].numpy().ravel()
+                np.testing.assert_array_equal([one for one, _ in shown["filter"]], kernel)
+
+
+def card_text(page: Page) -> str:
+    return page.locator(".nbg-lines").first.inner_text()
+
+
+def test_a_click_keys_and_typed_numbers_choose_the_pixel(show: Callable[..., Views]) -> None:
+    model, x = made()
+    views = show(nbglcnn.compile(model, x), x)
+    page = views.page
+    question = page.locator(".nbg-question")
+    views.open_layer("odd.2", 3)
+    large = page.locator(".nbg-inspector > .nbg-maps")
+    box = large.bounding_box()
+    assert box is not None
+    _, _, height, width = hooked(model, x)["odd.2"].shape
+    large.click(
+        position={"x": 2.5 / width * box["width"], "y": 5.5 / height * box["height"]},
+    )
+    expect(question).to_have_text(re.compile(r"Why is odd\.2, channel 3, pixel y 5, x 2 = .*\?"))
+    own = page.locator(".nbg-pick")
+    own.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowUp")
+    expect(question).to_contain_text("channel 3, pixel y 4, x 3 ")
+    assert own.evaluate("(own) => own === document.activeElement")
+    page.keyboard.press("Escape")
+    views.set(tab="layer", section="maps", selected={"layer": "odd.2", "channel": 4})
+    page.locator(".nbg-rail-item[aria-current=true]").focus()
+    page.keyboard.press("e")
+    expect(question).to_contain_text("channel 4, pixel y 4, x 3 ")
+    page.get_by_role("button", name="Next position").click()
+    expect(question).to_contain_text("pixel y 4, x 4 ")
+    page.get_by_role("spinbutton", name="y", exact=True).fill(str(height - 1))
+    page.get_by_role("spinbutton", name="x", exact=True).fill(str(width - 1))
+    page.get_by_role("button", name="Next position").click()
+    expect(question).to_contain_text("pixel y 0, x 0 ")
+    page.get_by_role("button", name="Slide the filter").click()
+    expect(question).to_contain_text("pixel y 0, x 3 ")
+    page.get_by_role("button", name="Pause").click()
+    # Another channel's products, by the keyboard's way.
+    page.get_by_role("spinbutton", name="Shown for channel").fill("1")
+    page.keyboard.press("Enter")
+    expect(page.locator(".nbg-figure", has_text="Filter")).to_contain_text("odd.0.weight[4, 1]")
+
+
+def test_the_numbers_are_those_of_the_last_run_and_of_one_run(show: Callable[..., Views]) -> None:
+    model, x = made()
+    views = show(nbglcnn.compile(model, x), x)
+    views.set(tab="layer", section="explain", inputIndex=1)
+    at = [2, 1, 1]
+    explained(views.page, "odd.2", at)
+    for k in range(3):
+        other = np.random.default_rng(k).standard_normal(x.shape).astype(np.float32)
+        truth = float(hooked(model, other)["odd.2"][1][tuple(at)])
+        views.page.evaluate(RUN, encode(other))
+        views.page.wait_for_function(
+            """wanted => {
+              const shown = document.querySelector('.nbg-question data').value;
+              return Math.abs(shown - wanted) < 1e-4;
+            }""",
+            arg=truth,
+        )
+        shown = explained(views.page, "odd.2", at)
+        assert shown["value"][0] == near(truth)
+        assert followed(shown["cards"], summed(shown)) == near(truth)
+
+
+RUN = """async (text) => {
+  const { state } = views;
+  const session = state.session.value;
+  const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+  session.write(state.plan.value.inputs[0].key, new Float32Array(bytes.buffer));
+  state.run.value = await session.run();
+}"""
+
+
+def test_what_is_not_explained_is_said_with_the_operators_name(
+    show: Callable[..., Views],
+) -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = nn.GroupNorm(2, 4)
+            self.solid = nn.Conv3d(1, 2, 2)
+            self.round = nn.Conv2d(4, 3, 3, padding=1, padding_mode="circular")
+            self.line = nn.Sequential(nn.Conv1d(3, 5, 3, stride=2), nn.Tanh())
+
+        def forward(
+            self, picture: torch.Tensor, volume: torch.Tensor, sound: torch.Tensor
+        ) -> dict[str, torch.Tensor]:
+            maps = self.round(self.norm(picture))
+            return {"maps": maps, "solid": self.solid(volume), "line": self.line(sound)}
+
+    torch.manual_seed(0)
+    inputs = [torch.randn(2, 4, 5, 6), torch.randn(1, 1, 3, 4, 5), torch.randn(2, 3, 9)]
+    model = Net().eval()
+    with torch.no_grad():
+        line = model.line(inputs[2]).numpy()
+    arrays = [one.numpy() for one in inputs]
+    views = show(nbglcnn.compile(model, tuple(arrays)), *arrays)
+    views.set(section="explain")
+    said = {
+        "norm": "GroupNormalization is not explained yet.",
+        "solid": "Conv is not explained yet for this shape.",
+        "round": "Conv2d is not explained yet.",
+        "picture": "picture is given, not computed.",
+    }
+    for layer, words in said.items():
+        views.set(selected={"layer": layer, "channel": None}, tab="layer")
+        expect(views.page.locator(".nbg-explain")).to_contain_text(words)
+    expect(views.page.locator(".nbg-explain")).not_to_contain_text("undefined")
+    # A line of numbers among several inputs is explained.
+    views.set(inputIndex=1, selected={"layer": "line.1", "channel": 3})
+    views.set(pixel={"height": 1, "width": 4, "y": 0, "x": 2})
+    expect(views.page.locator(".nbg-question")).to_contain_text("line.1, channel 3, x 2 =")
+    found = views.page.locator(".nbg-result data").last.get_attribute("value")
+    assert float(found or "nan") == near(float(line[1, 3, 2]))
+
+
+@pytest.mark.parametrize(("width", "dark"), [(420, True), (900, False)])
+def test_no_text_of_an_explanation_is_clipped(
+    show: Callable[..., Views], width: int, dark: bool
+) -> None:
+    model, x = made()
+    views = show(nbglcnn.compile(model, x), x, width=width)
+    if dark:
+        views.page.evaluate("() => { document.body.dataset.jpThemeLight = 'false'; }")
+    views.set(tab="layer", section="explain")
+    for layer in ("odd.2", "groups.1", "up.2", "most", "dense.1", "share", "tanh"):
+        explained(views.page, layer, [1, 0, 0])
+        assert views.page.evaluate(CLIPPED) == [], layer
+        assert views.page.evaluate("document.documentElement.scrollWidth") <= width, layer
+    views.set(section="maps")

@@ -1,0 +1,91 @@
+"""A page that shows one network in the views, without JupyterLab; and what is read in it."""
+
+import re
+from typing import Any
+
+import numpy as np
+from playwright.sync_api import Locator, Page, expect
+
+from bundle import bundled
+from nbglcnn import Plan
+from page import encode
+
+# The link keeps Chromium from asking for an icon, whenever it thinks of it.
+EMPTY = (
+    '<!doctype html><link rel="icon" href="data:,">'
+    '<body data-jp-theme-light="true" style="margin: 0">'
+)
+MAPS = ".nbglcnn canvas[data-maps]"
+SETTLED = """() => {
+  const seen = [...document.querySelectorAll('.nbglcnn canvas[data-maps]')].filter((canvas) => {
+    const { left, top, width, height } = canvas.getBoundingClientRect();
+    return document.elementsFromPoint(left + width / 2, top + height / 2).includes(canvas);
+  });
+  return seen.length > 0 && seen.every((canvas) => canvas.dataset.drawn);
+}"""
+CLIPPED = """() => [...document.querySelectorAll('.nbglcnn, .nbglcnn *')].filter((element) =>
+  !element.closest('svg') && element.tagName !== 'STYLE' && element.clientWidth > 0
+  && element.textContent.trim() !== '' && element.scrollWidth > element.clientWidth
+  && !['auto', 'scroll'].includes(getComputedStyle(element).overflowX)
+).map((element) => `${element.className}: ${element.textContent.slice(0, 60)}`)"""
+
+
+class Views:
+    """A page that shows one network."""
+
+    def __init__(self, page: Page, files: dict[str, bytes], plan: Plan, *inputs: np.ndarray):
+        self.page = page
+        page.set_content(EMPTY)
+        options = ("--format=iife", "--loader:.css=text")
+        page.add_script_tag(content=bundled("test/views.ts", *options).decode())
+        page.evaluate("() => { globalThis.dispose = views.show(); }")
+        files["/views.plan"] = plan.to_bytes()
+        page.evaluate("a => views.open(...a)", ["/views.plan", [encode(x) for x in inputs]])
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until all that is visible has been drawn."""
+        self.page.wait_for_function(SETTLED)
+
+    def quiet(self) -> None:
+        """Wait until all questions are answered and nothing has been drawn for half a second."""
+        self.page.evaluate(
+            """async () => {
+              const { calls } = views;
+              const events = () => calls.batches + calls.asked + calls.answered;
+              for (let before = -1; calls.answered < calls.asked || before !== events(); ) {
+                before = events();
+                await new Promise((done) => setTimeout(done, 500));
+              }
+            }"""
+        )
+
+    def set(self, **values: Any) -> None:
+        """Set signals of the state."""
+        script = "a => { for (const [k, v] of Object.entries(a)) views.state[k].value = v; }"
+        self.page.evaluate(script, values)
+
+    def get(self, name: str) -> Any:
+        return self.page.evaluate("k => views.state[k].value", name)
+
+    def open_layer(self, layer: str, channel: int | None = None) -> None:
+        self.set(selected={"layer": layer, "channel": channel}, tab="layer")
+        expect(self.page.locator(".nbg-layer")).to_have_attribute("data-layer", layer)
+        self.settle()
+
+    def point(self, canvas: Locator, x: float, y: float) -> str:
+        """The tooltip at a place of a canvas, as shares of its width and height."""
+        canvas.scroll_into_view_if_needed()
+        box = canvas.bounding_box()
+        assert box is not None
+        self.page.mouse.move(box["x"] + x * box["width"], box["y"] + y * box["height"])
+        tip = self.page.locator(".nbg-tip")
+        expect(tip).not_to_contain_text("…")
+        return tip.inner_text()
+
+
+def number(text: str) -> float:
+    """The first number of a text, as the views write it."""
+    found = re.search(r"[−-]?\d+(\.\d+)?(e[−-]?\d+)?", text.replace(",", ""))
+    assert found is not None, text
+    return float(found[0].replace("−", "-"))
