@@ -1,6 +1,8 @@
 # Python 3.11 or newer is all that must be there; everything else comes into .venv.
 PYTHON ?= python3
 IN_VENV := .venv/bin/python -m
+# They wait for browsers and servers a third of the time; neighbours share a browser or a server.
+WORKERS := -n 3 --dist worksteal
 NPM := PATH="$(CURDIR)/.venv/bin:$$PATH" npm --prefix js run --silent
 
 .PHONY: setup demo test lint fuzz sweep conformance hosts soak screenshots bench bench-full
@@ -14,7 +16,7 @@ demo: setup
 # make test ARGS="-k conv" runs some of them
 test:
 	@$(PYTHON) scripts/setup.py --tests
-	$(IN_VENV) pytest -n 2 $(ARGS)
+	$(IN_VENV) pytest $(WORKERS) $(ARGS)
 
 lint: setup
 	$(IN_VENV) ruff check && $(IN_VENV) ruff format --check && $(IN_VENV) mypy src
@@ -28,7 +30,7 @@ fuzz:
 # a fault at every call of WebGL on llvmpipe, which make test has on SwiftShader; a kernel's death after every message
 sweep:
 	@$(PYTHON) scripts/setup.py --tests
-	$(IN_VENV) pytest -n 2 tests/test_page_sweep.py tests/test_viewer_steps.py --sweep llvmpipe $(ARGS)
+	$(IN_VENV) pytest $(WORKERS) tests/test_page_sweep.py tests/test_viewer_steps.py --sweep llvmpipe $(ARGS)
 
 # ONNX's own test suite on all back ends (12 minutes); make conformance ARGS="Conv --backends opengl" runs some
 conformance:

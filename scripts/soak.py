@@ -19,7 +19,8 @@ from leaks import KERNEL, LISTENERS, READY, KernelCounter, heap_bytes, page_coun
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 SETTLED = 8  # rounds in which the page and the kernel fill their caches
-HEAP_BYTES = 10_000  # a round may add to the heap; JupyterLab keeps some of each run itself
+HEAP_BYTES = 10_000  # a cell's run may add to the heap besides what JupyterLab keeps of any run
+BARE = 30  # runs of a cell that shows an anywidget of one line: what JupyterLab keeps of them
 PREPARE = f"""
 import sys
 sys.path.insert(0, {str(TESTS)!r})
@@ -29,6 +30,9 @@ from viewer_models import autoencoder, pictures
 {KERNEL}
 models = [autoencoder(k) for k in range(2)]
 again = itertools.cycle(range(6))  # the page keeps what it was sent, up to 64 MiB
+"""
+PLAIN = """import anywidget
+class Plain(anywidget.AnyWidget): _esm = "export default { render() {} };"
 """
 # Fixed cells, run again and again: new ones would be JupyterLab's own growth.
 MAKE = "viewer = Viewer(models[0], pictures(0))\nviewer.output\ndisplay(viewer)"
@@ -60,14 +64,29 @@ def main() -> int:
             running_lab(Path(folder) / "lab") as lab,
             alone(lab, browser, script=LISTENERS) as notebook,
         ):
+            notebook.run(PREPARE + PLAIN)
+            bare = growth_of_any_cell(notebook)
             rows = soaked(notebook, minutes * 60)
         browser.close()
-    return verdict(rows[SETTLED:])
+    return verdict(rows[SETTLED:], (1 + len(ROUND)) * (bare + HEAP_BYTES))
+
+
+def growth_of_any_cell(notebook: Notebook) -> float:
+    """Bytes that the page's heap grows by when a cell runs that shows the least of widgets."""
+    cell = notebook.start("display(Plain())")
+    notebook.wait(cell)
+    rows = []
+    for run in range(BARE):
+        notebook.again(cell)
+        if run % 5 == 4:
+            rows.append({"heap": heap_bytes(notebook.page)})
+    grown = slopes(range(0, BARE, 5), rows)["heap"]
+    print(f"JupyterLab keeps {grown:,.0f} bytes of each run of a cell with a widget", flush=True)
+    return max(0.0, grown)
 
 
 def soaked(notebook: Notebook, seconds: float) -> list[dict[str, int]]:
     """The counts after each round."""
-    notebook.run(PREPARE)
     cells = []
     for source in (MAKE, *ROUND):
         cells.append(notebook.start(source))
@@ -88,8 +107,11 @@ def soaked(notebook: Notebook, seconds: float) -> list[dict[str, int]]:
     return rows
 
 
-def verdict(rows: list[dict[str, int]]) -> int:
-    """Print each counter's slope; 1 when one grows, or when there is too little to tell."""
+def verdict(rows: list[dict[str, int]], heap_limit: float) -> int:
+    """Print each counter's slope; 1 when one grows, or when there is too little to tell.
+
+    `heap_limit` is the bytes that a round may add to the heap.
+    """
     if len(rows) < 5:
         print(f"{len(rows)} rounds after the first {SETTLED} are too few to tell")
         return 1
@@ -97,7 +119,7 @@ def verdict(rows: list[dict[str, int]]) -> int:
     print(f"\n{len(rows)} rounds after the first {SETTLED}")
     print(f"{'':12} {'first':>12} {'last':>12} a round")
     for name, slope in slopes(range(len(rows)), rows).items():
-        allowed = HEAP_BYTES if name == "heap" else 1 / len(rows)
+        allowed = heap_limit if name == "heap" else 1 / len(rows)
         grows = slope > allowed
         failed += [name] if grows else []
         mark = f"  GROWS (at most {allowed:.3g})" if grows else ""

@@ -731,3 +731,18 @@ class Silent(nn.Module):
 def test_a_model_that_gives_no_tensor_is_refused() -> None:
     with pytest.raises(UnsupportedModel, match="Silent gives no tensor"):
         load(Silent().eval(), randn(1, 2))
+
+
+def test_an_operator_that_was_registered_after_an_export_is_taken_apart() -> None:
+    x = torch.randn(1, 2, 5, 5)
+    load(nn.ReLU(), x)
+    library = torch.library.Library("nbglcnn_tests", "FRAGMENT")
+    library.define("twice_and(Tensor x, Tensor y) -> Tensor")
+    library.impl("twice_and", lambda x, y: 2 * x + y, "CompositeImplicitAutograd")
+
+    class Composite(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.ops.nbglcnn_tests.twice_and(x, torch.relu(x))
+
+    graph, _ = load(Composite(), x)
+    assert {node.op for node in graph.nodes} == {"Mul", "Add", "Relu"}

@@ -163,6 +163,12 @@ def test_linked_viewers_follow_each_other_in_tabs_and_boxes(notebook: Notebook) 
         "links += [ipywidgets.jslink((a, 'colormap'), (b, 'colormap'))]\n"
         "speed = ipywidgets.FloatText()\n"
         "links += [ipywidgets.jsdlink((a, 'fps'), (speed, 'value'))]\n"
+        "import anywidget, traitlets\n"
+        "class Lamp(anywidget.AnyWidget):\n"
+        "    _esm = 'export default { render() {} }'\n"
+        "    of = traitlets.Dict().tag(sync=True)\n"
+        "lamp = Lamp()\n"
+        "links += [ipywidgets.jsdlink((a, 'status'), (lamp, 'of'))]\n"
         "tab = ipywidgets.Tab([ipywidgets.VBox([a, b]), speed])\ntab"
     )
     one, two = (notebook.page.locator(".jp-OutputArea .nbglcnn").nth(k) for k in (-2, -1))
@@ -177,6 +183,7 @@ def test_linked_viewers_follow_each_other_in_tabs_and_boxes(notebook: Notebook) 
     expect(one.locator(".nbg-inspector h3")).to_contain_text("Channel 5")
     notebook.until("a.selected == b.selected == {'layer': 'decoder.1', 'channel': 5}")
     notebook.until("a.input_index == b.input_index == 1")
+    notebook.until("lamp.of['page'] == 'connected' and lamp.of == a.status")
     two.get_by_label("Colour").select_option("cividis")
     expect(one.get_by_label("Colour")).to_have_value("cividis")
     notebook.until("a.colormap == b.colormap == 'cividis'")

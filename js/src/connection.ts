@@ -2,6 +2,7 @@
 import type { AnyModel } from "@anywidget/types";
 import { effect } from "@preact/signals";
 import { parseContainer } from "./gl/format.ts";
+import { joined } from "./gl/numbers.ts";
 import { createSession } from "./gl/session.ts";
 import {
   type Device,
@@ -18,14 +19,16 @@ import {
   PACKAGE_VERSION,
   type Part,
   PROTOCOL,
+  type Probe,
   type Progress,
   type Read,
   type Spot,
   type State,
+  type Verified,
 } from "./messages.ts";
 import { spaced, watchPace } from "./pace.ts";
 import type { PlanHeader } from "./plan.ts";
-import { type Status, says, type ViewerState } from "./state.ts";
+import { type Parity, type Status, says, type ViewerState } from "./state.ts";
 import { keepStills } from "./still.ts";
 import { pageStore } from "./store.ts";
 import { type Buffer, bytesOf, decode, macrotask, warnOnce } from "./wire.ts";
@@ -94,6 +97,9 @@ export class Connection {
 
   private readonly reads = new Map<string, Read>();
   private readonly answers = new Map<string, Answer>();
+  private probe: Probe | undefined;
+  /** What the self-test has found of this Plan: it holds when other inputs come. */
+  private tested: Parity | null = null;
   private working = false;
   private again = false;
   private stage: Pick<Progress, "stage" | "done" | "total"> | undefined;
@@ -279,10 +285,11 @@ export class Connection {
       this.reads.delete(message.read);
       this.forget(message.read);
     } else if (message.type === "verified") {
-      if (message.revision !== this.wanted?.revision) return;
-      const { matching, total, reference, error, first } = message;
-      const found = { matching, total, reference, maxError: error };
-      this.state.parity.value = first === "" ? found : { ...found, first };
+      this.judge(message);
+    } else if (message.type === "probe") {
+      if (message.page !== this.page) return;
+      this.probe = message;
+      void this.work();
     } else if (message.type === "release") {
       this.released = true;
       void this.work();
@@ -291,6 +298,15 @@ export class Connection {
       this.refused = true;
       this.state.status.value = says.failed(message.title, message.text);
     }
+  }
+
+  private judge({ page, revision, matching, total, reference, error, first }: Verified): void {
+    const sampled = page !== "";
+    if (sampled ? page !== this.page : revision !== this.wanted?.revision) return;
+    const found = { matching, total, reference, maxError: error, sampled };
+    const parity = first === "" ? found : { ...found, first };
+    if (sampled) this.tested = parity;
+    if (!sampled || this.state.parity.peek()?.sampled !== false) this.state.parity.value = parity;
   }
 
   /** Tells Python what this page is busy with. */
@@ -312,7 +328,8 @@ export class Connection {
     clearTimeout(this.greeting);
     if (this.refused) return; // it is for another page
     if (this.wanted !== undefined && state.revision < this.wanted.revision) return;
-    if (state.revision !== this.wanted?.revision) this.state.parity.value = null;
+    if (state.plan !== this.wanted?.plan) this.tested = null;
+    if (state.revision !== this.wanted?.revision) this.state.parity.value = this.tested;
     this.wanted = state;
     const needed = this.needed(state);
     this.hold(needed);
@@ -490,6 +507,27 @@ export class Connection {
     if (this.state.connected.value) this.state.status.value = says.ready();
     else this.sayParted();
     if (this.unwanted) this.leave();
+    else await this.sample(session, state, this.device);
+  }
+
+  /** Answers the self-test when nothing else is to be done; what comes meanwhile goes first. */
+  private async sample(session: Session, state: State, device: Device): Promise<void> {
+    const { page, probe } = this;
+    if (probe === undefined) return;
+    const samples: Float32Array<ArrayBuffer>[] = [];
+    try {
+      for (const [k, key] of probe.keys.entries()) {
+        await macrotask();
+        if (this.reads.size > 0 || this.wanted !== state || this.closed) return;
+        samples.push(await session.sample(key, probe.bands[k] ?? []));
+      }
+    } catch (error) {
+      this.probe = undefined;
+      if (this.session === session && !device.lost) warnOnce(`no self-test: ${error}`);
+      return;
+    }
+    this.probe = undefined;
+    this.send({ type: "probed", page, revision: this.ran }, [joined(samples).buffer]);
   }
 
   /** Frees what nobody looks at; a view that comes all the same finds what is still in the page. */

@@ -3,7 +3,7 @@
 import type { Kind, Target } from "./plan.ts";
 
 export const PACKAGE_VERSION = "0.1.0";
-export const PROTOCOL = "f6628997a05f";
+export const PROTOCOL = "4b411a29fa1b";
 export const CHUNK = 4194304;
 export const COLORMAPS = ["signed", "viridis", "cividis", "magma", "grey"] as const;
 export const NORMALIZATIONS = ["channel", "layer", "fixed"] as const;
@@ -47,13 +47,30 @@ export interface Read {
   readonly missing: readonly (readonly [number, number])[];
 }
 
+/**
+ * Asks one page for stretches of values, of exactly this revision: the self-test's samples.
+ *
+ * The `bands` of a key are (x, y, width) in texels of what reading its value draws.
+ */
+export interface Probe {
+  readonly type: "probe";
+  readonly page: string;
+  readonly revision: number;
+  readonly keys: readonly string[];
+  readonly bands: readonly (readonly (readonly [number, number, number])[])[];
+}
+
 /** The answer to a Read has arrived whole, or isn't wanted any more. */
 export interface Done {
   readonly type: "done";
   readonly read: string;
 }
 
-/** What verify() found of this revision: `first` is the first layer that differs, "" if none. */
+/**
+ * What verify() found of this revision: `first` is the first layer that differs, "" if none.
+ *
+ * With a `page` it is what the self-test found there, in samples of every layer.
+ */
 export interface Verified {
   readonly type: "verified";
   readonly revision: number;
@@ -62,6 +79,7 @@ export interface Verified {
   readonly error: number;
   readonly reference: string;
   readonly first: string;
+  readonly page: string;
 }
 
 /** Another Viewer replaced this one: give the GPU's memory back until somebody asks again. */
@@ -182,6 +200,13 @@ export interface Reply {
   readonly revision: number;
 }
 
+/** The texels of a Probe's bands in its order, as float32 in the message's only buffer. */
+export interface Probed {
+  readonly type: "probed";
+  readonly page: string;
+  readonly revision: number;
+}
+
 /** A read that failed, or with an empty `id` whatever else did; the page stays alive. */
 export interface Failed {
   readonly type: "failed";
@@ -191,9 +216,9 @@ export interface Failed {
   readonly text: string;
 }
 
-export type FromKernel = State | Part | Read | Done | Verified | Release | Refuse;
+export type FromKernel = State | Part | Read | Probe | Done | Verified | Release | Refuse;
 
-export type FromPage = Hello | Need | Progress | Ran | Health | Pace | Pointed | Reply | Failed;
+export type FromPage = Hello | Need | Progress | Ran | Health | Pace | Pointed | Reply | Probed | Failed;
 
 type Fields = readonly (readonly [string, Kind])[];
 /** Every record's fields. */
@@ -201,8 +226,9 @@ export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
   ["State", [["type", {"oneOf": ["state"]}], ["revision", "integer"], ["plan", "string"], ["weights", {"list": "string"}], ["inputs", {"list": "string"}], ["sizes", {"map": "integer"}], ["poster", "string"]]],
   ["Part", [["type", {"oneOf": ["part"]}], ["blob", "string"], ["part", "integer"], ["count", "integer"], ["bytes", "integer"]]],
   ["Read", [["type", {"oneOf": ["read"]}], ["id", "string"], ["keys", {"list": "string"}], ["revision", "integer"], ["missing", {"list": {"tuple": ["integer", "integer"]}}]]],
+  ["Probe", [["type", {"oneOf": ["probe"]}], ["page", "string"], ["revision", "integer"], ["keys", {"list": "string"}], ["bands", {"list": {"list": {"tuple": ["integer", "integer", "integer"]}}}]]],
   ["Done", [["type", {"oneOf": ["done"]}], ["read", "string"]]],
-  ["Verified", [["type", {"oneOf": ["verified"]}], ["revision", "integer"], ["matching", "integer"], ["total", "integer"], ["error", "number"], ["reference", "string"], ["first", "string"]]],
+  ["Verified", [["type", {"oneOf": ["verified"]}], ["revision", "integer"], ["matching", "integer"], ["total", "integer"], ["error", "number"], ["reference", "string"], ["first", "string"], ["page", "string"]]],
   ["Release", [["type", {"oneOf": ["release"]}]]],
   ["Refuse", [["type", {"oneOf": ["refuse"]}], ["page", "string"], ["title", "string"], ["text", "string"]]],
 ]);

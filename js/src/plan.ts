@@ -36,6 +36,8 @@ export interface PlanHeader {
  * What a device can do; by default WebGL2's guaranteed minimums, 4096 texels a side.
  *
  * Without `float32_render` it can draw 16-bit floats only, and Plans for it have that precision.
+ * Without `fast_kernels` each operator takes its plainest kernel: the faster ones were found to
+ * compute wrong numbers there.
  */
 export interface Target {
   readonly max_texture_size: number;
@@ -43,6 +45,7 @@ export interface Target {
   readonly max_draw_buffers: number;
   readonly max_texture_units: number;
   readonly float32_render: boolean;
+  readonly fast_kernels: boolean;
 }
 
 /** A 2-D texture array. All textures are arrays, also those of one layer. */
@@ -186,7 +189,7 @@ type Fields = readonly (readonly [string, Kind])[];
 /** Every record's fields. */
 export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
   ["PlanHeader", [["version", "integer"], ["language", {"oneOf": ["glsl-es-300"]}], ["name", "string"], ["observe", "string"], ["target", {"record": "Target"}], ["textures", {"list": {"record": "Texture"}}], ["programs", {"list": {"record": "Program"}}], ["passes", {"list": {"record": "Pass"}}], ["weights", {"list": {"record": "Weight"}}], ["inputs", {"list": {"record": "Input"}}], ["values", {"list": {"record": "Value"}}], ["parameters", {"list": {"record": "Value"}}], ["outputs", {"list": "string"}], ["layers", {"list": {"record": "Layer"}}], ["uniform_bytes", "integer"], ["precision", {"oneOf": ["float16", "float32"]}], ["blobs", {"map": {"tuple": ["integer", "integer"]}}]]],
-  ["Target", [["max_texture_size", "integer"], ["max_array_layers", "integer"], ["max_draw_buffers", "integer"], ["max_texture_units", "integer"], ["float32_render", "boolean"]]],
+  ["Target", [["max_texture_size", "integer"], ["max_array_layers", "integer"], ["max_draw_buffers", "integer"], ["max_texture_units", "integer"], ["float32_render", "boolean"], ["fast_kernels", "boolean"]]],
   ["Texture", [["width", "integer"], ["height", "integer"], ["layers", "integer"], ["format", {"oneOf": ["rgba16f", "rgba32f"]}]]],
   ["Program", [["name", "string"], ["source", "string"], ["samplers", {"list": "string"}], ["targets", "integer"]]],
   ["Pass", [["program", "integer"], ["inputs", {"list": "integer"}], ["output", "integer"], ["uniforms", "integer"], ["viewport", {"tuple": ["integer", "integer"]}], ["layer", "integer"], ["cost", "integer"]]],

@@ -45,6 +45,8 @@ export interface Parity {
   readonly reference: string;
   /** Name of the first layer that differs. */
   readonly first?: string;
+  /** By the self-test, of stretches of each layer; else of every value there is. */
+  readonly sampled: boolean;
 }
 
 /** A layer by name, and a channel of it when one was picked. */

@@ -364,6 +364,7 @@ class Builder:
         self.formats.holds(staging, dtype)
         layout = tensor.layout
         pairs = (layout.block, layout.phases, layout.frame[3] % 2) == ((1, 2, 2), (1, 1), 0)
+        pairs = pairs and self.target.fast_kernels
         step = self.step(
             UNFLATTEN_PAIRS if pairs else UNFLATTEN,
             tensor.texture,

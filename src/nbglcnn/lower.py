@@ -184,9 +184,9 @@ def lower(
     return _finish(b, graph, observe, precision, inputs, values, parameters, layers)
 
 
-def flatten_variant(layout: Layout) -> dict[str, int]:
+def flatten_variant(layout: Layout, *, fast: bool = True) -> dict[str, int]:
     """The constants of flatten.glsl for a tensor that lies like this."""
-    plain = layout.block == (1, 2, 2) and layout.phases == (1, 1)
+    plain = fast and layout.block == (1, 2, 2) and layout.phases == (1, 1)
     return {"PLAIN": int(plain), "ROWS": int(plain and layout.frame[3] % 4 == 0)}
 
 
@@ -201,7 +201,8 @@ def _value(
     shape = b.shape(name)
     tensor = tensor or b.stored(name)
     layout = tensor.layout
-    read = _read(b, FLATTEN, [tensor], [], math.prod(shape), (), flatten_variant(layout))
+    variant = flatten_variant(layout, fast=b.target.fast_kernels)
+    read = _read(b, FLATTEN, [tensor], [], math.prod(shape), (), variant)
     return p.Value(
         key, kind, shape, b.graph.values[name].dtype.name, tensor.texture, layout,  # type: ignore[arg-type]
         layout.words(), read, rows.get(key, -1),

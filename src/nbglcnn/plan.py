@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -36,6 +37,8 @@ class Target(msgspec.Struct, frozen=True):
     """What a device can do; by default WebGL2's guaranteed minimums, 4096 texels a side.
 
     Without `float32_render` it can draw 16-bit floats only, and Plans for it have that precision.
+    Without `fast_kernels` each operator takes its plainest kernel: the faster ones were found to
+    compute wrong numbers there.
     """
 
     max_texture_size: int = 4096
@@ -43,6 +46,7 @@ class Target(msgspec.Struct, frozen=True):
     max_draw_buffers: int = 4
     max_texture_units: int = 16
     float32_render: bool = True
+    fast_kernels: bool = True
 
 
 class Texture(msgspec.Struct, frozen=True):
@@ -249,7 +253,7 @@ class Plan:
         """`gpu_bytes` and the precision in words: "12.3 MB on the GPU, float16"."""
         return f"{self.gpu_bytes / 1e6:.1f} MB on the GPU, {self.precision}"
 
-    @property
+    @cached_property
     def hash(self) -> str:
         """A name for this Plan's programs, passes and shapes, not for its weights."""
         bare = msgspec.structs.replace(self.header, weights=(), blobs={})

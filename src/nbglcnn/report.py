@@ -37,7 +37,10 @@ class Support:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """How far a layer is from the reference, over finite values; NaN and Inf must coincide."""
+    """How far a layer is from the reference, over finite values; NaN and Inf must coincide.
+
+    Where they don't, `relative` is infinite.
+    """
 
     layer: str
     max_abs: float
@@ -113,8 +116,18 @@ class Report(Generic[Row]):
         )
 
 
-def match(layer: str, actual: Array, expected: Array, *, rtol: float = RTOL["float32"]) -> Match:
-    """One layer compared: ok when max|a − b| ≤ rtol · max|b| + 1e-6 over finite values."""
+def match(
+    layer: str,
+    actual: Array,
+    expected: Array,
+    *,
+    rtol: float = RTOL["float32"],
+    largest: float | None = None,
+) -> Match:
+    """One layer compared: ok when max|a − b| ≤ rtol · max|b| + 1e-6 over finite values.
+
+    `largest` is max|b| where `expected` has but samples of b.
+    """
     if actual.shape != expected.shape:
         return Match(layer, np.inf, np.inf, np.inf, False)
     a, b = actual.astype(np.float64), expected.astype(np.float64)
@@ -123,12 +136,12 @@ def match(layer: str, actual: Array, expected: Array, *, rtol: float = RTOL["flo
         a[np.isinf(b) | np.isinf(a)], b[np.isinf(b) | np.isinf(a)]
     )
     if not finite.any():
-        return Match(layer, 0.0, 0.0, 0.0, same)
+        return Match(layer, 0.0, 0.0, 0.0 if same else np.inf, same)
     error = np.abs(a[finite] - b[finite])
-    largest = float(np.abs(b[finite]).max())
+    largest = float(np.abs(b[finite]).max()) if largest is None else largest
     worst = float(error.max())
     ok = same and worst <= rtol * largest + ATOL
-    relative = worst / largest if largest else worst
+    relative = np.inf if not same else worst / largest if largest else worst
     return Match(layer, worst, float(error.mean()), relative, bool(ok))
 
 
@@ -138,10 +151,17 @@ def compared(
     keys: Sequence[str],
     reference: str,
     precision: str = "float32",
+    largest: Mapping[str, float] | None = None,
 ) -> Report[Match]:
-    """A report over `keys`, in order, with the tolerance of the precision they were stored in."""
+    """A report over `keys`, in order, with the tolerance of the precision they were stored in.
+
+    `largest` has each key's largest value where `expected` has but samples.
+    """
     rtol = RTOL[precision]
-    rows = tuple(match(key, actual[key], expected[key], rtol=rtol) for key in keys)
+    rows = tuple(
+        match(k, actual[k], expected[k], rtol=rtol, largest=largest[k] if largest else None)
+        for k in keys
+    )
     within = (
         "" if precision == "float32" else f" within {precision}'s {rtol:g} of a layer's largest"
     )

@@ -136,6 +136,7 @@ export function capabilitiesOf({ gl, precision }: Opened): Capabilities {
       max_draw_buffers: gl.getParameter(gl.MAX_DRAW_BUFFERS),
       max_texture_units: gl.getParameter(gl.MAX_TEXTURE_IMAGE_UNITS),
       float32_render: precision === "float32",
+      fast_kernels: true, // until Python finds that they are wrong here
     },
     timer: gl.getExtension("EXT_disjoint_timer_query_webgl2") !== null,
     parallelCompile: gl.getExtension("KHR_parallel_shader_compile") !== null,

@@ -44,3 +44,14 @@ export function stripsOf(words: readonly number[]): Strips {
   const each = Math.max(1, Math.round(Math.sqrt(lines * width) / width));
   return { strips: Math.ceil(lines / each), lines: each };
 }
+
+/** Arrays one after the other. */
+export function joined(parts: readonly Float32Array[]): Float32Array<ArrayBuffer> {
+  const all = new Float32Array(parts.reduce((sum, part) => sum + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    all.set(part, at);
+    at += part.length;
+  }
+  return all;
+}

@@ -94,12 +94,18 @@ export class PlanObjects {
     linked.drawn = true;
   }
 
-  /** The texels that `pass` has drawn; waits for them. */
-  read(pass: Pass, width = pass.viewport[0], height = pass.viewport[1]): Float32Array {
+  /** The texels that `pass` has drawn, of all or an area; waits for them. */
+  read(
+    pass: Pass,
+    width = pass.viewport[0],
+    height = pass.viewport[1],
+    x = 0,
+    y = 0,
+  ): Float32Array {
     const { gl, state } = this.device;
     const data = new Float32Array(width * height * 4);
     state.target(this.framebuffer(pass.output));
-    gl.readPixels(0, 0, width, height, gl.RGBA, gl.FLOAT, data);
+    gl.readPixels(x, y, width, height, gl.RGBA, gl.FLOAT, data);
     this.device.check(this.generation); // a lost context leaves `data` as it was, without a word
     return data;
   }

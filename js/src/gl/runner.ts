@@ -4,10 +4,12 @@ import { checkPlan } from "./check.ts";
 import { Clock, type Mark, type Measured } from "./clock.ts";
 import type { GlDevice } from "./device.ts";
 import { listed } from "./messages.ts";
+import { joined } from "./numbers.ts";
 import { PlanObjects } from "./objects.ts";
 import { Pending } from "./pending.ts";
 import { cut, type Draw, hidden, LONG_MS, predict } from "./schedule.ts";
 import {
+  type Band,
   ContextLostError,
   PlanError,
   type Progress,
@@ -123,6 +125,21 @@ export class Runner {
       objects.draw(value.read.step);
       const data = objects.read(value.read.step);
       return data.length === value.read.count ? data : data.slice(0, value.read.count);
+    });
+  }
+
+  async sample(key: string, bands: readonly Band[]): Promise<Float32Array<ArrayBuffer>> {
+    const value = this.find(key);
+    const { step } = value.read;
+    const [width, height] = step.viewport;
+    const inside = bands.every(([x, y, w]) => w >= 1 && x + w <= width && y < height);
+    if (!inside) throw new PlanError(`there are ${width} × ${height} texels of ${key} to sample`);
+    return this.whenFresh(value, (objects) => {
+      const parts = bands.map(([x, y, w]) => {
+        objects.draw(step, [x, y, w, 1]);
+        return objects.read(step, w, 1, x, y);
+      });
+      return joined(parts);
     });
   }
 

@@ -119,6 +119,10 @@ export async function createSession(
       await pictures?.settled;
       return runner.read(key);
     },
+    async sample(key, bands) {
+      await pictures?.settled;
+      return runner.sample(key, bands);
+    },
     draw,
     async statistics(key, image = 0) {
       const value = runner.find(key);

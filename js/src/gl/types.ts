@@ -65,6 +65,9 @@ export interface RunOptions {
   readonly onProgress?: (progress: Progress) => void;
 }
 
+/** Where texels lie beside each other: x, y, width. */
+export type Band = readonly [x: number, y: number, width: number];
+
 /** A Plan on the device: its programs, textures and weights. */
 export interface Session {
   readonly plan: PlanHeader;
@@ -80,6 +83,8 @@ export interface Session {
   run(options?: RunOptions): Promise<RunInfo>;
   /** A value's or parameter's elements in row-major order; runs first when inputs or weights have changed. */
   read(key: string): Promise<Float32Array>;
+  /** Stretches (x, y, width) of the texels that reading a value draws, one after the other. */
+  sample(key: string, bands: readonly Band[]): Promise<Float32Array<ArrayBuffer>>;
   /** Draws values of the last run into 2-D canvases, in one batch; never reads back. */
   draw(jobs: readonly DrawJob[]): void;
   /** Numbers of one image of a value, reduced on the GPU. */

@@ -26,6 +26,7 @@ export function StatusLine() {
   const bytes = state.session.value?.bytes ?? 0;
   const device = state.capabilities.value;
   const parity = state.parity.value;
+  const plan = state.plan.value;
   return (
     <footer class="nbg-status">
       <span class={`nbg-phase nbg-phase-${phase}`} role="status">
@@ -48,6 +49,9 @@ export function StatusLine() {
           <Precision /> · {rendererName(device.renderer)}
           {device.software && <span class="nbg-warn"> (processor, not a GPU: right but slow)</span>}
         </span>
+      )}
+      {plan?.target.fast_kernels === false && (
+        <span class="nbg-warn">Plain kernels: faster ones compute wrong numbers here</span>
       )}
       {parity !== null && <Match />}
     </footer>
@@ -85,6 +89,7 @@ function Match() {
       <span class="nbg-wide">
         {parity.first !== undefined && `first difference at ${parity.first}, `}
         max error {short(parity.maxError)}
+        {parity.sampled && " in samples of each"}
       </span>
     </>
   );

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from nbglcnn.errors import UnsupportedModel, UnsupportedOperator
@@ -18,6 +16,7 @@ from nbglcnn.load.torch_program import (
     without_keywords,
 )
 from nbglcnn.load.torch_source import ROOT, line_of_error, line_of_node, module_of
+from nbglcnn.load.torch_tables import tables_kept
 
 if TYPE_CHECKING:
     import torch
@@ -62,44 +61,13 @@ def export(twin: torch.nn.Module, tensors: tuple[torch.Tensor, ...]) -> tuple[An
 def _to_onnx(program: Any) -> Any:
     import torch
 
-    with quiet(), _one_registry():
+    with quiet(), tables_kept():
         # optimize=True would fold BatchNorm into Conv and merge equal parameters.
         return torch.onnx.export(
             program, dynamo=True, optimize=False, opset_version=OPSET, verbose=False
         )
 
 
-@contextmanager
-def _one_registry() -> Iterator[None]:
-    """Keep the exporter's table of translations: it parses 500 functions anew for each export.
-
-    That is half of the time. The names are torch's own, so without them nothing is kept.
-    """
-    try:
-        from torch.onnx._internal.exporter._registration import ONNXRegistry
-
-        original = vars(ONNXRegistry)["from_torchlib"]
-        build = ONNXRegistry.from_torchlib
-    except (ImportError, AttributeError, KeyError):
-        yield
-        return
-
-    def kept(opset_version: int = OPSET) -> Any:
-        if opset_version not in _registries:
-            _registries[opset_version] = build(opset_version=opset_version)
-        table = ONNXRegistry()
-        vars(table).update(vars(_registries[opset_version]))
-        table.functions = {name: list(found) for name, found in table.functions.items()}
-        return table
-
-    setattr(ONNXRegistry, "from_torchlib", staticmethod(kept))  # noqa: B010
-    try:
-        yield
-    finally:
-        setattr(ONNXRegistry, "from_torchlib", original)  # noqa: B010
-
-
-_registries: dict[int, Any] = {}
 _MISSING = re.compile(r"operator aten\.\w+ has no ONNX form")
 
 

@@ -65,7 +65,9 @@ def joined(
     copied = tensors[0] if activation is None else None
     output = b.scratch(Layout((n, c, h, w), best_block((n, c, h, w))), copied)
     aligned = int(all(size % 4 == 0 for size in sizes[:-1]))
-    blocks = int(axis == 1 and aligned and output.layout.block == (1, 2, 2))
+    blocks = int(
+        b.target.fast_kernels and axis == 1 and aligned and output.layout.block == (1, 2, 2)
+    )
     function, floats = activation_of(b, activation)
     b.draw(
         BLOCKS if blocks else CONCAT,

@@ -93,7 +93,7 @@ def draw_convolution(b: Builder, conv: Convolution, bias: str, factor: float = 1
     each_in, each_out = conv.each
     if conv.dense:
         in_groups, per_group = -(-each_in // 4), -(-each_out // 4)
-        patch = _patch(conv, output.layout.block, x.layout)
+        patch = _patch(b, conv, output.layout.block, x.layout)
         if patch is not None:
             patch["BEFORE"] = BEFORE[before.op] if before is not None else 0
         each, sheets = kernel_cut(each_in, conv.channels, taps)
@@ -152,7 +152,7 @@ def _source(
     before = b.deferred(name)
     if before is not None:
         x = b.stored(before.inputs[0])
-        if x.layout.frame == conv.x and _patch(conv, block, x.layout) is not None:
+        if x.layout.frame == conv.x and _patch(b, conv, block, x.layout) is not None:
             return x, before
     return b.tensor(name, conv.x), None
 
@@ -231,8 +231,12 @@ def _grouped_kernel(b: Builder, conv: Convolution) -> Tensor:
     return gather(b, b.stored(name), layout, view.sizes, view.strides)
 
 
-def _patch(conv: Convolution, block: tuple[int, int, int], x: Layout) -> dict[str, int] | None:
+def _patch(
+    b: Builder, conv: Convolution, block: tuple[int, int, int], x: Layout
+) -> dict[str, int] | None:
     """The structure of conv_patch.glsl's program here; None where conv.glsl is used."""
+    if not b.target.fast_kernels:
+        return None
     window = conv.window.plane()
     (kh, kw), (sy, sx) = window.kernel, window.strides
     if block != (1, 2, 2) or window.dilations != (1, 1) or sy != sx or not (conv.dense and x.edge):

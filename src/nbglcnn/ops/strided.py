@@ -100,7 +100,7 @@ def gather(
     view = View(tuple(sizes), tuple(strides), offset).simple()
     assert math.prod(view.sizes) == math.prod(layout.frame), (view, layout)
     assert len(view.sizes) <= MOST_AXES, view
-    steps = affine(tensor.layout.frame, layout.frame, view)
+    steps = affine(tensor.layout.frame, layout.frame, view) if b.target.fast_kernels else None
     if steps is None:
         numbers = [view.offset, len(view.sizes), 0, 0, *axis_words(view)]
         b.draw(STRIDED, output, [tensor], integers=numbers, constants={"INDEXED": 0}, fetches=16)

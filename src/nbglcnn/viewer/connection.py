@@ -29,6 +29,7 @@ from nbglcnn.viewer.protocol import (
     Pace,
     Part,
     Pointed,
+    Probed,
     Progress,
     Ran,
     Read,
@@ -63,6 +64,9 @@ class Page:
     pace: Pace | None = None
     health: Health | None = None
     error: str = ""
+    sampled: int = -1  # the revision that the self-test asked it for samples of
+    samples: tuple[int, Float32] | None = None  # with the revision that they are of
+    told: str = ""  # the Plan whose self-test it has been told of
 
 
 @dataclass
@@ -283,12 +287,15 @@ class Connection(Inbox):
                 page.stage = message
             case Ran():
                 page.ran, page.stage, page.error = message, None, ""
+                page.sampled = -1
             case Health():
                 page.health = message
             case Pace():
                 page.pace = message
             case Pointed():
                 self.pointed = message.at
+            case Probed() if len(buffers) == 1 and buffers[0].nbytes % 4 == 0:
+                page.samples = message.revision, np.frombuffer(bytes(buffers[0]), np.float32)
             case Failed(id=""):
                 page.error = self.last_error = message.text
             case Failed():

@@ -12,6 +12,7 @@ import msgspec
 from nbglcnn import __version__
 from nbglcnn.plan import Plan
 from nbglcnn.viewer.connection import Connection, Page
+from nbglcnn.viewer.selftest import Verdict
 
 PACKAGES = (
     *("torch", "onnx", "onnxruntime", "numpy", "moderngl"),
@@ -24,7 +25,7 @@ PATH = rf"(?<![\w/\\])(?:[A-Za-z]:|~|\.{{1,2}})?(?:[/\\]{WORDS}){{2,}}"
 PRIVATE = re.compile(rf"{QUOTED}|\w+://\S+|{PATH}")
 
 
-def diagnosis(plan: Plan, connection: Connection, local: str) -> str:
+def diagnosis(plan: Plan, connection: Connection, tested: Verdict | None, local: str) -> str:
     """The text; `local` is who has computed values in this process, "" if nobody."""
     rows = [
         ("nbglcnn", __version__),
@@ -32,6 +33,7 @@ def diagnosis(plan: Plan, connection: Connection, local: str) -> str:
         ("packages", ", ".join(_versions(PACKAGES))),
         *_of_page(connection),
         ("in Python", local or "nothing computed"),
+        ("self-test", anonymous(tested.words(plan, named=False)) if tested else "not made yet"),
         ("precision", plan.precision),
         (
             "plan",

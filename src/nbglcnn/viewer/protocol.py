@@ -70,6 +70,18 @@ class Read(Message, frozen=True):
     missing: tuple[tuple[Count, Count], ...] = ()
 
 
+class Probe(Message, frozen=True):
+    """Asks one page for stretches of values, of exactly this revision: the self-test's samples.
+
+    The `bands` of a key are (x, y, width) in texels of what reading its value draws.
+    """
+
+    page: Name
+    revision: Count
+    keys: tuple[str, ...]
+    bands: tuple[tuple[tuple[Count, Count, Count], ...], ...]
+
+
 class Done(Message, frozen=True):
     """The answer to a Read has arrived whole, or isn't wanted any more."""
 
@@ -77,7 +89,10 @@ class Done(Message, frozen=True):
 
 
 class Verified(Message, frozen=True):
-    """What verify() found of this revision: `first` is the first layer that differs, "" if none."""
+    """What verify() found of this revision: `first` is the first layer that differs, "" if none.
+
+    With a `page` it is what the self-test found there, in samples of every layer.
+    """
 
     revision: Count
     matching: Count
@@ -85,6 +100,7 @@ class Verified(Message, frozen=True):
     error: float
     reference: Text
     first: Text = ""
+    page: Name = ""
 
 
 class Release(Message, frozen=True):
@@ -203,6 +219,13 @@ class Reply(Message, frozen=True):
     revision: Count
 
 
+class Probed(Message, frozen=True):
+    """The texels of a Probe's bands in its order, as float32 in the message's only buffer."""
+
+    page: Name
+    revision: Count
+
+
 class Failed(Message, frozen=True):
     """A read that failed, or with an empty `id` whatever else did; the page stays alive."""
 
@@ -212,8 +235,8 @@ class Failed(Message, frozen=True):
     text: Text
 
 
-FromKernel = State | Part | Read | Done | Verified | Release | Refuse
-FromPage = Hello | Need | Progress | Ran | Health | Pace | Pointed | Reply | Failed
+FromKernel = State | Part | Read | Probe | Done | Verified | Release | Refuse
+FromPage = Hello | Need | Progress | Ran | Health | Pace | Pointed | Reply | Probed | Failed
 
 # A page that speaks another dialect is told to reload, and no version number is kept by hand. The
 # annotations are this file's own text (not msgspec's schema, which changes with its version).

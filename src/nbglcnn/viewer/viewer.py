@@ -31,6 +31,7 @@ from nbglcnn.viewer.diagnosis import diagnosis
 from nbglcnn.viewer.inbox import inboxes
 from nbglcnn.viewer.local import Local, on
 from nbglcnn.viewer.protocol import COLORMAPS, NORMALIZATIONS
+from nbglcnn.viewer.selftest import SelfTest, verified
 from nbglcnn.viewer.traits import (
     OF_THE_PAGE,
     as_json,
@@ -82,7 +83,7 @@ class Viewer(anywidget.AnyWidget):
     hover = traitlets.Dict(default_value=None, allow_none=True, read_only=True).tag(
         sync=True, to_json=as_json
     )
-    status = traitlets.Dict(read_only=True)
+    status = traitlets.Dict(read_only=True).tag(sync=True)
 
     _cells: ClassVar[dict[str, tuple[str, WeakSet[Viewer]]]] = {}
     _pageless: ClassVar[bool] = False  # some Viewer waited in vain, and no page was seen since
@@ -111,12 +112,18 @@ class Viewer(anywidget.AnyWidget):
         self._timeout = timeout
         self._replaced = False
         self._warned = False
+        self._mended: bool | None = None  # whether the self-test is to be mended by plain kernels
         self._waited = False
         this = weakref.ref(self)
         self._connection = Connection(
             __version__,
             send=lambda content, buffers: _call(this, "send", content, buffers),
             fit=lambda target: _call(this, "_fit", target),
+            changed=lambda: _call(this, "_follow"),
+        )
+        self._selftest = SelfTest(
+            self._connection,
+            reference=self._local.reference,
             changed=lambda: _call(this, "_follow"),
         )
         self._show()
@@ -229,16 +236,7 @@ class Viewer(anywidget.AnyWidget):
             if x is not None:
                 self.input = arrays
         report = compared(found, expected, keys, f"{framework} on {where}", self._plan.precision)
-        self._connection.send(
-            protocol.Verified(
-                self._connection.revision,
-                report.matching,
-                len(report.rows),
-                float(np.nan_to_num(max((row.max_abs for row in report.rows), default=0.0))),
-                framework,
-                report.first_diverging or "",
-            )
-        )
+        self._connection.send(verified(self._connection.revision, report, framework))
         return report
 
     def report(self) -> str:
@@ -246,7 +244,8 @@ class Viewer(anywidget.AnyWidget):
 
         Nothing of the model but its size is in it, no path and no name. Asks nobody.
         """
-        return diagnosis(self._plan, self._connection, self._local.opened)
+        tested = self._selftest.of(self._connection.page, self._plan)
+        return diagnosis(self._plan, self._connection, tested, self._local.opened)
 
     def close(self) -> None:
         """Free everything here and in every page; the view goes away."""
@@ -396,11 +395,31 @@ class Viewer(anywidget.AnyWidget):
         }
         if Target(**least) == old:
             return None
+        self._compile(Target(**least))
+        return self._offer()
+
+    def _compile(self, target: Target) -> None:
         self._plan = lower.lower(
-            self._graph, observe=self._observe, target=Target(**least), precision=self._precision
+            self._graph, observe=self._observe, target=target, precision=self._precision
         )
         self._file = memoryview(pack_file(self._plan, {}))
-        return self._offer()
+
+    def _examine(self) -> str:
+        """Go on with the self-test; what it has found of the page heard last, in words.
+
+        Where values are wrong the fast kernels are left out, for good if that mends them.
+        """
+        self._selftest.follow(self._plan, self._graph, self._arrays)
+        verdict = self._selftest.of(self._connection.page, self._plan)
+        if verdict is None:
+            return ""
+        target = self._plan.header.target
+        if not verdict.wrong or self._mended is False:
+            return verdict.words(self._plan, named=True)
+        self._mended = target.fast_kernels  # False: the plain ones were wrong as well
+        self._compile(msgspec.structs.replace(target, fast_kernels=not target.fast_kernels))
+        self._show()
+        return ""
 
     def _follow(self) -> None:
         """Bring the traits that pages tell up to date with the connection."""
@@ -415,6 +434,7 @@ class Viewer(anywidget.AnyWidget):
         if self._replaced and self.comm is not None:
             shown = any(p.health is None or p.health.views for p in self._connection.pages.values())
             (lifetime.hold if shown else lifetime.let_go)(self)
+        tested = self._examine()
         pace = page.pace if page else None
         self.set_trait("running", pace is not None and pace.running)
         self.set_trait("fps", pace.fps if pace else 0.0)
@@ -431,6 +451,7 @@ class Viewer(anywidget.AnyWidget):
                 "ms": ran.ms if ran else None,
                 "timing": ran.timing if ran else "",
                 "precision": self._plan.precision,
+                "self_test": tested,
                 "gpu_bytes": self._plan.gpu_bytes,
             },
         )

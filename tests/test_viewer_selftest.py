@@ -1,0 +1,127 @@
+"""The self-test in real JupyterLab: every device's values are looked at, and wrong ones mended."""
+
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+import torch
+from playwright.sync_api import Browser, expect
+from torch import nn
+
+import nbglcnn
+from equal import assert_equal
+from lab import Lab, Notebook, alone
+from nbglcnn.viewer.selftest import STRETCHES, TEXELS, bands_of, bands_of_all, pick, split
+from viewer_models import IMPORTS, autoencoder, hooked, pictures
+
+# A driver that compiles some right shaders to wrong numbers.
+MISCOMPILE = """
+window.miscompiled = [];
+const { shaderSource } = WebGL2RenderingContext.prototype;
+WebGL2RenderingContext.prototype.shaderSource = function (shader, text) {
+  for (const [word, wrong, instead] of window.miscompiled) {
+    if (text.includes(word)) text = text.replaceAll(wrong, instead);
+  }
+  shaderSource.call(this, shader, text);
+};
+"""
+FAST = ["MORE_ROWS", "finish(found, a0,", "finish(found, 1.01 * a0,"]  # conv_patch.glsl
+EVERY = ["void finish(", "RESULT(a0, 0)", "1.01 * RESULT(a0, 0)"]  # all that have an epilogue
+
+
+@pytest.fixture(scope="module")
+def notebook(lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
+    with alone(lab, browser("swiftshader"), script=MISCOMPILE) as notebook:
+        notebook.run(IMPORTS)
+        yield notebook
+
+
+def selftest_of(notebook: Notebook) -> str:
+    """What `viewer.status` says of the self-test once there is something to say."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        found = notebook.run("print(viewer.status['self_test'])").text.strip()
+        if found:
+            return found
+        notebook.page.wait_for_timeout(100)
+    raise AssertionError("no self-test was made")
+
+
+def show(notebook: Notebook, seed: int) -> None:
+    notebook.run("ipywidgets.Widget.close_all()")  # with them go the shaders that they share
+    notebook.run(f"viewer = Viewer(autoencoder({seed}), pictures({seed}))\nviewer")
+
+
+def test_each_layer_is_looked_at_without_being_asked(notebook: Notebook) -> None:
+    show(notebook, 90)
+    found = selftest_of(notebook)
+    assert found.startswith("13 of 13 layers match PyTorch")
+    assert "SwiftShader" in found and found.endswith("in samples of each")
+    line = notebook.page.locator(".nbglcnn").last.locator(".nbg-status")
+    expect(line).to_contain_text("13 of 13 layers match PyTorch")
+    expect(line).to_contain_text("in samples of each")
+    report = notebook.run("print(viewer.report())").text
+    assert "self-test" in report and "13 of 13 layers match PyTorch" in report
+    # Of another input only what verify() finds of every value.
+    notebook.run("viewer.input = pictures(91); viewer.verify()")
+    expect(line).to_contain_text("13 of 13 layers match PyTorch")
+    expect(line).not_to_contain_text("in samples")
+    notebook.run("viewer.input = pictures(92)")
+    expect(line).to_contain_text("in samples of each")
+
+
+def test_a_driver_that_miscompiles_the_fast_kernels_gets_plain_ones(notebook: Notebook) -> None:
+    notebook.page.evaluate("all => { window.miscompiled = all; }", [FAST])
+    try:
+        show(notebook, 93)
+        found = selftest_of(notebook)
+        assert found.startswith("13 of 13 layers match PyTorch")
+        assert found.endswith("with plain kernels, since the fast ones computed wrong numbers")
+        line = notebook.page.locator(".nbglcnn").last.locator(".nbg-status")
+        expect(line).to_contain_text("Plain kernels: faster ones compute wrong numbers here")
+        expect(line).to_contain_text("13 of 13 layers match PyTorch")
+        notebook.run("values = viewer.activations.to_dict()")
+        for key, true in hooked(autoencoder(93), pictures(93)).items():
+            assert_equal(notebook.array(f"values[{key!r}]"), true)
+        assert "plain kernels" in notebook.run("print(viewer.report())").text
+    finally:
+        notebook.page.evaluate("() => { window.miscompiled = []; }")
+
+
+def test_what_no_kernel_mends_is_said_and_the_fast_ones_stay(notebook: Notebook) -> None:
+    notebook.page.evaluate("all => { window.miscompiled = all; }", [EVERY])
+    try:
+        show(notebook, 94)
+        found = selftest_of(notebook)
+        assert "the first that is not: encoder.0" in found
+        assert "plain kernels" not in found
+        line = notebook.page.locator(".nbglcnn").last.locator(".nbg-status")
+        expect(line).to_contain_text("first difference at encoder.0")
+        report = notebook.run("print(viewer.report())").text
+        assert "layers match PyTorch" in report and "encoder" not in report
+    finally:
+        notebook.page.evaluate("() => { window.miscompiled = []; }")
+
+
+@pytest.mark.parametrize("shape", [(1, 3, 50, 40), (2, 5, 3, 3), (1, 1, 1, 1), (3, 130, 65, 1)])
+def test_samples_are_the_elements_that_lie_there(shape: tuple[int, ...]) -> None:
+    model = nn.Sequential(nn.Conv2d(shape[1], 6, 1), nn.ReLU()).eval()
+    plan = nbglcnn.compile(model, torch.zeros(shape))
+    for value in plan.values:
+        width, height = value.read.step.viewport
+        bands = bands_of(value)
+        assert 1 <= len(bands) <= STRETCHES
+        assert all(0 < w <= TEXELS and x + w <= width and y < height for x, y, w in bands)
+        texels = np.zeros(width * height * 4, np.float32)
+        texels[: value.read.count] = np.arange(value.read.count)
+        found = pick(value, texels[: value.read.count], bands)
+        sent = [texels[4 * (y * width + x) :][: 4 * w] for x, y, w in bands]
+        expected = np.concatenate(sent)
+        assert_equal(found, expected[: len(found)])
+        assert found[0] == 0 and found[-1] == value.read.count - 1  # both ends are looked at
+    asked = bands_of_all(plan)
+    assert list(asked) == plan.computed
+    count = sum(4 * w for bands in asked.values() for _, _, w in bands)
+    assert split(plan, np.zeros(count, np.float32)) is not None
+    assert split(plan, np.zeros(count + 4, np.float32)) is None
