@@ -24,7 +24,7 @@ IMPORTS = f"""
 import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})
 from steps import *
 """
-TIMEOUT_S = 8.0  # of a read; one that ends because of a closed comm takes a fraction of it
+TIMEOUT_S = 30.0  # of a read; one that ends because of a closed comm takes a fraction of it
 _seeds = itertools.count(1000 * os.getpid(), 2)  # blobs that no page has from before
 
 

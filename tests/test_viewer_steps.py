@@ -24,8 +24,8 @@ from steps import IMPORTS
 
 Told = Sequence[Sequence[Any]]
 CLOSED = "PageError: this Viewer was closed; make another one"
-# Well below the time-out of the reads, which is 8 s.
-SOON_S = 2.0
+# From the question on, also where a busy machine is late to close; the time-out is 30 s.
+SOON_S = 6.0
 # What the bundle holds in the page.
 HELD = f"() => ({{ ...({ALIVE})(), timers: window.pending(), listeners: window.heard() }})"
 GONE = f"(before) => Object.entries(({HELD})()).every(([name, count]) => count <= before[name])"
@@ -123,8 +123,10 @@ def test_a_comm_closed_after_any_message(base: Base) -> None:
             check_ended(told)
             broken += any(outcome == CLOSED for _, outcome, _ in told)
         base.regained()
-        [text] = notebook.page.evaluate(SEEN, cell)  # the views went with their Viewers
-        assert text.startswith("[["), (end, text)
+        # The views went with their Viewers; one that was not there yet is "Loading widget..." or
+        # "Error displaying widget", JupyterLab's words. No box is blank.
+        seen = notebook.page.evaluate(SEEN, cell)
+        assert all(text.startswith(("[[", "Loading", "Error")) for text in seen), (end, seen)
     assert broken > count
     notebook.run("END = 0")
     for told in told_by(notebook.again(cell).text):
