@@ -31,6 +31,7 @@ export function header(change: (plan: Any) => void = () => undefined): PlanHeade
       max_draw_buffers: 4,
       max_texture_units: 16,
       float32_render: true,
+      fast_kernels: true,
     },
     textures: [
       { width: 3, height: 2, layers: 1, format: "rgba32f" },

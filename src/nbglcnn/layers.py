@@ -124,8 +124,10 @@ class _Operands:
         if name in self._trained:
             parameter = self._parameters.get(name) if data.dtype.kind == "f" else None
             return p.Operand("parameter", parameter) if parameter else p.Operand("unnamed")
-        number = float(data.flat[0])
-        same = math.isfinite(number) and bool((data == number).all())
+        # Axes that were stretched may be far longer than what lies in memory.
+        short = data[tuple(slice(None if stride else 1) for stride in data.strides)]
+        number = float(short.min())
+        same = math.isfinite(number) and number == float(short.max())
         return p.Operand("number", number=number) if same else p.Operand("unnamed")
 
 
