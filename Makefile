@@ -1,8 +1,8 @@
 # Python 3.11 or newer is all that must be there; everything else comes into .venv.
 PYTHON ?= python3
 IN_VENV := .venv/bin/python -m
-# They wait for browsers and servers a third of the time; neighbours share a browser or a server.
-WORKERS := -n 3 --dist worksteal
+# As many as there are cores here; neighbours share a browser or a server.
+WORKERS := -n 2 --dist worksteal
 NPM := PATH="$(CURDIR)/.venv/bin:$$PATH" npm --prefix js run --silent
 
 .PHONY: setup demo test lint fuzz sweep conformance hosts soak screenshots bench bench-full
@@ -27,10 +27,11 @@ fuzz:
 	@$(PYTHON) scripts/setup.py --tests
 	@.venv/bin/python scripts/fuzz.py $(ARGS)
 
-# a fault at every call of WebGL on llvmpipe, which make test has on SwiftShader; a kernel's death after every message
+# what make test has a part of: a fault at every call of WebGL on SwiftShader too, a kernel's death after every message,
+# each operator's cases on both renderers
 sweep:
 	@$(PYTHON) scripts/setup.py --tests
-	$(IN_VENV) pytest $(WORKERS) tests/test_page_sweep.py tests/test_viewer_steps.py --sweep llvmpipe $(ARGS)
+	$(IN_VENV) pytest $(WORKERS) tests/test_page_sweep.py tests/test_viewer_steps.py tests/test_ops.py --sweep swiftshader $(ARGS)
 
 # ONNX's own test suite on all back ends (12 minutes); make conformance ARGS="Conv --backends opengl" runs some
 conformance:

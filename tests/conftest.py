@@ -22,11 +22,12 @@ strangers: list[list[str]] = []  # what pages asked outside this machine, of the
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`make sweep` has more of the same faults: on the other renderer, at every step."""
+    """`make sweep` has more of the same: on the other renderer, at every step."""
     parser.addoption(
         "--sweep",
         choices=BACKENDS,
-        help="test_page_sweep.py's renderer; test_viewer_steps.py kills a kernel at every step",
+        help="test_page_sweep.py's renderer; test_viewer_steps.py kills a kernel at every step, "
+        "test_ops.py takes each case to both renderers",
     )
 
 

@@ -1,4 +1,7 @@
-"""Every operator case on local OpenGL and in Chromium on two renderers, every layer compared."""
+"""Every operator case on local OpenGL and in Chromium, every layer compared.
+
+In Chromium cases take turns with the two renderers; `make sweep` has each on both.
+"""
 
 from collections.abc import Callable, Iterator
 
@@ -31,8 +34,12 @@ def pages(
     assert not any(errors), [found[:10] for found in errors]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_every_layer_equals_the_reference(case: Case, pages: dict[str, GlPage]) -> None:
+@pytest.mark.parametrize(("number", "case"), enumerate(CASES), ids=[case.name for case in CASES])
+def test_every_layer_equals_the_reference(
+    number: int, case: Case, pages: dict[str, GlPage], pytestconfig: pytest.Config
+) -> None:
+    both = pytestconfig.getoption("--sweep") is not None
+    renderers = BACKENDS if both else [BACKENDS[number % len(BACKENDS)]]
     model, inputs = case.build()
     graph, arrays = load(model, inputs)
     expected = reference(model, graph, arrays)
@@ -43,7 +50,7 @@ def test_every_layer_equals_the_reference(case: Case, pages: dict[str, GlPage]) 
         runs: dict[str, Run] = {"OpenGL": on_opengl}
         # Where nothing was fused the page has run it all: its time goes into compiling shaders.
         if not programs.issuperset(plan.header.programs):
-            runs |= {backend: page.compute for backend, page in pages.items()}
+            runs |= {backend: pages[backend].compute for backend in renderers}
             programs.update(plan.header.programs)
         for name, run in runs.items():
             for key, value in run(plan, arrays).items():

@@ -33,7 +33,8 @@ def sweep(
     # A texture without memory is no place to write to.
     allow = "CONTEXT_LOST_WEBGL|context lost|glTexSubImage3D|Framebuffer is incomplete"
     renderer = pytestconfig.getoption("--sweep")
-    page = gl_page(renderer or "swiftshader", allow=allow)
+    # llvmpipe builds shaders three times as fast, and each loss builds all of them anew.
+    page = gl_page(renderer or "llvmpipe", allow=allow)
     page.add_script_tag(content=bundled("test/sweep.ts", "--format=iife").decode())
 
     def run(kind: str, first: int, step: int) -> list[dict[str, Any]]:

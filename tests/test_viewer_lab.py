@@ -146,8 +146,9 @@ def test_the_page_is_verified_against_pytorch(notebook: Notebook) -> None:
     # The page says it too, until another input or other weights are shown.
     line = notebook.page.locator(".nbg-status").first
     expect(line).to_contain_text(re.compile(r"(\d+) of \1 layers match PyTorch"))
+    expect(line).not_to_contain_text("in samples")
     notebook.run("viewer.input = viewer.input")
-    expect(line).not_to_contain_text("match")
+    expect(line).to_contain_text("in samples of each")
 
 
 def test_other_weights_compile_nothing(notebook: Notebook) -> None:
