@@ -1,7 +1,7 @@
 // Writes, runs and reads a Plan on the device, and survives the loss of its context. No pictures here.
 import type { Pass, PlanHeader, Value } from "../plan.ts";
 import { checkPlan } from "./check.ts";
-import { Clock, type Mark, type Measured } from "./clock.ts";
+import { Clock, finished, type Mark, type Measured } from "./clock.ts";
 import type { GlDevice } from "./device.ts";
 import { listed } from "./messages.ts";
 import { joined } from "./numbers.ts";
@@ -121,6 +121,7 @@ export class Runner {
 
   async read(key: string): Promise<Float32Array> {
     const value = this.find(key);
+    await this.warm(value);
     return this.whenFresh(value, (objects) => {
       objects.draw(value.read.step);
       const data = objects.read(value.read.step);
@@ -134,6 +135,7 @@ export class Runner {
     const [width, height] = step.viewport;
     const inside = bands.every(([x, y, w]) => w >= 1 && x + w <= width && y < height);
     if (!inside) throw new PlanError(`there are ${width} × ${height} texels of ${key} to sample`);
+    await this.warm(value);
     return this.whenFresh(value, (objects) => {
       const parts = bands.map(([x, y, w]) => {
         objects.draw(step, [x, y, w, 1]);
@@ -141,6 +143,15 @@ export class Runner {
       });
       return joined(parts);
     });
+  }
+
+  /** The first draw of a program builds its pipeline: reading right behind it would hold the page so long. */
+  private async warm({ read }: Value): Promise<void> {
+    await this.building;
+    const objects = this.ready();
+    if (objects.programs[read.step.program]?.drawn !== false) return;
+    objects.draw(read.step, [0, 0, 1, 1]);
+    await finished(this.device);
   }
 
   /** Does `work` when `value`'s texture holds what the current inputs and weights give, and no run is on its way. */
