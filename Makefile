@@ -38,7 +38,7 @@ conformance:
 	@$(PYTHON) scripts/setup.py --tests
 	@.venv/bin/python scripts/conformance.py $(ARGS)
 
-# every flow in JupyterLab (three kernels), Notebook, marimo and Firefox, into docs/hosts.md (15 minutes)
+# every flow in JupyterLab (three kernels), Notebook, marimo and Firefox, into docs/hosts.md (7 minutes)
 hosts:
 	@$(PYTHON) scripts/setup.py --tests
 	@.venv/bin/python scripts/hosts.py $(ARGS)
