@@ -49,9 +49,7 @@ def layer_table(graph: Graph) -> tuple[tuple[p.Layer, ...], dict[str, int]]:
                 elif source:
                     pending.append(source)
         trainable = {origin for name in parameters for origin in origins.get(name, ())}
-        main = (
-            max(mine, key=lambda n: OPERATORS[n.op].macs(graph, n), default=None) if mine else None
-        )
+        main = max(mine, key=lambda n: OPERATORS[n.op].macs(graph, n), default=None)
         inputs = [
             v for node in mine for v in node.inputs if v and v not in parameters and v in by_value
         ]

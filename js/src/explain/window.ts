@@ -53,6 +53,18 @@ function axesOf(window: Window, spatial: readonly number[]): readonly [Axis, Axi
 const pixelOf = (at: readonly number[]): readonly [number, number] =>
   at.length > 3 ? [at[2] ?? 0, at[3] ?? 0] : [0, at[2] ?? 0];
 
+/** What each place along the kernel's sides is, for an output at these coordinates. */
+function linesOf(
+  axes: readonly [Axis, Axis],
+  at: readonly number[],
+  line: (axis: Axis, output: number, place: number) => Line,
+): Lines {
+  const [y, x] = pixelOf(at);
+  const along = (axis: Axis, output: number) =>
+    Array.from({ length: axis.kernel }, (_, place) => line(axis, output, place));
+  return { rows: along(axes[0], y), columns: along(axes[1], x) };
+}
+
 /** What a convolution or pool reads for an output at these coordinates. */
 export function slidingLines(
   window: Window,
@@ -60,14 +72,13 @@ export function slidingLines(
   at: readonly number[],
 ): Lines | null {
   const axes = axesOf(window, spatial);
-  if (axes === null) return null;
-  const lines = ({ size, kernel, stride, dilation, begin }: Axis, output: number): Line[] =>
-    Array.from({ length: kernel }, (_, tap) => {
+  return (
+    axes &&
+    linesOf(axes, at, ({ size, stride, dilation, begin }, output, tap) => {
       const from = output * stride - begin + tap * dilation;
       return { tap, at: from, state: from >= 0 && from < size ? "input" : "padding" };
-    });
-  const [y, x] = pixelOf(at);
-  return { rows: lines(axes[0], y), columns: lines(axes[1], x) };
+    })
+  );
 }
 
 /** The same for a transposed convolution: the flipped kernel over the map with zeros inserted. */
@@ -78,18 +89,16 @@ export function transposedLines(
 ): Phased | null {
   const axes = axesOf(window, spatial);
   if (axes === null) return null;
-  const lines = ({ size, kernel, stride, dilation, begin }: Axis, output: number): Line[] =>
-    Array.from({ length: kernel }, (_, i) => {
-      const tap = kernel - 1 - i;
-      const wide = output + begin - tap * dilation;
-      if (wide < 0 || wide > (size - 1) * stride) return { tap, at: wide, state: "padding" };
-      if (wide % stride !== 0) return { tap, at: wide, state: "inserted" };
-      return { tap, at: wide / stride, state: "input" };
-    });
+  const lines = linesOf(axes, at, ({ size, kernel, stride, dilation, begin }, output, i) => {
+    const tap = kernel - 1 - i;
+    const wide = output + begin - tap * dilation;
+    if (wide < 0 || wide > (size - 1) * stride) return { tap, at: wide, state: "padding" };
+    if (wide % stride !== 0) return { tap, at: wide, state: "inserted" };
+    return { tap, at: wide / stride, state: "input" };
+  });
   const [y, x] = pixelOf(at);
   return {
-    rows: lines(axes[0], y),
-    columns: lines(axes[1], x),
+    ...lines,
     phase: [(y + axes[0].begin) % axes[0].stride, (x + axes[1].begin) % axes[1].stride],
     strides: [axes[0].stride, axes[1].stride],
   };

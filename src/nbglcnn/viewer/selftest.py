@@ -28,9 +28,8 @@ TEXELS = 64  # of a stretch, at most; four elements each
 # Of a layer's largest value: no rounding does that, a wrong shader does at once.
 WRONG = {"float32": 1e-3, "float16": 0.2}
 MOST = CHUNK // (STRETCHES * TEXELS * 16)  # values: one message holds their samples
-LARGEST = (
-    2**30
-)  # bytes of textures; the reference of a larger Plan needs too much of Python's memory
+# Bytes of textures; the reference of a larger Plan needs too much of Python's memory.
+LARGEST = 2**30
 
 PLAIN = "; with plain kernels, since the fast ones computed wrong numbers"
 

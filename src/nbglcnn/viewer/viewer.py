@@ -112,7 +112,7 @@ class Viewer(anywidget.AnyWidget):
         self._timeout = timeout
         self._replaced = False
         self._warned = False
-        self._mended: bool | None = None  # whether the self-test is to be mended by plain kernels
+        self._mended: bool | None = None  # plain kernels: None untried, True taken, False useless
         self._waited = False
         this = weakref.ref(self)
         self._connection = Connection(
