@@ -535,6 +535,8 @@ def test_several_inputs_and_outputs_of_any_shape_are_shown(show: Callable[..., V
     sound = random.standard_normal((1, 4, 40)).astype(np.float32)
     model = Net().eval()
     views = show(nbglcnn.compile(model, (picture, sound)), picture, sound)
+    views.set(form="strip")
+    views.settle()
     page = views.page
     ends = page.locator(".nbg-end")
     expect(ends.first).to_contain_text("picture 5×12×9")
@@ -562,6 +564,8 @@ def test_a_network_of_many_branches_stands_in_rows_by_module(show: Callable[...,
     model = nn.Sequential(nn.Conv2d(3, 50, 3, padding=1), *(Block(50) for _ in range(9))).eval()
     x = np.random.default_rng(0).random((1, 3, 20, 20)).astype(np.float32)
     views = show(nbglcnn.compile(model, x), x)
+    views.set(form="strip")
+    views.settle()
     page = views.page
     assert page.locator(".nbg-group h3").all_inner_texts() == [
         "Sequential",

@@ -66,6 +66,16 @@ export interface Ends {
 export type Order = "number" | "mean" | "max" | "variance";
 export type Tab = "network" | "layer";
 
+/** How the Network tab shows the network. */
+export type Form = "strip" | "graph";
+
+/** A CSS transform of the graph: a zoom, and where its origin is. */
+export interface Camera {
+  readonly zoom: number;
+  readonly x: number;
+  readonly y: number;
+}
+
 /** What of a layer the Layer tab shows. */
 export type Section = "maps" | "filters" | "explain";
 
@@ -99,6 +109,12 @@ export interface ViewerState {
   readonly inputIndex: Signal<number>;
   readonly selected: Signal<Selection | null>;
   readonly tab: Signal<Tab>;
+  /** Null is what suits the network and the room. */
+  readonly form: Signal<Form | null>;
+  /** Ids of the graph's open groups; null before somebody opened or closed one. */
+  readonly opened: Signal<ReadonlySet<string> | null>;
+  /** Null fits the whole graph in. */
+  readonly camera: Signal<Camera | null>;
   readonly section: Signal<Section>;
   /** The pixel that is explained, kept from layer to layer of the same size. */
   readonly pixel: Signal<Pixel | null>;
@@ -126,6 +142,9 @@ export function createState(): ViewerState {
     inputIndex: signal(0),
     selected: signal(null),
     tab: signal("network"),
+    form: signal(null),
+    opened: signal(null),
+    camera: signal(null),
     section: signal("maps"),
     pixel: signal(null),
     colormap: signal("signed"),

@@ -2,33 +2,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Statistics, Summary } from "../src/gl/types.ts";
-import type { Layer } from "../src/plan.ts";
 import * as format from "../src/views/format.ts";
 import * as layout from "../src/views/layout.ts";
 import { chainTitle, settings, shortType, stagesOf } from "../src/views/network.ts";
 import { gridOf, orderOf } from "../src/views/order.ts";
 import { binsOf, rankOf } from "../src/views/spread.ts";
 import { inputChannel, type Kernels, kernelStart } from "../src/views/weights.ts";
-
-function layer(name: string, operator: string, inputs: string[], more: Partial<Layer> = {}): Layer {
-  return {
-    name,
-    operator,
-    module: operator,
-    attributes: {},
-    input_shapes: [],
-    output_shape: [],
-    parameters: 0,
-    macs: 0,
-    bytes: 0,
-    description: "",
-    inputs,
-    operators: [operator],
-    operands: [],
-    window: { kernel: [], strides: [], dilations: [], begins: [], ends: [] },
-    ...more,
-  };
-}
+import { layer } from "./layers.ts";
 
 const INPUT = new Set(["x"]);
 

@@ -5,6 +5,8 @@ import type { ViewerState } from "../state.ts";
 import { Bar } from "./bar.tsx";
 import { type Hover, type Note, useViews, type Views, ViewsContext } from "./context.ts";
 import explainCss from "./explain/style.css";
+import { NetworkView } from "./forms.tsx";
+import graphCss from "./graph/style.css";
 import { listenToKeys } from "./keys.ts";
 import { LayerView } from "./layer.tsx";
 import { px } from "./layout.ts";
@@ -13,7 +15,6 @@ import { networkOf } from "./network.ts";
 import { createPainter } from "./painter.ts";
 import { Panel } from "./panel.tsx";
 import { Message, StatusLine } from "./status.tsx";
-import { NetworkView } from "./strip.tsx";
 import css from "./style.css";
 import { watchRatio, watchTheme, watchWidth } from "./theme.ts";
 import { Tooltip } from "./tooltip.tsx";
@@ -24,7 +25,7 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
   root.className = "nbglcnn";
   root.tabIndex = -1; // takes the focus when the element that had it is gone
   const style = document.createElement("style");
-  style.textContent = css + explainCss;
+  style.textContent = css + explainCss + graphCss;
   el.append(style, root);
   el.classList.add("nbg-place");
 

@@ -49,8 +49,11 @@ export function Bars({ value, width, height, most, upright = false, label }: Bar
 
   const point = (event: PointerEvent): void => {
     const box = (event.currentTarget as Element).getBoundingClientRect();
-    const at = upright ? event.clientX - box.left : event.clientY - box.top;
-    const channel = shown[Math.floor(at / along)];
+    // As a share: the graph shows it larger or smaller.
+    const at = upright
+      ? (event.clientX - box.left) / box.width
+      : (event.clientY - box.top) / box.height;
+    const channel = shown[Math.floor(at * shown.length)];
     if (channel === undefined) return;
     const hover: Hover = {
       value,

@@ -99,6 +99,9 @@ export function listenToKeys(views: Views): () => void {
         if (state.tab.peek() !== "layer") return false;
         state.section.value = "explain";
         return true;
+      case "/":
+        root.querySelector<HTMLElement>(".nbg-finder")?.focus();
+        return state.tab.peek() === "network";
       case "[":
       case "]":
         moveExample(key === "]" ? 1 : -1);

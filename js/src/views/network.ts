@@ -8,7 +8,9 @@ export interface Stage {
   readonly key: string;
   /** "encoder.0–2". */
   readonly title: string;
-  /** The module that holds it, two levels deep at most: "layer1.0"; "" for the model itself. */
+  /** The modules that hold it, from the outermost on: "layer1", "layer1.0"; none for the model itself. */
+  readonly modules: readonly string[];
+  /** The one of them that is two levels deep at most; "" for the model itself. */
   readonly group: string;
   /** Titles of the stages and inputs it reads; empty when that is just what stands before it. */
   readonly reads: readonly string[];
@@ -55,7 +57,12 @@ export function networkOf(plan: PlanHeader): Network {
     parameters: new Map(plan.parameters.map((value) => [value.key, value])),
     inputs,
     outputs,
-    stages: stagesOf(layers, new Set(inputs.map((value) => value.key)), aliasesOf(layers, values)),
+    stages: stagesOf(
+      layers,
+      new Set(inputs.map((value) => value.key)),
+      aliasesOf(layers, values),
+      returnsOf(plan.values),
+    ),
     layers,
     parameterCount: plan.layers.reduce((sum, layer) => sum + layer.parameters, 0),
     batch: inputs[0]?.layout.frame[0] ?? 1,
@@ -76,11 +83,25 @@ function aliasesOf(
   return aliases;
 }
 
+/** Whether a module gives back just this value, so that what is computed of it stands behind the module. */
+type Returns = (module: string, key: string) => boolean;
+
+function returnsOf(values: readonly Value[]): Returns {
+  const textures = new Map(values.map((value) => [value.key, value.texture]));
+  const returned = new Set(
+    values
+      .filter((value) => value.kind === "module")
+      .map((value) => `${value.texture} ${value.key.replace(/:\d+$/, "")}`),
+  );
+  return (module, key) => returned.has(`${textures.get(key)} ${module}`);
+}
+
 /** Chains of layers in call order; a chain ends where somebody else reads it too, so no skip is hidden. */
 export function stagesOf(
   layers: readonly Layer[],
   inputs: ReadonlySet<string>,
   aliases: ReadonlyMap<string, string> = new Map(),
+  returns: Returns = () => false,
 ): Stage[] {
   // Who reads behind an alias reads what the alias passes on, and is said to.
   const root = (key: string): string => aliases.get(key) ?? key;
@@ -104,17 +125,18 @@ export function stagesOf(
     if (continues && (follows(layer) || leading)) chain?.push(layer);
     else chains.push([layer]);
   }
-  return withReads(chains, inputs, root);
+  return withReads(chains, inputs, root, returns);
 }
 
 function withReads(
   chains: readonly (readonly Layer[])[],
   inputs: ReadonlySet<string>,
   root: (key: string) => string,
+  returns: Returns,
 ): Stage[] {
   const titles = new Map<string, string>();
   const stages: Stage[] = [];
-  let group = "";
+  let modules: readonly string[] = [];
   for (const layers of chains) {
     const last = layers.at(-1);
     if (last === undefined) continue;
@@ -126,15 +148,19 @@ function withReads(
     const plain = before
       ? sources.length === 1 && sources[0] === root(before.key)
       : sources.every((key) => inputs.has(key)) && sources.length === inputs.size;
-    // A functional operator (an addition) belongs to the module whose layers stand around it.
-    group = layers.findLast((layer) => layer.module !== "" || layer.name.includes("/"))
-      ? groupOf(layers)
-      : group;
+    // A functional operator (an addition) belongs to the module that is under way.
+    modules = layers.some((layer) => layer.module !== "" || layer.name.includes("/"))
+      ? modulesOf(layers)
+      : modules.slice(
+          0,
+          1 + modules.findLastIndex((module) => !before || !returns(module, before.key)),
+        );
     stages.push({
       layers,
       key: last.name,
       title,
-      group,
+      modules,
+      group: modules.at(Math.min(modules.length, 2) - 1) ?? "",
       reads: plain ? [] : sources.map((key) => titles.get(key) ?? key),
     });
     titles.set(root(last.name), title);
@@ -144,12 +170,12 @@ function withReads(
 
 const separatorOf = (name: string): string => (name.startsWith("/") ? "/" : ".");
 
-function groupOf(layers: readonly Layer[]): string {
+function modulesOf(layers: readonly Layer[]): string[] {
   const owner = layers.findLast((layer) => layer.module !== "") ?? layers.at(-1);
   const name = owner?.name ?? "";
   const separator = separatorOf(name);
   const path = name.split(separator).filter((part) => part !== "");
-  return path.slice(0, Math.min(path.length - 1, 2)).join(separator);
+  return path.slice(0, -1).map((_, i) => path.slice(0, i + 1).join(separator));
 }
 
 /** "encoder.0–2" for encoder.0, encoder.1, encoder.2; "layer1.0.conv1–relu" for words. */

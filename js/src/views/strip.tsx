@@ -1,4 +1,4 @@
-// The Network tab: the whole network from a picture to a picture, on one line where it fits, else in rows.
+// The network as a strip: from a picture to a picture, on one line where it fits, else in rows.
 import { useViews } from "./context.ts";
 import { Ends } from "./ends.tsx";
 import { fitLine, type Line } from "./layout.ts";
@@ -7,7 +7,8 @@ import type { Network, Stage } from "./network.ts";
 import { Rows } from "./rows.tsx";
 import { ArrowColumn, BARS, isShort, mapsOf, StageView } from "./stage.tsx";
 
-const NARROW = 520;
+/** Below this width in CSS pixels stages stand in rows of a list. */
+export const NARROW = 520;
 
 /** The stages between the end pictures: the last one is the output's own where they are one value. */
 export function middleOf(network: Network): readonly Stage[] {
@@ -18,28 +19,34 @@ export function middleOf(network: Network): readonly Stage[] {
   return same && network.stages.length > 1 ? network.stages.slice(0, -1) : network.stages;
 }
 
-export function NetworkView({ network }: { network: Network }) {
+export function Strip({ network }: { network: Network }) {
   const { width, ratio } = useViews();
   const middle = middleOf(network);
   if (width.value < NARROW) return <List network={network} stages={middle} />;
+  const line = lineOf(network, width.value, ratio.value);
+  if (line !== null) return <OneLine network={network} stages={middle} line={line} />;
+  return <Rows network={network} stages={middle} />;
+}
+
+/** All stages on one line; null for more than twelve, or where they don't fit. */
+export function lineOf(network: Network, width: number, ratio: number): Line | null {
+  const middle = middleOf(network);
   const pad = 24;
   const room = {
-    width: Math.floor((width.value - 2 * pad) * ratio.value),
-    height: Math.floor(Math.min(252, Math.max(180, width.value * 0.21)) * ratio.value),
-    arrow: Math.floor(20 * ratio.value),
+    width: Math.floor((width - 2 * pad) * ratio),
+    height: Math.floor(Math.min(252, Math.max(180, width * 0.21)) * ratio),
+    arrow: Math.floor(20 * ratio),
     // A short name is not broken; bold digits and letters are about 7.6 px wide.
     captions: middle.map(({ title }) =>
-      Math.ceil(Math.max(84, isShort(title) ? title.length * 7.6 : 0) * ratio.value),
+      Math.ceil(Math.max(84, isShort(title) ? title.length * 7.6 : 0) * ratio),
     ),
-    bars: BARS.width * ratio.value,
-    gap: Math.round(ratio.value),
-    ratio: ratio.value,
+    bars: BARS.width * ratio,
+    gap: Math.round(ratio),
+    ratio,
   };
   const ends = network.inputs.length > 0 && network.outputs.length > 0 ? 2 : 0;
   const maps = middle.map((stage) => mapsOf(network.values.get(stage.key)));
-  const line = middle.length <= 12 ? fitLine(maps, ends, room) : null;
-  if (line !== null) return <OneLine network={network} stages={middle} line={line} />;
-  return <Rows network={network} stages={middle} />;
+  return middle.length <= 12 ? fitLine(maps, ends, room) : null;
 }
 
 function OneLine(props: { network: Network; stages: readonly Stage[]; line: Line }) {

@@ -1,0 +1,90 @@
+// The Network tab: which form the network has, strip or graph, and a layer found by its name.
+import { useId } from "preact/hooks";
+import type { Form } from "../state.ts";
+import { useViews } from "./context.ts";
+import { Graph } from "./graph/graph.tsx";
+import { firstOpen, groupsAround, treeOf } from "./graph/tree.ts";
+import { longType, type Network } from "./network.ts";
+import { lineOf, NARROW, Strip } from "./strip.tsx";
+
+const FORMS: readonly (readonly [Form, string])[] = [
+  ["strip", "Strip"],
+  ["graph", "Graph"],
+];
+
+export function NetworkView({ network }: { network: Network }) {
+  const { state, width, ratio } = useViews();
+  const plain =
+    width.value < NARROW ||
+    (network.stages.every((stage) => stage.reads.length === 0) &&
+      lineOf(network, width.value, ratio.value) !== null);
+  const form = state.form.value ?? (plain ? "strip" : "graph");
+  return (
+    <>
+      <div class="nbg-forms">
+        <div class="nbg-switch" role="group" aria-label="Form of the network">
+          {FORMS.map(([name, word]) => (
+            <button
+              type="button"
+              key={name}
+              aria-pressed={form === name}
+              onClick={() => {
+                state.form.value = name;
+              }}
+            >
+              {word}
+            </button>
+          ))}
+        </div>
+        <Find network={network} />
+      </div>
+      {form === "graph" ? <Graph network={network} /> : <Strip network={network} />}
+    </>
+  );
+}
+
+/** A layer by name or type; the graph opens the modules around it. */
+function Find({ network }: { network: Network }) {
+  const { state } = useViews();
+  const id = useId();
+  const find = (field: HTMLInputElement, parts: boolean): void => {
+    const wanted = field.value.trim().toLowerCase();
+    const plan = state.plan.value;
+    const found = network.layers.find(({ name, module, operator }) =>
+      parts && wanted !== ""
+        ? `${name} ${module} ${operator}`.toLowerCase().includes(wanted)
+        : name.toLowerCase() === wanted,
+    );
+    if (found === undefined || plan === null) return;
+    const tree = treeOf(plan, network);
+    const around = groupsAround(tree, found.name).map((group) => group.id);
+    state.opened.value = new Set([...(state.opened.value ?? firstOpen(tree)), ...around]);
+    state.selected.value = { layer: found.name, channel: null };
+    field.value = "";
+  };
+  return (
+    <label class="nbg-find">
+      Find a layer
+      <input
+        type="search"
+        class="nbg-finder"
+        list={id}
+        autocomplete="off"
+        aria-keyshortcuts="/"
+        // A name of the list that was picked; with Enter also a part of a name, or a type.
+        onChange={(event) => find(event.currentTarget, false)}
+        onKeyDown={(event) => {
+          if (event.key === "Enter") find(event.currentTarget, true);
+        }}
+      />
+      <kbd>/</kbd>
+      <datalist id={id}>
+        {network.layers.map((layer) => (
+          <option key={layer.name} value={layer.name}>
+            {longType(layer)}
+          </option>
+        ))}
+      </datalist>
+    </label>
+  );
+}

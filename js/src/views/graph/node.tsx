@@ -1,0 +1,120 @@
+// One node of the graph: a picture with words, a closed module with a stacked edge, a sign, or a step on a line.
+import type { Value } from "../../plan.ts";
+import { useViews } from "../context.ts";
+import { plural } from "../format.ts";
+import { Right } from "../icons.tsx";
+import { px } from "../layout.ts";
+import { contents, imageShape, type Network } from "../network.ts";
+import { Picture } from "../picture.tsx";
+import { useHovered } from "../select.ts";
+import { Parts, shownLayer } from "../stage.tsx";
+import type { Placed } from "./place.ts";
+import type { Node } from "./tree.ts";
+
+interface NodeProps {
+  placed: Placed;
+  chosen: boolean;
+  /** The Tab key comes here. */
+  stop: boolean;
+  /** It is in the window. */
+  drawn: boolean;
+  select: (placed: Placed) => void;
+  enter: (placed: Placed) => void;
+}
+
+const KINDS: Readonly<Partial<Record<Node["kind"], string>>> = {
+  merge: "nbg-token",
+  step: "nbg-token nbg-on-line",
+  group: "nbg-stack",
+};
+
+/** The value of the layer that is looked at, where the node has it; else the node's last. */
+function shownValue(node: Node, network: Network | null, selected: string | undefined): Value {
+  const [stage] = node.stages;
+  if (node.kind !== "stage" || stage === undefined) return node.value;
+  return network?.values.get(shownLayer(stage, selected)) ?? node.value;
+}
+
+/** "down2, 6 layers, closed: down2.5, 24 channels of 64×64". */
+function spoken({ kind, title, layers }: Node, value: Value): string {
+  const what = `${value.key}, ${contents(value)}`;
+  if (kind === "group") return `${title}, ${plural(layers.length, "layer")}, closed: ${what}`;
+  return title === value.key ? what : `${title}: ${what}`;
+}
+
+export function NodeView({ placed, chosen, stop, drawn, select, enter }: NodeProps) {
+  const { network, state } = useViews();
+  const hovered = useHovered();
+  const { node, x, y, width, height } = placed;
+  const value = shownValue(node, network.value, state.selected.value?.layer);
+  const sign = node.kind === "merge" || node.kind === "step";
+  return (
+    <div
+      class={`nbg-node ${KINDS[node.kind] ?? ""} ${chosen ? "nbg-chosen" : ""}`}
+      data-node={node.id}
+      data-kind={node.kind}
+      data-layer={value.key}
+      data-layers={node.layers.map(({ name }) => name).join(" ")}
+      style={{ left: px(x), top: px(y), width: px(width), height: px(height) }}
+      onPointerEnter={() => hovered.enter(value.key)}
+      onPointerLeave={() => hovered.leave(value.key)}
+    >
+      <button
+        type="button"
+        class="nbg-picture"
+        aria-pressed={chosen}
+        aria-label={spoken(node, value)}
+        tabIndex={stop ? 0 : -1}
+        title={sign ? `${node.title}, ${imageShape(value)}` : undefined}
+        onClick={() => select(placed)}
+        onDblClick={() => enter(placed)}
+      >
+        {sign ? (
+          <span>{node.title}</span>
+        ) : (
+          drawn && (
+            <Picture
+              value={value}
+              width={width}
+              height={height}
+              tile={20}
+              top={node.kind === "output"}
+            />
+          )
+        )}
+      </button>
+      {!sign && <Words placed={placed} value={value} enter={enter} />}
+    </div>
+  );
+}
+
+function Words(props: { placed: Placed; value: Value; enter: (placed: Placed) => void }) {
+  const { placed, value, enter } = props;
+  const { node, words } = placed;
+  const { state } = useViews();
+  const [stage] = node.stages;
+  const select = (layer: string): void => {
+    state.selected.value = { layer, channel: null };
+  };
+  return (
+    <div class={`nbg-caption nbg-at-${words}`}>
+      <strong class="nbg-name" title={node.title}>
+        {node.title}
+      </strong>
+      <span>{imageShape(value)}</span>
+      {node.kind === "group" && (
+        <button
+          type="button"
+          class="nbg-open"
+          tabIndex={-1}
+          aria-expanded="false"
+          aria-label={`Open ${node.title} here`}
+          onClick={() => enter(placed)}
+        >
+          <Right /> {plural(node.layers.length, "layer")}
+        </button>
+      )}
+      {node.kind !== "group" && stage && <Parts stage={stage} shown={value.key} select={select} />}
+    </div>
+  );
+}

@@ -1,0 +1,460 @@
+// Where the graph's nodes and lines go: flow steps right, resolution steps down, so that a U-Net looks like a U.
+// Lengths are CSS pixels at zoom 1. dagre would need a second for 200 nodes, and knows no resolution.
+import { type Edge, type Group, type Node, type Picture, pictureOf, type Tree } from "./tree.ts";
+
+/** A node's picture fits this square. */
+export const SIDE = 108;
+const SIGN = { width: 36, height: 24 };
+const LIST = { width: 172 };
+const CAPTION = { below: 54, beside: 104, height: 60 };
+const GAP = { across: 30, small: 14, rows: 48, skip: 56, bracket: 20, arch: 12 };
+
+/** Where a node's words stand; "inset" is below it, right of the arrow that comes from there. */
+export type Words = "below" | "inset" | "left" | "right" | "none";
+
+export interface Placed {
+  readonly node: Node;
+  readonly x: number;
+  readonly y: number;
+  readonly width: number;
+  readonly height: number;
+  readonly words: Words;
+}
+
+export interface Line {
+  readonly edge: Edge;
+  readonly from: Node;
+  readonly to: Node;
+  /** Pools and upsamplings on it. */
+  readonly steps: readonly Node[];
+  /** Of an SVG path. */
+  readonly path: string;
+  /** Where a word on it has its middle, and how long it may be; steps sit here too. */
+  readonly middle: { readonly x: number; readonly y: number; readonly room: number };
+  /** Where a word at its end has its middle. */
+  readonly end: { readonly x: number; readonly y: number };
+}
+
+/** An open group's name over its nodes in one row. */
+export interface Bracket {
+  readonly group: Group;
+  readonly x: number;
+  readonly y: number;
+  readonly width: number;
+  /** It bears the name: the group's first nodes are below it. */
+  readonly named: boolean;
+}
+
+export interface Placement {
+  readonly nodes: readonly Placed[];
+  readonly lines: readonly Line[];
+  readonly brackets: readonly Bracket[];
+  readonly width: number;
+  readonly height: number;
+}
+
+/** A node while it is placed. */
+interface Box {
+  readonly node: Node;
+  readonly width: number;
+  readonly height: number;
+  row: number;
+  rank: number;
+  lane: number;
+  words: Words;
+  x: number;
+  y: number;
+}
+
+/** An edge, or two with a step between them that is drawn on it. */
+interface Way {
+  readonly edge: Edge;
+  readonly from: Box;
+  readonly to: Box;
+  readonly steps: readonly Node[];
+}
+
+const stepWidth = (node: Node): number => 14 + 6.6 * node.title.length;
+
+const placements = new WeakMap<Tree, Map<string, Placement>>();
+
+/** Where everything is for a choice of open groups, worked out once. */
+export function placementOf(tree: Tree, open: ReadonlySet<string>): Placement {
+  const known = placements.get(tree) ?? new Map<string, Placement>();
+  placements.set(tree, known);
+  const name = JSON.stringify([...open].sort());
+  const found = known.get(name) ?? place(pictureOf(tree, open));
+  known.set(name, found);
+  return found;
+}
+
+/** Places nodes and lines; a picture a bit over half as tall as wide is what a notebook has room for. */
+function place(picture: Picture): Placement {
+  const { boxes, ways } = boxesOf(picture);
+  const before = new Map(boxes.map((box) => [box, ways.filter((way) => way.to === box)]));
+  const after = new Map(boxes.map((box) => [box, ways.filter((way) => way.from === box)]));
+  const flow: Flow = {
+    boxes,
+    ways,
+    before,
+    after,
+    returns: ways.some(({ from, to }) => to.row < from.row),
+  };
+  rankAndLane(flow);
+  for (const box of boxes) box.words = wordsOf(box, flow);
+  let best = { cost: Infinity, shift: 1 };
+  for (const shift of flow.returns ? [0.5, 0.75, 1] : [1]) {
+    const { width, height } = coordinates(flow, shift);
+    const cost = Math.max(width, height / 0.56);
+    if (cost < best.cost * 0.97) best = { cost, shift };
+  }
+  const size = coordinates(flow, best.shift);
+  return { ...drawn(flow, picture), ...size };
+}
+
+interface Flow {
+  /** In call order. */
+  readonly boxes: readonly Box[];
+  readonly ways: readonly Way[];
+  readonly before: ReadonlyMap<Box, readonly Way[]>;
+  readonly after: ReadonlyMap<Box, readonly Way[]>;
+  /** Some way leads to a higher resolution: a U, not a stair. */
+  readonly returns: boolean;
+}
+
+/** Steps (pools, upsampling) between two nodes go on the line; all others get a box. */
+function boxesOf({ nodes, edges }: Picture): { boxes: Box[]; ways: Way[] } {
+  const sides = nodes.map(({ value }) => Math.max(...value.layout.frame.slice(2)));
+  const largest = Math.max(...sides);
+  const levels = sides.map((side) => Math.round(Math.log2(largest / side)));
+  const shown = levels.filter((_, i) => nodes[i]?.kind !== "step");
+  const rows = [...new Set(shown)].sort((a, b) => a - b);
+  const boxes = new Map<string, Box>();
+  for (const [i, node] of nodes.entries()) {
+    if (node.kind === "step") continue;
+    const size = node.kind === "merge" ? SIGN : { width: SIDE, height: SIDE };
+    // A classifier's largest values, with their numbers.
+    const listed = node.kind === "output" && sides[i] === 1;
+    const row = rows.indexOf(levels[i] ?? 0);
+    boxes.set(node.id, {
+      node,
+      ...size,
+      ...(listed && LIST),
+      row,
+      rank: 0,
+      lane: 0,
+      words: "none",
+      x: 0,
+      y: 0,
+    });
+  }
+  const steps = new Map(nodes.filter(({ kind }) => kind === "step").map((node) => [node.id, node]));
+  const ways: Way[] = [];
+  for (const edge of edges) {
+    const to = boxes.get(edge.to);
+    if (to === undefined) continue;
+    const on: Node[] = [];
+    let source = edge.from;
+    for (let step = steps.get(source); step !== undefined; step = steps.get(source)) {
+      on.unshift(step);
+      source = edges.find((one) => one.to === source)?.from ?? "";
+    }
+    const from = boxes.get(source);
+    if (from !== undefined) ways.push({ edge, from, to, steps: on });
+  }
+  return { boxes: [...boxes.values()], ways };
+}
+
+/** A node's rank is the longest way to it; nodes of one row and rank lie in lanes, a branch in one lane. */
+function rankAndLane({ boxes, before }: Flow): void {
+  const taken = new Set<string>();
+  const place = ({ row, rank }: Box, lane: number): string => `${row} ${rank} ${lane}`;
+  for (const box of boxes) {
+    const ways = before.get(box) ?? [];
+    box.rank = Math.max(0, ...ways.map(({ from }) => from.rank + 1));
+    const near = ways.filter(({ from }) => from.row === box.row).map(({ from }) => from.lane);
+    box.lane = near.length > 0 ? Math.min(...near) : 0;
+    if (taken.has(place(box, box.lane))) box.lane = 0;
+    while (taken.has(place(box, box.lane))) box.lane++;
+    taken.add(place(box, box.lane));
+  }
+}
+
+/** Words stand outside of the U, so that skips have its inside for themselves. */
+function wordsOf(box: Box, { before, after, returns }: Flow): Words {
+  if (box.node.kind === "merge") return "none";
+  if (!returns) return "below";
+  const inRow = ({ from, to }: Way): boolean => from.row === to.row;
+  const rises = before.get(box)?.some(({ from }) => from.row > box.row) ?? false;
+  const starts = !(before.get(box)?.some(inRow) ?? false);
+  const ends = !(after.get(box)?.some(inRow) ?? false);
+  const falls = after.get(box)?.some(({ to }) => to.row > box.row) ?? false;
+  if (starts && box.row > 0 && !rises && (falls || !ends)) return "left";
+  if (ends && (box.row > 0 || rises)) return "right";
+  return rises ? "inset" : "below";
+}
+
+/** Where the pictures of a lane begin. */
+const laneTop = (lane: readonly Box[]): number => Math.min(...lane.map((box) => box.y));
+/** By how much the edge behind a closed module stands out above and to the right. */
+const STACK = 7;
+const stack = ({ node }: Box): number => (node.kind === "group" ? STACK : 0);
+const isSmall = (box: Box): boolean => box.node.kind === "merge";
+const right = (box: Box): number => box.x + box.width;
+
+/** How far a node reaches with its words. */
+function extent(box: Box): { left: number; right: number; below: number } {
+  const left = box.words === "left" ? CAPTION.beside : 0;
+  const beside = box.words === "right" || box.words === "inset" ? CAPTION.beside : 0;
+  const inset = box.words === "inset" ? beside - SIDE / 2 : beside;
+  const below = box.words === "below" || box.words === "inset" ? CAPTION.below : 0;
+  return { left, right: inset, below };
+}
+
+/** Gives each box its place; `shift` is by how much of its width a node stands right of the one above or below. */
+function coordinates(flow: Flow, shift: number): { width: number; height: number } {
+  const { boxes, before, returns } = flow;
+  const lanes = new Map<string, Box>();
+  for (const box of [...boxes].sort((a, b) => a.rank - b.rank)) {
+    box.x = 0;
+    for (const { from, edge, steps } of before.get(box) ?? []) {
+      const onIt = Math.max(0, ...steps.map(stepWidth));
+      const small = isSmall(box) || isSmall(from);
+      const gap = Math.max(onIt > 0 ? onIt + 30 : 0, small ? GAP.small : GAP.across);
+      const least = edge.skip ? GAP.skip : gap;
+      if (from.row === box.row || !returns) box.x = Math.max(box.x, right(from) + least);
+      else if (isSmall(box)) box.x = Math.max(box.x, from.x + from.width * shift - box.width / 2);
+      else box.x = Math.max(box.x, from.x + Math.min(from.width * shift, from.width - 20));
+    }
+    const lane = `${box.row} ${box.lane}`;
+    const last = lanes.get(lane);
+    if (last !== undefined) {
+      const apart = isSmall(box) || isSmall(last) ? GAP.small : GAP.across;
+      box.x = Math.max(box.x, right(last) + extent(last).right + extent(box).left + apart);
+    }
+    lanes.set(lane, box);
+  }
+  tighten(flow, shift);
+  const left = Math.min(...boxes.map((box) => box.x - extent(box).left));
+  for (const box of boxes) box.x -= left;
+  const bottom = rowsDown(flow);
+  return { width: Math.max(...boxes.map((box) => right(box) + extent(box).right)), height: bottom };
+}
+
+/** Moves what leads up to a far place nearer to it, while what it comes from is still above: the foot of a U. */
+function tighten({ boxes, before, after, returns }: Flow, shift: number): void {
+  if (!returns) return;
+  for (const box of [...boxes].reverse()) {
+    const [way, ...others] = after.get(box) ?? [];
+    const alone = boxes.every((one) => one === box || one.row !== box.row);
+    if (way === undefined || others.length > 0 || !alone || way.to.row >= box.row) continue;
+    const wanted = way.to.x + way.to.width / 2 - box.width * Math.max(0.5, 1 - shift);
+    const above = before.get(box)?.map(({ from }) => right(from) - 26) ?? [];
+    box.x = Math.max(box.x, Math.min(wanted, ...above));
+  }
+}
+
+/** Heights of rows and of the lanes in them; rows of a stair, where nothing stands below another, are near. */
+function rowsDown({ boxes, ways, returns }: Flow): number {
+  const rows = Math.max(...boxes.map((box) => box.row)) + 1;
+  let bottom = 0;
+  let top = 0;
+  for (let row = 0; row < rows; row++) {
+    const own = boxes.filter((box) => box.row === row);
+    const above = boxes.filter((box) => box.row < row);
+    const over = own.some((box) =>
+      above.some((one) => box.x < right(one) + 12 && one.x < right(box) + 12),
+    );
+    const start = row === 0 ? 0 : returns || over ? bottom + GAP.rows : top + 26;
+    let y = start;
+    for (let lane = 0; own.some((box) => box.lane >= lane); lane++) {
+      const inLane = own.filter((box) => box.lane === lane);
+      if (inLane.length === 0) continue;
+      y += headroom(inLane, ways);
+      const small = inLane.every(isSmall);
+      for (const box of inLane) box.y = y + (small ? 0 : (SIDE - box.height) / 2);
+      y += (small ? 24 : SIDE) + Math.max(...inLane.map((box) => extent(box).below)) + 16;
+    }
+    bottom = Math.max(bottom, y - 16);
+    top = start;
+  }
+  return bottom;
+}
+
+/** What stands over a lane's pictures: arches of skips, then the names of open groups. */
+function headroom(lane: readonly Box[], ways: readonly Way[]): number {
+  const arches = archesOf(lane, ways);
+  const depth = Math.max(...lane.map((box) => box.node.groups.length));
+  return (
+    depth * GAP.bracket + Math.max(0, ...arches.values()) * GAP.arch + (arches.size > 0 ? 6 : 0)
+  );
+}
+
+/** Lines that lead over other nodes of their lane, and how high: a longer one over those within it. */
+function archesOf(lane: readonly Box[], ways: readonly Way[]): Map<Way, number> {
+  const over = ways.filter(
+    ({ from, to }) =>
+      lane.includes(from) &&
+      lane.includes(to) &&
+      lane.some((box) => box.rank > from.rank && box.rank < to.rank),
+  );
+  const heights = new Map<Way, number>();
+  for (const way of over.sort((a, b) => a.to.rank - a.from.rank - (b.to.rank - b.from.rank))) {
+    const under = [...heights].filter(
+      ([one]) => one.from.rank < way.to.rank && way.from.rank < one.to.rank,
+    );
+    heights.set(way, 1 + Math.max(0, ...under.map(([, height]) => height)));
+  }
+  return heights;
+}
+
+/** What is drawn, now that every box has its place. */
+function drawn({ boxes, ways }: Flow, picture: Picture): Omit<Placement, "width" | "height"> {
+  const lanes = new Map<string, Box[]>();
+  for (const box of boxes) {
+    const name = `${box.row} ${box.lane}`;
+    lanes.set(name, [...(lanes.get(name) ?? []), box]);
+  }
+  /** Height of each arch. */
+  const arches = new Map<Way, number>();
+  for (const lane of lanes.values()) {
+    for (const [way, over] of archesOf(lane, ways)) {
+      arches.set(way, laneTop(lane) - over * GAP.arch);
+    }
+  }
+  const lines: Line[] = [];
+  const nodes: Placed[] = boxes.map(({ node, x, y, width, height, words }) => ({
+    ...{ node, x, y, width, height, words },
+  }));
+  for (const way of ways) {
+    const line = lineOf(way, arches.get(way));
+    lines.push(line);
+    for (const [i, node] of way.steps.entries()) {
+      const width = stepWidth(node);
+      const y = line.middle.y - 11 + (i - (way.steps.length - 1) / 2) * 24;
+      nodes.push({ node, x: line.middle.x - width / 2, y, width, height: 22, words: "none" });
+    }
+  }
+  const first = new Map<Group, Node>();
+  for (const { node } of [...boxes].reverse()) {
+    for (const group of node.groups) first.set(group, node);
+  }
+  const order = new Map(picture.nodes.map((node, i) => [node.id, i]));
+  nodes.sort((a, b) => (order.get(a.node.id) ?? 0) - (order.get(b.node.id) ?? 0));
+  return {
+    nodes,
+    lines,
+    brackets: [...lanes.values()].flatMap((lane) => bracketsOf(lane, arches, first)),
+  };
+}
+
+function bracketsOf(
+  lane: readonly Box[],
+  arches: ReadonlyMap<Way, number>,
+  first: ReadonlyMap<Group, Node>,
+): Bracket[] {
+  const over = [...arches].flatMap(([way, y]) => (lane.includes(way.from) ? y - 6 : []));
+  const top = Math.min(laneTop(lane), ...over);
+  const depth = Math.max(...lane.map((box) => box.node.groups.length));
+  const found = new Map<Group, Bracket>();
+  for (const { node, x, width } of [...lane].sort((a, b) => a.x - b.x)) {
+    for (const [i, group] of node.groups.entries()) {
+      const start = found.get(group)?.x ?? x;
+      const y = top - (depth - i) * GAP.bracket;
+      const named = found.get(group)?.named || node === first.get(group);
+      found.set(group, { group, x: start, y, width: x + width - start, named });
+    }
+  }
+  return [...found.values()];
+}
+
+type Point = readonly [number, number];
+const words = (...points: Point[]): string =>
+  points.map((point) => point.map((length) => Math.round(length * 10) / 10).join()).join(" ");
+/** The point `by` before `to` on the way there, half-way at most. */
+const short = ([x1, y1]: Point, [x2, y2]: Point, by: number): Point => {
+  const share = Math.min(0.5, by / (Math.hypot(x2 - x1, y2 - y1) || 1));
+  return [x2 + (x1 - x2) * share, y2 + (y1 - y2) * share];
+};
+
+/** A path along these points with round corners. */
+function polyline(first: Point, ...rest: Point[]): string {
+  let path = `M${words(first)}`;
+  for (const [i, corner] of rest.entries()) {
+    const before = rest[i - 1] ?? first;
+    const next = rest[i + 1];
+    path += next
+      ? `L${words(short(before, corner, 6))}Q${words(corner, short(next, corner, 6))}`
+      : `L${words(corner)}`;
+  }
+  return path;
+}
+
+/** The head of an arrow that points right, down or up. */
+function head([x, y]: Point, towards: "right" | "down" | "up"): string {
+  if (towards === "right") return `M${words([x - 5, y - 4])}L${words([x, y], [x - 5, y + 4])}`;
+  const back = towards === "down" ? -5 : 5;
+  return `M${words([x - 4, y + back])}L${words([x, y], [x + 4, y + back])}`;
+}
+
+function lineOf(way: Way, arch: number | undefined): Line {
+  const { edge, from, to, steps } = way;
+  const start: Point = [right(from) + 2 + stack(from), from.y + from.height / 2];
+  const end: Point = [to.x - 3, to.y + to.height / 2];
+  const line = (path: string, x: number, y: number, room: number, last: Point): Line => {
+    const ends = { from: from.node, to: to.node, steps };
+    return { edge, ...ends, path, middle: { x, y, room }, end: { x: last[0], y: last[1] } };
+  };
+  const between = (a: number, b: number, y: number) => [(a + b) / 2, y, b - a] as const;
+  const before: Point = [end[0] - 12, end[1]];
+  if (arch !== undefined) {
+    const a = right(from) - Math.min(10, from.width / 4);
+    const b = to.x + Math.min(10, to.width / 2);
+    const last: Point = [b, to.y - 3 - stack(to)];
+    const path = polyline([a, from.y - 2 - stack(from)], [a, arch], [b, arch], last);
+    return line(path + head(last, "down"), ...between(a, b, arch), [b, last[1] - 6]);
+  }
+  const low = Math.max(from.x, to.x);
+  const high = Math.min(right(from), right(to));
+  if (from.row !== to.row && high - low >= 8) {
+    // Right of the words below the upper node.
+    const x = isSmall(to) ? to.x + to.width / 2 : low + (high - low) * 0.85;
+    const down = to.y > from.y;
+    const last: Point = [x, down ? to.y - 3 - stack(to) : to.y + to.height + 3];
+    const path = polyline([x, down ? from.y + from.height + 2 : from.y - 2 - stack(from)], last);
+    const middle = [x, (down ? to.y - stack(to) : from.y - stack(from)) - 25, 0] as const;
+    return line(path + head(last, down ? "down" : "up"), ...middle, [x, last[1] + (down ? -9 : 9)]);
+  }
+  if (to.row < from.row && isSmall(to)) {
+    // Out at the top, then along between the rows.
+    const last: Point = [to.x + to.width / 2, to.y + to.height + 3];
+    const x = right(from) - 12;
+    const top = from.y - stack(from) - 25;
+    const path = polyline([x, from.y - 2 - stack(from)], [x, top], [last[0], top], last);
+    return line(path + head(last, "up"), ...between(x, last[0], top), [last[0], last[1] + 9]);
+  }
+  if (from.row !== to.row) {
+    const bend = Math.max(12, (end[0] - start[0]) / 2);
+    const curve = words([start[0] + bend, start[1]], [end[0] - bend, end[1]], end);
+    const middle = [(start[0] + end[0]) / 2, (start[1] + end[1]) / 2, end[0] - start[0]] as const;
+    return line(`M${words(start)}C${curve}${head(end, "right")}`, ...middle, before);
+  }
+  const arrow = head(end, "right");
+  if (from.lane === to.lane) {
+    return line(polyline(start, end) + arrow, ...between(start[0], end[0], start[1]), before);
+  }
+  if (to.lane > from.lane) {
+    const x = start[0] + 8;
+    const path = polyline(start, [x, start[1]], [x, end[1]], end);
+    return line(path + arrow, ...between(x, end[0], end[1]), before);
+  }
+  // A branch ends in a lane above: along its own, then up.
+  if (isSmall(to)) {
+    const last: Point = [to.x + to.width / 2, to.y + to.height + 3];
+    const path = polyline(start, [last[0], start[1]], last) + head(last, "up");
+    return line(path, ...between(start[0], last[0], start[1]), last);
+  }
+  const x = to.x - 14;
+  const path = polyline(start, [x, start[1]], [x, end[1]], end);
+  return line(path + arrow, ...between(start[0], x, start[1]), before);
+}

@@ -1,0 +1,286 @@
+// The network as nodes and edges, for any choice of open modules: a closed module is one node.
+import type { Layer, PlanHeader, Value } from "../../plan.ts";
+import { type Network, type Stage, shortType, within } from "../network.ts";
+
+/** A module's stages that stand one after the other. A module that is entered again later is another group. */
+export interface Group {
+  readonly id: string;
+  /** The module's path: "layer1.0". */
+  readonly module: string;
+  /** The name below the group around it: "0". */
+  readonly title: string;
+}
+
+/** What travels from one stage, input or layer to a stage. */
+interface Link {
+  readonly from: number;
+  readonly key: string;
+}
+
+/** A stage, or an input, with the groups around it from the outermost on. */
+interface Item {
+  readonly stage: Stage | null;
+  readonly value: Value;
+  readonly groups: readonly Group[];
+  readonly links: readonly Link[];
+}
+
+export interface Tree {
+  readonly items: readonly Item[];
+  readonly groups: readonly Group[];
+  /** How many stages read each item. */
+  readonly readers: readonly number[];
+  readonly network: Network;
+}
+
+export interface Node {
+  readonly id: string;
+  readonly kind: "input" | "output" | "stage" | "group" | "merge" | "step";
+  readonly title: string;
+  /** What its picture shows. */
+  readonly value: Value;
+  /** Every layer that it stands for. */
+  readonly layers: readonly Layer[];
+  readonly stages: readonly Stage[];
+  /** The open groups around it, from the outermost on. */
+  readonly groups: readonly Group[];
+}
+
+export interface Edge {
+  readonly from: string;
+  readonly to: string;
+  /** Key of the value that travels. */
+  readonly key: string;
+  /** It joins a later value of the network there: "cat" or "+". */
+  readonly skip: string;
+}
+
+export interface Picture {
+  readonly nodes: readonly Node[];
+  readonly edges: readonly Edge[];
+}
+
+const MERGES = new Set("Concat Add Sub Mul Div Sum Max Min Mean".split(" "));
+const STEPS = new Set(
+  "MaxPool AveragePool Resize ConvTranspose DepthToSpace SpaceToDepth".split(" "),
+);
+
+const trees = new WeakMap<Network, Tree>();
+
+/** Who reads whom among stages and inputs, and the modules around them; made once per network. */
+export function treeOf(plan: PlanHeader, network: Network): Tree {
+  const tree = trees.get(network) ?? newTree(plan, network);
+  trees.set(network, tree);
+  return tree;
+}
+
+function newTree(plan: PlanHeader, network: Network): Tree {
+  const { inputs, stages, values } = network;
+  const producers = new Map<string, number>(inputs.map((value, i) => [value.key, i]));
+  for (const [i, stage] of stages.entries()) {
+    for (const layer of stage.layers) producers.set(layer.name, inputs.length + i);
+  }
+  const all = new Map(plan.layers.map((layer) => [layer.name, layer]));
+  /** What a layer reads that can be seen; behind layers that the Plan keeps nothing of. */
+  const seen = (keys: readonly string[]): Set<string> => {
+    const found = new Set<string>();
+    const known = new Set(keys);
+    for (const key of known) {
+      if (producers.has(key)) found.add(key);
+      else for (const before of all.get(key)?.inputs ?? []) known.add(before);
+    }
+    return found;
+  };
+  const modules = modulesOf(stages);
+  const items: Item[] = inputs.map((value) => ({ stage: null, value, groups: [], links: [] }));
+  for (const [i, stage] of stages.entries()) {
+    const value = values.get(stage.key);
+    if (value === undefined) continue;
+    const keys = seen(stage.layers.flatMap((layer) => layer.inputs));
+    const links = [...keys].map((key) => ({ from: producers.get(key) ?? 0, key }));
+    const others = links.filter((link) => link.from !== inputs.length + i);
+    items.push({ stage, value, groups: modules[i] ?? [], links: others });
+  }
+  const readers = items.map(() => 0);
+  for (const from of items.flatMap((item) => [...new Set(item.links.map((link) => link.from))])) {
+    readers[from] = (readers[from] ?? 0) + 1;
+  }
+  return { items, groups: [...new Set(modules.flat())], readers, network };
+}
+
+/** The groups around each stage: runs of neighbours in one module, several, and not just those of the run around it. */
+function modulesOf(stages: readonly Stage[]): Group[][] {
+  const around: Group[][] = stages.map(() => []);
+  const used = new Map<string, number>();
+  const walk = (first: number, end: number, depth: number, outer: string): void => {
+    for (let i = first; i < end; ) {
+      const module = stages[i]?.modules[depth];
+      let next = i + 1;
+      while (next < end && stages[next]?.modules[depth] === module) next++;
+      if (module !== undefined) {
+        const whole = i === first && next === end && outer !== "";
+        const several = next - i > 1 && !whole;
+        if (several) {
+          const times = used.get(module) ?? 0;
+          used.set(module, times + 1);
+          const id = times === 0 ? module : `${module} ${times + 1}`;
+          const group = { id, module, title: within(module, outer) };
+          for (let k = i; k < next; k++) around[k]?.push(group);
+        }
+        walk(i, next, depth + 1, several ? module : outer);
+      }
+      i = next;
+    }
+  };
+  walk(0, stages.length, 0, "");
+  return around;
+}
+
+// Up to so many stages are all shown; of more, about this many nodes are read at a glance.
+const ALL = 12;
+const GLANCE = 7;
+
+/** The groups that are open before anybody chose: as many levels as give about seven nodes, rather more than fewer. */
+export function firstOpen({ items, groups }: Tree): ReadonlySet<string> {
+  const stages = items.filter((item) => item.stage !== null);
+  if (stages.length <= ALL) return new Set(groups.map((group) => group.id));
+  const depths = Math.max(...items.map((item) => item.groups.length));
+  let best: { cost: number; open: ReadonlySet<string> } = { cost: Infinity, open: new Set() };
+  for (let depth = 0; depth <= depths; depth++) {
+    const open = new Set(items.flatMap((item) => item.groups.slice(0, depth).map(({ id }) => id)));
+    const shown = new Set(stages.map((item) => item.groups[depth]?.id ?? item.stage?.key)).size;
+    const cost = Math.max(Math.log(shown / GLANCE), 1.5 * Math.log(GLANCE / shown));
+    if (cost < best.cost) best = { cost, open };
+  }
+  return best.open;
+}
+
+const closedGroup = (item: Item, open: ReadonlySet<string>): Group | undefined =>
+  item.groups.find((group) => !open.has(group.id));
+
+/** Ids of the groups that have to be open for a layer to be a node's own. */
+export function groupsAround({ items }: Tree, layer: string): readonly Group[] {
+  return items.find((item) => item.stage?.layers.some(({ name }) => name === layer))?.groups ?? [];
+}
+
+/** Nodes in call order and edges between them, when just these groups are open. */
+export function pictureOf(tree: Tree, open: ReadonlySet<string>): Picture {
+  const { items, network } = tree;
+  const ids = items.map((item) => closedGroup(item, open)?.id ?? item.stage?.key ?? item.value.key);
+  const members = new Map<string, Item[]>();
+  for (const [i, item] of items.entries()) {
+    const id = ids[i] ?? "";
+    members.set(id, [...(members.get(id) ?? []), item]);
+  }
+  const edges = new Map<string, Edge>();
+  for (const [i, item] of items.entries()) {
+    const to = ids[i] ?? "";
+    const latest = Math.max(...item.links.map((link) => link.from));
+    for (const { from: source, key } of item.links) {
+      const from = ids[source] ?? "";
+      const head = item.stage?.layers[0];
+      const merges = head !== undefined && item.links.length > 1 && MERGES.has(head.operator);
+      const skips = merges && source !== latest && (tree.readers[source] ?? 0) > 1;
+      const skip = skips ? shortType(head) : "";
+      const name = `${from}\n${to}\n${key}`;
+      // What a closed module reads and also adds at its end is one edge, and no skip of this picture.
+      const known = edges.get(name);
+      if (from !== to && (!known || (known.skip && !skip)))
+        edges.set(name, { from, to, key, skip });
+    }
+  }
+  const all = [...edges.values()];
+  const single = network.inputs.length === 1;
+  const nodes = [...members].map(([id, own]) => {
+    const node = nodeOf(id, own, open, all);
+    return node.kind === "input" && single ? { ...node, title: "Input" } : node;
+  });
+  return withOutputs({ nodes, edges: all }, network);
+}
+
+function nodeOf(
+  id: string,
+  own: readonly Item[],
+  open: ReadonlySet<string>,
+  edges: readonly Edge[],
+): Node {
+  const stages = own.flatMap(({ stage }) => stage ?? []);
+  const layers = stages.flatMap((stage) => stage.layers);
+  const leaving = new Set(edges.filter((edge) => edge.from === id).map((edge) => edge.key));
+  const last =
+    own.findLast(({ stage }) => stage?.layers.some(({ name }) => leaving.has(name))) ?? own.at(-1);
+  const [first] = own;
+  if (first === undefined || last === undefined) throw new Error(`${id} stands for nothing`);
+  const groups = first.groups.filter((group) => open.has(group.id));
+  const closed = closedGroup(first, open);
+  if (first.stage === null) {
+    return { id, kind: "input", title: id, value: first.value, layers, stages, groups };
+  }
+  if (closed !== undefined) {
+    const { module } = closed;
+    const title = within(module, groups.at(-1)?.module ?? "");
+    return { id, kind: "group", title, value: last.value, layers, stages, groups };
+  }
+  const [layer] = layers;
+  const before = edges.filter((edge) => edge.to === id);
+  const after = edges.filter((edge) => edge.from === id);
+  const alone = layers.length === 1 && layer !== undefined;
+  const joins = alone && before.length > 1 && MERGES.has(layer.operator);
+  const steps =
+    alone &&
+    before.length === 1 &&
+    after.length === 1 &&
+    STEPS.has(layer.operator) &&
+    resized(layer);
+  const kind = joins && after.length > 0 ? "merge" : steps ? "step" : "stage";
+  const name = within(first.stage.title, groups.at(-1)?.module ?? "");
+  const signs = { merge: shortType, step: (one: Layer) => stepTitle(one, name), stage: () => name };
+  const title = layer ? signs[kind](layer) : name;
+  return { id, kind, title, value: last.value, layers, stages, groups };
+}
+
+/** "MaxPool ½"; with its name where it has weights: "up1 ConvT ×2". */
+function stepTitle(layer: Layer, name: string): string {
+  const [before = 1] = layer.input_shapes[0]?.slice(2) ?? [];
+  const [after = 1] = layer.output_shape.slice(2);
+  const less = Math.round(before / after);
+  const by = after > before ? `×${Math.round(after / before)}` : less === 2 ? "½" : `÷${less}`;
+  return `${layer.parameters > 0 ? `${name} ` : ""}${shortType(layer)} ${by}`;
+}
+
+/** Whether both sides of a pool or an upsampling are maps. */
+function resized({ input_shapes: [input = []], output_shape: output }: Layer): boolean {
+  const maps = (shape: readonly number[]) => shape.slice(2).some((length) => length > 1);
+  return maps(input) && maps(output) && input.slice(2).join() !== output.slice(2).join();
+}
+
+/** The stage that makes an output is drawn as the output; behind any other node the output is its own. */
+function withOutputs({ nodes, edges }: Picture, { outputs, values }: Network): Picture {
+  const all = new Map(nodes.map((node) => [node.id, node]));
+  const more: Edge[] = [];
+  for (const value of outputs) {
+    const title = outputs.length > 1 ? value.key : "Output";
+    const makes = (key: string): boolean => values.get(key)?.texture === value.texture;
+    const maker = nodes.find((node) => node.layers.some(({ name }) => makes(name)));
+    if (maker === undefined) continue;
+    const ends =
+      all.get(maker.id)?.kind === "stage" && !edges.some((edge) => edge.from === maker.id);
+    if (ends && makes(maker.value.key)) {
+      all.set(maker.id, { ...maker, kind: "output", title, value });
+    } else {
+      const groups: readonly Group[] = [];
+      const key = maker.layers.findLast(({ name }) => makes(name))?.name ?? maker.value.key;
+      all.set(value.key, {
+        id: value.key,
+        kind: "output",
+        title,
+        value,
+        layers: [],
+        stages: [],
+        groups,
+      });
+      more.push({ from: maker.id, to: value.key, key, skip: "" });
+    }
+  }
+  return { nodes: [...all.values()], edges: [...edges, ...more] };
+}

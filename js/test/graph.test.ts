@@ -1,0 +1,322 @@
+// The network's graph before anything is drawn: modules, edges, skips, and where everything is placed.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Layer, PlanHeader, Value } from "../src/plan.ts";
+import { fit, reveal, windowHeight, zoomAt } from "../src/views/graph/camera.ts";
+import { type Placed, type Placement, placementOf } from "../src/views/graph/place.ts";
+import { firstOpen, pictureOf, type Tree, treeOf } from "../src/views/graph/tree.ts";
+import { neighbour } from "../src/views/graph/walk.ts";
+import { networkOf } from "../src/views/network.ts";
+import { layer } from "./layers.ts";
+
+type Row = readonly [
+  name: string,
+  operator: string,
+  inputs: string,
+  channels: number,
+  side: number,
+];
+
+/** A network of layers by rows; an addition or concatenation belongs to no module. */
+function treeFrom(rows: readonly Row[], kept: (name: string) => boolean = () => true): Tree {
+  const value = (key: string, kind: Value["kind"], texture: number, frame: number[]) =>
+    ({ key, kind, texture, shape: frame, layout: { frame } }) as unknown as Value;
+  const shapes = new Map([["x", [1, 3, 64, 64]]]);
+  const layers: Layer[] = rows.map(([name, operator, inputs, channels, side]) => {
+    const keys = inputs.split(" ");
+    shapes.set(name, [1, channels, side, side]);
+    return layer(name, operator, keys, {
+      module: ["Add", "Concat"].includes(operator) ? "" : operator,
+      input_shapes: keys.map((key) => shapes.get(key) ?? []),
+      output_shape: [1, channels, side, side],
+      parameters: operator.startsWith("Conv") ? 9 : 0,
+    });
+  });
+  const values = layers
+    .filter(({ name }) => kept(name))
+    .map(({ name }, i) => value(name, "layer", i + 1, shapes.get(name) ?? []));
+  const plan = {
+    values: [value("x", "input", 0, [1, 3, 64, 64]), ...values],
+    parameters: [],
+    outputs: [],
+    layers,
+  } as unknown as PlanHeader;
+  return treeOf(plan, networkOf(plan));
+}
+
+const block = (name: string, from: string, channels: number, side: number): Row[] => [
+  [`${name}.0`, "Conv", from, channels, side],
+  [`${name}.1`, "Relu", `${name}.0`, channels, side],
+  [`${name}.2`, "Conv", `${name}.1`, channels, side],
+  [`${name}.3`, "Relu", `${name}.2`, channels, side],
+];
+const UNET: readonly Row[] = [
+  ...block("down1", "x", 4, 64),
+  ["pool", "MaxPool", "down1.3", 4, 32],
+  ...block("down2", "pool", 8, 32),
+  ["pool:1", "MaxPool", "down2.3", 8, 16],
+  ...block("mid", "pool:1", 16, 16),
+  ["up2", "ConvTranspose", "mid.3", 8, 32],
+  ["cat", "Concat", "up2 down2.3", 16, 32],
+  ...block("dec2", "cat", 8, 32),
+  ["up1", "ConvTranspose", "dec2.3", 4, 64],
+  ["cat_1", "Concat", "up1 down1.3", 8, 64],
+  ...block("dec1", "cat_1", 4, 64),
+  ["head", "Conv", "dec1.3", 3, 64],
+];
+const residual = (name: string, from: string): Row[] => [
+  [`${name}.conv1`, "Conv", from, 4, 32],
+  [`${name}.relu`, "Relu", `${name}.conv1`, 4, 32],
+  [`${name}.conv2`, "Conv", `${name}.relu`, 4, 32],
+  [`${name}.add`, "Add", `${name}.conv2 ${from}`, 4, 32],
+  [`${name}.relu:1`, "Relu", `${name}.add`, 4, 32],
+];
+
+const at = ({ nodes }: Placement, id: string): Placed => {
+  const found = nodes.find(({ node }) => node.id === id);
+  if (found === undefined) throw new Error(`no node ${id}`);
+  return found;
+};
+const middle = ({ y, height }: Placed): number => y + height / 2;
+const NONE: ReadonlySet<string> = new Set();
+
+test("closed modules are nodes, and edges lead between what is seen", () => {
+  const { nodes, edges } = pictureOf(treeFrom(UNET), NONE);
+  assert.deepEqual(
+    nodes.map(({ id, kind }) => `${id} ${kind}`),
+    [
+      ...["x input", "down1 group", "pool step", "down2 group", "pool:1 step", "mid group"],
+      ...[
+        "up2 step",
+        "cat merge",
+        "dec2 group",
+        "up1 step",
+        "cat_1 merge",
+        "dec1 group",
+        "head stage",
+      ],
+    ],
+  );
+  assert.deepEqual(
+    edges.filter(({ skip }) => skip).map(({ from, to, key, skip }) => [from, to, key, skip]),
+    [
+      ["down2", "cat", "down2.3", "cat"],
+      ["down1", "cat_1", "down1.3", "cat"],
+    ],
+  );
+  assert.equal(edges.length, 14);
+  assert.deepEqual(
+    nodes.filter(({ kind }) => kind === "step").map(({ title }) => title),
+    ["MaxPool ½", "MaxPool ½", "up2 ConvT ×2", "up1 ConvT ×2"],
+  );
+});
+
+test("an open module's layers are its own nodes, called by their name in it", () => {
+  const { nodes } = pictureOf(treeFrom(UNET), new Set(["down2"]));
+  const inside = nodes.filter(({ groups }) => groups.some(({ id }) => id === "down2"));
+  assert.deepEqual(
+    inside.map(({ title, layers }) => [title, layers.length]),
+    [
+      ["0–1", 2],
+      ["2–3", 2],
+    ],
+  );
+});
+
+test("what a Plan keeps nothing of is read through", () => {
+  const tree = treeFrom(UNET, (name) => !name.startsWith("mid") && name !== "up2");
+  const { edges } = pictureOf(tree, NONE);
+  assert.ok(
+    edges.some(({ from, to, key }) => from === "pool:1" && to === "cat" && key === "pool:1"),
+  );
+});
+
+test("at first so much is open as can be read at a glance", () => {
+  const stages = (count: number): Row[] =>
+    Array.from({ length: count }, (_, k): Row => {
+      const side = k < count / 2 ? "encoder" : "decoder";
+      return [
+        `${side}.${k}`,
+        "Conv",
+        k ? `${k - 1 < count / 2 ? "encoder" : "decoder"}.${k - 1}` : "x",
+        4,
+        64,
+      ];
+    });
+  assert.deepEqual([...firstOpen(treeFrom(stages(6)))], ["encoder", "decoder"]);
+  assert.deepEqual([...firstOpen(treeFrom(stages(60)))], []);
+  const resnet = [1, 2, 3, 4].flatMap((k) =>
+    [0, 1].flatMap((j) => {
+      const before = j ? `layer${k}.0.relu:1` : k > 1 ? `layer${k - 1}.1.relu:1` : "conv1";
+      return residual(`layer${k}.${j}`, before);
+    }),
+  );
+  const tree = treeFrom([
+    ["conv1", "Conv", "x", 4, 32],
+    ...resnet,
+    ["fc", "Gemm", "layer4.1.relu:1", 9, 1],
+  ]);
+  const ids = pictureOf(tree, firstOpen(tree)).nodes.map(({ id }) => id);
+  assert.deepEqual(ids, ["x", "conv1", "layer1", "layer2", "layer3", "layer4", "fc"]);
+});
+
+test("a module that is entered again later is another group, so that edges never lead back", () => {
+  const again = (call: string, from: string): Row[] => [
+    [`enc.0${call}`, "Conv", from, 4, 64],
+    [`enc.1${call}`, "MaxPool", `enc.0${call}`, 4, 64],
+  ];
+  const tree = treeFrom([
+    ...again("", "x"),
+    ["mid", "MaxPool", "enc.1", 4, 64],
+    ...again(":1", "mid"),
+  ]);
+  const { nodes, edges } = pictureOf(tree, NONE);
+  assert.deepEqual(
+    nodes.map(({ id }) => id),
+    ["x", "enc", "mid", "enc 2"],
+  );
+  const order = nodes.map(({ id }) => id);
+  assert.ok(edges.every(({ from, to }) => order.indexOf(from) < order.indexOf(to)));
+});
+
+test("a U-Net looks like a U: resolution steps down, flow steps right, skips are level", () => {
+  const placement = placementOf(treeFrom(UNET), NONE);
+  const [down1, down2, mid, dec2, dec1] = ["down1", "down2", "mid", "dec2", "dec1"].map((id) =>
+    at(placement, id),
+  ) as [Placed, Placed, Placed, Placed, Placed];
+  assert.equal(middle(down1), middle(dec1));
+  assert.equal(middle(down2), middle(dec2));
+  assert.ok(down1.y + down1.height < down2.y && down2.y + down2.height < mid.y);
+  const across = [down1, down2, mid, dec2, dec1].map(({ x }) => x);
+  assert.deepEqual(
+    across,
+    across.toSorted((a, b) => a - b),
+  );
+  assert.deepEqual([down2.words, dec2.words, mid.words], ["left", "right", "right"]);
+  for (const { edge, path, middle: word } of placement.lines) {
+    if (!edge.skip) continue;
+    const y = middle(at(placement, edge.from));
+    assert.match(path, new RegExp(`^M[\\d.]+,${y}L[\\d.]+,${y}M`), "a straight line to its arrow");
+    assert.equal(word.y, y);
+  }
+});
+
+test("in a stair nothing stands below another, and steps are low", () => {
+  const tree = treeFrom([
+    ["a", "Conv", "x", 4, 32],
+    ["b", "Conv", "a", 8, 16],
+    ["c", "Conv", "b", 8, 8],
+  ]);
+  const { nodes } = placementOf(tree, NONE);
+  for (const [i, node] of nodes.entries()) {
+    const before = nodes[i - 1];
+    if (before === undefined) continue;
+    assert.ok(node.x > before.x + before.width);
+    assert.ok(node.y > before.y && node.y < before.y + before.height / 2);
+  }
+});
+
+test("a skip over its own branch is an arch above it; another branch has a lane", () => {
+  const tree = treeFrom([["conv1", "Conv", "x", 4, 32], ...residual("a", "conv1")]);
+  const placement = placementOf(tree, new Set(["a"]));
+  const skip = placement.lines.find(({ edge }) => edge.skip === "+");
+  assert.ok(skip && skip.middle.y < at(placement, "a.conv2").y);
+  const forked = placementOf(
+    treeFrom([
+      ["p", "Conv", "x", 4, 64],
+      ["q", "Conv", "x", 4, 64],
+      ["j", "Concat", "p q", 8, 64],
+      ["end", "Conv", "j", 8, 64],
+    ]),
+    NONE,
+  );
+  assert.equal(at(forked, "p").x, at(forked, "q").x);
+  assert.ok(at(forked, "q").y > at(forked, "p").y + at(forked, "p").height);
+});
+
+/** 200 layers or more: eight levels down and up, skips between, residual blocks in each. */
+function large(): Tree {
+  const rows: Row[] = [];
+  let last = "x";
+  const stage = (name: string, side: number): void => {
+    for (let k = 0; k < 2; k++) {
+      rows.push(...residual(`${name}.${k}`, last).map(([a, b, c, d]): Row => [a, b, c, d, side]));
+      last = `${name}.${k}.relu:1`;
+    }
+  };
+  const ends: string[] = [];
+  for (let k = 0; k < 10; k++) {
+    stage(`down${k}`, 1024 >> k);
+    ends.push(last);
+    rows.push([`pool${k}`, "MaxPool", last, 4, 512 >> k]);
+    last = `pool${k}`;
+  }
+  for (let k = 9; k >= 0; k--) {
+    rows.push([`cat${k}`, "Concat", `${last} ${ends[k]}`, 4, 1024 >> k]);
+    last = `cat${k}`;
+    stage(`up${k}`, 1024 >> k);
+  }
+  return treeFrom(rows);
+}
+
+test("no two nodes of a large network overlap, whatever is open", () => {
+  const tree = large();
+  const all = new Set(tree.groups.map(({ id }) => id));
+  for (const open of [NONE, all, firstOpen(tree), new Set(["down3", "up0", "up0.1"])]) {
+    const boxes = placementOf(tree, open).nodes.filter(({ node }) => node.kind !== "step");
+    for (const [i, a] of boxes.entries()) {
+      for (const b of boxes.slice(0, i)) {
+        const apart =
+          a.x + a.width <= b.x ||
+          b.x + b.width <= a.x ||
+          a.y + a.height <= b.y ||
+          b.y + b.height <= a.y;
+        assert.ok(apart, `${a.node.id} and ${b.node.id}`);
+      }
+    }
+  }
+});
+
+test("200 layers are placed in a tenth of a second, and only once", () => {
+  const times = Array.from({ length: 3 }, () => {
+    const tree = large();
+    const all = new Set(tree.groups.map(({ id }) => id));
+    const start = performance.now();
+    const placement = placementOf(tree, all);
+    const took = performance.now() - start;
+    assert.ok(placement.nodes.flatMap(({ node }) => node.layers).length >= 200);
+    assert.equal(placementOf(tree, new Set([...all].reverse())), placement);
+    return took;
+  });
+  assert.ok(Math.min(...times) < 100, `${times}`);
+});
+
+test("arrows lead along the edges, and to what is above or below", () => {
+  const placement = placementOf(treeFrom(UNET), NONE);
+  const go = (from: string, key: string) => neighbour(placement, at(placement, from), key)?.node.id;
+  assert.equal(go("x", "ArrowRight"), "down1");
+  assert.equal(go("down1", "ArrowRight"), "pool");
+  assert.equal(go("pool", "ArrowRight"), "down2");
+  assert.equal(go("down2", "ArrowUp"), "pool");
+  assert.equal(go("dec1", "ArrowLeft"), "cat_1");
+  assert.equal(go("cat_1", "ArrowLeft"), "up1");
+  assert.equal(go("x", "ArrowLeft"), undefined);
+});
+
+test("zooming keeps what is under the pointer, fitting shows all, revealing moves no more than needed", () => {
+  const size = { width: 1000, height: 500 };
+  const view = { width: 600, height: windowHeight(size, 600) };
+  const all = fit(size, view);
+  assert.ok(all.x >= 20 && all.y >= 20 && all.x + size.width * all.zoom <= 580.001);
+  const near = zoomAt(all, 3, 100, 50);
+  const under = (camera: typeof all) => [
+    (100 - camera.x) / camera.zoom,
+    (50 - camera.y) / camera.zoom,
+  ];
+  for (const [k, place] of under(near).entries())
+    assert.ok(Math.abs(place - (under(all)[k] ?? 0)) < 1e-9);
+  const box = { x: 900, y: 10, width: 60, height: 60 };
+  const seen = reveal(near, view, box);
+  assert.ok(seen.x + (box.x + box.width) * seen.zoom <= view.width);
+  assert.equal(reveal(seen, view, box), seen);
+});

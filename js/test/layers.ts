@@ -1,0 +1,27 @@
+// Layers of a Plan's table, for tests of what the views make of them.
+import type { Layer } from "../src/plan.ts";
+
+export function layer(
+  name: string,
+  operator: string,
+  inputs: string[],
+  more: Partial<Layer> = {},
+): Layer {
+  return {
+    name,
+    operator,
+    module: operator,
+    attributes: {},
+    input_shapes: [],
+    output_shape: [],
+    parameters: 0,
+    macs: 0,
+    bytes: 0,
+    description: "",
+    inputs,
+    operators: [operator],
+    operands: [],
+    window: { kernel: [], strides: [], dilations: [], begins: [], ends: [] },
+    ...more,
+  };
+}
