@@ -1,0 +1,484 @@
+"""The network as a graph: what nodes and lines stand for, where they are, how one moves in it."""
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from playwright.sync_api import Browser, Locator, expect
+from torch import nn
+
+import nbglcnn
+from nbglcnn import Plan
+from viewer_models import hooked
+from views_page import CLIPPED, Views, number
+from zoo import ResNet18, UNet, autoencoder
+
+NODES = """() => Object.fromEntries([...document.querySelectorAll('.nbg-node')].map((node) => {
+  const { x, y, width, height } = node.getBoundingClientRect();
+  const layers = node.dataset.layers.split(' ').filter((name) => name);
+  return [node.dataset.node, { kind: node.dataset.kind, layers, x, y, width, height }];
+}))"""
+LINES = """() => [...document.querySelectorAll('.nbg-edge')].map(({ dataset }) =>
+  [dataset.from, ...dataset.steps.split(' ').filter((id) => id), dataset.to])"""
+# A mosaic's maps as they are drawn, a number from 0 to 255 for each of their pixels.
+GREYS = """(canvas) => {
+  const { width, height, dataset } = canvas;
+  const { data } = canvas.getContext('2d').getImageData(0, 0, width, height);
+  return { width, height, columns: Number(dataset.columns), shown: Number(dataset.channels),
+    grey: [...data].filter((_, k) => k % 4 === 0),
+    coloured: data.some((v, k) => k % 4 < 3 && v !== data[k - (k % 4)]) };
+}"""
+
+
+class Shown:
+    """A network in a page that all tests of it share, and its values in PyTorch."""
+
+    def __init__(self, browser: Browser, files: dict[str, bytes], address: str, model: nn.Module):
+        torch.manual_seed(0)
+        x = torch.randn(1, 3, 32, 32)
+        model.train()
+        with torch.no_grad():
+            model(torch.randn(8, 3, 32, 32))  # normalisation that has seen data
+        self.x = x.numpy()
+        self.plan: Plan = nbglcnn.compile(model.eval(), self.x)
+        self.values = hooked(model, self.x)
+        self.errors: list[str] = []
+        self.page = browser.new_page(viewport={"width": 1200, "height": 1000})
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.goto(address + "/")
+        self.views = Views(self.page, files, self.plan, self.x)
+
+    def fresh(self) -> "Shown":
+        """As if nobody had done anything yet."""
+        self.page.set_viewport_size({"width": 1200, "height": 1000})
+        self.page.mouse.move(0, 0)
+        look = {"colormap": "signed", "range": "layer", "tab": "network", "selected": None}
+        self.views.set(form="graph", opened=None, camera=None, **look)
+        self.settle()
+        return self
+
+    def settle(self) -> None:
+        # Pictures follow a zoom when it is over.
+        self.page.wait_for_timeout(200)
+        self.views.settle()
+
+    def nodes(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.page.evaluate(NODES)
+        return found
+
+    def node(self, name: str) -> Locator:
+        return self.page.locator(f".nbg-node[data-node='{name}']")
+
+    def button(self, name: str) -> Locator:
+        return self.node(name).locator(".nbg-picture")
+
+    def set_open(self, *groups: str) -> None:
+        self.page.evaluate("ids => { views.state.opened.value = new Set(ids); }", list(groups))
+
+    def camera(self) -> dict[str, float]:
+        """Zoom and place of the drawn sheet."""
+        found: dict[str, float] = self.page.locator(".nbg-sheet").evaluate(
+            "e => { const m = new DOMMatrix(getComputedStyle(e).transform);"
+            " return { zoom: m.a, x: m.e, y: m.f }; }"
+        )
+        return found
+
+
+@pytest.fixture(scope="module")
+def opened(
+    browser: Callable[[str], Browser], site: tuple[str, dict[str, bytes]]
+) -> Iterator[Callable[[str], Shown]]:
+    """opened("unet"): the network's page."""
+    made: dict[str, Shown] = {}
+    models = {"unet": lambda: UNet(4), "resnet18": lambda: ResNet18(4, 10)}
+
+    def get(name: str) -> Shown:
+        if name not in made:
+            made[name] = Shown(browser("swiftshader"), site[1], site[0], models[name]())
+        return made[name].fresh()
+
+    yield get
+    for one in made.values():
+        one.page.close()
+        assert not one.errors
+
+
+def centre(box: dict[str, float]) -> tuple[float, float]:
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+@pytest.mark.parametrize("name", ["unet", "resnet18"])
+def test_every_layer_is_in_one_node_and_lines_are_the_layer_tables_inputs(
+    opened: Callable[[str], Shown], name: str
+) -> None:
+    shown = opened(name)
+    counts = []
+    for button in (None, "Open all", "Close all"):
+        if button is not None:
+            shown.page.get_by_role("button", name=button).click()
+        nodes = shown.nodes()
+        owner = {layer: node for node, one in nodes.items() for layer in one["layers"]}
+        listed = [layer for one in nodes.values() for layer in one["layers"]]
+        assert sorted(listed) == sorted(layer.name for layer in shown.plan.layers)
+        owner["x"] = "x"
+        expected = {
+            (owner[key], owner[layer.name])
+            for layer in shown.plan.layers
+            for key in layer.inputs
+            if owner[key] != owner[layer.name]
+        }
+        lines = shown.page.evaluate(LINES)
+        drawn = {pair for ids in lines for pair in pairwise(ids)}
+        assert drawn == expected
+        counts.append(len(nodes))
+    closed = {"unet": 13, "resnet18": 9}[name]
+    assert counts[0] == counts[2] == closed and counts[1] > closed + 4
+
+
+def test_a_resnet_shows_its_stem_its_four_layers_and_its_head(
+    opened: Callable[[str], Shown],
+) -> None:
+    nodes = opened("resnet18").nodes()
+    blocks = [f"layer{k}" for k in range(1, 5)]
+    assert list(nodes) == ["x", "relu", "maxpool", *blocks, "avgpool", "fc"]
+    assert [id for id, one in nodes.items() if one["kind"] == "group"] == blocks
+    x, y = zip(*(centre(one) for one in nodes.values()), strict=True)
+    assert list(x) == sorted(x), "flow steps right"
+    assert list(y) == sorted(y), "resolution steps down"
+
+
+def test_a_unet_looks_like_a_u(opened: Callable[[str], Shown]) -> None:
+    shown = opened("unet")
+    nodes = shown.nodes()
+    at = {name: centre(one) for name, one in nodes.items()}
+    for left, right in (("down1", "join1"), ("down2", "join2")):
+        assert at[left][1] == pytest.approx(at[right][1], abs=0.5), "one resolution, one height"
+    assert at["down1"][1] < at["down2"][1] < at["middle"][1]
+    across = [at[name][0] for name in ("x", "down1", "down2", "middle", "join2", "join1")]
+    assert across == sorted(across)
+    # Skips are level, say their shape where there is room, and end where both are joined.
+    labels = shown.page.locator(".nbg-skip")
+    assert labels.all_inner_texts() == ["skip", "skip 4×32×32"]
+    for skip, source in zip(labels.all(), ("down2", "down1"), strict=True):
+        box = skip.bounding_box()
+        assert box is not None
+        assert -25 < centre(box)[1] - at[source][1] < 0
+    assert [shown.button(name).inner_text() for name in ("cat", "cat_1")] == ["cat", "cat"]
+    # Words stand outside of the U.
+    for name, side in (("down2", -1), ("join2", 1)):
+        box = shown.node(name).locator(".nbg-caption").bounding_box()
+        assert box is not None and (centre(box)[0] - at[name][0]) * side > nodes[name]["width"] / 2
+    expect(shown.node("down2").locator(".nbg-caption")).to_contain_text("8×16×16")
+    expect(shown.node("down2").locator(".nbg-caption")).to_contain_text("6 layers")
+    # Of a node only its words may be larger than itself, and those are whole.
+    assert [one for one in shown.page.evaluate(CLIPPED) if not one.startswith("nbg-node")] == []
+
+
+def test_modules_open_and_close_in_place(opened: Callable[[str], Shown]) -> None:
+    shown = opened("unet")
+    shown.button("down2").dblclick()
+    expect(shown.node("down2")).to_have_count(0)
+    inside = {id: one for id, one in shown.nodes().items() if id.startswith("down2.")}
+    assert [one["layers"] for one in inside.values()] == [
+        ["down2.0", "down2.1", "down2.2"],
+        ["down2.3", "down2.4", "down2.5"],
+    ]
+    # They stand side by side where the module stood, under its name.
+    first, second = inside.values()
+    assert first["y"] == second["y"] and first["x"] + first["width"] < second["x"]
+    name = shown.page.locator(".nbg-bracket:has-text('down2')").bounding_box()
+    assert name is not None and name["x"] == pytest.approx(first["x"], abs=1)
+    assert name["y"] < first["y"]
+    assert name["width"] == pytest.approx(second["x"] + second["width"] - first["x"], abs=1)
+    shown.page.get_by_role("button", name="Close down2").click()
+    expect(shown.node("down2")).to_have_count(1)
+    # The words below a closed module open it too.
+    shown.page.get_by_role("button", name="Open join1 here").click()
+    expect(shown.node("join1.2")).to_have_count(1)
+    # Seen from near, what was opened stays where it was.
+    shown.fresh()
+    shown.views.set(camera={"zoom": 1.5, "x": -300, "y": -250})
+    before = shown.nodes()["middle"]
+    shown.button("middle").dblclick()
+    after = shown.nodes()["middle.2"]
+    assert (after["x"], after["y"]) == pytest.approx((before["x"], before["y"]), abs=1)
+
+
+@pytest.mark.parametrize("key", ["down1.5", "down2.5", "middle.5"])
+def test_a_node_shows_the_channels_of_its_last_layer(
+    opened: Callable[[str], Shown], key: str
+) -> None:
+    shown = opened("unet")
+    shown.views.set(colormap="grey", camera={"zoom": 1, "x": 0, "y": 0})
+    shown.settle()
+    canvas = shown.page.locator(f".nbg-node[data-layer='{key}'] canvas")
+    shown.views.quiet()
+    got = canvas.evaluate(GREYS)
+    maps = shown.values[key][0]
+    channels, height, width = maps.shape
+    columns, rows = got["columns"], -(-got["shown"] // got["columns"])
+    scale = (got["width"] - columns + 1) / columns / width
+    assert scale == int(scale) >= 1 and got["height"] == rows * (height * scale + 1) - 1
+    order = list(range(channels))
+    if got["shown"] < channels:
+        order = sorted(order, key=lambda c: -float(maps[c].std()))
+    grey = np.array(got["grey"]).reshape(got["height"], got["width"])
+    assert not got["coloured"]
+    low, high = float(maps.min()), float(maps.max())
+    step = int(scale)
+    for tile, channel in enumerate(order[: got["shown"]]):
+        top = tile // columns * (height * step + 1)
+        left = tile % columns * (width * step + 1)
+        part = grey[top : top + height * step : step, left : left + width * step : step]
+        expected = (maps[channel] - low) / (high - low) * 255
+        np.testing.assert_allclose(part, expected, atol=1.6)
+
+
+def test_only_what_is_in_the_window_is_drawn_and_asked_for(opened: Callable[[str], Shown]) -> None:
+    shown = opened("unet")
+    run = """async () => {
+      const { state, calls } = views;
+      calls.drawn.length = 0;
+      state.run.value = await state.session.value.run();
+      const wait = (done) => setTimeout(done, 600);
+      await new Promise(wait);
+      return [...new Set(calls.drawn)];
+    }"""
+    ends = {"x", "output", "down1.5", "join1.5"}
+    assert ends < set(shown.page.evaluate(run))
+    # One node in the middle, four times as large.
+    at = centre(shown.nodes()["middle"])
+    shown.page.mouse.move(*at)
+    shown.page.keyboard.down("Control")
+    for _ in range(8):
+        shown.page.mouse.wheel(0, -100)
+    shown.page.keyboard.up("Control")
+    shown.settle()
+    drawn = set(shown.page.evaluate(run))
+    assert "middle.5" in drawn and not drawn & ends
+    pictured = shown.page.locator(".nbg-node canvas").evaluate_all(
+        "all => all.map((one) => one.closest('.nbg-node').dataset.node)"
+    )
+    assert set(pictured) <= {"middle", "down2", "join2"} and "middle" in pictured
+
+
+def test_wheel_and_drag_and_buttons_move_the_graph(opened: Callable[[str], Shown]) -> None:
+    shown = opened("unet")
+    page = shown.page
+    start = shown.camera()
+    x, y = centre(shown.nodes()["down2"])
+    page.mouse.move(x, y)
+    page.mouse.wheel(0, -100)
+    page.wait_for_timeout(100)
+    assert shown.camera() == start, "the wheel scrolls the notebook"
+    page.keyboard.down("Control")
+    page.mouse.wheel(0, -100)
+    page.keyboard.up("Control")
+    page.wait_for_function("() => views.state.camera.value !== null")
+    near = shown.camera()
+    assert near["zoom"] == pytest.approx(start["zoom"] * 2**0.5, rel=1e-3)
+    assert centre(shown.nodes()["down2"]) == pytest.approx((x, y), abs=0.5)
+    # A drag that begins on a node is no click.
+    page.mouse.down()
+    page.mouse.move(x + 30, y + 20, steps=3)
+    page.mouse.move(x + 60, y + 40)
+    page.mouse.up()
+    moved = shown.camera()
+    assert (moved["x"] - near["x"], moved["y"] - near["y"]) == pytest.approx((60, 40), abs=0.1)
+    assert shown.views.get("selected") is None
+    page.get_by_role("button", name="Larger").click()
+    assert shown.camera()["zoom"] == pytest.approx(near["zoom"] * 1.25, rel=1e-3)
+    page.get_by_role("button", name="Smaller").press("Enter")
+    assert shown.camera()["zoom"] == pytest.approx(near["zoom"], rel=1e-3)
+    page.get_by_role("button", name="Fit").click()
+    assert shown.camera() == start
+
+
+def test_two_fingers_pinch_and_one_scrolls_past_a_graph_that_is_all_there(
+    opened: Callable[[str], Shown],
+) -> None:
+    shown = opened("unet")
+    start = shown.camera()
+    device = shown.page.context.new_cdp_session(shown.page)
+    device.send("Emulation.setTouchEmulationEnabled", {"enabled": True, "maxTouchPoints": 2})
+
+    def touch(kind: str, *points: tuple[float, float]) -> None:
+        fingers = [{"x": x, "y": y, "id": i} for i, (x, y) in enumerate(points)]
+        device.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": fingers})
+
+    x, y = centre(shown.nodes()["cat"])
+    touch("touchStart", (x, y))
+    touch("touchMove", (x + 40, y))
+    touch("touchEnd")
+    assert shown.camera() == start
+    touch("touchStart", (x - 50, y), (x + 50, y))
+    for by in (70, 100):
+        touch("touchMove", (x - by, y), (x + by, y))
+    touch("touchEnd")
+    device.send("Emulation.setTouchEmulationEnabled", {"enabled": False})
+    device.detach()
+    assert shown.camera()["zoom"] == pytest.approx(start["zoom"] * 2, rel=0.02)
+    assert centre(shown.nodes()["cat"]) == pytest.approx((x, y), abs=3)
+
+
+def test_a_node_below_25_pixels_keeps_its_colours_and_loses_its_words(
+    opened: Callable[[str], Shown],
+) -> None:
+    shown = opened("unet")
+    words = shown.node("down1").locator(".nbg-caption > .nbg-name")
+    shape = shown.node("down1").locator(".nbg-caption > span").first
+    expect(shape).to_be_visible()
+    for zoom, named in ((0.5, True), (0.24, True), (0.22, False)):
+        shown.views.set(camera={"zoom": zoom, "x": 20, "y": 20})
+        shown.settle()
+        assert words.is_visible() == named
+        assert not shape.is_visible()
+        expect(shown.node("down1").locator("canvas")).to_be_visible()
+        assert (shown.nodes()["down1"]["width"] >= 25) == named
+    colours = (
+        shown.node("x")
+        .locator("canvas")
+        .evaluate(
+            "c => new Set(new Uint32Array(c.getContext('2d')"
+            ".getImageData(0, 0, c.width, c.height).data.buffer)).size"
+        )
+    )
+    assert colours > 16
+
+
+def test_arrows_move_along_the_edges_and_enter_opens(opened: Callable[[str], Shown]) -> None:
+    shown = opened("unet")
+    page = shown.page
+    stops = page.locator(".nbg-node .nbg-picture[tabindex='0']")
+    expect(stops).to_have_count(1)
+    stops.focus()
+
+    def here() -> str:
+        return str(page.evaluate("() => document.activeElement.closest('.nbg-node').dataset.node"))
+
+    def press(key: str, then: str) -> None:
+        page.keyboard.press(key)
+        expect(shown.button(then)).to_be_focused()
+        expect(stops).to_have_count(1)
+
+    assert here() == "x"
+    for node in ("down1", "pool", "down2", "pool:1", "middle", "up2", "cat", "join2"):
+        press("ArrowRight", node)
+    assert shown.views.get("selected") == {"layer": "join2.5", "channel": None}
+    press("ArrowLeft", "cat")
+    press("ArrowLeft", "up2")
+    press("ArrowDown", "middle")
+    # Enter opens the module in place, the focus stays in it; Backspace closes it again.
+    press("Enter", "middle.5")
+    press("ArrowLeft", "middle.2")
+    press("Backspace", "middle")
+    # What was zoomed out of sight comes into the window with the focus.
+    shown.views.set(camera={"zoom": 2, "x": -1000, "y": -1000})
+    press("ArrowRight", "up2")
+    press("ArrowRight", "cat")
+    box = page.locator(".nbg-window").bounding_box()
+    node = shown.nodes()["cat"]
+    assert box is not None
+    assert box["x"] <= node["x"] and node["x"] + node["width"] <= box["x"] + box["width"]
+    assert box["y"] <= node["y"] and node["y"] + node["height"] <= box["y"] + box["height"]
+    page.keyboard.press("Enter")
+    expect(page.locator(".nbg-layer")).to_have_attribute("data-layer", "cat")
+
+
+def test_a_click_selects_and_a_skip_selects_what_travels(opened: Callable[[str], Shown]) -> None:
+    shown = opened("unet")
+    page = shown.page
+    shown.button("join2").click()
+    assert shown.views.get("selected") == {"layer": "join2.5", "channel": None}
+    expect(shown.button("join2")).to_have_attribute("aria-pressed", "true")
+    expect(page.locator(".nbg-panel .nbg-title strong")).to_have_text("join2.5")
+    page.get_by_role("button", name="Skip from down1 to cat: down1.5, 4×32×32").click()
+    assert shown.views.get("selected") == {"layer": "down1.5", "channel": None}
+    expect(page.locator(".nbg-travels")).to_have_attribute("data-to", "cat_1")
+    # The line itself, far from its words.
+    nodes = shown.nodes()
+    left, right = nodes["down2"], nodes["cat"]
+    share = left["x"] + left["width"] + 0.85 * (right["x"] - left["x"] - left["width"])
+    page.mouse.click(share, centre(left)[1])
+    assert shown.views.get("selected") == {"layer": "down2.5", "channel": None}
+    shown.set_open("down1")
+    shown.button("down1.2").dblclick()
+    expect(page.locator(".nbg-layer")).to_have_attribute("data-layer", "down1.2")
+
+
+def test_the_pointer_reads_values_at_any_zoom(opened: Callable[[str], Shown]) -> None:
+    shown = opened("resnet18")
+    canvas = shown.page.locator(".nbg-node[data-node='layer1'] canvas")
+    maps = shown.values["layer1"][0]
+    for zoom in (0.6, 1.7):
+        shown.views.set(camera={"zoom": zoom, "x": -100 * zoom, "y": 40})
+        shown.settle()
+        columns = int(canvas.get_attribute("data-columns") or 1)
+        assert columns == 2 and maps.shape == (4, 8, 8)
+        text = shown.views.point(canvas, 0.5 + 0.5 * 2.5 / 8, 0.5 * 5.5 / 8)
+        assert "channel 1 · y 5, x 2" in text
+        assert number(text) == pytest.approx(float(maps[1, 5, 2]), rel=1e-4, abs=1e-5)
+    shown.views.set(camera={"zoom": 0.8, "x": 0, "y": 0})
+    bars = shown.page.locator(".nbg-node [data-bars='avgpool']")
+    code = shown.values["avgpool"].ravel()
+    expect(bars.locator("rect")).to_have_count(27)
+    text = shown.views.point(bars, 0.5, 3.5 / 27)
+    channel = int(number(text.split("channel")[1]))
+    assert channel == sorted(np.argsort(-np.abs(code), kind="stable")[:27])[3]
+    assert number(text) == pytest.approx(float(code[channel]), rel=1e-4)
+
+
+def test_a_layer_is_found_by_its_name_or_its_type(opened: Callable[[str], Shown]) -> None:
+    shown = opened("resnet18")
+    page = shown.page
+    shown.button("layer1").focus()
+    page.keyboard.press("/")
+    field = page.get_by_label("Find a layer")
+    expect(field).to_be_focused()
+    field.press_sequentially("layer3.0.conv2")
+    field.press("Enter")
+    assert shown.views.get("selected") == {"layer": "layer3.0.conv2", "channel": None}
+    expect(shown.node("layer3.0.bn2")).to_have_class("nbg-node  nbg-chosen")
+    expect(shown.node("layer2")).to_have_count(1)
+    field.fill("maxpool2d")
+    field.press("Enter")
+    assert shown.views.get("selected") == {"layer": "maxpool", "channel": None}
+
+
+def test_chains_are_strips_and_branches_a_graph_until_somebody_chooses(
+    opened: Callable[[str], Shown], show: Callable[..., Views]
+) -> None:
+    shown = opened("unet")
+    page = shown.page
+    shown.views.set(form=None)
+    pressed = page.locator(".nbg-switch [aria-pressed='true']")
+    expect(pressed).to_have_text("Graph")
+    page.set_viewport_size({"width": 420, "height": 900})
+    expect(page.locator(".nbg-list")).to_be_visible()
+    expect(pressed).to_have_text("Strip")
+    page.get_by_role("button", name="Graph").click()
+    shown.settle()
+    box = page.locator(".nbg-window").bounding_box()
+    assert box is not None
+    for one in shown.nodes().values():
+        assert box["x"] <= one["x"] and one["x"] + one["width"] <= box["x"] + box["width"]
+        assert box["y"] <= one["y"] and one["y"] + one["height"] <= box["y"] + box["height"]
+    # The choice is kept while another tab is open.
+    page.get_by_role("tab", name="Layer").click()
+    page.get_by_role("tab", name="Network").click()
+    expect(page.locator(".nbg-window")).to_be_visible()
+
+    x = np.random.default_rng(0).random((1, 1, 28, 28), np.float32)
+    plain = show(nbglcnn.compile(autoencoder().eval(), x), x).page
+    expect(plain.locator(".nbg-line")).to_be_visible()
+    plain.get_by_role("button", name="Graph").click()
+    nodes = plain.evaluate(NODES)
+    assert all(one["kind"] != "group" for one in nodes.values()), "five layers are all open"
+    centres = [centre(one)[1] for one in nodes.values()]
+    lowest = centres.index(max(centres))
+    assert 0 < lowest < len(centres) - 1
+    assert centres[:lowest] == sorted(centres[:lowest])
+    assert centres[lowest:] == sorted(centres[lowest:], reverse=True)
