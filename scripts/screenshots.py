@@ -1,4 +1,4 @@
-"""Takes the documentation's pictures of the tour in a real JupyterLab: `make screenshots`."""
+"""Takes the documentation's pictures in a real JupyterLab: `make screenshots`."""
 
 import shutil
 import sys
@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from PIL import Image
-from playwright.sync_api import Locator, sync_playwright
+from playwright.sync_api import Locator, Page, sync_playwright
 
 from browsers import chromium_arguments, find_chromium
 from lab import Lab, Notebook, local_page, running_lab
@@ -33,7 +33,7 @@ QUIET = {"@jupyterlab/apputils-extension/notification": {"fetchNews": "false"}}
 
 
 def main() -> None:
-    """Run the tour and save its pictures."""
+    """Run the tour and a U-Net, and save their pictures."""
     PICTURES.mkdir(parents=True, exist_ok=True)
     chromium = find_chromium()
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
@@ -48,7 +48,7 @@ def main() -> None:
             notebook = lab.notebook(page, "tour.ipynb")
             run_all(notebook)
             wide(notebook)
-            for picture in take(notebook):
+            for picture in [*take(notebook), take_graph(lab, page)]:
                 print(f"{picture.relative_to(ROOT)}: {shrink(picture):,} bytes")
         browser.close()
 
@@ -120,6 +120,22 @@ def take(notebook: Notebook) -> list[Path]:
     settle(notebook)
     cell.locator(".nbglcnn").screenshot(path=pictures["explain"])
     return list(pictures.values())
+
+
+def take_graph(lab: Lab, page: Page) -> Path:
+    """The Network tab of a U-Net, which is a graph."""
+    shutil.copy(ROOT / "scripts" / "denoiser.py", lab.root)
+    notebook = lab.notebook(page)
+    notebook.run(
+        "import nbglcnn\nfrom denoiser import trained\nviewer = nbglcnn.Viewer(*trained())\nviewer"
+    )
+    wide(notebook)
+    cell = viewer_cell(notebook)
+    cell.locator(".nbg-node[data-node='down2'] .nbg-picture").click()
+    settle(notebook)
+    picture = PICTURES / "graph.png"
+    cell.locator(".nbglcnn").screenshot(path=picture)
+    return picture
 
 
 def select(cell: Locator, layer: str) -> None:

@@ -339,12 +339,22 @@ function drawn({ boxes, ways }: Flow, picture: Picture): Omit<Placement, "width"
   for (const { node } of [...boxes].reverse()) {
     for (const group of node.groups) first.set(group, node);
   }
+  // Of a module's lanes in a row the uppermost one bears its bracket.
+  const borne = new Set<string>();
+  const brackets = [...lanes.values()]
+    .sort(([a], [b]) => (a?.lane ?? 0) - (b?.lane ?? 0))
+    .flatMap((lane) =>
+      bracketsOf(lane, arches, first).filter(({ group }) => {
+        const name = `${lane[0]?.row} ${group.id}`;
+        return !borne.has(name) && borne.add(name);
+      }),
+    );
   const order = new Map(picture.nodes.map((node, i) => [node.id, i]));
   nodes.sort((a, b) => (order.get(a.node.id) ?? 0) - (order.get(b.node.id) ?? 0));
   return {
     nodes,
     lines,
-    brackets: [...lanes.values()].flatMap((lane) => bracketsOf(lane, arches, first)),
+    brackets,
   };
 }
 

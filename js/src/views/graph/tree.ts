@@ -189,7 +189,13 @@ export function pictureOf(tree: Tree, open: ReadonlySet<string>): Picture {
         edges.set(name, { from, to, key, skip });
     }
   }
-  const all = [...edges.values()];
+  // Two nodes that are joined anyway, by another value, have no skip between them.
+  const joined = new Set(
+    [...edges.values()].map((edge) => !edge.skip && `${edge.from}\n${edge.to}`),
+  );
+  const all = [...edges.values()].map((edge) =>
+    joined.has(`${edge.from}\n${edge.to}`) ? { ...edge, skip: "" } : edge,
+  );
   const single = network.inputs.length === 1;
   const nodes = [...members].map(([id, own]) => {
     const node = nodeOf(id, own, open, all);
