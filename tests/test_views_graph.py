@@ -409,6 +409,25 @@ def test_a_click_selects_and_a_skip_selects_what_travels(opened: Callable[[str],
     expect(page.locator(".nbg-layer")).to_have_attribute("data-layer", "down1.2")
 
 
+def test_a_closed_module_that_is_selected_shows_its_layers_below(
+    opened: Callable[[str], Shown],
+) -> None:
+    shown = opened("unet")
+    look = shown.page.locator(".nbg-look")
+    expect(look).to_have_count(0)
+    shown.button("down2").click()
+    tiles = look.locator(".nbg-tile")
+    names = [" ".join(text.split()) for text in tiles.all_inner_texts()]
+    assert names == ["0 Conv", "1 BN", "2 ReLU", "3 Conv", "4 BN", "5 ReLU"]
+    keys = look.locator("canvas").evaluate_all("all => all.map((one) => one.dataset.maps)")
+    assert keys == [f"down2.{k}" for k in range(6)]
+    tiles.nth(3).click()
+    assert shown.views.get("selected") == {"layer": "down2.3", "channel": None}
+    expect(shown.button("down2")).to_have_attribute("aria-pressed", "true")
+    tiles.nth(3).dblclick()
+    expect(shown.page.locator(".nbg-layer")).to_have_attribute("data-layer", "down2.3")
+
+
 def test_the_pointer_reads_values_at_any_zoom(opened: Callable[[str], Shown]) -> None:
     shown = opened("resnet18")
     canvas = shown.page.locator(".nbg-node[data-node='layer1'] canvas")

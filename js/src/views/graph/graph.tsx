@@ -7,6 +7,7 @@ import { px } from "../layout.ts";
 import type { Network } from "../network.ts";
 import { fit, gestures, reveal, windowHeight, zoomAt } from "./camera.ts";
 import { Lines } from "./lines.tsx";
+import { Look } from "./look.tsx";
 import { NodeView } from "./node.tsx";
 import { type Placed, type Placement, placementOf, SIDE } from "./place.ts";
 import { firstOpen, type Tree, treeOf } from "./tree.ts";
@@ -186,6 +187,7 @@ function Window(props: { tree: Tree; open: ReadonlySet<string>; placement: Place
         </div>
       </div>
       <Tools tree={tree} open={open} camera={camera} view={view} />
+      {chosen?.node.kind === "group" && <Look node={chosen.node} />}
     </div>
   );
 }
