@@ -5,7 +5,7 @@ import { imageShape } from "../network.ts";
 import type { Line, Placement } from "./place.ts";
 
 export function Lines(props: { placement: Placement; zoom: number; selected: string | undefined }) {
-  const { placement, selected } = props;
+  const { placement, zoom, selected } = props;
   const { width, height, lines } = placement;
   const skips = lines.filter(({ edge }) => edge.skip !== "");
   return (
@@ -26,7 +26,7 @@ export function Lines(props: { placement: Placement; zoom: number; selected: str
         ))}
       </svg>
       {skips.map((line) => (
-        <Skip key={nameOf(line)} line={line} selected={line.edge.key === selected} />
+        <Skip key={nameOf(line)} line={line} zoom={zoom} selected={line.edge.key === selected} />
       ))}
     </>
   );
@@ -35,7 +35,7 @@ export function Lines(props: { placement: Placement; zoom: number; selected: str
 const nameOf = ({ edge }: Line): string => `${edge.from}\n${edge.to}\n${edge.key}`;
 
 /** Words on a skip that are a button, the line itself for the pointer, and "+" or "cat" where it ends. */
-function Skip({ line, selected }: { line: Line; selected: boolean }) {
+function Skip({ line, zoom, selected }: { line: Line; zoom: number; selected: boolean }) {
   const { state, network } = useViews();
   const { edge, middle, end, from, to } = line;
   const value = network.value?.values.get(edge.key);
@@ -44,7 +44,10 @@ function Skip({ line, selected }: { line: Line; selected: boolean }) {
     state.selected.value = { layer: edge.key, channel: null };
   };
   const full = `skip ${shape}`;
-  const text = full.length * 6.4 <= middle.room ? full : middle.room >= 30 ? "skip" : "";
+  // As large as style.css makes it.
+  const letter = Math.max(6.4, 5.6 / zoom);
+  const words = zoom < 0.4 ? [""] : [full, "skip", ""];
+  const text = words.find((one) => one.length * letter <= middle.room);
   const label = `Skip from ${from.title} to ${to.title}: ${edge.key}, ${shape}`;
   return (
     <>
