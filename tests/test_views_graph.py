@@ -78,6 +78,16 @@ class Shown:
     def set_open(self, *groups: str) -> None:
         self.page.evaluate("ids => { views.state.opened.value = new Set(ids); }", list(groups))
 
+    def is_seen(self, name: str) -> bool:
+        """Whether a node is whole in the window."""
+        box = self.page.locator(".nbg-window").bounding_box()
+        node = self.nodes()[name]
+        assert box is not None
+        return all(
+            box[at] <= node[at] and node[at] + node[length] <= box[at] + box[length]
+            for at, length in (("x", "width"), ("y", "height"))
+        )
+
     def camera(self) -> dict[str, float]:
         """Zoom and place of the drawn sheet."""
         found: dict[str, float] = self.page.locator(".nbg-sheet").evaluate(
@@ -379,11 +389,13 @@ def test_arrows_move_along_the_edges_and_enter_opens(opened: Callable[[str], Sho
     shown.views.set(camera={"zoom": 2, "x": -1000, "y": -1000})
     press("ArrowRight", "up2")
     press("ArrowRight", "cat")
-    box = page.locator(".nbg-window").bounding_box()
-    node = shown.nodes()["cat"]
-    assert box is not None
-    assert box["x"] <= node["x"] and node["x"] + node["width"] <= box["x"] + box["width"]
-    assert box["y"] <= node["y"] and node["y"] + node["height"] <= box["y"] + box["height"]
+    assert shown.is_seen("cat")
+    page.evaluate("() => document.activeElement.blur()")
+    shown.views.set(camera={"zoom": 2, "x": 2000, "y": -1000})
+    assert not shown.is_seen("cat")
+    stops.focus()
+    expect(shown.button("cat")).to_be_in_viewport()
+    assert shown.is_seen("cat")
     page.keyboard.press("Enter")
     expect(page.locator(".nbg-layer")).to_have_attribute("data-layer", "cat")
 
@@ -480,11 +492,7 @@ def test_chains_are_strips_and_branches_a_graph_until_somebody_chooses(
     expect(pressed).to_have_text("Strip")
     page.get_by_role("button", name="Graph").click()
     shown.settle()
-    box = page.locator(".nbg-window").bounding_box()
-    assert box is not None
-    for one in shown.nodes().values():
-        assert box["x"] <= one["x"] and one["x"] + one["width"] <= box["x"] + box["width"]
-        assert box["y"] <= one["y"] and one["y"] + one["height"] <= box["y"] + box["height"]
+    assert all(shown.is_seen(name) for name in shown.nodes())
     # The choice is kept while another tab is open.
     page.get_by_role("tab", name="Layer").click()
     page.get_by_role("tab", name="Network").click()
