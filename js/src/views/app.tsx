@@ -12,6 +12,8 @@ import { createMeasures } from "./measures.ts";
 import { networkOf } from "./network.ts";
 import { createPainter } from "./painter.ts";
 import { Panel } from "./panel.tsx";
+import profileCss from "./profile/style.css";
+import { ProfileView } from "./profile/view.tsx";
 import { Message, StatusLine } from "./status.tsx";
 import { NetworkView } from "./strip.tsx";
 import css from "./style.css";
@@ -24,7 +26,7 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
   root.className = "nbglcnn";
   root.tabIndex = -1; // takes the focus when the element that had it is gone
   const style = document.createElement("style");
-  style.textContent = css + explainCss;
+  style.textContent = css + explainCss + profileCss;
   el.append(style, root);
   el.classList.add("nbg-place");
 
@@ -55,6 +57,12 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
   const stopEnds = effect(() => {
     if (state.range.value !== "fixed" && state.ends.peek().size > 0) state.ends.value = new Map();
   });
+  // Another session's layers take their own time.
+  let profiled = state.session.peek();
+  const stopProfile = effect(() => {
+    if (state.session.value !== profiled) state.profile.value = null;
+    profiled = state.session.value;
+  });
   render(
     <ViewsContext.Provider value={views}>
       <App />
@@ -66,6 +74,7 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
     render(null, root);
     stopKeys();
     stopEnds();
+    stopProfile();
     painter.dispose();
     for (const watched of [theme, ratio, width]) watched.dispose();
     style.remove();
@@ -109,6 +118,7 @@ function Content() {
     );
   }
   if (state.tab.value === "layer") return <LayerView network={now} />;
+  if (state.tab.value === "profile") return <ProfileView network={now} />;
   return (
     <>
       <NetworkView network={now} />
