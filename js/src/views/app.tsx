@@ -5,6 +5,7 @@ import type { ViewerState } from "../state.ts";
 import { Bar } from "./bar.tsx";
 import { type Hover, type Note, useViews, type Views, ViewsContext } from "./context.ts";
 import explainCss from "./explain/style.css";
+import { Keys } from "./help.tsx";
 import { listenToKeys } from "./keys.ts";
 import { LayerView } from "./layer.tsx";
 import { px } from "./layout.ts";
@@ -50,6 +51,7 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
     hover: signal<Hover | null>(null),
     note: signal<Note | null>(null),
     pointed: signal<string | null>(null),
+    help: signal(false),
     order: signal<readonly number[]>([]),
   };
   const stopKeys = listenToKeys(views);
@@ -95,6 +97,7 @@ function App() {
       <main class="nbg-content" style={height === null ? {} : { maxHeight: px(height) }}>
         {now !== null && width.value > 0 && <Content />}
         <Message />
+        <Keys />
       </main>
       <StatusLine />
       <Tooltip />

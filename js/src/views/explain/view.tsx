@@ -66,7 +66,7 @@ function usePixel(value: Value, tensors: Tensors | null, start: number) {
   const { pixel } = useViews().state;
   const [, , height, width] = value.layout.frame;
   const fits = (one: Pixel | null): one is Pixel =>
-    one !== null && one.height === height && one.width === width;
+    one !== null && (one.layer === value.key || (one.height === height && one.width === width));
   const chosen = pixel.value;
   const data = fits(chosen) ? null : (tensors?.get(value.key)?.data ?? null);
   useEffect(() => {
