@@ -14,7 +14,7 @@ SEED = 60
 
 @pytest.fixture(scope="module")
 def notebook(lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
-    with alone(lab, browser("swiftshader")) as notebook:
+    with alone(lab, browser("llvmpipe")) as notebook:
         notebook.run(
             IMPORTS + f"model, x = autoencoder({SEED}), pictures({SEED})\n"
             "def changes(viewer, *names):\n"

@@ -17,7 +17,8 @@ RUN = """async () => (await axe.run('.nbglcnn', {
   resultTypes: ['violations'],
   runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'],
 })).violations.filter(({ impact }) => ['serious', 'critical'].includes(impact))
-  .map(({ id, nodes }) => [id, nodes.slice(0, 4).map((one) => one.html.slice(0, 200) + one.failureSummary)])"""
+  .map(({ id, nodes }) => [id, nodes.slice(0, 4).map(
+    ({ html, failureSummary }) => html.slice(0, 200) + failureSummary)])"""
 PLACES: tuple[dict[str, Any], ...] = (
     {"tab": "network"},
     {"tab": "layer", "section": "maps"},

@@ -178,17 +178,22 @@ export function RangeChoice() {
   const { range, colormap, symmetric } = useViews().state;
   const signed = colormap.value === "signed";
   return (
-    <div class="nbg-labelled">
-      <span class="nbg-second">Range</span>
-      <Choice
-        label="Range"
-        items={RANGES}
-        now={range.value}
-        choose={(mode) => {
-          range.value = mode;
-        }}
-      />
-      <label title={signed ? "the signed colour map always is" : "as far below zero as above"}>
+    <>
+      <div class="nbg-labelled">
+        <span class="nbg-second">Range</span>
+        <Choice
+          label="Range"
+          items={RANGES}
+          now={range.value}
+          choose={(mode) => {
+            range.value = mode;
+          }}
+        />
+      </div>
+      <label
+        class="nbg-labelled"
+        title={signed ? "the signed colour map always is" : "as far below zero as above"}
+      >
         <input
           type="checkbox"
           checked={signed || symmetric.value}
@@ -196,10 +201,10 @@ export function RangeChoice() {
           onChange={(event) => {
             symmetric.value = event.currentTarget.checked;
           }}
-        />{" "}
-        ± around zero
+        />
+        <span class="nbg-second">± around zero</span>
       </label>
-    </div>
+    </>
   );
 }
 

@@ -64,9 +64,10 @@ class Viewer(anywidget.AnyWidget):
     that is there may say nothing while Python waits for it.
 
     Traits, to observe and to link: `input_index`, `selected`, `view` (see `show`), `colormap`,
-    `normalization`, `symmetric` and `height` follow the page and can be set. Read-only are `running` (the page has a run under way,
-    or had one within the last quarter of a second), `fps` (runs it has finished within the last
-    second; 0 when idle), `hover` (the element under the pointer, or None) and `status`.
+    `normalization`, `symmetric` and `height` follow the page and can be set. Read-only are
+    `running` (the page has a run under way, or had one within the last quarter of a second), `fps`
+    (runs it has finished within the last second; 0 when idle), `hover` (the element under the
+    pointer, or None) and `status`.
     """
 
     # The loader makes a module of the first `_bundle` alone: pages keep what they import. With hot
