@@ -13,6 +13,7 @@ import { createMeasures } from "./measures.ts";
 import { networkOf } from "./network.ts";
 import { createPainter } from "./painter.ts";
 import { Panel } from "./panel.tsx";
+import { costsOf } from "./profile/costs.ts";
 import profileCss from "./profile/style.css";
 import { ProfileView } from "./profile/view.tsx";
 import { Message, StatusLine } from "./status.tsx";
@@ -51,6 +52,10 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
     hover: signal<Hover | null>(null),
     note: signal<Note | null>(null),
     pointed: signal<string | null>(null),
+    costs: computed(() => {
+      const plan = state.plan.value;
+      return plan ? costsOf(plan, state.profile.value, state.run.peek()?.ms ?? 1) : [];
+    }),
     help: signal(false),
     order: signal<readonly number[]>([]),
   };

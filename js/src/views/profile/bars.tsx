@@ -2,24 +2,25 @@
 import type { Layer } from "../../plan.ts";
 import { useViews } from "../context.ts";
 import { percent } from "../format.ts";
-import { COSTS, costsOf, costText, type LayerCost } from "./costs.ts";
+import { COSTS, costText, type LayerCost } from "./costs.ts";
 
 /** A bar for some layers together; a click shows another cost, on all bars. */
 export function CostBar({ layers }: { layers: readonly Layer[] }) {
-  const { state } = useViews();
+  const { state, costs } = useViews();
   const plan = state.plan.value;
   const cost = state.cost.value;
   if (plan === null) return null;
-  const all = costsOf(plan, state);
+  const all = costs.value;
   const total = all.reduce((sum, one) => sum + (one[cost] ?? 0), 0);
   const own = all.filter((_, k) => layers.includes(plan.layers[k] as Layer)).reduce(sum, NOTHING);
-  if (own[cost] === null) return null;
   const share = total > 0 ? (own[cost] ?? 0) / total : 0;
   const at = COSTS.findIndex(([one]) => one === cost);
   const [next = cost, word = ""] = COSTS[(at + 1) % COSTS.length] ?? [];
   const estimated = cost === "ms" && !own.measured;
   const name = COSTS[at]?.[1].toLowerCase();
-  const text = `${costText(cost, own)}, ${percent(share)} of ${name}${estimated ? ", estimated" : ""}`;
+  // An estimate's milliseconds would be other ones with every run.
+  const words = estimated ? percent(share) : costText(cost, own);
+  const text = `${estimated ? "" : `${words}, `}${percent(share)} of ${name}${estimated ? ", estimated" : ""}`;
   return (
     <button
       type="button"
@@ -34,7 +35,7 @@ export function CostBar({ layers }: { layers: readonly Layer[] }) {
       <span class="nbg-cost-track">
         <span style={{ width: `${share * 100}%` }} />
       </span>
-      <span class={estimated ? "nbg-estimated" : ""}>{costText(cost, own)}</span>
+      <span class={estimated ? "nbg-estimated" : ""}>{words}</span>
     </button>
   );
 }

@@ -1,7 +1,7 @@
 // What each layer costs: measured, or this run's time shared out by how much its passes fetch.
 import { predict } from "../../gl/schedule.ts";
 import type { PlanHeader } from "../../plan.ts";
-import type { Cost, ViewerState } from "../../state.ts";
+import type { Cost, Profile } from "../../state.ts";
 import { count, duration, memory } from "../format.ts";
 
 export interface LayerCost {
@@ -15,10 +15,12 @@ export interface LayerCost {
   readonly bytes: number;
 }
 
-/** The costs of all layers, and last of what belongs to none. */
-export function costsOf(plan: PlanHeader, state: ViewerState): LayerCost[] {
-  const total = state.run.value?.ms ?? null;
-  const profile = state.profile.value;
+/** The costs of all layers, and last of what belongs to none; `total` is what a run takes. */
+export function costsOf(
+  plan: PlanHeader,
+  profile: Profile | null,
+  total: number | null,
+): LayerCost[] {
   const shares = new Map<number, number>();
   const passes = new Map<number, number>();
   const predicted = predict(plan.passes, total ?? 0);

@@ -43,7 +43,7 @@ export function ProfileView({ network }: { network: Network }) {
   }, [session, ready]);
   useEffect(() => () => measuring?.abort(), [measuring]);
   if (plan === null) return null;
-  const costs = costsOf(plan, state);
+  const costs = costsOf(plan, state.profile.value, state.run.value?.ms ?? null);
   const rows = plan.layers.map((layer, k) => ({ layer, number: k, cost: costs[k] as LayerCost }));
   const rest = costs.at(-1);
   return (
