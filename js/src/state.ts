@@ -4,10 +4,11 @@ import type {
   Capabilities,
   ColorMapName,
   DeviceUnavailable,
+  LayerTime,
   RunInfo,
   Session,
 } from "./gl/types.ts";
-import type { NORMALIZATIONS, Spot } from "./messages.ts";
+import type { NORMALIZATIONS, Spot, Verified } from "./messages.ts";
 import type { PlanHeader } from "./plan.ts";
 
 /** Where a viewer stands. Only "ready" shows no message under the pictures. */
@@ -37,14 +38,7 @@ export interface Status {
 }
 
 /** The comparison with the framework's own values, when it was made. */
-export interface Parity {
-  readonly matching: number;
-  readonly total: number;
-  readonly maxError: number;
-  /** "PyTorch" or "ONNX". */
-  readonly reference: string;
-  /** Name of the first layer that differs. */
-  readonly first?: string;
+export interface Parity extends Pick<Verified, "reference" | "layers"> {
   /** By the self-test, of stretches of each layer; else of every value there is. */
   readonly sampled: boolean;
 }
@@ -63,8 +57,8 @@ export interface Ends {
   readonly high: number;
 }
 
-export type Order = "number" | "mean" | "max" | "variance";
-export type Tab = "network" | "layer";
+export type Order = "number" | "mean" | "max" | "variance" | "similarity";
+export type Tab = "network" | "layer" | "profile";
 
 /** How the Network tab shows the network. */
 export type Form = "strip" | "graph";
@@ -79,12 +73,26 @@ export interface Camera {
 /** What of a layer the Layer tab shows. */
 export type Section = "maps" | "filters" | "explain";
 
+/** What a layer costs: milliseconds, and what the layer table says. */
+export type Cost = "ms" | "parameters" | "macs" | "bytes";
+
+/** How long each layer took by itself; index -1 is what belongs to none. */
+export type Profile = ReadonlyMap<number, LayerTime>;
+
 /** A pixel of maps of this size. */
 export interface Pixel {
   readonly height: number;
   readonly width: number;
   readonly y: number;
   readonly x: number;
+  /** Chosen from Python, which names the layer instead of its size. */
+  readonly layer?: string;
+}
+
+/** Channels of a layer that are shown large beside each other. */
+export interface Beside {
+  readonly layer: string;
+  readonly channels: readonly number[];
 }
 
 /** Everything that views of one viewer share. Views write the second group, the connection the first. */
@@ -96,6 +104,8 @@ export interface ViewerState {
   readonly run: Signal<RunInfo | null>;
   /** A run is under way. */
   readonly running: Signal<boolean>;
+  /** Runs that ended within the last second; 0 when idle. */
+  readonly fps: Signal<number>;
   readonly capabilities: Signal<Capabilities | null>;
   readonly parity: Signal<Parity | null>;
   /** Whether Python can still be asked; the page goes on without it. */
@@ -118,11 +128,18 @@ export interface ViewerState {
   readonly section: Signal<Section>;
   /** The pixel that is explained, kept from layer to layer of the same size. */
   readonly pixel: Signal<Pixel | null>;
+  readonly beside: Signal<Beside | null>;
   readonly colormap: Signal<ColorMapName>;
   readonly range: Signal<RangeMode>;
+  /** Sequential colour maps go from −max to max too. */
+  readonly symmetric: Signal<boolean>;
   /** For the range "fixed": each layer's ends since that was chosen. */
   readonly ends: Signal<ReadonlyMap<string, Ends>>;
   readonly order: Signal<Order>;
+  /** What the bars below stages stand for. */
+  readonly cost: Signal<Cost>;
+  /** Layers' times, as far as they are measured; null before anybody asked. */
+  readonly profile: Signal<Profile | null>;
   /** What is under the pointer in any view, for Python. */
   readonly pointed: Signal<Spot | null>;
 }
@@ -134,6 +151,7 @@ export function createState(): ViewerState {
     status: signal(says.connecting()),
     run: signal(null),
     running: signal(false),
+    fps: signal(0),
     capabilities: signal(null),
     parity: signal(null),
     connected: signal(true),
@@ -147,10 +165,14 @@ export function createState(): ViewerState {
     camera: signal(null),
     section: signal("maps"),
     pixel: signal(null),
+    beside: signal(null),
     colormap: signal("signed"),
     range: signal("layer"),
+    symmetric: signal(false),
     ends: signal(new Map()),
     order: signal("number"),
+    cost: signal("ms"),
+    profile: signal(null),
     pointed: signal(null),
   };
 }

@@ -7,6 +7,7 @@ import { type Hover, type Note, useViews, type Views, ViewsContext } from "./con
 import explainCss from "./explain/style.css";
 import { NetworkView } from "./forms.tsx";
 import graphCss from "./graph/style.css";
+import { Keys } from "./help.tsx";
 import { listenToKeys } from "./keys.ts";
 import { LayerView } from "./layer.tsx";
 import { px } from "./layout.ts";
@@ -14,6 +15,9 @@ import { createMeasures } from "./measures.ts";
 import { networkOf } from "./network.ts";
 import { createPainter } from "./painter.ts";
 import { Panel } from "./panel.tsx";
+import { costsOf } from "./profile/costs.ts";
+import profileCss from "./profile/style.css";
+import { ProfileView } from "./profile/view.tsx";
 import { Message, StatusLine } from "./status.tsx";
 import css from "./style.css";
 import { watchRatio, watchTheme, watchWidth } from "./theme.ts";
@@ -25,7 +29,7 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
   root.className = "nbglcnn";
   root.tabIndex = -1; // takes the focus when the element that had it is gone
   const style = document.createElement("style");
-  style.textContent = css + explainCss + graphCss;
+  style.textContent = css + explainCss + graphCss + profileCss;
   el.append(style, root);
   el.classList.add("nbg-place");
 
@@ -49,12 +53,23 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
     hover: signal<Hover | null>(null),
     note: signal<Note | null>(null),
     pointed: signal<string | null>(null),
+    costs: computed(() => {
+      const plan = state.plan.value;
+      return plan ? costsOf(plan, state.profile.value, state.run.peek()?.ms ?? 1) : [];
+    }),
+    help: signal(false),
     order: signal<readonly number[]>([]),
   };
   const stopKeys = listenToKeys(views);
   // Fixed ends are those of the time when they were chosen.
   const stopEnds = effect(() => {
     if (state.range.value !== "fixed" && state.ends.peek().size > 0) state.ends.value = new Map();
+  });
+  // Another session's layers take their own time.
+  let profiled = state.session.peek();
+  const stopProfile = effect(() => {
+    if (state.session.value !== profiled) state.profile.value = null;
+    profiled = state.session.value;
   });
   render(
     <ViewsContext.Provider value={views}>
@@ -67,6 +82,7 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
     render(null, root);
     stopKeys();
     stopEnds();
+    stopProfile();
     painter.dispose();
     for (const watched of [theme, ratio, width]) watched.dispose();
     style.remove();
@@ -87,6 +103,7 @@ function App() {
       <main class="nbg-content" style={height === null ? {} : { maxHeight: px(height) }}>
         {now !== null && width.value > 0 && <Content />}
         <Message />
+        <Keys />
       </main>
       <StatusLine />
       <Tooltip />
@@ -110,6 +127,7 @@ function Content() {
     );
   }
   if (state.tab.value === "layer") return <LayerView network={now} />;
+  if (state.tab.value === "profile") return <ProfileView network={now} />;
   return (
     <>
       <NetworkView network={now} />

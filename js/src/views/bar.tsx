@@ -7,13 +7,17 @@ import { pictureSize } from "./layout.ts";
 import { Maps } from "./maps.tsx";
 import { type Network, pictureOf } from "./network.ts";
 
+/** CSS pixels below which everything is one column. */
+export const NARROW = 520;
+
 const TABS: readonly (readonly [Tab, string])[] = [
   ["network", "Network"],
   ["layer", "Layer"],
+  ["profile", "Profile"],
 ];
 
 export function Bar({ network }: { network: Network | null }) {
-  const { state } = useViews();
+  const { state, width } = useViews();
   const plan = state.plan.value;
   // A still picture has no tabs and no other example.
   const live = network !== null && state.status.value.phase !== "unsupported";
@@ -28,26 +32,53 @@ export function Bar({ network }: { network: Network | null }) {
           </span>
         )}
       </div>
-      {live && (
-        <div class="nbg-tabs" role="tablist" aria-label="Views">
-          {TABS.map(([tab, word]) => (
-            <button
-              type="button"
-              key={tab}
-              role="tab"
-              aria-selected={state.tab.value === tab}
-              tabIndex={state.tab.value === tab ? 0 : -1}
-              onClick={() => {
-                state.tab.value = tab;
-              }}
-            >
-              {word}
-            </button>
-          ))}
-        </div>
-      )}
+      {live && (width.value < NARROW ? <Menu /> : <Tabs />)}
       {live && network.batch > 1 ? <Examples network={network} /> : <span />}
     </header>
+  );
+}
+
+/** Each is in the tab order: the arrow keys go from layer to layer, whatever was clicked last. */
+function Tabs() {
+  const { tab } = useViews().state;
+  return (
+    <div class="nbg-tabs" role="tablist" aria-label="Views">
+      {TABS.map(([one, word]) => (
+        <button
+          type="button"
+          key={one}
+          role="tab"
+          aria-selected={tab.value === one}
+          onClick={() => {
+            tab.value = one;
+          }}
+        >
+          {word}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+/** The tabs where there is no room for them. */
+function Menu() {
+  const { tab } = useViews().state;
+  return (
+    <select
+      class="nbg-select"
+      aria-label="Views"
+      value={tab.value}
+      onChange={(event) => {
+        const chosen = TABS.find(([one]) => one === event.currentTarget.value);
+        if (chosen !== undefined) tab.value = chosen[0];
+      }}
+    >
+      {TABS.map(([one, word]) => (
+        <option key={one} value={one}>
+          {word}
+        </option>
+      ))}
+    </select>
   );
 }
 

@@ -10,6 +10,7 @@ import type { ViewerState } from "../state.ts";
 import type { Measures } from "./measures.ts";
 import type { Network } from "./network.ts";
 import type { Painter } from "./painter.ts";
+import type { LayerCost } from "./profile/costs.ts";
 
 /** A position in CSS pixels from the viewer's top left corner. */
 export interface Place {
@@ -48,6 +49,10 @@ export interface Views {
   readonly note: Signal<Note | null>;
   /** The layer under the pointer. */
   readonly pointed: Signal<string | null>;
+  /** What each layer costs; not news with every run: estimates are shares here. */
+  readonly costs: ReadonlySignal<readonly LayerCost[]>;
+  /** The list of keys is open. */
+  readonly help: Signal<boolean>;
   /** Channels of the open layer in the order in which they are shown. */
   readonly order: Signal<readonly number[]>;
 }

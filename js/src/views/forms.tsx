@@ -1,11 +1,12 @@
 // The Network tab: which form the network has, strip or graph, and a layer found by its name.
 import { useId } from "preact/hooks";
 import type { Form } from "../state.ts";
+import { NARROW } from "./bar.tsx";
 import { useViews } from "./context.ts";
 import { Graph } from "./graph/graph.tsx";
 import { firstOpen, groupsAround, treeOf } from "./graph/tree.ts";
 import { longType, type Network } from "./network.ts";
-import { lineOf, NARROW, Strip } from "./strip.tsx";
+import { lineOf, Strip } from "./strip.tsx";
 
 const FORMS: readonly (readonly [Form, string])[] = [
   ["strip", "Strip"],

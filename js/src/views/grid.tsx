@@ -1,10 +1,12 @@
 // All channels of a layer: maps with their number and mean, in the chosen order, 256 a page.
 import type { Statistics, Summary } from "../gl/types.ts";
+import { BESIDE } from "../messages.ts";
 import type { Value } from "../plan.ts";
 import { useViews } from "./context.ts";
 import { exact, percent, short } from "./format.ts";
 import { px, tileSide } from "./layout.ts";
 import { Maps } from "./maps.tsx";
+import { type Bounds, MARKS, markOf } from "./marks.ts";
 import { gridOf } from "./order.ts";
 
 export function Grid(props: {
@@ -12,9 +14,12 @@ export function Grid(props: {
   channels: readonly number[];
   statistics: Statistics | null;
   selected: number | null;
+  beside: readonly number[];
+  /** Its caption says so of channels near an end of their activation. */
+  bounds: Bounds | null;
   width: number;
 }) {
-  const { value, channels, statistics, selected } = props;
+  const { value, channels, statistics, selected, beside, bounds } = props;
   const ratio = useViews().ratio.value;
   const [, , mapHeight, mapWidth] = value.layout.frame;
   const map = { height: mapHeight, width: mapWidth };
@@ -42,7 +47,8 @@ export function Grid(props: {
                   value={value}
                   channel={channel}
                   summary={statistics?.channels[channel]}
-                  chosen={channel === selected}
+                  chosen={channel === selected || beside.includes(channel)}
+                  selected={selected}
                   width={width}
                 />
               ))}
@@ -54,7 +60,8 @@ export function Grid(props: {
                 key={channel}
                 channel={channel}
                 summary={statistics?.channels[channel]}
-                chosen={channel === selected}
+                chosen={channel === selected || beside.includes(channel)}
+                bounds={bounds}
                 width={width}
               />
             ))}
@@ -71,15 +78,28 @@ function Frame(props: {
   channel: number;
   summary: Summary | undefined;
   chosen: boolean;
+  selected: number | null;
   width: number;
 }) {
-  const { value, channel, summary, chosen, width } = props;
+  const { value, channel, summary, chosen, selected, width } = props;
   const { state } = useViews();
   const spoken = summary
     ? `channel ${channel}, mean ${short(summary.mean)}, max ${short(summary.max)}, ${percent(summary.zeros)} zero`
     : `channel ${channel}`;
-  const select = (): void => {
-    state.selected.value = { layer: value.key, channel };
+  const select = (event: MouseEvent): void => {
+    const layer = value.key;
+    const before = state.beside.peek();
+    if (!event.shiftKey) {
+      state.beside.value = null;
+      state.selected.value = { layer, channel };
+      return;
+    }
+    const known = before?.layer === layer ? before.channels : [selected ?? channel];
+    const others = known.filter((one) => one !== channel);
+    const channels = others.length < known.length ? others : [...known, channel].slice(-BESIDE);
+    state.beside.value = channels.length > 1 ? { layer, channels } : null;
+    const now = channels.includes(selected ?? -1) ? selected : (channels[0] ?? channel);
+    state.selected.value = { layer, channel: now };
   };
   return (
     <button
@@ -87,7 +107,7 @@ function Frame(props: {
       class="nbg-frame"
       aria-pressed={chosen}
       aria-label={spoken}
-      tabIndex={chosen ? 0 : -1}
+      tabIndex={channel === selected ? 0 : -1}
       style={{ width: px(width) }}
       onClick={select}
     />
@@ -99,22 +119,24 @@ function Caption(props: {
   channel: number;
   summary: Summary | undefined;
   chosen: boolean;
+  bounds: Bounds | null;
   width: number;
 }) {
-  const { channel, summary, chosen, width } = props;
+  const { channel, summary, chosen, bounds, width } = props;
   return (
     <span
       class={chosen ? "nbg-cell-caption nbg-chosen" : "nbg-cell-caption"}
       style={{ width: px(width) }}
     >
       <span>{channel}</span>
-      {summary !== undefined && <Mean summary={summary} />}
+      {summary !== undefined && <Mean summary={summary} bounds={bounds} />}
     </span>
   );
 }
 
-function Mean({ summary }: { summary: Summary }) {
-  if (summary.zeros === 1) return <span title="zero everywhere in this picture">dead</span>;
+function Mean({ summary, bounds }: { summary: Summary; bounds: Bounds | null }) {
+  const mark = markOf(summary, bounds);
+  if (mark !== null) return <span title={MARKS[mark]}>{mark}</span>;
   if (summary.nan + summary.inf > 0) {
     return (
       <span class="nbg-bad" title={`${summary.nan} NaN, ${summary.inf} Inf`}>

@@ -102,6 +102,9 @@ export function listenToKeys(views: Views): () => void {
       case "/":
         root.querySelector<HTMLElement>(".nbg-finder")?.focus();
         return state.tab.peek() === "network";
+      case "?":
+        views.help.value = !views.help.peek();
+        return true;
       case "[":
       case "]":
         moveExample(key === "]" ? 1 : -1);
@@ -131,7 +134,7 @@ export function listenToKeys(views: Views): () => void {
     root.toggleAttribute("data-lm-suppress-shortcuts", inside && plain(event) && !event.shiftKey);
   };
   const onKey = (event: KeyboardEvent): void => {
-    if (!plain(event) || event.shiftKey) return;
+    if (!plain(event) || (event.shiftKey && event.key !== "?")) return;
     event.stopPropagation();
     if (takesKeys(event.target) || !batch(() => act(event.key, event.target))) return;
     event.preventDefault();

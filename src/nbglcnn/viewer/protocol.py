@@ -22,6 +22,8 @@ log = logging.getLogger("nbglcnn")
 CHUNK = 4 * 2**20  # bytes; notebook servers silently drop a frame above 10 MiB
 COLORMAPS = ("signed", "viridis", "cividis", "magma", "grey")
 NORMALIZATIONS = ("channel", "layer", "fixed")
+VIEWS = ("network", "maps", "filters", "explain", "profile")
+BESIDE = 4  # channels that are shown large beside each other, at most
 MAX_BLOB = 2**31  # bytes of one blob; more than any texture we make
 
 Name = Annotated[str, Meta(max_length=64)]
@@ -89,17 +91,14 @@ class Done(Message, frozen=True):
 
 
 class Verified(Message, frozen=True):
-    """What verify() found of this revision: `first` is the first layer that differs, "" if none.
+    """What verify() found of this revision: each layer's largest error, and whether it matches.
 
     With a `page` it is what the self-test found there, in samples of every layer.
     """
 
     revision: Count
-    matching: Count
-    total: Count
-    error: float
     reference: Text
-    first: Text = ""
+    layers: tuple[tuple[Text, float, bool], ...]
     page: Name = ""
 
 
