@@ -494,8 +494,9 @@ def test_chains_are_strips_and_branches_a_graph_until_somebody_chooses(
     shown.settle()
     assert all(shown.is_seen(name) for name in shown.nodes())
     # The choice is kept while another tab is open.
-    page.get_by_role("tab", name="Layer").click()
-    page.get_by_role("tab", name="Network").click()
+    shown.views.set(tab="layer")
+    expect(page.locator(".nbg-window")).to_have_count(0)
+    shown.views.set(tab="network")
     expect(page.locator(".nbg-window")).to_be_visible()
 
     x = np.random.default_rng(0).random((1, 1, 28, 28), np.float32)
