@@ -132,6 +132,8 @@ def test_layers_say_whether_they_match(
         [one.name, 0.25 if one.name == "pool" else 2e-7, one.name != "pool"] for one in plan.layers
     ]
     views.set(parity={"layers": layers, "reference": "PyTorch", "sampled": False})
+    views.set(form="strip")
+    views.settle()
     shown = {
         (one.locator("xpath=ancestor::*[@data-layer][1]").get_attribute("data-layer")): (
             one.get_attribute("aria-label"),
@@ -155,6 +157,7 @@ def test_times_that_nobody_measured_are_called_estimated(
     show: Callable[..., Views], uneven: tuple[Plan, np.ndarray]
 ) -> None:
     views = show(*uneven)
+    views.set(form="strip")
     bars = views.page.locator(".nbg-stage .nbg-cost")
     heavy = views.page.locator(".nbg-stage[data-layer=relu] .nbg-cost")
     expect(heavy).to_have_attribute("aria-label", re.compile(r"^\d+ % of time, estimated"))
