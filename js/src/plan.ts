@@ -207,7 +207,8 @@ export interface Window {
  * What a Plan of two networks, A and B, compares.
  *
  * `titles` say what A and B are, `only_a` and `only_b` are layers without a partner. `table` is
- * the key of a value (rows, 3, examples): the means of |B − A|, their maxima, the means of |A|.
+ * the key of a value (examples, 3 · rows): of each row the mean of |B − A|, its maximum, and the
+ * mean of |A|.
  */
 export interface Comparison {
   readonly titles: readonly [string, string];

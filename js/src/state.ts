@@ -64,7 +64,7 @@ export interface Ends {
 }
 
 export type Order = "number" | "mean" | "max" | "variance";
-export type Tab = "network" | "layer";
+export type Tab = "network" | "layer" | "compare";
 
 /** What of a layer the Layer tab shows. */
 export type Section = "maps" | "filters" | "explain";

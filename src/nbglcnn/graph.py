@@ -94,8 +94,8 @@ class Comparison:
     """What a Graph of two networks, A and B, compares.
 
     `titles` say what A and B are, `only_a` and `only_b` are keys of layers without a partner.
-    `table` is the key of a value (rows, 3, examples): the means of |B − A|, their maxima, and the
-    means of |A|.
+    `table` is the key of a value (examples, 3 · rows): of each row the mean of |B − A|, its maximum
+    and the mean of |A|.
     """
 
     titles: tuple[str, str]

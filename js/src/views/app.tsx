@@ -3,6 +3,8 @@ import { computed, effect, signal } from "@preact/signals";
 import { render } from "preact";
 import type { ViewerState } from "../state.ts";
 import { Bar } from "./bar.tsx";
+import compareCss from "./compare/style.css";
+import { CompareView } from "./compare/view.tsx";
 import { type Hover, type Note, useViews, type Views, ViewsContext } from "./context.ts";
 import explainCss from "./explain/style.css";
 import { listenToKeys } from "./keys.ts";
@@ -24,7 +26,7 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
   root.className = "nbglcnn";
   root.tabIndex = -1; // takes the focus when the element that had it is gone
   const style = document.createElement("style");
-  style.textContent = css + explainCss;
+  style.textContent = css + explainCss + compareCss;
   el.append(style, root);
   el.classList.add("nbg-place");
 
@@ -55,6 +57,13 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
   const stopEnds = effect(() => {
     if (state.range.value !== "fixed" && state.ends.peek().size > 0) state.ends.value = new Map();
   });
+  // Two networks are there to be compared: that is what is seen first.
+  let known = false;
+  const stopFirst = effect(() => {
+    if (known || state.plan.value === null) return;
+    known = true;
+    if (state.plan.value.comparison !== null) state.tab.value = "compare";
+  });
   render(
     <ViewsContext.Provider value={views}>
       <App />
@@ -66,6 +75,7 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
     render(null, root);
     stopKeys();
     stopEnds();
+    stopFirst();
     painter.dispose();
     for (const watched of [theme, ratio, width]) watched.dispose();
     style.remove();
@@ -107,6 +117,10 @@ function Content() {
         />
       </div>
     );
+  }
+  const comparison = state.plan.value?.comparison ?? null;
+  if (state.tab.value === "compare" && comparison !== null) {
+    return <CompareView network={now} comparison={comparison} />;
   }
   if (state.tab.value === "layer") return <LayerView network={now} />;
   return (

@@ -11,6 +11,7 @@ const TABS: readonly (readonly [Tab, string])[] = [
   ["network", "Network"],
   ["layer", "Layer"],
 ];
+const COMPARE: readonly (readonly [Tab, string])[] = [["compare", "Compare"], ...TABS];
 
 export function Bar({ network }: { network: Network | null }) {
   const { state } = useViews();
@@ -30,7 +31,7 @@ export function Bar({ network }: { network: Network | null }) {
       </div>
       {live && (
         <div class="nbg-tabs" role="tablist" aria-label="Views">
-          {TABS.map(([tab, word]) => (
+          {(plan?.comparison ? COMPARE : TABS).map(([tab, word]) => (
             <button
               type="button"
               key={tab}

@@ -1,5 +1,5 @@
 // All channels of a layer: maps with their number and mean, in the chosen order, 256 a page.
-import type { Statistics, Summary } from "../gl/types.ts";
+import type { ColorMapName, Statistics, Summary } from "../gl/types.ts";
 import type { Value } from "../plan.ts";
 import { useViews } from "./context.ts";
 import { exact, percent, short } from "./format.ts";
@@ -13,6 +13,7 @@ export function Grid(props: {
   statistics: Statistics | null;
   selected: number | null;
   width: number;
+  map?: ColorMapName;
 }) {
   const { value, channels, statistics, selected } = props;
   const ratio = useViews().ratio.value;
@@ -32,6 +33,7 @@ export function Grid(props: {
             columns={columns}
             scale={scale}
             gap={gap}
+            map={props.map}
             label={`channels ${row.join(", ")} of ${value.key}`}
           >
             {/* Within the maps, so that the pointer over a frame is over the map below it. */}

@@ -134,10 +134,11 @@ def differences(
         made[pair.difference] = b - a
         each = (batch, -1) if a.shape[:1] == (batch,) else (1, -1)
         size, own = (np.abs(array).reshape(each) for array in (b - a, a))
-        numbers = (size.mean(1, np.float64), size.max(1), own.mean(1, np.float64))
-        rows[pair.row] = [np.broadcast_to(one, batch) for one in numbers]
+        sizes = (size.mean(1, np.float64), size.max(1), own.mean(1, np.float64))
+        rows[pair.row] = [np.broadcast_to(one, batch) for one in sizes]
     if TABLE in wanted:
-        made[TABLE] = np.array([rows[k] for k in sorted(rows)], np.float32)
+        numbers = [number for k in sorted(rows) for number in rows[k]]
+        made[TABLE] = np.stack(numbers, axis=1).astype(np.float32)
     return made
 
 
@@ -267,9 +268,8 @@ class _Differences:
         return self._rows[a, b]
 
     def table(self) -> str:
-        """The value with all rows: (rows, 3, examples)."""
-        numbers = self._node("Concat", *self._numbers, axis=0)
-        return self._node("Reshape", numbers, self._integers(len(self.of_row), 3, self.batch))
+        """The value with all rows one after another: (examples, 3 · rows)."""
+        return self._node("Concat", *self._numbers, axis=1)
 
     def _as_float(self, name: str) -> str:
         return name if self.values[name].dtype.kind == "f" else self._node("Cast", name, to=FLOAT)
@@ -278,10 +278,10 @@ class _Differences:
         """A number for each example: the same one where a value has no axis of the batch."""
         if shape and shape[0] == self.batch:
             flat = self._node("Reshape", name, self._integers(self.batch, -1))
-            return self._node(op, flat, self._integers(1), keepdims=0)
+            return self._node(op, flat, self._integers(1), keepdims=1)
         flat = self._node("Reshape", name, self._integers(1, -1))
-        number = self._node(op, flat, self._integers(1), keepdims=0)
-        return self._node("Expand", number, self._integers(self.batch))
+        number = self._node(op, flat, self._integers(1), keepdims=1)
+        return self._node("Expand", number, self._integers(self.batch, 1))
 
     def _node(self, op: str, *inputs: str, **attributes: int) -> str:
         name = f"{DIFFERENCE}{op} {len(self.nodes)}"

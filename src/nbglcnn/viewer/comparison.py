@@ -172,7 +172,7 @@ class Comparison(Viewer):
         rows = []
         layers = {layer.name for layer in self.layers}
         for pair in sorted(compared.pairs, key=lambda pair: pair.a not in layers):
-            mean, most, own = table[pair.row]
+            mean, most, own = table[:, 3 * pair.row : 3 * pair.row + 3].T
             change, size = float(mean.mean()), float(own.mean())
             relative = change / size if size else np.inf if change else 0.0
             worst = float(most.max())
