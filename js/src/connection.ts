@@ -132,7 +132,10 @@ export class Connection {
     );
     let first = true;
     this.undo.push(
-      watchPace(this.state, (running, fps) => this.send({ type: "pace", page, running, fps })),
+      watchPace(this.state, (running, fps) => {
+        this.state.fps.value = fps;
+        this.send({ type: "pace", page, running, fps });
+      }),
       effect(() => {
         const at = this.state.pointed.value;
         if (!first) pointed.take(at);
@@ -300,11 +303,10 @@ export class Connection {
     }
   }
 
-  private judge({ page, revision, matching, total, reference, error, first }: Verified): void {
+  private judge({ page, revision, reference, layers }: Verified): void {
     const sampled = page !== "";
     if (sampled ? page !== this.page : revision !== this.wanted?.revision) return;
-    const found = { matching, total, reference, maxError: error, sampled };
-    const parity = first === "" ? found : { ...found, first };
+    const parity = { reference, layers, sampled };
     if (sampled) this.tested = parity;
     if (!sampled || this.state.parity.peek()?.sampled !== false) this.state.parity.value = parity;
   }

@@ -3,7 +3,7 @@
 import type { Kind, Target } from "./plan.ts";
 
 export const PACKAGE_VERSION = "0.1.0";
-export const PROTOCOL = "4b411a29fa1b";
+export const PROTOCOL = "a2f2b77d3791";
 export const CHUNK = 4194304;
 export const COLORMAPS = ["signed", "viridis", "cividis", "magma", "grey"] as const;
 export const NORMALIZATIONS = ["channel", "layer", "fixed"] as const;
@@ -67,18 +67,15 @@ export interface Done {
 }
 
 /**
- * What verify() found of this revision: `first` is the first layer that differs, "" if none.
+ * What verify() found of this revision: each layer's largest error, and whether it matches.
  *
  * With a `page` it is what the self-test found there, in samples of every layer.
  */
 export interface Verified {
   readonly type: "verified";
   readonly revision: number;
-  readonly matching: number;
-  readonly total: number;
-  readonly error: number;
   readonly reference: string;
-  readonly first: string;
+  readonly layers: readonly (readonly [string, number, boolean])[];
   readonly page: string;
 }
 
@@ -228,7 +225,7 @@ export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
   ["Read", [["type", {"oneOf": ["read"]}], ["id", "string"], ["keys", {"list": "string"}], ["revision", "integer"], ["missing", {"list": {"tuple": ["integer", "integer"]}}]]],
   ["Probe", [["type", {"oneOf": ["probe"]}], ["page", "string"], ["revision", "integer"], ["keys", {"list": "string"}], ["bands", {"list": {"list": {"tuple": ["integer", "integer", "integer"]}}}]]],
   ["Done", [["type", {"oneOf": ["done"]}], ["read", "string"]]],
-  ["Verified", [["type", {"oneOf": ["verified"]}], ["revision", "integer"], ["matching", "integer"], ["total", "integer"], ["error", "number"], ["reference", "string"], ["first", "string"], ["page", "string"]]],
+  ["Verified", [["type", {"oneOf": ["verified"]}], ["revision", "integer"], ["reference", "string"], ["layers", {"list": {"tuple": ["string", "number", "boolean"]}}], ["page", "string"]]],
   ["Release", [["type", {"oneOf": ["release"]}]]],
   ["Refuse", [["type", {"oneOf": ["refuse"]}], ["page", "string"], ["title", "string"], ["text", "string"]]],
 ]);

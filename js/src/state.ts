@@ -4,10 +4,11 @@ import type {
   Capabilities,
   ColorMapName,
   DeviceUnavailable,
+  LayerTime,
   RunInfo,
   Session,
 } from "./gl/types.ts";
-import type { NORMALIZATIONS, Spot } from "./messages.ts";
+import type { NORMALIZATIONS, Spot, Verified } from "./messages.ts";
 import type { PlanHeader } from "./plan.ts";
 
 /** Where a viewer stands. Only "ready" shows no message under the pictures. */
@@ -37,14 +38,7 @@ export interface Status {
 }
 
 /** The comparison with the framework's own values, when it was made. */
-export interface Parity {
-  readonly matching: number;
-  readonly total: number;
-  readonly maxError: number;
-  /** "PyTorch" or "ONNX". */
-  readonly reference: string;
-  /** Name of the first layer that differs. */
-  readonly first?: string;
+export interface Parity extends Pick<Verified, "reference" | "layers"> {
   /** By the self-test, of stretches of each layer; else of every value there is. */
   readonly sampled: boolean;
 }
@@ -64,10 +58,16 @@ export interface Ends {
 }
 
 export type Order = "number" | "mean" | "max" | "variance";
-export type Tab = "network" | "layer" | "compare";
+export type Tab = "network" | "layer" | "profile" | "compare";
 
 /** What of a layer the Layer tab shows. */
 export type Section = "maps" | "filters" | "explain";
+
+/** What a layer costs: milliseconds, and what the layer table says. */
+export type Cost = "ms" | "parameters" | "macs" | "bytes";
+
+/** How long each layer took by itself; index -1 is what belongs to none. */
+export type Profile = ReadonlyMap<number, LayerTime>;
 
 /** A pixel of maps of this size. */
 export interface Pixel {
@@ -86,6 +86,8 @@ export interface ViewerState {
   readonly run: Signal<RunInfo | null>;
   /** A run is under way. */
   readonly running: Signal<boolean>;
+  /** Runs that ended within the last second; 0 when idle. */
+  readonly fps: Signal<number>;
   readonly capabilities: Signal<Capabilities | null>;
   readonly parity: Signal<Parity | null>;
   /** Whether Python can still be asked; the page goes on without it. */
@@ -107,6 +109,10 @@ export interface ViewerState {
   /** For the range "fixed": each layer's ends since that was chosen. */
   readonly ends: Signal<ReadonlyMap<string, Ends>>;
   readonly order: Signal<Order>;
+  /** What the bars below stages stand for. */
+  readonly cost: Signal<Cost>;
+  /** Layers' times, as far as they are measured; null before anybody asked. */
+  readonly profile: Signal<Profile | null>;
   /** What is under the pointer in any view, for Python. */
   readonly pointed: Signal<Spot | null>;
 }
@@ -118,6 +124,7 @@ export function createState(): ViewerState {
     status: signal(says.connecting()),
     run: signal(null),
     running: signal(false),
+    fps: signal(0),
     capabilities: signal(null),
     parity: signal(null),
     connected: signal(true),
@@ -132,6 +139,8 @@ export function createState(): ViewerState {
     range: signal("layer"),
     ends: signal(new Map()),
     order: signal("number"),
+    cost: signal("ms"),
+    profile: signal(null),
     pointed: signal(null),
   };
 }

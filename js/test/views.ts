@@ -29,6 +29,12 @@ function watched(session: Session): Session {
       calls.runs++;
       return session.run(options);
     },
+    get delivery() {
+      return session.delivery;
+    },
+    set delivery(way) {
+      session.delivery = way;
+    },
     read: (key) => asked(session.read(key)),
     statistics: (key, image) => asked(session.statistics(key, image)),
   };

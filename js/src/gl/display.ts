@@ -14,6 +14,7 @@ import {
   type Shown,
   type Table,
 } from "./sheets.ts";
+import type { Delivery } from "./types.ts";
 
 /** What a drawing is made of, good for as long as the same is shown. */
 interface Prepared {
@@ -76,12 +77,13 @@ export class Display {
     }
   }
 
-  draw(shown: readonly Shown[], ranges: Ranges): void {
+  draw(shown: readonly Shown[], ranges: Ranges, delivery: Delivery): void {
     const prepared = this.prepare(shown, ranges);
     for (const sheet of prepared.drawing.sheets) {
       this.drawSheet(sheet, prepared, ranges);
       if (this.device.gl.isContextLost()) return; // the old picture stays until all is rebuilt
-      this.deliver(sheet);
+      if (delivery === "canvas") this.deliver(sheet);
+      else this.readBack(sheet);
     }
   }
 
@@ -163,6 +165,26 @@ export class Display {
       context?.drawImage(source, x, y, width, height, 0, 0, width, height);
     }
     bitmap?.close();
+  }
+
+  /** What a program without the browser's help would do: all pixels to this thread, and from there to the canvases. */
+  private readBack({ width, height, placed }: Sheet<Picture>): void {
+    const { gl } = this.device;
+    const upright = new Uint8ClampedArray(width * height * 4);
+    gl.readPixels(0, 0, width, height, gl.RGBA, gl.UNSIGNED_BYTE, upright);
+    for (const { item, x, y } of placed) {
+      const picture = new ImageData(item.width, item.height);
+      for (let row = 0; row < item.height; row++) {
+        const from = ((height - 1 - y - row) * width + x) * 4; // WebGL counts from below
+        picture.data.set(upright.subarray(from, from + item.width * 4), row * item.width * 4);
+      }
+      const { canvas } = item.job;
+      copying(canvas, item.width, item.height, canvas.getContext("2d"))?.putImageData(
+        picture,
+        0,
+        0,
+      );
+    }
   }
 
   /** Where the browser paints on the processor, each canvas would fetch all of a sheet: then this does, once. */

@@ -57,6 +57,7 @@ export class Runner {
   private measured: number | undefined;
   /** Before there is such a run: by the passes' costs, and no more than what was seen. */
   private estimate = Number.POSITIVE_INFINITY;
+  private last: RunInfo | undefined;
   private closed = false;
 
   private constructor(device: GlDevice, plan: PlanHeader, uniforms: Uint8Array, pending: Pending) {
@@ -182,6 +183,29 @@ export class Runner {
     return done === undefined ? work(this.ready()) : (done as { readonly result: T }).result;
   }
 
+  /**
+   * Does `work` while no run is on its way; runs asked for meanwhile wait for it. It may run passes
+   * again: what they give is the same, but textures that several layers share hold old values then.
+   */
+  async alone<T>(work: (objects: PlanObjects, clock: Clock) => Promise<T>): Promise<T> {
+    await this.building;
+    while (this.flight !== undefined || this.shown !== this.pending.version) await this.run();
+    const { last } = this;
+    if (last === undefined) throw new PlanError("nothing was run yet");
+    const flight: Flight = { version: this.shown, urgent: false, result: NEVER };
+    this.flight = flight;
+    const working = work(this.ready(), this.clock);
+    const clear = (): RunInfo => {
+      if (this.flight === flight) this.flight = undefined;
+      if (this.plan.passes.length > new Set(this.plan.passes.map(({ output }) => output)).size) {
+        this.shown = -1;
+      }
+      return last;
+    };
+    flight.result = working.then(clear, clear);
+    return working;
+  }
+
   /** A value or parameter by name. */
   find(key: string): Value {
     const { values, parameters } = this.plan;
@@ -271,7 +295,8 @@ export class Runner {
         : await this.runInSlices(slices, flight, objects, options.onProgress, finish);
     if (builds) this.estimate = Math.min(this.estimate, measured.ms);
     else this.measured = measured.ms;
-    return { ...measured, passes: passes.length, sequence: this.sequence };
+    this.last = { ...measured, passes: passes.length, sequence: this.sequence };
+    return this.last;
   }
 
   private runAtOnce(

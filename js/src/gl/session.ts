@@ -3,6 +3,7 @@ import type { PlanHeader, Value } from "../plan.ts";
 import { finished } from "./clock.ts";
 import type { GlDevice } from "./device.ts";
 import { Display } from "./display.ts";
+import { profile } from "./profile.ts";
 import { type Place, Ranges } from "./ranges.ts";
 import { Runner } from "./runner.ts";
 import type { Shown } from "./sheets.ts";
@@ -10,6 +11,7 @@ import { Reducer } from "./statistics.ts";
 import { channelSummary, summary } from "./summary.ts";
 import {
   ContextLostError,
+  type Delivery,
   type Device,
   type DrawJob,
   PlanError,
@@ -37,6 +39,7 @@ export async function createSession(
   const runner = await Runner.make(device, plan, uniforms, weight, onProgress);
   const values = new Map<string, Value>(plan.values.map((value) => [value.key, value]));
   let disposed = false;
+  let delivery: Delivery = "canvas";
   let pictures: Pictures | undefined;
 
   async function prepare(): Promise<void> {
@@ -95,7 +98,7 @@ export async function createSession(
       const ranged = group.filter(({ job }) => job.range.mode !== "fixed");
       const wanted = ranged.map((one) => ({ ...one, image: one.job.image }));
       ranges.update(wanted, runner.sequence);
-      display.draw(group, ranges);
+      display.draw(group, ranges, delivery);
     }
   }
 
@@ -121,6 +124,13 @@ export async function createSession(
     read: (key) => runner.read(key),
     sample: (key, bands) => runner.sample(key, bands),
     draw,
+    get delivery() {
+      return delivery;
+    },
+    set delivery(way) {
+      delivery = way;
+    },
+    profile: (onLayer, signal) => profile(runner, onLayer, signal),
     async statistics(key, image = 0) {
       const value = runner.find(key);
       const reduce = await reducer().ready();

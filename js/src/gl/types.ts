@@ -58,6 +58,14 @@ export interface RunInfo {
   readonly sequence: number;
 }
 
+/** How long a layer's passes take by themselves; no `passes` where another layer's compute it too. */
+export interface LayerTime extends Pick<RunInfo, "ms" | "clock" | "passes"> {
+  readonly repeats: number;
+}
+
+/** From canvas to canvas within the browser, or read back to this thread and put as pixels. */
+export type Delivery = "canvas" | "readback";
+
 export interface RunOptions {
   /** Somebody waits for the result (Python): poll by timers, never by animation frames. */
   readonly urgent?: boolean;
@@ -89,6 +97,13 @@ export interface Session {
   draw(jobs: readonly DrawJob[]): void;
   /** Numbers of one image of a value, reduced on the GPU. */
   statistics(key: string, image?: number): Promise<Statistics>;
+  /** Which way pictures take from the device to their canvases. */
+  delivery: Delivery;
+  /**
+   * Runs the network until it is warm, then each layer by itself, which is told as it is known; -1
+   * stands for passes of no layer. Other runs and reads come in between two layers. The last run.
+   */
+  profile(onLayer: (layer: number, time: LayerTime) => void, signal: AbortSignal): Promise<RunInfo>;
   dispose(): void;
 }
 

@@ -14,6 +14,8 @@ import { createMeasures } from "./measures.ts";
 import { networkOf } from "./network.ts";
 import { createPainter } from "./painter.ts";
 import { Panel } from "./panel.tsx";
+import profileCss from "./profile/style.css";
+import { ProfileView } from "./profile/view.tsx";
 import { Message, StatusLine } from "./status.tsx";
 import { NetworkView } from "./strip.tsx";
 import css from "./style.css";
@@ -26,7 +28,7 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
   root.className = "nbglcnn";
   root.tabIndex = -1; // takes the focus when the element that had it is gone
   const style = document.createElement("style");
-  style.textContent = css + explainCss + compareCss;
+  style.textContent = css + explainCss + profileCss + compareCss;
   el.append(style, root);
   el.classList.add("nbg-place");
 
@@ -64,6 +66,12 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
     known = true;
     if (state.plan.value.comparison !== null) state.tab.value = "compare";
   });
+  // Another session's layers take their own time.
+  let profiled = state.session.peek();
+  const stopProfile = effect(() => {
+    if (state.session.value !== profiled) state.profile.value = null;
+    profiled = state.session.value;
+  });
   render(
     <ViewsContext.Provider value={views}>
       <App />
@@ -76,6 +84,7 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
     stopKeys();
     stopEnds();
     stopFirst();
+    stopProfile();
     painter.dispose();
     for (const watched of [theme, ratio, width]) watched.dispose();
     style.remove();
@@ -123,6 +132,7 @@ function Content() {
     return <CompareView network={now} comparison={comparison} />;
   }
   if (state.tab.value === "layer") return <LayerView network={now} />;
+  if (state.tab.value === "profile") return <ProfileView network={now} />;
   return (
     <>
       <NetworkView network={now} />

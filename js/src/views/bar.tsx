@@ -1,5 +1,5 @@
 // The bar above: which model, which tab, which example of the batch.
-import type { Tab } from "../state.ts";
+import type { Tab, ViewerState } from "../state.ts";
 import { useViews } from "./context.ts";
 import { plural } from "./format.ts";
 import { Left, Right } from "./icons.tsx";
@@ -7,14 +7,18 @@ import { pictureSize } from "./layout.ts";
 import { Maps } from "./maps.tsx";
 import { type Network, pictureOf } from "./network.ts";
 
+/** CSS pixels below which everything is one column. */
+export const NARROW = 520;
+
 const TABS: readonly (readonly [Tab, string])[] = [
   ["network", "Network"],
   ["layer", "Layer"],
+  ["profile", "Profile"],
 ];
-const COMPARE: readonly (readonly [Tab, string])[] = [["compare", "Compare"], ...TABS];
+const COMPARE: typeof TABS = [["compare", "Compare"], ...TABS];
 
 export function Bar({ network }: { network: Network | null }) {
-  const { state } = useViews();
+  const { state, width } = useViews();
   const plan = state.plan.value;
   // A still picture has no tabs and no other example.
   const live = network !== null && state.status.value.phase !== "unsupported";
@@ -29,26 +33,58 @@ export function Bar({ network }: { network: Network | null }) {
           </span>
         )}
       </div>
-      {live && (
-        <div class="nbg-tabs" role="tablist" aria-label="Views">
-          {(plan?.comparison ? COMPARE : TABS).map(([tab, word]) => (
-            <button
-              type="button"
-              key={tab}
-              role="tab"
-              aria-selected={state.tab.value === tab}
-              tabIndex={state.tab.value === tab ? 0 : -1}
-              onClick={() => {
-                state.tab.value = tab;
-              }}
-            >
-              {word}
-            </button>
-          ))}
-        </div>
-      )}
+      {live && (width.value < NARROW ? <Menu /> : <Tabs />)}
       {live && network.batch > 1 ? <Examples network={network} /> : <span />}
     </header>
+  );
+}
+
+/** Two networks in one are there to be compared. */
+const tabsOf = ({ plan }: ViewerState) => (plan.value?.comparison ? COMPARE : TABS);
+
+/** Each is in the tab order: the arrow keys go from layer to layer, whatever was clicked last. */
+function Tabs() {
+  const { state } = useViews();
+  const { tab } = state;
+  return (
+    <div class="nbg-tabs" role="tablist" aria-label="Views">
+      {tabsOf(state).map(([one, word]) => (
+        <button
+          type="button"
+          key={one}
+          role="tab"
+          aria-selected={tab.value === one}
+          onClick={() => {
+            tab.value = one;
+          }}
+        >
+          {word}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+/** The tabs where there is no room for them. */
+function Menu() {
+  const { state } = useViews();
+  const { tab } = state;
+  return (
+    <select
+      class="nbg-select"
+      aria-label="Views"
+      value={tab.value}
+      onChange={(event) => {
+        const chosen = tabsOf(state).find(([one]) => one === event.currentTarget.value);
+        if (chosen !== undefined) tab.value = chosen[0];
+      }}
+    >
+      {tabsOf(state).map(([one, word]) => (
+        <option key={one} value={one}>
+          {word}
+        </option>
+      ))}
+    </select>
   );
 }
 

@@ -63,9 +63,10 @@ export function percent(share: number, decimals = 0): string {
   return `${hundredths.toFixed(decimals)} %`;
 }
 
-/** Memory in decimal units, two digits that matter: 0.23 MB, 4.7 MB, 512 MB, 1.2 GB. */
+/** Memory in decimal units, two digits that matter: 64 kB, 0.23 MB, 4.7 MB, 512 MB, 1.2 GB. */
 export function memory(bytes: number): string {
-  const [size, unit] = bytes >= 999.5e6 ? [1e9, "GB"] : [1e6, "MB"];
+  if (bytes < 999.5) return `${bytes} B`;
+  const [size, unit] = bytes >= 999.5e6 ? [1e9, "GB"] : bytes >= 99.5e3 ? [1e6, "MB"] : [1e3, "kB"];
   const scaled = bytes / size;
   return `${scaled >= 9.95 ? scaled.toFixed(0) : Number(scaled.toPrecision(2))} ${unit}`;
 }

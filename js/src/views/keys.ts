@@ -90,7 +90,7 @@ export function listenToKeys(views: Views): () => void {
         return true;
       case "ArrowUp":
       case "ArrowDown":
-        if (state.tab.peek() === "network") return false;
+        if (!["layer", "compare"].includes(state.tab.peek())) return false;
         moveChannel(key === "ArrowDown" ? 1 : -1);
         return true;
       case "Escape":

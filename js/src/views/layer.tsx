@@ -21,6 +21,7 @@ import {
   type Stage,
 } from "./network.ts";
 import { orderOf, PAGE } from "./order.ts";
+import { Badge } from "./parity.tsx";
 import { Rail } from "./rail.tsx";
 import { LayerValues, Similar } from "./values.tsx";
 import { parametersOf, weighted } from "./weights.ts";
@@ -70,7 +71,7 @@ export function LayerView({ network }: { network: Network }) {
       <Rail network={network} current={value.key} />
       <div class="nbg-head">
         <div class="nbg-title">
-          <strong class="nbg-big">{value.key}</strong>
+          <strong class="nbg-big">{value.key}</strong> <Badge layer={value.key} />
           <span class="nbg-second">{titleOf(value, layer, stage)}</span>
         </div>
         <Choice

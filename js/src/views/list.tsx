@@ -16,6 +16,7 @@ import {
   shortType,
   within,
 } from "./network.ts";
+import { Badge } from "./parity.tsx";
 import { StageMaps } from "./picture.tsx";
 import { groupsOf } from "./rows.tsx";
 import { Reads, shownLayer, Title } from "./stage.tsx";
@@ -67,7 +68,9 @@ function Row({ network, stage, group }: { network: Network; stage: Stage; group:
       onClick={open}
     >
       <span class="nbg-caption">
-        <Title text={within(stage.title, group)} />
+        <span class="nbg-named">
+          <Title text={within(stage.title, group)} /> <Badge layer={name} />
+        </span>
         <span>{head && `${shortType(head)} ${settings(head).replace(", stride ", " /")}`}</span>
         <span>{imageShape(value)}</span>
         <Reads stage={stage} group={group} />

@@ -17,6 +17,8 @@ export const isReadable = (value: Value): boolean => value.read.count <= MOST_EL
 
 // Expected when a context is lost or a viewer closes while somebody waits; the status says so.
 const EXPECTED = new Set(["ContextLostError", "SessionClosed"]);
+export const isExpected = (error: unknown): boolean =>
+  error instanceof Error && EXPECTED.has(error.name);
 
 export function createMeasures(state: ViewerState): Measures {
   let session: Session | null = null;
@@ -36,7 +38,7 @@ export function createMeasures(state: ViewerState): Measures {
     if (known !== undefined) return known;
     const asked = ask(now).catch((error: unknown) => {
       cache.delete(name);
-      if (error instanceof Error && EXPECTED.has(error.name)) return null;
+      if (isExpected(error)) return null;
       throw error;
     });
     cache.set(name, asked);

@@ -234,11 +234,11 @@ export const leafName = (name: string): string =>
   name.slice(name.lastIndexOf(separatorOf(name)) + 1) || name;
 
 /** C×H×W of one image of a value, as its own rank says: "32×14×14", "10", "scalar". */
-export function imageShape(value: Value): string {
-  return value.shape.length < 2
-    ? value.shape.join("×") || "scalar"
-    : value.shape.slice(1).join("×");
-}
+export const imageShape = (value: Value): string => shapeOfOne(value.shape);
+
+/** A shape without the batch's axis, which a vector or a number hasn't. */
+export const shapeOfOne = (shape: readonly number[]): string =>
+  shape.length < 2 ? shape.join("×") || "scalar" : shape.slice(1).join("×");
 
 export type Picture = "maps" | "grey" | "rgb" | "bars" | "number";
 

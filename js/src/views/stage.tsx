@@ -14,7 +14,9 @@ import {
   shortType,
   within,
 } from "./network.ts";
+import { Badge } from "./parity.tsx";
 import { StageMaps } from "./picture.tsx";
+import { CostBar } from "./profile/bars.tsx";
 import { useHovered } from "./select.ts";
 
 /** CSS pixels of a stage's picture where each has its own scale. */
@@ -108,7 +110,9 @@ export function StageView(props: {
         </button>
       </div>
       <div class="nbg-caption">
-        <Title text={within(stage.title, group)} />
+        <span class="nbg-named">
+          <Title text={within(stage.title, group)} /> <Badge layer={name} />
+        </span>
         <span>{imageShape(value)}</span>
         <Parts stage={stage} shown={name} select={select} />
         {drawn !== null && drawn.shown < value.layout.frame[1] && (
@@ -117,6 +121,7 @@ export function StageView(props: {
           </span>
         )}
         <Reads stage={stage} group={group} />
+        <CostBar layers={stage.layers} />
       </div>
     </div>
   );

@@ -3,6 +3,7 @@ import type { Status } from "../state.ts";
 import { useViews } from "./context.ts";
 import { duration, full, memory, rendererName, short } from "./format.ts";
 import { Differs, Matches } from "./icons.tsx";
+import { worst } from "./parity.tsx";
 
 const WORDS: Record<Status["phase"], string> = {
   connecting: "Starting",
@@ -39,6 +40,9 @@ export function StatusLine() {
             <strong>{duration(run.ms)}</strong> {CLOCKS[run.clock]}
           </span>
           <span class="nbg-wide">{full(run.passes)} passes</span>
+          {state.fps.value > 1 && (
+            <span title="runs that ended within the last second">{state.fps.value} runs/s</span>
+          )}
         </>
       )}
       <span class="nbg-space" />
@@ -67,7 +71,7 @@ function Precision() {
   return (
     <>
       {"float16"}
-      {parity.value !== null && ` (largest error ${short(parity.value.maxError)})`}
+      {parity.value !== null && ` (largest error ${short(worst(parity.value))})`}
       {weak && <span class="nbg-warn"> (this device cannot draw float32)</span>}
       {other && !weak && <span class="nbg-warn"> (another page’s device cannot draw float32)</span>}
     </>
@@ -77,19 +81,21 @@ function Precision() {
 function Match() {
   const parity = useViews().state.parity.value;
   if (parity === null) return null;
-  const all = parity.matching === parity.total;
+  const { layers, reference, sampled } = parity;
+  const first = layers.find(([, , matches]) => !matches);
   return (
     <>
-      <span class={all ? "nbg-ok" : "nbg-warn"}>
-        {all ? <Matches /> : <Differs />}
+      <span class={first === undefined ? "nbg-ok" : "nbg-warn"}>
+        {first === undefined ? <Matches /> : <Differs />}
         <strong>
-          {parity.matching} of {parity.total} layers match {parity.reference}
+          {layers.filter(([, , matches]) => matches).length} of {layers.length} layers match{" "}
+          {reference}
         </strong>
       </span>
       <span class="nbg-wide">
-        {parity.first !== undefined && `first difference at ${parity.first}, `}
-        max error {short(parity.maxError)}
-        {parity.sampled && " in samples of each"}
+        {first !== undefined && `first difference at ${first[0]}, `}
+        max error {short(worst(parity))}
+        {sampled && " in samples of each"}
       </span>
     </>
   );

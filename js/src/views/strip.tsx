@@ -1,4 +1,5 @@
 // The Network tab: the whole network from a picture to a picture, on one line where it fits, else in rows.
+import { NARROW } from "./bar.tsx";
 import { useViews } from "./context.ts";
 import { Ends } from "./ends.tsx";
 import { fitLine, type Line } from "./layout.ts";
@@ -6,8 +7,6 @@ import { List } from "./list.tsx";
 import type { Network, Stage } from "./network.ts";
 import { Rows } from "./rows.tsx";
 import { ArrowColumn, BARS, isShort, mapsOf, StageView } from "./stage.tsx";
-
-const NARROW = 520;
 
 /** The stages between the end pictures: the last one is the output's own where they are one value. */
 export function middleOf(network: Network): readonly Stage[] {

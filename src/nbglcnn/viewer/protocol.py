@@ -89,17 +89,14 @@ class Done(Message, frozen=True):
 
 
 class Verified(Message, frozen=True):
-    """What verify() found of this revision: `first` is the first layer that differs, "" if none.
+    """What verify() found of this revision: each layer's largest error, and whether it matches.
 
     With a `page` it is what the self-test found there, in samples of every layer.
     """
 
     revision: Count
-    matching: Count
-    total: Count
-    error: float
     reference: Text
-    first: Text = ""
+    layers: tuple[tuple[Text, float, bool], ...]
     page: Name = ""
 
 

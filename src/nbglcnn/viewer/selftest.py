@@ -160,10 +160,8 @@ class SelfTest:
 
 def verified(revision: int, report: Report[Match], framework: str, page: str = "") -> Verified:
     """A report in the words that pages take; of the self-test, what `page` gave."""
-    worst = max((row.max_abs for row in report.rows), default=0.0)
-    error = float(np.nan_to_num(worst))
-    first = report.first_diverging or ""
-    return Verified(revision, report.matching, len(report.rows), error, framework, first, page)
+    layers = tuple((row.layer, float(np.nan_to_num(row.max_abs)), row.ok) for row in report.rows)
+    return Verified(revision, framework, layers, page)
 
 
 def bands_of_all(plan: Plan) -> dict[str, tuple[Band, ...]]:

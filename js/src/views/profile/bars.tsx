@@ -1,0 +1,51 @@
+// Below each stage of the network: its share of the time, or of what else is asked for.
+import type { Layer } from "../../plan.ts";
+import { useViews } from "../context.ts";
+import { percent } from "../format.ts";
+import { COSTS, costsOf, costText, type LayerCost } from "./costs.ts";
+
+/** A bar for some layers together; a click shows another cost, on all bars. */
+export function CostBar({ layers }: { layers: readonly Layer[] }) {
+  const { state } = useViews();
+  const plan = state.plan.value;
+  const cost = state.cost.value;
+  if (plan === null) return null;
+  const all = costsOf(plan, state);
+  const total = all.reduce((sum, one) => sum + (one[cost] ?? 0), 0);
+  const own = all.filter((_, k) => layers.includes(plan.layers[k] as Layer)).reduce(sum, NOTHING);
+  if (own[cost] === null) return null;
+  const share = total > 0 ? (own[cost] ?? 0) / total : 0;
+  const at = COSTS.findIndex(([one]) => one === cost);
+  const [next = cost, word = ""] = COSTS[(at + 1) % COSTS.length] ?? [];
+  const estimated = cost === "ms" && !own.measured;
+  const name = COSTS[at]?.[1].toLowerCase();
+  const text = `${costText(cost, own)}, ${percent(share)} of ${name}${estimated ? ", estimated" : ""}`;
+  return (
+    <button
+      type="button"
+      class="nbg-cost"
+      tabIndex={-1}
+      title={`${text}. Click for ${word.toLowerCase()}.`}
+      aria-label={text}
+      onClick={() => {
+        state.cost.value = next;
+      }}
+    >
+      <span class="nbg-cost-track">
+        <span style={{ width: `${share * 100}%` }} />
+      </span>
+      <span class={estimated ? "nbg-estimated" : ""}>{costText(cost, own)}</span>
+    </button>
+  );
+}
+
+const NOTHING: LayerCost = { ms: 0, measured: true, passes: 0, parameters: 0, macs: 0, bytes: 0 };
+
+const sum = (a: LayerCost, b: LayerCost): LayerCost => ({
+  ms: a.ms === null || b.ms === null ? null : a.ms + b.ms,
+  measured: a.measured && (b.measured || b.passes === 0),
+  passes: a.passes + b.passes,
+  parameters: a.parameters + b.parameters,
+  macs: a.macs + b.macs,
+  bytes: a.bytes + b.bytes,
+});

@@ -1,0 +1,54 @@
+// What each layer costs: measured, or this run's time shared out by how much its passes fetch.
+import { predict } from "../../gl/schedule.ts";
+import type { PlanHeader } from "../../plan.ts";
+import type { Cost, ViewerState } from "../../state.ts";
+import { count, duration, memory } from "../format.ts";
+
+export interface LayerCost {
+  /** Null before the first run. */
+  readonly ms: number | null;
+  readonly measured: boolean;
+  /** Draws of its own; 0 where another layer's compute it too, or nothing has to. */
+  readonly passes: number;
+  readonly parameters: number;
+  readonly macs: number;
+  readonly bytes: number;
+}
+
+/** The costs of all layers, and last of what belongs to none. */
+export function costsOf(plan: PlanHeader, state: ViewerState): LayerCost[] {
+  const total = state.run.value?.ms ?? null;
+  const profile = state.profile.value;
+  const shares = new Map<number, number>();
+  const passes = new Map<number, number>();
+  const predicted = predict(plan.passes, total ?? 0);
+  for (const [k, { layer }] of plan.passes.entries()) {
+    shares.set(layer, (shares.get(layer) ?? 0) + (predicted[k] ?? 0));
+    passes.set(layer, (passes.get(layer) ?? 0) + 1);
+  }
+  return [...plan.layers.keys(), -1].map((k) => {
+    const time = profile?.get(k);
+    const { parameters = 0, macs = 0, bytes = 0 } = plan.layers[k] ?? {};
+    return {
+      ms: time?.ms ?? (total === null ? null : (shares.get(k) ?? 0)),
+      measured: time !== undefined,
+      passes: passes.get(k) ?? 0,
+      parameters,
+      macs,
+      bytes,
+    };
+  });
+}
+
+export const COSTS: readonly (readonly [Cost, string])[] = [
+  ["ms", "Time"],
+  ["parameters", "Parameters"],
+  ["macs", "Multiply-adds"],
+  ["bytes", "Memory"],
+];
+
+/** A cost as people read it. */
+export function costText(cost: Cost, of: LayerCost): string {
+  if (cost === "ms") return of.ms === null ? "" : of.ms < 0.005 ? "< 0.01 ms" : duration(of.ms);
+  return cost === "bytes" ? memory(of.bytes) : count(of[cost]);
+}

@@ -1,0 +1,283 @@
+// The Profile tab: what each layer costs, how long a picture's way to the screen is, runs a second.
+import { useEffect, useState } from "preact/hooks";
+import type { Layer, PlanHeader } from "../../plan.ts";
+import type { Cost, ViewerState } from "../../state.ts";
+import { reportFailure, useViews, type Views } from "../context.ts";
+import { count, duration, full, memory, percent, short } from "../format.ts";
+import { isExpected } from "../measures.ts";
+import { longType, type Network, shapeOfOne } from "../network.ts";
+import { Badge, verdictOf } from "../parity.tsx";
+import { COSTS, costsOf, costText, type LayerCost } from "./costs.ts";
+import { Ways } from "./ways.tsx";
+
+const CLOCKS = {
+  "gpu timer": "by the GPU’s timer",
+  fence: "by fence",
+  wall: "by waiting for a pixel",
+} as const;
+
+type Column = "number" | "name" | "type" | "shape" | Cost | "error";
+
+interface Row {
+  readonly layer: Layer;
+  readonly number: number;
+  readonly cost: LayerCost;
+}
+
+export function ProfileView({ network }: { network: Network }) {
+  const views = useViews();
+  const { state } = views;
+  const plan = state.plan.value;
+  const session = state.session.value;
+  const ready = session !== null && state.run.value !== null;
+  const [measuring, setMeasuring] = useState<AbortController | null>(null);
+  const start = (): void => {
+    const abort = new AbortController();
+    setMeasuring(abort);
+    measure(views, abort.signal).finally(() => setMeasuring(null));
+  };
+  // biome-ignore lint/correctness/useExhaustiveDependencies: once, as soon as there is something to measure
+  useEffect(() => {
+    const known = state.profile.peek()?.size ?? 0;
+    if (ready && known <= (plan?.layers.length ?? 0)) start();
+  }, [session, ready]);
+  useEffect(() => () => measuring?.abort(), [measuring]);
+  if (plan === null) return null;
+  const costs = costsOf(plan, state);
+  const rows = plan.layers.map((layer, k) => ({ layer, number: k, cost: costs[k] as LayerCost }));
+  const rest = costs.at(-1);
+  return (
+    <div class="nbg-profile">
+      <div class="nbg-controls">
+        <Headline costs={costs} />
+        <span class="nbg-space" />
+        <button
+          type="button"
+          class="nbg-button"
+          disabled={!ready}
+          onClick={measuring === null ? start : () => measuring.abort()}
+        >
+          {measuring === null ? "Measure again" : "Stop measuring"}
+        </button>
+      </div>
+      <div class="nbg-scrolling">
+        <Table rows={rows} plan={plan} />
+      </div>
+      {rest !== undefined && rest.passes > 0 && rest.ms !== null && (
+        <p class="nbg-note nbg-second">
+          {full(rest.passes)} more passes that belong to no layer take{" "}
+          {rest.measured ? duration(rest.ms) : <em>about {duration(rest.ms)}, estimated</em>}.
+        </p>
+      )}
+      <Ways network={network} />
+    </div>
+  );
+}
+
+/** Measures all layers of what is shown; what is known so far is shown at once. */
+async function measure(views: Views, signal: AbortSignal): Promise<void> {
+  const { state } = views;
+  const session = state.session.peek();
+  if (session === null) return;
+  state.profile.value = new Map();
+  const stop = new AbortController();
+  const gone = state.session.subscribe((now) => {
+    if (now !== session) stop.abort();
+  });
+  try {
+    const run = await session.profile(
+      (layer, time) => {
+        if (!stop.signal.aborted)
+          state.profile.value = new Map(state.profile.peek()).set(layer, time);
+      },
+      AbortSignal.any([signal, stop.signal]),
+    );
+    if (state.session.peek() === session) state.run.value = run;
+  } catch (error) {
+    if (!isExpected(error)) reportFailure(views, error);
+  } finally {
+    gone();
+  }
+}
+
+function Headline({ costs }: { costs: readonly LayerCost[] }) {
+  const { state } = useViews();
+  const run = state.run.value;
+  const sum = costs.reduce((s, cost) => s + (cost.ms ?? 0), 0);
+  const measured = costs.filter((cost) => cost.measured).length;
+  const done = measured === costs.length;
+  const clock = [...(state.profile.value?.values() ?? [])].find((one) => one.passes > 0)?.clock;
+  return (
+    <p aria-live="polite">
+      {run === null ? (
+        "Nothing was run yet."
+      ) : (
+        <>
+          <strong>One run takes {duration(run.ms)}</strong>{" "}
+          <span class="nbg-second">
+            {CLOCKS[run.clock]}, at most {short(1000 / run.ms)} a second · now{" "}
+            {full(state.fps.value)} a second
+            {done && clock !== undefined && (
+              <>
+                {" "}
+                · layers by themselves {duration(sum)}, {CLOCKS[clock]}
+              </>
+            )}
+            {!done && state.profile.value === null && " · layers’ times are estimated"}
+            {!done && state.profile.value !== null && ` · ${measured} of ${costs.length} measured`}
+          </span>
+        </>
+      )}
+    </p>
+  );
+}
+
+const HEADS: readonly (readonly [Column, string, string])[] = [
+  ["number", "#", "in the order of computing"],
+  ["name", "Layer", ""],
+  ["type", "Type", ""],
+  ["shape", "Output", "channels × height × width"],
+  ["ms", "Time", "milliseconds of the layer’s own passes"],
+  ["parameters", "Parameters", "trainable numbers"],
+  ["macs", "MACs", "multiply-adds of one run"],
+  ["bytes", "Memory", "float32 bytes of its output"],
+  ["error", "Error", "largest difference from the framework’s own value"],
+];
+const NUMERIC: readonly Column[] = ["ms", "parameters", "macs", "bytes", "error"];
+
+function sorted(rows: readonly Row[], by: Column, down: boolean, state: ViewerState): Row[] {
+  const parity = state.parity.value;
+  const key = ({ layer, number, cost }: Row): number | string => {
+    if (by === "number") return number;
+    if (by === "name") return layer.name;
+    if (by === "type") return longType(layer);
+    if (by === "shape") return layer.output_shape.reduce((a, b) => a * b, 1);
+    if (by === "error") return parity?.layers.find(([name]) => name === layer.name)?.[1] ?? -1;
+    return cost[by] ?? 0;
+  };
+  const order = [...rows].sort((a, b) => {
+    const [x, y] = [key(a), key(b)];
+    if (x === y) return a.number - b.number;
+    return (x < y ? -1 : 1) * (down ? -1 : 1);
+  });
+  return order;
+}
+
+function Table({ rows, plan }: { rows: readonly Row[]; plan: PlanHeader }) {
+  const { state } = useViews();
+  const [[by, down], setOrder] = useState<readonly [Column, boolean]>(["number", false]);
+  const most = (cost: Cost): number => Math.max(...rows.map((row) => row.cost[cost] ?? 0));
+  const tops = Object.fromEntries(COSTS.map(([cost]) => [cost, most(cost)]));
+  const total = (cost: Cost): number => rows.reduce((s, row) => s + (row.cost[cost] ?? 0), 0);
+  const estimated = rows.some(({ cost }) => !cost.measured && cost.passes > 0);
+  return (
+    <table class="nbg-table nbg-costs" aria-label="Costs of all layers">
+      <thead>
+        <tr>
+          {HEADS.map(([column, word, title]) => (
+            <th
+              key={column}
+              scope="col"
+              data-column={column}
+              aria-sort={column !== by ? "none" : down ? "descending" : "ascending"}
+            >
+              <button
+                type="button"
+                title={title}
+                onClick={() => setOrder([column, column === by ? !down : NUMERIC.includes(column)])}
+              >
+                {word}
+                <span aria-hidden="true">{column !== by ? "" : down ? " ↓" : " ↑"}</span>
+              </button>
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {sorted(rows, by, down, state).map((row) => (
+          <LayerRow key={row.number} row={row} tops={tops} />
+        ))}
+      </tbody>
+      <tfoot>
+        <tr>
+          <th scope="row" colSpan={4}>
+            {full(plan.layers.length)} layers
+          </th>
+          <td class={estimated ? "nbg-estimated" : ""}>{duration(total("ms"))}</td>
+          <td>{count(total("parameters"))}</td>
+          <td>{count(total("macs"))}</td>
+          <td>{memory(total("bytes"))}</td>
+          <td />
+        </tr>
+      </tfoot>
+    </table>
+  );
+}
+
+function LayerRow({ row, tops }: { row: Row; tops: Readonly<Record<string, number>> }) {
+  const { state } = useViews();
+  const { layer, number, cost } = row;
+  const drawn = state.plan.value?.values.some((value) => value.key === layer.name) ?? false;
+  const chosen = state.selected.value?.layer === layer.name;
+  const verdict = verdictOf(state.parity.value, layer.name);
+  const open = (): void => {
+    state.selected.value = { layer: layer.name, channel: null };
+    state.tab.value = "layer";
+  };
+  return (
+    <tr class={chosen ? "nbg-chosen" : ""} data-row={layer.name}>
+      <td>{number}</td>
+      <th scope="row">
+        {drawn ? (
+          <button type="button" class="nbg-link" onClick={open}>
+            {layer.name}
+          </button>
+        ) : (
+          layer.name
+        )}
+      </th>
+      <td class="nbg-word" title={layer.description}>
+        {longType(layer)}
+      </td>
+      <td>{shapeOfOne(layer.output_shape)}</td>
+      {COSTS.map(([one]) => (
+        <Cell key={one} cost={one} of={cost} top={tops[one] ?? 0} />
+      ))}
+      <td>
+        {verdict === null ? (
+          "–"
+        ) : (
+          <span class="nbg-verdict">
+            {short(state.parity.value?.layers.find(([name]) => name === layer.name)?.[1] ?? 0)}{" "}
+            <Badge layer={layer.name} />
+          </span>
+        )}
+      </td>
+    </tr>
+  );
+}
+
+function Cell({ cost, of, top }: { cost: Cost; of: LayerCost; top: number }) {
+  const share = top > 0 ? (of[cost] ?? 0) / top : 0;
+  const nothing = cost === "ms" ? of.passes === 0 : of[cost] === 0;
+  const estimated = cost === "ms" && !of.measured;
+  const title = nothing
+    ? cost === "ms"
+      ? "no pass of its own: another layer’s compute it too, or nothing has to"
+      : undefined
+    : `${percent(share)} of the largest${estimated ? ", estimated from its share of the work" : ""}`;
+  return (
+    <td data-cost={cost} data-value={of[cost] ?? ""} title={title}>
+      {nothing ? (
+        "–"
+      ) : (
+        <span class="nbg-costed">
+          <span class={estimated ? "nbg-cost-track nbg-guess" : "nbg-cost-track"}>
+            <span style={{ width: `${share * 100}%` }} />
+          </span>
+          {estimated ? <em class="nbg-estimated">{costText(cost, of)}</em> : costText(cost, of)}
+        </span>
+      )}
+    </td>
+  );
+}

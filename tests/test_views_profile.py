@@ -1,0 +1,214 @@
+"""What layers cost: the Profile tab's times, counts and verdicts, and the bars below stages."""
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from playwright.sync_api import Locator, expect
+from torch import nn
+
+import nbglcnn
+from nbglcnn import Plan
+from views_page import CLIPPED, Views, number
+
+COLUMNS = ("ms", "parameters", "macs", "bytes")
+
+
+class Uneven(nn.Module):
+    """One layer does nearly all of the work, one has nearly all of the parameters, one is free."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.light = nn.Conv2d(2, 3, 1)
+        self.heavy = nn.Conv2d(3, 24, 7, padding=3)
+        self.relu = nn.ReLU()
+        self.pool = nn.AdaptiveAvgPool2d(2)
+        self.flat = nn.Flatten()
+        self.wide = nn.Linear(96, 300)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.pool(self.relu(self.heavy(self.light(x))))
+        return self.wide(self.flat(x))
+
+
+@pytest.fixture(scope="module")
+def uneven() -> tuple[Plan, np.ndarray]:
+    torch.manual_seed(0)
+    x = torch.randn(1, 2, 96, 96)
+    return nbglcnn.compile(Uneven().eval(), x), x.numpy()
+
+
+def opened(show: Callable[..., Views], uneven: tuple[Plan, np.ndarray]) -> Views:
+    """The Profile tab when every layer has been measured."""
+    views = show(*uneven)
+    views.set(tab="profile")
+    expect(views.page.get_by_role("button", name="Measure again")).to_be_visible(timeout=60_000)
+    return views
+
+
+def column(table: Locator, cost: str) -> dict[str, float]:
+    """A column's numbers by layer, in the order of the rows."""
+    found: dict[str, float] = {}
+    for row in table.locator("tbody tr").all():
+        value = row.locator(f"[data-cost={cost}]").get_attribute("data-value")
+        found[row.get_attribute("data-row") or ""] = float(value or "nan")
+    return found
+
+
+def test_every_layer_has_its_costs(
+    show: Callable[..., Views], uneven: tuple[Plan, np.ndarray]
+) -> None:
+    views = opened(show, uneven)
+    plan = uneven[0]
+    table = views.page.get_by_role("table", name="Costs of all layers")
+    for cost in COLUMNS[1:]:
+        assert column(table, cost) == {one.name: getattr(one, cost) for one in plan.layers}
+    ms = column(table, "ms")
+    assert max(ms, key=lambda name: ms[name]) == "heavy"
+    assert ms["heavy"] > 4 * ms["light"] > 0, "it multiplies 84 times as often"
+    assert ms["flat"] == 0
+    assert table.locator("[data-row=flat] [data-cost=ms]").inner_text() == "–"
+    total = table.locator("tfoot td").all_inner_texts()
+    assert number(total[0]) == pytest.approx(sum(ms.values()), rel=0.05)
+    assert number(total[1]) == pytest.approx(
+        sum(one.parameters for one in plan.layers) / 1e3, rel=0.01
+    )
+    # Nothing was lost by running layers again: the values are PyTorch's still.
+    run = views.get("run")
+    assert run["sequence"] > 1
+    assert f"One run takes {number(table.page.locator('.nbg-profile p').first.inner_text()):.1f}"
+    bars = table.locator("[data-row=heavy] .nbg-cost-track > span").all()
+    assert "100%" in (bars[0].get_attribute("style") or "")
+
+
+def test_a_profile_changes_no_value(show: Callable[..., Views]) -> None:
+    # Compiled for its output alone, layers share textures: timing them leaves old values there.
+    torch.manual_seed(0)
+    layers = [each for _ in range(4) for each in (nn.Conv2d(4, 4, 3, padding=1), nn.Tanh())]
+    model, x = nn.Sequential(*layers).eval(), torch.randn(1, 4, 9, 9)
+    plan = nbglcnn.compile(model, x, observe="outputs")
+    outputs = [one.output for one in plan.header.passes]
+    assert len(set(outputs)) < len(outputs), "no texture is used twice"
+    views = show(plan, x.numpy())
+    views.set(tab="profile")
+    expect(views.page.get_by_role("button", name="Measure again")).to_be_visible(timeout=60_000)
+    found = views.page.evaluate("async () => [...await views.state.session.value.read('output')]")
+    with torch.inference_mode():
+        truth = model(x).numpy().ravel()
+    np.testing.assert_allclose(found, truth, rtol=0, atol=1e-5 * np.abs(truth).max())
+
+
+def test_a_column_sorts_the_table(
+    show: Callable[..., Views], uneven: tuple[Plan, np.ndarray]
+) -> None:
+    views = opened(show, uneven)
+    table = views.page.get_by_role("table", name="Costs of all layers")
+    names = [one.name for one in uneven[0].layers]
+    assert list(column(table, "ms")) == names
+    for cost, word in zip(COLUMNS, ("Time", "Parameters", "MACs", "Memory"), strict=True):
+        head = table.locator(f"th[data-column={cost}]")
+        head.get_by_role("button", name=word).click()
+        expect(head).to_have_attribute("aria-sort", "descending")
+        falling = list(column(table, cost).values())
+        assert falling == sorted(falling, reverse=True)
+        head.get_by_role("button").click()
+        expect(head).to_have_attribute("aria-sort", "ascending")
+        assert list(column(table, cost).values()) == sorted(falling)
+    table.locator("th[data-column=number] button").press("Enter")
+    assert list(column(table, "ms")) == names
+    table.get_by_role("button", name="heavy").click()
+    expect(views.page.locator(".nbg-layer")).to_have_attribute("data-layer", "heavy")
+
+
+def test_layers_say_whether_they_match(
+    show: Callable[..., Views], uneven: tuple[Plan, np.ndarray]
+) -> None:
+    plan, _ = uneven
+    views = show(plan, uneven[1])
+    expect(views.page.locator(".nbg-badge")).to_have_count(0)  # nobody has compared anything
+    layers = [
+        [one.name, 0.25 if one.name == "pool" else 2e-7, one.name != "pool"] for one in plan.layers
+    ]
+    views.set(parity={"layers": layers, "reference": "PyTorch", "sampled": False})
+    shown = {
+        (one.locator("xpath=ancestor::*[@data-layer][1]").get_attribute("data-layer")): (
+            one.get_attribute("aria-label"),
+            one.get_attribute("data-matches"),
+        )
+        for one in views.page.locator(".nbg-stage .nbg-badge").all()
+    }
+    assert shown["pool"] == ("differs from PyTorch, max error 0.25", "false")
+    assert shown["relu"] == ("matches PyTorch, max error 2e−7", "true")
+    views.open_layer("pool")
+    title = views.page.locator(".nbg-title .nbg-badge")
+    expect(title).to_have_attribute("aria-label", "differs from PyTorch, max error 0.25")
+    views.set(tab="profile")
+    errors = views.page.locator("[data-row=pool] td").last
+    expect(errors).to_contain_text("0.25")
+    views.page.locator("th[data-column=error] button").click()
+    assert views.page.locator("tbody tr").first.get_attribute("data-row") == "pool"
+
+
+def test_times_that_nobody_measured_are_called_estimated(
+    show: Callable[..., Views], uneven: tuple[Plan, np.ndarray]
+) -> None:
+    views = show(*uneven)
+    bars = views.page.locator(".nbg-stage .nbg-cost")
+    heavy = views.page.locator(".nbg-stage[data-layer=relu] .nbg-cost")
+    expect(heavy).to_have_attribute("aria-label", re.compile(r" m?s, \d+ % of time, estimated"))
+    expect(heavy.locator(".nbg-estimated")).to_be_visible()
+    shares = {}
+    for word in ("parameters", "multiply-adds", "memory"):
+        heavy.click()
+        expect(heavy).to_have_attribute("aria-label", re.compile(f" of {word}$"))
+        shares[word] = [
+            number(text.split(",")[-1])
+            for text in (one.get_attribute("aria-label") or "" for one in bars.all())
+        ]
+    layers = {one.name: one for one in uneven[0].layers}
+    macs = 100 * layers["heavy"].macs / sum(one.macs for one in layers.values())
+    assert max(shares["multiply-adds"]) == pytest.approx(macs, abs=1)  # "> 99 %"
+    heavy.click()
+    views.set(tab="profile")
+    expect(views.page.get_by_role("button", name="Measure again")).to_be_visible(timeout=60_000)
+    expect(views.page.locator("td em")).to_have_count(0)
+    views.set(tab="network")
+    expect(heavy).not_to_have_attribute("aria-label", re.compile("estimated"))
+
+
+def test_pictures_are_the_same_on_either_way(
+    show: Callable[..., Views], uneven: tuple[Plan, np.ndarray]
+) -> None:
+    views = opened(show, uneven)
+    page = views.page
+    ways = page.get_by_role("group", name="How pictures reach the screen")
+    ways.get_by_role("button").click()
+    for way in ("canvas", "readback", "numbers"):
+        expect(ways.locator(f"[data-way={way}]")).to_contain_text(re.compile(r"\d m?s"))
+    pixels = """() => [...document.querySelectorAll('.nbglcnn canvas[data-maps]')].map((canvas) => {
+      const { width, height } = canvas;
+      return canvas.getContext('2d').getImageData(0, 0, width, height).data.join();
+    })"""
+    drawn = {}
+    for way in ("WebGL to screen", "Read back to a 2-D canvas"):
+        views.set(tab="profile")
+        ways.get_by_role("radio", name=re.compile(way)).check()
+        assert page.evaluate("views.state.session.value.delivery") in ("canvas", "readback")
+        views.set(tab="network")
+        views.quiet()
+        drawn[way] = page.evaluate(pixels)
+    one, other = drawn.values()
+    assert len(one) > 3
+    assert one == other
+    assert len(set(one)) > 3, "pictures are empty"
+
+
+def test_a_narrow_profile_is_whole(
+    show: Callable[..., Views], uneven: tuple[Plan, np.ndarray]
+) -> None:
+    views = opened(show, uneven)
+    views.page.set_viewport_size({"width": 420, "height": 900})
+    views.quiet()
+    assert views.page.evaluate(CLIPPED) == []
