@@ -29,7 +29,7 @@ export interface PlanHeader {
   readonly layers: readonly Layer[];
   readonly uniform_bytes: number;
   readonly precision: "float16" | "float32";
-  readonly comparison: Comparison | null;
+  readonly comparison: Comparison;
   readonly blobs: Readonly<Record<string, readonly [number, number]>>;
 }
 
@@ -204,7 +204,7 @@ export interface Window {
 }
 
 /**
- * What a Plan of two networks, A and B, compares.
+ * What a Plan of two networks, A and B, compares; without pairs, no such Plan.
  *
  * `titles` say what A and B are, `only_a` and `only_b` are layers without a partner. `table` is
  * the key of a value (examples, 3 · rows): of each row the mean of |B − A|, its maximum, and the
@@ -247,7 +247,7 @@ export type Kind =
 type Fields = readonly (readonly [string, Kind])[];
 /** Every record's fields. */
 export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
-  ["PlanHeader", [["version", "integer"], ["language", {"oneOf": ["glsl-es-300"]}], ["name", "string"], ["observe", "string"], ["target", {"record": "Target"}], ["textures", {"list": {"record": "Texture"}}], ["programs", {"list": {"record": "Program"}}], ["passes", {"list": {"record": "Pass"}}], ["weights", {"list": {"record": "Weight"}}], ["inputs", {"list": {"record": "Input"}}], ["values", {"list": {"record": "Value"}}], ["parameters", {"list": {"record": "Value"}}], ["outputs", {"list": "string"}], ["layers", {"list": {"record": "Layer"}}], ["uniform_bytes", "integer"], ["precision", {"oneOf": ["float16", "float32"]}], ["comparison", "any"], ["blobs", {"map": {"tuple": ["integer", "integer"]}}]]],
+  ["PlanHeader", [["version", "integer"], ["language", {"oneOf": ["glsl-es-300"]}], ["name", "string"], ["observe", "string"], ["target", {"record": "Target"}], ["textures", {"list": {"record": "Texture"}}], ["programs", {"list": {"record": "Program"}}], ["passes", {"list": {"record": "Pass"}}], ["weights", {"list": {"record": "Weight"}}], ["inputs", {"list": {"record": "Input"}}], ["values", {"list": {"record": "Value"}}], ["parameters", {"list": {"record": "Value"}}], ["outputs", {"list": "string"}], ["layers", {"list": {"record": "Layer"}}], ["uniform_bytes", "integer"], ["precision", {"oneOf": ["float16", "float32"]}], ["comparison", {"record": "Comparison"}], ["blobs", {"map": {"tuple": ["integer", "integer"]}}]]],
   ["Target", [["max_texture_size", "integer"], ["max_array_layers", "integer"], ["max_draw_buffers", "integer"], ["max_texture_units", "integer"], ["float32_render", "boolean"], ["fast_kernels", "boolean"]]],
   ["Texture", [["width", "integer"], ["height", "integer"], ["layers", "integer"], ["format", {"oneOf": ["rgba16f", "rgba32f"]}]]],
   ["Program", [["name", "string"], ["source", "string"], ["samplers", {"list": "string"}], ["targets", "integer"]]],

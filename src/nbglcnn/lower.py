@@ -325,10 +325,10 @@ def _finish(
     return p.Plan(header, bytes(b.uniforms), b.blobs)
 
 
-def _comparison(graph: Graph, kept: Collection[str]) -> p.Comparison | None:
+def _comparison(graph: Graph, kept: Collection[str]) -> p.Comparison:
     """What of a comparison can be read."""
     if (found := graph.comparison) is None or found.table not in kept:
-        return None
+        return p.Comparison()
     pairs = (p.Pair(o.name, o.a, o.b, o.difference, o.row) for o in found.pairs)
     return p.Comparison(
         found.titles,

@@ -218,18 +218,18 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """What a Plan of two networks, A and B, compares.
+    """What a Plan of two networks, A and B, compares; without pairs, no such Plan.
 
     `titles` say what A and B are, `only_a` and `only_b` are layers without a partner. `table` is
     the key of a value (examples, 3 · rows): of each row the mean of |B − A|, its maximum, and the
     mean of |A|.
     """
 
-    titles: tuple[str, str]
-    pairs: tuple[Pair, ...]
-    only_a: tuple[str, ...]
-    only_b: tuple[str, ...]
-    table: str
+    titles: tuple[str, str] = ("", "")
+    pairs: tuple[Pair, ...] = ()
+    only_a: tuple[str, ...] = ()
+    only_b: tuple[str, ...] = ()
+    table: str = ""
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -254,7 +254,7 @@ class Header(msgspec.Struct, frozen=True):
     layers: tuple[Layer, ...]
     uniform_bytes: int
     precision: Precision = "float32"
-    comparison: Comparison | None = None
+    comparison: Comparison = Comparison()
     blobs: dict[str, tuple[int, int]] = {}  # hash -> (offset after the header, bytes), in a file
 
 
@@ -291,8 +291,8 @@ class Plan:
         A difference is not among them: that of two values may be as small as their rounding.
         """
         inputs = {record.key for record in self.header.inputs}
-        if (comparison := self.header.comparison) is not None:
-            inputs |= {comparison.table, *(pair.difference for pair in comparison.pairs)}
+        comparison = self.header.comparison
+        inputs |= {comparison.table, *(pair.difference for pair in comparison.pairs)}
         layers = {layer.name for layer in self.header.layers}
         keys = [value.key for value in self.values if value.key not in inputs]
         return sorted(keys, key=lambda key: key not in layers)

@@ -64,7 +64,7 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
   const stopFirst = effect(() => {
     if (known || state.plan.value === null) return;
     known = true;
-    if (state.plan.value.comparison !== null) state.tab.value = "compare";
+    if (state.plan.value.comparison.pairs.length > 0) state.tab.value = "compare";
   });
   // Another session's layers take their own time.
   let profiled = state.session.peek();
@@ -127,8 +127,8 @@ function Content() {
       </div>
     );
   }
-  const comparison = state.plan.value?.comparison ?? null;
-  if (state.tab.value === "compare" && comparison !== null) {
+  const comparison = state.plan.value?.comparison;
+  if (state.tab.value === "compare" && comparison?.pairs.length) {
     return <CompareView network={now} comparison={comparison} />;
   }
   if (state.tab.value === "layer") return <LayerView network={now} />;

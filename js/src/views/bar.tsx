@@ -40,7 +40,7 @@ export function Bar({ network }: { network: Network | null }) {
 }
 
 /** Two networks in one are there to be compared. */
-const tabsOf = ({ plan }: ViewerState) => (plan.value?.comparison ? COMPARE : TABS);
+const tabsOf = ({ plan }: ViewerState) => (plan.value?.comparison.pairs.length ? COMPARE : TABS);
 
 /** Each is in the tab order: the arrow keys go from layer to layer, whatever was clicked last. */
 function Tabs() {

@@ -16,7 +16,10 @@ export function Grid(props: {
   map?: ColorMapName;
 }) {
   const { value, channels, statistics, selected } = props;
-  const ratio = useViews().ratio.value;
+  const { ratio: ratioOf, network } = useViews();
+  const ratio = ratioOf.value;
+  const pair = network.value?.pairs.get(value.key);
+  const zero = pair?.difference === value.key ? "equal" : "dead";
   const [, , mapHeight, mapWidth] = value.layout.frame;
   const map = { height: mapHeight, width: mapWidth };
   const { columns, scale, gap } = gridOf(map, channels.length, props.width, ratio);
@@ -58,6 +61,7 @@ export function Grid(props: {
                 summary={statistics?.channels[channel]}
                 chosen={channel === selected}
                 width={width}
+                zero={zero}
               />
             ))}
           </div>
@@ -102,21 +106,22 @@ function Caption(props: {
   summary: Summary | undefined;
   chosen: boolean;
   width: number;
+  zero: string;
 }) {
-  const { channel, summary, chosen, width } = props;
+  const { channel, summary, chosen, width, zero } = props;
   return (
     <span
       class={chosen ? "nbg-cell-caption nbg-chosen" : "nbg-cell-caption"}
       style={{ width: px(width) }}
     >
       <span>{channel}</span>
-      {summary !== undefined && <Mean summary={summary} />}
+      {summary !== undefined && <Mean summary={summary} zero={zero} />}
     </span>
   );
 }
 
-function Mean({ summary }: { summary: Summary }) {
-  if (summary.zeros === 1) return <span title="zero everywhere in this picture">dead</span>;
+function Mean({ summary, zero }: { summary: Summary; zero: string }) {
+  if (summary.zeros === 1) return <span title="zero everywhere in this picture">{zero}</span>;
   if (summary.nan + summary.inf > 0) {
     return (
       <span class="nbg-bad" title={`${summary.nan} NaN, ${summary.inf} Inf`}>

@@ -99,7 +99,7 @@ export function listenToKeys(views: Views): () => void {
           if (document.activeElement instanceof HTMLElement) document.activeElement.blur();
           return true;
         }
-        show(state.plan.peek()?.comparison ? "compare" : "network");
+        show(views.network.peek()?.pairs.size ? "compare" : "network");
         return true;
       case "Enter":
         return open(target);

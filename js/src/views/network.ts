@@ -62,7 +62,7 @@ export function networkOf(plan: PlanHeader): Network {
     parameterCount: plan.layers.reduce((sum, layer) => sum + layer.parameters, 0),
     batch: inputs[0]?.layout.frame[0] ?? 1,
     pairs: new Map(
-      plan.comparison?.pairs.flatMap((pair) =>
+      plan.comparison.pairs.flatMap((pair) =>
         [pair.a, pair.b, pair.difference].map((key) => [key, pair] as const),
       ),
     ),

@@ -123,7 +123,7 @@ class Difference:
 class Comparison(Viewer):
     """Two networks in one Viewer, made by `compare`: A, B, and the differences of their layers.
 
-    `comparison["encoder.0"]` has a layer's `a`, `b` and `difference`, `report()` a row for each.
+    `comparison["encoder.0"]` has a layer's `a`, `b` and `difference`, `changes()` a row for each.
     The rest is the Viewer's, over the keys "A.encoder.0", "B.encoder.0" and
     "difference.encoder.0". `input` is that of both; a tuple of A's inputs and B's where they have
     inputs of their own.
@@ -209,9 +209,7 @@ class Comparison(Viewer):
 
     @property
     def _compared(self) -> ComparedPlan:
-        found = self._plan.header.comparison
-        assert found is not None
-        return found
+        return self._plan.header.comparison
 
     def __repr__(self) -> str:
         a, b = (side.graph.name for side in (self._joined.a, self._joined.b))

@@ -60,7 +60,7 @@ def chosen(plan: Plan) -> list[Value]:
     Of two networks that are compared: inputs, the last layer of both, and its difference.
     """
     inputs = [v for v in plan.values if v.kind == "input"][:2]
-    if plan.header.comparison is not None:
+    if plan.header.comparison.pairs:
         last = plan.header.comparison.pairs[-1]
         known = {v.key: v for v in plan.values}
         return [*inputs, *(known[key] for key in (last.a, last.b, last.difference))]
