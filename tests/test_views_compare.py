@@ -1,5 +1,6 @@
 """The Compare tab: what it shows of two networks, against PyTorch, in a real browser."""
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -201,15 +202,20 @@ def test_arrows_move_through_layers_and_channels(compared: Views) -> None:
     assert compared.get("selected") == {"layer": "difference.encoder.4", "channel": None}
     page.keyboard.press("ArrowLeft")
     expect(page.locator("button[data-pair='encoder.3']")).to_be_focused()
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("ArrowDown")
-    assert compared.get("selected") == {"layer": "difference.encoder.3", "channel": 1}
-    expect(page.get_by_role("button", name="channel 1,")).to_be_focused()
-    page.get_by_label("Sort").select_option("difference")
-    shown = page.locator(".nbg-frame").evaluate_all("all => all.map((e) => e.ariaLabel)")
     a, b = (hooked(autoencoder(seed), X)["encoder.3"][0] for seed in SEEDS)
-    changes = ((b - a) ** 2).mean(axis=(1, 2))
-    assert [int(number(label)) for label in shown] == list(np.argsort(-changes))
+    order = list(np.argsort(-((b - a) ** 2).mean(axis=(1, 2))))
+    shown = page.locator(".nbg-frame").evaluate_all("all => all.map((e) => e.ariaLabel)")
+    assert [int(number(label)) for label in shown] == order
+    pressed = page.locator(".nbg-frame[aria-pressed=true]")
+    expect(pressed).to_have_attribute("aria-label", re.compile(f"^channel {order[0]},"))
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    selected = {"layer": "difference.encoder.3", "channel": order[1]}
+    assert compared.get("selected") == selected
+    expect(page.get_by_role("button", name=f"channel {order[1]},")).to_be_focused()
+    page.get_by_label("Sort").select_option("number")
+    shown = page.locator(".nbg-frame").evaluate_all("all => all.map((e) => e.ariaLabel)")
+    assert [int(number(label)) for label in shown] == sorted(order)
 
 
 def test_a_layer_selected_anywhere_is_the_one_that_is_compared(compared: Views) -> None:

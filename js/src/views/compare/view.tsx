@@ -18,8 +18,8 @@ const SHOWINGS: readonly (readonly [Showing, string])[] = [
   ["hold", "Hold A"],
 ];
 const ORDERS = [
-  ["number", "Number"],
   ["difference", "Difference"],
+  ["number", "Number"],
 ] as const;
 const RANGES = [
   ["channel", "Channel"],
@@ -35,11 +35,15 @@ export function CompareView(props: { network: Network; comparison: Comparison })
   const changes = useChanges(network, comparison);
   const pair = shownPair(network, state.selected.value);
   const difference = network.values.get(pair?.difference ?? "");
+  const statistics = useStatistics(difference ?? null);
   if (pair === undefined || difference === undefined) return null;
   const wide = width.value >= 760;
   const room = width.value - 48 - (wide ? TABLE + 28 : 0);
-  const channel = Math.min(state.selected.value?.channel ?? 0, difference.layout.frame[1] - 1);
-  const several = difference.layout.frame[1] > 1;
+  const channels = difference.layout.frame[1];
+  // Until one is chosen, the channel that differs most.
+  const [most = 0] = statistics === null ? [] : byDifference(statistics);
+  const channel = Math.min(state.selected.value?.channel ?? most, channels - 1);
+  const several = channels > 1;
   return (
     <div class="nbg-compare" data-pair={pair.name}>
       <div class="nbg-head">
@@ -96,7 +100,7 @@ function Channels(props: { value: Value; channel: number; width: number }) {
   const views = useViews();
   const { state } = views;
   const statistics = useStatistics(value);
-  const [by, setBy] = useState<"number" | "difference">("number");
+  const [by, setBy] = useState<"number" | "difference">("difference");
   const [page, setPage] = useState(0);
   const length = value.layout.frame[1];
   const numbers = Array.from({ length }, (_, i) => i);
