@@ -111,6 +111,9 @@ def test_two_inputs_of_one_model_share_its_weights() -> None:
     with pytest.raises(InputError, match="A and B share their weights"):
         comparison.load_state_dict(model.state_dict())
     comparison.close()
+    comparison = nbglcnn.compare(model, model, pictures(3), pictures(3))
+    assert len(comparison.input) == 2  # equal now, but asked for
+    comparison.close()
     # Two Viewers stand for their inputs; the same weights are found out.
     other = Viewer(model, pictures(6))
     comparison = nbglcnn.compare(alone, other)
