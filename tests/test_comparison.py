@@ -191,6 +191,7 @@ def test_observe_keeps_only_what_is_named() -> None:
     options = {"observe": ["encoder.4"], "precision": "float16", "height": 300}
     comparison = nbglcnn.compare(autoencoder(3), autoencoder(7), pictures(3), **options)
     assert [name for name, _ in comparison.matched] == ["encoder.4"]
+    assert comparison.unmatched == ((), ())  # what isn't asked for has a partner all the same
     assert set(comparison.activations) == {
         "A.encoder.4", "B.encoder.4", "difference.encoder.4", "differences",
         "A.output", "B.output",
@@ -205,6 +206,9 @@ def test_observe_keeps_only_what_is_named() -> None:
         KeyError, match=r"observe: 'encoder\.7' is no layer of both \(near: encoder\.\d"
     ):
         nbglcnn.compare(autoencoder(3), autoencoder(7), pictures(3), observe=["encoder.7"])
+    a = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Conv2d(2, 3, 1)).eval()
+    with pytest.raises(ModelError, match="outputs of A and B have different shapes"):
+        nbglcnn.compare(a, a[:1], pictures(3), observe="outputs")
 
 
 class Odd(nn.Module):

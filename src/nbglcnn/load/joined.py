@@ -64,7 +64,8 @@ class Joined:
 def _join(joined: Joined) -> Graph:
     a, b = joined.a.graph, joined.b.graph
     names_a, names_b = _names(joined)
-    pairs = _chosen(matched(a, b), joined)
+    all_pairs = _all_pairs(joined)
+    pairs = _chosen(all_pairs, joined.observe)
     values = {
         names[value.name]: replace(value, name=names[value.name])
         for graph, names in ((b, names_b), (a, names_a))
@@ -101,7 +102,7 @@ def _join(joined: Joined) -> Graph:
         folded=tuple(_renamed(node, *side[1:]) for side in sides for node in side[0].folded),
         source=a.source if a.source == b.source else "onnx",
         notes=tuple(dict.fromkeys((*a.notes, *b.notes))),
-        comparison=_record(joined, records),
+        comparison=_record(joined, records, all_pairs),
     )  # fmt: skip
 
 
@@ -188,19 +189,29 @@ def _keys(joined: Joined, names_a: Mapping[str, str], names_b: Mapping[str, str]
     return sorted(keys, key=lambda key: key.kind != "input")
 
 
-def _chosen(pairs: Pairs, joined: Joined) -> Pairs:
-    """Of the pairs those that are asked for; there must be some."""
-    observe = joined.observe
+def _all_pairs(joined: Joined) -> Pairs:
+    """All layers that belong together, and inputs where each has its own."""
+    pairs = matched(joined.a.graph, joined.b.graph)
     if joined.one_input:
         pairs = [(one, other) for one, other in pairs if one.kind != "input"]
     if all(one.kind == "input" for one, _ in pairs):
         raise _nothing_common(joined)
+    return pairs
+
+
+def _chosen(pairs: Pairs, observe: str | Sequence[str]) -> Pairs:
+    """Of the pairs those that are asked for."""
     if observe == "all":
         return pairs
     if observe == "outputs":
-        return [(one, other) for one, other in pairs if one.kind == "output"]
+        outputs = [(one, other) for one, other in pairs if one.kind == "output"]
+        if not outputs:
+            raise ModelError("the outputs of A and B have different shapes: observe layers by name")
+        return outputs
     if isinstance(observe, str):
         raise ValueError(f'observe={observe!r}: expected "all", "outputs" or a list of layer names')
+    if not observe:
+        raise ValueError("observe=[]: name at least one layer to compare")
     known = [one.name for one, _ in pairs]
     for name in observe:
         if name not in known:
@@ -225,9 +236,9 @@ def _nothing_common(joined: Joined) -> ModelError | InputError:
     )
 
 
-def _record(joined: Joined, pairs: tuple[Pair, ...]) -> Comparison:
-    """What is compared, and which layers are left alone."""
-    paired = {name for pair in pairs for name in (pair.a, pair.b)}
+def _record(joined: Joined, pairs: tuple[Pair, ...], all_pairs: Pairs) -> Comparison:
+    """What is compared, and which layers have no partner."""
+    paired = {name for a, b in all_pairs for name in (A + a.name, B + b.name)}
     alone = [
         tuple(
             prefix + key.name

@@ -50,6 +50,7 @@ def compare(
         ModelError: not a model, or two models without a layer of the same shape.
         UnsupportedOperator, UnsupportedModel: as for the Viewer.
     """
+    title_a, title_b = titles
     if x is None and not isinstance(a, Viewer) and isinstance(b, Viewer):
         x = b._arrays
     left = _side(a, x)
@@ -71,7 +72,7 @@ def compare(
         one_input=x_b is None and _equal(left.arrays, right.arrays),
         one_model=left.model is right.model and not isinstance(b, Mapping) and _one(left, right),
         observe=observe,
-        titles=titles,
+        titles=(str(title_a), str(title_b)),
     )
     return Comparison(joined, **options)
 
