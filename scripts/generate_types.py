@@ -70,7 +70,9 @@ def messages() -> str:
         f"export const PROTOCOL = {json.dumps(protocol.PROTOCOL)};\n"
         f"export const CHUNK = {protocol.CHUNK};\n"
         f"export const COLORMAPS = {json.dumps(protocol.COLORMAPS)} as const;\n"
-        f"export const NORMALIZATIONS = {json.dumps(protocol.NORMALIZATIONS)} as const;\n",
+        f"export const NORMALIZATIONS = {json.dumps(protocol.NORMALIZATIONS)} as const;\n"
+        f"export const VIEWS = {json.dumps(protocol.VIEWS)} as const;\n"
+        f"export const BESIDE = {protocol.BESIDE};\n",
     ]
     parts += [_interface(name, record) for name, record in records.items()]
     parts += [

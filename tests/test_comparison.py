@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from traitlets import TraitError
 
 import nbglcnn
 from equal import assert_equal
@@ -76,6 +77,23 @@ def test_the_reference_knows_the_differences_too(checkpoints: Viewer) -> None:
     assert set(some) > {"difference.output"}
     assert_equal(some["difference.output"], known["difference.output"])
     assert load.engine(checkpoints._joined).startswith("PyTorch 2.")
+
+
+def test_python_turns_the_page_to_a_layer_that_is_compared(checkpoints: Viewer) -> None:
+    assert checkpoints.view["name"] == "compare"
+    checkpoints.show("encoder.2", 4)
+    assert checkpoints.view["name"] == "compare"
+    assert checkpoints.selected == {"layer": "difference.encoder.2", "channel": 4}
+    checkpoints.show("A.encoder.2")
+    assert checkpoints.view["name"] == "maps" and checkpoints.selected["layer"] == "A.encoder.2"
+    with pytest.raises(KeyError):
+        checkpoints.show("encoder.9")
+    checkpoints.show()
+    assert checkpoints.view["name"] == "compare"
+    alone = Viewer(nn.Conv2d(1, 2, 3).eval(), pictures(3))
+    with pytest.raises(TraitError, match="there is no view 'compare'"):
+        alone.show(view="compare")
+    alone.close()
 
 
 def test_one_input_serves_both(checkpoints: Viewer) -> None:

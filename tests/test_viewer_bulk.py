@@ -31,7 +31,7 @@ ERROR = "print(max(np.abs(a - b).max() / (np.abs(b).max() + 1e-6) for a, b in pa
 
 
 def test_megabytes_of_activations_arrive_whole(lab: Lab, browser: Callable[[str], Browser]) -> None:
-    with alone(lab, browser("swiftshader")) as notebook:
+    with alone(lab, browser("llvmpipe")) as notebook:
         notebook.run(IMPORTS)
         frames: list[int] = []
         notebook.page.on(

@@ -56,7 +56,7 @@ def expected(seed: int = 70, input_seed: int = 70) -> dict[str, np.ndarray]:
 
 @pytest.fixture(scope="module")
 def shared(lab: Lab, browser: Browsers) -> Iterator[Notebook]:
-    with alone(lab, browser("swiftshader"), script=WIRE) as notebook:
+    with alone(lab, browser("llvmpipe"), script=WIRE) as notebook:
         notebook.page.set_default_timeout(20_000)
         notebook.run(IMPORTS + LARGE)
         yield notebook
@@ -230,7 +230,7 @@ def test_two_tabs_on_one_notebook(notebook: Notebook, lab: Lab, browser: Browser
     notebook.run(MAKE + "\nviewer.output\nviewer")
     first = in_sight(notebook).locator("canvas[data-drawn]").first
     notebook.save()
-    with local_page(browser("swiftshader")) as page:
+    with local_page(browser("llvmpipe")) as page:
         other = lab.notebook(page, notebook.file.name)
         second = in_sight(other).locator("canvas[data-drawn]").first
         assert picture(second) == picture(first)

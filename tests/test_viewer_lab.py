@@ -357,7 +357,7 @@ def test_a_part_that_is_lost_on_the_way_to_the_page_is_asked_for_again(notebook:
 
 def test_messages_that_are_none_are_ignored_on_both_sides(notebook: Notebook) -> None:
     notebook.run(
-        "unknown = {'type': 'read', 'id': 'a', 'keys': ['?'], 'revision': 0, 'missing': []}\n"
+        "unknown = {'type': 'read', 'id': 'nobody', 'keys': ['?'], 'revision': 0, 'missing': []}\n"
         "for junk in (None, 3, [], {'type': 'state'}, {'type': 'part', 'blob': 7}, unknown,\n"
         "             {'type': '__proto__'}, {'type': 'done', 'read': 'x' * 10**5}):\n"
         "    viewer.send(junk)\n"

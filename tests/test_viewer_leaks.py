@@ -32,7 +32,7 @@ HEAP_BYTES = 100_000
 def test_fifty_runs_of_a_cell_leave_nothing_behind(
     lab: Lab, browser: Callable[[str], Browser]
 ) -> None:
-    with alone(lab, browser("swiftshader"), script=LISTENERS) as notebook:
+    with alone(lab, browser("llvmpipe"), script=LISTENERS) as notebook:
         notebook.run(IMPORTS + KERNEL)
         notebook.run("model = nn.Sequential(nn.Conv2d(1, 3, 3), nn.ReLU()).eval()")
         cell = notebook.start(MAKE)

@@ -32,7 +32,7 @@ EVERY = ["void finish(", "RESULT(a0, 0)", "1.01 * RESULT(a0, 0)"]  # all that ha
 
 @pytest.fixture(scope="module")
 def notebook(lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
-    with alone(lab, browser("swiftshader"), script=MISCOMPILE) as notebook:
+    with alone(lab, browser("llvmpipe"), script=MISCOMPILE) as notebook:
         notebook.run(IMPORTS)
         yield notebook
 
@@ -57,7 +57,7 @@ def test_each_layer_is_looked_at_without_being_asked(notebook: Notebook) -> None
     show(notebook, 90)
     found = selftest_of(notebook)
     assert found.startswith("13 of 13 layers match PyTorch")
-    assert "SwiftShader" in found and found.endswith("in samples of each")
+    assert "llvmpipe" in found and found.endswith("in samples of each")
     line = notebook.page.locator(".nbglcnn").last.locator(".nbg-status")
     expect(line).to_contain_text("13 of 13 layers match PyTorch")
     expect(line).to_contain_text("in samples of each")

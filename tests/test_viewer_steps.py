@@ -38,7 +38,7 @@ SEEN = """(index) => [...window.lab.panel().content.widgets[index].node
 
 @pytest.fixture(scope="module")
 def shared(lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
-    with alone(lab, browser("swiftshader"), script=WIRE + LISTENERS + TIMERS) as notebook:
+    with alone(lab, browser("llvmpipe"), script=WIRE + LISTENERS + TIMERS) as notebook:
         notebook.page.set_default_timeout(20_000)
         yield notebook
 

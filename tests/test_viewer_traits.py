@@ -14,7 +14,7 @@ SEED = 60
 
 @pytest.fixture(scope="module")
 def notebook(lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
-    with alone(lab, browser("swiftshader")) as notebook:
+    with alone(lab, browser("llvmpipe")) as notebook:
         notebook.run(
             IMPORTS + f"model, x = autoencoder({SEED}), pictures({SEED})\n"
             "def changes(viewer, *names):\n"
@@ -199,3 +199,44 @@ def test_linked_viewers_follow_each_other_in_tabs_and_boxes(notebook: Notebook) 
     expected = hooked(autoencoder(SEED), pictures(SEED) * np.float32(2))["output"]
     np.testing.assert_allclose(notebook.array("a.run(2 * x)"), expected, rtol=1e-4, atol=1e-6)
     notebook.run("ipywidgets.Widget.close_all()")
+
+
+def test_python_turns_the_page_and_hears_of_its_turns(notebook: Notebook, view: Locator) -> None:
+    notebook.run("viewer.show('encoder.0', channels=[3, 1])")
+    large = view.locator(".nbg-compared canvas")
+    expect(large).to_have_count(2)
+    assert [one.get_attribute("aria-label") for one in large.all()] == [
+        "channel 3 of encoder.0",
+        "channel 1 of encoder.0",
+    ]
+    text = notebook.run("print(viewer.selected, viewer.view)").text
+    assert text == (
+        "{'layer': 'encoder.0', 'channel': 3} {'name': 'maps', 'layer': 'encoder.0', "
+        "'channels': [3, 1], 'pixel': None}\n"
+    )
+    notebook.run("viewer.show('encoder.1', channels=[3, 1])")  # the same channels of another layer
+    expect(view.locator(".nbg-layer")).to_have_attribute("data-layer", "encoder.1")
+    expect(large.first).to_have_attribute("aria-label", "channel 3 of encoder.1")
+    notebook.run("viewer.show(0, 2, pixel=(4, 5))")
+    question = view.locator(".nbg-question")
+    expect(question).to_contain_text("encoder.0, channel 2, pixel y 4, x 5")
+    view.get_by_role("button", name="Maps", exact=True).click()
+    notebook.until("viewer.view['name'] == 'maps'")
+    for name, word in (("profile", "Profile"), ("network", "Network")):
+        notebook.run(f"viewer.show(view='{name}')")
+        expect(view.get_by_role("tab", name=word)).to_have_attribute("aria-selected", "true")
+    view.get_by_role("tab", name="Layer").click()
+    notebook.until("viewer.view['name'] == 'maps'")
+    notebook.run("viewer.symmetric, viewer.colormap = True, 'grey'")
+    expect(view.get_by_role("checkbox", name="± around zero")).to_be_checked()
+    for wrong, words in (
+        ("'nothing'", "KeyError"),
+        ("'encoder.0', 99", "TraitError: encoder.0 has channels 0 to 8, not 99"),
+        ("'encoder.0', [0, 1, 2, 3, 0]", "TraitError: at most 4 channels"),
+        ("'encoder.0', pixel=(0, 99)", "TraitError: a map of encoder.0 has"),
+        ("view='movie'", "TraitError: there is no view 'movie'"),
+        ("channels=1", "TraitError: channels and a pixel are those of a layer"),
+    ):
+        assert words in notebook.run(f"viewer.show({wrong})", fails=True).error
+    notebook.run("viewer.set_state({'view': {'name': 'maps', 'layer': 'nothing'}})")
+    assert notebook.run("print(viewer.view['layer'])").text == "encoder.0\n"

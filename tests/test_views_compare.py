@@ -37,7 +37,9 @@ def compared(browser: Callable[[str], Browser]) -> Iterator[Views]:
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("console", lambda m: errors.append(m.text) if m.type == "error" else None)
         page.goto(address + "/")
-        yield Views(page, files, joined._plan, X)
+        views = Views(page, files, joined._plan, X)
+        views.set(tab="compare")
+        yield views
         assert not errors, errors
         page.context.close()
     joined.close()
@@ -246,10 +248,14 @@ def test_nothing_is_cut_off_in_a_narrow_cell(compared: Views, width: int) -> Non
 
 def test_vectors_are_bars_with_the_same_elements_and_scale(show: Callable[..., Views]) -> None:
     rng = np.random.default_rng(2)
-    x = rng.normal(size=(1, 6)).astype("float32")
-    a, b = (nn.Sequential(nn.Linear(6, 300), last).eval() for last in (nn.ReLU(), nn.Tanh()))
+    x = rng.normal(size=(1, 1, 2, 3)).astype("float32")
+    a, b = (
+        nn.Sequential(nn.Flatten(), nn.Linear(6, 300), last).eval()
+        for last in (nn.ReLU(), nn.Tanh())
+    )
     comparison = nbglcnn.compare(a, b, x)
     views = show(comparison._plan, x)
+    views.set(tab="compare")
     views.quiet()
     page = views.page
     charts = page.locator(".nbg-compared svg")
@@ -273,6 +279,7 @@ def test_what_has_no_partner_is_said(show: Callable[..., Views]) -> None:
     b = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Conv2d(2, 5, 1)).eval()
     comparison = nbglcnn.compare(a, b, X)
     views = show(comparison._plan, X)
+    views.set(tab="compare")
     expect(views.page.locator(".nbg-aside")).to_contain_text("Only in B: 2, output")
     expect(views.page.locator(".nbg-aside")).to_contain_text("Only in A: output")
     comparison.close()

@@ -137,6 +137,8 @@ FUNCTIONS = {
     "SiLU": F.silu,
     "Tanh": torch.tanh,
     "ReLU6": F.relu6,
+    "ELU": lambda v: F.elu(v, 0.7),
+    "Softplus": lambda v: F.softplus(v, 1.5, 4),
 }
 
 
@@ -153,7 +155,7 @@ def followed(cards: list[dict[str, Any]], now: float) -> float:
             case "Bias":
                 assert lines[0] == exactly(now)
                 expected = sum(lines)
-            case "BatchNorm":
+            case "BatchNorm" | "GroupNorm" | "InstanceNorm2d" | "LayerNorm":
                 before, mean, deviation, scale, shift = lines
                 assert before == exactly(now)
                 expected = (before + mean) / deviation * scale + shift
@@ -314,7 +316,7 @@ def test_what_is_not_explained_is_said_with_the_operators_name(
     class Net(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.norm = nn.GroupNorm(2, 4)
+            self.norm = nn.LocalResponseNorm(2)
             self.solid = nn.Conv3d(1, 2, 2)
             self.round = nn.Conv2d(4, 3, 3, padding=1, padding_mode="circular")
             self.line = nn.Sequential(nn.Conv1d(3, 5, 3, stride=2), nn.Tanh())
@@ -334,7 +336,7 @@ def test_what_is_not_explained_is_said_with_the_operators_name(
     views = show(nbglcnn.compile(model, tuple(arrays)), *arrays)
     views.set(section="explain")
     said = {
-        "norm": "GroupNormalization is not explained yet.",
+        "norm": "LocalResponseNorm is not explained yet.",
         "solid": "Conv is not explained yet for this shape.",
         "round": "Conv2d is not explained yet.",
         "picture": "picture is given, not computed.",
@@ -365,3 +367,141 @@ def test_no_text_of_an_explanation_is_clipped(
         assert views.page.evaluate(CLIPPED) == [], layer
         assert views.page.evaluate("document.documentElement.scrollWidth") <= width, layer
     views.set(section="maps")
+
+
+class Reaching(nn.Module):
+    """Layers that widen what a pixel depends on, each in its way, with a skip and a larger map."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wide = nn.Conv2d(1, 3, (3, 2), stride=(2, 1), padding=(2, 1), dilation=(2, 1))
+        self.mean = nn.AvgPool2d(3, 2, 1)
+        self.up = nn.ConvTranspose2d(3, 3, (4, 3), stride=(2, 3), padding=(1, 0))
+        self.act = nn.Sigmoid()
+        self.skip = nn.Conv2d(3, 3, 3, padding=1)
+        self.larger = nn.Upsample(scale_factor=2, mode="bilinear")
+        self.last = nn.Conv2d(3, 1, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.act(self.up(self.mean(self.wide(x))))
+        return self.last(self.larger(x + self.skip(x)))
+
+
+def box(mask: np.ndarray) -> list[int]:
+    """First and last row, first and last column, of what is not zero."""
+    rows, columns = (np.flatnonzero(mask.any(axis)) for axis in (1, 0))
+    return [int(one) for one in (rows[0], rows[-1], columns[0], columns[-1])]
+
+
+def test_the_fields_of_a_pixel_are_where_its_gradients_are_not_zero(
+    show: Callable[..., Views],
+) -> None:
+    torch.manual_seed(6)
+    model, x = Reaching().eval(), torch.randn(1, 1, 21, 17)
+    views = show(nbglcnn.compile(model, x), x.numpy())
+    kept: dict[str, torch.Tensor] = {}
+    for name, module in model.named_children():
+        module.register_forward_hook(
+            lambda _module, _inputs, value, name=name: kept.update({name: value})
+        )
+    given = x.clone().requires_grad_()
+    output = model(given)[0, 0]
+    random = np.random.default_rng(2)
+    views.set(tab="layer", section="explain")
+    for name in ("wide", "mean", "up", "act", "skip"):
+        value = kept[name]
+        height, width = value.shape[2:]
+        for _ in range(3):
+            y, x_ = int(random.integers(height)), int(random.integers(width))
+            [gradient] = torch.autograd.grad(value[0, 1, y, x_], given, retain_graph=True)
+            expected = {"from,x": box(gradient[0, 0].numpy() != 0)}
+            reached = torch.zeros_like(output, dtype=torch.bool)
+            # The Jacobian's column, a row of the output at a time.
+            for row in range(output.shape[0]):
+                for column in range(output.shape[1]):
+                    [back] = torch.autograd.grad(output[row, column], value, retain_graph=True)
+                    reached[row, column] = bool(back[0, 1, y, x_] != 0)
+            expected["to,output"] = box(reached.numpy())
+            views.page.evaluate(SHOWN, [name, 1, y, x_])
+            found = {
+                ",".join(parts[:2]): [int(one) for one in parts[2:]]
+                for one in views.page.locator("[data-field]").all()
+                if (parts := (one.get_attribute("data-field") or "").split(","))
+            }
+            assert found == expected, (name, y, x_)
+
+
+class Moving(nn.Module):
+    """Normalisations by the picture's own numbers, slopes, and numbers from elsewhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Sequential(nn.Conv2d(2, 6, 3, padding=1), nn.GroupNorm(3, 6), nn.PReLU(6))
+        self.second = nn.Sequential(nn.Conv2d(6, 4, 1), nn.InstanceNorm2d(4, affine=True))
+        self.elu = nn.ELU(0.7)
+        self.larger = nn.Upsample(scale_factor=2, mode="bilinear")
+        self.again = nn.Upsample(scale_factor=(1, 2), mode="nearest")
+        self.third = nn.Sequential(nn.LayerNorm([10, 14, 24]), nn.Softplus(1.5, 4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.first(x)
+        y = self.elu(self.second(x))
+        return self.third(self.again(self.larger(torch.cat([y, x], dim=1))))
+
+
+def test_numbers_of_the_picture_itself_and_from_elsewhere_are_explained(
+    show: Callable[..., Views],
+) -> None:
+    torch.manual_seed(9)
+    model, x = Moving(), torch.randn(2, 2, 7, 6)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim in (1, 3):
+                parameter.copy_(0.5 + 0.5 * torch.rand(parameter.shape))
+    model.eval()
+    values = hooked(model, x.numpy())
+    plan = nbglcnn.compile(model, x)
+    values["cat"] = np.concatenate([values["elu"], values["first"]], axis=1)
+    [joined] = [one.name for one in plan.layers if one.operator == "Concat"]
+    views = show(plan, x.numpy())
+    views.set(tab="layer", section="explain", inputIndex=1)
+    random = np.random.default_rng(4)
+    slopes = model.first[2].weight.detach().numpy()
+    for layer in ("first.2", "elu", joined, "larger", "again", "third.1"):
+        truth = values["cat" if layer == joined else layer]
+        for at in places(truth, random):
+            shown = explained(views.page, layer, at)
+            assert shown["value"][0] == near(float(truth[1][tuple(at)])), (layer, at)
+            cards = shown["cards"]
+            channel, y, x_ = at
+            if layer in ("first.2", "elu"):
+                start, last = summed(shown), len(cards) - (layer == "first.2")
+                found = followed(cards[:last], start)
+                if layer == "first.2":
+                    assert cards[-1]["title"] == "PReLU"
+                    slope = 1 if found >= 0 else float(slopes[channel])
+                    assert cards[-1]["result"][0] == exactly(found * slope)
+                    found *= slope
+            elif layer == joined:
+                [card] = cards
+                found = card["result"][0]
+                source = "elu" if channel < 4 else "first.2"
+                own = channel if channel < 4 else channel - 4
+                words = views.page.locator(".nbg-card").inner_text()
+                assert source in words and f"its channel {own}," in words
+            elif layer == "third.1":
+                found = followed(cards[1:], cards[0]["result"][0])
+            else:
+                [card] = cards
+                numbers = [value for value, _ in card["lines"]]
+                found = card["result"][0]
+                if layer == "again":
+                    assert numbers == [found]
+                    assert found == near(float(values["larger"][1, channel, y, x_ // 2]))
+                else:
+                    shares = numbers[::2] if len(numbers) > 1 else [1.0]
+                    assert sum(shares) == exactly(1)
+                    parts = numbers[1::2] if len(numbers) > 1 else numbers
+                    total = sum(a * b for a, b in zip(shares, parts, strict=True))
+                    assert total == exactly(found)
+            assert found == near(float(truth[1][tuple(at)])), (layer, at)

@@ -57,7 +57,7 @@ export interface Ends {
   readonly high: number;
 }
 
-export type Order = "number" | "mean" | "max" | "variance";
+export type Order = "number" | "mean" | "max" | "variance" | "similarity";
 export type Tab = "network" | "layer" | "profile" | "compare";
 
 /** What of a layer the Layer tab shows. */
@@ -75,6 +75,14 @@ export interface Pixel {
   readonly width: number;
   readonly y: number;
   readonly x: number;
+  /** Chosen from Python, which names the layer instead of its size. */
+  readonly layer?: string;
+}
+
+/** Channels of a layer that are shown large beside each other. */
+export interface Beside {
+  readonly layer: string;
+  readonly channels: readonly number[];
 }
 
 /** Everything that views of one viewer share. Views write the second group, the connection the first. */
@@ -104,8 +112,11 @@ export interface ViewerState {
   readonly section: Signal<Section>;
   /** The pixel that is explained, kept from layer to layer of the same size. */
   readonly pixel: Signal<Pixel | null>;
+  readonly beside: Signal<Beside | null>;
   readonly colormap: Signal<ColorMapName>;
   readonly range: Signal<RangeMode>;
+  /** Sequential colour maps go from −max to max too. */
+  readonly symmetric: Signal<boolean>;
   /** For the range "fixed": each layer's ends since that was chosen. */
   readonly ends: Signal<ReadonlyMap<string, Ends>>;
   readonly order: Signal<Order>;
@@ -135,8 +146,10 @@ export function createState(): ViewerState {
     tab: signal("network"),
     section: signal("maps"),
     pixel: signal(null),
+    beside: signal(null),
     colormap: signal("signed"),
     range: signal("layer"),
+    symmetric: signal(false),
     ends: signal(new Map()),
     order: signal("number"),
     cost: signal("ms"),

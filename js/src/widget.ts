@@ -1,8 +1,9 @@
 // The entry in a notebook, behind the loader: `initialize` is called once per Viewer, `render` once per view of it.
 import type { AnyModel, InitializeProps, RenderProps } from "@anywidget/types";
-import { effect, type Signal } from "@preact/signals";
+import { batch, effect, type Signal } from "@preact/signals";
 import { Connection } from "./connection.ts";
-import { COLORMAPS, NORMALIZATIONS } from "./messages.ts";
+import { at } from "./host.ts";
+import { COLORMAPS, NORMALIZATIONS, VIEWS } from "./messages.ts";
 import { createState, type Selection, type ViewerState } from "./state.ts";
 import { mount } from "./views/app.tsx";
 
@@ -45,6 +46,16 @@ function open(model: AnyModel): Opened {
   const state = createState();
   // First of all: Python waits for its hello.
   const connection = new Connection(model, state);
+  let seen = "";
+  // Python may set both at once: neither is told back before the other is taken.
+  const take = () =>
+    batch(() => {
+      state.selected.value = selection(model.get("selected"));
+      const view = model.get("view");
+      const words = JSON.stringify(view);
+      if (words !== seen) turn(state, view);
+      seen = words;
+    });
   const undo = [
     follow(model, "height", (value) => {
       state.height.value = typeof value === "number" ? value : null;
@@ -52,15 +63,23 @@ function open(model: AnyModel): Opened {
     follow(model, "input_index", (value) => {
       state.inputIndex.value = typeof value === "number" ? value : 0;
     }),
-    follow(model, "selected", (value) => {
-      state.selected.value = selection(value);
+    follow(model, "symmetric", (value) => {
+      state.symmetric.value = value === true;
     }),
+    follow(model, "selected", take),
+    follow(model, "view", take),
     follow(model, "colormap", oneOf(COLORMAPS, state.colormap)),
     follow(model, "normalization", oneOf(NORMALIZATIONS, state.range)),
     effect(() => tell(model, "colormap", state.colormap.value)),
     effect(() => tell(model, "normalization", state.range.value)),
     effect(() => tell(model, "input_index", state.inputIndex.value)),
-    effect(() => tell(model, "selected", state.selected.value)),
+    effect(() => tell(model, "symmetric", state.symmetric.value)),
+    // One message for a click that changes both.
+    effect(() => {
+      const view = viewOf(state);
+      seen = JSON.stringify(view);
+      tell(model, "selected", state.selected.value, "view", view);
+    }),
   ];
   return {
     state,
@@ -87,14 +106,51 @@ function oneOf<T>(words: readonly T[], signal: Signal<T>): (value: unknown) => v
   };
 }
 
-function tell(model: AnyModel, name: string, value: unknown): void {
-  if (JSON.stringify(model.get(name) ?? null) === JSON.stringify(value)) return;
-  model.set(name, value);
+/** Names and values of traits, one after the other. */
+function tell(model: AnyModel, ...pairs: readonly unknown[]): void {
+  const changed: string[] = [];
+  for (let k = 0; k < pairs.length; k += 2) {
+    const [name, value] = [String(pairs[k]), pairs[k + 1]];
+    if (JSON.stringify(model.get(name) ?? null) !== JSON.stringify(value)) {
+      model.set(name, value);
+      changed.push(name);
+    }
+  }
+  if (changed.length === 0) return;
   try {
     model.save_changes();
   } catch (error) {
-    console.warn(`nbglcnn: could not tell Python ${name}: ${error}`);
+    console.warn(`nbglcnn: could not tell Python ${changed}: ${error}`);
   }
+}
+
+/** What the views show, in the words of Python's `view`. */
+function viewOf({ tab, section, selected, beside, pixel }: ViewerState) {
+  const name = tab.value === "layer" ? section.value : tab.value;
+  const layer = selected.value?.layer ?? null;
+  const channels = beside.value?.layer === layer ? (beside.value?.channels ?? []) : [];
+  const spot = name === "explain" && layer !== null ? pixel.value : null;
+  return { name, layer, channels, pixel: spot && [spot.y, spot.x] };
+}
+
+/** Turns the views to what Python's `view` says. */
+function turn(state: ViewerState, value: unknown): void {
+  const name = VIEWS.find((one) => one === at(value, "name"));
+  if (name === undefined || JSON.stringify(value) === JSON.stringify(viewOf(state))) return;
+  const [layer, channels, pixel] = ["layer", "channels", "pixel"].map((key) => at(value, key));
+  batch(() => {
+    if (name === "maps" || name === "filters" || name === "explain") {
+      state.tab.value = "layer";
+      state.section.value = name;
+    } else state.tab.value = name;
+    if (typeof layer !== "string") return;
+    if (state.selected.peek()?.layer !== layer) state.selected.value = { layer, channel: null };
+    const numbers = Array.isArray(channels) ? channels.filter(Number.isInteger) : [];
+    state.beside.value = numbers.length > 0 ? { layer, channels: numbers } : null;
+    if (!Array.isArray(pixel)) return;
+    const [y, x] = pixel;
+    state.pixel.value = { layer, height: 0, width: 0, y, x };
+  });
 }
 
 function selection(value: unknown): Selection | null {

@@ -332,7 +332,7 @@ test("numbers are rounded for reading, with a real minus", () => {
     "2.1 s",
   ]);
   assert.deepEqual([4_300, 231_000, 9_960_000, 512_300_000, 999_600_000].map(memory), [
-    "0.0043 MB",
+    "4.3 kB",
     "0.23 MB",
     "10 MB",
     "512 MB",

@@ -96,6 +96,16 @@ def parameter_origins(graph: Graph) -> dict[str, frozenset[str]]:
     return origins
 
 
+def reshaped(graph: Graph) -> dict[str, str]:
+    """For constants that are others in another shape: those, with their elements in that order."""
+    origins: dict[str, str] = {}
+    for node in graph.folded:
+        if node.op in {"Reshape", "Unsqueeze", "Squeeze", "Flatten", "Identity"}:
+            source = node.inputs[0]
+            origins[node.outputs[0]] = origins.get(source, source)
+    return origins
+
+
 class _Operands:
     """Where the page finds what operators read."""
 
@@ -104,6 +114,7 @@ class _Operands:
         self._parameters: dict[str, str] = {}
         for parameter, value in graph.parameters.items():
             self._parameters.setdefault(value, parameter)
+        self._shaped = reshaped(graph)
         # Numbers that come with new weights are none that a table could hold.
         self._trained = set(graph.parameters.values())
         for node in graph.folded:
@@ -120,7 +131,8 @@ class _Operands:
         if data is None or data.dtype.kind not in "fiub" or not data.size:
             return p.Operand("unnamed")
         if name in self._trained:
-            parameter = self._parameters.get(name) if data.dtype.kind == "f" else None
+            origin = self._shaped.get(name, name)
+            parameter = self._parameters.get(origin) if data.dtype.kind == "f" else None
             return p.Operand("parameter", parameter) if parameter else p.Operand("unnamed")
         # Axes that were stretched may be far longer than what lies in memory.
         short = data[tuple(slice(None if stride else 1) for stride in data.strides)]

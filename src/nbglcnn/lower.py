@@ -24,7 +24,7 @@ from nbglcnn.errors import InputError, UnsupportedOperator
 from nbglcnn.fusion import fuse
 from nbglcnn.glsl import Kernel, shader
 from nbglcnn.graph import Graph, Key, Node, Value, several
-from nbglcnn.layers import layer_table
+from nbglcnn.layers import layer_table, reshaped
 from nbglcnn.layout import Layout, frame_of
 from nbglcnn.ops import OPERATORS, READ_THROUGH
 from nbglcnn.weights import kernel_cut, packed
@@ -239,8 +239,10 @@ def _parameters(b: Builder) -> list[p.Value]:
         if w.recipe.packer == "conv" and len(w.recipe.sources) == 1
     }
     found = []
+    shaped = reshaped(b.graph)
+    used = {shaped.get(value, value) for value in b.used_constants} | set(b.used_constants)
     for name, value in b.graph.parameters.items():
-        if b.graph.values[value].dtype.kind != "f" or value not in b.used_constants:
+        if b.graph.values[value].dtype.kind != "f" or value not in used:
             continue
         if flat_width(math.prod(b.shape(value)))[1] > b.target.max_texture_size:
             continue  # it runs, but no single read can bring it back

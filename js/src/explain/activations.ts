@@ -106,6 +106,33 @@ function clip(layer: Layer): Activation {
   return { formula: `x, cut off at ${word(low)} and ${word(high)}`, of: (x) => cut(x, low, high) };
 }
 
+/** A setting in a module's description: "alpha=0.5". */
+const setting = (layer: Layer, name: string, initial: number): number => {
+  const found = new RegExp(`\\b${name}=(-?[\\d.]+(?:e[-+]?\\d+)?)`).exec(layer.description)?.[1];
+  return found === undefined ? initial : Number(found);
+};
+
+/** PyTorch's modules that exporters write as several operators, from their settings. */
+const BY_MODULE: Readonly<Record<string, (layer: Layer) => Activation>> = {
+  ELU: (layer) => exponential(setting(layer, "alpha", 1), 1, 1),
+  Softplus: (layer) => {
+    const [beta, threshold] = [setting(layer, "beta", 1), setting(layer, "threshold", 20)];
+    return {
+      formula: beta === 1 ? "log(1 + eˣ)" : `log(1 + e^(${word(beta)} x)) / ${word(beta)}`,
+      of: (x) => (x * beta > threshold ? x : softplus(x * beta) / beta),
+    };
+  },
+  LogSigmoid: () => ({ formula: "−log(1 + e⁻ˣ)", of: (x) => -softplus(-x) }),
+  Softsign: () => ({ formula: "x / (1 + |x|)", of: (x) => x / (1 + Math.abs(x)) }),
+  Tanhshrink: () => ({ formula: "x − tanh x", of: (x) => x - Math.tanh(x) }),
+};
+
+/** PReLU with the slope of one channel. */
+export const slope = (alpha: number): Activation => ({
+  formula: `x ≥ 0: x; x < 0: ${word(alpha)} · x`,
+  of: (x) => (x < 0 ? x * alpha : x),
+});
+
 // Modules that exporters write as several operators.
 const MODULES = new Map([
   ["SiLU", "Swish"],
@@ -116,6 +143,9 @@ const MODULES = new Map([
 
 /** The function that a layer applies to each of its numbers; null when it isn't such a layer. */
 export function activationOf(layer: Layer): Activation | null {
+  if (layer.operators.length > 1 && Object.hasOwn(BY_MODULE, layer.module)) {
+    return BY_MODULE[layer.module]?.(layer) ?? null;
+  }
   const single = layer.operators.length === 1 ? layer.operator : MODULES.get(layer.module);
   const make = single === undefined ? undefined : MAKERS[single];
   if (make === undefined || !Object.hasOwn(MAKERS, single ?? "")) return null;

@@ -3,12 +3,15 @@ import type { Layer, Operand, Value } from "../plan.ts";
 import type { Network, Stage } from "../views/network.ts";
 import { type Activation, activationOf } from "./activations.ts";
 import { isPool } from "./pool.ts";
-import { element, sizeOf, type Tensor } from "./tensor.ts";
+import { coordinates, element, sizeOf, type Tensor } from "./tensor.ts";
 
 /** A layer that changes each number by itself, in its place. */
 export type Step =
   | { readonly kind: "activation"; readonly layer: Layer; readonly activation: Activation }
   | { readonly kind: "normalization"; readonly layer: Layer }
+  /** By the mean and deviation of the numbers around it, in this very picture. */
+  | { readonly kind: "standardization"; readonly layer: Layer }
+  | { readonly kind: "slope"; readonly layer: Layer }
   | { readonly kind: "same"; readonly layer: Layer };
 
 export interface Chain {
@@ -37,11 +40,14 @@ const ROOTS = new Map([
   ["Softmax", 1],
   ["LogSoftmax", 1],
   ["Add", 2],
+  ["Concat", Number.POSITIVE_INFINITY],
+  ["Resize", 1],
 ]);
+const STANDARD = new Set(["GroupNormalization", "InstanceNormalization", "LayerNormalization"]);
 const SAME = new Set("Identity Dropout Flatten Reshape Squeeze Unsqueeze Cast".split(" "));
 const KNOWN =
-  "So far these are: convolutions and transposed ones over maps and lines, dense layers, pools, softmax, sums of two " +
-  "layers, batch normalisation, and functions of one number.";
+  "So far these are: convolutions and transposed ones over maps and lines, dense layers, pools, softmax, sums and " +
+  "concatenations of layers, enlargements, normalisations, and functions of one number.";
 
 function stepOf(layer: Layer, network: Network): Step | null {
   const activation = activationOf(layer);
@@ -49,6 +55,9 @@ function stepOf(layer: Layer, network: Network): Step | null {
   if (layer.operator === "BatchNormalization" && layer.operators.length === 1) {
     return layer.operands.length === 5 ? { kind: "normalization", layer } : null;
   }
+  const read = layer.operands[0]?.kind === "value" && layer.operators.length === 1;
+  if (read && STANDARD.has(layer.operator)) return { kind: "standardization", layer };
+  if (read && layer.operator === "PRelu") return { kind: "slope", layer };
   const [source] = layer.inputs;
   const before = network.values.get(source ?? "");
   const plain = layer.operators.every((operator) => SAME.has(operator));
@@ -60,7 +69,15 @@ function stepOf(layer: Layer, network: Network): Step | null {
 
 /** The key of the value that a step changes. */
 const sourceOf = (step: Step): string =>
-  (step.kind === "normalization" ? step.layer.operands[0]?.key : step.layer.inputs[0]) ?? "";
+  (step.kind === "activation" || step.kind === "same"
+    ? step.layer.inputs[0]
+    : step.layer.operands[0]?.key) ?? "";
+
+/** The operands of a step that are read besides the number itself. */
+function readBy({ kind, layer }: Step): readonly Operand[] {
+  if (kind === "standardization") return layer.operands;
+  return kind === "normalization" || kind === "slope" ? layer.operands.slice(1) : [];
+}
 
 /** The chain that ends with a layer, within its stage. */
 export function chainOf(network: Network, stage: Stage, layer: Layer): Chain | Unexplained {
@@ -83,7 +100,7 @@ export function chainOf(network: Network, stage: Stage, layer: Layer): Chain | U
   }
   const read: Operand[] = [
     ...(root?.operands.slice(0, ROOTS.get(root.operator) ?? 1) ?? []),
-    ...steps.flatMap((step) => (step.kind === "normalization" ? step.layer.operands.slice(1) : [])),
+    ...steps.flatMap(readBy),
     ...[source, layer.name].map((key): Operand => ({ kind: "value", key, number: 0 })),
   ];
   return withValues(network, { root, steps }, source, read);
@@ -148,16 +165,64 @@ export interface Normalization {
   readonly epsilon: number;
   readonly scale: number;
   readonly shift: number;
+  /** How many numbers of this picture the mean and variance are of; none where they are the layer's own. */
+  readonly count?: number;
+}
+
+/** An operand's number at a place. */
+function numberOf(tensors: Tensors, operand: Operand | undefined, at: number): number {
+  if (operand === undefined) return Number.NaN;
+  if (operand.kind === "number") return operand.number;
+  const data = tensors.get(operand.key)?.data ?? [];
+  return element(data, data.length === 1 ? 0 : at);
+}
+
+/** PReLU's slope for a channel. */
+export const slopeOf = (layer: Layer, tensors: Tensors, channel: number): number =>
+  numberOf(tensors, layer.operands[1], channel);
+
+/** What is normalised together with an element: begin, length, and the place of its scale and shift. */
+function groupOf(layer: Layer, shape: readonly number[], index: number) {
+  const channels = shape[1] ?? 1;
+  const map = sizeOf(shape.slice(2));
+  const at = coordinates(shape, index);
+  const [image, channel] = [at[0] ?? 0, at[1] ?? 0];
+  const { axis = -1, num_groups: groups } = layer.attributes;
+  if (layer.operator === "LayerNormalization") {
+    const first = Number(axis) < 0 ? shape.length + Number(axis) : Number(axis);
+    const length = sizeOf(shape.slice(first));
+    return { begin: index - (index % length), length, own: index % length };
+  }
+  const together = layer.operator === "GroupNormalization" ? channels / Number(groups) : 1;
+  const begin = (image * channels + channel - (channel % together)) * map;
+  return { begin, length: together * map, own: channel };
+}
+
+/** Of GroupNorm, InstanceNorm and LayerNorm at an element: the mean and variance are those of this picture. */
+export function standardization(layer: Layer, tensors: Tensors, index: number): Normalization {
+  const source = tensors.get(layer.operands[0]?.key ?? "");
+  const { begin, length, own } = groupOf(layer, layer.output_shape, index);
+  const data = source?.data.subarray(begin, begin + length) ?? new Float32Array();
+  const mean = data.reduce((sum, x) => sum + x, 0) / length;
+  const variance = data.reduce((sum, x) => sum + (x - mean) ** 2, 0) / length;
+  const { epsilon } = layer.attributes;
+  const [, scale, shift] = layer.operands;
+  const missing = (operand: Operand | undefined) =>
+    operand === undefined || operand.kind === "omitted";
+  return {
+    mean,
+    variance,
+    epsilon: typeof epsilon === "number" ? epsilon : 1e-5,
+    scale: missing(scale) ? 1 : numberOf(tensors, scale, own),
+    shift: missing(shift) ? 0 : numberOf(tensors, shift, own),
+    count: length,
+  };
 }
 
 /** By the operator's operands: scale, shift, mean, variance. */
 export function normalization(layer: Layer, tensors: Tensors, channel: number): Normalization {
   const [, scale, shift, mean, variance] = layer.operands;
-  const of = (operand: Operand | undefined): number => {
-    if (operand === undefined) return Number.NaN;
-    if (operand.kind === "number") return operand.number;
-    return element(tensors.get(operand.key)?.data ?? [], channel);
-  };
+  const of = (operand: Operand | undefined) => numberOf(tensors, operand, channel);
   const { epsilon } = layer.attributes;
   return {
     mean: of(mean),

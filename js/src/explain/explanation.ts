@@ -1,15 +1,19 @@
 // One number of a layer, explained: its chain with the numbers of one run in it.
 import type { Layer, Operand } from "../plan.ts";
+import { slope } from "./activations.ts";
 import {
   type Chain,
   type Normalization,
   normalization,
   normalized,
   type Step,
+  slopeOf,
+  standardization,
   type Tensors,
   type Unexplained,
   unusual,
 } from "./chain.ts";
+import { type Copied, concatenated, type Mixed, resized } from "./moved.ts";
 import { type Pooled, pool } from "./pool.ts";
 import { biasAt, convolution, dense, type Products, type Sliding } from "./products.ts";
 import { type Share, softmax } from "./softmax.ts";
@@ -28,6 +32,8 @@ export type Made =
   | { readonly kind: "pool"; readonly pooled: Pooled }
   | { readonly kind: "softmax"; readonly share: Share }
   | { readonly kind: "addition"; readonly terms: readonly Bias[] }
+  | { readonly kind: "copied"; readonly copied: Copied }
+  | { readonly kind: "mixed"; readonly mixed: Mixed }
   | { readonly kind: "given" };
 
 /** A step with the number before it and the one after. */
@@ -65,13 +71,18 @@ export function explain(
   for (const step of chain.steps) {
     const before = now;
     let by: Normalization | null = null;
-    if (step.kind === "activation") now = step.activation.of(before);
-    if (step.kind === "normalization") {
-      const channel = coordinates(step.layer.output_shape, index)[1] ?? 0;
-      by = normalization(step.layer, tensors, channel);
-      now = normalized(before, by);
+    let taken = step;
+    const { layer } = step;
+    const channel = coordinates(layer.output_shape, index)[1] ?? 0;
+    if (step.kind === "slope") {
+      const activation = slope(slopeOf(layer, tensors, channel));
+      taken = { kind: "activation", layer, activation };
     }
-    steps.push({ step, before, after: now, by });
+    if (taken.kind === "activation") now = taken.activation.of(before);
+    if (step.kind === "normalization") by = normalization(layer, tensors, channel);
+    if (step.kind === "standardization") by = standardization(layer, tensors, index);
+    if (by !== null) now = normalized(before, by);
+    steps.push({ step: taken, before, after: now, by });
   }
   const stored = element(tensors.get(last)?.data ?? [], index);
   return { made, start, steps, total: now, stored };
@@ -88,6 +99,10 @@ function startOf(made: Made, given: number): number {
       return made.share.value;
     case "addition":
       return made.terms.reduce((sum, { value }) => sum + value, 0);
+    case "copied":
+      return made.copied.value;
+    case "mixed":
+      return made.mixed.value;
     case "given":
       return given;
   }
@@ -97,6 +112,10 @@ function make(root: Layer, tensors: Tensors, index: number): Made | null {
   const tensor = (position: number): Tensor | null =>
     tensors.get(root.operands[position]?.key ?? "") ?? null;
   const [x, weight] = [tensor(0), tensor(1)];
+  if (root.operator === "Concat") {
+    const copied = concatenated(root, tensors, index);
+    return copied && { kind: "copied", copied };
+  }
   if (x === null) return null;
   switch (root.operator) {
     case "Conv":
@@ -113,6 +132,10 @@ function make(root: Layer, tensors: Tensors, index: number): Made | null {
     case "LogSoftmax": {
       const share = softmax(root, x, index);
       return share && { kind: "softmax", share };
+    }
+    case "Resize": {
+      const mixed = resized(root, x, index);
+      return mixed && { kind: "mixed", mixed };
     }
     case "Add":
       return additionOf(root, tensors, index);

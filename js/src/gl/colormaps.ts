@@ -74,7 +74,7 @@ export function parse(colour: string): Rgb {
 }
 
 /** sRGB's transfer function (IEC 61966-2-1). */
-function toLinear(byte: number): number {
+export function toLinear(byte: number): number {
   const s = byte / 255;
   return s <= 0.04045 ? s / 12.92 : ((s + 0.055) / 1.055) ** 2.4;
 }

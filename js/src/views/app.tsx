@@ -7,6 +7,7 @@ import compareCss from "./compare/style.css";
 import { CompareView } from "./compare/view.tsx";
 import { type Hover, type Note, useViews, type Views, ViewsContext } from "./context.ts";
 import explainCss from "./explain/style.css";
+import { Keys } from "./help.tsx";
 import { listenToKeys } from "./keys.ts";
 import { LayerView } from "./layer.tsx";
 import { px } from "./layout.ts";
@@ -52,19 +53,13 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
     hover: signal<Hover | null>(null),
     note: signal<Note | null>(null),
     pointed: signal<string | null>(null),
+    help: signal(false),
     order: signal<readonly number[]>([]),
   };
   const stopKeys = listenToKeys(views);
   // Fixed ends are those of the time when they were chosen.
   const stopEnds = effect(() => {
     if (state.range.value !== "fixed" && state.ends.peek().size > 0) state.ends.value = new Map();
-  });
-  // Two networks are there to be compared: that is what is seen first.
-  let known = false;
-  const stopFirst = effect(() => {
-    if (known || state.plan.value === null) return;
-    known = true;
-    if (state.plan.value.comparison.pairs.length > 0) state.tab.value = "compare";
   });
   // Another session's layers take their own time.
   let profiled = state.session.peek();
@@ -83,7 +78,6 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
     render(null, root);
     stopKeys();
     stopEnds();
-    stopFirst();
     stopProfile();
     painter.dispose();
     for (const watched of [theme, ratio, width]) watched.dispose();
@@ -105,6 +99,7 @@ function App() {
       <main class="nbg-content" style={height === null ? {} : { maxHeight: px(height) }}>
         {now !== null && width.value > 0 && <Content />}
         <Message />
+        <Keys />
       </main>
       <StatusLine />
       <Tooltip />

@@ -1,5 +1,5 @@
 // The colour maps outside of WebGL: legends, and kernels that are painted by the processor.
-import { MAP_TEXELS, mapLayer, mapTexels } from "../gl/colormaps.ts";
+import { MAP_TEXELS, mapLayer, mapTexels, toLinear } from "../gl/colormaps.ts";
 import type { ColorMapName, Theme } from "../gl/types.ts";
 
 type Rgb = readonly [number, number, number];
@@ -29,7 +29,8 @@ export function gradient(map: ColorMapName, theme: Theme, from: number, to: numb
   return `linear-gradient(to right, ${stops.join(", ")})`;
 }
 
-/** Black or white, whichever is easier to read on a colour. */
+/** Black or white, whichever has the higher contrast (WCAG 2's relative luminance) to a colour. */
 export function inkOn([r, g, b]: Rgb): string {
-  return 0.299 * r + 0.587 * g + 0.114 * b > 140 ? "#000" : "#fff";
+  const light = 0.2126 * toLinear(r) + 0.7152 * toLinear(g) + 0.0722 * toLinear(b);
+  return (light + 0.05) ** 2 > 0.05 * 1.05 ? "#000" : "#fff";
 }

@@ -48,6 +48,8 @@ export interface Views {
   readonly note: Signal<Note | null>;
   /** The layer under the pointer. */
   readonly pointed: Signal<string | null>;
+  /** The list of keys is open. */
+  readonly help: Signal<boolean>;
   /** Channels of the open layer in the order in which they are shown. */
   readonly order: Signal<readonly number[]>;
 }

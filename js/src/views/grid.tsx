@@ -1,10 +1,12 @@
 // All channels of a layer: maps with their number and mean, in the chosen order, 256 a page.
 import type { ColorMapName, Statistics, Summary } from "../gl/types.ts";
+import { BESIDE } from "../messages.ts";
 import type { Value } from "../plan.ts";
 import { useViews } from "./context.ts";
 import { exact, percent, short } from "./format.ts";
 import { px, tileSide } from "./layout.ts";
 import { Maps } from "./maps.tsx";
+import { type Bounds, MARKS, markOf } from "./marks.ts";
 import { gridOf } from "./order.ts";
 
 export function Grid(props: {
@@ -12,14 +14,16 @@ export function Grid(props: {
   channels: readonly number[];
   statistics: Statistics | null;
   selected: number | null;
+  beside: readonly number[];
+  /** Its caption says so of channels near an end of their activation. */
+  bounds: Bounds | null;
   width: number;
   map?: ColorMapName;
 }) {
-  const { value, channels, statistics, selected } = props;
+  const { value, channels, statistics, selected, beside, bounds } = props;
   const { ratio: ratioOf, network } = useViews();
   const ratio = ratioOf.value;
-  const pair = network.value?.pairs.get(value.key);
-  const zero = pair?.difference === value.key ? "equal" : "dead";
+  const isDifference = network.value?.pairs.get(value.key)?.difference === value.key;
   const [, , mapHeight, mapWidth] = value.layout.frame;
   const map = { height: mapHeight, width: mapWidth };
   const { columns, scale, gap } = gridOf(map, channels.length, props.width, ratio);
@@ -47,7 +51,8 @@ export function Grid(props: {
                   value={value}
                   channel={channel}
                   summary={statistics?.channels[channel]}
-                  chosen={channel === selected}
+                  chosen={channel === selected || beside.includes(channel)}
+                  selected={selected}
                   width={width}
                 />
               ))}
@@ -59,9 +64,10 @@ export function Grid(props: {
                 key={channel}
                 channel={channel}
                 summary={statistics?.channels[channel]}
-                chosen={channel === selected}
+                chosen={channel === selected || beside.includes(channel)}
+                bounds={bounds}
                 width={width}
-                zero={zero}
+                isDifference={isDifference}
               />
             ))}
           </div>
@@ -77,15 +83,28 @@ function Frame(props: {
   channel: number;
   summary: Summary | undefined;
   chosen: boolean;
+  selected: number | null;
   width: number;
 }) {
-  const { value, channel, summary, chosen, width } = props;
+  const { value, channel, summary, chosen, selected, width } = props;
   const { state } = useViews();
   const spoken = summary
     ? `channel ${channel}, mean ${short(summary.mean)}, max ${short(summary.max)}, ${percent(summary.zeros)} zero`
     : `channel ${channel}`;
-  const select = (): void => {
-    state.selected.value = { layer: value.key, channel };
+  const select = (event: MouseEvent): void => {
+    const layer = value.key;
+    const before = state.beside.peek();
+    if (!event.shiftKey) {
+      state.beside.value = null;
+      state.selected.value = { layer, channel };
+      return;
+    }
+    const known = before?.layer === layer ? before.channels : [selected ?? channel];
+    const others = known.filter((one) => one !== channel);
+    const channels = others.length < known.length ? others : [...known, channel].slice(-BESIDE);
+    state.beside.value = channels.length > 1 ? { layer, channels } : null;
+    const now = channels.includes(selected ?? -1) ? selected : (channels[0] ?? channel);
+    state.selected.value = { layer, channel: now };
   };
   return (
     <button
@@ -93,7 +112,7 @@ function Frame(props: {
       class="nbg-frame"
       aria-pressed={chosen}
       aria-label={spoken}
-      tabIndex={chosen ? 0 : -1}
+      tabIndex={channel === selected ? 0 : -1}
       style={{ width: px(width) }}
       onClick={select}
     />
@@ -105,23 +124,29 @@ function Caption(props: {
   channel: number;
   summary: Summary | undefined;
   chosen: boolean;
+  bounds: Bounds | null;
   width: number;
-  zero: string;
+  isDifference: boolean;
 }) {
-  const { channel, summary, chosen, width, zero } = props;
+  const { channel, summary, chosen, bounds, width, isDifference } = props;
   return (
     <span
       class={chosen ? "nbg-cell-caption nbg-chosen" : "nbg-cell-caption"}
       style={{ width: px(width) }}
     >
       <span>{channel}</span>
-      {summary !== undefined && <Mean summary={summary} zero={zero} />}
+      {summary?.zeros === 1 && isDifference ? (
+        <span title="A and B are equal everywhere in this picture">equal</span>
+      ) : (
+        summary !== undefined && <Mean summary={summary} bounds={bounds} />
+      )}
     </span>
   );
 }
 
-function Mean({ summary, zero }: { summary: Summary; zero: string }) {
-  if (summary.zeros === 1) return <span title="zero everywhere in this picture">{zero}</span>;
+function Mean({ summary, bounds }: { summary: Summary; bounds: Bounds | null }) {
+  const mark = markOf(summary, bounds);
+  if (mark !== null) return <span title={MARKS[mark]}>{mark}</span>;
   if (summary.nan + summary.inf > 0) {
     return (
       <span class="nbg-bad" title={`${summary.nan} NaN, ${summary.inf} Inf`}>

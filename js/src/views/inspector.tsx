@@ -23,8 +23,10 @@ export function Inspector(props: {
   channel: number;
   place: string;
   kernels: Kernels | null;
+  /** Channels to show beside each other; the one alone when there are fewer than two. */
+  beside: readonly number[];
 }) {
-  const { value, statistics, channel, place, kernels } = props;
+  const { value, statistics, channel, place, kernels, beside } = props;
   const { state } = useViews();
   const explain = (): void => {
     state.selected.value = { layer: value.key, channel };
@@ -45,7 +47,7 @@ export function Inspector(props: {
           {statistics ? fixed(statistics.channels[channel]?.mean ?? 0, 4) : "…"}
         </p>
       ) : (
-        <LargeMap value={value} channel={channel} />
+        <LargeMaps value={value} channels={beside.length > 1 ? beside : [channel]} />
       )}
       <div class="nbg-beside">
         {kernels !== null && <Filter kernels={kernels} channel={channel} />}
@@ -56,10 +58,29 @@ export function Inspector(props: {
   );
 }
 
-function LargeMap({ value, channel }: { value: Value; channel: number }) {
-  const { ratio, width, state } = useViews();
+/** One channel, or up to four in rows of two with their numbers. */
+function LargeMaps({ value, channels }: { value: Value; channels: readonly number[] }) {
+  const { width } = useViews();
+  const room = Math.min(LARGE, width.value - 48);
+  if (channels.length === 1)
+    return <LargeMap value={value} channel={channels[0] ?? 0} side={room} />;
+  return (
+    <div class="nbg-tiles nbg-compared">
+      {channels.map((channel) => (
+        <figure key={channel}>
+          <LargeMap value={value} channel={channel} side={Math.floor(room / 2) - 4} />
+          <figcaption>channel {channel}</figcaption>
+        </figure>
+      ))}
+    </div>
+  );
+}
+
+function LargeMap(props: { value: Value; channel: number; side: number }) {
+  const { value, channel } = props;
+  const { ratio, state } = useViews();
   const [, channels, mapHeight, mapWidth] = value.layout.frame;
-  const room = Math.min(LARGE, width.value - 48) * ratio.value;
+  const room = props.side * ratio.value;
   const scale = fitScale(Math.max(mapHeight, mapWidth), room);
   const rgb = pictureOf(value) === "rgb";
   const shown = rgb ? Array.from({ length: channels }, (_, i) => i) : [channel];

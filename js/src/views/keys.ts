@@ -113,6 +113,9 @@ export function listenToKeys(views: Views): () => void {
         if (state.tab.peek() !== "layer") return false;
         state.section.value = "explain";
         return true;
+      case "?":
+        views.help.value = !views.help.peek();
+        return true;
       case "[":
       case "]":
         moveExample(key === "]" ? 1 : -1);
@@ -144,7 +147,7 @@ export function listenToKeys(views: Views): () => void {
     root.toggleAttribute("data-lm-suppress-shortcuts", inside && plain(event) && !event.shiftKey);
   };
   const onKey = (event: KeyboardEvent): void => {
-    if (!plain(event) || event.shiftKey) return;
+    if (!plain(event) || (event.shiftKey && event.key !== "?")) return;
     event.stopPropagation();
     if (takesKeys(event.target) || !batch(() => act(event.key, event.target))) return;
     event.preventDefault();

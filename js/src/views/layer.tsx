@@ -10,7 +10,10 @@ import { Filters, Pages, SmallFilters } from "./filters.tsx";
 import { full } from "./format.ts";
 import { Grid } from "./grid.tsx";
 import { Inspector, placeOf } from "./inspector.tsx";
+import { pictureSize } from "./layout.ts";
 import { Legend } from "./legend.tsx";
+import { Maps } from "./maps.tsx";
+import { boundsOf, type Mark, markOf } from "./marks.ts";
 import {
   channelsOf,
   contents,
@@ -23,7 +26,7 @@ import {
 import { orderOf, PAGE } from "./order.ts";
 import { Badge } from "./parity.tsx";
 import { Rail } from "./rail.tsx";
-import { LayerValues, Similar } from "./values.tsx";
+import { LayerValues, Similar, useSimilarity } from "./values.tsx";
 import { parametersOf, weighted } from "./weights.ts";
 
 const SECTIONS: readonly (readonly [Section, string])[] = [
@@ -43,6 +46,15 @@ const ORDERS: readonly (readonly [Order, string])[] = [
   ["mean", "Mean"],
   ["max", "Maximum"],
   ["variance", "Variance"],
+  ["similarity", "Similarity"],
+];
+/** Which channels are shown. */
+type Shown = "all" | "live" | Mark;
+const SHOWN: readonly (readonly [Shown, string])[] = [
+  ["all", "All"],
+  ["live", "Neither dead nor saturated"],
+  ["dead", "Dead"],
+  ["sat", "Saturated"],
 ];
 const RANGES: readonly (readonly [RangeMode, string])[] = [
   ["channel", "Channel"],
@@ -163,19 +175,36 @@ export function ColorChoice() {
 }
 
 export function RangeChoice() {
-  const { range } = useViews().state;
+  const { range, colormap, symmetric } = useViews().state;
+  const signed = colormap.value === "signed";
   return (
-    <div class="nbg-labelled">
-      <span class="nbg-second">Range</span>
-      <Choice
-        label="Range"
-        items={RANGES}
-        now={range.value}
-        choose={(mode) => {
-          range.value = mode;
-        }}
-      />
-    </div>
+    <>
+      <div class="nbg-labelled">
+        <span class="nbg-second">Range</span>
+        <Choice
+          label="Range"
+          items={RANGES}
+          now={range.value}
+          choose={(mode) => {
+            range.value = mode;
+          }}
+        />
+      </div>
+      <label
+        class="nbg-labelled"
+        title={signed ? "the signed colour map always is" : "as far below zero as above"}
+      >
+        <input
+          type="checkbox"
+          checked={signed || symmetric.value}
+          disabled={signed}
+          onChange={(event) => {
+            symmetric.value = event.currentTarget.checked;
+          }}
+        />
+        <span class="nbg-second">± around zero</span>
+      </label>
+    </>
   );
 }
 
@@ -189,13 +218,26 @@ function MapsView(props: {
   const views = useViews();
   const { state } = views;
   const statistics = useStatistics(value);
-  const [page, setPage] = useState(0);
+  const [asked, setPage] = useState(0);
+  const [which, setWhich] = useState<Shown>("all");
   const length = channelsOf(value);
-  const order = orderOf(length, state.order.value, statistics);
+  const chosen = state.selected.value?.channel;
+  const by = state.order.value;
+  const plain = orderOf(length, by, statistics);
+  const channel = chosen ?? plain[0] ?? 0;
+  const alike = useSimilarity(value, channel);
+  const bounds = boundsOf(layer);
+  const marks = statistics?.channels.map((one) => markOf(one, bounds)) ?? [];
+  const marked = marks.some((mark) => mark !== null);
+  const order = (by === "similarity" ? orderOf(length, by, statistics, alike) : plain).filter(
+    (one) => which === "all" || (marks[one] ?? "live") === which,
+  );
   const vector = pictureOf(value) === "bars";
-  const pages = Math.ceil(length / PAGE);
+  const pages = Math.ceil(order.length / PAGE);
+  const page = Math.min(asked, Math.max(0, pages - 1));
   const shown = order.slice(page * PAGE, (page + 1) * PAGE);
-  const channel = state.selected.value?.channel ?? shown[0] ?? 0;
+  const beside = state.beside.value?.layer === value.key ? state.beside.value.channels : [];
+  const colours = pictureOf(value) === "maps" && length === 3;
   const wide = views.width.value >= 760;
   const width = views.width.value - 48 - (wide ? 300 + 28 : 0);
   const plan = state.plan.value;
@@ -215,6 +257,9 @@ function MapsView(props: {
             state.order.value = by;
           }}
         />
+        {(marked || which !== "all") && (
+          <Select label="Show" items={SHOWN} now={which} choose={setWhich} />
+        )}
         <RangeChoice />
         <ColorChoice />
         <Legend value={value} statistics={statistics} channel={channel} />
@@ -242,11 +287,15 @@ function MapsView(props: {
             channels={shown}
             statistics={statistics}
             selected={channel}
+            beside={beside}
+            bounds={bounds}
             width={width}
           />
+          {shown.length === 0 && <p class="nbg-note">No channel of this picture is.</p>}
+          {colours && <Colours value={value} />}
           {pages > 1 && <Pages page={page} pages={pages} go={setPage} />}
           {own !== null && <SmallFilters kernels={own} order={shown} width={width} />}
-          {!vector && <Similar value={value} channel={channel} width={width} />}
+          {!vector && <Similar value={value} channel={channel} width={width} alike={alike} />}
           <LayerValues value={value} width={width} />
         </div>
         <Inspector
@@ -255,9 +304,35 @@ function MapsView(props: {
           channel={channel}
           place={placeOf(state.order.value, order, channel)}
           kernels={own}
+          beside={beside}
         />
       </div>
     </>
+  );
+}
+
+/** Three channels as red, green and blue of one picture. */
+function Colours({ value }: { value: Value }) {
+  const { ratio } = useViews();
+  const [, , height, width] = value.layout.frame;
+  const { scale } = pictureSize(height, width, {
+    width: 168 * ratio.value,
+    height: 168 * ratio.value,
+  });
+  return (
+    <section class="nbg-block">
+      <h3>
+        The three as one picture <span class="nbg-second">red, green, blue</span>
+      </h3>
+      <Maps
+        value={value}
+        channels={[0, 1, 2]}
+        columns={1}
+        scale={scale}
+        label={`the channels of ${value.key} as red, green and blue`}
+        rgb
+      />
+    </section>
   );
 }
 

@@ -7,9 +7,10 @@ import { short } from "./format.ts";
 import { pictureOf } from "./network.ts";
 
 /** The two ends of a colour map over values from `low` to `high`, and the part of the map that is used. */
-export function ends(low: number, high: number, signed: boolean) {
-  if (!signed) return { low, high, from: 0, to: 1 };
+export function ends(low: number, high: number, signed: boolean, symmetric = false) {
   const most = Math.max(Math.abs(low), Math.abs(high));
+  if (!signed && symmetric) return { low: -most, high: most, from: 0, to: 1 };
+  if (!signed) return { low, high, from: 0, to: 1 };
   // A layer without negatives uses the positive half only, and its legend says so.
   if (low >= 0) return { low: 0, high: most, from: 0.5, to: 1 };
   if (high <= 0) return { low: -most, high: 0, from: 0, to: 0.5 };
@@ -33,10 +34,10 @@ export function Legend(props: {
   if (Number.isNaN(summary.min)) return <span class="nbg-legend">no finite value</span>;
   const kept = state.range.value === "fixed" ? state.ends.value.get(value.key) : undefined;
   const { low: least, high: most } = kept ?? { low: summary.min, high: summary.max };
-  const { low, high, from, to } = ends(least, most, map === "signed");
+  const { low, high, from, to } = ends(least, most, map === "signed", state.symmetric.value);
   const words = own && one === undefined;
   const text = (number: number, word: string) => (words && number !== 0 ? word : short(number));
-  const lowWord = map === "signed" ? "−max" : "min";
+  const lowWord = map === "signed" || state.symmetric.value ? "−max" : "min";
   return (
     <span class="nbg-legend">
       {words && <span class="nbg-second">each to its own</span>}

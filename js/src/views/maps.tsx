@@ -25,6 +25,8 @@ interface MapsProps {
   rank?: boolean;
   /** Hairlines between the maps. */
   lines?: boolean;
+  /** As one picture of three colours, whatever the value is. */
+  rgb?: boolean;
   /** Colours and range other than the chosen ones. */
   map?: ColorMapName | undefined;
   range?: Range | undefined;
@@ -40,7 +42,7 @@ export function Maps(props: MapsProps) {
   const { state, painter, hover } = views;
   const canvas = useRef<HTMLCanvasElement>(null);
   const network = views.network.value;
-  const picture = pictureOf(value);
+  const picture = props.rgb ? "rgb" : pictureOf(value);
   const image = network ? imageOf(value, network, state.inputIndex.value) : 0;
   const gap = props.gap ?? 0;
   const zoom = props.zoom ?? 1 / views.ratio.value;
@@ -210,8 +212,10 @@ export function useRange(value: Value): Range {
     const { min: low, max: high } = statistics.layer;
     state.ends.value = new Map([...state.ends.peek(), [value.key, { low, high }]]);
   });
-  if (!image && mode === "fixed") return kept ? { mode, ...kept } : { mode: "layer" };
-  if (!image) return { mode };
+  const symmetric = state.symmetric.value;
+  if (!image && mode === "fixed")
+    return { mode: "layer", ...(kept && { mode, ...kept }), symmetric };
+  if (!image) return { mode, symmetric };
   // An image of NaN alone has no range.
   if (statistics === null || Number.isNaN(statistics.layer.min)) return { mode: "layer" };
   return imageRange(statistics.layer.min, statistics.layer.max);

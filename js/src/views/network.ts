@@ -39,7 +39,11 @@ const FOLLOWERS = new Set(
   ).split(" "),
 );
 // Modules that are exported as several operators.
-const FOLLOWER_MODULES = new Set("SiLU GELU Mish Hardswish Hardsigmoid Softmin ReLU6".split(" "));
+const FOLLOWER_MODULES = new Set(
+  "SiLU GELU Mish Hardswish Hardsigmoid Softmin ReLU6 ELU Softplus LogSigmoid Softsign Tanhshrink".split(
+    " ",
+  ),
+);
 // These compute nothing and belong to what comes after them.
 const LEADERS = new Set("Flatten Reshape Squeeze Unsqueeze Identity Dropout".split(" "));
 

@@ -5,9 +5,15 @@ import { fitScale, rank, tileSide } from "./layout.ts";
 
 export const PAGE = 256;
 
-/** Channels in the chosen order; by number until the numbers are there. */
-export function orderOf(length: number, order: Order, statistics: Statistics | null): number[] {
+/** Channels in the chosen order; by number until the numbers are there. `alike` is for "similarity". */
+export function orderOf(
+  length: number,
+  order: Order,
+  statistics: Statistics | null,
+  alike: readonly number[] = [],
+): number[] {
   const numbers = Array.from({ length }, (_, i) => i);
+  if (order === "similarity") return alike.length === length ? rank(alike) : numbers;
   if (order === "number" || statistics === null) return numbers;
   const by = { mean: "mean", max: "max", variance: "std" } as const;
   const key = by[order];

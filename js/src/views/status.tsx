@@ -2,6 +2,7 @@
 import type { Status } from "../state.ts";
 import { useViews } from "./context.ts";
 import { duration, full, memory, rendererName, short } from "./format.ts";
+import { KeysButton } from "./help.tsx";
 import { Differs, Matches } from "./icons.tsx";
 import { worst } from "./parity.tsx";
 
@@ -58,6 +59,7 @@ export function StatusLine() {
         <span class="nbg-warn">Plain kernels: faster ones compute wrong numbers here</span>
       )}
       {parity !== null && <Match />}
+      <KeysButton />
     </footer>
   );
 }

@@ -14,18 +14,23 @@ interface Props {
   width: number;
 }
 
-/** The channels whose maps point into most the same direction as the chosen one's. */
-export function Similar({ value, channel, width }: Props & { channel: number }) {
-  const { ratio, state } = useViews();
+/** How alike each channel's map is to one's, from −1 to 1; empty for what is too large to be read here. */
+export function useSimilarity(value: Value, channel: number): readonly number[] {
   const [, channels] = value.layout.frame;
   const values = useImageValues(value);
   const buffer = values?.buffer;
   const start = values?.byteOffset;
   // biome-ignore lint/correctness/useExhaustiveDependencies: a new view of the same numbers is no news
-  const alike = useMemo(
+  return useMemo(
     () => (values === null ? [] : similarity(values, channels, channel)),
     [buffer, start, channels, channel],
   );
+}
+
+/** The channels whose maps point into most the same direction as the chosen one's. */
+export function Similar(props: Props & { channel: number; alike: readonly number[] }) {
+  const { value, channel, width, alike } = props;
+  const { ratio, state } = useViews();
   const others = rank(alike).filter((one) => one !== channel && Number.isFinite(alike[one]));
   const shown = others.slice(0, tilesAcross(value, ratio.value, width));
   if (shown.length === 0) return null;

@@ -139,6 +139,7 @@ class Comparison(Viewer):
             observe = [*(key for keys in kept for key in keys), comparison.table]
         self._joined = joined
         super().__init__(joined, observe=observe, **options)
+        self.show()
 
     @property
     def matched(self) -> tuple[tuple[str, str], ...]:
@@ -179,6 +180,20 @@ class Comparison(Viewer):
             worst = float(most.max())
             rows.append(Change(pair.name, worst, change, relative, worst == 0))
         return Report(tuple(rows), "layers are equal in A and B")
+
+    def show(
+        self,
+        layer: str | int | None = None,
+        channels: int | Sequence[int] = (),
+        *,
+        view: str | None = None,
+        pixel: tuple[int, int] | None = None,
+    ) -> None:
+        """Turn the page to the Compare tab, by the name of a layer; else as `Viewer.show` does."""
+        compared = {pair.name: pair.difference for pair in self._compared.pairs}
+        if pixel is None and view in (None, "compare") and (layer is None or layer in compared):
+            view, layer = "compare", None if layer is None else compared[str(layer)]
+        super().show(layer, channels, view=view, pixel=pixel)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Give B other weights of the same shapes; A keeps its own."""

@@ -8,10 +8,19 @@ from typing import Any
 
 from traitlets import TraitError
 
-from nbglcnn.plan import Value
-from nbglcnn.viewer.protocol import Spot
+from nbglcnn.plan import Plan, Value
+from nbglcnn.viewer.protocol import BESIDE, VIEWS, Spot
 
-OF_THE_PAGE = ("input_index", "selected", "height", "colormap", "normalization")  # it may set them
+# What a page may set.
+OF_THE_PAGE = (
+    "input_index",
+    "selected",
+    "view",
+    "height",
+    "colormap",
+    "normalization",
+    "symmetric",
+)
 
 
 def checked_index(index: int, shape: Sequence[int]) -> int:
@@ -33,6 +42,40 @@ def checked_selection(
     if channel is not None and (not isinstance(channel, int) or channel < 0):
         raise TraitError(f"selected: {channel!r} is not the number of a channel")
     return {"layer": layer, "channel": channel}
+
+
+def checked_view(view: dict[str, Any], plan: Plan) -> dict[str, Any]:
+    """What `Viewer.view` may hold, with all of its keys; of a channel or pixel, one there is."""
+    name, layer = view.get("name"), view.get("layer")
+    channels, pixel = view.get("channels") or (), view.get("pixel")
+    known = VIEWS if plan.header.comparison.pairs else [one for one in VIEWS if one != "compare"]
+    if name not in known:
+        raise TraitError(f"there is no view {name!r}; there are {', '.join(known)}")
+    whole = {"name": name, "layer": layer, "channels": list(channels), "pixel": pixel}
+    if set(view) - set(whole):
+        raise TraitError(f"a view is {', '.join(whole)}, not {', '.join(map(str, view))}")
+    if layer is None:
+        if channels or pixel is not None:
+            raise TraitError("channels and a pixel are those of a layer; name it")
+        return whole
+    value = next((value for value in plan.values if value.key == layer), None)
+    if value is None:
+        raise TraitError(f"there is no layer {layer!r} whose values are kept")
+    _, count, height, width = value.layout.frame
+    wrong = [c for c in channels if not isinstance(c, int) or not 0 <= c < count]
+    if wrong:
+        raise TraitError(f"{layer} has channels 0 to {count - 1}, not {wrong[0]!r}")
+    if len(channels) > BESIDE:
+        raise TraitError(
+            f"at most {BESIDE} channels fit beside each other, not {len(channels)}; all of a "
+            "layer's are in the grid"
+        )
+    if pixel is not None:
+        y, x = pixel
+        if not (0 <= y < height and 0 <= x < width):
+            raise TraitError(f"a map of {layer} has {height}×{width} pixels (y, x), not {pixel}")
+        whole["pixel"] = [int(y), int(x)]
+    return whole
 
 
 def hovered(spot: Spot | None, values: Sequence[Value]) -> dict[str, Any] | None:

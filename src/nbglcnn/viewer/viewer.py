@@ -37,6 +37,7 @@ from nbglcnn.viewer.traits import (
     as_json,
     checked_index,
     checked_selection,
+    checked_view,
     hovered,
 )
 
@@ -62,10 +63,11 @@ class Viewer(anywidget.AnyWidget):
     about three digits. `height` bounds the view in CSS pixels; `timeout` is how many seconds a page
     that is there may say nothing while Python waits for it.
 
-    Traits, to observe and to link: `input_index`, `selected`, `colormap`, `normalization` and
-    `height` follow the page and can be set. Read-only are `running` (the page has a run under way,
-    or had one within the last quarter of a second), `fps` (runs it has finished within the last
-    second; 0 when idle), `hover` (the element under the pointer, or None) and `status`.
+    Traits, to observe and to link: `input_index`, `selected`, `view` (see `show`), `colormap`,
+    `normalization`, `symmetric` and `height` follow the page and can be set. Read-only are
+    `running` (the page has a run under way, or had one within the last quarter of a second), `fps`
+    (runs it has finished within the last second; 0 when idle), `hover` (the element under the
+    pointer, or None) and `status`.
     """
 
     # The loader makes a module of the first `_bundle` alone: pages keep what they import. With hot
@@ -78,6 +80,10 @@ class Viewer(anywidget.AnyWidget):
     selected = traitlets.Dict(default_value=None, allow_none=True).tag(sync=True)
     colormap = traitlets.Enum(COLORMAPS, "signed").tag(sync=True)
     normalization = traitlets.Enum(NORMALIZATIONS, "layer").tag(sync=True)
+    symmetric = traitlets.Bool(False).tag(sync=True)
+    view: traitlets.Dict[str, Any] = traitlets.Dict(
+        default_value={"name": "network", "layer": None, "channels": [], "pixel": None}
+    ).tag(sync=True)
     running = traitlets.Bool(False, read_only=True).tag(sync=True)
     fps = traitlets.Float(0.0, read_only=True).tag(sync=True)
     hover = traitlets.Dict(default_value=None, allow_none=True, read_only=True).tag(
@@ -238,6 +244,43 @@ class Viewer(anywidget.AnyWidget):
         report = compared(found, expected, keys, f"{framework} on {where}", self._plan.precision)
         self._connection.send(verified(self._connection.revision, report, framework))
         return report
+
+    def show(
+        self,
+        layer: str | int | None = None,
+        channels: int | Sequence[int] = (),
+        *,
+        view: str | None = None,
+        pixel: tuple[int, int] | None = None,
+    ) -> None:
+        """Turn the page to a layer, by name or position, or to another view.
+
+        `channels` are those shown large, up to four beside each other; the first is selected.
+        `view` is "network", "maps", "filters", "explain" or "profile"; by default "explain" for a
+        `pixel` (y, x), "maps" for a layer, else "network". `selected` and `view` say later what the
+        page shows, whoever turned it there.
+
+        Raises:
+            KeyError: there is no such layer.
+            TraitError: the layer has no such channel or pixel, or there is no such view.
+        """
+        channels = [channels] if isinstance(channels, int) else [int(one) for one in channels]
+        name = self.layers[layer].name if isinstance(layer, int) else layer
+        if name is not None:
+            self._values([name])  # KeyError
+        default = "network" if name is None else "maps" if pixel is None else "explain"
+        asked = {
+            "name": view or default,
+            "layer": name,
+            "channels": channels,
+            "pixel": None if pixel is None else list(pixel),
+        }
+        whole = checked_view(asked, self._plan)
+        with self.hold_sync():
+            if name is not None:
+                first = channels[0] if channels else None
+                self.selected = {"layer": name, "channel": first}
+            self.view = whole
 
     def report(self) -> str:
         """What a bug report needs, as text: versions, host, device, precision, memory, faults.
@@ -499,6 +542,10 @@ class Viewer(anywidget.AnyWidget):
     @traitlets.validate("selected")
     def _check_selected(self, proposal: Any) -> dict[str, Any] | None:
         return checked_selection(proposal["value"], self._plan.values)
+
+    @traitlets.validate("view")
+    def _check_view(self, proposal: Any) -> dict[str, Any]:
+        return checked_view(proposal["value"], self._plan)
 
     def _poster(self) -> bytes:
         if self._picture is None or self._picture[0] != self._revision:

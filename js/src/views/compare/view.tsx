@@ -136,6 +136,8 @@ function Channels(props: { value: Value; channel: number; width: number }) {
         channels={order.slice(page * PAGE, (page + 1) * PAGE)}
         statistics={statistics}
         selected={channel}
+        beside={[]}
+        bounds={null}
         width={width}
         map="signed"
       />

@@ -95,6 +95,35 @@ function Start(props: { made: Made; root: Layer | null; start: number }) {
           </Card>
         </>
       );
+    case "copied": {
+      const { key, at, axis, value } = made.copied;
+      return (
+        <Card title="From" words={key} value={value}>
+          {axis === 1 ? `its channel ${at[1]}` : `its place ${at[axis]} on axis ${axis}`}, as it is
+        </Card>
+      );
+    }
+    case "mixed": {
+      const { parts, value } = made.mixed;
+      const words = parts.length === 1 ? "the pixel that lies there" : "of the pixels around";
+      return (
+        <Card title={parts.length === 1 ? "Copy" : "Mixture"} words={words} value={value}>
+          {parts.map((part) => (
+            <div key={`${part.y} ${part.x}`}>
+              {parts.length > 1 && (
+                <>
+                  <Num value={part.share} /> ×{" "}
+                </>
+              )}
+              <Num value={part.value} strong />{" "}
+              <span class="nbg-second">
+                y {part.y}, x {part.x}
+              </span>
+            </div>
+          ))}
+        </Card>
+      );
+    }
     case "given":
       return <Card title="Given" words="the number before" value={start} />;
   }
@@ -156,12 +185,20 @@ function StepCard({ taken }: { taken: Taken }) {
     );
   }
   return (
-    <Card title="BatchNorm" words={layer.name} value={after}>
+    <Card
+      title={by.count === undefined ? "BatchNorm" : longType(layer)}
+      words={layer.name}
+      value={after}
+    >
       ( <Num value={before} /> <Added value={-by.mean} strong /> ) /{" "}
       <Num value={Math.sqrt(by.variance + by.epsilon)} strong />
       <br />× <Num value={by.scale} strong /> <Added value={by.shift} strong />
       <br />
-      <span class="nbg-second">mean, deviation; weight, bias</span>
+      <span class="nbg-second">
+        mean and deviation
+        {by.count !== undefined && ` of ${full(by.count)} numbers of this picture`}, then weight and
+        bias
+      </span>
     </Card>
   );
 }

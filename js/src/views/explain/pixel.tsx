@@ -25,7 +25,8 @@ interface Place {
   label: string;
 }
 
-function OneMap(props: Place & { children: preact.ComponentChildren }) {
+/** One channel of a map, or an image, with something over it. */
+export function OneMap(props: Place & { children: preact.ComponentChildren }) {
   const { value, channel, room, label, children } = props;
   const ratio = useViews().ratio.value;
   const { scale } = mapSize(value, room, ratio);

@@ -11,6 +11,7 @@ import { isReadable } from "../measures.ts";
 import { contents, type Network, type Stage } from "../network.ts";
 import { Cards } from "./cards.tsx";
 import { Dense } from "./dense.tsx";
+import { FieldPictures } from "./fields.tsx";
 import { Figure } from "./matrix.tsx";
 import { Num } from "./number.tsx";
 import { PixelMap } from "./pixel.tsx";
@@ -66,7 +67,7 @@ function usePixel(value: Value, tensors: Tensors | null, start: number) {
   const { pixel } = useViews().state;
   const [, , height, width] = value.layout.frame;
   const fits = (one: Pixel | null): one is Pixel =>
-    one !== null && one.height === height && one.width === width;
+    one !== null && (one.layer === value.key || (one.height === height && one.width === width));
   const chosen = pixel.value;
   const data = fits(chosen) ? null : (tensors?.get(value.key)?.data ?? null);
   useEffect(() => {
@@ -135,6 +136,7 @@ function Explained(props: { network: Network; value: Value; chain: Chain }) {
         )}
       </div>
       <Rounding found={found} />
+      <FieldPictures network={network} value={value} y={at.y} x={at.x} />
     </>
   );
 }

@@ -1,0 +1,98 @@
+// Numbers that come from elsewhere: a concatenation copies them, an enlargement mixes its neighbours.
+import type { Layer } from "../plan.ts";
+import type { Tensors } from "./chain.ts";
+import { coordinates, element, place, type Tensor } from "./tensor.ts";
+
+/** An element of one of several inputs. */
+export interface Copied {
+  readonly key: string;
+  readonly at: readonly number[];
+  /** The axis along which the inputs lie one after the other. */
+  readonly axis: number;
+  readonly value: number;
+}
+
+export function concatenated(root: Layer, tensors: Tensors, index: number): Copied | null {
+  const at = coordinates(root.output_shape, index);
+  const given = Number(root.attributes.axis);
+  const axis = given < 0 ? given + at.length : given;
+  for (const { key } of root.operands) {
+    const tensor = tensors.get(key);
+    const length = tensor?.shape[axis];
+    if (tensor === undefined || length === undefined) return null;
+    const own = at[axis] ?? 0;
+    if (own < length) {
+      return { key, at, axis, value: element(tensor.data, place(tensor.shape, at)) };
+    }
+    at[axis] = own - length;
+  }
+  return null;
+}
+
+/** A pixel of the input with its share. */
+export interface Part {
+  readonly y: number;
+  readonly x: number;
+  readonly share: number;
+  readonly value: number;
+}
+
+export interface Mixed {
+  readonly parts: readonly Part[];
+  readonly value: number;
+}
+
+/** Places along one axis and their shares, by ONNX's Resize; null for what isn't nearest or linear. */
+function sharesOf(root: Layer, place: number, input: number, output: number) {
+  const { mode, coordinate_transformation_mode: way, nearest_mode: nearest } = root.attributes;
+  const ratio = input / output;
+  const at = {
+    asymmetric: place * ratio,
+    half_pixel: (place + 0.5) * ratio - 0.5,
+    pytorch_half_pixel: output > 1 ? (place + 0.5) * ratio - 0.5 : 0,
+    align_corners: output > 1 ? (place * (input - 1)) / (output - 1) : 0,
+  }[String(way)];
+  if (at === undefined) return null;
+  const inside = (one: number): number => Math.min(input - 1, Math.max(0, one));
+  if (mode === "nearest") {
+    const rounded = {
+      floor: Math.floor(at),
+      ceil: Math.ceil(at),
+      round_prefer_floor: Math.ceil(at - 0.5),
+      round_prefer_ceil: Math.floor(at + 0.5),
+    }[String(nearest)];
+    return rounded === undefined ? null : [{ at: inside(rounded), share: 1 }];
+  }
+  if (mode !== "linear") return null;
+  const low = Math.floor(at);
+  const parts = [
+    { at: inside(low), share: 1 - (at - low) },
+    { at: inside(low + 1), share: at - low },
+  ];
+  return parts.filter(({ share }) => share > 0);
+}
+
+/** A pixel of an enlarged or reduced picture; null where it isn't one, or is antialiased. */
+export function resized(root: Layer, x: Tensor, index: number): Mixed | null {
+  const [images, channels, height, width] = root.output_shape;
+  const [n, c, h, w] = x.shape;
+  if (x.shape.length !== 4 || images !== n || channels !== c || root.attributes.antialias === 1) {
+    return null;
+  }
+  const at = coordinates(root.output_shape, index);
+  const rows = sharesOf(root, at[2] ?? 0, h ?? 1, height ?? 1);
+  const columns = sharesOf(root, at[3] ?? 0, w ?? 1, width ?? 1);
+  if (rows === null || columns === null) return null;
+  const parts = rows.flatMap((row) =>
+    columns.map((column): Part => {
+      const from = place(x.shape, [at[0] ?? 0, at[1] ?? 0, row.at, column.at]);
+      return {
+        y: row.at,
+        x: column.at,
+        share: row.share * column.share,
+        value: element(x.data, from),
+      };
+    }),
+  );
+  return { parts, value: parts.reduce((sum, { share, value }) => sum + share * value, 0) };
+}

@@ -1,0 +1,50 @@
+// The keys, for whoever asks: `?`, or the button in the status line.
+import { useViews } from "./context.ts";
+
+const KEYS: readonly (readonly [string, string])[] = [
+  ["← →", "the layer before, the layer after"],
+  ["↑ ↓", "the channel before, the channel after"],
+  ["Enter", "open the layer"],
+  ["e", "explain the selected pixel"],
+  ["Shift and a click", "show up to four channels beside each other"],
+  ["c", "next colour map"],
+  ["r", "range of each channel, or of the layer"],
+  ["[ ]", "example before, example after"],
+  ["Esc", "back; twice leaves the Viewer"],
+  ["?", "this list"],
+];
+
+export function Keys() {
+  const { help } = useViews();
+  if (!help.value) return null;
+  return (
+    <section class="nbg-keys" aria-label="Keys">
+      <dl>
+        {KEYS.map(([key, text]) => (
+          <div key={key}>
+            <dt>
+              <kbd>{key}</kbd>
+            </dt>
+            <dd>{text}</dd>
+          </div>
+        ))}
+      </dl>
+    </section>
+  );
+}
+
+export function KeysButton() {
+  const { help } = useViews();
+  return (
+    <button
+      type="button"
+      class="nbg-second nbg-underlined"
+      aria-expanded={help.value}
+      onClick={() => {
+        help.value = !help.value;
+      }}
+    >
+      Keys
+    </button>
+  );
+}

@@ -1,0 +1,35 @@
+// What may be wrong with a channel: nothing comes through, or it stands at an end of its activation.
+import type { Summary } from "../gl/types.ts";
+import type { Layer } from "../plan.ts";
+
+/** The ends of a bounded activation. */
+export type Bounds = readonly [number, number];
+export type Mark = "dead" | "sat";
+
+/** What the captions' words mean. */
+export const MARKS: Readonly<Record<Mark, string>> = {
+  dead: "dead: zero everywhere in this picture",
+  sat: "saturated: everywhere within 1 % of an end of the activation’s range, in this picture",
+};
+
+const NEAR = 0.01;
+
+/** The ends of what a layer's activation gives; null where there are none. */
+export function boundsOf(layer: Layer | undefined): Bounds | null {
+  const last = layer?.operators.at(-1);
+  if (layer === undefined || last === undefined) return null;
+  if (last === "Sigmoid" || last === "HardSigmoid" || last === "Softmax") return [0, 1];
+  if (last === "Tanh" || last === "Softsign") return [-1, 1];
+  const [, low, high] = layer.operands;
+  if (layer.operator !== "Clip" || low?.kind !== "number" || high?.kind !== "number") return null;
+  return [low.number, high.number];
+}
+
+/** "dead" for a channel that is zero everywhere, "sat" for one that is all at an end of its range. */
+export function markOf(summary: Summary, bounds: Bounds | null): Mark | null {
+  if (summary.zeros === 1) return "dead";
+  if (bounds === null) return null;
+  const [low, high] = bounds;
+  const near = NEAR * (high - low);
+  return summary.max <= low + near || summary.min >= high - near ? "sat" : null;
+}

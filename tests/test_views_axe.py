@@ -1,0 +1,55 @@
+"""No serious fault of accessibility in any view, by axe-core's rules."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+from test_views import autoencoder
+from views_page import Views
+
+AXE = Path(__file__).parents[1] / "js" / "node_modules" / "axe-core" / "axe.min.js"
+# A page of its own has no headings or landmarks around the Viewer: rules
+# about whole pages are the host's.
+RUN = """async () => (await axe.run('.nbglcnn', {
+  resultTypes: ['violations'],
+  runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'],
+})).violations.filter(({ impact }) => ['serious', 'critical'].includes(impact))
+  .map(({ id, nodes }) => [id, nodes.slice(0, 4).map(
+    ({ html, failureSummary }) => html.slice(0, 200) + failureSummary)])"""
+PLACES: tuple[dict[str, Any], ...] = (
+    {"tab": "network"},
+    {"tab": "layer", "section": "maps"},
+    {"tab": "layer", "section": "filters"},
+    {"tab": "layer", "section": "explain"},
+    {"tab": "profile"},
+)
+
+
+def faults(page: Page) -> list[Any]:
+    """Rules that are broken, and where."""
+    return list(page.evaluate(RUN))
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_no_view_breaks_a_serious_rule(show: Callable[..., Views], theme: str) -> None:
+    plan, images, _ = autoencoder()
+    views = show(plan, images)
+    views.page.add_script_tag(path=str(AXE))
+    views.page.evaluate(
+        "light => { document.body.dataset.jpThemeLight = light; }", theme == "light"
+    )
+    layers = [[one.name, 2e-7, one.name != "decoder.3"] for one in plan.layers]
+    views.set(parity={"layers": layers, "reference": "PyTorch", "sampled": False})
+    views.set(selected={"layer": "encoder.3", "channel": 1})
+    found = {}
+    for width in (1200, 420):
+        views.page.set_viewport_size({"width": width, "height": 1000})
+        for place in PLACES:
+            views.set(**place)
+            views.quiet()
+            found[width, *place.values()] = faults(views.page)
+    wrong = {where: what for where, what in found.items() if what}
+    assert not wrong, wrong

@@ -1,0 +1,188 @@
+"""The Layer tab's grid: its orders, marks, ranges and channels beside each other, against numpy."""
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from playwright.sync_api import Locator, expect
+from torch import nn
+
+import nbglcnn
+from nbglcnn import Plan
+from views_page import CLIPPED, Views, number
+
+
+class Marked(nn.Module):
+    """Channels that are dead, saturated at either end, and neither; and a layer of three."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(1, 6, 3, padding=1)
+        self.sigmoid = nn.Sigmoid()
+        self.second = nn.Conv2d(6, 3, 1)
+        self.relu = nn.ReLU()
+        self.last = nn.Conv2d(3, 1, 1)
+        with torch.no_grad():
+            self.first.weight[:2] = 0
+            self.first.bias[:2] = torch.tensor([9.0, -9.0])
+            self.second.weight[1] = -self.second.weight[1].abs()
+            self.second.bias[1] = -1
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(self.relu(self.second(self.sigmoid(self.first(x)))))
+
+
+@pytest.fixture(scope="module")
+def marked() -> tuple[Plan, np.ndarray, dict[str, np.ndarray]]:
+    """The Plan, its input, and every layer's first image."""
+    torch.manual_seed(3)
+    model, x = Marked().eval(), torch.randn(2, 1, 12, 14)
+    plan = nbglcnn.compile(model, x)
+    session = nbglcnn.Session(plan)
+    session.run(x.numpy())
+    values = {one.name: session.read(one.name)[0] for one in plan.layers}
+    session.close()
+    return plan, x.numpy(), values
+
+
+def shown(views: Views) -> list[int]:
+    """The channels of the grid, in its order."""
+    captions = views.page.locator(".nbg-grid .nbg-cell-caption > :first-child")
+    return [int(text) for text in captions.all_inner_texts()]
+
+
+def pixels(canvas: Locator) -> np.ndarray:
+    """A canvas's colours, H×W×3."""
+    width, height, data = canvas.evaluate(
+        """(canvas) => [canvas.width, canvas.height, [...canvas.getContext('2d')
+          .getImageData(0, 0, canvas.width, canvas.height).data]]"""
+    )
+    return np.array(data, np.uint8).reshape(height, width, 4)[..., :3]
+
+
+def test_channels_stand_by_their_likeness_to_the_selected_one(
+    show: Callable[..., Views], marked: tuple[Plan, np.ndarray, dict[str, np.ndarray]]
+) -> None:
+    plan, x, values = marked
+    views = show(plan, x)
+    maps = values["first"].reshape(6, -1)
+    for channel in (3, 5):
+        views.open_layer("first", channel)
+        views.page.get_by_label("Sort").select_option("similarity")
+        views.quiet()
+        cosine = maps @ maps[channel] / np.linalg.norm(maps, axis=1) / np.linalg.norm(maps[channel])
+        assert shown(views) == list(np.argsort(-cosine, kind="stable"))
+        assert shown(views)[0] == channel
+    expect(views.page.locator(".nbg-inspector h3")).to_contain_text("first by similarity")
+
+
+def test_dead_and_saturated_channels_are_marked_and_picked_out(
+    show: Callable[..., Views], marked: tuple[Plan, np.ndarray, dict[str, np.ndarray]]
+) -> None:
+    plan, x, _ = marked
+    views = show(plan, x)
+    views.open_layer("sigmoid", 3)
+    caption = views.page.locator(".nbg-grid .nbg-cell-caption")
+    expect(caption.nth(0)).to_have_text("0sat")
+    expect(caption.nth(1)).to_have_text("1sat")
+    assert all("sat" not in caption.nth(k).inner_text() for k in range(2, 6))
+    which = views.page.get_by_label(re.compile("^Show"))
+    which.select_option("sat")
+    assert shown(views) == [0, 1]
+    which.select_option("live")
+    assert shown(views) == [2, 3, 4, 5]
+    which.select_option("dead")
+    assert shown(views) == []
+    expect(views.page.locator(".nbg-main")).to_contain_text("No channel of this picture is")
+    views.open_layer("relu")
+    expect(caption.nth(1)).to_have_text("1dead")
+    expect(which).to_have_value("all")  # each layer begins with all
+    views.open_layer("last")
+    expect(which).to_have_count(0)
+
+
+def test_a_sequential_map_goes_from_minus_to_plus_when_asked(
+    show: Callable[..., Views], marked: tuple[Plan, np.ndarray, dict[str, np.ndarray]]
+) -> None:
+    plan, x, values = marked
+    views = show(plan, x)
+    views.open_layer("second", 0)
+    around = views.page.get_by_role("checkbox", name="± around zero")
+    expect(around).to_be_checked()  # the signed map always is
+    expect(around).to_be_disabled()
+    views.set(colormap="grey")
+    expect(around).not_to_be_checked()
+    legend = views.page.locator(".nbg-controls .nbg-legend span:not(.nbg-gradient)")
+    low, high = float(values["second"].min()), float(values["second"].max())
+    grid = views.page.locator(".nbg-grid canvas").first
+    for symmetric in (False, True):
+        around.set_checked(symmetric)
+        views.quiet()
+        most = max(abs(low), abs(high))
+        ends = (-most, most) if symmetric else (low, high)
+        assert [number(text) for text in legend.all_inner_texts()] == pytest.approx(ends, rel=0.02)
+        _, height, width = values["second"].shape
+        colours = pixels(grid)
+        scale = colours.shape[0] // height
+        corner = colours[scale // 2 : height * scale : scale, scale // 2 : width * scale : scale, 0]
+        grey = 255 * (values["second"][0] - ends[0]) / (ends[1] - ends[0])
+        assert np.abs(corner - grey).max() < 2
+
+
+def test_three_channels_are_also_one_picture_of_colours(
+    show: Callable[..., Views], marked: tuple[Plan, np.ndarray, dict[str, np.ndarray]]
+) -> None:
+    plan, x, values = marked
+    views = show(plan, x)
+    views.open_layer("second")
+    views.quiet()
+    picture = views.page.get_by_role("img", name="as red, green and blue")
+    maps = values["second"]
+    colours = pixels(picture)
+    scale = colours.shape[0] // maps.shape[1]
+    low, high = maps.min(), maps.max()
+    expected = 255 * (maps - low) / (high - low)
+    middle = colours[scale // 2 :: scale, scale // 2 :: scale].transpose(2, 0, 1)
+    assert np.abs(middle - expected).max() < 2
+    views.open_layer("first")
+    expect(picture).to_have_count(0)
+
+
+def test_up_to_four_channels_stand_beside_each_other(
+    show: Callable[..., Views], marked: tuple[Plan, np.ndarray, dict[str, np.ndarray]]
+) -> None:
+    plan, x, _ = marked
+    views = show(plan, x)
+    views.open_layer("first", 2)
+    frames = views.page.locator(".nbg-grid .nbg-frame")
+    large = views.page.locator(".nbg-compared canvas")
+    frames.nth(4).click(modifiers=["Shift"])
+    expect(large).to_have_count(2)
+    for k in (5, 3, 0):
+        frames.nth(k).click(modifiers=["Shift"])
+    assert views.get("beside") == {"layer": "first", "channels": [4, 5, 3, 0]}
+    views.settle()
+    labels = [one.get_attribute("aria-label") for one in large.all()]
+    assert labels == [f"channel {k} of first" for k in (4, 5, 3, 0)]
+    pressed = [one.get_attribute("aria-pressed") for one in frames.all()]
+    assert pressed == ["true", "false", "false", "true", "true", "true"]
+    frames.nth(5).click(modifiers=["Shift"])
+    assert views.get("beside")["channels"] == [4, 3, 0]
+    assert views.page.evaluate(CLIPPED) == []
+    frames.nth(1).click()
+    expect(large).to_have_count(0)
+    assert views.get("selected") == {"layer": "first", "channel": 1}
+
+
+def test_the_keys_are_listed(
+    show: Callable[..., Views], marked: tuple[Plan, np.ndarray, dict[str, np.ndarray]]
+) -> None:
+    views = show(*marked[:2])
+    views.page.locator(".nbg-picture").first.focus()
+    views.page.keyboard.press("?")
+    keys = views.page.get_by_role("region", name="Keys")
+    expect(keys).to_contain_text("next colour map")
+    views.page.get_by_role("button", name="Keys").click()
+    expect(keys).to_have_count(0)
