@@ -100,12 +100,12 @@ def settle(notebook: Notebook) -> None:
 
 
 def take(notebook: Notebook) -> list[Path]:
-    """The Network tab in light and dark, the Layer tab of encoder.2, and one pixel explained."""
+    """The Network tab in light and dark, the Layer tab of encoder.2, a pixel explained, Compare."""
     cell = viewer_cell(notebook)
     select(cell, "encoder.2")
     notebook.page.evaluate("() => { window.lab.panel().content.activeCellIndex = 0; }")
     settle(notebook)
-    names = ("tour", "layer", "tour-dark", "explain")
+    names = ("tour", "layer", "tour-dark", "explain", "compare")
     pictures = {name: PICTURES / f"{name}.png" for name in names}
     cell.screenshot(path=pictures["tour"])
     change_theme(notebook, "Dark")
@@ -119,6 +119,11 @@ def take(notebook: Notebook) -> list[Path]:
     cell.locator(".nbg-question").wait_for()
     settle(notebook)
     cell.locator(".nbglcnn").screenshot(path=pictures["explain"])
+    compared = viewer_cell(notebook, 1).locator(".nbglcnn")
+    compared.get_by_role("button", name="encoder.2", exact=True).click()
+    compared.get_by_role("button", name="channel 22,").click()
+    settle(notebook)
+    compared.screenshot(path=pictures["compare"])
     return list(pictures.values())
 
 

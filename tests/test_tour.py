@@ -85,7 +85,7 @@ def test_without_a_browser_the_tour_runs_and_keeps_still_pictures(tmp_path: Path
     assert "no page has shown this Viewer" in "".join(warned[0])
 
     views = [o["data"] for o in outputs if VIEW in o.get("data", {})]
-    assert len(views) == 2
+    assert len(views) == 3
     for data in views:
         with Image.open(io.BytesIO(base64.b64decode(data["image/png"]))) as picture:
             assert picture.width > 300

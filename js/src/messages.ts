@@ -7,7 +7,7 @@ export const PROTOCOL = "a2f2b77d3791";
 export const CHUNK = 4194304;
 export const COLORMAPS = ["signed", "viridis", "cividis", "magma", "grey"] as const;
 export const NORMALIZATIONS = ["channel", "layer", "fixed"] as const;
-export const VIEWS = ["network", "maps", "filters", "explain", "profile"] as const;
+export const VIEWS = ["network", "maps", "filters", "explain", "profile", "compare"] as const;
 export const BESIDE = 4;
 
 /**

@@ -29,6 +29,7 @@ export interface PlanHeader {
   readonly layers: readonly Layer[];
   readonly uniform_bytes: number;
   readonly precision: "float16" | "float32";
+  readonly comparison: Comparison;
   readonly blobs: Readonly<Record<string, readonly [number, number]>>;
 }
 
@@ -202,6 +203,34 @@ export interface Window {
   readonly ends: readonly number[];
 }
 
+/**
+ * What a Plan of two networks, A and B, compares; without pairs, no such Plan.
+ *
+ * `titles` say what A and B are, `only_a` and `only_b` are layers without a partner. `table` is
+ * the key of a value (examples, 3 · rows): of each row the mean of |B − A|, its maximum, and the
+ * mean of |A|.
+ */
+export interface Comparison {
+  readonly titles: readonly [string, string];
+  readonly pairs: readonly Pair[];
+  readonly only_a: readonly string[];
+  readonly only_b: readonly string[];
+  readonly table: string;
+}
+
+/**
+ * A layer of A, the layer of B that it is compared with, and the difference B − A: keys.
+ *
+ * `name` is the layer's own in A; `row` is where the Comparison's table has its numbers.
+ */
+export interface Pair {
+  readonly name: string;
+  readonly a: string;
+  readonly b: string;
+  readonly difference: string;
+  readonly row: number;
+}
+
 /** What a field of a record may hold. */
 export type Kind =
   | "integer"
@@ -218,7 +247,7 @@ export type Kind =
 type Fields = readonly (readonly [string, Kind])[];
 /** Every record's fields. */
 export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
-  ["PlanHeader", [["version", "integer"], ["language", {"oneOf": ["glsl-es-300"]}], ["name", "string"], ["observe", "string"], ["target", {"record": "Target"}], ["textures", {"list": {"record": "Texture"}}], ["programs", {"list": {"record": "Program"}}], ["passes", {"list": {"record": "Pass"}}], ["weights", {"list": {"record": "Weight"}}], ["inputs", {"list": {"record": "Input"}}], ["values", {"list": {"record": "Value"}}], ["parameters", {"list": {"record": "Value"}}], ["outputs", {"list": "string"}], ["layers", {"list": {"record": "Layer"}}], ["uniform_bytes", "integer"], ["precision", {"oneOf": ["float16", "float32"]}], ["blobs", {"map": {"tuple": ["integer", "integer"]}}]]],
+  ["PlanHeader", [["version", "integer"], ["language", {"oneOf": ["glsl-es-300"]}], ["name", "string"], ["observe", "string"], ["target", {"record": "Target"}], ["textures", {"list": {"record": "Texture"}}], ["programs", {"list": {"record": "Program"}}], ["passes", {"list": {"record": "Pass"}}], ["weights", {"list": {"record": "Weight"}}], ["inputs", {"list": {"record": "Input"}}], ["values", {"list": {"record": "Value"}}], ["parameters", {"list": {"record": "Value"}}], ["outputs", {"list": "string"}], ["layers", {"list": {"record": "Layer"}}], ["uniform_bytes", "integer"], ["precision", {"oneOf": ["float16", "float32"]}], ["comparison", {"record": "Comparison"}], ["blobs", {"map": {"tuple": ["integer", "integer"]}}]]],
   ["Target", [["max_texture_size", "integer"], ["max_array_layers", "integer"], ["max_draw_buffers", "integer"], ["max_texture_units", "integer"], ["float32_render", "boolean"], ["fast_kernels", "boolean"]]],
   ["Texture", [["width", "integer"], ["height", "integer"], ["layers", "integer"], ["format", {"oneOf": ["rgba16f", "rgba32f"]}]]],
   ["Program", [["name", "string"], ["source", "string"], ["samplers", {"list": "string"}], ["targets", "integer"]]],
@@ -232,4 +261,6 @@ export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
   ["Layer", [["name", "string"], ["operator", "string"], ["module", "string"], ["attributes", {"map": "any"}], ["input_shapes", {"list": {"list": "integer"}}], ["output_shape", {"list": "integer"}], ["parameters", "integer"], ["macs", "integer"], ["bytes", "integer"], ["description", "string"], ["inputs", {"list": "string"}], ["operators", {"list": "string"}], ["operands", {"list": {"record": "Operand"}}], ["window", {"record": "Window"}]]],
   ["Operand", [["kind", {"oneOf": ["number", "omitted", "parameter", "unnamed", "value"]}], ["key", "string"], ["number", "number"]]],
   ["Window", [["kernel", {"list": "integer"}], ["strides", {"list": "integer"}], ["dilations", {"list": "integer"}], ["begins", {"list": "integer"}], ["ends", {"list": "integer"}]]],
+  ["Comparison", [["titles", {"tuple": ["string", "string"]}], ["pairs", {"list": {"record": "Pair"}}], ["only_a", {"list": "string"}], ["only_b", {"list": "string"}], ["table", "string"]]],
+  ["Pair", [["name", "string"], ["a", "string"], ["b", "string"], ["difference", "string"], ["row", "integer"]]],
 ]);

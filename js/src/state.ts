@@ -58,7 +58,7 @@ export interface Ends {
 }
 
 export type Order = "number" | "mean" | "max" | "variance" | "similarity";
-export type Tab = "network" | "layer" | "profile";
+export type Tab = "network" | "layer" | "profile" | "compare";
 
 /** How the Network tab shows the network. */
 export type Form = "strip" | "graph";

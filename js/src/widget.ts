@@ -139,11 +139,10 @@ function turn(state: ViewerState, value: unknown): void {
   if (name === undefined || JSON.stringify(value) === JSON.stringify(viewOf(state))) return;
   const [layer, channels, pixel] = ["layer", "channels", "pixel"].map((key) => at(value, key));
   batch(() => {
-    if (name === "network" || name === "profile") state.tab.value = name;
-    else {
+    if (name === "maps" || name === "filters" || name === "explain") {
       state.tab.value = "layer";
       state.section.value = name;
-    }
+    } else state.tab.value = name;
     if (typeof layer !== "string") return;
     if (state.selected.peek()?.layer !== layer) state.selected.value = { layer, channel: null };
     const numbers = Array.isArray(channels) ? channels.filter(Number.isInteger) : [];

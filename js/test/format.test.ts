@@ -97,6 +97,10 @@ const DAMAGE: [RegExp, Parameters<typeof header>[0]][] = [
   [/input "x" has a wrong shape/, (p) => (p.inputs[0].shape = [1, 4, 2, -3])],
   [/value "x" reads 24 elements/, (p) => (p.values[0].shape = [1, 4, -2, -3])],
   [/output "y" is no value/, (p) => (p.outputs = ["y"])],
+  [/a comparison of "x" is none of values/, (p) => (p.comparison.pairs[0].difference = "y")],
+  [/a comparison of "x" is none of values/, (p) => (p.comparison.pairs[0].row = 2)],
+  [/a comparison of "x" is none of values/, (p) => (p.comparison.table = "y")],
+  [/header.comparison is not a record/, (p) => (p.comparison = 5)],
   [/a weight has no hash/, (p) => (p.weights[0].hash = "__proto__")],
   [/weight .* has no texture/, (p) => (p.weights[0].texture = 4)],
 ];

@@ -59,6 +59,13 @@ export function header(change: (plan: Any) => void = () => undefined): PlanHeade
     layers: [],
     uniform_bytes: 512,
     precision: "float32",
+    comparison: {
+      titles: ["", ""],
+      pairs: [{ name: "x", a: "x", b: "x", difference: "x", row: 0 }],
+      only_a: [],
+      only_b: [],
+      table: "x",
+    },
     blobs: { [HASH]: [512, 32] },
   };
   change(plan);

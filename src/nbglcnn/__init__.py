@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from nbglcnn.plan import Target as Target
     from nbglcnn.session import Session as Session
     from nbglcnn.viewer import Viewer as Viewer
+    from nbglcnn.viewer.comparison import compare as compare
 
 # Imported when first used: `import nbglcnn` loads neither torch nor onnx nor OpenGL.
 _HOME = {
@@ -20,6 +21,7 @@ _HOME = {
     "Target": "plan",
     "Viewer": "viewer",
     "check": "api",
+    "compare": "viewer.comparison",
     "compile": "api",
     "ContextLost": "errors",
     "DeviceError": "errors",

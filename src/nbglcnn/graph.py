@@ -76,6 +76,36 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
+class Pair:
+    """A layer of A, the layer of B that it is compared with, and the difference B − A; all keys.
+
+    `name` is the layer's own in A; `row` is where the Comparison's table has its numbers.
+    """
+
+    name: str
+    a: str
+    b: str
+    difference: str
+    row: int
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What a Graph of two networks, A and B, compares.
+
+    `titles` say what A and B are, `only_a` and `only_b` are keys of layers without a partner.
+    `table` is the key of a value (examples, 3 · rows): of each row the mean of |B − A|, its maximum
+    and the mean of |A|.
+    """
+
+    titles: tuple[str, str]
+    pairs: tuple[Pair, ...]
+    only_a: tuple[str, ...]
+    only_b: tuple[str, ...]
+    table: str
+
+
+@dataclass(frozen=True, slots=True)
 class Graph:
     """A network: run-time nodes in topological order, values by name, and the keys users see.
 
@@ -95,6 +125,7 @@ class Graph:
     folded: tuple[Node, ...] = ()
     source: str = "onnx"  # "torch" or "onnx": who is the reference that names and numbers come from
     notes: tuple[str, ...] = ()  # what was changed on the way in, in plain words
+    comparison: Comparison | None = None  # of two networks in one
 
     def shape(self, value: str) -> tuple[int, ...]:
         """The concrete shape of a value."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import get_args
 
@@ -322,8 +322,23 @@ def _finish(
         layers=layers,
         uniform_bytes=len(b.uniforms),
         precision=precision,
+        comparison=_comparison(graph, {v.key for v in values}),
     )
     return p.Plan(header, bytes(b.uniforms), b.blobs)
+
+
+def _comparison(graph: Graph, kept: Collection[str]) -> p.Comparison:
+    """What of a comparison can be read."""
+    if (found := graph.comparison) is None or found.table not in kept:
+        return p.Comparison()
+    pairs = (p.Pair(o.name, o.a, o.b, o.difference, o.row) for o in found.pairs)
+    return p.Comparison(
+        found.titles,
+        tuple(pair for pair in pairs if {pair.a, pair.b, pair.difference} <= set(kept)),
+        found.only_a,
+        found.only_b,
+        found.table,
+    )
 
 
 def repack(plan: p.Plan, graph: Graph) -> p.Plan:

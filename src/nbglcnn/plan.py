@@ -204,6 +204,34 @@ class Layer(msgspec.Struct, frozen=True):
     window: Window = Window()
 
 
+class Pair(msgspec.Struct, frozen=True):
+    """A layer of A, the layer of B that it is compared with, and the difference B − A: keys.
+
+    `name` is the layer's own in A; `row` is where the Comparison's table has its numbers.
+    """
+
+    name: str
+    a: str
+    b: str
+    difference: str
+    row: int
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """What a Plan of two networks, A and B, compares; without pairs, no such Plan.
+
+    `titles` say what A and B are, `only_a` and `only_b` are layers without a partner. `table` is
+    the key of a value (examples, 3 · rows): of each row the mean of |B − A|, its maximum, and the
+    mean of |A|.
+    """
+
+    titles: tuple[str, str] = ("", "")
+    pairs: tuple[Pair, ...] = ()
+    only_a: tuple[str, ...] = ()
+    only_b: tuple[str, ...] = ()
+    table: str = ""
+
+
 class Header(msgspec.Struct, frozen=True):
     """Everything of a Plan but its blobs: what TypeScript's `PlanHeader` is generated from.
 
@@ -226,6 +254,7 @@ class Header(msgspec.Struct, frozen=True):
     layers: tuple[Layer, ...]
     uniform_bytes: int
     precision: Precision = "float32"
+    comparison: Comparison = Comparison()
     blobs: dict[str, tuple[int, int]] = {}  # hash -> (offset after the header, bytes), in a file
 
 
@@ -259,8 +288,11 @@ class Plan:
         """The keys of all values but the inputs: layers in order, then modules of several layers.
 
         What a module gives is what its last layer gave, so that layers are where to look first.
+        A difference is not among them: that of two values may be as small as their rounding.
         """
         inputs = {record.key for record in self.header.inputs}
+        comparison = self.header.comparison
+        inputs |= {comparison.table, *(pair.difference for pair in comparison.pairs)}
         layers = {layer.name for layer in self.header.layers}
         keys = [value.key for value in self.values if value.key not in inputs]
         return sorted(keys, key=lambda key: key not in layers)

@@ -18,7 +18,7 @@ from nbglcnn.graph import Array
 RTOL = {"float32": 1e-5, "float16": 2e-2}
 ATOL = 1e-6
 
-Row = TypeVar("Row", "Support", "Match")
+Row = TypeVar("Row", "Support", "Match", "Change")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +54,30 @@ class Match:
         return self.layer, *numbers, "yes" if self.ok else "no"
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """How much a layer of B differs from that of A; `ok` says that they are equal.
+
+    `max_abs` and `mean_abs` are of |B − A|, `relative` is the mean divided by the mean of |A|:
+    infinite where A is zero everywhere and B is not.
+    """
+
+    layer: str
+    max_abs: float
+    mean_abs: float
+    relative: float
+    ok: bool
+
+    def cells(self) -> tuple[str, ...]:
+        """The row of the table."""
+        numbers = (f"{v:.2g}" for v in (self.max_abs, self.mean_abs, self.relative))
+        return self.layer, *numbers, "yes" if self.ok else "no"
+
+
 TITLES = {
     Support: ("layer", "operator", "supported", "reason"),
     Match: ("layer", "max abs error", "mean abs error", "relative", "ok"),
+    Change: ("layer", "max |B − A|", "mean |B − A|", "relative", "equal"),
 }
 
 

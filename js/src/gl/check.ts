@@ -126,6 +126,12 @@ export function checkPlan(plan: PlanHeader, uniformBytes: number, target?: Targe
     );
   }
   for (const key of plan.outputs) check(keys.has(key), `output ${JSON.stringify(key)} is no value`);
+  const { pairs, table } = plan.comparison;
+  const rows = (plan.values.find(({ key }) => key === table)?.shape[1] ?? 0) / 3;
+  for (const { a, b, difference, row } of pairs) {
+    const known = [a, b, difference].every((key) => keys.has(key)) && row >= 0 && row < rows;
+    check(known, `a comparison of ${JSON.stringify(a)} is none of values`);
+  }
   for (const { hash, texture } of plan.weights) {
     check(HASH.test(hash), "a weight has no hash");
     check(textures[texture] !== undefined, `weight ${hash} has no texture`);

@@ -3,6 +3,8 @@ import { computed, effect, signal } from "@preact/signals";
 import { render } from "preact";
 import type { ViewerState } from "../state.ts";
 import { Bar } from "./bar.tsx";
+import compareCss from "./compare/style.css";
+import { CompareView } from "./compare/view.tsx";
 import { type Hover, type Note, useViews, type Views, ViewsContext } from "./context.ts";
 import explainCss from "./explain/style.css";
 import { NetworkView } from "./forms.tsx";
@@ -29,7 +31,7 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
   root.className = "nbglcnn";
   root.tabIndex = -1; // takes the focus when the element that had it is gone
   const style = document.createElement("style");
-  style.textContent = css + explainCss + graphCss + profileCss;
+  style.textContent = css + explainCss + graphCss + profileCss + compareCss;
   el.append(style, root);
   el.classList.add("nbg-place");
 
@@ -125,6 +127,10 @@ function Content() {
         />
       </div>
     );
+  }
+  const comparison = state.plan.value?.comparison;
+  if (state.tab.value === "compare" && comparison?.pairs.length) {
+    return <CompareView network={now} comparison={comparison} />;
   }
   if (state.tab.value === "layer") return <LayerView network={now} />;
   if (state.tab.value === "profile") return <ProfileView network={now} />;

@@ -1,5 +1,5 @@
 // The bar above: which model, which tab, which example of the batch.
-import type { Tab } from "../state.ts";
+import type { Tab, ViewerState } from "../state.ts";
 import { useViews } from "./context.ts";
 import { plural } from "./format.ts";
 import { Left, Right } from "./icons.tsx";
@@ -15,6 +15,7 @@ const TABS: readonly (readonly [Tab, string])[] = [
   ["layer", "Layer"],
   ["profile", "Profile"],
 ];
+const COMPARE: typeof TABS = [["compare", "Compare"], ...TABS];
 
 export function Bar({ network }: { network: Network | null }) {
   const { state, width } = useViews();
@@ -38,12 +39,16 @@ export function Bar({ network }: { network: Network | null }) {
   );
 }
 
+/** Two networks in one are there to be compared. */
+const tabsOf = ({ plan }: ViewerState) => (plan.value?.comparison.pairs.length ? COMPARE : TABS);
+
 /** Each is in the tab order: the arrow keys go from layer to layer, whatever was clicked last. */
 function Tabs() {
-  const { tab } = useViews().state;
+  const { state } = useViews();
+  const { tab } = state;
   return (
     <div class="nbg-tabs" role="tablist" aria-label="Views">
-      {TABS.map(([one, word]) => (
+      {tabsOf(state).map(([one, word]) => (
         <button
           type="button"
           key={one}
@@ -62,18 +67,19 @@ function Tabs() {
 
 /** The tabs where there is no room for them. */
 function Menu() {
-  const { tab } = useViews().state;
+  const { state } = useViews();
+  const { tab } = state;
   return (
     <select
       class="nbg-select"
       aria-label="Views"
       value={tab.value}
       onChange={(event) => {
-        const chosen = TABS.find(([one]) => one === event.currentTarget.value);
+        const chosen = tabsOf(state).find(([one]) => one === event.currentTarget.value);
         if (chosen !== undefined) tab.value = chosen[0];
       }}
     >
-      {TABS.map(([one, word]) => (
+      {tabsOf(state).map(([one, word]) => (
         <option key={one} value={one}>
           {word}
         </option>

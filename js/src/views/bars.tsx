@@ -33,16 +33,20 @@ interface BarsProps {
   most: number;
   /** Bars stand side by side instead of one below the other. */
   upright?: boolean;
+  /** Elements that are shown, and the size of the longest bar, where they aren't the value's own. */
+  channels?: readonly number[];
+  longest?: number;
   label: string;
 }
 
 /** A vector as bars to both sides of zero. */
-export function Bars({ value, width, height, most, upright = false, label }: BarsProps) {
+export function Bars(props: BarsProps) {
+  const { value, width, height, most, upright = false, label } = props;
   const views = useViews();
   const values = useImageValues(value);
   const length = value.layout.frame[1];
-  const shown = shownElements(values, length, most);
-  const top = values === null ? 1 : largest(values) || 1;
+  const shown = props.channels ?? shownElements(values, length, most);
+  const top = props.longest ?? (values === null ? 1 : largest(values) || 1);
   const along = (upright ? width : height) / shown.length;
   const across = upright ? height : width;
   const thickness = Math.max(1, along > 4 ? along - 1.5 : along * 0.85);

@@ -1,5 +1,5 @@
 // All channels of a layer: maps with their number and mean, in the chosen order, 256 a page.
-import type { Statistics, Summary } from "../gl/types.ts";
+import type { ColorMapName, Statistics, Summary } from "../gl/types.ts";
 import { BESIDE } from "../messages.ts";
 import type { Value } from "../plan.ts";
 import { useViews } from "./context.ts";
@@ -18,9 +18,12 @@ export function Grid(props: {
   /** Its caption says so of channels near an end of their activation. */
   bounds: Bounds | null;
   width: number;
+  map?: ColorMapName;
 }) {
   const { value, channels, statistics, selected, beside, bounds } = props;
-  const ratio = useViews().ratio.value;
+  const { ratio: ratioOf, network } = useViews();
+  const ratio = ratioOf.value;
+  const isDifference = network.value?.pairs.get(value.key)?.difference === value.key;
   const [, , mapHeight, mapWidth] = value.layout.frame;
   const map = { height: mapHeight, width: mapWidth };
   const { columns, scale, gap } = gridOf(map, channels.length, props.width, ratio);
@@ -37,6 +40,7 @@ export function Grid(props: {
             columns={columns}
             scale={scale}
             gap={gap}
+            map={props.map}
             label={`channels ${row.join(", ")} of ${value.key}`}
           >
             {/* Within the maps, so that the pointer over a frame is over the map below it. */}
@@ -63,6 +67,7 @@ export function Grid(props: {
                 chosen={channel === selected || beside.includes(channel)}
                 bounds={bounds}
                 width={width}
+                isDifference={isDifference}
               />
             ))}
           </div>
@@ -121,15 +126,20 @@ function Caption(props: {
   chosen: boolean;
   bounds: Bounds | null;
   width: number;
+  isDifference: boolean;
 }) {
-  const { channel, summary, chosen, bounds, width } = props;
+  const { channel, summary, chosen, bounds, width, isDifference } = props;
   return (
     <span
       class={chosen ? "nbg-cell-caption nbg-chosen" : "nbg-cell-caption"}
       style={{ width: px(width) }}
     >
       <span>{channel}</span>
-      {summary !== undefined && <Mean summary={summary} bounds={bounds} />}
+      {summary?.zeros === 1 && isDifference ? (
+        <span title="A and B are equal everywhere in this picture">equal</span>
+      ) : (
+        summary !== undefined && <Mean summary={summary} bounds={bounds} />
+      )}
     </span>
   );
 }

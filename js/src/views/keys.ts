@@ -2,6 +2,7 @@
 import { batch } from "@preact/signals";
 import { COLORMAPS } from "../messages.ts";
 import type { Tab } from "../state.ts";
+import { listedPairs, shownPair } from "./compare/pairs.ts";
 import type { Views } from "./context.ts";
 import { channelsOf, firstValue } from "./network.ts";
 import { orderOf } from "./order.ts";
@@ -19,6 +20,14 @@ export function listenToKeys(views: Views): () => void {
   const moveLayer = (by: number): void => {
     const network = views.network.peek();
     if (network === null) return;
+    if (state.tab.peek() === "compare") {
+      const pairs = listedPairs(network);
+      const shown = shownPair(network, state.selected.peek());
+      const at = pairs.findIndex((pair) => pair.row === shown?.row) + by;
+      const layer = pairs[Math.min(pairs.length - 1, Math.max(0, at))]?.difference;
+      if (layer !== undefined) state.selected.value = { layer, channel: null };
+      return;
+    }
     const onLayer = state.tab.peek() === "layer";
     const names = onLayer
       ? network.layers.map((layer) => layer.name)
@@ -31,8 +40,13 @@ export function listenToKeys(views: Views): () => void {
   };
 
   const moveChannel = (by: number): void => {
-    const selected = state.selected.peek();
-    const value = views.network.peek()?.values.get(selected?.layer ?? "");
+    const network = views.network.peek();
+    let selected = state.selected.peek();
+    if (network !== null && state.tab.peek() === "compare") {
+      const layer = shownPair(network, selected)?.difference;
+      selected = layer === undefined ? null : { layer, channel: selected?.channel ?? null };
+    }
+    const value = network?.values.get(selected?.layer ?? "");
     if (selected === null || value === undefined) return;
     // A key can come before the layer is on screen: by number, then.
     const known = views.order.peek();
@@ -76,7 +90,7 @@ export function listenToKeys(views: Views): () => void {
         return true;
       case "ArrowUp":
       case "ArrowDown":
-        if (state.tab.peek() !== "layer") return false;
+        if (!["layer", "compare"].includes(state.tab.peek())) return false;
         moveChannel(key === "ArrowDown" ? 1 : -1);
         return true;
       case "Escape":
@@ -85,7 +99,7 @@ export function listenToKeys(views: Views): () => void {
           if (document.activeElement instanceof HTMLElement) document.activeElement.blur();
           return true;
         }
-        show("network");
+        show(views.network.peek()?.pairs.size ? "compare" : "network");
         return true;
       case "Enter":
         return open(target);
@@ -118,7 +132,9 @@ export function listenToKeys(views: Views): () => void {
   const follow = (key: string): void => {
     const layers = state.tab.peek() === "layer";
     const across = key === "ArrowLeft" || key === "ArrowRight";
-    const place = !layers ? ".nbg-picture" : across ? ".nbg-rail-item" : ".nbg-frame";
+    const compare = state.tab.peek() === "compare";
+    const row = compare ? ".nbg-change" : layers ? ".nbg-rail-item" : ".nbg-picture";
+    const place = across || !(layers || compare) ? row : ".nbg-frame";
     requestAnimationFrame(() => {
       const next = root.querySelector<HTMLElement>(`${place}[tabindex="0"]`);
       if (key.startsWith("Arrow")) next?.focus();

@@ -123,7 +123,7 @@ interface Choosing<T extends string> {
 }
 
 /** One of a few, side by side. */
-function Choice<T extends string>(props: Choosing<T>) {
+export function Choice<T extends string>(props: Choosing<T>) {
   const { label, items, now, choose } = props;
   return (
     <div class="nbg-choice" role="group" aria-label={label}>
@@ -137,7 +137,7 @@ function Choice<T extends string>(props: Choosing<T>) {
 }
 
 /** One of several, in the browser's own list. */
-function Select<T extends string>(props: Choosing<T>) {
+export function Select<T extends string>(props: Choosing<T>) {
   const { label, items, now, choose } = props;
   return (
     <label class="nbg-labelled">

@@ -1,7 +1,7 @@
 // A picture of a value: maps in a mosaic, or an image, in one canvas that answers the pointer.
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import type { Range } from "../gl/types.ts";
+import type { ColorMapName, Range } from "../gl/types.ts";
 import type { Value } from "../plan.ts";
 import { imageOf, placeOf, useStatistics, useViews } from "./context.ts";
 import { fixed, short } from "./format.ts";
@@ -27,6 +27,9 @@ interface MapsProps {
   lines?: boolean;
   /** As one picture of three colours, whatever the value is. */
   rgb?: boolean;
+  /** Colours and range other than the chosen ones. */
+  map?: ColorMapName | undefined;
+  range?: Range | undefined;
   /** A click on a pixel. */
   pick?: (y: number, x: number) => void;
   children?: ComponentChildren;
@@ -50,7 +53,7 @@ export function Maps(props: MapsProps) {
   const shown = { columns: Math.min(columns, tiles), rows: Math.ceil(tiles / columns) };
   const across = shown.columns * (tileWidth + gap) - gap;
   const down = shown.rows * (tileHeight + gap) - gap;
-  const range = useRange(value);
+  const own = useRange(value);
   const size = { width: px(across * zoom), height: px(down * zoom) };
 
   const drawing: Drawing = {
@@ -60,9 +63,9 @@ export function Maps(props: MapsProps) {
     columns: shown.columns,
     gap,
     scale,
-    map: state.colormap.value,
+    map: props.map ?? state.colormap.value,
     theme: views.theme.value,
-    range,
+    range: props.range ?? own,
     as: picture === "rgb" || picture === "grey" ? picture : "maps",
   };
 
@@ -146,8 +149,13 @@ function Mark(props: {
   channels: readonly number[];
   cell: { w: number; h: number };
 }) {
-  const hover = useViews().hover.value;
-  if (hover === null || !hover.rank || hover.value.key !== props.value.key) return null;
+  const { hover: hovered, network } = useViews();
+  const hover = hovered.value;
+  if (hover === null || !hover.rank) return null;
+  const { key } = props.value;
+  const pair = network.value?.pairs.get(key);
+  const compared = pair !== undefined && pair === network.value?.pairs.get(hover.value.key);
+  if (hover.value.key !== key && !compared) return null;
   const { w, h } = props.cell;
   const style = {
     left: `${(hover.x / w) * 100}%`,

@@ -1,5 +1,5 @@
 // What a Plan's layer table says about the network's shape: chains of layers as stages, and who reads whom.
-import type { Layer, PlanHeader, Value } from "../plan.ts";
+import type { Layer, Pair, PlanHeader, Value } from "../plan.ts";
 
 /** Layers that are shown as one picture, the last one's: Conv, BN and ReLU, for example. */
 export interface Stage {
@@ -28,6 +28,8 @@ export interface Network {
   readonly parameterCount: number;
   /** Examples in the batch. */
   readonly batch: number;
+  /** What is compared with what, by each of the keys. */
+  readonly pairs: ReadonlyMap<string, Pair>;
 }
 
 // These keep the picture's size and belong to what is before them.
@@ -70,6 +72,11 @@ export function networkOf(plan: PlanHeader): Network {
     layers,
     parameterCount: plan.layers.reduce((sum, layer) => sum + layer.parameters, 0),
     batch: inputs[0]?.layout.frame[0] ?? 1,
+    pairs: new Map(
+      plan.comparison.pairs.flatMap((pair) =>
+        [pair.a, pair.b, pair.difference].map((key) => [key, pair] as const),
+      ),
+    ),
   };
 }
 

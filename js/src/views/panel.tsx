@@ -38,7 +38,9 @@ export function Panel({ network }: { network: Network }) {
     state.selected.value = { layer: value.key, channel: null };
     state.tab.value = "layer";
   };
-  const title = layer ? longType(layer) : value.kind === "input" ? "Input" : "Output";
+  const end = value.kind === "input" ? "Input" : "Output";
+  const apart = network.pairs.get(value.key)?.difference === value.key ? "B − A" : end;
+  const title = layer ? longType(layer) : apart;
   return (
     <section class="nbg-panel" aria-label={`About ${value.key}`}>
       <header>

@@ -88,9 +88,20 @@ export function Tooltip() {
   const hover = views.hover.value;
   const network = views.network.value;
   const values = useValues(hover?.value ?? null);
+  const pair = network?.pairs.get(hover?.value.key ?? "");
+  const a = useValues(network?.values.get(pair?.a ?? "") ?? null);
+  const b = useValues(network?.values.get(pair?.b ?? "") ?? null);
+  const difference = useValues(network?.values.get(pair?.difference ?? "") ?? null);
   useTold(hover, values);
   if (hover !== null && network !== null) {
     const words = describe(hover, network, views.state.inputIndex.value, values);
+    if (pair !== undefined) {
+      const title = [a, b, difference]
+        .map((one) => describe(hover, network, views.state.inputIndex.value, one).title)
+        .map((text, k) => `${["A", "B", "B − A"][k]} ${text}`)
+        .join(" · ");
+      return <Tip {...words} title={title} left={hover.left} top={hover.top} />;
+    }
     return <Tip {...words} left={hover.left} top={hover.top} />;
   }
   const note = views.note.value;

@@ -13,9 +13,20 @@ from typing import Any
 from nbglcnn.errors import InputError, ModelError
 from nbglcnn.graph import Array, Graph
 from nbglcnn.load.inputs import Spec, as_arrays, specs_of
+from nbglcnn.load.joined import Joined, Side, differences, parts
 from nbglcnn.load.parameters import with_parameters
 
-__all__ = ["Spec", "as_arrays", "engine", "load", "reference", "specs_of", "with_parameters"]
+__all__ = [
+    "Joined",
+    "Side",
+    "Spec",
+    "as_arrays",
+    "engine",
+    "load",
+    "reference",
+    "specs_of",
+    "with_parameters",
+]
 
 
 def load(model: Any, x: Any = None) -> tuple[Graph, tuple[Array, ...]]:
@@ -24,6 +35,8 @@ def load(model: Any, x: Any = None) -> tuple[Graph, tuple[Array, ...]]:
     `x` is an example input (a tuple for several); only an ONNX model with static shapes can do
     without.
     """
+    if isinstance(model, Joined):
+        return model.graph, model.arrays
     if _is_module(model):
         from nbglcnn.load.torch_check import image_channels
         from nbglcnn.load.torch_module import load_module
@@ -54,13 +67,37 @@ def reference(
     """
     from nbglcnn.load.truth import onnx_reference, torch_reference
 
+    if isinstance(model, Joined):
+        return _joined_reference(model, graph, arrays, names)
     if _is_module(model):
         return torch_reference(model, graph, arrays, names)
     return onnx_reference(model, graph, arrays)
 
 
+def _joined_reference(
+    joined: Joined, graph: Graph, arrays: Sequence[Array], names: Collection[str] | None
+) -> dict[str, Array]:
+    """The values of both sides, each by its own framework, and the differences of all pairs."""
+    assert graph.comparison is not None
+    wanted = {key.name for key in graph.keys if names is None or key.name in names}
+    made = {pair.difference for pair in graph.comparison.pairs} | {graph.comparison.table}
+    for pair in graph.comparison.pairs:
+        if graph.comparison.table in wanted or pair.difference in wanted:
+            wanted |= {pair.a, pair.b}
+    found: dict[str, Array] = {}
+    for prefix, side in parts(joined, graph, arrays):
+        own = {name.removeprefix(prefix) for name in wanted - made if name.startswith(prefix)}
+        values = reference(side.model, side.graph, side.arrays, own)
+        found.update((prefix + name, values[name]) for name in own)
+    if wanted & made:
+        found.update(differences(joined, graph, found, wanted))
+    return {key.name: found[key.name] for key in graph.keys if key.name in wanted}
+
+
 def engine(model: Any) -> str:
     """What `reference` computes with, for people to read: "PyTorch 2.13"."""
+    if isinstance(model, Joined):
+        return " and ".join(dict.fromkeys(engine(side.model) for side in (model.a, model.b)))
     packages = {"torch": "PyTorch"}
     if not _is_module(model):
         packages = {"onnxruntime": "ONNX Runtime", "onnx": "onnx.reference"}

@@ -21,7 +21,7 @@ class Local:
     """Computes every value of a Plan in this process, once for each input and set of weights."""
 
     def __init__(self, model: Any) -> None:
-        self._model = model
+        self.model = model
         self._session: Session | None = None
         self._missing: Exception | None = None
         self._key: tuple[int, str] | None = None
@@ -36,7 +36,7 @@ class Local:
             if session is not None:
                 self._values = session.run(*arrays)
             else:
-                found = load.reference(self._model, graph, arrays)
+                found = load.reference(self.model, graph, arrays)
                 self._values = {value.key: found[value.key] for value in plan.values}
             self._key = revision, plan.hash
         return self._values
@@ -51,8 +51,8 @@ class Local:
     ) -> tuple[dict[str, Array], str]:
         """Values for a still picture and who computed them: PyTorch where that spares compiling."""
         if self._key != (revision, plan.hash) and graph.source == "torch":
-            values = load.reference(self._model, graph, arrays, names)
-            return values, load.engine(self._model)
+            values = load.reference(self.model, graph, arrays, names)
+            return values, load.engine(self.model)
         return self.values(plan, graph, arrays, revision), self.source(plan)
 
     def source(self, plan: Plan) -> str:
@@ -60,7 +60,7 @@ class Local:
         session = self._open(plan)
         if session is not None:
             return f"local (OpenGL: {on(session.renderer, plan)})"
-        return f"reference ({load.engine(self._model)})"
+        return f"reference ({load.engine(self.model)})"
 
     @property
     def opened(self) -> str:
@@ -69,7 +69,7 @@ class Local:
 
     def reference(self, graph: Graph, arrays: Sequence[Array]) -> tuple[dict[str, Array], str]:
         """What the model's own framework makes of the inputs, and that framework's name."""
-        return load.reference(self._model, graph, arrays), load.engine(self._model)
+        return load.reference(self.model, graph, arrays), load.engine(self.model)
 
     def _open(self, plan: Plan) -> Session | None:
         if self._session is not None and self._session.plan.hash == plan.hash:

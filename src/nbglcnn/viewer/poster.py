@@ -55,8 +55,15 @@ def draw(plan: Plan, values: Mapping[str, Array], example: int, source: str) -> 
 
 
 def chosen(plan: Plan) -> list[Value]:
-    """Inputs, layers spread evenly over the network, outputs; at most STAGES in all."""
+    """Inputs, layers spread evenly over the network, outputs; at most STAGES in all.
+
+    Of two networks that are compared: inputs, the last layer of both, and its difference.
+    """
     inputs = [v for v in plan.values if v.kind == "input"][:2]
+    if plan.header.comparison.pairs:
+        last = plan.header.comparison.pairs[-1]
+        known = {v.key: v for v in plan.values}
+        return [*inputs, *(known[key] for key in (last.a, last.b, last.difference))]
     outputs = [v for v in plan.values if v.kind == "output"][:2]
     layers = [v for v in plan.values if v.kind == "layer"]
     ends = {v.texture for v in (*inputs, *outputs)}

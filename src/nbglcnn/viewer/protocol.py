@@ -22,7 +22,7 @@ log = logging.getLogger("nbglcnn")
 CHUNK = 4 * 2**20  # bytes; notebook servers silently drop a frame above 10 MiB
 COLORMAPS = ("signed", "viridis", "cividis", "magma", "grey")
 NORMALIZATIONS = ("channel", "layer", "fixed")
-VIEWS = ("network", "maps", "filters", "explain", "profile")
+VIEWS = ("network", "maps", "filters", "explain", "profile", "compare")
 BESIDE = 4  # channels that are shown large beside each other, at most
 MAX_BLOB = 2**31  # bytes of one blob; more than any texture we make
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from traitlets import TraitError
 
-from nbglcnn.plan import Value
+from nbglcnn.plan import Plan, Value
 from nbglcnn.viewer.protocol import BESIDE, VIEWS, Spot
 
 # What a page may set.
@@ -44,12 +44,13 @@ def checked_selection(
     return {"layer": layer, "channel": channel}
 
 
-def checked_view(view: dict[str, Any], values: Sequence[Value]) -> dict[str, Any]:
+def checked_view(view: dict[str, Any], plan: Plan) -> dict[str, Any]:
     """What `Viewer.view` may hold, with all of its keys; of a channel or pixel, one there is."""
     name, layer = view.get("name"), view.get("layer")
     channels, pixel = view.get("channels") or (), view.get("pixel")
-    if name not in VIEWS:
-        raise TraitError(f"there is no view {name!r}; there are {', '.join(VIEWS)}")
+    known = VIEWS if plan.header.comparison.pairs else [one for one in VIEWS if one != "compare"]
+    if name not in known:
+        raise TraitError(f"there is no view {name!r}; there are {', '.join(known)}")
     whole = {"name": name, "layer": layer, "channels": list(channels), "pixel": pixel}
     if set(view) - set(whole):
         raise TraitError(f"a view is {', '.join(whole)}, not {', '.join(map(str, view))}")
@@ -57,7 +58,7 @@ def checked_view(view: dict[str, Any], values: Sequence[Value]) -> dict[str, Any
         if channels or pixel is not None:
             raise TraitError("channels and a pixel are those of a layer; name it")
         return whole
-    value = next((value for value in values if value.key == layer), None)
+    value = next((value for value in plan.values if value.key == layer), None)
     if value is None:
         raise TraitError(f"there is no layer {layer!r} whose values are kept")
     _, count, height, width = value.layout.frame

@@ -275,7 +275,7 @@ class Viewer(anywidget.AnyWidget):
             "channels": channels,
             "pixel": None if pixel is None else list(pixel),
         }
-        whole = checked_view(asked, self._plan.values)
+        whole = checked_view(asked, self._plan)
         with self.hold_sync():
             if name is not None:
                 first = channels[0] if channels else None
@@ -545,7 +545,7 @@ class Viewer(anywidget.AnyWidget):
 
     @traitlets.validate("view")
     def _check_view(self, proposal: Any) -> dict[str, Any]:
-        return checked_view(proposal["value"], self._plan.values)
+        return checked_view(proposal["value"], self._plan)
 
     def _poster(self) -> bytes:
         if self._picture is None or self._picture[0] != self._revision:

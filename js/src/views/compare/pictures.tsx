@@ -1,0 +1,269 @@
+// A, B and B − A of one layer as pictures: side by side, one wiped over the other, or A while it is held.
+import type { ComponentChildren } from "preact";
+import { useLayoutEffect, useState } from "preact/hooks";
+import type { ColorMapName, Range } from "../../gl/types.ts";
+import type { Comparison, Pair, Value } from "../../plan.ts";
+import { Bars, NumberPicture, shownElements, useImageValues } from "../bars.tsx";
+import { gradient } from "../colors.ts";
+import { useStatistics, useViews } from "../context.ts";
+import { short } from "../format.ts";
+import { fitScale, px } from "../layout.ts";
+import { ends } from "../legend.tsx";
+import { Maps } from "../maps.tsx";
+import { type Network, pictureOf } from "../network.ts";
+import { fixedRange, sharedEnds } from "./pairs.ts";
+
+export type Showing = "beside" | "wipe" | "hold";
+const LARGE = 376;
+const GAP = 16;
+/** CSS pixels of a vector's bars. */
+const BARS = 150;
+
+type Limits = { low: number; high: number } | null;
+
+export function Pictures(props: {
+  network: Network;
+  comparison: Comparison;
+  pair: Pair;
+  channel: number;
+  showing: Showing;
+}) {
+  const { network, comparison, pair, channel, showing } = props;
+  const { state, width } = useViews();
+  const [a, b] = [drawnAs(network, pair.a), drawnAs(network, pair.b)];
+  const difference = network.values.get(pair.difference) ?? null;
+  const [ofA, ofB] = [useStatistics(a), useStatistics(b)];
+  const ofDifference = useStatistics(difference);
+  const changed = useImageValues(difference && isFlat(difference) ? difference : null);
+  if (a === null || b === null || difference === null) return null;
+  const image = pictureOf(a) === "grey" || pictureOf(a) === "rgb";
+  const own = state.range.value === "channel" && !image && !isFlat(a) ? channel : null;
+  const shared = ofA && ofB && sharedEnds(ofA, ofB, own);
+  const apart = state.range.value === "channel" && !isFlat(a) ? channel : null;
+  const ofOne = ofDifference && sharedEnds(ofDifference, ofDifference, apart);
+  const most = ofOne && Math.max(-ofOne.low, ofOne.high);
+  const signed = most === null ? null : { low: -most, high: most };
+  const room = width.value - 48;
+  const columns = width.value < 520 ? 1 : showing === "beside" ? 3 : 2;
+  const side = Math.min(LARGE, Math.floor((room - (columns - 1) * GAP) / columns));
+  const bars = shownElements(changed, difference.layout.frame[1], Math.floor(side / 3));
+  const picture = (value: Value, limits: Limits, map?: ColorMapName) => (
+    <One
+      value={value}
+      channel={channel}
+      side={side}
+      limits={limits}
+      range={fixedRange(limits)}
+      map={map}
+      elements={bars}
+    />
+  );
+  const map = image ? "grey" : state.colormap.value;
+  const both = image ? imageEnds(shared || null) : shared || null;
+  const shownA = picture(a, both);
+  const shownB = picture(b, both);
+  return (
+    <div class="nbg-compared">
+      {showing === "beside" ? (
+        <>
+          <Captioned letter="A" title={comparison.titles[0]} {...{ side, map }} limits={both}>
+            {shownA}
+          </Captioned>
+          <Captioned letter="B" title={comparison.titles[1]} {...{ side, map }} limits={both}>
+            {shownB}
+          </Captioned>
+        </>
+      ) : showing === "wipe" ? (
+        <Wiped a={shownA} b={shownB} side={side} titles={comparison.titles} />
+      ) : (
+        <Held a={shownA} b={shownB} titles={comparison.titles} />
+      )}
+      <Captioned letter="B − A" title="" side={side} limits={signed} map="signed">
+        {picture(difference, signed, "signed")}
+      </Captioned>
+    </div>
+  );
+}
+
+/** The layer that makes the output is drawn as the output is, as an image. */
+function drawnAs(network: Network, key: string): Value | null {
+  const value = network.values.get(key);
+  return network.outputs.find((one) => one.texture === value?.texture) ?? value ?? null;
+}
+
+const isFlat = (value: Value): boolean =>
+  pictureOf(value) === "bars" || pictureOf(value) === "number";
+
+/** An image in 0 to 1 is shown as that. */
+const imageEnds = (limits: Limits): Limits =>
+  limits && limits.low >= 0 && limits.high <= 1 ? { low: 0, high: 1 } : limits;
+
+function One(props: {
+  value: Value;
+  channel: number;
+  side: number;
+  limits: Limits;
+  range: Range | undefined;
+  map: ColorMapName | undefined;
+  elements: readonly number[];
+}) {
+  const { value, channel, side, limits, range, map, elements } = props;
+  const { ratio } = useViews();
+  const [, channels, height, width] = value.layout.frame;
+  const kind = pictureOf(value);
+  if (kind === "number") return <NumberPicture value={value} />;
+  if (kind === "bars") {
+    const longest = limits && Math.max(-limits.low, limits.high);
+    return (
+      <Bars
+        value={value}
+        width={side}
+        height={BARS}
+        most={elements.length}
+        channels={elements}
+        {...(longest && { longest })}
+        upright
+        label={`${value.key}, ${elements.length} of ${channels} values`}
+      />
+    );
+  }
+  const scale = fitScale(Math.max(height, width), side * ratio.value);
+  const all = Array.from({ length: channels }, (_, i) => i);
+  return (
+    <Maps
+      value={value}
+      channels={kind === "rgb" ? all : [Math.min(channel, channels - 1)]}
+      columns={1}
+      scale={Math.min(1, scale)}
+      zoom={Math.max(1, scale) / ratio.value}
+      range={range}
+      map={map}
+      rank={scale >= 1}
+      lines
+      label={kind === "maps" ? `${value.key}, channel ${channel}` : value.key}
+    />
+  );
+}
+
+/** A picture over its letter, its title and what its colours mean. */
+function Captioned(props: {
+  letter: string;
+  title: string;
+  side: number;
+  limits: Limits;
+  map: ColorMapName;
+  children: ComponentChildren;
+}) {
+  const { letter, title, side, limits, map, children } = props;
+  const theme = useViews().theme.value;
+  const shown = limits && ends(limits.low, limits.high, map === "signed");
+  return (
+    <figure
+      class="nbg-one"
+      style={{ width: px(side) }}
+      aria-label={title === "" ? letter : `${letter}, ${title}`}
+    >
+      {children}
+      <figcaption>
+        <strong>{letter}</strong>
+        {title !== "" && <span class="nbg-second">{title}</span>}
+        {shown !== null && (
+          <span class="nbg-legend">
+            <span>{short(shown.low)}</span>
+            <span
+              class="nbg-gradient"
+              style={{ background: gradient(map, theme, shown.from, shown.to) }}
+            />
+            <span>{short(shown.high)}</span>
+          </span>
+        )}
+      </figcaption>
+    </figure>
+  );
+}
+
+interface OverProps {
+  a: ComponentChildren;
+  b: ComponentChildren;
+  titles: readonly [string, string];
+}
+
+const named = (letter: string, title: string): string =>
+  title === "" ? letter : `${letter} ${title}`;
+
+/** A left of the line, B right of it. */
+function Wiped({ a, b, side, titles }: OverProps & { side: number }) {
+  const [at, setAt] = useState(50);
+  return (
+    <figure class="nbg-one" aria-label="A wiped over B">
+      <span class="nbg-over">
+        {b}
+        <span class="nbg-top-one" style={{ clipPath: `inset(0 ${100 - at}% 0 0)` }}>
+          {a}
+        </span>
+        <span class="nbg-wipe-line" style={{ left: `${at}%` }} />
+      </span>
+      <figcaption>
+        <strong>{named("A", titles[0])}</strong>
+        <input
+          type="range"
+          min={0}
+          max={100}
+          value={at}
+          style={{ width: px(Math.min(160, side / 2)) }}
+          aria-label="How much of A is shown"
+          aria-valuetext={`${at} % A`}
+          onInput={(event) => setAt(Number(event.currentTarget.value))}
+        />
+        <strong>{named("B", titles[1])}</strong>
+      </figcaption>
+    </figure>
+  );
+}
+
+/** B; A while the button or the key is held. */
+function Held({ a, b, titles }: OverProps) {
+  const { root } = useViews();
+  const [held, setHeld] = useState(false);
+  // At once: the next key may come before a picture is painted.
+  useLayoutEffect(() => {
+    const onKey = (event: KeyboardEvent): void => {
+      const typing = event.target instanceof HTMLElement && event.target.closest("select");
+      if (event.key === "a" && !typing) setHeld(event.type === "keydown");
+    };
+    const release = (): void => setHeld(false);
+    const types = ["keydown", "keyup"] as const;
+    for (const type of types) root.addEventListener(type, onKey);
+    window.addEventListener("blur", release);
+    return () => {
+      for (const type of types) root.removeEventListener(type, onKey);
+      window.removeEventListener("blur", release);
+    };
+  }, [root]);
+  const press = (down: boolean) => () => setHeld(down);
+  return (
+    <figure class="nbg-one" aria-label={held ? "A" : "B"} data-held={held}>
+      <span class="nbg-over">
+        {b}
+        <span class="nbg-top-one" style={held ? {} : { visibility: "hidden" }}>
+          {a}
+        </span>
+      </span>
+      <figcaption>
+        <strong>{held ? named("A", titles[0]) : named("B", titles[1])}</strong>
+        <button
+          type="button"
+          class="nbg-button"
+          aria-pressed={held}
+          onPointerDown={press(true)}
+          onPointerUp={press(false)}
+          onPointerLeave={press(false)}
+          onKeyDown={(event) => event.key === " " && setHeld(true)}
+          onKeyUp={(event) => event.key === " " && setHeld(false)}
+        >
+          Hold to see A <kbd>a</kbd>
+        </button>
+      </figcaption>
+    </figure>
+  );
+}

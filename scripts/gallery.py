@@ -1,0 +1,125 @@
+"""Every view of three networks, light and dark, at three widths: docs/pictures/views."""
+
+import io
+import sys
+from pathlib import Path
+
+from PIL import Image
+from playwright.sync_api import Locator, Page
+
+from lab import Lab, Notebook
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "docs" / "pictures" / "views"
+WIDTHS = (420, 900, 1200)
+THEMES = ("Light", "Dark")
+WINDOW = {"width": 1400, "height": 2800}  # all that is in it is drawn
+GAP = 24
+MAX_BYTES = 450_000
+LEAST_COLOURS = 200  # of a picture with feature maps in it; words alone have a few dozen
+
+SETUP = f"""
+import sys
+sys.path[:0] = [{str(ROOT / "scripts")!r}, {str(ROOT / "notebooks")!r}, {str(ROOT / "tests")!r}]
+import torch, nbglcnn
+from denoiser import trained
+from fashion_autoencoder import load_autoencoder, load_images
+from zoo import ResNet18
+
+pictures = torch.from_numpy(load_images()[0])
+torch.manual_seed(0)
+resnet18 = ResNet18(32, 10)
+colours = torch.cat([pictures[:4], pictures[4:8], pictures[8:12]], 1)
+colours = torch.nn.functional.interpolate(colours, size=112, mode="bilinear")
+with torch.no_grad():
+    resnet18.train()(colours)  # running statistics of pictures: weights are random
+unet, noisy = trained()
+"""
+# A network's name: how it is made, a layer that says much, and two of its channels.
+NETWORKS = {
+    "autoencoder": ("load_autoencoder(), pictures[:3]", "encoder.2", (23, 7)),
+    "resnet18": ("resnet18.eval(), colours", "layer1.0.bn1", (3, 8)),
+    "unet": ("unet, noisy", "down2.2", (3, 8)),
+}
+VIEWS = ("network", "maps", "filters", "explain", "profile")
+# Waits until all that is on screen is drawn, asked for and measured.
+QUIET = """async () => {
+  const root = document.querySelector(".nbglcnn");
+  const busy = () => root.innerText.includes("Stop measuring") || root.innerText.includes("…");
+  const drawn = () => [...root.querySelectorAll("canvas[data-maps]")]
+    .map((canvas) => canvas.dataset.drawn ?? "").join();
+  const before = drawn();
+  await new Promise((done) => setTimeout(done, 600));
+  return !busy() && drawn() === before;
+}"""
+
+
+def take(lab: Lab, page: Page) -> list[Path]:
+    """The pictures; each is one view of one network, six times."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    page.set_viewport_size(WINDOW)
+    notebook = lab.notebook(page)
+    notebook.run(SETUP)
+    taken = []
+    for name, (made, layer, channels) in NETWORKS.items():
+        notebook.run(f"viewer = nbglcnn.Viewer({made})\nviewer")
+        viewer = page.locator(".nbglcnn").last
+        viewer.locator("xpath=self::*[@data-phase='ready']").wait_for(timeout=120_000)
+        for view in VIEWS:
+            shown = {"network": "", "profile": "", "maps": f"{layer!r}, {list(channels)}"}
+            first = shown.get(view, f"{layer!r}, {channels[0]}")
+            notebook.run(f"viewer.show({first}{', ' if first else ''}view={view!r})")
+            taken.append(montage(notebook, viewer, FOLDER / f"{name}-{view}.webp"))
+        notebook.run("viewer.close()")
+    notebook.run(
+        "with torch.no_grad():\n"
+        "    other = load_autoencoder()\n"
+        "    for one in other.parameters(): one += 0.1 * one.std() * torch.randn_like(one)\n"
+        "viewer = nbglcnn.compare(load_autoencoder(), other, pictures[:3])\nviewer"
+    )
+    viewer = page.locator(".nbglcnn").last
+    viewer.locator("xpath=self::*[@data-phase='ready']").wait_for(timeout=120_000)
+    taken.append(montage(notebook, viewer, FOLDER / "autoencoder-compare.webp"))
+    return taken
+
+
+def montage(notebook: Notebook, viewer: Locator, file: Path) -> Path:
+    """One view at all widths, light above dark, in a file."""
+    rows = []
+    for theme in THEMES:
+        notebook.page.evaluate(
+            "theme => window.jupyterapp.commands.execute('apputils:change-theme', { theme })",
+            f"JupyterLab {theme}",
+        )
+        viewer.locator(f"xpath=self::*[@data-theme='{theme.lower()}']").wait_for()
+        row = []
+        for width in WIDTHS:
+            viewer.evaluate(
+                "(root, width) => { root.parentElement.style.width = `${width}px`; }", width
+            )
+            viewer.scroll_into_view_if_needed()
+            notebook.page.mouse.move(0, 0)
+            notebook.page.wait_for_function(QUIET, timeout=120_000)
+            row.append(Image.open(io.BytesIO(viewer.screenshot())).convert("RGB"))
+        rows.append(row)
+    check([one for row in rows for one in row], file.name)
+    heights = [max(one.height for one in row) for row in rows]
+    size = (sum(WIDTHS) + GAP * (len(WIDTHS) - 1), sum(heights) + GAP)
+    sheet = Image.new("RGB", size, "#808080")
+    for row, top in zip(rows, (0, heights[0] + GAP), strict=True):
+        for number, one in enumerate(row):
+            sheet.paste(one, (sum(WIDTHS[:number]) + GAP * number, top))
+    sheet.save(file, quality=70, method=6)
+    if file.stat().st_size > MAX_BYTES:
+        sys.exit(f"{file} has {file.stat().st_size:,} bytes; at most {MAX_BYTES:,}")
+    return file
+
+
+def check(pictures: list[Image.Image], name: str) -> None:
+    """Stop unless each is a picture of its own with many colours: all of it was drawn."""
+    for number, one in enumerate(pictures):
+        colours = one.getcolors(one.width * one.height) or []
+        if len(colours) < LEAST_COLOURS:
+            sys.exit(f"{name}, picture {number}, has only {len(colours)} colours")
+    if len({one.tobytes() for one in pictures}) < len(pictures):
+        sys.exit(f"{name}: two pictures are the same")

@@ -1,0 +1,81 @@
+"""Which layers of two networks belong together: by name and shape, else by order and shape."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from difflib import SequenceMatcher
+
+from nbglcnn.graph import Graph, Key
+
+Pairs = list[tuple[Key, Key]]
+
+
+def matched(a: Graph, b: Graph) -> Pairs:
+    """Keys of `a` and of `b` whose values have one shape, in the order of `a`.
+
+    First those with the same name. Then, between these and in order, layers of the same operator,
+    and at last layers of the same shape alone; inputs and outputs that are left by their position.
+    """
+    partner: dict[str, str] = {}
+    names = {key.name: key for key in b.keys}
+    for key in a.keys:
+        other = names.get(key.name)
+        if other is not None and _fit(a, key, b, other):
+            partner[key.name] = other.name
+    for describe in (_operator_and_shape, _shape):
+        _match_in_order(a, b, partner, describe)
+    for kind in ("input", "output"):
+        ends = ([key for key in graph.keys if key.kind == kind] for graph in (a, b))
+        for left, right in zip(*ends, strict=False):
+            if left.name not in partner and _fit(a, left, b, right):
+                partner[left.name] = right.name
+    return [(key, names[partner[key.name]]) for key in a.keys if key.name in partner]
+
+
+def _fit(a: Graph, left: Key, b: Graph, right: Key) -> bool:
+    shape = a.shape(left.value)
+    return shape == b.shape(right.value) and math.prod(shape) > 0
+
+
+def _match_in_order(
+    a: Graph,
+    b: Graph,
+    partner: dict[str, str],
+    describe: Callable[[Graph, Sequence[Key]], list[Hashable]],
+) -> None:
+    """Add the layers that follow each other alike in both, between those that have a partner."""
+    back = {right: left for left, right in partner.items()}
+    left, right = _layers(a), _layers(b)
+    known = {name: name for name in partner}
+    rows_a = _rows(left, describe(a, left), known)
+    rows_b = _rows(right, describe(b, right), back)
+    matcher = SequenceMatcher(None, rows_a, rows_b, autojunk=False)
+    for i, j, length in matcher.get_matching_blocks():
+        for one, other in zip(left[i : i + length], right[j : j + length], strict=True):
+            if one.name not in partner and _fit(a, one, b, other):
+                partner[one.name] = other.name
+
+
+def _layers(graph: Graph) -> list[Key]:
+    """The layers; in an ONNX file the last of them may be known as an output alone."""
+    layers = [key for key in graph.keys if key.kind == "layer"]
+    known = {key.value for key in graph.keys if key.kind != "output"}
+    return layers + [key for key in graph.keys if key.kind == "output" and key.value not in known]
+
+
+def _rows(
+    keys: Sequence[Key], words: Sequence[Hashable], known: Mapping[str, str]
+) -> list[Hashable]:
+    """Words of layers, but for those that have a partner the partner's name."""
+    named = zip(keys, words, strict=True)
+    return [("=", known[key.name]) if key.name in known else each for key, each in named]
+
+
+def _shape(graph: Graph, keys: Sequence[Key]) -> list[Hashable]:
+    return [graph.shape(key.value) for key in keys]
+
+
+def _operator_and_shape(graph: Graph, keys: Sequence[Key]) -> list[Hashable]:
+    operators = {name: node.op for node in graph.nodes for name in node.outputs}
+    return [(operators.get(key.value, ""), graph.shape(key.value)) for key in keys]
