@@ -142,12 +142,12 @@ def _kind(kind: dict[str, Any]) -> Any:
 
 def _table(records: dict[str, Any]) -> str:
     lines = [
-        "type Fields = readonly (readonly [string, Kind])[];",
+        "type Fields = Readonly<Record<string, Kind>>;",
         "/** Every record's fields. */",
         "export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([",
     ]
     for name, record in records.items():
-        fields = [[field, _kind(kind)] for field, kind in record["properties"].items()]
+        fields = {field: _kind(kind) for field, kind in record["properties"].items()}
         lines.append(f"  [{json.dumps(_name(name))}, {json.dumps(fields)}],")
     lines.append("]);\n")
     return "\n".join(lines)

@@ -8,6 +8,7 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import Locator, Page, sync_playwright
 
+import gallery
 from browsers import chromium_arguments, find_chromium
 from lab import Lab, Notebook, local_page, running_lab
 
@@ -40,16 +41,17 @@ def main() -> None:
         browser = playwright.chromium.launch(
             executable_path=chromium, args=chromium_arguments(BACKEND)
         )
-        with (
-            running_lab(Path(folder, "lab"), settings=QUIET) as lab,
-            local_page(browser, viewport=SIZE, device_scale_factor=2) as page,
-        ):
+        with running_lab(Path(folder, "lab"), settings=QUIET) as lab:
             copy_notebooks(lab)
-            notebook = lab.notebook(page, "tour.ipynb")
-            run_all(notebook)
-            wide(notebook)
-            for picture in [*take(notebook), take_graph(lab, page)]:
-                print(f"{picture.relative_to(ROOT)}: {shrink(picture):,} bytes")
+            with local_page(browser, viewport=SIZE, device_scale_factor=2) as page:
+                notebook = lab.notebook(page, "tour.ipynb")
+                run_all(notebook)
+                wide(notebook)
+                for picture in [*take(notebook), take_graph(lab, page)]:
+                    print(f"{picture.relative_to(ROOT)}: {shrink(picture):,} bytes")
+            with local_page(browser) as page:
+                for picture in gallery.take(lab, page):
+                    print(f"{picture.relative_to(ROOT)}: {picture.stat().st_size:,} bytes")
         browser.close()
 
 

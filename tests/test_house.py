@@ -129,3 +129,16 @@ def test_python_is_clean(command: str) -> None:
         [sys.executable, "-m", *command.split()], cwd=ROOT, capture_output=True, text=True
     )
     assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_a_class_has_its_own_rule_in_one_style_sheet() -> None:
+    # All sheets stand in one <style>: the last one's rule would change another view's elements.
+    sheets: dict[str, set[str]] = {}
+    for sheet in (ROOT / "js" / "src").rglob("*.css"):
+        for selectors in re.findall(r"^([^{}@/]+)\{", sheet.read_text(), re.MULTILINE):
+            for selector in selectors.split(","):
+                found = re.fullmatch(r"(?:\.nbglcnn )?\.(nbg-[\w-]+)", selector.strip())
+                if found:
+                    sheets.setdefault(found[1], set()).add(sheet.parent.name)
+    assert len(sheets) > 50
+    assert not {name: where for name, where in sheets.items() if len(where) > 1}

@@ -51,6 +51,7 @@ def checkout(tmp_path: Path) -> Path:
     shader = 'import glsl from "../../src/nbglcnn/shaders/a.glsl";'
     (tmp_path / "js" / "src" / "widget.ts").write_text(f"{shader}\nexport default {{ glsl }};")
     (tmp_path / "js" / "src" / "runtime.ts").write_text("export const answer: number = 42;")
+    (tmp_path / "js" / "src" / "jsx.ts").write_text("export const h = null;")
     (tmp_path / "js" / "src" / "loader.ts").write_text("export const small: boolean = true;")
     return tmp_path
 
@@ -58,7 +59,7 @@ def checkout(tmp_path: Path) -> Path:
 def test_the_bundle_holds_its_entries_and_the_shaders_text(checkout: Path) -> None:
     bundle(checkout, PATH)
     static = checkout / "src" / "nbglcnn" / "static"
-    assert "float one = 1.0;" in (static / "widget.js").read_text()
+    assert "float one=1.0;" in (static / "widget.js").read_text()
     assert "42" in (static / "runtime.js").read_text()
     assert "small" in (static / "loader.js").read_text()
 

@@ -203,7 +203,7 @@ def test_linked_viewers_follow_each_other_in_tabs_and_boxes(notebook: Notebook) 
 
 def test_python_turns_the_page_and_hears_of_its_turns(notebook: Notebook, view: Locator) -> None:
     notebook.run("viewer.show('encoder.0', channels=[3, 1])")
-    large = view.locator(".nbg-compared canvas")
+    large = view.locator(".nbg-fours canvas")
     expect(large).to_have_count(2)
     assert [one.get_attribute("aria-label") for one in large.all()] == [
         "channel 3 of encoder.0",

@@ -20,7 +20,8 @@ RUN = """async () => (await axe.run('.nbglcnn', {
   .map(({ id, nodes }) => [id, nodes.slice(0, 4).map(
     ({ html, failureSummary }) => html.slice(0, 200) + failureSummary)])"""
 PLACES: tuple[dict[str, Any], ...] = (
-    {"tab": "network"},
+    {"tab": "network", "form": "strip"},
+    {"tab": "network", "form": "graph"},
     {"tab": "layer", "section": "maps"},
     {"tab": "layer", "section": "filters"},
     {"tab": "layer", "section": "explain"},

@@ -11,6 +11,7 @@ from torch import nn
 
 import nbglcnn
 from browsers import EMPTY, serving
+from test_views_axe import AXE, faults
 from viewer_models import autoencoder, hooked, pictures
 from views_page import CLIPPED, Views, number
 
@@ -177,7 +178,7 @@ def test_a_is_wiped_over_b_and_shown_while_a_key_is_held(compared: Views) -> Non
     over = page.locator(".nbg-top-one")
     assert "inset(0px 75% 0px 0px)" in over.evaluate("one => getComputedStyle(one).clipPath")
     assert [over.locator("canvas").get_attribute("data-maps"),
-            page.locator(".nbg-over > .nbg-maps canvas").get_attribute("data-maps")
+            page.locator(".nbg-layered > .nbg-maps canvas").get_attribute("data-maps")
             ] == ["A.encoder.4", "B.encoder.4"]  # fmt: skip
     page.get_by_role("button", name="Hold A", exact=True).click()
     expect(over).to_be_hidden()
@@ -283,3 +284,12 @@ def test_what_has_no_partner_is_said(show: Callable[..., Views]) -> None:
     expect(views.page.locator(".nbg-aside")).to_contain_text("Only in B: 2, output")
     expect(views.page.locator(".nbg-aside")).to_contain_text("Only in A: output")
     comparison.close()
+
+
+def test_no_serious_rule_of_accessibility_is_broken(compared: Views) -> None:
+    compared.page.add_script_tag(path=str(AXE))
+    for light in (True, False):
+        compared.page.evaluate("on => { document.body.dataset.jpThemeLight = on; }", light)
+        compared.quiet()
+        wrong = faults(compared.page)
+        assert not wrong, wrong

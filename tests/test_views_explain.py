@@ -353,6 +353,14 @@ def test_what_is_not_explained_is_said_with_the_operators_name(
     assert float(found or "nan") == near(float(line[1, 3, 2]))
 
 
+# What is drawn over a picture and doesn't lie on it; rays to a patch leave it on purpose.
+ASTRAY = """() => [...document.querySelectorAll('.nbg-over')].filter((over) => {
+  const own = over.getBoundingClientRect();
+  const map = over.closest('.nbg-maps').querySelector('canvas').getBoundingClientRect();
+  return ['left', 'top', 'width', 'height'].some((side) => Math.abs(own[side] - map[side]) > 1);
+}).length"""
+
+
 @pytest.mark.parametrize(("width", "dark"), [(420, True), (900, False)])
 def test_no_text_of_an_explanation_is_clipped(
     show: Callable[..., Views], width: int, dark: bool
@@ -365,6 +373,7 @@ def test_no_text_of_an_explanation_is_clipped(
     for layer in ("odd.2", "groups.1", "up.2", "most", "dense.1", "share", "tanh"):
         explained(views.page, layer, [1, 0, 0])
         assert views.page.evaluate(CLIPPED) == [], layer
+        assert views.page.evaluate(ASTRAY) == 0, layer
         assert views.page.evaluate("document.documentElement.scrollWidth") <= width, layer
     views.set(section="maps")
 

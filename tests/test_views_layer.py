@@ -157,7 +157,7 @@ def test_up_to_four_channels_stand_beside_each_other(
     views = show(plan, x)
     views.open_layer("first", 2)
     frames = views.page.locator(".nbg-grid .nbg-frame")
-    large = views.page.locator(".nbg-compared canvas")
+    large = views.page.locator(".nbg-fours canvas")
     frames.nth(4).click(modifiers=["Shift"])
     expect(large).to_have_count(2)
     for k in (5, 3, 0):

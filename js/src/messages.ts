@@ -219,15 +219,15 @@ export type FromKernel = State | Part | Read | Probe | Done | Verified | Release
 
 export type FromPage = Hello | Need | Progress | Ran | Health | Pace | Pointed | Reply | Probed | Failed;
 
-type Fields = readonly (readonly [string, Kind])[];
+type Fields = Readonly<Record<string, Kind>>;
 /** Every record's fields. */
 export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
-  ["State", [["type", {"oneOf": ["state"]}], ["revision", "integer"], ["plan", "string"], ["weights", {"list": "string"}], ["inputs", {"list": "string"}], ["sizes", {"map": "integer"}], ["poster", "string"]]],
-  ["Part", [["type", {"oneOf": ["part"]}], ["blob", "string"], ["part", "integer"], ["count", "integer"], ["bytes", "integer"]]],
-  ["Read", [["type", {"oneOf": ["read"]}], ["id", "string"], ["keys", {"list": "string"}], ["revision", "integer"], ["missing", {"list": {"tuple": ["integer", "integer"]}}]]],
-  ["Probe", [["type", {"oneOf": ["probe"]}], ["page", "string"], ["revision", "integer"], ["keys", {"list": "string"}], ["bands", {"list": {"list": {"tuple": ["integer", "integer", "integer"]}}}]]],
-  ["Done", [["type", {"oneOf": ["done"]}], ["read", "string"]]],
-  ["Verified", [["type", {"oneOf": ["verified"]}], ["revision", "integer"], ["reference", "string"], ["layers", {"list": {"tuple": ["string", "number", "boolean"]}}], ["page", "string"]]],
-  ["Release", [["type", {"oneOf": ["release"]}]]],
-  ["Refuse", [["type", {"oneOf": ["refuse"]}], ["page", "string"], ["title", "string"], ["text", "string"]]],
+  ["State", {"type": {"oneOf": ["state"]}, "revision": "integer", "plan": "string", "weights": {"list": "string"}, "inputs": {"list": "string"}, "sizes": {"map": "integer"}, "poster": "string"}],
+  ["Part", {"type": {"oneOf": ["part"]}, "blob": "string", "part": "integer", "count": "integer", "bytes": "integer"}],
+  ["Read", {"type": {"oneOf": ["read"]}, "id": "string", "keys": {"list": "string"}, "revision": "integer", "missing": {"list": {"tuple": ["integer", "integer"]}}}],
+  ["Probe", {"type": {"oneOf": ["probe"]}, "page": "string", "revision": "integer", "keys": {"list": "string"}, "bands": {"list": {"list": {"tuple": ["integer", "integer", "integer"]}}}}],
+  ["Done", {"type": {"oneOf": ["done"]}, "read": "string"}],
+  ["Verified", {"type": {"oneOf": ["verified"]}, "revision": "integer", "reference": "string", "layers": {"list": {"tuple": ["string", "number", "boolean"]}}, "page": "string"}],
+  ["Release", {"type": {"oneOf": ["release"]}}],
+  ["Refuse", {"type": {"oneOf": ["refuse"]}, "page": "string", "title": "string", "text": "string"}],
 ]);

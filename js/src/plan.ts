@@ -244,23 +244,23 @@ export type Kind =
   | { readonly oneOf: readonly string[] }
   | { readonly record: string };
 
-type Fields = readonly (readonly [string, Kind])[];
+type Fields = Readonly<Record<string, Kind>>;
 /** Every record's fields. */
 export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
-  ["PlanHeader", [["version", "integer"], ["language", {"oneOf": ["glsl-es-300"]}], ["name", "string"], ["observe", "string"], ["target", {"record": "Target"}], ["textures", {"list": {"record": "Texture"}}], ["programs", {"list": {"record": "Program"}}], ["passes", {"list": {"record": "Pass"}}], ["weights", {"list": {"record": "Weight"}}], ["inputs", {"list": {"record": "Input"}}], ["values", {"list": {"record": "Value"}}], ["parameters", {"list": {"record": "Value"}}], ["outputs", {"list": "string"}], ["layers", {"list": {"record": "Layer"}}], ["uniform_bytes", "integer"], ["precision", {"oneOf": ["float16", "float32"]}], ["comparison", {"record": "Comparison"}], ["blobs", {"map": {"tuple": ["integer", "integer"]}}]]],
-  ["Target", [["max_texture_size", "integer"], ["max_array_layers", "integer"], ["max_draw_buffers", "integer"], ["max_texture_units", "integer"], ["float32_render", "boolean"], ["fast_kernels", "boolean"]]],
-  ["Texture", [["width", "integer"], ["height", "integer"], ["layers", "integer"], ["format", {"oneOf": ["rgba16f", "rgba32f"]}]]],
-  ["Program", [["name", "string"], ["source", "string"], ["samplers", {"list": "string"}], ["targets", "integer"]]],
-  ["Pass", [["program", "integer"], ["inputs", {"list": "integer"}], ["output", "integer"], ["uniforms", "integer"], ["viewport", {"tuple": ["integer", "integer"]}], ["layer", "integer"], ["cost", "integer"]]],
-  ["Weight", [["texture", "integer"], ["hash", "string"], ["recipe", {"record": "Recipe"}]]],
-  ["Recipe", [["packer", "string"], ["sources", {"list": "string"}], ["arguments", {"map": "any"}]]],
-  ["Input", [["key", "string"], ["shape", {"list": "integer"}], ["dtype", "string"], ["staging", "integer"], ["step", {"record": "Pass"}]]],
-  ["Value", [["key", "string"], ["kind", {"oneOf": ["input", "layer", "module", "output", "parameter"]}], ["shape", {"list": "integer"}], ["dtype", "string"], ["texture", "integer"], ["layout", {"record": "Layout"}], ["words", {"list": "integer"}], ["read", {"record": "Read"}], ["layer", "integer"]]],
-  ["Layout", [["frame", {"tuple": ["integer", "integer", "integer", "integer"]}], ["block", {"tuple": ["integer", "integer", "integer"]}], ["phases", {"tuple": ["integer", "integer"]}]]],
-  ["Read", [["step", {"record": "Pass"}], ["count", "integer"]]],
-  ["Layer", [["name", "string"], ["operator", "string"], ["module", "string"], ["attributes", {"map": "any"}], ["input_shapes", {"list": {"list": "integer"}}], ["output_shape", {"list": "integer"}], ["parameters", "integer"], ["macs", "integer"], ["bytes", "integer"], ["description", "string"], ["inputs", {"list": "string"}], ["operators", {"list": "string"}], ["operands", {"list": {"record": "Operand"}}], ["window", {"record": "Window"}]]],
-  ["Operand", [["kind", {"oneOf": ["number", "omitted", "parameter", "unnamed", "value"]}], ["key", "string"], ["number", "number"]]],
-  ["Window", [["kernel", {"list": "integer"}], ["strides", {"list": "integer"}], ["dilations", {"list": "integer"}], ["begins", {"list": "integer"}], ["ends", {"list": "integer"}]]],
-  ["Comparison", [["titles", {"tuple": ["string", "string"]}], ["pairs", {"list": {"record": "Pair"}}], ["only_a", {"list": "string"}], ["only_b", {"list": "string"}], ["table", "string"]]],
-  ["Pair", [["name", "string"], ["a", "string"], ["b", "string"], ["difference", "string"], ["row", "integer"]]],
+  ["PlanHeader", {"version": "integer", "language": {"oneOf": ["glsl-es-300"]}, "name": "string", "observe": "string", "target": {"record": "Target"}, "textures": {"list": {"record": "Texture"}}, "programs": {"list": {"record": "Program"}}, "passes": {"list": {"record": "Pass"}}, "weights": {"list": {"record": "Weight"}}, "inputs": {"list": {"record": "Input"}}, "values": {"list": {"record": "Value"}}, "parameters": {"list": {"record": "Value"}}, "outputs": {"list": "string"}, "layers": {"list": {"record": "Layer"}}, "uniform_bytes": "integer", "precision": {"oneOf": ["float16", "float32"]}, "comparison": {"record": "Comparison"}, "blobs": {"map": {"tuple": ["integer", "integer"]}}}],
+  ["Target", {"max_texture_size": "integer", "max_array_layers": "integer", "max_draw_buffers": "integer", "max_texture_units": "integer", "float32_render": "boolean", "fast_kernels": "boolean"}],
+  ["Texture", {"width": "integer", "height": "integer", "layers": "integer", "format": {"oneOf": ["rgba16f", "rgba32f"]}}],
+  ["Program", {"name": "string", "source": "string", "samplers": {"list": "string"}, "targets": "integer"}],
+  ["Pass", {"program": "integer", "inputs": {"list": "integer"}, "output": "integer", "uniforms": "integer", "viewport": {"tuple": ["integer", "integer"]}, "layer": "integer", "cost": "integer"}],
+  ["Weight", {"texture": "integer", "hash": "string", "recipe": {"record": "Recipe"}}],
+  ["Recipe", {"packer": "string", "sources": {"list": "string"}, "arguments": {"map": "any"}}],
+  ["Input", {"key": "string", "shape": {"list": "integer"}, "dtype": "string", "staging": "integer", "step": {"record": "Pass"}}],
+  ["Value", {"key": "string", "kind": {"oneOf": ["input", "layer", "module", "output", "parameter"]}, "shape": {"list": "integer"}, "dtype": "string", "texture": "integer", "layout": {"record": "Layout"}, "words": {"list": "integer"}, "read": {"record": "Read"}, "layer": "integer"}],
+  ["Layout", {"frame": {"tuple": ["integer", "integer", "integer", "integer"]}, "block": {"tuple": ["integer", "integer", "integer"]}, "phases": {"tuple": ["integer", "integer"]}}],
+  ["Read", {"step": {"record": "Pass"}, "count": "integer"}],
+  ["Layer", {"name": "string", "operator": "string", "module": "string", "attributes": {"map": "any"}, "input_shapes": {"list": {"list": "integer"}}, "output_shape": {"list": "integer"}, "parameters": "integer", "macs": "integer", "bytes": "integer", "description": "string", "inputs": {"list": "string"}, "operators": {"list": "string"}, "operands": {"list": {"record": "Operand"}}, "window": {"record": "Window"}}],
+  ["Operand", {"kind": {"oneOf": ["number", "omitted", "parameter", "unnamed", "value"]}, "key": "string", "number": "number"}],
+  ["Window", {"kernel": {"list": "integer"}, "strides": {"list": "integer"}, "dilations": {"list": "integer"}, "begins": {"list": "integer"}, "ends": {"list": "integer"}}],
+  ["Comparison", {"titles": {"tuple": ["string", "string"]}, "pairs": {"list": {"record": "Pair"}}, "only_a": {"list": "string"}, "only_b": {"list": "string"}, "table": "string"}],
+  ["Pair", {"name": "string", "a": "string", "b": "string", "difference": "string", "row": "integer"}],
 ]);

@@ -40,6 +40,7 @@ function treeFrom(rows: readonly Row[], kept: (name: string) => boolean = () => 
     parameters: [],
     outputs: [],
     layers,
+    comparison: { pairs: [] },
   } as unknown as PlanHeader;
   return treeOf(plan, networkOf(plan));
 }

@@ -110,7 +110,7 @@ export function conform(value: unknown, kind: Kind, path: string, records = RECO
       }
       return;
     }
-    for (const [field, inner] of records.get(kind.record) ?? []) {
+    for (const [field, inner] of Object.entries(records.get(kind.record) ?? {})) {
       if (!Object.hasOwn(value, field)) fail(`a ${kind.record}: it has no ${field}`);
       conform((value as Record<string, unknown>)[field], inner, `${path}.${field}`, records);
     }

@@ -65,7 +65,7 @@ function LargeMaps({ value, channels }: { value: Value; channels: readonly numbe
   if (channels.length === 1)
     return <LargeMap value={value} channel={channels[0] ?? 0} side={room} />;
   return (
-    <div class="nbg-tiles nbg-compared">
+    <div class="nbg-tiles nbg-fours">
       {channels.map((channel) => (
         <figure key={channel}>
           <LargeMap value={value} channel={channel} side={Math.floor(room / 2) - 4} />

@@ -196,7 +196,7 @@ function Wiped({ a, b, side, titles }: OverProps & { side: number }) {
   const [at, setAt] = useState(50);
   return (
     <figure class="nbg-one" aria-label="A wiped over B">
-      <span class="nbg-over">
+      <span class="nbg-layered">
         {b}
         <span class="nbg-top-one" style={{ clipPath: `inset(0 ${100 - at}% 0 0)` }}>
           {a}
@@ -243,7 +243,7 @@ function Held({ a, b, titles }: OverProps) {
   const press = (down: boolean) => () => setHeld(down);
   return (
     <figure class="nbg-one" aria-label={held ? "A" : "B"} data-held={held}>
-      <span class="nbg-over">
+      <span class="nbg-layered">
         {b}
         <span class="nbg-top-one" style={held ? {} : { visibility: "hidden" }}>
           {a}

@@ -5,7 +5,9 @@ import { plural } from "../format.ts";
 import { Right } from "../icons.tsx";
 import { px } from "../layout.ts";
 import { contents, imageShape, type Network } from "../network.ts";
+import { Badge } from "../parity.tsx";
 import { Picture } from "../picture.tsx";
+import { CostBar } from "../profile/bars.tsx";
 import { useHovered } from "../select.ts";
 import { Parts, shownLayer } from "../stage.tsx";
 import type { Placed } from "./place.ts";
@@ -83,6 +85,7 @@ export function NodeView({ placed, chosen, stop, drawn, select, enter }: NodePro
           )
         )}
       </button>
+      {!sign && <CostBar layers={node.layers} />}
       {!sign && <Words placed={placed} value={value} enter={enter} />}
     </div>
   );
@@ -101,7 +104,9 @@ function Words(props: { placed: Placed; value: Value; enter: (placed: Placed) =>
       <strong class="nbg-name" title={node.title}>
         {node.title}
       </strong>
-      <span>{imageShape(value)}</span>
+      <span class="nbg-named">
+        {imageShape(value)} {node.kind !== "group" && <Badge layer={value.key} />}
+      </span>
       {node.kind === "group" && (
         <button
           type="button"
