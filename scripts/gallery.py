@@ -2,12 +2,14 @@
 
 import io
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from PIL import Image
-from playwright.sync_api import Locator, Page
+from playwright.sync_api import Browser
 
-from lab import Lab, Notebook
+from lab import Lab, Notebook, local_page
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "pictures" / "views"
@@ -26,20 +28,27 @@ from denoiser import trained
 from fashion_autoencoder import load_autoencoder, load_images
 from zoo import ResNet18
 
-pictures = torch.from_numpy(load_images()[0])
 torch.manual_seed(0)
-resnet18 = ResNet18(32, 10)
-colours = torch.cat([pictures[:4], pictures[4:8], pictures[8:12]], 1)
-colours = torch.nn.functional.interpolate(colours, size=112, mode="bilinear")
-with torch.no_grad():
-    resnet18.train()(colours)  # running statistics of pictures: weights are random
-unet, noisy = trained()
+pictures = torch.from_numpy(load_images()[0])
 """
-# A network's name: how it is made, a layer that says much, and two of its channels.
+RESNET18 = """
+model = ResNet18(32, 10)
+x = torch.cat([pictures[:4], pictures[4:8], pictures[8:12]], 1)
+x = torch.nn.functional.interpolate(x, size=112, mode="bilinear")
+with torch.no_grad():
+    model.train()(x)  # running statistics of pictures: weights are random
+model.eval()
+"""
+COMPARED = """
+other = load_autoencoder()
+with torch.no_grad():
+    for one in other.parameters(): one += 0.1 * one.abs().mean() * torch.randn_like(one)
+"""
+# A network's name: how it and its input are made, a layer that says much, and two of its channels.
 NETWORKS = {
-    "autoencoder": ("load_autoencoder(), pictures[:3]", "encoder.2", (23, 7)),
-    "resnet18": ("resnet18.eval(), colours", "layer1.0.bn1", (3, 8)),
-    "unet": ("unet, noisy", "down2.2", (3, 8)),
+    "autoencoder": ("model, x = load_autoencoder(), pictures[:3]", "encoder.2", (23, 7)),
+    "resnet18": (RESNET18, "layer1.0.bn1", (3, 8)),
+    "unet": ("model, x = trained()", "down2.2", (3, 8)),
 }
 VIEWS = ("network", "maps", "filters", "explain", "profile")
 # Waits until all that is on screen is drawn, asked for and measured.
@@ -54,37 +63,37 @@ QUIET = """async () => {
 }"""
 
 
-def take(lab: Lab, page: Page) -> list[Path]:
+def take(lab: Lab, browser: Browser) -> list[Path]:
     """The pictures; each is one view of one network, six times."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    page.set_viewport_size(WINDOW)
-    notebook = lab.notebook(page)
-    notebook.run(SETUP)
     taken = []
     for name, (made, layer, channels) in NETWORKS.items():
-        notebook.run(f"viewer = nbglcnn.Viewer({made}, height=1500)\nviewer")
-        viewer = page.locator(".nbglcnn").last
-        viewer.locator("xpath=self::*[@data-phase='ready']").wait_for(timeout=120_000)
-        for view in VIEWS:
-            shown = {"network": "", "profile": "", "maps": f"{layer!r}, {list(channels)}"}
-            first = shown.get(view, f"{layer!r}, {channels[0]}")
-            notebook.run(f"viewer.show({first}{', ' if first else ''}view={view!r})")
-            taken.append(montage(notebook, viewer, FOLDER / f"{name}-{view}.webp"))
-        notebook.run("viewer.close()")
-    notebook.run(
-        "with torch.no_grad():\n"
-        "    other = load_autoencoder()\n"
-        "    for one in other.parameters(): one += 0.1 * one.std() * torch.randn_like(one)\n"
-        "viewer = nbglcnn.compare(load_autoencoder(), other, pictures[:3])\nviewer"
-    )
-    viewer = page.locator(".nbglcnn").last
-    viewer.locator("xpath=self::*[@data-phase='ready']").wait_for(timeout=120_000)
-    taken.append(montage(notebook, viewer, FOLDER / "autoencoder-compare.webp"))
+        with shown(lab, browser, made, "nbglcnn.Viewer(model, x, height=1500)") as notebook:
+            for view in VIEWS:
+                words = {"network": "", "profile": "", "maps": f"{layer!r}, {list(channels)}"}
+                first = words.get(view, f"{layer!r}, {channels[0]}")
+                notebook.run(f"viewer.show({first}{', ' if first else ''}view={view!r})")
+                taken.append(montage(notebook, FOLDER / f"{name}-{view}.webp"))
+    both = "nbglcnn.compare(load_autoencoder(), other, pictures[:3])"
+    with shown(lab, browser, COMPARED, both) as notebook:
+        taken.append(montage(notebook, FOLDER / "autoencoder-compare.webp"))
     return taken
 
 
-def montage(notebook: Notebook, viewer: Locator, file: Path) -> Path:
+@contextmanager
+def shown(lab: Lab, browser: Browser, made: str, viewer: str) -> Iterator[Notebook]:
+    """A notebook with one Viewer, live: of several, those far out of sight would not be drawn."""
+    with local_page(browser, viewport=WINDOW) as page:
+        notebook = lab.notebook(page)
+        notebook.run(SETUP + made)
+        notebook.run(f"viewer = {viewer}\nviewer")
+        page.locator(".nbglcnn[data-phase=ready]").wait_for(timeout=120_000)
+        yield notebook
+
+
+def montage(notebook: Notebook, file: Path) -> Path:
     """One view at all widths, light above dark, in a file."""
+    viewer = notebook.page.locator(".nbglcnn")
     rows = []
     for theme in THEMES:
         notebook.page.evaluate(

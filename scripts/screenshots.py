@@ -49,9 +49,8 @@ def main() -> None:
                 wide(notebook)
                 for picture in [*take(notebook), take_graph(lab, page)]:
                     print(f"{picture.relative_to(ROOT)}: {shrink(picture):,} bytes")
-            with local_page(browser) as page:
-                for picture in gallery.take(lab, page):
-                    print(f"{picture.relative_to(ROOT)}: {picture.stat().st_size:,} bytes")
+            for picture in gallery.take(lab, browser):
+                print(f"{picture.relative_to(ROOT)}: {picture.stat().st_size:,} bytes")
         browser.close()
 
 
