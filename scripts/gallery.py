@@ -96,11 +96,7 @@ def montage(notebook: Notebook, file: Path) -> Path:
     viewer = notebook.page.locator(".nbglcnn")
     rows = []
     for theme in THEMES:
-        notebook.page.evaluate(
-            "theme => window.jupyterapp.commands.execute('apputils:change-theme', { theme })",
-            f"JupyterLab {theme}",
-        )
-        viewer.locator(f"xpath=self::*[@data-theme='{theme.lower()}']").wait_for()
+        notebook.change_theme(theme)
         row = []
         for width in WIDTHS:
             viewer.evaluate(

@@ -243,6 +243,14 @@ class Notebook:
         self.page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
         return self.file.stat().st_size
 
+    def change_theme(self, word: str) -> None:
+        """Make the application "Light" or "Dark", and wait until a Viewer has followed."""
+        self.page.evaluate(
+            "theme => window.jupyterapp.commands.execute('apputils:change-theme', { theme })",
+            f"JupyterLab {word}",
+        )
+        self.page.locator(f".nbglcnn[data-theme={word.lower()}]").first.wait_for()
+
     def views(self) -> list[str]:
         """The text of every Viewer on the page."""
         return [view.inner_text() for view in self.page.query_selector_all(".nbglcnn")]

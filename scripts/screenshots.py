@@ -150,12 +150,8 @@ def select(cell: Locator, layer: str) -> None:
 
 
 def change_theme(notebook: Notebook, word: str) -> None:
-    """Make JupyterLab light or dark, and wait until the Viewer has followed."""
-    notebook.page.evaluate(
-        "theme => window.jupyterapp.commands.execute('apputils:change-theme', { theme })",
-        f"JupyterLab {word}",
-    )
-    notebook.page.locator(f".nbglcnn[data-theme={word.lower()}]").first.wait_for()
+    """Make JupyterLab light or dark, and draw the Viewer anew."""
+    notebook.change_theme(word)
     settle(notebook)
 
 

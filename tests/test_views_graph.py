@@ -485,7 +485,7 @@ def test_chains_are_strips_and_branches_a_graph_until_somebody_chooses(
     shown = opened("unet")
     page = shown.page
     shown.views.set(form=None)
-    pressed = page.locator(".nbg-switch [aria-pressed='true']")
+    pressed = page.get_by_role("group", name="Form of the network").locator("[aria-pressed='true']")
     expect(pressed).to_have_text("Graph")
     page.set_viewport_size({"width": 420, "height": 900})
     expect(page.locator(".nbg-list")).to_be_visible()

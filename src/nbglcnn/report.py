@@ -36,11 +36,8 @@ class Support:
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
-    """How far a layer is from the reference, over finite values; NaN and Inf must coincide.
-
-    Where they don't, `relative` is infinite.
-    """
+class _Distance:
+    """How far a layer is from another one."""
 
     layer: str
     max_abs: float
@@ -55,23 +52,20 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Match(_Distance):
+    """How far a layer is from the reference, over finite values; NaN and Inf must coincide.
+
+    Where they don't, `relative` is infinite.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Change(_Distance):
     """How much a layer of B differs from that of A; `ok` says that they are equal.
 
     `max_abs` and `mean_abs` are of |B − A|, `relative` is the mean divided by the mean of |A|:
     infinite where A is zero everywhere and B is not.
     """
-
-    layer: str
-    max_abs: float
-    mean_abs: float
-    relative: float
-    ok: bool
-
-    def cells(self) -> tuple[str, ...]:
-        """The row of the table."""
-        numbers = (f"{v:.2g}" for v in (self.max_abs, self.mean_abs, self.relative))
-        return self.layer, *numbers, "yes" if self.ok else "no"
 
 
 TITLES = {

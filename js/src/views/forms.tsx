@@ -2,6 +2,7 @@
 import { useId } from "preact/hooks";
 import type { Form } from "../state.ts";
 import { NARROW } from "./bar.tsx";
+import { Choice } from "./choice.tsx";
 import { useViews } from "./context.ts";
 import { Graph } from "./graph/graph.tsx";
 import { firstOpen, groupsAround, treeOf } from "./graph/tree.ts";
@@ -23,20 +24,14 @@ export function NetworkView({ network }: { network: Network }) {
   return (
     <>
       <div class="nbg-forms">
-        <div class="nbg-switch" role="group" aria-label="Form of the network">
-          {FORMS.map(([name, word]) => (
-            <button
-              type="button"
-              key={name}
-              aria-pressed={form === name}
-              onClick={() => {
-                state.form.value = name;
-              }}
-            >
-              {word}
-            </button>
-          ))}
-        </div>
+        <Choice
+          label="Form of the network"
+          items={FORMS}
+          now={form}
+          choose={(name) => {
+            state.form.value = name;
+          }}
+        />
         <Find network={network} />
       </div>
       {form === "graph" ? <Graph network={network} /> : <Strip network={network} />}

@@ -8,9 +8,13 @@ import { Differs, Matches } from "./icons.tsx";
 export const worst = ({ layers }: Parity): number =>
   Math.max(0, ...layers.map(([, error]) => error));
 
+/** A layer's error and whether it matches; undefined for one that was not compared. */
+export const rowOf = (parity: Parity | null, layer: string) =>
+  parity?.layers.find(([name]) => name === layer);
+
 /** "matches PyTorch, max error 7e−7", or null for a layer that was not compared. */
 export function verdictOf(parity: Parity | null, layer: string): [string, boolean] | null {
-  const row = parity?.layers.find(([name]) => name === layer);
+  const row = rowOf(parity, layer);
   if (!parity || row === undefined) return null;
   const [, error, matches] = row;
   const words = `${matches ? "matches" : "differs from"} ${parity.reference}, max error ${short(error)}`;

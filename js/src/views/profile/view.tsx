@@ -6,7 +6,7 @@ import { reportFailure, useViews, type Views } from "../context.ts";
 import { count, duration, full, memory, percent, short } from "../format.ts";
 import { isExpected } from "../measures.ts";
 import { longType, type Network, shapeOfOne } from "../network.ts";
-import { Badge, verdictOf } from "../parity.tsx";
+import { Badge, rowOf } from "../parity.tsx";
 import { COSTS, costsOf, costText, type LayerCost } from "./costs.ts";
 import { Ways } from "./ways.tsx";
 
@@ -152,7 +152,7 @@ function sorted(rows: readonly Row[], by: Column, down: boolean, state: ViewerSt
     if (by === "name") return layer.name;
     if (by === "type") return longType(layer);
     if (by === "shape") return layer.output_shape.reduce((a, b) => a * b, 1);
-    if (by === "error") return parity?.layers.find(([name]) => name === layer.name)?.[1] ?? -1;
+    if (by === "error") return rowOf(parity, layer.name)?.[1] ?? -1;
     return cost[by] ?? 0;
   };
   const order = [...rows].sort((a, b) => {
@@ -219,7 +219,7 @@ function LayerRow({ row, tops }: { row: Row; tops: Readonly<Record<string, numbe
   const { layer, number, cost } = row;
   const drawn = state.plan.value?.values.some((value) => value.key === layer.name) ?? false;
   const chosen = state.selected.value?.layer === layer.name;
-  const verdict = verdictOf(state.parity.value, layer.name);
+  const compared = rowOf(state.parity.value, layer.name);
   const open = (): void => {
     state.selected.value = { layer: layer.name, channel: null };
     state.tab.value = "layer";
@@ -244,12 +244,11 @@ function LayerRow({ row, tops }: { row: Row; tops: Readonly<Record<string, numbe
         <Cell key={one} cost={one} of={cost} top={tops[one] ?? 0} />
       ))}
       <td>
-        {verdict === null ? (
+        {compared === undefined ? (
           "–"
         ) : (
           <span class="nbg-verdict">
-            {short(state.parity.value?.layers.find(([name]) => name === layer.name)?.[1] ?? 0)}{" "}
-            <Badge layer={layer.name} />
+            {short(compared[1])} <Badge layer={layer.name} />
           </span>
         )}
       </td>
