@@ -16,6 +16,7 @@ PICTURE_S = {"fashion autoencoder": (6.0, 3.0), "resnet18": (15.0, 7.5)}  # in b
 WORDS_S = 0.5
 RATE = 0.8, 0.5  # of a bare widget's rate: target, floor
 TASK_MS = 200
+CLICK_MS = 16
 RESULTS = Path(__file__).with_name("results.json")
 
 TOP = """\
@@ -33,6 +34,8 @@ graphics card, so milliseconds say nothing about yours; and they vary from run t
 - A figure is the median of the runs, each run the median of its rounds, as a share of what
   TensorFlow.js's WebGL backend takes in the same run: 0.2 is five times as fast. Behind ± is half
   of how far the runs are apart, where there is more than one (`make bench-full`: three of all).
+- In a round every peer is called for as long, one call after the other, behind one that does not
+  count: short calls are many, as in a live view, and slow ones two, or one from 0.1 s on.
 - *nbglcnn* is the Plan of `observe="outputs"`: what nobody looks at is fused. *kept* is that of
   `observe="all"`, where every layer's output stays to be looked at. *drawn* is what a Viewer does:
   everything kept, the range of every layer's values found, and as many maps of every layer as its
@@ -83,6 +86,8 @@ def write(results: dict[str, Any]) -> None:
         parts.append(_cells(results["cells"]))
     if "rate" in results:
         parts.append(_rate(results["rate"]))
+    if "clicks" in results:
+        parts.append(_clicks(results["clicks"]))
     FILE.write_text("\n".join([*parts, GPU]), encoding="utf-8")
 
 
@@ -201,6 +206,25 @@ def _rate(found: dict[str, Any]) -> str:
         "and its websocket, in turns. A read also draws each value in row-major order and takes it "
         f"off the graphics device; its share of that rate is to be {RATE[0]:g}, and at least "
         f"{RATE[1]:g}.\n\n" + _table(heads, rows)
+    )
+
+
+def _clicks(found: dict[str, Any]) -> str:
+    rows = []
+    for renderer, kinds in found.items():
+        for name, row in kinds.items():
+            whole, shown = row["all"], row["shown"]
+            cells = [_held(statistics.median(whole), CLICK_MS), f"{max(whole):.3g}"]
+            cells.append(f"{statistics.median(shown):.3g}")
+            rows.append([name, renderer, *cells])
+    heads = ["a click that", "renderer", "**all work**", "at most", "until it is shown"]
+    return (
+        "## Clicks\n"
+        "What a click in the views of the Fashion autoencoder makes the page's main thread do "
+        "until nothing more follows: milliseconds of all tasks (script, style, layout, painting) "
+        "by the browser's own counter, in processor time, the median and the worst of a dozen. "
+        "Waiting for the renderer, which is the same processor here, is not in it.\n\n"
+        + _table(heads, rows)
     )
 
 

@@ -4,6 +4,7 @@
 
 A run is as many rounds of all peers, one after the other, as asked for; its figure is their median.
 The whole is done `--runs` times, and what is reported is the median of the runs and their spread.
+With `--only` or `--parts` the figures of everything else stay as they are in results.json.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from playwright.sync_api import Error, Page  # noqa: E402
 
 from bundle import bundled, install, node_path  # noqa: E402
 from cell import CELLS, first_pictures  # noqa: E402
+from clicks import clicks  # noqa: E402
 from linear import grown  # noqa: E402
 from models import MODELS  # noqa: E402
 from pages import PAGE, page  # noqa: E402
@@ -37,7 +39,7 @@ PEERS = ("nbglcnn", "nbglcnn all", DRAWN, REFERENCE, "tfjs wasm", "ort wasm", "o
 # A fused Plan has no activations to read, and pictures come instead of them.
 NO_ACTIVATIONS = ("nbglcnn", DRAWN)
 LARGE_MACS = 250e6  # larger networks take ORT's WebGL minutes: in `make bench-full` only
-PARTS = ("networks", "growth", "cells", "rate")
+PARTS = ("networks", "growth", "cells", "rate", "clicks")
 SLOW_S = 4.0  # a peer that needs longer for a frame gets fewer rounds
 Found = tuple[dict[str, Any], str]  # each peer's figures, and the name of the graphics device
 
@@ -58,22 +60,36 @@ def main() -> None:
     bundled(*PAGE)  # a mistake in it shows here
     started = time.monotonic()
     results: dict[str, Any] = {"date": date.today().isoformat(), "renderers": {}}
-    if set(given.parts) != set(PARTS) and RESULTS.exists():
-        results = json.loads(RESULTS.read_text("utf-8"))  # the other parts stay as they were
+    if (set(given.parts) != set(PARTS) or given.only) and RESULTS.exists():
+        results = json.loads(RESULTS.read_text("utf-8"))  # what is left out stays as it was
     if "networks" in given.parts:
-        results["renderers"] = networks(given)
+        found = networks(given)
+        if given.only:
+            found = beside(found, results["renderers"])
+        results["renderers"] = found
     if "growth" in given.parts:
         results["growth"] = grown(given.renderers)
     if "cells" in given.parts:
         results["cells"] = first_pictures(CELLS, given.renderers, full=given.full)
     if "rate" in given.parts:
         results["rate"] = rates(given.renderers)
+    if "clicks" in given.parts:
+        results["clicks"] = clicks(given.renderers)
     seconds = round(time.monotonic() - started)
     print(f"{seconds / 60:.0f} minutes in all")
     results.setdefault("seconds", seconds)
     if not given.dry:
         RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", "utf-8")
         write(results)
+
+
+def beside(found: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
+    """Figures of some networks among those of an earlier run, in the order of MODELS."""
+    joined = dict(old)
+    for renderer, one in found.items():
+        models = old.get(renderer, {}).get("models", {}) | one["models"]
+        joined[renderer] = one | {"models": {n: models[n] for n in MODELS if n in models}}
+    return joined
 
 
 def networks(given: argparse.Namespace) -> dict[str, Any]:

@@ -11,7 +11,7 @@ const options = {
   format: "esm",
   target: "es2022",
   minify: true,
-  charset: "utf8", // modules always are
+  charset: "ascii", // browsers hold other texts at two bytes a character, once for each Viewer
   legalComments: "none", // LICENSES.txt has them in full
   metafile: true,
   preserveSymlinks: true, // so that packages behind links go with their licences too
@@ -23,9 +23,19 @@ const options = {
 const widget = {
   ...options,
   entryPoints: ["src/widget.ts"],
-  inject: ["src/jsx.ts"],
+  inject: ["src/jsx.ts", "src/short.ts"],
+  define: {
+    undefined: "UNDEFINED", // no name that anything else has: a define knows no scopes
+    "Number.NaN": "NaN",
+    "Number.POSITIVE_INFINITY": "Infinity",
+  },
   tsconfigRaw: {
-    compilerOptions: { jsx: "react", jsxFactory: "h", jsxFragmentFactory: "Fragment" },
+    compilerOptions: {
+      jsx: "react",
+      jsxFactory: "h",
+      jsxFragmentFactory: "Fragment",
+      useDefineForClassFields: false,
+    },
   },
 };
 
@@ -51,7 +61,11 @@ function smaller(build) {
     const lines = readFileSync(path, "utf8").split("\n");
     // A macro's first space says where its name ends.
     const tight = (line) =>
-      line.startsWith("#") ? line : line.replace(/\s*([=*/,;(){}<>?:&|![\]])\s*/g, "$1");
+      line.startsWith("#")
+        ? line
+        : line
+            .replace(/\s*([=*/,;(){}<>?:&|![\]])\s*/g, "$1")
+            .replace(/(\w|[)\]]) ([+-]) (?![+-])/g, "$1$2"); // a - -b keeps its spaces
     const bare = lines.map((line) => tight(line.replace(/\/\/.*/, "").trim()));
     return { contents: `${bare.filter((line) => line !== "").join("\n")}\n`, loader: "text" };
   });

@@ -89,6 +89,13 @@ window.lab = {
     await window.lab.runs.get(index);
     return window.lab.panel().content.model.cells.get(index).outputs.toJSON();
   },
+  ask: async (code) => {
+    const asked = window.lab.kernel().requestExecute({ code, store_history: false });
+    let said = "";
+    asked.onIOPub = ({ content }) => { said += content.text ?? content.evalue ?? ""; };
+    await asked.done;
+    return said;
+  },
 };
 """
 
@@ -183,10 +190,14 @@ class Notebook:
     def wait(self, index: int, seconds: float = PATIENCE_S) -> Outputs:
         """The outputs of a cell that was started, when it has ended."""
         items = self.page.evaluate(
-            """([index, ms]) => Promise.race([
-              window.lab.wait(index),
-              new Promise((_, no) => setTimeout(() => no(Error(`cell ${index} hangs`)), ms)),
-            ])""",
+            """([index, ms]) => {
+              let timer;
+              const hangs = new Promise((_, no) => {
+                timer = setTimeout(() => no(Error(`cell ${index} hangs`)), ms);
+              });
+              return Promise.race([window.lab.wait(index), hangs])
+                .finally(() => clearTimeout(timer));
+            }""",
             [index, seconds * 1000],
         )
         return Outputs(items)
@@ -211,6 +222,10 @@ class Notebook:
         outputs = self.wait(index)
         assert not outputs.error, outputs.error
         return outputs
+
+    def ask(self, source: str) -> str:
+        """What code prints that is in no cell; the active cell stays the same."""
+        return str(self.page.evaluate("source => window.lab.ask(source)", source))
 
     def interrupt(self) -> None:
         """Interrupt the kernel, as the square button does."""

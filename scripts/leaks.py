@@ -70,6 +70,17 @@ COUNTS = """() => {
 # Messages whose end JupyterLab awaits, by kernel connection: it keeps them and their buffers.
 AWAITED = """() => [...window.jupyterapp.serviceManager.kernels._kernelConnections]
   .reduce((sum, connection) => sum + connection._futures.size, 0)"""
+# What V8 compiles grows for hundreds of runs, the more the more code there is: by 12 kB a run of a
+# cell with a Viewer. Without its compilers, and with what it notes of functions from their first
+# call on, what still grows is what the page keeps.
+PLAIN_V8 = (
+    "--js-flags=--no-opt --no-maglev --no-sparkplug "
+    "--no-lazy-feedback-allocation --no-flush-bytecode"
+)
+# The least that a cell can show, against which a Viewer is measured: JupyterLab keeps 23 kB a run.
+BARE = """import anywidget
+class Bare(anywidget.AnyWidget): _esm = "export default { render() {} };"
+"""
 # Waited for as locators: the handle of wait_for_selector keeps an element and all it holds.
 READY = ".nbglcnn[data-phase=ready] canvas[data-drawn]"
 # Runs in the kernel; `print(*alive())` has the number of objects of each of the CLASSES.
@@ -93,31 +104,51 @@ def page_counts(page: Page) -> dict[str, int]:
     return found
 
 
-def heap_bytes(page: Page) -> int:
-    """The page's JavaScript heap after collections."""
+def heap(page: Page) -> dict[str, int]:
+    """What is left in the page after collections: bytes of JavaScript, elements in it or not."""
     session = page.context.new_cdp_session(page)
     for _ in range(2):  # what finalizers let go of goes in the second
         session.send("HeapProfiler.collectGarbage")
-    used = int(session.send("Runtime.getHeapUsage")["usedSize"])
+    used = session.send("Runtime.getHeapUsage")
+    nodes = session.send("Memory.getDOMCounters")["nodes"]
     session.detach()
-    return used
+    # An ArrayBuffer's content is outside the heap.
+    return {"bytes": int(used["usedSize"] + used["backingStorageSize"]), "nodes": int(nodes)}
+
+
+def growth_of_bare(
+    notebook: Notebook, first: int, last: int, every: int, *, cells: int = 1
+) -> dict[str, float]:
+    """By how much the heap grows with each run of a cell that shows the least of widgets.
+
+    With several cells, run in turn, that has the buttons too that JupyterLab keeps of each cell
+    that was active.
+    """
+    shown = [notebook.start(BARE + "display(Bare())") for _ in range(cells)]
+    for cell in shown:
+        notebook.wait(cell)
+    rows = []
+    for run in range(1, last + 1):
+        notebook.again(shown[run % cells])
+        if run >= first and run % every == 0:
+            rows.append(heap(notebook.page))
+    grown = slopes(range(first, last + 1, every), rows)
+    print("JupyterLab keeps of any run:", {name: round(one, 1) for name, one in grown.items()})
+    return grown
 
 
 class KernelCounter:
-    """A cell that counts objects of the kernel, run again for each count."""
+    """Counts objects of the kernel."""
 
     def __init__(self, notebook: Notebook) -> None:
         self._notebook = notebook
-        self._cell = notebook.start("print(*alive())")
-        notebook.wait(self._cell)
         self._least: list[int] = []
-        self.runs = 0  # of the cell
 
     def count(self) -> dict[str, int]:
         """Once the kernel has heard that the old view is gone; what leaks never goes."""
         for _ in range(8):
-            self.runs += 1
-            found = [int(word) for word in self._notebook.again(self._cell).text.split()]
+            # In no cell: JupyterLab keeps a cell's buttons each time that it was active.
+            found = [int(word) for word in self._notebook.ask("print(*alive())").split()]
             if not self._least or found <= self._least:
                 break
             self._notebook.page.wait_for_timeout(150)

@@ -15,12 +15,21 @@ from playwright.sync_api import sync_playwright
 
 from browsers import chromium_arguments, find_chromium
 from lab import Notebook, alone, running_lab
-from leaks import KERNEL, LISTENERS, READY, KernelCounter, heap_bytes, page_counts, slopes
+from leaks import (
+    KERNEL,
+    LISTENERS,
+    PLAIN_V8,
+    READY,
+    KernelCounter,
+    growth_of_bare,
+    heap,
+    page_counts,
+    slopes,
+)
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 SETTLED = 8  # rounds in which the page and the kernel fill their caches
 HEAP_BYTES = 10_000  # a cell's run may add to the heap besides what JupyterLab keeps of any run
-BARE = 30  # runs of a cell that shows an anywidget of one line: what JupyterLab keeps of them
 PREPARE = f"""
 import sys
 sys.path.insert(0, {str(TESTS)!r})
@@ -30,9 +39,6 @@ from viewer_models import autoencoder, pictures
 {KERNEL}
 models = [autoencoder(k) for k in range(2)]
 again = itertools.cycle(range(6))  # the page keeps what it was sent, up to 64 MiB
-"""
-PLAIN = """import anywidget
-class Plain(anywidget.AnyWidget): _esm = "export default { render() {} };"
 """
 # Fixed cells, run again and again: new ones would be JupyterLab's own growth.
 MAKE = "viewer = Viewer(models[0], pictures(0))\nviewer.output\ndisplay(viewer)"
@@ -58,31 +64,18 @@ def main() -> int:
     minutes = parser.parse_args().minutes
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=find_chromium(), args=chromium_arguments("swiftshader")
+            executable_path=find_chromium(), args=[*chromium_arguments("swiftshader"), PLAIN_V8]
         )
         with (
             running_lab(Path(folder) / "lab") as lab,
             alone(lab, browser, script=LISTENERS) as notebook,
         ):
-            notebook.run(PREPARE + PLAIN)
-            bare = growth_of_any_cell(notebook)
+            notebook.run(PREPARE)
+            # As in a round, each run makes another cell the active one.
+            bare = growth_of_bare(notebook, 10, 40, 10, cells=2)["bytes"]
             rows = soaked(notebook, minutes * 60)
         browser.close()
     return verdict(rows[SETTLED:], (1 + len(ROUND)) * (bare + HEAP_BYTES))
-
-
-def growth_of_any_cell(notebook: Notebook) -> float:
-    """Bytes that the page's heap grows by when a cell runs that shows the least of widgets."""
-    cell = notebook.start("display(Plain())")
-    notebook.wait(cell)
-    rows = []
-    for run in range(BARE):
-        notebook.again(cell)
-        if run % 5 == 4:
-            rows.append({"heap": heap_bytes(notebook.page)})
-    grown = slopes(range(0, BARE, 5), rows)["heap"]
-    print(f"JupyterLab keeps {grown:,.0f} bytes of each run of a cell with a widget", flush=True)
-    return max(0.0, grown)
 
 
 def soaked(notebook: Notebook, seconds: float) -> list[dict[str, int]]:
@@ -102,7 +95,7 @@ def soaked(notebook: Notebook, seconds: float) -> list[dict[str, int]]:
         notebook.page.locator(READY).first.wait_for()
         objects = kernel.count()
         notebook.page.wait_for_timeout(300)  # the page hears that the old ones were closed
-        rows.append(page_counts(notebook.page) | objects | {"heap": heap_bytes(notebook.page)})
+        rows.append(page_counts(notebook.page) | objects | {"heap": heap(notebook.page)["bytes"]})
         print(f"round {len(rows)}: {rows[-1]}", flush=True)
     return rows
 

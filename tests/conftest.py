@@ -178,10 +178,13 @@ def in_pages(
 
 @pytest.fixture
 def show(gl_page: Callable[..., Page], site: tuple[str, dict[str, bytes]]) -> Callable[..., Views]:
-    """show(plan, input, …): the views of a network, 1200 px wide."""
+    """show(plan, input, …): the views of a network, 1200 px wide, where shaders are built fastest.
+
+    Pictures on both renderers are in test_page_draw.py.
+    """
 
     def open_views(plan: Plan, *inputs: np.ndarray, width: int = 1200) -> Views:
-        page = gl_page("swiftshader")
+        page = gl_page("llvmpipe")
         page.set_viewport_size({"width": width, "height": 1000})
         return Views(page, site[1], plan, *inputs)
 

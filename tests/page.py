@@ -79,6 +79,14 @@ class GlPage:
         )
         return dict(found)
 
+    def histogram(self, session: int, key: str, *given: int | None) -> dict[str, Any] | None:
+        """`given`: bins, the image, a channel; None when nothing is finite."""
+        found = self.page.evaluate(
+            "([k, ...a]) => gl.the(k).histogram(...a.map((one) => one ?? undefined))",
+            [session, key, *given],
+        )
+        return dict(found) if found else None
+
     def draw(self, session: int, *jobs: dict[str, Any]) -> list[np.ndarray]:
         """The pixels (height, width, RGBA) of each job's canvas."""
         drawn = self.page.evaluate("a => gl.draw(...a)", [session, [JOB | job for job in jobs]])

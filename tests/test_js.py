@@ -52,6 +52,7 @@ def checkout(tmp_path: Path) -> Path:
     (tmp_path / "js" / "src" / "widget.ts").write_text(f"{shader}\nexport default {{ glsl }};")
     (tmp_path / "js" / "src" / "runtime.ts").write_text("export const answer: number = 42;")
     (tmp_path / "js" / "src" / "jsx.ts").write_text("export const h = null;")
+    shutil.copy(ROOT / "js" / "src" / "short.ts", tmp_path / "js" / "src")
     (tmp_path / "js" / "src" / "loader.ts").write_text("export const small: boolean = true;")
     return tmp_path
 

@@ -260,6 +260,29 @@ def test_a_job_that_is_drawn_again_shows_what_has_changed(gl: GlPage) -> None:
         gl.page.evaluate("() => { kept = { ...kept, channels: [5] }; }")
 
 
+def test_the_ranges_of_many_numbers_are_found_while_the_page_goes_on(gl: GlPage) -> None:
+    small = np.random.default_rng(2).standard_normal((150, 140)).astype(np.float32)
+    layout = Layout((1, 2, 1200, 1120), (1, 2, 2))
+    array = np.stack([np.zeros((1200, 1120), np.float32), small.repeat(8, 0).repeat(8, 1)])[None]
+    session = gl.open(carrier(layout))
+    gl.write(session, "x", array)
+    gl.run(session)
+    job = {"key": "x", **JOB, "channels": [1], "scale": 1 / 8}
+    waited = gl.page.evaluate(
+        """async ([session, job]) => {
+          const settle = () => gl.the(session).settle([{ ...job, canvas: null }]);
+          const fixed = { ...job, range: { mode: "fixed", low: -1, high: 1 }, canvas: null };
+          const first = [gl.the(session).settle([fixed]), settle()];
+          await first[1];
+          return [...first, settle()].map((one) => one !== undefined);
+        }""",
+        [session, job],
+    )
+    assert waited == [False, True, False]  # found once a run, and only where colours need it
+    [pixels] = gl.draw(session, job)
+    close(pixels, signed(small, np.abs(small).max()))
+
+
 def test_drawing_reads_nothing_back(gl: GlPage) -> None:
     layout = LAYOUTS["large map"]
     session = gl.open(carrier(layout))

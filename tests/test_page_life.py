@@ -150,6 +150,7 @@ LOSING = """async ([n, session, x, key, job]) => {
       () => s.draw([{ ...job, canvas }]),
       () => s.read(key).then((data) => gl.base64(data)),
       () => s.statistics(key).then((found) => found.layer.mean),
+      () => s.histogram(key, 20).then((found) => found.counts.join()),
     ];
     for (const step of steps) {
       try {
@@ -201,7 +202,7 @@ def test_dispose_frees_everything_and_programs_are_shared(gl: GlPage, plan: nbgl
     def use(session: int) -> None:
         gl.write(session, "input", X)
         gl.draw(session, {"key": "input", "channels": [0]})
-        gl.statistics(session, "input")
+        gl.histogram(session, "input", 20)
 
     first = gl.open(plan)
     use(first)

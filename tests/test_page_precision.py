@@ -96,6 +96,11 @@ def test_pictures_and_statistics_of_float16_are_those_of_float32_nearly(gl: GlPa
         session = runs(gl, lower(graph, precision=precision), arrays)
         [pixels] = gl.draw(session, job)
         found.append((pixels.astype(int), gl.statistics(session, key)))
+        values = gl.read(session, key)[0].astype(np.float64)
+        counted = gl.histogram(session, key, 20)
+        assert counted is not None
+        counts, _ = np.histogram(values[values != 0], 20, (values.min(), values.max()))
+        assert counted["counts"] == counts.tolist()
     (pixels, numbers), (half, rounded) = found
     assert np.unique(pixels.reshape(-1, 4), axis=0).shape[0] > 16
     assert np.abs(pixels - half).max() <= 6
@@ -144,6 +149,10 @@ def test_a_device_without_float32_counts_and_draws_large_maps_right(weak: GlPage
     # SwiftShader draws infinity as a NaN into 16 bits.
     assert (second["nan"] + second["inf"], second["max"]) == (2, 60000)
     assert second["zeros"] == pytest.approx((301 * 303 - 3) / (301 * 303), abs=1e-7)
+    counted = weak.histogram(session, "input", 30, 0, 0)
+    assert counted is not None
+    expected, _ = np.histogram(exact[exact != 0], 30, (exact.min(), exact.max()))
+    assert counted["counts"] == expected.tolist()
     drawn = {"key": "input", "channels": [0], "map": "grey", "range": {"mode": "channel"}}
     [pixels] = weak.draw(session, drawn)
     assert pixels[0, 0, 0] < 3 and pixels[-1, -1, 0] > 252

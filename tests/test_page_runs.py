@@ -162,6 +162,17 @@ def test_time_is_measured_and_the_clock_named(gl: GlPage, plan: nbglcnn.Plan) ->
     assert {info["clock"] for info in infos} <= {"fence", "wall"}
 
 
+def test_a_run_says_whether_it_built_shaders(gl: GlPage, plan: nbglcnn.Plan) -> None:
+    programs = tuple(
+        msgspec.structs.replace(one, source=f"{one.source}\n// in no other Plan")
+        for one in plan.header.programs
+    )
+    header = msgspec.structs.replace(plan.header, programs=programs)
+    session = gl.open(nbglcnn.Plan(header, plan.uniforms, plan.blobs))
+    gl.write(session, "input", X)
+    assert [gl.run(session)["builds"] for _ in range(3)] == [True, False, False]
+
+
 def test_the_gpu_timer_is_used_where_it_can_be_trusted(gl: GlPage, plan: nbglcnn.Plan) -> None:
     gl.page.evaluate("gl.opened().capabilities.software = false")
     session = gl.open(costly(plan, 10**6))

@@ -1,5 +1,8 @@
 """The page's WebGL session: values, statistics, weights, and what it frees."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -108,6 +111,60 @@ def test_statistics_equal_numpy(gl: GlPage) -> None:
         check_summary(found["layer"], array[image], name)
         for c, channel in enumerate(found["channels"]):
             check_summary(channel, array[image, c], f"{name}, channel {c}")
+
+
+def check_histogram(found: dict[str, Any] | None, values: np.ndarray, bins: int, name: str) -> None:
+    """Against numpy.histogram of the finite values; exact zeros are counted apart."""
+    finite = values[np.isfinite(values)].astype(np.float64)
+    if finite.size == 0:
+        assert found is None, name
+        return
+    assert found is not None, name
+    low, high = finite.min(), finite.max()
+    assert (found["low"], found["high"]) == (low, high), name
+    assert found["zeros"] == (finite == 0).sum(), name
+    counted = finite[finite != 0]
+    if low < high:
+        counts = np.histogram(counted, bins, (low, high))[0].tolist()
+    else:
+        counts = [counted.size] + [0] * (bins - 1)
+    assert found["counts"] == counts, name
+
+
+def test_histograms_equal_numpy(gl: GlPage) -> None:
+    for name, layout in LAYOUTS.items():
+        session = gl.open(carrier(layout))
+        array = odd_values(layout.frame)
+        gl.write(session, "x", array)
+        n, c = layout.frame[:2]
+        for image, bins in ((n - 1, 44), (0, 17), (n - 1, 2)):
+            check_histogram(gl.histogram(session, "x", bins, image), array[image], bins, name)
+        for channel in {0, c // 2, c - 1}:
+            found = gl.histogram(session, "x", 60, n - 1, channel)
+            check_histogram(found, array[n - 1, channel], 60, f"{name}, channel {channel}")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param(lambda shape: np.full(shape, -2.5), id="constant"),
+        pytest.param(lambda shape: np.zeros(shape), id="zeros"),
+        pytest.param(lambda shape: np.full(shape, 1e30), id="large constant"),
+        pytest.param(lambda shape: RANDOM.integers(0, 11, shape), id="on edges"),
+        pytest.param(lambda shape: RANDOM.standard_normal(shape) * 3e37, id="large"),
+        pytest.param(lambda shape: 1 + RANDOM.random(shape) * 2e-7, id="neighbours"),
+    ],
+)
+def test_histograms_of_hard_values_equal_numpy(
+    gl: GlPage, values: Callable[[tuple[int, ...]], np.ndarray]
+) -> None:
+    """Of a run that the question itself starts, and of the next one."""
+    layout = LAYOUTS["2x2 pixels"]
+    session = gl.open(carrier(layout))
+    for sign in (1, -1):
+        array = (sign * values(layout.frame)).astype(np.float32)
+        gl.write(session, "x", array)
+        check_histogram(gl.histogram(session, "x", 10, 1), array[1], 10, f"times {sign}")
 
 
 @pytest.mark.parametrize("offset, scale", [(1e4, 1), (0, 1e38), (0, 1e-30), (-5, 0)])

@@ -19,7 +19,7 @@ SEED = 20
 @pytest.fixture(scope="module")
 def notebook(lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
     """One notebook, which each test leaves as it was: `model`, `x` and `viewer` are there."""
-    with alone(lab, browser("swiftshader")) as notebook:
+    with alone(lab, browser("llvmpipe")) as notebook:
         notebook.run(
             IMPORTS + f"model, x = autoencoder({SEED}), pictures({SEED})\nviewer = Viewer(model, x)"
         )
@@ -142,7 +142,7 @@ def test_each_output_belongs_to_the_input_set_before_it(notebook: Notebook) -> N
 
 def test_the_page_is_verified_against_pytorch(notebook: Notebook) -> None:
     said = notebook.run("report = viewer.verify(pictures(71))\nprint(report.ok, report.summary)")
-    assert re.match(r"True .* match PyTorch \d.* on page \(WebGL2: .*SwiftShader", said.text)
+    assert re.match(r"True .* match PyTorch \d.* on page \(WebGL2: .*llvmpipe", said.text)
     # The page says it too, until another input or other weights are shown.
     line = notebook.page.locator(".nbg-status").first
     expect(line).to_contain_text(re.compile(r"(\d+) of \1 layers match PyTorch"))
@@ -210,7 +210,8 @@ def test_all_activations_come_in_one_round_trip(notebook: Notebook) -> None:
     notebook.run(
         "raw, types = viewer._connection._send_raw, []\n"
         "def count(content, buffers):\n"
-        "    types.append(content['type'])\n"
+        "    if content['type'] != 'probe':\n"  # the self-test asks when it likes
+        "        types.append(content['type'])\n"
         "    raw(content, buffers)\n"
         "viewer._connection._send_raw = count\n"
         "everything = viewer.activations.to_dict()\n"

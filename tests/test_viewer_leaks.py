@@ -1,17 +1,20 @@
 """Memory over many runs of a cell in real JupyterLab: a line through runs 10 to 50 is level."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from playwright.sync_api import Browser
+import pytest
+from playwright.sync_api import Browser, Playwright
 
 from lab import Lab, alone
 from leaks import (
     AWAITED,
     KERNEL,
     LISTENERS,
+    PLAIN_V8,
     READY,
     KernelCounter,
-    heap_bytes,
+    growth_of_bare,
+    heap,
     page_counts,
     slopes,
 )
@@ -24,22 +27,30 @@ viewer = Viewer(model, x)
 viewer.output
 display(viewer)
 """
-# What a run of any cell may add. JupyterLab and the browser keep 35 kB of one that shows an
-# anywidget of one line; the front-end's code would be 1,100 kB.
-HEAP_BYTES = 100_000
+# What a run may add, besides what a run of any cell adds that shows a widget. The front-end's code
+# would be 1,100 kB, a Viewer's elements 150.
+LIMITS = {"bytes": 10_000, "nodes": 1}
 
 
-def test_fifty_runs_of_a_cell_leave_nothing_behind(
-    lab: Lab, browser: Callable[[str], Browser]
-) -> None:
-    with alone(lab, browser("llvmpipe"), script=LISTENERS) as notebook:
+@pytest.fixture
+def plain(
+    playwright: Playwright, chromium_path: str, browser_args: Callable[[str], list[str]]
+) -> Iterator[Browser]:
+    """A browser whose heap has nothing but what pages keep."""
+    arguments = [*browser_args("llvmpipe"), PLAIN_V8]
+    with playwright.chromium.launch(executable_path=chromium_path, args=arguments) as browser:
+        yield browser
+
+
+def test_fifty_runs_of_a_cell_leave_nothing_behind(lab: Lab, plain: Browser) -> None:
+    with alone(lab, plain, script=LISTENERS) as notebook:
         notebook.run(IMPORTS + KERNEL)
         notebook.run("model = nn.Sequential(nn.Conv2d(1, 3, 3), nn.ReLU()).eval()")
         cell = notebook.start(MAKE)
         notebook.wait(cell)
         kernel = KernelCounter(notebook)
         rows: list[dict[str, int]] = []
-        cells, heap, awaited = [], [], []
+        heaps, awaited = [], []
         for run in range(1, RUNS + 1):
             notebook.again(cell)
             notebook.page.locator(READY).first.wait_for()
@@ -48,13 +59,15 @@ def test_fifty_runs_of_a_cell_leave_nothing_behind(
             objects = kernel.count()
             notebook.page.wait_for_timeout(100)  # the page hears that the old one was closed
             rows.append(page_counts(notebook.page) | objects)
-            cells.append(run + kernel.runs)
-            heap.append({"bytes": heap_bytes(notebook.page)})
+            heaps.append(heap(notebook.page))
             awaited.append(notebook.page.evaluate(AWAITED))
-    for name, slope in slopes(range(SETTLED, RUNS + 1, EVERY), rows).items():
+        bare = growth_of_bare(notebook, SETTLED, RUNS, EVERY)
+    at = range(SETTLED, RUNS + 1, EVERY)
+    for name, slope in slopes(at, rows).items():
         values = [row[name] for row in rows]
         assert abs(slope) < 1e-9, f"{name} grows by {slope:.3f} a run: {values}"
         assert values[-1] > 0 or name == "blobs"
     assert max(awaited) < 20, f"JupyterLab keeps messages to the kernel: {awaited}"
-    grows = slopes(cells, heap)["bytes"]
-    assert grows < HEAP_BYTES, f"the heap grows by {grows:.0f} bytes a cell: {cells} {heap}"
+    for name, slope in slopes(at, heaps).items():
+        said = f"{name} grow by {slope:.1f} a run, {bare[name]:.1f} without a Viewer"
+        assert slope - bare[name] < LIMITS[name], f"{said}: {[row[name] for row in heaps]}"

@@ -13,7 +13,7 @@ import nbglcnn
 from browsers import EMPTY, serving
 from test_views_axe import AXE, faults
 from viewer_models import autoencoder, hooked, pictures
-from views_page import CLIPPED, Views, number
+from views_page import CLIPPED, Views, number, pixels
 
 X = pictures(3)
 SEEDS = (3, 7)
@@ -32,7 +32,7 @@ def compared(browser: Callable[[str], Browser]) -> Iterator[Views]:
     joined = nbglcnn.compare(*map(autoencoder, SEEDS), X, titles=("before", "after"))
     files = {"/": EMPTY}
     with serving(files.get) as address:
-        page = browser("swiftshader").new_context().new_page()
+        page = browser("llvmpipe").new_context().new_page()
         page.set_viewport_size({"width": 1200, "height": 1000})
         errors: list[str] = []
         page.on("pageerror", lambda error: errors.append(str(error)))
@@ -117,15 +117,6 @@ def test_the_pointer_tells_both_values_and_their_difference(compared: Views, see
     page.mouse.move(0, 0)
 
 
-def pixels(canvas: Locator) -> np.ndarray:
-    """A drawn picture, a pixel for each of the map where CSS enlarges it."""
-    flat = canvas.evaluate(
-        """(one) => [one.height, one.width,
-          ...one.getContext('2d').getImageData(0, 0, one.width, one.height).data]"""
-    )
-    return np.array(flat[2:]).reshape(*flat[:2], 4)[..., :3]
-
-
 def test_a_and_b_have_one_range_and_the_difference_is_signed_around_zero(
     compared: Views, seen: Any
 ) -> None:
@@ -142,7 +133,7 @@ def test_a_and_b_have_one_range_and_the_difference_is_signed_around_zero(
         change = abs(difference).max()
         assert ends[2] == pytest.approx([-change, change], rel=0.05)
     a, b, difference = (of["encoder.2"][0, 4] for of in seen)
-    shown = [pixels(one) for one in compared.page.locator(".nbg-compared canvas").all()]
+    shown = [pixels(one).astype(int) for one in compared.page.locator(".nbg-compared canvas").all()]
     assert shown[0].shape[:2] == difference.shape
     # White is zero; blue is positive, orange negative.
     blue = shown[2][..., 2].astype(int) - shown[2][..., 0]
@@ -155,6 +146,53 @@ def test_a_and_b_have_one_range_and_the_difference_is_signed_around_zero(
     dark = np.concatenate([one.ravel() for one in darkness])
     order = np.argsort(values[values > 0.02 * most])
     assert (np.diff(dark[values > 0.02 * most][order]) >= -3).all()
+
+
+def test_a_fixed_range_stays_when_another_example_is_shown(compared: Views, seen: Any) -> None:
+    choose(compared, "encoder.2", 4)
+    compared.page.get_by_role("button", name="Fixed").click()
+    legends = compared.page.locator(".nbg-compared .nbg-legend")
+    compared.quiet()
+    before = legends.all_inner_texts()
+    compared.set(inputIndex=1)
+    compared.quiet()
+    assert legends.all_inner_texts() == before
+    a, b, _ = (of["encoder.2"][0] for of in seen)
+    most = max(abs(a).max(), abs(b).max())
+    shown = [number(text) for text in before[0].split("\n")]
+    assert shown == pytest.approx([-most, most], rel=0.05)
+    compared.set(range="layer")
+    compared.quiet()
+    assert legends.all_inner_texts() != before
+
+
+@pytest.mark.parametrize("form", ["graph", "strip"])
+def test_the_network_tab_says_at_each_stage_how_much_it_differs(
+    compared: Views, seen: Any, form: str
+) -> None:
+    page = compared.page
+    compared.set(tab="network", form=form, inputIndex=1)
+    marks = page.locator(".nbg-differ")
+    expect(marks.first).to_be_visible()
+    compared.quiet()
+    of_a, _, changes = seen
+    found = {
+        mark.get_attribute("aria-label"): mark.get_attribute("data-relative")
+        for mark in marks.all()
+    }
+    assert len(found) == 4
+    for label, relative in found.items():
+        assert label is not None and relative is not None
+        name = label.partition(":")[0]
+        expected = np.abs(changes[name][1]).mean() / np.abs(of_a[name][1]).mean()
+        assert float(relative) == pytest.approx(expected, rel=1e-4), label
+    mark = page.locator("[aria-label^='encoder.2: A and B differ by']").first
+    share = number(mark.text_content() or "")
+    expected = np.abs(changes["encoder.2"][1]).mean() / np.abs(of_a["encoder.2"][1]).mean()
+    assert share == pytest.approx(100 * expected if expected < 10 else expected, rel=0.1)
+    mark.click()
+    expect(page.locator(".nbg-compare")).to_have_attribute("data-pair", "encoder.2")
+    compared.set(form=None, inputIndex=0)
 
 
 def test_the_output_is_an_image_in_a_and_b(compared: Views, seen: Any) -> None:

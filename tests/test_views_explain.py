@@ -26,7 +26,8 @@ SHOWN = """async ([layer, channel, y, x]) => {
   state.pixel.value = { height, width, y, x };
   const root = document.querySelector('.nbglcnn');
   const question = () => root.querySelector('.nbg-question')?.innerText ?? '';
-  const place = height * width > 1 ? `, pixel y ${y}, x ${x} =` : `, value ${channel} =`;
+  const pixel = height > 1 ? `, pixel y ${y}, x ${x} =` : `, x ${x} =`;
+  const place = height * width > 1 ? pixel : `, value ${channel} =`;
   const channelled = height * width > 1 ? `, channel ${channel}` : '';
   const wanted = `Why is ${layer}${channelled}${place}`;
   for (let k = 0; k < 1500 && !question().startsWith(wanted); k++) {
@@ -310,21 +311,73 @@ RUN = """async (text) => {
 }"""
 
 
+class Several(nn.Module):
+    """Layers that exporters write as several operators."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.near = nn.LocalResponseNorm(3, alpha=0.2, beta=0.6, k=1.5)
+        self.even = nn.LocalResponseNorm(2, alpha=0.3)
+        self.round = nn.Conv2d(4, 3, 3, padding=(1, 2), padding_mode="circular")
+        self.mirror = nn.Conv2d(3, 4, 3, padding=2, stride=2, padding_mode="reflect")
+        self.edge = nn.Conv2d(4, 4, (4, 3), padding="same", padding_mode="replicate", groups=2)
+        self.token = nn.Linear(6, 5)
+        self.plain = nn.Linear(5, 4, bias=False)
+
+    def forward(self, x: torch.Tensor, words: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        x = self.edge(self.mirror(self.round(self.even(self.near(x)))))
+        return x, self.plain(self.token(words))
+
+
+def test_layers_of_several_operators_are_explained_as_one(show: Callable[..., Views]) -> None:
+    """Padding that repeats the map, LocalResponseNorm, and Linear over a sequence."""
+    torch.manual_seed(4)
+    model = Several().eval()
+    inputs = (torch.randn(2, 4, 7, 8) * 3, torch.randn(2, 3, 6))
+    values: dict[str, np.ndarray] = {}
+    for name, module in model.named_children():
+        module.register_forward_hook(
+            lambda _module, _inputs, value, name=name: values.update({name: value.numpy()})
+        )
+    with torch.inference_mode():
+        model(*inputs)
+    arrays = tuple(one.numpy() for one in inputs)
+    views = show(nbglcnn.compile(model, arrays), *arrays)
+    random = np.random.default_rng(6)
+    views.set(tab="layer", section="explain", inputIndex=1)
+    for layer, own in ((name, of[1]) for name, of in values.items()):
+        frame = own.shape if own.ndim == 3 else (own.shape[0], 1, own.shape[1])
+        for at in places(np.empty((1, *frame)), random)[:12]:
+            shown = explained(views.page, layer, at)
+            value, _ = shown["value"]
+            assert value == near(float(own.reshape(frame)[tuple(at)])), (layer, at)
+            if layer in ("near", "even"):
+                squares, ratio = shown["cards"]
+                around = sum(one**2 for one, _ in squares["lines"])
+                assert squares["result"][0] == exactly(around)
+                x, bias, share, total, beta = (one for one, _ in ratio["lines"])
+                assert total == exactly(around)
+                found = ratio["result"][0]
+                assert found == exactly(x / (bias + share * total) ** beta)
+            else:
+                found = followed(shown["cards"], summed(shown))
+            assert found == near(value), (layer, at)
+
+
 def test_what_is_not_explained_is_said_with_the_operators_name(
     show: Callable[..., Views],
 ) -> None:
     class Net(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.norm = nn.LocalResponseNorm(2)
             self.solid = nn.Conv3d(1, 2, 2)
-            self.round = nn.Conv2d(4, 3, 3, padding=1, padding_mode="circular")
+            self.blocks = nn.PixelShuffle(2)
             self.line = nn.Sequential(nn.Conv1d(3, 5, 3, stride=2), nn.Tanh())
 
         def forward(
             self, picture: torch.Tensor, volume: torch.Tensor, sound: torch.Tensor
         ) -> dict[str, torch.Tensor]:
-            maps = self.round(self.norm(picture))
+            maps = self.blocks(picture)
             return {"maps": maps, "solid": self.solid(volume), "line": self.line(sound)}
 
     torch.manual_seed(0)
@@ -336,9 +389,8 @@ def test_what_is_not_explained_is_said_with_the_operators_name(
     views = show(nbglcnn.compile(model, tuple(arrays)), *arrays)
     views.set(section="explain")
     said = {
-        "norm": "LocalResponseNorm is not explained yet.",
+        "blocks": "DepthToSpace is not explained yet.",
         "solid": "Conv is not explained yet for this shape.",
-        "round": "Conv2d is not explained yet.",
         "picture": "picture is given, not computed.",
     }
     for layer, words in said.items():
@@ -420,16 +472,16 @@ def test_the_fields_of_a_pixel_are_where_its_gradients_are_not_zero(
     for name in ("wide", "mean", "up", "act", "skip"):
         value = kept[name]
         height, width = value.shape[2:]
+        # The Jacobian, all rows of the output at once.
+        rows = torch.eye(output.numel()).reshape(-1, *output.shape)
+        [jacobian] = torch.autograd.grad(
+            output, value, rows, retain_graph=True, is_grads_batched=True
+        )
         for _ in range(3):
             y, x_ = int(random.integers(height)), int(random.integers(width))
             [gradient] = torch.autograd.grad(value[0, 1, y, x_], given, retain_graph=True)
             expected = {"from,x": box(gradient[0, 0].numpy() != 0)}
-            reached = torch.zeros_like(output, dtype=torch.bool)
-            # The Jacobian's column, a row of the output at a time.
-            for row in range(output.shape[0]):
-                for column in range(output.shape[1]):
-                    [back] = torch.autograd.grad(output[row, column], value, retain_graph=True)
-                    reached[row, column] = bool(back[0, 1, y, x_] != 0)
+            reached = jacobian[:, 0, 1, y, x_].reshape(output.shape) != 0
             expected["to,output"] = box(reached.numpy())
             views.page.evaluate(SHOWN, [name, 1, y, x_])
             found = {

@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, Locator, expect
 from torch import nn
 
 import nbglcnn
+from denoiser import Denoiser
 from nbglcnn import Plan
 from viewer_models import hooked
 from views_page import CLIPPED, Views, number
@@ -38,10 +39,11 @@ class Shown:
 
     def __init__(self, browser: Browser, files: dict[str, bytes], address: str, model: nn.Module):
         torch.manual_seed(0)
-        x = torch.randn(1, 3, 32, 32)
+        [first] = [one for one in model.modules() if isinstance(one, nn.Conv2d)][:1]
+        x = torch.randn(1, first.in_channels, 32, 32)
         model.train()
         with torch.no_grad():
-            model(torch.randn(8, 3, 32, 32))  # normalisation that has seen data
+            model(torch.randn(8, *x.shape[1:]))  # normalisation that has seen data
         self.x = x.numpy()
         self.plan: Plan = nbglcnn.compile(model.eval(), self.x)
         self.values = hooked(model, self.x)
@@ -103,11 +105,15 @@ def opened(
 ) -> Iterator[Callable[[str], Shown]]:
     """opened("unet"): the network's page."""
     made: dict[str, Shown] = {}
-    models = {"unet": lambda: UNet(4), "resnet18": lambda: ResNet18(4, 10)}
+    models = {
+        "unet": lambda: UNet(4),
+        "resnet18": lambda: ResNet18(4, 10),
+        "denoiser": Denoiser,
+    }
 
     def get(name: str) -> Shown:
         if name not in made:
-            made[name] = Shown(browser("swiftshader"), site[1], site[0], models[name]())
+            made[name] = Shown(browser("llvmpipe"), site[1], site[0], models[name]())
         return made[name].fresh()
 
     yield get
@@ -305,6 +311,44 @@ def test_wheel_and_drag_and_buttons_move_the_graph(opened: Callable[[str], Shown
     assert shown.camera()["zoom"] == pytest.approx(near["zoom"], rel=1e-3)
     page.get_by_role("button", name="Fit").click()
     assert shown.camera() == start
+
+
+LABELS = """() => {
+  const texts = '.nbg-on-line, .nbg-skip, .nbg-bracket > span, .nbg-node .nbg-caption > *';
+  return [...document.querySelectorAll(texts)].map((one) => {
+    const range = document.createRange();
+    range.selectNodeContents(one);
+    const { left, top, right, bottom } = range.getBoundingClientRect();
+    return { text: one.textContent, left, top, right, bottom };
+  }).filter(({ text, right, left }) => text.trim() !== '' && right > left);
+}"""
+
+
+def touching(labels: list[dict[str, Any]], apart: float) -> list[tuple[str, str]]:
+    """Pairs of labels that are nearer to each other than so many pixels across and 0 down."""
+    return [
+        (a["text"], b["text"])
+        for k, a in enumerate(labels)
+        for b in labels[k + 1 :]
+        if a["left"] < b["right"] + apart
+        and b["left"] < a["right"] + apart
+        and a["top"] < b["bottom"]
+        and b["top"] < a["bottom"]
+    ]
+
+
+@pytest.mark.parametrize("name", ["unet", "denoiser", "resnet18"])
+def test_no_label_of_the_graph_touches_another(opened: Callable[[str], Shown], name: str) -> None:
+    shown = opened(name)
+    for button in (None, "Open all", "Close all"):
+        if button is not None:
+            shown.page.get_by_role("button", name=button).click()
+        shown.views.set(camera={"zoom": 1, "x": 0, "y": 0})
+        shown.settle()
+        labels = shown.page.evaluate(LABELS)
+        assert len(labels) > 5
+        assert touching(labels, 4) == [], button
+    shown.views.set(camera=None)
 
 
 def test_two_fingers_pinch_and_one_scrolls_past_a_graph_that_is_all_there(

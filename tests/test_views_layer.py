@@ -6,12 +6,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import expect
 from torch import nn
 
 import nbglcnn
 from nbglcnn import Plan
-from views_page import CLIPPED, Views, number
+from views_page import CLIPPED, Views, number, pixels
 
 
 class Marked(nn.Module):
@@ -51,15 +51,6 @@ def shown(views: Views) -> list[int]:
     """The channels of the grid, in its order."""
     captions = views.page.locator(".nbg-grid .nbg-cell-caption > :first-child")
     return [int(text) for text in captions.all_inner_texts()]
-
-
-def pixels(canvas: Locator) -> np.ndarray:
-    """A canvas's colours, H×W×3."""
-    width, height, data = canvas.evaluate(
-        """(canvas) => [canvas.width, canvas.height, [...canvas.getContext('2d')
-          .getImageData(0, 0, canvas.width, canvas.height).data]]"""
-    )
-    return np.array(data, np.uint8).reshape(height, width, 4)[..., :3]
 
 
 def test_channels_stand_by_their_likeness_to_the_selected_one(

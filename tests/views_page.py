@@ -1,9 +1,12 @@
 """A page that shows one network in the views, without JupyterLab; and what is read in it."""
 
+import base64
+import io
 import re
 from typing import Any
 
 import numpy as np
+from PIL import Image
 from playwright.sync_api import Locator, Page, expect
 
 from bundle import bundled
@@ -23,6 +26,18 @@ SETTLED = """() => {
   });
   return seen.length > 0 && seen.every((canvas) => canvas.dataset.drawn);
 }"""
+# The page's script, for `bundled`; waiting until so many milliseconds pass without a question or a
+# picture; setting signals of the state.
+VIEWS = ("test/views.ts", "--format=iife", "--loader:.css=text")
+QUIET = """async (ms) => {
+  const { calls } = views;
+  const events = () => calls.batches + calls.asked + calls.answered;
+  for (let before = -1; calls.answered < calls.asked || before !== events(); ) {
+    before = events();
+    await new Promise((done) => setTimeout(done, ms));
+  }
+}"""
+SET = "a => { for (const [k, v] of Object.entries(a)) views.state[k].value = v; }"
 CLIPPED = """() => [...document.querySelectorAll('.nbglcnn, .nbglcnn *')].filter((element) =>
   !element.closest('svg') && element.tagName !== 'STYLE' && element.clientWidth > 0
   && element.textContent.trim() !== '' && element.scrollWidth > element.clientWidth
@@ -36,8 +51,7 @@ class Views:
     def __init__(self, page: Page, files: dict[str, bytes], plan: Plan, *inputs: np.ndarray):
         self.page = page
         page.set_content(EMPTY)
-        options = ("--format=iife", "--loader:.css=text")
-        page.add_script_tag(content=bundled("test/views.ts", *options).decode())
+        page.add_script_tag(content=bundled(*VIEWS).decode())
         page.evaluate("() => { globalThis.dispose = views.show(); }")
         files["/views.plan"] = plan.to_bytes()
         page.evaluate("a => views.open(...a)", ["/views.plan", [encode(x) for x in inputs]])
@@ -49,21 +63,11 @@ class Views:
 
     def quiet(self) -> None:
         """Wait until all questions are answered and nothing has been drawn for half a second."""
-        self.page.evaluate(
-            """async () => {
-              const { calls } = views;
-              const events = () => calls.batches + calls.asked + calls.answered;
-              for (let before = -1; calls.answered < calls.asked || before !== events(); ) {
-                before = events();
-                await new Promise((done) => setTimeout(done, 500));
-              }
-            }"""
-        )
+        self.page.evaluate(QUIET, 500)
 
     def set(self, **values: Any) -> None:
         """Set signals of the state."""
-        script = "a => { for (const [k, v] of Object.entries(a)) views.state[k].value = v; }"
-        self.page.evaluate(script, values)
+        self.page.evaluate(SET, values)
 
     def get(self, name: str) -> Any:
         return self.page.evaluate("k => views.state[k].value", name)
@@ -82,6 +86,12 @@ class Views:
         tip = self.page.locator(".nbg-tip")
         expect(tip).not_to_contain_text("…")
         return tip.inner_text()
+
+
+def pixels(canvas: Locator) -> np.ndarray:
+    """A canvas's colours, H×W×RGB; as a PNG: Playwright takes seconds for 100,000 numbers."""
+    text = canvas.evaluate("(canvas) => canvas.toDataURL()").partition(",")[2]
+    return np.array(Image.open(io.BytesIO(base64.b64decode(text))).convert("RGB"))
 
 
 def number(text: str) -> float:

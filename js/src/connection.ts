@@ -613,7 +613,7 @@ export class Connection {
     this.busy("running", 0, 1);
     if (session.sequence === 0) this.state.status.value = says.running();
     this.state.running.value = true;
-    const { ms, clock, passes, sequence } = await session
+    const run = await session
       .run({
         urgent: this.reads.size > 0,
         onProgress: ({ done, total }) => this.busy("running", done, total),
@@ -622,7 +622,8 @@ export class Connection {
         this.state.running.value = false;
       });
     this.ran = state.revision;
-    this.state.run.value = { ms, clock, passes, sequence };
+    this.state.run.value = run;
+    const { ms, clock, passes } = run;
     this.send({
       type: "ran",
       page: this.page,

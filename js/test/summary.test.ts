@@ -1,6 +1,7 @@
 // Statistics that are computed in JavaScript, where the device draws too few bits to count.
 import assert from "node:assert/strict";
 import test from "node:test";
+import { edgesOf } from "../src/gl/bins.ts";
 import { channelSummary, reducedHere, summary } from "../src/gl/summary.ts";
 
 test("channels of one image are reduced over finite values, the others counted", () => {
@@ -24,4 +25,24 @@ test("a map without a finite value has no mean", () => {
   const found = summary(reducedHere(nothing, [1, 1, 1, 2], 0));
   assert.ok(Number.isNaN(found.mean) && Number.isNaN(found.min) && Number.isNaN(found.std));
   assert.deepEqual([found.nan, found.inf, found.zeros], [1, 1, 0]);
+});
+
+test("bins meet at the least float32 that is not below where they do", () => {
+  for (const [low, high, bins] of [
+    [-1, 2, 7],
+    [0, 1e-40, 3],
+    [-3e38, 3e38, 10],
+    [5, 5.0000005, 4],
+  ]) {
+    const edges = edgesOf(low ?? 0, high ?? 0, bins ?? 0);
+    assert.equal(edges.length, (bins ?? 0) - 1);
+    for (const [k, edge] of edges.entries()) {
+      if (edge === 0) continue;
+      const exact = (low ?? 0) + (k + 1) * (((high ?? 0) - (low ?? 0)) / (bins ?? 0));
+      const bits = new Int32Array(Float32Array.of(edge).buffer);
+      bits[0] = (bits[0] ?? 0) - (edge > 0 ? 1 : -1);
+      const [below = 0] = new Float32Array(bits.buffer);
+      assert.ok(edge >= exact && below < exact, `${edge} for ${exact}`);
+    }
+  }
 });

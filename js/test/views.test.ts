@@ -6,7 +6,7 @@ import * as format from "../src/views/format.ts";
 import * as layout from "../src/views/layout.ts";
 import { chainTitle, settings, shortType, stagesOf } from "../src/views/network.ts";
 import { gridOf, orderOf } from "../src/views/order.ts";
-import { binsOf, rankOf } from "../src/views/spread.ts";
+import { rankOf } from "../src/views/spread.ts";
 import { inputChannel, type Kernels, kernelStart } from "../src/views/weights.ts";
 import { layer } from "./layers.ts";
 
@@ -237,15 +237,6 @@ test("kernels are found where PyTorch stores them", () => {
   // weight of 4×3×2×2: output channel 4 is the second of group 1, its inputs are 2 and 3
   assert.equal(kernelStart(transposed as unknown as Kernels, 4, 1), (3 * 3 + 1) * 4);
   assert.equal(inputChannel(transposed as unknown as Kernels, 4, 1), 3);
-});
-
-test("a histogram counts every finite value once, zeros apart", () => {
-  const values = [0, 0, -1, 1, 0.5, Number.NaN, Number.POSITIVE_INFINITY];
-  const bins = binsOf(values, 4);
-  assert.deepEqual([bins?.low, bins?.high, bins?.zeros], [-1, 1, 2]);
-  assert.deepEqual(bins?.counts, [1, 0, 0, 2]);
-  assert.equal(binsOf([Number.NaN], 4), null);
-  assert.deepEqual(binsOf([3, 3], 2)?.counts, [2, 0]);
 });
 
 test("the rank of a value is within its own map, ties share the best", () => {

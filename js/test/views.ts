@@ -37,6 +37,7 @@ function watched(session: Session): Session {
     },
     read: (key) => asked(session.read(key)),
     statistics: (key, image) => asked(session.statistics(key, image)),
+    histogram: (...given) => asked(session.histogram(...given)),
   };
 }
 

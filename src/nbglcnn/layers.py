@@ -11,6 +11,7 @@ from nbglcnn import plan as p
 from nbglcnn.graph import Graph, Node
 from nbglcnn.ops import OPERATORS
 from nbglcnn.ops.window import Window
+from nbglcnn.wholes import Whole, whole
 
 
 def layer_table(graph: Graph) -> tuple[tuple[p.Layer, ...], dict[str, int]]:
@@ -55,14 +56,15 @@ def layer_table(graph: Graph) -> tuple[tuple[p.Layer, ...], dict[str, int]]:
         ]
         window = OPERATORS[main.op].window if main else None
         shape = graph.shape(key.value)
+        told = whole(graph, mine, main) if main else Whole("Identity", ())
         rows.append(
             p.Layer(
                 name=key.name,
-                operator=main.op if main else "Identity",
+                operator=told.operator,
                 module=key.module_type,
                 attributes={
                     k: v.tolist() if isinstance(v, np.ndarray) else v
-                    for k, v in main.attributes.items()
+                    for k, v in {**main.attributes, **told.attributes}.items()
                 }
                 if main
                 else {},
@@ -74,8 +76,8 @@ def layer_table(graph: Graph) -> tuple[tuple[p.Layer, ...], dict[str, int]]:
                 description=key.description,
                 inputs=tuple(sources),
                 operators=tuple(n.op for n in sorted(mine, key=lambda n: place[n.name])),
-                operands=tuple(operand.of(name, by_value) for name in main.inputs) if main else (),
-                window=_window(window(graph, main)) if window and main else p.Window(),
+                operands=tuple(operand.of(name, by_value) for name in told.inputs),
+                window=_window(window(graph, main), told) if window and main else p.Window(),
             )
         )
         by_value.setdefault(key.value, key.name)
@@ -141,5 +143,6 @@ class _Operands:
         return p.Operand("number", number=number) if same else p.Operand("unnamed")
 
 
-def _window(window: Window) -> p.Window:
-    return p.Window(window.kernel, window.strides, window.dilations, window.begins, window.ends)
+def _window(window: Window, told: Whole) -> p.Window:
+    begins, ends = told.begins or window.begins, told.ends or window.ends
+    return p.Window(window.kernel, window.strides, window.dilations, begins, ends)

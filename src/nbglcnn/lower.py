@@ -228,10 +228,14 @@ def _read(
     return p.Read(step, count)
 
 
+MOST_TURNED = 2**20  # elements; twice the memory would be much for larger ones
+
+
 def _parameters(b: Builder) -> list[p.Value]:
     """The parameters as tensors that can be read, for pictures of filters.
 
-    Those packed for a convolution are read out of that texture; others are small and get their own.
+    Those packed for a convolution are read out of that texture; others are small and get their own,
+    and so does what is only used transposed, as a Linear's weight over a sequence, if it is.
     """
     packed_as = {
         w.recipe.sources[0]: w
@@ -241,6 +245,10 @@ def _parameters(b: Builder) -> list[p.Value]:
     found = []
     shaped = reshaped(b.graph)
     used = {shaped.get(value, value) for value in b.used_constants} | set(b.used_constants)
+    for node in b.graph.folded:
+        turned = node.op == "Transpose" and used.intersection(node.outputs)
+        if turned and math.prod(b.shape(node.inputs[0])) <= MOST_TURNED:
+            used.add(node.inputs[0])
     for name, value in b.graph.parameters.items():
         if b.graph.values[value].dtype.kind != "f" or value not in used:
             continue

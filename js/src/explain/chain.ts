@@ -36,7 +36,8 @@ const ROOTS = new Map([
   ["Conv", 3],
   ["ConvTranspose", 3],
   ["Gemm", 3],
-  ["MatMul", 2],
+  ["MatMul", 3],
+  ["LRN", 1],
   ["Softmax", 1],
   ["LogSoftmax", 1],
   ["Add", 2],
@@ -135,7 +136,10 @@ const missing = (key: string): Unexplained => ({
 
 function rootProblem(root: Layer): Unexplained | null {
   const name = root.module || root.operator;
-  if (root.operators.length !== 1) {
+  // What Python tells as one operator says more of it than that one itself has.
+  const { padding_mode: padded, transB: linear, before } = root.attributes;
+  const whole = padded ?? before ?? (root.operator === "MatMul" ? linear : undefined);
+  if (root.operators.length !== 1 && whole === undefined) {
     const parts = root.operators.join(", ");
     return {
       title: `${name} is not explained yet`,

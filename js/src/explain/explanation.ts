@@ -16,6 +16,7 @@ import {
 import { type Copied, concatenated, type Mixed, resized } from "./moved.ts";
 import { type Pooled, pool } from "./pool.ts";
 import { biasAt, convolution, dense, type Products, type Sliding } from "./products.ts";
+import { type Response, response } from "./response.ts";
 import { type Share, softmax } from "./softmax.ts";
 import { coordinates, element, type Tensor } from "./tensor.ts";
 
@@ -31,6 +32,7 @@ export type Made =
   | { readonly kind: "dense"; readonly products: Products; readonly bias: Bias | null }
   | { readonly kind: "pool"; readonly pooled: Pooled }
   | { readonly kind: "softmax"; readonly share: Share }
+  | { readonly kind: "response"; readonly response: Response }
   | { readonly kind: "addition"; readonly terms: readonly Bias[] }
   | { readonly kind: "copied"; readonly copied: Copied }
   | { readonly kind: "mixed"; readonly mixed: Mixed }
@@ -97,6 +99,8 @@ function startOf(made: Made, given: number): number {
       return made.pooled.value;
     case "softmax":
       return made.share.value;
+    case "response":
+      return made.response.value;
     case "addition":
       return made.terms.reduce((sum, { value }) => sum + value, 0);
     case "copied":
@@ -133,6 +137,8 @@ function make(root: Layer, tensors: Tensors, index: number): Made | null {
       const share = softmax(root, x, index);
       return share && { kind: "softmax", share };
     }
+    case "LRN":
+      return { kind: "response", response: response(root, x, index) };
     case "Resize": {
       const mixed = resized(root, x, index);
       return mixed && { kind: "mixed", mixed };
@@ -169,6 +175,8 @@ function biasOf(root: Layer, tensors: Tensors, index: number): Bias | null {
   if (bias === undefined) return null;
   const at = coordinates(root.output_shape, index);
   const own =
-    root.operator === "Gemm" ? biasAt(bias, root.output_shape, at) : element(bias.data, at[1] ?? 0);
+    root.operator === "Gemm" || root.operator === "MatMul"
+      ? biasAt(bias, root.output_shape, at)
+      : element(bias.data, at[1] ?? 0);
   return { key: operand.key, value: factor * own };
 }

@@ -100,7 +100,9 @@ export function convolution(
   const spatial = x.shape.slice(2);
   const transposed = layer.operator === "ConvTranspose";
   const phased = transposed ? transposedLines(layer.window, spatial, at) : null;
-  const lines = phased ?? (transposed ? null : slidingLines(layer.window, spatial, at));
+  const lines =
+    phased ??
+    (transposed ? null : slidingLines(layer.window, spatial, at, layer.attributes.padding_mode));
   if (lines === null) return null;
   const groups = groupsOf(layer);
   const [, inputs = 1] = x.shape;

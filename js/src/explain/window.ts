@@ -65,17 +65,30 @@ function linesOf(
   return { rows: along(axes[0], y), columns: along(axes[1], x) };
 }
 
-/** What a convolution or pool reads for an output at these coordinates. */
+/** Where padding reads in the map, by ONNX's names. */
+const REPEATED: Readonly<Record<string, (at: number, size: number) => number>> = {
+  wrap: (at, size) => (at + size) % size,
+  edge: (at, size) => Math.min(size - 1, Math.max(0, at)),
+  reflect: (at, size) => {
+    const from = Math.abs(at);
+    return from < size ? from : 2 * (size - 1) - from;
+  },
+};
+
+/** What a convolution or pool reads for an output at these coordinates; `mode`: of padding other than zeros. */
 export function slidingLines(
   window: Window,
   spatial: readonly number[],
   at: readonly number[],
+  mode?: unknown,
 ): Lines | null {
   const axes = axesOf(window, spatial);
   return (
     axes &&
     linesOf(axes, at, ({ size, stride, dilation, begin }, output, tap) => {
       const from = output * stride - begin + tap * dilation;
+      const repeated = REPEATED[String(mode)];
+      if (repeated) return { tap, at: repeated(from, size), state: "input" };
       return { tap, at: from, state: from >= 0 && from < size ? "input" : "padding" };
     })
   );

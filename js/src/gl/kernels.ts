@@ -2,6 +2,7 @@
 import prelude from "../../../src/nbglcnn/shaders/prelude.glsl";
 import colours from "./colours.glsl";
 import common from "./common.glsl";
+import counts from "./counts.glsl";
 import display from "./display.glsl";
 import extent from "./extent.glsl";
 import fold from "./fold.glsl";
@@ -52,3 +53,5 @@ export const MOMENTS = kernel("moments", ["x0"], { TARGETS: 4 }, targets, walk, 
 export const FOLD_MOMENTS = kernel("fold moments", ["a"], { TARGETS: 4, SUMS: 0 }, targets, fold);
 export const SPREAD = kernel("spread", ["x0", "a"], { TARGETS: 4 }, targets, walk, spread);
 export const FOLD_SUMS = kernel("fold sums", ["a"], { TARGETS: 4, SUMS: 1 }, targets, fold);
+
+export const COUNTS = kernel("counts", ["x0", "edges"], { TARGETS: 4 }, targets, walk, counts);

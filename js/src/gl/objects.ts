@@ -4,10 +4,9 @@ import { textureBytes } from "./check.ts";
 import { finished } from "./clock.ts";
 import type { GlDevice } from "./device.ts";
 import { type Linked, PASS_BINDING } from "./programs.ts";
-import { pause } from "./schedule.ts";
 import { PlanError, type Progress } from "./types.ts";
 
-/** Uploading pauses after this long, so that the page can draw a frame. */
+/** Uploading waits for the device after this long, and the page can draw a frame. */
 const UPLOAD_MS = 16;
 
 export class PlanObjects {
@@ -149,7 +148,8 @@ export class PlanObjects {
       onProgress({ stage: "upload", done, total });
       for (const _ of this.uploading(texture, weight(done))) {
         if (performance.now() - since < UPLOAD_MS) continue;
-        await pause(true);
+        // What the browser keeps for the device is bounded: past that a call would hold the page until there is room.
+        await finished(this.device);
         this.device.check(this.generation);
         since = performance.now();
       }

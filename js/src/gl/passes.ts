@@ -4,6 +4,8 @@ import type { GlDevice } from "./device.ts";
 import { type Numbers, writeNumbers } from "./numbers.ts";
 import { type Linked, PASS_BINDING } from "./programs.ts";
 
+const COLUMNS = 1024;
+
 /** A texture array that is drawn into. */
 export interface Surface {
   readonly texture: WebGLTexture;
@@ -27,9 +29,30 @@ export function makeSurface(
   return { texture, framebuffer, width, height, layers, bytes };
 }
 
+/** One with 4 layers of at least so many texels. */
+export function surfaceOf(device: GlDevice, texels: number): Surface {
+  return makeSurface(device, Math.min(COLUMNS, texels), Math.ceil(texels / COLUMNS), 4);
+}
+
 export function freeSurface(device: GlDevice, target: Surface): void {
   device.resources.freeFramebuffer(target.framebuffer);
   device.resources.freeTexture(target.texture);
+}
+
+export function whole({ width, height }: Surface): [number, number, number, number] {
+  return [0, 0, width, height];
+}
+
+/** All texels of each layer. */
+export function layersOf(device: GlDevice, target: Surface): Float32Array[] {
+  const { gl, state } = device;
+  state.target(target.framebuffer);
+  return Array.from({ length: target.layers }, (_, k) => {
+    const data = new Float32Array(target.width * target.height * 4);
+    gl.readBuffer(gl.COLOR_ATTACHMENT0 + k);
+    gl.readPixels(0, 0, target.width, target.height, gl.RGBA, gl.FLOAT, data);
+    return data;
+  });
 }
 
 export interface OwnPass {

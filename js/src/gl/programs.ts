@@ -13,7 +13,7 @@ export const PASS_BINDING = 0;
 const IN_FLIGHT = 2;
 
 /** What is compiled; without a `vertex` shader of its own, one triangle covers the viewport. */
-type Source = Pick<Program, "name" | "source" | "samplers"> & { readonly vertex?: string };
+export type Source = Pick<Program, "name" | "source" | "samplers"> & { readonly vertex?: string };
 
 /** A linked program, shared by all who asked for the same text. */
 export interface Linked {

@@ -100,11 +100,11 @@ export class Ranges {
     return this.surfaces.reduce((sum, { bytes }) => sum + bytes, width * height * 16);
   }
 
-  /** Computes what isn't known yet of image `image` in run `sequence`. */
+  /** Computes what isn't known yet of image `image` in run `sequence`; how many numbers it goes over. */
   update(
     wanted: readonly { value: Value; image: number; texture: WebGLTexture }[],
     sequence: number,
-  ): void {
+  ): number {
     const jobs = wanted.flatMap(({ value, image, texture }) => {
       const slot = this.slots.get(value);
       if (slot === undefined || (slot.image === image && slot.sequence === sequence)) return [];
@@ -112,8 +112,9 @@ export class Ranges {
       slot.sequence = sequence;
       return [{ value, slot, image, texture }];
     });
-    if (jobs.length === 0) return;
+    if (jobs.length === 0) return 0;
     drawPasses(this.device, this.buffer, this.prepare(jobs).passes);
+    return jobs.reduce((sum, { value }) => sum + numbersOf(value), 0);
   }
 
   place(value: Value): Place {
@@ -288,6 +289,12 @@ function partials({ groups, strips }: Slot): number {
 
 function rowsOf(slot: Slot): number {
   return Math.ceil(partials(slot) / RANGE_COLUMNS);
+}
+
+/** Numbers of one image of a value. */
+export function numbersOf({ layout }: Value): number {
+  const [, c, h, w] = layout.frame;
+  return c * h * w;
 }
 
 export function groupsOf(value: Value): number {

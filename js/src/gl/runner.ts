@@ -295,7 +295,7 @@ export class Runner {
         : await this.runInSlices(slices, flight, objects, options.onProgress, finish);
     if (builds) this.estimate = Math.min(this.estimate, measured.ms);
     else this.measured = measured.ms;
-    this.last = { ...measured, passes: passes.length, sequence: this.sequence };
+    this.last = { ...measured, passes: passes.length, builds, sequence: this.sequence };
     return this.last;
   }
 
@@ -347,8 +347,8 @@ export class Runner {
       else if (finish !== undefined) {
         // What is still in flight is short, and the read that somebody waits for is its end: no fence is as quick.
         check();
-        finish(objects);
         this.commit(flight);
+        finish(objects);
         while (passed < marks.length) clock.drop(marks[passed++]);
       }
       while (passed < marks.length) await pass(marks[passed]);

@@ -1,13 +1,16 @@
 // A session with pictures: a Runner, the ranges of what it computes, and the display.
 import type { PlanHeader, Value } from "../plan.ts";
+import { edgesOf, histogram, spanOf } from "./bins.ts";
 import { finished } from "./clock.ts";
 import type { GlDevice } from "./device.ts";
 import { Display } from "./display.ts";
+import { COUNTING, counter } from "./histogram.ts";
+import { OwnPrograms } from "./own.ts";
 import { profile } from "./profile.ts";
-import { type Place, Ranges } from "./ranges.ts";
+import { numbersOf, type Place, Ranges } from "./ranges.ts";
 import { Runner } from "./runner.ts";
 import type { Shown } from "./sheets.ts";
-import { Reducer } from "./statistics.ts";
+import { REDUCING, type Reduced, reducer } from "./statistics.ts";
 import { channelSummary, summary } from "./summary.ts";
 import {
   ContextLostError,
@@ -19,12 +22,16 @@ import {
   type Session,
 } from "./types.ts";
 
+/** Finding the ranges of so many numbers may hold the page for longer than a frame. */
+const LONG_RANGES = 2 ** 21;
+
 /** What only drawing needs; made anew with each context. */
 interface Pictures {
   readonly generation: number;
   readonly ranges: Ranges;
   readonly display: Display;
-  readonly reducer: Reducer;
+  readonly reducing: OwnPrograms;
+  readonly counting: OwnPrograms;
 }
 
 /** Compiles, allocates and uploads; nothing is run. `weight` is asked again when a lost context is rebuilt. */
@@ -63,7 +70,9 @@ export async function createSession(
       }
       throw error;
     }
-    pictures = { generation, ranges, display, reducer: new Reducer(device) };
+    const reducing = new OwnPrograms(device, REDUCING);
+    const counting = new OwnPrograms(device, COUNTING);
+    pictures = { generation, ranges, display, reducing, counting };
     if (disposed) free();
   }
 
@@ -71,20 +80,41 @@ export async function createSession(
     if (pictures?.generation === device.generation) {
       pictures.ranges.dispose();
       pictures.display.dispose();
-      pictures.reducer.dispose();
+      pictures.reducing.dispose();
+      pictures.counting.dispose();
     }
     pictures = undefined;
   }
 
-  function reducer(): Reducer {
+  function ready(): Pictures {
     runner.ready();
     if (pictures === undefined) throw new ContextLostError("the graphics context was lost");
-    return pictures.reducer;
+    return pictures;
   }
 
-  function draw(jobs: readonly DrawJob[]): void {
-    if (disposed || device.gl.isContextLost() || pictures?.generation !== device.generation) return;
-    const { ranges, display } = pictures;
+  /** The channels of one image, reduced once a run, and the run's number. */
+  const known = { sequence: -1, of: new Map<string, Promise<Reduced[]>>() };
+  async function reduced(value: Value, image: number): Promise<[number, Reduced[]]> {
+    const reduce = await reducer(device, ready().reducing);
+    const [sequence, asked] = await runner.whenFresh(value, (objects) => {
+      const { sequence } = runner;
+      if (known.sequence !== sequence) Object.assign(known, { sequence, of: new Map() });
+      const { of } = known;
+      const name = `${image} ${value.key}`;
+      let asked = of.get(name);
+      if (asked === undefined) {
+        const read = reduce(value, image, objects);
+        asked = finished(device).then(read);
+      }
+      asked.catch(() => of.delete(name)); // to be asked again
+      of.set(name, asked);
+      return [sequence, asked] as const;
+    });
+    return [sequence, await asked];
+  }
+
+  /** What is to be drawn, apart by image; nothing while the context is lost. */
+  function shownOf(jobs: readonly DrawJob[], { ranges }: Pictures): Shown[][] {
     const objects = runner.ready();
     const shown = jobs.map((job): Shown => {
       const value = values.get(job.key);
@@ -94,12 +124,41 @@ export async function createSession(
       if (size === undefined) throw new PlanError(`the Plan has no texture ${value.texture}`);
       return { job, value, texture: objects.texture(value.texture), size };
     });
-    for (const group of imagesApart(shown, (value) => ranges.place(value))) {
-      const ranged = group.filter(({ job }) => job.range.mode !== "fixed");
-      const wanted = ranged.map((one) => ({ ...one, image: one.job.image }));
-      ranges.update(wanted, runner.sequence);
-      display.draw(group, ranges, delivery);
+    return imagesApart(shown, (value) => ranges.place(value));
+  }
+
+  function drawable(): Pictures | undefined {
+    if (disposed || device.gl.isContextLost()) return undefined;
+    return pictures?.generation === device.generation ? pictures : undefined;
+  }
+
+  function findRanges(group: readonly Shown[], { ranges }: Pictures): number {
+    const ranged = group.filter(({ job }) => job.range.mode !== "fixed");
+    const wanted = ranged.map((one) => ({ ...one, image: one.job.image }));
+    return ranges.update(wanted, runner.sequence);
+  }
+
+  function draw(jobs: readonly DrawJob[]): void {
+    const made = drawable();
+    if (made === undefined) return;
+    for (const group of shownOf(jobs, made)) {
+      findRanges(group, made);
+      made.display.draw(group, made.ranges, delivery);
     }
+  }
+
+  function settle(jobs: readonly DrawJob[]): Promise<void> | undefined {
+    const most = jobs.reduce((sum, { key }) => {
+      const value = values.get(key);
+      return sum + (value === undefined ? 0 : numbersOf(value));
+    }, 0);
+    if (most <= LONG_RANGES) return undefined;
+    const made = drawable();
+    const groups = made === undefined ? [] : shownOf(jobs, made);
+    // A value's ranges are kept for one image: those of several groups would be found twice.
+    const [group] = groups;
+    if (made === undefined || group === undefined || groups.length > 1) return undefined;
+    return findRanges(group, made) > LONG_RANGES ? finished(device) : undefined;
   }
 
   try {
@@ -124,6 +183,7 @@ export async function createSession(
     read: (key) => runner.read(key),
     sample: (key, bands) => runner.sample(key, bands),
     draw,
+    settle,
     get delivery() {
       return delivery;
     },
@@ -133,17 +193,32 @@ export async function createSession(
     profile: (onLayer, signal) => profile(runner, onLayer, signal),
     async statistics(key, image = 0) {
       const value = runner.find(key);
-      const reduce = await reducer().ready();
-      const [sequence, channels] = await runner.whenFresh(value, (objects) => [
-        runner.sequence,
-        reduce(value, image, objects),
-      ]);
+      const [sequence, channels] = await reduced(value, image);
       return {
         sequence,
         image,
         layer: summary(channels),
         channels: channels.map(channelSummary),
       };
+    },
+    async histogram(key, bins, image = 0, channel) {
+      const value = runner.find(key);
+      const { reducing, counting } = ready();
+      const [sequence, channels] = await reduced(value, image);
+      const [reduce, count] = await Promise.all([
+        reducer(device, reducing),
+        counter(device, counting),
+      ]);
+      return runner.whenFresh(value, (objects) => {
+        // Where runs follow each other, its ends are waited for: they are to be those of this one.
+        const all = runner.sequence === sequence ? channels : reduce(value, image, objects)();
+        const span = spanOf(channel === undefined ? all : all.slice(channel, channel + 1));
+        const { low, high } = span;
+        if (low > high) return Promise.resolve(null);
+        const edges = low < high ? edgesOf(low, high, bins) : new Float32Array();
+        const counted = count(value, image, channel, objects, edges);
+        return counted.then((from) => histogram(span, from, bins));
+      });
     },
     dispose() {
       disposed = true;

@@ -54,6 +54,8 @@ export interface RunInfo {
   /** "gpu timer" counts the GPU's time, "wall" waits for it, "fence" is seen late by up to one poll (4 to 17 ms). */
   readonly clock: "gpu timer" | "fence" | "wall";
   readonly passes: number;
+  /** Whether some program drew for the first time: the driver finishes compiling it then, which takes longer than the run. */
+  readonly builds: boolean;
   /** The session's `sequence` after this run. */
   readonly sequence: number;
 }
@@ -95,8 +97,12 @@ export interface Session {
   sample(key: string, bands: readonly Band[]): Promise<Float32Array<ArrayBuffer>>;
   /** Draws values of the last run into 2-D canvases, in one batch; never reads back. */
   draw(jobs: readonly DrawJob[]): void;
+  /** Begins what `draw` would hold the page for; resolves when it no longer will, undefined where it doesn't anyway. */
+  settle(jobs: readonly DrawJob[]): Promise<void> | undefined;
   /** Numbers of one image of a value, reduced on the GPU. */
   statistics(key: string, image?: number): Promise<Statistics>;
+  /** How one image's values are spread over so many bins, of one channel or of all; counted on the GPU. */
+  histogram(key: string, bins: number, image?: number, channel?: number): Promise<Histogram | null>;
   /** Which way pictures take from the device to their canvases. */
   delivery: Delivery;
   /**
@@ -157,6 +163,15 @@ export interface Statistics {
   readonly image: number;
   readonly layer: Summary;
   readonly channels: readonly Summary[];
+}
+
+/** Finite values in bins of one width from the least to the greatest; the last one has its end too. */
+export interface Histogram {
+  readonly low: number;
+  readonly high: number;
+  /** Values that are exactly zero, and not in `counts`: a ReLU makes so many. */
+  readonly zeros: number;
+  readonly counts: readonly number[];
 }
 
 /** This browser cannot run a Plan. */

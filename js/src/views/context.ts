@@ -4,10 +4,10 @@ import { createContext } from "preact";
 import { useContext, useEffect, useState } from "preact/hooks";
 import type { Tensors } from "../explain/chain.ts";
 import type { Tensor } from "../explain/tensor.ts";
-import type { Statistics, Theme } from "../gl/types.ts";
+import type { Histogram, Statistics, Theme } from "../gl/types.ts";
 import type { Value } from "../plan.ts";
 import type { ViewerState } from "../state.ts";
-import type { Measures } from "./measures.ts";
+import type { Measures, Spread } from "./measures.ts";
 import type { Network } from "./network.ts";
 import type { Painter } from "./painter.ts";
 import type { LayerCost } from "./profile/costs.ts";
@@ -78,14 +78,18 @@ export function imageOf(value: Value, network: Network, example: number): number
 
 interface Answer<T> {
   readonly key: string;
-  readonly image: number;
+  readonly about: string;
   readonly answer: T;
 }
 
-/** What `ask` answers for this run; the last run's answer stays until then, another value's never. */
+/**
+ * What `ask` answers for this run; the last run's answer stays until then, another value's never.
+ * `about`: what else of the value is asked for, in words.
+ */
 function useAnswer<T>(
   value: Value | null,
   ask: (views: Views, value: Value, image: number) => Promise<T | null>,
+  about = "",
 ): T | null {
   const views = useViews();
   const network = views.network.value;
@@ -99,7 +103,7 @@ function useAnswer<T>(
     let wanted = true;
     ask(views, value, image).then(
       (answer) => {
-        if (wanted && answer !== null) setKnown({ key: value.key, image, answer });
+        if (wanted && answer !== null) setKnown({ key: value.key, about, answer });
       },
       (error: unknown) => {
         if (wanted) reportFailure(views, error);
@@ -108,8 +112,8 @@ function useAnswer<T>(
     return () => {
       wanted = false;
     };
-  }, [views, value, session, sequence, image]);
-  return known !== null && known.key === value?.key ? known.answer : null;
+  }, [views, value, session, sequence, image, about]);
+  return known !== null && known.key === value?.key && known.about === about ? known.answer : null;
 }
 
 const askStatistics = (views: Views, value: Value, image: number) =>
@@ -119,6 +123,14 @@ const askValues = (views: Views, value: Value) => views.measures.read(value.key)
 /** Numbers of the shown image of a value, or null before they are there. */
 export const useStatistics = (value: Value | null): Statistics | null =>
   useAnswer(value, askStatistics);
+
+/** How the shown image's values are spread, or null before that is known. */
+export const useHistogram = (value: Value | null, spread: Spread): Histogram | null =>
+  useAnswer(
+    value,
+    ({ measures }, { key }, image) => measures.histogram(key, image, spread),
+    `${spread.bins} ${spread.channel}`,
+  );
 
 /** All elements of a value or parameter, or null before they are there. */
 export const useValues = (value: Value | null): Float32Array | null => useAnswer(value, askValues);

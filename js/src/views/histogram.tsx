@@ -1,20 +1,19 @@
 // How often which value occurs: blue and orange bars, exact zeros as one grey bar of their own.
+import type { Histogram as Found } from "../gl/types.ts";
 import { fixed, full } from "./format.ts";
-import { binsOf } from "./spread.ts";
 
 export function Histogram(props: {
-  values: Float32Array;
+  found: Found | null;
   width: number;
   height: number;
-  bins: number;
   /** A value that is marked with a line. */
   mark?: number | undefined;
   label: string;
 }) {
-  const { values, width, height, bins, mark, label } = props;
-  const found = binsOf(values, bins);
+  const { found, width, height, mark, label } = props;
   if (found === null) return null;
   const { low, high, zeros, counts } = found;
+  const bins = counts.length;
   const most = Math.sqrt(Math.max(1, ...counts));
   const span = high - low || 1;
   const step = width / bins;

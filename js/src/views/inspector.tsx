@@ -3,7 +3,7 @@ import type { Statistics, Summary } from "../gl/types.ts";
 import type { Value } from "../plan.ts";
 import { useImageValues } from "./bars.tsx";
 import { colorTable, inkOn } from "./colors.ts";
-import { useValues, useViews } from "./context.ts";
+import { useHistogram, useValues, useViews } from "./context.ts";
 import { exact, fixed, full, ordinal, percent, plain } from "./format.ts";
 import { Histogram } from "./histogram.tsx";
 import { fitScale, largest } from "./layout.ts";
@@ -114,13 +114,13 @@ function besideFilter(kernels: Kernels | null): number {
 function ChannelValues(props: { value: Value; channel: number; beside: number }) {
   const { value, channel, beside } = props;
   const { hover } = useViews();
-  const values = useImageValues(value);
-  const [, , height, width] = value.layout.frame;
-  const size = height * width;
-  if (values === null || size < 4) return null;
-  const own = values.subarray(channel * size, (channel + 1) * size);
+  const found = useHistogram(value, { bins: Math.floor(beside / 5), channel });
   const at = hover.value;
   const here = at !== null && at.value.key === value.key && at.channels[0] === channel;
+  const values = useImageValues(here ? value : null);
+  const [, , height, width] = value.layout.frame;
+  const size = height * width;
+  if (size < 4) return null;
   return (
     <figure class="nbg-filter">
       <figcaption>
@@ -128,11 +128,10 @@ function ChannelValues(props: { value: Value; channel: number; beside: number })
         {beside === LARGE && <span class="nbg-second">· bar height √count</span>}
       </figcaption>
       <Histogram
-        values={own}
+        found={found}
         width={beside}
         height={beside < LARGE ? 120 : 56}
-        bins={Math.floor(beside / 5)}
-        mark={here ? own[at.y * width + at.x] : undefined}
+        mark={here ? values?.[channel * size + at.y * width + at.x] : undefined}
         label={`Values of channel ${channel}`}
       />
     </figure>

@@ -9,6 +9,9 @@ import { type Mosaic, px, tileSide } from "./layout.ts";
 import { pictureOf } from "./network.ts";
 import type { Drawing } from "./painter.ts";
 
+/** So long a finger is held before it reads numbers: as long as for the browser's own long press, nearly. */
+const HOLD_MS = 400;
+
 interface MapsProps {
   value: Value;
   /** In the order in which they are shown. */
@@ -119,10 +122,22 @@ export function Maps(props: MapsProps) {
     hover.value = null;
   };
 
+  // A finger that was held still for a while reads numbers where it goes on; any other one scrolls the page.
+  const began = useRef(0);
+  const begin = (event: TouchEvent): void => {
+    began.current = event.timeStamp;
+  };
+  const hold = (event: TouchEvent): void => {
+    if (event.timeStamp - began.current < HOLD_MS) began.current = Number.POSITIVE_INFINITY;
+    else if (event.cancelable) event.preventDefault();
+  };
+
   return (
     <span
       class={lines ? "nbg-maps nbg-lines" : "nbg-maps"}
       style={size}
+      onTouchStart={begin}
+      onTouchMove={hold}
       onPointerMove={point}
       onPointerDown={point}
       onPointerLeave={leave}

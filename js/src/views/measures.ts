@@ -1,10 +1,17 @@
 // Numbers that views ask of a session, each asked once per run: statistics, and values for a pointer.
-import type { Session, Statistics } from "../gl/types.ts";
+import type { Histogram, Session, Statistics } from "../gl/types.ts";
 import type { Value } from "../plan.ts";
 import type { ViewerState } from "../state.ts";
 
+/** What a histogram is of: one channel or all, in so many bins. */
+export interface Spread {
+  readonly bins: number;
+  readonly channel?: number;
+}
+
 export interface Measures {
   statistics(key: string, image: number): Promise<Statistics | null>;
+  histogram(key: string, image: number, spread: Spread): Promise<Histogram | null>;
   /** All elements of a value or parameter; null when there is no run yet, or it is too large to bring here. */
   read(key: string): Promise<Float32Array | null>;
 }
@@ -48,6 +55,10 @@ export function createMeasures(state: ViewerState): Measures {
   return {
     statistics: (key, image) =>
       once(`statistics ${image} ${key}`, (now) => now.statistics(key, image)),
+    histogram: (key, image, { bins, channel }) =>
+      once(`histogram ${image} ${bins} ${channel} ${key}`, (now) =>
+        now.histogram(key, bins, image, channel),
+      ),
     read(key) {
       const plan = state.plan.peek();
       const value =

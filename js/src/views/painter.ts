@@ -33,19 +33,37 @@ export function createPainter(state: ViewerState): Painter {
   let frame = 0;
   let timer = 0;
   let last = Number.NEGATIVE_INFINITY;
+  let settling = false;
+
+  /** What is to be drawn now. */
+  const due = (): (Entry & { readonly job: DrawJob })[] => {
+    const drawn = (entry: Entry): entry is Entry & { readonly job: DrawJob } =>
+      entry.dirty && entry.visible && entry.job !== null;
+    return (state.session.peek()?.sequence ?? 0) === 0 ? [] : [...entries.values()].filter(drawn);
+  };
 
   const paint = (): void => {
     frame = 0;
-    const session = state.session.peek();
-    if (session === null || session.sequence === 0) return;
-    const jobs: DrawJob[] = [];
-    for (const entry of entries.values()) {
-      if (!entry.dirty || !entry.visible || entry.job === null) continue;
-      entry.dirty = false;
-      jobs.push(entry.job);
+    if (settling) return; // it draws what has come meanwhile
+    const jobs = due().map((entry) => entry.job);
+    const settled = jobs.length === 0 ? undefined : state.session.peek()?.settle(jobs);
+    if (settled === undefined) draw();
+    else {
+      settling = true;
+      void settled.then(() => {
+        settling = false;
+        draw();
+      });
     }
-    if (jobs.length === 0) return;
+  };
+
+  const draw = (): void => {
+    const session = state.session.peek();
+    const now = due();
+    if (session === null || now.length === 0) return;
     last = performance.now();
+    for (const entry of now) entry.dirty = false;
+    const jobs = now.map((entry) => entry.job);
     session.draw(jobs);
     // Read by style sheets (an empty canvas is a dashed box) and by tests.
     for (const job of jobs) job.canvas.dataset.drawn = String(session.sequence);

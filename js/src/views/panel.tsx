@@ -2,8 +2,8 @@
 
 import type { Statistics } from "../gl/types.ts";
 import type { Value } from "../plan.ts";
-import { Bars, useImageValues } from "./bars.tsx";
-import { useStatistics, useViews } from "./context.ts";
+import { Bars } from "./bars.tsx";
+import { useHistogram, useStatistics, useViews } from "./context.ts";
 import { percent, short } from "./format.ts";
 import { Histogram } from "./histogram.tsx";
 import { Right } from "./icons.tsx";
@@ -111,23 +111,20 @@ function WidePicture({ value, width }: { value: Value; width: number }) {
   );
 }
 
-// A stage under the pointer for a moment is no reason to read more than this.
-const MOST_READ = 500_000;
+// A stage under the pointer for a moment is no reason to count more than this.
+const MOST_COUNTED = 4e6;
 
-/** How the layer's values are spread, where they may be read, and what sums them up. */
+/** How the layer's values are spread, and what sums them up. */
 function Summing({ value, statistics }: { value: Value; statistics: Statistics | null }) {
-  const values = useImageValues(value.read.count <= MOST_READ ? value : null);
+  const found = useHistogram(value.read.count <= MOST_COUNTED ? value : null, { bins: 44 });
   return (
     <div class="nbg-summing">
-      {values !== null && (
-        <Histogram
-          values={values}
-          width={212}
-          height={46}
-          bins={44}
-          label={`Values of ${value.key}; bar height is the root of the count`}
-        />
-      )}
+      <Histogram
+        found={found}
+        width={212}
+        height={46}
+        label={`Values of ${value.key}; bar height is the root of the count`}
+      />
       <Numbers statistics={statistics} />
     </div>
   );

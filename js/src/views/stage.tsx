@@ -16,7 +16,7 @@ import {
 } from "./network.ts";
 import { Badge } from "./parity.tsx";
 import { StageMaps } from "./picture.tsx";
-import { CostBar } from "./profile/bars.tsx";
+import { StageBar } from "./profile/bars.tsx";
 import { useHovered } from "./select.ts";
 
 /** CSS pixels of a stage's picture where each has its own scale. */
@@ -121,7 +121,7 @@ export function StageView(props: {
           </span>
         )}
         <Reads stage={stage} group={group} />
-        <CostBar layers={stage.layers} />
+        <StageBar layers={stage.layers} />
       </div>
     </div>
   );

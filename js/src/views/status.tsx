@@ -39,6 +39,7 @@ export function StatusLine() {
         <>
           <span>
             <strong>{duration(run.ms)}</strong> {CLOCKS[run.clock]}
+            {run.builds && ", with building shaders"}
           </span>
           <span class="nbg-wide">{full(run.passes)} passes</span>
           {state.fps.value > 1 && (

@@ -2,7 +2,7 @@
 import { useMemo } from "preact/hooks";
 import type { Value } from "../plan.ts";
 import { useImageValues } from "./bars.tsx";
-import { useViews } from "./context.ts";
+import { useHistogram, useViews } from "./context.ts";
 import { fixed, full } from "./format.ts";
 import { Histogram } from "./histogram.tsx";
 import { rank } from "./layout.ts";
@@ -63,24 +63,20 @@ export function Similar(props: Props & { channel: number; alike: readonly number
 
 /** A histogram of the whole layer, for the chosen example. */
 export function LayerValues({ value, width }: Props) {
-  const values = useImageValues(value);
-  if (values === null || values.length < 4) return null;
+  const found = useHistogram(value, { bins: Math.max(20, Math.floor(width / 8)) });
+  const [, channels, mapHeight, mapWidth] = value.layout.frame;
+  const length = channels * mapHeight * mapWidth;
+  if (found === null || length < 4) return null;
   return (
     <section class="nbg-block">
       <h3>
         All values of the layer{" "}
         <span class="nbg-second">
-          {full(values.length)} values · bar height √count
-          {values.includes(0) && " · grey is zero"}
+          {full(length)} values · bar height √count
+          {found.zeros > 0 && " · grey is zero"}
         </span>
       </h3>
-      <Histogram
-        values={values}
-        width={width}
-        height={56}
-        bins={Math.max(20, Math.floor(width / 8))}
-        label={`All values of ${value.key}`}
-      />
+      <Histogram found={found} width={width} height={56} label={`All values of ${value.key}`} />
     </section>
   );
 }

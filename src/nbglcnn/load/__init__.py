@@ -6,7 +6,7 @@ Nothing of torch or onnx is imported before a model is given.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -21,19 +21,25 @@ __all__ = [
     "Side",
     "Spec",
     "as_arrays",
+    "completed",
     "engine",
+    "enough",
     "load",
+    "quick_reference",
     "reference",
     "specs_of",
     "with_parameters",
 ]
 
 
-def load(model: Any, x: Any = None) -> tuple[Graph, tuple[Array, ...]]:
+def load(
+    model: Any, x: Any = None, known: dict[str, Array] | None = None
+) -> tuple[Graph, tuple[Array, ...]]:
     """The Graph of a torch module, an ONNX ModelProto, its bytes or its file, and `x` as arrays.
 
     `x` is an example input (a tuple for several); only an ONNX model with static shapes can do
-    without.
+    without. `known` receives by key what was computed of `x` on the way: of a torch module the
+    values that its modules gave, else nothing.
     """
     if isinstance(model, Joined):
         return model.graph, model.arrays
@@ -47,7 +53,7 @@ def load(model: Any, x: Any = None) -> tuple[Graph, tuple[Array, ...]]:
                 "Give x, for example numpy.zeros((1, 3, 64, 64), 'float32')"
             )
         arrays = as_arrays(x, channels=image_channels(model))
-        return load_module(model, arrays), arrays
+        return load_module(model, arrays, known), arrays
     if isinstance(model, str | os.PathLike | bytes | bytearray | memoryview) or _is_proto(model):
         from nbglcnn.load.onnx_model import load_onnx
 
@@ -71,7 +77,35 @@ def reference(
         return _joined_reference(model, graph, arrays, names)
     if _is_module(model):
         return torch_reference(model, graph, arrays, names)
-    return onnx_reference(model, graph, arrays)
+    return onnx_reference(model, graph, arrays, names)
+
+
+def enough(graph: Graph, known: Mapping[str, Array], names: Collection[str]) -> dict[str, Array]:
+    """What of `known` the wanted keys follow from, for `completed`; nothing where it doesn't do."""
+    from nbglcnn.load.truth import needed
+
+    kept = needed(graph, names)
+    return {name: known[name] for name in kept} if kept <= set(known) else {}
+
+
+def completed(graph: Graph, known: Mapping[str, Array], names: Collection[str]) -> dict[str, Array]:
+    """The wanted keys out of what `enough` kept."""
+    from nbglcnn.load.truth import completed
+
+    return completed(graph, known, names)
+
+
+def quick_reference(
+    model: Any, graph: Graph, arrays: Sequence[Array], names: Collection[str]
+) -> dict[str, Array] | None:
+    """`reference` where an engine computes it that is quick with large networks, else None."""
+    from nbglcnn.load.truth import runtime_reference
+
+    if graph.source == "torch":
+        return reference(model, graph, arrays, names)
+    if isinstance(model, Joined):
+        return None
+    return runtime_reference(model, graph, arrays, names)
 
 
 def _joined_reference(

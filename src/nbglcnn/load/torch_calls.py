@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from nbglcnn.errors import InputError
-from nbglcnn.graph import Array
-from nbglcnn.load.names import Call, parts
+from nbglcnn.graph import Array, Graph
+from nbglcnn.load.names import Call, parts, walk
 
 if TYPE_CHECKING:
     import torch
@@ -62,6 +62,18 @@ def run_hooked(
         ) from error
     assert record.root is not None
     return [t.numpy() for t in record.captured], record.root
+
+
+def by_key(
+    graph: Graph, arrays: Sequence[Array], seen: Sequence[Array], root: Call
+) -> dict[str, Array]:
+    """What `run_hooked` saw, under the Graph's keys; those of operators between modules lack."""
+    inputs, outputs = iter(arrays), iter([seen[index] for _, index in root.outputs])
+    found = {c.name + s: seen[i] for c in walk(root) if c is not root for s, i in c.outputs}
+    for key in graph.keys:
+        if key.kind in ("input", "output"):
+            found[key.name] = next(inputs if key.kind == "input" else outputs)
+    return {key.name: found[key.name] for key in graph.keys if key.name in found}
 
 
 def run(

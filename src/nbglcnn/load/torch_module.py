@@ -17,7 +17,7 @@ from nbglcnn.load.draft import Draft
 from nbglcnn.load.finish import finish
 from nbglcnn.load.fold import simplify
 from nbglcnn.load.names import Call, place, torch_keys, walk
-from nbglcnn.load.torch_calls import run_hooked
+from nbglcnn.load.torch_calls import by_key, run_hooked
 from nbglcnn.load.torch_check import check_module, detached_copy, drop_hooks, input_names, unwrapped
 from nbglcnn.load.torch_export import export
 from nbglcnn.load.torch_source import ROOT
@@ -26,8 +26,13 @@ if TYPE_CHECKING:
     import torch
 
 
-def load_module(model: torch.nn.Module, arrays: Sequence[Array]) -> Graph:
-    """The Graph of an eval-mode module for inputs of these shapes. `model` is left as it is."""
+def load_module(
+    model: torch.nn.Module, arrays: Sequence[Array], known: dict[str, Array] | None = None
+) -> Graph:
+    """The Graph of an eval-mode module for inputs of these shapes. `model` is left as it is.
+
+    `known` receives what the modules gave for these inputs, by key: load runs them anyway.
+    """
     import torch
 
     model = unwrapped(model)
@@ -70,7 +75,10 @@ def load_module(model: torch.nn.Module, arrays: Sequence[Array]) -> Graph:
         for _, node, call in placed
     )
     draft.outputs = [found[index] for _, index in root.outputs]
-    return finish(draft, done, nodes, keys)
+    graph = finish(draft, done, nodes, keys)
+    if known is not None:
+        known.update(by_key(graph, arrays, seen, calls))
+    return graph
 
 
 def _same(a: Sequence[Array], b: Sequence[Array]) -> bool:

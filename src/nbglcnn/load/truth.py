@@ -9,7 +9,6 @@ import numpy as np
 
 from nbglcnn.graph import Array, Graph, Node
 from nbglcnn.load.evaluate import evaluate
-from nbglcnn.load.names import walk
 
 
 def torch_reference(
@@ -21,7 +20,7 @@ def torch_reference(
     """
     import torch
 
-    from nbglcnn.load.torch_calls import run_hooked
+    from nbglcnn.load.torch_calls import by_key, run_hooked
     from nbglcnn.load.torch_check import detached_copy, unwrapped
 
     twin, _ = detached_copy(unwrapped(model))
@@ -31,55 +30,67 @@ def torch_reference(
         data = graph.values[value].data
         assert data is not None
         np.copyto(state[name].numpy(), data)
-    wanted = [key for key in graph.keys if names is None or key.name in names]
-    kept = _seen_for(graph, [key.value for key in wanted])
+    kept = needed(graph, names)
     seen, root = run_hooked(twin, [torch.from_numpy(np.array(a)) for a in arrays], kept)
-    hooks = {c.name + s: seen[i] for c in walk(root) if c is not root for s, i in c.outputs}
-    outputs = iter([seen[index] for _, index in root.outputs])
-    inputs = iter(arrays)
-    found: dict[str, Array] = {}
-    known: dict[str, Array] = {}
-    for key in graph.keys:
-        if key.kind == "input":
-            found[key.name] = next(inputs)
-        elif key.kind == "output":
-            found[key.name] = next(outputs)
-        elif key.name in kept:
-            found[key.name] = hooks[key.name]
-        else:
-            continue
-        known[key.value] = found[key.name]
-    rest = [key.value for key in wanted if key.name not in found]
-    computed = run_graph(graph, known, rest)
-    return {k.name: _float(found.get(k.name, computed.get(k.value))) for k in wanted}
+    known = by_key(graph, arrays, seen, root)
+    return completed(graph, {name: known[name] for name in kept}, names)
 
 
-def _seen_for(graph: Graph, wanted: Sequence[str]) -> set[str]:
-    """Keys of the modules whose values are wanted, or needed to compute what no hook sees."""
+def completed(
+    graph: Graph, known: Mapping[str, Array], names: Collection[str] | None = None
+) -> dict[str, Array]:
+    """The wanted keys (all of them by default), those that aren't `known` computed from it."""
+    wanted = [key for key in graph.keys if names is None or key.name in names]
+    values = {key.value: known[key.name] for key in graph.keys if key.name in known}
+    computed = run_graph(graph, values, [key.value for key in wanted if key.name not in known])
+    return {k.name: _float(known.get(k.name, computed.get(k.value))) for k in wanted}
+
+
+def needed(graph: Graph, names: Collection[str] | None = None) -> set[str]:
+    """Keys of inputs, outputs and module calls that `completed` needs for the wanted ones."""
+    wanted = [key.value for key in graph.keys if names is None or key.name in names]
     seen = {key.value for key in graph.keys if key.kind in ("input", "output") or key.module_type}
     constant = {name for name, value in graph.values.items() if value.data is not None}
     steps = _steps_to(graph, seen | constant, wanted)
     read = {*wanted, *(name for node in steps for name in node.inputs)}
-    return {key.name for key in graph.keys if key.module_type and key.value in read}
+    ends = {key.name for key in graph.keys if key.kind in ("input", "output")}
+    return ends | {key.name for key in graph.keys if key.module_type and key.value in read}
 
 
-def onnx_reference(model: Any, graph: Graph, arrays: Sequence[Array]) -> dict[str, Array]:
-    """All keys, by ONNX Runtime from the file itself; by onnx.reference what that doesn't give."""
-    known = dict(zip(graph.inputs, arrays, strict=True))
-    given = {} if graph.notes else _by_runtime(model, graph, arrays)
-    for key in graph.keys:
-        if key.name in given and given[key.name].shape == graph.shape(key.value):
-            known.setdefault(key.value, given[key.name])
-    computed = run_graph(graph, known, [key.value for key in graph.keys])
-    return {k.name: _float(computed[k.value]) for k in graph.keys}
+def onnx_reference(
+    model: Any, graph: Graph, arrays: Sequence[Array], names: Collection[str] | None = None
+) -> dict[str, Array]:
+    """The wanted keys (all of them by default), by ONNX Runtime from the file itself.
+
+    What that doesn't give is computed by onnx.reference.
+    """
+    return completed(graph, _by_runtime(model, graph, arrays, names), names)
 
 
-def _by_runtime(model: Any, graph: Graph, arrays: Sequence[Array]) -> dict[str, Array]:
-    """What ONNX Runtime gives for every value of the file, with the Graph's weights."""
+def runtime_reference(
+    model: Any, graph: Graph, arrays: Sequence[Array], names: Collection[str]
+) -> dict[str, Array] | None:
+    """The same if ONNX Runtime gives all of it: onnx.reference takes seconds a large network."""
+    found = _by_runtime(model, graph, arrays, names)
+    values = {key.value for key in graph.keys if key.name in found}
+    if any(key.value not in values for key in graph.keys if key.name in names):
+        return None
+    return completed(graph, found, names)
+
+
+def _by_runtime(
+    model: Any, graph: Graph, arrays: Sequence[Array], names: Collection[str] | None
+) -> dict[str, Array]:
+    """Inputs, and what ONNX Runtime gives for wanted keys of the file, with the Graph's weights."""
+    keys = [key for key in graph.keys if names is None or key.name in names]
+    inputs = dict(zip(graph.inputs, arrays, strict=True))
+    known = {key.name: inputs[key.value] for key in graph.keys if key.kind == "input"}
+    if graph.notes:
+        return known
     try:
         import onnxruntime  # type: ignore[import-untyped]
     except ImportError:
-        return {}
+        return known
     import onnx
     from onnx import numpy_helper
 
@@ -100,7 +111,7 @@ def _by_runtime(model: Any, graph: Graph, arrays: Sequence[Array]) -> dict[str, 
             tensor.CopyFrom(numpy_helper.from_array(np.asarray(data, order="C"), name))
     outputs = {output.name for output in proto.graph.output}
     made = {name for node in proto.graph.node for name in node.output}
-    for key in graph.keys:
+    for key in keys:
         if key.name in made - outputs:
             proto.graph.output.append(onnx.ValueInfoProto(name=key.name))
     options = onnxruntime.SessionOptions()
@@ -110,11 +121,15 @@ def _by_runtime(model: Any, graph: Graph, arrays: Sequence[Array]) -> dict[str, 
         session = onnxruntime.InferenceSession(
             proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
-        names = [output.name for output in session.get_outputs()]
-        inputs = dict(zip(graph.inputs, map(np.asarray, arrays), strict=True))
-        return dict(zip(names, session.run(None, inputs), strict=True))
+        of = [output.name for output in session.get_outputs()]
+        found = session.run(None, {name: np.asarray(array) for name, array in inputs.items()})
     except Exception:  # an operator set that is newer than the runtime's, or a type it lacks
-        return {}
+        return known
+    given = dict(zip(of, found, strict=True))
+    for key in keys:
+        if key.name in given and given[key.name].shape == graph.shape(key.value):
+            known.setdefault(key.name, given[key.name])
+    return known
 
 
 def run_graph(graph: Graph, known: Mapping[str, Array], wanted: Sequence[str]) -> dict[str, Array]:

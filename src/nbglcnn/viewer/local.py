@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from nbglcnn import load
@@ -20,8 +21,10 @@ def on(renderer: str, plan: Plan) -> str:
 class Local:
     """Computes every value of a Plan in this process, once for each input and set of weights."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, first: Mapping[str, Array] = MappingProxyType({})) -> None:
         self.model = model
+        # What loading has computed of the first input and weights, as much as a picture needs.
+        self._first = first
         self._session: Session | None = None
         self._missing: Exception | None = None
         self._key: tuple[int, str] | None = None
@@ -49,10 +52,14 @@ class Local:
         revision: int,
         names: Collection[str],
     ) -> tuple[dict[str, Array], str]:
-        """Values for a still picture and who computed them: PyTorch where that spares compiling."""
-        if self._key != (revision, plan.hash) and graph.source == "torch":
-            values = load.reference(self.model, graph, arrays, names)
-            return values, load.engine(self.model)
+        """Values for a still picture and who computed them: whoever has no shaders to compile."""
+        if self._key != (revision, plan.hash):
+            first, self._first = self._first, {}
+            if revision == 0 and first:
+                return load.completed(graph, first, names), load.engine(self.model)
+            found = load.quick_reference(self.model, graph, arrays, names)
+            if found is not None:
+                return found, load.engine(self.model)
         return self.values(plan, graph, arrays, revision), self.source(plan)
 
     def source(self, plan: Plan) -> str:

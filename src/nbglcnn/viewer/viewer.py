@@ -104,14 +104,16 @@ class Viewer(anywidget.AnyWidget):
         height: int | None = None,
         timeout: float = 10.0,
     ) -> None:
-        graph, arrays = load.load(model, x)
+        known: dict[str, Array] = {}
+        graph, arrays = load.load(model, x, known)
         self._graph = graph
         self._observe = observe
         self._precision = precision
         self._plan = lower.lower(graph, observe=observe, precision=precision)
         self._file = memoryview(pack_file(self._plan, {}))
         self._arrays = self._accepted(arrays)
-        self._local = Local(model)
+        pictured = {value.key for value in poster.chosen(self._plan)}
+        self._local = Local(model, load.enough(graph, known, pictured))
         self._revision = 0  # of input and weights
         self._picture: tuple[int, bytes] | None = None
         self._needs_poster = False  # a page is there that cannot draw

@@ -1,6 +1,6 @@
 // A, B and B − A of one layer as pictures: side by side, one wiped over the other, or A while it is held.
 import type { ComponentChildren } from "preact";
-import { useLayoutEffect, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import type { ColorMapName, Range } from "../../gl/types.ts";
 import type { Comparison, Pair, Value } from "../../plan.ts";
 import { Bars, NumberPicture, shownElements, useImageValues } from "../bars.tsx";
@@ -35,14 +35,14 @@ export function Pictures(props: {
   const [ofA, ofB] = [useStatistics(a), useStatistics(b)];
   const ofDifference = useStatistics(difference);
   const changed = useImageValues(difference && isFlat(difference) ? difference : null);
-  if (a === null || b === null || difference === null) return null;
-  const image = pictureOf(a) === "grey" || pictureOf(a) === "rgb";
-  const own = state.range.value === "channel" && !image && !isFlat(a) ? channel : null;
-  const shared = ofA && ofB && sharedEnds(ofA, ofB, own);
-  const apart = state.range.value === "channel" && !isFlat(a) ? channel : null;
+  const image = a !== null && (pictureOf(a) === "grey" || pictureOf(a) === "rgb");
+  const apart = state.range.value === "channel" && !(a && isFlat(a)) ? channel : null;
+  const shared = ofA && ofB && sharedEnds(ofA, ofB, image ? null : apart);
   const ofOne = ofDifference && sharedEnds(ofDifference, ofDifference, apart);
   const most = ofOne && Math.max(-ofOne.low, ofOne.high);
-  const signed = most === null ? null : { low: -most, high: most };
+  const signed = useKept(`${pair.difference} ±`, most === null ? null : { low: -most, high: most });
+  const kept = useKept(`${pair.a} ${pair.b}`, shared);
+  if (a === null || b === null || difference === null) return null;
   const room = width.value - 48;
   const columns = width.value < 520 ? 1 : showing === "beside" ? 3 : 2;
   const side = Math.min(LARGE, Math.floor((room - (columns - 1) * GAP) / columns));
@@ -59,7 +59,7 @@ export function Pictures(props: {
     />
   );
   const map = image ? "grey" : state.colormap.value;
-  const both = image ? imageEnds(shared || null) : shared || null;
+  const both = image ? imageEnds(shared) : kept;
   const shownA = picture(a, both);
   const shownB = picture(b, both);
   return (
@@ -83,6 +83,18 @@ export function Pictures(props: {
       </Captioned>
     </div>
   );
+}
+
+/** The given ends, or for the range "Fixed" those of when it was chosen. */
+function useKept(key: string, limits: Limits): Limits {
+  const { state } = useViews();
+  const fixed = state.range.value === "fixed";
+  const kept = state.ends.value.get(key);
+  useEffect(() => {
+    if (!fixed || kept !== undefined || limits === null) return;
+    state.ends.value = new Map([...state.ends.peek(), [key, limits]]);
+  });
+  return (fixed && kept) || limits;
 }
 
 /** The layer that makes the output is drawn as the output is, as an image. */

@@ -25,6 +25,7 @@ const ORDERS = [
 const RANGES = [
   ["channel", "Channel"],
   ["layer", "Layer"],
+  ["fixed", "Fixed"],
 ] as const;
 /** CSS pixels of the table beside the channels. */
 const TABLE = 400;
@@ -122,7 +123,7 @@ function Channels(props: { value: Value; channel: number; width: number }) {
               <Choice
                 label="Range"
                 items={RANGES}
-                now={state.range.value === "channel" ? "channel" : "layer"}
+                now={state.range.value}
                 choose={(mode) => {
                   state.range.value = mode;
                 }}

@@ -75,6 +75,27 @@ function Start(props: { made: Made; root: Layer | null; start: number }) {
         </>
       );
     }
+    case "response": {
+      const { around, input, squares, bias, share, beta, value } = made.response;
+      return (
+        <>
+          <Card title="Squares" words="of the channels around it" value={squares}>
+            {around.map(({ channel, value }) => (
+              <div key={channel}>
+                <Num value={value} strong />² <span class="nbg-second">channel {channel}</span>
+              </div>
+            ))}
+          </Card>
+          <Card title={root ? longType(root) : ""} words={root?.name ?? ""} value={value}>
+            <Num value={input} strong /> / ( <Num value={bias} /> +{" "}
+            <Num value={share} decimals={7} /> × <Num value={squares} /> )
+            <sup>
+              <Num value={beta} />
+            </sup>
+          </Card>
+        </>
+      );
+    }
     case "addition":
       return (
         <>

@@ -7,7 +7,7 @@ import { px } from "../layout.ts";
 import { contents, imageShape, type Network } from "../network.ts";
 import { Badge } from "../parity.tsx";
 import { Picture } from "../picture.tsx";
-import { CostBar } from "../profile/bars.tsx";
+import { StageBar } from "../profile/bars.tsx";
 import { useHovered } from "../select.ts";
 import { Parts, shownLayer } from "../stage.tsx";
 import type { Placed } from "./place.ts";
@@ -85,7 +85,7 @@ export function NodeView({ placed, chosen, stop, drawn, select, enter }: NodePro
           )
         )}
       </button>
-      {!sign && <CostBar layers={node.layers} />}
+      {!sign && <StageBar layers={node.layers} />}
       {!sign && <Words placed={placed} value={value} enter={enter} />}
     </div>
   );

@@ -323,7 +323,8 @@ function drawn({ boxes, ways }: Flow, picture: Picture): Omit<Placement, "width"
     }
   }
   const lines: Line[] = [];
-  const nodes: Placed[] = boxes.map(({ node, x, y, width, height, words }) => ({
+  const onLines: Placed[] = [];
+  const pictures: Placed[] = boxes.map(({ node, x, y, width, height, words }) => ({
     ...{ node, x, y, width, height, words },
   }));
   for (const way of ways) {
@@ -332,7 +333,14 @@ function drawn({ boxes, ways }: Flow, picture: Picture): Omit<Placement, "width"
     for (const [i, node] of way.steps.entries()) {
       const width = stepWidth(node);
       const y = line.middle.y - 11 + (i - (way.steps.length - 1) / 2) * 24;
-      nodes.push({ node, x: line.middle.x - width / 2, y, width, height: 22, words: "none" });
+      const middle = line.middle.x - width / 2;
+      // Down into the foot of a U and up out of it lie beside each other.
+      const beside = onLines.filter(
+        (one) =>
+          Math.abs(one.y - y) < 24 && one.x < middle + width + 8 && middle < one.x + one.width + 8,
+      );
+      const x = Math.max(middle, ...beside.map((one) => one.x + one.width + 8));
+      onLines.push({ node, x, y, width, height: 22, words: "none" });
     }
   }
   const first = new Map<Group, Node>();
@@ -350,6 +358,7 @@ function drawn({ boxes, ways }: Flow, picture: Picture): Omit<Placement, "width"
       }),
     );
   const order = new Map(picture.nodes.map((node, i) => [node.id, i]));
+  const nodes = [...pictures, ...onLines];
   nodes.sort((a, b) => (order.get(a.node.id) ?? 0) - (order.get(b.node.id) ?? 0));
   return {
     nodes,
@@ -407,6 +416,10 @@ function head([x, y]: Point, towards: "right" | "down" | "up"): string {
   return `M${words([x - 4, y + back])}L${words([x, y], [x + 4, y + back])}`;
 }
 
+/** Over a node and the names of the open modules around it. */
+const overNames = (box: Box): number =>
+  box.y - stack(box) - 25 - GAP.bracket * box.node.groups.length;
+
 function lineOf(way: Way, arch: number | undefined): Line {
   const { edge, from, to, steps } = way;
   const start: Point = [right(from) + 2 + stack(from), from.y + from.height / 2];
@@ -432,14 +445,14 @@ function lineOf(way: Way, arch: number | undefined): Line {
     const down = to.y > from.y;
     const last: Point = [x, down ? to.y - 3 - stack(to) : to.y + to.height + 3];
     const path = polyline([x, down ? from.y + from.height + 2 : from.y - 2 - stack(from)], last);
-    const middle = [x, (down ? to.y - stack(to) : from.y - stack(from)) - 25, 0] as const;
+    const middle = [x, overNames(down ? to : from), 0] as const;
     return line(path + head(last, down ? "down" : "up"), ...middle, [x, last[1] + (down ? -9 : 9)]);
   }
   if (to.row < from.row && isSmall(to)) {
     // Out at the top, then along between the rows.
     const last: Point = [to.x + to.width / 2, to.y + to.height + 3];
     const x = right(from) - 12;
-    const top = from.y - stack(from) - 25;
+    const top = overNames(from);
     const path = polyline([x, from.y - 2 - stack(from)], [x, top], [last[0], top], last);
     return line(path + head(last, "up"), ...between(x, last[0], top), [last[0], last[1] + 9]);
   }

@@ -1,11 +1,18 @@
 // Below each stage of the network: its share of the time, or of what else is asked for.
 import type { Layer } from "../../plan.ts";
+import { DifferenceBar } from "../compare/mark.tsx";
 import { useViews } from "../context.ts";
 import { percent } from "../format.ts";
 import { COSTS, costText, type LayerCost } from "./costs.ts";
 
-/** A bar for some layers together; a click shows another cost, on all bars. */
-export function CostBar({ layers }: { layers: readonly Layer[] }) {
+/** A bar for some layers together: what they cost, or in a comparison how much they differ. */
+export function StageBar(props: { layers: readonly Layer[] }) {
+  const compared = useViews().network.value?.pairs.size ?? 0;
+  return compared > 0 ? <DifferenceBar {...props} /> : <CostBar {...props} />;
+}
+
+/** A click shows another cost, on all bars. */
+function CostBar({ layers }: { layers: readonly Layer[] }) {
   const { state, costs } = useViews();
   const plan = state.plan.value;
   const cost = state.cost.value;

@@ -1,0 +1,149 @@
+"""What a click costs the page's main thread until it is quiet again.
+
+    python bench/clicks.py [--renderers swiftshader llvmpipe] [--rounds 12]
+
+The views over the Fashion autoencoder, without JupyterLab. The browser's own counter of tasks (CDP
+Performance.getMetrics: script with its promises, style, layout, painting), in processor time of the
+main thread, is read before a click, at the first frame that shows the choice, and when nothing is
+asked or drawn any more. So waiting for the renderer, another process, is not in it; calling it is.
+No run is on its way meanwhile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import statistics
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+BENCH = Path(__file__).parent
+ROOT = BENCH.parent
+sys.path += [str(BENCH), *(str(ROOT / name) for name in ("scripts", "notebooks", "tests"))]
+
+from playwright.sync_api import CDPSession, Page, sync_playwright  # noqa: E402
+
+import nbglcnn  # noqa: E402
+from browsers import EMPTY, chromium_arguments, find_chromium, serving  # noqa: E402
+from bundle import bundled  # noqa: E402
+from fashion_autoencoder import load_autoencoder, load_images  # noqa: E402
+from views_page import QUIET, SET, VIEWS  # noqa: E402
+
+ROUNDS = 12
+QUIET_MS = 250
+CLICK = """async ([css, k]) => {
+  const all = [...document.querySelectorAll(css)];
+  const one = all[k % all.length];
+  const { left, top, width, height } = one.getBoundingClientRect();
+  const [x, y] = [left + (width * (1 + (k % 7))) / 9, top + (height * (1 + (k % 5))) / 7];
+  one.dispatchEvent(new MouseEvent("click", { clientX: x, clientY: y, detail: 1, bubbles: true }));
+  await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+}"""
+
+
+def layer(name: str, section: str = "maps", channel: int = 0) -> dict[str, Any]:
+    """The Layer tab at a channel."""
+    chosen = {"layer": name, "channel": channel}
+    return {"selected": chosen, "tab": "layer", "section": section}
+
+
+# Each kind of click: what is shown before, and what is clicked in turns.
+CLICKS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "chooses a stage": ({"tab": "network", "form": "strip"}, (".nbg-stage .nbg-picture",)),
+    "chooses a channel": (layer("encoder.3"), (".nbg-grid .nbg-frame",)),
+    "pins a pixel in Explain": (
+        layer("encoder.3", "explain"),
+        (".nbg-pick",),
+    ),
+    "opens or closes a module": (
+        {"tab": "network", "form": "graph"},
+        (".nbg-bracket[aria-expanded]", ".nbg-open"),
+    ),
+    "changes the tab": (layer("encoder.3"), ("[role=tab]",)),
+}
+
+
+def clicks(renderers: Sequence[str], rounds: int = ROUNDS) -> dict[str, Any]:
+    """By renderer and kind of click: the milliseconds of each."""
+    return {renderer: on_renderer(renderer, rounds) for renderer in renderers}
+
+
+def on_renderer(renderer: str, rounds: int) -> dict[str, Any]:
+    """All kinds of clicks on one renderer."""
+    found: dict[str, Any] = {}
+    with viewed(renderer) as page:
+        counters = page.context.new_cdp_session(page)
+        counters.send("Performance.enable", {"timeDomain": "threadTicks"})
+        for name, (state, targets) in CLICKS.items():
+            rows = [clicked(page, counters, state, targets, k) for k in range(rounds + 2)]
+            kept = rows[2:]
+            found[name] = {kind: [row[kind] for row in kept] for kind in kept[0]}
+            middle = {kind: statistics.median(row) for kind, row in found[name].items()}
+            print(
+                f"{name} on {renderer}: {middle['all']:.1f} ms, {max(found[name]['all']):.1f} "
+                f"at most; {middle['shown']:.1f} until it is shown",
+                flush=True,
+            )
+    return found
+
+
+def clicked(
+    page: Page, counters: CDPSession, state: dict[str, Any], targets: tuple[str, ...], k: int
+) -> dict[str, float]:
+    """What the k-th click costs: up to the frame that shows it, and until nothing more follows."""
+    if k == 0:
+        page.evaluate(SET, state)
+    css = targets[k % len(targets)]
+    page.wait_for_selector(css, state="attached")
+    page.evaluate(QUIET, QUIET_MS)
+    before = spent(counters)
+    page.evaluate(CLICK, [css, k // len(targets)])
+    shown = spent(counters)
+    page.evaluate(QUIET, QUIET_MS)
+    return {"all": spent(counters) - before, "shown": shown - before}
+
+
+def spent(counters: CDPSession) -> float:
+    """Milliseconds of the main thread's tasks so far."""
+    metrics = counters.send("Performance.getMetrics")["metrics"]
+    return 1000 * sum(one["value"] for one in metrics if one["name"] == "TaskDuration")
+
+
+@contextmanager
+def viewed(renderer: str) -> Iterator[Page]:
+    """The autoencoder's views in a fresh Chromium, drawn and quiet."""
+    images = load_images()[0][:3]
+    plan = nbglcnn.compile(load_autoencoder(), images)
+    files = {"/": EMPTY, "/views.js": bundled(*VIEWS, "--minify"), "/a.plan": plan.to_bytes()}
+    with serving(files.get) as address, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=find_chromium(), args=chromium_arguments(renderer)
+        )
+        page = browser.new_page(viewport={"width": 1200, "height": 1000})
+        page.set_default_timeout(120_000)
+        page.goto(address)
+        page.add_script_tag(url="/views.js")
+        page.evaluate("() => { views.show(); }")
+        array = np.ascontiguousarray(images, "<f4")
+        page.evaluate("a => views.open(...a)", ["/a.plan", [base64.b64encode(array).decode()]])
+        page.evaluate(QUIET, QUIET_MS)
+        yield page
+        browser.close()
+
+
+def main() -> None:
+    """Measure what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--renderers", nargs="*", default=["swiftshader", "llvmpipe"])
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    given = parser.parse_args()
+    clicks(given.renderers, given.rounds)
+
+
+if __name__ == "__main__":
+    main()
