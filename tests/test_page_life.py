@@ -226,6 +226,61 @@ def test_dispose_frees_everything_and_programs_are_shared(gl: GlPage, plan: nbgl
     assert gl.alive() == dict.fromkeys(one, 0)
 
 
+# Opens a session, asks it something, and closes it behind the n-th call of WebGL; 0: never. Returns
+# the number of calls, and what became of the question.
+CLOSING = """async ([n, url, x, question]) => {
+  const s = gl.the(await gl.open(url));
+  s.write("input", gl.floats(x));
+  await s.run();
+  const target = gl.opened().gl;
+  const own = Object.getPrototypeOf(target);
+  let calls = 0;
+  for (const name of Object.getOwnPropertyNames(own)) {
+    const method = Object.getOwnPropertyDescriptor(own, name).value;
+    if (typeof method !== "function") continue;
+    target[name] = function (...given) {
+      calls += 1;
+      if (calls === n) void Promise.resolve().then(() => s.dispose());
+      return method.apply(target, given);
+    };
+  }
+  s.write("input", gl.floats(x));
+  const said = await s[question]("input", 20).then(() => "done", (error) => error.name);
+  for (const name of Object.getOwnPropertyNames(target)) {
+    if (typeof target[name] === "function") delete target[name];
+  }
+  s.dispose();
+  return [calls, said];
+}"""
+
+
+@pytest.mark.parametrize("question", ["run", "read", "statistics", "histogram"])
+def test_a_session_closed_during_a_question_leaves_nothing(
+    gl: GlPage, plan: nbglcnn.Plan, question: str
+) -> None:
+    # Another one keeps the programs that are compiled; what is asked for once more is counted too.
+    kept = gl.open(plan)
+    gl.write(kept, "input", X)
+    gl.histogram(kept, "input", 20)
+    before = gl.alive()
+    url = gl.serve(plan.to_bytes())
+
+    def closing(n: int) -> tuple[int, str]:
+        calls, said = gl.page.evaluate(CLOSING, [n, url, encode(X), question])
+        return int(calls), str(said)
+
+    calls, said = closing(0)
+    assert said == "done"
+    for n in range(1, calls + 1, max(1, calls // 15)):
+        assert closing(n)[1] in ("done", "SessionClosed"), f"closed behind call {n}"
+        gl.page.wait_for_function(
+            "before => JSON.stringify(gl.opened().alive) === before",
+            arg=json.dumps(before, separators=(",", ":")),
+        )
+    gl.close(kept)
+    assert gl.alive() == dict.fromkeys(before, 0)
+
+
 def test_each_read_passes_through_read_pixels(gl: GlPage, plan: nbglcnn.Plan) -> None:
     session = gl.open(plan)
     gl.write(session, "input", X)

@@ -203,12 +203,13 @@ export async function createSession(
     },
     async histogram(key, bins, image = 0, channel) {
       const value = runner.find(key);
+      // Asked for at once: a session that was closed meanwhile would never give its programs back.
       const { reducing, counting } = ready();
-      const [sequence, channels] = await reduced(value, image);
       const [reduce, count] = await Promise.all([
         reducer(device, reducing),
         counter(device, counting),
       ]);
+      const [sequence, channels] = await reduced(value, image);
       return runner.whenFresh(value, (objects) => {
         // Where runs follow each other, its ends are waited for: they are to be those of this one.
         const all = runner.sequence === sequence ? channels : reduce(value, image, objects)();
