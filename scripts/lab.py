@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, TimeoutError
 
 from browsers import note_strangers
 from servers import PATIENCE_S, free_port, server
 
 TOKEN = "nbglcnn"
+REVIVAL_S = 10  # in which a kernel starts, if its page will ever hear of it
 OWN = "python3"  # the kernel of the Python that runs this
 
 # What tests may ask and tell the page: every WebGL context, every float read, a mute button.
@@ -182,6 +183,18 @@ class Notebook:
     def wait_ready(self) -> None:
         """Wait until the notebook is loaded and its kernel idle."""
         self.page.wait_for_function("() => window.lab?.ready()", timeout=PATIENCE_S * 1000)
+
+    def wait_revived(self) -> None:
+        """Wait for the kernel that follows a dead one.
+
+        One time in four JupyterLab 4.6 loses it: the page connects while the server changes ports,
+        and the kernel's status stays "unknown". That one is started once more, as a reader would.
+        """
+        try:
+            self.page.wait_for_function("() => window.lab.ready()", timeout=REVIVAL_S * 1000)
+        except TimeoutError:
+            self.page.evaluate("() => window.lab.panel().sessionContext.restartKernel()")
+            self.wait_ready()
 
     def start(self, source: str) -> int:
         """Start a new last cell; `wait` has its outputs."""

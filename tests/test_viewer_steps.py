@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Error, Locator, TimeoutError, expect
+from playwright.sync_api import Browser, Error, Locator, expect
 
 from faults import ALIVE, WIRE, lives, set_ends, settled
 from lab import Lab, Notebook, alone
@@ -143,15 +143,6 @@ def parted(notebook: Notebook, count: int) -> Locator:
     return views
 
 
-def revived(notebook: Notebook) -> None:
-    """Wait for the new kernel; one that JupyterLab loses as it starts is started by hand."""
-    try:
-        notebook.page.wait_for_function("() => window.lab.ready()")
-    except TimeoutError:
-        notebook.page.evaluate("() => window.lab.panel().sessionContext.restartKernel()")
-        notebook.wait_ready()
-
-
 def test_a_kernel_that_dies_with_viewers_at_every_step(base: Base) -> None:
     notebook = base.notebook
     ends = [*range(len(base.said)), None]
@@ -168,7 +159,7 @@ def test_a_kernel_that_dies_with_viewers_at_every_step(base: Base) -> None:
     os.kill(pid, signal.SIGKILL)
     parted(notebook, len(ends) + 1)
     notebook.page.locator(".jp-Dialog button").last.click()  # what JupyterLab says of it
-    revived(notebook)
+    notebook.wait_revived()
     notebook.run(IMPORTS + "COUNT = 2")
     notebook.again(cell)
     notebook.run("await asyncio.gather(*tasks)\nimport ipywidgets; ipywidgets.Widget.close_all()")
@@ -190,7 +181,7 @@ def test_a_kernel_that_goes_after_a_message(
         parted(notebook, 2)
         if how == "dies":
             notebook.page.locator(".jp-Dialog button").last.click()  # what JupyterLab says of it
-        revived(notebook)
+        notebook.wait_revived()
         notebook.run(IMPORTS + "END = None")
         check_whole(told_by(notebook.again(cell).text)[0])
         base.regained(deaths + 1)
