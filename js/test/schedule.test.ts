@@ -1,7 +1,7 @@
 // How runs are cut: all texels once, short work together, long work apart.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { bands, cut, type Draw, LONG_MS, predict, SLICE_MS } from "../src/gl/schedule.ts";
+import { bands, cut, type Draw, FLUENT, type Pace, predict, URGENT } from "../src/gl/schedule.ts";
 import type { Pass } from "../src/plan.ts";
 
 function pass(program: number, viewport: [number, number], cost = 1): Pass {
@@ -40,13 +40,20 @@ test("bands cover each texel exactly once, along the longer side", () => {
 
 test("a short run is one slice, also of many passes", () => {
   const passes = Array.from({ length: 40 }, () => pass(0, [9, 9]));
-  assert.equal(cut(passes, predict(passes, LONG_MS * 0.9), never).length, 1);
+  for (const pace of [FLUENT, URGENT]) {
+    assert.equal(cut(passes, predict(passes, pace.long * 0.9), never, pace).length, 1);
+    assert.ok(cut(passes, predict(passes, pace.long * 1.2), never, pace).length > 1);
+  }
 });
 
 test("a long run keeps its order, and no slice is much longer than asked", () => {
+  for (const pace of [FLUENT, URGENT]) checkSlices(pace);
+});
+
+function checkSlices(pace: Pace): void {
   const passes = Array.from({ length: 12 }, (_, k) => pass(k, [64, 20], k + 1));
   const ms = predict(passes, 900);
-  const slices = cut(passes, ms, never);
+  const slices = cut(passes, ms, never, pace);
   const order = slices.flat().map(({ step }) => step.program);
   assert.deepEqual(
     order,
@@ -55,20 +62,20 @@ test("a long run keeps its order, and no slice is much longer than asked", () =>
   for (const [k, one] of passes.entries()) {
     const draws = slices.flat().filter(({ step }) => step === one);
     assert.ok(covered(draws, one.viewport).every((times) => times === 1));
-    assert.equal(draws.length, Math.ceil((ms[k] ?? 0) / SLICE_MS));
+    assert.equal(draws.length, Math.ceil((ms[k] ?? 0) / pace.slice));
   }
   for (const slice of slices) {
     const sum = slice.reduce((total, { step, band }) => {
       const share = band === undefined ? 1 : (band[2] * band[3]) / (64 * 20);
       return total + share * (ms[step.program] ?? 0);
     }, 0);
-    assert.ok(sum <= SLICE_MS * 1.2, `${sum} ms`);
+    assert.ok(sum <= pace.slice * 1.2, `${sum} ms`);
   }
-});
+}
 
 test("a pass whose program draws for the first time stands alone", () => {
   const passes = [pass(0, [4, 4]), pass(1, [4, 4]), pass(1, [4, 4]), pass(1, [4, 4])];
-  const slices = cut(passes, predict(passes, 1), (one) => one.program < 2);
+  const slices = cut(passes, predict(passes, 1), (one) => one.program < 2, FLUENT);
   assert.deepEqual(
     slices.map((slice) => slice.length),
     [1, 1, 2], // the second pass of program 1 builds nothing

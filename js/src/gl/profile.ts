@@ -3,7 +3,7 @@ import type { Pass } from "../plan.ts";
 import type { Clock, Mark, Measured } from "./clock.ts";
 import type { PlanObjects } from "./objects.ts";
 import type { Runner } from "./runner.ts";
-import { cut, LONG_MS, pause, predict } from "./schedule.ts";
+import { cut, FLUENT, pause, predict } from "./schedule.ts";
 import type { LayerTime, RunInfo } from "./types.ts";
 
 /** A layer is repeated until it takes so long: the cost of looking is small then. */
@@ -47,7 +47,8 @@ async function timeLayer(runner: Runner, layer: number, total: number): Promise<
     const check = () => {
       runner.ready();
     };
-    if (ms > LONG_MS) return { ...(await longTime(objects, clock, passes, ms, check)), repeats: 1 };
+    if (ms > FLUENT.long)
+      return { ...(await longTime(objects, clock, passes, ms, check)), repeats: 1 };
     if (clock.hasTimer) return timerTime(objects, clock, passes, ms, check);
     return wallTime(objects, passes);
   });
@@ -113,7 +114,7 @@ async function longTime(
   check: () => void,
 ): Promise<Measured> {
   const marks: Mark[] = [];
-  for (const slice of cut(passes, predict(passes, expected), () => false)) {
+  for (const slice of cut(passes, predict(passes, expected), () => false, FLUENT)) {
     clock.begin();
     for (const { step, band } of slice) objects.draw(step, band);
     const mark = clock.end();

@@ -7,7 +7,7 @@ import { listed } from "./messages.ts";
 import { joined } from "./numbers.ts";
 import { PlanObjects } from "./objects.ts";
 import { Pending } from "./pending.ts";
-import { cut, type Draw, hidden, LONG_MS, predict } from "./schedule.ts";
+import { cut, type Draw, FLUENT, hidden, predict, URGENT } from "./schedule.ts";
 import {
   type Band,
   ContextLostError,
@@ -20,7 +20,7 @@ import {
 
 /**
  * A run that seemed this short (a fence is seen late) is waited for: no clock is better, and no frame is lost.
- * Somebody who waits for its numbers loses more with a fence, so that LONG_MS is the limit then.
+ * Somebody who waits for its numbers loses more with a fence: whatever is one slice is waited for then.
  */
 const WALL_MS = 16;
 /** Slices that are submitted and not finished. */
@@ -286,8 +286,10 @@ export class Runner {
     flight.version = this.pending.version;
     const isFirst = (pass: Pass) => objects.programs[pass.program]?.drawn === false;
     const builds = passes.some(isFirst);
-    const slices = cut(passes, predict(passes, this.measured ?? this.estimate), isFirst);
-    const atOnce = flight.urgent ? LONG_MS : WALL_MS;
+    const ms = predict(passes, this.measured ?? this.estimate);
+    // How long pipelines take to build is a guess, and the page is held by what is in flight at the end.
+    const slices = cut(passes, ms, isFirst, flight.urgent && !builds ? URGENT : FLUENT);
+    const atOnce = flight.urgent ? URGENT.long : WALL_MS;
     const known = this.measured !== undefined && this.measured < atOnce && !builds;
     const measured =
       known && slices.length === 1 && !this.clock.hasTimer

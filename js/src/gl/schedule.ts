@@ -1,10 +1,16 @@
 // When to wait and how to cut a run, so that neither the page nor the graphics driver waits long.
 import type { Pass } from "../plan.ts";
 
-/** Runs predicted to take longer are submitted in slices. */
-export const LONG_MS = 50;
-/** What one slice is predicted to take; two are in flight, so the device is busy over a frame. */
-export const SLICE_MS = 20;
+/** Milliseconds: runs predicted to take longer than `long` are submitted in slices of about `slice`. */
+export interface Pace {
+  readonly long: number;
+  readonly slice: number;
+}
+
+/** Beside a page that is looked at: two slices are in flight, so the device is busy over a frame. */
+export const FLUENT: Pace = { long: 50, slice: 20 };
+/** For somebody who waits: every cut costs time, up to a tenth of a run, and 0.1 s passes for at once. */
+export const URGENT: Pace = { long: 100, slice: 60 };
 /** Drivers build a pipeline when a program first draws: measured 10 to 100 ms here. */
 const FIRST_DRAW_MS = 40;
 /** A pass without work, measured. */
@@ -50,11 +56,12 @@ export function predict(passes: readonly Pass[], total: number): number[] {
   );
 }
 
-/** The passes in order, in slices of about SLICE_MS; one slice when all of it is short. */
+/** The passes in order, in slices; one slice when all of it is short. */
 export function cut(
   passes: readonly Pass[],
   ms: readonly number[],
   isFirst: (pass: Pass) => boolean,
+  pace: Pace,
 ): Draw[][] {
   const seen = new Set<number>();
   const costs = passes.map((pass, k) => {
@@ -62,15 +69,15 @@ export function cut(
     seen.add(pass.program);
     return (ms[k] ?? 0) + (first ? FIRST_DRAW_MS : 0);
   });
-  if (costs.reduce((a, b) => a + b, 0) <= LONG_MS) return [passes.map((step) => ({ step }))];
+  if (costs.reduce((a, b) => a + b, 0) <= pace.long) return [passes.map((step) => ({ step }))];
   const slices: Draw[][] = [];
   let slice: Draw[] = [];
   let filled = 0;
   for (const [k, step] of passes.entries()) {
-    const parts = bands(step, Math.ceil((ms[k] ?? 0) / SLICE_MS));
+    const parts = bands(step, Math.ceil((ms[k] ?? 0) / pace.slice));
     const cost = (costs[k] ?? 0) / parts.length;
     for (const part of parts) {
-      if (slice.length > 0 && filled + cost > SLICE_MS) {
+      if (slice.length > 0 && filled + cost > pace.slice) {
         slices.push(slice);
         slice = [];
         filled = 0;
