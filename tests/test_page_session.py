@@ -131,6 +131,28 @@ def check_histogram(found: dict[str, Any] | None, values: np.ndarray, bins: int,
     assert found["counts"] == counts, name
 
 
+def test_numbers_of_channels_come_without_holding_the_page(gl: GlPage, plan: nbglcnn.Plan) -> None:
+    session = gl.open(plan)
+    gl.write(session, "input", IMAGES)
+    gl.run(session)
+    gl.page.evaluate(
+        """() => {
+          globalThis.waits = 0;
+          const { readPixels } = WebGL2RenderingContext.prototype;
+          WebGL2RenderingContext.prototype.readPixels = function (...given) {
+            if (typeof given[6] === "object") globalThis.waits += 1;
+            readPixels.apply(this, given);
+          };
+        }"""
+    )
+    for key in ("input", "0"):
+        assert gl.statistics(session, key)["channels"]
+        assert gl.histogram(session, key, 20)
+    assert gl.page.evaluate("waits") == 0
+    gl.read(session, "0")
+    assert gl.page.evaluate("waits") == 1
+
+
 def test_histograms_equal_numpy(gl: GlPage) -> None:
     for name, layout in LAYOUTS.items():
         session = gl.open(carrier(layout))

@@ -93,9 +93,13 @@ export async function counter(device: GlDevice, programs: OwnPrograms): Promise<
     ];
     writePasses(device, buffer, passes);
     drawPasses(device, buffer, passes);
+    const readLayers = layersOf(device, result);
+    for (const target of [scratch, result]) freeSurface(device, target);
+    resources.freeTexture(list);
+    resources.freeBuffer(buffer);
     const read = (): number[] => {
       device.check(generation);
-      const layers = layersOf(device, result);
+      const layers = readLayers();
       device.check();
       resources.checkMemory(scratch.bytes + result.bytes);
       return Array.from(edges, (_, k) => {
@@ -106,13 +110,7 @@ export async function counter(device: GlDevice, programs: OwnPrograms): Promise<
         return sum;
       });
     };
-    const free = (): void => {
-      if (device.generation !== generation) return;
-      for (const target of [scratch, result]) freeSurface(device, target);
-      resources.freeTexture(list);
-      resources.freeBuffer(buffer);
-    };
-    const counted = finished(device).then(read).finally(free);
+    const counted = finished(device).then(read);
     counted.catch(() => undefined); // a run that fails is asked again: nobody waits for this one
     return counted;
   };

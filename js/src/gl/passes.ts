@@ -43,16 +43,31 @@ export function whole({ width, height }: Surface): [number, number, number, numb
   return [0, 0, width, height];
 }
 
-/** All texels of each layer. */
-export function layersOf(device: GlDevice, target: Surface): Float32Array[] {
-  const { gl, state } = device;
-  state.target(target.framebuffer);
-  return Array.from({ length: target.layers }, (_, k) => {
-    const data = new Float32Array(target.width * target.height * 4);
+/**
+ * Copies all texels of each layer to where the page can have them: what is returned waits for the device, so
+ * that it is called when that has finished, and no more than once.
+ */
+export function layersOf(
+  { gl, state, resources }: GlDevice,
+  { framebuffer, width, height, layers }: Surface,
+): () => Float32Array[] {
+  const pack = gl.PIXEL_PACK_BUFFER;
+  const length = width * height * 4;
+  const buffer = resources.buffer(layers * length * 4, "STREAM_READ");
+  gl.bindBuffer(pack, buffer);
+  state.target(framebuffer);
+  for (let k = 0; k < layers; k++) {
     gl.readBuffer(gl.COLOR_ATTACHMENT0 + k);
-    gl.readPixels(0, 0, target.width, target.height, gl.RGBA, gl.FLOAT, data);
-    return data;
-  });
+    gl.readPixels(0, 0, width, height, gl.RGBA, gl.FLOAT, k * length * 4);
+  }
+  gl.bindBuffer(pack, null);
+  return () => {
+    const data = new Float32Array(layers * length);
+    gl.bindBuffer(pack, buffer);
+    gl.getBufferSubData(pack, 0, data);
+    resources.freeBuffer(buffer); // which unbinds it
+    return Array.from({ length: layers }, (_, k) => data.subarray(k * length, (k + 1) * length));
+  };
 }
 
 export interface OwnPass {

@@ -98,8 +98,11 @@ export class Resources {
     return framebuffer;
   }
 
-  /** A uniform buffer; `data` is its contents or its size. */
-  buffer(data: Uint8Array | number, usage: "STATIC_DRAW" | "DYNAMIC_DRAW"): WebGLBuffer {
+  /** A buffer, of uniforms unless it is read; `data` is its contents or its size. */
+  buffer(
+    data: Uint8Array | number,
+    usage: "STATIC_DRAW" | "DYNAMIC_DRAW" | "STREAM_READ",
+  ): WebGLBuffer {
     const { gl } = this;
     const buffer = gl.createBuffer();
     this.alive.buffers += 1;

@@ -100,13 +100,14 @@ function reduceChannels(
   ];
   writePasses(device, buffer, passes);
   drawPasses(device, buffer, passes);
+  const [readFirst, readSecond] = [layersOf(device, first), layersOf(device, second)];
+  for (const target of [scratch, first, second]) freeSurface(device, target);
+  resources.freeBuffer(buffer);
   return () => {
     device.check(generation);
-    const [low, high, sum, count] = layersOf(device, first);
-    const [squares, zeros, nan, inf] = layersOf(device, second);
+    const [low, high, sum, count] = readFirst();
+    const [squares, zeros, nan, inf] = readSecond();
     device.check();
-    for (const target of [scratch, first, second]) freeSurface(device, target);
-    resources.freeBuffer(buffer);
     resources.checkMemory(scratch.bytes + first.bytes + second.bytes);
     const at = (data: Float32Array | undefined, k: number) => data?.[k] ?? Number.NaN;
     return Array.from({ length: c }, (_, k) => ({
