@@ -68,9 +68,7 @@ export class GlDevice implements Device {
   /** Throws when what was made in context `generation` cannot be used any more. */
   check(generation = this.generation): void {
     if (this.disposed || this.generation !== generation || this.gl.isContextLost()) {
-      throw new ContextLostError(
-        this.disposed ? "the graphics device was closed" : "the graphics context was lost",
-      );
+      throw new ContextLostError(this.disposed ? "the graphics device was closed" : undefined);
     }
   }
 

@@ -16,6 +16,7 @@ import {
   whole,
   writePasses,
 } from "./passes.ts";
+import type { Linked } from "./programs.ts";
 import { groupsOf } from "./ranges.ts";
 
 /** Edges that one fragment counts at: 4 targets of 4 lanes. */
@@ -54,8 +55,7 @@ export async function counter(device: GlDevice, programs: OwnPrograms): Promise<
   return (value, image, channel, objects, edges) => {
     device.check(generation);
     if (edges.length === 0) return Promise.resolve([]);
-    const [counts, fold] = linked;
-    if (!counts || !fold) throw new RangeError("two programs count");
+    const [counts, fold] = linked as [Linked, Linked];
     const texture = objects.texture(value.texture);
     const groups = channel === undefined ? groupsOf(value) : 1;
     const { strips, lines } = stripsOf(value.words);
@@ -98,10 +98,7 @@ export async function counter(device: GlDevice, programs: OwnPrograms): Promise<
     resources.freeTexture(list);
     resources.freeBuffer(buffer);
     const read = (): number[] => {
-      device.check(generation);
       const layers = readLayers();
-      device.check();
-      resources.checkMemory(scratch.bytes + result.bytes);
       return Array.from(edges, (_, k) => {
         const [block, at] = [Math.floor(k / EDGES), k % EDGES];
         const lanes = layers[at >> 2] ?? padded;

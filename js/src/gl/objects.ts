@@ -3,8 +3,9 @@ import { type Pass, type PlanHeader, type Texture, UNIFORM_BYTES } from "../plan
 import { textureBytes } from "./check.ts";
 import { finished } from "./clock.ts";
 import type { GlDevice } from "./device.ts";
+import { copied } from "./passes.ts";
 import { type Linked, PASS_BINDING } from "./programs.ts";
-import { PlanError, type Progress } from "./types.ts";
+import { type Band, PlanError, type Progress } from "./types.ts";
 
 /** Uploading waits for the device after this long, and the page can draw a frame. */
 const UPLOAD_MS = 16;
@@ -93,20 +94,28 @@ export class PlanObjects {
     linked.drawn = true;
   }
 
-  /** The texels that `pass` has drawn, of all or an area; waits for them. */
-  read(
-    pass: Pass,
-    width = pass.viewport[0],
-    height = pass.viewport[1],
-    x = 0,
-    y = 0,
-  ): Float32Array {
+  /** The texels that `pass` has drawn, of all or the first ones; waits for them. */
+  read(pass: Pass, width = pass.viewport[0], height = pass.viewport[1]): Float32Array {
     const { gl, state } = this.device;
     const data = new Float32Array(width * height * 4);
     state.target(this.framebuffer(pass.output));
-    gl.readPixels(x, y, width, height, gl.RGBA, gl.FLOAT, data);
+    gl.readPixels(0, 0, width, height, gl.RGBA, gl.FLOAT, data);
     this.device.check(this.generation); // a lost context leaves `data` as it was, without a word
     return data;
+  }
+
+  /** Draws bands of `pass`; what is returned has their texels once the device has finished. */
+  sample(pass: Pass, bands: readonly Band[]): () => Float32Array<ArrayBuffer> {
+    const { gl } = this.device;
+    const texels = bands.reduce((sum, [, , width]) => sum + width, 0);
+    return copied(this.device, texels * 4, () => {
+      let at = 0;
+      for (const [x, y, width] of bands) {
+        this.draw(pass, [x, y, width, 1]);
+        gl.readPixels(x, y, width, 1, gl.RGBA, gl.FLOAT, at);
+        at += width * 16;
+      }
+    });
   }
 
   dispose(): void {

@@ -43,30 +43,52 @@ export function whole({ width, height }: Surface): [number, number, number, numb
   return [0, 0, width, height];
 }
 
-/**
- * Copies all texels of each layer to where the page can have them: what is returned waits for the device, so
- * that it is called when that has finished, and no more than once.
- */
-export function layersOf(
-  { gl, state, resources }: GlDevice,
-  { framebuffer, width, height, layers }: Surface,
-): () => Float32Array[] {
-  const pack = gl.PIXEL_PACK_BUFFER;
+/** All texels of each layer of surfaces of one size; to be called once, when the device has finished. */
+export function layersOf(device: GlDevice, ...targets: readonly Surface[]): () => Float32Array[] {
+  const { gl, state } = device;
+  const { width = 0, height = 0 } = targets[0] ?? {};
   const length = width * height * 4;
-  const buffer = resources.buffer(layers * length * 4, "STREAM_READ");
+  const count = targets.reduce((sum, { layers }) => sum + layers, 0);
+  const read = copied(device, count * length, () => {
+    let at = 0;
+    for (const { framebuffer, layers } of targets) {
+      state.target(framebuffer);
+      for (let k = 0; k < layers; k++, at += length * 4) {
+        gl.readBuffer(gl.COLOR_ATTACHMENT0 + k);
+        gl.readPixels(0, 0, width, height, gl.RGBA, gl.FLOAT, at);
+      }
+    }
+  });
+  return () => {
+    const data = read();
+    return Array.from({ length: count }, (_, k) => data.subarray(k * length, (k + 1) * length));
+  };
+}
+
+/**
+ * Floats that `copy` reads into a buffer of the device, which holds nobody: what is returned takes them from
+ * there, to be called once, when the device has finished.
+ */
+export function copied(
+  device: GlDevice,
+  length: number,
+  copy: () => void,
+): () => Float32Array<ArrayBuffer> {
+  const { generation, gl, resources } = device;
+  const pack = gl.PIXEL_PACK_BUFFER;
+  const buffer = resources.buffer(length * 4, "STREAM_READ");
   gl.bindBuffer(pack, buffer);
-  state.target(framebuffer);
-  for (let k = 0; k < layers; k++) {
-    gl.readBuffer(gl.COLOR_ATTACHMENT0 + k);
-    gl.readPixels(0, 0, width, height, gl.RGBA, gl.FLOAT, k * length * 4);
-  }
+  copy();
   gl.bindBuffer(pack, null);
   return () => {
-    const data = new Float32Array(layers * length);
+    device.check(generation);
+    const data = new Float32Array(length);
     gl.bindBuffer(pack, buffer);
     gl.getBufferSubData(pack, 0, data);
     resources.freeBuffer(buffer); // which unbinds it
-    return Array.from({ length: layers }, (_, k) => data.subarray(k * length, (k + 1) * length));
+    resources.checkMemory(data.byteLength);
+    device.check(); // a lost context leaves `data` as it was, without a word
+    return data;
   };
 }
 

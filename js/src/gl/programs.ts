@@ -204,6 +204,6 @@ export class Programs {
 }
 
 function created<T>(object: T | null): T {
-  if (object === null) throw new ContextLostError("the graphics context was lost");
+  if (object === null) throw new ContextLostError();
   return object;
 }

@@ -87,7 +87,7 @@ export class Resources {
     const kind = `${layers} layers of ${format}`;
     if (!this.complete.has(kind)) {
       const status = gl.checkFramebufferStatus(gl.FRAMEBUFFER);
-      if (gl.isContextLost()) throw new ContextLostError("the graphics context was lost");
+      if (gl.isContextLost()) throw new ContextLostError();
       if (status !== gl.FRAMEBUFFER_COMPLETE) {
         throw new PlanError(
           `this browser cannot draw into ${kind} at once (framebuffer status ${status})`,
@@ -118,8 +118,7 @@ export class Resources {
     const error = gl.getError(); // seldom: each question waits for the driver
     if (error === gl.NO_ERROR) return;
     while (gl.getError() !== gl.NO_ERROR); // what follows from the first is nobody else's fault
-    if (error === gl.CONTEXT_LOST_WEBGL)
-      throw new ContextLostError("the graphics context was lost");
+    if (error === gl.CONTEXT_LOST_WEBGL) throw new ContextLostError();
     const mib = (bytes / 2 ** 20).toFixed(0);
     throw new PlanError(
       error === gl.OUT_OF_MEMORY

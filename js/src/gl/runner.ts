@@ -4,7 +4,6 @@ import { checkPlan } from "./check.ts";
 import { Clock, finished, type Mark, type Measured } from "./clock.ts";
 import type { GlDevice } from "./device.ts";
 import { listed } from "./messages.ts";
-import { joined } from "./numbers.ts";
 import { PlanObjects } from "./objects.ts";
 import { Pending } from "./pending.ts";
 import { cut, type Draw, FLUENT, hidden, predict, URGENT } from "./schedule.ts";
@@ -137,13 +136,9 @@ export class Runner {
     const inside = bands.every(([x, y, w]) => w >= 1 && x + w <= width && y < height);
     if (!inside) throw new PlanError(`there are ${width} × ${height} texels of ${key} to sample`);
     await this.warm(value);
-    return this.whenFresh(value, (objects) => {
-      const parts = bands.map(([x, y, w]) => {
-        objects.draw(step, [x, y, w, 1]);
-        return objects.read(step, w, 1, x, y);
-      });
-      return joined(parts);
-    });
+    const read = await this.whenFresh(value, (objects) => objects.sample(step, bands));
+    await finished(this.device);
+    return read();
   }
 
   /** The first draw of a program builds its pipeline: reading right behind it would hold the page so long. */
@@ -221,7 +216,7 @@ export class Runner {
     if (this.closed) throw new SessionClosed("this session was closed");
     const { objects } = this;
     this.device.check(objects?.generation);
-    if (objects === undefined) throw new ContextLostError("the graphics context was lost");
+    if (objects === undefined) throw new ContextLostError();
     return objects;
   }
 
@@ -329,7 +324,7 @@ export class Runner {
     const marks: Mark[] = [];
     let passed = 0;
     const check = () => {
-      if (this.ready() !== objects) throw new ContextLostError("the graphics context was lost");
+      if (this.ready() !== objects) throw new ContextLostError();
     };
     const pass = async (mark: Mark | undefined) => {
       // A single slice takes less than a frame or three: timers see its end sooner.

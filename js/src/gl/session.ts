@@ -88,7 +88,7 @@ export async function createSession(
 
   function ready(): Pictures {
     runner.ready();
-    if (pictures === undefined) throw new ContextLostError("the graphics context was lost");
+    if (pictures === undefined) throw new ContextLostError();
     return pictures;
   }
 

@@ -63,9 +63,8 @@ function reduceChannels(
   texture: WebGLTexture,
   linked: readonly Linked[],
 ): () => Reduced[] {
-  const [moments, foldMoments, spread, foldSums] = linked;
-  if (!moments || !foldMoments || !spread || !foldSums) return () => [];
-  const { generation, resources } = device;
+  const [moments, foldMoments, spread, foldSums] = linked as [Linked, Linked, Linked, Linked];
+  const { resources } = device;
   const [, c = 0, h = 0, w = 0] = value.words;
   const groups = groupsOf(value);
   const { strips, lines } = stripsOf(value.words);
@@ -100,15 +99,11 @@ function reduceChannels(
   ];
   writePasses(device, buffer, passes);
   drawPasses(device, buffer, passes);
-  const [readFirst, readSecond] = [layersOf(device, first), layersOf(device, second)];
+  const read = layersOf(device, first, second);
   for (const target of [scratch, first, second]) freeSurface(device, target);
   resources.freeBuffer(buffer);
   return () => {
-    device.check(generation);
-    const [low, high, sum, count] = readFirst();
-    const [squares, zeros, nan, inf] = readSecond();
-    device.check();
-    resources.checkMemory(scratch.bytes + first.bytes + second.bytes);
+    const [low, high, sum, count, squares, zeros, nan, inf] = read();
     const at = (data: Float32Array | undefined, k: number) => data?.[k] ?? Number.NaN;
     return Array.from({ length: c }, (_, k) => ({
       pixels: h * w,

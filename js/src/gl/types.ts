@@ -189,6 +189,10 @@ export class DeviceUnavailable extends Error {
 /** The browser took the graphics context away; whatever was under way has no result. */
 export class ContextLostError extends Error {
   override readonly name = "ContextLostError";
+
+  constructor(message = "the graphics context was lost") {
+    super(message);
+  }
 }
 
 /** A Plan that is damaged, or too large for this device. */
