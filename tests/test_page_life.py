@@ -245,7 +245,8 @@ CLOSING = """async ([n, url, x, question]) => {
     };
   }
   s.write("input", gl.floats(x));
-  const said = await s[question]("input", 20).then(() => "done", (error) => error.name);
+  const what = question === "sample" ? [[0, 0, 2]] : 20;
+  const said = await s[question]("input", what).then(() => "done", (error) => error.name);
   for (const name of Object.getOwnPropertyNames(target)) {
     if (typeof target[name] === "function") delete target[name];
   }
@@ -254,7 +255,7 @@ CLOSING = """async ([n, url, x, question]) => {
 }"""
 
 
-@pytest.mark.parametrize("question", ["run", "read", "statistics", "histogram"])
+@pytest.mark.parametrize("question", ["run", "read", "sample", "statistics", "histogram"])
 def test_a_session_closed_during_a_question_leaves_nothing(
     gl: GlPage, plan: nbglcnn.Plan, question: str
 ) -> None:
@@ -279,6 +280,32 @@ def test_a_session_closed_during_a_question_leaves_nothing(
         )
     gl.close(kept)
     assert gl.alive() == dict.fromkeys(before, 0)
+
+
+@pytest.mark.parametrize("question", ["sample", "statistics"])
+def test_an_input_that_comes_during_a_question_leaves_nothing(
+    gl: GlPage, plan: nbglcnn.Plan, question: str
+) -> None:
+    session = gl.open(plan)
+    gl.write(session, "input", X)
+    gl.histogram(session, "input", 20)
+    before = gl.alive()
+    asked = """async ([session, question, x]) => {
+      const s = gl.the(session);
+      const what = question === "sample" ? [[0, 0, 2]] : 0;
+      for (let waits = 0; waits < 12; waits++) {
+        s.write("input", gl.floats(x));
+        const answer = s[question]("input", what);
+        for (let k = 0; k < waits; k++) await null;
+        s.write("input", gl.floats(x).map((v) => v * waits));
+        await answer;
+      }
+    }"""
+    gl.page.evaluate(asked, [session, question, encode(X)])
+    gl.page.wait_for_function(
+        "before => JSON.stringify(gl.opened().alive) === before",
+        arg=json.dumps(before, separators=(",", ":")),
+    )
 
 
 def test_each_read_passes_through_read_pixels(gl: GlPage, plan: nbglcnn.Plan) -> None:

@@ -136,9 +136,13 @@ export class Runner {
     const inside = bands.every(([x, y, w]) => w >= 1 && x + w <= width && y < height);
     if (!inside) throw new PlanError(`there are ${width} × ${height} texels of ${key} to sample`);
     await this.warm(value);
-    const read = await this.whenFresh(value, (objects) => objects.sample(step, bands));
-    await finished(this.device);
-    return read();
+    return this.whenFresh(value, (objects) => {
+      // Taken also where a new input makes them useless: what they lie in goes with that.
+      const read = objects.sample(step, bands);
+      const data = finished(this.device).then(read);
+      data.catch(() => undefined);
+      return data;
+    });
   }
 
   /** The first draw of a program builds its pipeline: reading right behind it would hold the page so long. */
