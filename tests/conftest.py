@@ -6,7 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Error, Page, Playwright, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    ConsoleMessage,
+    Error,
+    Page,
+    Playwright,
+    expect,
+    sync_playwright,
+)
 
 import nbglcnn
 from browsers import EMPTY, RENDERERS, chromium_arguments, find_chromium, guard, serving
@@ -18,6 +26,7 @@ from views_page import Views
 BACKENDS = tuple(RENDERERS)
 Arrays = tuple[np.ndarray, ...]
 STATIC = Path(nbglcnn.__file__).with_name("static")
+expect.set_options(timeout=20_000)  # by default 5 s, too few for a machine that does much else
 strangers: list[list[str]] = []  # what pages asked outside this machine, of the open browsers
 
 
