@@ -530,10 +530,11 @@ export class Connection {
         samples.push(await session.sample(key, probe.bands[k] ?? []));
       }
     } catch (error) {
-      this.probe = undefined;
+      if (this.probe === probe) this.probe = undefined;
       if (this.session === session && !device.lost) warnOnce(`no self-test: ${error}`);
       return;
     }
+    if (this.probe !== probe) return; // another one has come meanwhile
     this.probe = undefined;
     this.send({ type: "probed", page, revision: this.ran }, [joined(samples).buffer]);
   }
