@@ -100,6 +100,11 @@ class GlPage:
     def alive(self) -> dict[str, int]:
         return dict(self.page.evaluate("() => ({ ...gl.opened().alive })"))
 
+    def wait_alive(self, counts: dict[str, int]) -> None:
+        """Wait until so many objects are alive again: what is under way lets go of its own."""
+        same = "counts => Object.entries(gl.opened().alive).every(([k, n]) => n === counts[k])"
+        self.page.wait_for_function(same, arg=counts)
+
 
 JOB: dict[str, Any] = {
     "image": 0,

@@ -125,21 +125,31 @@ def test_a_context_that_never_comes_back_is_replaced(
     assert_equal(gl.read(session, key_of_output(plan)), output(model, X))
 
 
-# Loses the context before the n-th call of WebGL; 0: never. Returns the number of calls.
-LOSING = """async ([n, session, x, key, job]) => {
+# Counts the calls of WebGL from now on, and does something at the n-th.
+COUNTED = """((n, strike) => {
   const target = gl.opened().gl;
-  const lose = gl.lose();
   const own = Object.getPrototypeOf(target);
-  let calls = 0;
-  for (const name of Object.getOwnPropertyNames(own)) {
-    const method = Object.getOwnPropertyDescriptor(own, name).value;
-    if (typeof method !== "function" || name === "isContextLost") continue;
+  const methods = Object.getOwnPropertyNames(own).filter((name) =>
+    typeof Object.getOwnPropertyDescriptor(own, name).value === "function"
+    && name !== "isContextLost");
+  const counted = {
+    calls: 0,
+    undo: () => { for (const name of methods) delete target[name]; },
+  };
+  for (const name of methods) {
     target[name] = function (...given) {
-      calls += 1;
-      if (calls === n) lose.loseContext();
-      return method.apply(target, given);
+      counted.calls += 1;
+      if (counted.calls === n) strike();
+      return own[name].apply(target, given);
     };
   }
+  return counted;
+})"""
+
+# Loses the context before the n-th call of WebGL; 0: never. Returns the number of calls.
+LOSING = """async ([n, session, x, key, job]) => {
+  const lose = gl.lose();
+  const counted = COUNTED(n, () => lose.loseContext());
   const canvas = document.createElement("canvas");
   const results = [];
   const s = gl.the(session);
@@ -160,16 +170,14 @@ LOSING = """async ([n, session, x, key, job]) => {
       }
     }
   }
-  for (const name of Object.getOwnPropertyNames(target)) {
-    if (typeof target[name] === "function") delete target[name];
-  }
+  counted.undo();
   if (n > 0) {
     await new Promise((resolve) => setTimeout(resolve));
     lose.restoreContext();
     while (gl.opened().lost) await new Promise((resolve) => setTimeout(resolve, 4));
   }
-  return { calls, results, last: gl.base64(await s.read(key)) };
-}"""
+  return { calls: counted.calls, results, last: gl.base64(await s.read(key)) };
+}""".replace("COUNTED", COUNTED)
 
 
 def test_a_loss_at_any_call_gives_the_right_numbers_or_an_error(gl: GlPage) -> None:
@@ -232,27 +240,14 @@ CLOSING = """async ([n, url, x, question]) => {
   const s = gl.the(await gl.open(url));
   s.write("input", gl.floats(x));
   await s.run();
-  const target = gl.opened().gl;
-  const own = Object.getPrototypeOf(target);
-  let calls = 0;
-  for (const name of Object.getOwnPropertyNames(own)) {
-    const method = Object.getOwnPropertyDescriptor(own, name).value;
-    if (typeof method !== "function") continue;
-    target[name] = function (...given) {
-      calls += 1;
-      if (calls === n) void Promise.resolve().then(() => s.dispose());
-      return method.apply(target, given);
-    };
-  }
+  const counted = COUNTED(n, () => void Promise.resolve().then(() => s.dispose()));
   s.write("input", gl.floats(x));
   const what = question === "sample" ? [[0, 0, 2]] : 20;
   const said = await s[question]("input", what).then(() => "done", (error) => error.name);
-  for (const name of Object.getOwnPropertyNames(target)) {
-    if (typeof target[name] === "function") delete target[name];
-  }
+  counted.undo();
   s.dispose();
-  return [calls, said];
-}"""
+  return [counted.calls, said];
+}""".replace("COUNTED", COUNTED)
 
 
 @pytest.mark.parametrize("question", ["run", "read", "sample", "statistics", "histogram"])
@@ -274,10 +269,7 @@ def test_a_session_closed_during_a_question_leaves_nothing(
     assert said == "done"
     for n in range(1, calls + 1, max(1, calls // 15)):
         assert closing(n)[1] in ("done", "SessionClosed"), f"closed behind call {n}"
-        gl.page.wait_for_function(
-            "before => JSON.stringify(gl.opened().alive) === before",
-            arg=json.dumps(before, separators=(",", ":")),
-        )
+        gl.wait_alive(before)
     gl.close(kept)
     assert gl.alive() == dict.fromkeys(before, 0)
 
@@ -302,10 +294,7 @@ def test_an_input_that_comes_during_a_question_leaves_nothing(
       }
     }"""
     gl.page.evaluate(asked, [session, question, encode(X)])
-    gl.page.wait_for_function(
-        "before => JSON.stringify(gl.opened().alive) === before",
-        arg=json.dumps(before, separators=(",", ":")),
-    )
+    gl.wait_alive(before)
 
 
 def test_each_read_passes_through_read_pixels(gl: GlPage, plan: nbglcnn.Plan) -> None:
