@@ -1,6 +1,7 @@
 // Bundles the three entries into the Python package: `node build.js [--watch]`.
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import * as esbuild from "esbuild";
+import { minify } from "terser";
 
 const outdir = "../src/nbglcnn/static";
 
@@ -46,8 +47,18 @@ if (process.argv.includes("--watch")) {
 } else {
   const built = Promise.all([options, widget].map((one) => esbuild.build(one)));
   const both = await built.catch(() => process.exit(1)); // it has said why
+  const outputs = both.flatMap(({ metafile }) => Object.keys(metafile.outputs));
+  await Promise.all(outputs.map(shorten));
   const files = both.flatMap(({ metafile }) => Object.keys(metafile.inputs));
   writeFileSync(`${outdir}/LICENSES.txt`, licenses(files));
+}
+
+/** What esbuild's minifier leaves, which looks at one expression at a time: 1 % of the bytes, 4 % once compressed. */
+async function shorten(file) {
+  const compress = { ecma: 2020, passes: 2, inline: 1 };
+  const format = { ascii_only: true };
+  const { code } = await minify(readFileSync(file, "utf8"), { module: true, compress, format });
+  writeFileSync(file, code);
 }
 
 /** What esbuild cannot leave out by itself: comments of texts, and colour maps nobody uses. */
