@@ -29,6 +29,7 @@ test("bands cover each texel exactly once, along the longer side", () => {
     [1, 1],
     [5, 5],
     [64, 1],
+    [1000, 3],
   ] as [number, number][]) {
     for (const count of [1, 2, 3, 7, 30, 1000]) {
       const draws = bands(pass(0, viewport), count);
@@ -36,6 +37,15 @@ test("bands cover each texel exactly once, along the longer side", () => {
       assert.ok(covered(draws, viewport).every((times) => times === 1));
     }
   }
+});
+
+test("bands are whole squares of the renderer, two of them where there are enough", () => {
+  const cuts = (width: number, count: number) =>
+    bands(pass(0, [width, 8]), count).map(({ band }) => band?.[2]);
+  assert.deepEqual(cuts(1024, 6), [128, 128, 128, 128, 128, 128, 128, 128]);
+  assert.deepEqual(cuts(1000, 3), [256, 256, 256, 232]);
+  assert.deepEqual(cuts(448, 6), [64, 64, 64, 64, 64, 64, 64]);
+  assert.deepEqual(cuts(100, 3), [33, 33, 34]); // shorter rather than whole: nobody is to wait
 });
 
 test("a short run is one slice, also of many passes", () => {

@@ -16,6 +16,8 @@ const FIRST_DRAW_MS = 40;
 /** A pass without work, measured. */
 const PASS_MS = 0.05;
 const TIMER_MS = 4;
+/** Pixels along the squares of llvmpipe. */
+const SQUARE = 64;
 /** An animation frame may never come: the page can be hidden while one waits for it. */
 const FRAME_AT_MOST_MS = 100;
 
@@ -90,15 +92,22 @@ export function cut(
   return slices;
 }
 
-/** `count` bands across the longer side of the pass's viewport, together exactly the viewport. */
+/**
+ * At least `count` bands across the longer side of the pass's viewport, together exactly the viewport. Renderers on a
+ * processor deal squares of pixels to their threads: a band that cuts one, or has one alone, leaves threads without work.
+ */
 export function bands(step: Pass, count: number): Draw[] {
   const [width, height] = step.viewport;
   const long = Math.max(width, height);
   const parts = Math.min(count, long);
   if (parts <= 1) return [{ step }];
-  return Array.from({ length: parts }, (_, k) => {
-    const from = Math.floor((k * long) / parts);
-    const size = Math.floor(((k + 1) * long) / parts) - from;
-    return { step, band: width >= height ? [from, 0, size, height] : [0, from, width, size] };
+  const unit = [2 * SQUARE, SQUARE].find((size) => size * parts <= long);
+  const size = unit === undefined ? long / parts : Math.floor(long / parts / unit) * unit;
+  const number = unit === undefined ? parts : Math.ceil(long / size);
+  const cuts = (k: number) => (k < number ? Math.floor(k * size) : long);
+  return Array.from({ length: number }, (_, k) => {
+    const from = cuts(k);
+    const room = cuts(k + 1) - from;
+    return { step, band: width >= height ? [from, 0, room, height] : [0, from, width, room] };
   });
 }
