@@ -260,12 +260,24 @@ def _patch(
     if conv.transposed:
         if kh % sy or kw % sx or max(kh // sy, kw // sx) > 3:
             return None
-        return {"TAPS_Y": kh // sy, "TAPS_X": kw // sx, "STEP": 1, "MORE_ROWS": 0, **structure}
+        taps = {"TAPS_Y": kh // sy, "TAPS_X": kw // sx}
+        return {**taps, "STEP": 1, "EVERY": 1, "MORE_ROWS": 0, **structure}
     if sy > 2 or kw > 7:
         return None
+
     # Unrolling pays while a body stays under about 60 reads; compile time grows with it.
-    rows = kh if kh <= 3 and (kh + sy) * (kw + sx) + 4 * kh * kw <= 64 else 1
-    return {"TAPS_Y": rows, "TAPS_X": kw, "STEP": sy, "MORE_ROWS": int(kh > rows), **structure}
+    def fits(rows: int, every: int) -> bool:
+        return rows <= 3 and (rows + sy // every) * (kw + sx) + 4 * rows * kw <= 64
+
+    if fits(kh, 1):
+        rows, every = kh, 1
+    elif sy == 2 and kh % 2 == 0 and fits(kh // 2, 2):
+        rows, every = kh // 2, 2
+    else:
+        rows, every = 1, 1
+    every = sy if rows == 1 else every
+    taps = {"TAPS_Y": rows, "TAPS_X": kw, "STEP": sy, "EVERY": every}
+    return {**taps, "MORE_ROWS": int(kh > rows), **structure}
 
 
 def _bias(b: Builder, conv: Convolution, bias: str, factor: float) -> Tensor:

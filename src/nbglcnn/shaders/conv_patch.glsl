@@ -4,19 +4,28 @@
 //
 // x0: input in blocks of 2×2 too, w0: weights (weights.conv_texture), x1: bias, x2: residual.
 // i[0] kernel and stride, i[1] (1, 1) and padding, i[2] as in conv.glsl.
-// TAPS_Y rows of taps are unrolled; STEP is the distance of the block's pixels in the input; PLAIN says that the
-// input has no phases, GROUPED that there are several groups; BEFORE is a function of the input to read: 1 Relu,
-// 2 LeakyRelu, with the number f[2].w for Relu's 0 (a constant 0 becomes max(), which drops NaN) or the slope;
-// SHEETS and DEPTHWISE as in conv.glsl. A loop costs as much as a dozen reads, so those that go round once are left
-// out: MORE_ROWS says that the kernel has more than TAPS_Y rows, SINGLE that there is one input channel group, of
-// LANES channels, RUNS that the groups one pixel needs lie in several rows of tiles, or their weights in several
-// column parts. POINT says that the kernel is 1×1 and moves nothing: the block is read from where it is written.
+// TAPS_Y rows of taps are unrolled; STEP is the distance of the block's pixels in the input, EVERY that of the rows
+// of taps: a kernel of 4 rows and stride 2 goes over its even rows, of which both pixels together need 3 input rows,
+// and then over its odd ones. PLAIN says that the input has no phases, GROUPED that there are several groups; BEFORE
+// is a function of the input to read: 1 Relu, 2 LeakyRelu, with the number f[2].w for Relu's 0 (a constant 0 becomes
+// max(), which drops NaN) or the slope; SHEETS and DEPTHWISE as in conv.glsl. A loop costs as much as a dozen reads,
+// so those that go round once are left out: MORE_ROWS says that the kernel has more than TAPS_Y rows, SINGLE that
+// there is one input channel group, of LANES channels, RUNS that the groups one pixel needs lie in several rows of
+// tiles, or their weights in several column parts. POINT says that the kernel is 1×1 and moves nothing: the block is
+// read from where it is written.
 
 #define KERNEL u.i[0].xy
 #define STRIDE u.i[0].zw
 #define PADDING u.i[1].zw
-#define COLUMNS (TAPS_X + STEP)
-#define ROWS (TAPS_Y + STEP)
+#if TAPS_X == 1
+#define EVERY_X STEP
+#else
+#define EVERY_X 1
+#endif
+#define STEP_X (STEP / EVERY_X)
+#define STEP_Y (STEP / EVERY)
+#define COLUMNS (TAPS_X + STEP_X)
+#define ROWS (TAPS_Y + STEP_Y)
 const int COLUMN_GROUPS = 1024;  // as weights.py
 
 // Beyond the texture, whose last column and row hold zeros (layout.py): what is outside the map is read there.
@@ -30,11 +39,11 @@ const int COLUMN_GROUPS = 1024;  // as weights.py
 
 // A column or row of the patch: its coordinate, the part of the layer number it decides.
 #define COLUMN(c) \
-  { int x = left + c; \
+  { int x = left + c * EVERY_X; \
     vec2 p = PLACE(clamp(x, 0, l.frame.w - 1), l.phase.y, l.phase.z, l.block.z, 1); \
     at_x[c] = x >= 0 && x < l.frame.w ? (p.x + 0.5) * xs.x : OUTSIDE; layer_x[c] = p.y; }
 #define ROW(r) \
-  { int y = top + r; \
+  { int y = top + r * EVERY; \
     vec2 p = PLACE(clamp(y, 0, l.frame.z - 1), l.phase.x, l.phase.w, l.block.y, 2); \
     at_y[r] = y >= 0 && y < l.frame.z ? (p.x + 0.5) * xs.y : OUTSIDE; layer_y[r] = p.y; }
 #if BEFORE == 1
@@ -69,8 +78,8 @@ const int COLUMN_GROUPS = 1024;  // as weights.py
 #define TAP(i, j) \
   { vec3 t = vec3(q.x, q.y + (float(i) * next.y + float(j) * next.x), sheet); \
     WEIGHTS \
-    PIXEL(a0, v[(i) * COLUMNS + j]) PIXEL(a1, v[(i) * COLUMNS + j + STEP]) \
-    PIXEL(a2, v[(i + STEP) * COLUMNS + j]) PIXEL(a3, v[(i + STEP) * COLUMNS + j + STEP]) }
+    PIXEL(a0, v[(i) * COLUMNS + j]) PIXEL(a1, v[(i) * COLUMNS + j + STEP_X]) \
+    PIXEL(a2, v[(i + STEP_Y) * COLUMNS + j]) PIXEL(a3, v[(i + STEP_Y) * COLUMNS + j + STEP_X]) }
 
 // The preprocessor unrolls: with literal indices the patch stays in registers.
 #if COLUMNS == 2
@@ -113,23 +122,20 @@ const int COLUMN_GROUPS = 1024;  // as weights.py
 #elif TAPS_X == 7
 #define TAPS(i) TAP(i, 0) TAP(i, 1) TAP(i, 2) TAP(i, 3) TAP(i, 4) TAP(i, 5) TAP(i, 6)
 #endif
-#if TAPS_Y == 1 && STEP == 1
+#if ROWS == 2
 #define DOWN(M) M(0) M(1)
-#define ALL_TAPS TAPS(0)
-#elif TAPS_Y == 1
-#define DOWN(M) M(0) M(2)
-#define ALL_TAPS TAPS(0)
-#elif TAPS_Y == 2 && STEP == 1
+#elif ROWS == 3
 #define DOWN(M) M(0) M(1) M(2)
-#define ALL_TAPS TAPS(0) TAPS(1)
-#elif TAPS_Y == 2
+#elif ROWS == 4
 #define DOWN(M) M(0) M(1) M(2) M(3)
-#define ALL_TAPS TAPS(0) TAPS(1)
-#elif TAPS_Y == 3 && STEP == 1
-#define DOWN(M) M(0) M(1) M(2) M(3)
-#define ALL_TAPS TAPS(0) TAPS(1) TAPS(2)
-#elif TAPS_Y == 3
+#elif ROWS == 5
 #define DOWN(M) M(0) M(1) M(2) M(3) M(4)
+#endif
+#if TAPS_Y == 1
+#define ALL_TAPS TAPS(0)
+#elif TAPS_Y == 2
+#define ALL_TAPS TAPS(0) TAPS(1)
+#elif TAPS_Y == 3
 #define ALL_TAPS TAPS(0) TAPS(1) TAPS(2)
 #endif
 
@@ -176,7 +182,7 @@ void main() {
   vec2 next = vec2(-STRIDE.y, -STRIDE.x * KERNEL.y) * ws.y;
 #else
   int left = at.w * STEP - PADDING.y, top = at.z * STEP - PADDING.x;
-  vec2 next = vec2(1, KERNEL.y) * ws.y;
+  vec2 next = vec2(1, EVERY * KERNEL.y) * ws.y;
 #endif
 #if POINT
   vec2 inside = vec2(at.wz >> 1) + 0.5;
@@ -185,7 +191,7 @@ void main() {
   ALONG(COLUMN)
 #endif
 #if MORE_ROWS
-  for (int ky = 0; ky < KERNEL.x; ky += TAPS_Y, top += TAPS_Y, weight_row += TAPS_Y * KERNEL.y) {
+  for (int ky = 0; ky * TAPS_Y < KERNEL.x; ky++, top++, weight_row += KERNEL.y) {
 #else
   {
 #endif
