@@ -122,10 +122,11 @@ async function open(device: GlDevice, bytes: ArrayBuffer): Promise<Session> {
 async function lifeOf(device: GlDevice, { plan, x, statistics }: Given) {
   const steps: Step[] = [];
   const step = async (name: string, work: () => Promise<string> | string): Promise<void> => {
+    const at = steps.push([name, {}]) - 1;
     try {
-      steps.push([name, { value: await work() }]);
+      steps[at] = [name, { value: await work() }];
     } catch (error) {
-      steps.push([name, { error: error instanceof Error ? error.name : String(error) }]);
+      steps[at] = [name, { error: error instanceof Error ? error.name : String(error) }];
     }
   };
   let session: Session | undefined;
@@ -154,10 +155,13 @@ async function lifeOf(device: GlDevice, { plan, x, statistics }: Given) {
       return pixels(canvas) === before ? "nothing" : pixels(canvas);
     });
     await step("read", () => s.read(output).then(text));
-    if (statistics)
-      await step("statistics", () =>
-        s.statistics(output).then(({ layer }) => JSON.stringify(layer)),
-      );
+    // Of all values at once: what is wrong with one is no excuse for another's numbers.
+    const asked = statistics ? s.plan.values.filter(({ kind }) => kind === "layer") : [];
+    await Promise.all(
+      asked.map(({ key }) =>
+        step(`statistics of ${key}`, async () => JSON.stringify((await s.statistics(key)).layer)),
+      ),
+    );
   }
   return { session, steps };
 }

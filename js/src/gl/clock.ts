@@ -93,3 +93,14 @@ export async function finished(device: GlDevice): Promise<void> {
   const check = () => device.check(generation);
   await clock.passed(clock.end(), () => true, check).catch(() => undefined);
 }
+
+/** What `read` finds when the device has done all that it was just asked; throws where that had no room. */
+export async function whenDone<T>(device: GlDevice, read: () => T): Promise<T> {
+  const { generation, resources } = device;
+  const { faults } = resources;
+  await finished(device);
+  const found = read();
+  await resources.sound(faults, () => finished(device));
+  device.check(generation);
+  return found;
+}

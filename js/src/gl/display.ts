@@ -1,18 +1,19 @@
 // Draws values into 2-D canvases: one pass a picture into the device's canvas, one bitmap a sheet from there.
-import { UNIFORM_BYTES } from "../plan.ts";
+import { TEXEL_BYTES, UNIFORM_BYTES } from "../plan.ts";
 import { MAP_TEXELS, mapTexels } from "./colormaps.ts";
 import type { GlDevice } from "./device.ts";
 import { DISPLAY } from "./kernels.ts";
 import type { Sheet } from "./mosaic.ts";
 import { type Linked, PASS_BINDING } from "./programs.ts";
 import type { Ranges } from "./ranges.ts";
+import type { Size } from "./resources.ts";
 import {
   type Draw,
   type Drawing,
   drawingOf,
   type Picture,
   type Shown,
-  type Table,
+  TABLE_SIDE,
 } from "./sheets.ts";
 import type { Delivery } from "./types.ts";
 
@@ -30,6 +31,7 @@ export class Display {
   private readonly maps: WebGLTexture;
   private readonly buffer: WebGLBuffer;
   private prepared: Prepared | undefined;
+  private table: { readonly texture: WebGLTexture; readonly size: Size } | undefined;
   private paper: OffscreenCanvas | undefined;
 
   private constructor(device: GlDevice, linked: readonly Linked[]) {
@@ -37,6 +39,7 @@ export class Display {
     this.device = device;
     this.linked = linked;
     this.buffer = resources.buffer(0, "DYNAMIC_DRAW");
+    this.table = this.tableOf({ width: TABLE_SIDE, height: TABLE_SIDE, layers: 1 });
     const texels = mapTexels();
     this.mapBytes = texels.byteLength;
     const size = { width: MAP_TEXELS, height: 1, layers: texels.length / MAP_TEXELS / 4 };
@@ -54,8 +57,9 @@ export class Display {
   }
 
   get bytes(): number {
-    const { table, numbers } = this.prepared?.drawing ?? {};
-    return this.mapBytes + (table?.data.byteLength ?? 0) + (numbers?.byteLength ?? 0);
+    const { width = 0, height = 0, layers = 0 } = this.table?.size ?? {};
+    const numbers = this.prepared?.drawing.numbers.byteLength ?? 0;
+    return this.mapBytes + width * height * layers * TEXEL_BYTES.rgba32f + numbers;
   }
 
   /** Draws a pixel with each program, as `Ranges.warm` does. */
@@ -90,13 +94,13 @@ export class Display {
   dispose(): void {
     const { resources, programs } = this.device;
     resources.freeTexture(this.maps);
-    if (this.prepared !== undefined) resources.freeTexture(this.prepared.table);
+    if (this.table !== undefined) resources.freeTexture(this.table.texture);
     resources.freeBuffer(this.buffer);
     programs.release(this.linked);
   }
 
-  /** Usually the same is shown as the last time, with other values. */
-  private prepare(shown: readonly Shown[], ranges: Ranges): Prepared {
+  /** Usually the same is shown as the last time, with other values. What is new is asked for memory, which waits. */
+  prepare(shown: readonly Shown[], ranges: Ranges): Prepared {
     const { prepared } = this;
     if (prepared !== undefined && sameShown(prepared.shown, shown)) return prepared;
     const { gl, resources } = this.device;
@@ -109,24 +113,29 @@ export class Display {
     return this.prepared;
   }
 
-  /** The last one where it has the right size; there must be room for another, and for the numbers. */
-  private tableFor({ width, height, layers, data }: Table): WebGLTexture {
+  /** The last one where it has the right size, as most have; there must be room for another, and for the numbers. */
+  private tableFor(size: Size): WebGLTexture {
     const { resources } = this.device;
-    const { prepared } = this;
-    const old = prepared?.drawing.table;
-    if (prepared && old && old.width === width && old.height === height && old.layers === layers) {
-      return prepared.table;
+    const { width, height, layers } = this.table?.size ?? {};
+    if (this.table && width === size.width && height === size.height && layers === size.layers) {
+      return this.table.texture;
     }
-    if (prepared !== undefined) resources.freeTexture(prepared.table);
-    this.prepared = undefined;
-    const table = resources.texture({ width, height, layers }, "rgba32f");
+    if (this.table !== undefined) resources.freeTexture(this.table.texture);
+    this.table = this.prepared = undefined;
+    const made = this.tableOf(size);
     try {
-      resources.checkMemory(data.byteLength);
+      resources.checkMemory();
     } catch (error) {
-      resources.freeTexture(table);
+      resources.freeTexture(made.texture);
       throw error;
     }
-    return table;
+    this.table = made;
+    return made.texture;
+  }
+
+  private tableOf({ width, height, layers }: Size) {
+    const size = { width, height, layers };
+    return { texture: this.device.resources.texture(size, "rgba32f"), size };
   }
 
   private drawSheet(

@@ -1,7 +1,7 @@
 // How often which value occurs: counted on the device as values from each edge on, subtracted here.
 import type { Value } from "../plan.ts";
 import { countedHere } from "./bins.ts";
-import { finished } from "./clock.ts";
+import { whenDone } from "./clock.ts";
 import type { GlDevice } from "./device.ts";
 import { COUNTS, FOLD_SUMS } from "./kernels.ts";
 import { stripsOf } from "./numbers.ts";
@@ -107,7 +107,7 @@ export async function counter(device: GlDevice, programs: OwnPrograms): Promise<
         return sum;
       });
     };
-    const counted = finished(device).then(read);
+    const counted = whenDone(device, read);
     counted.catch(() => undefined); // a run that fails is asked again: nobody waits for this one
     return counted;
   };

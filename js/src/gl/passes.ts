@@ -43,7 +43,7 @@ export function whole({ width, height }: Surface): [number, number, number, numb
   return [0, 0, width, height];
 }
 
-/** All texels of each layer of surfaces of one size; to be called once, when the device has finished. */
+/** All texels of each layer of surfaces of one size: as `copied`. */
 export function layersOf(device: GlDevice, ...targets: readonly Surface[]): () => Float32Array[] {
   const { gl, state } = device;
   const { width = 0, height = 0 } = targets[0] ?? {};
@@ -67,7 +67,7 @@ export function layersOf(device: GlDevice, ...targets: readonly Surface[]): () =
 
 /**
  * Floats that `copy` reads into a buffer of the device, which holds nobody: what is returned takes them from
- * there, to be called once, when the device has finished.
+ * there, to be called once, by whenDone or, where that is to wait, at once.
  */
 export function copied(
   device: GlDevice,
@@ -86,7 +86,6 @@ export function copied(
     gl.bindBuffer(pack, buffer);
     gl.getBufferSubData(pack, 0, data);
     resources.freeBuffer(buffer); // which unbinds it
-    resources.checkMemory(data.byteLength);
     device.check(); // a lost context leaves `data` as it was, without a word
     return data;
   };

@@ -134,7 +134,7 @@ export class Programs {
     };
   }
 
-  /** All are compiled, then all linked, then each is asked: asking for one waits for it. */
+  /** All are compiled, then all linked, then, when the device has done so, each is asked. */
   private async build(entries: readonly Entry[], onDone: () => void): Promise<void> {
     const width = this.parallel === null ? IN_FLIGHT : entries.length;
     let submitted = 0;
@@ -145,9 +145,14 @@ export class Programs {
         submitted += batch.length;
       }
       while (!hidden() && !this.isBuilt(entry)) await pause(true);
-      this.check(entry);
       onDone();
     }
+    if (entries.length === 0) return;
+    // What came of it can only be asked behind all that the device has to do.
+    const fence = this.fence();
+    while (!hidden() && !this.isPast(fence)) await pause(true);
+    this.gl.deleteSync(fence);
+    for (const entry of entries) this.check(entry);
   }
 
   private submit(entries: readonly Entry[]): void {
@@ -168,18 +173,26 @@ export class Programs {
       gl.attachShader(entry.program, entry.vertex?.[0] ?? this.vertex);
       gl.attachShader(entry.program, entry.fragment);
       gl.linkProgram(entry.program);
-      if (this.parallel === null) entry.fence = gl.fenceSync(gl.SYNC_GPU_COMMANDS_COMPLETE, 0);
+      if (this.parallel === null) entry.fence = this.fence();
     }
     gl.flush();
   }
 
-  private isBuilt(entry: Entry): boolean {
+  private fence(): WebGLSync | null {
     const { gl } = this;
-    if (gl.isContextLost()) return true;
-    if (this.parallel !== null) {
-      return gl.getProgramParameter(entry.program, this.parallel.COMPLETION_STATUS_KHR);
-    }
-    return entry.fence === null || gl.getSyncParameter(entry.fence, gl.SYNC_STATUS) === gl.SIGNALED;
+    return gl.fenceSync(gl.SYNC_GPU_COMMANDS_COMPLETE, 0);
+  }
+
+  private isBuilt(entry: Entry): boolean {
+    const { gl, parallel } = this;
+    if (parallel === null || gl.isContextLost()) return this.isPast(entry.fence);
+    return gl.getProgramParameter(entry.program, parallel.COMPLETION_STATUS_KHR);
+  }
+
+  private isPast(fence: WebGLSync | null): boolean {
+    const { gl } = this;
+    if (fence === null || gl.isContextLost()) return true;
+    return gl.getSyncParameter(fence, gl.SYNC_STATUS) === gl.SIGNALED;
   }
 
   private check(entry: Entry): void {

@@ -49,7 +49,7 @@ export class Ranges {
   private readonly slots = new Map<Value, Slot>();
   private readonly buffer: WebGLBuffer;
   private readonly entries: WebGLTexture;
-  private scratch: Surface | undefined;
+  private readonly scratch: Surface;
   private prepared: Prepared | undefined;
 
   private constructor(device: GlDevice, plan: PlanHeader, linked: readonly Linked[]) {
@@ -73,7 +73,12 @@ export class Ranges {
       this.slots.set(value, slot);
     }
     const rows = Math.max(1, Math.ceil(texels / RANGE_COLUMNS));
+    // Room for any batch: to ask for it between two pictures would hold the page.
+    const needed = [...same.values()].map(rowsOf);
+    const all = needed.reduce((a, b) => a + b, 0);
+    const most = Math.max(1, ...needed, Math.min(BATCH_ROWS, all));
     this.found = makeSurface(device, RANGE_COLUMNS, rows, LAYERS);
+    this.scratch = makeSurface(device, RANGE_COLUMNS, most, LAYERS);
     this.buffer = device.resources.buffer(0, "DYNAMIC_DRAW");
     this.entries = device.resources.texture({ ...this.found, layers: 1 }, "rgba32f");
   }
@@ -96,8 +101,8 @@ export class Ranges {
   }
 
   get bytes(): number {
-    const { width, height } = this.found;
-    return this.surfaces.reduce((sum, { bytes }) => sum + bytes, width * height * 16);
+    const { found, scratch } = this;
+    return found.bytes + scratch.bytes + found.width * found.height * 16;
   }
 
   /** Computes what isn't known yet of image `image` in run `sequence`; how many numbers it goes over. */
@@ -125,15 +130,10 @@ export class Ranges {
 
   dispose(): void {
     const { device } = this;
-    for (const surface of this.surfaces) freeSurface(device, surface);
+    for (const surface of [this.found, this.scratch]) freeSurface(device, surface);
     device.resources.freeTexture(this.entries);
     device.resources.freeBuffer(this.buffer);
     device.programs.release(this.linked);
-  }
-
-  private get surfaces(): Surface[] {
-    const { found, scratch } = this;
-    return scratch === undefined ? [found] : [found, scratch];
   }
 
   /** Usually what was done last is to be done again, with other values. */
@@ -142,11 +142,10 @@ export class Ranges {
     if (prepared !== undefined && sameJobs(prepared.jobs, jobs)) return prepared;
     this.prepared = undefined;
     const batches = batchesOf(jobs);
-    const scratch = this.roomFor(jobs, Math.max(...batches.map(({ rows }) => rows)));
     this.list(batches);
     const passes = batches.flatMap(({ placed }, batch) => [
-      ...this.walk(placed, scratch),
-      ...this.join(placed, scratch, batch),
+      ...this.walk(placed, this.scratch),
+      ...this.join(placed, this.scratch, batch),
     ]);
     writePasses(this.device, this.buffer, passes);
     this.prepared = { jobs, passes };
@@ -210,23 +209,6 @@ export class Ranges {
       }
     }
     for (const _ of device.resources.upload(entries, { ...found, layers: 1 }, data));
-  }
-
-  /** A surface for partial results with at least so many rows; where there is no room, the jobs are still to do. */
-  private roomFor(jobs: readonly Job[], rows: number): Surface {
-    if (this.scratch !== undefined && this.scratch.height >= rows) return this.scratch;
-    if (this.scratch !== undefined) freeSurface(this.device, this.scratch);
-    this.scratch = undefined;
-    const made = makeSurface(this.device, RANGE_COLUMNS, rows, LAYERS);
-    try {
-      this.device.resources.checkMemory(made.bytes);
-    } catch (error) {
-      freeSurface(this.device, made);
-      for (const { slot } of jobs) slot.sequence = -1;
-      throw error;
-    }
-    this.scratch = made;
-    return made;
   }
 }
 

@@ -16,6 +16,10 @@ export class Resources {
   private readonly alive: Alive;
   /** The most exact format that this device can draw into. */
   readonly drawn: Format;
+  /** How often something had no room: see `sound`. */
+  faults = 0;
+  private fault: PlanError | undefined;
+  private asking: Promise<void> | undefined;
   /** Kinds of framebuffers that were found complete: format and number of colour attachments. */
   private readonly complete = new Set<string>();
 
@@ -112,20 +116,35 @@ export class Resources {
     return buffer;
   }
 
-  /** Throws when what was allocated since the last question did not fit; `bytes` are in the message. */
-  checkMemory(bytes: number): void {
+  /** Throws when what was allocated since the last question did not fit; `bytes` of a network are in the message. */
+  checkMemory(bytes = 0): void {
     const { gl } = this;
     const error = gl.getError(); // seldom: each question waits for the driver
     if (error === gl.NO_ERROR) return;
     while (gl.getError() !== gl.NO_ERROR); // what follows from the first is nobody else's fault
     if (error === gl.CONTEXT_LOST_WEBGL) throw new ContextLostError();
     const mib = (bytes / 2 ** 20).toFixed(0);
-    throw new PlanError(
+    const all = bytes > 0 ? ` for this network's ${mib} MiB of values and weights` : " left";
+    this.faults += 1;
+    this.fault = new PlanError(
       error === gl.OUT_OF_MEMORY
-        ? `the graphics device has no room for this network's ${mib} MiB of values and weights; ` +
-            "a smaller batch or input needs less"
+        ? `the graphics device has no room${all}; a smaller batch or input needs less`
         : `the graphics device refused ${mib} MiB of textures (error ${error})`,
     );
+    throw this.fault;
+  }
+
+  /**
+   * Throws when something since `faults` were counted had no room. Those who ask at once share a question, which is
+   * put when `finish` says that the device has nothing to do: the page would be held for all that waits there.
+   */
+  async sound(faults: number, finish: () => Promise<void>): Promise<void> {
+    this.asking ??= finish().then(() => {
+      this.asking = undefined;
+      this.checkMemory();
+    });
+    await this.asking;
+    if (this.faults !== faults) throw this.fault;
   }
 
   freeTexture(texture: WebGLTexture): void {

@@ -1,7 +1,7 @@
 // Writes, runs and reads a Plan on the device, and survives the loss of its context. No pictures here.
 import type { Pass, PlanHeader, Value } from "../plan.ts";
 import { checkPlan } from "./check.ts";
-import { Clock, finished, type Mark, type Measured } from "./clock.ts";
+import { Clock, finished, type Mark, type Measured, whenDone } from "./clock.ts";
 import type { GlDevice } from "./device.ts";
 import { listed } from "./messages.ts";
 import { PlanObjects } from "./objects.ts";
@@ -139,7 +139,7 @@ export class Runner {
     return this.whenFresh(value, (objects) => {
       // Taken also where a new input makes them useless: what they lie in goes with that.
       const read = objects.sample(step, bands);
-      const data = finished(this.device).then(read);
+      const data = whenDone(this.device, read);
       data.catch(() => undefined);
       return data;
     });

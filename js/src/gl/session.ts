@@ -1,7 +1,7 @@
 // A session with pictures: a Runner, the ranges of what it computes, and the display.
 import type { PlanHeader, Value } from "../plan.ts";
 import { edgesOf, histogram, spanOf } from "./bins.ts";
-import { finished } from "./clock.ts";
+import { finished, whenDone } from "./clock.ts";
 import type { GlDevice } from "./device.ts";
 import { Display } from "./display.ts";
 import { COUNTING, counter } from "./histogram.ts";
@@ -104,7 +104,7 @@ export async function createSession(
       let asked = of.get(name);
       if (asked === undefined) {
         const read = reduce(value, image, objects);
-        asked = finished(device).then(read);
+        asked = whenDone(device, read);
       }
       asked.catch(() => of.delete(name)); // to be asked again
       of.set(name, asked);
@@ -142,6 +142,7 @@ export async function createSession(
     const made = drawable();
     if (made === undefined) return;
     for (const group of shownOf(jobs, made)) {
+      made.display.prepare(group, made.ranges);
       findRanges(group, made);
       made.display.draw(group, made.ranges, delivery);
     }
@@ -158,6 +159,7 @@ export async function createSession(
     // A value's ranges are kept for one image: those of several groups would be found twice.
     const [group] = groups;
     if (made === undefined || group === undefined || groups.length > 1) return undefined;
+    made.display.prepare(group, made.ranges); // whether there is room for it is asked before the device is busy
     return findRanges(group, made) > LONG_RANGES ? finished(device) : undefined;
   }
 

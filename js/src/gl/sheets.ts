@@ -11,6 +11,8 @@ import type { DrawJob } from "./types.ts";
 const MOST_SIDE = 4096;
 /** Reads along each axis for maps drawn smaller than they are. */
 const MOST_TAPS = 4;
+/** Texels along a side of the smallest table; larger ones are its double, and so on. */
+export const TABLE_SIDE = 64;
 /** display.glsl's i[3].y. */
 const USES = { signed: 0, spread: 1, symmetric: 2 } as const;
 const MODES = ["channel", "layer", "fixed"] as const;
@@ -150,8 +152,11 @@ function floatsOf({ value, job, mapWidth, mapHeight, size }: Picture, table: Tab
 /** Where all maps lie in their textures, and each picture's corner in this table. */
 function tableOf(pictures: readonly Picture[]): { table: Table; corners: Map<Picture, Corner> } {
   const sheets = pack(pictures.map(cellsOf), MOST_SIDE);
-  const most = (pick: (sheet: Sheet<Cells>) => number) => Math.max(1, ...sheets.map(pick));
-  const [width, height] = [most((sheet) => sheet.width), most((sheet) => sheet.height)];
+  const side = (pick: (sheet: Sheet<Cells>) => number) => {
+    const most = Math.max(TABLE_SIDE, ...sheets.map(pick));
+    return 2 ** Math.ceil(Math.log2(most));
+  };
+  const [width, height] = [side((sheet) => sheet.width), side((sheet) => sheet.height)];
   const data = new Float32Array(width * height * sheets.length * 4);
   const corners = new Map<Picture, Corner>();
   for (const [layer, { placed }] of sheets.entries()) {
