@@ -65,6 +65,18 @@ export function useViews(): Views {
   return views;
 }
 
+/** False in the first frames of a view: a click shows its choice at once, and what stands beside it right after that. */
+export function useLater(): boolean {
+  const [later, setLater] = useState(false);
+  useEffect(() => {
+    let frame = requestAnimationFrame(() => {
+      frame = requestAnimationFrame(() => setLater(true));
+    });
+    return () => cancelAnimationFrame(frame);
+  }, []);
+  return later;
+}
+
 /** Where the pointer is in a viewer. */
 export function placeOf(event: PointerEvent, { root }: Views): Place {
   const box = root.getBoundingClientRect();

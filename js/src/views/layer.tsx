@@ -5,7 +5,7 @@ import type { Layer, Value } from "../plan.ts";
 import type { Order, RangeMode, Section } from "../state.ts";
 import { Bars } from "./bars.tsx";
 import { Choice, Select } from "./choice.tsx";
-import { useStatistics, useViews } from "./context.ts";
+import { useLater, useStatistics, useViews } from "./context.ts";
 import { ExplainView } from "./explain/view.tsx";
 import { Filters, Pages, SmallFilters } from "./filters.tsx";
 import { full } from "./format.ts";
@@ -66,6 +66,7 @@ const RANGES: readonly (readonly [RangeMode, string])[] = [
 export function LayerView({ network }: { network: Network }) {
   const { state } = useViews();
   const { section } = state;
+  const later = useLater();
   const name = state.selected.value?.layer;
   const value = network.values.get(name ?? "") ?? firstValue(network);
   const plan = state.plan.value;
@@ -97,7 +98,7 @@ export function LayerView({ network }: { network: Network }) {
         />
       </div>
       {shown === "maps" && (
-        <MapsView key={value.key} network={network} value={value} stage={stage} layer={layer} />
+        <MapsView key={value.key} {...{ network, value, stage, layer, later }} />
       )}
       {shown === "filters" && stage && <FiltersView network={network} stage={stage} />}
       {shown === "explain" && <ExplainView network={network} value={value} stage={stage} />}
@@ -168,8 +169,10 @@ function MapsView(props: {
   value: Value;
   stage: Stage | undefined;
   layer: Layer | undefined;
+  /** Not only the channels. */
+  later: boolean;
 }) {
-  const { network, value, stage, layer } = props;
+  const { network, value, stage, layer, later } = props;
   const views = useViews();
   const { state } = views;
   const statistics = useStatistics(value);
@@ -180,7 +183,7 @@ function MapsView(props: {
   const by = state.order.value;
   const plain = orderOf(length, by, statistics);
   const channel = chosen ?? plain[0] ?? 0;
-  const alike = useSimilarity(value, channel);
+  const alike = useSimilarity(later || by === "similarity" ? value : null, channel);
   const bounds = boundsOf(layer);
   const marks = statistics?.channels.map((one) => markOf(one, bounds)) ?? [];
   const marked = marks.some((mark) => mark !== null);
@@ -247,20 +250,26 @@ function MapsView(props: {
             width={width}
           />
           {shown.length === 0 && <p class="nbg-note">No channel of this picture is.</p>}
-          {colours && <Colours value={value} />}
-          {pages > 1 && <Pages page={page} pages={pages} go={setPage} />}
-          {own !== null && <SmallFilters kernels={own} order={shown} width={width} />}
-          {!vector && <Similar value={value} channel={channel} width={width} alike={alike} />}
-          <LayerValues value={value} width={width} />
+          {later && (
+            <>
+              {colours && <Colours value={value} />}
+              {pages > 1 && <Pages page={page} pages={pages} go={setPage} />}
+              {own !== null && <SmallFilters kernels={own} order={shown} width={width} />}
+              {!vector && <Similar value={value} channel={channel} width={width} alike={alike} />}
+              <LayerValues value={value} width={width} />
+            </>
+          )}
         </div>
-        <Inspector
-          value={value}
-          statistics={statistics}
-          channel={channel}
-          place={placeOf(state.order.value, order, channel)}
-          kernels={own}
-          beside={beside}
-        />
+        {later && (
+          <Inspector
+            value={value}
+            statistics={statistics}
+            channel={channel}
+            place={placeOf(state.order.value, order, channel)}
+            kernels={own}
+            beside={beside}
+          />
+        )}
       </div>
     </>
   );

@@ -14,9 +14,9 @@ interface Props {
   width: number;
 }
 
-/** How alike each channel's map is to one's, from −1 to 1; empty for what is too large to be read here. */
-export function useSimilarity(value: Value, channel: number): readonly number[] {
-  const [, channels] = value.layout.frame;
+/** How alike each channel's map is to one's, from −1 to 1; empty for no value and what is too large to be read here. */
+export function useSimilarity(value: Value | null, channel: number): readonly number[] {
+  const channels = value?.layout.frame[1] ?? 0;
   const values = useImageValues(value);
   const buffer = values?.buffer;
   const start = values?.byteOffset;

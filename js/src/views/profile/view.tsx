@@ -2,7 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import type { Layer, PlanHeader } from "../../plan.ts";
 import type { Cost, ViewerState } from "../../state.ts";
-import { reportFailure, useViews, type Views } from "../context.ts";
+import { reportFailure, useLater, useViews, type Views } from "../context.ts";
 import { count, duration, full, memory, percent, short } from "../format.ts";
 import { isExpected } from "../measures.ts";
 import { longType, type Network, shapeOfOne } from "../network.ts";
@@ -27,6 +27,7 @@ interface Row {
 export function ProfileView({ network }: { network: Network }) {
   const views = useViews();
   const { state } = views;
+  const later = useLater();
   const plan = state.plan.value;
   const session = state.session.value;
   const ready = session !== null && state.run.value !== null;
@@ -39,8 +40,8 @@ export function ProfileView({ network }: { network: Network }) {
   // biome-ignore lint/correctness/useExhaustiveDependencies: once, as soon as there is something to measure
   useEffect(() => {
     const known = state.profile.peek()?.size ?? 0;
-    if (ready && known <= (plan?.layers.length ?? 0)) start();
-  }, [session, ready]);
+    if (later && ready && known <= (plan?.layers.length ?? 0)) start();
+  }, [session, ready, later]);
   useEffect(() => () => measuring?.abort(), [measuring]);
   if (plan === null) return null;
   const costs = costsOf(plan, state.profile.value, state.run.value?.ms ?? null);
@@ -69,7 +70,7 @@ export function ProfileView({ network }: { network: Network }) {
           {rest.measured ? duration(rest.ms) : <em>about {duration(rest.ms)}, estimated</em>}.
         </p>
       )}
-      <Ways network={network} />
+      {later && <Ways network={network} />}
     </div>
   );
 }
