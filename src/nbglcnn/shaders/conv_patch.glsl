@@ -54,7 +54,7 @@ const int COLUMN_GROUPS = 1024;  // as weights.py
 #define APPLY(v)
 #endif
 #define LOAD(r, c) \
-  v[(r) * COLUMNS + c] = FETCH(x0, vec3(at_x[c] + shift.x, at_y[r] + shift.y, layer_x[c] + layer_y[r])); \
+  v[(r) * COLUMNS + c] = FETCH(x0, vec3(at_x[c] + shift.x, row_y[r], layer_x[c] + layer_y[r])); \
   APPLY(v[(r) * COLUMNS + c])
 #if DEPTHWISE
 #define WEIGHTS vec4 q0 = FETCH(w0, t);
@@ -75,8 +75,11 @@ const int COLUMN_GROUPS = 1024;  // as weights.py
     vec4 q2 = FETCH(w0, vec3(t.x + 2.0 * ws.x, t.yz)), q3 = FETCH(w0, vec3(t.x + 3.0 * ws.x, t.yz));
 #define PIXEL(a, p) a += q0 * p.x + q1 * p.y + q2 * p.z + q3 * p.w;
 #endif
+// What no channel group changes is not left to compilers: those of processors leave it in the loop.
+#define ROW_Y(r) row_y[r] = at_y[r] + shift.y;
+#define TAP_Y(i, j) tap_y[(i) * TAPS_X + j] = q.y + (float(i) * next.y + float(j) * next.x);
 #define TAP(i, j) \
-  { vec3 t = vec3(q.x, q.y + (float(i) * next.y + float(j) * next.x), sheet); \
+  { vec3 t = vec3(q.x, tap_y[(i) * TAPS_X + j], sheet); \
     WEIGHTS \
     PIXEL(a0, v[(i) * COLUMNS + j]) PIXEL(a1, v[(i) * COLUMNS + j + STEP_X]) \
     PIXEL(a2, v[(i + STEP_Y) * COLUMNS + j]) PIXEL(a3, v[(i + STEP_Y) * COLUMNS + j + STEP_X]) }
@@ -108,19 +111,19 @@ const int COLUMN_GROUPS = 1024;  // as weights.py
 #define LOADS(r) LOAD(r, 0) LOAD(r, 1) LOAD(r, 2) LOAD(r, 3) LOAD(r, 4) LOAD(r, 5) LOAD(r, 6) LOAD(r, 7) LOAD(r, 8)
 #endif
 #if TAPS_X == 1
-#define TAPS(i) TAP(i, 0)
+#define TAPS(M, i) M(i, 0)
 #elif TAPS_X == 2
-#define TAPS(i) TAP(i, 0) TAP(i, 1)
+#define TAPS(M, i) M(i, 0) M(i, 1)
 #elif TAPS_X == 3
-#define TAPS(i) TAP(i, 0) TAP(i, 1) TAP(i, 2)
+#define TAPS(M, i) M(i, 0) M(i, 1) M(i, 2)
 #elif TAPS_X == 4
-#define TAPS(i) TAP(i, 0) TAP(i, 1) TAP(i, 2) TAP(i, 3)
+#define TAPS(M, i) M(i, 0) M(i, 1) M(i, 2) M(i, 3)
 #elif TAPS_X == 5
-#define TAPS(i) TAP(i, 0) TAP(i, 1) TAP(i, 2) TAP(i, 3) TAP(i, 4)
+#define TAPS(M, i) M(i, 0) M(i, 1) M(i, 2) M(i, 3) M(i, 4)
 #elif TAPS_X == 6
-#define TAPS(i) TAP(i, 0) TAP(i, 1) TAP(i, 2) TAP(i, 3) TAP(i, 4) TAP(i, 5)
+#define TAPS(M, i) M(i, 0) M(i, 1) M(i, 2) M(i, 3) M(i, 4) M(i, 5)
 #elif TAPS_X == 7
-#define TAPS(i) TAP(i, 0) TAP(i, 1) TAP(i, 2) TAP(i, 3) TAP(i, 4) TAP(i, 5) TAP(i, 6)
+#define TAPS(M, i) M(i, 0) M(i, 1) M(i, 2) M(i, 3) M(i, 4) M(i, 5) M(i, 6)
 #endif
 #if ROWS == 2
 #define DOWN(M) M(0) M(1)
@@ -132,11 +135,11 @@ const int COLUMN_GROUPS = 1024;  // as weights.py
 #define DOWN(M) M(0) M(1) M(2) M(3) M(4)
 #endif
 #if TAPS_Y == 1
-#define ALL_TAPS TAPS(0)
+#define ALL_TAPS(M) TAPS(M, 0)
 #elif TAPS_Y == 2
-#define ALL_TAPS TAPS(0) TAPS(1)
+#define ALL_TAPS(M) TAPS(M, 0) TAPS(M, 1)
 #elif TAPS_Y == 3
-#define ALL_TAPS TAPS(0) TAPS(1) TAPS(2)
+#define ALL_TAPS(M) TAPS(M, 0) TAPS(M, 1) TAPS(M, 2)
 #endif
 
 // What one input channel group adds.
@@ -148,7 +151,7 @@ const int COLUMN_GROUPS = 1024;  // as weights.py
     WEIGHTS \
     PIXEL(a0, p0) PIXEL(a1, p1) PIXEL(a2, p2) PIXEL(a3, p3) }
 #else
-#define GROUP DOWN(LOADS) ALL_TAPS
+#define GROUP DOWN(LOADS) ALL_TAPS(TAP)
 #endif
 
 void main() {
@@ -171,7 +174,7 @@ void main() {
   const float sheet = 0.0;
 #endif
 #if !POINT
-  float at_x[COLUMNS], layer_x[COLUMNS], at_y[ROWS], layer_y[ROWS];
+  float at_x[COLUMNS], layer_x[COLUMNS], at_y[ROWS], layer_y[ROWS], row_y[ROWS], tap_y[TAPS_Y * TAPS_X];
   vec4 v[ROWS * COLUMNS];
 #endif
 #if TRANSPOSED
@@ -213,6 +216,10 @@ void main() {
       int line = quotient(first, l.tile.z), run = groups;
       vec2 shift = (vec2((first - line * l.tile.z) * l.tile.x, line * l.tile.y) + inside) * xs;
       vec3 q = vec3(0.5 * ws.x, (float(weight_row) + 0.5) * ws.y, sheet);
+#endif
+#if !POINT
+      DOWN(ROW_Y)
+      ALL_TAPS(TAP_Y)
 #endif
 #if SINGLE
       GROUP
