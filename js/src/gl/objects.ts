@@ -107,13 +107,13 @@ export class PlanObjects {
   /** Draws bands of `pass`; what is returned has their texels once the device has finished. */
   sample(pass: Pass, bands: readonly Band[]): () => Float32Array<ArrayBuffer> {
     const { gl } = this.device;
-    const texels = bands.reduce((sum, [, , width]) => sum + width, 0);
+    const texels = bands.reduce((sum, [, , width, height = 1]) => sum + width * height, 0);
     return copied(this.device, texels * 4, () => {
       let at = 0;
-      for (const [x, y, width] of bands) {
-        this.draw(pass, [x, y, width, 1]);
-        gl.readPixels(x, y, width, 1, gl.RGBA, gl.FLOAT, at);
-        at += width * 16;
+      for (const [x, y, width, height = 1] of bands) {
+        this.draw(pass, [x, y, width, height]);
+        gl.readPixels(x, y, width, height, gl.RGBA, gl.FLOAT, at);
+        at += width * height * 16;
       }
     });
   }

@@ -11,6 +11,8 @@ const HEAD = "#version 300 es\n";
 export const PASS_BINDING = 0;
 /** Without KHR_parallel_shader_compile each one is waited for by a fence; two keep the driver busy. */
 const IN_FLIGHT = 2;
+/** What a program's end costs is the driver's affair: after so long the page can draw a frame. */
+const HOLD_MS = 16;
 
 /** What is compiled; without a `vertex` shader of its own, one triangle covers the viewport. */
 export type Source = Pick<Program, "name" | "source" | "samplers"> & { readonly vertex?: string };
@@ -152,7 +154,13 @@ export class Programs {
     const fence = this.fence();
     while (!hidden() && !this.isPast(fence)) await pause(true);
     this.gl.deleteSync(fence);
-    for (const entry of entries) this.check(entry);
+    let since = performance.now();
+    for (const entry of entries) {
+      this.check(entry);
+      if (performance.now() - since < HOLD_MS) continue;
+      await pause(true);
+      since = performance.now();
+    }
   }
 
   private submit(entries: readonly Entry[]): void {

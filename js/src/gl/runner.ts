@@ -133,7 +133,9 @@ export class Runner {
     const value = this.find(key);
     const { step } = value.read;
     const [width, height] = step.viewport;
-    const inside = bands.every(([x, y, w]) => w >= 1 && x + w <= width && y < height);
+    const inside = bands.every(
+      ([x, y, w, h = 1]) => w >= 1 && h >= 1 && x + w <= width && y + h <= height,
+    );
     if (!inside) throw new PlanError(`there are ${width} × ${height} texels of ${key} to sample`);
     await this.warm(value);
     return this.whenFresh(value, (objects) => {

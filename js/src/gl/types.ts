@@ -75,8 +75,8 @@ export interface RunOptions {
   readonly onProgress?: (progress: Progress) => void;
 }
 
-/** Where texels lie beside each other: x, y, width. */
-export type Band = readonly [x: number, y: number, width: number];
+/** Where texels lie beside each other: x, y, width, and height where that is not 1. */
+export type Band = readonly [x: number, y: number, width: number, height?: number];
 
 /** A Plan on the device: its programs, textures and weights. */
 export interface Session {
@@ -93,7 +93,7 @@ export interface Session {
   run(options?: RunOptions): Promise<RunInfo>;
   /** A value's or parameter's elements in row-major order; runs first when inputs or weights have changed. */
   read(key: string): Promise<Float32Array>;
-  /** Stretches (x, y, width) of the texels that reading a value draws, one after the other. */
+  /** Stretches of the texels that reading a value draws, one after the other. */
   sample(key: string, bands: readonly Band[]): Promise<Float32Array<ArrayBuffer>>;
   /** Draws values of the last run into 2-D canvases, in one batch; never reads back. */
   draw(jobs: readonly DrawJob[]): void;

@@ -65,7 +65,12 @@ export function createMeasures(state: ViewerState): Measures {
         plan?.values.find((one) => one.key === key) ??
         plan?.parameters.find((one) => one.key === key);
       if (value === undefined || !isReadable(value)) return Promise.resolve(null);
-      return once(`read ${key}`, (now) => now.read(key));
+      // Not `read`, which holds the page for all that the device has to do before.
+      const [width, height] = value.read.step.viewport;
+      return once(`read ${key}`, async (now) => {
+        const texels = await now.sample(key, [[0, 0, width, height]]);
+        return texels.subarray(0, value.read.count);
+      });
     },
   };
 }
