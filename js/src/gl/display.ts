@@ -31,7 +31,7 @@ export class Display {
   private readonly maps: WebGLTexture;
   private readonly buffer: WebGLBuffer;
   private prepared: Prepared | undefined;
-  private table: { readonly texture: WebGLTexture; readonly size: Size } | undefined;
+  private table: { readonly texture: WebGLTexture; readonly size: Size };
   private paper: OffscreenCanvas | undefined;
 
   private constructor(device: GlDevice, linked: readonly Linked[]) {
@@ -39,7 +39,7 @@ export class Display {
     this.device = device;
     this.linked = linked;
     this.buffer = resources.buffer(0, "DYNAMIC_DRAW");
-    this.table = this.tableOf({ width: TABLE_SIDE, height: TABLE_SIDE, layers: 1 });
+    this.table = this.makeTable({ width: TABLE_SIDE, height: TABLE_SIDE, layers: 1 });
     const texels = mapTexels();
     this.mapBytes = texels.byteLength;
     const size = { width: MAP_TEXELS, height: 1, layers: texels.length / MAP_TEXELS / 4 };
@@ -57,7 +57,7 @@ export class Display {
   }
 
   get bytes(): number {
-    const { width = 0, height = 0, layers = 0 } = this.table?.size ?? {};
+    const { width, height, layers } = this.table.size;
     const numbers = this.prepared?.drawing.numbers.byteLength ?? 0;
     return this.mapBytes + width * height * layers * TEXEL_BYTES.rgba32f + numbers;
   }
@@ -81,8 +81,7 @@ export class Display {
     }
   }
 
-  draw(shown: readonly Shown[], ranges: Ranges, delivery: Delivery): void {
-    const prepared = this.prepare(shown, ranges);
+  draw(prepared: Prepared, ranges: Ranges, delivery: Delivery): void {
     for (const sheet of prepared.drawing.sheets) {
       this.drawSheet(sheet, prepared, ranges);
       if (this.device.gl.isContextLost()) return; // the old picture stays until all is rebuilt
@@ -94,7 +93,7 @@ export class Display {
   dispose(): void {
     const { resources, programs } = this.device;
     resources.freeTexture(this.maps);
-    if (this.table !== undefined) resources.freeTexture(this.table.texture);
+    resources.freeTexture(this.table.texture);
     resources.freeBuffer(this.buffer);
     programs.release(this.linked);
   }
@@ -103,6 +102,7 @@ export class Display {
   prepare(shown: readonly Shown[], ranges: Ranges): Prepared {
     const { prepared } = this;
     if (prepared !== undefined && sameShown(prepared.shown, shown)) return prepared;
+    this.prepared = undefined;
     const { gl, resources } = this.device;
     const drawing = drawingOf(shown, ranges);
     gl.bindBuffer(gl.UNIFORM_BUFFER, this.buffer);
@@ -116,24 +116,22 @@ export class Display {
   /** The last one where it has the right size, as most have; there must be room for another, and for the numbers. */
   private tableFor(size: Size): WebGLTexture {
     const { resources } = this.device;
-    const { width, height, layers } = this.table?.size ?? {};
-    if (this.table && width === size.width && height === size.height && layers === size.layers) {
-      return this.table.texture;
+    const { width, height, layers } = this.table.size;
+    if (width !== size.width || height !== size.height || layers !== size.layers) {
+      const made = this.makeTable(size);
+      try {
+        resources.checkMemory();
+      } catch (error) {
+        resources.freeTexture(made.texture);
+        throw error;
+      }
+      resources.freeTexture(this.table.texture);
+      this.table = made;
     }
-    if (this.table !== undefined) resources.freeTexture(this.table.texture);
-    this.table = this.prepared = undefined;
-    const made = this.tableOf(size);
-    try {
-      resources.checkMemory();
-    } catch (error) {
-      resources.freeTexture(made.texture);
-      throw error;
-    }
-    this.table = made;
-    return made.texture;
+    return this.table.texture;
   }
 
-  private tableOf({ width, height, layers }: Size) {
+  private makeTable({ width, height, layers }: Size) {
     const size = { width, height, layers };
     return { texture: this.device.resources.texture(size, "rgba32f"), size };
   }

@@ -152,6 +152,7 @@ export class Programs {
     if (entries.length === 0) return;
     // What came of it can only be asked behind all that the device has to do.
     const fence = this.fence();
+    this.gl.flush(); // or it may never be past
     while (!hidden() && !this.isPast(fence)) await pause(true);
     this.gl.deleteSync(fence);
     let since = performance.now();

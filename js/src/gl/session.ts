@@ -142,9 +142,9 @@ export async function createSession(
     const made = drawable();
     if (made === undefined) return;
     for (const group of shownOf(jobs, made)) {
-      made.display.prepare(group, made.ranges);
+      const prepared = made.display.prepare(group, made.ranges);
       findRanges(group, made);
-      made.display.draw(group, made.ranges, delivery);
+      made.display.draw(prepared, made.ranges, delivery);
     }
   }
 

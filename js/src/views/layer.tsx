@@ -82,7 +82,7 @@ export function LayerView({ network }: { network: Network }) {
   const shown = section.value === "filters" && !hasFilters ? "maps" : section.value;
   return (
     <div class="nbg-layer" data-layer={value.key}>
-      <Rail network={network} current={value.key} />
+      <Rail network={network} current={value.key} pictures={later} />
       <div class="nbg-head">
         <div class="nbg-title">
           <strong class="nbg-big">{value.key}</strong> <Badge layer={value.key} />

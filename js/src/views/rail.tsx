@@ -1,7 +1,7 @@
 // One small picture per layer, so that one always knows where one is.
 import { useEffect, useRef } from "preact/hooks";
 import type { Value } from "../plan.ts";
-import { useLater, useStatistics, useViews } from "./context.ts";
+import { useStatistics, useViews } from "./context.ts";
 import { byVariation, fitScale } from "./layout.ts";
 import { Maps } from "./maps.tsx";
 import { contents, leafName, type Network, pictureOf } from "./network.ts";
@@ -28,9 +28,9 @@ function entriesOf(network: Network) {
   return [...inputs, ...layers];
 }
 
-export function Rail({ network, current }: { network: Network; current: string }) {
+export function Rail(props: { network: Network; current: string; pictures: boolean }) {
+  const { network, current, pictures } = props;
   const { state } = useViews();
-  const later = useLater();
   const list = useRef<HTMLDivElement>(null);
   // Only the rail scrolls; scrollIntoView would move the notebook too.
   // biome-ignore lint/correctness/useExhaustiveDependencies: another current layer is what moves it
@@ -61,7 +61,7 @@ export function Rail({ network, current }: { network: Network; current: string }
               state.selected.value = { layer: value.key, channel: null };
             }}
           >
-            <span class="nbg-rail-picture">{later && <RailPicture value={drawn} />}</span>
+            <span class="nbg-rail-picture">{pictures && <RailPicture value={drawn} />}</span>
             <span>{word}</span>
           </button>
         ))}

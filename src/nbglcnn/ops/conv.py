@@ -269,13 +269,12 @@ def _patch(
     def fits(rows: int, every: int) -> bool:
         return rows <= 3 and (rows + sy // every) * (kw + sx) + 4 * rows * kw <= 64
 
-    if fits(kh, 1):
+    if kh > 1 and fits(kh, 1):
         rows, every = kh, 1
     elif sy == 2 and kh % 2 == 0 and fits(kh // 2, 2):
         rows, every = kh // 2, 2
     else:
-        rows, every = 1, 1
-    every = sy if rows == 1 else every
+        rows, every = 1, sy
     taps = {"TAPS_Y": rows, "TAPS_X": kw, "STEP": sy, "EVERY": every}
     return {**taps, "MORE_ROWS": int(kh > rows), **structure}
 
