@@ -237,6 +237,7 @@ def test_the_layer_tab_shows_the_maps_and_the_pointer_their_values(tour: Tour) -
         box = frame.bounding_box()
         assert box is not None
         frame.hover(position={"x": box["width"] * 0.6, "y": box["height"] * 0.75})
+        expect(tip).to_contain_text(f"channel {channel} ·")
         expect(tip.locator("strong")).to_have_text(re.compile(r"\d"))
         place = re.search(r"channel (\d+) · y (\d+), x (\d+)", tip.inner_text())
         assert place is not None, tip.inner_text()

@@ -285,7 +285,7 @@ def test_a_kernel_that_dies_is_said(notebook: Notebook) -> None:
     canvas.scroll_into_view_if_needed()
     canvas.hover()
     tip = notebook.page.locator(".nbg-tip")
-    expect(tip).to_contain_text(re.compile(r"y \d+, x \d+"))
+    expect(tip.locator("strong")).to_have_text(re.compile(r"\d"))  # a value is read when asked for
     y, x = map(int, re.findall(r"[yx] (\d+)", tip.inner_text()))
     shown = float(tip.locator("strong").inner_text().replace("\u2212", "-"))
     assert shown == pytest.approx(pictures(70)[0, 0, y, x], 1e-5)
