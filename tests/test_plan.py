@@ -52,6 +52,22 @@ def test_rows_of_tiles_stay_within_the_texture(frame):
     assert_equal(layout.unpack(layout.pack(array)), array)
 
 
+@pytest.mark.parametrize(
+    ("frame", "drawn"),
+    [
+        ((1, 256, 14, 14), (112, 28)),  # of 448 × 7 an eighth would be shaded for nothing
+        ((1, 64, 56, 56), (112, 112)),  # 448 × 28 are seven bins for two threads
+        ((1, 64, 64, 64), (512, 32)),
+        ((1, 512, 7, 7), (512, 4)),
+        ((1, 64, 14, 14), (112, 7)),  # 28 × 28 would be one bin
+        ((1, 256, 4, 4), (128, 2)),
+        ((1, 2048, 1, 1), (256, 2)),
+    ],
+)
+def test_tiles_stand_where_processors_share_them_evenly(frame, drawn):
+    assert Layout(frame, (1, 2, 2)).drawn == drawn
+
+
 @pytest.mark.parametrize("rank", range(7))
 def test_a_frame_holds_as_many_elements_as_the_shape(rank):
     shape = (2, 3, 4, 5, 6, 7)[:rank]

@@ -17,6 +17,7 @@ The numbers follow measurements of fetches, the cost of a shader here: kernels.m
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -30,6 +31,8 @@ EXACT = 2**24  # float32 holds integers up to here
 ROW_TEXELS = (
     2048  # a row of tiles ends here: long rows keep llvmpipe's 64-pixel bins and all cores busy
 )
+SQUARE, BIN = 4, 64  # texels along a side of what llvmpipe shades at least, and gives a thread
+ROW_COST = 1.04  # what it costs a convolution to read several rows of tiles, measured
 ROW_TILES = 1024  # and here, so that 4 weight columns a channel group stay within 4096 texels
 
 
@@ -47,6 +50,39 @@ def frame_of(shape: tuple[int, ...]) -> Frame:
         case (n, c, *inner, w):
             return (n, c, math.prod(inner), w)
     raise AssertionError(shape)
+
+
+@cache
+def _columns(tiles: int, width: int, height: int, texels: int) -> int:
+    """Tiles in a row; one is `width` × `height` in all phases, `texels` wide in each.
+
+    Rows of equal length: what is left over is drawn too. Those one texel high make two rows at
+    least, for devices draw 2×2 squares. Other numbers of rows are for what does not split well:
+    448 × 7 texels are shaded as 448 × 8, and as seven bins they leave a second thread without work.
+    """
+    most = max(1, min(tiles, ROW_TILES, ROW_TEXELS // texels))
+    fewest = max(-(-tiles // most), 2 if height == 1 else 1)
+
+    def cost(rows: int) -> float:
+        columns = -(-tiles // rows)
+        across, down = columns * width, -(-tiles // columns) * height
+        by_rows = across * SQUARE * -(-down // SQUARE)  # as SwiftShader's two threads take turns
+        return (by_rows + 2 * _busier(across, down)) * (ROW_COST if rows > fewest else 1)
+
+    splits = texels & (texels - 1) == 0
+    rows = (fewest, *(k for k in (2, 4) if fewest < k <= tiles and not splits))
+    return -(-tiles // min(rows, key=cost))
+
+
+def _busier(width: int, height: int) -> int:
+    """Texels that the busier of two threads shades: each takes the next bin when it is free."""
+    busy = [0, 0]
+    for top in range(0, height, BIN):
+        rows = SQUARE * -(-min(BIN, height - top) // SQUARE)
+        for left in range(0, width, BIN):
+            columns = SQUARE * -(-min(BIN, width - left) // SQUARE)
+            busy[busy[0] > busy[1]] += rows * columns
+    return max(busy)
 
 
 class Layout(msgspec.Struct, frozen=True):
@@ -77,11 +113,9 @@ class Layout(msgspec.Struct, frozen=True):
 
     @property
     def columns(self) -> int:
-        """Tiles in a row; those one texel high make two rows, for devices draw 2×2 squares."""
-        width, height = self.tile
-        most = max(1, min(self.tiles, ROW_TILES, ROW_TEXELS // width))
-        rows = max(-(-self.tiles // most), 2 if height == 1 else 1)
-        return -(-self.tiles // rows)  # rows of equal length: what is left over is drawn too
+        """Tiles in a row: as many as fit, or fewer where the rows split better into squares."""
+        (tw, th), (sy, sx) = self.tile, self.phases
+        return _columns(self.tiles, tw * sx, th * sy, tw)
 
     @property
     def area(self) -> tuple[int, int]:

@@ -247,9 +247,7 @@ def _patch(
         "GROUPED": int(conv.groups > 1),
         "SINGLE": int(in_groups == 1),
         "LANES": min(conv.each[0], 4),
-        "RUNS": int(
-            (x.tiles > x.columns and x.columns % in_groups > 0) or in_groups > COLUMN_GROUPS
-        ),
+        "RUNS": _runs(x, in_groups),
         "POINT": int(
             (kh, kw, sy, *window.begins) == (1, 1, 1, 0, 0)
             and x.phases == (1, 1)
@@ -277,6 +275,19 @@ def _patch(
         rows, every = 1, sy
     taps = {"TAPS_Y": rows, "TAPS_X": kw, "STEP": sy, "EVERY": every}
     return {**taps, "MORE_ROWS": int(kh > rows), **structure}
+
+
+def _runs(x: Layout, groups: int) -> int:
+    """How conv_patch.glsl goes over the channel groups of `x` that a pixel needs.
+
+    One row of tiles has them all where the map's width is a power of two. Other sizes are laid out
+    in one row or more, each as it splits best: one program for all of them is compiled sooner.
+    """
+    if groups > COLUMN_GROUPS:
+        return 2
+    width = x.frame[3]
+    one_row = x.tiles <= x.columns or x.columns % groups == 0
+    return int(groups > 1 and not (one_row and width & (width - 1) == 0))
 
 
 def _bias(b: Builder, conv: Convolution, bias: str, factor: float) -> Tensor:

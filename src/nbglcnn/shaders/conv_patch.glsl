@@ -10,9 +10,9 @@
 // is a function of the input to read: 1 Relu, 2 LeakyRelu, with the number f[2].w for Relu's 0 (a constant 0 becomes
 // max(), which drops NaN) or the slope; SHEETS and DEPTHWISE as in conv.glsl. A loop costs as much as a dozen reads,
 // so those that go round once are left out: MORE_ROWS says that the kernel has more than TAPS_Y rows, SINGLE that
-// there is one input channel group, of LANES channels, RUNS that the groups one pixel needs lie in several rows of
-// tiles, or their weights in several column parts. POINT says that the kernel is 1×1 and moves nothing: the block is
-// read from where it is written.
+// there is one input channel group, of LANES channels. RUNS: 1 where the groups one pixel needs may lie in several rows
+// of tiles, 2 where their weights lie in several column parts. POINT says that the kernel is 1×1 and moves nothing: the
+// block is read from where it is written.
 
 #define KERNEL u.i[0].xy
 #define STRIDE u.i[0].zw
@@ -53,8 +53,13 @@ const int COLUMN_GROUPS = 1024;  // as weights.py
 #else
 #define APPLY(v)
 #endif
+#if RUNS == 1
+#define ROW_AT(r) (at_y[r] + shift.y)
+#else
+#define ROW_AT(r) row_y[r]
+#endif
 #define LOAD(r, c) \
-  v[(r) * COLUMNS + c] = FETCH(x0, vec3(at_x[c] + shift.x, row_y[r], layer_x[c] + layer_y[r])); \
+  v[(r) * COLUMNS + c] = FETCH(x0, vec3(at_x[c] + shift.x, ROW_AT(r), layer_x[c] + layer_y[r])); \
   APPLY(v[(r) * COLUMNS + c])
 #if DEPTHWISE
 #define WEIGHTS vec4 q0 = FETCH(w0, t);
@@ -201,7 +206,7 @@ void main() {
 #if !POINT
     DOWN(ROW)
 #endif
-#if RUNS
+#if RUNS == 2
     // Between two runs the tile row changes, or the weight column part.
     for (int g = 0; g < groups;) {
       int tile = first + g, line = quotient(tile, l.tile.z), column = tile - line * l.tile.z;
@@ -213,22 +218,31 @@ void main() {
       g += run;
 #else
     {
-      int line = quotient(first, l.tile.z), run = groups;
-      vec2 shift = (vec2((first - line * l.tile.z) * l.tile.x, line * l.tile.y) + inside) * xs;
+      int line = quotient(first, l.tile.z), column = first - line * l.tile.z, run = groups;
+      vec2 shift = (vec2(column * l.tile.x, line * l.tile.y) + inside) * xs;
       vec3 q = vec3(0.5 * ws.x, (float(weight_row) + 0.5) * ws.y, sheet);
 #endif
 #if !POINT
+#if RUNS != 1
       DOWN(ROW_Y)
+#endif
       ALL_TAPS(TAP_Y)
 #endif
 #if SINGLE
       GROUP
 #else
       float across = float(l.tile.x) * xs.x;
+#if RUNS == 1
+      vec2 next_row = vec2(-l.tile.x * l.tile.z, l.tile.y) * xs;
+#endif
       do {
         GROUP
         q.x += 4.0 * ws.x;
         shift.x += across;
+#if RUNS == 1
+        column = column + 1 < l.tile.z ? column + 1 : 0;
+        shift += column == 0 ? next_row : vec2(0.0);
+#endif
       } while (--run > 0);
 #endif
     }
