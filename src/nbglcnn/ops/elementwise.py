@@ -190,5 +190,7 @@ def _mode(layout: Layout, output: Layout) -> int:
     """How broadcast.glsl reads an operand."""
     if layout == output:
         return 1
-    n, _, h, w = layout.frame
+    n, c, h, w = layout.frame
+    if (n, c, h, w) == (1, output.frame[1], 1, 1) and layout.block == (1, 1, 1):
+        return 3
     return 2 if h == w == 1 and (n == 1 or output.block[0] == 1) else 0
