@@ -83,7 +83,9 @@ class Wire:
 @pytest.fixture
 def wire() -> Wire:
     wire = Wire()
-    blobs = {name: memoryview(bytes(size)) for name, size in (("plan", 10), ("w", 9_000_000))}
+    blobs = {
+        name: memoryview(bytes(size)) for name, size in (("plan", 10), ("w", 2 * CHUNK + 600_000))
+    }
     wire.connection.show(Offer("plan", ("w",), (), blobs))
     return wire
 
