@@ -135,30 +135,6 @@ def test_a_draw_right_after_a_short_run_shows_the_new_values(gl: GlPage) -> None
     assert pixels == [0x0B, 0x2F, 0x63]
 
 
-def test_a_drawing_waits_for_questions_that_the_device_works_on(gl: GlPage) -> None:
-    session = gl.open(carrier(LAYOUTS["odd"]))
-    gl.write(session, "x", np.ones(LAYOUTS["odd"].frame))
-    gl.run(session)
-    found = gl.page.evaluate(
-        """async (k) => {
-          const s = gl.the(k);
-          const range = { mode: "fixed", high: 1 };
-          const canvas = document.createElement("canvas");
-          const job = { key: "x", canvas, channels: [0], columns: 1, gap: 0, scale: 1 };
-          const jobs = [{ ...job, map: "signed", theme: "light", image: 0, range, as: "maps" }];
-          const before = s.settle(jobs) === undefined;
-          const said = [];
-          const asked = s.statistics("x").then(({ layer }) => said.push(layer.mean));
-          while (said.length === 0 && s.settle(jobs) === undefined) await new Promise(setTimeout);
-          const waits = s.settle(jobs);
-          await Promise.all([asked, waits?.then(() => said.push("settled"))]);
-          return [before, said.map(String).sort(), s.settle(jobs) === undefined];
-        }""",
-        session,
-    )
-    assert found == [True, ["1", "settled"], True]
-
-
 @pytest.mark.parametrize("hidden", [True, False])
 def test_a_page_without_frames_still_runs(gl: GlPage, plan: nbglcnn.Plan, hidden: bool) -> None:
     gl.page.evaluate(

@@ -69,7 +69,7 @@ def _columns(tiles: int, width: int, height: int, texels: int) -> int:
         by_rows = across * SQUARE * -(-down // SQUARE)  # as SwiftShader's two threads take turns
         return (by_rows + 2 * _busier(across, down)) * (ROW_COST if rows > fewest else 1)
 
-    splits = texels & (texels - 1) == 0
+    splits = texels & (texels - 1) == 0 or -(-tiles // fewest) * width <= BIN
     rows = (fewest, *(k for k in (2, 4) if fewest < k <= tiles and not splits))
     return -(-tiles // min(rows, key=cost))
 

@@ -94,36 +94,13 @@ export async function finished(device: GlDevice): Promise<void> {
   await clock.passed(clock.end(), () => true, check).catch(() => undefined);
 }
 
-/** So often a question lets others go first that came later. */
-const PATIENCE = 3;
-
-/** Resolves when the device has done what it was asked, and what was asked of it meanwhile. */
-export async function calm(device: GlDevice): Promise<void> {
-  for (let k = 0, works = -1; k < PATIENCE && works !== device.works; k++) {
-    ({ works } = device);
-    await finished(device);
-  }
-}
-
-/** The same for programs that it links: all else waits for those. */
-export async function idle(device: GlDevice): Promise<void> {
-  do await calm(device);
-  while ((await device.programs.linking) !== undefined);
-}
-
 /** What `read` finds when the device has done all that it was just asked; throws where that had no room. */
 export async function whenDone<T>(device: GlDevice, read: () => T): Promise<T> {
   const { generation, resources } = device;
   const { faults } = resources;
-  device.works += 1;
-  device.questions += 1;
-  try {
-    await idle(device);
-    const found = read();
-    await resources.sound(faults, () => idle(device));
-    device.check(generation);
-    return found;
-  } finally {
-    device.questions -= 1;
-  }
+  await finished(device);
+  const found = read();
+  await resources.sound(faults, () => finished(device));
+  device.check(generation);
+  return found;
 }

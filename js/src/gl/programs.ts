@@ -43,24 +43,15 @@ export class Programs {
   private readonly gl: WebGL2RenderingContext;
   private readonly state: State;
   private readonly alive: Alive;
-  private readonly finish: () => Promise<void>;
   private readonly parallel: KHR_parallel_shader_compile | null;
   private readonly entries = new Map<string, Entry>();
-  private readonly links = new Set<Promise<void>>();
   private vertex: WebGLShader | undefined;
 
-  /** `finish` resolves when the device has nothing to do. */
-  constructor(gl: WebGL2RenderingContext, state: State, alive: Alive, finish: () => Promise<void>) {
+  constructor(gl: WebGL2RenderingContext, state: State, alive: Alive) {
     this.gl = gl;
-    this.finish = finish;
     this.state = state;
     this.alive = alive;
     this.parallel = gl.getExtension("KHR_parallel_shader_compile");
-  }
-
-  /** What is being linked, where that holds up all that the device is asked. */
-  get linking(): Promise<unknown> | undefined {
-    return this.links.size > 0 ? Promise.allSettled(this.links) : undefined;
   }
 
   /** Linked programs in the order of `sources`; each call is undone by `release`. */
@@ -82,11 +73,6 @@ export class Programs {
     });
     let done = 0;
     const building = this.build(fresh, () => onProgress(++done));
-    if (fresh.length > 0 && this.parallel === null) {
-      const built = () => this.links.delete(building);
-      this.links.add(building);
-      building.then(built, built);
-    }
     for (const entry of fresh) {
       entry.ready = building;
       entry.ready.catch(() => undefined); // it is awaited below, by whoever asked
@@ -165,7 +151,10 @@ export class Programs {
     }
     if (entries.length === 0) return;
     // What came of it can only be asked behind all that the device has to do.
-    if (!hidden()) await this.finish();
+    const fence = this.fence();
+    this.gl.flush(); // or it may never be past
+    while (!hidden() && !this.isPast(fence)) await pause(true);
+    this.gl.deleteSync(fence);
     let since = performance.now();
     for (const entry of entries) {
       this.check(entry);

@@ -1,7 +1,7 @@
 // A session with pictures: a Runner, the ranges of what it computes, and the display.
 import type { PlanHeader, Value } from "../plan.ts";
 import { edgesOf, histogram, spanOf } from "./bins.ts";
-import { finished, idle, whenDone } from "./clock.ts";
+import { finished, whenDone } from "./clock.ts";
 import type { GlDevice } from "./device.ts";
 import { Display } from "./display.ts";
 import { COUNTING, counter } from "./histogram.ts";
@@ -141,7 +141,6 @@ export async function createSession(
   function draw(jobs: readonly DrawJob[]): void {
     const made = drawable();
     if (made === undefined) return;
-    device.works += 1;
     for (const group of shownOf(jobs, made)) {
       const prepared = made.display.prepare(group, made.ranges);
       findRanges(group, made);
@@ -150,15 +149,6 @@ export async function createSession(
   }
 
   function settle(jobs: readonly DrawJob[]): Promise<void> | undefined {
-    // Behind what the device still has to reduce or to link, a transfer of pictures would hold the page.
-    const busy = device.questions > 0 || device.programs.linking !== undefined;
-    if (!busy) return settleRanges(jobs);
-    return idle(device)
-      .then(() => settleRanges(jobs))
-      .catch(() => undefined); // `draw` says it
-  }
-
-  function settleRanges(jobs: readonly DrawJob[]): Promise<void> | undefined {
     const most = jobs.reduce((sum, { key }) => {
       const value = values.get(key);
       return sum + (value === undefined ? 0 : numbersOf(value));
