@@ -384,6 +384,7 @@ def test_traits_go_both_ways(notebook: Notebook) -> None:
 
 def test_status_says_what_the_page_does(notebook: Notebook) -> None:
     notebook.run("viewer.output")
+    notebook.until("viewer.status['ms'] is not None")  # told when the run has ended
     text = notebook.run("print(viewer.status['page'], viewer.status['ms'] >= 0)").text
     assert text == "connected True\n"
     error = notebook.run("viewer.status = {}", fails=True).error
