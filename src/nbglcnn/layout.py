@@ -31,9 +31,9 @@ EXACT = 2**24  # float32 holds integers up to here
 ROW_TEXELS = (
     2048  # a row of tiles ends here: long rows keep llvmpipe's 64-pixel bins and all cores busy
 )
+ROW_TILES = 1024  # and here, so that 4 weight columns a channel group stay within 4096 texels
 SQUARE, BIN = 4, 64  # texels along a side of what llvmpipe shades at least, and gives a thread
 ROW_COST = 1.04  # what it costs a convolution to read several rows of tiles, measured
-ROW_TILES = 1024  # and here, so that 4 weight columns a channel group stay within 4096 texels
 
 
 def frame_of(shape: tuple[int, ...]) -> Frame:
