@@ -222,11 +222,13 @@ class Notebook:
             assert not outputs.error, outputs.error
         return outputs
 
-    def until(self, expression: str) -> None:
-        """Run cells until an expression is true in the kernel."""
+    def until(self, expression: str, tell: str = "''") -> None:
+        """Run cells until an expression is true in the kernel; what to `tell` if it never is."""
         until = time.monotonic() + PATIENCE_S / 4
         while self.run(f"print(bool({expression}))").text != "True\n":
-            assert time.monotonic() < until, f"never true: {expression}"
+            if time.monotonic() > until:
+                told = self.run(f"print({tell})").text
+                raise AssertionError(f"never true: {expression}\n{told}")
             self.page.wait_for_timeout(200)
 
     def again(self, index: int) -> Outputs:

@@ -240,6 +240,21 @@ def test_a_page_that_says_hello_again_is_told_the_state_and_sent_nothing_twice(w
     assert wire.types() == ["state"] and len(wire.connection.pages) == 1
 
 
+def test_a_hello_that_comes_after_what_followed_it_loses_nothing(wire: Wire) -> None:
+    wire.hello()
+    told = [e for e in EXAMPLES if e["type"] in ("ran", "pace", "health")]
+    assert len(told) == 3
+    for message in told:
+        wire.connection.receive(message, [])
+    page = wire.connection.page
+    assert page is not None
+    before = page.ran, page.pace, page.health
+    assert None not in before
+    wire.hello()  # by another of the host's ways to the kernel, and late
+    page = wire.connection.page
+    assert page is not None and (page.ran, page.pace, page.health) == before
+
+
 def test_a_device_too_small_for_any_plan_is_refused_in_words(wire: Wire) -> None:
     def fit(_: Target) -> None:
         raise UnsupportedModel("conv: needs a texture of 9000 texels; this device has at most 64")

@@ -356,6 +356,21 @@ def test_a_part_that_is_lost_on_the_way_to_the_page_is_asked_for_again(notebook:
     notebook.run("lossy.close()")
 
 
+def test_a_read_of_what_is_not_there_fails_alone(notebook: Notebook) -> None:
+    notebook.run(
+        "from nbglcnn.viewer.protocol import Read\n"
+        "def wrong(at):\n"
+        "    viewer._connection.send(Read(f'nobody {at}', ('?',), viewer._connection.revision))\n"
+        "wrong(1)\nviewer.input = x[::-1].copy()\nwrong(2)\nvalue = viewer.output\n"
+        "wrong(3)\nviewer.input = x\nagain = viewer.output"
+    )
+    expected = hooked(autoencoder(SEED), pictures(SEED))["output"]
+    assert_equal(notebook.array("again"), expected)
+    assert_equal(notebook.array("value"), expected[::-1])
+    notebook.until("'no value' in viewer.report()", tell="viewer.report()")
+    assert "could not be run" not in notebook.page.locator(".nbglcnn").last.inner_text()
+
+
 def test_messages_that_are_none_are_ignored_on_both_sides(notebook: Notebook) -> None:
     notebook.run(
         "unknown = {'type': 'read', 'id': 'nobody', 'keys': ['?'], 'revision': 0, 'missing': []}\n"
@@ -384,7 +399,8 @@ def test_traits_go_both_ways(notebook: Notebook) -> None:
 
 def test_status_says_what_the_page_does(notebook: Notebook) -> None:
     notebook.run("viewer.output")
-    notebook.until("viewer.status['ms'] is not None")  # told when the run has ended
+    # Told when the run has ended.
+    notebook.until("viewer.status['ms'] is not None", tell="viewer.report()")
     text = notebook.run("print(viewer.status['page'], viewer.status['ms'] >= 0)").text
     assert text == "connected True\n"
     error = notebook.run("viewer.status = {}", fails=True).error

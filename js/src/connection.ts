@@ -59,6 +59,9 @@ interface Answer {
   readonly timer: ReturnType<typeof setTimeout>;
 }
 
+/** A failure before it is said of which read. */
+type Failure = Omit<Failed, "id">;
+
 export class Connection {
   private readonly page = randomName();
   private readonly model: AnyModel;
@@ -448,7 +451,7 @@ export class Connection {
     }
     this.stage = undefined;
     const text = `${missing.length} of the blobs that Python announced did not arrive`;
-    this.fail({ kind: "data", text: `${text}; assign viewer.input again, or run the cell again` });
+    this.fail(this.failed("data", `${text}; assign viewer.input again, or run the cell again`));
   }
 
   // Running and answering
@@ -504,7 +507,9 @@ export class Connection {
     const session = await this.ready(state, this.device);
     if (session === undefined) return;
     if (this.ran !== state.revision) await this.run(session, state);
-    for (const read of [...this.reads.values()]) await this.answer(session, read);
+    for (const read of [...this.reads.values()]) {
+      await this.answer(session, read).catch((error) => this.refuse(read, error));
+    }
     this.stage = undefined;
     if (this.state.connected.value) this.state.status.value = says.ready();
     else this.sayParted();
@@ -715,23 +720,39 @@ export class Connection {
     if (!this.closed) this.tellHealth();
   }
 
-  /** What a failed step means: a lost context comes back, anything else is said here and in Python. */
-  private stumble(error: unknown): void {
-    this.stage = undefined;
-    if (this.closed) return;
-    // By name: another bundle's copy of these classes may have opened the device.
-    const { name, message } = error instanceof Error ? error : new Error(String(error));
-    if (name === "SessionClosed") return;
-    if (name === "ContextLostError" || this.device?.lost) return; // onRestored goes on
-    const device = name === "ShaderError" || name === "PlanError";
-    this.fail({ kind: device ? "device" : "internal", text: message });
+  /** A read that cannot be answered fails alone: the network has run, and others go on. */
+  private refuse(read: Read, error: unknown): void {
+    const failure = this.failure(error);
+    if (failure === undefined) throw error;
+    this.reads.delete(read.id);
+    this.send({ ...failure, id: read.id });
   }
 
-  private fail({ kind, text }: Pick<Failed, "kind" | "text">): void {
-    this.state.status.value = says.failed("This network could not be run here", text);
-    const failed = { type: "failed", page: this.page, kind, text: text.slice(0, 10_000) } as const;
-    this.send({ ...failed, id: "" });
-    for (const id of [...this.reads.keys()]) this.send({ ...failed, id });
+  private stumble(error: unknown): void {
+    this.stage = undefined;
+    const failure = this.failure(error);
+    if (failure !== undefined) this.fail(failure);
+  }
+
+  /** What a failed step means; nothing where the session ended or a lost context comes back. */
+  private failure(error: unknown): Failure | undefined {
+    if (this.closed) return undefined;
+    // By name: another bundle's copy of these classes may have opened the device.
+    const { name, message } = error instanceof Error ? error : new Error(String(error));
+    if (name === "SessionClosed") return undefined;
+    if (name === "ContextLostError" || this.device?.lost) return undefined; // onRestored goes on
+    const device = name === "ShaderError" || name === "PlanError";
+    return this.failed(device ? "device" : "internal", message);
+  }
+
+  private failed(kind: Failed["kind"], text: string): Failure {
+    return { type: "failed", page: this.page, kind, text: text.slice(0, 10_000) };
+  }
+
+  private fail(failure: Failure): void {
+    this.state.status.value = says.failed("This network could not be run here", failure.text);
+    this.send({ ...failure, id: "" });
+    for (const id of this.reads.keys()) this.send({ ...failure, id });
     this.reads.clear();
   }
 }

@@ -350,18 +350,21 @@ class Connection(Inbox):
                 title, problem = "This device is too small for the network", str(error)
         with self._lock:
             known = self.pages.get(hello.page)  # it says so again when our State was lost
-            sent = known.has if known else set()
-            self.pages[hello.page] = Page(
+            page = Page(
                 hello.page,
                 hello.renderer,
                 hello.target,
                 problem,
                 refused,
-                sent.union(hello.have),
+                {*hello.have, *(known.has if known else ())},
                 _now(),
                 hello.browser,
                 hello.host,
             )
+            if known is not None:
+                # A repeated Hello may come by another way, and after what followed it.
+                page.ran, page.pace, page.health = known.ran, known.pace, known.health
+            self.pages[hello.page] = page
             if problem and not hello.problem and hello.target:
                 self.send(Refuse(hello.page, title, problem))
                 return
