@@ -52,6 +52,9 @@ WRONG: list[Any] = [
 ]  # fmt: skip
 
 
+THREE_PARTS = 2 * CHUNK + 600_000
+
+
 class Wire:
     """What a Connection sends, in place of the comm; `page` answers as a real page would."""
 
@@ -83,7 +86,7 @@ class Wire:
 @pytest.fixture
 def wire() -> Wire:
     wire = Wire()
-    blobs = {name: memoryview(bytes(size)) for name, size in (("plan", 10), ("w", 9_000_000))}
+    blobs = {name: memoryview(bytes(size)) for name, size in (("plan", 10), ("w", THREE_PARTS))}
     wire.connection.show(Offer("plan", ("w",), (), blobs))
     return wire
 
@@ -158,7 +161,7 @@ def test_a_page_gets_the_state_and_only_what_it_lacks(wire: Wire) -> None:
     assert wire.types() == ["state", "part", "part", "part"]
     assert {content["blob"] for content, _ in wire.sent[1:]} == {"w"}
     assert wire.fitted == [Target()]
-    assert sum(len(buffers[0]) for _, buffers in wire.sent[1:]) == 9_000_000
+    assert sum(len(buffers[0]) for _, buffers in wire.sent[1:]) == THREE_PARTS
     wire.sent.clear()
     wire.connection.receive({"type": "need", "page": "p", "blob": "w", "parts": [1]}, [])
     assert [content["part"] for content, _ in wire.sent] == [1]

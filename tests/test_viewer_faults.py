@@ -14,7 +14,7 @@ from lab import Lab, Notebook, alone, local_page
 from viewer_models import IMPORTS, autoencoder, hooked, pictures
 
 MAKE = "viewer = Viewer(autoencoder(70), pictures(70))"
-# Weights of 11 MB and values of 12 MB: three parts each.
+# Weights of 11 MB and values of 12 MB: several parts each.
 LARGE = """
 def heavy(seed):
     torch.manual_seed(seed)  # a page keeps weights for a while: other ones are sent

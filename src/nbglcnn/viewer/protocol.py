@@ -19,7 +19,7 @@ from nbglcnn.plan import Target
 
 log = logging.getLogger("nbglcnn")
 
-CHUNK = 4 * 2**20  # bytes; notebook servers silently drop a frame above 10 MiB
+CHUNK = 2 * 2**20  # bytes; notebook servers silently drop a frame above 10 MiB
 COLORMAPS = ("signed", "viridis", "cividis", "magma", "grey")
 NORMALIZATIONS = ("channel", "layer", "fixed")
 VIEWS = ("network", "maps", "filters", "explain", "profile", "compare")

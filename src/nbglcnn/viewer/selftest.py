@@ -19,7 +19,7 @@ from nbglcnn.graph import Array, Graph
 from nbglcnn.plan import Float32, Plan, Value
 from nbglcnn.report import Match, Report, compared
 from nbglcnn.viewer.connection import Connection, Page
-from nbglcnn.viewer.protocol import CHUNK, Probe, Verified
+from nbglcnn.viewer.protocol import Probe, Verified
 
 log = logging.getLogger("nbglcnn")
 
@@ -27,7 +27,7 @@ STRETCHES = 4  # of a value: its beginning, its end, and two between
 TEXELS = 64  # of a stretch, at most; four elements each
 # Of a layer's largest value: no rounding does that, a wrong shader does at once.
 WRONG = {"float32": 1e-3, "float16": 0.2}
-MOST = CHUNK // (STRETCHES * TEXELS * 16)  # values: one message holds their samples
+MOST = 1024  # values: one message of 4 MiB holds their samples
 # Bytes of textures; the reference of a larger Plan needs too much of Python's memory.
 LARGEST = 2**30
 
