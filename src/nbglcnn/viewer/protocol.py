@@ -239,11 +239,8 @@ FromPage = Hello | Need | Progress | Ran | Health | Pace | Pointed | Reply | Pro
 
 # A page that speaks another dialect is told to reload, and no version number is kept by hand. The
 # annotations are this file's own text (not msgspec's schema, which changes with its version).
-PROTOCOL = hashlib.sha256(
-    repr(
-        [(c.__name__, c.__annotations__) for c in (*get_args(FromKernel | FromPage), Spot)]
-    ).encode()
-).hexdigest()[:12]
+_MESSAGES = [(c.__name__, c.__annotations__) for c in (*get_args(FromKernel | FromPage), Spot)]
+PROTOCOL = hashlib.sha256(repr((CHUNK, _MESSAGES)).encode()).hexdigest()[:12]
 
 _warned: set[str] = set()
 
