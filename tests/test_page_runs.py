@@ -135,43 +135,6 @@ def test_a_draw_right_after_a_short_run_shows_the_new_values(gl: GlPage) -> None
     assert pixels == [0x0B, 0x2F, 0x63]
 
 
-def test_a_new_drawing_waits_for_what_the_device_works_on(gl: GlPage) -> None:
-    session = gl.open(carrier(LAYOUTS["odd"]))
-    gl.write(session, "x", np.ones(LAYOUTS["odd"].frame))
-    gl.run(session)
-    found = gl.page.evaluate(
-        """async (k) => {
-          const s = gl.the(k);
-          const range = { mode: "fixed", high: 1 };
-          const canvas = document.createElement("canvas");
-          const job = { key: "x", canvas, channels: [0], columns: 1, gap: 0, scale: 1 };
-          const jobs = [{ ...job, map: "signed", theme: "light", image: 0, range, as: "maps" }];
-          const waits = [];
-          for (const drawn of [false, true]) {
-            waits.push(s.settle(jobs) !== undefined);
-            let answered = false;
-            const asked = s.statistics("x").then(({ layer }) => {
-              answered = true;
-              return layer.mean;
-            });
-            let waiting;
-            while (!answered && waiting === undefined) {
-              await new Promise((done) => setTimeout(done));
-              waiting = s.settle(jobs);
-            }
-            await waiting;
-            waits.push(waiting !== undefined, await asked);
-            await s.run(); // its statistics are new ones
-            if (!drawn) s.draw(jobs);
-          }
-          return [...waits, canvas.width > 1];
-        }""",
-        session,
-    )
-    # Not while nobody asks anything; and what was drawn before is drawn at once.
-    assert found == [False, True, 1, False, False, 1, True]
-
-
 @pytest.mark.parametrize("hidden", [True, False])
 def test_a_page_without_frames_still_runs(gl: GlPage, plan: nbglcnn.Plan, hidden: bool) -> None:
     gl.page.evaluate(

@@ -1,5 +1,4 @@
 // The page's one WebGL 2 context: what hangs on it, and its death and rebirth.
-import { calm } from "./clock.ts";
 import {
   type Canvas,
   capabilitiesOf,
@@ -36,8 +35,6 @@ export class GlDevice implements Device {
   lost = false;
   /** Counts contexts: what was made in an earlier one is gone. */
   generation = 0;
-  /** How many are not answered yet: what holds the page would hold it for them. */
-  questions = 0;
   private disposed = false;
   private reads: Promise<Reads> | undefined;
   private readTexture = false;
@@ -108,7 +105,7 @@ export class GlDevice implements Device {
     const floats = FLOATS.flatMap(({ extensions }) => extensions);
     for (const name of [...floats, "EXT_disjoint_timer_query_webgl2"]) gl.getExtension(name);
     this.state = new State(gl);
-    this.programs = new Programs(gl, this.state, this.alive, () => calm(this));
+    this.programs = new Programs(gl, this.state, this.alive);
     this.programs.readTexture = this.readTexture;
     this.resources = new Resources(gl, this.state, this.alive, precision);
     gl.disable(gl.DITHER);

@@ -15,7 +15,7 @@ import {
   type Shown,
   TABLE_SIDE,
 } from "./sheets.ts";
-import type { Delivery, DrawJob } from "./types.ts";
+import type { Delivery } from "./types.ts";
 
 /** What a drawing is made of, good for as long as the same is shown. */
 interface Prepared {
@@ -81,11 +81,6 @@ export class Display {
     }
   }
 
-  /** Whether these are prepared: what is new asks for memory and sizes, behind all that the device has to do. */
-  shows(jobs: readonly DrawJob[]): boolean {
-    return this.prepared !== undefined && sameJobs(this.prepared.shown, jobs);
-  }
-
   draw(prepared: Prepared, ranges: Ranges, delivery: Delivery): void {
     for (const sheet of prepared.drawing.sheets) {
       this.drawSheet(sheet, prepared, ranges);
@@ -106,8 +101,7 @@ export class Display {
   /** Usually the same is shown as the last time, with other values. What is new is asked for memory, which waits. */
   prepare(shown: readonly Shown[], ranges: Ranges): Prepared {
     const { prepared } = this;
-    const jobs = shown.map(({ job }) => job);
-    if (prepared !== undefined && sameJobs(prepared.shown, jobs)) return prepared;
+    if (prepared !== undefined && sameShown(prepared.shown, shown)) return prepared;
     this.prepared = undefined;
     const { gl, resources } = this.device;
     const drawing = drawingOf(shown, ranges);
@@ -228,6 +222,6 @@ function copying<T extends Context2d>(
   return context;
 }
 
-function sameJobs(shown: readonly Shown[], jobs: readonly DrawJob[]): boolean {
-  return shown.length === jobs.length && shown.every(({ job }, k) => job === jobs[k]);
+function sameShown(a: readonly Shown[], b: readonly Shown[]): boolean {
+  return a.length === b.length && a.every(({ job }, k) => job === b[k]?.job);
 }

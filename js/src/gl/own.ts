@@ -1,5 +1,5 @@
 // Programs that are compiled when they are first asked for, and kept while the context lives.
-import { calm } from "./clock.ts";
+import { finished } from "./clock.ts";
 import type { GlDevice } from "./device.ts";
 import { drawPasses, freeSurface, makeSurface, whole, writePasses } from "./passes.ts";
 import type { Linked, Source } from "./programs.ts";
@@ -52,7 +52,7 @@ export class OwnPrograms {
     drawPasses(device, buffer, passes);
     for (const surface of [from, target]) freeSurface(device, surface);
     device.resources.freeBuffer(buffer);
-    await calm(device);
+    await finished(device);
     device.resources.checkMemory(from.bytes + target.bytes);
   }
 

@@ -43,17 +43,12 @@ export class Programs {
   private readonly gl: WebGL2RenderingContext;
   private readonly state: State;
   private readonly alive: Alive;
-  private readonly finish: () => Promise<void>;
   private readonly parallel: KHR_parallel_shader_compile | null;
   private readonly entries = new Map<string, Entry>();
-  /** How many that asked for programs wait for new ones. */
-  building = 0;
   private vertex: WebGLShader | undefined;
 
-  /** `finish` resolves when the device has nothing to do. */
-  constructor(gl: WebGL2RenderingContext, state: State, alive: Alive, finish: () => Promise<void>) {
+  constructor(gl: WebGL2RenderingContext, state: State, alive: Alive) {
     this.gl = gl;
-    this.finish = finish;
     this.state = state;
     this.alive = alive;
     this.parallel = gl.getExtension("KHR_parallel_shader_compile");
@@ -77,10 +72,7 @@ export class Programs {
       return entry;
     });
     let done = 0;
-    this.building += 1;
-    const building = this.build(fresh, () => onProgress(++done)).finally(() => {
-      this.building -= 1;
-    });
+    const building = this.build(fresh, () => onProgress(++done));
     for (const entry of fresh) {
       entry.ready = building;
       entry.ready.catch(() => undefined); // it is awaited below, by whoever asked
@@ -158,14 +150,17 @@ export class Programs {
       onDone();
     }
     if (entries.length === 0) return;
-    let since = Number.NEGATIVE_INFINITY;
+    // What came of it can only be asked behind all that the device has to do.
+    const fence = this.fence();
+    this.gl.flush(); // or it may never be past
+    while (!hidden() && !this.isPast(fence)) await pause(true);
+    this.gl.deleteSync(fence);
+    let since = performance.now();
     for (const entry of entries) {
-      if (performance.now() - since > HOLD_MS) {
-        // What came of it can only be asked behind all that the device has to do.
-        if (!hidden()) await this.finish();
-        since = performance.now();
-      }
       this.check(entry);
+      if (performance.now() - since < HOLD_MS) continue;
+      await pause(true);
+      since = performance.now();
     }
   }
 
@@ -190,7 +185,6 @@ export class Programs {
       if (this.parallel === null) entry.fence = this.fence();
     }
     gl.flush();
-    this.state.works += 1;
   }
 
   private fence(): WebGLSync | null {
