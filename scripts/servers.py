@@ -1,22 +1,31 @@
 """Servers that run for a while on this machine, each on a port of its own."""
 
+import random
 import signal
 import socket
 import subprocess
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 PATIENCE_S = 120  # for anything; machines that run tests are slow
 
 
+# Below those that systems give away themselves: a kernel would take one while its server starts.
+PORTS = range(20_000, 32_000)
+
+
 def free_port() -> int:
     """A port that nobody listens on."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
+    chance = random.SystemRandom()  # not what tests seed
+    while True:
+        with socket.socket() as free:
+            port = chance.choice(PORTS)
+            with suppress(OSError):
+                free.bind(("127.0.0.1", port))
+                return port
 
 
 @contextmanager
