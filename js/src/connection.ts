@@ -508,7 +508,7 @@ export class Connection {
     if (session === undefined) return;
     if (this.ran !== state.revision) await this.run(session, state);
     for (const read of [...this.reads.values()]) {
-      await this.answer(session, read).catch((error) => this.refuse(read, error));
+      await this.answer(session, read).catch((error) => this.failRead(read, error));
     }
     this.stage = undefined;
     if (this.state.connected.value) this.state.status.value = says.ready();
@@ -721,7 +721,7 @@ export class Connection {
   }
 
   /** A read that cannot be answered fails alone: the network has run, and others go on. */
-  private refuse(read: Read, error: unknown): void {
+  private failRead(read: Read, error: unknown): void {
     const failure = this.failure(error);
     if (failure === undefined) throw error;
     this.reads.delete(read.id);
