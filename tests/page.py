@@ -88,13 +88,17 @@ class GlPage:
         return dict(found) if found else None
 
     def draw(self, session: int, *jobs: dict[str, Any]) -> list[np.ndarray]:
-        """The pixels (height, width, RGBA) of each job's canvas."""
-        drawn = self.page.evaluate("a => gl.draw(...a)", [session, [JOB | job for job in jobs]])
+        """The pixels (height, width, RGBA) of each job's canvas, the same on either way there."""
+        ways = [
+            self.page.evaluate("a => gl.draw(...a)", [session, [JOB | job for job in jobs], way])
+            for way in ("canvas", "readback")
+        ]
+        assert ways[0] == ways[1]
         return [
             np.frombuffer(base64.b64decode(one["pixels"]), np.uint8).reshape(
                 one["height"], one["width"], 4
             )
-            for one in drawn
+            for one in ways[0]
         ]
 
     def alive(self) -> dict[str, int]:

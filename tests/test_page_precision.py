@@ -14,7 +14,7 @@ from page import GlPage, bundled, decode, encode
 from zoo import build
 
 HALF = RTOL["float16"]
-RGBA32F, RGBA16F = 0x8814, 0x881A
+RGBA32F, RGBA16F, RGBA8 = 0x8814, 0x881A, 0x8058
 # Notes what is allocated, and which allocations are drawn into.
 ALLOCATIONS = """() => {
   const { texStorage3D, bindTexture, framebufferTextureLayer } = WebGL2RenderingContext.prototype;
@@ -53,8 +53,9 @@ def weak(gl: GlPage) -> GlPage:
 
 
 def formats(gl: GlPage, *, drawn: bool) -> set[int]:
+    """Of numbers; pictures are bytes."""
     stored = gl.page.evaluate("stored()")
-    return {one["format"] for one in stored if one["drawn"] is drawn}
+    return {one["format"] for one in stored if one["drawn"] is drawn} - {RGBA8}
 
 
 def runs(gl: GlPage, plan: nbglcnn.Plan, arrays: tuple[np.ndarray, ...]) -> int:

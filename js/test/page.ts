@@ -3,7 +3,7 @@ import { type GlDevice, openDevice } from "../src/gl/device.ts";
 import { parsePlan } from "../src/gl/format.ts";
 import { probe } from "../src/gl/probe.ts";
 import { createSession } from "../src/gl/session.ts";
-import type { DrawJob, Progress, Session } from "../src/gl/types.ts";
+import type { Delivery, DrawJob, Progress, Session } from "../src/gl/types.ts";
 import { load } from "../src/runtime.ts";
 
 let device: GlDevice | undefined;
@@ -46,7 +46,8 @@ async function open(url: string): Promise<number> {
 }
 
 /** Draws, and returns the pixels of each canvas. */
-function draw(index: number, jobs: readonly Omit<DrawJob, "canvas">[]) {
+function draw(index: number, jobs: readonly Omit<DrawJob, "canvas">[], delivery?: Delivery) {
+  the(index).delivery = delivery ?? the(index).delivery;
   const drawn = jobs.map((job) => ({ ...job, canvas: document.createElement("canvas") }));
   the(index).draw(drawn);
   return drawn.map(({ canvas }) => {

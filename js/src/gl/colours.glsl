@@ -39,7 +39,7 @@ uint bits_of(vec4 four, uvec4 lane) {
 }
 
 void main() {
-  vec2 p = vec2(gl_FragCoord.x - corner.x, corner.y - gl_FragCoord.y); // pictures begin at the top
+  vec2 p = abs(gl_FragCoord.xy - corner.xy); // pictures begin at the top, wherever that is
   vec2 map = floor(p * cells.zw);
   p -= map * cells.xy;
   vec4 tile = FETCH(table, vec3(map * over_table.xy + corner.zw, over_table.z));

@@ -1,5 +1,5 @@
 // What both stages of the display know. One draw is one picture: the viewport.
-// i[0]: left and top of the picture in the canvas (rows counted from below); its corner in `table`
+// i[0]: left and top of the picture in the canvas, where rows may go up or down from; its corner in `table`
 // i[1]: width and height of a map with the gap beside it, and without
 // i[2]: colour map's layer, reads a pixel along each axis, layer of `table`, layer of marks in `maps`
 // i[3]: range (0 channel, 1 layer, 2 fixed), its use (0 signed, 1 minimum to maximum, 2 symmetric)

@@ -1,4 +1,4 @@
-// Draws values into 2-D canvases: one pass a picture into the device's canvas, one bitmap a sheet from there.
+// Draws values into 2-D canvases: one pass a picture onto a sheet, and all pictures of a sheet from there at once.
 import { TEXEL_BYTES, UNIFORM_BYTES } from "../plan.ts";
 import { MAP_TEXELS, mapTexels } from "./colormaps.ts";
 import type { GlDevice } from "./device.ts";
@@ -21,8 +21,20 @@ import type { Delivery } from "./types.ts";
 interface Prepared {
   readonly drawing: Drawing;
   readonly shown: readonly Shown[];
+  readonly delivery: Delivery;
   readonly table: WebGLTexture;
 }
+
+/** What pictures are drawn on that are read back. */
+interface Paper {
+  readonly texture: WebGLTexture;
+  readonly framebuffer: WebGLFramebuffer;
+  readonly width: number;
+  readonly height: number;
+}
+
+/** Pixels along a side of the smallest paper; larger ones are its double, and so on. */
+const PAPER_SIDE = 1024;
 
 export class Display {
   private readonly device: GlDevice;
@@ -32,7 +44,8 @@ export class Display {
   private readonly buffer: WebGLBuffer;
   private prepared: Prepared | undefined;
   private table: { readonly texture: WebGLTexture; readonly size: Size };
-  private paper: OffscreenCanvas | undefined;
+  private paper: Paper | undefined;
+  private pixels: ImageData | undefined;
 
   private constructor(device: GlDevice, linked: readonly Linked[]) {
     const { gl, resources } = device;
@@ -59,17 +72,18 @@ export class Display {
   get bytes(): number {
     const { width, height, layers } = this.table.size;
     const numbers = this.prepared?.drawing.numbers.byteLength ?? 0;
-    return this.mapBytes + width * height * layers * TEXEL_BYTES.rgba32f + numbers;
+    const paper = this.paper === undefined ? 0 : this.paper.width * this.paper.height * 4;
+    return this.mapBytes + width * height * layers * TEXEL_BYTES.rgba32f + numbers + paper;
   }
 
   /** Draws a pixel with each program, as `Ranges.warm` does. */
-  warm(ranges: Ranges): void {
+  warm(ranges: Ranges, delivery: Delivery): void {
     const { gl, state } = this.device;
     const { texture } = ranges.found;
     gl.bindBuffer(gl.UNIFORM_BUFFER, this.buffer);
     gl.bufferData(gl.UNIFORM_BUFFER, UNIFORM_BYTES, gl.DYNAMIC_DRAW);
-    state.target(null);
-    state.scissor(undefined);
+    if (delivery === "readback") this.paper = this.makePaper(1, 1);
+    this.begin(delivery, 1, 1);
     state.viewport(0, 0, 1, 1);
     state.uniforms(PASS_BINDING, this.buffer, 0, UNIFORM_BYTES);
     for (const [unit, one] of [texture, texture, this.maps, texture].entries()) {
@@ -81,11 +95,11 @@ export class Display {
     }
   }
 
-  draw(prepared: Prepared, ranges: Ranges, delivery: Delivery): void {
+  draw(prepared: Prepared, ranges: Ranges): void {
     for (const sheet of prepared.drawing.sheets) {
       this.drawSheet(sheet, prepared, ranges);
       if (this.device.gl.isContextLost()) return; // the old picture stays until all is rebuilt
-      if (delivery === "canvas") this.deliver(sheet);
+      if (prepared.delivery === "canvas") this.deliver(sheet);
       else this.readBack(sheet);
     }
   }
@@ -94,41 +108,62 @@ export class Display {
     const { resources, programs } = this.device;
     resources.freeTexture(this.maps);
     resources.freeTexture(this.table.texture);
+    this.freePaper(this.paper);
     resources.freeBuffer(this.buffer);
     programs.release(this.linked);
   }
 
   /** Usually the same is shown as the last time, with other values. What is new is asked for memory, which waits. */
-  prepare(shown: readonly Shown[], ranges: Ranges): Prepared {
+  prepare(shown: readonly Shown[], ranges: Ranges, delivery: Delivery): Prepared {
     const { prepared } = this;
-    if (prepared !== undefined && sameShown(prepared.shown, shown)) return prepared;
+    if (prepared?.delivery === delivery && sameShown(prepared.shown, shown)) return prepared;
     this.prepared = undefined;
     const { gl, resources } = this.device;
-    const drawing = drawingOf(shown, ranges);
+    const drawing = drawingOf(shown, ranges, delivery);
     gl.bindBuffer(gl.UNIFORM_BUFFER, this.buffer);
     gl.bufferData(gl.UNIFORM_BUFFER, drawing.numbers, gl.DYNAMIC_DRAW);
     const table = this.tableFor(drawing.table);
+    if (delivery === "readback") this.paperFor(drawing.sheets);
     for (const _ of resources.upload(table, drawing.table, drawing.table.data));
-    this.prepared = { drawing, shown, table };
+    this.prepared = { drawing, shown, delivery, table };
     return this.prepared;
   }
 
-  /** The last one where it has the right size, as most have; there must be room for another, and for the numbers. */
+  /** The last one where it has the right size, as most have. */
   private tableFor(size: Size): WebGLTexture {
     const { resources } = this.device;
     const { width, height, layers } = this.table.size;
     if (width !== size.width || height !== size.height || layers !== size.layers) {
       const made = this.makeTable(size);
-      try {
-        resources.checkMemory();
-      } catch (error) {
-        resources.freeTexture(made.texture);
-        throw error;
-      }
+      this.admit(() => resources.freeTexture(made.texture));
       resources.freeTexture(this.table.texture);
       this.table = made;
     }
     return this.table.texture;
+  }
+
+  /** The last one where all sheets have room on it. */
+  private paperFor(sheets: readonly Sheet<Picture>[]): void {
+    const [width, height] = [
+      Math.max(...sheets.map((one) => one.width)),
+      Math.max(...sheets.map((one) => one.height)),
+    ];
+    if (this.paper !== undefined && this.paper.width >= width && this.paper.height >= height)
+      return;
+    const made = this.makePaper(width, height);
+    this.admit(() => this.freePaper(made));
+    this.freePaper(this.paper);
+    this.paper = made;
+  }
+
+  /** There must be room for what was just made, and for the numbers; else it is freed. */
+  private admit(free: () => void): void {
+    try {
+      this.device.resources.checkMemory();
+    } catch (error) {
+      free();
+      throw error;
+    }
   }
 
   private makeTable({ width, height, layers }: Size) {
@@ -136,17 +171,41 @@ export class Display {
     return { texture: this.device.resources.texture(size, "rgba32f"), size };
   }
 
-  private drawSheet(
-    { width, height, draws }: Sheet<Picture> & { readonly draws: readonly Draw[] },
-    { table }: Prepared,
-    ranges: Ranges,
-  ): void {
-    const { canvas, gl, state } = this.device;
+  private makePaper(width: number, height: number): Paper {
+    const { resources } = this.device;
+    const side = (pixels: number) => Math.max(PAPER_SIDE, 2 ** Math.ceil(Math.log2(pixels)));
+    const size = { width: side(width), height: side(height), layers: 1 };
+    const texture = resources.texture(size, "rgba8");
+    return { ...size, texture, framebuffer: resources.framebuffer(texture, 1, "rgba8") };
+  }
+
+  private freePaper(paper: Paper | undefined): void {
+    if (paper === undefined) return;
+    this.device.resources.freeFramebuffer(paper.framebuffer);
+    this.device.resources.freeTexture(paper.texture);
+  }
+
+  /** The next draws go to the device's canvas, in this size, or onto paper. */
+  private begin(delivery: Delivery, width: number, height: number): void {
+    const { canvas, state } = this.device;
+    state.scissor(undefined);
+    if (delivery === "readback") {
+      state.target(this.paper?.framebuffer ?? null);
+      return;
+    }
     // The buffer is new after each transfer anyway; one that fits is the cheapest.
     if (canvas.width !== width) canvas.width = width;
     if (canvas.height !== height) canvas.height = height;
     state.target(null);
-    state.scissor(undefined);
+  }
+
+  private drawSheet(
+    { width, height, draws }: Sheet<Picture> & { readonly draws: readonly Draw[] },
+    { delivery, table }: Prepared,
+    ranges: Ranges,
+  ): void {
+    const { gl, state } = this.device;
+    this.begin(delivery, width, height);
     const always = [table, this.maps, ranges.found.texture];
     for (const [k, one] of always.entries()) state.texture(k + 1, one);
     for (const { texture, area, program, at, mask } of draws) {
@@ -155,7 +214,7 @@ export class Display {
       state.texture(0, texture);
       state.viewport(...area);
       state.uniforms(PASS_BINDING, this.buffer, at, UNIFORM_BYTES);
-      if (mask !== undefined) gl.colorMask(...mask, true);
+      if (mask !== undefined) gl.colorMask(...mask);
       gl.drawArrays(gl.TRIANGLES, 0, 3);
       if (mask !== undefined) gl.colorMask(true, true, true, true);
     }
@@ -165,61 +224,38 @@ export class Display {
   private deliver(sheet: Sheet<Picture>): void {
     const { canvas } = this.device;
     const bitmap = "transferToImageBitmap" in canvas ? canvas.transferToImageBitmap() : undefined;
-    const source = (bitmap && this.fetched(bitmap, sheet)) ?? bitmap ?? canvas;
     for (const { item, x, y } of sheet.placed) {
-      const { width, height, job } = item;
-      const context = copying(job.canvas, width, height, job.canvas.getContext("2d"));
-      context?.drawImage(source, x, y, width, height, 0, 0, width, height);
+      const { width, height } = item;
+      const context = this.context(item);
+      if (context === null) continue;
+      context.globalCompositeOperation = "copy"; // gaps stay transparent
+      context.imageSmoothingEnabled = false;
+      context.drawImage(bitmap ?? canvas, x, y, width, height, 0, 0, width, height);
     }
     bitmap?.close();
   }
 
-  /** What a program without the browser's help would do: all pixels to this thread, and from there to the canvases. */
+  /** All pixels of a sheet to this thread, and from there to the canvases. */
   private readBack({ width, height, placed }: Sheet<Picture>): void {
     const { gl } = this.device;
-    const upright = new Uint8ClampedArray(width * height * 4);
-    gl.readPixels(0, 0, width, height, gl.RGBA, gl.UNSIGNED_BYTE, upright);
+    const { pixels } = this;
+    const image =
+      pixels?.width === width && pixels.height === height ? pixels : new ImageData(width, height);
+    this.pixels = image;
+    gl.readPixels(0, 0, width, height, gl.RGBA, gl.UNSIGNED_BYTE, image.data);
+    if (gl.isContextLost()) return;
     for (const { item, x, y } of placed) {
-      const picture = new ImageData(item.width, item.height);
-      for (let row = 0; row < item.height; row++) {
-        const from = ((height - 1 - y - row) * width + x) * 4; // WebGL counts from below
-        picture.data.set(upright.subarray(from, from + item.width * 4), row * item.width * 4);
-      }
-      const { canvas } = item.job;
-      copying(canvas, item.width, item.height, canvas.getContext("2d"))?.putImageData(
-        picture,
-        0,
-        0,
-      );
+      this.context(item)?.putImageData(image, -x, -y, x, y, item.width, item.height);
     }
   }
 
-  /** Where the browser paints on the processor, each canvas would fetch all of a sheet: then this does, once. */
-  private fetched(bitmap: ImageBitmap, { placed }: Sheet<Picture>): OffscreenCanvas | undefined {
-    if (!this.device.capabilities.software || placed.length < 2) return undefined;
-    this.paper ??= new OffscreenCanvas(1, 1);
-    const { paper } = this;
-    const context = paper.getContext("2d", { willReadFrequently: true });
-    copying(paper, bitmap.width, bitmap.height, context)?.drawImage(bitmap, 0, 0);
-    return context === null ? undefined : paper;
+  /** Of the canvas of a picture, which gets its size. */
+  private context({ job: { canvas }, width, height }: Picture): CanvasRenderingContext2D | null {
+    if (canvas.width !== width) canvas.width = width;
+    if (canvas.height !== height) canvas.height = height;
+    // Where all is drawn by the processor, a canvas in its memory is drawn at once.
+    return canvas.getContext("2d", { willReadFrequently: this.device.capabilities.software });
   }
-}
-
-type Context2d = CanvasRenderingContext2D | OffscreenCanvasRenderingContext2D;
-
-/** A canvas of this size whose pixels are replaced by what is drawn: gaps stay transparent. */
-function copying<T extends Context2d>(
-  canvas: HTMLCanvasElement | OffscreenCanvas,
-  width: number,
-  height: number,
-  context: T | null,
-): T | null {
-  if (canvas.width !== width) canvas.width = width;
-  if (canvas.height !== height) canvas.height = height;
-  if (context === null) return null;
-  context.globalCompositeOperation = "copy";
-  context.imageSmoothingEnabled = false;
-  return context;
 }
 
 function sameShown(a: readonly Shown[], b: readonly Shown[]): boolean {

@@ -78,7 +78,11 @@ export class Resources {
   }
 
   /** A framebuffer whose colour attachments are the texture's layers. */
-  framebuffer(texture: WebGLTexture, layers: number, format = this.drawn): WebGLFramebuffer {
+  framebuffer(
+    texture: WebGLTexture,
+    layers: number,
+    format: keyof typeof INTERNAL = this.drawn,
+  ): WebGLFramebuffer {
     const { gl } = this;
     const framebuffer = gl.createFramebuffer();
     this.alive.framebuffers += 1;

@@ -46,7 +46,8 @@ export async function createSession(
   const runner = await Runner.make(device, plan, uniforms, weight, onProgress);
   const values = new Map<string, Value>(plan.values.map((value) => [value.key, value]));
   let disposed = false;
-  let delivery: Delivery = "canvas";
+  // Browsers that draw on the processor bring each picture there by themselves, which takes longer.
+  let delivery: Delivery = device.capabilities.software ? "readback" : "canvas";
   let pictures: Pictures | undefined;
 
   async function prepare(): Promise<void> {
@@ -59,7 +60,7 @@ export async function createSession(
       // Software renderers build a program's pipeline when it first draws: the first picture, or a read behind it,
       // would hold the page until all are there.
       ranges.warm();
-      display.warm(ranges);
+      display.warm(ranges, delivery);
       await finished(device);
       device.check(generation);
       device.resources.checkMemory(runner.bytes + ranges.bytes + display.bytes);
@@ -142,9 +143,9 @@ export async function createSession(
     const made = drawable();
     if (made === undefined) return;
     for (const group of shownOf(jobs, made)) {
-      const prepared = made.display.prepare(group, made.ranges);
+      const prepared = made.display.prepare(group, made.ranges, delivery);
       findRanges(group, made);
-      made.display.draw(prepared, made.ranges, delivery);
+      made.display.draw(prepared, made.ranges);
     }
   }
 
@@ -159,7 +160,7 @@ export async function createSession(
     // A value's ranges are kept for one image: those of several groups would be found twice.
     const [group] = groups;
     if (made === undefined || group === undefined || groups.length > 1) return undefined;
-    made.display.prepare(group, made.ranges); // whether there is room for it is asked before the device is busy
+    made.display.prepare(group, made.ranges, delivery); // whether there is room for it is asked before the device is busy
     return findRanges(group, made) > LONG_RANGES ? finished(device) : undefined;
   }
 

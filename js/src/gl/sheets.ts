@@ -5,7 +5,7 @@ import { type Mosaic, mosaicOf, type Placed, pack, type Sheet } from "./mosaic.t
 import { writeNumbers } from "./numbers.ts";
 import { groupsOf, RANGE_COLUMNS, type Ranges } from "./ranges.ts";
 import type { Box } from "./schedule.ts";
-import type { DrawJob } from "./types.ts";
+import type { Delivery, DrawJob } from "./types.ts";
 
 /** Pixels along a side of the device's canvas; larger ones are slow everywhere. */
 const MOST_SIDE = 4096;
@@ -35,8 +35,8 @@ export interface Draw {
   readonly program: number;
   /** Byte offset of its uniform block. */
   readonly at: number;
-  /** Which of red, green and blue it writes; all by default. */
-  readonly mask: readonly [boolean, boolean, boolean] | undefined;
+  /** Which of red, green, blue and alpha it writes; all by default. */
+  readonly mask: readonly [boolean, boolean, boolean, boolean] | undefined;
 }
 
 export interface Drawing {
@@ -62,7 +62,9 @@ interface Cells {
 
 type Corner = readonly [number, number, number];
 
-export function drawingOf(shown: readonly Shown[], ranges: Ranges): Drawing {
+/** WebGL counts rows from below: pictures that are read back stand on their heads, so that their first row comes first. */
+export function drawingOf(shown: readonly Shown[], ranges: Ranges, delivery: Delivery): Drawing {
+  const upright = delivery === "canvas";
   const pictures = shown.map(pictureOf);
   const sheets = pack(pictures, MOST_SIDE);
   const { table, corners } = tableOf(pictures);
@@ -73,14 +75,15 @@ export function drawingOf(shown: readonly Shown[], ranges: Ranges): Drawing {
     const { item, x, y } = placed;
     const { job, value, texture, width, height } = item;
     const rgb = job.as === "rgb";
-    const area = [x, sheet.height - y - height, width, height] as const;
+    const top = upright ? sheet.height - y : y;
+    const area = [x, upright ? top - height : top, width, height] as const;
     return Array.from({ length: drawsOf(job) }, (_, k) => {
       const [column, row, layer] = corners.get(item) ?? [0, 0, 0];
       const place = ranges.place(value);
       writeNumbers(numbers, at, {
         words: value.words,
         integers: [
-          [x, sheet.height - y, column + k, row],
+          [x, top, column + k, row],
           [item.mapWidth + job.gap, item.mapHeight + job.gap, item.mapWidth, item.mapHeight],
           [
             mapLayer(job.as === "maps" ? job.map : "grey", job.theme),
@@ -94,7 +97,7 @@ export function drawingOf(shown: readonly Shown[], ranges: Ranges): Drawing {
         floats: floatsOf(item, table),
       });
       const program = job.range.mode === "channel" ? 2 : tapsOf(item) === 1 ? 0 : 1;
-      const mask = rgb ? ([k === 0, k === 1, k === 2] as const) : undefined;
+      const mask = rgb ? ([k === 0, k === 1, k === 2, k === 0] as const) : undefined;
       at += UNIFORM_BYTES;
       return { texture, area, program, at: at - UNIFORM_BYTES, mask };
     });
@@ -123,8 +126,9 @@ function pictureOf(one: Shown): Picture {
   return { ...mosaic, ...one };
 }
 
-function drawsOf({ as, channels }: DrawJob): number {
-  return as === "rgb" ? Math.min(3, channels.length) : 1;
+/** An image's colours one by one, also those that it doesn't have: black is drawn there. */
+function drawsOf({ as }: DrawJob): number {
+  return as === "rgb" ? 3 : 1;
 }
 
 function tapsOf({ value, mapWidth, mapHeight }: Picture): number {
