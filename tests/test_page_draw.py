@@ -322,7 +322,7 @@ def test_drawing_on_a_graphics_card_reads_nothing_back(gl: GlPage) -> None:
         """async ([session, job]) => {
           const own = WebGL2RenderingContext.prototype;
           const calls = [];
-          gl.the(session).delivery = "canvas"; // which only a renderer on the processor has otherwise
+          gl.the(session).delivery = "canvas"; // as a renderer that isn't the processor has it
           const draw = () => gl.the(session).draw([job]);
           job.canvas = document.createElement("canvas");
           draw();  // makes what it needs, and asks whether there is room for it

@@ -1,7 +1,16 @@
 // How runs are cut: all texels once, short work together, long work apart.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { bands, cut, type Draw, FLUENT, type Pace, predict, URGENT } from "../src/gl/schedule.ts";
+import {
+  bands,
+  cut,
+  type Draw,
+  FLUENT,
+  type Pace,
+  predict,
+  Turns,
+  URGENT,
+} from "../src/gl/schedule.ts";
 import type { Pass } from "../src/plan.ts";
 
 function pass(program: number, viewport: [number, number], cost = 1): Pass {
@@ -96,4 +105,39 @@ test("a Plan without costs is taken to be even", () => {
   const passes = [pass(0, [4, 4], 0), pass(0, [4, 4], 0)];
   assert.deepEqual(predict(passes, 10), [5, 5]);
   assert.deepEqual(predict([], 10), []);
+});
+
+test("large work goes in turn, small work together, and a failure holds nobody up", async () => {
+  const turns = new Turns(2 ** 20);
+  const said: string[] = [];
+  const ends = new Map<string, (failed: boolean) => void>();
+  const begin = (name: string, size: number) =>
+    turns.take(size, () => {
+      said.push(name);
+      return new Promise<void>((done, no) => {
+        ends.set(name, (failed) => (failed ? no(new Error(name)) : done()));
+      });
+    });
+  const work = [
+    begin("alone", 2 ** 23),
+    begin("second", 2 ** 20),
+    ...Array.from({ length: 4 }, (_, k) => begin(`small ${k}`, 2 ** 18)),
+    begin("last", 1),
+  ];
+  const settled = Promise.allSettled(work);
+  const soon = () => new Promise((done) => setTimeout(done));
+  const end = async (name: string, failed = false) => {
+    const from = said.length;
+    ends.get(name)?.(failed);
+    await soon();
+    return said.slice(from);
+  };
+  await soon();
+  assert.deepEqual(said, ["alone"]);
+  assert.deepEqual(await end("alone", true), ["second"]);
+  assert.deepEqual(await end("second"), ["small 0", "small 1", "small 2", "small 3"]);
+  assert.deepEqual(await end("small 2"), ["last"]);
+  for (const name of ["small 0", "small 1", "small 3", "last"]) await end(name);
+  const results = (await settled).map(({ status }) => status === "fulfilled");
+  assert.deepEqual(results, [false, true, true, true, true, true, true]);
 });

@@ -1,4 +1,5 @@
 // The page's one WebGL 2 context: what hangs on it, and its death and rebirth.
+import { calm } from "./clock.ts";
 import {
   type Canvas,
   capabilitiesOf,
@@ -105,7 +106,7 @@ export class GlDevice implements Device {
     const floats = FLOATS.flatMap(({ extensions }) => extensions);
     for (const name of [...floats, "EXT_disjoint_timer_query_webgl2"]) gl.getExtension(name);
     this.state = new State(gl);
-    this.programs = new Programs(gl, this.state, this.alive);
+    this.programs = new Programs(gl, this.state, this.alive, () => calm(this));
     this.programs.readTexture = this.readTexture;
     this.resources = new Resources(gl, this.state, this.alive, precision);
     gl.disable(gl.DITHER);

@@ -1,7 +1,7 @@
 // A Plan's objects on the device: programs, textures, framebuffers, uniforms; and how one pass is drawn.
 import { type Pass, type PlanHeader, type Texture, UNIFORM_BYTES } from "../plan.ts";
 import { textureBytes } from "./check.ts";
-import { finished } from "./clock.ts";
+import { calm, finished } from "./clock.ts";
 import type { GlDevice } from "./device.ts";
 import { copied } from "./passes.ts";
 import { type Linked, PASS_BINDING } from "./programs.ts";
@@ -56,7 +56,7 @@ export class PlanObjects {
     device.check(generation);
     const objects = new PlanObjects(device, plan, uniforms, programs);
     try {
-      await finished(device); // asking for errors would hold the page until all of it is allocated
+      await calm(device); // asking for errors would hold the page until all of it is allocated
       device.check(generation);
       device.resources.checkMemory(objects.bytes);
       for (const pass of objects.everyPass()) objects.framebuffer(pass.output);

@@ -1,5 +1,5 @@
 // Programs that are compiled when they are first asked for, and kept while the context lives.
-import { finished } from "./clock.ts";
+import { calm } from "./clock.ts";
 import type { GlDevice } from "./device.ts";
 import { drawPasses, freeSurface, makeSurface, whole, writePasses } from "./passes.ts";
 import type { Linked, Source } from "./programs.ts";
@@ -52,7 +52,7 @@ export class OwnPrograms {
     drawPasses(device, buffer, passes);
     for (const surface of [from, target]) freeSurface(device, surface);
     device.resources.freeBuffer(buffer);
-    await finished(device);
+    await calm(device);
     device.resources.checkMemory(from.bytes + target.bytes);
   }
 

@@ -43,12 +43,15 @@ export class Programs {
   private readonly gl: WebGL2RenderingContext;
   private readonly state: State;
   private readonly alive: Alive;
+  private readonly finish: () => Promise<void>;
   private readonly parallel: KHR_parallel_shader_compile | null;
   private readonly entries = new Map<string, Entry>();
   private vertex: WebGLShader | undefined;
 
-  constructor(gl: WebGL2RenderingContext, state: State, alive: Alive) {
+  /** `finish` resolves when the device has nothing to do. */
+  constructor(gl: WebGL2RenderingContext, state: State, alive: Alive, finish: () => Promise<void>) {
     this.gl = gl;
+    this.finish = finish;
     this.state = state;
     this.alive = alive;
     this.parallel = gl.getExtension("KHR_parallel_shader_compile");
@@ -150,17 +153,14 @@ export class Programs {
       onDone();
     }
     if (entries.length === 0) return;
-    // What came of it can only be asked behind all that the device has to do.
-    const fence = this.fence();
-    this.gl.flush(); // or it may never be past
-    while (!hidden() && !this.isPast(fence)) await pause(true);
-    this.gl.deleteSync(fence);
-    let since = performance.now();
+    let since = Number.NEGATIVE_INFINITY;
     for (const entry of entries) {
+      if (performance.now() - since > HOLD_MS) {
+        // What came of it can only be asked behind all that the device has to do.
+        if (!hidden()) await this.finish();
+        since = performance.now();
+      }
       this.check(entry);
-      if (performance.now() - since < HOLD_MS) continue;
-      await pause(true);
-      since = performance.now();
     }
   }
 
@@ -185,6 +185,7 @@ export class Programs {
       if (this.parallel === null) entry.fence = this.fence();
     }
     gl.flush();
+    this.state.works += 1;
   }
 
   private fence(): WebGLSync | null {

@@ -111,3 +111,29 @@ export function bands(step: Pass, count: number): Draw[] {
     return { step, band: width >= height ? [from, 0, room, height] : [0, from, width, room] };
   });
 }
+
+/** Work on the device in turn, so that the page is never held for all of it. */
+export class Turns {
+  private readonly most: number;
+  private size = 0;
+  private waiting: (() => void)[] = [];
+
+  /** Works of `most` in size together may be under way; a larger one alone. */
+  constructor(most: number) {
+    this.most = most;
+  }
+
+  /** Begins `work` of some size when what is under way leaves room for it. */
+  async take<T>(size: number, work: () => Promise<T>): Promise<T> {
+    while (this.size > 0 && this.size + size > this.most) {
+      await new Promise<void>((go) => this.waiting.push(go));
+    }
+    this.size += size;
+    try {
+      return await work();
+    } finally {
+      this.size -= size;
+      for (const go of this.waiting.splice(0)) go();
+    }
+  }
+}

@@ -1,7 +1,7 @@
 // A session with pictures: a Runner, the ranges of what it computes, and the display.
 import type { PlanHeader, Value } from "../plan.ts";
 import { edgesOf, histogram, spanOf } from "./bins.ts";
-import { finished, whenDone } from "./clock.ts";
+import { calm, finished, whenDone } from "./clock.ts";
 import type { GlDevice } from "./device.ts";
 import { Display } from "./display.ts";
 import { COUNTING, counter } from "./histogram.ts";
@@ -9,6 +9,7 @@ import { OwnPrograms } from "./own.ts";
 import { profile } from "./profile.ts";
 import { numbersOf, type Place, Ranges } from "./ranges.ts";
 import { Runner } from "./runner.ts";
+import { Turns } from "./schedule.ts";
 import type { Shown } from "./sheets.ts";
 import { REDUCING, type Reduced, reducer } from "./statistics.ts";
 import { channelSummary, summary } from "./summary.ts";
@@ -22,8 +23,8 @@ import {
   type Session,
 } from "./types.ts";
 
-/** Finding the ranges of so many numbers may hold the page for longer than a frame. */
-const LONG_RANGES = 2 ** 21;
+/** Reducing so many numbers may hold the page for longer than a frame. */
+const LONG = { gpu: 2 ** 21, software: 2 ** 18 };
 
 /** What only drawing needs; made anew with each context. */
 interface Pictures {
@@ -43,6 +44,7 @@ export async function createSession(
   onProgress?: (progress: Progress) => void,
 ): Promise<Session> {
   const device = given as GlDevice;
+  const long = device.capabilities.software ? LONG.software : LONG.gpu;
   const runner = await Runner.make(device, plan, uniforms, weight, onProgress);
   const values = new Map<string, Value>(plan.values.map((value) => [value.key, value]));
   let disposed = false;
@@ -61,7 +63,7 @@ export async function createSession(
       // would hold the page until all are there.
       ranges.warm();
       display.warm(ranges, delivery);
-      await finished(device);
+      await calm(device);
       device.check(generation);
       device.resources.checkMemory(runner.bytes + ranges.bytes + display.bytes);
     } catch (error) {
@@ -95,23 +97,26 @@ export async function createSession(
 
   /** The channels of one image, reduced once a run, and the run's number. */
   const known = { sequence: -1, of: new Map<string, Promise<Reduced[]>>() };
-  async function reduced(value: Value, image: number): Promise<[number, Reduced[]]> {
+  const turns = new Turns(long);
+  async function reduced(value: Value, image: number): Promise<readonly [number, Reduced[]]> {
     const reduce = await reducer(device, ready().reducing);
-    const [sequence, asked] = await runner.whenFresh(value, (objects) => {
-      const { sequence } = runner;
-      if (known.sequence !== sequence) Object.assign(known, { sequence, of: new Map() });
-      const { of } = known;
-      const name = `${image} ${value.key}`;
-      let asked = of.get(name);
-      if (asked === undefined) {
-        const read = reduce(value, image, objects);
-        asked = whenDone(device, read);
-      }
-      asked.catch(() => of.delete(name)); // to be asked again
-      of.set(name, asked);
-      return [sequence, asked] as const;
+    return turns.take(numbersOf(value), async () => {
+      const [sequence, asked] = await runner.whenFresh(value, (objects) => {
+        const { sequence } = runner;
+        if (known.sequence !== sequence) Object.assign(known, { sequence, of: new Map() });
+        const { of } = known;
+        const name = `${image} ${value.key}`;
+        let asked = of.get(name);
+        if (asked === undefined) {
+          const read = reduce(value, image, objects);
+          asked = whenDone(device, read);
+        }
+        asked.catch(() => of.delete(name)); // to be asked again
+        of.set(name, asked);
+        return [sequence, asked] as const;
+      });
+      return [sequence, await asked] as const;
     });
-    return [sequence, await asked];
   }
 
   /** What is to be drawn, apart by image; nothing while the context is lost. */
@@ -154,14 +159,14 @@ export async function createSession(
       const value = values.get(key);
       return sum + (value === undefined ? 0 : numbersOf(value));
     }, 0);
-    if (most <= LONG_RANGES) return undefined;
+    if (most <= long) return undefined;
     const made = drawable();
     const groups = made === undefined ? [] : shownOf(jobs, made);
     // A value's ranges are kept for one image: those of several groups would be found twice.
     const [group] = groups;
     if (made === undefined || group === undefined || groups.length > 1) return undefined;
     made.display.prepare(group, made.ranges, delivery); // whether there is room for it is asked before the device is busy
-    return findRanges(group, made) > LONG_RANGES ? finished(device) : undefined;
+    return findRanges(group, made) > long ? finished(device) : undefined;
   }
 
   try {

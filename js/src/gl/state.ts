@@ -2,6 +2,8 @@
 import type { Box } from "./schedule.ts";
 
 export class State {
+  /** Grows with each program that is chosen or linked: the device has more to do then. */
+  works = 0;
   private readonly gl: WebGL2RenderingContext;
   private program: WebGLProgram | null = null;
   private framebuffer: WebGLFramebuffer | null = null;
@@ -16,6 +18,7 @@ export class State {
   }
 
   use(program: WebGLProgram): void {
+    this.works += 1;
     if (this.program === program) return;
     this.gl.useProgram(program);
     this.program = program;
