@@ -95,7 +95,7 @@ export interface Session {
   read(key: string): Promise<Float32Array>;
   /** Stretches of the texels that reading a value draws, one after the other. */
   sample(key: string, bands: readonly Band[]): Promise<Float32Array<ArrayBuffer>>;
-  /** Draws values of the last run into 2-D canvases, in one batch; never reads back. */
+  /** Draws values of the last run into 2-D canvases, in one batch; what is read back, if anything, is their pixels. */
   draw(jobs: readonly DrawJob[]): void;
   /** Begins what `draw` would hold the page for; resolves when it no longer will, undefined where it doesn't anyway. */
   settle(jobs: readonly DrawJob[]): Promise<void> | undefined;
