@@ -1,6 +1,7 @@
 """When the page's session runs: in slices or at once, never freezing the page, never too often."""
 
 import time
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -162,15 +163,48 @@ def test_time_is_measured_and_the_clock_named(gl: GlPage, plan: nbglcnn.Plan) ->
     assert {info["clock"] for info in infos} <= {"fence", "wall"}
 
 
-def test_a_run_says_whether_it_built_shaders(gl: GlPage, plan: nbglcnn.Plan) -> None:
+def unbuilt(plan: nbglcnn.Plan, comment: str) -> nbglcnn.Plan:
+    """The same Plan with programs that no other has, so that its first run builds them."""
     programs = tuple(
-        msgspec.structs.replace(one, source=f"{one.source}\n// in no other Plan")
+        msgspec.structs.replace(one, source=f"{one.source}\n// {comment}")
         for one in plan.header.programs
     )
     header = msgspec.structs.replace(plan.header, programs=programs)
-    session = gl.open(nbglcnn.Plan(header, plan.uniforms, plan.blobs))
+    return nbglcnn.Plan(header, plan.uniforms, plan.blobs)
+
+
+def test_a_run_says_whether_it_built_shaders(gl: GlPage, plan: nbglcnn.Plan) -> None:
+    session = gl.open(unbuilt(plan, "of the builds"))
     gl.write(session, "input", X)
     assert [gl.run(session)["builds"] for _ in range(3)] == [True, False, False]
+
+
+@pytest.mark.parametrize("observe", ["all", "outputs"])
+def test_timing_a_run_again_changes_nothing_but_its_time(
+    gl: GlPage, model: nn.Sequential, observe: Literal["all", "outputs"]
+) -> None:
+    plan = nbglcnn.compile(model, X, observe=observe)
+    session = gl.open(unbuilt(plan, f"to be timed, {observe}"))
+    gl.write(session, "input", X)
+    first = gl.run(session)
+    expected = gl.read(session, "output")
+    timed, values = gl.page.evaluate(
+        """async (k) => {
+          const session = gl.the(k);
+          const [timed, output] = await Promise.all([session.time(), session.read("output")]);
+          return [timed, gl.base64(output)];
+        }""",
+        session,
+    )
+    np.testing.assert_array_equal(decode(values).reshape(expected.shape), expected)
+    assert first["builds"] and not timed["builds"]
+    assert timed["sequence"] == first["sequence"] == 1
+    assert gl.page.evaluate("k => gl.the(k).sequence", session) == 1
+    assert timed["passes"] == len(plan.header.passes)
+    assert 0 < timed["ms"] < first["ms"]
+    gl.write(session, "input", -X)
+    assert gl.page.evaluate("k => gl.the(k).time()", session) is None  # the run to come is measured
+    assert_equal(gl.read(session, "output"), model(torch.from_numpy(-X)).detach().numpy())
 
 
 def test_the_gpu_timer_is_used_where_it_can_be_trusted(gl: GlPage, plan: nbglcnn.Plan) -> None:

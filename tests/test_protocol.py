@@ -33,7 +33,10 @@ EXAMPLES: list[dict[str, Any]] = [
     HELLO,
     {"type": "need", "page": "p", "blob": "b", "parts": [0, 2]},
     {"type": "progress", "page": "p", "stage": "compiling", "done": 1, "total": 3},
-    {"type": "ran", "page": "p", "revision": 1, "ms": 2.5, "timing": "wall", "passes": 4},
+    {
+        **{"type": "ran", "page": "p", "revision": 1, "ms": 2.5, "timing": "wall", "passes": 4},
+        **{"again": False},
+    },
     {"type": "health", "page": "p", "lost": False, "losses": 2, "bytes": 2**40, "views": 1},
     {"type": "pace", "page": "p", "running": True, "fps": 12},
     {
@@ -256,6 +259,20 @@ def test_a_hello_that_comes_after_what_followed_it_loses_nothing(wire: Wire) -> 
     wire.hello()  # by another of the host's ways to the kernel, and late
     page = wire.connection.page
     assert page is not None and (page.ran, page.pace, page.health) == before
+
+
+def test_a_run_that_is_measured_again_is_not_tested_again(wire: Wire) -> None:
+    wire.hello()
+    page = wire.connection.page
+    assert page is not None
+    [ran] = [e for e in EXAMPLES if e["type"] == "ran"]
+    wire.connection.receive(ran, [])
+    page.sampled = 1  # as the self-test does when it asks for samples
+    wire.connection.receive({**ran, "again": True, "ms": 0.5}, [])
+    assert page.ran is not None and page.ran.ms == 0.5
+    assert page.sampled == 1
+    wire.connection.receive(ran, [])  # of a context that was restored: its samples are gone
+    assert page.sampled == -1
 
 
 def test_a_device_too_small_for_any_plan_is_refused_in_words(wire: Wire) -> None:

@@ -3,12 +3,14 @@ import type { AnyModel } from "@anywidget/types";
 import { effect } from "@preact/signals";
 import { parseContainer } from "./gl/format.ts";
 import { joined } from "./gl/numbers.ts";
+import { hidden } from "./gl/schedule.ts";
 import { createSession } from "./gl/session.ts";
 import {
   type Device,
   DeviceUnavailable,
   type Progress as GlProgress,
   PlanError,
+  type RunInfo,
   type Session,
 } from "./gl/types.ts";
 import { hostName, watchKernel } from "./host.ts";
@@ -46,6 +48,11 @@ const BREATHE_BYTES = 16 * 2 ** 20;
 const POINTED_MS = 100;
 /** An answer is kept this long for parts that got lost, or until Python has all of it. */
 const KEEP_MS = 60_000;
+/** So long after the last thing that was done a run is measured once more, unless the first took longer than this. */
+const REST_MS = 500;
+const SHORT_MS = 250;
+/** The same where it built pipelines. */
+const LONG_MS = 2_000;
 
 interface Arriving {
   readonly data: Uint8Array<ArrayBuffer>;
@@ -87,6 +94,7 @@ export class Connection {
   private readonly arriving = new Map<string, Arriving>();
   private lastPart = 0;
   private patience: ReturnType<typeof setTimeout> | undefined;
+  private resting: ReturnType<typeof setTimeout> | undefined;
 
   /** What the session holds: the Plan, its weights and inputs by hash, the revision it has run. */
   private plan = "";
@@ -170,6 +178,7 @@ export class Connection {
     clearInterval(this.beat);
     clearTimeout(this.patience);
     clearTimeout(this.greeting);
+    clearTimeout(this.resting);
     for (const undo of this.undo) undo();
     for (const id of [...this.answers.keys()]) this.forget(id);
     this.reads.clear();
@@ -515,6 +524,8 @@ export class Connection {
     else this.sayParted();
     if (this.unwanted) this.leave();
     else await this.sample(session, state, this.device);
+    clearTimeout(this.resting);
+    this.resting = setTimeout(() => this.time(), REST_MS);
   }
 
   /** Frees what nobody looks at; a view that comes all the same finds what is still in the page. */
@@ -629,16 +640,27 @@ export class Connection {
       });
     this.ran = state.revision;
     this.state.run.value = run;
-    const { ms, clock, passes } = run;
-    this.send({
-      type: "ran",
-      page: this.page,
-      revision: state.revision,
-      ms,
-      timing: clock,
-      passes,
-    });
+    this.state.timed.value = null;
+    this.tellRun(run, false);
     this.tellHealth();
+  }
+
+  private tellRun({ ms, clock, passes }: RunInfo, again: boolean): void {
+    const { page, ran: revision } = this;
+    this.send({ type: "ran", page, revision, ms, timing: clock, passes, again });
+  }
+
+  /** Measures once more what built pipelines, or may have waited for other work: that seemed longer than it is. */
+  private async time(): Promise<void> {
+    const { session } = this;
+    const run = this.state.run.peek();
+    if (this.working || this.views === 0 || hidden() || run === null) return;
+    const most = run.builds ? LONG_MS : run.clock === "gpu timer" ? 0 : SHORT_MS;
+    if (run.ms > most || run.sequence !== session?.sequence) return;
+    const timed = await session.time().catch(() => undefined); // a device that fails is told of by the next run
+    if (timed?.sequence !== run.sequence || run !== this.state.run.peek()) return;
+    this.state.timed.value = timed;
+    this.tellRun(timed, true);
   }
 
   private async answer(session: Session, read: Read): Promise<void> {

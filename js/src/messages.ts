@@ -3,7 +3,7 @@
 import type { Kind, Target } from "./plan.ts";
 
 export const PACKAGE_VERSION = "0.1.0";
-export const PROTOCOL = "66e070e195b3";
+export const PROTOCOL = "40ba28d2df5a";
 export const CHUNK = 2097152;
 export const COLORMAPS = ["signed", "viridis", "cividis", "magma", "grey"] as const;
 export const NORMALIZATIONS = ["channel", "layer", "fixed"] as const;
@@ -130,7 +130,11 @@ export interface Progress {
   readonly total: number;
 }
 
-/** The page has computed every value of a revision. */
+/**
+ * The page has computed every value of a revision.
+ *
+ * `again`: once more, when it had come to rest, to measure a run with nothing beside it.
+ */
 export interface Ran {
   readonly type: "ran";
   readonly page: string;
@@ -138,6 +142,7 @@ export interface Ran {
   readonly ms: number;
   readonly timing: string;
   readonly passes: number;
+  readonly again: boolean;
 }
 
 /**

@@ -102,6 +102,8 @@ export interface ViewerState {
   readonly status: Signal<Status>;
   /** The last run; views redraw when its `sequence` changes. */
   readonly run: Signal<RunInfo | null>;
+  /** The last run once more, with nothing else on the device; null until there is such a one. */
+  readonly timed: Signal<RunInfo | null>;
   /** A run is under way. */
   readonly running: Signal<boolean>;
   /** Runs that ended within the last second; 0 when idle. */
@@ -144,12 +146,18 @@ export interface ViewerState {
   readonly pointed: Signal<Spot | null>;
 }
 
+/** The last run, by the best time that is known of it. */
+export function lastRun({ run, timed }: ViewerState): RunInfo | null {
+  return timed.value ?? run.value;
+}
+
 export function createState(): ViewerState {
   return {
     plan: signal(null),
     session: signal(null),
     status: signal(says.connecting()),
     run: signal(null),
+    timed: signal(null),
     running: signal(false),
     fps: signal(0),
     capabilities: signal(null),

@@ -91,6 +91,11 @@ export interface Session {
   setWeight(texture: number, data: Float32Array): void;
   /** Runs all passes on the current inputs. Calls during a run share it, or the next one after a write. */
   run(options?: RunOptions): Promise<RunInfo>;
+  /**
+   * Waits until the device has nothing to do and runs once more, only to measure: values and `sequence` stay.
+   * Undefined where something new is to be run, or is running.
+   */
+  time(): Promise<RunInfo | undefined>;
   /** A value's or parameter's elements in row-major order; runs first when inputs or weights have changed. */
   read(key: string): Promise<Float32Array>;
   /** Stretches of the texels that reading a value draws, one after the other. */

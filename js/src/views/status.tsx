@@ -1,5 +1,5 @@
 // The line below, with what was measured and what draws; and the message under the pictures.
-import type { Status } from "../state.ts";
+import { lastRun, type Status } from "../state.ts";
 import { useViews } from "./context.ts";
 import { duration, full, memory, rendererName, short } from "./format.ts";
 import { KeysButton } from "./help.tsx";
@@ -24,7 +24,7 @@ const CLOCKS = { "gpu timer": "GPU timer", fence: "by fence", wall: "wall clock"
 export function StatusLine() {
   const { state } = useViews();
   const { phase } = state.status.value;
-  const run = state.run.value;
+  const run = lastRun(state);
   const bytes = state.session.value?.bytes ?? 0;
   const device = state.capabilities.value;
   const parity = state.parity.value;

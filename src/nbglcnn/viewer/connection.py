@@ -287,7 +287,8 @@ class Connection(Inbox):
                 page.stage = message
             case Ran():
                 page.ran, page.stage, page.error = message, None, ""
-                page.sampled = -1
+                if not message.again:
+                    page.sampled = -1
             case Health():
                 page.health = message
             case Pace():

@@ -150,13 +150,17 @@ class Progress(Message, frozen=True):
 
 
 class Ran(Message, frozen=True):
-    """The page has computed every value of a revision."""
+    """The page has computed every value of a revision.
+
+    `again`: once more, when it had come to rest, to measure a run with nothing beside it.
+    """
 
     page: Name
     revision: Count
     ms: float
     timing: Annotated[str, Meta(max_length=40)]
     passes: Count
+    again: bool
 
 
 class Health(Message, frozen=True):

@@ -1,7 +1,7 @@
 // The Profile tab: what each layer costs, how long a picture's way to the screen is, runs a second.
 import { useEffect, useState } from "preact/hooks";
 import type { Layer, PlanHeader } from "../../plan.ts";
-import type { Cost, ViewerState } from "../../state.ts";
+import { type Cost, lastRun, type ViewerState } from "../../state.ts";
 import { reportFailure, useLater, useViews, type Views } from "../context.ts";
 import { count, duration, full, memory, percent, short } from "../format.ts";
 import { isExpected } from "../measures.ts";
@@ -44,7 +44,7 @@ export function ProfileView({ network }: { network: Network }) {
   }, [session, ready, later]);
   useEffect(() => () => measuring?.abort(), [measuring]);
   if (plan === null) return null;
-  const costs = costsOf(plan, state.profile.value, state.run.value?.ms ?? null);
+  const costs = costsOf(plan, state.profile.value, lastRun(state)?.ms ?? null);
   const rows = plan.layers.map((layer, k) => ({ layer, number: k, cost: costs[k] as LayerCost }));
   const rest = costs.at(-1);
   return (
@@ -93,7 +93,10 @@ async function measure(views: Views, signal: AbortSignal): Promise<void> {
       },
       AbortSignal.any([signal, stop.signal]),
     );
-    if (state.session.peek() === session) state.run.value = run;
+    if (state.session.peek() === session) {
+      state.run.value = run;
+      state.timed.value = null;
+    }
   } catch (error) {
     if (!isExpected(error)) reportFailure(views, error);
   } finally {
@@ -103,7 +106,7 @@ async function measure(views: Views, signal: AbortSignal): Promise<void> {
 
 function Headline({ costs }: { costs: readonly LayerCost[] }) {
   const { state } = useViews();
-  const run = state.run.value;
+  const run = lastRun(state);
   const sum = costs.reduce((s, cost) => s + (cost.ms ?? 0), 0);
   const measured = costs.filter((cost) => cost.measured).length;
   const done = measured === costs.length;
