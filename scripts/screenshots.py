@@ -25,10 +25,16 @@ SETTLED = """async () => {
       return document.elementsFromPoint(left + width / 2, top + height / 2).includes(canvas);
     })
     .map((canvas) => canvas.dataset.drawn);
+  const busy = () => [...document.querySelectorAll(".nbglcnn")].some((view) => {
+    const { top, bottom } = view.getBoundingClientRect();
+    if (bottom <= 0 || top >= innerHeight) return false;
+    const status = view.querySelector(".nbg-status").innerText;
+    return view.innerText.includes("…") || status.includes("building") || !status.includes("match");
+  });
   const before = drawn();
   if (before.length === 0 || !before.every(Boolean)) return false;
   await new Promise((done) => setTimeout(done, 500));
-  return drawn().join() === before.join();
+  return !busy() && drawn().join() === before.join();
 }"""
 QUIET = {"@jupyterlab/apputils-extension/notification": {"fetchNews": "false"}}
 
@@ -95,7 +101,7 @@ def viewer_cell(notebook: Notebook, number: int = 0) -> Locator:
 
 
 def settle(notebook: Notebook) -> None:
-    """Wait until every map in view is drawn, and nothing has been drawn for a while."""
+    """Wait until all in view is drawn and measured, and nothing has been drawn for a while."""
     notebook.page.mouse.move(0, 0)  # nothing is under the pointer
     notebook.page.wait_for_function(SETTLED)
 

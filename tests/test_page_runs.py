@@ -191,7 +191,7 @@ def test_timing_a_run_again_changes_nothing_but_its_time(
     timed, values = gl.page.evaluate(
         """async (k) => {
           const session = gl.the(k);
-          const [timed, output] = await Promise.all([session.time(), session.read("output")]);
+          const [timed, output] = await Promise.all([session.time(60_000), session.read("output")]);
           return [timed, gl.base64(output)];
         }""",
         session,
@@ -202,8 +202,11 @@ def test_timing_a_run_again_changes_nothing_but_its_time(
     assert gl.page.evaluate("k => gl.the(k).sequence", session) == 1
     assert timed["passes"] == len(plan.header.passes)
     assert 0 < timed["ms"] < first["ms"]
+    assert gl.page.evaluate("k => gl.the(k).time(0)", session) is None  # it would take too long
     gl.write(session, "input", -X)
-    assert gl.page.evaluate("k => gl.the(k).time()", session) is None  # the run to come is measured
+    assert (
+        gl.page.evaluate("k => gl.the(k).time(60_000)", session) is None
+    )  # the run to come is measured
     assert_equal(gl.read(session, "output"), model(torch.from_numpy(-X)).detach().numpy())
 
 

@@ -48,11 +48,11 @@ const BREATHE_BYTES = 16 * 2 ** 20;
 const POINTED_MS = 100;
 /** An answer is kept this long for parts that got lost, or until Python has all of it. */
 const KEEP_MS = 60_000;
-/** So long after the last thing that was done a run is measured once more, unless the first took longer than this. */
+/** So long after the last thing that was done a run is measured once more, unless it takes longer than this. */
 const REST_MS = 500;
 const SHORT_MS = 250;
-/** The same where it built pipelines. */
-const LONG_MS = 2_000;
+/** The same where pipelines were built: that can have taken most of the time. */
+const LONG_MS = 1_000;
 
 interface Arriving {
   readonly data: Uint8Array<ArrayBuffer>;
@@ -654,10 +654,11 @@ export class Connection {
   private async time(): Promise<void> {
     const { session } = this;
     const run = this.state.run.peek();
-    if (this.working || this.views === 0 || hidden() || run === null) return;
-    const most = run.builds ? LONG_MS : run.clock === "gpu timer" ? 0 : SHORT_MS;
-    if (run.ms > most || run.sequence !== session?.sequence) return;
-    const timed = await session.time().catch(() => undefined); // a device that fails is told of by the next run
+    if (this.working || this.views === 0 || hidden()) return;
+    if (run === null || run.sequence !== session?.sequence) return;
+    if (run.clock === "gpu timer" && !run.builds) return;
+    const time = session.time(run.builds ? LONG_MS : SHORT_MS);
+    const timed = await time.catch(() => undefined); // a device that fails is told of by the next run
     if (timed?.sequence !== run.sequence || run !== this.state.run.peek()) return;
     this.state.timed.value = timed;
     this.tellRun(timed, true);

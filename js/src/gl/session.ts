@@ -188,7 +188,7 @@ export async function createSession(
     write: (key, data) => runner.write(key, data),
     setWeight: (texture, data) => runner.setWeight(texture, data),
     run: (options) => runner.run(options),
-    time: () => runner.time(),
+    time: (most) => runner.time(most),
     read: (key) => runner.read(key),
     sample: (key, bands) => runner.sample(key, bands),
     draw,

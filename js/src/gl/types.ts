@@ -93,9 +93,9 @@ export interface Session {
   run(options?: RunOptions): Promise<RunInfo>;
   /**
    * Waits until the device has nothing to do and runs once more, only to measure: values and `sequence` stay.
-   * Undefined where something new is to be run, or is running.
+   * Undefined where something new is to be run, is running, or a run is expected to take more than `most` ms.
    */
-  time(): Promise<RunInfo | undefined>;
+  time(most: number): Promise<RunInfo | undefined>;
   /** A value's or parameter's elements in row-major order; runs first when inputs or weights have changed. */
   read(key: string): Promise<Float32Array>;
   /** Stretches of the texels that reading a value draws, one after the other. */
