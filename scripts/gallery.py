@@ -51,16 +51,6 @@ NETWORKS = {
     "unet": ("model, x = trained()", "down2.2", (3, 8)),
 }
 VIEWS = ("network", "maps", "filters", "explain", "profile")
-# Waits until all that is on screen is drawn, asked for and measured.
-QUIET = """async () => {
-  const root = document.querySelector(".nbglcnn");
-  const busy = () => root.innerText.includes("Stop measuring") || root.innerText.includes("…");
-  const drawn = () => [...root.querySelectorAll("canvas[data-maps]")]
-    .map((canvas) => canvas.dataset.drawn ?? "").join();
-  const before = drawn();
-  await new Promise((done) => setTimeout(done, 600));
-  return !busy() && drawn() === before;
-}"""
 
 
 def take(lab: Lab, browser: Browser) -> list[Path]:
@@ -103,8 +93,7 @@ def montage(notebook: Notebook, file: Path) -> Path:
                 "(root, width) => { root.parentElement.style.width = `${width}px`; }", width
             )
             viewer.scroll_into_view_if_needed()
-            notebook.page.mouse.move(0, 0)
-            notebook.page.wait_for_function(QUIET, timeout=120_000)
+            notebook.rest()
             row.append(Image.open(io.BytesIO(viewer.screenshot())).convert("RGB"))
         rows.append(row)
     check([one for row in rows for one in row], file.name)

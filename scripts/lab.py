@@ -59,6 +59,38 @@ WebSocket.prototype.send = function (data) {
 };
 """
 
+# Waits until all in view is drawn and told, and nothing has been drawn for a while: returns "", or
+# what is missing after `ms`.
+REST = """async (ms) => {
+  const inView = (view) => {
+    const { top, bottom, width } = view.getBoundingClientRect();
+    return width > 0 && bottom > 0 && top < innerHeight;
+  };
+  const onTop = (canvas) => {
+    const { left, top, width, height } = canvas.getBoundingClientRect();
+    return document.elementsFromPoint(left + width / 2, top + height / 2).includes(canvas);
+  };
+  const drawn = () => [...document.querySelectorAll(".nbglcnn canvas[data-maps]")]
+    .filter(onTop).map((canvas) => canvas.dataset.drawn ?? "undrawn");
+  const missing = () => {
+    const views = [...document.querySelectorAll(".nbglcnn")].filter(inView);
+    if (views.length === 0) return "no Viewer is in view";
+    const texts = views.map((view) => view.innerText);
+    const busy = ["…", "building", "Stop measuring"].find((word) => texts.join().includes(word));
+    if (busy !== undefined) return busy;
+    if (!texts.every((text) => text.includes(" match "))) return "no comparison with PyTorch";
+    return drawn().includes("undrawn") ? "an undrawn canvas" : "";
+  };
+  const until = performance.now() + ms;
+  for (let before = "", left = "?"; ; ) {
+    const now = drawn().join();
+    if (left === "" && now === before) return "";
+    if (performance.now() > until) return left || "pictures, again and again";
+    before = now;
+    await new Promise((done) => setTimeout(done, 500));
+    left = missing();
+  }
+}"""
 SCRIPT = """
 window.lab = {
   panel: () => window.jupyterapp.shell.currentWidget,
@@ -230,6 +262,12 @@ class Notebook:
                 told = self.run(f"print({tell})").text
                 raise AssertionError(f"never true: {expression}\n{told}")
             self.page.wait_for_timeout(200)
+
+    def rest(self) -> None:
+        """Wait until all in view is drawn, measured and compared, and then stays so for a while."""
+        self.page.mouse.move(0, 0)  # nothing is under the pointer
+        left = self.page.evaluate(REST, PATIENCE_S * 1000)
+        assert left == "", f"the page does not come to rest: {left}"
 
     def again(self, index: int) -> Outputs:
         """Run a cell once more."""

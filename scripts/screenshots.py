@@ -18,24 +18,6 @@ PICTURES = ROOT / "docs" / "pictures"
 BACKEND = "swiftshader"
 MAX_BYTES = 400_000
 SIZE = {"width": 1120, "height": 1700}  # all of the Layer tab
-SETTLED = """async () => {
-  const drawn = () => [...document.querySelectorAll(".nbglcnn canvas[data-maps]")]
-    .filter((canvas) => {
-      const { left, top, width, height } = canvas.getBoundingClientRect();
-      return document.elementsFromPoint(left + width / 2, top + height / 2).includes(canvas);
-    })
-    .map((canvas) => canvas.dataset.drawn);
-  const busy = () => [...document.querySelectorAll(".nbglcnn")].some((view) => {
-    const { top, bottom } = view.getBoundingClientRect();
-    if (bottom <= 0 || top >= innerHeight) return false;
-    const status = view.querySelector(".nbg-status").innerText;
-    return view.innerText.includes("…") || status.includes("building") || !status.includes("match");
-  });
-  const before = drawn();
-  if (before.length === 0 || !before.every(Boolean)) return false;
-  await new Promise((done) => setTimeout(done, 500));
-  return !busy() && drawn().join() === before.join();
-}"""
 QUIET = {"@jupyterlab/apputils-extension/notification": {"fetchNews": "false"}}
 
 
@@ -100,18 +82,12 @@ def viewer_cell(notebook: Notebook, number: int = 0) -> Locator:
     return cell
 
 
-def settle(notebook: Notebook) -> None:
-    """Wait until all in view is drawn and measured, and nothing has been drawn for a while."""
-    notebook.page.mouse.move(0, 0)  # nothing is under the pointer
-    notebook.page.wait_for_function(SETTLED)
-
-
 def take(notebook: Notebook) -> list[Path]:
     """The Network tab in light and dark, the Layer tab of encoder.2, a pixel explained, Compare."""
     cell = viewer_cell(notebook)
     select(cell, "encoder.2")
     notebook.page.evaluate("() => { window.lab.panel().content.activeCellIndex = 0; }")
-    settle(notebook)
+    notebook.rest()
     names = ("tour", "layer", "tour-dark", "explain", "compare")
     pictures = {name: PICTURES / f"{name}.png" for name in names}
     cell.screenshot(path=pictures["tour"])
@@ -120,16 +96,16 @@ def take(notebook: Notebook) -> list[Path]:
     change_theme(notebook, "Light")
     cell.get_by_role("tab", name="Layer").click()
     cell.get_by_role("button", name="channel 23,").click()
-    settle(notebook)
+    notebook.rest()
     cell.locator(".nbglcnn").screenshot(path=pictures["layer"])
     cell.get_by_role("button", name="Explain").first.click()
     cell.locator(".nbg-question").wait_for()
-    settle(notebook)
+    notebook.rest()
     cell.locator(".nbglcnn").screenshot(path=pictures["explain"])
     compared = viewer_cell(notebook, 1).locator(".nbglcnn")
     compared.get_by_role("button", name="encoder.2", exact=True).click()
     compared.get_by_role("button", name="channel 22,").click()
-    settle(notebook)
+    notebook.rest()
     compared.screenshot(path=pictures["compare"])
     return list(pictures.values())
 
@@ -144,7 +120,7 @@ def take_graph(lab: Lab, page: Page) -> Path:
     wide(notebook)
     cell = viewer_cell(notebook)
     cell.locator(".nbg-node[data-node='down2'] .nbg-picture").click()
-    settle(notebook)
+    notebook.rest()
     picture = PICTURES / "graph.png"
     cell.locator(".nbglcnn").screenshot(path=picture)
     return picture
@@ -158,7 +134,7 @@ def select(cell: Locator, layer: str) -> None:
 def change_theme(notebook: Notebook, word: str) -> None:
     """Make JupyterLab light or dark, and draw the Viewer anew."""
     notebook.change_theme(word)
-    settle(notebook)
+    notebook.rest()
 
 
 def shrink(picture: Path) -> int:

@@ -92,8 +92,9 @@ export interface Session {
   /** Runs all passes on the current inputs. Calls during a run share it, or the next one after a write. */
   run(options?: RunOptions): Promise<RunInfo>;
   /**
-   * Waits until the device has nothing to do and runs once more, only to measure: values and `sequence` stay.
-   * Undefined where something new is to be run, is running, or a run is expected to take more than `most` ms.
+   * Waits until the device has nothing to do and runs a few times more, only to measure: values and `sequence` stay.
+   * The shortest run; undefined where something new is to be run or is running, where a run is expected to take more
+   * than `most` ms, and where something else was always asked of the device meanwhile.
    */
   time(most: number): Promise<RunInfo | undefined>;
   /** A value's or parameter's elements in row-major order; runs first when inputs or weights have changed. */
