@@ -75,6 +75,8 @@ REST = """async (ms) => {
   const missing = () => {
     const views = [...document.querySelectorAll(".nbglcnn")].filter(inView);
     if (views.length === 0) return "no Viewer is in view";
+    const begins = ["receiving", "compiling", "running"].map((phase) => `[data-phase=${phase}]`);
+    if (document.querySelector(begins.join()) !== null) return "a Viewer that begins";
     const texts = views.map((view) => view.innerText);
     const busy = ["…", "building", "Stop measuring"].find((word) => texts.join().includes(word));
     if (busy !== undefined) return busy;

@@ -53,9 +53,10 @@ const REST_MS = 500;
 const SHORT_MS = 250;
 /** The same where pipelines were built: that can have taken most of the time. */
 const LONG_MS = 1_000;
-/** And again, each time twice as long after, until two times are no further apart than by this factor, or until this. */
+/** And again, each time twice as long after, until this; only what takes little once two times are about the same. */
+const PATIENT_MS = 4_000;
 const AGREE = 1.25;
-const PATIENT_MS = 5_000;
+const CHEAP_MS = 50;
 
 interface Arriving {
   readonly data: Uint8Array<ArrayBuffer>;
@@ -654,13 +655,18 @@ export class Connection {
   }
 
   /** Measures once more what built pipelines, or may have waited for other work: that seemed longer than it is. */
-  private async time(rested: number, before = Number.POSITIVE_INFINITY): Promise<void> {
+  private async time(
+    rested: number,
+    before = Number.POSITIVE_INFINITY,
+    agreed = false,
+  ): Promise<void> {
     const { session } = this;
     const run = this.state.run.peek();
     if (this.working || this.views === 0 || hidden()) return;
     if (run === null || run.sequence !== session?.sequence) return;
     if (run.clock === "gpu timer" && !run.builds) return;
-    const time = session.time(run.builds ? LONG_MS : SHORT_MS);
+    const most = agreed ? CHEAP_MS : run.builds ? LONG_MS : SHORT_MS;
+    const time = session.time(most);
     const timed = await time.catch(() => undefined); // a device that fails is told of by the next run
     if (run !== this.state.run.peek() || this.closed) return;
     const { ms } = timed ?? { ms: Number.POSITIVE_INFINITY };
@@ -668,11 +674,12 @@ export class Connection {
       this.state.timed.value = timed;
       this.tellRun(timed, true);
     }
-    // What else goes on in the machine makes times longer only: two that agree are the run's own.
+    // What else goes on in the machine makes times longer only: two that agree are likely to be the run's own.
     const least = Math.min(ms, before);
-    if (Math.max(ms, before) < AGREE * least || rested > PATIENT_MS) return;
+    const agree = agreed || Math.max(ms, before) < AGREE * least;
     clearTimeout(this.resting);
-    this.resting = setTimeout(() => this.time(2 * rested, least), 2 * rested);
+    if (rested < PATIENT_MS)
+      this.resting = setTimeout(() => this.time(2 * rested, least, agree), 2 * rested);
   }
 
   private async answer(session: Session, read: Read): Promise<void> {
