@@ -24,7 +24,6 @@ from screenshots import (
     copy_notebooks,
     run_all,
     select,
-    settle,
     viewer_cell,
 )
 
@@ -114,7 +113,7 @@ class Tour:
         viewer = viewer_cell(self.notebook).locator(".nbglcnn")
         viewer.get_by_role("tab", name="Network").click()
         viewer.get_by_label("Example", exact=True).select_option("0")
-        settle(self.notebook)
+        self.notebook.rest()
         return viewer
 
     def mosaics(self, viewer: Locator) -> dict[str, list[np.ndarray]]:
@@ -203,7 +202,7 @@ def test_no_text_is_clipped_in_either_tab(tour: Tour) -> None:
     viewer = tour.viewer()
     assert viewer.evaluate(CLIPPED) == []
     viewer.get_by_role("tab", name="Layer").click()
-    settle(tour.notebook)
+    tour.notebook.rest()
     assert viewer.evaluate(CLIPPED) == []
 
 
@@ -211,7 +210,7 @@ def test_another_example_changes_the_pictures_and_the_index_in_python(tour: Tour
     viewer = tour.viewer()
     before = tour.mosaics(viewer)
     viewer.get_by_label("Next example").click()
-    settle(tour.notebook)
+    tour.notebook.rest()
     after = tour.mosaics(viewer)
     assert before.keys() == after.keys()
     for key in before:
@@ -223,7 +222,7 @@ def test_the_layer_tab_shows_the_maps_and_the_pointer_their_values(tour: Tour) -
     viewer = tour.viewer()
     select(viewer, "encoder.2")
     viewer.get_by_role("tab", name="Layer").click()
-    settle(tour.notebook)
+    tour.notebook.rest()
     layer = viewer.locator(".nbg-layer[data-layer='encoder.2']")
     rows = layer.locator(".nbg-grid canvas[data-maps='encoder.2']").all()
     assert sum(int(row.get_attribute("data-channels") or 0) for row in rows) == 32
