@@ -88,7 +88,7 @@ def take(notebook: Notebook) -> list[Path]:
     select(cell, "encoder.2")
     notebook.page.evaluate("() => { window.lab.panel().content.activeCellIndex = 0; }")
     notebook.rest()
-    notebook.page.wait_for_timeout(8_000)  # so long a short run is measured again
+    notebook.page.wait_for_timeout(16_000)  # a short run is measured again after this at the latest
     names = ("tour", "layer", "tour-dark", "explain", "compare")
     pictures = {name: PICTURES / f"{name}.png" for name in names}
     cell.screenshot(path=pictures["tour"])

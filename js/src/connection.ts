@@ -48,13 +48,13 @@ const BREATHE_BYTES = 16 * 2 ** 20;
 const POINTED_MS = 100;
 /** An answer is kept this long for parts that got lost, or until Python has all of it. */
 const KEEP_MS = 60_000;
-/** So long after the last thing that was done a run is measured once more, unless it takes longer than this. */
+/** So long after the last thing that was done a run is measured again, unless it takes longer than this. */
 const REST_MS = 500;
 const SHORT_MS = 250;
 /** The same where pipelines were built: that can have taken most of the time. */
 const LONG_MS = 1_000;
-/** And again, each time twice as long after, until this; only what takes little once two times are about the same. */
-const PATIENT_MS = 4_000;
+/** And again, each time twice as long after, up to this; once two times are about the same, only what takes little. */
+const PATIENT_MS = 16_000;
 const AGREE = 1.25;
 const CHEAP_MS = 50;
 
@@ -528,8 +528,7 @@ export class Connection {
     else this.sayParted();
     if (this.unwanted) this.leave();
     else await this.sample(session, state, this.device);
-    clearTimeout(this.resting);
-    this.resting = setTimeout(() => this.time(REST_MS), REST_MS);
+    if (this.state.timed.peek() === null) this.timeSoon(REST_MS);
   }
 
   /** Frees what nobody looks at; a view that comes all the same finds what is still in the page. */
@@ -654,32 +653,31 @@ export class Connection {
     this.send({ type: "ran", page, revision, ms, timing: clock, passes, again });
   }
 
-  /** Measures once more what built pipelines, or may have waited for other work: that seemed longer than it is. */
-  private async time(
-    rested: number,
-    before = Number.POSITIVE_INFINITY,
-    agreed = false,
-  ): Promise<void> {
+  /** What built pipelines, or may have waited for other work, seemed longer than it is. */
+  private timeSoon(rest: number, agreed = false): void {
+    clearTimeout(this.resting);
+    if (rest <= PATIENT_MS) this.resting = setTimeout(() => this.time(rest, agreed), rest);
+  }
+
+  private async time(rested: number, agreed: boolean): Promise<void> {
     const { session } = this;
     const run = this.state.run.peek();
-    if (this.working || this.views === 0 || hidden()) return;
-    if (run === null || run.sequence !== session?.sequence) return;
-    if (run.clock === "gpu timer" && !run.builds) return;
+    if (run === null || (run.clock === "gpu timer" && !run.builds)) return;
+    if (this.views === 0 || hidden() || this.closed) return;
     const most = agreed ? CHEAP_MS : run.builds ? LONG_MS : SHORT_MS;
-    const time = session.time(most);
-    const timed = await time.catch(() => undefined); // a device that fails is told of by the next run
-    if (run !== this.state.run.peek() || this.closed) return;
-    const { ms } = timed ?? { ms: Number.POSITIVE_INFINITY };
-    if (timed !== undefined && ms < before) {
+    const isLast = session?.sequence === run.sequence && !this.working;
+    // A device that fails is told of by the next run.
+    const timed = isLast ? await session.time(most).catch(() => undefined) : undefined;
+    if (run !== this.state.run.peek()) return; // it will be timed by itself
+    const before = this.state.timed.peek()?.ms ?? Number.POSITIVE_INFINITY;
+    const now = timed?.ms ?? Number.POSITIVE_INFINITY;
+    if (timed !== undefined && now < before) {
       this.state.timed.value = timed;
       this.tellRun(timed, true);
     }
     // What else goes on in the machine makes times longer only: two that agree are likely to be the run's own.
-    const least = Math.min(ms, before);
-    const agree = agreed || Math.max(ms, before) < AGREE * least;
-    clearTimeout(this.resting);
-    if (rested < PATIENT_MS)
-      this.resting = setTimeout(() => this.time(2 * rested, least, agree), 2 * rested);
+    const agree = Math.max(now, before) < AGREE * Math.min(now, before);
+    this.timeSoon(2 * rested, agreed || agree);
   }
 
   private async answer(session: Session, read: Read): Promise<void> {
