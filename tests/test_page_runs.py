@@ -191,7 +191,9 @@ def test_timing_a_run_again_changes_nothing_but_its_time(
     timed, values = gl.page.evaluate(
         """async (k) => {
           const session = gl.the(k);
-          const [timed, output] = await Promise.all([session.time(60_000), session.read("output")]);
+          const [, output] = await Promise.all([session.time(60_000), session.read("output")]);
+          let timed;
+          while (timed === undefined) timed = await session.time(60_000);
           return [timed, gl.base64(output)];
         }""",
         session,
