@@ -157,7 +157,7 @@ LOSING = """async ([n, session, x, key, job]) => {
     s.write(key, gl.floats(x).map((v) => v * scale));
     const steps = [
       () => s.run().then(() => "ran"),
-      () => s.time(60_000).then((run) => run && "timed"),
+      () => s.time(60_000).then(() => "timed"),
       () => s.draw([{ ...job, canvas }]),
       () => s.read(key).then((data) => gl.base64(data)),
       () => s.statistics(key).then((found) => found.layer.mean),
