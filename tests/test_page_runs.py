@@ -206,9 +206,8 @@ def test_timing_a_run_again_changes_nothing_but_its_time(
     assert 0 < timed["ms"] < first["ms"]
     assert gl.page.evaluate("k => gl.the(k).time(0)", session) is None  # it would take too long
     gl.write(session, "input", -X)
-    assert (
-        gl.page.evaluate("k => gl.the(k).time(60_000)", session) is None
-    )  # the run to come is measured
+    # Of something new the run to come is measured.
+    assert gl.page.evaluate("k => gl.the(k).time(60_000)", session) is None
     assert_equal(gl.read(session, "output"), model(torch.from_numpy(-X)).detach().numpy())
 
 

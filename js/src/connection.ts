@@ -3,7 +3,6 @@ import type { AnyModel } from "@anywidget/types";
 import { effect } from "@preact/signals";
 import { parseContainer } from "./gl/format.ts";
 import { joined } from "./gl/numbers.ts";
-import { hidden } from "./gl/schedule.ts";
 import { createSession } from "./gl/session.ts";
 import {
   type Device,
@@ -33,6 +32,7 @@ import type { PlanHeader } from "./plan.ts";
 import { type Parity, type Status, says, type ViewerState } from "./state.ts";
 import { keepStills } from "./still.ts";
 import { pageStore } from "./store.ts";
+import { createTiming, type Timing } from "./timing.ts";
 import { type Buffer, bytesOf, decode, macrotask, warnOnce } from "./wire.ts";
 
 /** Python's time-outs start again with each message; it hears from a busy page this often. */
@@ -48,15 +48,6 @@ const BREATHE_BYTES = 16 * 2 ** 20;
 const POINTED_MS = 100;
 /** An answer is kept this long for parts that got lost, or until Python has all of it. */
 const KEEP_MS = 60_000;
-/** So long after the last thing that was done a run is measured again, unless it takes longer than this. */
-const REST_MS = 500;
-const SHORT_MS = 250;
-/** The same where pipelines were built: that can have taken most of the time. */
-const LONG_MS = 1_000;
-/** And again, each time twice as long after, up to this; once two times are about the same, only what takes little. */
-const PATIENT_MS = 16_000;
-const AGREE = 1.25;
-const CHEAP_MS = 50;
 
 interface Arriving {
   readonly data: Uint8Array<ArrayBuffer>;
@@ -98,7 +89,7 @@ export class Connection {
   private readonly arriving = new Map<string, Arriving>();
   private lastPart = 0;
   private patience: ReturnType<typeof setTimeout> | undefined;
-  private resting: ReturnType<typeof setTimeout> | undefined;
+  private readonly timing: Timing;
 
   /** What the session holds: the Plan, its weights and inputs by hash, the revision it has run. */
   private plan = "";
@@ -134,6 +125,11 @@ export class Connection {
       keepStills(model),
       watchKernel(model, () => this.part()),
     );
+    this.timing = createTiming(this.state, {
+      shown: () => this.views > 0,
+      busy: () => this.working,
+      tell: (run) => this.tellRun(run, true),
+    });
     this.takeDevice();
     this.greet(HELLO_MS);
     this.tellViews();
@@ -182,7 +178,7 @@ export class Connection {
     clearInterval(this.beat);
     clearTimeout(this.patience);
     clearTimeout(this.greeting);
-    clearTimeout(this.resting);
+    this.timing.dispose();
     for (const undo of this.undo) undo();
     for (const id of [...this.answers.keys()]) this.forget(id);
     this.reads.clear();
@@ -528,7 +524,7 @@ export class Connection {
     else this.sayParted();
     if (this.unwanted) this.leave();
     else await this.sample(session, state, this.device);
-    if (this.state.timed.peek() === null) this.timeSoon(REST_MS);
+    this.timing.soon();
   }
 
   /** Frees what nobody looks at; a view that comes all the same finds what is still in the page. */
@@ -651,33 +647,6 @@ export class Connection {
   private tellRun({ ms, clock, passes }: RunInfo, again: boolean): void {
     const { page, ran: revision } = this;
     this.send({ type: "ran", page, revision, ms, timing: clock, passes, again });
-  }
-
-  /** What built pipelines, or may have waited for other work, seemed longer than it is. */
-  private timeSoon(rest: number, agreed = false): void {
-    clearTimeout(this.resting);
-    if (rest <= PATIENT_MS) this.resting = setTimeout(() => this.time(rest, agreed), rest);
-  }
-
-  private async time(rested: number, agreed: boolean): Promise<void> {
-    const { session } = this;
-    const run = this.state.run.peek();
-    if (run === null || (run.clock === "gpu timer" && !run.builds)) return;
-    if (this.views === 0 || hidden() || this.closed) return;
-    const most = agreed ? CHEAP_MS : run.builds ? LONG_MS : SHORT_MS;
-    const isLast = session?.sequence === run.sequence && !this.working;
-    // A device that fails is told of by the next run.
-    const timed = isLast ? await session.time(most).catch(() => undefined) : undefined;
-    if (run !== this.state.run.peek()) return; // it will be timed by itself
-    const before = this.state.timed.peek()?.ms ?? Number.POSITIVE_INFINITY;
-    const now = timed?.ms ?? Number.POSITIVE_INFINITY;
-    if (timed !== undefined && now < before) {
-      this.state.timed.value = timed;
-      this.tellRun(timed, true);
-    }
-    // What else goes on in the machine makes times longer only: two that agree are likely to be the run's own.
-    const agree = Math.max(now, before) < AGREE * Math.min(now, before);
-    this.timeSoon(2 * rested, agreed || agree);
   }
 
   private async answer(session: Session, read: Read): Promise<void> {

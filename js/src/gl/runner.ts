@@ -1,7 +1,7 @@
 // Writes, runs and reads a Plan on the device, and survives the loss of its context. No pictures here.
 import type { Pass, PlanHeader, Value } from "../plan.ts";
 import { checkPlan } from "./check.ts";
-import { Clock, calm, finished, type Mark, type Measured, whenDone } from "./clock.ts";
+import { Clock, finished, type Mark, type Measured, whenDone } from "./clock.ts";
 import type { GlDevice } from "./device.ts";
 import { listed } from "./messages.ts";
 import { PlanObjects } from "./objects.ts";
@@ -22,9 +22,6 @@ import {
  * Somebody who waits for its numbers loses more with a fence: whatever is one slice is waited for then.
  */
 const WALL_MS = 16;
-/** Of so many timed runs the shortest, or of fewer when they have taken so long. */
-const TRIES = 3;
-const TRIES_MS = 250;
 /** Slices that are submitted and not finished. */
 const IN_FLIGHT = 2;
 
@@ -62,8 +59,6 @@ export class Runner {
   /** Before there is such a run: by the passes' costs, and no more than what was seen. */
   private estimate = Number.POSITIVE_INFINITY;
   private last: RunInfo | undefined;
-  /** Of its passes and their bands. */
-  private draws = 0;
   private closed = false;
 
   private constructor(device: GlDevice, plan: PlanHeader, uniforms: Uint8Array, pending: Pending) {
@@ -126,23 +121,18 @@ export class Runner {
     return this.next;
   }
 
-  async time(most: number): Promise<RunInfo | undefined> {
-    let best: RunInfo | undefined;
-    for (let k = 0, spent = 0; k < TRIES && spent < TRIES_MS; k++) {
-      await calm(this.device);
-      this.ready();
-      const isNew = this.flight !== undefined || this.shown !== this.pending.version;
-      const expected = Math.min(this.measured ?? this.estimate, this.estimate);
-      if (isNew || expected > most) return undefined;
-      // By a fence a short run seems long; once it is known to be short, it is waited for.
-      const urgent = this.measured !== undefined && this.measured < 2 * WALL_MS;
-      const { works } = this.device.state;
-      const run = await this.launch({ urgent }, undefined, true).result;
-      spent += run.ms;
-      const alone = this.device.state.works - works === this.draws;
-      if (alone && !(best !== undefined && best.ms < run.ms)) best = run;
-    }
-    return best;
+  /** Milliseconds that a run takes, as far as that is known. */
+  get expected(): number {
+    return Math.min(this.measured ?? this.estimate, this.estimate);
+  }
+
+  /** Computes what is there already, for the time that this takes; undefined where something new is to be run, or is. */
+  again(): Promise<RunInfo> | undefined {
+    this.ready();
+    if (this.flight !== undefined || this.shown !== this.pending.version) return undefined;
+    // By a fence a short run seems long; once it is known to be short, it is waited for.
+    const urgent = this.measured !== undefined && this.measured < 2 * WALL_MS;
+    return this.launch({ urgent }, undefined, true).result;
   }
 
   async read(key: string): Promise<Float32Array> {
@@ -317,16 +307,18 @@ export class Runner {
     const ms = predict(passes, this.measured ?? this.estimate);
     // How long pipelines take to build is a guess, and the page is held by what is in flight at the end.
     const slices = cut(passes, ms, isFirst, flight.urgent && !builds ? URGENT : FLUENT);
-    this.draws = slices.reduce((sum, slice) => sum + slice.length, 0);
     const atOnce = flight.urgent ? URGENT.long : WALL_MS;
     const known = this.measured !== undefined && this.measured < atOnce && !builds;
+    const { state } = this.device;
+    const { works } = state;
     const measured =
       known && slices.length === 1 && !this.clock.hasTimer
         ? this.runAtOnce(passes, flight, objects, finish)
         : await this.runInSlices(slices, flight, objects, options.onProgress, finish);
     if (builds) this.estimate = Math.min(this.estimate, measured.ms);
     else this.measured = measured.ms;
-    this.last = { ...measured, passes: passes.length, builds, sequence: this.sequence };
+    const alone = state.works - works === slices.flat().length;
+    this.last = { ...measured, passes: passes.length, builds, alone, sequence: this.sequence };
     return this.last;
   }
 

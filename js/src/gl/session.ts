@@ -6,7 +6,7 @@ import type { GlDevice } from "./device.ts";
 import { Display } from "./display.ts";
 import { COUNTING, counter } from "./histogram.ts";
 import { OwnPrograms } from "./own.ts";
-import { profile } from "./profile.ts";
+import { profile, time } from "./profile.ts";
 import { numbersOf, type Place, Ranges } from "./ranges.ts";
 import { Runner } from "./runner.ts";
 import { Turns } from "./schedule.ts";
@@ -188,7 +188,7 @@ export async function createSession(
     write: (key, data) => runner.write(key, data),
     setWeight: (texture, data) => runner.setWeight(texture, data),
     run: (options) => runner.run(options),
-    time: (most) => runner.time(most),
+    time: (most) => time(device, runner, most),
     read: (key) => runner.read(key),
     sample: (key, bands) => runner.sample(key, bands),
     draw,

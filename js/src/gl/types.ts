@@ -56,6 +56,8 @@ export interface RunInfo {
   readonly passes: number;
   /** Whether some program drew for the first time: the driver finishes compiling it then, which takes longer than the run. */
   readonly builds: boolean;
+  /** Whether nothing else was asked of the device from its beginning to its end. */
+  readonly alone: boolean;
   /** The session's `sequence` after this run. */
   readonly sequence: number;
 }
