@@ -36,6 +36,12 @@ TYPES = {
     **dict.fromkeys((".js", ".mjs"), "text/javascript"),
     ".wasm": "application/wasm",
 }
+# In a page: the canvases with maps that a person sees.
+SEEN_MAPS = """() =>
+  [...document.querySelectorAll('.nbglcnn canvas[data-maps]')].filter((canvas) => {
+    const { left, top, width, height } = canvas.getBoundingClientRect();
+    return document.elementsFromPoint(left + width / 2, top + height / 2).includes(canvas);
+  })"""
 HOST = "127.0.0.1"
 INSIDE = ("data", "blob", "about")  # schemes of what a page has itself
 # Chromium reports a wrong WebGL call as a mere warning, and some notes on speed beside it.

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from playwright.sync_api import Browser, Page, TimeoutError
 
-from browsers import note_strangers
+from browsers import SEEN_MAPS, note_strangers
 from servers import PATIENCE_S, free_port, server
 
 TOKEN = "nbglcnn"
@@ -66,12 +66,7 @@ REST = """async (ms) => {
     const { top, bottom, width } = view.getBoundingClientRect();
     return width > 0 && bottom > 0 && top < innerHeight;
   };
-  const onTop = (canvas) => {
-    const { left, top, width, height } = canvas.getBoundingClientRect();
-    return document.elementsFromPoint(left + width / 2, top + height / 2).includes(canvas);
-  };
-  const drawn = () => [...document.querySelectorAll(".nbglcnn canvas[data-maps]")]
-    .filter(onTop).map((canvas) => canvas.dataset.drawn ?? "undrawn");
+  const drawn = () => SEEN_MAPS().map((canvas) => canvas.dataset.drawn ?? "undrawn");
   const missing = () => {
     const views = [...document.querySelectorAll(".nbglcnn")].filter(inView);
     if (views.length === 0) return "no Viewer is in view";
@@ -92,7 +87,7 @@ REST = """async (ms) => {
     await new Promise((done) => setTimeout(done, 500));
     left = missing();
   }
-}"""
+}""".replace("SEEN_MAPS", f"({SEEN_MAPS})")
 SCRIPT = """
 window.lab = {
   panel: () => window.jupyterapp.shell.currentWidget,

@@ -9,6 +9,7 @@ import numpy as np
 from PIL import Image
 from playwright.sync_api import Locator, Page, expect
 
+from browsers import SEEN_MAPS
 from bundle import bundled
 from nbglcnn import Plan
 from page import encode
@@ -19,13 +20,10 @@ EMPTY = (
     '<body data-jp-theme-light="true" style="margin: 0">'
 )
 MAPS = ".nbglcnn canvas[data-maps]"
-SETTLED = """() => {
-  const seen = [...document.querySelectorAll('.nbglcnn canvas[data-maps]')].filter((canvas) => {
-    const { left, top, width, height } = canvas.getBoundingClientRect();
-    return document.elementsFromPoint(left + width / 2, top + height / 2).includes(canvas);
-  });
+SETTLED = f"""() => {{
+  const seen = ({SEEN_MAPS})();
   return seen.length > 0 && seen.every((canvas) => canvas.dataset.drawn);
-}"""
+}}"""
 # The page's script, for `bundled`; waiting until so many milliseconds pass without a question or a
 # picture; setting signals of the state.
 VIEWS = ("test/views.ts", "--format=iife", "--loader:.css=text")
