@@ -168,6 +168,19 @@ def test_the_time_told_of_a_run_is_its_own_without_building_shaders(notebook: No
     notebook.run("first.close()")
 
 
+def test_a_run_in_a_page_that_nobody_sees_is_timed_when_somebody_looks(notebook: Notebook) -> None:
+    hide = "is => Object.defineProperty(document, 'hidden', { value: is, configurable: true })"
+    notebook.page.evaluate(hide, True)
+    notebook.run("unseen = Viewer(nn.Conv2d(1, 6, (6, 2), 3), x)\nunseen")
+    line = notebook.page.locator(".nbglcnn").last.locator(".nbg-status")
+    expect(line).to_contain_text("match PyTorch")
+    notebook.page.wait_for_timeout(2000)  # four times as long as a page rests before it measures
+    expect(line).to_contain_text("building")
+    notebook.page.evaluate("() => { delete document.hidden; }")
+    expect(line).not_to_contain_text("building")
+    notebook.run("unseen.close()")
+
+
 def test_other_weights_compile_nothing(notebook: Notebook) -> None:
     # Not displayed: a view compiles its own shaders when it first draws.
     notebook.run("hidden = Viewer(model, x)\nhidden.output")

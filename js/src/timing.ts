@@ -39,7 +39,10 @@ export function createTiming(state: ViewerState, place: Place): Timing {
   const measure = async (rested: number, agreed: boolean): Promise<void> => {
     const run = state.run.peek();
     if (run === null || (run.clock === "gpu timer" && !run.builds)) return;
-    if (!place.shown() || hidden()) return;
+    if (!place.shown() || hidden()) {
+      after(rested, agreed); // nobody can see it: it waits until somebody looks
+      return;
+    }
     const session = state.session.peek();
     const most = agreed ? CHEAP_MS : run.builds ? LONG_MS : SHORT_MS;
     const isLast = session?.sequence === run.sequence && !place.busy();
