@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Error, Locator, expect
+from playwright.sync_api import Browser, Error, Locator, TimeoutError, expect
 
 from faults import ALIVE, WIRE, lives, set_ends, settled
 from lab import Lab, Notebook, alone
@@ -79,7 +79,11 @@ class Base:
         JupyterLab keeps models whose kernel is `dead`, and each waits for its end: one listener.
         """
         held = self.held | {"listeners": self.held["listeners"] + dead}
-        self.notebook.page.wait_for_function(GONE, arg=held)
+        try:
+            self.notebook.page.wait_for_function(GONE, arg=held)
+        except TimeoutError:
+            now = self.notebook.page.evaluate(HELD)
+            pytest.fail(f"the page held {held} before, and holds {now}")
 
 
 @pytest.fixture

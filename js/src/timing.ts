@@ -20,7 +20,7 @@ export interface Timing {
 }
 
 interface Place {
-  /** Whether somebody looks. */
+  /** Whether there is a view; `soon` is called when one comes. */
   shown(): boolean;
   busy(): boolean;
   tell(run: RunInfo): void;
@@ -29,6 +29,7 @@ interface Place {
 /** Keeps `state.timed`, and tells each shorter time. */
 export function createTiming(state: ViewerState, place: Place): Timing {
   let timer: ReturnType<typeof setTimeout> | undefined;
+  let paused = false;
   let disposed = false;
 
   const after = (rest: number, agreed: boolean): void => {
@@ -39,7 +40,9 @@ export function createTiming(state: ViewerState, place: Place): Timing {
   const measure = async (rested: number, agreed: boolean): Promise<void> => {
     const run = state.run.peek();
     if (run === null || (run.clock === "gpu timer" && !run.builds)) return;
-    if (!place.shown() || hidden()) {
+    paused = !place.shown();
+    if (paused) return;
+    if (hidden()) {
       after(rested, agreed); // nobody can see it: it waits until somebody looks
       return;
     }
@@ -62,7 +65,8 @@ export function createTiming(state: ViewerState, place: Place): Timing {
 
   return {
     soon() {
-      if (state.timed.peek() === null) after(REST_MS, false);
+      if (state.timed.peek() === null || paused) after(REST_MS, false);
+      paused = false;
     },
     dispose() {
       disposed = true;
