@@ -20,11 +20,12 @@ const COMM = new RegExp('"comm_id": ?"([^"]+)"');
 const headOf = (data) => typeof data === "string" ? data
   : new TextDecoder("latin1").decode(new Uint8Array(data.buffer ?? data, 0,
       Math.min(data.byteLength, 30000)));
-// What a Viewer and its page have said: the types of its messages, and when it ends.
+// What a Viewer and its page have said from hello on: the types of its messages, and when it ends.
+// One from before goes on without an end: its page may tell of a run long after all was read.
 const lifeOf = (text, kind) => {
   const { lives, ends } = window.wire;
   const comm = COMM.exec(text)?.[1];
-  if (kind !== undefined && !lives.has(comm)) {
+  if (kind === "hello" && !lives.has(comm)) {
     lives.set(comm, { comm, said: [], end: ends.shift() ?? null, over: false });
   }
   return lives.get(comm);
@@ -47,8 +48,8 @@ const pass = (socket, data, deliver) => {
     return;
   }
   if (kind === undefined) return deliver();
-  life.said.push(kind);
-  if (life.said.length === life.end && window.wire.end !== "dead") {
+  life?.said.push(kind);
+  if (life !== undefined && life.said.length === life.end && window.wire.end !== "dead") {
     deliver();
     life.over = true;
     if (window.wire.end === "restart") window.lab.kernel().restart();
