@@ -43,7 +43,7 @@ export function createTiming(state: ViewerState, place: Place): Timing {
     paused = !place.shown();
     if (paused) return;
     if (hidden()) {
-      after(rested, agreed); // nobody can see it: it waits until somebody looks
+      requestAnimationFrame(() => after(rested, agreed)); // it comes when somebody looks
       return;
     }
     const session = state.session.peek();
