@@ -14,7 +14,7 @@ PACKAGE = ROOT / "src" / "nbglcnn"
 
 # Each room and the rooms it may use, as in the design; errors may be used by all.
 COMPILER = {"errors", "layout", "graph", "plan", "glsl", "weights", "builder", "ops", "lower"}
-BELOW = COMPILER | {"autodiff", "datasets", "load", "report", "session"}
+BELOW = COMPILER | {"autodiff", "datasets", "inputs", "load", "report", "session"}
 ALL = BELOW | {"api"}
 MAY_IMPORT = {
     "errors": set(),
@@ -32,9 +32,10 @@ MAY_IMPORT = {
     "layers": {"graph", "ops", "plan", "wholes"},
     "lower": COMPILER | {"fusion", "layers"},
     "autodiff": COMPILER,
-    "load": {"graph"},
+    "inputs": set(),
+    "load": {"graph", "inputs"},
     # Of glsl the vertex shader, which knows no network; the others to verify against a model.
-    "session": {"glsl", "layout", "plan", "load", "report"},
+    "session": {"glsl", "inputs", "layout", "plan", "load", "report"},
     "report": {"graph"},
     "api": BELOW,
     "viewer": ALL | {"export"},

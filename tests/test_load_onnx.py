@@ -17,7 +17,8 @@ from nbglcnn.errors import (
     UnsupportedModel,
 )
 from nbglcnn.graph import Array, Graph
-from nbglcnn.load import as_arrays, engine, load, reference, with_parameters
+from nbglcnn.inputs import as_arrays
+from nbglcnn.load import engine, load, reference, specs_of, with_parameters
 from onnx_models import FLOAT, model_of, node, randn, small, values
 
 
@@ -116,7 +117,7 @@ def test_with_parameters_and_reference_of_an_onnx_model() -> None:
     graph, found = check(model, randn(2, 4))
     assert [n.op for n in graph.folded] == ["Transpose"]
     changed = with_parameters(graph, {"w": -randn(3, 4)})
-    arrays = as_arrays(randn(2, 4), changed)
+    arrays = as_arrays(randn(2, 4), specs_of(changed))
     assert_allclose(values(changed, arrays)["m"], -found["m"], rtol=1e-6)
     truth = reference(model, changed, arrays)
     assert list(truth) == [k.name for k in changed.keys]
@@ -256,7 +257,7 @@ def test_group_normalization_of_18_has_a_scale_for_each_group() -> None:
     graph, found = check(model, randn(1, 4, 3, 3))
     assert [n.op for n in graph.nodes] == ["GroupNormalization"]
     changed = with_parameters(graph, {"s": 2 * randn(2), "b": 2 * randn(2)})
-    doubled = values(changed, as_arrays(randn(1, 4, 3, 3), changed))
+    doubled = values(changed, as_arrays(randn(1, 4, 3, 3), specs_of(changed)))
     assert_allclose(doubled["y"], 2 * found["y"], rtol=1e-4, atol=1e-5)
 
 

@@ -12,15 +12,14 @@ from typing import Any
 
 from nbglcnn.errors import InputError, ModelError
 from nbglcnn.graph import Array, Graph
-from nbglcnn.load.inputs import Spec, as_arrays, specs_of
+from nbglcnn.inputs import as_arrays
 from nbglcnn.load.joined import Joined, Side, differences, parts
+from nbglcnn.load.names import specs_of
 from nbglcnn.load.parameters import with_parameters
 
 __all__ = [
     "Joined",
     "Side",
-    "Spec",
-    "as_arrays",
     "completed",
     "engine",
     "enough",

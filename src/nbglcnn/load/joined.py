@@ -12,7 +12,7 @@ import numpy as np
 
 from nbglcnn.errors import InputError, ModelError
 from nbglcnn.graph import Array, Comparison, Graph, Key, Node, Pair, Value
-from nbglcnn.load.inputs import nearest
+from nbglcnn.inputs import nearest
 from nbglcnn.load.matching import Pairs, matched
 from nbglcnn.load.parameters import with_parameters
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
-from nbglcnn.graph import Key, Node
+from nbglcnn.graph import Graph, Key, Node
+from nbglcnn.inputs import Spec
 
 
 @dataclass(slots=True, eq=False)
@@ -47,6 +48,14 @@ def parts(
     elif is_dataclass(value) and not isinstance(value, type):
         for part in fields(value):
             yield from parts(getattr(value, part.name), is_tensor, f"{suffix}.{part.name}")
+
+
+def specs_of(graph: Graph) -> tuple[Spec, ...]:
+    """The inputs of a Graph under their keys."""
+    names = {key.value: key.name for key in reversed(graph.keys) if key.kind == "input"}
+    return tuple(
+        Spec(names.get(v, v), graph.values[v].shape, graph.values[v].dtype) for v in graph.inputs
+    )
 
 
 def walk(call: Call) -> Iterator[Call]:

@@ -11,12 +11,12 @@ import numpy as np
 
 from nbglcnn.errors import InputError, ModelError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Array, Attribute, Graph, Key, Node
+from nbglcnn.inputs import Spec, as_arrays
 from nbglcnn.load.bounds import checked_shape, shown
 from nbglcnn.load.draft import FLOAT32, WIDE, Draft, label
 from nbglcnn.load.finish import finish
 from nbglcnn.load.fold import simplify
 from nbglcnn.load.infer import check_arity, numpy_type, schema_of
-from nbglcnn.load.inputs import Spec, as_arrays
 from nbglcnn.load.names import settle
 from nbglcnn.load.onnx_file import read_model, tensor_array
 from nbglcnn.load.onnx_functions import domain_of, inlined

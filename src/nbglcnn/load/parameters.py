@@ -11,8 +11,8 @@ import numpy as np
 
 from nbglcnn.errors import InputError
 from nbglcnn.graph import Array, Graph
+from nbglcnn.inputs import nearest
 from nbglcnn.load.evaluate import evaluate
-from nbglcnn.load.inputs import nearest
 
 
 def with_parameters(graph: Graph, state_dict: Mapping[str, Any]) -> Graph:

@@ -11,6 +11,7 @@ import numpy as np
 from nbglcnn import load
 from nbglcnn.errors import InputError, ModelError
 from nbglcnn.graph import Array
+from nbglcnn.inputs import as_arrays
 from nbglcnn.load import Joined, Side
 from nbglcnn.plan import Comparison as ComparedPlan
 from nbglcnn.report import Change, Report
@@ -59,7 +60,7 @@ def compare(
         given = left.arrays
     if isinstance(b, Mapping):
         changed = load.with_parameters(left.graph, b)
-        right = Side(left.model, changed, load.as_arrays(given, changed))
+        right = Side(left.model, changed, as_arrays(given, load.specs_of(changed)))
     else:
         right = _side(b, given, left if a is b else None)
     counts = [{array.shape[:1] for array in side.arrays} for side in (left, right)]
@@ -82,11 +83,11 @@ def _side(model: Any, x: Any, same: Side | None = None) -> Side:
     if isinstance(model, Comparison):
         raise ModelError("a comparison is no model: give one of the two that it compares")
     if isinstance(model, Viewer):
-        arrays = model._arrays if x is None else load.as_arrays(x, model._graph)
+        arrays = model._arrays if x is None else as_arrays(x, load.specs_of(model._graph))
         return Side(model._local.model, model._graph, arrays)
     if same is not None:
         try:
-            return Side(model, same.graph, load.as_arrays(x, same.graph))
+            return Side(model, same.graph, as_arrays(x, load.specs_of(same.graph)))
         except InputError:
             pass  # of another shape, or none that fits: then `load` says so
     graph, arrays = load.load(model, x)

@@ -21,6 +21,7 @@ from comm import DummyComm
 from nbglcnn import __version__, load, lower
 from nbglcnn.errors import DeviceError, NbglcnnError, PageError
 from nbglcnn.graph import Array
+from nbglcnn.inputs import as_arrays
 from nbglcnn.plan import Layers, Precision, Target, Value, content_hash, pack_file
 from nbglcnn.report import Match, Report, compared
 from nbglcnn.session import checked
@@ -421,7 +422,7 @@ class Viewer(anywidget.AnyWidget):
 
     def _put(self, x: Any) -> tuple[int, int]:
         """Make `x` the input; the revisions that it is, here and of the connection."""
-        self._arrays = self._accepted(load.as_arrays(x, self._graph))
+        self._arrays = self._accepted(as_arrays(x, load.specs_of(self._graph)))
         self._revision += 1
         return self._revision, self._show()
 

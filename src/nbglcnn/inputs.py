@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from nbglcnn.errors import InputError
-from nbglcnn.graph import Array, Graph
+
+Array = npt.NDArray[Any]
 
 ALLOWED = "float32 (or float64, which is converted), int64 or bool"
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}
@@ -25,24 +27,14 @@ class Spec:
     dtype: np.dtype[Any] | None = None
 
 
-def specs_of(graph: Graph) -> tuple[Spec, ...]:
-    """The inputs of a Graph under their keys."""
-    names = {key.value: key.name for key in reversed(graph.keys) if key.kind == "input"}
-    return tuple(
-        Spec(names.get(v, v), graph.values[v].shape, graph.values[v].dtype) for v in graph.inputs
-    )
-
-
 def as_arrays(
-    x: Any, target: Graph | Sequence[Spec] | None = None, *, channels: int | None = None
+    x: Any, specs: Sequence[Spec] | None = None, *, channels: int | None = None
 ) -> tuple[Array, ...]:
-    """One array per input, checked against the Graph's inputs (or Specs) where they are known.
+    """One array per input, checked against what is known of the inputs.
 
     A PIL image becomes float32 in 0..1, channels first, with a batch axis; a list is a batch.
-    `channels` is what a picture gets when the target doesn't tell: else grey stays 1, colour 3.
+    `channels` is what a picture gets when the Spec doesn't tell: else grey stays 1, colour 3.
     """
-    specs: Sequence[Spec] | None
-    specs = specs_of(target) if isinstance(target, Graph) else target
     items = x if isinstance(x, tuple) else (x,)
     if specs is None:
         specs = tuple(Spec(f"input {i}" if len(items) > 1 else "input") for i in range(len(items)))
