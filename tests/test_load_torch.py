@@ -17,9 +17,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 
 from nbglcnn.errors import InputError, UnsupportedModel, UnsupportedOperator
-from nbglcnn.graph import Array, Graph
+from nbglcnn.graph import Array, Graph, Node
 from nbglcnn.inputs import as_arrays
 from nbglcnn.load import load, reference, specs_of, with_parameters
+from nbglcnn.load.names import Call, place, torch_keys
 from nbglcnn.load.truth import run_graph
 from nbglcnn.lower import lower
 
@@ -178,6 +179,17 @@ def test_nested_containers_reused_with_functional_operators_in_place() -> None:
     calls = {n.outputs[0]: n.call for n in graph.nodes}
     assert calls["add_1"] == "block:1"
     assert calls["sigmoid"] == ""
+
+
+def test_the_models_output_is_called_output_whatever_a_value_in_between_is_called() -> None:
+    root = Call("", 0, False, "Net", "", [("", 0), ("[1]", 1)], end=3)
+    names = ("output", "y", "output[1]")
+    nodes = [(k, Node(str(k), "Relu", ("x",), (name,))) for k, name in enumerate(names)]
+    keys = torch_keys({"x": "x"}, root, ["y", "z"], place(root, nodes))
+    assert {key.name: key.value for key in keys} == {
+        **{"x": "x", "output:1": "output", "y": "y", "output[1]:1": "output[1]"},
+        **{"output": "y", "output[1]": "z"},
+    }
 
 
 def test_in_place_activation_leaves_the_value_before_it() -> None:

@@ -108,6 +108,32 @@ def test_a_lost_context_is_rebuilt_with_inputs_weights_and_pictures(
     assert gl.page.evaluate("gl.events") == ["lost", "restored"] * 2
 
 
+def test_replaced_weights_survive_a_lost_context(
+    gl: GlPage, model: nn.Sequential, plan: nbglcnn.Plan
+) -> None:
+    session = gl.open(plan)
+    gl.write(session, "input", X)
+    gl.run(session)
+    torch.manual_seed(6)
+    other = nn.Sequential(
+        nn.Conv2d(3, 6, 3, padding=1), nn.Sigmoid(), nn.ConvTranspose2d(6, 2, 4, 2, 1)
+    ).eval()
+    rows = nbglcnn.compile(other, X).blobs.values()
+    for weight, changed in zip(plan.header.weights, rows, strict=True):
+        gl.set_weight(session, weight.texture, changed)
+    gl.run(session)
+    gl.page.evaluate(
+        """async () => {
+          const lose = gl.lose();
+          lose.loseContext();
+          await new Promise((resolve) => setTimeout(resolve, 20));
+          lose.restoreContext();
+        }"""
+    )
+    gl.page.wait_for_function("gl.events.length === 2")
+    assert_equal(gl.read(session, key_of_output(plan)), output(other, X))
+
+
 def test_a_context_that_never_comes_back_is_replaced(
     gl: GlPage, model: nn.Sequential, plan: nbglcnn.Plan
 ) -> None:

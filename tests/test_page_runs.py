@@ -116,6 +116,32 @@ def test_runs_share_and_a_write_leads_to_one_more(
     assert gl.run(session)["sequence"] == 3
 
 
+def test_what_is_written_in_the_middle_of_a_run_is_computed_before_it_is_read(
+    gl: GlPage, model: nn.Sequential, plan: nbglcnn.Plan
+) -> None:
+    session = gl.open(costly(plan, 10**9))
+    gl.write(session, "input", X)
+    found = gl.page.evaluate(
+        """async ([k, x, key]) => {
+          const s = gl.the(k);
+          let wrote = 0;
+          const onProgress = ({ done, total }) => {
+            if (wrote === 0 && done > total / 2) {
+              wrote = done;
+              s.write("input", gl.floats(x));
+            }
+          };
+          await s.run({ onProgress });
+          return [wrote, gl.base64(await s.read(key))];
+        }""",
+        [session, encode(X * 2), plan.header.outputs[0]],
+    )
+    assert found[0] > 0
+    with torch.inference_mode():
+        expected = model(torch.from_numpy(X * 2)).numpy()
+    assert_equal(decode(found[1]).reshape(expected.shape), expected)
+
+
 def test_a_draw_right_after_a_short_run_shows_the_new_values(gl: GlPage) -> None:
     session = gl.open(carrier(LAYOUTS["odd"]))
     shape = LAYOUTS["odd"].frame

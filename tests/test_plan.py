@@ -1,5 +1,6 @@
 """The Plan's file, its layouts, and what lowering promises of textures, fusion and weights."""
 
+import ctypes
 import math
 
 import msgspec
@@ -210,6 +211,71 @@ def test_residual_blocks_are_fused_right():
         bn.running_var.uniform_(0.5, 2)
     with Session(nbglcnn.compile(model, X, observe="outputs")) as session:
         assert_equal(session.run(X)["output"], truth(model))
+
+
+def test_what_is_added_in_another_shape_is_no_residual():
+    """A pass reads a residual where it stores: one channel would be added to the first alone."""
+
+    class Attended(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.maps, self.weight = nn.Conv2d(3, 6, 3, padding=1), nn.Conv2d(3, 1, 1)
+
+        def forward(self, x):
+            return self.maps(x) + torch.sigmoid(self.weight(x))
+
+    torch.manual_seed(2)
+    model = Attended().eval()
+    with Session(nbglcnn.compile(model, X, observe="outputs")) as session:
+        assert_equal(session.run(X)["output"], truth(model))
+
+
+def test_new_weights_reach_a_convolution_that_has_taken_in_its_normalization():
+    def normalized(seed):
+        torch.manual_seed(seed)
+        model = nn.Sequential(nn.Conv2d(3, 6, 3), nn.BatchNorm2d(6), nn.ReLU()).eval()
+        for own in (*model.parameters(), model[1].running_mean):
+            nn.init.normal_(own, 0.1, 0.4)
+        nn.init.uniform_(model[1].running_var, 0.5, 2)
+        return model
+
+    first, second = normalized(1), normalized(2)
+    graph, _ = load(first, X)
+    plan = lower(graph, observe="outputs")
+    assert len(plan.header.passes) == 1
+    with Session(plan) as session:
+        assert_equal(session.run(X)["output"], truth(first))
+        session.replace_weights(repack(plan, with_parameters(graph, second.state_dict())))
+        assert_equal(session.run(X)["output"], truth(second))
+
+
+def objects_alive(session):
+    """How many objects of each kind the process's OpenGL holds; programs are shared and stay."""
+    device = session._device
+    load = device.context.mglo._context.load
+    kinds = ("Texture", "Buffer", "VertexArray", "Framebuffer")
+
+    def count():
+        exists = {
+            kind: ctypes.CFUNCTYPE(ctypes.c_ubyte, ctypes.c_uint)(load(f"glIs{kind}"))
+            for kind in kinds
+        }
+        return {kind: sum(bool(exists[kind](k)) for k in range(1, 2000)) for kind in kinds}
+
+    return device.call(count)
+
+
+def test_a_closed_session_leaves_nothing_on_the_device():
+    plan = nbglcnn.compile(small(), X)
+    with Session(plan) as stays:
+        stays.run(X)
+        before = objects_alive(stays)
+        session = Session(plan)
+        session.run(X)
+        during = objects_alive(stays)
+        session.close()
+        assert objects_alive(stays) == before
+    assert all(during[kind] > before[kind] for kind in before), (before, during)
 
 
 def test_new_weights_need_no_new_programs():
