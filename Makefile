@@ -28,10 +28,10 @@ fuzz:
 	@.venv/bin/python scripts/fuzz.py $(ARGS)
 
 # what make test has a part of: a fault at every call of WebGL on SwiftShader too, a kernel's death after every message,
-# each operator's cases on both renderers
+# each operator's cases on both renderers, the numbers of 60 random networks and of whole architectures
 sweep:
 	@$(PYTHON) scripts/setup.py --tests
-	$(IN_VENV) pytest $(WORKERS) tests/test_page_sweep.py tests/test_viewer_steps.py tests/test_ops.py --sweep swiftshader $(ARGS)
+	$(IN_VENV) pytest $(WORKERS) tests/test_page_sweep.py tests/test_viewer_steps.py tests/test_ops.py tests/test_page_values.py --sweep swiftshader $(ARGS)
 
 # ONNX's own test suite on all back ends (12 minutes); make conformance ARGS="Conv --backends opengl" runs some
 conformance:

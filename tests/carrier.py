@@ -7,7 +7,7 @@ import numpy as np
 from nbglcnn import plan as p
 from nbglcnn.builder import flat_width
 from nbglcnn.glsl import Kernel, program_source, shader
-from nbglcnn.layout import Layout
+from nbglcnn.layout import Frame, Layout
 from nbglcnn.lower import flatten_variant
 
 LAYOUTS = {
@@ -35,8 +35,11 @@ def block(output: Layout | None, given: Layout | None = None, first: int = 0) ->
     return words.tobytes()
 
 
-def carrier(layout: Layout, **fields: Any) -> p.Plan:
-    """A Plan whose input "x" is its value "x"; `fields` replace those of its header."""
+def carrier(layout: Layout, frame: Frame | None = None, **fields: Any) -> p.Plan:
+    """A Plan whose input "x" is its value "x", shown in `frame`, by default as it lies.
+
+    `fields` replace those of its header.
+    """
     count = int(np.prod(layout.frame))
     width, height = flat_width(count)
     uniforms = block(layout, None, width) + block(None, layout, width)
@@ -86,11 +89,22 @@ def carrier(layout: Layout, **fields: Any) -> p.Plan:
             ),
         ),
         values=(
-            p.Value("x", "input", layout.frame, "float32", value, layout, layout.words(), read),
+            p.Value(
+                "x",
+                "input",
+                layout.frame,
+                frame or layout.frame,
+                "float32",
+                value,
+                layout,
+                layout.words(),
+                read,
+            ),
         ),
         parameters=(),
         outputs=("x",),
         layers=(),
         uniform_bytes=len(uniforms),
+        batch=layout.frame[0],
     )
     return p.Plan(p.msgspec.structs.replace(header, **fields), uniforms, {})

@@ -8,37 +8,26 @@ import torch
 from torch import nn
 
 from carrier import LAYOUTS, carrier
-from nbglcnn.layout import Layout
+from colours import SIGNED, rgb, signed
+from nbglcnn.layout import Frame, Layout
 from nbglcnn.load import load
 from nbglcnn.lower import lower
 from page import JOB, GlPage
 
-# design/README.md, section 2: from most negative over zero to most positive.
-SIGNED = {
-    "light": "6b2b00 c0560c f09a4a fbd9b3 ffffff c3ddf3 6fa8d8 2a6cb0 0b2f63",
-    "dark": "ffd093 f2953a a8570c 4a290b 0f1216 123a63 216bab 4fa3ec b5dcff",
-}
 # matplotlib's and d3's viridis at 0, 1/4, 1/2, 3/4 and 1.
 VIRIDIS = ["440154", "3b528b", "21918c", "5ec962", "fde725"]
 MAGENTA = [255, 0, 255, 255]
 STEP = 6  # of 255: neighbouring texels of a colour map differ by less
 
 
-def rgb(words: str) -> np.ndarray:
-    return np.array([list(bytes.fromhex(word)) for word in words.split()], float)
-
-
-def signed(values: np.ndarray, most: float, theme: str = "light") -> np.ndarray:
-    """Colours of the signed map, its stops interpolated in linear light."""
-    s = rgb(SIGNED[theme]) / 255
-    linear = np.where(s <= 0.04045, s / 12.92, ((s + 0.055) / 1.055) ** 2.4)
-    place = np.clip(values / most, -1, 1) * 4 + 4
-    mixed = np.stack([np.interp(place, np.arange(9), linear[:, k]) for k in range(3)], -1)
-    return 255 * np.where(mixed <= 0.0031308, mixed * 12.92, 1.055 * mixed ** (1 / 2.4) - 0.055)
-
-
-def shown(gl: GlPage, layout: Layout, array: np.ndarray, *jobs: dict[str, Any]) -> list[np.ndarray]:
-    session = gl.open(carrier(layout))
+def shown(
+    gl: GlPage,
+    layout: Layout,
+    array: np.ndarray,
+    *jobs: dict[str, Any],
+    frame: Frame | None = None,
+) -> list[np.ndarray]:
+    session = gl.open(carrier(layout, frame))
     gl.write(session, "x", array)
     gl.run(session)
     return gl.draw(session, *({"key": "x", **job} for job in jobs))
@@ -67,6 +56,60 @@ def test_maps_of_every_layout_have_the_colours_of_their_values(gl: GlPage, name:
         y, x = slot // columns * (h + 1), slot % columns * (w + 1)
         close(pixels[y : y + h, x : x + w], signed(array[image, channel], most))
         assert (pixels[y : y + h, x + w : x + w + 1] == 0).all(), "a gap is not transparent"
+
+
+# What lies in one frame and is shown in another: heads, a view of all elements, of channels.
+REFRAMED = [
+    (Layout((8, 16, 1, 16)), (2, 4, 16, 16)),
+    (LAYOUTS["2x2 pixels"], (1, 10, 13, 19)),
+    (LAYOUTS["quadrants of 2x2 pixels"], (2, 3, 20, 14)),
+    (LAYOUTS["4 images"], (2, 9, 4, 5)),
+    (LAYOUTS["odd"], (1, 105, 1, 1)),
+    (LAYOUTS["vector"], (1, 2, 1, 513)),
+]
+
+
+def test_maps_in_another_frame_than_they_lie_in_have_the_colours_of_their_values(
+    gl: GlPage,
+) -> None:
+    for layout, frame in REFRAMED:
+        n, c, h, w = frame
+        array = np.random.default_rng(1).standard_normal(frame).astype(np.float32)
+        array *= 1 + np.arange(c, dtype=np.float32)[:, None, None] % 4
+        channels = list(range(c))[::-1][:9]
+        job = {"image": n - 1, "channels": channels, "columns": 3, "gap": 1}
+        jobs = [job | {"range": {"mode": mode}} for mode in ("layer", "channel")]
+        fixed = {"mode": "fixed", "high": 3.0}
+        [*drawn, small] = shown(
+            gl, layout, array, *jobs, job | {"scale": 0.5, "range": fixed}, frame=frame
+        )
+        for pixels, each in zip(drawn, (False, True), strict=True):
+            for slot, channel in enumerate(channels):
+                y, x = slot // 3 * (h + 1), slot % 3 * (w + 1)
+                most = np.abs(array[n - 1, channel] if each else array[n - 1]).max()
+                colours = signed(array[n - 1, channel], most)
+                close(pixels[y : y + h, x : x + w], colours)
+        if h % 2 == w % 2 == 0:
+            mean = array[n - 1, channels[0]].reshape(h // 2, 2, w // 2, 2).mean((1, 3))
+            close(small[: h // 2, : w // 2], signed(mean, 3))
+
+
+@pytest.mark.parametrize("frame", [(1, 5, 3, 4), (1, 3, 4, 5)], ids=["as it lies", "reframed"])
+def test_the_greatest_value_of_a_negative_layer_is_not_the_zero_of_unused_lanes(
+    gl: GlPage, frame: Frame
+) -> None:
+    array = -1 - np.random.default_rng(7).random(frame).astype(np.float32)
+    channels = list(range(frame[1]))
+    job = {"channels": channels, "columns": frame[1], "map": "viridis"}
+    last = {"channels": channels[-1:], "map": "viridis", "range": {"mode": "channel"}}
+    for maps, pixels in zip(
+        (array[0], array[0, -1:]),
+        shown(gl, Layout((1, 5, 3, 4)), array, job, last, frame=frame),
+        strict=True,
+    ):
+        row = maps.transpose(1, 0, 2).reshape(frame[2], -1)
+        for value, colour in ((maps.min(), VIRIDIS[0]), (maps.max(), VIRIDIS[-1])):
+            close(pixels[row == value][None], rgb(colour)[None])
 
 
 def test_zero_is_exactly_the_colour_of_the_page(gl: GlPage) -> None:

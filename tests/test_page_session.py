@@ -1,7 +1,6 @@
 """The page's WebGL session: values, statistics, weights, and what it frees."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ import nbglcnn
 from carrier import LAYOUTS, carrier
 from equal import assert_equal
 from page import GlPage
+from summaries import check_histogram, check_summary
 
 RANDOM = np.random.default_rng(3)
 IMAGES = RANDOM.standard_normal((2, 3, 13, 19)).astype(np.float32)
@@ -77,29 +77,6 @@ def test_arrays_survive_every_layout_bit_for_bit(gl: GlPage) -> None:
         np.testing.assert_array_equal(gl.read(session, "x"), array, err_msg=name)
 
 
-def summarised(array: np.ndarray) -> dict[str, float]:
-    finite = array[np.isfinite(array)].astype(np.float64)
-    none = [np.nan]
-    return {
-        "min": np.min(finite if finite.size else none),
-        "max": np.max(finite if finite.size else none),
-        "mean": np.mean(finite if finite.size else none),
-        "std": np.std(finite if finite.size else none),
-        "zeros": np.mean(array == 0),
-        "nan": np.isnan(array).sum(),
-        "inf": np.isinf(array).sum(),
-    }
-
-
-def check_summary(actual: dict[str, float], array: np.ndarray, name: str) -> None:
-    scale = np.abs(array[np.isfinite(array)]).max(initial=0)
-    for word, value in summarised(array).items():
-        tolerance = 2e-6 * scale if word in ("mean", "std") else 1e-12
-        np.testing.assert_allclose(
-            actual[word], value, rtol=1e-6, atol=tolerance, err_msg=f"{name}: {word}"
-        )
-
-
 def test_statistics_equal_numpy(gl: GlPage) -> None:
     for name, layout in LAYOUTS.items():
         session = gl.open(carrier(layout))
@@ -111,24 +88,6 @@ def test_statistics_equal_numpy(gl: GlPage) -> None:
         check_summary(found["layer"], array[image], name)
         for c, channel in enumerate(found["channels"]):
             check_summary(channel, array[image, c], f"{name}, channel {c}")
-
-
-def check_histogram(found: dict[str, Any] | None, values: np.ndarray, bins: int, name: str) -> None:
-    """Against numpy.histogram of the finite values; exact zeros are counted apart."""
-    finite = values[np.isfinite(values)].astype(np.float64)
-    if finite.size == 0:
-        assert found is None, name
-        return
-    assert found is not None, name
-    low, high = finite.min(), finite.max()
-    assert (found["low"], found["high"]) == (low, high), name
-    assert found["zeros"] == (finite == 0).sum(), name
-    counted = finite[finite != 0]
-    if low < high:
-        counts = np.histogram(counted, bins, (low, high))[0].tolist()
-    else:
-        counts = [counted.size] + [0] * (bins - 1)
-    assert found["counts"] == counts, name
 
 
 def test_numbers_of_channels_come_without_holding_the_page(gl: GlPage, plan: nbglcnn.Plan) -> None:

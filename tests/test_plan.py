@@ -18,6 +18,7 @@ from nbglcnn.builder import FLATTEN, Builder, best_block, reuse_textures
 from nbglcnn.layout import Layout, frame_of
 from nbglcnn.load import load, with_parameters
 from nbglcnn.lower import lower, repack
+from nbglcnn.plan import VERSION
 from onnx_models import model_of, node
 
 sizes = st.integers(1, 9)
@@ -120,7 +121,7 @@ def test_a_damaged_file_is_refused(tmp_path):
     ):
         with pytest.raises(ModelError):
             Plan.from_bytes(broken)
-    newer = data.replace(b'"version":1', b'"version":9', 1)
+    newer = data.replace(b'"version":%d' % VERSION, b'"version":9', 1)
     with pytest.raises(ModelError, match="format 9"):
         Plan.from_bytes(newer)
 

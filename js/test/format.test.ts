@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { checkPlan } from "../src/gl/check.ts";
 import { parsePlan } from "../src/gl/format.ts";
+import { VERSION } from "../src/plan.ts";
 import { file, header } from "./plans.ts";
 
 test("a Plan file gives its header, uniforms and weights", () => {
@@ -42,9 +43,9 @@ test("what is no Plan file is refused in words", () => {
     [torn, /its header is not JSON/],
     [whole.subarray(0, whole.length - 512), /its uniforms are cut off|missing or has a wrong size/],
     [file(header(), new Uint8Array(512 + 16)), /weight .* is missing or has a wrong size/],
-    [file({ ...header(), version: 2 }), /Plan of format 2; this page reads 1/],
+    [file({ ...header(), version: 9 }), /Plan of format 9; this page reads \d/],
     [file(null), /Plan of format undefined/],
-    [file({ version: 1 }), /header is not a PlanHeader: it has no language/],
+    [file({ version: VERSION }), /header is not a PlanHeader: it has no language/],
   ];
   for (const [bytes, message] of cases) {
     assert.throws(() => parsePlan(bytes), { name: "PlanError", message });
@@ -95,6 +96,10 @@ const DAMAGE: [RegExp, Parameters<typeof header>[0]][] = [
   [/does not read its staging texture/, (p) => (p.inputs[0].staging = 2)],
   [/does not fit its staging texture/, (p) => (p.inputs[0].shape = [1, 4, 2, 4])],
   [/input "x" has a wrong shape/, (p) => (p.inputs[0].shape = [1, 4, 2, -3])],
+  [/a batch of 0/, (p) => (p.batch = 0)],
+  [/value "x" is shown as 1×4×2×4/, (p) => (p.values[0].frame[3] = 4)],
+  [/value "x" is shown as -1×-4×2×3/, (p) => (p.values[0].frame = [-1, -4, 2, 3])],
+  [/values\[0\].frame is not 4 values/, (p) => p.values[0].frame.pop()],
   [/value "x" reads 24 elements/, (p) => (p.values[0].shape = [1, 4, -2, -3])],
   [/output "y" is no value/, (p) => (p.outputs = ["y"])],
   [/a comparison of "x" is none of values/, (p) => (p.comparison.pairs[0].difference = "y")],

@@ -20,7 +20,7 @@ type Row = readonly [
 /** A network of layers by rows; an addition or concatenation belongs to no module. */
 function treeFrom(rows: readonly Row[], kept: (name: string) => boolean = () => true): Tree {
   const value = (key: string, kind: Value["kind"], texture: number, frame: number[]) =>
-    ({ key, kind, texture, shape: frame, layout: { frame } }) as unknown as Value;
+    ({ key, kind, texture, shape: frame, frame }) as unknown as Value;
   const shapes = new Map([["x", [1, 3, 64, 64]]]);
   const layers: Layer[] = rows.map(([name, operator, inputs, channels, side]) => {
     const keys = inputs.split(" ");

@@ -104,7 +104,7 @@ test("strips cover a map with both walks short", () => {
     [500, 500, 1, 1],
   ] as const) {
     const words = [1, 4, h * by, w * bx, w, h, 1, 1, 1, by, bx, 1, 1, 1, w, h];
-    const { strips, lines } = stripsOf(words);
+    const { strips, lines } = stripsOf({ frame: [1, 4, h * by, w * bx], words });
     const all = h * by * bx;
     assert.ok(strips * lines >= all && (strips - 1) * lines < all);
     assert.ok(lines * w <= Math.max(256, 2 * Math.sqrt(all * w), w));

@@ -1,5 +1,5 @@
 // A small valid Plan for tests, and its file.
-import { ALIGN, MAGIC, type PlanHeader } from "../src/plan.ts";
+import { ALIGN, MAGIC, type PlanHeader, VERSION } from "../src/plan.ts";
 
 const HASH = "0123456789abcdef0123456789abcdef";
 
@@ -13,6 +13,7 @@ export function header(change: (plan: Any) => void = () => undefined): PlanHeade
     key: "x",
     kind: "input",
     shape: [1, 4, 2, 3],
+    frame: [1, 4, 2, 3],
     dtype: "float32",
     texture: 1,
     layout,
@@ -21,7 +22,7 @@ export function header(change: (plan: Any) => void = () => undefined): PlanHeade
     layer: -1,
   };
   const plan = {
-    version: 1,
+    version: VERSION,
     language: "glsl-es-300",
     name: "small",
     observe: "all",
@@ -58,6 +59,7 @@ export function header(change: (plan: Any) => void = () => undefined): PlanHeade
     outputs: ["x"],
     layers: [],
     uniform_bytes: 512,
+    batch: 1,
     precision: "float32",
     comparison: {
       titles: ["", ""],

@@ -17,6 +17,7 @@ The numbers follow measurements of fetches, the cost of a shader here: kernels.m
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -50,6 +51,27 @@ def frame_of(shape: tuple[int, ...]) -> Frame:
         case (n, c, *inner, w):
             return (n, c, math.prod(inner), w)
     raise AssertionError(shape)
+
+
+def batch_of(inputs: Iterable[tuple[int, ...]]) -> int:
+    """How many examples a network gets at once: the first axis of its first input that has two."""
+    return next((shape[0] for shape in inputs if len(shape) > 1), 1)
+
+
+def picture_of(shape: tuple[int, ...], batch: int) -> Frame:
+    """The frame (n, c, h, w) in which a tensor is shown and its numbers are taken, by its shape.
+
+    That is its own frame where its first axis is the batch, or 1. Where it isn't, all of it belongs
+    to every example and is one image: (heads, tokens, tokens) are so many channels, and of rank 4
+    and more the first two axes are. A reshape again: a view may lie in whatever frame its source
+    has, and is shown by this one all the same.
+    """
+    if len(shape) < 2 or shape[0] in (1, batch):
+        return frame_of(shape)
+    if len(shape) < 4:
+        return frame_of((1, *shape))
+    n, c, h, w = frame_of(shape)
+    return (1, n * c, h, w)
 
 
 @cache

@@ -25,7 +25,7 @@ from nbglcnn.fusion import fuse
 from nbglcnn.glsl import Kernel, shader
 from nbglcnn.graph import Graph, Key, Node, Value, several
 from nbglcnn.layers import layer_table, reshaped
-from nbglcnn.layout import Layout, frame_of
+from nbglcnn.layout import Frame, Layout, batch_of, frame_of, picture_of
 from nbglcnn.ops import OPERATORS, READ_THROUGH
 from nbglcnn.weights import kernel_cut, packed
 
@@ -179,10 +179,14 @@ def lower(
                 lower_node(b, node)
     b.enter_reads()
     rows = {row.name: number for number, row in enumerate(layers)}
-    values = [_value(b, key.name, key.kind, key.value, rows) for key in keys]
+    batch = batch_of(record.shape for record in inputs)
+    values = [
+        _value(b, key.name, key.kind, key.value, rows.get(key.name, -1), _picture(b, key, batch))
+        for key in keys
+    ]
     parameters = [] if observe == "outputs" else _parameters(b)
     settle_formats(b)
-    return _finish(b, graph, observe, precision, inputs, values, parameters, layers)
+    return _finish(b, graph, observe, precision, inputs, values, parameters, layers, batch)
 
 
 def flatten_variant(layout: Layout, *, fast: bool = True) -> dict[str, int]:
@@ -191,12 +195,19 @@ def flatten_variant(layout: Layout, *, fast: bool = True) -> dict[str, int]:
     return {"PLAIN": int(plain), "ROWS": int(plain and layout.frame[3] % 4 == 0)}
 
 
+def _picture(b: Builder, key: Key, batch: int) -> Frame:
+    """How a value is shown; of one without elements there is a zero to be seen."""
+    shape = b.shape(key.value)
+    return picture_of(shape, batch) if math.prod(shape) else (1, 1, 1, 1)
+
+
 def _value(
     b: Builder,
     key: str,
     kind: str,
     name: str,
-    rows: Mapping[str, int],
+    layer: int,
+    frame: Frame,
     tensor: Tensor | None = None,
 ) -> p.Value:
     shape = b.shape(name)
@@ -205,8 +216,8 @@ def _value(
     variant = flatten_variant(layout, fast=b.target.fast_kernels)
     read = _read(b, FLATTEN, [tensor], [], math.prod(shape), (), variant)
     return p.Value(
-        key, kind, shape, b.graph.values[name].dtype.name, tensor.texture, layout,  # type: ignore[arg-type]
-        layout.words(), read, rows.get(key, -1),
+        key, kind, shape, frame, b.graph.values[name].dtype.name, tensor.texture, layout,  # type: ignore[arg-type]
+        layout.words(), read, layer,
     )  # fmt: skip
 
 
@@ -256,16 +267,9 @@ def _parameters(b: Builder) -> list[p.Value]:
             continue  # it runs, but no single read can bring it back
         weight = packed_as.get(value)
         if weight is None:
-            found.append(
-                _value(
-                    b,
-                    name,
-                    "parameter",
-                    value,
-                    {},
-                    b.constant_tensor(value, frame_of(b.shape(value))),
-                )
-            )
+            frame = frame_of(b.shape(value))
+            tensor = b.constant_tensor(value, frame)
+            found.append(_value(b, name, "parameter", value, -1, frame, tensor))
             continue
         shape, options = b.shape(value), weight.recipe.arguments
         kernel_shape = tuple(options["shape"])
@@ -285,7 +289,15 @@ def _parameters(b: Builder) -> list[p.Value]:
         layout = Layout(frame_of(shape))
         found.append(
             p.Value(
-                name, "parameter", shape, "float32", weight.texture, layout, layout.words(), read
+                name,
+                "parameter",
+                shape,
+                layout.frame,
+                "float32",
+                weight.texture,
+                layout,
+                layout.words(),
+                read,
             )
         )
     return found
@@ -300,6 +312,7 @@ def _finish(
     values: list[p.Value],
     parameters: list[p.Value],
     layers: tuple[p.Layer, ...],
+    batch: int,
 ) -> p.Plan:
     kept = {w.texture for w in b.weights} | {b.read_number}
     kept |= {i.staging for i in inputs} | {i.step.output for i in inputs}
@@ -329,6 +342,7 @@ def _finish(
         outputs=tuple(key.name for key in graph.keys if key.kind == "output"),
         layers=layers,
         uniform_bytes=len(b.uniforms),
+        batch=batch,
         precision=precision,
         comparison=_comparison(graph, {v.key for v in values}),
     )

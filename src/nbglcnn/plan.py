@@ -20,7 +20,7 @@ import numpy.typing as npt
 from nbglcnn.errors import ModelError
 from nbglcnn.layout import Layout
 
-VERSION = 1  # of the format; a reader refuses any other
+VERSION = 2  # of the format; a reader refuses any other
 MAGIC = b"NBGLCNN1"
 ALIGN = (
     256  # of every blob in the file, and of each pass's uniforms: WebGL2's largest offset alignment
@@ -128,13 +128,17 @@ class Read(msgspec.Struct, frozen=True):
 class Value(msgspec.Struct, frozen=True):
     """A tensor that can be read and drawn under the name `key`.
 
-    `kind` is input, layer, module or output; `words` is the layout as the 16 integers of GLSL's
-    `struct Layout`; `layer` indexes the Plan's layers (-1: none).
+    `kind` is input, layer, module or output; `frame` says how it is shown and what its numbers go
+    over: images, channels, and a map's height and width (`layout.picture_of`). `layout` is how it
+    lies in `texture`, row-major elements in the same order but maybe in another frame, and `words`
+    the same as the 16 integers of GLSL's `struct Layout`; `layer` indexes the Plan's layers (-1:
+    none).
     """
 
     key: str
     kind: Literal["input", "layer", "module", "output", "parameter"]
     shape: tuple[int, ...]
+    frame: tuple[int, int, int, int]
     dtype: str
     texture: int
     layout: Layout
@@ -235,7 +239,8 @@ class Comparison(msgspec.Struct, frozen=True):
 class Header(msgspec.Struct, frozen=True):
     """Everything of a Plan but its blobs: what TypeScript's `PlanHeader` is generated from.
 
-    `precision` is that of stored activations and weights; what is computed is always float32.
+    `batch` is how many examples run at once; `precision` is that of stored activations and weights,
+    what is computed is always float32.
     """
 
     version: int
@@ -253,6 +258,7 @@ class Header(msgspec.Struct, frozen=True):
     outputs: tuple[str, ...]
     layers: tuple[Layer, ...]
     uniform_bytes: int
+    batch: int = 1
     precision: Precision = "float32"
     comparison: Comparison = Comparison()
     blobs: dict[str, tuple[int, int]] = {}  # hash -> (offset after the header, bytes), in a file

@@ -41,6 +41,7 @@ export function checkPlan(plan: PlanHeader, uniformBytes: number, target?: Targe
     plan.uniform_bytes === uniformBytes,
     `${uniformBytes} bytes of uniforms, not ${plan.uniform_bytes}`,
   );
+  check(plan.batch >= 1, `a batch of ${plan.batch}`);
   for (const [k, { width, height, layers }] of textures.entries()) {
     check(Math.min(width, height, layers) >= 1, `texture ${k} has no texels`);
     fit(Math.max(width, height), target?.max_texture_size, "texture side");
@@ -90,6 +91,7 @@ export function checkPlan(plan: PlanHeader, uniformBytes: number, target?: Targe
     check(pass.cost >= 0, `${what} costs ${pass.cost}`);
   };
   const checkValue = (value: Value, what: string) => {
+    const { frame } = value;
     const { count, step } = value.read;
     check(textures[value.texture] !== undefined, `${what} has no texture`);
     check(value.words.length === LAYOUT_WORDS, `${what} has ${value.words.length} layout words`);
@@ -100,6 +102,10 @@ export function checkPlan(plan: PlanHeader, uniformBytes: number, target?: Targe
     checkPass(step, `reading ${what}`);
     check(textures[step.output]?.layers === 1, `reading ${what} writes several layers`);
     check(count === elements(value.shape), `${what} reads ${count} elements`);
+    check(
+      frame.every((length) => length >= 1) && elements(frame) === Math.max(1, count),
+      `${what} is shown as ${frame.join("×")}`,
+    );
     check(count <= step.viewport[0] * step.viewport[1] * 4, `${what} reads more than it draws`);
   };
 

@@ -1,7 +1,8 @@
 // The colour of one canvas pixel. Whole numbers are floats here, in which they are exact: processors divide and
 // round them faster. For the same reason nothing branches, and what is the same for a map's pixels comes from `table`:
 // column, row (over the texture's size) and layer of its first texel, and its channel, -1 where there is no map.
-// PLAIN: one read a pixel. BY_CHANNEL: each map has its own range. Loops and what is not read cost: three programs.
+// PLAIN: one read a pixel. BY_CHANNEL: each map has its own range. REFRAMED: shown in another frame than it lies in,
+// `table` has the image instead of a layer. Loops and what is not read cost: so many programs.
 flat in vec4 cells;     // canvas pixels of a map with the gap beside it; 1 over those
 flat in vec4 corner;    // left and top of the picture in the canvas; its corner in `table`, over that one's size
 flat in vec4 columns;   // map pixels a canvas pixel, 1 over phases, 1 over pixels of a block, phases
@@ -38,15 +39,32 @@ uint bits_of(vec4 four, uvec4 lane) {
   return bits.x | bits.y | bits.z | bits.w;
 }
 
+#ifdef REFRAMED
+// The element under p, its bits alone in a lane.
+vec4 element_at(vec4 tile, vec2 p) {
+  ivec4 frame = shown_as(0);
+  ivec2 at = min(ivec2(p * vec2(columns.x, rows.x)), frame.wz - 1);
+  int channel = int(tile.z) * frame.y + max(int(tile.w), 0);
+  return vec4(flat_element(x0, u.x[0], (channel * frame.z + at.y) * frame.w + at.x), 0.0, 0.0, 0.0);
+}
+#define READ(p, texel) element_at(tile, p)
+#else
+#define READ(p, texel) FETCH(x0, texel)
+#endif
+
 void main() {
   vec2 p = abs(gl_FragCoord.xy - corner.xy); // pictures begin at the top, wherever that is
   vec2 map = floor(p * cells.zw);
   p -= map * cells.xy;
   vec4 tile = FETCH(table, vec3(map * over_table.xy + corner.zw, over_table.z));
   float group = floor(tile.w * 0.25), of_group = tile.w - group * 4.0;
+#ifdef REFRAMED
+  uvec4 lane_bits = uvec4(0xffffffffu, 0u, 0u, 0u);
+#else
   uvec4 lane_bits = uvec4(-ivec4(equal(vec4(of_group), vec4(0.0, 1.0, 2.0, 3.0))));
+#endif
 #ifdef PLAIN
-  uint bits = bits_of(FETCH(x0, tile.xyz + row(p.y) + column(p.x)), lane_bits), largest = bits & 0x7fffffffu;
+  uint bits = bits_of(READ(p, tile.xyz + row(p.y) + column(p.x)), lane_bits), largest = bits & 0x7fffffffu;
   float v = uintBitsToFloat(bits);
 #else
   // Mean over the map's pixels under this one. `largest` gets their largest magnitude as bits: infinity's come after
@@ -57,7 +75,8 @@ void main() {
   for (int y = 0; y < u.i[2].y; y++) {
     vec3 line = tile.xyz + row(first.y + float(y) * share);
     for (int x = 0; x < u.i[2].y; x++) {
-      uint bits = bits_of(FETCH(x0, line + column(first.x + float(x) * share)), lane_bits);
+      vec4 four = READ(vec2(float(x), float(y)) * share + first, line + column(first.x + float(x) * share));
+      uint bits = bits_of(four, lane_bits);
       largest = max(largest, bits & 0x7fffffffu);
       v += uintBitsToFloat(bits) * (share * share);
     }

@@ -28,10 +28,10 @@ void main() {
   int some = over(index, u.i[2].z), part = index - some * u.i[2].z;
   if (index >= u.i[0].w || part >= u.i[2].w) return;
   int groups = over(part, u.i[0].y), group = groups + u.i[2].x;
-  wanted = u.i[2].y < 0 ? channels(u.x[0], group) : equal(ivec4(group * 4) + ivec4(0, 1, 2, 3), ivec4(u.i[2].y));
+  wanted = u.i[2].y < 0 ? channels(shown_as(0), group) : equal(ivec4(group * 4) + ivec4(0, 1, 2, 3), ivec4(u.i[2].y));
   e0 = fetch(edges, ivec3(some * 4, 0, 0));
   e1 = fetch(edges, ivec3(some * 4 + 1, 0, 0));
   e2 = fetch(edges, ivec3(some * 4 + 2, 0, 0));
   e3 = fetch(edges, ivec3(some * 4 + 3, 0, 0));
-  walk(x0, u.x[0], u.i[0], group, part - groups * u.i[0].y);
+  walk(x0, u.x[0], shown_as(0), u.i[0], group, part - groups * u.i[0].y);
 }

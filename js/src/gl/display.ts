@@ -1,9 +1,10 @@
 // Draws values into 2-D canvases: one pass a picture onto a sheet, and all pictures of a sheet from there at once.
-import { TEXEL_BYTES, UNIFORM_BYTES } from "../plan.ts";
+import { type PlanHeader, TEXEL_BYTES, UNIFORM_BYTES } from "../plan.ts";
 import { MAP_TEXELS, mapTexels } from "./colormaps.ts";
 import type { GlDevice } from "./device.ts";
-import { DISPLAY } from "./kernels.ts";
+import { DISPLAY, REFRAMED_DISPLAY } from "./kernels.ts";
 import type { Sheet } from "./mosaic.ts";
+import { isReframed } from "./numbers.ts";
 import { type Linked, PASS_BINDING } from "./programs.ts";
 import type { Ranges } from "./ranges.ts";
 import type { Size } from "./resources.ts";
@@ -62,9 +63,10 @@ export class Display {
     ); // biome-ignore format: one call's arguments
   }
 
-  static async make(device: GlDevice): Promise<Display> {
+  static async make(device: GlDevice, plan: PlanHeader): Promise<Display> {
     const { generation } = device;
-    const linked = await device.programs.acquire(DISPLAY);
+    const reframed = plan.values.some(isReframed) ? REFRAMED_DISPLAY : [];
+    const linked = await device.programs.acquire([...DISPLAY, ...reframed]);
     device.check(generation);
     return new Display(device, linked);
   }

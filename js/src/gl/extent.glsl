@@ -25,14 +25,15 @@ void main() {
   ivec4 work = u.i[k];
   if (index < work.w) {
     Layout l = u.x[k];
+    ivec4 frame = shown_as(k);
     int group = over(index, work.y), strip = index - group * work.y;
-    if (k == 0) walk(x0, l, work, group, strip);
+    if (k == 0) walk(x0, l, frame, work, group, strip);
 #ifdef SOURCES
-    if (k == 1) walk(x1, l, work, group, strip);
-    if (k == 2) walk(x2, l, work, group, strip);
-    if (k == 3) walk(x3, l, work, group, strip);
+    if (k == 1) walk(x1, l, frame, work, group, strip);
+    if (k == 2) walk(x2, l, frame, work, group, strip);
+    if (k == 3) walk(x3, l, frame, work, group, strip);
 #endif
-    bvec4 real = channels(l, group);
+    bvec4 real = channels(frame, group);
     low = mix(vec4(BIG), low, real);
     high = mix(vec4(-BIG), high, real);
   }

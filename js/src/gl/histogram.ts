@@ -3,8 +3,7 @@ import type { Value } from "../plan.ts";
 import { countedHere } from "./bins.ts";
 import { whenDone } from "./clock.ts";
 import type { GlDevice } from "./device.ts";
-import { COUNTS, FOLD_SUMS } from "./kernels.ts";
-import { stripsOf } from "./numbers.ts";
+import { groupsOf, stripsOf } from "./numbers.ts";
 import type { PlanObjects } from "./objects.ts";
 import type { OwnPrograms } from "./own.ts";
 import {
@@ -17,14 +16,11 @@ import {
   writePasses,
 } from "./passes.ts";
 import type { Linked } from "./programs.ts";
-import { groupsOf } from "./ranges.ts";
 
 /** Edges that one fragment counts at: 4 targets of 4 lanes. */
 const EDGES = 16;
 /** Fragments that are added on the device; their counts stay far below 2^24, up to which float32 is exact. */
 const ADDED = 256;
-
-export const COUNTING = [COUNTS, FOLD_SUMS] as const;
 
 /** Counts values of an image from each edge on, of one channel or of all; resolves once the device has. */
 type Count = (
@@ -35,14 +31,14 @@ type Count = (
   edges: Float32Array,
 ) => Promise<readonly number[]>;
 
-/** `programs`: those of COUNTING. */
+/** `programs`: those of COUNTING, or of REFRAMED_COUNTING. */
 export async function counter(device: GlDevice, programs: OwnPrograms): Promise<Count> {
   const { generation } = device;
   if (device.resources.drawn === "rgba16f") {
     return async (value, image, channel, objects, edges) => {
       device.check(generation);
       objects.draw(value.read.step);
-      const [, c, h, w] = value.layout.frame;
+      const [, c, h, w] = value.frame;
       const [first, channels] = channel === undefined ? [0, c] : [channel, 1];
       const from = (image * c + first) * h * w;
       return countedHere(
@@ -58,7 +54,7 @@ export async function counter(device: GlDevice, programs: OwnPrograms): Promise<
     const [counts, fold] = linked as [Linked, Linked];
     const texture = objects.texture(value.texture);
     const groups = channel === undefined ? groupsOf(value) : 1;
-    const { strips, lines } = stripsOf(value.words);
+    const { strips, lines } = stripsOf(value);
     const parts = groups * strips;
     const each = Math.min(parts, ADDED);
     const sums = Math.ceil(parts / each);
@@ -81,7 +77,11 @@ export async function counter(device: GlDevice, programs: OwnPrograms): Promise<
         inputs: [texture, list],
         target: scratch,
         area: whole(scratch),
-        numbers: { words: value.words, integers: [work, [scratch.width], which] },
+        numbers: {
+          frames: [value.frame],
+          words: value.words,
+          integers: [work, [scratch.width], which],
+        },
       },
       {
         linked: fold,

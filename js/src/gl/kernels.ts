@@ -28,11 +28,16 @@ function kernel(
   return { name, source, samplers };
 }
 
+/** For values that are shown in another frame than they lie in. */
+const REFRAMED = { REFRAMED: 1 };
+const SOURCES = ["x0", "x1", "x2", "x3"];
+
 /** Ranges for drawing: least and greatest of each channel. */
-export const EXTENT = kernel(
-  "extent",
-  ["x0", "x1", "x2", "x3"],
-  { TARGETS: 2, SOURCES: 4 },
+export const EXTENT = kernel("extent", SOURCES, { TARGETS: 2, SOURCES: 4 }, targets, walk, extent);
+export const REFRAMED_EXTENT = kernel(
+  "reframed extent",
+  SOURCES,
+  { TARGETS: 2, SOURCES: 4, ...REFRAMED },
   targets,
   walk,
   extent,
@@ -47,11 +52,26 @@ function maps(constants: Readonly<Record<string, number>>) {
 }
 /** One read a pixel; means of several; those with a range for each channel. */
 export const DISPLAY = [maps({ PLAIN: 1 }), maps({}), maps({ BY_CHANNEL: 1 })];
+/** Behind them: means of several, and those with a range for each channel. */
+export const REFRAMED_DISPLAY = [maps(REFRAMED), maps({ BY_CHANNEL: 1, ...REFRAMED })];
+
+const FOLD_MOMENTS = kernel("fold moments", ["a"], { TARGETS: 4, SUMS: 0 }, targets, fold);
+const FOLD_SUMS = kernel("fold sums", ["a"], { TARGETS: 4, SUMS: 1 }, targets, fold);
 
 /** Statistics: two walks, so that the spread is taken from the mean. */
-export const MOMENTS = kernel("moments", ["x0"], { TARGETS: 4 }, targets, walk, extent);
-export const FOLD_MOMENTS = kernel("fold moments", ["a"], { TARGETS: 4, SUMS: 0 }, targets, fold);
-export const SPREAD = kernel("spread", ["x0", "a"], { TARGETS: 4 }, targets, walk, spread);
-export const FOLD_SUMS = kernel("fold sums", ["a"], { TARGETS: 4, SUMS: 1 }, targets, fold);
+const reducing = (constants: Readonly<Record<string, number>>) => [
+  kernel("moments", ["x0"], { TARGETS: 4, ...constants }, targets, walk, extent),
+  FOLD_MOMENTS,
+  kernel("spread", ["x0", "a"], { TARGETS: 4, ...constants }, targets, walk, spread),
+  FOLD_SUMS,
+];
+export const REDUCING = reducing({});
+export const REFRAMED_REDUCING = reducing(REFRAMED);
 
-export const COUNTS = kernel("counts", ["x0", "edges"], { TARGETS: 4 }, targets, walk, counts);
+/** Histograms. */
+const counting = (constants: Readonly<Record<string, number>>) => [
+  kernel("counts", ["x0", "edges"], { TARGETS: 4, ...constants }, targets, walk, counts),
+  FOLD_SUMS,
+];
+export const COUNTING = counting({});
+export const REFRAMED_COUNTING = counting(REFRAMED);

@@ -1,5 +1,5 @@
 // The uniform block of shaders/prelude.glsl, filled for the display's and the statistics' own passes.
-import { UNIFORM_BYTES } from "../plan.ts";
+import { UNIFORM_BYTES, type Value } from "../plan.ts";
 
 const LAYOUT_WORDS = 16;
 const FIRST_INPUT = LAYOUT_WORDS; // after `o`
@@ -7,6 +7,8 @@ const INTEGERS = LAYOUT_WORDS * 5; // after `o` and x[4]
 const FLOATS = INTEGERS + 8 * 4;
 
 export interface Numbers {
+  /** The frames that x0, x1 and so on are shown in, where `o` stands in passes of a Plan. */
+  readonly frames?: readonly (readonly number[])[];
   /** The layout of x0, then that of x1, and so on. */
   readonly words?: readonly number[];
   /** i[0], i[1], … */
@@ -19,6 +21,7 @@ export interface Numbers {
 export function writeNumbers(buffer: ArrayBuffer, offset: number, numbers: Numbers): void {
   const words = new Int32Array(buffer, offset, UNIFORM_BYTES / 4);
   const floats = new Float32Array(buffer, offset, UNIFORM_BYTES / 4);
+  for (const [k, four] of (numbers.frames ?? []).entries()) words.set(four, 4 * k);
   words.set(numbers.words ?? [], FIRST_INPUT);
   for (const [k, four] of numbers.integers.entries()) words.set(four, INTEGERS + 4 * k);
   for (const [k, four] of (numbers.floats ?? []).entries()) floats.set(four, FLOATS + 4 * k);
@@ -35,10 +38,32 @@ export interface Strips {
 /** Texels that one fragment may walk alone. */
 const SHORT_WALK = 256;
 
-export function stripsOf(words: readonly number[]): Strips {
+/**
+ * Whether a value is shown in another frame than it lies in, as a view of another value is, and what was computed as
+ * rows: its elements are then found one by one, by their number.
+ */
+export function isReframed({ frame, words }: Pick<Value, "frame" | "words">): boolean {
+  return frame.some((length, axis) => length !== words[axis]);
+}
+
+/** Channel groups of four of what is shown. */
+export function groupsOf({ frame }: Pick<Value, "frame">): number {
+  return Math.ceil(frame[1] / 4);
+}
+
+export function stripsOf(value: Pick<Value, "frame" | "words">): Strips {
+  const [lines, width] = isReframed(value) ? value.frame.slice(2) : linesOf(value.words);
+  return shared(lines ?? 1, width ?? 1);
+}
+
+/** Rows of a map's texels in all layers and phases, and how long they are. */
+function linesOf(words: readonly number[]): [number, number] {
   const [, , , , width = 1, height = 1] = words;
   const [, by = 1, bx = 1, , sy = 1, sx = 1] = words.slice(8);
-  const lines = height * by * bx * sy * sx;
+  return [height * by * bx * sy * sx, width];
+}
+
+function shared(lines: number, width: number): Strips {
   if (lines * width <= SHORT_WALK) return { strips: 1, lines };
   // About as many strips as texels in one: both walks, along a strip and over the strips, are short.
   const each = Math.max(1, Math.round(Math.sqrt(lines * width) / width));

@@ -2,8 +2,8 @@
 // the display samples: nothing is read back. Computed once a run, only for what is drawn.
 import type { PlanHeader, Value } from "../plan.ts";
 import type { GlDevice } from "./device.ts";
-import { EXTENT, JOIN } from "./kernels.ts";
-import { type Strips, stripsOf } from "./numbers.ts";
+import { EXTENT, JOIN, REFRAMED_EXTENT } from "./kernels.ts";
+import { groupsOf, isReframed, type Strips, stripsOf } from "./numbers.ts";
 import {
   drawPasses,
   freeSurface,
@@ -59,13 +59,13 @@ export class Ranges {
     const same = new Map<string, Slot>();
     let texels = 0;
     for (const value of plan.values) {
-      const name = `${value.texture} ${value.words.join()}`;
+      const name = `${value.texture} ${value.words.join()} ${value.frame.join()}`;
       let slot = same.get(name);
       if (slot === undefined) {
         const groups = groupsOf(value);
         const last = texels + groups;
         const shared = [last % RANGE_COLUMNS, Math.floor(last / RANGE_COLUMNS)] as const;
-        const strips = stripsOf(value.words);
+        const strips = stripsOf(value);
         slot = { first: texels, shared, groups, strips, image: -1, sequence: -1 };
         same.set(name, slot);
         texels = last + 1;
@@ -85,7 +85,8 @@ export class Ranges {
 
   static async make(device: GlDevice, plan: PlanHeader): Promise<Ranges> {
     const { generation } = device;
-    const linked = await device.programs.acquire([EXTENT, JOIN]);
+    const reframed = plan.values.some(isReframed) ? [REFRAMED_EXTENT] : [];
+    const linked = await device.programs.acquire([JOIN, EXTENT, ...reframed]);
     device.check(generation);
     return new Ranges(device, plan, linked);
   }
@@ -110,14 +111,19 @@ export class Ranges {
     wanted: readonly { value: Value; image: number; texture: WebGLTexture }[],
     sequence: number,
   ): number {
-    const jobs = wanted.flatMap(({ value, image, texture }) => {
+    const some = wanted.flatMap(({ value, image, texture }) => {
       const slot = this.slots.get(value);
       if (slot === undefined || (slot.image === image && slot.sequence === sequence)) return [];
       slot.image = image;
       slot.sequence = sequence;
       return [{ value, slot, image, texture }];
     });
-    if (jobs.length === 0) return 0;
+    if (some.length === 0) return 0;
+    // One program after the other: each walks over values that are beside each other.
+    const jobs = [
+      ...some.filter(({ value }) => !isReframed(value)),
+      ...some.filter(({ value }) => isReframed(value)),
+    ];
     drawPasses(this.device, this.buffer, this.prepare(jobs).passes);
     return jobs.reduce((sum, { value }) => sum + numbersOf(value), 0);
   }
@@ -144,7 +150,10 @@ export class Ranges {
     const batches = batchesOf(jobs);
     this.list(batches);
     const passes = batches.flatMap(({ placed }, batch) => [
-      ...this.walk(placed, this.scratch),
+      ...[false, true].flatMap((reframed) => {
+        const some = placed.filter(({ job }) => isReframed(job.value) === reframed);
+        return this.walk(some, this.scratch, reframed ? 2 : 1);
+      }),
       ...this.join(placed, this.scratch, batch),
     ]);
     writePasses(this.device, this.buffer, passes);
@@ -153,8 +162,8 @@ export class Ranges {
   }
 
   /** The passes that find the ranges of all strips of a batch's values, a few values each. */
-  private walk(placed: readonly Placed[], target: Surface): OwnPass[] {
-    const [linked] = this.linked;
+  private walk(placed: readonly Placed[], target: Surface, program: number): OwnPass[] {
+    const linked = this.linked[program];
     if (linked === undefined) return [];
     const starts = placed.flatMap((_, k) => (k % SOURCES === 0 ? [k] : []));
     return starts.map((start) => {
@@ -173,6 +182,7 @@ export class Ranges {
         target,
         area: [0, row, Math.min(RANGE_COLUMNS, width), end - row],
         numbers: {
+          frames: some.map(({ job }) => job.value.frame),
           words: some.flatMap(({ job }) => job.value.words),
           integers: [...filled(works, []), ...filled(rows, [NO_ROW])],
         },
@@ -182,7 +192,7 @@ export class Ranges {
 
   /** One pass for all values of a batch. */
   private join(placed: readonly Placed[], from: Surface, batch: number): OwnPass[] {
-    const linked = this.linked[1];
+    const [linked] = this.linked;
     if (linked === undefined) return [];
     const inputs = [from.texture, this.entries];
     const first = Math.min(...placed.map(({ job }) => job.slot.first));
@@ -274,11 +284,7 @@ function rowsOf(slot: Slot): number {
 }
 
 /** Numbers of one image of a value. */
-export function numbersOf({ layout }: Value): number {
-  const [, c, h, w] = layout.frame;
+export function numbersOf({ frame }: Value): number {
+  const [, c, h, w] = frame;
   return c * h * w;
-}
-
-export function groupsOf(value: Value): number {
-  return value.words[7] ?? 1;
 }

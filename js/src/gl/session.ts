@@ -4,14 +4,16 @@ import { edgesOf, histogram, spanOf } from "./bins.ts";
 import { calm, finished, whenDone } from "./clock.ts";
 import type { GlDevice } from "./device.ts";
 import { Display } from "./display.ts";
-import { COUNTING, counter } from "./histogram.ts";
+import { counter } from "./histogram.ts";
+import { COUNTING, REDUCING, REFRAMED_COUNTING, REFRAMED_REDUCING } from "./kernels.ts";
+import { isReframed } from "./numbers.ts";
 import { OwnPrograms } from "./own.ts";
 import { profile, time } from "./profile.ts";
 import { numbersOf, type Place, Ranges } from "./ranges.ts";
 import { Runner } from "./runner.ts";
 import { Turns } from "./schedule.ts";
 import type { Shown } from "./sheets.ts";
-import { REDUCING, type Reduced, reducer } from "./statistics.ts";
+import { type Reduced, reducer } from "./statistics.ts";
 import { channelSummary, summary } from "./summary.ts";
 import {
   ContextLostError,
@@ -26,13 +28,20 @@ import {
 /** Reducing so many numbers may hold the page for longer than a frame. */
 const LONG = { gpu: 2 ** 21, software: 2 ** 18 };
 
+/** The programs of numbers that somebody asks for. */
+interface Measuring {
+  readonly reducing: OwnPrograms;
+  readonly counting: OwnPrograms;
+}
+
 /** What only drawing needs; made anew with each context. */
 interface Pictures {
   readonly generation: number;
   readonly ranges: Ranges;
   readonly display: Display;
-  readonly reducing: OwnPrograms;
-  readonly counting: OwnPrograms;
+  readonly measuring: Measuring;
+  /** For values that are shown in another frame than they lie in. */
+  readonly reframed: Measuring;
 }
 
 /** Compiles, allocates and uploads; nothing is run. `weight` is asked again when a lost context is rebuilt. */
@@ -58,7 +67,7 @@ export async function createSession(
     const ranges = await Ranges.make(device, plan);
     let display: Display | undefined;
     try {
-      display = await Display.make(device);
+      display = await Display.make(device, plan);
       // Software renderers build a program's pipeline when it first draws: the first picture, or a read behind it,
       // would hold the page until all are there.
       ranges.warm();
@@ -73,9 +82,15 @@ export async function createSession(
       }
       throw error;
     }
-    const reducing = new OwnPrograms(device, REDUCING);
-    const counting = new OwnPrograms(device, COUNTING);
-    pictures = { generation, ranges, display, reducing, counting };
+    const measuring = {
+      reducing: new OwnPrograms(device, REDUCING),
+      counting: new OwnPrograms(device, COUNTING),
+    };
+    const reframed = {
+      reducing: new OwnPrograms(device, REFRAMED_REDUCING),
+      counting: new OwnPrograms(device, REFRAMED_COUNTING),
+    };
+    pictures = { generation, ranges, display, measuring, reframed };
     if (disposed) free();
   }
 
@@ -83,8 +98,10 @@ export async function createSession(
     if (pictures?.generation === device.generation) {
       pictures.ranges.dispose();
       pictures.display.dispose();
-      pictures.reducing.dispose();
-      pictures.counting.dispose();
+      for (const { reducing, counting } of [pictures.measuring, pictures.reframed]) {
+        reducing.dispose();
+        counting.dispose();
+      }
     }
     pictures = undefined;
   }
@@ -95,11 +112,16 @@ export async function createSession(
     return pictures;
   }
 
+  function measuringOf(value: Value): Measuring {
+    const { measuring, reframed } = ready();
+    return isReframed(value) ? reframed : measuring;
+  }
+
   /** The channels of one image, reduced once a run, and the run's number. */
   const known = { sequence: -1, of: new Map<string, Promise<Reduced[]>>() };
   const turns = new Turns(long);
   async function reduced(value: Value, image: number): Promise<readonly [number, Reduced[]]> {
-    const reduce = await reducer(device, ready().reducing);
+    const reduce = await reducer(device, measuringOf(value).reducing);
     return turns.take(numbersOf(value), async () => {
       const [sequence, asked] = await runner.whenFresh(value, (objects) => {
         const { sequence } = runner;
@@ -213,7 +235,7 @@ export async function createSession(
     async histogram(key, bins, image = 0, channel) {
       const value = runner.find(key);
       // Asked for at once: a session that was closed meanwhile would never give its programs back.
-      const { reducing, counting } = ready();
+      const { reducing, counting } = measuringOf(value);
       const [reduce, count] = await Promise.all([
         reducer(device, reducing),
         counter(device, counting),
@@ -238,8 +260,8 @@ export async function createSession(
   };
 }
 
-function checkJob({ image, channels }: DrawJob, { key, layout }: Value): void {
-  const [n, c] = layout.frame;
+function checkJob({ image, channels }: DrawJob, { key, frame }: Value): void {
+  const [n, c] = frame;
   const inside = (k: number, most: number) => Number.isInteger(k) && k >= 0 && k < most;
   if (!inside(image, n)) throw new RangeError(`image ${image} of ${key}, which has ${n}`);
   const wrong = channels.find((channel) => !inside(channel, c));

@@ -2,8 +2,8 @@
 import { type Texture, UNIFORM_BYTES, type Value } from "../plan.ts";
 import { MARKS_LAYER, mapLayer } from "./colormaps.ts";
 import { type Mosaic, mosaicOf, type Placed, pack, type Sheet } from "./mosaic.ts";
-import { writeNumbers } from "./numbers.ts";
-import { groupsOf, RANGE_COLUMNS, type Ranges } from "./ranges.ts";
+import { groupsOf, isReframed, writeNumbers } from "./numbers.ts";
+import { RANGE_COLUMNS, type Ranges } from "./ranges.ts";
 import type { Box } from "./schedule.ts";
 import type { Delivery, DrawJob } from "./types.ts";
 
@@ -81,6 +81,7 @@ export function drawingOf(shown: readonly Shown[], ranges: Ranges, delivery: Del
       const [column, row, layer] = corners.get(item) ?? [0, 0, 0];
       const place = ranges.place(value);
       writeNumbers(numbers, at, {
+        frames: [value.frame],
         words: value.words,
         integers: [
           [x, top, column + k, row],
@@ -96,7 +97,7 @@ export function drawingOf(shown: readonly Shown[], ranges: Ranges, delivery: Del
         ],
         floats: floatsOf(item, table),
       });
-      const program = job.range.mode === "channel" ? 2 : tapsOf(item) === 1 ? 0 : 1;
+      const program = programOf(item);
       const mask = rgb ? ([k === 0, k === 1, k === 2, k === 0] as const) : undefined;
       at += UNIFORM_BYTES;
       return { texture, area, program, at: at - UNIFORM_BYTES, mask };
@@ -114,7 +115,7 @@ export function drawingOf(shown: readonly Shown[], ranges: Ranges, delivery: Del
 
 function pictureOf(one: Shown): Picture {
   const { job, value } = one;
-  const [, , h, w] = value.layout.frame;
+  const [, , h, w] = value.frame;
   const count = job.as === "rgb" ? 1 : job.channels.length;
   const mosaic = mosaicOf(h, w, { ...job, count });
   if (Math.max(mosaic.width, mosaic.height) > MOST_SIDE) {
@@ -126,13 +127,20 @@ function pictureOf(one: Shown): Picture {
   return { ...mosaic, ...one };
 }
 
+/** Which of DISPLAY's programs, and of REFRAMED_DISPLAY's behind them. */
+function programOf(picture: Picture): number {
+  const each = picture.job.range.mode === "channel";
+  if (isReframed(picture.value)) return each ? 4 : 3;
+  return each ? 2 : tapsOf(picture) === 1 ? 0 : 1;
+}
+
 /** An image's colours one by one, also those that it doesn't have: black is drawn there. */
 function drawsOf({ as }: DrawJob): number {
   return as === "rgb" ? 3 : 1;
 }
 
 function tapsOf({ value, mapWidth, mapHeight }: Picture): number {
-  const [, , h, w] = value.layout.frame;
+  const [, , h, w] = value.frame;
   return Math.min(MOST_TAPS, Math.max(1, Math.ceil(Math.max(w / mapWidth, h / mapHeight))));
 }
 
@@ -142,7 +150,7 @@ function useOf({ as, map, range }: DrawJob): number {
 }
 
 function floatsOf({ value, job, mapWidth, mapHeight, size }: Picture, table: Table): number[][] {
-  const [, , h, w] = value.layout.frame;
+  const [, , h, w] = value.frame;
   const [, by = 1, bx = 1, , sy = 1, sx = 1] = value.words.slice(8);
   const { gap, range } = job;
   return [
@@ -185,6 +193,7 @@ function cellsOf(picture: Picture): Cells {
 /** A channel's texel of the table. */
 function tileOf({ job, value, size }: Picture, channel: number | undefined): number[] {
   if (channel === undefined) return [0, 0, 0, -1];
+  if (isReframed(value)) return [0, 0, job.image, channel];
   const [tileWidth = 1, tileHeight = 1, across = 1, , bn = 1, by = 1, bx = 1] =
     value.words.slice(4);
   const images = Math.floor(job.image / bn);

@@ -22,7 +22,7 @@ void main() {
     mean = fetch(a, ivec3(p, 2)) * (u.f[0].x / count);
     vec4 most = max(abs(fetch(a, ivec3(p, 0))), abs(fetch(a, ivec3(p, 1))));
     scale = mix(vec4(1.0), most, greaterThan(most, vec4(0.0)));
-    walk(x0, u.x[0], u.i[0], group, index - group * u.i[0].y);
+    walk(x0, u.x[0], shown_as(0), u.i[0], group, index - group * u.i[0].y);
   }
   o0 = squares;
   o1 = zeros;

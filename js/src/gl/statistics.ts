@@ -2,8 +2,7 @@
 // A device that draws only 16-bit floats could not even count to a map's pixels: all of it is done here.
 import type { Value } from "../plan.ts";
 import type { GlDevice } from "./device.ts";
-import { FOLD_MOMENTS, FOLD_SUMS, MOMENTS, SPREAD } from "./kernels.ts";
-import { stripsOf } from "./numbers.ts";
+import { groupsOf, stripsOf } from "./numbers.ts";
 import type { PlanObjects } from "./objects.ts";
 import type { OwnPrograms } from "./own.ts";
 import {
@@ -16,7 +15,6 @@ import {
   writePasses,
 } from "./passes.ts";
 import type { Linked } from "./programs.ts";
-import { groupsOf } from "./ranges.ts";
 import { reducedHere } from "./summary.ts";
 
 /** One channel, as the device reduced it; sums are divided by the number of pixels. */
@@ -36,16 +34,14 @@ export interface Reduced {
 /** Reduces every channel of one image; what is returned reads that, at once or when the device has done it. */
 export type Reduce = (value: Value, image: number, objects: PlanObjects) => () => Reduced[];
 
-export const REDUCING = [MOMENTS, FOLD_MOMENTS, SPREAD, FOLD_SUMS] as const;
-
-/** `programs`: those of REDUCING. */
+/** `programs`: those of REDUCING, or of REFRAMED_REDUCING. */
 export async function reducer(device: GlDevice, programs: OwnPrograms): Promise<Reduce> {
   const { generation } = device;
   if (device.resources.drawn === "rgba16f") {
     return (value, image, objects) => {
       device.check(generation);
       objects.draw(value.read.step);
-      const found = reducedHere(objects.read(value.read.step), value.layout.frame, image);
+      const found = reducedHere(objects.read(value.read.step), value.frame, image);
       return () => found;
     };
   }
@@ -65,9 +61,9 @@ function reduceChannels(
 ): () => Reduced[] {
   const [moments, foldMoments, spread, foldSums] = linked as [Linked, Linked, Linked, Linked];
   const { resources } = device;
-  const [, c = 0, h = 0, w = 0] = value.words;
+  const [, c, h, w] = value.frame;
   const groups = groupsOf(value);
-  const { strips, lines } = stripsOf(value.words);
+  const { strips, lines } = stripsOf(value);
   const total = groups * strips;
   const [scratch, first, second] = [
     surfaceOf(device, total),
@@ -78,7 +74,7 @@ function reduceChannels(
   const walk = (by: Linked, joining: Linked, result: Surface, inputs: WebGLTexture[]) => {
     const into = strips > 1 ? scratch : result;
     const integers = [[image, strips, lines, total], [into.width], [first.width]];
-    const numbers = { words: value.words, integers, floats: [[h * w]] };
+    const numbers = { frames: [value.frame], words: value.words, integers, floats: [[h * w]] };
     const passes = [{ linked: by, inputs, target: into, area: whole(into), numbers }];
     if (strips === 1) return passes;
     const folds = [[strips, total, groups], [result.width], [scratch.width]];

@@ -41,7 +41,7 @@ function EndCaption(props: { value: Value; named: boolean; stage: Stage | undefi
   const { state, network } = useViews();
   const picture = pictureOf(value);
   const image = picture === "grey" || picture === "rgb";
-  const length = value.layout.frame[1];
+  const length = value.frame[1];
   const batch = network.value?.batch ?? 1;
   const select = (layer: string): void => {
     state.selected.value = { layer, channel: null };

@@ -49,7 +49,7 @@ export function Maps(props: MapsProps) {
   const image = network ? imageOf(value, network, state.inputIndex.value) : 0;
   const gap = props.gap ?? 0;
   const zoom = props.zoom ?? 1 / views.ratio.value;
-  const [, , height, width] = value.layout.frame;
+  const [, , height, width] = value.frame;
   const tiles = picture === "rgb" ? 1 : channels.length;
   const tileWidth = tileSide(width, scale);
   const tileHeight = tileSide(height, scale);

@@ -71,7 +71,7 @@ export function networkOf(plan: PlanHeader): Network {
     ),
     layers,
     parameterCount: plan.layers.reduce((sum, layer) => sum + layer.parameters, 0),
-    batch: inputs[0]?.layout.frame[0] ?? 1,
+    batch: plan.batch,
     pairs: new Map(
       plan.comparison.pairs.flatMap((pair) =>
         [pair.a, pair.b, pair.difference].map((key) => [key, pair] as const),
@@ -248,7 +248,7 @@ export function settings(layer: Layer): string {
 
 /** What is looked at before anything is selected: the first stage with several channels. */
 export function firstValue({ stages, values }: Network): Value | undefined {
-  const first = stages.find((stage) => values.get(stage.key)?.layout.frame[1] !== 1) ?? stages[0];
+  const first = stages.find((stage) => values.get(stage.key)?.frame[1] !== 1) ?? stages[0];
   return values.get(first?.key ?? "");
 }
 
@@ -264,22 +264,24 @@ export const leafName = (name: string): string =>
   name.slice(name.lastIndexOf(separatorOf(name)) + 1) || name;
 
 /** C×H×W of one image of a value, as its own rank says: "32×14×14", "10", "scalar". */
-export const imageShape = (value: Value): string => shapeOfOne(value.shape);
+export const imageShape = ({ shape, frame }: Value): string => shapeOfOne(shape, frame[0]);
 
-/** A shape without the batch's axis, which a vector or a number hasn't. */
-export const shapeOfOne = (shape: readonly number[]): string =>
-  shape.length < 2 ? shape.join("×") || "scalar" : shape.slice(1).join("×");
+/** A shape without the batch's axis, which a vector or a number hasn't, nor heads × tokens × tokens. */
+export const shapeOfOne = (shape: readonly number[], batch: number): string =>
+  shape.length < 2 || ![1, batch].includes(shape[0] ?? 1)
+    ? shape.join("×") || "scalar"
+    : shape.slice(1).join("×");
 
 export type Picture = "maps" | "grey" | "rgb" | "bars" | "number";
 
 /** How many channels a layer's grid has. */
 export function channelsOf(value: Value): number {
-  return pictureOf(value) === "rgb" ? 3 : value.layout.frame[1];
+  return pictureOf(value) === "rgb" ? 3 : value.frame[1];
 }
 
 /** How one image of a value is best shown. Colour is for images: inputs and outputs. */
 export function pictureOf(value: Value): Picture {
-  const [, channels, height, width] = value.layout.frame;
+  const [, channels, height, width] = value.frame;
   if (height * width === 1) return channels === 1 ? "number" : "bars";
   const image = value.kind === "input" || value.kind === "output";
   if (image && value.shape.length === 4 && height > 1) {
@@ -291,7 +293,7 @@ export function pictureOf(value: Value): Picture {
 
 /** "32 channels of 14×14"; "16 values" for a vector. */
 export function contents(value: Value): string {
-  const [, channels, height, width] = value.layout.frame;
+  const [, channels, height, width] = value.frame;
   if (height * width === 1) return channels === 1 ? "1 value" : `${channels} values`;
   const size = height === 1 ? String(width) : `${height}×${width}`;
   return `${channels} channel${channels === 1 ? "" : "s"} of ${size}`;

@@ -8,7 +8,7 @@ import { contents, pictureOf } from "./network.ts";
 
 /** Channels in the order in which a mosaic shows them: all by number, or the ones that vary most. */
 export function useShownChannels(value: Value, shown: number): readonly number[] {
-  const length = value.layout.frame[1];
+  const length = value.frame[1];
   const some = shown < length;
   const statistics = useStatistics(some ? value : null);
   const all = Array.from({ length }, (_, i) => i);
@@ -41,7 +41,7 @@ interface PictureProps {
 export function Picture({ value, width, height, tile, top = false }: PictureProps) {
   const ratio = useViews().ratio.value;
   const picture = pictureOf(value);
-  const [, channels, mapHeight, mapWidth] = value.layout.frame;
+  const [, channels, mapHeight, mapWidth] = value.frame;
   const label = `${value.key}, ${contents(value)}`;
   if (picture === "number") return <NumberPicture value={value} />;
   if (picture === "bars") {

@@ -81,7 +81,7 @@ export function Rail(props: { network: Network; current: string; pictures: boole
 /** The channel that varies most; a vector as a square of its values. */
 function RailPicture({ value }: { value: Value }) {
   const ratio = useViews().ratio.value;
-  const [, channels, height, width] = value.layout.frame;
+  const [, channels, height, width] = value.frame;
   const picture = pictureOf(value);
   const statistics = useStatistics(picture === "maps" ? value : null);
   const side = SIDE * ratio;

@@ -32,7 +32,7 @@ export function shownLayer(stage: Stage, selected: string | undefined): string {
 /** A value's maps for the layout; null for what is shown otherwise. */
 export const mapsOf = (value: Value | undefined): Maps | null => {
   if (value === undefined || pictureOf(value) !== "maps") return null;
-  const [, channels, height, width] = value.layout.frame;
+  const [, channels, height, width] = value.frame;
   return { channels, height, width };
 };
 
@@ -61,8 +61,8 @@ export function StageView(props: {
   if (value === undefined) return null;
   const maps = mapsOf(value);
   // The layout was made for the stage's last layer; another one of it may have maps of another size.
-  const [, ...size] = value.layout.frame;
-  const [, ...planned] = network.values.get(stage.key)?.layout.frame ?? [];
+  const [, ...size] = value.frame;
+  const [, ...planned] = network.values.get(stage.key)?.frame ?? [];
   const fits = maps !== null && size.join() === planned.join();
   const mosaic = fits ? props.mosaic : null;
   const own =
@@ -115,9 +115,9 @@ export function StageView(props: {
         </span>
         <span>{imageShape(value)}</span>
         <Parts stage={stage} shown={name} select={select} />
-        {drawn !== null && drawn.shown < value.layout.frame[1] && (
+        {drawn !== null && drawn.shown < value.frame[1] && (
           <span>
-            {drawn.shown} of {value.layout.frame[1]}
+            {drawn.shown} of {value.frame[1]}
           </span>
         )}
         <Reads stage={stage} group={group} />
@@ -143,7 +143,7 @@ export const Title = ({ text }: { text: string }) => (
 /** What isn't maps: bars of a vector, or a number. */
 function SmallPicture({ value, height }: { value: Value; height: number }) {
   if (pictureOf(value) === "number") return <NumberPicture value={value} />;
-  const length = value.layout.frame[1];
+  const length = value.frame[1];
   const most = Math.min(length, BARS.most, Math.max(4, Math.floor(height / 6)));
   const tall = Math.min(height, most * BARS.thickness);
   const label = `${value.key}, ${contents(value)}`;

@@ -16,7 +16,7 @@ interface Props {
 
 /** How alike each channel's map is to one's, from −1 to 1; empty for no value and what is too large to be read here. */
 export function useSimilarity(value: Value | null, channel: number): readonly number[] {
-  const channels = value?.layout.frame[1] ?? 0;
+  const channels = value?.frame[1] ?? 0;
   const values = useImageValues(value);
   const buffer = values?.buffer;
   const start = values?.byteOffset;
@@ -64,7 +64,7 @@ export function Similar(props: Props & { channel: number; alike: readonly number
 /** A histogram of the whole layer, for the chosen example. */
 export function LayerValues({ value, width }: Props) {
   const found = useHistogram(value, { bins: Math.max(20, Math.floor(width / 8)) });
-  const [, channels, mapHeight, mapWidth] = value.layout.frame;
+  const [, channels, mapHeight, mapWidth] = value.frame;
   const length = channels * mapHeight * mapWidth;
   if (found === null || length < 4) return null;
   return (

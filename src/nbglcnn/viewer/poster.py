@@ -11,7 +11,6 @@ import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
 from nbglcnn.graph import Array
-from nbglcnn.layout import frame_of
 from nbglcnn.plan import Plan, Value
 
 MAX_BYTES = 90_000  # of the PNG: a notebook shall grow by less than 200 kB a Viewer
@@ -102,7 +101,9 @@ def _draw(
 
 
 def _shape(value: Value) -> str:
-    return "x".join(map(str, value.shape[1:] or value.shape))  # Pillow's own font has no ×
+    own = len(value.shape) > 1 and value.shape[0] == value.frame[0]  # an axis of images
+    shape = value.shape[1:] if own else value.shape
+    return "x".join(map(str, shape)) or "scalar"  # Pillow's own font has no ×
 
 
 def _fitting(pen: ImageDraw.ImageDraw, text: str, font: Font, width: int) -> str:
@@ -116,10 +117,13 @@ def _fitting(pen: ImageDraw.ImageDraw, text: str, font: Font, width: int) -> str
 
 def _picture(value: Value, array: Array, example: int, size: int) -> Image.Image:
     """One value: an image as an image, anything else as a mosaic of its channels."""
-    n, c, h, w = frame_of(tuple(array.shape))
-    maps = np.asarray(array, np.float32).reshape(n, c, h, w)[min(example, n - 1)]
-    if value.kind in ("input", "output") and c in (1, 3) and h > 1 and w > 1:
+    n, c, h, w = value.frame
+    whole = np.asarray(array, np.float32) if array.size else np.zeros(1, np.float32)
+    maps = whole.reshape(n, c, h, w)[min(example, n - 1)]
+    image = value.kind in ("input", "output") and len(value.shape) == 4
+    if image and c in (1, 3) and h > 1:  # as the page's pictureOf
         return _scaled(_image(maps), size, size)
+    limit = _limit(maps)
     if h * w == 1:  # a vector: squares in reading order
         side = int(np.ceil(np.sqrt(c)))
         padded = np.zeros(side * -(-c // side), np.float32)
@@ -128,7 +132,6 @@ def _picture(value: Value, array: Array, example: int, size: int) -> Image.Image
     maps = maps[:MAPS]
     across = int(np.ceil(np.sqrt(len(maps))))
     tile = (size - across + 1) // across
-    limit = _limit(maps)
     pictures = [_scaled(_coloured(m, limit), tile, tile) for m in maps]
     across_px, down_px = pictures[0].size if pictures else (1, 1)
     rows = -(-len(maps) // across)
@@ -139,8 +142,8 @@ def _picture(value: Value, array: Array, example: int, size: int) -> Image.Image
 
 
 def _limit(maps: Array) -> float:
-    finite = np.abs(maps[np.isfinite(maps)])
-    return float(np.quantile(finite, 0.998)) if finite.size else 0.0
+    """The page's range of a layer: ± the larger of all its values, also those that aren't shown."""
+    return float(np.abs(maps[np.isfinite(maps)]).max(initial=0))
 
 
 def _coloured(values: Array, limit: float) -> Pixels:

@@ -23,10 +23,10 @@ OF_THE_PAGE = (
 )
 
 
-def checked_index(index: int, shape: Sequence[int]) -> int:
-    """The number of an example in a batch of this shape."""
-    if shape and index >= shape[0]:
-        raise TraitError(f"input_index {index}: the batch has {shape[0]} examples, from 0")
+def checked_index(index: int, batch: int) -> int:
+    """The number of an example in a batch of so many."""
+    if index >= batch:
+        raise TraitError(f"input_index {index}: the batch has {batch} examples, from 0")
     return index
 
 
@@ -61,7 +61,7 @@ def checked_view(view: dict[str, Any], plan: Plan) -> dict[str, Any]:
     value = next((value for value in plan.values if value.key == layer), None)
     if value is None:
         raise TraitError(f"there is no layer {layer!r} whose values are kept")
-    _, count, height, width = value.layout.frame
+    _, count, height, width = value.frame
     wrong = [c for c in channels if not isinstance(c, int) or not 0 <= c < count]
     if wrong:
         raise TraitError(f"{layer} has channels 0 to {count - 1}, not {wrong[0]!r}")
@@ -85,7 +85,7 @@ def hovered(spot: Spot | None, values: Sequence[Value]) -> dict[str, Any] | None
     value = next((value for value in values if value.key == spot.layer), None)
     if value is None:
         return None
-    _, channels, height, width = value.layout.frame
+    _, channels, height, width = value.frame
     if spot.y >= height or spot.x >= width or (spot.channel or 0) >= channels:
         return None
     numbers = [float(number) for number in spot.values]

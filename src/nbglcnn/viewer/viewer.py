@@ -116,7 +116,7 @@ class Viewer(anywidget.AnyWidget):
         pictured = {value.key for value in poster.chosen(self._plan)}
         self._local = Local(model, load.enough(graph, known, pictured))
         self._revision = 0  # of input and weights
-        self._picture: tuple[int, bytes] | None = None
+        self._picture: tuple[tuple[int, int], bytes] | None = None
         self._needs_poster = False  # a page is there that cannot draw
         self._timeout = timeout
         self._replaced = False
@@ -539,8 +539,7 @@ class Viewer(anywidget.AnyWidget):
 
     @traitlets.validate("input_index")
     def _check_index(self, proposal: Any) -> int:
-        shape = self._plan.header.inputs[0].shape if self._plan.header.inputs else ()
-        return checked_index(int(proposal["value"]), shape)
+        return checked_index(int(proposal["value"]), self._plan.header.batch)
 
     @traitlets.validate("selected")
     def _check_selected(self, proposal: Any) -> dict[str, Any] | None:
@@ -551,13 +550,14 @@ class Viewer(anywidget.AnyWidget):
         return checked_view(proposal["value"], self._plan)
 
     def _poster(self) -> bytes:
-        if self._picture is None or self._picture[0] != self._revision:
+        now = self._revision, self.input_index
+        if self._picture is None or self._picture[0] != now:
             names = {value.key for value in poster.chosen(self._plan)}
             values, source = self._local.pictured(
                 self._plan, self._graph, self._arrays, self._revision, names
             )
             png = poster.draw(self._plan, values, self.input_index, source)
-            self._picture = self._revision, png
+            self._picture = now, png
         return self._picture[1]
 
     def __repr__(self) -> str:

@@ -54,7 +54,7 @@ export function FieldPictures(props: { network: Network; value: Value; y: number
 function FieldPicture(props: { value: Value; field: Field | undefined; from?: boolean }) {
   const { value, field, from = false } = props;
   const { ratio, state } = useViews();
-  const [, , height, width] = value.layout.frame;
+  const [, , height, width] = value.frame;
   const size = mapSize(value, 150, ratio.value);
   const [[top, bottom] = [0, -1], [left, right] = [0, -1]] = field ?? [];
   const [down, along] = [size.height / height, size.width / width];

@@ -12,7 +12,7 @@ const MOST = 28;
 
 /** The scale of a map in a square room, and the CSS pixels that it takes. */
 export function mapSize(value: Value, room: number, ratio: number) {
-  const [, , height, width] = value.layout.frame;
+  const [, , height, width] = value.frame;
   const scale = Math.min(fitScale(Math.max(height, width), room * ratio), Math.round(MOST * ratio));
   const side = (pixels: number): number => tileSide(pixels, scale) / ratio;
   return { scale, width: side(width), height: side(height) };
@@ -31,9 +31,7 @@ export function OneMap(props: Place & { children: preact.ComponentChildren }) {
   const ratio = useViews().ratio.value;
   const { scale } = mapSize(value, room, ratio);
   const channels =
-    pictureOf(value) === "rgb"
-      ? Array.from({ length: value.layout.frame[1] }, (_, i) => i)
-      : [channel];
+    pictureOf(value) === "rgb" ? Array.from({ length: value.frame[1] }, (_, i) => i) : [channel];
   return (
     <Maps
       value={value}
@@ -58,7 +56,7 @@ export interface Callout {
 export function InputMap(props: Place & { lines: Lines; callout: Callout | null }) {
   const { value, lines, room, callout } = props;
   const ratio = useViews().ratio.value;
-  const [, , mapHeight, mapWidth] = value.layout.frame;
+  const [, , mapHeight, mapWidth] = value.frame;
   const size = mapSize(value, room, ratio);
   const [along, down] = [size.width / mapWidth, size.height / mapHeight];
   const ends = (at: readonly { at: number }[], pixel: number) => {
@@ -120,7 +118,7 @@ export function PixelMap(props: PixelProps) {
   const { value, room, y, x, choose, label } = props;
   const ratio = useViews().ratio.value;
   const own = useRef<HTMLButtonElement>(null);
-  const [, , mapHeight, mapWidth] = value.layout.frame;
+  const [, , mapHeight, mapWidth] = value.frame;
   const size = mapSize(value, room, ratio);
   const [along, down] = [size.width / mapWidth, size.height / mapHeight];
   const click = (event: MouseEvent): void => {

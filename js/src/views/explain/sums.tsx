@@ -103,7 +103,7 @@ function Slid(props: Props & { chosen: number }) {
   const linked = useSignal<number | null>(null);
   const { lines, first } = products;
   const patch = products.patch(chosen);
-  const flat = source.layout.frame[2] === 1 && lines.rows.length === 1;
+  const flat = source.frame[2] === 1 && lines.rows.length === 1;
   const size = mapSize(source, wide ? INPUT : Math.min(INPUT, width), ratio.value);
   const room = wide ? width - size.width - GAP - 2 * SIGN : width;
   const cell = cellSize(room, patch.rows, patch.columns, wide ? 3 : 1);

@@ -65,7 +65,7 @@ function Unknown({ words }: { words: Unexplained }) {
 /** The pixel that is explained: the one that was chosen, or else where the channel's largest value is. */
 function usePixel(value: Value, tensors: Tensors | null, start: number) {
   const { pixel } = useViews().state;
-  const [, , height, width] = value.layout.frame;
+  const [, , height, width] = value.frame;
   const fits = (one: Pixel | null): one is Pixel =>
     one !== null && (one.layer === value.key || (one.height === height && one.width === width));
   const chosen = pixel.value;
@@ -91,7 +91,7 @@ function Explained(props: { network: Network; value: Value; chain: Chain }) {
   const views = useViews();
   const { state } = views;
   const tensors = useTensors(chain.needed);
-  const [, channels, height, width] = value.layout.frame;
+  const [, channels, height, width] = value.frame;
   const channel = Math.min(state.selected.value?.channel ?? 0, channels - 1);
   const image = imageOf(value, network, state.inputIndex.value);
   const start = (image * channels + channel) * height * width;

@@ -243,7 +243,7 @@ function LayerRow({ row, tops }: { row: Row; tops: Readonly<Record<string, numbe
       <td class="nbg-word" title={layer.description}>
         {longType(layer)}
       </td>
-      <td>{shapeOfOne(layer.output_shape)}</td>
+      <td>{shapeOfOne(layer.output_shape, state.plan.value?.batch ?? 1)}</td>
       {COSTS.map(([one]) => (
         <Cell key={one} cost={one} of={cost} top={tops[one] ?? 0} />
       ))}

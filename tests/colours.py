@@ -1,0 +1,22 @@
+"""The signed colour map, computed from its stops: what pictures of maps are compared with."""
+
+import numpy as np
+
+# design/README.md, section 2: from most negative over zero to most positive.
+SIGNED = {
+    "light": "6b2b00 c0560c f09a4a fbd9b3 ffffff c3ddf3 6fa8d8 2a6cb0 0b2f63",
+    "dark": "ffd093 f2953a a8570c 4a290b 0f1216 123a63 216bab 4fa3ec b5dcff",
+}
+
+
+def rgb(words: str) -> np.ndarray:
+    return np.array([list(bytes.fromhex(word)) for word in words.split()], float)
+
+
+def signed(values: np.ndarray, most: float, theme: str = "light") -> np.ndarray:
+    """Colours of the signed map, its stops interpolated in linear light."""
+    s = rgb(SIGNED[theme]) / 255
+    linear = np.where(s <= 0.04045, s / 12.92, ((s + 0.055) / 1.055) ** 2.4)
+    place = np.clip(values / most, -1, 1) * 4 + 4
+    mixed = np.stack([np.interp(place, np.arange(9), linear[:, k]) for k in range(3)], -1)
+    return 255 * np.where(mixed <= 0.0031308, mixed * 12.92, 1.055 * mixed ** (1 / 2.4) - 0.055)

@@ -1,0 +1,82 @@
+"""The still picture of a saved notebook: its colours are those of the page, of the same values."""
+
+import io
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+import nbglcnn
+from colours import signed
+from nbglcnn import Viewer
+from nbglcnn.viewer.poster import GAP, SIDE, TOP, chosen, draw
+
+NEAR = 14  # of 255: the picture has a palette of 128 colours
+
+
+class Signs(nn.Module):
+    """A value with a positive and a negative map."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cat([x, -0.5 * x], 1) * 1.0
+
+
+RAMP = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4) / 15
+BATCH = np.concatenate([RAMP, -RAMP])
+
+
+def maps(png: bytes, plan: nbglcnn.Plan, key: str, count: int, side: int) -> list[np.ndarray]:
+    """The pixels of a value's square maps, each from the middle of what it is drawn as."""
+    sheet = np.asarray(Image.open(io.BytesIO(png)).convert("RGB"), float)
+    left = GAP + [value.key for value in chosen(plan)].index(key) * (SIDE + GAP)
+    across = int(np.ceil(np.sqrt(count)))
+    pixel = (SIDE - across + 1) // across // side
+    tile = pixel * side
+    top = TOP + SIDE + 1 - -(-count // across) * (tile + 1)
+    middles = np.arange(side) * pixel + pixel // 2
+    places = [divmod(k, across) for k in range(count)]
+    corners = [(top + row * (tile + 1), left + column * (tile + 1)) for row, column in places]
+    return [sheet[y + middles][:, x + middles] for y, x in corners]
+
+
+@pytest.mark.parametrize("example", [0, 1])
+def test_positive_and_negative_maps_have_the_pages_colours(example: int) -> None:
+    plan = nbglcnn.compile(Signs(), BATCH)
+    true = np.concatenate([BATCH, -0.5 * BATCH], 1)
+    values = {value.key: true[:, : value.shape[1]] for value in plan.values}
+    png = draw(plan, values, example, "test")
+    for drawn, values_of in zip(maps(png, plan, "output", 2, 4), true[example], strict=True):
+        np.testing.assert_allclose(drawn, signed(values_of, 1.0), atol=NEAR)
+
+
+def test_the_range_is_that_of_all_channels_also_of_those_left_out() -> None:
+    x = np.zeros((1, 20, 3, 3), np.float32)
+    x[0, :4], x[0, 19] = 1, 4  # 16 maps are shown
+    plan = nbglcnn.compile(nn.ReLU(), x)
+    png = draw(plan, {value.key: x for value in plan.values}, 0, "test")
+    drawn, *_ = maps(png, plan, "output", 16, 3)
+    np.testing.assert_allclose(drawn, signed(x[0, 0], 4.0), atol=NEAR)
+
+
+def test_the_picture_shows_the_example_that_is_chosen_now() -> None:
+    viewer = Viewer(Signs(), BATCH)
+    first = viewer._repr_mimebundle_()[0]["image/png"]
+    viewer.input_index = 1
+    second = viewer._repr_mimebundle_()[0]["image/png"]
+    blue, orange = (maps(png, viewer._plan, "output", 2, 4)[0][3, 3] for png in (first, second))
+    viewer.close()
+    np.testing.assert_allclose(blue, signed(np.array(1.0), 1.0), atol=NEAR)
+    np.testing.assert_allclose(orange, signed(np.array(-1.0), 1.0), atol=NEAR)
+
+
+def test_every_head_of_an_attention_has_its_map() -> None:
+    weights = np.zeros((1, 4, 8, 8), np.float32)
+    weights[0, np.arange(4), np.arange(4), 0] = 1  # head k looks from token k at the first
+    plan = nbglcnn.compile(nn.Sequential(nn.ReLU(), nn.Softmax(-1)), weights)
+    [value] = [value for value in plan.values if value.key == "1"]
+    values = {one.key: weights for one in plan.values}
+    assert value.frame == (1, 4, 8, 8)
+    for head, drawn in enumerate(maps(draw(plan, values, 0, "test"), plan, "output", 4, 8)):
+        np.testing.assert_allclose(drawn, signed(weights[0, head], 1.0), atol=NEAR)
