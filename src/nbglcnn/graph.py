@@ -126,6 +126,7 @@ class Graph:
     source: str = "onnx"  # "torch" or "onnx": who is the reference that names and numbers come from
     notes: tuple[str, ...] = ()  # what was changed on the way in, in plain words
     comparison: Comparison | None = None  # of two networks in one
+    settings: frozenset[str] = frozenset()  # parameters whose numbers decided what is computed
 
     def shape(self, value: str) -> tuple[int, ...]:
         """The concrete shape of a value."""

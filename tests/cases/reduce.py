@@ -73,7 +73,21 @@ def of_torch(name, function, axis):
     return Case(name, lambda: (Along(function, axis).eval(), (SPECIAL,)))
 
 
+class Products(nn.Module):
+    def forward(self, x):
+        return torch.cumprod(x, 2), torch.cumsum(x, 1)
+
+
 CASES = [
+    module("running products", Products, (2, 5, 7, 3)),
+    node("CumSum", "CumSum", [(2, 3, 11), np.int64(-1)], constants=[1]),
+    node("CumSum of channels, exclusive", "CumSum", [(2, 5, 3), np.int64(1)], constants=[1], exclusive=1),
+    node("CumSum backwards", "CumSum", [(1, 5, 6, 7), np.int64(2)], constants=[1], reverse=1),
+    node("CumSum of Inf", "CumSum", [np.float32([[1, np.inf, 2, -np.inf, 3]]), np.int64(1)], constants=[1]),
+    node(
+        "CumSum backwards, exclusive", "CumSum", [(4, 9), np.int64(1)], constants=[1],
+        reverse=1, exclusive=1,
+    ),
     *(node(f"{op} of maps", op, [(2, 5, 3, 7), ints(2, 3)], constants=[1], values=near_one) for op in OPERATORS),
     *(node(f"{op} of everything", op, [(2, 5, 3, 7)], keepdims=0, values=near_one) for op in OPERATORS),
     *(node(f"{op} of nothing", op, [(2, 5, 3, 7)], noop_with_empty_axes=1, values=near_one) for op in OPERATORS),

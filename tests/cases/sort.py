@@ -18,6 +18,15 @@ class Smallest(nn.Module):
         return torch.topk(x, 3, dim=1, largest=False)
 
 
+class Stable(nn.Module):
+    """Halves have ties: the first of equal numbers comes first."""
+
+    def forward(self, x):
+        halves = (x * 2).round()
+        values, places = torch.sort(halves, dim=1, stable=True, descending=True)
+        return values, places, torch.argsort(halves, dim=-1, stable=True)
+
+
 CASES = [
     top("last axis", (2, 3, 11), 4),
     top("first axis", (5, 3, 2), 2, axis=0),
@@ -27,4 +36,5 @@ CASES = [
     top("of infinities", np.float32([[np.inf, 1, -np.inf, np.inf, 0]]), 5),
     top("one of 300", (1, 300), 1),
     module("smallest rows", Smallest, (2, 7, 3)),
+    module("stable", Stable, (2, 13, 5)),
 ]

@@ -22,7 +22,8 @@ class Draft:
 
     `versions` are the nodes' operator sets (empty: all OPSET). `parameters` names the values that
     `with_parameters` may replace. `keep` are values that must not vanish though no node reads them.
-    `shapes` are trusted over inference, `declared` only without it.
+    `shapes` are trusted over inference, `declared` only without it. `settings` are
+    the names of parameters whose numbers decided which nodes there are.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Draft:
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     declared: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    settings: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)

@@ -29,6 +29,7 @@ def finish(draft: Draft, done: State, nodes: tuple[Node, ...], keys: Sequence[Ke
         folded=tuple(done.folded),
         source=draft.source,
         notes=tuple(draft.notes),
+        settings=draft.settings,
     )
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 
-from nbglcnn.errors import ModelError, NbglcnnError, UnsupportedModel
+from nbglcnn.errors import ModelError, NbglcnnError, UnsupportedOperator
 from nbglcnn.graph import Array, Node
+from nbglcnn.load.algebra import DOMAIN
 from nbglcnn.load.bounds import MAX_FOLDED_BYTES, shown
 from nbglcnn.load.draft import FLOAT32, OPSET, WIDE, Draft, State, integer, label
 from nbglcnn.load.evaluate import evaluate
@@ -26,8 +28,11 @@ LIGHT = frozenset(
     Sqrt Reciprocal Floor Ceil Round Sign Exp Log Min Max Sum Mean Clip Relu Sigmoid Tanh
     Softplus ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceL2 ReduceSumSquare
     ReduceL1 Sin Cos IsNaN IsInf Identity ArgMax ArgMin DepthToSpace SpaceToDepth Softmax
+    GatherND LogSoftmax LayerNormalization LeakyRelu Elu Erf Gelu HardSigmoid HardSwish
     """.split()  # noqa: SIM905
 )
+FREE = ("Constant", "ConstantOfShape", "Expand")  # views of what is there
+MAX_PRODUCTS = 2**28  # multiply-adds of matrices that are folded: a tenth of a second
 MAX_HEAVY = 2**16  # elements in and out of another operator that is folded
 
 
@@ -103,21 +108,34 @@ def _shape_of(node: Node, state: State) -> Array:
 
 
 def _foldable(node: Node, state: State) -> bool:
-    if node.op in RANDOM or not all(not i or i in state.constants for i in node.inputs):
+    """Whether to compute the node now; what is known but takes long is left to the GPU."""
+    known = all(not i or i in state.constants for i in node.inputs)
+    if node.domain == DOMAIN and not known:
+        raise UnsupportedOperator(
+            f"{label(node)}: linear algebra of numbers that depend on the input; only that of "
+            "weights can be done, while the network is loaded"
+        )
+    if node.op in RANDOM or not known:
         return False
-    if node.op in LIGHT:
+    if node.domain == DOMAIN or node.op in FREE:
         return True
-    return sum(state.constants[i].size for i in node.inputs if i) <= MAX_HEAVY
+    if node.op in LIGHT:
+        return state.folded_bytes + infer(node, state) <= state.may_fold
+    arrays = [state.constants[i] for i in node.inputs if i]
+    if node.op in ("MatMul", "Gemm"):
+        inner = arrays[0].shape[-1] if arrays[0].ndim else 1
+        infer(node, state)
+        return prod(state.shapes[node.outputs[0]]) * inner <= MAX_PRODUCTS
+    if sum(array.size for array in arrays) > MAX_HEAVY:
+        return False
+    return infer(node, state) <= MAX_HEAVY * 4
 
 
 def _fold(node: Node, state: State) -> None:
-    if node.op not in ("Constant", "ConstantOfShape", "Expand"):
-        limit = state.may_fold if node.op in LIGHT else MAX_HEAVY * 4
-        state.folded_bytes += infer(node, state, limit=limit)
-        if state.folded_bytes > state.may_fold:
-            raise UnsupportedModel(
-                f"{label(node)}: over {state.may_fold:,} bytes to compute while loading"
-            )
+    if node.domain == DOMAIN:
+        state.folded_bytes += sum(state.constants[i].nbytes for i in node.inputs if i)
+    elif node.op not in FREE:
+        state.folded_bytes += infer(node, state)
     results = evaluate(node, state.constants)
     for name, array in results.items():
         state.constants[name] = array

@@ -23,8 +23,8 @@ WINDOWED = {"Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool"}
 Found = dict[str, tuple[tuple[int, ...] | None, np.dtype[Any] | None]]
 
 
-def infer(node: Node, state: State, *, limit: int | None = None) -> int:
-    """Set concrete shapes and types of a node's outputs; gives their bytes. `limit` bounds each."""
+def infer(node: Node, state: State) -> int:
+    """Set concrete shapes and types of a node's outputs; gives their bytes."""
     inferred = _by_onnx(node, state)
     total = 0
     for name in node.outputs:
@@ -43,11 +43,6 @@ def infer(node: Node, state: State, *, limit: int | None = None) -> int:
             )
         shape = checked_shape(f"{label(node)}, output {shown(name)}", shape)
         size = int(np.prod(shape, dtype=object)) * dtype.itemsize
-        if limit is not None and size > limit:
-            raise UnsupportedModel(
-                f"{label(node)}: its constant output {shown(name)} of shape {list(shape)} is over "
-                f"the {limit:,} bytes that are computed while loading"
-            )
         if node.op in WINDOWED and 0 in shape and all(state.shape(node.inputs[0])):
             raise ModelError(
                 f"{label(node)}: an input of {list(state.shape(node.inputs[0]))} is too small for "

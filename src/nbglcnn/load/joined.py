@@ -103,6 +103,7 @@ def _join(joined: Joined) -> Graph:
         source=a.source if a.source == b.source else "onnx",
         notes=tuple(dict.fromkeys((*a.notes, *b.notes))),
         comparison=_record(joined, records, all_pairs),
+        settings=frozenset(prefix + name for graph, _, prefix in sides for name in graph.settings),
     )  # fmt: skip
 
 

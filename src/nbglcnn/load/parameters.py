@@ -39,6 +39,11 @@ def with_parameters(graph: Graph, state_dict: Mapping[str, Any]) -> Graph:
             problems.append(f"{name}: shape {array.shape} was given; it is {old.shape}")
         elif value in replaced and not np.array_equal(replaced[value][1], array, equal_nan=True):
             problems.append(f"{name} and {replaced[value][0]} share their numbers; two were given")
+        elif name in graph.settings and not np.array_equal(old, array):
+            problems.append(
+                f"{name}: its numbers decided what is computed (an `if`, a loop or a size in "
+                "forward); with others it is another network, so load it anew"
+            )
         else:
             replaced[value] = name, array
     if problems:

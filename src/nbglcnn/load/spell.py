@@ -76,6 +76,29 @@ def _one_hot(node: Node, state: State) -> list[Node]:
     return steps.nodes
 
 
+def _cumulative_sum(node: Node, state: State) -> list[Node]:
+    """In doubling steps: after the k-th each element is the sum of the 2^k up to it."""
+    shape = state.shape(node.inputs[0])
+    axis = int(_known(node, 1, "axis", state).reshape(-1)[0])
+    if not -len(shape) <= axis < len(shape):
+        raise ModelError(f"{label(node)}: axis {axis} of {len(shape)} dimensions")
+    steps, value, axis = Steps(node, state), node.inputs[0], axis % len(shape)
+    backwards = bool(integer(node, "reverse", 0))
+
+    def moved(value: str, by: int) -> str:
+        pads = np.zeros((2, len(shape)), np.int64)
+        pads[:, axis] = (-by, by) if backwards else (by, -by)
+        return steps("Pad", value, steps.constant(pads.reshape(-1)))
+
+    if integer(node, "exclusive", 0):
+        value = moved(value, min(1, shape[axis]))
+    by = 1
+    while by < shape[axis]:
+        value, by = steps("Add", value, moved(value, by)), by * 2
+    steps("Identity", value, to=node.outputs[0])
+    return steps.nodes
+
+
 def _trilu(node: Node, state: State) -> list[Node]:
     """Zeros below or above a diagonal."""
     shape = state.shape(node.inputs[0])
@@ -163,6 +186,7 @@ Rule = Callable[[Node, State], list[Node]]
 SPELT: dict[str, Rule] = {
     "AffineGrid": _affine_grid,
     "Clip": _clip,
+    "CumSum": _cumulative_sum,
     "DeformConv": _deform_conv,
     "Einsum": einsum,
     "OneHot": _one_hot,

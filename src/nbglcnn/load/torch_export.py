@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -9,12 +10,14 @@ from nbglcnn.errors import UnsupportedModel, UnsupportedOperator
 from nbglcnn.load.draft import OPSET
 from nbglcnn.load.names import Call
 from nbglcnn.load.torch_calls import Record, quiet, run
-from nbglcnn.load.torch_extra import decompositions, translations, unread
+from nbglcnn.load.torch_extra import decompositions, unread
+from nbglcnn.load.torch_masks import choose_by_masks, has_masks
 from nbglcnn.load.torch_program import (
     correct_average_pools,
     name_all_dimensions,
     without_keywords,
 )
+from nbglcnn.load.torch_settings import settings_read
 from nbglcnn.load.torch_source import ROOT, line_of_error, line_of_node, module_of
 from nbglcnn.load.torch_tables import tables_kept
 
@@ -22,20 +25,27 @@ if TYPE_CHECKING:
     import torch
 
 
-def export(twin: torch.nn.Module, tensors: tuple[torch.Tensor, ...]) -> tuple[Any, Call]:
-    """The twin as an onnx_ir graph whose outputs are all calls' tensors, and the tree of calls."""
+def export(
+    twin: torch.nn.Module, tensors: tuple[torch.Tensor, ...]
+) -> tuple[Any, Call, frozenset[str]]:
+    """The twin as an onnx_ir graph whose outputs are all calls' tensors, and the tree of calls.
+
+    Also the names of buffers whose numbers decided what is computed.
+    """
     import torch
 
-    tap, record = _tap(twin)
+    settings: set[str] = set()
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         try:
+            program, record = _traced(twin, tensors, contextlib.nullcontext())
+        except UnsupportedModel:
+            reading = settings_read(twin, settings)
+            if reading is None:
+                raise
+            program, record = _traced(twin, tensors, reading)
+        if has_masks(program):
             with quiet():
-                program = torch.export.export(tap, tensors, strict=False)
-        except Exception as error:
-            raise UnsupportedModel(
-                f"{type(twin).__name__} cannot be traced{record.where}"
-                f"{line_of_error(_chain(error))}: {_plain(error)}"
-            ) from error
+                program = choose_by_masks(program)
         correct_average_pools(program)
         name_all_dimensions(program)
         renamed = without_keywords(program)
@@ -55,7 +65,23 @@ def export(twin: torch.nn.Module, tensors: tuple[torch.Tensor, ...]) -> tuple[An
     for name, old in renamed.items():
         if name in exported.model.graph.initializers:
             exported.model.graph.initializers[name].name = old
-    return exported.model.graph, record.root
+    return exported.model.graph, record.root, frozenset(settings)
+
+
+def _traced(
+    twin: torch.nn.Module, tensors: tuple[torch.Tensor, ...], reading: Any
+) -> tuple[Any, Record]:
+    import torch
+
+    tap, record = _tap(twin)
+    try:
+        with quiet(), reading:
+            return torch.export.export(tap, tensors, strict=False), record
+    except Exception as error:
+        raise UnsupportedModel(
+            f"{type(twin).__name__} cannot be traced{record.where}"
+            f"{line_of_error(_chain(error))}: {_plain(error)}"
+        ) from error
 
 
 def _to_onnx(program: Any) -> Any:
@@ -64,16 +90,11 @@ def _to_onnx(program: Any) -> Any:
     with quiet(), tables_kept():
         # optimize=True would fold BatchNorm into Conv and merge equal parameters.
         return torch.onnx.export(
-            program,
-            dynamo=True,
-            optimize=False,
-            opset_version=OPSET,
-            verbose=False,
-            custom_translation_table=dict(translations()),
+            program, dynamo=True, optimize=False, opset_version=OPSET, verbose=False
         )
 
 
-_MISSING = re.compile(r"operator aten\.\w+ has no ONNX form")
+_MISSING = re.compile(r"operator (aten|prims)\.\w+ has no ONNX form")
 
 
 def _tap(twin: torch.nn.Module) -> tuple[torch.nn.Module, Record]:

@@ -1,9 +1,11 @@
-"""PyTorch operators that its exporter has no ONNX form for, written with others that it has."""
+"""PyTorch operators that its exporter has no ONNX form for, written with others or of our own."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+from nbglcnn.load.algebra import DOMAIN
 
 if TYPE_CHECKING:
     import torch
@@ -19,22 +21,63 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
         aten.adaptive_max_pool2d.default: _adaptive_max_pool,
         aten.adaptive_max_pool3d.default: _adaptive_max_pool,
         aten.cdist.default: _distances,
+        aten.cumprod.default: _cumulative_product,
+        aten.linalg_householder_product.default: lambda x, tau: _by_folding(
+            "HouseholderProduct", x, tau, like=x
+        ),
+        # Composite ones are kept whole unless they are named here.
+        **dict.fromkeys((aten.linalg_inv.default, aten.inverse.default), _inverse),
+        **dict.fromkeys((aten.linalg_matrix_exp.default, aten.matrix_exp.default), _matrix_exp),
+        aten.linalg_solve.default: lambda a, b, *, left=True: _by_folding(
+            "Solve", a, b, like=b, left=int(left)
+        ),
         aten.median.dim: _median,
         aten.median.default: lambda x: _median(x.flatten(), 0)[0],
         aten.rrelu.default: _rrelu,
+        # Ours always is: of equal numbers the first comes first.
+        aten.argsort.stable: lambda x, *, stable=None, dim=-1, descending=False: aten.sort.default(
+            x, dim, descending
+        )[1],
+        aten.sort.stable: lambda x, *, stable=None, dim=-1, descending=False: aten.sort.default(
+            x, dim, descending
+        ),
     }
 
 
-def translations() -> Mapping[Any, Callable[..., Any]]:
-    """For torch.onnx.export: operators whose form in ONNX loses what PyTorch keeps."""
+def _cumulative_product(
+    x: torch.Tensor, dim: int, *, dtype: torch.dtype | None = None
+) -> torch.Tensor:
+    """In doubling steps: after the k-th each element is the product of the 2^k up to it."""
     import torch
-    from onnxscript import opset18
 
-    def log_sigmoid(x: Any) -> Any:
-        """log(sigmoid(x)), as the exporter writes it, is −∞ where the sigmoid falls to 0."""
-        return opset18.Neg(opset18.Softplus(opset18.Neg(x)))
+    if dtype is not None or not x.is_floating_point():
+        x = x.to(dtype or torch.int64)
+    step = 1
+    while x.ndim and step < x.shape[dim]:
+        rest = x.shape[dim] - step
+        further = x.narrow(dim, step, rest) * x.narrow(dim, 0, rest)
+        x, step = torch.cat([x.narrow(dim, 0, step), further], dim), step * 2
+    return x.clone()
 
-    return {torch.ops.aten.log_sigmoid.default: log_sigmoid}
+
+def _by_folding(
+    op: str, *inputs: torch.Tensor, like: torch.Tensor, **attributes: int
+) -> torch.Tensor:
+    """A node of our own for linear algebra, which folding computes if it is of weights alone."""
+    import torch
+
+    node: torch.Tensor = torch.onnx.ops.symbolic(
+        f"{DOMAIN}::{op}", inputs, {**attributes}, dtype=like.dtype, shape=like.shape, version=1
+    )
+    return node
+
+
+def _inverse(x: torch.Tensor) -> torch.Tensor:
+    return _by_folding("Inverse", x, like=x)
+
+
+def _matrix_exp(x: torch.Tensor) -> torch.Tensor:
+    return _by_folding("MatrixExp", x, like=x)
 
 
 def _adaptive_max_pool(

@@ -46,12 +46,12 @@ def load_module(
             f"{type(model).__name__} gives no tensor, nor a tuple, list, dict or dataclass of them"
         )
     try:
-        exported, root = export(twin, tensors)
+        exported, root, settings = export(twin, tensors)
     except UnsupportedModel:
         # A hook that calls .numpy() breaks the export. Do without hooks if they change nothing.
         if not drop_hooks(twin) or not _same(seen, run_hooked(twin, tensors)[0]):
             raise
-        exported, root = export(twin, tensors)
+        exported, root, settings = export(twin, tensors)
     if [(c.name, c.outputs) for c in walk(root)] != [(c.name, c.outputs) for c in walk(calls)]:
         raise UnsupportedModel(
             f"{type(model).__name__} called other modules when it was exported than when it ran; "
@@ -59,6 +59,7 @@ def load_module(
         )
     draft, captured = _draft(twin, exported, root, names, arrays)
     draft.notes += notes
+    draft.settings = settings
     for value, array in zip(captured, seen, strict=True):
         draft.shapes[value] = array.shape
     done = simplify(draft)

@@ -1,0 +1,300 @@
+"""Networks of other packages with random statistics, every layer against PyTorch: `make wild`.
+
+torchvision, timm, segmentation-models, diffusers, kornia, monai and spandrel come into an
+environment of their own, which shares PyTorch and nbglcnn with .venv. Each network runs in a
+process of its own, with bounds of time and memory. build/wild.json keeps what was found, so that a
+run that was stopped goes on where it was; docs/wild.md has the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import resource
+import select
+import signal
+import subprocess
+import sys
+import time
+import traceback
+import venv
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from wild_networks import Network, networks, prepare
+
+ROOT = Path(__file__).resolve().parents[1]
+HOME = ROOT / ".cache" / "wild"
+PYTHON = HOME / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+RECORD = ROOT / "build" / "wild.json"
+LOG = ROOT / "build" / "wild.log"
+TABLE = ROOT / "docs" / "wild.md"
+# torchvision is bound to one torch, whose CUDA build it asks for; so it comes without what it
+# needs, which .venv has. 0.28 is the one of torch 2.13.
+ALONE = ["torchvision==0.28.*"]
+PACKAGES = [
+    "timm==1.0.*",
+    "segmentation-models-pytorch==0.6.*",
+    "diffusers==0.42.*",
+    "kornia==0.9.*",
+    "monai==1.6.*",
+    "spandrel==0.4.*",
+]
+SECONDS = 300  # for a network, on a machine that does nothing else
+BYTES = 12 * 2**30  # of address space: llvmpipe and PyTorch reserve much that they don't use
+BEGIN, END = "<!-- made by `make wild`: begin -->", "<!-- made by `make wild`: end -->"
+STEPS = ("build", "load", "lower", "first run", "run", "verify")
+
+
+# One network, in a process of its own
+
+
+def tried(network: Network) -> dict[str, Any]:
+    """What becomes of a network: equal, wrong or refused, and the seconds of each step."""
+    import numpy as np
+    import torch
+
+    import nbglcnn
+    from nbglcnn.load import load
+    from nbglcnn.lower import lower
+
+    torch.manual_seed(0)
+    seconds: dict[str, float] = {}
+    found: dict[str, Any] = {"seconds": seconds}
+    with _timed(seconds, "build"):
+        model = network.build().eval()
+        random_statistics(model)
+        arrays = [_picture(shape, seed) for seed, shape in enumerate(network.shapes)]
+        x = arrays[0] if len(arrays) == 1 else tuple(arrays)
+    found["parameters"] = sum(p.numel() for p in model.parameters())
+    try:
+        with _timed(seconds, "load"):
+            loaded = load(model, x)
+        with _timed(seconds, "lower"):
+            plan = lower(loaded[0])
+        with nbglcnn.Session(plan) as session:
+            with _timed(seconds, "first run"):
+                session.run(*loaded[1])
+            with _timed(seconds, "run"):
+                session.draw()
+                session.read(plan.computed[-1])
+            with _timed(seconds, "verify"), _loaded_once(loaded):
+                report = session.verify(model, x)
+    except nbglcnn.NbglcnnError as error:
+        return {**found, "status": "refused", "why": f"{type(error).__name__}: {error}"}
+    found["layers"] = len(report.rows)
+    found["worst"] = max(float(np.nan_to_num(r.relative, posinf=1e9)) for r in report.rows)
+    if report.ok:
+        return {**found, "status": "equal"}
+    [first] = [row for row in report.rows if row.layer == report.first_diverging]
+    wrong = sum(not row.ok for row in report.rows)
+    why = f"{wrong} of {len(report.rows)} layers, first {first.layer}: {first.max_abs:.2g} off"
+    return {**found, "status": "wrong", "why": f"{why} ({first.relative:.2g} of the largest)"}
+
+
+@contextmanager
+def _timed(seconds: dict[str, float], step: str) -> Iterator[None]:
+    begun = time.perf_counter()
+    try:
+        yield
+    finally:
+        seconds[step] = round(time.perf_counter() - begun, 2)
+
+
+@contextmanager
+def _loaded_once(loaded: Any) -> Iterator[None]:
+    """`verify` would trace the model again, which takes most of the time."""
+    import nbglcnn.session as module
+
+    original = module.load
+    module.load = lambda model, x=None, known=None: loaded
+    try:
+        yield
+    finally:
+        module.load = original
+
+
+def random_statistics(model: Any) -> None:
+    """Numbers that let no layer hide: fresh ones have scales of 1e-6 and variances of 1."""
+    import torch
+
+    random = torch.Generator().manual_seed(1)
+
+    def uniform(tensor: Any, low: float, high: float) -> Any:
+        return low + (high - low) * torch.rand(tensor.shape, generator=random)
+
+    with torch.no_grad():
+        for name, tensor in model.named_buffers():
+            last = name.rpartition(".")[2]
+            if last == "running_mean":
+                tensor.copy_(uniform(tensor, -0.2, 0.2))
+            elif last == "running_var":
+                tensor.copy_(uniform(tensor, 0.5, 1.5))
+        for tensor in model.parameters():
+            if not tensor.numel() or not tensor.is_floating_point():
+                continue
+            first = tensor.reshape(-1)[0]
+            if bool((tensor == first).all()):  # ones, zeros, layer scales of 1e-6
+                middle = 1.0 if float(first) == 1 else 0.0
+                tensor.copy_(middle + uniform(tensor, -0.2, 0.2))
+
+
+def _picture(shape: Sequence[int], seed: int) -> Any:
+    import numpy as np
+
+    return np.random.default_rng(seed).random(shape, np.float32)
+
+
+def warmed() -> None:
+    """Import and make once what every network needs: PyTorch's exporter takes seconds for it."""
+    import warnings
+
+    warnings.simplefilter("ignore")
+    import torch
+
+    torch.set_num_threads(1)  # threads don't survive a fork
+    prepare()
+    nbglcnn = importlib.import_module("nbglcnn")
+    layer = torch.nn.Sequential(torch.nn.Conv2d(3, 3, 3), torch.nn.BatchNorm2d(3)).eval()
+    nbglcnn.compile(layer, _picture((1, 3, 4, 4), 0))
+
+
+def one(name: str) -> dict[str, Any]:
+    """Try a network, with a bound of memory."""
+    resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
+    try:
+        return tried(networks()[name])
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        at = f"{Path(where.filename).name}:{where.lineno}"
+        return {"status": "error", "why": f"{type(error).__name__}: {error} ({at})"}
+
+
+# All of them
+
+
+def environment() -> None:
+    """An environment with the packages, on top of .venv."""
+    stamp, want = HOME / "installed", "\n".join([*ALONE, *PACKAGES])
+    if Path(sys.prefix).resolve() == HOME.resolve():
+        return
+    if stamp.exists() and stamp.read_text() == want:
+        return
+    print("Installing other people's networks into .cache/wild (the first time takes minutes)")
+    sys.stdout.flush()
+    venv.create(HOME, with_pip=True, clear=True)
+    inside = [sys.executable, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+    [ours] = subprocess.run(inside, capture_output=True, text=True, check=True).stdout.split()
+    theirs = subprocess.run([PYTHON, *inside[1:]], capture_output=True, text=True, check=True)
+    # What .venv has counts as installed: no second PyTorch.
+    (Path(theirs.stdout.strip()) / "nbglcnn-wild.pth").write_text(ours + "\n")
+    pip = [PYTHON, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    pip += ["-c", ROOT / "constraints.txt"]
+    for arguments in (["--no-deps", *ALONE], PACKAGES):
+        if status := subprocess.run([*pip, *arguments], cwd=ROOT).returncode:
+            sys.exit(f"pip failed with exit status {status}")
+    stamp.write_text(want)
+
+
+def run(name: str, seconds: float) -> dict[str, Any]:
+    """Try a network in a process of its own, forked from this one, which is warm."""
+    begun = time.perf_counter()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        with open(LOG, "w") as log:
+            os.dup2(log.fileno(), 1)
+            os.dup2(log.fileno(), 2)
+        found = json.dumps(one(name)).encode()
+        os.write(writing, found)
+        os._exit(0)  # whatever it has opened ends with it
+    os.close(writing)
+    done = bool(select.select([reading], [], [], seconds)[0])
+    if not done:
+        os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    with os.fdopen(reading, "rb") as pipe:
+        said = pipe.read()
+    if not done:
+        return {"status": "slow", "why": f"not done after {seconds:.0f} s"}
+    if not said:
+        last = (LOG.read_text(errors="replace").strip().splitlines() or ["nothing said"])[-1]
+        why = f"ended with status {os.waitstatus_to_exitcode(status)}: {last[:300]}"
+        return {"status": "error", "why": why, "total": round(time.perf_counter() - begun, 1)}
+    return {**json.loads(said), "total": round(time.perf_counter() - begun, 1)}
+
+
+def text(results: Mapping[str, Mapping[str, Any]]) -> str:
+    """The summary and the table."""
+    counts = Counter(result["status"] for result in results.values())
+    said = ", ".join(f"{counts[status]} {status}" for status, _ in counts.most_common())
+    layers = sum(result.get("layers", 0) for result in results.values())
+    dates = sorted({result["date"] for result in results.values()})
+    when = dates[-1] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+    lines = [f"{len(results)} networks: {said}; {layers:,} layers compared. Made {when}.", ""]
+    lines += ["| network | result | layers | worst error | seconds | most of it |"]
+    lines += ["|---|---|---:|---:|---:|---|"]
+    lines += [_row(name, results[name]) for name in sorted(results, key=str.lower)]
+    return "\n".join(lines)
+
+
+def _row(name: str, result: Mapping[str, Any]) -> str:
+    seconds = {step: result.get("seconds", {}).get(step, 0.0) for step in STEPS}
+    slowest = max(STEPS, key=seconds.__getitem__)
+    why = " ".join(result.get("why", "").replace("|", "\\|").split())
+    cells = [
+        name,
+        f"{result['status']}: {why}" if why else result["status"],
+        str(result.get("layers", "")),
+        f"{result['worst']:.1e}" if "worst" in result else "",
+        f"{sum(seconds.values()):.1f}" if any(seconds.values()) else "",
+        f"{slowest}: {seconds[slowest]:.1f}" if any(seconds.values()) else "",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def main() -> int:
+    """Run what is asked for and has no result yet; 1 when a network is wrong or fails."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("only", nargs="*", help="parts of networks' names; they run anew")
+    parser.add_argument("--anew", action="store_true", help="forget what was found before")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="for a network")
+    arguments = parser.parse_args()
+    environment()
+    if Path(sys.prefix).resolve() != HOME.resolve():
+        path = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]))
+        settings = {**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1"}
+        os.execve(PYTHON, [str(PYTHON), *sys.argv], settings)
+    RECORD.parent.mkdir(exist_ok=True)
+    warmed()
+    known: dict[str, Any] = {}
+    if RECORD.exists() and not arguments.anew:
+        known = json.loads(RECORD.read_text("utf-8"))
+    names = list(networks())
+    results = {name: known[name] for name in names if name in known}
+    wanted = [
+        name
+        for name in names
+        if (any(part in name for part in arguments.only) if arguments.only else name not in known)
+    ]
+    for number, name in enumerate(wanted, 1):
+        result = {**run(name, arguments.seconds), "date": time.strftime("%Y-%m-%d")}
+        results[name] = result
+        why = f": {result['why']}" if "why" in result else ""
+        print(f"{number}/{len(wanted)} {name} {result.get('total', '')} s {result['status']}{why}")
+        sys.stdout.flush()
+        RECORD.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
+    before, _, rest = TABLE.read_text("utf-8").partition(BEGIN)
+    after = rest.partition(END)[2]
+    TABLE.write_text(f"{before}{BEGIN}\n{text(results)}\n{END}{after}", "utf-8")
+    print(text(results).splitlines()[0])
+    return int(any(r["status"] in ("wrong", "error") for r in results.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

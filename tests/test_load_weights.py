@@ -1,0 +1,165 @@
+"""What follows from weights and buffers alone: folded, read, and computed anew with new weights."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils import parametrizations
+
+from equal import assert_equal
+from nbglcnn.errors import InputError, UnsupportedModel, UnsupportedOperator
+from nbglcnn.load import load, reference, with_parameters
+from nbglcnn.lower import lower
+from nbglcnn.session import Session
+
+
+def follows(model: nn.Module, x: torch.Tensor) -> None:
+    """All layers are right, and right again with other weights."""
+    graph, arrays = load(model.eval(), x)
+    torch.manual_seed(1)
+    state = {
+        name: torch.randn_like(t) if t.is_floating_point() and not name.endswith(".base") else t
+        for name, t in model.state_dict().items()
+    }
+    for changed in (graph, with_parameters(graph, state)):
+        with Session(lower(changed)) as session:
+            found = session.run(*arrays)
+        for key, value in reference(model, changed, arrays).items():
+            assert_equal(found[key], value, name=key)
+
+
+class Picked(nn.Module):
+    """400 kB that follow from a parameter of 2 kB."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.p = nn.Parameter(torch.randn(8, 60))
+        self.register_buffer("idx", torch.randint(0, 60, (110, 120)))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.p[:, self.idx]
+
+
+class Positions(nn.Module):
+    """A bias for each pair of places, made by layers out of a table of relative positions."""
+
+    def __init__(self, size: int, hidden: int) -> None:
+        super().__init__()
+        self.mlp = nn.Sequential(nn.Linear(2, hidden), nn.ReLU(), nn.Linear(hidden, 8))
+        self.register_buffer("table", torch.randn(size, size, 2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + 16 * torch.sigmoid(self.mlp(self.table)).permute(2, 0, 1)
+
+
+class Sampled(nn.Module):
+    """A convolution of a buffer, too much work to be folded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3, padding=1)
+        self.register_buffer("picture", torch.randn(1, 3, 180, 180))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.conv(self.picture)
+
+
+def test_constants_that_follow_from_weights_may_be_large() -> None:
+    torch.manual_seed(0)
+    follows(Picked(), torch.rand(1, 8, 110, 120))
+    follows(Positions(100, 64), torch.rand(1, 8, 100, 100))
+
+
+def test_what_would_take_long_to_fold_is_computed_by_the_gpu() -> None:
+    torch.manual_seed(0)
+    follows(Sampled(), torch.rand(1, 4, 180, 180))
+    # 130 MB of hidden numbers for 320 kB of weights
+    follows(Positions(180, 512), torch.rand(1, 8, 180, 180))
+
+
+@pytest.mark.parametrize("kind", ["matrix_exp", "cayley", "householder"])
+def test_orthogonal_weights_follow_the_parameters_that_they_are_made_of(kind: str) -> None:
+    torch.manual_seed(0)
+    flat, tall = (
+        parametrizations.orthogonal(nn.Linear(a, b), orthogonal_map=kind)
+        for a, b in ((5, 3), (3, 6))
+    )
+    follows(nn.Sequential(flat, nn.ReLU(), tall), torch.rand(2, 5))
+
+
+class Algebra(nn.Module):
+    def __init__(self, *, of_input: bool) -> None:
+        super().__init__()
+        self.w, self.of_input = nn.Parameter(torch.randn(2, 4, 4)), of_input
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        a = x if self.of_input else self.w
+        return x @ torch.linalg.inv(a @ a.mT + torch.eye(4)) + torch.linalg.solve(
+            self.w, self.w @ self.w, left=False
+        )
+
+
+def test_linear_algebra_of_weights_is_folded_and_that_of_inputs_refused() -> None:
+    torch.manual_seed(0)
+    follows(Algebra(of_input=False), torch.rand(2, 4, 4))
+    with pytest.raises(UnsupportedOperator, match="numbers that depend on the input; only that of"):
+        load(Algebra(of_input=True).eval(), torch.rand(2, 4, 4))
+
+
+class Settings(nn.Module):
+    """An `if`, a loop and a size that are read from buffers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 1)
+        self.register_buffer("flag", torch.tensor(True))
+        self.register_buffer("steps", torch.tensor(3))
+        self.register_buffer("limits", torch.tensor([0.5, 2.0]))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.conv(x)
+        if self.flag:
+            y = -y
+        for _ in range(int(self.steps) - 1):
+            y = torch.sin(y)
+        if (self.limits * 2 > 3).any():
+            y = y[:, : self.steps.item()]
+        return y * self.limits[0]
+
+
+def test_what_python_reads_of_a_buffer_decides_what_is_computed() -> None:
+    model = Settings().eval()
+    x = torch.rand(1, 3, 4, 5)
+    graph, arrays = load(model, x)
+    assert graph.settings == {"flag", "steps", "limits"}
+    assert [node.op for node in graph.nodes].count("Sin") == 2
+    with Session(lower(graph)) as session:
+        found = session.run(*arrays)["output"]
+    assert_equal(found, model(x).detach().numpy())
+
+
+def test_new_weights_may_not_alter_a_buffer_that_decided() -> None:
+    model = Settings().eval()
+    graph, _ = load(model, torch.rand(1, 3, 4, 5))
+    state = {n: t.numpy() for n, t in model.state_dict().items()}
+    with_parameters(graph, {**state, "conv.bias": np.ones(4, np.float32)})
+    with pytest.raises(InputError, match=r"steps: its numbers decided .* load it anew"):
+        with_parameters(graph, {**state, "steps": np.int64(2)})
+
+
+class Counting(nn.Module):
+    """What is read of a buffer after the input was added to it does depend on the input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("sum", torch.zeros(()))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        total = self.sum.clone()
+        total += x.sum()
+        return x if total > 3 else -x
+
+
+def test_a_buffer_that_the_input_was_added_to_is_not_read() -> None:
+    with pytest.raises(UnsupportedModel, match="depends on the input's numbers"):
+        load(Counting().eval(), torch.rand(2, 3))
