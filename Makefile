@@ -5,7 +5,7 @@ IN_VENV := .venv/bin/python -m
 WORKERS := -n 2 --dist worksteal
 NPM := PATH="$(CURDIR)/.venv/bin:$$PATH" npm --prefix js run --silent
 
-.PHONY: setup demo test lint fuzz sweep conformance wild hosts soak screenshots bench bench-full
+.PHONY: setup demo test lint fuzz sweep mutants conformance wild hosts soak screenshots bench bench-full
 
 setup:
 	@$(PYTHON) scripts/setup.py
@@ -32,6 +32,12 @@ fuzz:
 sweep:
 	@$(PYTHON) scripts/setup.py --tests
 	$(IN_VENV) pytest $(WORKERS) tests/test_page_sweep.py tests/test_viewer_steps.py tests/test_ops.py tests/test_page_values.py --sweep swiftshader $(ARGS)
+
+# faults put into a copy of the code, one at a time (tests/mutants/): which of them does no test notice? (20 minutes;
+# make mutants ARGS="weights" puts in those of one area)
+mutants:
+	@$(PYTHON) scripts/setup.py --tests
+	@.venv/bin/python scripts/mutants.py $(ARGS)
 
 # ONNX's own test suite on all back ends (12 minutes); make conformance ARGS="Conv --backends opengl" runs some
 conformance:

@@ -5,6 +5,14 @@ import numpy as np
 RTOL = 1e-5  # of max|expected|; one operator or a whole small network in float32
 
 
+def assert_all_equal(actual, expected, *, rtol=RTOL, where=""):
+    """Every value that was found, by its key; to find none is a failure."""
+    assert actual, f"no value was found{where and ' on '}{where}"
+    for key, value in actual.items():
+        name = f"{key} on {where}" if where else key
+        assert_equal(value, expected[key], rtol=rtol, name=name)
+
+
 def assert_equal(actual, expected, *, rtol=RTOL, name=""):
     actual, expected = np.asarray(actual), np.asarray(expected)
     assert actual.shape == expected.shape, (

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser
 
 from browsers import complaints
 from conftest import BACKENDS
-from equal import assert_equal
+from equal import assert_all_equal
 from nbglcnn.load import load
 from nbglcnn.lower import lower
 from nbglcnn.plan import Plan
@@ -118,8 +118,7 @@ def test_an_inserted_identity_changes_nothing(engine: Engine, place: int, size: 
     made.insert(place, node("Conv", [value, "id"], ["same"], pads=[size // 2] * 4))
     found = engine.model(network(made, constants | {"id": kernel}), picture(place))
     assert_array_equal(found["same"], expected[value])
-    for key, truth in expected.items():
-        assert_equal(found[key], truth, rtol=REORDERED, name=key)
+    assert_all_equal(expected, found, rtol=REORDERED)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -132,9 +131,8 @@ def test_permuted_channels_give_permuted_maps_and_the_same_picture(
     permuted["w2"] = constants["w2"][:, order]
     expected = engine.model(network(nodes(), constants), picture(seed))
     found = engine.model(network(nodes(), permuted), picture(seed))
-    for key, truth in expected.items():
-        same = truth[:, order] if key in "anrp" else truth
-        assert_equal(found[key], same, rtol=REORDERED, name=key)
+    same = {key: v[:, order] if key in "anrp" else v for key, v in expected.items()}
+    assert_all_equal(same, found, rtol=REORDERED)
 
 
 @pytest.mark.parametrize("first", [1, 4, 7])
@@ -159,8 +157,7 @@ def test_a_convolution_split_over_its_input_channels_and_added_is_the_same(
         "w22": constants["w2"][:, first:],
     }
     found = engine.model(network(made, constants | parts), picture(first))
-    for key, truth in expected.items():
-        assert_equal(found[key], truth, rtol=REORDERED, name=key)
+    assert_all_equal(expected, found, rtol=REORDERED)
 
 
 @pytest.mark.parametrize("count", [2, 5])
@@ -169,9 +166,8 @@ def test_a_batch_gives_what_its_images_give_alone(engine: Engine, count: int) ->
     together = engine.model(network(nodes(), constants, x.shape), x)
     graph, _ = load(network(nodes(), constants, (1, *SHAPE[1:])))
     alone = engine(lower(graph), *([x[k : k + 1]] for k in range(count)))
-    for key, value in together.items():
-        singles = np.concatenate([one[key] for one in alone])
-        assert_equal(value, singles, rtol=REORDERED, name=key)
+    singles = {key: np.concatenate([one[key] for one in alone]) for key in alone[0]}
+    assert_all_equal(together, singles, rtol=REORDERED)
 
 
 # Steps of positive weights, so that what sees a change changes; each as ONNX, and as the map of

@@ -2,6 +2,7 @@
 
 import ctypes
 import math
+import re
 
 import msgspec
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import nbglcnn
+from carrier import LAYOUTS, carrier
 from equal import assert_equal
 from nbglcnn import ModelError, Plan, Session
 from nbglcnn.builder import FLATTEN, Builder, best_block, reuse_textures
@@ -124,6 +126,28 @@ def test_a_damaged_file_is_refused(tmp_path):
     newer = data.replace(b'"version":%d' % VERSION, b'"version":9', 1)
     with pytest.raises(ModelError, match="format 9"):
         Plan.from_bytes(newer)
+
+
+@pytest.mark.parametrize("weights", [True, False])
+def test_a_file_cut_anywhere_is_refused(weights):
+    """Cut in the header, in the uniforms, or in any weight; what is behind the last is padding."""
+    plan = nbglcnn.compile(nn.Conv2d(1, 2, 1), X[:1, :1]) if weights else carrier(LAYOUTS["odd"])
+    data = plan.to_bytes()
+    size = int.from_bytes(data[8:16], "little")
+    body = -(-(16 + size) // 256) * 256
+    places = msgspec.json.decode(data[16 : 16 + size], type=type(plan.header)).blobs.values()
+    end = body + max((at + length for at, length in places), default=len(plan.uniforms))
+    assert len(data) - 256 < end <= len(data) and bool(places) == weights
+    read, reasons = [], set()
+    for length in range(end + 1):
+        try:
+            assert Plan.from_bytes(data[:length]).hash == plan.hash
+            read.append(length)
+        except ModelError as refused:
+            reasons.add(re.sub(r"[0-9a-f]{32}|\d+", "…", str(refused)))
+    assert read == [end]
+    last = "weight … is missing or has a wrong size" if weights else "uniforms are missing"
+    assert f"damaged Plan file: {last}" in reasons, reasons
 
 
 def test_nothing_is_fused_when_everything_is_observed():

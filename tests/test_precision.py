@@ -127,6 +127,20 @@ def test_integers_stay_exact() -> None:
             np.testing.assert_array_equal(values, true)
 
 
+class Doubled(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.float() * 2
+
+
+def test_integers_that_float32_cannot_hold_are_refused() -> None:
+    largest = np.array([[2**24, -(2**24)]])
+    with Session(nbglcnn.compile(Doubled().eval(), largest)) as session:
+        np.testing.assert_array_equal(session.run(largest)["output"], [[2**25, -(2**25)]])
+        for wrong in (largest + 1, -largest - 1):
+            with pytest.raises(InputError, match=r"2\^24"):
+                session.run(wrong)
+
+
 def test_sums_do_not_overflow_on_the_way() -> None:
     model = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.GroupNorm(1, 4)).eval()
     x = torch.rand(1, 4, 300, 301) * 50 + torch.arange(4).reshape(1, 4, 1, 1) * 100

@@ -14,7 +14,7 @@ import onnxruntime
 import pytest
 
 import pretrained
-from equal import RTOL, assert_equal
+from equal import RTOL, assert_all_equal
 from nbglcnn.load import load, reference
 from nbglcnn.lower import lower
 from nbglcnn.session import Session
@@ -28,11 +28,6 @@ DEEP = 3e-5
 
 
 Values = dict[str, np.ndarray]
-
-
-def compare(values: Values, expected: Values, where: str, *, rtol: float = DEEP) -> None:
-    for key, value in values.items():
-        assert_equal(value, expected[key], rtol=rtol, name=f"{key} on {where}")
 
 
 def share_within(rtol: float, values: Values, expected: Values) -> float:
@@ -51,7 +46,7 @@ def test_every_tensor_equals_the_reference(name: str) -> None:
     for observe in ("all", "outputs"):
         with Session(lower(graph, observe=observe)) as session:
             values = session.run(*arrays)
-        compare(values, expected, f"OpenGL, observe={observe}")
+        assert_all_equal(values, expected, rtol=DEEP, where=f"OpenGL, observe={observe}")
         if name in TRAINED and observe == "all":
             assert share_within(RTOL, values, expected) > 0.95
     if not isinstance(model, bytes | Path):
@@ -62,7 +57,8 @@ def test_every_tensor_equals_the_reference(name: str) -> None:
     names = [output.name for output in runtime.get_outputs()]
     inputs = dict(zip([i.name for i in runtime.get_inputs()], arrays, strict=True))
     fast = dict(zip(names, runtime.run(None, inputs), strict=True))
-    compare(values, fast, "OpenGL against ONNX Runtime at its fastest", rtol=1e-4)
+    where = "OpenGL against ONNX Runtime at its fastest"
+    assert_all_equal(values, fast, rtol=1e-4, where=where)
 
 
 @pytest.mark.parametrize("name", [name for name in TRAINED if name.startswith("text")])
@@ -102,7 +98,7 @@ def test_pages_give_the_same(name: str, in_pages: Callable[..., dict[str, Values
     graph, arrays = load(model, x)
     expected = reference(model, graph, arrays)
     for backend, values in in_pages(lower(graph), arrays).items():
-        compare(values, expected, backend)
+        assert_all_equal(values, expected, rtol=DEEP, where=backend)
 
 
 def test_the_notebook_of_the_upscaler_runs(tmp_path: Path) -> None:

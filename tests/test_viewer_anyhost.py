@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Frame, Page
 
-from equal import assert_equal
+from equal import assert_all_equal
 from nbglcnn import Viewer
 from viewer_models import autoencoder, hooked, pictures
 
@@ -173,8 +173,7 @@ def test_a_page_takes_buffers_in_every_form_and_computes(
 ) -> None:
     host = Frames(viewer, frames(1), site[0], form)
     host.until(lambda: bool(viewer._connection.usable))
-    for name, value in host.read().items():
-        assert_equal(value, hooked(autoencoder(SEED), pictures(SEED))[name], name=name)
+    assert_all_equal(host.read(), hooked(autoencoder(SEED), pictures(SEED)))
     host.until(
         lambda: (
             host.frames[0].query_selector(".nbglcnn[data-phase=ready] canvas[data-drawn]")
@@ -188,8 +187,7 @@ def test_each_output_may_be_a_frame_of_its_own(
 ) -> None:
     host = Frames(viewer, frames(2), site[0], "DataView")
     host.until(lambda: len(viewer._connection.usable) == 2)
-    for name, value in host.read().items():
-        assert_equal(value, hooked(autoencoder(SEED), pictures(SEED))[name], name=name)
+    assert_all_equal(host.read(), hooked(autoencoder(SEED), pictures(SEED)))
     for frame in host.frames:
         host.until(lambda frame=frame: frame.query_selector("canvas[data-drawn]") is not None)
 

@@ -116,20 +116,25 @@ def exactly(value: float) -> Any:
     return pytest.approx(value, rel=1e-9, abs=1e-12)
 
 
+# Layers whose pixels are explained by a patch and a filter, and by products alone.
+PATCHED = {"odd.2", "groups.1", "elu", "first.2", "round", "mirror", "edge"}
+MULTIPLIED = PATCHED | {"up.2"}
+
+
 def summed(shown: dict[str, Any]) -> float:
     """The sum of products that a pixel's cards begin with, from its terms."""
-    if shown["terms"]:
-        total = sum(shown["terms"].values())
-        own = shown["terms"][str(shown["chosen"])]
-    else:
-        total = own = sum(value for value, _ in shown["products"])
-    if shown["products"]:
-        assert sum(value for value, _ in shown["products"]) == exactly(own)
-    for (a, _), (b, _), (product, _) in zip(
-        shown["patch"], shown["filter"], shown["products"], strict=False
-    ):
-        assert product == exactly(a * b)
-    return float(total)
+    layer = shown["question"].removeprefix("Why is ").partition(",")[0]
+    patch, kernel, products = (
+        [value for value, _ in shown[name]] for name in ("patch", "filter", "products")
+    )
+    assert bool(patch) == (layer in PATCHED), f"{layer} has a patch of {len(patch)}"
+    if patch:
+        assert products == [exactly(a * b) for a, b in zip(patch, kernel, strict=True)]
+    assert products or layer not in MULTIPLIED, f"{layer} has no products"
+    assert shown["terms"], f"{layer} has no terms"
+    if products:
+        assert sum(products) == exactly(shown["terms"][str(shown["chosen"])])
+    return float(sum(shown["terms"].values()))
 
 
 FUNCTIONS = {

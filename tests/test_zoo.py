@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from equal import assert_equal
+from equal import assert_all_equal, assert_equal
 from nbglcnn.load import load, reference
 from nbglcnn.lower import lower
 from nbglcnn.session import Session
@@ -25,8 +25,7 @@ def test_every_layer_of_an_architecture_equals_pytorch(name: str) -> None:
     for observe in ("all", "outputs"):
         with Session(lower(graph, observe=observe)) as session:
             actual = session.run(*arrays)
-        for key, value in actual.items():
-            assert_equal(value, expected[key], name=f"{key}, observe={observe}")
+        assert_all_equal(actual, expected, where=f"OpenGL, observe={observe}")
     missing = called(model, inputs) - {key.partition(":")[0].partition("[")[0] for key in expected}
     assert missing == set()
 
@@ -41,8 +40,7 @@ def test_pages_give_the_same(name: str, in_pages: Callable[..., dict[str, Any]])
     graph, arrays = load(model, inputs)
     expected = reference(model, graph, arrays)
     for backend, values in in_pages(lower(graph), arrays).items():
-        for key, value in values.items():
-            assert_equal(value, expected[key], name=f"{key} on {backend}")
+        assert_all_equal(values, expected, where=backend)
 
 
 class CeilPools(nn.Module):
@@ -74,8 +72,7 @@ def test_pools_in_ceil_mode_have_the_sizes_that_pytorch_computes(
     graph, arrays = load(model, x)
     expected = reference(model, graph, arrays)
     with Session(lower(graph)) as session:
-        for key, value in session.run(*arrays).items():
-            assert_equal(value, expected[key], name=key)
+        assert_all_equal(session.run(*arrays), expected)
 
 
 @pytest.mark.parametrize("count", [True, False], ids=["padding counts", "padding left out"])

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { checkPlan } from "../src/gl/check.ts";
 import { parsePlan } from "../src/gl/format.ts";
-import { VERSION } from "../src/plan.ts";
+import { ALIGN, VERSION } from "../src/plan.ts";
 import { file, header } from "./plans.ts";
 
 test("a Plan file gives its header, uniforms and weights", () => {
@@ -49,6 +49,29 @@ test("what is no Plan file is refused in words", () => {
   ];
   for (const [bytes, message] of cases) {
     assert.throws(() => parsePlan(bytes), { name: "PlanError", message });
+  }
+});
+
+test("a file cut anywhere is refused: in its header, in its uniforms, in a weight", () => {
+  const bare = header((plan) => Object.assign(plan, { weights: [], blobs: {} }));
+  const uniforms = "damaged Plan file: its uniforms are cut off";
+  const weight = `damaged Plan file: weight ${header().weights[0]?.hash} is missing or has a wrong size`;
+  for (const [plan, kept, reasons] of [
+    [header(), 512 + 32, [uniforms, weight]],
+    [bare, 512, [uniforms]],
+  ] as const) {
+    const whole = file(plan);
+    const end = whole.length - (512 + ALIGN) + kept;
+    const found = new Set<string>();
+    for (let length = 0; length < end; length++) {
+      assert.throws(
+        () => parsePlan(whole.subarray(0, length)),
+        (error: Error) => found.add(error.message) && error.name === "PlanError",
+        `cut to ${length} of ${whole.length}`,
+      );
+    }
+    assert.ok(reasons.every((reason) => found.has(reason)));
+    assert.deepEqual(parsePlan(whole.subarray(0, end)).plan, plan);
   }
 });
 

@@ -235,6 +235,25 @@ test("a skip over its own branch is an arch above it; another branch has a lane"
   assert.ok(at(forked, "q").y > at(forked, "p").y + at(forked, "p").height);
 });
 
+test("a skip over another skip is a higher arch", () => {
+  const { lines } = placementOf(
+    treeFrom([
+      ["a", "Conv", "x", 4, 64],
+      ["b", "Conv", "a", 4, 64],
+      ["c", "Conv", "b", 4, 64],
+      ["inner", "Concat", "c b", 8, 64],
+      ["outer", "Concat", "inner a", 12, 64],
+    ]),
+    NONE,
+  );
+  const height = (from: string, to: string): number => {
+    const found = lines.find(({ edge }) => edge.from === from && edge.to === to);
+    assert.ok(found, `${from} → ${to}`);
+    return found.middle.y;
+  };
+  assert.ok(height("a", "outer") < height("b", "inner") - 5);
+});
+
 /** 200 layers or more: eight levels down and up, skips between, residual blocks in each. */
 function large(): Tree {
   const rows: Row[] = [];

@@ -20,6 +20,12 @@ test("channels of one image are reduced over finite values, the others counted",
   assert.ok(Math.abs(found.std - Math.sqrt(variance)) < 1e-12);
 });
 
+test("channels together vary around the mean of all", () => {
+  const data = Float32Array.of(1, 1, 5, 5, 5, 5, 9, 9);
+  const found = summary(reducedHere(data, [1, 4, 1, 2], 0));
+  assert.deepEqual([found.min, found.max, found.mean, found.std], [1, 9, 5, Math.sqrt(8)]);
+});
+
 test("a map without a finite value has no mean", () => {
   const nothing = Float32Array.of(Number.NaN, Number.NEGATIVE_INFINITY);
   const found = summary(reducedHere(nothing, [1, 1, 1, 2], 0));

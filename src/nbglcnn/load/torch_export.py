@@ -10,7 +10,7 @@ from nbglcnn.errors import UnsupportedModel, UnsupportedOperator
 from nbglcnn.load.draft import OPSET
 from nbglcnn.load.names import Call
 from nbglcnn.load.torch_calls import Record, quiet, run
-from nbglcnn.load.torch_extra import decompositions, unread
+from nbglcnn.load.torch_extra import decompositions, translations, unread
 from nbglcnn.load.torch_masks import choose_by_masks, has_masks
 from nbglcnn.load.torch_program import (
     correct_average_pools,
@@ -90,7 +90,12 @@ def _to_onnx(program: Any) -> Any:
     with quiet(), tables_kept():
         # optimize=True would fold BatchNorm into Conv and merge equal parameters.
         return torch.onnx.export(
-            program, dynamo=True, optimize=False, opset_version=OPSET, verbose=False
+            program,
+            dynamo=True,
+            optimize=False,
+            opset_version=OPSET,
+            verbose=False,
+            custom_translation_table=dict(translations()),
         )
 
 

@@ -44,6 +44,18 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
     }
 
 
+def translations() -> Mapping[Any, Callable[..., Any]]:
+    """For torch.onnx.export: operators whose form in ONNX loses what PyTorch keeps."""
+    import torch
+    from onnxscript import opset18
+
+    def log_sigmoid(x: Any) -> Any:
+        """log(sigmoid(x)), as the exporter writes it, is −∞ where the sigmoid falls to 0."""
+        return opset18.Neg(opset18.Softplus(opset18.Neg(x)))
+
+    return {torch.ops.aten.log_sigmoid.default: log_sigmoid}
+
+
 def _cumulative_product(
     x: torch.Tensor, dim: int, *, dtype: torch.dtype | None = None
 ) -> torch.Tensor:

@@ -175,7 +175,7 @@ def _layer_shape(facts: Facts, node: Node) -> Sequence[Shape]:
 
 
 def _group(b: Builder, node: Node) -> None:
-    """Sums per channel go first: a group's channels seldom fall on whole texels."""
+    """Each channel goes first: a group's channels seldom fall on whole texels."""
     (x,) = named(b, node.inputs[0])
     affine = _per_channel(b, x, node.inputs[1:3])
     groups, epsilon = integer(node, "num_groups", 0), number(node, "epsilon", 1e-5)
@@ -185,15 +185,15 @@ def _group(b: Builder, node: Node) -> None:
     tensor, along = lying_for(b, x, range(2, len(x.shape)))
     shape = reduced_shape(x.shape, range(2, len(x.shape)), True)
 
-    def spread(sums: Tensor, kind: str, numbers: Sequence[float]) -> Operand:
-        rows = reframed(b, sums, (n, groups, 1, each))
+    def spread(found: Tensor, kind: str, *numbers: float) -> Operand:
+        rows = reframed(b, found, (n, groups, 1, each))
         joined = reduce_frame(b, rows, [3], kind, numbers=numbers)
-        copies = gather(b, joined, sums.layout.frame, (n, groups, each), (groups, 1, 0))
+        copies = gather(b, joined, found.layout.frame, (n, groups, each), (groups, 1, 0))
         return Operand(shape, tensor=copies)
 
-    mean = spread(reduce_frame(b, tensor, along, "sum"), "mean of sums", [count])
+    mean = spread(reduce_frame(b, tensor, along, "mean"), "mean")
     squares = reduce_frame(b, tensor, along, "sum of deviations", given=mean.tensor)
-    inverse = spread(squares, "inverse root of sums", [count, epsilon])
+    inverse = spread(squares, "inverse root of sums", count, epsilon)
     _normalize(b, Operand(x.shape, tensor=tensor), [mean, inverse], affine, node.outputs[0])
 
 

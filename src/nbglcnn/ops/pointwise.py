@@ -60,21 +60,8 @@ float erf(float v) {
 """
 
 
-# Cody and Waite's reduction to a quarter turn, then the polynomials of Cephes' sinf and cosf:
 # GLSL promises no digits of sin() and cos(), and SwiftShader gives four.
-SINE = """
-vec4 sine(vec4 v, float quarters) {
-  vec4 turns = roundEven(v * 0.6366197723675814);
-  vec4 r = ((v - turns * 1.5703125) - turns * 4.837512969970703e-4) - turns * 7.549789954891882e-8;
-  vec4 s = r * r, quarter = mod(turns + quarters, 4.0);
-  vec4 sines = r + r * s * (-0.16666654611 + s * (8.3321608736e-3 - s * 1.9515295891e-4));
-  vec4 cosines = 1.0 - 0.5 * s + s * s * (4.166664568298827e-2 + s * (-1.388731625493765e-3 + s * 2.443315711809948e-5));
-  vec4 found = select(equal(mod(quarter, 2.0), vec4(1.0)), cosines, sines);
-  found = select(greaterThan(quarter, vec4(1.5)), -found, found);
-  bvec4 wild = greaterThanEqual(floatBitsToUint(v) & 0x7fffffffu, uvec4(0x7f800000u));
-  return select(wild, vec4(uintBitsToFloat(0x7fc00000u)), found);
-}
-"""
+SINE = shader("sine.glsl")
 
 
 def _function(body: str, *helpers: str) -> str:

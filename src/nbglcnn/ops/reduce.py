@@ -44,12 +44,14 @@ class Kind:
     """What a reduction computes, in GLSL: `map` runs in the first stage, `finish` in the last.
 
     In `finish` u.f[3].x is the number of elements that were joined, then come the caller's numbers.
+    A kind that is `anchored` is given the first of the elements that are joined.
     """
 
     map: str = "v"
     join: str = SUM
     start: str = ZERO
     finish: str = "v"
+    anchored: bool = False
 
     def text(self, first: bool) -> str:
         """The functions of one stage."""
@@ -71,7 +73,9 @@ SMALLEST = Kind(join="vec4 join(vec4 a, vec4 b) { return smaller(a, b); }",
 DEVIATION = "(v - given) * (v - given)"
 KINDS = {
     "sum": Kind(),
-    "mean": Kind(finish="v / u.f[3].x"),
+    # Of what is left after the first element: a sum of numbers around 1000 would lose the digits
+    # in which they differ.
+    "mean": Kind("v - anchor(given)", finish="v / u.f[3].x + anchor(given)", anchored=True),
     "max": LARGEST,
     "min": SMALLEST,
     "prod": Kind(
@@ -82,8 +86,7 @@ KINDS = {
     "log sum": Kind(finish="logarithm(v)"),
     "sum square": Kind("v * v"),
     "inverse root mean square": Kind("v * v", finish="1.0 / sqrt(v / u.f[3].x + u.f[3].y)"),
-    # Parts of a mean over more elements than are joined here, u.f[3].y of them:
-    "mean of sums": Kind(finish="v / u.f[3].y"),
+    # Of sums over more elements than are joined here, u.f[3].y of them:
     "inverse root of sums": Kind(finish="1.0 / sqrt(v / u.f[3].y + u.f[3].z)"),
     # Given the largest:
     "sum exp": Kind("power(v - given)"),
@@ -116,6 +119,9 @@ def reduce_frame(
     """
     kind = KINDS[kind] if isinstance(kind, str) else kind
     count = math.prod(x.layout.frame[axis] for axis in axes)
+    if kind.anchored:
+        given = x
+    kept_axes = [int(axis not in axes) for axis in range(4)]
     first = True
     while True:
         boxes, last = _boxes(x.layout, axes)
@@ -127,7 +133,7 @@ def reduce_frame(
         use_given = given is not None and (first or "given" in kind.finish)
         b.draw(
             REDUCE, output, [x, *([given] if given is not None and use_given else [])],
-            integers=[*boxes, *steps], floats=[*[0.0] * 12, float(count), *numbers],
+            integers=[*boxes, *steps, *kept_axes], floats=[*[0.0] * 12, float(count), *numbers],
             constants={"GIVEN": int(use_given), "CHANNELS": int(channels), "LAST": int(last)},
             parts=[kind.text(first)],
             fetches=math.prod(boxes) * math.prod(output.layout.block),

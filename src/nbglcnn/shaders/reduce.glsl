@@ -1,5 +1,6 @@
 // One stage of a reduction: each output element joins a box of the input, i[0] long along n, groups, h, w.
-// x0: input. x1 (GIVEN): a reduced tensor such as the mean, whose value `map` gets.
+// x0: input. x1 (GIVEN): a reduced tensor such as the mean, whose value `map` gets, or the input of the first stage,
+// whose first element it gets. i[2] is 1 for axes that are kept.
 // vec4 map(vec4 v, vec4 given, vec4 index), vec4 join(vec4 a, vec4 b), float joined(vec4 v), START and
 // vec4 finish(vec4 v, vec4 given) come with the kind. i[1] what a step along n, c, h, w adds to the index.
 // CHANNELS: the channels are joined too, so lanes past the last one must hold START; LAST: it ends here.
@@ -10,8 +11,10 @@ vec4 pixel(ivec4 at) {
   ivec4 from = at * u.i[0], to = min(from + u.i[0], ivec4(l.frame.x, l.tile.w, l.frame.zw));
   vec4 given = vec4(0.0);
 #if GIVEN
-  given = texel(x1, u.x[1], min(at, ivec4(u.x[1].frame.x, u.x[1].tile.w, u.x[1].frame.zw) - 1));
-  given = u.x[1].frame.y == 1 ? given.xxxx : given;
+  given = texel(x1, u.x[1], at * u.i[2]);
+#if CHANNELS
+  given = given.xxxx;
+#endif
 #endif
   vec4 all = START;
   // A sum of rows of sums: long sums of small numbers keep their digits.

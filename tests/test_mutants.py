@@ -1,0 +1,107 @@
+"""The list of faults that `make mutants` puts into the code, and how it judges them."""
+
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from mutants import Fault, commands, faults, problem, run
+
+FAULTS = faults()
+
+
+@pytest.mark.parametrize("area", sorted({fault.area for fault in FAULTS}))
+def test_each_fault_fits_todays_code_once_and_names_tests_that_exist(area: str) -> None:
+    problems = {
+        fault.says: found
+        for fault in FAULTS
+        if fault.area == area and (found := problem(fault)) is not None
+    }
+    assert not problems, f"tests/mutants/{area}.toml: mend these entries, or drop what is gone"
+
+
+def test_there_are_faults_enough_in_each_language_and_no_two_are_one() -> None:
+    languages = Counter(fault.language for fault in FAULTS)
+    assert len(FAULTS) >= 60, languages
+    assert min(languages[name] for name in ("Python", "GLSL", "TypeScript")) >= 10, languages
+    assert not [f for f, n in Counter((f.file, f.old, f.new) for f in FAULTS).items() if n > 1]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout with one function, one test that notices a sign and none that notices a bound."""
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "counted.py").write_text(
+        "def signed(x):\n    return -x\n\n\ndef bounded(x):\n    return min(x, 9)\n"
+    )
+    (tmp_path / "test_counted.py").write_text(
+        "from counted import bounded, signed\n\n\n"
+        "def test_sign():\n    assert signed(3) == -3\n\n\n"
+        "def test_bound():\n    assert bounded(3) == 3\n"
+    )
+    subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
+    return tmp_path
+
+
+def counted(says: str, old: str, new: str, *tests: str) -> Fault:
+    return Fault("area", says, "src/counted.py", old, new, tests)
+
+
+SIGN = counted("wrong sign", "return -x", "return +x", "test_counted.py::test_sign")
+BOUND = counted("no bound", "min(x, 9)", "max(x, 0)", "test_counted.py::test_bound")
+
+
+def test_a_fault_is_killed_by_the_test_that_fails_and_survives_where_none_does(
+    checkout: Path,
+) -> None:
+    said: list[str] = []
+    assert not run(checkout, [SIGN, BOUND], 1, said.append)
+    [killed] = [line for line in said if "killed" in line]
+    assert "wrong sign (test_counted.py::test_sign)" in killed
+    assert said[-1].startswith("\n1 of 2 faults were noticed (2 Python)")
+    survivors = [line for line in said if line.startswith("\nSURVIVED")]
+    assert survivors == [
+        "\nSURVIVED area: no bound\n  src/counted.py\n  - min(x, 9)\n"
+        "  + max(x, 0)\n  test_counted.py::test_bound"
+    ]
+    assert "return -x" in (checkout / "src" / "counted.py").read_text()
+
+
+def test_what_cannot_be_put_in_or_run_is_no_kill(checkout: Path) -> None:
+    said: list[str] = []
+    broken = counted("no Python", "return -x", "return -", "test_counted.py::test_sign")
+    missing = counted("not there", "return 1", "return 2", "test_counted.py::test_sign")
+    assert not run(checkout, [broken, missing], 1, said.append)
+    assert "0 of 2 faults were noticed" in said[-2]
+    assert said[-1] == "2 could not be put in or run: mend their entries"
+    (checkout / "test_counted.py").write_text("def test_sign():\n    assert 0\n")
+    assert not run(checkout, [SIGN], 1, said.append)
+    assert said[-1].startswith("These fail without any fault:\ntest_counted.py::test_sign")
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"file": "src/gone.py"}, "there is no src/gone.py"),
+        ({"old": "x"}, "has its old text"),
+        ({"new": "return -x"}, "it changes nothing"),
+        ({"tests": ()}, "it names no tests"),
+        ({"tests": ("test_gone.py::test_sign",)}, "there is no test_gone.py"),
+        ({"tests": ("test_counted.py::test_gone",)}, "test_counted.py has no test_gone"),
+    ],
+)
+def test_an_entry_that_no_longer_fits_is_found(
+    checkout: Path, change: dict[str, object], reason: str
+) -> None:
+    assert problem(SIGN, checkout) is None
+    fields = {name: getattr(SIGN, name) for name in SIGN.__slots__}
+    assert reason in (problem(Fault(**{**fields, **change}), checkout) or "")
+
+
+def test_tests_of_a_fault_are_run_in_their_order_by_the_fewest_commands() -> None:
+    asked = ("a.py::one", "a.py::two[x y]", "js/test/b.test.ts", "c.py -k this or that")
+    first, second, third = commands(asked)
+    assert first[-2:] == ["a.py::one", "a.py::two[x y]"] and first[1:3] == ["-m", "pytest"]
+    assert second == ["node", "--test", "js/test/b.test.ts"]
+    assert third[-3:] == ["c.py", "-k", "this or that"]

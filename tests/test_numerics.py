@@ -1,0 +1,159 @@
+"""Numbers at the ends of float32: large means, large angles, sigmoids that fall to 0."""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+import nbglcnn
+from equal import assert_equal
+from nbglcnn import Plan, Session
+from page import GlPage
+
+
+class Together(nn.Module):
+    """Each of the modules on an input of its own."""
+
+    def __init__(self, *modules: nn.Module) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList(modules)
+
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        return tuple(part(x) for part, x in zip(self.parts, inputs, strict=True))
+
+
+class Statistics(nn.Module):
+    """What people write in place of a norm."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        mean = x.mean((2, 3), keepdim=True)
+        return (x - mean) / (x - mean).square().mean((2, 3), keepdim=True).sqrt()
+
+
+class Standard(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x / x.std((2, 3), keepdim=True)
+
+
+def test_norms_keep_the_digits_in_which_large_numbers_differ() -> None:
+    rng = torch.Generator().manual_seed(1)
+    far = torch.rand((2, 8, 40, 44), generator=rng) + 1e3
+    picture = torch.linspace(0, 255, 3 * 96 * 128).reshape(1, 3, 96, 128)
+    parts = {
+        nn.LayerNorm(64): torch.rand((4, 16, 64), generator=rng) + 1e3,
+        nn.LayerNorm(1500): torch.rand((4, 1500), generator=rng) + 250,
+        nn.InstanceNorm2d(3): picture,
+        nn.InstanceNorm2d(8): far,
+        nn.GroupNorm(2, 8): far,
+        nn.BatchNorm2d(8, track_running_stats=False): far,
+        Statistics(): far,
+        Standard(): far,
+        nn.AdaptiveAvgPool2d(1): far,
+    }
+    model, inputs = Together(*parts).eval(), tuple(parts.values())
+    with Session(nbglcnn.compile(model, inputs, observe="outputs")) as session:
+        found = session.run(*(x.numpy() for x in inputs))
+        names = session.plan.header.outputs
+    with torch.no_grad():
+        single = model(*inputs)
+        double = model.double()(*(x.double() for x in inputs))
+    for part, name, near, true in zip(parts, names, single, double, strict=True):
+        own = float(np.abs(found[name] - true.numpy()).max())
+        bound = 1.5 * float((near - true).abs().max()) + 1e-6 * float(true.abs().max())
+        assert own <= bound, (part, own, bound)
+
+
+def test_a_norm_of_a_constant_map_is_zero() -> None:
+    model = nn.Sequential(nn.GroupNorm(2, 6)).eval()
+    x = np.full((1, 6, 24, 20), 1234.567, "f4")
+    with Session(nbglcnn.compile(model, x)) as session:
+        np.testing.assert_array_equal(session.run(x)["0"], 0)
+
+
+def test_a_mean_survives_nan_inf_and_numbers_near_the_largest() -> None:
+    class Mean(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x.mean(-1)
+
+    rows = [
+        [np.inf, 1, 2], [1, np.inf, 2], [1, -np.inf, np.inf], [np.nan, 1, 2], [1, 2, np.nan],
+        [3e38, -3e38, 0], [-np.inf, 1, 1], [1e30, -1e30, 0], [-0.0, 0.0, 0.0],
+    ]  # fmt: skip
+    x = np.array(rows, "f4")
+    with Session(nbglcnn.compile(Mean(), x)) as session:
+        [key] = session.plan.header.outputs
+        assert_equal(session.run(x)[key], Mean()(torch.from_numpy(x)).numpy())
+
+
+class Losses(nn.Module):
+    def forward(self, x: Tensor, target: Tensor) -> tuple[Tensor, ...]:
+        loss = nn.functional.binary_cross_entropy_with_logits(x, target, reduction="none")
+        many = nn.functional.multilabel_soft_margin_loss(x, target, reduction="none")
+        return nn.functional.logsigmoid(x), loss, many
+
+
+def test_the_logarithm_of_a_sigmoid_is_finite_everywhere() -> None:
+    x = torch.tensor(
+        [[0, 1e-30, -1e-30, 5, -5, 87, -87, 88, -88, 104, -104, 1e4, -1e4, 3e38, -3e38]]
+    )
+    x = torch.cat([x, torch.tensor([[torch.inf, -torch.inf, torch.nan] * 5])])
+    target = torch.rand(x.shape, generator=torch.Generator().manual_seed(0))
+    with Session(nbglcnn.compile(Losses(), (x, target), observe="outputs")) as session:
+        found = session.run(x.numpy(), target.numpy())
+        names = session.plan.header.outputs
+    with torch.no_grad():
+        expected = Losses()(x, target)
+    for name, value in zip(names[:2], expected[:2], strict=True):
+        for own, true in zip(found[name].T, value.numpy().T, strict=True):
+            assert_equal(own, true, name=name)
+    assert_equal(found[names[2]], expected[2].numpy())
+
+
+def test_a_log_sigmoid_keeps_its_modules_key() -> None:
+    x = np.array([[-200, -1, 3]], "f4")
+    model = nn.Sequential(nn.LogSigmoid(), nn.LogSigmoid()).eval()
+    with Session(nbglcnn.compile(model, x)) as session:
+        found = session.run(x)
+        assert session.verify(model, x).ok
+    assert_equal(found["0"], nn.LogSigmoid()(torch.from_numpy(x)).numpy())
+
+
+class Waves(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        return x.sin(), x.cos(), x.tan()
+
+
+def angles() -> np.ndarray:
+    """Of every size, among them the float nearest to a multiple of a quarter turn."""
+    rng = np.random.default_rng(5)
+    sizes = [np.exp(rng.uniform(np.log(1e-3), np.log(3.4e38), 3000)), rng.uniform(0, 1e5, 3000)]
+    turns = np.arange(1, 400) * np.pi / 2
+    x = np.concatenate([*sizes, turns, [511.9999, 512, 512.0001, 16367173.0 * 2**72]])
+    return np.concatenate([x, -x]).astype("f4").reshape(1, -1)
+
+
+def sines(run: Callable[[Plan, tuple[np.ndarray]], dict[str, np.ndarray]]) -> None:
+    x = angles()
+    plan = nbglcnn.compile(Waves(), x, observe="outputs")
+    found = run(plan, (x,))
+    sine, cosine, tangent = (found[name] for name in plan.header.outputs)
+    exact = x.astype("f8")
+    np.testing.assert_allclose(sine, np.sin(exact), rtol=0, atol=2e-7)
+    np.testing.assert_allclose(cosine, np.cos(exact), rtol=0, atol=2e-7)
+    assert max(np.abs(sine).max(), np.abs(cosine).max()) <= 1
+    # Nearer to a pole, or to 0, fewer digits of the angle's rest are left.
+    plain = (np.abs(np.sin(exact)) > 1e-5) & (np.abs(np.cos(exact)) > 1e-5)
+    np.testing.assert_allclose(tangent[plain], np.tan(exact[plain]), rtol=3e-6)
+
+
+def test_sines_of_every_float_are_right() -> None:
+    def opengl(plan: Plan, arrays: tuple[np.ndarray]) -> dict[str, np.ndarray]:
+        with Session(plan) as session:
+            return session.run(*arrays)
+
+    sines(opengl)
+
+
+def test_sines_of_every_float_are_right_in_a_page(gl: GlPage) -> None:
+    sines(gl.compute)
