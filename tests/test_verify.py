@@ -123,3 +123,107 @@ def test_check_says_of_each_layer_whether_it_can_run() -> None:
     assert report.first_diverging is not None
     assert "Det" in str(report)
     assert nbglcnn.check(autoencoder(3), pictures(3)).ok
+
+
+class Far(nn.Module):
+    """A norm of numbers that lie near each other and far from 0: float32 keeps four digits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(64)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.norm(x) * 2
+
+
+def far() -> torch.Tensor:
+    return torch.rand((4, 64), generator=torch.Generator().manual_seed(0)) + 1e3
+
+
+def test_a_layer_as_near_to_float64_as_pytorch_is_ok_and_the_report_says_so() -> None:
+    with Session(nbglcnn.compile(Far(), far())) as session:
+        report = session.verify(Far(), far())
+    assert report.ok
+    assert {row.layer for row in report.rows if row.double} == {"norm", "mul", "output"}
+    [row] = [row for row in report.rows if row.layer == "norm"]
+    own, reference = row.double
+    assert row.relative > 1e-5
+    assert 0 < own < 2 * reference < 2e-3
+    assert ", 3 of them by float64" in report.summary
+    assert f"yes: {own:.2g} from float64, the reference {reference:.2g}" in str(report)
+
+
+def test_float64_finds_a_small_fault_that_rounding_could_hide() -> None:
+    wrong = Far()
+    with torch.no_grad():
+        wrong.norm.bias += 3e-3
+    with Session(nbglcnn.compile(wrong, far())) as session:
+        report = session.verify(Far(), far())
+    assert not report.ok
+    [row] = [row for row in report.rows if row.layer == "norm"]
+    own, reference = row.double
+    assert own > 2 * reference
+
+
+def test_float64_is_asked_only_where_float32_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[str]] = []
+
+    def exact(model: object, graph: object, arrays: object, names: list[str]) -> dict:
+        asked.append(names)
+        return {}
+
+    monkeypatch.setattr("nbglcnn.session.exact", exact)
+    with Session(nbglcnn.compile(autoencoder(3), pictures(3))) as session:
+        assert session.verify(autoencoder(3), pictures(3)).ok
+    assert asked == []
+    with Session(nbglcnn.compile(Far(), far())) as session:
+        assert not session.verify(Far(), far()).ok
+    assert len(asked) == 1
+    assert asked[0][0] == "norm"
+
+
+def test_a_viewer_and_a_comparison_judge_alike() -> None:
+    viewer = Viewer(Far(), far())
+    report = viewer.verify(far() + 1)
+    assert report.ok
+    assert "by float64" in report.summary
+    viewer.close()
+    both = nbglcnn.compare(Far(), Far(), far())
+    report = both.verify()
+    assert report.ok
+    judged = {row.layer for row in report.rows if row.double}
+    assert {"A.norm", "B.norm"} <= judged
+    both.close()
+
+
+class Positions(nn.Module):
+    """Positions as sines, made in forward, in float32 by name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.line = nn.Linear(64, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        places = torch.arange(x.shape[1], dtype=torch.float32)[:, None]
+        speeds = torch.exp(torch.arange(0, 64, 2).float() * (-np.log(1e4) / 64))
+        code = torch.stack([torch.sin(places * speeds), torch.cos(places * speeds)], -1)
+        return self.line(x + code.flatten(1))
+
+
+def test_a_model_that_makes_float32_itself_is_run_in_double_precision() -> None:
+    from nbglcnn.load import exact, load
+
+    torch.manual_seed(0)
+    model, x = Positions().eval(), torch.randn(1, 1000, 64)
+    graph, arrays = load(model, x)
+    [true] = exact(model, graph, arrays, ["line"]).values()
+    assert true.dtype == np.float64
+    places, speeds = np.arange(1000.0)[:, None], np.exp(np.arange(0, 64, 2) * (-np.log(1e4) / 64))
+    code = np.stack([np.sin(places * speeds), np.cos(places * speeds)], -1).reshape(1000, 64)
+    weight, bias = (p.detach().double().numpy() for p in (model.line.weight, model.line.bias))
+    np.testing.assert_allclose(
+        true[0], (x[0].double().numpy() + code) @ weight.T + bias, atol=1e-12
+    )
+    assert next(model.parameters()).dtype == torch.float32
+    with Session(nbglcnn.compile(model, x)) as session:
+        assert session.verify(model, x).ok

@@ -17,7 +17,7 @@ from nbglcnn import plan as p
 from nbglcnn.errors import DeviceError, InputError, OpenGLUnavailable
 from nbglcnn.glsl import VERTEX
 from nbglcnn.layout import EXACT
-from nbglcnn.load import engine, load, reference
+from nbglcnn.load import engine, exact, load, reference
 from nbglcnn.report import Match, Report, compared
 
 if TYPE_CHECKING:
@@ -273,7 +273,9 @@ class Session:
 
         `model` is what the Plan was compiled from, `x` as in `compile`. A row of the report is a
         layer: largest and mean absolute error, the largest relative to the layer's largest value,
-        and whether max|a - b| <= 1e-5 * max|b| + 1e-6 (for float16 2e-2 * max|b| + 1e-6).
+        and whether max|a - b| <= 1e-5 * max|b| + 1e-6 (for float16 2e-2 * max|b| + 1e-6), or, for
+        a PyTorch model, whether it is as near to what that computes in float64 as PyTorch's own
+        float32 is.
         `report.ok` is the verdict, `report.first_diverging` where to look.
 
         Raises:
@@ -289,7 +291,14 @@ class Session:
                 "give the model that this Plan was compiled from"
             )
         where = f"{engine(model)} on {self.renderer}"
-        return compared(found, expected, keys, where, self.plan.precision)
+        return compared(
+            found,
+            expected,
+            keys,
+            where,
+            self.plan.precision,
+            exact=partial(exact, model, graph, arrays),
+        )
 
     def replace_weights(self, plan: p.Plan) -> None:
         """Upload the weights of a Plan made by `lower.repack` that differ from this session's."""

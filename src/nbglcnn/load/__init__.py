@@ -6,7 +6,7 @@ Nothing of torch or onnx is imported before a model is given.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -23,6 +23,7 @@ __all__ = [
     "completed",
     "engine",
     "enough",
+    "exact",
     "load",
     "quick_reference",
     "reference",
@@ -79,6 +80,17 @@ def reference(
     return onnx_reference(model, graph, arrays, names)
 
 
+def exact(
+    model: Any, graph: Graph, arrays: Sequence[Array], names: Collection[str]
+) -> dict[str, Array]:
+    """The wanted keys in double precision: those of a PyTorch model, as far as it can run so."""
+    from nbglcnn.load.truth import exact_reference
+
+    if isinstance(model, Joined):
+        return _joined_reference(model, graph, arrays, names, of=exact)
+    return exact_reference(model, graph, arrays, names) if _is_module(model) else {}
+
+
 def enough(graph: Graph, known: Mapping[str, Array], names: Collection[str]) -> dict[str, Array]:
     """What of `known` the wanted keys follow from, for `completed`; nothing where it doesn't do."""
     from nbglcnn.load.truth import needed
@@ -108,7 +120,11 @@ def quick_reference(
 
 
 def _joined_reference(
-    joined: Joined, graph: Graph, arrays: Sequence[Array], names: Collection[str] | None
+    joined: Joined,
+    graph: Graph,
+    arrays: Sequence[Array],
+    names: Collection[str] | None,
+    of: Callable[..., dict[str, Array]] = reference,
 ) -> dict[str, Array]:
     """The values of both sides, each by its own framework, and the differences of all pairs."""
     assert graph.comparison is not None
@@ -120,11 +136,11 @@ def _joined_reference(
     found: dict[str, Array] = {}
     for prefix, side in parts(joined, graph, arrays):
         own = {name.removeprefix(prefix) for name in wanted - made if name.startswith(prefix)}
-        values = reference(side.model, side.graph, side.arrays, own)
-        found.update((prefix + name, values[name]) for name in own)
-    if wanted & made:
+        values = of(side.model, side.graph, side.arrays, own)
+        found.update((prefix + name, values[name]) for name in own if name in values)
+    if wanted & made and wanted - made <= set(found):
         found.update(differences(joined, graph, found, wanted))
-    return {key.name: found[key.name] for key in graph.keys if key.name in wanted}
+    return {k.name: found[k.name] for k in graph.keys if k.name in wanted and k.name in found}
 
 
 def engine(model: Any) -> str:

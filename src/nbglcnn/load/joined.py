@@ -132,7 +132,7 @@ def differences(
     for pair in graph.comparison.pairs:
         if TABLE not in wanted and pair.difference not in wanted:
             continue
-        a, b = (np.asarray(found[key], np.float32) for key in (pair.a, pair.b))
+        a, b = (_as_float(found[key]) for key in (pair.a, pair.b))
         made[pair.difference] = b - a
         each = (batch, -1) if a.shape[:1] == (batch,) else (1, -1)
         size, own = (np.abs(array).reshape(each) for array in (b - a, a))
@@ -140,8 +140,13 @@ def differences(
         rows[pair.row] = [np.broadcast_to(one, batch) for one in sizes]
     if TABLE in wanted:
         numbers = [number for k in sorted(rows) for number in rows[k]]
-        made[TABLE] = np.stack(numbers, axis=1).astype(np.float32)
+        made[TABLE] = np.stack(numbers, axis=1).astype(b.dtype)
     return made
+
+
+def _as_float(array: Array) -> Array:
+    """In single precision, or in double where it is that already."""
+    return np.asarray(array, np.float64 if array.dtype == np.float64 else np.float32)
 
 
 def _names(joined: Joined) -> tuple[dict[str, str], dict[str, str]]:

@@ -18,10 +18,35 @@ def torch_reference(
 
     `names` are the keys that are wanted, all of them by default.
     """
+    known = _seen(model, graph, arrays, names, np.float32)
+    return completed(graph, known, names)
+
+
+def exact_reference(
+    model: Any, graph: Graph, arrays: Sequence[Array], names: Collection[str]
+) -> dict[str, Array]:
+    """The same in double precision; nothing where the model cannot be run so."""
+    try:
+        wide = [_as(a, np.float64) for a in arrays]
+        known = _seen(model, graph, wide, names, np.float64)
+        return _values(graph, known, names, np.float64)
+    except Exception:  # the model's own code runs here, on types that it may not expect
+        return {}
+
+
+def _seen(
+    model: Any,
+    graph: Graph,
+    arrays: Sequence[Array],
+    names: Collection[str] | None,
+    dtype: type[np.floating[Any]],
+) -> dict[str, Array]:
+    """What hooks see of the keys that the wanted ones follow from."""
     import torch
 
     from nbglcnn.load.torch_calls import by_key, run_hooked
     from nbglcnn.load.torch_check import detached_copy, unwrapped
+    from nbglcnn.load.torch_double import doubled
 
     twin, _ = detached_copy(unwrapped(model))
     state = twin.state_dict(keep_vars=True)
@@ -31,19 +56,35 @@ def torch_reference(
         assert data is not None
         np.copyto(state[name].numpy(), data)
     kept = needed(graph, names)
-    seen, root = run_hooked(twin, [torch.from_numpy(np.array(a)) for a in arrays], kept)
+    tensors = [torch.from_numpy(np.array(a)) for a in arrays]
+    if dtype is np.float64:
+        with doubled(twin):
+            seen, root = run_hooked(twin, tensors, kept)
+    else:
+        seen, root = run_hooked(twin, tensors, kept)
     known = by_key(graph, arrays, seen, root)
-    return completed(graph, {name: known[name] for name in kept}, names)
+    return {name: known[name] for name in kept}
 
 
 def completed(
     graph: Graph, known: Mapping[str, Array], names: Collection[str] | None = None
 ) -> dict[str, Array]:
     """The wanted keys (all of them by default), those that aren't `known` computed from it."""
+    return _values(graph, known, names, np.float32)
+
+
+def _values(
+    graph: Graph,
+    known: Mapping[str, Array],
+    names: Collection[str] | None,
+    dtype: type[np.floating[Any]],
+) -> dict[str, Array]:
     wanted = [key for key in graph.keys if names is None or key.name in names]
     values = {key.value: known[key.name] for key in graph.keys if key.name in known}
-    computed = run_graph(graph, values, [key.value for key in wanted if key.name not in known])
-    return {k.name: _float(known.get(k.name, computed.get(k.value))) for k in wanted}
+    missing = [key.value for key in wanted if key.name not in known]
+    computed = run_graph(graph, values, missing, wide=dtype is np.float64)
+    found = {k.name: known.get(k.name, computed.get(k.value)) for k in wanted}
+    return {name: _as(array, dtype) for name, array in found.items() if array is not None}
 
 
 def needed(graph: Graph, names: Collection[str] | None = None) -> set[str]:
@@ -132,11 +173,18 @@ def _by_runtime(
     return known
 
 
-def run_graph(graph: Graph, known: Mapping[str, Array], wanted: Sequence[str]) -> dict[str, Array]:
-    """Compute `wanted` values node by node from `known` ones, only as far back as needed."""
+def run_graph(
+    graph: Graph, known: Mapping[str, Array], wanted: Sequence[str], *, wide: bool = False
+) -> dict[str, Array]:
+    """Compute `wanted` values node by node from `known` ones, only as far back as needed.
+
+    `wide`: in double precision.
+    """
     values: dict[str, Array] = {n: v.data for n, v in graph.values.items() if v.data is not None}
     values.update(known)
     for node in _steps_to(graph, values, wanted):
+        if wide:
+            values.update({n: _as(values[n], np.float64) for n in node.inputs if n})
         values.update(evaluate(node, values))
     return {name: values[name] for name in wanted}
 
@@ -153,6 +201,6 @@ def _steps_to(graph: Graph, known: Container[str], wanted: Sequence[str]) -> lis
     return steps[::-1]
 
 
-def _float(array: Array | None) -> Array:
-    assert array is not None
-    return array.astype(np.float32) if array.dtype in (np.float64, np.float16) else array
+def _as(array: Array, dtype: type[np.floating[Any]]) -> Array:
+    """The array, in this precision where its numbers aren't integers."""
+    return array.astype(dtype, copy=False) if array.dtype.kind == "f" else array

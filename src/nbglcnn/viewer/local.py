@@ -78,6 +78,12 @@ class Local:
         """What the model's own framework makes of the inputs, and that framework's name."""
         return load.reference(self.model, graph, arrays), load.engine(self.model)
 
+    def exact(
+        self, graph: Graph, arrays: Sequence[Array], names: Collection[str]
+    ) -> dict[str, Array]:
+        """The same in float64, as far as the framework can."""
+        return load.exact(self.model, graph, arrays, names)
+
     def _open(self, plan: Plan) -> Session | None:
         if self._session is not None and self._session.plan.hash == plan.hash:
             if self._session.plan is not plan:

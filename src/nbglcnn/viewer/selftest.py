@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +35,7 @@ PLAIN = "; with plain kernels, since the fast ones computed wrong numbers"
 
 Band = tuple[int, int, int]
 Reference = Callable[[Graph, Sequence[Array]], tuple[dict[str, Array], str]]
+Exact = Callable[[Graph, Sequence[Array], Sequence[str]], Mapping[str, Array]]
 
 
 @dataclass(frozen=True)
@@ -60,10 +61,15 @@ class SelfTest:
     """Looks once at every device that shows a Viewer; `changed` is told when a verdict is there."""
 
     def __init__(
-        self, connection: Connection, reference: Reference, changed: Callable[[], None]
+        self,
+        connection: Connection,
+        reference: Reference,
+        exact: Exact,
+        changed: Callable[[], None],
     ) -> None:
         self._connection = connection
         self._reference = reference
+        self._exact = exact
         self._changed = changed
         self._verdicts: dict[tuple[str, str], Verdict] = {}  # of (renderer, Plan)
         self._busy: set[tuple[str, str]] = set()
@@ -140,10 +146,18 @@ class SelfTest:
             return Verdict(None, problem=f"the page sent {len(samples)} numbers")
         bands = bands_of_all(plan)
         values = {value.key: value for value in plan.values}
-        true = {key: pick(values[key], expected[key].reshape(-1), bands[key]) for key in bands}
+
+        def sampled(whole: Mapping[str, Array], keys: Iterable[str]) -> dict[str, Array]:
+            return {k: pick(values[k], whole[k].reshape(-1), bands[k]) for k in keys if k in whole}
+
+        def exact(keys: Sequence[str]) -> dict[str, Array]:
+            return sampled(self._exact(graph, arrays, keys), keys)
+
         largest = {key: _largest(expected[key]) for key in bands}
         subject = f"{framework} on {renderer}"
-        report = compared(found, true, tuple(bands), subject, plan.precision, largest)
+        report = compared(
+            found, sampled(expected, bands), tuple(bands), subject, plan.precision, largest, exact
+        )
         bound = WRONG[plan.precision]
         wrong = any(not row.ok and row.relative > bound for row in report.rows)
         return Verdict(report, framework, wrong=wrong)

@@ -8,6 +8,7 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 from weakref import WeakSet
@@ -133,6 +134,7 @@ class Viewer(anywidget.AnyWidget):
         self._selftest = SelfTest(
             self._connection,
             reference=self._local.reference,
+            exact=self._local.exact,
             changed=lambda: _call(this, "_follow"),
         )
         self._show()
@@ -221,7 +223,8 @@ class Viewer(anywidget.AnyWidget):
         The values come from where `activations` come from: the page, else local OpenGL. `x` is
         another input to try, after which the Viewer shows its own one again. A row of the report
         is a layer: largest and mean absolute error, the largest relative to the layer's largest
-        value, and whether max|a - b| <= 1e-5 * max|b| + 1e-6 (for float16 2e-2 * max|b| + 1e-6).
+        value, and whether max|a - b| <= 1e-5 * max|b| + 1e-6 (for float16 2e-2 * max|b| + 1e-6),
+        or, for a PyTorch model, whether it is as near to float64 as PyTorch's own float32 is.
         `report.ok` is the verdict, `report.first_diverging` where to look.
 
         Raises:
@@ -240,11 +243,15 @@ class Viewer(anywidget.AnyWidget):
                 )
             keys = self._plan.computed
             found = dict(zip(keys, self._fetch(keys, timeout), strict=True))
-            expected, framework = self._local.reference(self._graph, self._arrays)
+            graph, used = self._graph, self._arrays
+            expected, framework = self._local.reference(graph, used)
         finally:
             if x is not None:
                 self.input = arrays
-        report = compared(found, expected, keys, f"{framework} on {where}", self._plan.precision)
+        report = compared(
+            found, expected, keys, f"{framework} on {where}", self._plan.precision,
+            exact=partial(self._local.exact, graph, used),
+        )  # fmt: skip
         self._connection.send(verified(self._connection.revision, report, framework))
         return report
 

@@ -1,0 +1,43 @@
+"""A torch module in double precision, also where its own code asks for single."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+
+@contextmanager
+def doubled(model: torch.nn.Module) -> Iterator[None]:
+    """Widen the module's own numbers, and while this lasts what this thread makes in float32."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._pytree import tree_map
+
+    def wider(value: Any) -> Any:
+        if isinstance(value, torch.Tensor) and value.dtype == torch.float32:
+            return value.double()
+        return torch.float64 if value is torch.float32 else value
+
+    class Double(TorchDispatchMode):  # type: ignore[no-untyped-call]
+        def __torch_dispatch__(
+            self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            schema = function._schema
+            if not schema.is_mutable:  # what is written to stays what it is
+                args, kwargs = tree_map(wider, (args, kwargs or {}))
+            result = function(*args, **(kwargs or {}))
+            # arange(), full() and their kin make float32 without being asked for it.
+            if isinstance(result, torch.Tensor) and result.dtype == torch.float32:
+                if any(one.name == "dtype" for one in schema.arguments):
+                    return function(*args, **{**(kwargs or {}), "dtype": torch.float64})
+                if not schema.is_mutable:
+                    return result.double()
+            return result
+
+    model.double()
+    with Double():  # type: ignore[no-untyped-call]
+        yield
