@@ -208,12 +208,13 @@ def test_an_edge_of_zeros_is_never_drawn_over():
     builder = Builder(load(model, torch.randn(1, 4, 112, 112))[0], nbglcnn.plan.Target())
     maps, images = Layout((1, 4, 112, 112), (1, 2, 2)), Layout((4, 4, 57, 57), (4, 1, 1))
     assert maps.size == images.size
-    one, two, three = (builder.scratch(layout) for layout in (maps, images, maps))
+    one, two, three, four = (builder.scratch(one) for one in (maps, images, images, maps))
     last = builder.scratch(images)
-    for output, source in ((one, last), (two, one), (three, two), (last, three)):
+    for output, source in ((one, last), (two, one), (three, two), (four, three), (last, four)):
         builder.draw(FLATTEN, output, [source])
     moved = reuse_textures(builder, {last.texture})
-    assert moved[one.texture] == moved[three.texture] != moved[two.texture]
+    assert moved[one.texture] == moved[four.texture]
+    assert len({moved[each.texture] for each in (one, two, three, last)}) == 4
 
 
 def test_residual_blocks_are_fused_right():
@@ -251,6 +252,22 @@ def test_what_is_added_in_another_shape_is_no_residual():
 
     torch.manual_seed(2)
     model = Attended().eval()
+    with Session(nbglcnn.compile(model, X, observe="outputs")) as session:
+        assert_equal(session.run(X)["output"], truth(model))
+
+
+def test_what_several_layers_read_is_not_fused_into_one_of_them():
+    class Forked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.norm = nn.Conv2d(3, 6, 3), nn.BatchNorm2d(6)
+
+        def forward(self, x):
+            x = self.conv(x)
+            return torch.tanh(self.norm(x)) * x
+
+    torch.manual_seed(2)
+    model = Forked().eval()
     with Session(nbglcnn.compile(model, X, observe="outputs")) as session:
         assert_equal(session.run(X)["output"], truth(model))
 
@@ -338,6 +355,20 @@ def test_parameters_can_be_read_back():
         for name, value in model.state_dict().items():
             if not name.endswith("num_batches_tracked"):
                 assert_equal(session.read(name), value.numpy(), name=name)
+
+
+def test_a_matrix_that_is_multiplied_from_the_right_is_read_back_as_it_is():
+    class Product(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.matrix = nn.Parameter(torch.arange(35.0).reshape(5, 7))
+
+        def forward(self, x):
+            return x @ self.matrix
+
+    model = Product().eval()
+    with Session(nbglcnn.compile(model, torch.ones(2, 5))) as session:
+        assert_equal(session.read("matrix"), model.matrix.detach().numpy())
 
 
 def test_layers_are_found_by_position_and_name_and_print_as_a_table():
