@@ -115,6 +115,7 @@ class Copy:
 
     def __init__(self, root: Path, folder: Path) -> None:
         self.folder = folder
+        self._stale = False  # the bundled front-end
         listed = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
         names = subprocess.run(listed, cwd=root, capture_output=True, check=True, text=True).stdout
         for name in filter(None, names.split("\0")):
@@ -134,23 +135,33 @@ class Copy:
 
     @contextmanager
     def with_fault(self, fault: Fault) -> Iterator[None]:
-        """The copy with a fault in it, bundled anew where the front-end has it."""
+        """The copy with a fault in it."""
         path = self.folder / fault.file
         right = path.read_text("utf-8")
-        bundled = fault.language != "Python" and not all(map(is_typescript, fault.tests))
         kept = self.folder / "static-as-it-was"
-        if bundled:
-            shutil.copytree(self.folder / STATIC, kept)
         try:
             self._write(path, right.replace(fault.old, fault.new))
-            if bundled:
-                bundle(self.folder, node_path())
+            self._stale = self._is_bundled(fault.file)
             yield
         finally:
+            self._stale = False
             self._write(path, right)
-            if bundled:
+            if kept.is_dir():
                 shutil.rmtree(self.folder / STATIC)
                 kept.rename(self.folder / STATIC)
+
+    def _is_bundled(self, file: str) -> bool:
+        """Whether the front-end is made of this file too; it takes in some of Python's shaders."""
+        if file.startswith("js/"):
+            return True
+        entries = (self.folder / "js" / "src").rglob("*.ts")
+        return file.endswith(".glsl") and any(file in entry.read_text("utf-8") for entry in entries)
+
+    def _bundle(self) -> None:
+        """Bundle the front-end, whose fault makes it another one."""
+        shutil.copytree(self.folder / STATIC, self.folder / "static-as-it-was")
+        bundle(self.folder, node_path())
+        self._stale = False
 
     def _write(self, path: Path, text: str) -> None:
         path.write_text(text, "utf-8")
@@ -161,6 +172,8 @@ class Copy:
     def run(self, tests: Sequence[str]) -> tuple[Literal["passed", "failed", "broken"], str]:
         """Run tests until one fails, which is named; or why they could not be run."""
         for command in commands(tests):
+            if self._stale and command[0] == sys.executable:  # node takes the sources themselves
+                self._bundle()
             environment = {
                 **os.environ,
                 "PATH": node_path(),
