@@ -32,6 +32,7 @@ export interface PlanHeader {
   readonly batch: number;
   readonly precision: "float16" | "float32";
   readonly comparison: Comparison;
+  readonly reaches: readonly Reach[];
   readonly blobs: Readonly<Record<string, readonly [number, number]>>;
 }
 
@@ -108,13 +109,18 @@ export interface Recipe {
   readonly arguments: Readonly<Record<string, unknown>>;
 }
 
-/** Where an input array goes: its elements, four a texel, into `staging`; then draw `step`. */
+/**
+ * Where an input array goes: its elements, four a texel, into `staging`; then draw `step`.
+ *
+ * `places` are the axes that tell places apart, as a Layer's.
+ */
 export interface Input {
   readonly key: string;
   readonly shape: readonly number[];
   readonly dtype: string;
   readonly staging: number;
   readonly step: Pass;
+  readonly places: readonly number[];
 }
 
 /**
@@ -123,8 +129,8 @@ export interface Input {
  * `kind` is input, layer, module or output; `frame` says how it is shown and what its numbers go
  * over: images, channels, and a map's height and width (`layout.picture_of`). `layout` is how it
  * lies in `texture`, row-major elements in the same order but maybe in another frame, and `words`
- * the same as the 16 integers of GLSL's `struct Layout`; `layer` indexes the Plan's layers (-1:
- * none).
+ * the same as the 16 integers of GLSL's `struct Layout`; `layer` is the first of the Plan's layers
+ * that gives this very value (-1: it is an input's), so that a module has its last one's.
  */
 export interface Value {
   readonly key: string;
@@ -165,6 +171,11 @@ export interface Read {
  * ONNX file), `description` its settings in PyTorch's words; `parameters` counts trainable
  * numbers, `macs` multiply-adds, `bytes` float32 bytes of the output. `operators` are all that
  * compute it, in order; `attributes`, `operands` and `window` are those of `operator` alone.
+ *
+ * `places` are the axes of the output that tell its places apart, in their order; all that lies
+ * along the others (channels) counts as one place. `reads` says what can depend on what, as
+ * (reader, source, index into the Plan's reaches): 0 is the output, 1 and so on are `inputs`,
+ * higher numbers stand for values between them. A reader's own rows come before it is a source.
  */
 export interface Layer {
   readonly name: string;
@@ -181,6 +192,8 @@ export interface Layer {
   readonly operators: readonly string[];
   readonly operands: readonly Operand[];
   readonly window: Window;
+  readonly places: readonly number[];
+  readonly reads: readonly (readonly [number, number, number])[];
 }
 
 /**
@@ -237,6 +250,37 @@ export interface Pair {
   readonly row: number;
 }
 
+/**
+ * Which places of a source the places of a reader can depend on.
+ *
+ * `reader` and `source` are how many places there are along each axis, and `axes` has an Along
+ * for each axis of `source`; no two of them name the same axis of `reader`.
+ */
+export interface Reach {
+  readonly reader: readonly number[];
+  readonly source: readonly number[];
+  readonly axes: readonly Along[];
+}
+
+/**
+ * The places along one axis of a source that a place of a reader can depend on.
+ *
+ * The reader's place o along its axis `axis` depends on the places o · stride − begin + t ·
+ * dilation for t below `kernel`; transposed, on those i with i · stride − begin + t · dilation =
+ * o. What lies outside the source isn't there, or is what `padding` repeats. A `table` has a
+ * list of places for each o instead. With `axis` −1 each place depends on every place.
+ */
+export interface Along {
+  readonly axis: number;
+  readonly kernel: number;
+  readonly stride: number;
+  readonly dilation: number;
+  readonly begin: number;
+  readonly transposed: boolean;
+  readonly padding: "edge" | "reflect" | "wrap" | "zeros";
+  readonly table: readonly (readonly number[])[];
+}
+
 /** What a field of a record may hold. */
 export type Kind =
   | "integer"
@@ -253,20 +297,22 @@ export type Kind =
 type Fields = Readonly<Record<string, Kind>>;
 /** Every record's fields. */
 export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
-  ["PlanHeader", {"version": "integer", "language": {"oneOf": ["glsl-es-300"]}, "name": "string", "observe": "string", "target": {"record": "Target"}, "textures": {"list": {"record": "Texture"}}, "programs": {"list": {"record": "Program"}}, "passes": {"list": {"record": "Pass"}}, "weights": {"list": {"record": "Weight"}}, "inputs": {"list": {"record": "Input"}}, "values": {"list": {"record": "Value"}}, "parameters": {"list": {"record": "Value"}}, "outputs": {"list": "string"}, "layers": {"list": {"record": "Layer"}}, "uniform_bytes": "integer", "batch": "integer", "precision": {"oneOf": ["float16", "float32"]}, "comparison": {"record": "Comparison"}, "blobs": {"map": {"tuple": ["integer", "integer"]}}}],
+  ["PlanHeader", {"version": "integer", "language": {"oneOf": ["glsl-es-300"]}, "name": "string", "observe": "string", "target": {"record": "Target"}, "textures": {"list": {"record": "Texture"}}, "programs": {"list": {"record": "Program"}}, "passes": {"list": {"record": "Pass"}}, "weights": {"list": {"record": "Weight"}}, "inputs": {"list": {"record": "Input"}}, "values": {"list": {"record": "Value"}}, "parameters": {"list": {"record": "Value"}}, "outputs": {"list": "string"}, "layers": {"list": {"record": "Layer"}}, "uniform_bytes": "integer", "batch": "integer", "precision": {"oneOf": ["float16", "float32"]}, "comparison": {"record": "Comparison"}, "reaches": {"list": {"record": "Reach"}}, "blobs": {"map": {"tuple": ["integer", "integer"]}}}],
   ["Target", {"max_texture_size": "integer", "max_array_layers": "integer", "max_draw_buffers": "integer", "max_texture_units": "integer", "float32_render": "boolean", "fast_kernels": "boolean"}],
   ["Texture", {"width": "integer", "height": "integer", "layers": "integer", "format": {"oneOf": ["rgba16f", "rgba32f"]}}],
   ["Program", {"name": "string", "source": "string", "samplers": {"list": "string"}, "targets": "integer"}],
   ["Pass", {"program": "integer", "inputs": {"list": "integer"}, "output": "integer", "uniforms": "integer", "viewport": {"tuple": ["integer", "integer"]}, "layer": "integer", "cost": "integer"}],
   ["Weight", {"texture": "integer", "hash": "string", "recipe": {"record": "Recipe"}}],
   ["Recipe", {"packer": "string", "sources": {"list": "string"}, "arguments": {"map": "any"}}],
-  ["Input", {"key": "string", "shape": {"list": "integer"}, "dtype": "string", "staging": "integer", "step": {"record": "Pass"}}],
+  ["Input", {"key": "string", "shape": {"list": "integer"}, "dtype": "string", "staging": "integer", "step": {"record": "Pass"}, "places": {"list": "integer"}}],
   ["Value", {"key": "string", "kind": {"oneOf": ["input", "layer", "module", "output", "parameter"]}, "shape": {"list": "integer"}, "frame": {"tuple": ["integer", "integer", "integer", "integer"]}, "dtype": "string", "texture": "integer", "layout": {"record": "Layout"}, "words": {"list": "integer"}, "read": {"record": "Read"}, "layer": "integer"}],
   ["Layout", {"frame": {"tuple": ["integer", "integer", "integer", "integer"]}, "block": {"tuple": ["integer", "integer", "integer"]}, "phases": {"tuple": ["integer", "integer"]}}],
   ["Read", {"step": {"record": "Pass"}, "count": "integer"}],
-  ["Layer", {"name": "string", "operator": "string", "module": "string", "attributes": {"map": "any"}, "input_shapes": {"list": {"list": "integer"}}, "output_shape": {"list": "integer"}, "parameters": "integer", "macs": "integer", "bytes": "integer", "description": "string", "inputs": {"list": "string"}, "operators": {"list": "string"}, "operands": {"list": {"record": "Operand"}}, "window": {"record": "Window"}}],
+  ["Layer", {"name": "string", "operator": "string", "module": "string", "attributes": {"map": "any"}, "input_shapes": {"list": {"list": "integer"}}, "output_shape": {"list": "integer"}, "parameters": "integer", "macs": "integer", "bytes": "integer", "description": "string", "inputs": {"list": "string"}, "operators": {"list": "string"}, "operands": {"list": {"record": "Operand"}}, "window": {"record": "Window"}, "places": {"list": "integer"}, "reads": {"list": {"tuple": ["integer", "integer", "integer"]}}}],
   ["Operand", {"kind": {"oneOf": ["number", "omitted", "parameter", "unnamed", "value"]}, "key": "string", "number": "number"}],
   ["Window", {"kernel": {"list": "integer"}, "strides": {"list": "integer"}, "dilations": {"list": "integer"}, "begins": {"list": "integer"}, "ends": {"list": "integer"}}],
   ["Comparison", {"titles": {"tuple": ["string", "string"]}, "pairs": {"list": {"record": "Pair"}}, "only_a": {"list": "string"}, "only_b": {"list": "string"}, "table": "string"}],
   ["Pair", {"name": "string", "a": "string", "b": "string", "difference": "string", "row": "integer"}],
+  ["Reach", {"reader": {"list": "integer"}, "source": {"list": "integer"}, "axes": {"list": {"record": "Along"}}}],
+  ["Along", {"axis": "integer", "kernel": "integer", "stride": "integer", "dilation": "integer", "begin": "integer", "transposed": "boolean", "padding": {"oneOf": ["edge", "reflect", "wrap", "zeros"]}, "table": {"list": {"list": "integer"}}}],
 ]);

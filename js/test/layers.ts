@@ -22,6 +22,8 @@ export function layer(
     operators: [operator],
     operands: [],
     window: { kernel: [], strides: [], dilations: [], begins: [], ends: [] },
+    places: [],
+    reads: [],
     ...more,
   };
 }

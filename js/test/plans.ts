@@ -1,5 +1,6 @@
 // A small valid Plan for tests, and its file.
 import { ALIGN, MAGIC, type PlanHeader, VERSION } from "../src/plan.ts";
+import { layer } from "./layers.ts";
 
 const HASH = "0123456789abcdef0123456789abcdef";
 
@@ -7,6 +8,10 @@ const HASH = "0123456789abcdef0123456789abcdef";
 export function header(change: (plan: Any) => void = () => undefined): PlanHeader {
   const pass = (program: number, inputs: number[], output: number, viewport: number[]) => {
     return { program, inputs, output, uniforms: 0, viewport, layer: -1, cost: 0 };
+  };
+  const same = (axis: number) => {
+    const window = { kernel: 1, stride: 1, dilation: 1, begin: 0, transposed: false };
+    return { axis, ...window, padding: "zeros", table: [] as number[][] };
   };
   const layout = { frame: [1, 4, 2, 3], block: [1, 1, 1], phases: [1, 1] };
   const value = {
@@ -52,12 +57,20 @@ export function header(change: (plan: Any) => void = () => undefined): PlanHeade
         dtype: "float32",
         staging: 0,
         step: pass(0, [0, 3], 1, [3, 2]),
+        places: [2, 3],
       },
     ],
     values: [value],
     parameters: [],
     outputs: ["x"],
-    layers: [],
+    layers: [
+      layer("l", "Identity", ["x"], {
+        output_shape: [1, 4, 2, 3],
+        places: [2, 3],
+        reads: [[0, 1, 0]],
+      }),
+    ],
+    reaches: [{ reader: [2, 3], source: [2, 3], axes: [same(0), same(1)] }],
     uniform_bytes: 512,
     batch: 1,
     precision: "float32",

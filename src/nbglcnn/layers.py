@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from nbglcnn import plan as p
+from nbglcnn.fields import Reaches
 from nbglcnn.graph import Graph, Node
 from nbglcnn.ops import OPERATORS
 from nbglcnn.ops.window import Window
 from nbglcnn.wholes import Whole, whole
 
+OWN = ("input", "layer")  # the kinds of keys that others are only further names of
 
-def layer_table(graph: Graph) -> tuple[tuple[p.Layer, ...], dict[str, int]]:
+
+def layer_table(graph: Graph, reaches: Reaches) -> tuple[tuple[p.Layer, ...], dict[str, int]]:
     """The Layer records of a graph's layer keys, and which of them each node's passes belong to."""
     producer = {name: node for node in graph.nodes for name in node.outputs if name}
     keys = [key for key in graph.keys if key.kind == "layer"]
@@ -27,7 +30,7 @@ def layer_table(graph: Graph) -> tuple[tuple[p.Layer, ...], dict[str, int]]:
     for key in keys:
         # The nodes of a layer: from its value back to values that earlier keys already have.
         mine: list[Node] = []
-        sources: dict[str, None] = {}
+        sources: dict[str, int] = {}
         parameters: dict[str, None] = {}
         pending, seen = [key.value], set()
         while pending:
@@ -36,7 +39,7 @@ def layer_table(graph: Graph) -> tuple[tuple[p.Layer, ...], dict[str, int]]:
                 continue
             seen.add(name)
             if name in by_value:
-                sources[by_value[name]] = None
+                sources[name] = len(sources) + 1
                 continue
             node = producer.get(name)
             if node is None:
@@ -54,6 +57,7 @@ def layer_table(graph: Graph) -> tuple[tuple[p.Layer, ...], dict[str, int]]:
         inputs = [
             v for node in mine for v in node.inputs if v and v not in parameters and v in by_value
         ]
+        mine.sort(key=lambda node: place[node.name])
         window = OPERATORS[main.op].window if main else None
         shape = graph.shape(key.value)
         told = whole(graph, mine, main) if main else Whole("Identity", ())
@@ -74,14 +78,26 @@ def layer_table(graph: Graph) -> tuple[tuple[p.Layer, ...], dict[str, int]]:
                 macs=sum(OPERATORS[n.op].macs(graph, n) for n in mine),
                 bytes=4 * math.prod(shape),
                 description=key.description,
-                inputs=tuple(sources),
-                operators=tuple(n.op for n in sorted(mine, key=lambda n: place[n.name])),
+                inputs=tuple(by_value[value] for value in sources),
+                operators=tuple(n.op for n in mine),
                 operands=tuple(operand.of(name, by_value) for name in told.inputs),
                 window=_window(window(graph, main), told) if window and main else p.Window(),
+                places=reaches.places.get(key.value, ()),
+                reads=reaches.reads(key.value, reversed(mine), sources),
             )
         )
         by_value.setdefault(key.value, key.name)
     return tuple(rows), layer_of
+
+
+def layer_rows(graph: Graph, layers: Sequence[p.Layer]) -> dict[str, int]:
+    """For each key whose value a layer gives, a module's and an output's too, that layer's row.
+
+    A value belongs to the first that gives it: what computes nothing has the row before it.
+    """
+    rows = {layer.name: number for number, layer in enumerate(layers)}
+    made = {key.value: rows.get(key.name, -1) for key in reversed(graph.keys) if key.kind in OWN}
+    return {key.name: made.get(key.value, -1) for key in graph.keys}
 
 
 def parameter_origins(graph: Graph) -> dict[str, frozenset[str]]:

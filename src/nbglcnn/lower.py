@@ -21,10 +21,11 @@ from nbglcnn.builder import (
     settle_formats,
 )
 from nbglcnn.errors import InputError, UnsupportedOperator
+from nbglcnn.fields import Reaches
 from nbglcnn.fusion import fuse
 from nbglcnn.glsl import Kernel, shader
 from nbglcnn.graph import Graph, Key, Node, Value, several
-from nbglcnn.layers import layer_table, reshaped
+from nbglcnn.layers import layer_rows, layer_table, reshaped
 from nbglcnn.layout import Frame, Layout, batch_of, frame_of, picture_of
 from nbglcnn.ops import OPERATORS, READ_THROUGH
 from nbglcnn.weights import kernel_cut, packed
@@ -162,12 +163,14 @@ def lower(
     keys = observed_keys(graph, observe)
     watched = {key.value for key in keys} | set(graph.outputs)
     nodes, epilogues = fuse(graph, watched)
-    layers, layer_of = layer_table(graph)
+    reaches = Reaches(graph)
+    layers, layer_of = layer_table(graph, reaches)
     b = Builder(graph, target, epilogues, precision)
     inputs = []
     for value in graph.inputs:
         key = next(key.name for key in graph.keys if key.kind == "input" and key.value == value)
-        inputs.append(b.input(key, value))
+        places = reaches.places[value]
+        inputs.append(msgspec.structs.replace(b.input(key, value), places=places))
     for node in nodes:
         b.enter(node, layer_of.get(node.name, -1))
         # Where no element is, nothing is drawn.
@@ -178,15 +181,17 @@ def lower(
             else:
                 lower_node(b, node)
     b.enter_reads()
-    rows = {row.name: number for number, row in enumerate(layers)}
+    rows = layer_rows(graph, layers)
     batch = batch_of(record.shape for record in inputs)
     values = [
-        _value(b, key.name, key.kind, key.value, rows.get(key.name, -1), _picture(b, key, batch))
+        _value(b, key.name, key.kind, key.value, rows[key.name], _picture(b, key, batch))
         for key in keys
     ]
     parameters = [] if observe == "outputs" else _parameters(b)
     settle_formats(b)
-    return _finish(b, graph, observe, precision, inputs, values, parameters, layers, batch)
+    return _finish(
+        b, graph, observe, precision, inputs, values, parameters, layers, batch, reaches.table
+    )
 
 
 def flatten_variant(layout: Layout, *, fast: bool = True) -> dict[str, int]:
@@ -313,6 +318,7 @@ def _finish(
     parameters: list[p.Value],
     layers: tuple[p.Layer, ...],
     batch: int,
+    reaches: tuple[p.Reach, ...],
 ) -> p.Plan:
     kept = {w.texture for w in b.weights} | {b.read_number}
     kept |= {i.staging for i in inputs} | {i.step.output for i in inputs}
@@ -345,6 +351,7 @@ def _finish(
         batch=batch,
         precision=precision,
         comparison=_comparison(graph, {v.key for v in values}),
+        reaches=reaches,
     )
     return p.Plan(header, bytes(b.uniforms), b.blobs)
 

@@ -131,8 +131,8 @@ class Value(msgspec.Struct, frozen=True):
     `kind` is input, layer, module or output; `frame` says how it is shown and what its numbers go
     over: images, channels, and a map's height and width (`layout.picture_of`). `layout` is how it
     lies in `texture`, row-major elements in the same order but maybe in another frame, and `words`
-    the same as the 16 integers of GLSL's `struct Layout`; `layer` indexes the Plan's layers (-1:
-    none).
+    the same as the 16 integers of GLSL's `struct Layout`; `layer` is the first of the Plan's layers
+    that gives this very value (-1: it is an input's), so that a module has its last one's.
     """
 
     key: str
@@ -148,13 +148,17 @@ class Value(msgspec.Struct, frozen=True):
 
 
 class Input(msgspec.Struct, frozen=True):
-    """Where an input array goes: its elements, four a texel, into `staging`; then draw `step`."""
+    """Where an input array goes: its elements, four a texel, into `staging`; then draw `step`.
+
+    `places` are the axes that tell places apart, as a Layer's.
+    """
 
     key: str
     shape: tuple[int, ...]
     dtype: str
     staging: int
     step: Pass
+    places: tuple[int, ...] = ()
 
 
 class Operand(msgspec.Struct, frozen=True):
@@ -183,6 +187,37 @@ class Window(msgspec.Struct, frozen=True):
     ends: tuple[int, ...] = ()
 
 
+class Along(msgspec.Struct, frozen=True):
+    """The places along one axis of a source that a place of a reader can depend on.
+
+    The reader's place o along its axis `axis` depends on the places o · stride − begin + t ·
+    dilation for t below `kernel`; transposed, on those i with i · stride − begin + t · dilation =
+    o. What lies outside the source isn't there, or is what `padding` repeats. A `table` has a
+    list of places for each o instead. With `axis` −1 each place depends on every place.
+    """
+
+    axis: int = -1
+    kernel: int = 1
+    stride: int = 1
+    dilation: int = 1
+    begin: int = 0
+    transposed: bool = False
+    padding: Literal["zeros", "reflect", "edge", "wrap"] = "zeros"
+    table: tuple[tuple[int, ...], ...] = ()
+
+
+class Reach(msgspec.Struct, frozen=True):
+    """Which places of a source the places of a reader can depend on.
+
+    `reader` and `source` are how many places there are along each axis, and `axes` has an Along
+    for each axis of `source`; no two of them name the same axis of `reader`.
+    """
+
+    reader: tuple[int, ...]
+    source: tuple[int, ...]
+    axes: tuple[Along, ...]
+
+
 class Layer(msgspec.Struct, frozen=True):
     """One row of the summary: a leaf module's call, or an operator that belongs to none.
 
@@ -190,6 +225,11 @@ class Layer(msgspec.Struct, frozen=True):
     ONNX file), `description` its settings in PyTorch's words; `parameters` counts trainable
     numbers, `macs` multiply-adds, `bytes` float32 bytes of the output. `operators` are all that
     compute it, in order; `attributes`, `operands` and `window` are those of `operator` alone.
+
+    `places` are the axes of the output that tell its places apart, in their order; all that lies
+    along the others (channels) counts as one place. `reads` says what can depend on what, as
+    (reader, source, index into the Plan's reaches): 0 is the output, 1 and so on are `inputs`,
+    higher numbers stand for values between them. A reader's own rows come before it is a source.
     """
 
     name: str
@@ -206,6 +246,8 @@ class Layer(msgspec.Struct, frozen=True):
     operators: tuple[str, ...] = ()
     operands: tuple[Operand, ...] = ()
     window: Window = Window()
+    places: tuple[int, ...] = ()
+    reads: tuple[tuple[int, int, int], ...] = ()
 
 
 class Pair(msgspec.Struct, frozen=True):
@@ -261,6 +303,7 @@ class Header(msgspec.Struct, frozen=True):
     batch: int = 1
     precision: Precision = "float32"
     comparison: Comparison = Comparison()
+    reaches: tuple[Reach, ...] = ()
     blobs: dict[str, tuple[int, int]] = {}  # hash -> (offset after the header, bytes), in a file
 
 
@@ -454,6 +497,8 @@ def unpack_file(data: bytes) -> Plan:
             f"Plan file of format {header.version}; this nbglcnn reads {VERSION}. "
             "Compile the model again"
         )
+    if problem := _reach_problem(header):
+        raise ModelError(f"damaged Plan file: {problem}")
     body = memoryview(data)[_aligned(16 + size) :]
     blobs: dict[str, Float32] = {}
     for weight in header.weights:
@@ -468,3 +513,25 @@ def unpack_file(data: bytes) -> Plan:
     if not 0 <= header.uniform_bytes <= len(body):
         raise ModelError("damaged Plan file: uniforms are missing")
     return Plan(header, bytes(body[: header.uniform_bytes]), blobs)
+
+
+def _reach_problem(header: Header) -> str | None:
+    """What of reaches, or of layers that read by them, points outside of what it should."""
+    for k, reach in enumerate(header.reaches):
+        sizes = (*reach.reader, *reach.source)
+        if len(reach.axes) != len(reach.source) or min(sizes, default=0) < 0:
+            return f"reach {k} has {len(reach.axes)} axes of places {reach.source}"
+        for along, size in zip(reach.axes, reach.source, strict=True):
+            length = reach.reader[along.axis] if 0 <= along.axis < len(reach.reader) else None
+            if along.axis != -1 and length is None:
+                return f"reach {k} reads along axis {along.axis} of {len(reach.reader)}"
+            if along.kernel < 1 or len(along.table) not in (0, length):
+                return f"reach {k} has a window of {along.kernel} and {len(along.table)} rows"
+            if any(not 0 <= place < size for row in along.table for place in row):
+                return f"reach {k} reads outside of its source"
+    for layer in header.layers:
+        if any(not 0 <= axis < len(layer.output_shape) for axis in layer.places):
+            return f"layer {layer.name!r} has places along axes {layer.places}"
+        if any(not 0 <= reach < len(header.reaches) for _, _, reach in layer.reads):
+            return f"layer {layer.name!r} reads by a reach that is not there"
+    return None

@@ -13,6 +13,8 @@ import { PlanError } from "./types.ts";
 
 /** A Plan may not ask for more; a page with less memory says so when it allocates. */
 const MOST_TEXTURE_BYTES = 4 * 2 ** 30;
+/** Of a value, told apart by a field: a longer signal would take seconds. */
+const MOST_PLACES = 2 ** 28;
 const IDENTIFIER = /^[a-zA-Z_][a-zA-Z0-9_]{0,63}$/;
 const HASH = /^[0-9a-f]{32}$/;
 const LAYOUT_WORDS = 16;
@@ -138,11 +140,67 @@ export function checkPlan(plan: PlanHeader, uniformBytes: number, target?: Targe
     const known = [a, b, difference].every((key) => keys.has(key)) && row >= 0 && row < rows;
     check(known, `a comparison of ${JSON.stringify(a)} is none of values`);
   }
+  checkReaches(plan, check);
   for (const { hash, texture } of plan.weights) {
     check(HASH.test(hash), "a weight has no hash");
     check(textures[texture] !== undefined, `weight ${hash} has no texture`);
   }
 }
+
+type Check = (right: boolean, what: string) => void;
+
+/** What is looked up to find a field lies inside its axes, and takes no longer than that. */
+function checkReaches({ reaches, layers, inputs }: PlanHeader, check: Check): void {
+  for (const [k, { reader, source, axes }] of reaches.entries()) {
+    const what = `reach ${k}`;
+    for (const places of [placesOf(reader), placesOf(source)]) {
+      check(places >= 0 && places <= MOST_PLACES, `${what} has ${places} places`);
+    }
+    check(axes.length === source.length, `${what} has ${axes.length} axes`);
+    const named = axes.map(({ axis }) => axis).filter((axis) => axis >= 0);
+    check(new Set(named).size === named.length, `${what} names an axis twice`);
+    for (const [i, along] of axes.entries()) {
+      const { axis, kernel, table } = along;
+      const [length, size] = [reader[axis], source[i] ?? 0];
+      check(axis === -1 || length !== undefined, `${what} reads along axis ${axis}`);
+      check(kernel >= 1 && kernel <= MOST_PLACES, `${what} has a window of ${kernel}`);
+      check(table.length === 0 || table.length === length, `${what} has ${table.length} rows`);
+      check(
+        table.every((row) => row.every((place) => place >= 0 && place < size)),
+        `${what} reads outside of its source`,
+      );
+    }
+  }
+  for (const { name, output_shape, places, reads } of layers) {
+    const what = `layer ${JSON.stringify(name)}`;
+    const found = new Map([[0, placesIn(output_shape, places)]]);
+    check(found.get(0) !== -1, `${what} has places along axes ${places}`);
+    for (const [reader, source, index] of reads) {
+      const reach = reaches[index];
+      check(reach !== undefined, `${what} reads by reach ${index}`);
+      const made = placesOf(reach?.reader ?? []) === found.get(reader);
+      check(made && source > 0, `${what} reads ${source} for ${reader}`);
+      const own = placesOf(reach?.source ?? []);
+      check((found.get(source) ?? own) === own, `${what} reads several sizes of ${source}`);
+      found.set(source, own);
+    }
+  }
+  for (const { key, shape, places } of inputs) {
+    check(
+      placesIn(shape, places) !== -1,
+      `input ${JSON.stringify(key)} has places along ${places}`,
+    );
+  }
+}
+
+const placesOf = (sizes: readonly number[]): number =>
+  sizes.every((size) => size >= 0) ? sizes.reduce((a, b) => a * b, 1) : -1;
+
+/** How many places there are along axes of a shape; -1 where those are none. */
+const placesIn = (shape: readonly number[], places: readonly number[]): number =>
+  places.every((axis, k) => axis > (places[k - 1] ?? -1) && axis < shape.length)
+    ? placesOf(places.map((axis) => shape[axis] ?? -1))
+    : -1;
 
 /** The words of layout.py's Layout, in its order, describe an area inside the texture. */
 function fits(words: readonly number[], texture: Texture | undefined): boolean {

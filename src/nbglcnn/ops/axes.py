@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from nbglcnn.layout import Frame
 from nbglcnn.ops.operator import Shape
 
 Flags = tuple[bool, ...]
 
 
-def frame_flags(shape: Shape, flags: Sequence[bool], frame: Frame) -> tuple[bool, ...] | None:
+def frame_flags(shape: Shape, flags: Sequence[bool], frame: Shape) -> tuple[bool, ...] | None:
     """For each axis of the frame, the flag of the axes of the shape that it consists of.
 
     None when an axis of the frame mixes flagged and other axes. Axes of length 1 have no say.

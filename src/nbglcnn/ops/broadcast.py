@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
 
 from nbglcnn.builder import Builder
 from nbglcnn.glsl import shader
-from nbglcnn.graph import Node
+from nbglcnn.graph import Array, Node
 from nbglcnn.ops.elementwise import Operand, broadcast_shape, combine, named
 from nbglcnn.ops.operator import (
     Allowed,
@@ -19,6 +23,8 @@ from nbglcnn.ops.operator import (
     same_shape,
 )
 from nbglcnn.ops.pointwise import SELECT
+from nbglcnn.ops.reach import NOTHING, Linked, local, same
+from nbglcnn.plan import Along
 
 NAN = shader("nan.glsl")
 WHOLE = shader("quotient.glsl")
@@ -86,7 +92,7 @@ def binary(
 ) -> Operator:
     """An operator of two or three tensors that computes each element by `function`."""
     lower = _Functions(function, integers)
-    return Operator(name, doc, _shape, lower, attributes or {}, _problem)
+    return Operator(name, doc, _shape, lower, attributes or {}, _problem, reach=local)
 
 
 def _chain(function: str, mean: bool = False) -> Callable[[Builder, Node], None]:
@@ -155,28 +161,78 @@ WHERE = "\n".join([
 ])  # fmt: skip
 
 
+def _chosen(facts: Facts, node: Node, position: int) -> list[Linked | None]:
+    """What a condition that is known leaves out is not read."""
+    found, known = local(facts, node, position), facts.constant(node.inputs[0])
+    if known is not None:
+        condition = known.astype(bool)
+        for k, mask in ((1, condition), (2, ~condition)):
+            _mask(facts, node, found, k, mask)
+    return found
+
+
+def _scaled(facts: Facts, node: Node, position: int) -> list[Linked | None]:
+    """What is multiplied by zeros is not read, as a pixel that interpolation leaves out."""
+    found = local(facts, node, position)
+    for k, name in enumerate(reversed(node.inputs)):
+        factors = facts.constant(name)
+        if factors is not None and factors.any():
+            size = np.abs(factors)
+            _mask(facts, node, found, k, size > NOTHING * size.max())
+    return found
+
+
+def _mask(facts: Facts, node: Node, found: list[Linked | None], position: int, mask: Array) -> None:
+    """Leave out places of an input, axis by axis where the mask is a product of such."""
+    shape = facts.shape(node.outputs[0])
+    if mask.all() or facts.shape(node.inputs[position]) != shape:
+        return
+    mask = mask.reshape((1,) * (len(shape) - mask.ndim) + mask.shape)
+    ends = [k for k in range(1, mask.ndim) if (_seen(mask, 0, k) & _seen(mask, k) == mask).all()]
+    groups = list(pairwise([0, *ends, mask.ndim]))
+    links = []
+    for axis, (start, end) in enumerate(groups):
+        own = np.broadcast_to(
+            _seen(mask, start, end).reshape(mask.shape[start:end]), shape[start:end]
+        )
+        table = tuple((k,) if there else () for k, there in enumerate(own.reshape(-1).tolist()))
+        links.append(same(axis) if own.all() else Along(axis, table=table))
+    view = tuple(math.prod(shape[start:end]) for start, end in groups)
+    found[position] = Linked(view, view, tuple(links))
+
+
+def _seen(mask: Array, start: int, end: int | None = None) -> Array:
+    """What some axes of a mask say, whatever the others are."""
+    axes = range(mask.ndim)[start:end]
+    others = tuple(k for k in range(mask.ndim) if k not in axes)
+    return np.asarray(mask.any(axis=others, keepdims=True))
+
+
 def _unary(name: str, doc: str, function: str) -> Operator:
-    return Operator(name, doc, same_shape, _Functions(function))
+    return Operator(name, doc, same_shape, _Functions(function), reach=local)
 
 
 OPERATORS = [
     binary("Add", "Adds two tensors.", ADD),
     binary("Sub", "Subtracts the second tensor from the first.", _two("return a - b;")),
-    binary("Mul", "Multiplies two tensors element by element.", MULTIPLY),
+    replace(
+        binary("Mul", "Multiplies two tensors element by element.", MULTIPLY), reach=_scaled
+    ),
     binary("Div", "Divides the first tensor by the second; integers toward zero.", DIVIDE,
            _each("quotient", WHOLE)),
     binary("Pow", "Raises the first tensor to the power of the second.", _each("power", POWER)),
     Operator("Mod", "The remainder of a division; the sign is the divisor's (fmod=1: the other).",
-             _shape, _modulo, {"fmod": only(0, 1)}, _problem),
-    Operator("Sum", "Adds any number of tensors.", _shape, _chain(ADD), {}, _problem),
+             _shape, _modulo, {"fmod": only(0, 1)}, _problem, reach=local),
+    Operator("Sum", "Adds any number of tensors.", _shape, _chain(ADD), {}, _problem,
+             reach=local),
     Operator("Mean", "The mean of any number of tensors.", _shape, _chain(ADD, mean=True), {},
-             _problem),
+             _problem, reach=local),
     Operator("Max", "The largest of any number of tensors, element by element.", _shape,
-             _chain(_two("return larger(a, b);", NAN)), {}, _problem),
+             _chain(_two("return larger(a, b);", NAN)), {}, _problem, reach=local),
     Operator("Min", "The smallest of any number of tensors, element by element.", _shape,
-             _chain(_two("return smaller(a, b);", NAN)), {}, _problem),
+             _chain(_two("return smaller(a, b);", NAN)), {}, _problem, reach=local),
     Operator("PRelu", "Like LeakyRelu, with a learned slope, mostly one per channel.", _shape,
-             _Functions(PRELU), {}, _prelu_problem),
+             _Functions(PRELU), {}, _prelu_problem, reach=local),
     binary("Equal", "1 where both are equal.", _test("equal")),
     binary("Greater", "1 where the first is greater.", _test("greaterThan")),
     binary("GreaterOrEqual", "1 where the first is not less.", _test("greaterThanEqual")),
@@ -186,10 +242,13 @@ OPERATORS = [
     binary("And", "1 where both are true.", _two("return a * b;")),
     binary("Or", "1 where one of both is true.", _two("return max(a, b);")),
     binary("Xor", "1 where one alone is true.", _two("return abs(a - b);")),
-    binary("Where", "The second tensor where the first is true, else the third.", WHERE),
+    replace(
+        binary("Where", "The second tensor where the first is true, else the third.", WHERE),
+        reach=_chosen,
+    ),
     _unary("Not", "1 where the input is false.", _one("return 1.0 - a;")),
     _unary("IsNaN", "1 where the input is not a number.",
            _one("return select(is_nan(a), vec4(1.0), vec4(0.0));", NAN)),
     Operator("IsInf", "1 where the input is infinite.", same_shape, _infinite,
-             {"detect_negative": only(0, 1), "detect_positive": only(0, 1)}),
+             {"detect_negative": only(0, 1), "detect_positive": only(0, 1)}, reach=local),
 ]  # fmt: skip

@@ -9,6 +9,7 @@ from nbglcnn.graph import Node
 from nbglcnn.ops.movement import alias
 from nbglcnn.ops.operator import Facts, Operator, anything, integer, same_shape
 from nbglcnn.ops.pointwise import SAME, SELECT
+from nbglcnn.ops.reach import local
 
 # ONNX's numbers of element types (onnx.TensorProto.DataType).
 FLOATS = {1: "float32", 10: "float16", 11: "float64"}
@@ -58,5 +59,5 @@ def _draw(b: Builder, node: Node) -> None:
 
 OPERATORS = [
     Operator("Cast", "Another type of numbers: truth values, integers, floats.", same_shape, _draw,
-             {"to": anything, "saturate": anything}, _problem),
+             {"to": anything, "saturate": anything}, _problem, reach=local),
 ]  # fmt: skip

@@ -21,6 +21,7 @@ from nbglcnn.ops.operator import (
     integer,
 )
 from nbglcnn.ops.pointwise import activation_of
+from nbglcnn.ops.reach import Linked, first, same, shifted
 from nbglcnn.ops.strided import gather, whole
 
 CONCAT = Kernel("concat", shader("concat.glsl"))
@@ -150,6 +151,25 @@ def _split(b: Builder, node: Node) -> None:
         start += size
 
 
+def _concat_reach(facts: Facts, node: Node, position: int) -> list[Linked | None]:
+    shape, axis = facts.shape(node.outputs[position]), axis_of(facts, node, 0)
+    found: list[Linked | None] = []
+    start = 0
+    for name in node.inputs:
+        source = facts.shape(name)
+        links = [shifted(k, start) if k == axis else same(k) for k in range(len(source))]
+        found.append(Linked(shape, source, tuple(links)))
+        start += source[axis]
+    return found
+
+
+def _split_linked(facts: Facts, node: Node, position: int) -> Linked:
+    source, axis = facts.shape(node.inputs[0]), axis_of(facts, node, 0)
+    start = sum(_sizes(facts, node)[:position])
+    links = [shifted(k, -start) if k == axis else same(k) for k in range(len(source))]
+    return Linked(facts.shape(node.outputs[position]), source, tuple(links))
+
+
 OPERATORS = [
     Operator(
         "Concat",
@@ -159,6 +179,7 @@ OPERATORS = [
         {"axis": anything},
         _concat_problem,
         empty=True,
+        reach=_concat_reach,
     ),
     Operator(
         "Split",
@@ -167,5 +188,6 @@ OPERATORS = [
         _split,
         {"axis": anything, "num_outputs": anything},
         _split_problem,
+        reach=first(_split_linked),
     ),
 ]

@@ -23,6 +23,7 @@ from nbglcnn.ops.operator import (
     only,
 )
 from nbglcnn.ops.pointwise import activation_of
+from nbglcnn.ops.reach import windowed
 from nbglcnn.ops.strided import gather, whole
 from nbglcnn.ops.window import Window, sliding, transposed, volume_block, window_problem
 from nbglcnn.plan import Recipe
@@ -395,6 +396,7 @@ OPERATORS = [
         _conv_problem,
         _conv_macs,
         window=_conv_window,
+        reach=windowed(_conv_window),
     ),
     Operator(
         "ConvTranspose",
@@ -405,5 +407,6 @@ OPERATORS = [
         _conv_problem,
         _conv_macs,
         window=_transposed_window,
+        reach=windowed(_transposed_window, transposed=True),
     ),
 ]

@@ -14,7 +14,9 @@ from nbglcnn.graph import Array, Node
 from nbglcnn.layout import EXACT, Layout, frame_of
 from nbglcnn.ops.movement import place, settled_shape
 from nbglcnn.ops.operator import Facts, Operator, Shape, anything, axis_of, integer
+from nbglcnn.ops.reach import Linked, everything, listed, same
 from nbglcnn.ops.strided import MOST_AXES, STRIDED, View, axis_words, by_element, whole
+from nbglcnn.plan import Along
 
 LOOKUP = by_element("lookup")
 MOST_INDICES = 6  # of one row; the uniforms u.i[2..7] hold their axes
@@ -168,11 +170,54 @@ def _indices_shape(facts: Facts, node: Node) -> Sequence[Shape]:
     return [facts.shape(node.inputs[1])]
 
 
+def _gather_reach(facts: Facts, node: Node, position: int) -> list[Linked | None]:
+    """Indices of several axes are told as one; computed ones may choose anything."""
+    source, axis = facts.shape(node.inputs[0]), axis_of(facts, node, 0)
+    shape, indices = facts.shape(node.outputs[position]), facts.shape(node.inputs[1])
+    rows, known = math.prod(indices), facts.constant(node.inputs[1])
+    chosen: Along | None = None
+    if known is not None:
+        chosen = listed(axis, [(int(i) % source[axis],) for i in known.reshape(-1)], source[axis])
+    links = [chosen if k == axis else same(k) for k in range(len(source))]
+    reader = (*source[:axis], rows, *source[axis + 1 :])
+    choosing = tuple(same(axis + k) for k in range(len(indices)))
+    return [Linked(reader, source, tuple(links)), Linked(shape, indices, choosing)]
+
+
+def _gather_nd_reach(facts: Facts, node: Node, position: int) -> Sequence[Linked | None]:
+    """Exact where each column of known indices varies along neighbouring axes of its own."""
+    known = facts.constant(node.inputs[1])
+    if known is None or integer(node, "batch_dims", 0):
+        return everything(facts, node, position)
+    source, shape = facts.shape(node.inputs[0]), facts.shape(node.outputs[position])
+    rows = known.shape[:-1]
+    spans: list[range] = []
+    for column in np.moveaxis(known, -1, 0):
+        along = [k for k, n in enumerate(rows) if n > 1 and (np.diff(column, axis=k) != 0).any()]
+        spans.append(range(along[0], along[-1] + 1) if along else range(0))
+    crossed = len({k for span in spans for k in span}) != sum(map(len, spans))
+    if crossed or any(not span and source[axis] > 1 for axis, span in enumerate(spans)):
+        return everything(facts, node, position)
+    # The axes of a span are seen as one.
+    starts = [k for k in range(len(shape)) if not any(k in span[1:] for span in spans)]
+    reader = tuple(
+        math.prod(shape[a:b]) for a, b in zip(starts, [*starts[1:], len(shape)], strict=True)
+    )
+    links: list[Along | None] = []
+    for axis, span in enumerate(spans):
+        at = tuple(slice(None) if k in span else 0 for k in range(len(rows)))
+        chosen = [(int(i) % source[axis],) for i in known[(*at, axis)].reshape(-1)]
+        links.append(listed(starts.index(span[0]), chosen, source[axis]) if span else None)
+    behind = len(starts) - (len(source) - len(spans))
+    links += [same(behind + k) for k in range(len(source) - len(spans))]
+    return [Linked(reader, source, tuple(links)), None]
+
+
 OPERATORS = [
     Operator("Gather", "Chooses slices along an axis by their numbers.", _gather_shape, _draw,
-             {"axis": anything}, _problem),
+             {"axis": anything}, _problem, reach=_gather_reach),
     Operator("GatherND", "Chooses slices by the numbers of several axes.", _gather_nd_shape, _draw,
-             {"batch_dims": anything}, _problem),
+             {"batch_dims": anything}, _problem, reach=_gather_nd_reach),
     Operator("GatherElements", "Chooses an element along an axis for each element of the indices.",
              _indices_shape, _draw_elements, {"axis": anything}, _elements_problem),
 ]  # fmt: skip

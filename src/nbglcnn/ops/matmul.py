@@ -25,8 +25,10 @@ from nbglcnn.ops.operator import (
     size,
 )
 from nbglcnn.ops.pointwise import IDENTITY, SAME, activation_of
+from nbglcnn.ops.reach import Linked, local, same
 from nbglcnn.ops.strided import gather
 from nbglcnn.ops.window import Window
+from nbglcnn.plan import Along
 from nbglcnn.weights import MOST_ROWS, kernel_cut
 
 MATMUL = Kernel("matmul", shader("matmul.glsl"), pixel=False)
@@ -230,11 +232,44 @@ def _matmul_macs(facts: Facts, node: Node) -> int:
     return size(_matmul_shape(facts, node)[0]) * a[-1]
 
 
+def _gemm_reach(facts: Facts, node: Node, position: int) -> list[Linked | None]:
+    found = local(facts, node, position)  # of the bias
+    shape = facts.shape(node.outputs[position])
+    for k, name in enumerate(("transA", "transB")):
+        sides: list[Along | None] = [same(0), None] if k == 0 else [None, same(1)]
+        if integer(node, name, 0):
+            sides.reverse()
+        found[k] = Linked(shape, facts.shape(node.inputs[k]), tuple(sides))
+    return found
+
+
+def _matmul_reach(facts: Facts, node: Node, position: int) -> list[Linked | None]:
+    """Rows of the first by columns of the second; batch axes are broadcast."""
+    shape = facts.shape(node.outputs[position])
+    sources = [facts.shape(name) for name in node.inputs]
+    batch = max(max(map(len, sources)) - 2, 0)
+    found: list[Linked | None] = []
+    for k, source in enumerate(sources):
+        before = len(source) - 2
+        links: list[Along | None] = [
+            same(i + batch - before) if source[i] == shape[i + batch - before] else None
+            for i in range(before)
+        ]
+        if len(source) == 1:
+            links = [None]
+        else:
+            # What is left of a row and of a column stands behind the batch, in this order.
+            at = batch if k == 0 or len(sources[0]) == 1 else batch + 1
+            links += [same(at), None] if k == 0 else [None, same(at)]
+        found.append(Linked(shape, source, tuple(links)))
+    return found
+
+
 OPERATORS = [
     Operator("Gemm", "A fully connected layer: the input's rows times a matrix, plus a bias.",
              _gemm_shape, _gemm,
              {"alpha": anything, "beta": anything, "transA": only(0, 1), "transB": only(0, 1)},
-             _gemm_problem, _gemm_macs),
+             _gemm_problem, _gemm_macs, reach=_gemm_reach),
     Operator("MatMul", "The product of matrices, or of batches of them.", _matmul_shape, _matmul,
-             {}, _matmul_problem, _matmul_macs),
+             {}, _matmul_problem, _matmul_macs, reach=_matmul_reach),
 ]  # fmt: skip

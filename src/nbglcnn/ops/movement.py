@@ -27,7 +27,9 @@ from nbglcnn.ops.operator import (
     same_shape,
     text,
 )
+from nbglcnn.ops.reach import Linked, Reach, first, local, permuted, renamed, same, shifted
 from nbglcnn.ops.strided import MOST_AXES, View, by_element, gather, whole
+from nbglcnn.plan import Along
 
 DEPTH_TO_SPACE = by_element("depth_to_space")
 
@@ -166,6 +168,7 @@ def moving(
     attributes: Mapping[str, Allowed] = {},
     shape: Callable[[Facts, Node], Shape] | None = None,
     check: Check = no_reason,
+    reach: Reach,
 ) -> Operator:
     """An operator whose output is a strided view of its first input; its shape the view's sizes."""
 
@@ -180,7 +183,7 @@ def moving(
     def draw(b: Builder, node: Node) -> None:
         place(b, node, view(b, node))
 
-    return Operator(name, doc, shapes, draw, attributes, problem)
+    return Operator(name, doc, shapes, draw, attributes, problem, reach=reach)
 
 
 def _permutation(facts: Facts, node: Node) -> Shape:
@@ -199,19 +202,35 @@ def _transpose_problem(facts: Facts, node: Node) -> str | None:
     return None
 
 
-def _sliced(facts: Facts, node: Node) -> View:
+def _slices(facts: Facts, node: Node) -> dict[int, range]:
+    """The places that are kept along each axis that is cut."""
     shape = facts.shape(node.inputs[0])
     starts, ends = constant_integers(facts, node, 1), constant_integers(facts, node, 2)
     assert starts is not None and ends is not None
     axes = constant_integers(facts, node, 3)
     axes = tuple(range(len(starts))) if axes is None else normal_axes(axes, len(shape))
     steps = constant_integers(facts, node, 4) or (1,) * len(starts)
-    view = whole(shape)
-    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        # slice() clamps as ONNX does, also INT64_MIN and INT64_MAX, which mean "to the end".
-        first, stop, step = slice(start, end, step).indices(shape[axis])
-        view = view.sliced(axis, first, len(range(first, stop, step)), step)
+    # slice() clamps as ONNX does, also INT64_MIN and INT64_MAX, which mean "to the end".
+    return {
+        axis: range(*slice(start, end, step).indices(shape[axis]))
+        for axis, start, end, step in zip(axes, starts, ends, steps, strict=True)
+    }
+
+
+def _sliced(facts: Facts, node: Node) -> View:
+    view = whole(facts.shape(node.inputs[0]))
+    for axis, places in _slices(facts, node).items():
+        view = view.sliced(axis, places.start, len(places), places.step)
     return view
+
+
+def _slice_linked(facts: Facts, node: Node, position: int) -> Linked:
+    source, slices = facts.shape(node.inputs[0]), _slices(facts, node)
+    links = [
+        shifted(k, -slices[k].start, slices[k].step) if k in slices else same(k)
+        for k in range(len(source))
+    ]
+    return Linked(facts.shape(node.outputs[position]), source, tuple(links))
 
 
 _slice_problem = first_problem(
@@ -247,6 +266,18 @@ def _tiled(facts: Facts, node: Node) -> View:
         sizes += [repeats, count]
         strides += [0, stride]
     return View(tuple(sizes), tuple(strides))
+
+
+def _tile_linked(facts: Facts, node: Node, position: int) -> Linked:
+    source, shape = facts.shape(node.inputs[0]), facts.shape(node.outputs[position])
+    return Linked(shape, source, tuple(Along(k, padding="wrap") for k in range(len(source))))
+
+
+def _blocks_linked(facts: Facts, node: Node, position: int) -> Linked:
+    block, spread = integer(node, "blocksize", 1), node.op == "DepthToSpace"
+    sides = [Along(axis, block, block, transposed=spread) for axis in (2, 3)]
+    source, shape = facts.shape(node.inputs[0]), facts.shape(node.outputs[position])
+    return Linked(shape, source, (same(0), None, *sides))
 
 
 def _blocks_problem(facts: Facts, node: Node) -> str | None:
@@ -287,29 +318,30 @@ def _space_to_depth_view(facts: Facts, node: Node) -> View:
 
 
 OPERATORS = [
-    Operator("Identity", "Passes its input on.", same_shape, alias),
+    Operator("Identity", "Passes its input on.", same_shape, alias, reach=local),
     Operator("Dropout", "Passes its input on: nothing is dropped outside training.", same_shape,
-             alias, {"seed": anything}, _dropout_problem),
+             alias, {"seed": anything}, _dropout_problem, reach=local),
     Operator("Reshape", "Other shape, same elements in the same order.", _reshape, alias,
-             {"allowzero": anything}, _reshape_problem),
+             {"allowzero": anything}, _reshape_problem, reach=renamed),
     Operator("Flatten", "Joins axes into a matrix, same elements in the same order.", _flatten,
-             alias, {"axis": anything}),
+             alias, {"axis": anything}, reach=renamed),
     Operator("Squeeze", "Drops axes of length 1.", _squeeze, alias,
-             check=first_problem(needs_constant(1, "axes"), _squeeze_problem)),
+             check=first_problem(needs_constant(1, "axes"), _squeeze_problem), reach=renamed),
     Operator("Unsqueeze", "Adds axes of length 1.", _unsqueeze, alias,
-             check=needs_constant(1, "axes")),
+             check=needs_constant(1, "axes"), reach=renamed),
     moving("Transpose", "Axes in another order.", _transposed, attributes={"perm": anything},
-           check=_transpose_problem),
+           check=_transpose_problem, reach=permuted(_permutation)),
     moving("Slice", "A part of each axis, also at steps or backwards.", _sliced,
-           check=_slice_problem),
+           check=_slice_problem, reach=first(_slice_linked)),
     moving("Expand", "Repeats axes of length 1 up to a given shape.", _expanded,
-           check=needs_constant(1, "shape")),
+           check=needs_constant(1, "shape"), reach=local),
     moving("Tile", "Repeats the whole tensor along its axes.", _tiled, shape=_tile,
-           check=needs_constant(1, "repeats")),
+           check=needs_constant(1, "repeats"), reach=first(_tile_linked)),
     Operator("DepthToSpace", "Spreads groups of channels over blocks of pixels (pixel shuffle).",
              _depth_to_space, _draw_depth_to_space,
-             {"blocksize": anything, "mode": only("DCR", "CRD")}, _blocks_problem),
+             {"blocksize": anything, "mode": only("DCR", "CRD")}, _blocks_problem,
+             reach=first(_blocks_linked)),
     moving("SpaceToDepth", "Gathers blocks of pixels into channels.", _space_to_depth_view,
            attributes={"blocksize": anything, "mode": only("DCR", "CRD")}, shape=_space_to_depth,
-           check=_blocks_problem),
+           check=_blocks_problem, reach=first(_blocks_linked)),
 ]  # fmt: skip

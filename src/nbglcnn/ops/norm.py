@@ -26,6 +26,7 @@ from nbglcnn.ops.operator import (
     same_shape,
 )
 from nbglcnn.ops.pointwise import SELECT
+from nbglcnn.ops.reach import Linked, everything, mixing
 from nbglcnn.ops.reduce import DEVIATION, Kind, lying_for, reduce_frame, reduced_shape
 from nbglcnn.ops.strided import gather
 from nbglcnn.plan import Recipe
@@ -287,30 +288,63 @@ def _local_response_problem(facts: Facts, node: Node) -> str | None:
     return None if len(shape) >= 2 else f"an input of shape {shape}; expected (batch, channels, …)"
 
 
+def _spatial(facts: Facts, node: Node) -> Sequence[int]:
+    return range(2, len(facts.shape(node.inputs[0])))
+
+
+def _within(facts: Facts, node: Node) -> Sequence[int]:
+    return range(1, len(facts.shape(node.inputs[0])))
+
+
+def _channels(_facts: Facts, _node: Node) -> Sequence[int]:
+    return (1,)
+
+
+def _last(facts: Facts, node: Node) -> Sequence[int]:
+    return (axis_of(facts, node, -1),)
+
+
+def _all_but_channels(facts: Facts, node: Node) -> Sequence[int]:
+    return [k for k in range(len(facts.shape(node.inputs[0]))) if k != 1]
+
+
+_OF_THE_BATCH, _OF_ITSELF = mixing(_all_but_channels), mixing(lambda _facts, _node: ())
+
+
+def _batch_reach(facts: Facts, node: Node, position: int) -> Sequence[Linked | None]:
+    if position:
+        return everything(facts, node, position)
+    training = integer(node, "training_mode", 0)
+    return _OF_THE_BATCH(facts, node, 0) if training else _OF_ITSELF(facts, node, 0)
+
+
 ROWS = {"axis": anything, "epsilon": anything, "stash_type": only(1)}
 OPERATORS = [
     Operator("BatchNormalization",
              "Shifts and scales each channel by statistics of the training data, or of the batch.",
              _batch_shape, _batch,
              {"epsilon": anything, "momentum": anything, "training_mode": only(0, 1)},
-             _batch_problem),
+             _batch_problem, reach=_batch_reach),
     Operator("InstanceNormalization",
              "Shifts and scales each channel of each image by its statistics.",
-             same_shape, _instance, {"epsilon": anything}, _channels_problem),
+             same_shape, _instance, {"epsilon": anything}, _channels_problem,
+             reach=mixing(_spatial)),
     Operator("LayerNormalization", "Shifts and scales each row by its statistics.", _layer_shape,
-             _layer, ROWS, _axis_problem),
+             _layer, ROWS, _axis_problem, reach=mixing(_trailing)),
     Operator("GroupNormalization", "Shifts and scales groups of channels by their statistics.",
              same_shape, _group,
              {"epsilon": anything, "num_groups": anything, "stash_type": only(1)},
-             _channels_problem),
+             _channels_problem, reach=mixing(_within)),
     Operator("RMSNormalization", "Scales each row by the root of its mean square.", same_shape,
-             _root_mean_square, ROWS, _axis_problem),
+             _root_mean_square, ROWS, _axis_problem, reach=mixing(_trailing)),
     Operator("LpNormalization", "Divides by the length (or sum of magnitudes) along an axis.",
-             same_shape, _length, {"axis": anything, "p": only(1, 2)}, _axis_problem),
+             same_shape, _length, {"axis": anything, "p": only(1, 2)}, _axis_problem,
+             reach=mixing(_last)),
     Operator("MeanVarianceNormalization", "Shifts and scales to mean 0 and variance 1 over axes.",
-             same_shape, _mean_variance, {"axes": anything}, _mean_variance_problem),
+             same_shape, _mean_variance, {"axes": anything}, _mean_variance_problem,
+             reach=mixing(_mean_variance_axes)),
     Operator("LRN", "Divides by a power of the sum of squares of neighbouring channels.",
              same_shape, _local_response,
              {"alpha": anything, "beta": anything, "bias": anything, "size": anything},
-             _local_response_problem),
+             _local_response_problem, reach=mixing(_channels)),
 ]  # fmt: skip

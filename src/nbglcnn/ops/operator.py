@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from nbglcnn.builder import Builder
 from nbglcnn.graph import Array, Attribute, Node
+from nbglcnn.ops.reach import Reach, everything
 
 if TYPE_CHECKING:
     from nbglcnn.ops.window import Window
@@ -62,7 +63,8 @@ class Operator:
     other is refused); `check` says why a node cannot run, or None; `macs` counts multiply-adds;
     `function` is the GLSL `vec4 activate(vec4 v)` of a unary operator and `floats` its numbers in
     u.f[3], so that it can also run behind a convolution; `empty`: it makes something of inputs
-    without elements; `window` says how it slides over its first input, for explaining it; `doc` is
+    without elements; `window` says how it slides over its first input, for explaining it; `reach`
+    which places of its inputs a place of an output can depend on, for receptive fields; `doc` is
     one sentence for people.
     """
 
@@ -77,6 +79,7 @@ class Operator:
     floats: Callable[[Facts, Node], Sequence[float]] | None = None
     empty: bool = False
     window: Callable[[Facts, Node], Window] | None = None
+    reach: Reach = everything
 
 
 # Attributes with ONNX's defaults.

@@ -24,7 +24,9 @@ from nbglcnn.ops.operator import (
     only,
     text,
 )
+from nbglcnn.ops.reach import Linked, first, listed, shifted, taken
 from nbglcnn.ops.strided import by_element, whole
+from nbglcnn.plan import Along
 
 MODES = ("constant", "edge", "reflect", "wrap")  # their numbers are pad.glsl's MODE
 PAD = Kernel("pad", shader("pad.glsl"))
@@ -180,6 +182,23 @@ def _padded(
     return output
 
 
+def _linked(facts: Facts, node: Node, position: int) -> Linked:
+    mode, source = text(node, "mode", "constant"), facts.shape(node.inputs[0])
+    links = tuple(_along(k, padding, mode) for k, padding in enumerate(_paddings(facts, node)))
+    return Linked(facts.shape(node.outputs[position]), source, links)
+
+
+def _along(axis: int, padding: Padding, mode: str) -> Along:
+    if mode == "constant" or (padding.before <= 0 and padding.after <= 0):
+        return shifted(axis, padding.before)
+    repeated = Along(axis, begin=max(padding.before, 0), padding=mode)  # type: ignore[arg-type]
+    if padding.kept == padding.length:
+        return repeated
+    # What was cut off doesn't come back where the rest is repeated.
+    places = taken(padding.kept, repeated, padding.result)
+    return listed(axis, [[i + padding.start for i in row] for row in places], padding.length)
+
+
 _pad_problem = first_problem(
     needs_constant(1, "pads"),
     needs_constant(3, "axes"),
@@ -189,7 +208,7 @@ _center_problem = first_problem(needs_constant(1, "shape"), _problem)
 
 OPERATORS = [
     Operator("Pad", "Adds a margin to axes: a constant, the edge, mirrored or wrapped around.",
-             _shape, _draw, {"mode": only(*MODES)}, _pad_problem),
+             _shape, _draw, {"mode": only(*MODES)}, _pad_problem, reach=first(_linked)),
     Operator("CenterCropPad", "Cuts or pads axes to given lengths, the middle in the middle.",
-             _shape, _draw, {"axes": anything}, _center_problem),
+             _shape, _draw, {"axes": anything}, _center_problem, reach=first(_linked)),
 ]  # fmt: skip

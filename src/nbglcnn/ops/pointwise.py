@@ -10,6 +10,7 @@ from nbglcnn.builder import Builder
 from nbglcnn.glsl import Kernel, shader
 from nbglcnn.graph import Node
 from nbglcnn.ops.operator import Allowed, Facts, Operator, anything, number, only, same_shape, text
+from nbglcnn.ops.reach import local
 
 SAME = Kernel("pointwise", shader("pointwise_same.glsl"), pixel=False)
 IDENTITY = "vec4 activate(vec4 v) { return v; }"
@@ -103,7 +104,9 @@ def unary(
 ) -> Operator:
     """An operator that maps each element by `function`."""
     allowed = attributes if isinstance(attributes, dict) else dict.fromkeys(attributes, anything)
-    operator = Operator(name, doc, same_shape, _draw, allowed, function=function, floats=floats)
+    operator = Operator(
+        name, doc, same_shape, _draw, allowed, function=function, floats=floats, reach=local
+    )
     return operator if check is None else replace(operator, check=check)
 
 

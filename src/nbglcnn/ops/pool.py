@@ -19,6 +19,7 @@ from nbglcnn.ops.operator import (
     integers,
     only,
 )
+from nbglcnn.ops.reach import mixing, windowed
 from nbglcnn.ops.reduce import KINDS, Kind, reduce_frame
 from nbglcnn.ops.window import Window, sliding, volume_block, window_problem
 
@@ -118,6 +119,10 @@ def _global_problem(facts: Facts, node: Node) -> str | None:
     return f"an input of shape {shape}; at least 3 axes are needed" if len(shape) < 3 else None
 
 
+def _spatial(facts: Facts, node: Node) -> Sequence[int]:
+    return range(2, len(facts.shape(node.inputs[0])))
+
+
 def _draw_global(b: Builder, node: Node) -> None:
     p = integer(node, "p", 2)
     x = b.tensor(node.inputs[0])
@@ -140,11 +145,17 @@ SLIDING: dict[str, Allowed] = {
 
 
 def _sliding(name: str, doc: str, **attributes: Allowed) -> Operator:
-    return Operator(name, doc, _shapes, _draw, {**SLIDING, **attributes}, _problem, window=_window)
+    return Operator(
+        name, doc, _shapes, _draw, {**SLIDING, **attributes}, _problem,
+        window=_window, reach=windowed(_window),
+    )  # fmt: skip
 
 
 def _global(name: str, doc: str, **attributes: Allowed) -> Operator:
-    return Operator(name, doc, _global_shapes, _draw_global, attributes, _global_problem)
+    return Operator(
+        name, doc, _global_shapes, _draw_global, attributes, _global_problem,
+        reach=mixing(_spatial),
+    )  # fmt: skip
 
 
 OPERATORS = [

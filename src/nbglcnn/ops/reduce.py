@@ -26,6 +26,7 @@ from nbglcnn.ops.operator import (
     size,
 )
 from nbglcnn.ops.pointwise import POWERS, SELECT
+from nbglcnn.ops.reach import mixing
 from nbglcnn.ops.strided import gather, whole
 
 REDUCE = Kernel("reduce", shader("reduce.glsl"))
@@ -303,14 +304,22 @@ def _arg_problem(facts: Facts, node: Node) -> str | None:
     return None
 
 
+def _axis(facts: Facts, node: Node) -> Sequence[int]:
+    return (axis_of(facts, node, 0),)
+
+
 def _reduction(name: str, doc: str, kind: str) -> Operator:
     attributes = {"keepdims": only(0, 1), "noop_with_empty_axes": only(0, 1)}
-    return Operator(name, doc, _shape, _Reduction(kind), attributes, _problem, empty=True)
+    return Operator(
+        name, doc, _shape, _Reduction(kind), attributes, _problem, empty=True, reach=mixing(_axes)
+    )
 
 
 def _index(name: str, doc: str, smallest: bool) -> Operator:
     attributes = {"axis": anything, "keepdims": only(0, 1), "select_last_index": only(0, 1)}
-    return Operator(name, doc, _arg_shape, _arg(smallest), attributes, _arg_problem)
+    return Operator(
+        name, doc, _arg_shape, _arg(smallest), attributes, _arg_problem, reach=mixing(_axis)
+    )
 
 
 OPERATORS = [

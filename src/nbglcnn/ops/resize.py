@@ -33,6 +33,7 @@ from nbglcnn.ops.operator import (
     only,
     text,
 )
+from nbglcnn.ops.reach import NOTHING, Linked, first, listed, same
 from nbglcnn.plan import Recipe
 
 RESIZE = Kernel("resize", shader("resize.glsl"))
@@ -282,6 +283,24 @@ def _drawn(b: Builder, node: Node, x: Tensor, row: Scaling, column: Scaling) -> 
     return output
 
 
+def _linked(facts: Facts, node: Node, position: int) -> Linked:
+    scalings = enumerate(_scalings(facts, node))
+    links = [same(k) if s.still else listed(k, _read(s, node), s.before) for k, s in scalings]
+    source, shape = facts.shape(node.inputs[0]), facts.shape(node.outputs[position])
+    return Linked(shape, source, tuple(links))
+
+
+def _read(along: Scaling, node: Node) -> list[list[int]]:
+    """For each position, the places that count."""
+    found = []
+    for places, weights in zip(*table(along, node), strict=True):
+        shares: dict[int, float] = {}
+        for place, weight in zip(places.astype(int).tolist(), weights.tolist(), strict=True):
+            shares[place] = shares.get(place, 0.0) + weight
+        found.append([k for k, weight in shares.items() if k >= 0 and abs(weight) > NOTHING])
+    return found
+
+
 OPERATORS = [
     Operator(
         "Resize",
@@ -300,5 +319,6 @@ OPERATORS = [
             "antialias": only(0, 1),
         },
         _problem,
+        reach=first(_linked),
     ),
 ]

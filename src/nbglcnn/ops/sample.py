@@ -21,7 +21,9 @@ from nbglcnn.ops.operator import (
     only,
     text,
 )
+from nbglcnn.ops.reach import Linked, first, same
 from nbglcnn.ops.strided import by_element
+from nbglcnn.plan import Along
 
 GRID_SAMPLE = Kernel("grid_sample", shader("grid_sample.glsl") + shader("pixels.glsl"), pixel=False)
 COL2IM = by_element("col2im")
@@ -107,14 +109,36 @@ def _col2im(b: Builder, node: Node) -> None:
     )  # fmt: skip
 
 
+def _sample_reach(facts: Facts, node: Node, position: int) -> list[Linked | None]:
+    """Anywhere in the map, and one row of the grid."""
+    source, grid = map(facts.shape, node.inputs)
+    shape = facts.shape(node.outputs[position])
+    anywhere = Linked(shape, source, (same(0), same(1), *[None] * (len(source) - 2)))
+    rows = (same(0), *(same(k + 1) for k in range(1, len(grid) - 1)), None)
+    return [anywhere, Linked(shape, grid, rows)]
+
+
+def _col2im_linked(facts: Facts, node: Node, position: int) -> Linked:
+    n, columns, _ = facts.shape(node.inputs[0])
+    _, window, strides, dilations, before, counts = _windows(facts, node)
+    sides = [
+        Along(axis + 2, kernel, stride, dilation, begin, transposed=True)
+        for axis, (kernel, stride, dilation, begin) in enumerate(
+            zip(window, strides, dilations, before, strict=True)
+        )
+    ]
+    source, shape = (n, columns, *counts), facts.shape(node.outputs[position])
+    return Linked(shape, source, (same(0), None, *sides))
+
+
 OPERATORS = [
     Operator("GridSample", "Reads maps where a grid of coordinates says, mixing neighbours.",
              _sample_shape, _sample,
              {"mode": only("linear", "nearest", "cubic"), "padding_mode": only(*PADDINGS),
-              "align_corners": only(0, 1)}, _sample_problem),
+              "align_corners": only(0, 1)}, _sample_problem, reach=_sample_reach),
     Operator("Col2Im", "Adds windows up where they came from: the reverse of cutting them out.",
              _col2im_shape, _col2im,
              {"strides": anything, "dilations": anything, "pads": anything},
              first_problem(needs_constant(1, "image_shape"), needs_constant(2, "block_shape"),
-                           _col2im_problem)),
+                           _col2im_problem), reach=first(_col2im_linked)),
 ]  # fmt: skip

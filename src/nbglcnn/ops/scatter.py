@@ -19,6 +19,7 @@ from nbglcnn.ops.operator import (
     same_shape,
     text,
 )
+from nbglcnn.ops.reach import Linked, everything, local
 from nbglcnn.ops.strided import by_element, whole
 from nbglcnn.plan import Recipe
 
@@ -119,10 +120,15 @@ def _slices(b: Builder, node: Node) -> None:
     )  # fmt: skip
 
 
+def _written(facts: Facts, node: Node, position: int) -> list[Linked | None]:
+    """What stood at the same place before, or any of the updates."""
+    return [local(facts, node, position)[0], *everything(facts, node, position)[1:]]
+
+
 OPERATORS = [
     Operator("ScatterElements", "Writes updates to places along an axis, one for each index.",
              same_shape, _elements, {"axis": anything, "reduction": only(*JOINS)},
-             _elements_problem),
+             _elements_problem, reach=_written),
     Operator("ScatterND", "Writes updates to slices that rows of indices name.",
-             same_shape, _slices, {"reduction": only(*JOINS)}, _slices_problem),
+             same_shape, _slices, {"reduction": only(*JOINS)}, _slices_problem, reach=_written),
 ]  # fmt: skip

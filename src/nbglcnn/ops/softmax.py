@@ -10,6 +10,7 @@ from nbglcnn.graph import Node
 from nbglcnn.ops.elementwise import Operand, combine, named
 from nbglcnn.ops.operator import Facts, Operator, anything, axis_of, integer, same_shape
 from nbglcnn.ops.pointwise import POWERS, SELECT
+from nbglcnn.ops.reach import mixing
 from nbglcnn.ops.reduce import extreme_index, index_steps, lying_for, reduce_frame, reduced_shape
 
 HARDMAX = Kernel("hardmax", shader("hardmax.glsl"))
@@ -52,8 +53,12 @@ def _hardmax(b: Builder, node: Node) -> None:
     b.bind(node.outputs[0], output)
 
 
+def _axis(facts: Facts, node: Node) -> Sequence[int]:
+    return (axis_of(facts, node, -1),)
+
+
 def _operator(name: str, doc: str, lower: Callable[[Builder, Node], None]) -> Operator:
-    return Operator(name, doc, same_shape, lower, {"axis": anything}, _problem)
+    return Operator(name, doc, same_shape, lower, {"axis": anything}, _problem, reach=mixing(_axis))
 
 
 OPERATORS: Sequence[Operator] = [

@@ -20,6 +20,7 @@ from nbglcnn.ops.operator import (
     integer,
     only,
 )
+from nbglcnn.ops.reach import mixing
 from nbglcnn.ops.strided import STRIDED, View, axis_words, by_element, whole
 
 RANK, RANKED = by_element("rank"), by_element("ranked")
@@ -35,6 +36,10 @@ def _shape(facts: Facts, node: Node) -> Sequence[Shape]:
     )
     assert k is not None
     return [(*shape[:axis], k[0], *shape[axis + 1 :])] * 2
+
+
+def _axis(facts: Facts, node: Node) -> Sequence[int]:
+    return (axis_of(facts, node, -1),)
 
 
 def _problem(facts: Facts, node: Node) -> str | None:
@@ -70,5 +75,5 @@ def _top_k(b: Builder, node: Node) -> None:
 OPERATORS = [
     Operator("TopK", "The largest or smallest elements along an axis, in order, and their places.",
              _shape, _top_k, {"axis": anything, "largest": only(0, 1), "sorted": anything},
-             first_problem(needs_constant(1, "k"), _problem)),
+             first_problem(needs_constant(1, "k"), _problem), reach=mixing(_axis)),
 ]  # fmt: skip

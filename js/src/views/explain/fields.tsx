@@ -1,88 +1,126 @@
 // Where a pixel comes from in the network's input, and where it goes in its output.
 import { useMemo } from "preact/hooks";
-import { type Field, Fields } from "../../explain/fields.ts";
-import type { Value } from "../../plan.ts";
+import type { Extents } from "../../explain/extents.ts";
+import { Fields } from "../../explain/fields.ts";
+import { gapsOf, type Marked, markedIn, outline, toldOf } from "../../explain/marked.ts";
+import { type Mask, pixelsOf, placeOf } from "../../explain/places.ts";
+import { coordinates, place } from "../../explain/tensor.ts";
+import type { PlanHeader, Value } from "../../plan.ts";
 import { useViews } from "../context.ts";
 import { channelsOf, type Network } from "../network.ts";
 import { mapSize, OneMap } from "./pixel.tsx";
 
-/** The layer whose output a value is, where it isn't one itself. */
-function nameOf(network: Network, value: Value): string {
-  return (
-    network.layers.findLast((layer) => network.values.get(layer.name)?.texture === value.texture)
-      ?.name ?? value.key
-  );
+/** Who gives a value, a layer or an input, and along which axes its places lie. */
+function sourceOf(plan: PlanHeader, value: Value) {
+  const layer = plan.layers[value.layer];
+  if (layer !== undefined) return layer;
+  const given = plan.values.filter((one) => one.kind === "input");
+  const key = given.find((one) => one.texture === value.texture)?.key ?? value.key;
+  const places = plan.inputs.find((one) => one.key === key)?.places ?? [];
+  return { name: key, places };
+}
+
+/** The pixels of a value's picture that a field covers. */
+function covered(plan: PlanHeader, value: Value, found: ReadonlyMap<string, Mask>): Marked {
+  const { name, places } = sourceOf(plan, value);
+  const { frame } = value;
+  const [, , height, width] = frame;
+  const mask = found.get(name);
+  const pixels = mask && pixelsOf(mask, value.shape, places, frame);
+  return markedIn(pixels ?? new Uint8Array(height * width), height, width);
 }
 
 export function FieldPictures(props: { network: Network; value: Value; y: number; x: number }) {
   const { network, value, y, x } = props;
-  const plan = useViews().state.plan.value;
-  const rank = value.shape.length - 2;
+  const { state } = useViews();
+  const plan = state.plan.value;
+  const channel = state.selected.value?.channel ?? 0;
+  const fields = useMemo(() => plan && new Fields(plan), [plan]);
   const found = useMemo(() => {
-    if (plan === null || rank > 2) return null;
-    const fields = new Fields(plan);
-    const own: Field = (
-      [
-        [y, y],
-        [x, x],
-      ] as const
-    )
-      .slice(rank === 1 ? 1 : 0)
-      .slice(0, Math.max(0, rank));
-    const name = network.layers.some((layer) => layer.name === value.key)
-      ? value.key
-      : nameOf(network, value);
-    return { from: fields.receptive(name, own), to: fields.projective(name, own) };
-  }, [plan, network, value, rank, y, x]);
-  if (found === null) return null;
-  const drawn = (one: Value): boolean => one.shape.length === 4 && one.key !== value.key;
+    if (plan === null || fields === null) return null;
+    const { name, places } = sourceOf(plan, value);
+    const at = coordinates(value.shape, place(value.frame, [0, channel, y, x]));
+    const own = placeOf(value.shape, places, at);
+    return {
+      from: fields.receptive(name, own),
+      to: fields.projective(name, own),
+      theory: fields.theory(name, places.length),
+    };
+  }, [plan, fields, value, channel, y, x]);
+  if (plan === null || found === null) return null;
+  const drawn = (one: Value): boolean =>
+    (one.shape.length === 4 || one.shape.length === 3) && one.key !== value.key;
   const from = network.inputs.filter(drawn);
   const to = network.outputs.filter((one) => drawn(one) && one.texture !== value.texture);
   if (from.length + to.length === 0) return null;
   return (
     <section class="nbg-fields" aria-label="Receptive and projective field">
       {from.map((one) => (
-        <FieldPicture key={one.key} value={one} field={found.from.get(one.key)} from />
+        <FieldPicture
+          key={one.key}
+          value={one}
+          marked={covered(plan, one, found.from)}
+          theory={found.theory.get(sourceOf(plan, one).name) ?? null}
+          from
+        />
       ))}
       {to.map((one) => (
-        <FieldPicture key={one.key} value={one} field={found.to.get(nameOf(network, one))} />
+        <FieldPicture key={one.key} value={one} marked={covered(plan, one, found.to)} />
       ))}
     </section>
   );
 }
 
-function FieldPicture(props: { value: Value; field: Field | undefined; from?: boolean }) {
-  const { value, field, from = false } = props;
+interface PictureProps {
+  value: Value;
+  marked: Marked;
+  theory?: Extents | null;
+  from?: boolean;
+}
+
+/** CSS pixels of a picture of a map, and of a line of numbers. */
+const ROOM = 220;
+const LONG = 300;
+/** How tall the marks of a line of numbers are, which is a pixel high itself. */
+const TALL = 12;
+
+function FieldPicture({ value, marked, theory = null, from = false }: PictureProps) {
   const { ratio, state } = useViews();
-  const [, , height, width] = value.frame;
-  const size = mapSize(value, 150, ratio.value);
-  const [[top, bottom] = [0, -1], [left, right] = [0, -1]] = field ?? [];
-  const [down, along] = [size.height / height, size.width / width];
-  const [rows, columns] = [bottom - top + 1, right - left + 1];
-  const whole = rows === height && columns === width;
-  const box = `M${left * along} ${top * down}h${columns * along}v${rows * down}h${-columns * along}z`;
+  const flat = marked.height === 1;
+  const room = flat ? LONG : ROOM;
+  const size = mapSize(value, room, ratio.value);
+  const [down, along] = [flat ? TALL : size.height / marked.height, size.width / marked.width];
+  const path = useMemo(() => outline(marked, down, along), [marked, down, along]);
   const channel = Math.min(state.selected.value?.channel ?? 0, channelsOf(value) - 1);
   const word = from ? "Receptive field" : "Projective field";
-  const where =
-    field === undefined
-      ? `nothing of ${value.key}`
-      : whole
-        ? `all of ${value.key}`
-        : `${rows}×${columns} of ${value.key}’s ${height}×${width}: y ${top} to ${bottom}, x ${left} to ${right}`;
+  const [where, gaps] = [toldOf(marked, value.key, theory), gapsOf(marked)];
+  const words = from
+    ? `${where}${gaps ? `; this pixel can depend on ${gaps}` : ", that this pixel can depend on"}`
+    : `${where}${gaps ? `; ${gaps} can depend on this one` : ", that can depend on this pixel"}`;
+  // Between pixels that are left out a thick line would hide those that are not.
+  const line = gaps === "" ? "" : "nbg-ray";
+  const picture = { value, channel: from ? 0 : channel, room, label: `${word}: ${where}` };
   return (
-    <figure data-field={[from ? "from" : "to", value.key, top, bottom, left, right].join()}>
+    <figure
+      data-field={`${from ? "from" : "to"},${value.key}`}
+      data-pixels={`${marked.height}×${marked.width}`}
+    >
       <figcaption>
-        <strong>{word}</strong>{" "}
-        <span class="nbg-second">
-          {where}
-          {from ? ", that this pixel can depend on" : ", that can depend on this pixel"}
-        </span>
+        <strong>{word}</strong> <span class="nbg-second">{words}</span>
       </figcaption>
-      <OneMap value={value} channel={from ? 0 : channel} room={150} label={`${word}: ${where}`}>
-        {field !== undefined && (
+      {flat && (
+        <svg class="nbg-marked" width={size.width} height={TALL} aria-hidden="true">
+          <path class="nbg-ink" d={path} />
+        </svg>
+      )}
+      <OneMap {...picture}>
+        {!flat && (
           <svg class="nbg-over" width={size.width} height={size.height} aria-hidden="true">
-            <path class="nbg-halo" d={box} />
-            <path class="nbg-ink" d={box} />
+            {["nbg-halo", "nbg-ink"].map((name) => (
+              <g key={name} class={name}>
+                <path class={line} d={path} />
+              </g>
+            ))}
           </svg>
         )}
       </OneMap>

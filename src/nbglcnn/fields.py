@@ -1,0 +1,165 @@
+"""Which places of a layer's inputs its places can depend on: its operators' reaches, joined."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from nbglcnn import plan as p
+from nbglcnn.graph import Graph, Node
+from nbglcnn.ops import OPERATORS
+from nbglcnn.ops.axes import frame_flags
+from nbglcnn.ops.operator import Shape
+from nbglcnn.ops.reach import Linked
+
+# Places of one value. Where more axes than the maps' own would tell more apart, those suffice.
+MOST = 2**20
+
+Flags = tuple[bool, ...]
+Step = tuple[int, int, int]
+
+
+def maps_axes(shape: Shape) -> tuple[int, ...]:
+    """The axes behind batch and channels, along which a value's places lie unless more is known."""
+    return tuple(range(2, len(shape)))
+
+
+class Reaches:
+    """The places of a Graph's values, and what they depend on."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._links: dict[str, Sequence[Linked | None]] = {}  # by the output's name
+        self._table: dict[p.Reach, int] = {}
+        self.places = {name: maps_axes(graph.shape(name)) for name in graph.inputs}
+        for node in graph.nodes:
+            for position, name in enumerate(node.outputs):
+                if name:
+                    self._links[name] = OPERATORS[node.op].reach(graph, node, position)
+                    self.places[name] = self._followed(node, name)
+
+    @property
+    def table(self) -> tuple[p.Reach, ...]:
+        """All that `reads` has numbered."""
+        return tuple(self._table)
+
+    def reads(
+        self, value: str, nodes: Iterable[Node], sources: Mapping[str, int]
+    ) -> tuple[Step, ...]:
+        """What a layer's value reads of `sources`, by their numbers, through these nodes.
+
+        Values between that one reader reads place by place are that reader itself.
+        """
+        number = {value: 0, **sources}
+        readers: dict[str, dict[tuple[int, p.Reach], None]] = {name: {} for name in sources}
+        steps: list[Step] = []
+        if value in sources:
+            readers[value][0, self._same(value)] = None
+        last = len(sources)
+        # In reverse order: what reads a value comes before what makes it.
+        for node in {node.name: node for node in nodes}.values():
+            for name in node.outputs:
+                if name != value and name not in readers:
+                    continue
+                if name != value:
+                    own = list(readers[name])
+                    if len(own) == 1 and own[0][1] == self._same(name):
+                        number[name] = own[0][0]
+                    else:
+                        last += 1
+                        number[name] = last
+                        steps += [(reader, last, self._number(reach)) for reader, reach in own]
+                for source, reach in self._read(node, name):
+                    readers.setdefault(source, {})[number[name], reach] = None
+        for name, place in sources.items():
+            steps += [(reader, place, self._number(reach)) for reader, reach in readers[name]]
+        return tuple(steps)
+
+    def _same(self, name: str) -> p.Reach:
+        return _identity(math.prod(_sizes(self._graph.shape(name), self._flags(name))))
+
+    def _number(self, reach: p.Reach) -> int:
+        return self._table.setdefault(reach, len(self._table))
+
+    def _flags(self, name: str) -> Flags:
+        places = self.places[name]
+        return tuple(axis in places for axis in range(len(self._graph.shape(name))))
+
+    def _read(self, node: Node, name: str) -> Iterable[tuple[str, p.Reach]]:
+        """The values that a node reads for one of its outputs, and how."""
+        for source, linked in zip(node.inputs, self._links[name], strict=True):
+            if linked is not None and source in self.places:
+                yield source, self._reach(name, source, linked)
+
+    def _reach(self, name: str, source: str, linked: Linked) -> p.Reach:
+        shapes = [self._graph.shape(one) for one in (name, source)]
+        views = [linked.reader, linked.source]
+        flags = [
+            _seen(shape, self._flags(one), view)
+            for shape, one, view in zip(shapes, (name, source), views, strict=True)
+        ]
+        reader, read = flags
+        if reader is None or read is None:
+            sizes = [_sizes(s, self._flags(o)) for s, o in zip(shapes, (name, source), strict=True)]
+            return p.Reach(sizes[0], sizes[1], (p.Along(),) * len(sizes[1]))
+        at = {axis: k for k, axis in enumerate(k for k, flag in enumerate(reader) if flag)}
+        axes = tuple(
+            p.Along()
+            if along is None or along.axis not in at
+            else msgspec.structs.replace(along, axis=at[along.axis])
+            for along, flag in zip(linked.axes, read, strict=True)
+            if flag
+        )
+        sizes = [_sizes(view, flag) for view, flag in zip(views, (reader, read), strict=True)]
+        if sizes[0] == sizes[1] and all(one == p.Along(k) for k, one in enumerate(axes)):
+            return _identity(math.prod(sizes[0]))
+        return p.Reach(sizes[0], sizes[1], axes)
+
+    def _followed(self, node: Node, name: str) -> tuple[int, ...]:
+        """The axes of an output along which the places of inputs can be told apart."""
+        shape = self._graph.shape(name)
+        units = _spans(shape)
+        found: set[int] = set()
+        for source, linked in zip(node.inputs, self._links[name], strict=True):
+            if linked is None or source not in self.places:
+                continue
+            flags = _seen(self._graph.shape(source), self._flags(source), linked.source)
+            if flags is None:
+                continue
+            spans = _spans(linked.reader)
+            for along, flag in zip(linked.axes, flags, strict=True):
+                if along is None or not flag:
+                    continue
+                if linked.reader == shape:
+                    found.add(along.axis)
+                    continue
+                low, high = spans[along.axis]
+                found |= {
+                    k
+                    for k, (start, end) in enumerate(units)
+                    if shape[k] > 1 and start < high and low < end
+                }
+        if not found or math.prod(shape[k] for k in found) > MOST:
+            return maps_axes(shape)
+        return tuple(sorted(found))
+
+
+def _identity(count: int) -> p.Reach:
+    return p.Reach((count,), (count,), (p.Along(0),))
+
+
+def _spans(shape: Shape) -> list[tuple[int, int]]:
+    """For each axis, the strides of its first and behind its last place."""
+    units = [math.prod(shape[k + 1 :]) for k in range(len(shape))]
+    return [(unit, unit * length) for unit, length in zip(units, shape, strict=True)]
+
+
+def _seen(shape: Shape, flags: Flags, view: Shape) -> Flags | None:
+    """The flags of the axes of a view; None where an axis of it mixes flagged and other axes."""
+    return flags if view == shape else frame_flags(shape, flags, view)
+
+
+def _sizes(shape: Shape, flags: Flags) -> Shape:
+    return tuple(length for length, flag in zip(shape, flags, strict=True) if flag)

@@ -1,0 +1,227 @@
+"""Which places of its inputs a place of an operator's output can depend on, axis by axis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nbglcnn.graph import Node
+from nbglcnn.plan import Along
+
+if TYPE_CHECKING:
+    from nbglcnn.ops.operator import Facts
+    from nbglcnn.ops.window import Window
+
+Shape = tuple[int, ...]
+# A share of less is what rounding left of none: coordinates are rarely exact in binary.
+NOTHING = 1e-6
+Places = tuple[tuple[int, ...], ...]  # for each place of a reader, those of the source
+
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """How the places of an output (the reader) depend on those of one input (the source).
+
+    `reader` and `source` are the shapes, or the same elements in the same order over other axes;
+    `axes` has an entry for each axis of `source`: the Along whose `axis` counts those of `reader`,
+    or None where each place of the output can depend on every place along that axis.
+    """
+
+    reader: Shape
+    source: Shape
+    axes: tuple[Along | None, ...]
+
+
+Reach = Callable[["Facts", Node, int], Sequence[Linked | None]]
+"""For an output, by its number, and each input: how they are linked (None: no value is read)."""
+
+
+def same(axis: int) -> Along:
+    """The same place."""
+    return Along(axis)
+
+
+def shifted(axis: int, begin: int, step: int = 1) -> Along:
+    """The place `begin` before; the source's end cuts off what lies outside."""
+    return Along(axis, begin=begin, stride=step)
+
+
+def unlinked(facts: Facts, node: Node, position: int, name: str) -> Linked | None:
+    """Every place of an input."""
+    if not name:
+        return None
+    shape = facts.shape(name)
+    return Linked(facts.shape(node.outputs[position]), shape, (None,) * len(shape))
+
+
+def everything(facts: Facts, node: Node, position: int) -> list[Linked | None]:
+    """Each place of an output can depend on every place of each input."""
+    return [unlinked(facts, node, position, name) for name in node.inputs]
+
+
+def local(facts: Facts, node: Node, position: int) -> list[Linked | None]:
+    """Each place depends on the same one of each input, which is broadcast."""
+    shape = facts.shape(node.outputs[position])
+
+    def linked(source: Shape) -> Linked:
+        missing = len(shape) - len(source)
+        axes = [
+            same(k + missing) if n == shape[k + missing] else None for k, n in enumerate(source)
+        ]
+        return Linked(shape, source, tuple(axes))
+
+    return [linked(facts.shape(name)) if name else None for name in node.inputs]
+
+
+def first(rule: Callable[[Facts, Node, int], Linked]) -> Reach:
+    """A rule for the first input; of others, which are parameters mostly, every place counts."""
+
+    def reach(facts: Facts, node: Node, position: int) -> list[Linked | None]:
+        others = [unlinked(facts, node, position, name) for name in node.inputs[1:]]
+        return [rule(facts, node, position), *others]
+
+    return reach
+
+
+def mixing(axes: Callable[[Facts, Node], Sequence[int]]) -> Reach:
+    """All along some axes, which the output may lack, and the same place along the others."""
+
+    def rule(facts: Facts, node: Node, position: int) -> Linked:
+        source, shape = facts.shape(node.inputs[0]), facts.shape(node.outputs[position])
+        mixed = set(axes(facts, node))
+        kept = [k for k in range(len(source)) if k not in mixed]
+        # An output without the mixed axes has the others in their order.
+        at = {k: k if len(shape) == len(source) else i for i, k in enumerate(kept)}
+        links = [same(at[k]) if k in at else None for k in range(len(source))]
+        return Linked(shape, source, tuple(links))
+
+    return first(rule)
+
+
+def windowed(window: Callable[[Facts, Node], Window], *, transposed: bool = False) -> Reach:
+    """A window that slides along the axes from 2 on, over each channel or over all of them."""
+
+    def rule(facts: Facts, node: Node, position: int) -> Linked:
+        source, shape = facts.shape(node.inputs[0]), facts.shape(node.outputs[position])
+        found = window(facts, node)
+        sides = zip(found.kernel, found.strides, found.dilations, found.begins, strict=True)
+        links = [
+            Along(k + 2, kernel, stride, dilation, begin, transposed)
+            for k, (kernel, stride, dilation, begin) in enumerate(sides)
+        ]
+        return Linked(shape, source, (same(0), None, *links))
+
+    return first(rule)
+
+
+def permuted(permutation: Callable[[Facts, Node], Shape]) -> Reach:
+    """The same places along axes in another order."""
+
+    def rule(facts: Facts, node: Node, position: int) -> Linked:
+        order = permutation(facts, node)
+        links = tuple(same(order.index(k)) for k in range(len(order)))
+        return Linked(facts.shape(node.outputs[position]), facts.shape(node.inputs[0]), links)
+
+    return first(rule)
+
+
+def _renamed(facts: Facts, node: Node, position: int) -> Linked:
+    source, shape = facts.shape(node.inputs[0]), facts.shape(node.outputs[position])
+    atoms = common(source, shape)
+    return Linked(atoms, atoms, tuple(same(k) for k in range(len(atoms))))
+
+
+renamed = first(_renamed)
+"""The same elements in the same order, over other axes."""
+
+
+def common(a: Shape, b: Shape) -> Shape:
+    """The coarsest axes of which both shapes consist, each axis by itself or several together.
+
+    Shapes whose axes overlap crosswise, as 4×6 and 6×4, have those joined into one.
+    """
+    if 0 in a or 0 in b:
+        return (0,)
+    left, right = [n for n in a if n > 1], [n for n in b if n > 1]
+    atoms: list[int] = []
+    while left or right:
+        first, second = left[0], right[0]
+        if first == second:
+            atoms.append(first)
+            left, right = left[1:], right[1:]
+        elif first % second == 0:
+            atoms.append(second)
+            left, right = [first // second, *left[1:]], right[1:]
+        elif second % first == 0:
+            atoms.append(first)
+            left, right = left[1:], [second // first, *right[1:]]
+        elif len(left) > 1 and first < second:
+            left = [first * left[1], *left[2:]]
+        else:
+            right = [second * right[1], *right[2:]]
+    return tuple(atoms)
+
+
+def _mirrored(at: int, size: int) -> int:
+    around = 2 * (size - 1)
+    return min(at % around, -at % around) if around else 0
+
+
+# Where padding reads in a source of a size.
+REPEATED: Mapping[str, Callable[[int, int], int]] = {
+    "zeros": lambda at, _: at,
+    "reflect": _mirrored,
+    "edge": lambda at, size: min(max(at, 0), size - 1),
+    "wrap": lambda at, size: at % size,
+}
+
+
+def taken(size: int, along: Along, length: int) -> Places:
+    """For each of a reader's `length` places, those of a source of this size."""
+    if along.table:
+        return along.table
+    reach = [t * along.dilation - along.begin for t in range(along.kernel)]
+    if along.transposed:
+        found: list[list[int]] = [[] for _ in range(length)]
+        for i in range(size):
+            for t in reach:
+                if 0 <= i * along.stride + t < length:
+                    found[i * along.stride + t].append(i)
+        return tuple(tuple(sorted(set(places))) for places in found)
+    repeat = REPEATED[along.padding]
+    return tuple(
+        tuple(sorted({i for t in reach if 0 <= (i := repeat(o * along.stride + t, size)) < size}))
+        for o in range(length)
+    )
+
+
+def listed(axis: int, places: Sequence[Sequence[int]], size: int) -> Along:
+    """Any places of a source of this size; as a window, which is short, where one fits."""
+    table = tuple(tuple(sorted(set(row))) for row in places)
+    for transposed in (False, True):
+        rows = _reversed(table, size) if transposed else table
+        fitted = _fitted(axis, rows, transposed)
+        if fitted is not None and taken(size, fitted, len(table)) == table:
+            return fitted
+    return Along(axis, table=table)
+
+
+def _reversed(table: Places, size: int) -> Places:
+    rows: list[list[int]] = [[] for _ in range(size)]
+    for reader, places in enumerate(table):
+        for place in places:
+            rows[place].append(reader)
+    return tuple(map(tuple, rows))
+
+
+def _fitted(axis: int, rows: Places, transposed: bool) -> Along | None:
+    """The window that the two neighbouring rows suggest in which most is read."""
+    pairs = [k for k in range(len(rows) - 1) if rows[k] and rows[k + 1]]
+    if not pairs:
+        return None
+    k = max(pairs, key=lambda k: len(rows[k]) + len(rows[k + 1]))
+    row = rows[k]
+    stride = rows[k + 1][0] - row[0]
+    dilation = row[1] - row[0] if len(row) > 1 else 1
+    return Along(axis, len(row), stride, dilation, k * stride - row[0], transposed)
