@@ -221,10 +221,11 @@ def test_the_still_picture_of_a_wide_noisy_network_stays_small() -> None:
     viewer.close()
 
 
-def test_nan_and_inf_are_drawn_in_a_colour_of_their_own() -> None:
-    x = np.zeros((1, 1, 8, 8), np.float32)
+@pytest.mark.parametrize("channels", [1, 2], ids=["picture", "maps"])
+def test_nan_and_inf_are_drawn_in_a_colour_of_their_own(channels: int) -> None:
+    x = np.zeros((1, channels, 8, 8), np.float32)
     x[0, 0, 2, 3], x[0, 0, 5, 5] = np.nan, np.inf
-    viewer = Viewer(nn.Sequential(nn.Conv2d(1, 2, 3, padding=1)).eval(), x)
+    viewer = Viewer(nn.Sequential(nn.Conv2d(channels, channels, 1)).eval(), x)
     png = viewer._repr_mimebundle_()[0]["image/png"]
     colours = Image.open(io.BytesIO(png)).convert("RGB").getcolors(2**24)
     assert any(r > 240 and g < 30 and b > 240 for _, (r, g, b) in colours or [])
