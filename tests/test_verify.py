@@ -9,6 +9,7 @@ from torch import nn
 
 import nbglcnn
 from nbglcnn import InputError, Session, Viewer
+from nbglcnn.report import match
 from viewer_models import autoencoder, pictures
 
 
@@ -47,6 +48,31 @@ def test_the_first_layer_that_differs_is_named() -> None:
     at = names.index("encoder.3")
     assert [row.ok for row in report.rows[:at]] == [True] * at
     assert not any(row.ok for row in report.rows[at : at + 3])
+
+
+INF, NAN = np.inf, np.nan
+
+
+@pytest.mark.parametrize(
+    ("actual", "expected", "ok"),
+    [
+        ([1, 2, 100.0009], [1, 2, 100], True),
+        ([1, 2.0009, 100], [1, 2, 100], True),
+        ([1, 2.0011, 100], [1, 2, 100], False),
+        ([NAN, INF, -INF, 1], [NAN, INF, -INF, 1], True),
+        ([NAN, 2, 3], [1, 2, 3], False),
+        ([1, 2, 3], [NAN, 2, 3], False),
+        ([INF, 2, 3], [-INF, 2, 3], False),
+        ([1, 2, INF], [1, 2, 3], False),
+        ([NAN, NAN], [NAN, NAN], True),
+        ([NAN, INF], [NAN, NAN], False),
+    ],
+)
+def test_layers_match_within_a_share_of_the_largest_and_nan_and_inf_exactly(
+    actual: list[float], expected: list[float], ok: bool
+) -> None:
+    row = match("layer", np.array(actual), np.array(expected))
+    assert row.ok == ok
 
 
 def test_another_shape_is_refused() -> None:
