@@ -157,3 +157,19 @@ def test_sines_of_every_float_are_right() -> None:
 
 def test_sines_of_every_float_are_right_in_a_page(gl: GlPage) -> None:
     sines(gl.compute)
+
+
+def test_a_batch_norm_of_variance_and_epsilon_0_gives_the_same_kept_and_fused() -> None:
+    torch.manual_seed(0)
+    norm = nn.BatchNorm2d(5, eps=0.0).eval()
+    norm.running_var[1:] = 0
+    norm.running_mean[:] = torch.tensor([0.5, -0.5, 0.5, 0.0, -0.5])
+    with torch.no_grad():
+        norm.weight[4] = 0
+    model, x = nn.Sequential(nn.Conv2d(2, 5, 3), norm).eval(), torch.randn(1, 2, 9, 8)
+    with torch.no_grad():
+        expected = model(x).numpy()
+    assert {np.inf, -np.inf} <= set(expected[np.isinf(expected)])
+    for observe in ("all", "outputs"):
+        with Session(nbglcnn.compile(model, x, observe=observe)) as session:
+            assert_equal(session.run(x.numpy())["output"], expected, name=observe)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 
+import numpy as np
+
 from nbglcnn.builder import Epilogue
 from nbglcnn.graph import Graph, Node
 from nbglcnn.ops import FUSED_INTO, ONLY_ACTIVATED, UNARY
+from nbglcnn.ops.operator import number
 
 
 def fuse(graph: Graph, watched: set[str]) -> tuple[tuple[Node, ...], dict[str, Epilogue]]:
@@ -54,6 +57,7 @@ def fuse(graph: Graph, watched: set[str]) -> tuple[tuple[Node, ...], dict[str, E
                 for name in (*node.inputs[1:], *after.inputs[1:])
                 if name
             )
+            and _finite(graph, after)
         ):
             normalization = after
             chain.append(after)
@@ -82,6 +86,14 @@ def fuse(graph: Graph, watched: set[str]) -> tuple[tuple[Node, ...], dict[str, E
         elif node.name not in gone and node.name not in epilogues:
             nodes.append(node)
     return tuple(nodes), epilogues
+
+
+def _finite(graph: Graph, normalization: Node) -> bool:
+    """Whether each channel has a spread: an infinite factor's weights would cancel to NaN."""
+    variance = graph.values[normalization.inputs[4]].data
+    assert variance is not None
+    spread = variance.astype(np.float64) + number(normalization, "epsilon", 1e-5)
+    return bool((spread > 0).all())
 
 
 def _activated(graph: Graph, node: Node) -> bool:

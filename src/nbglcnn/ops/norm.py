@@ -31,8 +31,15 @@ from nbglcnn.ops.reduce import DEVIATION, Kind, lying_for, reduce_frame, reduced
 from nbglcnn.ops.strided import gather
 from nbglcnn.plan import Recipe
 
-# The mean goes first: x · factor + shift would lose digits where the mean is large.
-NORMALIZE = "vec4 combine(vec4 x, vec4 mean, vec4 by, vec4 bias) { return (x - mean) * by + bias; }"
+# The mean goes first: x · factor + shift would lose digits where the mean is large. Only an
+# infinite factor, of variance and epsilon 0, is applied as by PyTorch: NaN and Inf come out alike.
+NORMALIZE = "\n".join([
+    SELECT,
+    "vec4 combine(vec4 x, vec4 mean, vec4 by, vec4 bias) {",
+    "  bvec4 infinite = equal(floatBitsToUint(by) & 0x7fffffffu, uvec4(0x7f800000u));",
+    "  return select(infinite, x * by + (bias - mean * by), (x - mean) * by + bias);",
+    "}",
+])  # fmt: skip
 SHIFTED = "vec4 combine(vec4 x, vec4 mean, vec4 by) { return (x - mean) * by; }"
 SCALED = "vec4 combine(vec4 x, vec4 mean, vec4 by, vec4 scale) { return (x - mean) * by * scale; }"
 AFFINE = (
