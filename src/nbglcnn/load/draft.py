@@ -20,16 +20,18 @@ WIDE = {np.dtype(np.float64), np.dtype(np.float16)}  # at run time these are flo
 class Draft:
     """Nodes in topological order over named values, constants by name, and what is known of shapes.
 
-    `versions` are the nodes' operator sets (empty: all OPSET). `parameters` names the values that
-    `with_parameters` may replace. `keep` are values that must not vanish though no node reads them.
-    `shapes` are trusted over inference, `declared` only without it. `settings` are
-    the names of parameters whose numbers decided which nodes there are.
+    `versions` are the nodes' operator sets (empty: all OPSET), `guards` what must hold for a node
+    to be there: conditions and what they must be (empty: nothing, for all). `parameters` names the
+    values that `with_parameters` may replace. `keep` are values that must not vanish though no node
+    reads them. `shapes` are trusted over inference, `declared` only without it. `settings` are the
+    names of parameters whose numbers decided which nodes there are.
     """
 
     name: str
     source: str
     nodes: list[Node] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)
+    guards: list[tuple[tuple[str, bool], ...]] = field(default_factory=list)
     constants: dict[str, Array] = field(default_factory=dict)
     inputs: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = field(default_factory=dict)
     outputs: list[str] = field(default_factory=list)

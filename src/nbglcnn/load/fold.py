@@ -44,6 +44,13 @@ def simplify(draft: Draft) -> State:
     for name, (shape, dtype) in draft.inputs.items():
         state.shapes[name], state.dtypes[name] = shape, dtype
     for position, original in enumerate(draft.nodes):
+        if draft.guards and not all(
+            _holds(*guard, original, state) for guard in draft.guards[position]
+        ):
+            continue
+        if original.op == "If" and not original.domain:
+            _choose(original, state)
+            continue
         node = replace(original, inputs=tuple(state.resolve(i) for i in original.inputs))
         for name in node.inputs:
             if name and not state.known(name):
@@ -53,6 +60,28 @@ def simplify(draft: Draft) -> State:
             _one(step, position, state)
     _drop_unused(state, [state.resolve(v) for v in (*draft.outputs, *draft.keep)])
     return state
+
+
+def _holds(condition: str, wanted: bool, node: Node, state: State) -> bool:
+    """Whether the branch that a node is in is taken; conditions must be known by now."""
+    data = state.constants.get(state.resolve(condition))
+    if data is None:
+        raise UnsupportedOperator(
+            f"{label(node)}: control flow whose condition {shown(condition)} depends on the "
+            "input's numbers is not supported; a network must be one fixed graph"
+        )
+    return bool(data.reshape(-1)[:1].any()) == wanted
+
+
+def _choose(node: Node, state: State) -> None:
+    """The outputs of an If are those of the branch that its condition takes."""
+    count = len(node.outputs)
+    first = 1 if _holds(node.inputs[0], True, node, state) else 1 + count
+    for out, name in zip(node.outputs, node.inputs[first : first + count], strict=True):
+        if not state.known(state.resolve(name)):
+            raise ModelError(f"{label(node)}: its branch's {shown(name)} is produced by nothing")
+        if out:
+            state.aliases[out] = state.resolve(name)
 
 
 def _rewritten(node: Node, version: int, state: State) -> list[Node]:

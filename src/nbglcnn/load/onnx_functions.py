@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from nbglcnn.errors import ModelError, UnsupportedModel
+from nbglcnn.errors import ModelError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.load.bounds import MAX_EDGES, MAX_NODES, shown
 
 if TYPE_CHECKING:
@@ -119,6 +119,11 @@ def _expand(
         prefix = node.name or node.op_type
         body = []
         for inner_node in function.node:
+            if any(a.type in (a.GRAPH, a.GRAPHS) for a in inner_node.attribute):
+                raise UnsupportedOperator(
+                    f"{shown(inner_node.op_type)} in the function {shown(node.op_type)}: control "
+                    "flow inside functions is not supported"
+                )
             copy = NodeProto()
             copy.CopyFrom(inner_node)
             del copy.input[:], copy.output[:], copy.attribute[:]

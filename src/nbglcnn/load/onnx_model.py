@@ -13,13 +13,15 @@ from nbglcnn.errors import InputError, ModelError, UnsupportedModel, Unsupported
 from nbglcnn.graph import Array, Attribute, Graph, Key, Node
 from nbglcnn.inputs import Spec, as_arrays
 from nbglcnn.load.bounds import checked_shape, shown
-from nbglcnn.load.draft import FLOAT32, WIDE, Draft, label
+from nbglcnn.load.draft import FLOAT32, OPSET, WIDE, Draft, label
 from nbglcnn.load.finish import finish
 from nbglcnn.load.fold import simplify
 from nbglcnn.load.infer import check_arity, numpy_type, schema_of
 from nbglcnn.load.names import settle
+from nbglcnn.load.onnx_branches import unbranched
 from nbglcnn.load.onnx_file import read_model, tensor_array
 from nbglcnn.load.onnx_functions import domain_of, inlined
+from nbglcnn.load.onnx_microsoft import KNOWN, MICROSOFT, translated
 
 if TYPE_CHECKING:
     from onnx import AttributeProto, ModelProto, NodeProto
@@ -143,7 +145,7 @@ def _nodes(draft: Draft, model: ModelProto, names: _Names, folder: str | None) -
     produced = {*draft.constants, *draft.inputs}
     newest = _newest()
     names[""] = ""
-    for proto, opsets in inlined(model):
+    for proto, opsets, guards in unbranched(inlined(model), model):
         domain = domain_of(proto.domain)
         version = opsets.get(domain, 0)
         node = Node(
@@ -153,6 +155,14 @@ def _nodes(draft: Draft, model: ModelProto, names: _Names, folder: str | None) -
             outputs=tuple(names[o] for o in proto.output),
             domain=domain,
         )
+        if domain == MICROSOFT and node.op in KNOWN:
+            added = translated(node, {a.name: _attribute(node, a, folder) for a in proto.attribute})
+            for step in added:
+                _produced(step, produced)
+                draft.nodes.append(step)
+                draft.versions.append(OPSET)
+                draft.guards.append(tuple((names[name], wanted) for name, wanted in guards))
+            continue
         if domain:
             raise UnsupportedOperator(
                 f"{label(node)}: of the operator set {shown(domain)}; only ONNX's own are supported"
@@ -162,15 +172,21 @@ def _nodes(draft: Draft, model: ModelProto, names: _Names, folder: str | None) -
                 f"operator set {version}; {OLDEST} to {newest} can be read"
                 + ("" if version < OLDEST else " (by the onnx that is installed)")
             )
-        _check(node, proto, version)
+        if node.op != "If":  # unbranched has checked it, and left it no attributes
+            _check(node, proto, version)
         attributes = {a.name: _attribute(node, a, folder) for a in proto.attribute}
-        for output in filter(None, node.outputs):
-            if output in produced:
-                raise ModelError(f"{label(node)}: its output {shown(output)} is produced twice")
-            produced.add(output)
+        _produced(node, produced)
         draft.nodes.append(replace(node, attributes=MappingProxyType(attributes)))
         draft.versions.append(version)
+        draft.guards.append(tuple((names[name], wanted) for name, wanted in guards))
     return produced
+
+
+def _produced(node: Node, produced: set[str]) -> None:
+    for output in filter(None, node.outputs):
+        if output in produced:
+            raise ModelError(f"{label(node)}: its output {shown(output)} is produced twice")
+        produced.add(output)
 
 
 def _newest() -> int:
@@ -241,7 +257,7 @@ def _sort(draft: Draft) -> None:
     known = {*draft.constants, *draft.inputs, ""}
     producer = {o: at for at, node in enumerate(draft.nodes) for o in node.outputs if o}
     for at, node in enumerate(draft.nodes):
-        for name in set(node.inputs) - known:
+        for name in {*node.inputs, *(guard for guard, _ in draft.guards[at])} - known:
             if name not in producer:
                 raise ModelError(f"{label(node)}: its input {shown(name)} is produced by nothing")
             waiting.setdefault(name, []).append(at)
@@ -263,6 +279,7 @@ def _sort(draft: Draft) -> None:
         raise ModelError(f"{label(draft.nodes[stuck])}: the graph has a cycle")
     draft.nodes = [draft.nodes[at] for at in order]
     draft.versions = [draft.versions[at] for at in order]
+    draft.guards = [draft.guards[at] for at in order]
 
 
 def _parameters(draft: Draft) -> None:
@@ -288,11 +305,12 @@ def _parameters(draft: Draft) -> None:
         draft.constants[name] = data
         draft.parameters[name] = name
     kept = [
-        (node, version)
-        for node, version in zip(draft.nodes, draft.versions, strict=True)
-        if not (node.op == "Constant" and node.outputs[0] in draft.parameters)
+        step
+        for step in zip(draft.nodes, draft.versions, draft.guards, strict=True)
+        if not (step[0].op == "Constant" and step[0].outputs[0] in draft.parameters)
     ]
-    draft.nodes, draft.versions = [n for n, _ in kept], [v for _, v in kept]
+    draft.nodes, draft.versions = [step[0] for step in kept], [step[1] for step in kept]
+    draft.guards = [step[2] for step in kept]
     if narrowed:
         kinds = " and ".join(narrowed)
         draft.notes.append(f"weights stored as {kinds} are computed in float32")

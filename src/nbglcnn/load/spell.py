@@ -13,6 +13,7 @@ from nbglcnn.load.bounds import MAX_MADE, checked_shape
 from nbglcnn.load.draft import State, integer, label, numbers
 from nbglcnn.load.einsum import einsum
 from nbglcnn.load.infer import check_arity, schema_of
+from nbglcnn.load.quantized import dequantize, quantize
 from nbglcnn.load.steps import Steps
 
 
@@ -188,7 +189,9 @@ SPELT: dict[str, Rule] = {
     "Clip": _clip,
     "CumSum": _cumulative_sum,
     "DeformConv": _deform_conv,
+    "DequantizeLinear": dequantize,
     "Einsum": einsum,
     "OneHot": _one_hot,
+    "QuantizeLinear": quantize,
     "Trilu": _trilu,
 }

@@ -35,3 +35,13 @@ class Steps:
     def reshape(self, value: str, shape: Sequence[int], to: str = "") -> str:
         """The value in another shape."""
         return self("Reshape", value, self.constant(shape), to=to)
+
+    def cast(self, value: str, element: int, out: str = "") -> str:
+        """The value in the type with ONNX's number `element`."""
+        name = out or f"{self.node.outputs[0]}.cast{len(self.nodes)}"
+        attributes: dict[str, Attribute] = {"to": element}
+        step = replace(
+            self.node, op="Cast", inputs=(value,), outputs=(name,), attributes=attributes
+        )
+        self.nodes.append(step)
+        return name

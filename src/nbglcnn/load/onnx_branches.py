@@ -1,0 +1,110 @@
+"""Branches of ONNX's If: both are written out, and folding keeps the one that is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from nbglcnn.errors import ModelError, UnsupportedModel
+from nbglcnn.load.bounds import MAX_NODES, shown
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, ModelProto, NodeProto
+
+DEEPEST = 20  # Ifs inside each other
+Guards = tuple[tuple[str, bool], ...]
+Guarded = tuple["NodeProto", Mapping[str, int], Guards]
+
+
+def unbranched(
+    nodes: Iterable[tuple[NodeProto, Mapping[str, int]]], model: ModelProto
+) -> list[Guarded]:
+    """All nodes, each with the conditions under which it runs: (name of a value, what it must be).
+
+    An If is left without attributes: its inputs are the condition, then the outputs of the branch
+    that is taken if it holds, then those of the other.
+    """
+    nodes = list(nodes)
+    if not any(node.op_type == "If" for node, _ in nodes):
+        return [(node, opsets, ()) for node, opsets in nodes]
+    taken = {v.name for v in (*model.graph.input, *model.graph.initializer)}
+    taken |= {name for node, _ in nodes for name in (*node.input, *node.output)}
+    found: list[Guarded] = []
+    for node, opsets in nodes:
+        _write(node, opsets, {}, (), taken, found)
+    return found
+
+
+def _write(
+    node: NodeProto,
+    opsets: Mapping[str, int],
+    names: Mapping[str, str],
+    guards: Guards,
+    taken: set[str],
+    found: list[Guarded],
+) -> None:
+    """Add a node under names that nothing else has, and before an If the nodes of its branches."""
+    from onnx import NodeProto
+
+    if len(found) > MAX_NODES:
+        raise UnsupportedModel(f"over {MAX_NODES:,} nodes once branches are written out")
+    copy = NodeProto()
+    copy.CopyFrom(node)
+    del copy.input[:], copy.output[:]
+    copy.input.extend(names.get(name, name) for name in node.input)
+    copy.output.extend(names.get(name, name) for name in node.output)
+    if node.op_type != "If" or node.domain not in ("", "ai.onnx"):
+        found.append((copy, opsets, guards))
+        return
+    given: dict[str, Any] = {a.name: a.g for a in node.attribute if a.type == a.GRAPH}
+    if set(given) != {"then_branch", "else_branch"} or len(copy.input) != 1 or not copy.input[0]:
+        raise ModelError(f"If (node {shown(node.name)}): it has one condition and two branches")
+    if len(guards) >= DEEPEST:
+        raise UnsupportedModel(f"Ifs inside each other, more than {DEEPEST} deep")
+    del copy.attribute[:]
+    condition = copy.input[0]
+    for branch, wanted in (("then_branch", True), ("else_branch", False)):
+        outputs = _branch(
+            given[branch], opsets, names, (*guards, (condition, wanted)), taken, found
+        )
+        if len(outputs) != len(node.output):
+            raise ModelError(
+                f"If (node {shown(node.name)}): {len(node.output)} outputs; its {branch} has "
+                f"{len(outputs)}"
+            )
+        copy.input.extend(outputs)
+    found.append((copy, opsets, guards))
+
+
+def _branch(
+    graph: GraphProto,
+    opsets: Mapping[str, int],
+    outside: Mapping[str, str],
+    guards: Guards,
+    taken: set[str],
+    found: list[Guarded],
+) -> list[str]:
+    """Add a branch's nodes under names that nothing else has; gives those of its outputs."""
+    from onnx import NodeProto
+
+    if len(graph.input) or len(graph.sparse_initializer):
+        raise ModelError(f"the branch {shown(graph.name)} of an If has inputs of its own")
+    names = dict(outside)
+    for name in (
+        *(tensor.name for tensor in graph.initializer),
+        *(name for node in graph.node for name in node.output if name),
+    ):
+        number, free = 0, name
+        while free in taken:
+            number += 1
+            free = f"{name}.{number}"
+        taken.add(free)
+        names[name] = free
+    for tensor in graph.initializer:
+        constant = NodeProto(op_type="Constant", output=[names[tensor.name]])
+        attribute = constant.attribute.add(name="value", type=4)  # a tensor
+        attribute.t.CopyFrom(tensor)
+        found.append((constant, opsets, guards))
+    for node in graph.node:
+        _write(node, opsets, names, guards, taken, found)
+    return [names.get(output.name, output.name) for output in graph.output]

@@ -1,0 +1,142 @@
+"""Operators of com.microsoft, which ONNX Runtime writes when it optimizes a file, in ONNX's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from nbglcnn.errors import ModelError, UnsupportedOperator
+from nbglcnn.graph import Attribute, Node
+from nbglcnn.load.draft import label
+
+MICROSOFT = "com.microsoft"
+Given = Mapping[str, Attribute]
+# What a fused activation takes, in the order of its activation_params, with ONNX's defaults.
+ACTIVATIONS: dict[str, tuple[tuple[str, float], ...]] = {
+    "Relu": (),
+    "Tanh": (),
+    "Sigmoid": (),
+    "LeakyRelu": (("alpha", 0.01),),
+    "HardSigmoid": (("alpha", 0.2), ("beta", 0.5)),
+    "Clip": (),
+}
+
+
+def translated(node: Node, given: Given) -> list[Node]:
+    """The nodes of ONNX that do the same; ModelError where its inputs or attributes don't fit."""
+    least, most, allowed, rule = KNOWN[node.op]
+    if not least <= len(node.inputs) <= most or len(node.outputs) != 1 or not node.outputs[0]:
+        raise ModelError(f"{label(node)}: {len(node.inputs)} inputs; it has {least} to {most}")
+    if not all(node.inputs[:least]):
+        raise ModelError(f"{label(node)}: an input that it needs is left out")
+    for name, value in given.items():
+        kinds = allowed.get(name)
+        if kinds is None or not isinstance(value, kinds):
+            raise ModelError(f"{label(node)}: attribute {name[:80]!r} is not allowed here")
+    return rule(replace(node, domain="", attributes={}), given)
+
+
+def _activated(node: Node, given: Given, source: str) -> list[Node]:
+    """The activation behind a fused node; its output is the node's."""
+    name = str(given.get("activation", ""))
+    if not name:
+        return [replace(node, op="Identity", inputs=(source,))]
+    if name not in ACTIVATIONS:
+        raise UnsupportedOperator(f"{label(node)}: its activation {name[:80]!r}")
+    numbers = given.get("activation_params", ())
+    assert isinstance(numbers, tuple)
+    if name == "Clip":
+        bounds = [f"{node.outputs[0]}.{bound}" for bound in ("least", "most")][: len(numbers)]
+        steps = [
+            replace(node, op="Constant", inputs=(), outputs=(bound,), attributes={"value_float": n})
+            for bound, n in zip(bounds, map(_number, numbers), strict=False)
+        ]
+        return [*steps, replace(node, op="Clip", inputs=(source, *bounds))]
+    parameters = ACTIVATIONS[name]
+    attributes: dict[str, Attribute] = dict(parameters)
+    for (parameter, _), number in zip(parameters, numbers, strict=False):
+        attributes[parameter] = _number(number)
+    return [replace(node, op=name, inputs=(source,), attributes=attributes)]
+
+
+def _number(value: object) -> float:
+    assert isinstance(value, int | float)
+    return float(value)
+
+
+def _fused_conv(node: Node, given: Given) -> list[Node]:
+    """A convolution, what is added to it, and an activation."""
+    out = node.outputs[0]
+    attributes = {n: v for n, v in given.items() if not n.startswith("activation")}
+    inputs = node.inputs[:3] if len(node.inputs) > 2 and node.inputs[2] else node.inputs[:2]
+    source = f"{out}.conv"
+    steps = [replace(node, op="Conv", inputs=inputs, outputs=(source,), attributes=attributes)]
+    if len(node.inputs) > 3 and node.inputs[3]:
+        steps.append(
+            replace(node, op="Add", inputs=(source, node.inputs[3]), outputs=(f"{out}.sum",))
+        )
+        source = f"{out}.sum"
+    return [*steps, *_activated(node, given, source)]
+
+
+def _fused_gemm(node: Node, given: Given) -> list[Node]:
+    attributes = {n: v for n, v in given.items() if not n.startswith("activation")}
+    source = f"{node.outputs[0]}.gemm"
+    gemm = replace(node, op="Gemm", outputs=(source,), attributes=attributes)
+    settings = {n.removeprefix("activation_"): v for n, v in given.items() if n != "activation"}
+    numbers = tuple(_number(settings[n]) for n in ("alpha", "beta") if f"activation_{n}" in given)
+    with_numbers: dict[str, Attribute] = {"activation_params": numbers}
+    if "activation" in given:
+        with_numbers["activation"] = given["activation"]
+    return [gemm, *_activated(node, with_numbers, source)]
+
+
+def _quick_gelu(node: Node, given: Given) -> list[Node]:
+    """X · sigmoid(alpha · x)."""
+    x, out = node.inputs[0], node.outputs[0]
+    factor, scaled, gate = (f"{out}.{part}" for part in ("alpha", "scaled", "gate"))
+    alpha = _number(given.get("alpha", 1.702))
+    return [
+        replace(
+            node, op="Constant", inputs=(), outputs=(factor,), attributes={"value_float": alpha}
+        ),
+        replace(node, op="Mul", inputs=(x, factor), outputs=(scaled,)),
+        replace(node, op="Sigmoid", inputs=(scaled,), outputs=(gate,)),
+        replace(node, op="Mul", inputs=(x, gate)),
+    ]
+
+
+def _gelu(node: Node, given: Given) -> list[Node]:
+    return [replace(node, op="Gelu")]
+
+
+def _bias_gelu(node: Node, given: Given) -> list[Node]:
+    total = f"{node.outputs[0]}.sum"
+    return [
+        replace(node, op="Add", outputs=(total,)),
+        replace(node, op="Gelu", inputs=(total,)),
+    ]
+
+
+_WINDOW: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("dilations", "kernel_shape", "pads", "strides", "activation_params"), tuple),
+    "auto_pad": str,
+    "group": int,
+    "activation": str,
+}
+_GEMM: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("alpha", "beta", "activation_alpha", "activation_beta"), float),
+    "activation_gamma": float,
+    "transA": int,
+    "transB": int,
+    "activation": str,
+}
+Rule = Callable[[Node, Given], list[Node]]
+# Least and most inputs, attributes and what they are, and the rule.
+KNOWN: dict[str, tuple[int, int, dict[str, type | tuple[type, ...]], Rule]] = {
+    "BiasGelu": (2, 2, {}, _bias_gelu),
+    "FusedConv": (2, 4, _WINDOW, _fused_conv),
+    "FusedGemm": (2, 3, _GEMM, _fused_gemm),
+    "Gelu": (1, 1, {}, _gelu),
+    "QuickGelu": (1, 1, {"alpha": float}, _quick_gelu),
+}
