@@ -23,6 +23,7 @@ import venv
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -275,13 +276,15 @@ def main() -> int:
     known: dict[str, Any] = {}
     if RECORD.exists() and not arguments.anew:
         known = json.loads(RECORD.read_text("utf-8"))
-    names = list(networks())
+    every = networks()
+    names = list(every)
     results = {name: known[name] for name in names if name in known}
     wanted = [
         name
         for name in names
         if (any(part in name for part in arguments.only) if arguments.only else name not in known)
     ]
+    wanted.sort(key=lambda name: sum(map(prod, every[name].shapes)))  # quick ones first
     for number, name in enumerate(wanted, 1):
         result = {**run(name, arguments.seconds), "date": time.strftime("%Y-%m-%d")}
         results[name] = result

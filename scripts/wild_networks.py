@@ -123,8 +123,7 @@ TORCHVISION = """
     fcn_resnet50:64 deeplabv3_resnet50:64 deeplabv3_mobilenet_v3_large:64
     lraspp_mobilenet_v3_large:64
 """
-VIDEOS = {"r3d_18": (4, 32), "mc3_18": (4, 32), "r2plus1d_18": (4, 32), "s3d": (16, 224),
-          "swin3d_t": (4, 32), "mvit_v2_s": (16, 224)}  # fmt: skip
+VIDEOS = {"r3d_18": (4, 32), "mc3_18": (4, 32), "r2plus1d_18": (4, 32), "swin3d_t": (4, 32)}
 
 
 def _of_torchvision() -> dict[str, Network]:
@@ -151,7 +150,7 @@ def _of_torchvision() -> dict[str, Network]:
 
 
 TIMM = """
-    beit_base_patch16_224:224 botnet26t_256:256 halonet26t:256 lambda_resnet26t:256
+    botnet26t_256:256 halonet26t:256 lambda_resnet26t:256
     bat_resnext26ts:256 gcresnext26ts:64 sebotnet33ts_256:256 cait_xxs24_224:224
     coat_tiny:224 coat_lite_tiny:224 coatnet_nano_rw_224:224 convit_tiny:224 convmixer_768_32:64
     convnext_atto:64 convnextv2_atto:64 crossvit_tiny_240:240 cs3darknet_focus_s:64 cspdarknet53:64

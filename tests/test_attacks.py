@@ -420,7 +420,11 @@ def test_control_flow_is_refused_by_name() -> None:
         [node("Relu", ["x"], ["r"])], "b", [], [helper.make_empty_tensor_value_info("r")]
     )
     one = node("If", ["c"], ["y"], then_branch=body, else_branch=body)
-    model = model_of([one], {"x": (1,)}, ["y"], constants={"c": np.bool_(True)})
+    condition = node("IsNaN", ["x"], ["c"])
+    refused(model_of([condition, one], {"x": (1,)}, ["y"]), "control flow", UnsupportedOperator)
+    loop = node("Loop", ["n", "c"], ["y"], body=body)
+    constants = {"c": np.bool_(True), "n": np.int64(3)}
+    model = model_of([loop], {"x": (1,)}, ["y"], constants=constants)
     refused(model, "control flow", UnsupportedOperator)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from nbglcnn.errors import ModelError, UnsupportedModel
+from nbglcnn.errors import ModelError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.load.bounds import MAX_NODES, shown
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _write(
     if set(given) != {"then_branch", "else_branch"} or len(copy.input) != 1 or not copy.input[0]:
         raise ModelError(f"If (node {shown(node.name)}): it has one condition and two branches")
     if len(guards) >= DEEPEST:
-        raise UnsupportedModel(f"Ifs inside each other, more than {DEEPEST} deep")
+        raise UnsupportedOperator(f"control flow: an If more than {DEEPEST} deep inside others")
     del copy.attribute[:]
     condition = copy.input[0]
     for branch, wanted in (("then_branch", True), ("else_branch", False)):
