@@ -435,6 +435,51 @@ def test_no_text_of_an_explanation_is_clipped(
     views.set(section="maps")
 
 
+# What both pictures of a transposed convolution show: the phase, ringed and hatched taps, numbers.
+BOTH_WAYS = """() => {
+  const root = document.querySelector('.nbg-both-ways');
+  const table = (name) => [...root.querySelectorAll(`table[aria-label="${name}"] td`)];
+  const hatched = (cells) => cells.filter((one) => one.classList.contains('nbg-hatched'));
+  const under = table('Pixels under the filter');
+  const ringed = table('Map with zeros inserted')
+    .filter((one) => one.classList.contains('nbg-ring'));
+  return {
+    phase: root.innerText.match(/phase .*/)[0],
+    ringed: [ringed.length, hatched(ringed).length],
+    under: [under.length, hatched(under).length],
+    products: table('Products').map((one) => Number(one.querySelector('data').value)),
+    said: root.innerText.match(/the same .*/)[0],
+  };
+}"""
+
+
+@pytest.mark.parametrize(
+    ("y", "x", "outside", "words"),
+    [
+        (0, 0, 3, "; 3 of its 4 taps lie outside the map (padding)"),
+        (0, 5, 2, "; 2 of its 4 taps lie outside the map (padding)"),
+        (4, 4, 0, ""),
+    ],
+)
+def test_a_phase_has_its_whole_filter_at_the_border_too_and_both_pictures_agree(
+    show: Callable[..., Views], y: int, x: int, outside: int, words: str
+) -> None:
+    torch.manual_seed(4)
+    model = nn.Sequential(nn.ConvTranspose2d(1, 2, 4, stride=2, padding=1, bias=False))
+    given = torch.randn(1, 1, 5, 5)
+    views = show(nbglcnn.compile(model, given), given.numpy())
+    views.set(tab="layer", section="explain")
+    views.page.evaluate(SHOWN, ["0", 1, y, x])
+    found = views.page.evaluate(BOTH_WAYS)
+    phase = f"phase ({(y + 1) % 2}, {(x + 1) % 2}) of 4: an ordinary 2×2 filter{words}"
+    assert found["phase"] == phase
+    assert found["ringed"] == found["under"] == [4, outside]
+    with torch.no_grad():
+        wanted = float(model(given)[0, 1, y, x])
+    assert sum(found["products"]) == pytest.approx(wanted, rel=1e-5)
+    assert found["said"].startswith(f"the same {4 - outside} product")
+
+
 class Reaching(nn.Module):
     """Layers that widen what a pixel depends on, each in its way, with a skip and a larger map."""
 

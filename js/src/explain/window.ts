@@ -23,6 +23,8 @@ export interface Lines {
 export interface Phased extends Lines {
   readonly phase: readonly [number, number];
   readonly strides: readonly [number, number];
+  /** The taps that meet pixels at this phase, or padding beyond them: an ordinary filter over the map. */
+  readonly filter: Lines;
 }
 
 interface Axis {
@@ -110,18 +112,20 @@ export function transposedLines(
     return { tap, at: wide / stride, state: "input" };
   });
   const [y, x] = pixelOf(at);
+  const filter = (axis: Axis, output: number): Line[] =>
+    Array.from({ length: axis.kernel }, (_, i) => axis.kernel - 1 - i).flatMap((tap) => {
+      const wide = output + axis.begin - tap * axis.dilation;
+      if (wide % axis.stride !== 0) return [];
+      const from = wide / axis.stride;
+      return [{ tap, at: from, state: from >= 0 && from < axis.size ? "input" : "padding" }];
+    });
   return {
     ...lines,
+    filter: { rows: filter(axes[0], y), columns: filter(axes[1], x) },
     phase: [(y + axes[0].begin) % axes[0].stride, (x + axes[1].begin) % axes[1].stride],
     strides: [axes[0].stride, axes[1].stride],
   };
 }
-
-/** The rows and columns that lie in the map: all that gives products other than zero. */
-export const inMap = ({ rows, columns }: Lines): Lines => ({
-  rows: rows.filter((line) => line.state === "input"),
-  columns: columns.filter((line) => line.state === "input"),
-});
 
 /** What a tap reads, by its row and its column. */
 export function stateOf(row: Line, column: Line): State {

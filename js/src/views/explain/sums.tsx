@@ -1,7 +1,7 @@
 // A convolution's number: the patch under the filter, times the filter, tap by tap.
 import { useSignal } from "@preact/signals";
 import type { Patch, Sliding } from "../../explain/products.ts";
-import { inMap, type Line, type Lines, type Phased } from "../../explain/window.ts";
+import type { Line, Lines, Phased } from "../../explain/window.ts";
 import type { Layer, Value } from "../../plan.ts";
 import { useViews } from "../context.ts";
 import { exact, full } from "../format.ts";
@@ -157,6 +157,13 @@ function productsText(patch: Patch): string {
   return hatched > 0 ? `${terms}, ${hatched} from padding` : terms;
 }
 
+/** How many of a filter's taps read padding, if any do. */
+function outsideText(taps: number, inside: number): string {
+  if (inside === taps) return "";
+  const some = inside === 0 ? "all" : `${taps - inside} of its ${taps}`;
+  return `; ${some} ${taps - inside === 1 && inside > 0 ? "taps lies" : "taps lie"} outside the map (padding)`;
+}
+
 /** A transposed convolution, told in its two ways: with zeros inserted, and by phases. */
 function Spread(props: Props & { chosen: number; phased: Phased }) {
   const { source, products, chosen, phased, width, wide, weight, output } = props;
@@ -164,8 +171,8 @@ function Spread(props: Props & { chosen: number; phased: Phased }) {
   const linked = useSignal<number | null>(null);
   const { first } = products;
   const patch = products.patch(chosen);
-  const inside = inMap(phased);
-  const sub = products.patch(chosen, inside);
+  const { filter } = phased;
+  const sub = products.patch(chosen, filter);
   const room = wide ? 170 : Math.min(170, width);
   const size = mapSize(source, room, ratio.value);
   const left = wide ? width - size.width - GAP - 24 - 2 * SIGN : width;
@@ -185,14 +192,20 @@ function Spread(props: Props & { chosen: number; phased: Phased }) {
     weight: useSigned(mostOf(patch.cells.map((one) => one.weight))),
     product: useSigned(mostOf(sub.cells.map((one) => one.product))),
   };
+  const taps = new Set(
+    filter.rows.flatMap((row) => filter.columns.map((column) => `${row.tap},${column.tap}`)),
+  );
   const ring = (cells: Cell[]): Cell[] =>
-    cells.map(
-      (one, i): Cell => (patch.cells[i]?.state === "input" ? { ...one, mark: "ring" } : one),
-    );
+    cells.map((one, i): Cell => {
+      const [row, column] = [Math.floor(i / patch.columns), i % patch.columns];
+      const tap = `${patch.rows - 1 - row},${patch.columns - 1 - column}`;
+      return taps.has(tap) ? { ...one, mark: "ring" } : one;
+    });
   const shared = { columns: patch.columns, cell, linked, note: told(patch) };
   const few = { columns: Math.max(1, sub.columns), cell: small, note: told(sub) };
   const [sy, sx] = phased.strides;
   const phases = sy * sx;
+  const counted = sub.cells.filter((one) => one.state === "input").length;
   const total = sub.cells.reduce((sum, one) => sum + one.product, 0);
   const shape = source.shape.slice(1).join("×");
   return (
@@ -202,9 +215,9 @@ function Spread(props: Props & { chosen: number; phased: Phased }) {
           value={source}
           channel={channel}
           room={room}
-          lines={inside}
+          lines={filter}
           callout={null}
-          label={`channel ${channel} of ${source.key}, with the pixels that count marked`}
+          label={`channel ${channel} of ${source.key}, with the pixels under the filter marked`}
         />
       </Figure>
       <section>
@@ -233,12 +246,17 @@ function Spread(props: Props & { chosen: number; phased: Phased }) {
         <p class="nbg-second">
           phase ({phased.phase.join(", ")}) of {phases}
           {sub.cells.length > 0
-            ? `: an ordinary ${sub.rows}×${sub.columns} filter`
+            ? `: an ordinary ${sub.rows}×${sub.columns} filter${outsideText(sub.cells.length, counted)}`
             : ": no pixel counts here"}
         </p>
         {sub.cells.length > 0 && (
           <div class="nbg-flowing">
-            <Matrix {...few} label="Pixels that count" cells={inputs(sub)} color={colors.input} />
+            <Matrix
+              {...few}
+              label="Pixels under the filter"
+              cells={inputs(sub)}
+              color={colors.input}
+            />
             <Sign>×</Sign>
             <Matrix {...few} label="Their weights" cells={weights(sub)} color={colors.weight} />
             <Sign>=</Sign>
@@ -247,8 +265,8 @@ function Spread(props: Props & { chosen: number; phased: Phased }) {
         )}
         {sub.cells.length > 0 && (
           <p class="nbg-second nbg-after-figure">
-            the same {sub.cells.length} product{sub.cells.length === 1 ? "" : "s"}, sum{" "}
-            <Num value={total} strong /> both ways
+            the same {counted} product{counted === 1 ? "" : "s"}, sum <Num value={total} strong />{" "}
+            both ways
           </p>
         )}
       </section>

@@ -1,0 +1,57 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { stateOf, transposedLines } from "../src/explain/window.ts";
+
+const window = (kernel: number, stride: number, begin: number, dilation = 1) => ({
+  kernel: [kernel, kernel],
+  strides: [stride, stride],
+  dilations: [dilation, dilation],
+  begins: [begin, begin],
+  ends: [begin, begin],
+});
+
+test("a transposed convolution's phase has the same filter at the border as inside", () => {
+  for (const [kernel, stride, begin, dilation] of [
+    [4, 2, 1, 1],
+    [3, 2, 1, 1],
+    [5, 3, 0, 1],
+    [3, 2, 0, 2],
+    [2, 3, 0, 1],
+  ] as const) {
+    const size = 4;
+    const length = (size - 1) * stride - 2 * begin + (kernel - 1) * dilation + 1;
+    const filters = new Map<string, string>();
+    for (let y = 0; y < length; y++) {
+      const found = transposedLines(
+        window(kernel, stride, begin, dilation),
+        [size, size],
+        [0, 0, y, y],
+      );
+      assert.ok(found);
+      const taps = found.filter.rows.map((line) => line.tap).join();
+      const phase = found.phase.join();
+      assert.equal(
+        filters.get(phase) ?? taps,
+        taps,
+        `${kernel}, ${stride}: phase ${phase} at ${y}`,
+      );
+      filters.set(phase, taps);
+      // Both pictures have the same taps in the map, from the same pixels.
+      const inMap = (lines: typeof found.rows) =>
+        lines.filter((line) => line.state === "input").map(({ tap, at }) => [tap, at]);
+      assert.deepEqual(inMap(found.filter.rows), inMap(found.rows));
+    }
+  }
+});
+
+test("taps of a phase's filter that lie outside the map are padding", () => {
+  const found = transposedLines(window(4, 2, 1), [3, 3], [0, 0, 0, 0]);
+  assert.ok(found);
+  const { rows, columns } = found.filter;
+  assert.deepEqual(rows, [
+    { tap: 3, at: -1, state: "padding" },
+    { tap: 1, at: 0, state: "input" },
+  ]);
+  const states = rows.flatMap((row) => columns.map((column) => stateOf(row, column)));
+  assert.deepEqual(states, ["padding", "padding", "padding", "input"]);
+});
