@@ -37,8 +37,8 @@ MAY_IMPORT = {
     "load": {"graph", "inputs"},
     # Of glsl the vertex shader, which knows no network; the others to verify against a model.
     "session": {"glsl", "inputs", "layout", "plan", "load", "report"},
-    "report": {"graph"},
-    "api": BELOW,
+    "report": {"graph", "layout", "plan"},
+    "api": BELOW | {"layers"},
     "viewer": ALL | {"export"},
     "export": ALL,
     "backend": ALL,

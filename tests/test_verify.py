@@ -175,7 +175,7 @@ def test_a_layer_as_near_to_float64_as_pytorch_is_ok_and_the_report_says_so() ->
     own, reference = row.double
     assert row.relative > 1e-5
     assert 0 < own < 2 * reference < 2e-3
-    assert ", 3 of them by float64" in report.summary
+    assert ", 2 of them by float64" in report.summary
     assert f"yes: {own:.2g} from float64, the reference {reference:.2g}" in str(report)
 
 
@@ -253,3 +253,89 @@ def test_a_model_that_makes_float32_itself_is_run_in_double_precision() -> None:
     assert next(model.parameters()).dtype == torch.float32
     with Session(nbglcnn.compile(model, x)) as session:
         assert session.verify(model, x).ok
+
+
+class Roots(nn.Module):
+    """A layer of which one channel is infinite, then one with NaN, and what follows from it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Conv2d(1, 4, 1)
+        self.features = nn.Sequential(nn.ReLU(), nn.BatchNorm2d(4), nn.ReLU())
+        with torch.no_grad():
+            self.scale.weight[:] = 1
+            self.scale.bias[:] = torch.tensor([0.0, torch.inf, 0.0, 0.0])
+            self.features[1].running_var[2] = -1
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.features(self.scale(x))
+
+
+def test_nan_and_infinity_that_match_are_said_with_their_first_place() -> None:
+    model, x = Roots().eval(), np.ones((2, 1, 3, 3), "f4")
+    with Session(nbglcnn.compile(model, x)) as session:
+        report = session.verify(model, x)
+    assert report.ok
+    assert report.summary.endswith(
+        "; 4 layers have NaN or infinity, first infinity: scale, channel 1; "
+        "first NaN: features.1, channel 2"
+    )
+    rows = {row.layer: row for row in report.rows}
+    assert (rows["scale"].nan, rows["scale"].inf, rows["scale"].channel) == (0, 18, 1)
+    assert (rows["features.1"].nan, rows["features.1"].channel) == (18, 2)
+    assert "yes: 18 infinities, first in channel 1" in str(report)
+    assert "18 NaN, 18 infinities, first in channel 2" in report._repr_html_()
+
+
+def test_a_finite_network_has_no_word_on_nan() -> None:
+    model, x = autoencoder(3), pictures(3)
+    with Session(nbglcnn.compile(model, x)) as session:
+        assert "NaN" not in str(session.verify(model, x))
+
+
+class Tied(nn.Module):
+    """Containers, names for the same value, a layer that is called twice, an addition."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(1, 3, 3, padding=1), nn.Identity(), nn.Dropout())
+        self.act = nn.ReLU()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.act(self.body(x) + self.act(x))
+
+
+def test_every_count_of_layers_is_that_of_the_table() -> None:
+    model, x = Tied().eval(), np.ones((1, 1, 4, 4), "f4")
+    viewer = Viewer(model, x)
+    count = len(viewer.layers)
+    assert [layer.name for layer in viewer.layers] == [
+        "body.0", "body.1", "body.2", "act", "add", "act:1",
+    ]  # fmt: skip
+    report = viewer.verify()
+    assert len(report.rows) == count + 2  # body, output
+    assert report.matching == count and report.summary.startswith(f"{count} of {count} layers")
+    checked = nbglcnn.check(model, x)
+    assert [row.layer for row in checked.rows] == [layer.name for layer in viewer.layers]
+    assert checked.summary == f"{count} of {count} layers can run"
+    assert f"{count} layers, " in repr(nbglcnn.compile(model, x))
+    viewer.close()
+
+
+def test_without_layers_the_outputs_are_counted_as_values() -> None:
+    model, x = Tied().eval(), np.ones((1, 1, 4, 4), "f4")
+    with Session(nbglcnn.compile(model, x, observe="outputs")) as session:
+        assert session.verify(model, x).summary.startswith("1 of 1 values match PyTorch")
+
+
+def test_the_layers_of_two_networks_are_counted_apart() -> None:
+    x = pictures(3)
+    comparison = nbglcnn.compare(autoencoder(3), autoencoder(7), x)
+    one = len(nbglcnn.compile(autoencoder(3), x).layers)
+    report = comparison.verify()
+    assert report.summary.startswith(f"{one} + {one} of {one} + {one} layers match PyTorch")
+    shared = sum(a in {layer.name.removeprefix("A.") for layer in comparison.layers}
+                 for a, _ in comparison.matched)  # fmt: skip
+    assert f" of {shared} layers are equal in A and B" in comparison.changes().summary
+    assert f"{one} + {one} layers, {shared} compared" in repr(comparison)
+    comparison.close()

@@ -482,7 +482,7 @@ def test_the_status_line_says_only_what_was_measured(show: Callable[..., Views])
     layers = [
         [one.name, differs.get(one.name, 1e-7), one.name not in differs] for one in plan.layers
     ]
-    views.set(parity={"layers": layers, "reference": "PyTorch", "sampled": False})
+    views.set(parity={"layers": layers, "reference": "PyTorch", "sampled": False, "flawed": []})
     count = len(plan.layers)
     expect(status).to_contain_text(f"{count - 2} of {count} layers match PyTorch")
     expect(status).to_contain_text("first difference at decoder.3, max error 0.02")
@@ -498,7 +498,14 @@ def test_the_status_line_says_float16_its_error_and_why(show: Callable[..., View
     views = show(plan, images)
     status = views.page.locator(".nbg-status")
     expect(status).to_contain_text("float16 · llvmpipe")
-    views.set(parity={"layers": [["y", 0.0012, True]], "reference": "PyTorch", "sampled": False})
+    views.set(
+        parity={
+            "layers": [["y", 0.0012, True]],
+            "reference": "PyTorch",
+            "sampled": False,
+            "flawed": [],
+        }
+    )
     expect(status).to_contain_text("float16 (largest error 0.0012) · llvmpipe")
     expect(status).not_to_contain_text("cannot draw")
     views.page.evaluate("""() => {

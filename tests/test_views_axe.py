@@ -43,7 +43,7 @@ def test_no_view_breaks_a_serious_rule(show: Callable[..., Views], theme: str) -
         "light => { document.body.dataset.jpThemeLight = light; }", theme == "light"
     )
     layers = [[one.name, 2e-7, one.name != "decoder.3"] for one in plan.layers]
-    views.set(parity={"layers": layers, "reference": "PyTorch", "sampled": False})
+    views.set(parity={"layers": layers, "reference": "PyTorch", "sampled": False, "flawed": []})
     views.set(selected={"layer": "encoder.3", "channel": 1})
     found = {}
     for width in (1200, 420):

@@ -139,7 +139,7 @@ def test_layers_say_whether_they_match(
     layers = [
         [one.name, 0.25 if one.name == "pool" else 2e-7, one.name != "pool"] for one in plan.layers
     ]
-    views.set(parity={"layers": layers, "reference": "PyTorch", "sampled": False})
+    views.set(parity={"layers": layers, "reference": "PyTorch", "sampled": False, "flawed": []})
     views.set(form="strip")
     views.settle()
     shown = {

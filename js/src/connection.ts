@@ -315,10 +315,10 @@ export class Connection {
     }
   }
 
-  private judge({ page, revision, reference, layers }: Verified): void {
+  private judge({ page, revision, reference, layers, flawed }: Verified): void {
     const sampled = page !== "";
     if (sampled ? page !== this.page : revision !== this.wanted?.revision) return;
-    const parity = { reference, layers, sampled };
+    const parity = { reference, layers, flawed, sampled };
     if (sampled) this.tested = parity;
     if (!sampled || this.state.parity.peek()?.sampled !== false) this.state.parity.value = parity;
   }

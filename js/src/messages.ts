@@ -3,7 +3,7 @@
 import type { Kind, Target } from "./plan.ts";
 
 export const PACKAGE_VERSION = "0.1.0";
-export const PROTOCOL = "40ba28d2df5a";
+export const PROTOCOL = "6573863f2697";
 export const CHUNK = 2097152;
 export const COLORMAPS = ["signed", "viridis", "cividis", "magma", "grey"] as const;
 export const NORMALIZATIONS = ["channel", "layer", "fixed"] as const;
@@ -71,13 +71,15 @@ export interface Done {
 /**
  * What verify() found of this revision: each layer's largest error, and whether it matches.
  *
- * With a `page` it is what the self-test found there, in samples of every layer.
+ * With a `page` it is what the self-test found there, in samples of every layer. `flawed` are the
+ * values that aren't finite: how many NaN and infinities, and the channel of the first, or -1.
  */
 export interface Verified {
   readonly type: "verified";
   readonly revision: number;
   readonly reference: string;
   readonly layers: readonly (readonly [string, number, boolean])[];
+  readonly flawed: readonly (readonly [string, number, number, number])[];
   readonly page: string;
 }
 
@@ -232,7 +234,7 @@ export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
   ["Read", {"type": {"oneOf": ["read"]}, "id": "string", "keys": {"list": "string"}, "revision": "integer", "missing": {"list": {"tuple": ["integer", "integer"]}}}],
   ["Probe", {"type": {"oneOf": ["probe"]}, "page": "string", "revision": "integer", "keys": {"list": "string"}, "bands": {"list": {"list": {"tuple": ["integer", "integer", "integer"]}}}}],
   ["Done", {"type": {"oneOf": ["done"]}, "read": "string"}],
-  ["Verified", {"type": {"oneOf": ["verified"]}, "revision": "integer", "reference": "string", "layers": {"list": {"tuple": ["string", "number", "boolean"]}}, "page": "string"}],
+  ["Verified", {"type": {"oneOf": ["verified"]}, "revision": "integer", "reference": "string", "layers": {"list": {"tuple": ["string", "number", "boolean"]}}, "flawed": {"list": {"tuple": ["string", "integer", "integer", "integer"]}}, "page": "string"}],
   ["Release", {"type": {"oneOf": ["release"]}}],
   ["Refuse", {"type": {"oneOf": ["refuse"]}, "page": "string", "title": "string", "text": "string"}],
 ]);

@@ -38,7 +38,7 @@ export interface Status {
 }
 
 /** The comparison with the framework's own values, when it was made. */
-export interface Parity extends Pick<Verified, "reference" | "layers"> {
+export interface Parity extends Pick<Verified, "reference" | "layers" | "flawed"> {
   /** By the self-test, of stretches of each layer; else of every value there is. */
   readonly sampled: boolean;
 }

@@ -2,9 +2,17 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Statistics, Summary } from "../src/gl/types.ts";
+import type { PlanHeader } from "../src/plan.ts";
 import * as format from "../src/views/format.ts";
 import * as layout from "../src/views/layout.ts";
-import { chainTitle, settings, shortType, stagesOf } from "../src/views/network.ts";
+import {
+  chainTitle,
+  layerCount,
+  layersOf,
+  settings,
+  shortType,
+  stagesOf,
+} from "../src/views/network.ts";
 import { gridOf, orderOf } from "../src/views/order.ts";
 import { rankOf } from "../src/views/spread.ts";
 import { inputChannel, type Kernels, kernelStart } from "../src/views/weights.ts";
@@ -189,7 +197,27 @@ test("scales are whole, or one whole-th", () => {
 
 test("ranking puts the largest first, ties in order and NaN last", () => {
   assert.deepEqual(layout.rank([1, Number.NaN, 3, 1, Number.POSITIVE_INFINITY]), [4, 2, 0, 3, 1]);
-  assert.deepEqual(layout.byVariation([0, 2, Number.NaN, 2]), [1, 3, 0, 2]);
+  const channels = [0, 2, Number.NaN, 2].map((std) => ({ std, nan: 0, inf: 0 }));
+  assert.deepEqual(layout.byVariation(channels), [1, 3, 0, 2]);
+});
+
+test("channels with NaN or infinity stand before those that vary most", () => {
+  const channels = [
+    { std: 3, nan: 0, inf: 0 },
+    { std: Number.NaN, nan: 9, inf: 0 },
+    { std: 5, nan: 0, inf: 0 },
+    { std: 0, nan: 0, inf: 1 },
+  ];
+  assert.deepEqual(layout.byVariation(channels), [1, 3, 2, 0]);
+});
+
+test("layers are counted by the rows of the table, those of two networks apart", () => {
+  const layers = ["A.x", "A.y", "B.x"].map((name) => ({ name }));
+  const plan = { layers, comparison: { pairs: [] } } as unknown as PlanHeader;
+  assert.equal(layersOf(plan), "3 layers");
+  const two = { ...plan, comparison: { pairs: [{}] } } as unknown as PlanHeader;
+  assert.equal(layersOf(two), "2 + 1 layers");
+  assert.equal(layerCount(two, ["A.x", "B.x"]), "1 + 1");
 });
 
 const summary = (mean: number, max: number, std: number): Summary => {

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
+from nbglcnn.layers import layer_keys, layer_nodes
 from nbglcnn.load import load
 from nbglcnn.lower import Observe, layer_name, lower, partial_shapes
 from nbglcnn.plan import Plan, Precision, Target
@@ -49,19 +49,15 @@ def check(model: Any, x: Any = None) -> Report[Support]:
     """
     graph, _ = load(model, x)
     _, problems = partial_shapes(graph)
-    rows: dict[str, Support] = {}
-    for node in graph.nodes:
-        layer = layer_name(node)
-        problem = problems.get(node.name, "")
-        before = rows.get(layer)
-        if before is None:
-            rows[layer] = Support(layer, node.op, not problem, problem)
-        else:
-            operator = (
-                before.operator
-                if node.op in before.operator.split(" + ")
-                else f"{before.operator} + {node.op}"
-            )
-            reason = "; ".join(filter(None, dict.fromkeys([before.reason, problem])))
-            rows[layer] = replace(before, operator=operator, ok=not reason, reason=reason)
-    return Report(tuple(rows.values()), "layers can run")
+    types = {key.name: key.module_type for key in layer_keys(graph)}
+    rows: list[Support] = []
+    told: set[str] = set()
+    for layer, nodes in layer_nodes(graph).items():
+        told.update(node.name for node in nodes)
+        reasons = dict.fromkeys(problems[node.name] for node in nodes if node.name in problems)
+        operators = " + ".join(dict.fromkeys(node.op for node in nodes)) or types[layer]
+        rows.append(Support(layer, operators or "Identity", not reasons, "; ".join(reasons)))
+    for node in graph.nodes:  # of no layer, as what a loop or a condition holds
+        if node.name in problems and node.name not in told:
+            rows.append(Support(layer_name(node), node.op, False, problems[node.name]))
+    return Report(tuple(rows), "can run")

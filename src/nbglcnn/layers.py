@@ -9,18 +9,29 @@ import numpy as np
 
 from nbglcnn import plan as p
 from nbglcnn.fields import Reaches
-from nbglcnn.graph import Graph, Node
+from nbglcnn.graph import Graph, Key, Node
 from nbglcnn.ops import OPERATORS
 from nbglcnn.ops.window import Window
 from nbglcnn.wholes import Whole, whole
 
-OWN = ("input", "layer")  # the kinds of keys that others are only further names of
+
+def layer_keys(graph: Graph) -> list[Key]:
+    """The keys that are rows of the table: layers, and outputs that are known by no other name.
+
+    In an ONNX file what computes an output has that output's name alone.
+    """
+    named = {key.value for key in graph.keys if key.kind in ("input", "layer")}
+    return [
+        key
+        for key in graph.keys
+        if key.kind == "layer" or (key.kind == "output" and key.value not in named)
+    ]
 
 
 def layer_table(graph: Graph, reaches: Reaches) -> tuple[tuple[p.Layer, ...], dict[str, int]]:
     """The Layer records of a graph's layer keys, and which of them each node's passes belong to."""
     producer = {name: node for node in graph.nodes for name in node.outputs if name}
-    keys = [key for key in graph.keys if key.kind == "layer"]
+    keys = layer_keys(graph)
     by_value: dict[str, str] = {key.value: key.name for key in graph.keys if key.kind == "input"}
     origins = parameter_origins(graph)
     place = {node.name: number for number, node in enumerate(graph.nodes)}
@@ -96,8 +107,34 @@ def layer_rows(graph: Graph, layers: Sequence[p.Layer]) -> dict[str, int]:
     A value belongs to the first that gives it: what computes nothing has the row before it.
     """
     rows = {layer.name: number for number, layer in enumerate(layers)}
-    made = {key.value: rows.get(key.name, -1) for key in reversed(graph.keys) if key.kind in OWN}
+    made = {
+        key.value: rows.get(key.name, -1)
+        for key in reversed(graph.keys)
+        if key.kind == "input" or key.name in rows
+    }
     return {key.name: made.get(key.value, -1) for key in graph.keys}
+
+
+def layer_nodes(graph: Graph) -> dict[str, list[Node]]:
+    """The nodes of each layer, by its name, also of those that no operator of ours computes.
+
+    From its value back to values that earlier keys already have, as in `layer_table`.
+    """
+    producer = {name: node for node in graph.nodes for name in node.outputs if name}
+    known = {key.value for key in graph.keys if key.kind == "input"}
+    found: dict[str, list[Node]] = {}
+    for key in layer_keys(graph):
+        mine: dict[str, Node] = {}
+        pending = [key.value]
+        while pending:
+            name = pending.pop()
+            node = producer.get(name)
+            if name not in known and node is not None and node.name not in mine:
+                mine[node.name] = node
+                pending += (source for source in node.inputs if source)
+        found[key.name] = list(reversed(mine.values()))
+        known.add(key.value)
+    return found
 
 
 def parameter_origins(graph: Graph) -> dict[str, frozenset[str]]:

@@ -318,7 +318,7 @@ class Plan:
     def __repr__(self) -> str:
         h = self.header
         return (
-            f"Plan({h.name!r}: {len(h.layers)} layers, {len(h.passes)} passes, "
+            f"Plan({h.name!r}: {self.layer_count} layers, {len(h.passes)} passes, "
             f"{len(h.programs)} programs, {self.memory})"
         )
 
@@ -326,6 +326,12 @@ class Plan:
     def layers(self) -> Layers:
         """The layer table, indexed by position or name."""
         return Layers(self.header.layers)
+
+    @property
+    def layer_count(self) -> str:
+        """How many layers there are: "17", or "17 + 17" of the two that are compared."""
+        names = [layer.name for layer in self.header.layers]
+        return layer_count(names, two=bool(self.header.comparison.pairs))
 
     @property
     def values(self) -> tuple[Value, ...]:
@@ -387,6 +393,14 @@ class Plan:
     def load(path: str | os.PathLike[str]) -> Plan:
         """Read a file written by `save`."""
         return Plan.from_bytes(Path(path).read_bytes())
+
+
+def layer_count(names: Sequence[str], *, two: bool) -> str:
+    """How many layers these are, those of `two` networks apart: "17", "17 + 17"."""
+    if not two:
+        return f"{len(names):,}"
+    first = sum(name.startswith("A.") for name in names)
+    return f"{first:,} + {len(names) - first:,}"
 
 
 class Layers(Sequence[Layer]):

@@ -10,6 +10,8 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from nbglcnn.graph import Array
+from nbglcnn.layout import Frame
+from nbglcnn.plan import Plan, layer_count
 
 # Of the largest reference value of the layer. In float16 every layer's values are rounded by up to
 # 5e-4 of themselves, and each layer works on what the one before has rounded: among the small
@@ -60,19 +62,33 @@ class Match(_Distance):
     """How far a layer is from the reference, over finite values; NaN and Inf must coincide.
 
     Where they don't, `relative` is infinite. `double` is there where float64 was the judge: how far
-    the layer is from what the model computes in float64, and how far the reference is.
+    the layer is from what the model computes in float64, and how far the reference is. `nan` and
+    `inf` count what isn't finite, of `channel` is the first NaN, or else the first infinity; None
+    where a layer has neither, or no channels.
     """
 
     double: tuple[float, float] | None = None
+    nan: int = 0
+    inf: int = 0
+    channel: int | None = None
+
+    @property
+    def flaw(self) -> str:
+        """What isn't finite: "12 NaN, 1 infinity, first in channel 2"; nothing where all is."""
+        infinities = "1 infinity" if self.inf == 1 else f"{self.inf:,} infinities"
+        words = [f"{self.nan:,} NaN"] * bool(self.nan) + [infinities] * bool(self.inf)
+        if self.channel is not None:
+            words.append(f"first in channel {self.channel}")
+        return ", ".join(words)
 
     def cells(self) -> tuple[str, ...]:
         """The row of the table."""
-        cells = _Distance.cells(self)
-        if self.double is None:
-            return cells
-        own, reference = self.double
-        told = f"{cells[-1]}: {own:.2g} from float64, the reference {reference:.2g}"
-        return (*cells[:-1], told)
+        *cells, ok = _Distance.cells(self)
+        told = [self.flaw] if self.flaw else []
+        if self.double is not None:
+            own, reference = self.double
+            told.insert(0, f"{own:.2g} from float64, the reference {reference:.2g}")
+        return *cells, f"{ok}: {'; '.join(told)}" if told else ok
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +109,17 @@ TITLES = {
 
 @dataclass(frozen=True)
 class Report(Generic[Row]):
-    """Rows and a verdict. `print(report)` and a notebook show it as a table."""
+    """Rows and a verdict. `print(report)` and a notebook show it as a table.
+
+    A row may be a module or an output that repeats a layer's value: what is counted are `layers`,
+    as `viewer.layers` has them, or all rows where that is None. Those of `two` networks in a
+    comparison are counted apart.
+    """
 
     rows: tuple[Row, ...]
     subject: str
+    layers: frozenset[str] | None = None
+    two: bool = False
 
     @property
     def ok(self) -> bool:
@@ -109,19 +132,54 @@ class Report(Generic[Row]):
         return next((row.layer for row in self.rows if not row.ok), None)
 
     @property
+    def counted(self) -> tuple[Row, ...]:
+        """The rows of layers; all rows where there is none, as with `observe="outputs"`."""
+        if self.layers is None:
+            return self.rows
+        return tuple(row for row in self.rows if row.layer in self.layers) or self.rows
+
+    @property
     def matching(self) -> int:
-        """How many rows are ok."""
-        return sum(row.ok for row in self.rows)
+        """How many layers are ok."""
+        return sum(row.ok for row in self.counted)
+
+    @property
+    def found(self) -> str:
+        """How many are ok: "17 of 17 layers match PyTorch", "17 + 16 of 17 + 17 layers …"."""
+        rows = self.counted
+        named = self.layers is None or any(row.layer in self.layers for row in rows)
+        ok = layer_count([row.layer for row in rows if row.ok], two=self.two)
+        return (
+            f"{ok} of {layer_count([row.layer for row in rows], two=self.two)} "
+            f"{'layers' if named else 'values'} {self.subject}"
+        )
+
+    @property
+    def flaws(self) -> str:
+        """How many layers have NaN or infinity, and the first of them; nothing where none has."""
+        all_rows: Sequence[object] = self.counted
+        rows = [row for row in all_rows if isinstance(row, Match) and row.nan + row.inf]
+        if not rows:
+            return ""
+        first, nan = rows[0], next((row for row in rows if row.nan), None)
+        shown = [("infinity", first)] if not first.nan else []
+        shown += [("NaN", nan)] if nan else []
+        places = (
+            f"first {kind}: {row.layer}"
+            + (f", channel {row.channel}" if row.channel is not None else "")
+            for kind, row in shown
+        )
+        count = "1 layer has" if len(rows) == 1 else f"{len(rows)} layers have"
+        return f"{count} NaN or infinity, {'; '.join(places)}"
 
     @property
     def summary(self) -> str:
         """One sentence."""
-        first = f"; the first that is not: {self.first_diverging}" if not self.ok else ""
-        judged = sum(
-            row.ok and isinstance(row, Match) and row.double is not None for row in self.rows
-        )
+        first = f"the first that is not: {self.first_diverging}" if not self.ok else ""
+        every: Sequence[object] = self.counted
+        judged = sum(isinstance(row, Match) and row.ok and row.double is not None for row in every)
         by = f", {judged} of them by float64" if judged else ""
-        return f"{self.matching} of {len(self.rows)} {self.subject}{by}{first}"
+        return "; ".join(filter(None, (self.found + by, first, self.flaws)))
 
     def _table(self) -> list[tuple[str, ...]]:
         if not self.rows:
@@ -204,24 +262,24 @@ Exact = Callable[[Sequence[str]], Mapping[str, Array]]
 
 
 def compared(
+    plan: Plan,
     actual: Mapping[str, Array],
     expected: Mapping[str, Array],
-    keys: Sequence[str],
     reference: str,
-    precision: str = "float32",
-    largest: Mapping[str, float] | None = None,
+    wholes: Mapping[str, Array] | None = None,
     exact: Exact | None = None,
 ) -> Report[Match]:
-    """A report over `keys`, in order, with the tolerance of the precision they were stored in.
+    """A report over what `actual` has of a Plan's computed values, with its precision's tolerance.
 
-    `largest` has each key's largest value where `expected` has but samples. `exact` gives keys in
+    `wholes` are the references where `expected` has but samples of them. `exact` gives keys in
     float64, as many as it can; it is asked only for what fails in float32.
     """
-    rtol = RTOL[precision]
-    most = largest or {}
+    rtol = RTOL[plan.precision]
+    keys = [key for key in plan.computed if key in actual]
+    most = {key: _largest(wholes[key]) for key in keys} if wholes else {}
     rows = [match(k, actual[k], expected[k], rtol=rtol, largest=most.get(k)) for k in keys]
     failed = [r.layer for r in rows if not r.ok and expected[r.layer].dtype.kind == "f"]
-    if failed and exact is not None and precision == "float32":
+    if failed and exact is not None and plan.precision == "float32":
         true = exact(failed)
         rows = [
             judged(r, actual[r.layer], expected[r.layer], true[r.layer], most.get(r.layer))
@@ -229,7 +287,34 @@ def compared(
             else r
             for r in rows
         ]
+    frames = {value.key: value.frame for value in plan.values}
+    for number, row in enumerate(rows):
+        whole = (wholes or actual)[row.layer]
+        nan, inf, channel = _not_finite(whole, frames[row.layer])
+        rows[number] = replace(row, nan=nan, inf=inf, channel=channel)
     within = (
-        "" if precision == "float32" else f" within {precision}'s {rtol:g} of a layer's largest"
+        ""
+        if plan.precision == "float32"
+        else f" within {plan.precision}'s {rtol:g} of a layer's largest"
     )
-    return Report(tuple(rows), f"layers match {reference}{within}")
+    layers = frozenset(layer.name for layer in plan.layers)
+    two = bool(plan.header.comparison.pairs)
+    return Report(tuple(rows), f"match {reference}{within}", layers, two)
+
+
+def _largest(array: Array) -> float:
+    finite = np.abs(array[np.isfinite(array)].astype(np.float64))
+    return float(finite.max(initial=0.0))
+
+
+def _not_finite(array: Array, frame: Frame) -> tuple[int, int, int | None]:
+    """How many NaN and infinities, and the channel of the first NaN or else infinity."""
+    wrong = ~np.isfinite(array.reshape(-1))
+    if not wrong.any():
+        return 0, 0, None
+    nan = np.isnan(array.reshape(-1))
+    count = int(nan.sum())
+    _, channels, height, width = frame
+    first = int(np.argmax(nan if count else wrong))
+    channel = first // (height * width) % channels if channels > 1 else None
+    return count, int(wrong.sum()) - count, channel

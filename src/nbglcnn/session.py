@@ -292,12 +292,7 @@ class Session:
             )
         where = f"{engine(model)} on {self.renderer}"
         return compared(
-            found,
-            expected,
-            keys,
-            where,
-            self.plan.precision,
-            exact=partial(exact, model, graph, arrays),
+            self.plan, found, expected, where, exact=partial(exact, model, graph, arrays)
         )
 
     def replace_weights(self, plan: p.Plan) -> None:

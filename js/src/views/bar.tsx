@@ -5,7 +5,7 @@ import { plural } from "./format.ts";
 import { Left, Right } from "./icons.tsx";
 import { pictureSize } from "./layout.ts";
 import { Maps } from "./maps.tsx";
-import { type Network, pictureOf } from "./network.ts";
+import { layersOf, type Network, pictureOf } from "./network.ts";
 
 /** CSS pixels below which everything is one column. */
 export const NARROW = 520;
@@ -28,8 +28,7 @@ export function Bar({ network }: { network: Network | null }) {
         <strong class="nbg-name">{plan?.name ?? "Viewer"}</strong>
         {network !== null && (
           <span class="nbg-second">
-            {plural(state.plan.value?.layers.length ?? 0, "layer")} ·{" "}
-            {plural(network.parameterCount, "parameter")}
+            {plan !== null && layersOf(plan)} · {plural(network.parameterCount, "parameter")}
           </span>
         )}
       </div>

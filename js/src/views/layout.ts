@@ -1,5 +1,6 @@
 // Where pictures go: how large a map pixel is, how many columns a mosaic has, what fits on one line.
 // Lengths are device pixels unless they say css: a map pixel is a whole number of device pixels.
+import type { Summary } from "../gl/types.ts";
 
 /** Maps of one value: how many, and their size in map pixels. */
 export interface Maps {
@@ -173,9 +174,20 @@ export function pictureSize(
   return { scale, width: tileSide(width, scale), height: tileSide(height, scale) };
 }
 
-/** Which channels vary most, first the one that varies most; ties keep their number's order. */
-export function byVariation(std: readonly number[]): number[] {
-  return rank(std.map((value) => (Number.isFinite(value) ? value : -1)));
+/** Channels in which something isn't finite: whatever they do, it is what one looks for. */
+export const isFlawed = ({ nan, inf }: Pick<Summary, "nan" | "inf">): boolean => nan + inf > 0;
+
+/**
+ * Which channels vary most, first those with NaN or infinity, then the one that varies most; ties keep their number's
+ * order.
+ */
+export function byVariation(channels: readonly Pick<Summary, "std" | "nan" | "inf">[]): number[] {
+  return rank(
+    channels.map((one) => {
+      if (isFlawed(one)) return Number.POSITIVE_INFINITY;
+      return Number.isFinite(one.std) ? one.std : -1;
+    }),
+  );
 }
 
 /** Indices from the largest to the smallest number; NaN last, ties in order. */

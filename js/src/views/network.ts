@@ -1,5 +1,6 @@
 // What a Plan's layer table says about the network's shape: chains of layers as stages, and who reads whom.
 import type { Layer, Pair, PlanHeader, Value } from "../plan.ts";
+import { full } from "./format.ts";
 
 /** Layers that are shown as one picture, the last one's: Conv, BN and ReLU, for example. */
 export interface Stage {
@@ -257,6 +258,19 @@ export function within(name: string, group: string): string {
   const start = `${group}${separatorOf(name)}`;
   const absolute = name.startsWith("/") ? `/${start}` : start;
   return group !== "" && name.startsWith(absolute) ? name.slice(absolute.length) : name;
+}
+
+/** How many of a Plan's layers have these names, those of two networks apart: "17", "17 + 17". */
+export function layerCount(plan: PlanHeader, names: readonly string[]): string {
+  if (plan.comparison.pairs.length === 0) return full(names.length);
+  const first = names.filter((name) => name.startsWith("A.")).length;
+  return `${full(first)} + ${full(names.length - first)}`;
+}
+
+/** "17 layers", "17 + 17 layers". */
+export function layersOf(plan: PlanHeader): string {
+  const names = plan.layers.map(({ name }) => name);
+  return `${layerCount(plan, names)} ${names.length === 1 ? "layer" : "layers"}`;
 }
 
 /** Last part of a layer's name, for a place beside its module's: "2" of "encoder.2". */

@@ -7,7 +7,7 @@ import { useHistogram, useStatistics, useViews } from "./context.ts";
 import { percent, short } from "./format.ts";
 import { Histogram } from "./histogram.tsx";
 import { Right } from "./icons.tsx";
-import { byVariation } from "./layout.ts";
+import { byVariation, isFlawed } from "./layout.ts";
 import { Legend } from "./legend.tsx";
 import { contents, firstValue, longType, type Network, pictureOf } from "./network.ts";
 import { TILE, Tile, tilesAcross } from "./tile.tsx";
@@ -33,7 +33,8 @@ export function Panel({ network }: { network: Network }) {
   const channels = value.frame[1];
   const maps = pictureOf(value) === "maps";
   const shown = Math.min(most, channels);
-  const which = maps && channels > shown ? ` · the ${shown} that vary most` : "";
+  const flawed = statistics?.channels.some(isFlawed) ? ", those with NaN or infinity first" : "";
+  const which = maps && channels > shown ? ` · the ${shown} that vary most${flawed}` : "";
   const open = (): void => {
     state.selected.value = { layer: value.key, channel: null };
     state.tab.value = "layer";
@@ -76,7 +77,7 @@ function Liveliest(props: { value: Value; statistics: Statistics | null; shown: 
   const { value, statistics, shown } = props;
   const { state } = useViews();
   const order = statistics
-    ? byVariation(statistics.channels.map((one) => one.std))
+    ? byVariation(statistics.channels)
     : Array.from({ length: value.frame[1] }, (_, i) => i);
   return (
     <div class="nbg-tiles nbg-lively">
@@ -135,6 +136,8 @@ function Numbers({ statistics }: { statistics: Statistics | null }) {
   if (statistics === null) return <p class="nbg-numbers">…</p>;
   const { layer, channels } = statistics;
   const dead = channels.filter((one) => one.zeros === 1).length;
+  const nan = channels.findIndex((one) => one.nan > 0);
+  const first = nan < 0 ? channels.findIndex((one) => one.inf > 0) : nan;
   return (
     <p class="nbg-numbers">
       <span>
@@ -154,6 +157,11 @@ function Numbers({ statistics }: { statistics: Statistics | null }) {
       {layer.inf > 0 && (
         <span class="nbg-bad">
           Inf <strong>{layer.inf}</strong>
+        </span>
+      )}
+      {first >= 0 && channels.length > 1 && (
+        <span class="nbg-bad">
+          first in <strong>channel {first}</strong>
         </span>
       )}
     </p>

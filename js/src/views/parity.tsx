@@ -1,7 +1,8 @@
 // Whether a layer matches the framework's own values: a mark beside its name, computed on this page's GPU.
+import type { PlanHeader } from "../plan.ts";
 import type { Parity } from "../state.ts";
 import { useViews } from "./context.ts";
-import { short } from "./format.ts";
+import { full, short } from "./format.ts";
 import { Differs, Matches } from "./icons.tsx";
 
 /** The largest error of all layers. */
@@ -12,28 +13,68 @@ export const worst = ({ layers }: Parity): number =>
 export const rowOf = (parity: Parity | null, layer: string) =>
   parity?.layers.find(([name]) => name === layer);
 
+/** What is said of a layer: whether it matches, and whether all of it is finite. */
+export interface Verdict {
+  readonly words: string;
+  readonly matches: boolean;
+  readonly finite: boolean;
+}
+
 /** "matches PyTorch, max error 7e−7", or null for a layer that was not compared. */
-export function verdictOf(parity: Parity | null, layer: string): [string, boolean] | null {
+export function verdictOf(parity: Parity | null, layer: string): Verdict | null {
   const row = rowOf(parity, layer);
   if (!parity || row === undefined) return null;
   const [, error, matches] = row;
-  const words = `${matches ? "matches" : "differs from"} ${parity.reference}, max error ${short(error)}`;
-  return [parity.sampled ? `${words} in samples` : words, matches];
+  const found = `${matches ? "matches" : "differs from"} ${parity.reference}, max error ${short(error)}`;
+  const flaw = parity.flawed.find(([name]) => name === layer);
+  const words = [parity.sampled ? `${found} in samples` : found, flaw && flawOf(flaw)];
+  return { words: words.filter(Boolean).join("; "), matches, finite: flaw === undefined };
+}
+
+/** "12 NaN, 1 infinity, first in channel 2". */
+function flawOf([, nan, inf, channel]: Parity["flawed"][number]): string {
+  const words = nan > 0 ? [`${full(nan)} NaN`] : [];
+  if (inf > 0) words.push(inf === 1 ? "1 infinity" : `${full(inf)} infinities`);
+  if (channel >= 0) words.push(`first in channel ${channel}`);
+  return words.join(", ");
+}
+
+/** The rows that count: those of layers, which modules and outputs repeat; all where no layer is kept. */
+export function countedOf(parity: Parity, plan: PlanHeader) {
+  const names = new Set(plan.layers.map(({ name }) => name));
+  const rows = parity.layers.filter(([name]) => names.has(name));
+  return rows.length > 0 ? { rows, noun: "layers" } : { rows: parity.layers, noun: "values" };
+}
+
+/** "3 layers have NaN or infinity, first NaN: features.3, channel 2"; null where all is finite. */
+export function flawsOf(parity: Parity, plan: PlanHeader): string | null {
+  const counted = new Set(countedOf(parity, plan).rows.map(([name]) => name));
+  const rows = parity.flawed.filter(([name]) => counted.has(name));
+  const [first] = rows;
+  if (first === undefined) return null;
+  const said = ([name, , , channel]: Parity["flawed"][number]) =>
+    channel >= 0 ? `${name}, channel ${channel}` : name;
+  const nan = rows.find(([, count]) => count > 0);
+  const places = first[1] > 0 ? [] : [`first infinity: ${said(first)}`];
+  if (nan !== undefined) places.push(`first NaN: ${said(nan)}`);
+  const count = rows.length === 1 ? "1 layer has" : `${rows.length} layers have`;
+  return `${count} NaN or infinity, ${places.join("; ")}`;
 }
 
 export function Badge({ layer }: { layer: string }) {
   const verdict = verdictOf(useViews().state.parity.value, layer);
   if (verdict === null) return null;
-  const [words, matches] = verdict;
+  const { words, matches, finite } = verdict;
   return (
     <span
-      class={matches ? "nbg-badge nbg-ok" : "nbg-badge nbg-warn"}
+      class={matches && finite ? "nbg-badge nbg-ok" : "nbg-badge nbg-warn"}
       role="img"
       aria-label={words}
       title={words}
       data-matches={matches}
+      data-finite={finite}
     >
-      {matches ? <Matches /> : <Differs />}
+      {matches && finite ? <Matches /> : <Differs />}
     </span>
   );
 }

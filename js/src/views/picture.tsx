@@ -15,7 +15,7 @@ export function useShownChannels(value: Value, shown: number): readonly number[]
   if (!some) return all;
   return statistics === null
     ? all.slice(0, shown)
-    : byVariation(statistics.channels.map((one) => one.std)).slice(0, shown);
+    : byVariation(statistics.channels).slice(0, shown);
 }
 
 /** Maps of a value in a mosaic that the strip's layout has chosen. */

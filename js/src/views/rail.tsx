@@ -97,7 +97,7 @@ function RailPicture({ value }: { value: Value }) {
       />
     );
   }
-  const liveliest = statistics && byVariation(statistics.channels.map((one) => one.std))[0];
+  const liveliest = statistics && byVariation(statistics.channels)[0];
   const shown = picture === "rgb" ? [0, 1, 2] : [liveliest ?? 0];
   const scale = fitScale(Math.max(height, width), side);
   return <Maps value={value} channels={shown} columns={1} scale={scale} label={value.key} />;

@@ -1,10 +1,12 @@
 // The line below, with what was measured and what draws; and the message under the pictures.
+import type { PlanHeader } from "../plan.ts";
 import { lastRun, type Status } from "../state.ts";
 import { useViews } from "./context.ts";
 import { duration, full, memory, rendererName, short } from "./format.ts";
 import { KeysButton } from "./help.tsx";
 import { Differs, Matches } from "./icons.tsx";
-import { worst } from "./parity.tsx";
+import { layerCount } from "./network.ts";
+import { countedOf, flawsOf, worst } from "./parity.tsx";
 
 const WORDS: Record<Status["phase"], string> = {
   connecting: "Starting",
@@ -82,17 +84,26 @@ function Precision() {
 }
 
 function Match() {
-  const parity = useViews().state.parity.value;
-  if (parity === null) return null;
+  const { parity: known, plan } = useViews().state;
+  const parity = known.value;
+  if (parity === null || plan.value === null) return null;
   const { layers, reference, sampled } = parity;
   const first = layers.find(([, , matches]) => !matches);
+  const { rows, noun } = countedOf(parity, plan.value);
+  const matching = rows.filter(([, , matches]) => matches);
+  const [right, all] = [matching, rows].map((some) =>
+    layerCount(
+      plan.value as PlanHeader,
+      some.map(([name]) => name),
+    ),
+  );
+  const flaws = flawsOf(parity, plan.value);
   return (
     <>
       <span class={first === undefined ? "nbg-ok" : "nbg-warn"}>
         {first === undefined ? <Matches /> : <Differs />}
         <strong>
-          {layers.filter(([, , matches]) => matches).length} of {layers.length} layers match{" "}
-          {reference}
+          {right} of {all} {noun} match {reference}
         </strong>
       </span>
       <span class="nbg-wide">
@@ -100,6 +111,7 @@ function Match() {
         max error {short(worst(parity))}
         {sampled && " in samples of each"}
       </span>
+      {flaws !== null && <span class="nbg-warn nbg-flaws">{flaws}</span>}
     </>
   );
 }

@@ -180,7 +180,8 @@ class Comparison(Viewer):
             relative = change / size if size else np.inf if change else 0.0
             worst = float(most.max())
             rows.append(Change(pair.name, worst, change, relative, worst == 0))
-        return Report(tuple(rows), "layers are equal in A and B")
+        names = frozenset(pair.name for pair in compared.pairs if pair.a in layers)
+        return Report(tuple(rows), "are equal in A and B", names)
 
     def show(
         self,
@@ -230,5 +231,7 @@ class Comparison(Viewer):
 
     def __repr__(self) -> str:
         a, b = (side.graph.name for side in (self._joined.a, self._joined.b))
-        count = len(self._compared.pairs)
-        return f"Comparison of {a} (A) and {b} (B): {count} layers ({self._plan.memory})"
+        layers = {layer.name for layer in self.layers}
+        pairs = sum(pair.a in layers for pair in self._compared.pairs)
+        count = f"{self._plan.layer_count} layers, {pairs} compared"
+        return f"Comparison of {a} (A) and {b} (B): {count} ({self._plan.memory})"

@@ -37,7 +37,7 @@ def diagnosis(plan: Plan, connection: Connection, tested: Verdict | None, local:
         ("precision", plan.precision),
         (
             "plan",
-            f"{len(plan.layers)} layers, {len(plan.header.passes)} passes, "
+            f"{plan.layer_count} layers, {len(plan.header.passes)} passes, "
             f"{len(plan.header.programs)} programs, {len(plan.header.textures)} textures",
         ),
         ("memory", f"{plan.gpu_bytes} bytes on the GPU by the Plan, {_held(connection.page)}"),

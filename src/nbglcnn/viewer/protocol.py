@@ -93,12 +93,14 @@ class Done(Message, frozen=True):
 class Verified(Message, frozen=True):
     """What verify() found of this revision: each layer's largest error, and whether it matches.
 
-    With a `page` it is what the self-test found there, in samples of every layer.
+    With a `page` it is what the self-test found there, in samples of every layer. `flawed` are the
+    values that aren't finite: how many NaN and infinities, and the channel of the first, or -1.
     """
 
     revision: Count
     reference: Text
     layers: tuple[tuple[Text, float, bool], ...]
+    flawed: tuple[tuple[Text, Count, Count, int], ...] = ()
     page: Name = ""
 
 

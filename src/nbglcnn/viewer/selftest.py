@@ -52,8 +52,7 @@ class Verdict:
         kernels = "" if plan.header.target.fast_kernels else PLAIN
         if self.report is None:
             return f"not made: {self.problem}{kernels}"
-        found = f"{self.report.matching} of {len(self.report.rows)} {self.report.subject}"
-        text = self.report.summary if named else found
+        text = self.report.summary if named else self.report.found
         return f"{text}, in samples of each{kernels}"
 
 
@@ -153,11 +152,8 @@ class SelfTest:
         def exact(keys: Sequence[str]) -> dict[str, Array]:
             return sampled(self._exact(graph, arrays, keys), keys)
 
-        largest = {key: _largest(expected[key]) for key in bands}
         subject = f"{framework} on {renderer}"
-        report = compared(
-            found, sampled(expected, bands), tuple(bands), subject, plan.precision, largest, exact
-        )
+        report = compared(plan, found, sampled(expected, bands), subject, expected, exact)
         bound = WRONG[plan.precision]
         wrong = any(not row.ok and row.relative > bound for row in report.rows)
         return Verdict(report, framework, wrong=wrong)
@@ -175,7 +171,12 @@ class SelfTest:
 def verified(revision: int, report: Report[Match], framework: str, page: str = "") -> Verified:
     """A report in the words that pages take; of the self-test, what `page` gave."""
     layers = tuple((row.layer, float(np.nan_to_num(row.max_abs)), row.ok) for row in report.rows)
-    return Verified(revision, framework, layers, page)
+    flawed = tuple(
+        (row.layer, row.nan, row.inf, -1 if row.channel is None else row.channel)
+        for row in report.rows
+        if row.nan + row.inf
+    )
+    return Verified(revision, framework, layers, flawed, page)
 
 
 def bands_of_all(plan: Plan) -> dict[str, tuple[Band, ...]]:
@@ -220,8 +221,3 @@ def _elements(value: Value, band: Band) -> slice:
     x, y, width = band
     start = 4 * (y * value.read.step.viewport[0] + x)
     return slice(start, min(start + 4 * width, value.read.count))
-
-
-def _largest(array: Array) -> float:
-    finite = np.abs(array[np.isfinite(array)].astype(np.float64))
-    return float(finite.max(initial=0.0))

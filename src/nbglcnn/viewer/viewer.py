@@ -248,10 +248,9 @@ class Viewer(anywidget.AnyWidget):
         finally:
             if x is not None:
                 self.input = arrays
-        report = compared(
-            found, expected, keys, f"{framework} on {where}", self._plan.precision,
-            exact=partial(self._local.exact, graph, used),
-        )  # fmt: skip
+        exactly = partial(self._local.exact, graph, used)
+        where = f"{framework} on {where}"
+        report = compared(self._plan, found, expected, where, exact=exactly)
         self._connection.send(verified(self._connection.revision, report, framework))
         return report
 

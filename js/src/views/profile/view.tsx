@@ -5,7 +5,7 @@ import { type Cost, lastRun, type ViewerState } from "../../state.ts";
 import { reportFailure, useLater, useViews, type Views } from "../context.ts";
 import { count, duration, full, memory, percent, short } from "../format.ts";
 import { isExpected } from "../measures.ts";
-import { longType, type Network, shapeOfOne } from "../network.ts";
+import { layersOf, longType, type Network, shapeOfOne } from "../network.ts";
 import { Badge, rowOf } from "../parity.tsx";
 import { COSTS, costsOf, costText, type LayerCost } from "./costs.ts";
 import { Ways } from "./ways.tsx";
@@ -205,7 +205,7 @@ function Table({ rows, plan }: { rows: readonly Row[]; plan: PlanHeader }) {
       <tfoot>
         <tr>
           <th scope="row" colSpan={4}>
-            {full(plan.layers.length)} layers
+            {layersOf(plan)}
           </th>
           <td class={estimated ? "nbg-estimated" : ""}>{duration(total("ms"))}</td>
           <td>{count(total("parameters"))}</td>

@@ -1,0 +1,114 @@
+"""Values that are no maps of a convolution in the views: heads of attention; NaN and infinity."""
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from playwright.sync_api import expect
+from torch import nn
+
+import nbglcnn
+from nbglcnn import Plan
+from nbglcnn.viewer.selftest import verified
+from ranks import Attend, Multihead
+from views_page import Views, number
+
+TOKENS, HEADS = 16, 4
+
+
+@pytest.fixture(scope="module")
+def attention() -> tuple[Plan, np.ndarray, dict[str, np.ndarray]]:
+    """One by hand, heads along the second axis, and PyTorch's, heads along the first."""
+    torch.manual_seed(5)
+    model, x = nn.Sequential(Attend(32, HEADS), Multihead(32, HEADS)).eval(), torch.randn(1, 16, 32)
+    plan = nbglcnn.compile(model, x)
+    with nbglcnn.Session(plan) as session:
+        return plan, x.numpy(), session.run(x.numpy())
+
+
+def test_each_head_of_an_attention_is_a_channel(
+    show: Callable[..., Views], attention: tuple[Plan, np.ndarray, dict[str, np.ndarray]]
+) -> None:
+    plan, x, values = attention
+    views = show(plan, x)
+    softmaxes = [layer.name for layer in plan.layers if layer.operator == "Softmax"]
+    assert [values[name].shape for name in softmaxes] == [(1, 4, 16, 16), (4, 16, 16)]
+    for name in softmaxes:
+        heads = values[name].reshape(HEADS, TOKENS, TOKENS)
+        views.open_layer(name, 3)
+        views.quiet()
+        page = views.page
+        expect(page.locator(".nbg-head")).to_contain_text("4 channels of 16×16")
+        expect(page.locator(".nbg-grid .nbg-cell-caption")).to_have_count(HEADS)
+        rows = page.locator(".nbg-table tbody tr")
+        for word, pick in (("min", np.min), ("max", np.max), ("mean", np.mean)):
+            _, channel, whole = rows.filter(has_text=word).first.locator("th, td").all_inner_texts()
+            assert number(channel) == pytest.approx(float(pick(heads[3])), abs=6e-4)
+            assert number(whole) == pytest.approx(float(pick(heads)), abs=6e-4)
+        expect(page.get_by_text("1,024 values")).to_be_visible()
+        others = page.locator(".nbg-tiles [aria-label^='Like channel 3']")
+        flat = heads.reshape(HEADS, -1).astype(float)
+        like = flat @ flat[3] / np.linalg.norm(flat, axis=1)
+        expected = [k for k in np.argsort(-like) if k != 3]
+        labels = [one.get_attribute("aria-label") or "" for one in others.all()]
+        assert [int(label.split(": ")[1]) for label in labels] == expected
+        tip = views.point(page.locator(".nbg-inspector canvas").first, 0.5 / 16, 15.5 / 16)
+        assert "y 15, x 0" in tip
+        assert number(tip.split("\n")[0]) == pytest.approx(float(heads[3, 15, 0]), rel=1e-4)
+
+
+def test_a_value_of_a_head_is_explained(
+    show: Callable[..., Views], attention: tuple[Plan, np.ndarray, dict[str, np.ndarray]]
+) -> None:
+    plan, x, values = attention
+    views = show(plan, x)
+    name = next(layer.name for layer in plan.layers if layer.operator == "Softmax")
+    views.set(section="explain", pixel={"height": 16, "width": 16, "y": 9, "x": 4})
+    views.open_layer(name, 2)
+    stored = views.page.locator(".nbg-rounding").get_attribute("data-stored")
+    assert float(stored or "nan") == float(values[name][0, 2, 9, 4])
+    expect(views.page.locator(".nbg-question")).to_contain_text("channel 2, pixel y 9, x 4")
+
+
+class Flawed(nn.Module):
+    """One channel of a layer has a NaN, and varies least."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.act = nn.Conv2d(1, 24, 3, padding=1), nn.ReLU()
+        with torch.no_grad():
+            self.first.weight[17], self.first.bias[17] = 0, torch.nan
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.act(self.first(x))
+
+
+def test_nan_is_said_and_its_channel_stands_first(show: Callable[..., Views]) -> None:
+    torch.manual_seed(2)
+    model, x = Flawed().eval(), torch.randn(1, 1, 14, 14)
+    plan = nbglcnn.compile(model, x)
+    with nbglcnn.Session(plan) as session:
+        report = session.verify(model, x)
+    views = show(plan, x.numpy())
+    page = views.page
+    views.set(selected={"layer": "first", "channel": None})
+    said = verified(0, report, "PyTorch")
+    parity = {"layers": said.layers, "flawed": said.flawed, "reference": "PyTorch"}
+    views.set(parity={**parity, "sampled": False})
+    views.quiet()
+    status = page.locator(".nbg-status")
+    expect(status).to_contain_text("2 of 2 layers match PyTorch")
+    expect(status).to_contain_text("2 layers have NaN or infinity, first NaN: first, channel 17")
+    badge = page.locator(".nbg-strip .nbg-badge, .nbg-line .nbg-badge").first
+    expect(badge).to_have_attribute("data-matches", "true")
+    expect(badge).to_have_attribute("data-finite", "false")
+    expect(badge).to_have_accessible_name(re.compile("196 NaN, first in channel 17"))
+    panel = page.locator(".nbg-panel")
+    expect(panel.locator(".nbg-tiles").get_by_role("button").first).to_contain_text("ch 17")
+    expect(panel).to_contain_text("those with NaN or infinity first")
+    expect(panel.locator(".nbg-numbers")).to_contain_text("NaN 196")
+    expect(panel.locator(".nbg-numbers")).to_contain_text("first in channel 17")
+    views.set(parity={**parity, "flawed": [], "sampled": False})
+    expect(badge).to_have_attribute("data-finite", "true")
