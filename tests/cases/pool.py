@@ -21,6 +21,12 @@ def special(name, make):
     return Case(name, lambda: (make().eval(), (SPECIAL,)))
 
 
+def equals(name, make):
+    """A pool of small whole numbers, many of which are equal: indices are those of the first."""
+    values = np.random.default_rng(3).integers(-1, 2, (1, 5, 9, 8)).astype(np.float32)
+    return Case(name, lambda: (make().eval(), (values,)))
+
+
 def unpooled(shape, kernel, strides, pads):
     """A MaxPool whose indices a MaxUnpool of the same window uses, for what came out of a layer between."""
 
@@ -76,6 +82,7 @@ CASES = [
     node("max SAME_LOWER", "MaxPool", [(1, 3, 7, 6)], kernel_shape=[2, 3], strides=[2, 2], auto_pad="SAME_LOWER"),
     node("max VALID", "MaxPool", [(1, 3, 7, 6)], kernel_shape=[2, 3], strides=[2, 2], auto_pad="VALID"),
     node("max with indices", "MaxPool", [(2, 5, 7, 6)], outputs=2, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
+    equals("max with indices of equal elements", lambda: nn.MaxPool2d(3, 2, return_indices=True)),
     node("max with indices by columns", "MaxPool", [(1, 3, 5, 6)], outputs=2, kernel_shape=[2, 2], storage_order=1),
     *(
         node(f"max with indices of {shape}, order {order}", "MaxPool", [shape], outputs=2, storage_order=order, kernel_shape=[2] * rank, strides=[2, 1, 2][:rank], pads=[1, 0, 1][:rank] + [0] * rank)
