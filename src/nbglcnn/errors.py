@@ -1,5 +1,7 @@
 """Every exception nbglcnn raises on purpose: it names the thing, what was found, what to do."""
 
+import sys
+
 
 class NbglcnnError(Exception):
     """Base of all errors that nbglcnn raises on purpose."""
@@ -47,3 +49,11 @@ class OpenGLUnavailable(NbglcnnError):
 
 class DatasetUnavailable(NbglcnnError):
     """The images of a data set are not on this machine, or a file of it is damaged."""
+
+
+def users_line() -> int:
+    """The stack level of the user's own line, for a warning raised by the caller."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("nbglcnn."):
+        frame, level = frame.f_back, level + 1
+    return level

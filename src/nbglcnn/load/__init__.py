@@ -16,6 +16,7 @@ from nbglcnn.inputs import as_arrays
 from nbglcnn.load.joined import Joined, Side, differences, parts
 from nbglcnn.load.names import specs_of
 from nbglcnn.load.parameters import with_parameters
+from nbglcnn.load.torch_thread import one_at_a_time
 
 __all__ = [
     "Joined",
@@ -43,6 +44,11 @@ def load(
     """
     if isinstance(model, Joined):
         return model.graph, model.arrays
+    with one_at_a_time():
+        return _load(model, x, known)
+
+
+def _load(model: Any, x: Any, known: dict[str, Array] | None) -> tuple[Graph, tuple[Array, ...]]:
     if _is_module(model):
         from nbglcnn.load.torch_check import image_channels
         from nbglcnn.load.torch_module import load_module
@@ -76,7 +82,8 @@ def reference(
     if isinstance(model, Joined):
         return _joined_reference(model, graph, arrays, names)
     if _is_module(model):
-        return torch_reference(model, graph, arrays, names)
+        with one_at_a_time():
+            return torch_reference(model, graph, arrays, names)
     return onnx_reference(model, graph, arrays, names)
 
 
@@ -88,7 +95,10 @@ def exact(
 
     if isinstance(model, Joined):
         return _joined_reference(model, graph, arrays, names, of=exact)
-    return exact_reference(model, graph, arrays, names) if _is_module(model) else {}
+    if not _is_module(model):
+        return {}
+    with one_at_a_time():
+        return exact_reference(model, graph, arrays, names)
 
 
 def enough(graph: Graph, known: Mapping[str, Array], names: Collection[str]) -> dict[str, Array]:

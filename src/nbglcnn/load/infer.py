@@ -223,7 +223,10 @@ def numpy_type(element: int) -> np.dtype[Any]:
     except (KeyError, TypeError):
         raise ModelError(f"unknown element type {element}") from None
     if dtype.kind not in "fiub":
-        raise UnsupportedModel(f"numbers of type {dtype} are not supported")
+        raise UnsupportedModel(
+            f"numbers of type {dtype} are not supported: everything is computed in float32, so "
+            "convert to that (in PyTorch with .float())"
+        )
     return dtype
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import io
-import logging
-import warnings
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from nbglcnn.errors import InputError
+import numpy as np
+
+from nbglcnn.errors import InputError, UnsupportedModel
 from nbglcnn.graph import Array, Graph
 from nbglcnn.load.names import Call, parts, walk
+from nbglcnn.load.torch_thread import in_float32, random_numbers_kept, unwound
 
 if TYPE_CHECKING:
     import torch
@@ -36,32 +36,110 @@ class Record:
         return f" (in {self.stack[-1].name}, a {self.stack[-1].module_type})"
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What hooks saw: all calls' tensors, the tree of calls, and what of it can't be relied on.
+
+    `again` says, where the model was called a second time, that it gave the same outputs.
+    """
+
+    arrays: list[Array]
+    root: Call
+    again: bool = True
+
+
 def run_hooked(
     model: torch.nn.Module,
     tensors: Sequence[torch.Tensor],
     kept: Container[str] | None = None,
-) -> tuple[list[Array], Call]:
+    *,
+    float32: bool = False,
+    twice: bool = False,
+) -> Seen:
     """Run once and give what forward hooks see: all calls' tensors, and the tree of calls.
 
-    Tensors that are not the model's and not `kept` may have been altered since.
+    Tensors that are not the model's and not `kept` may have been altered since. In `float32`
+    an autocast in forward changes nothing. The model's state is another one afterwards.
     """
     import torch
 
-    record = Record(kept=kept)
-    try:
-        # Outside fork_rng a model that draws random numbers would move the user's generator.
-        with torch.random.fork_rng(devices=[]), torch.no_grad():
-            run(model, list(model.named_modules()), [t.clone() for t in tensors], record)
-    except Exception as error:
-        shapes = ", ".join(
-            f"{list(t.shape)} {str(t.dtype).removeprefix('torch.')}" for t in tensors
-        )
-        raise InputError(
-            f"{type(model).__name__} fails on this input ({shapes}){record.where}: "
-            f"{type(error).__name__}: {str(error)[:500]}"
-        ) from error
+    named = list(model.named_modules())
+    record, second = Record(kept=kept), Record(kept=())
+
+    def call(record: Record) -> None:
+        run(model, named, [t.clone() for t in tensors], record)
+
+    again = True
+    with (
+        unwound(),
+        random_numbers_kept(lambda: model(*(t.clone() for t in tensors))),
+        torch.no_grad(),
+        in_float32() if float32 else contextlib.nullcontext(),
+    ):
+        try:
+            call(record)
+        except Exception as error:
+            raise InputError(
+                f"{type(model).__name__} fails on this input ({_described(tensors)})"
+                f"{record.where}: {type(error).__name__}: {str(error)[:500]}"
+            ) from error
+        arrays = [_as_array(t, record) for t in record.captured]
+        if twice:
+            try:
+                call(second)
+                again = _equal(arrays, record, second)
+            except Exception:  # of a list that the first call has emptied
+                again = False
     assert record.root is not None
-    return [t.numpy() for t in record.captured], record.root
+    return Seen(arrays, record.root, again)
+
+
+def _described(tensors: Sequence[torch.Tensor]) -> str:
+    return ", ".join(f"{list(t.shape)} {str(t.dtype).removeprefix('torch.')}" for t in tensors)
+
+
+def _as_array(tensor: torch.Tensor, record: Record) -> Array:
+    import torch
+
+    for kind, found, dense in (
+        ("sparse", tensor.layout is not torch.strided, "x.to_dense()"),
+        ("quantized", tensor.is_quantized, "x.dequantize()"),
+        ("complex", tensor.is_complex(), "torch.view_as_real(x)"),
+    ):
+        if found:
+            at = next(i for i, t in enumerate(record.captured) if t is tensor)
+            assert record.root is not None
+            where = next(c for c in walk(record.root) if any(i == at for _, i in c.outputs))
+            raise UnsupportedModel(
+                f"{where.name or 'the model itself'} ({where.module_type}) gives a {kind} tensor; "
+                f"only dense real ones can be drawn: convert it in forward, with {dense}"
+            )
+    tensor = tensor.detach()
+    if tensor.dtype is torch.bfloat16:  # which numpy doesn't know
+        tensor = tensor.float()
+    return tensor.resolve_conj().resolve_neg().numpy()
+
+
+def _equal(arrays: Sequence[Array], first: Record, second: Record) -> bool:
+    """Whether two calls gave the same outputs, but for the order of sums in several threads."""
+    assert first.root is not None
+    assert second.root is not None
+    ours, theirs = first.root.outputs, second.root.outputs
+    if [suffix for suffix, _ in ours] != [suffix for suffix, _ in theirs]:
+        return False
+    for (_, at), (_, index) in zip(ours, theirs, strict=True):
+        a, b = arrays[at], _as_array(second.captured[index], second)
+        if a.shape != b.shape or a.dtype != b.dtype:
+            return False
+        if a.dtype.kind != "f":
+            if not np.array_equal(a, b):
+                return False
+            continue
+        sizes = np.abs(a[np.isfinite(a)])
+        near = 1e-6 * float(sizes.max()) if sizes.size else 0.0
+        if not np.allclose(a, b, rtol=0, atol=near, equal_nan=True):
+            return False
+    return True
 
 
 def by_key(
@@ -131,21 +209,3 @@ def _describe(module: torch.nn.Module) -> str:
         return module.extra_repr()
     except Exception:
         return ""
-
-
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Nothing that the exporter prints, warns of or logs reaches the notebook."""
-    logger = logging.getLogger("torch")
-    before = logger.level
-    with (
-        contextlib.redirect_stdout(io.StringIO()),
-        contextlib.redirect_stderr(io.StringIO()),
-        warnings.catch_warnings(),
-    ):
-        warnings.simplefilter("ignore")
-        try:
-            logger.setLevel(logging.CRITICAL)
-            yield
-        finally:
-            logger.setLevel(before)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from nbglcnn.errors import UnsupportedModel, UnsupportedOperator
 from nbglcnn.load.draft import OPSET
 from nbglcnn.load.names import Call
-from nbglcnn.load.torch_calls import Record, quiet, run
+from nbglcnn.load.torch_calls import Record, run
 from nbglcnn.load.torch_extra import decompositions, translations, unread
 from nbglcnn.load.torch_masks import choose_by_masks, has_masks
 from nbglcnn.load.torch_program import (
@@ -20,6 +20,7 @@ from nbglcnn.load.torch_program import (
 from nbglcnn.load.torch_settings import settings_read
 from nbglcnn.load.torch_source import ROOT, line_of_error, line_of_node, module_of
 from nbglcnn.load.torch_tables import tables_kept
+from nbglcnn.load.torch_thread import in_float32, quiet, random_numbers_kept, unwound
 
 if TYPE_CHECKING:
     import torch
@@ -27,22 +28,23 @@ if TYPE_CHECKING:
 
 def export(
     twin: torch.nn.Module, tensors: tuple[torch.Tensor, ...]
-) -> tuple[Any, Call, frozenset[str]]:
+) -> tuple[Any, Call, frozenset[str], bool]:
     """The twin as an onnx_ir graph whose outputs are all calls' tensors, and the tree of calls.
 
-    Also the names of buffers whose numbers decided what is computed.
+    Also the names of buffers whose numbers decided what is computed, and whether an autocast in
+    forward was left out. The twin's state is another one afterwards.
     """
     import torch
 
     settings: set[str] = set()
-    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+    with unwound(), random_numbers_kept(lambda: None), torch.no_grad():
         try:
-            program, record = _traced(twin, tensors, contextlib.nullcontext())
+            program, record, autocast = _traced(twin, tensors, contextlib.nullcontext())
         except UnsupportedModel:
             reading = settings_read(twin, settings)
             if reading is None:
                 raise
-            program, record = _traced(twin, tensors, reading)
+            program, record, autocast = _traced(twin, tensors, reading)
         if has_masks(program):
             with quiet():
                 program = choose_by_masks(program)
@@ -65,18 +67,19 @@ def export(
     for name, old in renamed.items():
         if name in exported.model.graph.initializers:
             exported.model.graph.initializers[name].name = old
-    return exported.model.graph, record.root, frozenset(settings)
+    return exported.model.graph, record.root, frozenset(settings), autocast
 
 
 def _traced(
     twin: torch.nn.Module, tensors: tuple[torch.Tensor, ...], reading: Any
-) -> tuple[Any, Record]:
+) -> tuple[Any, Record, bool]:
     import torch
 
     tap, record = _tap(twin)
     try:
-        with quiet(), reading:
-            return torch.export.export(tap, tensors, strict=False), record
+        with quiet(), in_float32() as mode, reading:
+            program = torch.export.export(tap, tensors, strict=False)
+            return program, record, mode.entered
     except Exception as error:
         raise UnsupportedModel(
             f"{type(twin).__name__} cannot be traced{record.where}"
@@ -102,6 +105,10 @@ def _to_onnx(program: Any) -> Any:
 _MISSING = re.compile(r"operator (aten|prims)\.\w+ has no ONNX form")
 
 
+class _InForward(Exception):
+    """An error in the model's own code, while it is traced."""
+
+
 def _tap(twin: torch.nn.Module) -> tuple[torch.nn.Module, Record]:
     """The wrapper to export: its outputs are all captured tensors."""
     import torch
@@ -111,7 +118,12 @@ def _tap(twin: torch.nn.Module) -> tuple[torch.nn.Module, Record]:
 
     class Tap(torch.nn.Module):
         def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-            run(getattr(self, ROOT), named, inputs, record)
+            try:
+                with in_float32():
+                    run(getattr(self, ROOT), named, inputs, record)
+            except RuntimeError as error:
+                # Of a RuntimeError about data the exporter prints all that it has traced.
+                raise _InForward(f"{type(error).__name__}: {error}") from error
             return tuple(record.captured)
 
     tap = Tap()
@@ -147,6 +159,11 @@ def _plain(error: BaseException) -> str:
                 "what it computes depends on the input's numbers (an `if`, a loop or a size that "
                 "is read from a tensor), so it has no fixed graph. Make that choice outside the "
                 f"model, or with torch.where. PyTorch says: {_first_line(one)}"
+            )
+        if "fake tensor in the exported program constant's list" in str(one):
+            return (
+                "it makes numbers on the way that the tracer cannot follow, as torch.autograd.grad "
+                "does; compute without gradients in forward, or draw the part before them"
             )
         if ".numpy() is not supported" in str(one):
             return (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nbglcnn.errors import UnsupportedModel, UnsupportedOperator
+from nbglcnn.errors import UnsupportedModel, UnsupportedOperator, users_line
 from nbglcnn.graph import Array, Attribute, Graph, Node
 from nbglcnn.load.bounds import shown
 from nbglcnn.load.draft import Draft
@@ -24,6 +25,9 @@ from nbglcnn.load.torch_source import ROOT
 
 if TYPE_CHECKING:
     import torch
+
+UNEQUAL = "the outputs of two equal calls of forward differ"
+AUTOCAST = "what forward computes within torch.autocast is computed in float32"
 
 
 def load_module(
@@ -40,19 +44,28 @@ def load_module(
     names = input_names(model, len(arrays))
     twin, notes = detached_copy(model)
     tensors = tuple(torch.from_numpy(np.array(a)) for a in arrays)
-    seen, calls = run_hooked(twin, tensors)
-    if not calls.outputs:
+    seen = run_hooked(twin, tensors, twice=True)
+    if not seen.again:
+        warnings.warn(UNEQUAL, UserWarning, stacklevel=users_line())
+    if not seen.root.outputs:
         raise UnsupportedModel(
             f"{type(model).__name__} gives no tensor, nor a tuple, list, dict or dataclass of them"
         )
     try:
-        exported, root, settings = export(twin, tensors)
+        twin, _ = detached_copy(model)  # each run starts from the state that the user gave
+        exported, root, settings, autocast = export(twin, tensors)
     except UnsupportedModel:
         # A hook that calls .numpy() breaks the export. Do without hooks if they change nothing.
-        if not drop_hooks(twin) or not _same(seen, run_hooked(twin, tensors)[0]):
+        twin, _ = detached_copy(model)
+        if not drop_hooks(twin) or not _same(seen.arrays, run_hooked(twin, tensors).arrays):
             raise
-        exported, root, settings = export(twin, tensors)
-    if [(c.name, c.outputs) for c in walk(root)] != [(c.name, c.outputs) for c in walk(calls)]:
+        twin, _ = detached_copy(model)
+        drop_hooks(twin)
+        exported, root, settings, autocast = export(twin, tensors)
+    if autocast:
+        notes.append(AUTOCAST)
+        seen = run_hooked(detached_copy(model)[0], tensors, float32=True)
+    if _calls(root) != _calls(seen.root):
         raise UnsupportedModel(
             f"{type(model).__name__} called other modules when it was exported than when it ran; "
             "does forward depend on something besides its input?"
@@ -60,7 +73,7 @@ def load_module(
     draft, captured = _draft(twin, exported, root, names, arrays)
     draft.notes += notes
     draft.settings = settings
-    for value, array in zip(captured, seen, strict=True):
+    for value, array in zip(captured, seen.arrays, strict=True):
         draft.shapes[value] = array.shape
     done = simplify(draft)
     placed = place(root, done.nodes)
@@ -78,8 +91,12 @@ def load_module(
     draft.outputs = [found[index] for _, index in root.outputs]
     graph = finish(draft, done, nodes, keys)
     if known is not None:
-        known.update(by_key(graph, arrays, seen, calls))
+        known.update(by_key(graph, arrays, seen.arrays, seen.root))
     return graph
+
+
+def _calls(root: Call) -> list[tuple[str, list[tuple[str, int]]]]:
+    return [(call.name, call.outputs) for call in walk(root)]
 
 
 def _same(a: Sequence[Array], b: Sequence[Array]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Container, Mapping, Sequence
 from typing import Any
 
@@ -47,8 +48,9 @@ def _seen(
     from nbglcnn.load.torch_calls import by_key, run_hooked
     from nbglcnn.load.torch_check import detached_copy, unwrapped
     from nbglcnn.load.torch_double import doubled
+    from nbglcnn.load.torch_module import AUTOCAST
 
-    twin, _ = detached_copy(unwrapped(model))
+    twin, _ = detached_copy(unwrapped(model))  # the state that the user gave
     state = twin.state_dict(keep_vars=True)
     for name, value in graph.parameters.items():
         # The Graph may have got other weights since (with_parameters).
@@ -57,12 +59,9 @@ def _seen(
         np.copyto(state[name].numpy(), data)
     kept = needed(graph, names)
     tensors = [torch.from_numpy(np.array(a)) for a in arrays]
-    if dtype is np.float64:
-        with doubled(twin):
-            seen, root = run_hooked(twin, tensors, kept)
-    else:
-        seen, root = run_hooked(twin, tensors, kept)
-    known = by_key(graph, arrays, seen, root)
+    with doubled(twin) if dtype is np.float64 else contextlib.nullcontext():
+        seen = run_hooked(twin, tensors, kept, float32=AUTOCAST in graph.notes)
+    known = by_key(graph, arrays, seen.arrays, seen.root)
     return {name: known[name] for name in kept}
 
 

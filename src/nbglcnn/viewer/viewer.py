@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 import warnings
 import weakref
@@ -20,7 +19,7 @@ import traitlets
 from comm import DummyComm
 
 from nbglcnn import __version__, load, lower
-from nbglcnn.errors import DeviceError, NbglcnnError, PageError
+from nbglcnn.errors import DeviceError, NbglcnnError, PageError, users_line
 from nbglcnn.graph import Array
 from nbglcnn.inputs import as_arrays
 from nbglcnn.plan import Layers, Precision, Target, Value, content_hash, pack_file
@@ -386,7 +385,7 @@ class Viewer(anywidget.AnyWidget):
             warnings.warn(
                 f"{why}; values are computed in Python ({where}). {advice}",
                 UserWarning,
-                stacklevel=_depth(),
+                stacklevel=users_line(),
             )
         return False
 
@@ -610,11 +609,3 @@ def _call(viewer: weakref.ref[Viewer], method: str, *arguments: Any) -> Any:
     # The connection outlives its Viewer in the kernel's tables, and must not keep it alive.
     found = viewer()
     return None if found is None else getattr(found, method)(*arguments)
-
-
-def _depth() -> int:
-    """The stack level of the user's own line, for a warning raised by the caller."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("nbglcnn."):
-        frame, level = frame.f_back, level + 1
-    return level

@@ -1,0 +1,186 @@
+"""What loading changes of PyTorch and the process: for its own thread alone, and undone after."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+# PyTorch's exporter keeps the state of the export that is under way in the process.
+LOCK = threading.RLock()
+NOISY = ("torch", "onnxscript", "onnx_ir")  # loggers
+
+
+def _new_lock() -> None:
+    global LOCK
+    LOCK = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    # Else a child that was forked while another thread loaded would wait for it for ever.
+    os.register_at_fork(after_in_child=_new_lock)
+
+
+@contextlib.contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """While one thread loads, others that want to load wait."""
+    with LOCK:
+        yield
+
+
+class _OfThisThread(logging.Filter):
+    """Picks the warnings and log records of one thread, for as long as it is `active`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.thread = threading.get_ident()
+        self.active = True
+
+    def match(self, _: str) -> bool:
+        """What a warnings filter asks of its message pattern."""
+        return self.active and threading.get_ident() == self.thread
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether a handler takes the record."""
+        noise = any(record.name == one or record.name.startswith(one + ".") for one in NOISY)
+        return not (self.active and noise and record.thread == self.thread)
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Nothing that the exporter warns of or logs reaches the notebook; other threads' words do.
+
+    warnings.catch_warnings, loggers' levels and redirect_stdout would be the whole process's.
+    """
+    mine = _OfThisThread()
+    handlers = [*logging.root.handlers, *filter(None, [logging.lastResort])]
+    for name, logger in list(logging.root.manager.loggerDict.items()):
+        if name.partition(".")[0] in NOISY and isinstance(logger, logging.Logger):
+            handlers += logger.handlers
+    for handler in handlers:
+        handler.addFilter(mine)
+    entry: Any = ("ignore", mine, Warning, None, 0)
+    filters: Any = warnings.filters
+    own = getattr(sys.flags, "context_aware_warnings", False)  # of Python 3.14: by thread
+    with warnings.catch_warnings() if own else contextlib.nullcontext():
+        if own:
+            warnings.simplefilter("ignore")
+        else:
+            filters.insert(0, entry)
+        try:
+            yield
+        finally:
+            mine.active = False
+            if entry in filters:
+                filters.remove(entry)
+            for handler in handlers:
+                handler.removeFilter(mine)
+
+
+@contextlib.contextmanager
+def unwound() -> Iterator[None]:
+    """Take back what an export that was broken off has left in PyTorch.
+
+    An interrupt can come between the start of a mode and the `try` that would end it.
+    """
+    import torch
+
+    _C, ops = cast(Any, torch._C), cast(Any, torch._ops)
+    keys = _C._TorchDispatchModeKey
+    infra = (keys.FAKE, keys.PROXY, keys.FUNCTIONAL)
+    pre = ops.mode_stack_state_for_pre_dispatch()
+    traced = {keys.PROXY: pre.get(0), keys.FUNCTIONAL: pre.get(1)}
+    slots = {key: _C._get_dispatch_mode(key) for key in infra}
+    dispatch, function = _C._len_torch_dispatch_stack(), _C._len_torch_function_stack()
+    included = _C._dispatch_tls_is_dispatch_key_included("PreDispatch")
+    flags = torch.compiler._is_compiling_flag, torch.compiler._is_exporting_flag
+    grad = torch.is_grad_enabled()
+    try:
+        yield
+    except BaseException:
+        while _C._len_torch_function_stack() > function:
+            _C._pop_torch_function_stack()
+        for key, before in slots.items():
+            if before is None and _C._get_dispatch_mode(key) is not None:
+                _C._unset_dispatch_mode(key)
+        while _C._len_torch_dispatch_stack() > dispatch:
+            _C._pop_torch_dispatch_stack()
+        for key, before in traced.items():
+            if before is None:
+                ops.unset_mode_pre_dispatch(key)
+        _C._dispatch_tls_set_dispatch_key_included("PreDispatch", included)
+        torch.compiler._is_compiling_flag, torch.compiler._is_exporting_flag = flags
+        torch.set_grad_enabled(grad)
+        raise
+
+
+@contextlib.contextmanager
+def random_numbers_kept(again: Callable[[], Any]) -> Iterator[None]:
+    """A model that draws random numbers doesn't move the user's generator.
+
+    Nor does it take back what another thread has drawn meanwhile: only where the state is another
+    afterwards, the model runs `again`, watched.
+    """
+    import torch
+
+    state, seed = torch.get_rng_state(), torch.initial_seed()
+    try:
+        yield
+    finally:
+        moved = not torch.equal(torch.get_rng_state(), state)
+        if moved and (torch.initial_seed() != seed or _draws(again)):
+            torch.set_rng_state(state)
+
+
+def _draws(run: Callable[[], Any]) -> bool:
+    """Whether it draws from PyTorch's generator, itself and on this thread."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    drawn = []
+
+    class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            if torch.Tag.nondeterministic_seeded in func.tags:
+                drawn.append(func)
+            return func(*args, **(kwargs or {}))
+
+    with contextlib.suppress(Exception), torch.no_grad(), cast(Any, Watch)():
+        run()
+    return bool(drawn)
+
+
+def in_float32() -> Any:
+    """A mode in which torch.autocast changes nothing, and the exporter sees no modes of gradients.
+
+    `mode.entered` says whether there was an autocast. Its beginning is told to this class alone.
+    """
+    import torch
+    from torch.fx.experimental.proxy_tensor import PreDispatchTorchFunctionMode
+
+    class Plainly(PreDispatchTorchFunctionMode):
+        def __init__(self) -> None:
+            self.entered = False
+
+        def __torch_function__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            if func is torch.amp.autocast_mode._enter_autocast:
+                self.entered = self.entered or bool(args[2])
+                torch.set_autocast_enabled(args[0], False)  # its end puts back what was before
+                return None
+            if func is torch.amp.autocast_mode._exit_autocast:
+                return None
+            if func is torch._C._set_grad_enabled:
+                with torch._C.DisableTorchFunction():
+                    return func(*args)
+            return func(*args, **(kwargs or {}))
+
+    return Plainly()

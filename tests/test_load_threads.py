@@ -1,0 +1,171 @@
+"""Loading changes nothing of the process: other threads, children, and what comes after it."""
+
+import os
+import random
+import subprocess
+import sys
+import textwrap
+import threading
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_array_equal
+from torch import nn
+
+from nbglcnn.errors import NbglcnnError
+from nbglcnn.load import load
+
+X = np.ones((1, 3, 8, 8), np.float32)
+
+
+def small() -> nn.Module:
+    return nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 2, 1)).eval()
+
+
+class Depends(nn.Module):
+    """Its export fails, with words of the exporter about it."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x if x.sum() > 0 else -x
+
+
+def test_threads_load_side_by_side() -> None:
+    load(small(), X)  # the first one imports, and sympy brings a warnings filter
+    before = warnings.filters, list(warnings.filters), sys.stdout, sys.stderr
+    with ThreadPoolExecutor(4) as pool:
+        loads = [pool.submit(load, small(), X) for _ in range(4)]
+    assert [len(one.result()[0].nodes) for one in loads] == [3] * 4
+    load(small(), X)
+    assert before == (warnings.filters, list(warnings.filters), sys.stdout, sys.stderr)
+
+
+class Meets(nn.Module):
+    """While it is traced it lets another thread do its work."""
+
+    def __init__(self, others: threading.Event, done: threading.Event) -> None:
+        super().__init__()
+        self.meet = lambda: (others.set(), done.wait(30))
+
+    def __deepcopy__(self, _: object) -> "Meets":
+        return self
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if torch.compiler.is_exporting():
+            assert self.meet()[1]
+        return x.relu()
+
+
+def test_what_another_thread_prints_warns_logs_and_draws_while_one_loads_arrives(
+    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    import logging
+
+    started, done = threading.Event(), threading.Event()
+    torch.manual_seed(7)
+    wanted = torch.rand(4)
+    torch.manual_seed(7)
+    with warnings.catch_warnings(record=True) as caught, ThreadPoolExecutor(1) as pool:
+        warnings.simplefilter("always")
+        loading = pool.submit(load, Meets(started, done).eval(), X)
+        assert started.wait(60)
+        sys.stdout.write("printed meanwhile\n")
+        sys.stderr.write("printed as an error\n")
+        warnings.warn("warned meanwhile", UserWarning, stacklevel=1)
+        logging.getLogger("torch").warning("logged meanwhile")
+        drawn = torch.rand(2)
+        done.set()
+        loading.result()
+        drawn = torch.cat([drawn, torch.rand(2)])
+    printed = capsys.readouterr()
+    assert "printed meanwhile\n" in printed.out
+    assert "printed as an error\n" in printed.err
+    assert [str(w.message) for w in caught] == ["warned meanwhile"]
+    assert "logged meanwhile" in caplog.text
+    assert_array_equal(drawn, wanted)
+
+
+def test_the_exporter_says_nothing_where_it_works_and_where_it_fails() -> None:
+    # In a process of its own: the exporter warns and logs of some things once.
+    program = """
+        import numpy, torch
+        from nbglcnn.load import load
+        from test_load_threads import Depends, X, small
+        load(small(), X)
+        try:
+            load(Depends().eval(), X)
+        except Exception as error:
+            print(type(error).__name__)
+    """
+    run = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        cwd=os.path.dirname(__file__),
+        check=True,
+    )
+    assert (run.stdout, run.stderr) == ("UnsupportedModel\n", "")
+
+
+def modes() -> tuple[object, ...]:
+    """What a broken export could leave in PyTorch."""
+    from torch import _C
+    from torch._ops import _len_torch_dispatch_stack_pre_dispatch
+
+    return (
+        _C._len_torch_dispatch_stack(),
+        _C._len_torch_function_stack(),
+        _len_torch_dispatch_stack_pre_dispatch(),
+        *(_C._get_dispatch_mode(key) for key in _C._TorchDispatchModeKey.__members__.values()),
+        _C._dispatch_tls_is_dispatch_key_included("PreDispatch"),
+        torch.compiler.is_exporting(),
+        torch.is_grad_enabled(),
+        torch.is_autocast_enabled("cpu"),
+    )
+
+
+def test_a_failed_export_leaves_nothing_behind() -> None:
+    before = modes(), list(warnings.filters), torch.get_rng_state().tolist()
+    with pytest.raises(NbglcnnError, match="depends on the input's numbers"):
+        load(Depends().eval(), X)
+    assert before == (modes(), list(warnings.filters), torch.get_rng_state().tolist())
+
+
+def interrupted(model: nn.Module, after: int) -> int:
+    """Load with an interrupt at this call of a function; how many calls there were till then."""
+    count = 0
+
+    def interrupt(frame: object, event: str, _: object) -> None:
+        nonlocal count
+        if event == "call":
+            count += 1
+            if count == after:
+                sys.setprofile(None)
+                raise KeyboardInterrupt
+
+    sys.setprofile(interrupt)
+    try:
+        load(model, X)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def test_an_interrupt_anywhere_leaves_nothing_behind(request: pytest.FixtureRequest) -> None:
+    model = small()
+    load(model, X)
+    before = modes(), list(warnings.filters), torch.get_rng_state().tolist()
+    calls = interrupted(model, -1)
+    assert calls > 10_000
+    generator = random.Random(0)
+    for _ in range(200 if request.config.getoption("--sweep", False) else 6):
+        at = generator.randrange(calls)
+        interrupted(model, at)
+        now = modes(), list(warnings.filters), torch.get_rng_state().tolist()
+        assert now == before, f"interrupted at call {at}"
+    graph, _ = load(model, X)
+    assert len(graph.nodes) == 3
