@@ -434,6 +434,19 @@ def _denoiser() -> Any:
     return _Alone.of(net, lambda net, x: net(x, torch.tensor([10])))
 
 
+def _ties_in_order(build: Callable[[], Any]) -> Callable[[], Any]:
+    """A network that sorts without asking for stability: PyTorch gives ties in any order then."""
+
+    def built() -> Any:
+        import torch
+
+        sort = torch.sort
+        torch.sort = lambda x, dim=-1, **given: sort(x, dim=dim, **{**given, "stable": True})
+        return build()
+
+    return built
+
+
 def _of_spandrel() -> dict[str, Network]:
     def of(name: str, path: str = "", **arguments: Any) -> Callable[[], Any]:
         module = f"spandrel.architectures.{path or name}"

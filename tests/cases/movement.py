@@ -52,7 +52,16 @@ def slices(name, shape, starts, ends, axes=None, steps=None):
 
 SPECIAL = np.array([[[[np.nan, 1, -0.0], [np.inf, -np.inf, 2]]]], np.float32)
 
+
+class Squeezed(nn.Module):
+    """Of dimensions that aren't 1 nothing is squeezed."""
+
+    def forward(self, x):
+        return x.squeeze(1) * 2, torch.squeeze(x, (0, 2, 3)) + 1
+
+
 CASES = [
+    module("squeezed where nothing is 1", Squeezed, (1, 3, 5, 1)),
     *(node(f"Transpose {''.join(map(str, p))}", "Transpose", [(2, 5, 3, 7)], perm=p)
       for p in permutations(range(4))),
     node("Transpose default", "Transpose", [(3, 5, 2)]),

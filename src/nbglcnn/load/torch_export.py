@@ -15,6 +15,7 @@ from nbglcnn.load.torch_masks import choose_by_masks, has_masks
 from nbglcnn.load.torch_program import (
     correct_average_pools,
     name_all_dimensions,
+    without_idle_squeezes,
     without_keywords,
 )
 from nbglcnn.load.torch_settings import settings_read
@@ -50,6 +51,7 @@ def export(
                 program = choose_by_masks(program)
         correct_average_pools(program)
         name_all_dimensions(program)
+        without_idle_squeezes(program)
         renamed = without_keywords(program)
         try:
             exported = _to_onnx(program)

@@ -78,3 +78,19 @@ def name_all_dimensions(program: Any) -> None:
             if not given and "dim" not in node.kwargs:
                 every = list(range(node.args[0].meta["val"].ndim))
                 node.args = (node.args[0], every, *node.args[2:])
+
+
+def without_idle_squeezes(program: Any) -> None:
+    """x.squeeze(1) leaves a dimension that isn't 1 as it is, where ONNX's Squeeze is refused."""
+    import torch
+
+    aten = torch.ops.aten
+    for node in program.graph.nodes:
+        if node.target in (aten.squeeze.dim, aten.squeeze.dims) and len(node.args) > 1:
+            shape, given = node.args[0].meta["val"].shape, node.args[1]
+            dims = [given] if isinstance(given, int) else list(given)
+            kept = [dim for dim in dims if not shape or shape[dim] == 1]
+            if kept == dims:
+                continue
+            node.target = aten.squeeze.dims if kept else aten.clone.default
+            node.args = (node.args[0], kept) if kept else (node.args[0],)
