@@ -257,6 +257,19 @@ def test_numbers_without_a_batch_whole_ones_and_nan_are_compared_as_they_are() -
     comparison.close()
 
 
+def test_a_layer_that_is_zero_in_a_alone_differs_without_bound() -> None:
+    a, b = (nn.Sequential(nn.Conv2d(1, 2, 1), nn.ReLU()).eval() for _ in "ab")
+    with torch.no_grad():
+        for model, bias in ((a, -1.0), (b, 2.0)):
+            model[0].weight.zero_()
+            model[0].bias.fill_(bias)
+    comparison = nbglcnn.compare(a, b, np.zeros((1, 1, 3, 3), np.float32))
+    rows = {row.layer: row for row in comparison.changes().rows}
+    comparison.close()
+    assert (rows["0"].mean_abs, rows["0"].relative) == (3, 3)
+    assert (rows["1"].mean_abs, rows["1"].relative) == (2, np.inf) and not rows["1"].ok
+
+
 def test_several_inputs_are_those_of_a_then_those_of_b() -> None:
     model = TwoInputs().eval()
     rng = np.random.default_rng(1)

@@ -60,6 +60,7 @@ CASES = [
     node("MeanVarianceNormalization of images", "MeanVarianceNormalization", [(2, 5, 3, 7)], axes=[1, 2, 3]),
     *(node(f"LRN of {size} among {c}", "LRN", [(2, c, 3, 7)], size=size, alpha=0.3, beta=0.6, bias=1.5) for size, c in ((5, 7), (3, 1), (1, 5), (15, 6))),
     module("local response norm", lambda: nn.LocalResponseNorm(5, 0.3), (2, 7, 3, 4)),
+    *(module(f"local response norm of {size} among {c}", lambda size=size: nn.LocalResponseNorm(size, 0.3), (2, c, 3, 4)) for size, c in ((4, 7), (2, 5), (6, 3))),
     module("local response norm 3-D", lambda: nn.LocalResponseNorm(3, 0.3), (2, 5, 3, 4, 5)),
     module("local response norm 1-D", lambda: nn.LocalResponseNorm(4, 0.3), (2, 5, 7)),
     node("MeanVarianceNormalization 3-D", "MeanVarianceNormalization", [(2, 5, 3, 4, 7)], axes=[0, 2, 4]),
