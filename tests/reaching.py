@@ -95,6 +95,16 @@ class Net(nn.Module):
         return self.steps(x) * 1.5
 
 
+def agreed(before: int, after: int) -> bool:
+    """Whether nearest neighbours are the same by a quotient and by a product of float32."""
+    for half in (0.0, 0.5):
+        x = torch.arange(after, dtype=torch.float32) + half
+        quotient = x / torch.tensor(after / before, dtype=torch.float32)
+        if not torch.equal(quotient.floor(), (x * (before / after)).floor()):
+            return False
+    return True
+
+
 class Maker:
     """Draws the steps of a network for maps of 1 or 2 axes and follows their shapes."""
 
@@ -160,9 +170,15 @@ class Maker:
         modes = ["nearest", "nearest-exact", "linear" if self.axes == 1 else "bilinear"]
         mode = self.chance.choice([*modes, *["bicubic"] * (self.axes == 2)])
         corners = self.chance.random() < 0.5 if mode[-6:] in ("linear", "icubic") else None
+        # Where ONNX's coordinates aren't PyTorch's, Plans follow ONNX, and fields follow Plans.
         if self.chance.random() < 0.5:
-            return nn.Upsample(size=self.each(2, 20), mode=mode, align_corners=corners)
+            size = self.each(2, 20)
+            if "nearest" in mode and not all(map(agreed, x.shape[2:], size)):
+                size = tuple(2 * n for n in x.shape[2:])
+            return nn.Upsample(size=size, mode=mode, align_corners=corners)
         factor = self.chance.choice([2, 2, 3, 0.5, 1.5])
+        if corners and any(factor * n % 1 for n in x.shape[2:]):
+            corners = False
         return nn.Upsample(scale_factor=factor, mode=mode, align_corners=corners)
 
     def margin(self, _: Tensor) -> nn.Module:
