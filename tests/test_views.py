@@ -126,7 +126,12 @@ def test_the_table_and_captions_are_the_layers_statistics(show: Callable[..., Vi
         for name in ("min", "max", "mean", "std")
     }
     expect(views.page.locator(".nbg-table thead")).to_contain_text("channel 9")
-    for row in views.page.locator(".nbg-table tbody tr").all():
+    rows = views.page.locator(".nbg-table tbody tr")
+    names = ["min", "max", "mean", "std", "zero", "dead channels"]
+    assert rows.locator("th").all_inner_texts() == names
+    dead = int((layer == 0).all((1, 2)).sum())
+    assert rows.last.locator("td").last.inner_text() == f"{dead} of {len(layer)}"
+    for row in rows.all():
         name, channel, whole = row.locator("th, td").all_inner_texts()
         if name in expected:
             assert number(channel) == pytest.approx(expected[name][0], rel=1e-3, abs=6e-4)
