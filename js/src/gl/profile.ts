@@ -7,11 +7,19 @@ import type { Runner } from "./runner.ts";
 import { cut, FLUENT, pause, predict } from "./schedule.ts";
 import type { LayerTime, RunInfo } from "./types.ts";
 
-/** A layer is repeated until it takes so long: the cost of looking is small then. */
-const ENOUGH_MS = 10;
+/**
+ * A layer is repeated until it takes so long: the cost of looking is small then. And no longer: what else
+ * the machine does falls between two short times, but into each long one, so that layers would add up to
+ * more than a run.
+ */
+const ENOUGH_MS = 3;
 const MOST_REPEATS = 64;
 /** Of so many, the shortest: whatever else the machine does makes times longer only. */
 const TRIES = 3;
+/** Of so many by the wall clock, into which all of that goes. */
+const WALL_TRIES = 8;
+/** Layers that add up to more than a run were disturbed: so often they are measured again, and the run. */
+const ROUNDS = 4;
 /** Of fewer runs, when they have taken so long. */
 const TRIES_MS = 250;
 
@@ -40,15 +48,28 @@ export async function profile(
 ): Promise<RunInfo> {
   // The first one may build pipelines, the second waits for what the first has left.
   let run = await runner.run({ urgent: true });
-  for (let k = 0; k < 3 && !signal.aborted; k++) {
+  const again = async (afresh: boolean): Promise<void> => {
     const next = await runner.run({ urgent: true });
-    run = k > 0 && run.ms < next.ms ? { ...next, ms: run.ms } : next;
-  }
+    run = !afresh && run.ms < next.ms ? { ...next, ms: run.ms } : next;
+  };
+  for (let k = 0; k < 3 && !signal.aborted; k++) await again(k === 0);
   const layers = [...runner.plan.layers.keys(), -1];
-  for (const layer of layers) {
-    if (signal.aborted) break;
-    onLayer(layer, await timeLayer(runner, layer, run.ms));
-    await pause(true);
+  const times = new Map<number, LayerTime>();
+  const sum = (): number => [...times.values()].reduce((total, { ms }) => total + ms, 0);
+  for (let round = 0; round === 0 || (round < ROUNDS && sum() > run.ms); round++) {
+    for (const layer of layers) {
+      if (signal.aborted) return run;
+      const before = times.get(layer);
+      // Of a layer too long for one frame, one time says enough.
+      if (before !== undefined && (before.passes === 0 || before.ms > FLUENT.long)) continue;
+      const time = await timeLayer(runner, layer, run.ms);
+      if (before === undefined || time.ms < before.ms) {
+        times.set(layer, time);
+        onLayer(layer, time);
+      }
+      await pause(true);
+    }
+    if (sum() > run.ms) await again(false);
   }
   return run;
 }
@@ -85,7 +106,7 @@ async function timerTime(
   expected: number,
   check: () => void,
 ): Promise<Repeated> {
-  const repeats = Math.min(MOST_REPEATS, Math.max(4, Math.ceil(ENOUGH_MS / 4 / expected)));
+  const repeats = Math.min(MOST_REPEATS, Math.max(4, Math.ceil(ENOUGH_MS / expected)));
   let best: Measured | undefined;
   for (let k = 0; k < TRIES; k++) {
     clock.begin();
@@ -107,21 +128,23 @@ async function wallTime(objects: PlanObjects, passes: readonly Pass[]): Promise<
     if (last !== undefined) objects.read(last, 1, 1);
     return performance.now() - start;
   };
-  const best = async (repeats: number): Promise<number> => {
+  const best = async (repeats: number, tries: number): Promise<number> => {
     let least = Number.POSITIVE_INFINITY;
-    for (let k = 0; k < TRIES; k++) {
+    for (let k = 0; k < tries; k++) {
       await pause(true); // the page is not held for two of them in a row
       least = Math.min(least, once(repeats));
     }
     return least;
   };
-  const empty = await best(0); // what waiting costs
+  const empty = await best(0, TRIES); // what waiting costs
   let repeats = 1;
-  let ms = await best(1);
-  while (ms < ENOUGH_MS && repeats < MOST_REPEATS) {
-    repeats = Math.min(MOST_REPEATS, Math.ceil((repeats * ENOUGH_MS * 1.5) / Math.max(ms, 0.1)));
-    ms = await best(repeats);
+  let ms = await best(1, TRIES);
+  while (ms - empty < ENOUGH_MS && repeats < MOST_REPEATS) {
+    const each = Math.max(ms - empty, 0.1) / repeats;
+    repeats = Math.min(MOST_REPEATS, Math.max(repeats + 1, Math.ceil((ENOUGH_MS * 1.2) / each)));
+    ms = await best(repeats, 1);
   }
+  ms = Math.min(ms, await best(repeats, WALL_TRIES - 1));
   return { ms: Math.max(0, ms - empty) / repeats, clock: "wall", repeats };
 }
 
