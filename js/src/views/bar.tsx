@@ -41,19 +41,36 @@ export function Bar({ network }: { network: Network | null }) {
 /** Two networks in one are there to be compared. */
 const tabsOf = ({ plan }: ViewerState) => (plan.value?.comparison.pairs.length ? COMPARE : TABS);
 
-/** Each is in the tab order: the arrow keys go from layer to layer, whatever was clicked last. */
+/** One stop of the Tab key; the arrow keys go to the tabs beside it, and only from here. */
 function Tabs() {
-  const { state } = useViews();
+  const { state, root } = useViews();
   const { tab } = state;
+  const tabs = tabsOf(state);
+  const now = tabs.findIndex(([one]) => one === tab.value);
+  const onKeyDown = (event: KeyboardEvent): void => {
+    const to = { ArrowLeft: now - 1, ArrowRight: now + 1, Home: 0, End: -1 }[event.key];
+    const next = to === undefined ? undefined : tabs.at(to % tabs.length)?.[0];
+    if (next === undefined || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) {
+      return;
+    }
+    event.preventDefault();
+    event.stopPropagation(); // elsewhere these keys go to other layers
+    tab.value = next;
+    root.querySelector<HTMLElement>(`.nbg-tabs [data-tab="${next}"]`)?.focus();
+  };
   return (
-    <div class="nbg-tabs" role="tablist" aria-label="Views">
-      {tabsOf(state).map(([one, word]) => (
+    <div class="nbg-tabs" role="tablist" aria-label="Views" onKeyDown={onKeyDown}>
+      {tabs.map(([one, word]) => (
         <button
           type="button"
           key={one}
           role="tab"
+          data-tab={one}
           aria-selected={tab.value === one}
-          onClick={() => {
+          tabIndex={tab.value === one ? 0 : -1}
+          onClick={(event) => {
+            // After a click the arrow keys are for layers, as in the view that it opened.
+            if (event.detail > 0) root.focus({ preventScroll: true });
             tab.value = one;
           }}
         >

@@ -132,24 +132,27 @@ export function NotFinite(props: {
   );
 }
 
-/** The largest values of a classifier's output, with their numbers. */
+/** The largest values of a classifier's output, with their numbers; negative ones go left of a common zero. */
 export function TopValues({ value, most }: { value: Value; most: number }) {
   const values = useImageValues(value);
   const length = value.frame[1];
   const order = values === null ? [] : rank(Array.from(values)).slice(0, most);
-  const top = values === null ? 1 : largest(values) || 1;
+  const finite = order.map((channel) => values?.[channel] ?? 0).filter(Number.isFinite);
+  const [low, high] = [Math.min(0, ...finite), Math.max(0, ...finite)];
+  const share = (size: number): number => (100 * size) / (high - low || 1);
   return (
     <div class="nbg-top" data-bars={value.key} data-channels={Math.min(most, length)}>
       {order.map((channel) => {
         const number = values?.[channel] ?? 0;
-        const share = Number.isFinite(number) ? (Math.abs(number) / top) * 100 : 0;
+        const size = Number.isFinite(number) ? number : 0;
+        const from = share(Math.min(0, size) - low);
         return (
           <div class="nbg-top-row" key={channel}>
             <span>{channel}</span>
             <span class="nbg-top-track">
               <span
                 class={number >= 0 ? "nbg-top-bar" : "nbg-top-bar nbg-below"}
-                style={{ width: `${share}%` }}
+                style={{ marginLeft: `${from}%`, width: `${share(Math.abs(size))}%` }}
               />
             </span>
             <strong>{short(number)}</strong>

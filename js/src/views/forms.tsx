@@ -6,6 +6,7 @@ import { Choice } from "./choice.tsx";
 import { useViews } from "./context.ts";
 import { Graph } from "./graph/graph.tsx";
 import { firstOpen, groupsAround, treeOf } from "./graph/tree.ts";
+import { leaveFinder } from "./keys.ts";
 import { longType, type Network } from "./network.ts";
 import { lineOf, Strip } from "./strip.tsx";
 
@@ -41,7 +42,7 @@ export function NetworkView({ network }: { network: Network }) {
 
 /** A layer by name or type; the graph opens the modules around it. */
 function Find({ network }: { network: Network }) {
-  const { state } = useViews();
+  const { state, root } = useViews();
   const id = useId();
   const find = (field: HTMLInputElement, parts: boolean): void => {
     const wanted = field.value.trim().toLowerCase();
@@ -56,7 +57,7 @@ function Find({ network }: { network: Network }) {
     const around = groupsAround(tree, found.name).map((group) => group.id);
     state.opened.value = new Set([...(state.opened.value ?? firstOpen(tree)), ...around]);
     state.selected.value = { layer: found.name, channel: null };
-    field.value = "";
+    leaveFinder(root);
   };
   return (
     <label class="nbg-find">

@@ -11,6 +11,20 @@ import { orderOf } from "./order.ts";
 const takesKeys = (target: EventTarget | null): boolean =>
   target instanceof HTMLElement && target.closest("select, input, textarea") !== null;
 
+const isFinder = (target: EventTarget | null): boolean =>
+  target instanceof HTMLElement && target.matches(".nbg-finder");
+
+/** From the field that finds layers to the layer that is selected, once the view shows it. */
+export function leaveFinder(root: HTMLElement): void {
+  const field = root.querySelector<HTMLInputElement>(".nbg-finder");
+  if (field !== null) field.value = "";
+  root.focus({ preventScroll: true });
+  requestAnimationFrame(() => {
+    if (document.activeElement !== root) return; // somebody went on
+    root.querySelector<HTMLElement>(".nbg-picture[tabindex='0'], .nbg-row.nbg-chosen")?.focus();
+  });
+}
+
 export function listenToKeys(views: Views): () => void {
   const { root, state } = views;
 
@@ -152,6 +166,11 @@ export function listenToKeys(views: Views): () => void {
   const onKey = (event: KeyboardEvent): void => {
     if (!plain(event) || (event.shiftKey && event.key !== "?")) return;
     event.stopPropagation();
+    if (event.key === "Escape" && isFinder(event.target)) {
+      event.preventDefault();
+      leaveFinder(root);
+      return;
+    }
     if (takesKeys(event.target) || !batch(() => act(event.key, event.target))) return;
     event.preventDefault();
     follow(event.key);

@@ -39,10 +39,15 @@ export function StatusLine() {
       </span>
       {run !== null && (
         <>
-          <span>
-            <strong>{duration(run.ms)}</strong> {CLOCKS[run.clock]}
-            {run.builds && ", with building shaders"}
-          </span>
+          {run.builds ? (
+            <span title={`the first run, with building shaders, took ${duration(run.ms)}`}>
+              first run: building shaders
+            </span>
+          ) : (
+            <span>
+              <strong>{duration(run.ms)}</strong> {CLOCKS[run.clock]}
+            </span>
+          )}
           <span class="nbg-wide">{full(run.passes)} passes</span>
           {state.fps.value > 1 && (
             <span title="runs that ended within the last second">{state.fps.value} runs/s</span>
