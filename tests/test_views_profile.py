@@ -79,7 +79,7 @@ def test_every_layer_has_its_costs(
     assert ms["heavy"] > 4 * ms["light"] > 0, "it multiplies 84 times as often"
     assert ms["flat"] == 0
     assert table.locator("[data-row=flat] [data-cost=ms]").inner_text() == "–"
-    total = table.locator("tfoot td").all_inner_texts()
+    total = table.locator("tfoot td:not(:empty)").all_inner_texts()
     assert number(total[0]) == pytest.approx(sum(ms.values()), rel=0.05)
     assert number(total[1]) == pytest.approx(
         sum(one.parameters for one in plan.layers) / 1e3, rel=0.01

@@ -22,6 +22,8 @@ interface MapsProps {
   gap?: number;
   /** CSS pixels per canvas pixel; by default one device pixel. */
   zoom?: number;
+  /** CSS pixels of the picture's height, where that isn't in proportion: of a line of numbers. */
+  high?: number;
   /** Spoken by a screen reader. */
   label: string;
   /** The tooltip says the rank within the map, and the pixel is marked. */
@@ -57,7 +59,7 @@ export function Maps(props: MapsProps) {
   const across = shown.columns * (tileWidth + gap) - gap;
   const down = shown.rows * (tileHeight + gap) - gap;
   const own = useRange(value);
-  const size = { width: px(across * zoom), height: px(down * zoom) };
+  const size = { width: px(across * zoom), height: px(props.high ?? down * zoom) };
 
   const drawing: Drawing = {
     key: value.key,

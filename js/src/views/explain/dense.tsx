@@ -11,13 +11,12 @@ export function Dense(props: {
   source: Value;
   products: Products;
   weight: string;
-  chosen: number | null;
+  chosen: number;
   choose: (k: number) => void;
   width: number;
 }) {
-  const { source, products, weight, choose, width } = props;
+  const { source, products, weight, chosen, choose, width } = props;
   const order = byContribution(products.contributions);
-  const chosen = props.chosen ?? order[0] ?? 0;
   const top = order.slice(0, ROWS);
   const shown = top.includes(chosen) ? top : [...top.slice(0, ROWS - 1), chosen];
   return (

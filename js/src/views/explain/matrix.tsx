@@ -23,7 +23,7 @@ export interface MatrixProps {
   /** What it is, for a screen reader. */
   label: string;
   columns: number;
-  /** CSS pixels of a cell; numbers are written from 36 on. */
+  /** CSS pixels of a cell; numbers are written from NUMBERED on. */
   cell: number;
   cells: readonly Cell[];
   color: (value: number) => Rgb;
@@ -33,7 +33,8 @@ export interface MatrixProps {
   note?: (i: number) => string;
 }
 
-const NUMBERED = 36;
+/** From here on a cell has room for its number. */
+export const NUMBERED = 34;
 /** Smaller cells have fewer decimals; cells a little larger have smaller letters. */
 const PRECISE = 44;
 const LARGE = 50;
@@ -118,12 +119,22 @@ function Td(props: {
   );
 }
 
+/** Words that may break at the dots of a layer's name, before the middle of a word. */
+export const Soft = ({ text }: { text: string }) => (
+  <>{text.split(/(?<=[.×])|(?=\[)/).map((part, i) => [i > 0 && <wbr key={i} />, part])}</>
+);
+
 /** A picture or matrix under a caption: what it is, and its particulars. */
 export function Figure(props: { title: string; text?: string; children: ComponentChildren }) {
   return (
     <figure class="nbg-figure">
       <figcaption>
-        <strong>{props.title}</strong> <span class="nbg-second">{props.text ?? ""}</span>
+        <strong>
+          <Soft text={props.title} />
+        </strong>{" "}
+        <span class="nbg-second">
+          <Soft text={props.text ?? ""} />
+        </span>
       </figcaption>
       {props.children}
     </figure>

@@ -1,21 +1,42 @@
 // Maps with something marked in them: where a patch lies, and the pixel that is explained.
 import { useRef } from "preact/hooks";
+import { type Around, NOTHING } from "../../explain/around.ts";
 import type { Lines } from "../../explain/window.ts";
 import type { Value } from "../../plan.ts";
 import { useViews } from "../context.ts";
-import { fitScale, tileSide } from "../layout.ts";
+import { fitScale, px, tileSide } from "../layout.ts";
 import { Maps } from "../maps.tsx";
 import { pictureOf } from "../network.ts";
 
-/** CSS pixels that a pixel of a tiny map has at most. */
+/** CSS pixels that a pixel of a tiny map has at most, and that a picture has at least. */
 const MOST = 28;
+const LEAST = 120;
+/** How tall a line of numbers is drawn: its one row alone could not be seen. */
+const LINE = 28;
 
-/** The scale of a map in a square room, and the CSS pixels that it takes. */
-export function mapSize(value: Value, room: number, ratio: number) {
+/** The scale of a map in a square room that nothing less than LEAST is shown in, and the CSS pixels that it takes. */
+export function mapSize(value: Value, room: number, ratio: number, around: Around = NOTHING) {
   const [, , height, width] = value.frame;
-  const scale = Math.min(fitScale(Math.max(height, width), room * ratio), Math.round(MOST * ratio));
+  const pixels = Math.max(height + around.top + around.bottom, width + around.left + around.right);
+  const [least, most] = [Math.ceil(LEAST * ratio), Math.round(MOST * ratio)];
+  let scale = Math.min(fitScale(pixels, room * ratio), Math.max(most, Math.ceil(least / pixels)));
+  while (tileSide(pixels, scale) < least) scale = scale < 1 ? 1 / (1 / scale - 1) : scale + 1;
   const side = (pixels: number): number => tileSide(pixels, scale) / ratio;
-  return { scale, width: side(width), height: side(height) };
+  const pad = {
+    top: (around.top * scale) / ratio,
+    bottom: (around.bottom * scale) / ratio,
+    left: (around.left * scale) / ratio,
+    right: (around.right * scale) / ratio,
+  };
+  const own = { width: side(width), height: height === 1 && width > 1 ? LINE : side(height) };
+  return {
+    ...{ scale, pad, ...own },
+    /** With what the window reaches around the map. */
+    outer: {
+      width: own.width + pad.left + pad.right,
+      height: own.height + pad.top + pad.bottom,
+    },
+  };
 }
 
 interface Place {
@@ -26,10 +47,10 @@ interface Place {
 }
 
 /** One channel of a map, or an image, with something over it. */
-export function OneMap(props: Place & { children: preact.ComponentChildren }) {
-  const { value, channel, room, label, children } = props;
+export function OneMap(props: Place & { around?: Around; children: preact.ComponentChildren }) {
+  const { value, channel, room, label, around, children } = props;
   const ratio = useViews().ratio.value;
-  const { scale } = mapSize(value, room, ratio);
+  const { scale, height } = mapSize(value, room, ratio, around);
   const channels =
     pictureOf(value) === "rgb" ? Array.from({ length: value.frame[1] }, (_, i) => i) : [channel];
   return (
@@ -39,6 +60,7 @@ export function OneMap(props: Place & { children: preact.ComponentChildren }) {
       columns={1}
       scale={Math.min(1, scale)}
       zoom={Math.max(1, scale) / ratio}
+      high={height}
       label={label}
     >
       {children}
@@ -52,12 +74,15 @@ export interface Callout {
   readonly height: number;
 }
 
-/** The input with the window drawn where it lies, its padding outside of the map. */
-export function InputMap(props: Place & { lines: Lines; callout: Callout | null }) {
-  const { value, lines, room, callout } = props;
+/** The input with the window drawn where it lies, on the map or on the padding around it. */
+export function InputMap(
+  props: Place & { lines: Lines; callout: Callout | null; around?: Around },
+) {
+  const { value, lines, room, callout, around = NOTHING } = props;
   const ratio = useViews().ratio.value;
   const [, , mapHeight, mapWidth] = value.frame;
-  const size = mapSize(value, room, ratio);
+  const size = mapSize(value, room, ratio, around);
+  const { pad } = size;
   const [along, down] = [size.width / mapWidth, size.height / mapHeight];
   const ends = (at: readonly { at: number }[], pixel: number) => {
     const places = at.map((line) => line.at);
@@ -78,12 +103,12 @@ export function InputMap(props: Place & { lines: Lines; callout: Callout | null 
         )
       : [];
   const right = x.from + x.length;
-  const to = size.width + (callout?.gap ?? 0);
+  const to = size.width + pad.right + (callout?.gap ?? 0);
   const rays =
     callout === null
       ? ""
-      : `M${right} ${y.from}L${to} 0.5M${right} ${y.from + y.length}L${to} ${callout.height - 0.5}`;
-  return (
+      : `M${right} ${y.from}L${to} ${0.5 - pad.top}M${right} ${y.from + y.length}L${to} ${callout.height - 0.5 - pad.top}`;
+  const picture = (
     <OneMap {...props}>
       {!none && (
         <svg class="nbg-over" width={size.width} height={size.height} aria-hidden="true">
@@ -97,6 +122,13 @@ export function InputMap(props: Place & { lines: Lines; callout: Callout | null 
         </svg>
       )}
     </OneMap>
+  );
+  const sides = [pad.top, pad.right, pad.bottom, pad.left];
+  if (sides.every((side) => side === 0)) return picture;
+  return (
+    <div class="nbg-padded" style={{ padding: sides.map(px).join(" ") }}>
+      {picture}
+    </div>
   );
 }
 

@@ -1,32 +1,41 @@
 // A pool's number: which of a window's numbers is passed on, or what their mean is.
+import { aroundOf } from "../../explain/around.ts";
 import type { Pooled } from "../../explain/pool.ts";
-import type { Value } from "../../plan.ts";
+import type { Layer, Value } from "../../plan.ts";
 import { useViews } from "../context.ts";
 import { exact, full } from "../format.ts";
 import { largest, px } from "../layout.ts";
 import { useShown } from "./colors.ts";
-import { type Cell, Figure, Matrix } from "./matrix.tsx";
+import { type Cell, Figure, Matrix, NUMBERED } from "./matrix.tsx";
 import { Num } from "./number.tsx";
 import { InputMap, mapSize } from "./pixel.tsx";
 
 const INPUT = 240;
 const GAP = 40;
+/** CSS pixels of the words beside, and of a caption. */
+const SAID = 250;
+const CAPTION = 112;
+/** A window of so many columns stands below rather than without its numbers. */
+const MOST_BESIDE = 7;
 const MOST_CELLS = 1024;
 
 export function PoolPicture(props: {
+  layer: Layer;
   source: Value;
   pooled: Pooled;
   channel: number;
   width: number;
-  wide: boolean;
 }) {
-  const { source, pooled, channel, width, wide } = props;
+  const { layer, source, pooled, channel, width } = props;
   const { ratio } = useViews();
   const { lines, cells, winner, kind } = pooled;
   const [rows, columns] = [lines.rows.length, lines.columns.length];
-  const room = wide ? INPUT : Math.min(INPUT, width);
-  const size = mapSize(source, room, ratio.value);
-  const left = wide ? Math.min(420, width - size.width - GAP) : width;
+  const room = Math.min(INPUT, width);
+  const around = aroundOf(layer);
+  const from = Math.max(120, mapSize(source, room, ratio.value, around).outer.width);
+  const side = width - from - GAP - SAID;
+  const beside = side >= CAPTION && side >= Math.min(columns, MOST_BESIDE) * NUMBERED;
+  const left = Math.min(420, beside ? side : width);
   const cell = Math.max(6, Math.min(54, Math.floor(left / columns), Math.floor(300 / rows)));
   const color = useShown(source, largest(cells.map((one) => one.input)) || 1);
   const marked = cells.map(({ input, state }, i): Cell => {
@@ -37,8 +46,8 @@ export function PoolPicture(props: {
   const inside = cells.filter((one) => one.state === "input").length;
   const few = cells.length <= MOST_CELLS;
   return (
-    <div class="nbg-flowing">
-      <div class="nbg-from" style={wide ? { width: px(size.width), marginRight: px(GAP) } : {}}>
+    <div class={`nbg-flowing nbg-way-${beside ? "beside" : "below"}`}>
+      <div class="nbg-from" style={{ width: px(from) }}>
         <Figure
           title={source.key}
           text={`channel ${channel} of ${source.shape.slice(1).join("×")}`}
@@ -48,7 +57,8 @@ export function PoolPicture(props: {
             channel={channel}
             room={room}
             lines={lines}
-            callout={wide && few ? { gap: GAP, height: rows * cell } : null}
+            around={around}
+            callout={few && beside ? { gap: GAP, height: rows * cell } : null}
             label={`channel ${channel} of ${source.key}, with the window marked`}
           />
         </Figure>

@@ -1,4 +1,4 @@
-// The window's way over the map, position by position: by itself four a second, or by hand.
+// The window's way over the map, position by position: by itself four a second, by steps, or scrubbed.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Left, Right } from "../icons.tsx";
 
@@ -11,9 +11,11 @@ export function Slide(props: {
   what: string;
   position: number;
   count: number;
+  /** A position in words: "y 3, x 5". */
+  words: string;
   go: (position: number) => void;
 }) {
-  const { what, position, count, go } = props;
+  const { what, position, count, words, go } = props;
   const [sliding, setSliding] = useState(false);
   const next = useRef<() => void>(() => undefined);
   next.current = () => go((position + 1) % count);
@@ -32,7 +34,9 @@ export function Slide(props: {
       >
         <Left />
       </button>
-      {!still() && (
+      {still() ? (
+        <span />
+      ) : (
         <button
           type="button"
           class="nbg-button"
@@ -50,6 +54,18 @@ export function Slide(props: {
       >
         <Right />
       </button>
+      <input
+        type="range"
+        min={0}
+        max={count - 1}
+        value={position}
+        aria-label={`Position of the ${what}`}
+        aria-valuetext={`${words}, position ${position + 1} of ${count}`}
+        onInput={(event) => {
+          setSliding(false);
+          go(event.currentTarget.valueAsNumber);
+        }}
+      />
     </span>
   );
 }

@@ -1,5 +1,6 @@
 // A convolution's number: the patch under the filter, times the filter, tap by tap.
 import { useSignal } from "@preact/signals";
+import { aroundOf } from "../../explain/around.ts";
 import type { Patch, Sliding } from "../../explain/products.ts";
 import type { Line, Lines, Phased } from "../../explain/window.ts";
 import type { Layer, Value } from "../../plan.ts";
@@ -7,15 +8,19 @@ import { useViews } from "../context.ts";
 import { exact, full } from "../format.ts";
 import { largest, px } from "../layout.ts";
 import { useShown, useSigned } from "./colors.ts";
-import { byContribution, Contributions } from "./contributions.tsx";
-import { type Cell, Figure, Matrix, Sign } from "./matrix.tsx";
+import { Contributions } from "./contributions.tsx";
+import { type Cell, Figure, Matrix, NUMBERED, Sign } from "./matrix.tsx";
 import { Num } from "./number.tsx";
 import { InputMap, mapSize } from "./pixel.tsx";
 
-const SIGN = 34;
+const SIGN = 28;
 const GAP = 40;
 /** CSS pixels of the input's picture. */
 const INPUT = 240;
+/** A line of numbers may be longer. */
+const LINE = 520;
+/** And of a caption: as wide as a picture or a matrix is at least. */
+const CAPTION = 112;
 /** A larger kernel is told by its channels alone. */
 const MOST_TAPS = 1024;
 
@@ -31,18 +36,32 @@ function span(lines: readonly Line[]): string {
 const spans = ({ rows, columns }: Lines, flat: boolean): string =>
   `${flat ? "" : `rows ${span(rows)}, `}columns ${span(columns)}`;
 
-/** The cell at which a kernel's numbers fit three times into the room. */
-const cellSize = (room: number, rows: number, columns: number, times: number): number =>
-  Math.max(6, Math.min(54, Math.floor(room / (times * columns)), Math.floor(300 / rows)));
+/** The cell at which matrices of a kernel's size fit beside each other, captions and signs included. */
+function cellSize(room: number, rows: number, columns: number, times: number): number {
+  const each = (room - (times - 1) * SIGN) / times;
+  return each < CAPTION
+    ? 0
+    : Math.max(6, Math.min(54, Math.floor(each / columns), Math.floor(300 / rows)));
+}
+
+/** Where three matrices go: beside the input's picture, below it, or one below the other. */
+function rowOf(width: number, picture: number, rows: number, columns: number) {
+  const beside = cellSize(width - picture - GAP, rows, columns, 3);
+  const below = cellSize(width, rows, columns, 3);
+  const stacked = cellSize(width, rows, columns, 1);
+  // Numbers that can be read are worth the height.
+  const enough = Math.min(NUMBERED, stacked);
+  if (beside >= enough) return { cell: beside, way: "beside" };
+  return below >= enough ? { cell: below, way: "below" } : { cell: stacked, way: "stacked" };
+}
 
 interface Props {
   layer: Layer;
   source: Value;
   products: Sliding;
-  chosen: number | null;
+  chosen: number;
   choose: (k: number) => void;
   width: number;
-  wide: boolean;
   /** "encoder.0.weight". */
   weight: string;
   /** The output channel. */
@@ -50,9 +69,8 @@ interface Props {
 }
 
 export function Convolved(props: Props) {
-  const { source, products, width } = props;
+  const { source, products, chosen, width } = props;
   const { contributions, first, lines, count } = products;
-  const chosen = props.chosen ?? byContribution(contributions)[0] ?? 0;
   const taps = lines.rows.length * lines.columns.length;
   const each = count / Math.max(1, contributions.length);
   const words = `${full(each)} product${each === 1 ? "" : "s"} each`;
@@ -64,9 +82,9 @@ export function Convolved(props: Props) {
           tap by tap.
         </p>
       ) : products.phased === null ? (
-        <Slid {...props} chosen={chosen} />
+        <Slid {...props} />
       ) : (
-        <Spread {...props} chosen={chosen} phased={products.phased} />
+        <Spread {...props} phased={products.phased} />
       )}
       {contributions.length > 1 && (
         <Contributions
@@ -97,16 +115,18 @@ const told = (patch: Patch) => (i: number) => {
 const mostOf = (numbers: readonly number[]): number => largest(numbers) || 1;
 
 /** Input, patch × filter = products. */
-function Slid(props: Props & { chosen: number }) {
-  const { source, products, chosen, width, wide, weight, output } = props;
+function Slid(props: Props) {
+  const { layer, source, products, chosen, width, weight, output } = props;
   const { ratio } = useViews();
   const linked = useSignal<number | null>(null);
   const { lines, first } = products;
   const patch = products.patch(chosen);
   const flat = source.frame[2] === 1 && lines.rows.length === 1;
-  const size = mapSize(source, wide ? INPUT : Math.min(INPUT, width), ratio.value);
-  const room = wide ? width - size.width - GAP - 2 * SIGN : width;
-  const cell = cellSize(room, patch.rows, patch.columns, wide ? 3 : 1);
+  const around = aroundOf(layer);
+  const room = Math.min(source.frame[2] === 1 ? LINE : INPUT, width);
+  const from = Math.max(CAPTION, mapSize(source, room, ratio.value, around).outer.width);
+  const { cell, way } = rowOf(width, from, patch.rows, patch.columns);
+  const beside = way === "beside";
   const channel = first + chosen;
   const shape = source.shape.slice(1).join("×");
   const colors = {
@@ -117,8 +137,8 @@ function Slid(props: Props & { chosen: number }) {
   const shared = { columns: patch.columns, cell, linked, note: told(patch) };
   const own = `[${output}, ${chosen}]`;
   return (
-    <div class="nbg-flowing">
-      <div class="nbg-from" style={wide ? { width: px(size.width), marginRight: px(GAP) } : {}}>
+    <div class={`nbg-flowing nbg-way-${way}`}>
+      <div class="nbg-from" style={{ width: px(from) }}>
         <Figure
           title={source.kind === "input" ? "Input" : source.key}
           text={inputText(source, channel, shape)}
@@ -126,24 +146,32 @@ function Slid(props: Props & { chosen: number }) {
           <InputMap
             value={source}
             channel={channel}
-            room={wide ? INPUT : Math.min(INPUT, width)}
+            room={room}
             lines={lines}
-            callout={wide ? { gap: GAP, height: patch.rows * cell } : null}
+            around={around}
+            callout={beside ? { gap: GAP, height: patch.rows * cell } : null}
             label={`channel ${channel} of ${source.key}, with the patch marked`}
           />
         </Figure>
       </div>
-      <Figure title="Patch" text={spans(lines, flat)}>
-        <Matrix {...shared} label="Patch of the input" cells={inputs(patch)} color={colors.input} />
-      </Figure>
-      <Sign>×</Sign>
-      <Figure title="Filter" text={`${weight}${own}`}>
-        <Matrix {...shared} label="Filter" cells={weights(patch)} color={colors.weight} />
-      </Figure>
-      <Sign>=</Sign>
-      <Figure title="Products" text={productsText(patch)}>
-        <Matrix {...shared} label="Products" cells={results(patch)} color={colors.product} />
-      </Figure>
+      <div class="nbg-equation">
+        <Figure title="Patch" text={spans(lines, flat)}>
+          <Matrix
+            {...shared}
+            label="Patch of the input"
+            cells={inputs(patch)}
+            color={colors.input}
+          />
+        </Figure>
+        <Sign>×</Sign>
+        <Figure title="Filter" text={`${weight}${own}`}>
+          <Matrix {...shared} label="Filter" cells={weights(patch)} color={colors.weight} />
+        </Figure>
+        <Sign>=</Sign>
+        <Figure title="Products" text={productsText(patch)}>
+          <Matrix {...shared} label="Products" cells={results(patch)} color={colors.product} />
+        </Figure>
+      </div>
     </div>
   );
 }
@@ -165,27 +193,16 @@ function outsideText(taps: number, inside: number): string {
 }
 
 /** A transposed convolution, told in its two ways: with zeros inserted, and by phases. */
-function Spread(props: Props & { chosen: number; phased: Phased }) {
-  const { source, products, chosen, phased, width, wide, weight, output } = props;
-  const { ratio } = useViews();
+function Spread(props: Props & { phased: Phased }) {
+  const { layer, source, products, chosen, phased, width, weight, output } = props;
   const linked = useSignal<number | null>(null);
   const { first } = products;
   const patch = products.patch(chosen);
   const { filter } = phased;
   const sub = products.patch(chosen, filter);
-  const room = wide ? 170 : Math.min(170, width);
-  const size = mapSize(source, room, ratio.value);
-  const left = wide ? width - size.width - GAP - 24 - 2 * SIGN : width;
-  const cell = cellSize(left, patch.rows, Math.max(patch.columns, 1), wide ? 3.6 : 1);
-  const small = Math.min(
-    cellSize(
-      wide ? left - 2 * patch.columns * cell - 2 * SIGN : width,
-      sub.rows || 1,
-      sub.columns || 1,
-      wide ? 3 : 1,
-    ),
-    54,
-  );
+  const room = Math.min(source.frame[2] === 1 ? LINE : 170, width);
+  const cell = cellSize(width - room - 24, patch.rows, Math.max(1, patch.columns), 2);
+  const small = cellSize(width, sub.rows || 1, sub.columns || 1, 3);
   const channel = first + chosen;
   const colors = {
     input: useShown(source, mostOf(patch.cells.map((one) => one.input))),
@@ -216,6 +233,7 @@ function Spread(props: Props & { chosen: number; phased: Phased }) {
           channel={channel}
           room={room}
           lines={filter}
+          around={aroundOf(layer)}
           callout={null}
           label={`channel ${channel} of ${source.key}, with the pixels under the filter marked`}
         />
@@ -225,7 +243,7 @@ function Spread(props: Props & { chosen: number; phased: Phased }) {
         <p class="nbg-second">
           spread the map with zeros, slide the flipped filter {weight}[{channel}, {output}]
         </p>
-        <div class="nbg-flowing">
+        <div class="nbg-equation">
           <Matrix
             {...shared}
             label="Map with zeros inserted"
@@ -250,7 +268,7 @@ function Spread(props: Props & { chosen: number; phased: Phased }) {
             : ": no pixel counts here"}
         </p>
         {sub.cells.length > 0 && (
-          <div class="nbg-flowing">
+          <div class="nbg-equation">
             <Matrix
               {...few}
               label="Pixels under the filter"

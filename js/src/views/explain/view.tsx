@@ -1,7 +1,7 @@
 // The Explain view: why one pixel of a layer has its value, in the numbers of the last run.
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type Chain, chainOf, type Tensors, type Unexplained } from "../../explain/chain.ts";
-import { type Explanation, explain } from "../../explain/explanation.ts";
+import { type Explanation, explain, type Made } from "../../explain/explanation.ts";
 import { coordinates } from "../../explain/tensor.ts";
 import type { Layer, Value } from "../../plan.ts";
 import type { Pixel } from "../../state.ts";
@@ -10,6 +10,7 @@ import { exact, full, short } from "../format.ts";
 import { isReadable } from "../measures.ts";
 import { contents, type Network, type Stage } from "../network.ts";
 import { Cards } from "./cards.tsx";
+import { byContribution } from "./contributions.tsx";
 import { Dense } from "./dense.tsx";
 import { FieldPictures } from "./fields.tsx";
 import { Figure } from "./matrix.tsx";
@@ -126,7 +127,7 @@ function Explained(props: { network: Network; value: Value; chain: Chain }) {
             <PixelMap
               value={value}
               channel={channel}
-              room={150}
+              room={height === 1 ? 260 : 150}
               y={at.y}
               x={at.x}
               choose={choose}
@@ -195,6 +196,7 @@ function Chooser(props: {
         <Slide
           what={what}
           position={y * width + x}
+          words={height === 1 ? `x ${x}` : `y ${y}, x ${x}`}
           count={height * width}
           go={(to) => choose(Math.floor(to / width), to % width)}
         />
@@ -228,9 +230,9 @@ function Index(props: { label: string; count: number; now: number; choose: (to: 
 function Pictures(props: { chain: Chain; found: Explanation; index: number }) {
   const { chain, found, index } = props;
   const views = useViews();
-  const [chosen, setChosen] = useState<number | null>(null);
   const { root, source } = chain;
-  const wide = views.width.value >= 760;
+  const output = root === null ? 0 : (coordinates(root.output_shape, index)[1] ?? 0);
+  const { chosen, choose } = useTerm(found.made, output);
   const width = views.width.value - 50;
   const { made } = found;
   if (root === null) {
@@ -240,8 +242,7 @@ function Pictures(props: { chain: Chain; found: Explanation; index: number }) {
       </p>
     );
   }
-  const output = coordinates(root.output_shape, index)[1] ?? 0;
-  const shared = { source, width, wide };
+  const shared = { source, width };
   const weight = root.operands[1]?.key ?? "";
   return (
     <>
@@ -250,8 +251,8 @@ function Pictures(props: { chain: Chain; found: Explanation; index: number }) {
           {...shared}
           layer={root}
           products={made.products}
-          chosen={within(chosen, made.products.contributions.length)}
-          choose={setChosen}
+          chosen={chosen}
+          choose={choose}
           weight={weight}
           output={output}
         />
@@ -261,18 +262,36 @@ function Pictures(props: { chain: Chain; found: Explanation; index: number }) {
           {...shared}
           products={made.products}
           weight={weight}
-          chosen={within(chosen, made.products.contributions.length)}
-          choose={setChosen}
+          chosen={chosen}
+          choose={choose}
         />
       )}
-      {made.kind === "pool" && <PoolPicture {...shared} pooled={made.pooled} channel={output} />}
+      {made.kind === "pool" && (
+        <PoolPicture {...shared} layer={root} pooled={made.pooled} channel={output} />
+      )}
       {made.kind === "softmax" && <Shares {...shared} share={made.share} />}
     </>
   );
 }
 
-const within = (chosen: number | null, count: number): number | null =>
-  chosen !== null && chosen < count ? chosen : null;
+/**
+ * The input channel that is shown tap by tap: the one that gives most where an output channel is first
+ * looked at, and that one still where the filter goes on, until the reader chooses another.
+ */
+function useTerm(made: Made, output: number) {
+  const held = useRef({ output: -1, term: 0 });
+  const [, redraw] = useState(0);
+  const terms =
+    made.kind === "convolution" || made.kind === "dense" ? made.products.contributions : null;
+  if (terms !== null && (held.current.output !== output || held.current.term >= terms.length)) {
+    held.current = { output, term: byContribution(terms)[0] ?? 0 };
+  }
+  const choose = (term: number): void => {
+    held.current = { output, term };
+    redraw((count) => count + 1);
+  };
+  return { chosen: held.current.term, choose };
+}
 
 /** The GPU's number beside the one that the shown terms add up to. */
 function Rounding({ found: { total, stored } }: { found: Explanation }) {

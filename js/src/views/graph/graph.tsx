@@ -13,10 +13,12 @@ import { type Placed, type Placement, placementOf, SIDE } from "./place.ts";
 import { firstOpen, type Tree, treeOf } from "./tree.ts";
 import { neighbour } from "./walk.ts";
 
-/** A node's picture this small on screen has no words. */
-const TINY = 25;
-/** Below this zoom only names are readable, and are kept so. */
-const NAMES = 0.72;
+/** A node's picture this small on screen has no words: four letters of a name are wider. */
+const TINY = 40;
+/** Below this zoom captions of 12 pixels have fewer than 11: only names are left, and are kept that large. */
+const NAMES = 11 / 12;
+/** Below this one the word of a sign, "cat", is wider than the sign. */
+const SIGNS = 0.65;
 /** Below this one a module that was opened is looked at from near. */
 const NEAR = 0.55;
 /** Milliseconds after which a zoom is over, and pictures are drawn for it. */
@@ -151,7 +153,12 @@ function Window(props: { tree: Tree; open: ReadonlySet<string>; placement: Place
         onFocusIn={onFocusIn}
         {...handlers}
       >
-        <div class="nbg-sheet" data-words={words} style={sheet(camera, placement)}>
+        <div
+          class="nbg-sheet"
+          data-words={words}
+          data-signs={camera.zoom >= SIGNS ? "" : undefined}
+          style={sheet(camera, placement)}
+        >
           <Lines placement={placement} zoom={camera.zoom} selected={state.selected.value?.layer} />
           {placement.brackets.map(({ group, x, y, width, named }) => (
             <button

@@ -1,8 +1,10 @@
 // The Profile tab: what each layer costs, how long a picture's way to the screen is, runs a second.
 import { useEffect, useState } from "preact/hooks";
+import type { RunInfo } from "../../gl/types.ts";
 import type { Layer, PlanHeader } from "../../plan.ts";
 import { type Cost, lastRun, type ViewerState } from "../../state.ts";
 import { reportFailure, useLater, useViews, type Views } from "../context.ts";
+import { Soft } from "../explain/matrix.tsx";
 import { count, duration, full, memory, percent, short } from "../format.ts";
 import { isExpected } from "../measures.ts";
 import { layersOf, longType, type Network, shapeOfOne } from "../network.ts";
@@ -15,6 +17,9 @@ const CLOCKS = {
   fence: "by fence",
   wall: "by waiting for a pixel",
 } as const;
+
+/** So much more than a run its layers may take without a word. */
+const DISTURBED = 1.05;
 
 type Column = "number" | "name" | "type" | "shape" | Cost | "error";
 
@@ -44,7 +49,7 @@ export function ProfileView({ network }: { network: Network }) {
   }, [session, ready, later]);
   useEffect(() => () => measuring?.abort(), [measuring]);
   if (plan === null) return null;
-  const costs = costsOf(plan, state.profile.value, lastRun(state)?.ms ?? null);
+  const costs = costsOf(plan, state.profile.value, ownTime(state)?.ms ?? null);
   const rows = plan.layers.map((layer, k) => ({ layer, number: k, cost: costs[k] as LayerCost }));
   const rest = costs.at(-1);
   return (
@@ -73,6 +78,12 @@ export function ProfileView({ network }: { network: Network }) {
       {later && <Ways network={network} />}
     </div>
   );
+}
+
+/** A run whose time is its own: not one that built shaders. */
+function ownTime(state: ViewerState): RunInfo | null {
+  const run = lastRun(state);
+  return run?.builds ? null : run;
 }
 
 /** Measures all layers of what is shown; what is known so far is shown at once. */
@@ -106,7 +117,7 @@ async function measure(views: Views, signal: AbortSignal): Promise<void> {
 
 function Headline({ costs }: { costs: readonly LayerCost[] }) {
   const { state } = useViews();
-  const run = lastRun(state);
+  const run = ownTime(state);
   const sum = costs.reduce((s, cost) => s + (cost.ms ?? 0), 0);
   const measured = costs.filter((cost) => cost.measured).length;
   const done = measured === costs.length;
@@ -114,7 +125,11 @@ function Headline({ costs }: { costs: readonly LayerCost[] }) {
   return (
     <p aria-live="polite">
       {run === null ? (
-        "Nothing was run yet."
+        state.run.value === null ? (
+          "Nothing was run yet."
+        ) : (
+          "The first run: building shaders."
+        )
       ) : (
         <>
           <strong>One run takes {duration(run.ms)}</strong>{" "}
@@ -124,7 +139,11 @@ function Headline({ costs }: { costs: readonly LayerCost[] }) {
             {done && clock !== undefined && (
               <>
                 {" "}
-                · layers by themselves {duration(sum)}, {CLOCKS[clock]}
+                <span title="A layer’s passes again and again, without those of other layers">
+                  · layers by themselves {duration(sum)}, {CLOCKS[clock]}
+                </span>
+                {sum > DISTURBED * run.ms &&
+                  ": more than a run, because this machine did something else meanwhile. Measure again"}
               </>
             )}
             {!done && state.profile.value === null && " · layers’ times are estimated"}
@@ -204,14 +223,17 @@ function Table({ rows, plan }: { rows: readonly Row[]; plan: PlanHeader }) {
       </tbody>
       <tfoot>
         <tr>
-          <th scope="row" colSpan={4}>
-            {layersOf(plan)}
-          </th>
-          <td class={estimated ? "nbg-estimated" : ""}>{duration(total("ms"))}</td>
-          <td>{count(total("parameters"))}</td>
-          <td>{count(total("macs"))}</td>
-          <td>{memory(total("bytes"))}</td>
-          <td />
+          <td data-column="number" />
+          <th scope="row">{layersOf(plan)}</th>
+          <td data-column="type" />
+          <td data-column="shape" />
+          <td data-column="ms" class={estimated ? "nbg-estimated" : ""}>
+            {duration(total("ms"))}
+          </td>
+          <td data-column="parameters">{count(total("parameters"))}</td>
+          <td data-column="macs">{count(total("macs"))}</td>
+          <td data-column="bytes">{memory(total("bytes"))}</td>
+          <td data-column="error" />
         </tr>
       </tfoot>
     </table>
@@ -230,24 +252,24 @@ function LayerRow({ row, tops }: { row: Row; tops: Readonly<Record<string, numbe
   };
   return (
     <tr class={chosen ? "nbg-chosen" : ""} data-row={layer.name}>
-      <td>{number}</td>
-      <th scope="row">
+      <td data-column="number">{number}</td>
+      <th scope="row" data-column="name">
         {drawn ? (
           <button type="button" class="nbg-link" onClick={open}>
-            {layer.name}
+            <Soft text={layer.name} />
           </button>
         ) : (
-          layer.name
+          <Soft text={layer.name} />
         )}
       </th>
-      <td class="nbg-word" title={layer.description}>
+      <td class="nbg-word" data-column="type" title={layer.description}>
         {longType(layer)}
       </td>
-      <td>{shapeOfOne(layer.output_shape, state.plan.value?.batch ?? 1)}</td>
+      <td data-column="shape">{shapeOfOne(layer.output_shape, state.plan.value?.batch ?? 1)}</td>
       {COSTS.map(([one]) => (
         <Cell key={one} cost={one} of={cost} top={tops[one] ?? 0} />
       ))}
-      <td>
+      <td data-column="error">
         {compared === undefined ? (
           "–"
         ) : (
@@ -270,7 +292,7 @@ function Cell({ cost, of, top }: { cost: Cost; of: LayerCost; top: number }) {
       : undefined
     : `${percent(share)} of the largest${estimated ? ", estimated from its share of the work" : ""}`;
   return (
-    <td data-cost={cost} data-value={of[cost] ?? ""} title={title}>
+    <td data-column={cost} data-cost={cost} data-value={of[cost] ?? ""} title={title}>
       {nothing ? (
         "–"
       ) : (

@@ -1,0 +1,39 @@
+// How far a layer's window reaches beyond its input's map, at any of its positions.
+import type { Layer } from "../plan.ts";
+
+/** Pixels of the map that a window may stand on outside of it, on each side. */
+export interface Around {
+  readonly top: number;
+  readonly bottom: number;
+  readonly left: number;
+  readonly right: number;
+}
+
+export const NOTHING: Around = { top: 0, bottom: 0, left: 0, right: 0 };
+
+/** Of convolutions, transposed ones and pools; a border that repeats the map lies in it. */
+export function aroundOf(layer: Layer): Around {
+  const rank = (layer.input_shapes[0]?.length ?? 2) - 2;
+  if (layer.attributes.padding_mode !== undefined || layer.window.kernel.length !== rank) {
+    return NOTHING;
+  }
+  const [across, down] = [beyond(layer, -1), beyond(layer, -2)];
+  return { top: down.before, bottom: down.behind, left: across.before, right: across.behind };
+}
+
+/** Before the first pixel of an axis, and behind its last one: the last window may leave the padding, too. */
+function beyond(layer: Layer, axis: number): { before: number; behind: number } {
+  const { kernel, strides, dilations, begins } = layer.window;
+  const [begin, taps] = [begins.at(axis), kernel.at(axis)];
+  if (begin === undefined || taps === undefined) return { before: 0, behind: 0 };
+  const last = (layer.input_shapes[0]?.at(axis) ?? 1) - 1;
+  const output = (layer.output_shape.at(axis) ?? 1) - 1;
+  const stride = strides.at(axis) ?? 1;
+  const length = (taps - 1) * (dilations.at(axis) ?? 1);
+  // A transposed one goes over the map with zeros inserted, in steps of a stride between its pixels.
+  const [before, behind] =
+    layer.operator === "ConvTranspose"
+      ? [Math.floor((length - begin) / stride), Math.floor((output + begin) / stride) - last]
+      : [begin, output * stride - begin + length - last];
+  return { before: Math.max(0, before), behind: Math.max(0, behind) };
+}
