@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import os
 import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -42,13 +43,26 @@ class _Device:
     """
 
     def __init__(self) -> None:
+        self._process = os.getpid()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="nbglcnn-opengl")
         self.programs: dict[str, moderngl.Program] = {}
         self.call(self._open)
 
     def call(self, work: Callable[[], Result]) -> Result:
         """Run `work` on the OpenGL thread and wait for it."""
+        if not self.here:
+            raise OpenGLUnavailable(
+                "this process was forked from one with a Session, and OpenGL (with its thread) "
+                "stayed behind there. Start the process anew instead: "
+                "multiprocessing.get_context('spawn'), or for a DataLoader "
+                "multiprocessing_context='spawn'; or let the first Session be the child's own"
+            )
         return self._thread.submit(work).result()
+
+    @property
+    def here(self) -> bool:
+        """Whether this is the process that opened it: a fork has neither its thread nor OpenGL."""
+        return self._process == os.getpid()
 
     def _open(self) -> None:
         try:
@@ -313,6 +327,8 @@ class Session:
         # When Python ends, the device's thread has ended before objects are deleted.
         if not self._closed and not sys.is_finalizing():
             self._closed = True
+            if not self._device.here:  # what it holds is the parent's
+                return
             self._device.call(self._release)
 
     def _release(self) -> None:

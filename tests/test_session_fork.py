@@ -1,0 +1,85 @@
+"""A process that was forked after a Session existed: its OpenGL stayed behind with the parent."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+FORKED = """
+    import os, sys, warnings
+    import numpy as np, torch
+    from torch import nn
+    import nbglcnn
+    warnings.simplefilter("ignore")
+    X = np.ones((1, 1, 4, 4), "float32")
+    plan = nbglcnn.compile(nn.Conv2d(1, 1, 3).eval(), X)
+
+    def in_child(work):
+        if os.fork() == 0:
+            try:
+                work()
+            except nbglcnn.NbglcnnError as error:
+                print(type(error).__name__, str(error), flush=True)
+            finally:
+                os._exit(0)
+        os.wait()
+"""
+
+
+def forked(program: str) -> str:
+    """What a process with this program prints, which must end."""
+    run = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(FORKED) + textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_a_session_in_a_forked_child_is_an_error_and_the_parents_goes_on() -> None:
+    printed = forked(
+        """
+        def first():
+            with nbglcnn.Session(plan) as own:
+                print("a child's own", own.run(X)["output"].shape, flush=True)
+        in_child(first)
+        session = nbglcnn.Session(plan)
+        before = session.run(X)["output"]
+        in_child(lambda: nbglcnn.Session(plan))
+        in_child(lambda: session.run(X))
+        in_child(lambda: (session.close(), print("closed", flush=True)))
+        print(np.array_equal(session.run(X)["output"], before))
+        """
+    )
+    lines = printed.splitlines()
+    assert lines[0] == "a child's own (1, 1, 2, 2)"
+    for line in lines[1:3]:
+        assert line.startswith("OpenGLUnavailable this process was forked from one with a Session")
+        assert "multiprocessing_context='spawn'" in line
+    assert lines[3:] == ["closed", "True"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_a_loader_whose_workers_use_a_session_says_how_to_start_them() -> None:
+    printed = forked(
+        """
+        nbglcnn.Session(plan)
+        class Features(torch.utils.data.Dataset):
+            def __len__(self):
+                return 1
+            def __getitem__(self, index):
+                with nbglcnn.Session(plan) as session:
+                    return session.run(X)["output"]
+        try:
+            loader = torch.utils.data.DataLoader
+            list(loader(Features(), num_workers=1, multiprocessing_context="fork"))
+        except nbglcnn.OpenGLUnavailable as error:
+            print("multiprocessing_context='spawn'" in str(error))
+        """
+    )
+    assert printed.splitlines() == ["True"]
