@@ -436,6 +436,7 @@ REFUSED = (
         "nn.FractionalMaxPool3d",
         "nn.GRU",
     ),
+    *("nn.MultiLabelMarginLoss", "F.multilabel_margin_loss"),
     *("nn.GaussianNLLLoss", "nn.LSTM", "nn.LinearCrossEntropyLoss", "nn.NLLLoss"),
 )
 
@@ -443,8 +444,6 @@ REFUSED = (
 KNOWN: dict[str, tuple[str, ...]] = {
     # sigmoid(-88) is a denormal number, which devices take for 0; log(0) is then cut off at -100
     **dict.fromkeys(("nn.BCELoss", "F.binary_cross_entropy"), ("88", "mixed")),
-    # PyTorch's exporter takes it apart wrongly (ONNX Runtime computes the same)
-    **dict.fromkeys(("nn.MultiLabelMarginLoss", "F.multilabel_margin_loss"), tuple(KINDS)),
     # The exporter scales both factors before their product, which breaks ties of large scores
     "F.scaled_dot_product_attention of others": ("88", "large", "around 250", "mixed"),
 }

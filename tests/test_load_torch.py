@@ -767,6 +767,41 @@ class Silent(nn.Module):
         return "nothing"
 
 
+class Function(nn.Module):
+    """One function of its input."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Any) -> Any:
+        return self.function(x)
+
+
+@pytest.mark.parametrize(
+    ("function", "shape", "words"),
+    [
+        (
+            lambda x: F.interpolate(
+                x, size=(3, 3), mode="bilinear", antialias=True, align_corners=True
+            ),
+            (1, 1, 5, 5),
+            "antialias=True and align_corners=True",
+        ),
+        (
+            lambda x: F.multilabel_margin_loss(x, torch.tensor([[3, 0, -1, 1, 1]])),
+            (1, 5),
+            "multilabel_margin_loss to ONNX wrongly",
+        ),
+    ],
+)
+def test_what_the_exporter_would_compute_wrongly_is_refused(
+    function: Callable[[Any], Any], shape: tuple[int, ...], words: str
+) -> None:
+    with pytest.raises(UnsupportedOperator, match=words):
+        load(Function(function).eval(), np.zeros(shape, np.float32))
+
+
 def test_a_model_that_gives_no_tensor_is_refused() -> None:
     with pytest.raises(UnsupportedModel, match="Silent gives no tensor"):
         load(Silent().eval(), randn(1, 2))

@@ -15,6 +15,7 @@ from nbglcnn.load.torch_masks import choose_by_masks, has_masks
 from nbglcnn.load.torch_program import (
     correct_average_pools,
     name_all_dimensions,
+    refuse_wrong_translations,
     without_idle_squeezes,
     without_keywords,
 )
@@ -49,6 +50,7 @@ def export(
         if has_masks(program):
             with quiet():
                 program = choose_by_masks(program)
+        refuse_wrong_translations(program)
         correct_average_pools(program)
         name_all_dimensions(program)
         without_idle_squeezes(program)

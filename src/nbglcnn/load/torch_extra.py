@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nbglcnn.load.algebra import DOMAIN
+from nbglcnn.load.torch_resize import resizes
 
 if TYPE_CHECKING:
     import torch
@@ -53,7 +54,7 @@ def translations() -> Mapping[Any, Callable[..., Any]]:
         """log(sigmoid(x)), as the exporter writes it, is −∞ where the sigmoid falls to 0."""
         return opset18.Neg(opset18.Softplus(opset18.Neg(x)))
 
-    return {torch.ops.aten.log_sigmoid.default: log_sigmoid}
+    return {torch.ops.aten.log_sigmoid.default: log_sigmoid, **resizes()}
 
 
 def _cumulative_product(

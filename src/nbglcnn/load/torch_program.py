@@ -6,7 +6,7 @@ import keyword
 from typing import Any
 
 from nbglcnn.errors import UnsupportedOperator
-from nbglcnn.load.torch_source import module_of
+from nbglcnn.load.torch_source import line_of_node, module_of
 
 
 def without_keywords(program: Any) -> dict[str, str]:
@@ -65,6 +65,18 @@ _POOL = (
     *("input", "kernel_size", "stride", "padding", "ceil_mode", "count_include_pad"),
     "divisor_override",
 )
+
+
+def refuse_wrong_translations(program: Any) -> None:
+    """Refuse what the exporter takes apart into other numbers than PyTorch's."""
+    import torch
+
+    for node in program.graph.nodes:
+        if node.target is torch.ops.aten.multilabel_margin_loss.default:
+            raise UnsupportedOperator(
+                f"{module_of(node)}{line_of_node(node)}: PyTorch's exporter translates "
+                "multilabel_margin_loss to ONNX wrongly; compute the loss outside the network"
+            )
 
 
 def name_all_dimensions(program: Any) -> None:
