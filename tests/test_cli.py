@@ -73,6 +73,13 @@ def test_what_cannot_be_is_one_line_and_a_status(model: Path, tmp_path: Path) ->
     assert nbglcnn("compile", model, "--shape", "1x-2").returncode == 2
 
 
+def test_what_cannot_be_written_is_said_with_the_reason(model: Path, tmp_path: Path) -> None:
+    file = tmp_path / "nowhere" / "x.plan"
+    run = nbglcnn("compile", model, "--shape", "1x2x5x3", "-o", file)
+    assert (run.returncode, run.stdout) == (1, "")
+    assert run.stderr == f"nbglcnn: cannot write {file}: No such file or directory\n"
+
+
 def test_check_prints_a_table(model: Path) -> None:
     run = nbglcnn("check", model, "--shape", "1x2x5x3")
     assert run.returncode == 0

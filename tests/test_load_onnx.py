@@ -11,6 +11,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from onnx import helper, numpy_helper
 
+from nbglcnn import Session, compile
 from nbglcnn.errors import (
     InputError,
     ModelError,
@@ -49,6 +50,40 @@ def test_keys_are_the_values_own_names() -> None:
     assert dict(graph.parameters) == {"w": "w", "b": "b"}
     assert graph.source == "onnx"
     assert [n.op for n in graph.nodes] == ["Conv", "Relu", "Add"]
+
+
+@pytest.mark.parametrize("outputs", [["x"], ["x", "y"], ["y", "x"]])
+def test_an_output_that_is_an_input_keeps_its_name(outputs: list[str]) -> None:
+    model = model_of([node("Neg", ["x"], ["y"])][: len(outputs) - 1], {"x": (1, 3)}, outputs)
+    x = randn(1, 3)
+    for observe in ("all", "outputs", ["x"]):
+        plan = compile(model, observe=observe)
+        assert list(plan.header.outputs) == outputs
+        assert sorted(value.key for value in plan.values) == sorted(outputs)
+        with Session(plan) as session:
+            found = session.run(x=x)
+            assert session.verify(model, x).ok
+        assert_array_equal(found["x"], x)
+        if "y" in outputs:
+            assert_array_equal(found["y"], -x)
+
+
+@pytest.mark.parametrize(
+    ("shape", "hint"),
+    [
+        ((1, 8, 6, 3), r"channels first: x\.transpose\(0, 3, 1, 2\), .*x\.permute\(0, 3, 1, 2\)$"),
+        ((8, 6, 3), r"channels first: x\.transpose\(2, 0, 1\)\[None\], "),
+        ((3, 8, 6), r"add the batch axis with x\[None\]$"),
+        ((1, 8, 6, 4), r"it is \(any, 3, any, any\)$"),
+        ((3, 8, 6, 1), r"it is \(any, 3, any, any\)$"),
+    ],
+)
+def test_an_input_with_its_channels_last_is_told_how_to_turn_it(
+    shape: tuple[int, ...], hint: str
+) -> None:
+    model = model_of([node("Relu", ["x"], ["y"])], {"x": ("n", 3, "h", "w")}, ["y"])
+    with pytest.raises(InputError, match=hint):
+        load(model, np.zeros(shape, np.float32))
 
 
 def test_path_bytes_and_proto_give_the_same(tmp_path: Path) -> None:

@@ -45,7 +45,8 @@ def hooks(model: nn.Module, inputs: Sequence[Array]) -> dict[str, Array]:
     def before(path: str) -> Callable[..., None]:
         def hook(*_: Any) -> None:
             count = counts[path] = counts.get(path, -1) + 1
-            open_calls.append(f"{path}:{count}" if count else path)
+            name = "output:module" if path == "output" else path
+            open_calls.append(f"{name}:{count}" if count else name)
             order.append(open_calls[-1])
 
         return hook
@@ -62,8 +63,7 @@ def hooks(model: nn.Module, inputs: Sequence[Array]) -> dict[str, Array]:
     with torch.no_grad():
         result = copied(*[torch.from_numpy(a.copy()) for a in inputs])
     found = {name: array for call in order for name, array in seen[call]}
-    taken = ":1" if "output" in found else ""
-    return found | {f"output{s}{taken}": t.numpy() for s, t in tensors(result)}
+    return found | {f"output{s}": t.numpy() for s, t in tensors(result)}
 
 
 def values(graph: Graph, inputs: Sequence[Array]) -> dict[str, Array]:
@@ -282,9 +282,47 @@ def test_names_that_clash_with_others() -> None:
     graph, _ = check(model, randn(1, 2, 3, 3))
     names = [k.name for k in graph.keys]
     assert names[:3] == ["x:1", "code", "input"]
-    assert names[-1] == "output:1"
-    assert {"output", "x", "0", "odd.a b", "odd.__proto__", "odd.é<b>"} < set(names)
+    assert names[-1] == "output"
+    assert {"output:module", "x", "0", "odd.a b", "odd.__proto__", "odd.é<b>"} < set(names)
     assert set(graph.parameters) == set(model.state_dict())
+
+
+class Output(nn.Module):
+    """A module `output` with a child, called twice on an input `output`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.output = nn.Sequential(nn.Linear(3, 3), nn.Tanh())
+
+    def forward(self, output: torch.Tensor) -> torch.Tensor:
+        return 2 * self.output(self.output(output))
+
+
+def test_the_networks_output_keeps_its_name_from_a_module_and_an_input() -> None:
+    model, x = scrambled(Output()), randn(2, 3)
+    graph, arrays = check(model, x)
+    assert [key.name for key in graph.keys] == [
+        *("output:1", "output:module", "output.0", "output.1"),
+        *("output:module:1", "output.0:1", "output.1:1", "mul", "output"),
+    ]
+    found = values(graph, arrays)
+    with torch.no_grad():
+        once = model.output(torch.as_tensor(x))
+        assert_allclose(found["output:module"], once, rtol=1e-5, atol=1e-6)
+        assert_allclose(found["output:module:1"], model.output(once), rtol=1e-5, atol=1e-6)
+        assert_allclose(found["output"], model(torch.as_tensor(x)), rtol=1e-5, atol=1e-6)
+    assert set(graph.parameters) == {"output.0.weight", "output.0.bias"}
+
+
+@pytest.mark.parametrize("shape", [(1, 8, 6, 3), (8, 6, 3)])
+def test_a_picture_with_its_channels_last_is_told_how_to_turn_it(shape: tuple[int, ...]) -> None:
+    model, x = scrambled(nn.Sequential(nn.Conv2d(3, 2, 3))), np.zeros(shape, np.float32)
+    with pytest.raises(InputError, match="takes 3 channels; channels first: ") as error:
+        load(model, x)
+    turned = eval(str(error.value).split("channels first: ")[1].split(", for")[0], {"x": x})
+    assert turned.shape == (1, 3, 8, 6)
+    with pytest.raises(InputError, match="to have 3 channels, but got 8 channels"):
+        load(model, np.zeros((1, 8, 6, 4), np.float32))
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from torch import nn
 from torch.nn.utils import parametrizations
 
 from equal import assert_equal
+from nbglcnn import compare
 from nbglcnn.errors import InputError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.load import load, reference, with_parameters
 from nbglcnn.lower import lower
@@ -163,3 +164,41 @@ class Counting(nn.Module):
 def test_a_buffer_that_the_input_was_added_to_is_not_read() -> None:
     with pytest.raises(UnsupportedModel, match="depends on the input's numbers"):
         load(Counting().eval(), torch.rand(2, 3))
+
+
+def nested(model: nn.Module) -> dict[str, tuple[object, str]]:
+    """What is given for a state_dict, and what the error has to name."""
+    state = model.state_dict()
+    parallel = {f"module.{name}": value for name, value in state.items()}
+    strip = "{name.removeprefix('module.'): value for name, value in checkpoint%s.items()}"
+    return {
+        "module": (model, "module.state_dict()"),
+        "path": ("a.pt", "torch.load(path, map_location='cpu', weights_only=True)"),
+        "none": (None, "NoneType is not a state_dict"),
+        "numbers": ({1: 2}, "dict is not a state_dict"),
+        "parallel": (parallel, strip % ""),
+        "state_dict": ({"state_dict": state, "epoch": 3}, "give checkpoint['state_dict']"),
+        "both": (
+            {"model": state, "ema": state, "optimizer": {"state": {}}},
+            "give checkpoint['model'] or checkpoint['ema']",
+        ),
+        "whole": ({"model": model}, "give checkpoint['model'].state_dict()"),
+        "parallel in model": ({"model": parallel}, strip % "['model']"),
+    }
+
+
+@pytest.mark.parametrize("given", list(nested(nn.Linear(1, 1))))
+def test_what_holds_the_weights_deeper_or_under_other_names_is_told_the_remedy(given: str) -> None:
+    model, x = nn.Sequential(nn.Linear(2, 2)).eval(), torch.ones(1, 2)
+    checkpoint, words = nested(model)[given]
+    graph, _ = load(model, x)
+    with pytest.raises(InputError) as error:
+        with_parameters(graph, checkpoint)
+    assert words in str(error.value)
+    with pytest.raises(InputError) as error:
+        compare(model, model.state_dict(), x).load_state_dict(checkpoint)
+    assert words in str(error.value)
+    if "; give checkpoint" in str(error.value) or "{name" in str(error.value):
+        remedy = str(error.value).split("; give ")[1].split(" or ")[0]
+        found = eval(remedy, {"checkpoint": checkpoint})
+        assert list(found) == list(model.state_dict())

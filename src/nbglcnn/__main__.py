@@ -28,9 +28,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         observe = given.observe if given.observe in ("all", "outputs") else given.observe.split(",")
         plan = compile(given.model, x, observe=observe, precision=given.precision)
         output = given.output or Path(given.model).with_suffix(".plan")
-        plan.save(output)
+        try:
+            plan.save(output)
+        except OSError as error:
+            print(f"nbglcnn: cannot write {output}: {error.strerror or error}", file=sys.stderr)
+            return 1
         print(f"{output}: {plan!r}, {Path(output).stat().st_size:,} bytes")
-    except (NbglcnnError, KeyError, OSError) as error:
+    except OSError as error:
+        print(f"nbglcnn: {error}", file=sys.stderr)  # with what it is about, which args[0] lacks
+        return 1
+    except (NbglcnnError, KeyError) as error:
         print(f"nbglcnn: {error.args[0] if error.args else error}", file=sys.stderr)
         return 1
     return 0

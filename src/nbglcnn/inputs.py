@@ -141,18 +141,46 @@ def _checked(array: Array, spec: Spec) -> Array:
         )
     if spec.shape is None:
         return array
-    fits = array.ndim == len(spec.shape) and all(
-        want in (None, have) for want, have in zip(spec.shape, array.shape, strict=True)
-    )
-    if not fits:
+    if not _fits(array.shape, spec.shape):
         wanted = tuple("any" if d is None else d for d in spec.shape)
         hint = ""
-        if array.ndim + 1 == len(spec.shape) and spec.shape[1:] == array.shape:
+        if _fits((1, *array.shape), spec.shape):
             hint = "; add the batch axis with x[None]"
+        elif len(spec.shape) > 2:
+            hint = _turned(array.shape, spec.shape)
         raise InputError(
             f"{spec.name}: shape {_tuple(array.shape)} was given; it is {_tuple(wanted)}{hint}"
         )
     return array
+
+
+def _fits(shape: Sequence[int], wanted: Sequence[int | None]) -> bool:
+    return len(shape) == len(wanted) and all(
+        want in (None, have) for want, have in zip(wanted, shape, strict=True)
+    )
+
+
+def _turned(shape: Sequence[int], wanted: Sequence[int | None]) -> str:
+    """What to do where the channels come last but are wanted before the places, else nothing.
+
+    A picture of (height, width, channels) lacks the batch axis, too.
+    """
+    places = len(wanted) - 2
+    batch = (1,) if len(shape) == places + 1 else ()
+    whole = (*batch, *shape)
+    if len(whole) != len(wanted) or not _fits((whole[0], whole[-1], *whole[1:-1]), wanted):
+        return ""
+    first = len(shape) - places - 1
+    axes = ", ".join(map(str, [*range(first), len(shape) - 1, *range(first, len(shape) - 1)]))
+    add = "[None]" if batch else ""
+    return f"; channels first: x.transpose({axes}){add}, for a tensor x.permute({axes}){add}"
+
+
+def channels_last(shape: Sequence[int], channels: int | None) -> str:
+    """What to do where a picture has the channels that are wanted at its end, else nothing."""
+    if channels is None or len(shape) not in (3, 4) or shape[-3] == channels:
+        return ""
+    return _turned(shape, (None, channels, None, None))
 
 
 def _tuple(shape: Sequence[Any]) -> str:

@@ -118,9 +118,12 @@ def _from_nothing(graph: Graph, node: Node, shapes: Sequence[tuple[int, ...]]) -
 
 
 def observed_keys(graph: Graph, observe: Observe) -> tuple[Key, ...]:
-    """The keys that a Plan keeps for `observe`: "all", "outputs" or names."""
+    """The keys that a Plan keeps for `observe`: "all", "outputs" or names.
+
+    An output that is an input has one key, as an input where these are kept.
+    """
     if observe == "all":
-        return graph.keys
+        return tuple({key.name: key for key in reversed(graph.keys)}.values())[::-1]
     if observe == "outputs":
         return tuple(key for key in graph.keys if key.kind == "output")
     if isinstance(observe, str):
@@ -130,7 +133,8 @@ def observed_keys(graph: Graph, observe: Observe) -> tuple[Key, ...]:
         if name not in known:
             raise KeyError(f"observe: no layer {name!r}{nearest(name, known)}")
     wanted = set(observe)
-    return tuple(k for k in graph.keys if k.name in wanted or k.kind == "output")
+    kept = [k for k in graph.keys if k.name in wanted or k.kind == "output"]
+    return tuple({key.name: key for key in reversed(kept)}.values())[::-1]
 
 
 def nearest(name: str, names: Mapping[str, object]) -> str:

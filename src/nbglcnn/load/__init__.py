@@ -15,7 +15,7 @@ from nbglcnn.graph import Array, Graph
 from nbglcnn.inputs import as_arrays
 from nbglcnn.load.joined import Joined, Side, differences, parts
 from nbglcnn.load.names import specs_of
-from nbglcnn.load.parameters import with_parameters
+from nbglcnn.load.parameters import fitting, with_parameters
 from nbglcnn.load.torch_thread import one_at_a_time
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "engine",
     "enough",
     "exact",
+    "fitting",
     "load",
     "quick_reference",
     "reference",

@@ -30,7 +30,8 @@ def matched(a: Graph, b: Graph) -> Pairs:
         for left, right in zip(*ends, strict=False):
             if left.name not in partner and _fit(a, left, b, right):
                 partner[left.name] = right.name
-    return [(key, names[partner[key.name]]) for key in a.keys if key.name in partner]
+    kept = {key.name: key for key in a.keys if key.name in partner}  # an output may be an input
+    return [(key, names[partner[name]]) for name, key in kept.items()]
 
 
 def _fit(a: Graph, left: Key, b: Graph, right: Key) -> bool:

@@ -29,8 +29,12 @@ class Call:
 
     @property
     def name(self) -> str:
-        """The key without the part that picks from a tuple: `block`, `block:1`."""
-        return f"{self.path}:{self.number}" if self.number else self.path
+        """The key without the part that picks from a tuple: `block`, `block:1`.
+
+        A module `output` is `output:module`: `output` is what the network itself gives.
+        """
+        name = "output:module" if self.path == "output" else self.path
+        return f"{name}:{self.number}" if self.number else name
 
 
 def parts(
@@ -129,8 +133,8 @@ def settle(keys: list[Key], weak: Sequence[int]) -> list[Key]:
     """Give each key a name of its own: those at `weak` positions take `:1`, `:2` … on a clash."""
     yielding = set(weak)
     taken = {key.name for i, key in enumerate(keys) if i not in yielding}
-    # Inputs and outputs are what people type: they choose before functional operators do.
-    order = sorted(yielding, key=lambda i: (keys[i].kind == "layer", i))
+    # Outputs and inputs are what people type: they choose before functional operators do.
+    order = sorted(yielding, key=lambda i: (("output", "input", "layer").index(keys[i].kind), i))
     for i in order:
         name, number = keys[i].name, 0
         while name in taken:

@@ -17,7 +17,6 @@ from nbglcnn.load.draft import FLOAT32, OPSET, WIDE, Draft, label
 from nbglcnn.load.finish import finish
 from nbglcnn.load.fold import simplify
 from nbglcnn.load.infer import check_arity, numpy_type, schema_of
-from nbglcnn.load.names import settle
 from nbglcnn.load.onnx_branches import unbranched
 from nbglcnn.load.onnx_file import read_model, tensor_array
 from nbglcnn.load.onnx_functions import domain_of, inlined
@@ -317,7 +316,10 @@ def _parameters(draft: Draft) -> None:
 
 
 def _keys(draft: Draft, aliases: Mapping[str, str], computed: Iterable[str]) -> list[Key]:
-    """Inputs, then every value that a node computes under its own name, then outputs."""
+    """Inputs, then every value that a node computes under its own name, then outputs.
+
+    An output that is an input is there as both, under the one name that the file has for it.
+    """
     live = {*computed, *draft.inputs}
     outputs = dict.fromkeys(draft.outputs)
     keys = [Key(name, name, "input") for name in draft.inputs]
@@ -326,6 +328,4 @@ def _keys(draft: Draft, aliases: Mapping[str, str], computed: Iterable[str]) -> 
             value = aliases.get(name, name)
             if name and name not in outputs and value in live:
                 keys.append(Key(name, value, "layer"))
-    first = len(keys)
-    keys += [Key(name, aliases.get(name, name), "output") for name in outputs]
-    return settle(keys, range(first, len(keys)))
+    return keys + [Key(name, aliases.get(name, name), "output") for name in outputs]

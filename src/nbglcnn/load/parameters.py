@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -17,6 +18,7 @@ from nbglcnn.load.evaluate import evaluate
 
 def with_parameters(graph: Graph, state_dict: Mapping[str, Any]) -> Graph:
     """The same Graph with other weights: names and shapes must be those of `graph.parameters`."""
+    fitting(state_dict, graph.parameters)
     given = {n: v for n, v in state_dict.items() if not _ignored(n)}
     problems = []
     if missing := [n for n in graph.parameters if n not in given]:
@@ -61,6 +63,55 @@ def with_parameters(graph: Graph, state_dict: Mapping[str, Any]) -> Graph:
             if name in values:
                 values[name] = replace(values[name], data=array)
     return replace(graph, values=MappingProxyType(values))
+
+
+def fitting(state_dict: Any, names: Collection[str]) -> None:
+    """InputError with the remedy for what is no state_dict, or holds the one with these names."""
+    if hasattr(state_dict, "state_dict"):
+        raise InputError(
+            f"load_state_dict: {type(state_dict).__name__} is a module, not its weights; "
+            "give module.state_dict()"
+        )
+    if isinstance(state_dict, str | os.PathLike):
+        raise InputError(
+            f"load_state_dict: {str(state_dict)!r} is a path; give what it holds: "
+            "torch.load(path, map_location='cpu', weights_only=True)"
+        )
+    if not isinstance(state_dict, Mapping) or not all(isinstance(n, str) for n in state_dict):
+        raise InputError(
+            f"load_state_dict: {type(state_dict).__name__} is not a state_dict, a dict from the "
+            "names of parameters to arrays or tensors"
+        )
+    if not names or all(name in state_dict for name in names):
+        return
+    found = []
+    for path, inner in [("", state_dict), *((f"[{n!r}]", v) for n, v in state_dict.items())]:
+        if hasattr(inner, "state_dict"):
+            path, inner = f"{path}.state_dict()", inner.state_dict()
+        prefix = _prefix(inner, names) if isinstance(inner, Mapping) else None
+        if prefix:
+            found.append(
+                f"{{name.removeprefix({prefix!r}): value for name, value in "
+                f"checkpoint{path}.items()}}"
+            )
+        elif prefix is not None:
+            found.append(f"checkpoint{path}")
+    if found:
+        raise InputError(
+            "load_state_dict: the weights lie deeper in this checkpoint, or under other names; "
+            "give " + " or ".join(found)
+        )
+
+
+def _prefix(given: Mapping[Any, Any], names: Collection[str]) -> str | None:
+    """What stands before each of these names in `given` ("module."), or None: they aren't there."""
+    first = next(iter(names))
+    for name in given:
+        if isinstance(name, str) and (name == first or name.endswith(f".{first}")):
+            prefix = name.removesuffix(first)
+            if all(prefix + other in given for other in names):
+                return prefix
+    return None
 
 
 def _ignored(name: str) -> bool:

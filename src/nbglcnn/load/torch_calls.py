@@ -11,7 +11,9 @@ import numpy as np
 
 from nbglcnn.errors import InputError, UnsupportedModel
 from nbglcnn.graph import Array, Graph
+from nbglcnn.inputs import channels_last
 from nbglcnn.load.names import Call, parts, walk
+from nbglcnn.load.torch_check import image_channels
 from nbglcnn.load.torch_thread import in_float32, random_numbers_kept, unwound
 
 if TYPE_CHECKING:
@@ -79,9 +81,14 @@ def run_hooked(
         try:
             call(record)
         except Exception as error:
+            what = f"{type(model).__name__} fails on this input ({_described(tensors)})"
+            channels = image_channels(model)
+            hints = {channels_last(t.shape, channels) for t in tensors} - {""}
+            if hints and isinstance(error, RuntimeError):
+                first = f"the first convolution takes {channels} channels{hints.pop()}"
+                raise InputError(f"{what}{record.where}: {first}") from error
             raise InputError(
-                f"{type(model).__name__} fails on this input ({_described(tensors)})"
-                f"{record.where}: {type(error).__name__}: {str(error)[:500]}"
+                f"{what}{record.where}: {type(error).__name__}: {str(error)[:500]}"
             ) from error
         arrays = [_as_array(t, record) for t in record.captured]
         if twice:

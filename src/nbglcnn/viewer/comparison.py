@@ -205,6 +205,7 @@ class Comparison(Viewer):
                 "compare(model, state_dict, x) gives it its own"
             )
         now = self._graph
+        load.fitting(state_dict, [n[2:] for n in now.parameters if n.startswith("B.")])
         weights = {
             name: now.values[value].data
             for name, value in now.parameters.items()
