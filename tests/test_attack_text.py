@@ -221,7 +221,7 @@ def strict_header(plan: Plan) -> dict[str, Any]:
         raise AssertionError(f"{word} in JSON")
 
     data = plan.to_bytes()
-    size = int.from_bytes(data[8:16], "little")
+    size = int.from_bytes(data[8:12], "little")
     return dict(json.loads(data[16 : 16 + size], parse_constant=refuse))
 
 

@@ -3,6 +3,7 @@
 import ctypes
 import math
 import re
+import zlib
 
 import msgspec
 import numpy as np
@@ -20,7 +21,7 @@ from nbglcnn.builder import FLATTEN, Builder, best_block, reuse_textures
 from nbglcnn.layout import Layout, frame_of
 from nbglcnn.load import load, with_parameters
 from nbglcnn.lower import lower, repack
-from nbglcnn.plan import VERSION
+from nbglcnn.plan import VERSION, Recipe, Texture, Weight
 from onnx_models import model_of, node
 
 sizes = st.integers(1, 9)
@@ -119,13 +120,39 @@ def test_a_damaged_file_is_refused(tmp_path):
         data[:100],
         data[: len(data) // 2],
         b"X" + data[1:],
-        data[:8] + b"\xff" * 8 + data[16:],
+        resealed(data[:8] + b"\xff" * 8 + data[16:]),
     ):
         with pytest.raises(ModelError):
             Plan.from_bytes(broken)
     newer = data.replace(b'"version":%d' % VERSION, b'"version":9', 1)
     with pytest.raises(ModelError, match="format 9"):
-        Plan.from_bytes(newer)
+        Plan.from_bytes(resealed(newer))
+
+
+def resealed(data: bytes) -> bytes:
+    """A Plan file that was altered, with the checksum of what it is now."""
+    if len(data) < 16:
+        return data
+    kept = zlib.crc32(data[:12] + data[16:])
+    return data[:12] + kept.to_bytes(4, "little") + data[16:]
+
+
+def test_a_file_with_any_bit_flipped_is_refused():
+    blob = np.arange(4, dtype=np.float32).reshape(1, 1, 1, 4)
+    header = msgspec.structs.replace(
+        carrier(LAYOUTS["odd"]).header,
+        **{"textures": (Texture(1, 1, 1),), "weights": (Weight(0, "w", Recipe("zero", ())),)},
+        **dict.fromkeys(("programs", "passes", "inputs", "values", "layers", "outputs"), ()),
+        uniform_bytes=8,
+    )
+    data = bytearray(Plan(header, b"uniforms", {"w": blob}).to_bytes())
+    assert Plan.from_bytes(bytes(data)).blobs["w"].ravel().tolist() == [0, 1, 2, 3]
+    assert len(data) < 2000
+    for bit in range(8 * len(data)):
+        data[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(ModelError, match=r"damaged Plan file: checksum|first 8 bytes"):
+            Plan.from_bytes(bytes(data))
+        data[bit // 8] ^= 1 << bit % 8
 
 
 @pytest.mark.parametrize("weights", [True, False])
@@ -133,7 +160,7 @@ def test_a_file_cut_anywhere_is_refused(weights):
     """Cut in the header, in the uniforms, or in any weight; what is behind the last is padding."""
     plan = nbglcnn.compile(nn.Conv2d(1, 2, 1), X[:1, :1]) if weights else carrier(LAYOUTS["odd"])
     data = plan.to_bytes()
-    size = int.from_bytes(data[8:16], "little")
+    size = int.from_bytes(data[8:12], "little")
     body = -(-(16 + size) // 256) * 256
     places = msgspec.json.decode(data[16 : 16 + size], type=type(plan.header)).blobs.values()
     end = body + max((at + length for at, length in places), default=len(plan.uniforms))
@@ -141,7 +168,7 @@ def test_a_file_cut_anywhere_is_refused(weights):
     read, reasons = [], set()
     for length in range(end + 1):
         try:
-            assert Plan.from_bytes(data[:length]).hash == plan.hash
+            assert Plan.from_bytes(resealed(data[:length])).hash == plan.hash
             read.append(length)
         except ModelError as refused:
             reasons.add(re.sub(r"[0-9a-f]{32}|\d+", "…", str(refused)))

@@ -1,10 +1,12 @@
 // Plan files, whole and damaged: nothing that a number in one says is believed.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import * as zlib from "node:zlib";
 import { checkPlan } from "../src/gl/check.ts";
+import { crc32 } from "../src/gl/crc.ts";
 import { parsePlan } from "../src/gl/format.ts";
 import { ALIGN, VERSION } from "../src/plan.ts";
-import { file, header } from "./plans.ts";
+import { file, header, sealed } from "./plans.ts";
 
 test("a Plan file gives its header, uniforms and weights", () => {
   const body = new Uint8Array(512 + 32);
@@ -32,16 +34,19 @@ test("what is no Plan file is refused in words", () => {
   const wrong = whole.slice();
   wrong[0] = 0;
   const endless = whole.slice();
-  new DataView(endless.buffer).setBigUint64(8, 2n ** 63n, true);
+  new DataView(endless.buffer).setUint32(8, 2 ** 32 - 1, true);
   const torn = whole.slice();
   torn[20] = 0xff;
   const cases: [Uint8Array, RegExp][] = [
     [new Uint8Array(), /not a Plan file/],
     [wrong, /not a Plan file of this version/],
     [whole.subarray(0, 12), /damaged Plan file: a header of -1 bytes/],
-    [endless, /a header of 9223372036854776000 bytes in a file/],
-    [torn, /its header is not JSON/],
-    [whole.subarray(0, whole.length - 512), /its uniforms are cut off|missing or has a wrong size/],
+    [sealed(endless), /a header of 4294967295 bytes in a file/],
+    [sealed(torn), /its header is not JSON/],
+    [
+      sealed(whole.subarray(0, whole.length - 512)),
+      /its uniforms are cut off|missing or has a wrong size/,
+    ],
     [file(header(), new Uint8Array(512 + 16)), /weight .* is missing or has a wrong size/],
     [file({ ...header(), version: 9 }), /Plan of format 9; this page reads \d/],
     [file(null), /Plan of format undefined/],
@@ -65,13 +70,13 @@ test("a file cut anywhere is refused: in its header, in its uniforms, in a weigh
     const found = new Set<string>();
     for (let length = 0; length < end; length++) {
       assert.throws(
-        () => parsePlan(whole.subarray(0, length)),
+        () => parsePlan(sealed(whole.subarray(0, length))),
         (error: Error) => found.add(error.message) && error.name === "PlanError",
         `cut to ${length} of ${whole.length}`,
       );
     }
     assert.ok(reasons.every((reason) => found.has(reason)));
-    assert.deepEqual(parsePlan(whole.subarray(0, end)).plan, plan);
+    assert.deepEqual(parsePlan(sealed(whole.subarray(0, end))).plan, plan);
   }
 });
 
@@ -161,13 +166,35 @@ test("a number that points outside what it should is named", () => {
   }
 });
 
+test("a file with any bit flipped is refused by its checksum", () => {
+  const whole = file({ version: VERSION });
+  const message = /damaged Plan file: checksum [0-9a-f]{8}, the file says|first 8 bytes differ/;
+  for (let bit = 0; bit < 8 * whole.length; bit++) {
+    whole[bit >> 3] = (whole[bit >> 3] ?? 0) ^ (1 << (bit & 7));
+    assert.throws(() => parsePlan(whole), { name: "PlanError", message }, `bit ${bit}`);
+    whole[bit >> 3] = (whole[bit >> 3] ?? 0) ^ (1 << (bit & 7));
+  }
+  assert.throws(() => parsePlan(whole), /header is not a PlanHeader/);
+});
+
+test("the checksum is zlib's for every length and address, in one piece or two", () => {
+  const bytes = Uint8Array.from({ length: 100 }, (_, k) => k * k);
+  for (let from = 0; from < 9; from++) {
+    for (let to = from; to <= bytes.length; to++) {
+      const piece = bytes.subarray(from, to);
+      assert.equal(crc32(piece), zlib.crc32(piece));
+      assert.equal(crc32(piece.subarray(5), crc32(piece.subarray(0, 5))), zlib.crc32(piece));
+    }
+  }
+});
+
 test("a file with any byte changed is read or refused, never worse", () => {
   const whole = file(header());
   for (let k = 0; k < whole.length; k += 1) {
     const changed = whole.slice();
     changed[k] = ((changed[k] ?? 0) + 1 + ((k * 37) % 255)) % 256;
     try {
-      parsePlan(changed);
+      parsePlan(sealed(changed));
     } catch (error) {
       assert.equal((error as Error).name, "PlanError", `byte ${k}: ${error}`);
     }

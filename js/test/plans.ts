@@ -1,4 +1,5 @@
 // A small valid Plan for tests, and its file.
+import { crc32 } from "node:zlib";
 import { ALIGN, MAGIC, type PlanHeader, VERSION } from "../src/plan.ts";
 import { layer } from "./layers.ts";
 
@@ -95,8 +96,17 @@ export function file(plan: unknown, body = new Uint8Array(512 + ALIGN)): Uint8Ar
   const start = Math.ceil((16 + json.length) / ALIGN) * ALIGN;
   const bytes = new Uint8Array(start + body.length);
   bytes.set(new TextEncoder().encode(MAGIC));
-  new DataView(bytes.buffer).setBigUint64(8, BigInt(json.length), true);
+  new DataView(bytes.buffer).setUint32(8, json.length, true);
   bytes.set(json, 16);
   bytes.set(body, start);
-  return bytes;
+  return sealed(bytes);
+}
+
+/** A file, or a piece of one, with the checksum of what it is now. */
+export function sealed(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
+  const copy = new Uint8Array(bytes);
+  if (copy.length < 16) return copy;
+  const sum = crc32(copy.subarray(16), crc32(copy.subarray(0, 12)));
+  new DataView(copy.buffer).setUint32(12, sum, true);
+  return copy;
 }

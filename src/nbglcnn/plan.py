@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import zlib
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -20,8 +21,8 @@ import numpy.typing as npt
 from nbglcnn.errors import ModelError
 from nbglcnn.layout import Layout
 
-VERSION = 2  # of the format; a reader refuses any other
-MAGIC = b"NBGLCNN1"
+VERSION = 3  # of the format; a reader refuses any other
+MAGIC = b"NBGLCNN2"  # then the header's length and the checksum, 4 bytes each, then the header
 ALIGN = (
     256  # of every blob in the file, and of each pass's uniforms: WebGL2's largest offset alignment
 )
@@ -377,7 +378,7 @@ class Plan:
         return content_hash(msgspec.json.encode(bare), self.uniforms)
 
     def to_bytes(self) -> bytes:
-        """One self-contained file: magic, header length, JSON header, uniforms, weights."""
+        """One self-contained file: magic, size, checksum, JSON header, uniforms, weights."""
         return pack_file(self, self.blobs)
 
     @staticmethod
@@ -482,15 +483,22 @@ def pack_file(plan: Plan, blobs: Mapping[str, Float32]) -> bytes:
         table[name] = (offset, blob.nbytes)
         offset = _aligned(offset + blob.nbytes)
     header = msgspec.json.encode(msgspec.structs.replace(plan.header, blobs=table))
-    start = _aligned(len(MAGIC) + 8 + len(header))
+    start = _aligned(16 + len(header))
     data = bytearray(start + offset)
     data[:8] = MAGIC
-    data[8:16] = len(header).to_bytes(8, "little")
+    data[8:12] = len(header).to_bytes(4, "little")
     data[16 : 16 + len(header)] = header
     data[start : start + len(plan.uniforms)] = plan.uniforms
     for name, (at, size) in table.items():
         data[start + at : start + at + size] = blobs[name].tobytes()
+    data[12:16] = checksum(data).to_bytes(4, "little")
     return bytes(data)
+
+
+def checksum(data: bytes | bytearray) -> int:
+    """CRC-32 of a Plan file without the 4 bytes that hold it: no flipped bit goes unnoticed."""
+    view = memoryview(data)
+    return zlib.crc32(view[16:], zlib.crc32(view[:12]))
 
 
 def unpack_file(data: bytes) -> Plan:
@@ -499,7 +507,12 @@ def unpack_file(data: bytes) -> Plan:
         raise ModelError(
             "not a Plan file of this version (its first 8 bytes differ); compile the model again"
         )
-    size = int.from_bytes(data[8:16], "little")
+    kept, found = int.from_bytes(data[12:16], "little"), checksum(data)
+    if len(data) < 16 or kept != found:
+        raise ModelError(
+            f"damaged Plan file: checksum {found:08x}, the file says {kept:08x}; copy it again"
+        )
+    size = int.from_bytes(data[8:12], "little")
     if size > len(data) - 16:
         raise ModelError(f"damaged Plan file: header of {size} bytes in a file of {len(data)}")
     try:

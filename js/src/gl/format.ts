@@ -1,6 +1,7 @@
 // A Plan's file and the checks that its numbers pass before anything is allocated for them.
 import { ALIGN, type Kind, MAGIC, type PlanHeader, RECORDS, VERSION } from "../plan.ts";
 import { checkPlan } from "./check.ts";
+import { crc32 } from "./crc.ts";
 import { PlanError } from "./types.ts";
 
 export interface PlanFile {
@@ -12,20 +13,22 @@ export interface PlanFile {
 
 const damaged = (what: string) => new PlanError(`damaged Plan file: ${what}`);
 
-/** A Plan file's header, its uniforms and all that follows the header; blobs may lie elsewhere. */
+/**
+ * A Plan file's header, its uniforms and all that follows the header; blobs may lie elsewhere.
+ * What comes by its content's hash needs no checksum.
+ */
 export function parseContainer(bytes: Uint8Array): {
   readonly plan: PlanHeader;
   readonly uniforms: Uint8Array;
   readonly body: Uint8Array;
 } {
-  const magic = String.fromCharCode(...bytes.subarray(0, MAGIC.length));
-  if (magic !== MAGIC) {
+  if (!startsRight(bytes)) {
     throw new PlanError(
       "not a Plan file of this version (its first 8 bytes differ); compile the model again",
     );
   }
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const size = bytes.length < 16 ? -1 : Number(view.getBigUint64(8, true));
+  const size = bytes.length < 16 ? -1 : view.getUint32(8, true);
   if (size < 0 || size > bytes.length - 16) {
     throw damaged(`a header of ${size} bytes in a file of ${bytes.length}`);
   }
@@ -44,10 +47,25 @@ export function parseContainer(bytes: Uint8Array): {
   return { plan, uniforms: body.subarray(0, plan.uniform_bytes), body };
 }
 
+/** Throws where the file isn't what was written; what no magic begins is for `parseContainer` to name. */
+function checkSum(bytes: Uint8Array): void {
+  if (bytes.length < 16 || !startsRight(bytes)) return;
+  const kept = new DataView(bytes.buffer, bytes.byteOffset).getUint32(12, true);
+  const found = crc32(bytes.subarray(16), crc32(bytes.subarray(0, 12)));
+  if (kept !== found) {
+    const [a, b] = [found, kept].map((sum) => sum.toString(16).padStart(8, "0"));
+    throw damaged(`checksum ${a}, the file says ${b}; copy it again`);
+  }
+}
+
+const startsRight = (bytes: Uint8Array): boolean =>
+  String.fromCharCode(...bytes.subarray(0, MAGIC.length)) === MAGIC;
+
 /** Reads what `Plan.to_bytes` wrote, with every offset and size checked. */
 export function parsePlan(file: ArrayBuffer | Uint8Array): PlanFile {
   let bytes = file instanceof Uint8Array ? file : new Uint8Array(file);
   if (bytes.byteOffset % 4 !== 0) bytes = bytes.slice(); // for the Float32Arrays below
+  checkSum(bytes);
   const { plan, uniforms, body } = parseContainer(bytes);
   const blobs = new Map<string, Float32Array>();
   for (const { hash, texture } of plan.weights) {
