@@ -18,10 +18,14 @@ type Row = readonly [
 ];
 
 /** A network of layers by rows; an addition or concatenation belongs to no module. */
-function treeFrom(rows: readonly Row[], kept: (name: string) => boolean = () => true): Tree {
+function treeFrom(
+  rows: readonly Row[],
+  kept: (name: string) => boolean = () => true,
+  side = 64,
+): Tree {
   const value = (key: string, kind: Value["kind"], texture: number, frame: number[]) =>
     ({ key, kind, texture, shape: frame, frame }) as unknown as Value;
-  const shapes = new Map([["x", [1, 3, 64, 64]]]);
+  const shapes = new Map([["x", [1, 3, side, side]]]);
   const layers: Layer[] = rows.map(([name, operator, inputs, channels, side]) => {
     const keys = inputs.split(" ");
     shapes.set(name, [1, channels, side, side]);
@@ -36,7 +40,7 @@ function treeFrom(rows: readonly Row[], kept: (name: string) => boolean = () => 
     .filter(({ name }) => kept(name))
     .map(({ name }, i) => value(name, "layer", i + 1, shapes.get(name) ?? []));
   const plan = {
-    values: [value("x", "input", 0, [1, 3, 64, 64]), ...values],
+    values: [value("x", "input", 0, [1, 3, side, side]), ...values],
     parameters: [],
     outputs: [],
     layers,
@@ -201,6 +205,34 @@ test("a U-Net looks like a U: resolution steps down, flow steps right, skips are
     assert.match(path, new RegExp(`^M[\\d.]+,${y}L[\\d.]+,${y}M`), "a straight line to its arrow");
     assert.equal(word.y, y);
   }
+});
+
+test("28, 14, 7 and 4 have a row each, on the way down and up, and what is a little smaller shares it", () => {
+  const down: Row[] = [
+    ["a", "Conv", "x", 4, 26],
+    ["b", "Conv", "a", 8, 14],
+    ["c", "Conv", "b", 8, 7],
+    ["d", "Conv", "c", 8, 4],
+  ];
+  const up: Row[] = [
+    ["up3", "ConvTranspose", "d", 8, 7],
+    ["e", "Conv", "up3", 8, 7],
+    ["up2", "ConvTranspose", "e", 8, 13],
+    ["f", "Conv", "up2", 8, 13],
+    ["up1", "ConvTranspose", "f", 4, 28],
+    ["g", "Conv", "up1", 4, 28],
+  ];
+  const rowsOf = (rows: readonly Row[]) => {
+    const { nodes } = placementOf(
+      treeFrom(rows, () => true, 28),
+      NONE,
+    );
+    const pictures = nodes.filter(({ node }) => node.kind !== "step");
+    const levels = [...new Set(pictures.map(({ y }) => y))].sort((a, b) => a - b);
+    return pictures.map(({ node, y }) => `${node.id} ${levels.indexOf(y)}`).join(", ");
+  };
+  assert.equal(rowsOf(down), "x 0, a 0, b 1, c 2, d 3");
+  assert.equal(rowsOf([...down, ...up]), "x 0, a 0, b 1, c 2, d 3, e 2, f 1, g 0");
 });
 
 test("in a stair nothing stands below another, and steps are low", () => {
