@@ -16,7 +16,7 @@ from torch import nn
 import nbglcnn
 from conftest import BACKENDS
 from extremes import ITEMS, KINDS, KNOWN, OTHERS, REFUSED, Item, Together, inputs
-from nbglcnn import Session
+from nbglcnn import Plan, Session
 from nbglcnn.report import compared
 from page import GlPage
 
@@ -29,7 +29,9 @@ PARTS = [ALONE, *(OTHER[k : k + TOGETHER] for k in range(0, len(OTHER), TOGETHER
 Runs = Callable[[tuple[np.ndarray, ...]], dict[str, np.ndarray]]
 
 
-def differing(items: Sequence[Item], model: Together, run: Runs, where: str) -> list[str]:
+def differing(
+    plan: Plan, items: Sequence[Item], model: Together, run: Runs, where: str
+) -> list[str]:
     """What is neither equal to PyTorch's float32 nor as near to its float64."""
     double, found = copy.deepcopy(model).double(), []
     for kind in KINDS:
@@ -41,7 +43,13 @@ def differing(items: Sequence[Item], model: Together, run: Runs, where: str) -> 
             wide = double(*(tensor.double() for tensor in tensors))
         true = {f"output['{n}']": v.numpy() for n, v in wide.items()}
         keys = [f"output['{i.name}']" for i in items if kind not in KNOWN.get(i.name, ())]
-        report = compared(actual, single, keys, "PyTorch", exact=lambda _, true=true: true)
+        report = compared(
+            plan,
+            {key: actual[key] for key in keys},
+            single,
+            "PyTorch",
+            exact=lambda _, true=true: true,
+        )
         found += [f"{kind} on {where}: {row}" for row in report.rows if not row.ok]
     return found
 
@@ -50,11 +58,11 @@ def checked(items: Sequence[Item], pages: Callable[[str], GlPage] | None = None)
     model = Together(items).eval()
     plan = nbglcnn.compile(model, tuple(inputs("normal", model.inputs).values()), observe="outputs")
     with Session(plan) as session:
-        found = differing(items, model, lambda arrays: session.run(*arrays), "OpenGL")
+        found = differing(plan, items, model, lambda arrays: session.run(*arrays), "OpenGL")
     for backend in BACKENDS if pages else ():
         page = pages(backend)
         number = page.open(plan)
-        found += differing(items, model, lambda a, p=page, k=number: p.values(k, a), backend)
+        found += differing(plan, items, model, lambda a, p=page, k=number: p.values(k, a), backend)
         page.close(number)
     assert not found, "\n".join(found)
 

@@ -16,6 +16,8 @@ from torch import nn
 
 import nbglcnn
 from bundle import node_path
+from nbglcnn.ops.reach import MOST_LISTED, listed
+from nbglcnn.plan import Along
 from reaching import Maker, generic
 
 PLACES = Path(__file__).parents[1] / "js" / "test" / "places.ts"
@@ -260,3 +262,11 @@ def damaged(change: Any) -> bytes:
 def test_a_plan_whose_reaches_point_nowhere_is_damaged(problem: str, change: Any) -> None:
     with pytest.raises(nbglcnn.ModelError, match=problem):
         nbglcnn.Plan.from_bytes(damaged(change))
+
+
+def test_more_places_than_can_be_listed_count_as_every_place() -> None:
+    def never() -> list[list[int]]:
+        raise AssertionError("was listed")
+
+    assert listed(0, MOST_LISTED + 1, 5, never) is None
+    assert listed(0, 3, 5, lambda: [[0], [2], [4]]) == Along(0, stride=2)

@@ -325,11 +325,16 @@ def objects_alive(session):
     kinds = ("Texture", "Buffer", "VertexArray", "Framebuffer")
 
     def count():
+        newest = device.context.texture((1, 1), 4)  # Mesa gives each kind ever greater names
+        framebuffer = device.context.framebuffer(newest)
+        end = 2000 + max(newest.glo, framebuffer.glo)
+        framebuffer.release()
+        newest.release()
         exists = {
             kind: ctypes.CFUNCTYPE(ctypes.c_ubyte, ctypes.c_uint)(load(f"glIs{kind}"))
             for kind in kinds
         }
-        return {kind: sum(bool(exists[kind](k)) for k in range(1, 2000)) for kind in kinds}
+        return {kind: sum(bool(exists[kind](k)) for k in range(1, end)) for kind in kinds}
 
     return device.call(count)
 

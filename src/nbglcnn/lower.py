@@ -186,7 +186,7 @@ def lower(
                 lower_node(b, node)
     b.enter_reads()
     rows = layer_rows(graph, layers)
-    batch = batch_of(record.shape for record in inputs)
+    batch = max(1, batch_of(record.shape for record in inputs))  # 0: there is nothing to picture
     values = [
         _value(b, key.name, key.kind, key.value, rows[key.name], _picture(b, key, batch))
         for key in keys

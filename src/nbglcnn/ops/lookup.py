@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -177,11 +178,17 @@ def _gather_reach(facts: Facts, node: Node, position: int) -> list[Linked | None
     rows, known = math.prod(indices), facts.constant(node.inputs[1])
     chosen: Along | None = None
     if known is not None:
-        chosen = listed(axis, [(int(i) % source[axis],) for i in known.reshape(-1)], source[axis])
+        length = source[axis]
+        chosen = listed(axis, rows, length, partial(_wrapped, known, length))
     links = [chosen if k == axis else same(k) for k in range(len(source))]
     reader = (*source[:axis], rows, *source[axis + 1 :])
     choosing = tuple(same(axis + k) for k in range(len(indices)))
     return [Linked(reader, source, tuple(links)), Linked(shape, indices, choosing)]
+
+
+def _wrapped(indices: Array, length: int) -> list[tuple[int]]:
+    """Each index as a row of places; negative ones count from the end."""
+    return [(int(i) % length,) for i in indices.reshape(-1)]
 
 
 def _gather_nd_reach(facts: Facts, node: Node, position: int) -> Sequence[Linked | None]:
@@ -206,8 +213,12 @@ def _gather_nd_reach(facts: Facts, node: Node, position: int) -> Sequence[Linked
     links: list[Along | None] = []
     for axis, span in enumerate(spans):
         at = tuple(slice(None) if k in span else 0 for k in range(len(rows)))
-        chosen = [(int(i) % source[axis],) for i in known[(*at, axis)].reshape(-1)]
-        links.append(listed(starts.index(span[0]), chosen, source[axis]) if span else None)
+        column, length = known[(*at, axis)].reshape(-1), source[axis]
+        links.append(
+            listed(starts.index(span[0]), column.size, length, partial(_wrapped, column, length))
+            if span
+            else None
+        )
     behind = len(starts) - (len(source) - len(spans))
     links += [same(behind + k) for k in range(len(source) - len(spans))]
     return [Linked(reader, source, tuple(links)), None]

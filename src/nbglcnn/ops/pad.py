@@ -188,15 +188,19 @@ def _linked(facts: Facts, node: Node, position: int) -> Linked:
     return Linked(facts.shape(node.outputs[position]), source, links)
 
 
-def _along(axis: int, padding: Padding, mode: str) -> Along:
+def _along(axis: int, padding: Padding, mode: str) -> Along | None:
     if mode == "constant" or (padding.before <= 0 and padding.after <= 0):
         return shifted(axis, padding.before)
     repeated = Along(axis, begin=max(padding.before, 0), padding=mode)  # type: ignore[arg-type]
     if padding.kept == padding.length:
         return repeated
+
     # What was cut off doesn't come back where the rest is repeated.
-    places = taken(padding.kept, repeated, padding.result)
-    return listed(axis, [[i + padding.start for i in row] for row in places], padding.length)
+    def places() -> list[list[int]]:
+        rows = taken(padding.kept, repeated, padding.result)
+        return [[i + padding.start for i in row] for row in rows]
+
+    return listed(axis, padding.result, padding.length, places)
 
 
 _pad_problem = first_problem(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 Shape = tuple[int, ...]
 # A share of less is what rounding left of none: coordinates are rarely exact in binary.
 NOTHING = 1e-6
+MOST_LISTED = 2**16  # places along an axis that tables are made for, in Python and in the page
 Places = tuple[tuple[int, ...], ...]  # for each place of a reader, those of the source
 
 
@@ -196,9 +197,16 @@ def taken(size: int, along: Along, length: int) -> Places:
     )
 
 
-def listed(axis: int, places: Sequence[Sequence[int]], size: int) -> Along:
-    """Any places of a source of this size; as a window, which is short, where one fits."""
-    table = tuple(tuple(sorted(set(row))) for row in places)
+def listed(
+    axis: int, length: int, size: int, places: Callable[[], Iterable[Iterable[int]]]
+) -> Along | None:
+    """Any places of a source of this size for each of `length`; as a window where one fits.
+
+    None, every place, where there are too many to be listed.
+    """
+    if max(length, size) > MOST_LISTED:
+        return None
+    table = tuple(tuple(sorted(set(row))) for row in places())
     for transposed in (False, True):
         rows = _reversed(table, size) if transposed else table
         fitted = _fitted(axis, rows, transposed)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -284,8 +285,10 @@ def _drawn(b: Builder, node: Node, x: Tensor, row: Scaling, column: Scaling) -> 
 
 
 def _linked(facts: Facts, node: Node, position: int) -> Linked:
-    scalings = enumerate(_scalings(facts, node))
-    links = [same(k) if s.still else listed(k, _read(s, node), s.before) for k, s in scalings]
+    links = [
+        same(k) if s.still else listed(k, s.after, s.before, partial(_read, s, node))
+        for k, s in enumerate(_scalings(facts, node))
+    ]
     source, shape = facts.shape(node.inputs[0]), facts.shape(node.outputs[position])
     return Linked(shape, source, tuple(links))
 
