@@ -23,7 +23,8 @@ def compile(
 
     Args:
         model: a torch.nn.Module in eval mode, an onnx.ModelProto or a path to an .onnx file.
-        x: an example input (array, tensor, picture, list of pictures; a tuple for several inputs).
+        x: an example input (array, tensor, picture, list of pictures; for several inputs
+            a tuple, or a dict by their names).
             Only an ONNX model with static shapes can do without.
         observe: what can be read afterwards: "all" layers, "outputs" alone (fastest: the rest is
         fused

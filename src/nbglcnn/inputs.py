@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,16 +15,24 @@ from nbglcnn.errors import InputError
 Array = npt.NDArray[Any]
 
 ALLOWED = "float32 (or float64, which is converted), int64 or bool"
+TAKEN = (
+    "give an array, a tensor, a PIL image or a list of these; for several inputs a tuple of them, "
+    "or a dict by their names"
+)
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What is known of an input: dims that are not are None, as is a shape or type that is not."""
+    """What is known of an input: dims that are not are None, as is a shape or type that is not.
+
+    `advice` is what to do about another shape.
+    """
 
     name: str
     shape: tuple[int | None, ...] | None = None
     dtype: np.dtype[Any] | None = None
+    advice: str = ""
 
 
 def as_arrays(
@@ -32,9 +40,12 @@ def as_arrays(
 ) -> tuple[Array, ...]:
     """One array per input, checked against what is known of the inputs.
 
-    A PIL image becomes float32 in 0..1, channels first, with a batch axis; a list is a batch.
+    Several inputs are a tuple, or a dict by the names of the Specs; a list is a batch. A PIL image
+    becomes float32 in 0..1, channels first, with a batch axis.
     `channels` is what a picture gets when the Spec doesn't tell: else grey stays 1, colour 3.
     """
+    if isinstance(x, Mapping) and specs is not None:
+        x = _in_order(x, [spec.name for spec in specs])
     items = x if isinstance(x, tuple) else (x,)
     if specs is None:
         specs = tuple(Spec(f"input {i}" if len(items) > 1 else "input") for i in range(len(items)))
@@ -45,6 +56,21 @@ def as_arrays(
             "Give a tuple with one array for each"
         )
     return tuple(_array(item, spec, channels) for item, spec in zip(items, specs, strict=True))
+
+
+def _in_order(given: Mapping[Any, Any], names: Sequence[str]) -> tuple[Any, ...]:
+    for name in given:
+        if name not in names:
+            near = nearest(str(name), names)
+            raise InputError(
+                f"no input {name!r}{near}; the model takes {', '.join(map(repr, names))}"
+            )
+    for name in names:
+        if name not in given:
+            raise InputError(
+                f"the input {name!r} is missing; the model takes {', '.join(map(repr, names))}"
+            )
+    return tuple(given[name] for name in names)
 
 
 def _array(item: Any, spec: Spec, channels: int | None) -> Array:
@@ -105,13 +131,7 @@ def _opaque(grey: Array) -> Array:
 def _plain(item: Any, spec: Spec) -> Array:
     if item is None:
         raise InputError(f"{spec.name}: None was given; an example input is needed")
-    if _is_tensor(item):
-        if item.device.type != "cpu":
-            raise InputError(f"{spec.name}: the tensor is on {item.device}; call .cpu() first")
-        if str(item.dtype) == "torch.bfloat16":
-            item = item.float()
-        item = item.detach().resolve_conj().resolve_neg().numpy()
-    array = np.asarray(item)
+    array = _of_tensor(item, spec) if _is_tensor(item) else _as_array(item, spec)
     if array.dtype in (np.float16, np.float64):
         return array.astype(np.float32)
     if array.dtype in (np.int32, np.int16, np.int8):
@@ -128,6 +148,47 @@ def _plain(item: Any, spec: Spec) -> Array:
             f"{spec.name}: {type(item).__name__} of dtype {array.dtype}; {ALLOWED} is needed"
         )
     return np.array(array)  # the caller may change theirs later
+
+
+def _of_tensor(tensor: Any, spec: Spec) -> Array:
+    """A torch tensor as an array; the kinds that hold numbers in another way are refused."""
+    if tensor.device.type == "meta":
+        raise InputError(f"{spec.name}: a tensor on meta has no numbers; give one on the CPU")
+    if tensor.device.type != "cpu":
+        raise InputError(f"{spec.name}: the tensor is on {tensor.device}; call .cpu() first")
+    for kind, found, dense in (
+        ("nested", tensor.is_nested, "x.to_padded_tensor(0)"),
+        ("sparse", not str(tensor.layout).endswith("strided"), "x.to_dense()"),
+        ("quantized", tensor.is_quantized, "x.dequantize()"),
+        ("complex", tensor.is_complex(), "torch.view_as_real(x)"),
+    ):
+        if found:
+            raise InputError(
+                f"{spec.name}: a {kind} tensor was given; only dense tensors of real numbers are "
+                f"taken. Convert it with {dense}"
+            )
+    name = str(tensor.dtype)
+    if name == "torch.bfloat16" or name.startswith("torch.float8"):  # which numpy doesn't know
+        tensor = tensor.float()
+    try:
+        return np.asarray(tensor.detach().resolve_conj().resolve_neg().numpy())
+    except (TypeError, RuntimeError) as error:
+        raise InputError(
+            f"{spec.name}: a tensor of dtype {name} cannot become an array ({error}); "
+            f"{ALLOWED} is needed"
+        ) from None
+
+
+def _as_array(item: Any, spec: Spec) -> Array:
+    try:
+        array = np.asarray(item)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"{spec.name}: {type(item).__name__} cannot become an array ({error}); {TAKEN}"
+        ) from None
+    if array.dtype.kind not in "fiubc":
+        raise InputError(f"{spec.name}: {type(item).__name__} was given; {TAKEN}")
+    return array
 
 
 def _checked(array: Array, spec: Spec) -> Array:
@@ -148,6 +209,7 @@ def _checked(array: Array, spec: Spec) -> Array:
             hint = "; add the batch axis with x[None]"
         elif len(spec.shape) > 2:
             hint = _turned(array.shape, spec.shape)
+        hint = hint or (f". {spec.advice}" if spec.advice else "")
         raise InputError(
             f"{spec.name}: shape {_tuple(array.shape)} was given; it is {_tuple(wanted)}{hint}"
         )

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-import math
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,6 +16,7 @@ import numpy.typing as npt
 from nbglcnn import plan as p
 from nbglcnn.errors import DeviceError, InputError, OpenGLUnavailable
 from nbglcnn.glsl import VERTEX
+from nbglcnn.inputs import Spec, as_arrays
 from nbglcnn.layout import EXACT
 from nbglcnn.load import engine, exact, load, reference
 from nbglcnn.report import Match, Report, compared
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 Result = TypeVar("Result")
 
+ANOTHER_SHAPE = "Compile again for another shape"
 HEADER = "#version 300 es\n"
 STORED = {"rgba32f": "f4", "rgba16f": "f2"}
 GL_FRAMEBUFFER = 0x8D40
@@ -217,17 +218,28 @@ class Session:
         self._uniforms.bind_to_uniform_block(0, offset=step.uniforms, size=p.UNIFORM_BYTES)
         self._vertices[step.program].render(vertices=3)
 
-    def write(self, key: str, array: Array) -> None:
-        """Set an input: an array of exactly its shape; float64 is converted to float32."""
-        for record in self.plan.header.inputs:
-            if record.key == key:
-                break
-        else:
-            names = ", ".join(repr(i.key) for i in self.plan.header.inputs)
-            raise InputError(f"no input {key!r}; this Plan's inputs: {names}")
-        data = checked(record, array)
-        self._inputs[key] = data
-        self._device.call(lambda: self._write(record, data))
+    def write(self, key: str, array: Any) -> None:
+        """Set an input: what `compile` takes for it, of the shape that the Plan was made for."""
+        self._set(self._taken({key: array}))
+
+    def _taken(self, given: Mapping[str, Any]) -> list[tuple[p.Input, Array]]:
+        """What was given for some inputs, by key, as the arrays that go to the device."""
+        records = {record.key: record for record in self.plan.header.inputs}
+        for key in given:
+            if key not in records:
+                names = ", ".join(map(repr, records))
+                raise InputError(f"no input {key!r}; this Plan's inputs: {names}")
+        specs = [
+            Spec(key, records[key].shape, np.dtype(records[key].dtype), ANOTHER_SHAPE)
+            for key in given
+        ]
+        arrays = as_arrays(tuple(given.values()), specs)
+        return [(records[k], stored(k, a)) for k, a in zip(given, arrays, strict=True)]
+
+    def _set(self, taken: Sequence[tuple[p.Input, Array]]) -> None:
+        for record, data in taken:
+            self._inputs[record.key] = data
+            self._device.call(partial(self._write, record, data))
 
     def _write(self, record: p.Input, data: Array) -> None:
         staging = self.plan.header.textures[record.staging]
@@ -263,22 +275,33 @@ class Session:
         result = data[: value.read.count].reshape(value.shape)
         return result if value.dtype == "float32" else result.astype(value.dtype)
 
-    def run(self, *inputs: Array, **named: Array) -> dict[str, Array]:
-        """Write the inputs, by position or name, run, and read every value in the Plan's order."""
+    def run(self, *x: Any, **named: Any) -> dict[str, Array]:
+        """Run on an input and give every value, in the Plan's order.
+
+        `x` is what `compile` takes: an array, tensor, picture or list of these, and for several
+        inputs a tuple or a dict by their names. They may be given one by one, too:
+        `session.run(a, b)`, `session.run(image=a, mask=b)`. An input that is left out is the one
+        that was written last.
+
+        Raises:
+            InputError: `x` doesn't fit; nothing has been written then.
+        """
         keys = [record.key for record in self.plan.header.inputs]
-        if len(inputs) == 1 and isinstance(inputs[0], Mapping):
-            named = {**inputs[0], **named}
-            inputs = ()
-        if len(inputs) > len(keys):
-            raise InputError(
-                f"{len(inputs)} inputs given; this Plan has {len(keys)}: {', '.join(keys)}"
-            )
-        given = {**dict(zip(keys, inputs, strict=False)), **named}
+        if len(x) == 1 and isinstance(x[0], Mapping):
+            x, named = (), {**x[0], **named}
+        if len(x) == 1 and isinstance(x[0], tuple):
+            x = x[0]
+        if len(x) > len(keys):
+            raise InputError(f"{len(x)} inputs given; this Plan has {len(keys)}: {', '.join(keys)}")
+        given = {**dict(zip(keys, x, strict=False)), **named}
+        taken = self._taken(given)
         for key in keys:
             if key not in given and key not in self._inputs:
-                raise InputError(f"the input {key!r} is missing")
-        for key, array in given.items():
-            self.write(key, array)
+                raise InputError(
+                    f"the input {key!r} is missing; this Plan has {len(keys)}: {', '.join(keys)}. "
+                    "Give a tuple with an array for each, or a dict by their names"
+                )
+        self._set(taken)
         self.draw()
         return {value.key: self.read(value.key) for value in self.plan.header.values}
 
@@ -347,24 +370,13 @@ class Session:
         self.close()
 
 
-def checked(record: p.Input, array: Any) -> Array:
-    """An input array as float32 of the right shape; InputError says what was found and expected."""
-    data = np.asarray(array)
-    if data.shape != record.shape:
+def stored(key: str, array: Array) -> Array:
+    """An input as float32, which is what textures hold; InputError where that alters its numbers.
+
+    Shape and type are `as_arrays`' business.
+    """
+    if array.dtype.kind in "iu" and array.size and int(np.abs(array.astype(object)).max()) > EXACT:
         raise InputError(
-            f"input {record.key!r} has the shape {data.shape}; this Plan was compiled for "
-            f"{record.shape}. Compile again for another shape"
+            f"input {key!r} holds integers beyond 2^24, which float32 cannot hold exactly"
         )
-    if data.dtype.kind not in "fiub" or data.dtype.itemsize > 8:
-        raise InputError(f"input {record.key!r} is of dtype {data.dtype}; expected {record.dtype}")
-    if record.dtype == "float32" and data.dtype.kind != "f":
-        raise InputError(
-            f"input {record.key!r} is of dtype {data.dtype}; expected float32. "
-            "For a picture: x.astype('float32') / 255"
-        )
-    if data.dtype.kind in "iu" and data.size and int(np.abs(data.astype(object)).max()) > EXACT:
-        raise InputError(
-            f"input {record.key!r} holds integers beyond 2^24, which float32 cannot hold exactly"
-        )
-    assert math.prod(record.shape) == data.size
-    return np.ascontiguousarray(data, np.float32)
+    return np.ascontiguousarray(array, np.float32)

@@ -12,7 +12,7 @@ from typing import Any
 
 from nbglcnn.errors import InputError, ModelError
 from nbglcnn.graph import Array, Graph
-from nbglcnn.inputs import as_arrays
+from nbglcnn.inputs import Spec, as_arrays
 from nbglcnn.load.joined import Joined, Side, differences, parts
 from nbglcnn.load.names import specs_of
 from nbglcnn.load.parameters import fitting, with_parameters
@@ -39,9 +39,9 @@ def load(
 ) -> tuple[Graph, tuple[Array, ...]]:
     """The Graph of a torch module, an ONNX ModelProto, its bytes or its file, and `x` as arrays.
 
-    `x` is an example input (a tuple for several); only an ONNX model with static shapes can do
-    without. `known` receives by key what was computed of `x` on the way: of a torch module the
-    values that its modules gave, else nothing.
+    `x` is an example input (a tuple for several, or a dict by name); only an ONNX model with static
+    shapes can do without. `known` receives by key what was computed of `x` on the way: of a torch
+    module the values that its modules gave, else nothing.
     """
     if isinstance(model, Joined):
         return model.graph, model.arrays
@@ -51,7 +51,7 @@ def load(
 
 def _load(model: Any, x: Any, known: dict[str, Array] | None) -> tuple[Graph, tuple[Array, ...]]:
     if _is_module(model):
-        from nbglcnn.load.torch_check import image_channels
+        from nbglcnn.load.torch_check import image_channels, input_names, unwrapped
         from nbglcnn.load.torch_module import load_module
 
         if x is None:
@@ -59,7 +59,10 @@ def _load(model: Any, x: Any, known: dict[str, Array] | None) -> tuple[Graph, tu
                 f"{type(model).__name__} needs an example input: its shapes come from there. "
                 "Give x, for example numpy.zeros((1, 3, 64, 64), 'float32')"
             )
-        arrays = as_arrays(x, channels=image_channels(model))
+        specs = None
+        if isinstance(x, Mapping):
+            specs = tuple(Spec(name) for name in input_names(unwrapped(model), len(x)))
+        arrays = as_arrays(x, specs, channels=image_channels(model))
         return load_module(model, arrays, known), arrays
     if isinstance(model, str | os.PathLike | bytes | bytearray | memoryview) or _is_proto(model):
         from nbglcnn.load.onnx_model import load_onnx

@@ -24,7 +24,7 @@ from nbglcnn.graph import Array
 from nbglcnn.inputs import as_arrays
 from nbglcnn.plan import Layers, Precision, Target, Value, content_hash, pack_file
 from nbglcnn.report import Match, Report, compared
-from nbglcnn.session import checked
+from nbglcnn.session import stored
 from nbglcnn.viewer import blocking, lifetime, marimo, poster, protocol
 from nbglcnn.viewer.activations import Activations, as_asked, names_of, unknown
 from nbglcnn.viewer.connection import CLOSED, Connection, Offer, Request
@@ -406,14 +406,14 @@ class Viewer(anywidget.AnyWidget):
 
     def _accepted(self, arrays: Sequence[Array]) -> tuple[Array, ...]:
         for record, array in zip(self._plan.header.inputs, arrays, strict=True):
-            checked(record, array)  # InputError for what float32 textures cannot hold
+            stored(record.key, array)  # InputError for what float32 textures cannot hold
         return tuple(np.ascontiguousarray(array) for array in arrays)
 
     def _offer(self) -> Offer:
         blobs: dict[str, memoryview] = {self._plan.hash: self._file}
         inputs = []
         for record, array in zip(self._plan.header.inputs, self._arrays, strict=True):
-            data = raw(checked(record, array))
+            data = raw(stored(record.key, array))
             inputs.append(content_hash(data))
             blobs[inputs[-1]] = data
         weights = tuple(weight.hash for weight in self._plan.header.weights)

@@ -1,0 +1,258 @@
+"""What may be given as `x`: the same kinds, to the same arrays, wherever there is an `x`."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import nn
+
+import nbglcnn
+from nbglcnn import InputError, Plan, Session, Viewer
+from nbglcnn.graph import Array, Graph
+
+RANDOM = np.random.default_rng(11)
+BYTES = RANDOM.integers(0, 256, (2, 5, 7, 3), np.uint8)  # two pictures, as PIL has them
+COLOUR = (BYTES.transpose(0, 3, 1, 2) / np.float32(255)).astype(np.float32)
+GREY = np.round(RANDOM.random((2, 1, 3, 4)), 2).astype(np.float32)
+PICTURES = [Image.fromarray(one) for one in BYTES]
+SINGLE, PAIR = COLOUR[:1], (COLOUR, GREY)
+
+
+class Pair(nn.Module):
+    """Two inputs, of which the second is small."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.colour, self.grey = nn.Conv2d(3, 4, 3), nn.Conv2d(1, 4, (1, 2))
+
+    def forward(self, image: torch.Tensor, low: torch.Tensor) -> torch.Tensor:
+        return self.colour(image)[:, :, :, :3] * self.grey(low)
+
+
+@dataclass(frozen=True)
+class Network:
+    """A model with all that runs it, made for one input."""
+
+    model: nn.Module
+    plan: Plan
+    session: Session
+    viewer: Viewer
+
+    @property
+    def held(self) -> tuple[Array, ...]:
+        """The arrays that the session has."""
+        return tuple(self.session.read(record.key) for record in self.plan.header.inputs)
+
+
+def network(model: nn.Module, x: Any) -> Network:
+    torch.manual_seed(4)
+    plan = nbglcnn.compile(model.eval(), x)
+    return Network(model, plan, Session(plan), Viewer(model, x))
+
+
+@pytest.fixture(scope="module")
+def networks() -> Iterator[dict[str, Network]]:
+    """One with an input of one picture, one with two inputs of two."""
+    made = {
+        "one": network(nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()), np.zeros_like(SINGLE)),
+        "two": network(Pair(), tuple(np.zeros_like(each) for each in PAIR)),
+    }
+    yield made
+    for each in made.values():
+        each.session.close()
+        each.viewer.close()
+
+
+def tensor(array: Array) -> torch.Tensor:
+    return torch.from_numpy(array.copy())
+
+
+# name: (the network, x, the arrays that it means)
+KINDS: dict[str, tuple[str, Any, tuple[Array, ...]]] = {
+    "array": ("one", SINGLE, (SINGLE,)),
+    "float64 array": ("one", SINGLE.astype(np.float64), (SINGLE,)),
+    "float16 array": ("one", np.float16(SINGLE), (np.float16(SINGLE).astype(np.float32),)),
+    "tensor": ("one", tensor(SINGLE), (SINGLE,)),
+    "tensor that requires grad": ("one", tensor(SINGLE).requires_grad_(), (SINGLE,)),
+    "result with a gradient": ("one", tensor(SINGLE).requires_grad_() * 1, (SINGLE,)),
+    "bfloat16": ("one", tensor(SINGLE).bfloat16(), (tensor(SINGLE).bfloat16().float().numpy(),)),
+    "transposed tensor": ("one", tensor(SINGLE.swapaxes(2, 3)).swapaxes(2, 3), (SINGLE,)),
+    "picture": ("one", PICTURES[0], (SINGLE,)),
+    "list of a picture": ("one", PICTURES[:1], (SINGLE,)),
+    "list of an array": ("one", [COLOUR[0]], (SINGLE,)),
+    "nested lists": ("one", SINGLE.tolist(), (SINGLE,)),
+    "tuple of one": ("one", (SINGLE,), (SINGLE,)),
+    "dict of one": ("one", {"input": PICTURES[0]}, (SINGLE,)),
+    "tuple": ("two", PAIR, PAIR),
+    "tuple of tensors": ("two", (tensor(COLOUR).requires_grad_(), tensor(GREY)), PAIR),
+    "tuple of pictures and an array": ("two", (PICTURES, GREY), PAIR),
+    "tuple of pictures and tensors": ("two", (PICTURES, [*tensor(GREY)]), PAIR),
+    "dict by name": ("two", {"low": GREY.astype(np.float64), "image": PICTURES}, PAIR),
+}  # fmt: skip
+
+
+def by_compile(net: Network, x: Any, _: pytest.MonkeyPatch) -> tuple[Array, ...]:
+    """Where the kinds come from: load, which compile, check and Viewer(…) share."""
+    return nbglcnn.load.load(net.model, x)[1]
+
+
+def by_session_run(net: Network, x: Any, _: pytest.MonkeyPatch) -> tuple[Array, ...]:
+    found = net.session.run(x)
+    return tuple(found[record.key] for record in net.plan.header.inputs)
+
+
+def by_session_verify(net: Network, x: Any, _: pytest.MonkeyPatch) -> tuple[Array, ...]:
+    assert net.session.verify(net.model, x).ok
+    return net.held
+
+
+def by_input(net: Network, x: Any, _: pytest.MonkeyPatch) -> tuple[Array, ...]:
+    net.viewer.input = x
+    return as_tuple(net.viewer.input)
+
+
+def by_run(net: Network, x: Any, _: pytest.MonkeyPatch) -> tuple[Array, ...]:
+    net.viewer.run(x)
+    return tuple(net.viewer.activations[record.key] for record in net.plan.header.inputs)
+
+
+def by_verify(net: Network, x: Any, patch: pytest.MonkeyPatch) -> tuple[Array, ...]:
+    used: list[tuple[Array, ...]] = []
+    reference = net.viewer._local.reference
+
+    def noted(graph: Graph, arrays: tuple[Array, ...]) -> Any:
+        used.append(arrays)
+        return reference(graph, arrays)
+
+    patch.setattr(net.viewer._local, "reference", noted)
+    assert net.viewer.verify(x).ok
+    return used[0]
+
+
+def by_compare(net: Network, x: Any, _: pytest.MonkeyPatch) -> tuple[Array, ...]:
+    comparison = nbglcnn.compare(net.viewer, net.model.state_dict(), x)
+    found = as_tuple(comparison.input)
+    comparison.close()
+    return found
+
+
+def by_compare_b(net: Network, x: Any, _: pytest.MonkeyPatch) -> tuple[Array, ...]:
+    """The second input of a comparison."""
+    net.viewer.input = tuple(np.full(v.shape, 2, np.float32) for v in net.plan.header.inputs)
+    comparison = nbglcnn.compare(net.viewer, net.viewer, x_b=x)
+    found = as_tuple(comparison.input)
+    comparison.close()
+    return found[len(found) // 2 :]
+
+
+def as_tuple(x: Any) -> tuple[Array, ...]:
+    return x if isinstance(x, tuple) else (x,)
+
+
+PLACES: dict[str, Callable[[Network, Any, pytest.MonkeyPatch], tuple[Array, ...]]] = {
+    "compile": by_compile,
+    "Session.run": by_session_run,
+    "Session.verify": by_session_verify,
+    "Viewer.input": by_input,
+    "Viewer.run": by_run,
+    "Viewer.verify": by_verify,
+    "compare": by_compare,
+    "compare's x_b": by_compare_b,
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_input_is_taken_wherever_there_is_an_x(
+    networks: dict[str, Network], kind: str, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, x, expected = KINDS[kind]
+    arrays = PLACES[place](networks[name], x, monkeypatch)
+    assert [a.dtype for a in arrays] == [np.dtype(np.float32)] * len(expected)
+    for array, wanted in zip(arrays, expected, strict=True):
+        np.testing.assert_array_equal(array, wanted)
+
+
+def test_a_session_takes_inputs_one_by_one_too(networks: dict[str, Network]) -> None:
+    session = networks["two"].session
+    expected = session.run(PAIR)["output"]
+    for run in (
+        lambda: session.run(PICTURES, GREY),
+        lambda: session.run(low=GREY, image=tensor(COLOUR)),
+        lambda: session.run(PICTURES, low=GREY),
+        lambda: session.run({"image": COLOUR}, low=GREY),
+        lambda: session.run(COLOUR),  # `low` as before
+        lambda: session.run(),
+    ):
+        np.testing.assert_array_equal(run()["output"], expected)
+        session.write("low", GREY)
+        session.write("image", PICTURES)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ((GREY, GREY), r"image: shape .2, 1, 3, 4. was given; it is .2, 3, 5, 7.. Compile again"),
+        ((COLOUR, GREY, GREY), "3 inputs given; this Plan has 2: image, low"),
+        ({"image": COLOUR, "high": GREY}, "no input 'high'; this Plan's inputs: 'image', 'low'"),
+        ((PICTURES, np.uint8(GREY)), "low: dtype uint8"),
+    ],
+)
+def test_a_session_writes_nothing_of_an_input_that_does_not_fit(
+    networks: dict[str, Network], given: Any, words: str
+) -> None:
+    net = networks["two"]
+    net.session.run(PAIR)
+    with pytest.raises(InputError, match=words):
+        net.session.run(given)
+    for array, wanted in zip(net.held, PAIR, strict=True):
+        np.testing.assert_array_equal(array, wanted)
+
+
+def test_a_new_session_says_which_inputs_are_missing(networks: dict[str, Network]) -> None:
+    with Session(networks["two"].plan) as session:
+        with pytest.raises(InputError, match="'low' is missing; this Plan has 2: image, low"):
+            session.run(COLOUR)
+        with pytest.raises(InputError, match="'image' is missing"):
+            session.run(low=GREY)
+
+
+REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
+    "sparse": (lambda: tensor(SINGLE).to_sparse(), "a sparse tensor was given; .* x.to_dense()"),
+    "quantized": (
+        lambda: torch.quantize_per_tensor(tensor(SINGLE), 0.1, 0, torch.qint8),
+        "a quantized tensor was given; .* x.dequantize()",
+    ),
+    "complex": (lambda: tensor(SINGLE) + 1j, "a complex tensor was given; .* torch.view_as_real"),
+    "nested": (
+        lambda: torch.nested.nested_tensor([tensor(COLOUR[0])]),
+        "a nested tensor was given",
+    ),
+    "sparse in a list": (lambda: [tensor(COLOUR[0]).to_sparse()], "a sparse tensor was given"),
+    "meta": (lambda: torch.zeros(SINGLE.shape, device="meta"), "a tensor on meta has no numbers"),
+    "text": (
+        lambda: "picture.png",
+        "str was given; give an array, a tensor, a PIL image or a list",
+    ),
+    "set": (lambda: {1.0}, "set was given; give an array"),
+    "object": (lambda: object(), "object was given; give an array"),
+    "bytes": (lambda: b"123", "bytes was given; give an array"),
+    "dict of text": (lambda: {"input": "no"}, "input: str was given; give an array"),
+    "unknown name": (lambda: {"inputs": SINGLE}, r"no input 'inputs'.* 'input'"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*(quantize|nested tensors):UserWarning")
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("kind", REFUSED)
+def test_what_is_no_input_is_an_input_error_that_says_what_is(
+    networks: dict[str, Network], kind: str, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make, words = REFUSED[kind]
+    x = make()
+    with pytest.raises(InputError, match=words):
+        PLACES[place](networks["one"], x, monkeypatch)
