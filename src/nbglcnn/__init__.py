@@ -32,6 +32,7 @@ _HOME = {
     "PageError": "errors",
     "PageNotConnected": "errors",
     "PageTimeout": "errors",
+    "SessionClosed": "errors",
     "UnsupportedModel": "errors",
     "UnsupportedOperator": "errors",
 }

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+from nbglcnn.errors import NbglcnnError, UnsupportedModel
+from nbglcnn.graph import Graph
 from nbglcnn.layers import layer_keys, layer_nodes
-from nbglcnn.load import load
+from nbglcnn.load import alone, load
 from nbglcnn.lower import Observe, layer_name, lower, partial_shapes
 from nbglcnn.plan import Plan, Precision, Target
 from nbglcnn.report import Report, Support
@@ -46,9 +49,35 @@ def compile(
 def check(model: Any, x: Any = None) -> Report[Support]:
     """Which layers can run and why the others can't, before anything runs.
 
-    Takes what `compile` takes; raises what it raises for a model that can't be read at all.
+    Takes what `compile` takes; raises what it raises for a model that can't be read at all. Of a
+    torch module that cannot be exported as a whole each module is tried by itself, and the last row
+    says why the whole cannot.
     """
-    graph, _ = load(model, x)
+    try:
+        graph, _ = load(model, x)
+    except UnsupportedModel as error:
+        rows = list(_apart(model, x))
+        if not rows:
+            raise
+        name = type(model).__name__
+        return Report((*rows, Support(name, "the whole", False, str(error))), "can run")
+    return Report(tuple(_supported(graph)), "can run")
+
+
+def _apart(model: Any, x: Any) -> Iterator[Support]:
+    """A row for each module of a model, tried alone."""
+    for path, kind, found in alone(model, x):
+        if isinstance(found, NbglcnnError):
+            yield Support(path, kind, False, str(found))
+            continue
+        own = _supported(found)
+        reasons = dict.fromkeys(row.reason for row in own if not row.ok)
+        operators = " + ".join(dict.fromkeys(row.operator for row in own)) or kind
+        yield Support(path, operators, not reasons, "; ".join(reasons))
+
+
+def _supported(graph: Graph) -> list[Support]:
+    """A row for each layer of a graph."""
     _, problems = partial_shapes(graph)
     types = {key.name: key.module_type for key in layer_keys(graph)}
     rows: list[Support] = []
@@ -61,4 +90,4 @@ def check(model: Any, x: Any = None) -> Report[Support]:
     for node in graph.nodes:  # of no layer, as what a loop or a condition holds
         if node.name in problems and node.name not in told:
             rows.append(Support(layer_name(node), node.op, False, problems[node.name]))
-    return Report(tuple(rows), "can run")
+    return rows

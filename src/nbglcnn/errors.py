@@ -47,6 +47,10 @@ class OpenGLUnavailable(NbglcnnError):
     """No local OpenGL: Session cannot run here."""
 
 
+class SessionClosed(NbglcnnError):
+    """The Session was closed; what it had on the device is gone."""
+
+
 class DatasetUnavailable(NbglcnnError):
     """The images of a data set are not on this machine, or a file of it is damaged."""
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from nbglcnn.errors import InputError
 
 Array = npt.NDArray[Any]
 Attribute = int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...] | Array
@@ -142,3 +144,13 @@ class Graph:
             if key.name == name:
                 return key
         raise KeyError(name)
+
+
+def checked_observe(observe: Any) -> None:
+    """InputError unless it is "all", "outputs" or a collection of names."""
+    if isinstance(observe, str):
+        fits = observe in ("all", "outputs")
+    else:
+        fits = isinstance(observe, Collection) and all(isinstance(name, str) for name in observe)
+    if not fits:
+        raise InputError(f'observe={observe!r}: expected "all", "outputs" or a list of layer names')

@@ -24,7 +24,7 @@ from nbglcnn.errors import InputError, UnsupportedOperator
 from nbglcnn.fields import Reaches
 from nbglcnn.fusion import fuse
 from nbglcnn.glsl import Kernel, shader
-from nbglcnn.graph import Graph, Key, Node, Value, several
+from nbglcnn.graph import Graph, Key, Node, Value, checked_observe, several
 from nbglcnn.layers import layer_rows, layer_table, reshaped
 from nbglcnn.layout import Frame, Layout, batch_of, frame_of, picture_of
 from nbglcnn.ops import OPERATORS, READ_THROUGH
@@ -122,12 +122,11 @@ def observed_keys(graph: Graph, observe: Observe) -> tuple[Key, ...]:
 
     An output that is an input has one key, as an input where these are kept.
     """
+    checked_observe(observe)
     if observe == "all":
         return tuple({key.name: key for key in reversed(graph.keys)}.values())[::-1]
     if observe == "outputs":
         return tuple(key for key in graph.keys if key.kind == "output")
-    if isinstance(observe, str):
-        raise ValueError(f'observe={observe!r}: expected "all", "outputs" or a list of layer names')
     known = {key.name: key for key in graph.keys}
     for name in observe:
         if name not in known:

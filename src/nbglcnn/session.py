@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nbglcnn import plan as p
-from nbglcnn.errors import DeviceError, InputError, OpenGLUnavailable
+from nbglcnn.errors import DeviceError, InputError, OpenGLUnavailable, SessionClosed
 from nbglcnn.glsl import VERTEX
 from nbglcnn.inputs import Spec, as_arrays
 from nbglcnn.layout import EXACT
@@ -172,6 +172,18 @@ class Session:
         """The name of the OpenGL device."""
         return self._device.renderer
 
+    def _open(self) -> None:
+        """SessionClosed where it is not open any more."""
+        if self._closed:
+            raise SessionClosed(
+                f"this Session of {self.plan.header.name!r} was closed, by close() or at the end "
+                "of its `with`; make another one: Session(session.plan)"
+            )
+
+    def _call(self, work: Callable[[], Result]) -> Result:
+        self._open()
+        return self._device.call(work)
+
     def _create(self) -> None:
         context, header = self._device.context, self.plan.header
         largest = max(max(t.width, t.height) for t in header.textures)
@@ -224,6 +236,7 @@ class Session:
 
     def _taken(self, given: Mapping[str, Any]) -> list[tuple[p.Input, Array]]:
         """What was given for some inputs, by key, as the arrays that go to the device."""
+        self._open()
         records = {record.key: record for record in self.plan.header.inputs}
         for key in given:
             if key not in records:
@@ -239,7 +252,7 @@ class Session:
     def _set(self, taken: Sequence[tuple[p.Input, Array]]) -> None:
         for record, data in taken:
             self._inputs[record.key] = data
-            self._device.call(partial(self._write, record, data))
+            self._call(partial(self._write, record, data))
 
     def _write(self, record: p.Input, data: Array) -> None:
         staging = self.plan.header.textures[record.staging]
@@ -250,7 +263,7 @@ class Session:
 
     def draw(self) -> None:
         """Run all passes on the inputs written last."""
-        self._device.call(self._run)
+        self._call(self._run)
 
     def _run(self) -> None:
         for step in self.plan.header.passes:
@@ -260,7 +273,7 @@ class Session:
         """The value called `key`, an activation or a parameter, as it is after the last run."""
         for value in (*self.plan.header.values, *self.plan.header.parameters):
             if value.key == key:
-                return self._device.call(partial(self._read, value))
+                return self._call(partial(self._read, value))
         raise KeyError(key)
 
     def _read(self, value: p.Value) -> Array:
@@ -287,13 +300,16 @@ class Session:
             InputError: `x` doesn't fit; nothing has been written then.
         """
         keys = [record.key for record in self.plan.header.inputs]
+        items: tuple[Any, ...] = x
         if len(x) == 1 and isinstance(x[0], Mapping):
-            x, named = (), {**x[0], **named}
-        if len(x) == 1 and isinstance(x[0], tuple):
-            x = x[0]
-        if len(x) > len(keys):
-            raise InputError(f"{len(x)} inputs given; this Plan has {len(keys)}: {', '.join(keys)}")
-        given = {**dict(zip(keys, x, strict=False)), **named}
+            items, named = (), {**x[0], **named}
+        elif len(x) == 1 and isinstance(x[0], tuple):
+            items = x[0]
+        if len(items) > len(keys):
+            raise InputError(
+                f"{len(items)} inputs given; this Plan has {len(keys)}: {', '.join(keys)}"
+            )
+        given = {**dict(zip(keys, items, strict=False)), **named}
         taken = self._taken(given)
         for key in keys:
             if key not in given and key not in self._inputs:
@@ -318,6 +334,7 @@ class Session:
         Raises:
             InputError: `x` is missing or doesn't fit the Plan.
         """
+        self._open()
         graph, arrays = load(model, x)
         found = self.run(*arrays)
         expected = reference(model, graph, arrays)
@@ -334,6 +351,7 @@ class Session:
 
     def replace_weights(self, plan: p.Plan) -> None:
         """Upload the weights of a Plan made by `lower.repack` that differ from this session's."""
+        self._open()
         if plan.hash != self.plan.hash:
             raise ValueError("the Plan differs in more than its weights")
 
@@ -342,7 +360,7 @@ class Session:
                 if old.hash != new.hash:
                     self._upload(new.texture, plan.blobs[new.hash])
 
-        self._device.call(upload)
+        self._call(upload)
         self.plan = plan
 
     def close(self) -> None:
@@ -364,6 +382,7 @@ class Session:
             self._device.delete_framebuffer(number)
 
     def __enter__(self) -> Session:
+        self._open()
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from nbglcnn.errors import InputError, ModelError
+from nbglcnn.errors import InputError, ModelError, NbglcnnError, UnsupportedModel
 from nbglcnn.graph import Array, Graph
 from nbglcnn.inputs import Spec, as_arrays
 from nbglcnn.load.joined import Joined, Side, differences, parts
@@ -21,6 +21,7 @@ from nbglcnn.load.torch_thread import one_at_a_time
 __all__ = [
     "Joined",
     "Side",
+    "alone",
     "completed",
     "engine",
     "enough",
@@ -51,7 +52,6 @@ def load(
 
 def _load(model: Any, x: Any, known: dict[str, Array] | None) -> tuple[Graph, tuple[Array, ...]]:
     if _is_module(model):
-        from nbglcnn.load.torch_check import image_channels, input_names, unwrapped
         from nbglcnn.load.torch_module import load_module
 
         if x is None:
@@ -59,10 +59,7 @@ def _load(model: Any, x: Any, known: dict[str, Array] | None) -> tuple[Graph, tu
                 f"{type(model).__name__} needs an example input: its shapes come from there. "
                 "Give x, for example numpy.zeros((1, 3, 64, 64), 'float32')"
             )
-        specs = None
-        if isinstance(x, Mapping):
-            specs = tuple(Spec(name) for name in input_names(unwrapped(model), len(x)))
-        arrays = as_arrays(x, specs, channels=image_channels(model))
+        arrays = _arrays_of(model, x)
         return load_module(model, arrays, known), arrays
     if isinstance(model, str | os.PathLike | bytes | bytearray | memoryview) or _is_proto(model):
         from nbglcnn.load.onnx_model import load_onnx
@@ -72,6 +69,34 @@ def _load(model: Any, x: Any, known: dict[str, Array] | None) -> tuple[Graph, tu
         f"{type(model).__name__} is not a model: give a torch.nn.Module, an onnx.ModelProto or "
         "a path to an .onnx file"
     )
+
+
+def _arrays_of(model: Any, x: Any) -> tuple[Array, ...]:
+    """The example input of a torch module."""
+    from nbglcnn.load.torch_check import image_channels, input_names, unwrapped
+
+    specs = None
+    if isinstance(x, Mapping):
+        specs = tuple(Spec(name) for name in input_names(unwrapped(model), len(x)))
+    return as_arrays(x, specs, channels=image_channels(model))
+
+
+def alone(model: Any, x: Any) -> list[tuple[str, str, Graph | NbglcnnError]]:
+    """Of a torch module that cannot be loaded as a whole each module by itself: path, type, Graph.
+
+    An error in place of a Graph says why not; of other models there is nothing.
+    """
+    if not _is_module(model):
+        return []
+    from nbglcnn.load.torch_alone import pieces
+    from nbglcnn.load.torch_check import check_module, unwrapped
+
+    with one_at_a_time():
+        try:
+            check_module(unwrapped(model))
+        except UnsupportedModel:  # training mode, say: of no module by itself
+            return []
+        return pieces(model, _arrays_of(model, x))
 
 
 def reference(

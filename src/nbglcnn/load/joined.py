@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from nbglcnn.errors import InputError, ModelError
-from nbglcnn.graph import Array, Comparison, Graph, Key, Node, Pair, Value
+from nbglcnn.graph import Array, Comparison, Graph, Key, Node, Pair, Value, checked_observe
 from nbglcnn.inputs import nearest
 from nbglcnn.load.matching import Pairs, matched
 from nbglcnn.load.parameters import with_parameters
@@ -207,6 +207,7 @@ def _all_pairs(joined: Joined) -> Pairs:
 
 def _chosen(pairs: Pairs, observe: str | Sequence[str]) -> Pairs:
     """Of the pairs those that are asked for."""
+    checked_observe(observe)
     if observe == "all":
         return pairs
     if observe == "outputs":
@@ -214,8 +215,6 @@ def _chosen(pairs: Pairs, observe: str | Sequence[str]) -> Pairs:
         if not outputs:
             raise ModelError("the outputs of A and B have different shapes: observe layers by name")
         return outputs
-    if isinstance(observe, str):
-        raise ValueError(f'observe={observe!r}: expected "all", "outputs" or a list of layer names')
     if not observe:
         raise ValueError("observe=[]: name at least one layer to compare")
     known = [one.name for one, _ in pairs]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import re
 from typing import TYPE_CHECKING, Any
 
 from nbglcnn.errors import InputError, UnsupportedModel
@@ -11,6 +12,9 @@ from nbglcnn.load.bounds import shown
 
 if TYPE_CHECKING:
     import torch
+
+
+_UNWRITABLE = re.compile(r'["\n\r\x00]|\\(\.|$)')
 
 
 def unwrapped(model: torch.nn.Module) -> torch.nn.Module:
@@ -36,6 +40,30 @@ def check_module(model: torch.nn.Module) -> None:
     import torch
     from torch.nn.parameter import is_lazy
 
+    for path, module in model.named_modules():
+        made = type(module)
+        if isinstance(module, torch.jit.ScriptModule):
+            raise UnsupportedModel(
+                f"{shown(path)} ({made.__name__}) is TorchScript, which hides its layers; "
+                "put the torch.nn.Module that it was made from in its place"
+            )
+        if made.__module__.startswith("torch.") and ".quantized." in made.__module__:
+            raise UnsupportedModel(
+                f"{shown(path or 'the model itself')} ({made.__module__}.{made.__name__}) computes "
+                "in 8 bits; only models of float weights are supported: give the model as it was "
+                "before quantize_dynamic or convert"
+            )
+    for name in (
+        *dict(model.named_modules()),
+        *dict(model.named_parameters()),
+        *dict(model.named_buffers()),
+    ):
+        if _UNWRITABLE.search(name):
+            raise UnsupportedModel(
+                f"the name {shown(name)} has a double quote, a line break, a NUL or a "
+                "backslash at its end, which PyTorch's exporter cannot write; give the module or "
+                "parameter another name, as add_module and state_dict allow"
+            )
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):
         if is_lazy(tensor):
             raise UnsupportedModel(

@@ -1,0 +1,59 @@
+"""Each module of a model by itself, where the model as a whole cannot be exported."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from nbglcnn.errors import NbglcnnError
+from nbglcnn.graph import Array, Graph
+from nbglcnn.load.torch_check import detached_copy, unwrapped
+from nbglcnn.load.torch_module import load_module
+from nbglcnn.load.torch_thread import random_numbers_kept, unwound
+
+if TYPE_CHECKING:
+    import torch
+
+Piece = tuple[str, str, Graph | NbglcnnError]
+
+
+def pieces(model: torch.nn.Module, arrays: Sequence[Array]) -> list[Piece]:
+    """The model's innermost modules in the order of their calls: path, type, and Graph or error.
+
+    Each is loaded on what it gets in a run of the model. Those that get anything but tensors by
+    position are left out: nothing can be said of them alone.
+    """
+    import torch
+
+    twin, _ = detached_copy(unwrapped(model))
+    calls: dict[str, tuple[torch.nn.Module, tuple[torch.Tensor, ...]]] = {}
+    handles = []
+
+    def before(path: str) -> Any:
+        def hook(module: torch.nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+            if not named and given and all(isinstance(x, torch.Tensor) for x in given):
+                calls.setdefault(path, (module, tuple(x.detach().clone() for x in given)))
+
+        return hook
+
+    for path, module in twin.named_modules():
+        if path and not any(True for _ in module.children()):
+            handles.append(module.register_forward_pre_hook(before(path), with_kwargs=True))
+    try:
+        with unwound(), random_numbers_kept(lambda: None), torch.no_grad():
+            twin(*(torch.from_numpy(array.copy()) for array in arrays))
+    finally:
+        for handle in handles:
+            handle.remove()
+    found: list[Piece] = []
+    for path, (module, given) in calls.items():
+        kind = type(module).__name__
+        try:
+            own = [x.float() if x.is_floating_point() else x for x in given]
+            graph = load_module(module, [x.resolve_conj().resolve_neg().numpy() for x in own])
+            found.append((path, kind, graph))
+        except NbglcnnError as error:
+            found.append((path, kind, error))
+        except (TypeError, RuntimeError):  # what it gets is no dense tensor of real numbers
+            continue
+    return found
