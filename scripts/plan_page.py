@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page, Playwright
 import nbglcnn
 from browsers import EMPTY, chromium_arguments, complaints, find_chromium, serving
 from nbglcnn.plan import Plan
-from nbglcnn.session import checked
+from nbglcnn.session import stored
 
 RUNTIME = Path(nbglcnn.__file__).with_name("static") / "runtime.js"
 PATIENCE_S = 120  # for one Plan, compiled and run by a renderer without a GPU
@@ -59,7 +59,7 @@ class PlanPage:
         """The Plan's outputs for these inputs."""
         header = plan.header
         inputs = [
-            [record.key, base64.b64encode(checked(record, array).tobytes()).decode()]
+            [record.key, base64.b64encode(stored(record.key, array).tobytes()).decode()]
             for record, array in zip(header.inputs, arrays, strict=True)
         ]
         url = f"/{next(self._numbers)}.plan"
