@@ -108,6 +108,16 @@ class State:
         return Value(name, self.shapes[name], self.dtypes[name])
 
 
+def free_name(name: str, taken: set[str]) -> str:
+    """The name, with a number behind it where it is taken; it is taken from then on."""
+    number, free = 0, name
+    while free in taken:
+        number += 1
+        free = f"{name}.{number}"
+    taken.add(free)
+    return free
+
+
 def label(node: Node) -> str:
     """A node as messages name it: its operator and the module or node name."""
     name = node.name or (node.outputs[0] if node.outputs else "")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbglcnn.errors import ModelError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.load.bounds import MAX_NODES, shown
+from nbglcnn.load.draft import free_name
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto
@@ -94,12 +95,7 @@ def _branch(
         *(tensor.name for tensor in graph.initializer),
         *(name for node in graph.node for name in node.output if name),
     ):
-        number, free = 0, name
-        while free in taken:
-            number += 1
-            free = f"{name}.{number}"
-        taken.add(free)
-        names[name] = free
+        names[name] = free_name(name, taken)
     for tensor in graph.initializer:
         constant = NodeProto(op_type="Constant", output=[names[tensor.name]])
         attribute = constant.attribute.add(name="value", type=4)  # a tensor

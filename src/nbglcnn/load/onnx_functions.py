@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbglcnn.errors import ModelError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.load.bounds import MAX_EDGES, MAX_NODES, shown
+from nbglcnn.load.draft import free_name
 
 if TYPE_CHECKING:
     from onnx import FunctionProto, ModelProto, NodeProto
@@ -133,7 +134,7 @@ def _expand(
             ):
                 for name in inner:
                     if name not in names:
-                        names[name] = _free(f"{prefix}.{name}", taken)
+                        names[name] = free_name(f"{prefix}.{name}", taken)
                     of_copy.append(names[name])
             for attribute in inner_node.attribute:
                 if not attribute.ref_attr_name:
@@ -143,12 +144,3 @@ def _expand(
                     copy.attribute[-1].name = attribute.name
             body.append(copy)
         yield from _expand(body, _opsets(function.opset_import), functions, taken)
-
-
-def _free(name: str, taken: set[str]) -> str:
-    number, free = 0, name
-    while free in taken:
-        number += 1
-        free = f"{name}.{number}"
-    taken.add(free)
-    return free

@@ -14,7 +14,7 @@ import numpy as np
 from nbglcnn.errors import UnsupportedModel, UnsupportedOperator, users_line
 from nbglcnn.graph import Array, Attribute, Graph, Node
 from nbglcnn.load.bounds import shown
-from nbglcnn.load.draft import Draft
+from nbglcnn.load.draft import Draft, free_name
 from nbglcnn.load.finish import finish
 from nbglcnn.load.fold import simplify
 from nbglcnn.load.names import Call, place, torch_keys, walk
@@ -118,13 +118,8 @@ def _draft(
     taken: set[str] = set()
 
     def rename(old: str, new: str) -> str:
-        number, free = 0, new
-        while free in taken:
-            number += 1
-            free = f"{new}.{number}"
-        taken.add(free)
-        names[old] = free
-        return free
+        names[old] = free_name(new, taken)
+        return names[old]
 
     for value, wanted, array in zip(graph.inputs, input_names, arrays, strict=True):
         draft.inputs[rename(value.name, wanted)] = array.shape, array.dtype
