@@ -1,5 +1,7 @@
 """verify() and check(): tables with a verdict, which must be able to say no."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import onnx
 import pytest
@@ -177,6 +179,57 @@ def test_a_layer_as_near_to_float64_as_pytorch_is_ok_and_the_report_says_so() ->
     assert 0 < own < 2 * reference < 2e-3
     assert ", 2 of them by float64" in report.summary
     assert f"yes: {own:.2g} from float64, the reference {reference:.2g}" in str(report)
+
+
+def cancelling(fault: float = 0.0, pads: Sequence[int] = (0, 0, 0, 0)) -> onnx.ModelProto:
+    """A strided Conv of numbers near 1e3, and what is left of it without their mean."""
+    weight = np.random.default_rng(5).standard_normal((4, 1, 3, 2)).astype(np.float32)
+    nodes = [
+        helper.make_node(
+            "Conv", ["x", "w", "b"], ["conv"], strides=[2, 1], pads=pads, dilations=[1, 2]
+        ),
+        helper.make_node("ReduceMean", ["conv"], ["mean"], axes=[2, 3], keepdims=1),
+        helper.make_node("Sub", ["conv", "mean"], ["left"]),
+        helper.make_node("Mul", ["left", "left"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "cancelling",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 1, 20, 20))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [
+            onnx.numpy_helper.from_array(weight, "w"),
+            onnx.numpy_helper.from_array(np.full(4, fault, np.float32), "b"),
+        ],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
+
+
+def test_an_onnx_layer_is_judged_by_float64_too() -> None:
+    x = np.random.default_rng(6).random((1, 1, 20, 20), np.float32)
+    x += 1e3
+    with Session(nbglcnn.compile(cancelling(), x)) as session:
+        report = session.verify(cancelling(), x)
+        assert report.ok
+        assert {row.layer for row in report.rows if row.double} >= {"left"}
+        assert not session.verify(cancelling(fault=0.1), x).ok
+
+
+def test_the_double_precision_of_an_onnx_model_is_that_of_pytorch() -> None:
+    from nbglcnn.load import exact, load
+
+    x = np.random.default_rng(7).random((1, 1, 20, 20), np.float32)
+    model = cancelling(0.3, pads=(0, 1, 1, 0))
+    graph, _ = load(model, x)
+    found = exact(model, graph, [x], ["conv", "y"])
+    weight, bias = (
+        torch.tensor(graph.values[name].data, dtype=torch.float64) for name in ("w", "b")
+    )
+    padded = nn.functional.pad(torch.from_numpy(x).double(), (1, 0, 0, 1))
+    conv = nn.functional.conv2d(padded, weight, bias, stride=(2, 1), dilation=(1, 2))
+    left = conv - conv.mean((2, 3), keepdim=True)
+    assert np.abs(found["conv"] - conv.numpy()).max() < 1e-12
+    assert np.abs(found["y"] - (left * left).numpy()).max() < 1e-12
 
 
 def test_float64_finds_a_small_fault_that_rounding_could_hide() -> None:

@@ -12,7 +12,7 @@ from nbglcnn.errors import ModelError, NbglcnnError, UnsupportedOperator
 from nbglcnn.graph import Array, Node
 from nbglcnn.load.algebra import DOMAIN, computed
 from nbglcnn.load.bounds import checked_shape, shown
-from nbglcnn.load.draft import integer, label
+from nbglcnn.load.draft import integer, label, numbers
 from nbglcnn.load.infer import element_type, to_proto, version_of
 
 POOL = ("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "storage_order", "strides")
@@ -58,6 +58,9 @@ def _results(node: Node, inputs: Sequence[Array | None]) -> Sequence[Any]:
     if node.op == "Pad" and first is not None and inputs[1] is not None and (inputs[1] < 0).any():
         first, pads, axes = _cropped(first, inputs[1], inputs[3] if len(inputs) > 3 else None)
         inputs = [first, pads, *inputs[2:3], *([axes] if axes is not None else [])]
+    is_wide = first is not None and first.dtype == np.float64
+    if node.op == "Conv" and is_wide and (result := _convolved(node, inputs)) is not None:
+        return [result]
     from onnx.reference import ReferenceEvaluator
 
     implementation, proto = _implementation(node.op, version_of(node)), to_proto(node)
@@ -78,6 +81,36 @@ def _results(node: Node, inputs: Sequence[Array | None]) -> Sequence[Any]:
             settings = {name: getattr(runner, name) for name in POOL}
             return list(runner._max_pool(first, **settings))
         return list(runner.run(*inputs))
+
+
+def _convolved(node: Node, inputs: Sequence[Array | None]) -> Array | None:
+    """Conv by PyTorch, in a tenth of onnx.reference's time; None for what it cannot say."""
+    import torch
+    from torch.nn import functional
+
+    x, weight, bias = (*inputs, None)[:3]
+    assert x is not None and weight is not None
+    rank = weight.ndim - 2
+    auto_pad = node.attributes.get("auto_pad", "NOTSET")
+    if auto_pad not in ("NOTSET", b"NOTSET") or not 1 <= rank <= 3:
+        return None
+
+    def integers(name: str, default: int, count: int) -> list[int]:
+        return [int(n) for n in numbers(node, name) or (default,) * count]
+
+    pads = integers("pads", 0, 2 * rank)
+    sides = [side for axis in reversed(range(rank)) for side in (pads[axis], pads[rank + axis])]
+    run: Any = (functional.conv1d, functional.conv2d, functional.conv3d)[rank - 1]
+    with torch.inference_mode():
+        result: Array = run(
+            functional.pad(torch.tensor(x), sides),
+            torch.tensor(weight),
+            None if bias is None else torch.tensor(bias),
+            stride=integers("strides", 1, rank),
+            dilation=integers("dilations", 1, rank),
+            groups=integer(node, "group", 1),
+        ).numpy()
+    return result
 
 
 def _gathered(x: Array, indices: Array, axis: int) -> Array:

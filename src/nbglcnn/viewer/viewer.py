@@ -223,7 +223,7 @@ class Viewer(anywidget.AnyWidget):
         another input to try, after which the Viewer shows its own one again. A row of the report
         is a layer: largest and mean absolute error, the largest relative to the layer's largest
         value, and whether max|a - b| <= 1e-5 * max|b| + 1e-6 (for float16 2e-2 * max|b| + 1e-6),
-        or, for a PyTorch model, whether it is as near to float64 as PyTorch's own float32 is.
+        or whether it is as near to float64 as PyTorch's or ONNX Runtime's own float32 is.
         `report.ok` is the verdict, `report.first_diverging` where to look.
 
         Raises:
