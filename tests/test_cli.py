@@ -84,3 +84,41 @@ def test_check_prints_a_table(model: Path) -> None:
     run = nbglcnn("check", model, "--shape", "1x2x5x3")
     assert run.returncode == 0
     assert "2 of 2 layers can run" in run.stdout
+
+
+def test_shapes_are_of_inputs_of_any_type_and_of_single_numbers(tmp_path: Path) -> None:
+    """Token numbers picked from a table, and a rate that is one number."""
+    kinds = {"tokens": (TensorProto.INT64, ["n"]), "rate": (TensorProto.FLOAT, [])}
+    graph = helper.make_graph(
+        [
+            helper.make_node("Gather", ["table", "tokens"], ["rows"]),
+            helper.make_node("Mul", ["rows", "rate"], ["y"]),
+        ],
+        "tokens",
+        [helper.make_tensor_value_info(name, *kind) for name, kind in kinds.items()],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [helper.make_tensor("table", TensorProto.FLOAT, (3, 2), range(6))],
+    )
+    file = tmp_path / "tokens.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)]), file)
+    run = nbglcnn("compile", file, "--shape", "4", "--shape", "scalar")
+    assert run.returncode == 0, run.stderr
+    with Session(Plan.load(file.with_suffix(".plan"))) as session:
+        tokens = np.array([2, 0, 1, 2])
+        found = session.run({"tokens": tokens, "rate": np.float32(3)})["y"]
+    np.testing.assert_allclose(found, np.arange(6).reshape(3, 2)[tokens] * 3)
+    run = nbglcnn("check", file, "--shape", "4")
+    assert run.stderr == (
+        "nbglcnn: the model has 2 inputs ('tokens', 'rate'): give a shape for each, not 1 of them\n"
+    )
+
+
+def test_a_shape_of_any_size_is_answered_in_a_line(model: Path) -> None:
+    run = nbglcnn("check", model, "--shape", "99999x2x640x640")
+    assert run.returncode == 1
+    assert "needs 327,676,723,200 bytes" in run.stderr
+    assert "Traceback" not in run.stderr
+    for wrong in ("", "1x-2", "0x3", "axb"):
+        run = nbglcnn("check", model, "--shape", wrong)
+        assert run.returncode == 2
+        assert 'is no shape: write sizes like 1x3x224x224, or "scalar"' in run.stderr

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
-import numpy as np
-
 from nbglcnn import __version__
 from nbglcnn.api import check, compile
 from nbglcnn.errors import NbglcnnError
+from nbglcnn.load.onnx_model import zeros_like_inputs
 from nbglcnn.plan import Precision
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the command line says; the exit status: 0, or 1 when the model cannot be run."""
     given = _parser().parse_args(arguments)
-    x = tuple(np.zeros(shape, np.float32) for shape in given.shape) or None
     try:
+        x = zeros_like_inputs(given.model, given.shape) if given.shape else None
         if given.command == "check":
             report = check(given.model, x)
             print(report)
@@ -44,10 +44,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _shape(text: str) -> tuple[int, ...]:
-    sizes = tuple(int(part) for part in text.split("x"))
-    if not sizes or min(sizes) < 1:
-        raise ValueError(text)
-    return sizes
+    """The sizes of "1x3x224x224"; of "scalar" none."""
+    if text == "scalar":
+        return ()
+    if not re.fullmatch(r"[1-9]\d*(x[1-9]\d*)*", text):
+        raise argparse.ArgumentTypeError(
+            f'{text!r} is no shape: write sizes like 1x3x224x224, or "scalar" for a single number'
+        )
+    return tuple(int(part) for part in text.split("x"))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -62,7 +66,8 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="1x3x224x224",
-        help="the shape of an input, where the file leaves it open; once for each input",
+        help="the shape of an input, where the file leaves it open; once for each input, "
+        'in their order ("scalar" for a single number)',
     )
     make = commands.add_parser("compile", parents=[common], help="write a Plan that any page runs")
     make.add_argument("-o", "--output", metavar="FILE", help="default: the model's name with .plan")

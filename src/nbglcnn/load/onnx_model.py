@@ -139,6 +139,30 @@ def _made_up(specs: Sequence[Spec], written: Sequence[str]) -> tuple[Array, ...]
     return tuple(arrays)
 
 
+def zeros_like_inputs(source: Any, shapes: Sequence[tuple[int, ...]]) -> tuple[Array, ...]:
+    """Zeros of these shapes, one for each input, in the types that the file gives its inputs.
+
+    Raises:
+        InputError: there are more or fewer shapes than inputs.
+    """
+    model, name, folder = read_model(source)
+    draft, names = Draft(name=name[:LONGEST], source="onnx"), _Names()
+    _constants(draft, model, names, folder)
+    specs, _ = _input_specs(draft, model, names)
+    if len(shapes) != len(specs):
+        inputs = ", ".join(shown(spec.name) for spec in specs) or "none"
+        raise InputError(
+            f"the model has {len(specs)} inputs ({inputs}): give a shape for each, "
+            f"not {len(shapes)} of them"
+        )
+    return tuple(
+        np.broadcast_to(  # a view of one number
+            np.zeros((), spec.dtype), checked_shape(f"the input {shown(spec.name)}", shape)
+        )
+        for spec, shape in zip(specs, shapes, strict=True)
+    )
+
+
 def _nodes(draft: Draft, model: ModelProto, names: _Names, folder: str | None) -> set[str]:
     """Checked nodes into the Draft; gives the names of all values."""
     produced = {*draft.constants, *draft.inputs}
