@@ -1,4 +1,4 @@
-"""A process that was forked after a Session existed: its OpenGL stayed behind with the parent."""
+"""A process that was forked after a Session existed: OpenGL and threads stayed with the parent."""
 
 import os
 import subprocess
@@ -83,3 +83,26 @@ def test_a_loader_whose_workers_use_a_session_says_how_to_start_them() -> None:
         """
     )
     assert printed.splitlines() == ["True"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_a_viewer_in_a_forked_child_computes_although_pytorchs_threads_stayed_behind() -> None:
+    printed = forked(
+        """
+        torch.set_num_threads(2)
+        model = nn.Conv2d(3, 16, 3).eval()
+        x = np.random.default_rng(0).standard_normal((1, 3, 64, 64)).astype("float32")
+        with torch.no_grad():
+            expected = model(torch.from_numpy(x)).numpy()
+        session = nbglcnn.Session(plan)
+        def work():
+            viewer = nbglcnn.Viewer(model, x)
+            near = np.allclose(viewer.output, expected, atol=1e-5)
+            print(near, viewer.activations.source, torch.get_num_threads(), flush=True)
+        in_child(work)
+        print(torch.get_num_threads())
+        """
+    )
+    first, second = printed.splitlines()
+    assert first.startswith("True reference (PyTorch") and first.endswith(" 2")
+    assert second == "2"

@@ -16,21 +16,42 @@ LOCK = threading.RLock()
 NOISY = ("torch", "onnxscript", "onnx_ir")  # loggers
 
 
-def _new_lock() -> None:
-    global LOCK
-    LOCK = threading.RLock()
+FORKED = False  # whether this process is a fork of one that had this module
+
+
+def _in_child() -> None:
+    global LOCK, FORKED
+    LOCK, FORKED = threading.RLock(), True
 
 
 if hasattr(os, "register_at_fork"):
     # Else a child that was forked while another thread loaded would wait for it for ever.
-    os.register_at_fork(after_in_child=_new_lock)
+    os.register_at_fork(after_in_child=_in_child)
 
 
 @contextlib.contextmanager
 def one_at_a_time() -> Iterator[None]:
-    """While one thread loads, others that want to load wait."""
-    with LOCK:
+    """While one thread loads or lets PyTorch compute, others that want to wait."""
+    with LOCK, _without_lost_threads():
         yield
+
+
+@contextlib.contextmanager
+def _without_lost_threads() -> Iterator[None]:
+    """In a forked child PyTorch computes on the one thread that there is.
+
+    The threads with which the parent has computed stayed there, and OpenMP waits for them for ever.
+    """
+    torch = sys.modules.get("torch")
+    if not FORKED or torch is None:
+        yield
+        return
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 class _OfThisThread(logging.Filter):
