@@ -161,6 +161,33 @@ def test_fused_convolutions_of_onnx_runtime(activation: str, params: list, added
     equals_onnx_runtime(model(nodes, constants, outputs=("y", "z"), microsoft=True))
 
 
+@pytest.mark.parametrize(
+    ("activation", "numbers"),
+    [
+        *((name, {}) for name in ("Relu", "Tanh", "Sigmoid", "Softplus", "Softsign")),
+        *((name, {"alpha": 0.3}) for name in ("LeakyRelu", "Elu", "ThresholdedRelu")),
+        ("HardSigmoid", {"alpha": 0.3, "beta": 0.4}),
+        ("Selu", {"alpha": 1.2, "gamma": 0.7}),
+    ],
+)
+def test_fused_products_of_onnx_runtime(activation: str, numbers: dict[str, float]) -> None:
+    random = np.random.default_rng(3)
+    constants = {
+        "w": random.standard_normal((3, 4)).astype(np.float32),
+        "b": random.standard_normal(3).astype(np.float32),
+    }
+    fused = helper.make_node(
+        "FusedGemm",
+        ["x", "w", "b"],
+        ["y"],
+        domain="com.microsoft",
+        activation=activation,
+        **{"transA": 1, "transB": 1, "alpha": 0.5, "beta": 2.0},
+        **{f"activation_{name}": number for name, number in numbers.items()},
+    )
+    equals_onnx_runtime(model([fused], constants, shape=(4, 6), microsoft=True), shape=(4, 6))
+
+
 def test_gelus_of_onnx_runtime() -> None:
     nodes = [
         helper.make_node("QuickGelu", ["x"], ["a"], domain="com.microsoft", alpha=1.5),

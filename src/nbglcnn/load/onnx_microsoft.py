@@ -19,6 +19,12 @@ ACTIVATIONS: dict[str, tuple[tuple[str, float], ...]] = {
     "LeakyRelu": (("alpha", 0.01),),
     "HardSigmoid": (("alpha", 0.2), ("beta", 0.5)),
     "Clip": (),
+    # The following ones only behind a FusedGemm, so far.
+    "Elu": (("alpha", 1.0),),
+    "Selu": (("alpha", 1.67326319217681884765625), ("gamma", 1.05070102214813232421875)),
+    "Softplus": (),
+    "Softsign": (),
+    "ThresholdedRelu": (("alpha", 1.0),),
 }
 
 
@@ -83,8 +89,8 @@ def _fused_gemm(node: Node, given: Given) -> list[Node]:
     attributes = {n: v for n, v in given.items() if not n.startswith("activation")}
     source = f"{node.outputs[0]}.gemm"
     gemm = replace(node, op="Gemm", outputs=(source,), attributes=attributes)
-    settings = {n.removeprefix("activation_"): v for n, v in given.items() if n != "activation"}
-    numbers = tuple(_number(settings[n]) for n in ("alpha", "beta") if f"activation_{n}" in given)
+    parameters = ACTIVATIONS.get(str(given.get("activation", "")), ())
+    numbers = tuple(_number(given.get(f"activation_{n}", default)) for n, default in parameters)
     with_numbers: dict[str, Attribute] = {"activation_params": numbers}
     if "activation" in given:
         with_numbers["activation"] = given["activation"]
