@@ -557,6 +557,21 @@ def test_graphs_of_too_many_nodes_or_edges_are_refused() -> None:
     refused(joined("Sum")(100_000), "100,001 inputs and outputs", UnsupportedModel)
 
 
+def test_boxes_of_any_size_are_sampled_in_no_time() -> None:
+    """A loop over a box's own pixels would not end: on a graphics card it hangs the machine."""
+    sizes = (1e6, 3e38, np.inf, np.nan)
+    boxes = np.float32([[0, 0, s, s] for s in sizes] + [[-s, -s, s, s] for s in sizes])
+    nodes = [node("RoiAlign", ["x", "boxes", "images"], ["y"], output_width=2)]
+    known = {"boxes": boxes, "images": np.zeros(8, np.int64)}
+    model = model_of(nodes, {"x": (1, 1, 9, 7)}, ["y"], constants=known)
+    x = np.ones((1, 1, 9, 7), np.float32)
+    with nbglcnn.Session(nbglcnn.compile(model, x)) as session:
+        begun = time.process_time()
+        means = session.run(x)["y"]
+        assert time.process_time() - begun < 5
+    assert abs(means[[0, 4]]).max() < 1e-6, "of a million pixels 63 are not 0"
+
+
 def test_the_longest_chain_and_a_hundred_thousand_unused_weights_compile_in_seconds() -> None:
     start = time.process_time()
     assert len(nbglcnn.compile(chain(20_000), observe="outputs").header.passes) == 20_000

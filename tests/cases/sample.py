@@ -1,4 +1,4 @@
-"""GridSample, AffineGrid, DeformConv and Col2Im, against PyTorch and ONNX's reference."""
+"""GridSample, RoiAlign, AffineGrid, DeformConv and Col2Im, against PyTorch and ONNX's reference."""
 
 import itertools
 
@@ -38,6 +38,26 @@ SAMPLES = itertools.product(
     ("linear", "nearest", "cubic"), ("zeros", "border", "reflection"), (0, 1)
 )
 
+
+def boxes(count):
+    """Boxes within, across and beyond a map of 9×7, empty ones and one upside down, in its pixels."""
+    known = [
+        [1, 2, 5, 8], [-3, -3, 2, 2], [3, 3, 3, 3], [5, 6, 2, 1], [20, 20, 30, 30], [0, 0, 7, 9],
+        [-50, -40, 70, 80], [0.3, 0.2, 0.4, 0.9], [2, 2, 9, 11], [-300, -200, 500, 400],
+    ]  # fmt: skip
+    return np.float32(known[:count])
+
+
+def regions(name, count=9, *, x=(2, 5, 9, 7), constants=(), opset=16, **attributes):
+    images = np.arange(count) % x[0]
+    inputs = [x, boxes(count), images]
+    return node(
+        f"RoiAlign {name}", "RoiAlign", inputs, constants=constants, opset=opset, **attributes
+    )
+
+
+ROIS = itertools.product(("avg", "max"), ("half_pixel", "output_half_pixel"), (0, 2))
+
 CASES = [
     *(
         node(f"GridSample {mode} {padding} {corners}", "GridSample", [X, GRID], mode=mode, padding_mode=padding, align_corners=corners, values=wide)
@@ -50,6 +70,15 @@ CASES = [
         for mode, padding in [("linear", "zeros"), ("linear", "reflection"), ("nearest", "border")]
     ),
     module("spatial transformer", Warp, (2, 3, 5, 7), (2, 2, 3)),
+    *(
+        regions(f"{mode} {corners} {samples}", mode=mode, coordinate_transformation_mode=corners, sampling_ratio=samples, output_height=3, output_width=2)
+        for mode, corners, samples in ROIS
+    ),
+    regions("of known boxes", constants=[1, 2], output_height=2, output_width=4, spatial_scale=0.5),
+    regions("of operator set 10", opset=10, output_height=3, output_width=3, sampling_ratio=1),
+    regions("of operator set 22", opset=22, mode="max", output_width=2, spatial_scale=1.25),
+    regions("of one image, far larger boxes", 10, x=(1, 3, 9, 7), mode="max", output_height=2),
+    regions("of a line", 3, x=(3, 1, 1, 7), output_height=2, output_width=3, sampling_ratio=3),
     node("AffineGrid corners", "AffineGrid", [(2, 2, 3), np.int64([2, 3, 4, 5])], constants=[1], align_corners=1),
     node("AffineGrid of volumes", "AffineGrid", [(1, 3, 4), np.int64([1, 1, 2, 3, 4])], constants=[1]),
     node("DeformConv", "DeformConv", [(2, 3, 6, 5), (4, 3, 3, 2), (2, 12, 4, 4)], opset=22),

@@ -45,6 +45,11 @@ def only(*values: Attribute) -> Allowed:
     return allowed
 
 
+def positive(value: Attribute) -> bool:
+    """A number of at least 1."""
+    return isinstance(value, int) and value >= 1
+
+
 def no_reason(_facts: Facts, _node: Node) -> str | None:
     """The check of operators whose attributes say it all."""
     return None

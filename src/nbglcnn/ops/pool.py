@@ -18,6 +18,7 @@ from nbglcnn.ops.operator import (
     integer,
     integers,
     only,
+    positive,
 )
 from nbglcnn.ops.reach import mixing, windowed
 from nbglcnn.ops.reduce import KINDS, Kind, reduce_frame
@@ -129,11 +130,6 @@ def _draw_global(b: Builder, node: Node) -> None:
     reduce_frame(b, x, (2, 3), _kind(node.op, p), numbers=[p], value=node.outputs[0])
 
 
-def _positive(value: object) -> bool:
-    """A number of at least 1."""
-    return isinstance(value, int) and value >= 1
-
-
 SLIDING: dict[str, Allowed] = {
     "auto_pad": only("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"),
     "ceil_mode": only(0, 1),
@@ -161,8 +157,8 @@ def _global(name: str, doc: str, **attributes: Allowed) -> Operator:
 OPERATORS = [
     _sliding("MaxPool", "The largest element of each window.", storage_order=only(0, 1)),
     _sliding("AveragePool", "The mean of each window.", count_include_pad=only(0, 1)),
-    _sliding("LpPool", "The p-norm of each window.", p=_positive),
+    _sliding("LpPool", "The p-norm of each window.", p=positive),
     _global("GlobalMaxPool", "The largest element of each map."),
     _global("GlobalAveragePool", "The mean of each map."),
-    _global("GlobalLpPool", "The p-norm of each map.", p=_positive),
+    _global("GlobalLpPool", "The p-norm of each map.", p=positive),
 ]

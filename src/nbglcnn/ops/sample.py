@@ -1,4 +1,4 @@
-"""Sampling: maps read where a grid says, and windows put back where they came from."""
+"""Sampling: maps read where a grid says or in boxes, and windows put back where they came from."""
 
 from __future__ import annotations
 
@@ -18,15 +18,21 @@ from nbglcnn.ops.operator import (
     constant_integers,
     integer,
     integers,
+    number,
     only,
+    positive,
     text,
 )
-from nbglcnn.ops.reach import Linked, first, same
+from nbglcnn.ops.reach import Linked, first, listed, same
+from nbglcnn.ops.scatter import MOST_READS
 from nbglcnn.ops.strided import by_element
 from nbglcnn.plan import Along
 
 GRID_SAMPLE = Kernel("grid_sample", shader("grid_sample.glsl") + shader("pixels.glsl"), pixel=False)
 COL2IM = by_element("col2im")
+ROI_ALIGN = Kernel(
+    "roi_align", shader("nan.glsl") + shader("roi_align.glsl") + shader("pixels.glsl"), pixel=False
+)
 MODES = ("nearest", "linear", "cubic")  # their numbers are grid_sample.glsl's MODE
 PADDINGS = ("zeros", "border", "reflection")  # and PADDING
 
@@ -131,6 +137,65 @@ def _col2im_linked(facts: Facts, node: Node, position: int) -> Linked:
     return Linked(shape, source, (same(0), None, *sides))
 
 
+def _bins(node: Node) -> tuple[int, int]:
+    return integer(node, "output_height", 1), integer(node, "output_width", 1)
+
+
+def _boxes_shape(facts: Facts, node: Node) -> Sequence[Shape]:
+    return [(*facts.shape(node.inputs[2]), facts.shape(node.inputs[0])[1], *_bins(node))]
+
+
+def _boxes_problem(facts: Facts, node: Node) -> str | None:
+    """Maps, and for each box 4 coordinates and the number of its image."""
+    x, boxes, images = (facts.shape(name) for name in node.inputs)
+    if len(x) != 4 or len(images) != 1 or boxes != (*images, 4):
+        return f"an input of shape {x} with boxes of shape {boxes} in images of shape {images}"
+    known, samples = facts.constant(node.inputs[2]), integer(node, "sampling_ratio", 0)
+    if known is not None and known.size and not 0 <= known.min() <= known.max() < x[0]:
+        return f"boxes in images {known.min()} to {known.max()}; there are {x[0]}, counted from 0"
+    reads = 4 * samples**2 * math.prod((*images, x[1], *_bins(node)))
+    if reads > MOST_READS:
+        return f"{reads:,} pixels would be read; at most {MOST_READS:,}"
+    return None
+
+
+def _boxes(b: Builder, node: Node) -> None:
+    shape, bins = b.shape(node.inputs[0]), _bins(node)
+    samples = integer(node, "sampling_ratio", 0)
+    aligned = text(node, "coordinate_transformation_mode", "half_pixel") == "half_pixel"
+    output = b.output(node.outputs[0])
+    # Where it goes by a box's pixels, as if each were the whole map.
+    each = [samples or -(-size // count) for size, count in zip(shape[2:], bins, strict=True)]
+    b.draw(
+        ROI_ALIGN, output,
+        [b.tensor(node.inputs[0]), b.stored(node.inputs[1]), b.stored(node.inputs[2])],
+        integers=[*bins, samples],
+        # A box of the older way is at least a pixel wide; else there may be none of it.
+        floats=[number(node, "spatial_scale", 1.0), *((0.5, -3e38) if aligned else (0.0, 1.0))],
+        constants={"LARGEST": int(text(node, "mode", "avg") == "max")},
+        fetches=math.prod(output.layout.block) * (4 * math.prod(each) + 5),
+    )  # fmt: skip
+
+
+def _boxes_reach(facts: Facts, node: Node, position: int) -> list[Linked | None]:
+    """Anywhere in the map of one image, and one box."""
+    source, boxes, images = map(facts.shape, node.inputs)
+    shape, known = facts.shape(node.outputs[position]), facts.constant(node.inputs[2])
+    image = None
+    if known is not None:
+        image = listed(0, len(known), source[0], lambda: ([int(i)] for i in known))
+    return [
+        Linked(shape, source, (image, same(1), None, None)),
+        Linked(shape, boxes, (same(0), None)),
+        Linked(shape, images, (same(0),)),
+    ]
+
+
+def _samples(value: object) -> bool:
+    """0 or more."""
+    return isinstance(value, int) and value >= 0
+
+
 OPERATORS = [
     Operator("GridSample", "Reads maps where a grid of coordinates says, mixing neighbours.",
              _sample_shape, _sample,
@@ -141,4 +206,11 @@ OPERATORS = [
              {"strides": anything, "dilations": anything, "pads": anything},
              first_problem(needs_constant(1, "image_shape"), needs_constant(2, "block_shape"),
                            _col2im_problem), reach=first(_col2im_linked)),
+    Operator("RoiAlign", "Cuts boxes out of maps, each as so many bins with the mean of their "
+             "samples (max: the largest share of a pixel in one, as ONNX defines it).",
+             _boxes_shape, _boxes,
+             {"coordinate_transformation_mode": only("half_pixel", "output_half_pixel"),
+              "mode": only("avg", "max"), "output_height": positive, "output_width": positive,
+              "sampling_ratio": _samples, "spatial_scale": anything},
+             _boxes_problem, reach=_boxes_reach),
 ]  # fmt: skip
