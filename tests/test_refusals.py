@@ -10,8 +10,9 @@ import torch
 from torch import nn
 
 import nbglcnn
+from equal import assert_equal
 from nbglcnn import InputError, Session, UnsupportedModel, Viewer, errors
-from viewer_models import autoencoder, pictures
+from nbglcnn.load import load
 
 X = np.random.default_rng(2).normal(size=(1, 1, 6, 6)).astype(np.float32)
 
@@ -85,20 +86,57 @@ def test_a_dynamically_quantized_module_is_named() -> None:
         nbglcnn.compile(quantized, X)
 
 
-@pytest.mark.parametrize("name", ['a"b', "a\nb", "a\rb", "a\0b", "a\\", "'\""])
-def test_a_name_that_the_exporter_cannot_write_is_shown_escaped(name: str) -> None:
-    inner = nn.Sequential(OrderedDict({name: nn.Conv2d(1, 2, 3)}))
-    with pytest.raises(UnsupportedModel) as error:
-        nbglcnn.compile(nn.Sequential(OrderedDict(inner=inner)).eval(), X)
-    assert str(error.value).startswith(f"the name {'inner.' + name!r} has a double quote, ")
-    assert "give the module or parameter another name" in str(error.value)
+ODD = [
+    'a"b',
+    "a\nb",
+    "a\rb",
+    "a\0b",
+    "a\\",
+    "a\\nb",
+    "'\"",
+    "a'b",
+    "a b",
+    "a\tb",
+    "a[0]",
+    "<b>",
+    "ä",
+    "a:1",
+]
 
 
-@pytest.mark.parametrize("name", ["a'b", "a b", "a\tb", "a[0]", "a\\b", "<b>", "ä", "a:1"])
-def test_other_odd_names_are_names(name: str) -> None:
-    model = nn.Sequential(OrderedDict({name: nn.Conv2d(1, 2, 3), "z": nn.ReLU()})).eval()
+@pytest.mark.parametrize("name", ODD)
+def test_odd_names_are_names(name: str) -> None:
+    """PyTorch's exporter writes them into Python text: with quotes and line breaks as they are."""
+    torch.manual_seed(0)
+    inner = nn.Sequential(OrderedDict({name: nn.Conv2d(1, 2, 3), name + "-": nn.Conv2d(2, 2, 1)}))
+    model = nn.Sequential(OrderedDict(inner=inner, z=nn.ReLU())).eval()
     plan = nbglcnn.compile(model, X)
-    assert [layer.name for layer in plan.layers] == [name, "z"]
+    assert [layer.name for layer in plan.layers] == [f"inner.{name}", f"inner.{name}-", "z"]
+    assert set(load(model, X)[0].parameters) == set(model.state_dict())
+    with nbglcnn.Session(plan) as session:
+        found = session.run(X)
+    seen = inner[0](torch.from_numpy(X))
+    assert_equal(found[f"inner.{name}"], seen.detach().numpy(), name=repr(name))
+    assert_equal(found["output"], model(torch.from_numpy(X)).detach().numpy(), name=repr(name))
+
+
+def test_parameters_whose_names_become_alike_stay_apart() -> None:
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            for number, name in enumerate(('a"', "a\n", "a-", "a\\")):
+                self.register_parameter(name, nn.Parameter(torch.tensor([[1.0, 10.0**number]])))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            for parameter in self.parameters():
+                x = x @ parameter.T @ parameter
+            return x
+
+    model = Scaled().eval()
+    x = np.ones((1, 2), np.float32)
+    with nbglcnn.Session(nbglcnn.compile(model, x)) as session:
+        expected = model(torch.from_numpy(x)).detach().numpy()
+        assert_equal(session.run(x)["output"], expected, name="output")
 
 
 class Through(nn.Module):
@@ -178,6 +216,70 @@ def test_check_reports_beside_a_module_that_gives_a_sparse_tensor() -> None:
     assert "x.to_dense()" in report.rows[1].reason
 
 
-def test_check_refuses_what_compile_refuses_before_any_module_runs() -> None:
-    with pytest.raises(UnsupportedModel, match="in training mode"):
-        nbglcnn.check(autoencoder(3).train(), pictures(3))
+def strange(kind: str) -> nn.Module:
+    """A model that cannot be compiled for a reason that lies in itself."""
+    model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Flatten(), nn.Linear(32, 3))
+    match kind:
+        case "training":
+            return model.train()
+        case "script":
+            return torch.jit.script(model.eval())
+        case "script inside":
+            return nn.Sequential(torch.jit.script(model[0]), *model[1:]).eval()
+        case "quantized":
+            return torch.ao.quantization.quantize_dynamic(model.eval(), {nn.Linear})
+        case "meta":
+            return model.eval().to("meta")
+        case _:
+            return nn.Sequential(nn.LazyConv2d(2, 3), *model[1:]).eval()
+
+
+# What check says: which of the modules can run, and what to do about the whole.
+STRANGE = {
+    "training": ([True] * 4, "Call model.eval() first"),
+    "script": ([], "give the torch.nn.Module that it was made from"),
+    "script inside": ([], "put the torch.nn.Module that it was made from"),
+    "quantized": ([True, True, True, False], "give the model as it was before quantize_dynamic"),
+    "meta": ([False] * 2, "call model.cpu() first"),
+    "lazy": ([], "call the model once on an input"),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", STRANGE)
+def test_check_reports_what_is_a_property_of_the_model(kind: str) -> None:
+    model = strange(kind)
+    kept = {name: module.training for name, module in model.named_modules()}
+    report = nbglcnn.check(model, X)
+    alone, remedy = STRANGE[kind]
+    assert [row.ok for row in report.rows] == [*alone, False]
+    assert not report.ok
+    assert (report.rows[-1].layer, report.rows[-1].operator) == (type(model).__name__, "the whole")
+    assert remedy in report.rows[-1].reason
+    assert kept == {name: module.training for name, module in model.named_modules()}
+    with pytest.raises(UnsupportedModel) as error:
+        nbglcnn.compile(model, X)
+    assert str(error.value) == report.rows[-1].reason
+
+
+class Speaking(nn.Module):
+    """A model that gives text and numbers beside its maps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(1, 2, 3)
+
+    def forward(self, x: torch.Tensor) -> dict[str, Any]:
+        y = self.conv(x)
+        return {"maps": y, "label": "cat", "nothing": None, "more": (y.mean(), [1.5, 2])}
+
+
+def test_what_a_model_gives_besides_tensors_is_told() -> None:
+    with pytest.warns(UserWarning) as warned:
+        plan = nbglcnn.compile(Speaking().eval(), X)
+    assert [str(warning.message) for warning in warned] == [
+        "forward also gives what is no tensor and is left out: "
+        "output['label'] (str), output['more'][1][0] (float), output['more'][1][1] (int)"
+    ]
+    assert warned[0].filename == __file__
+    assert list(plan.header.outputs) == ["output['maps']", "output['more'][0]"]

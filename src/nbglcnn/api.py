@@ -49,18 +49,17 @@ def compile(
 def check(model: Any, x: Any = None) -> Report[Support]:
     """Which layers can run and why the others can't, before anything runs.
 
-    Takes what `compile` takes; raises what it raises for a model that can't be read at all. Of a
-    torch module that cannot be exported as a whole each module is tried by itself, and the last row
-    says why the whole cannot.
+    Takes what `compile` takes; raises what it raises for a file that is damaged or unsafe, and for
+    an input that doesn't fit. Of a torch module that cannot be exported as a whole, is in training
+    mode or holds what has no layers (TorchScript, 8-bit weights) each module is tried by itself in
+    eval mode, and the last row says why the whole cannot run and what to do.
     """
     try:
         graph, _ = load(model, x)
     except UnsupportedModel as error:
-        rows = list(_apart(model, x))
-        if not rows:
-            raise
         name = type(model).__name__
-        return Report((*rows, Support(name, "the whole", False, str(error))), "can run")
+        whole = Support(name, "the whole", False, str(error))
+        return Report((*_apart(model, x), whole), "can run")
     return Report(tuple(_supported(graph)), "can run")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from nbglcnn.errors import InputError, ModelError, NbglcnnError, UnsupportedModel
+from nbglcnn.errors import InputError, ModelError, NbglcnnError
 from nbglcnn.graph import Array, Graph
 from nbglcnn.inputs import Spec, as_arrays
 from nbglcnn.load.joined import Joined, Side, differences, parts
@@ -89,13 +89,8 @@ def alone(model: Any, x: Any) -> list[tuple[str, str, Graph | NbglcnnError]]:
     if not _is_module(model):
         return []
     from nbglcnn.load.torch_alone import pieces
-    from nbglcnn.load.torch_check import check_module, unwrapped
 
     with one_at_a_time():
-        try:
-            check_module(unwrapped(model))
-        except UnsupportedModel:  # training mode, say: of no module by itself
-            return []
         return pieces(model, _arrays_of(model, x))
 
 

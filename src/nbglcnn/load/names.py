@@ -41,17 +41,28 @@ def parts(
     value: Any, is_tensor: Callable[[Any], bool], suffix: str = ""
 ) -> Iterator[tuple[str, Any]]:
     """The tensors in nested tuples, lists, dicts and dataclasses, each with what picks it."""
+    for picked, part in leaves(value, is_tensor, suffix):
+        if is_tensor(part):
+            yield picked, part
+
+
+def leaves(
+    value: Any, is_tensor: Callable[[Any], bool], suffix: str = ""
+) -> Iterator[tuple[str, Any]]:
+    """All that stands in nested tuples, lists, dicts and dataclasses, each with what picks it."""
     if is_tensor(value):
         yield suffix, value
     elif isinstance(value, Mapping):
         for name, item in value.items():
-            yield from parts(item, is_tensor, f"{suffix}[{name!r}]")
+            yield from leaves(item, is_tensor, f"{suffix}[{name!r}]")
     elif isinstance(value, tuple | list):
         for index, item in enumerate(value):
-            yield from parts(item, is_tensor, f"{suffix}[{index}]")
+            yield from leaves(item, is_tensor, f"{suffix}[{index}]")
     elif is_dataclass(value) and not isinstance(value, type):
         for part in fields(value):
-            yield from parts(getattr(value, part.name), is_tensor, f"{suffix}.{part.name}")
+            yield from leaves(getattr(value, part.name), is_tensor, f"{suffix}.{part.name}")
+    else:
+        yield suffix, value
 
 
 def specs_of(graph: Graph) -> tuple[Spec, ...]:

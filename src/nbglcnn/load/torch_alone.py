@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from nbglcnn.errors import NbglcnnError
 from nbglcnn.graph import Array, Graph
-from nbglcnn.load.torch_check import detached_copy, unwrapped
+from nbglcnn.load.torch_check import detached_copy, is_whole, unwrapped
 from nbglcnn.load.torch_module import load_module
 from nbglcnn.load.torch_thread import random_numbers_kept, unwound
 
@@ -21,11 +22,15 @@ def pieces(model: torch.nn.Module, arrays: Sequence[Array]) -> list[Piece]:
     """The model's innermost modules in the order of their calls: path, type, and Graph or error.
 
     Each is loaded on what it gets in a run of the model. Those that get anything but tensors by
-    position are left out: nothing can be said of them alone.
+    position are left out: nothing can be said of them alone. Nor can it of what hides its modules,
+    or of those behind one that fails.
     """
     import torch
 
-    twin, _ = detached_copy(unwrapped(model))
+    try:
+        twin, _ = detached_copy(unwrapped(model))
+    except Exception:  # of a lazy module PyTorch has words of its own
+        return []
     calls: dict[str, tuple[torch.nn.Module, tuple[torch.Tensor, ...]]] = {}
     handles = []
 
@@ -37,10 +42,15 @@ def pieces(model: torch.nn.Module, arrays: Sequence[Array]) -> list[Piece]:
         return hook
 
     for path, module in twin.named_modules():
-        if path and not any(True for _ in module.children()):
+        if path and is_whole(module):
             handles.append(module.register_forward_pre_hook(before(path), with_kwargs=True))
     try:
-        with unwound(), random_numbers_kept(lambda: None), torch.no_grad():
+        with (
+            contextlib.suppress(Exception),
+            unwound(),
+            random_numbers_kept(lambda: None),
+            torch.no_grad(),
+        ):
             twin(*(torch.from_numpy(array.copy()) for array in arrays))
     finally:
         for handle in handles:

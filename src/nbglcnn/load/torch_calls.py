@@ -12,7 +12,7 @@ import numpy as np
 from nbglcnn.errors import InputError, UnsupportedModel
 from nbglcnn.graph import Array, Graph
 from nbglcnn.inputs import channels_last
-from nbglcnn.load.names import Call, parts, walk
+from nbglcnn.load.names import Call, leaves, walk
 from nbglcnn.load.torch_check import image_channels
 from nbglcnn.load.torch_thread import in_float32, random_numbers_kept, unwound
 
@@ -22,13 +22,17 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Record:
-    """What hooks have seen of one run: tensors in the order of return, and the calls still open."""
+    """What hooks have seen of one run: tensors in the order of return, and the calls still open.
+
+    `others` is what the call that returned last gave besides tensors and None.
+    """
 
     captured: list[torch.Tensor] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     stack: list[Call] = field(default_factory=list)
     root: Call | None = None
     kept: Container[str] | None = None
+    others: list[tuple[str, Any]] = field(default_factory=list)
 
     @property
     def where(self) -> str:
@@ -42,12 +46,14 @@ class Record:
 class Seen:
     """What hooks saw: all calls' tensors, the tree of calls, and what of it can't be relied on.
 
-    `again` says, where the model was called a second time, that it gave the same outputs.
+    `again` says, where the model was called a second time, that it gave the same outputs; `others`
+    what it gave besides tensors and None, each with what picks it.
     """
 
     arrays: list[Array]
     root: Call
     again: bool = True
+    others: Sequence[tuple[str, Any]] = ()
 
 
 def run_hooked(
@@ -98,7 +104,7 @@ def run_hooked(
             except Exception:  # of a list that the first call has emptied
                 again = False
     assert record.root is not None
-    return Seen(arrays, record.root, again)
+    return Seen(arrays, record.root, again, record.others)
 
 
 def _described(tensors: Sequence[torch.Tensor]) -> str:
@@ -189,7 +195,11 @@ def run(
 
     def after(_: torch.nn.Module, __: Any, output: Any) -> None:
         call = record.stack.pop()
-        for suffix, tensor in parts(output, is_tensor):
+        record.others = []
+        for suffix, tensor in leaves(output, is_tensor):
+            if not is_tensor(tensor):
+                record.others += [(suffix, tensor)] * (tensor is not None)
+                continue
             call.outputs.append((suffix, len(record.captured)))
             # A copy, since an in-place operator after this module must not alter what a hook sees.
             kept = record.kept is None or not call.path or call.name + suffix in record.kept

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-import re
 from typing import TYPE_CHECKING, Any
 
 from nbglcnn.errors import InputError, UnsupportedModel
@@ -12,9 +11,6 @@ from nbglcnn.load.bounds import shown
 
 if TYPE_CHECKING:
     import torch
-
-
-_UNWRITABLE = re.compile(r'["\n\r\x00]|\\(\.|$)')
 
 
 def unwrapped(model: torch.nn.Module) -> torch.nn.Module:
@@ -47,22 +43,11 @@ def check_module(model: torch.nn.Module) -> None:
                 f"{shown(path)} ({made.__name__}) is TorchScript, which hides its layers; "
                 "put the torch.nn.Module that it was made from in its place"
             )
-        if made.__module__.startswith("torch.") and ".quantized." in made.__module__:
+        if _in_8_bits(module):
             raise UnsupportedModel(
                 f"{shown(path or 'the model itself')} ({made.__module__}.{made.__name__}) computes "
                 "in 8 bits; only models of float weights are supported: give the model as it was "
                 "before quantize_dynamic or convert"
-            )
-    for name in (
-        *dict(model.named_modules()),
-        *dict(model.named_parameters()),
-        *dict(model.named_buffers()),
-    ):
-        if _UNWRITABLE.search(name):
-            raise UnsupportedModel(
-                f"the name {shown(name)} has a double quote, a line break, a NUL or a "
-                "backslash at its end, which PyTorch's exporter cannot write; give the module or "
-                "parameter another name, as add_module and state_dict allow"
             )
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):
         if is_lazy(tensor):
@@ -93,6 +78,16 @@ def check_module(model: torch.nn.Module) -> None:
             f"in training mode: {some}{more}. {what[0].upper()}{what[1:]}. "
             "Call model.eval() first (and model.train() afterwards, to go on training)"
         )
+
+
+def _in_8_bits(module: torch.nn.Module) -> bool:
+    made = type(module).__module__
+    return made.startswith("torch.") and ".quantized." in made
+
+
+def is_whole(module: torch.nn.Module) -> bool:
+    """Whether it is called as one: it has no modules inside, or they only hold its weights."""
+    return _in_8_bits(module) or not any(True for _ in module.children())
 
 
 def _trains(module: torch.nn.Module) -> bool:

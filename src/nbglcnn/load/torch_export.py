@@ -16,8 +16,8 @@ from nbglcnn.load.torch_program import (
     correct_average_pools,
     name_all_dimensions,
     refuse_wrong_translations,
+    with_writable_names,
     without_idle_squeezes,
-    without_keywords,
 )
 from nbglcnn.load.torch_settings import settings_read
 from nbglcnn.load.torch_source import ROOT, line_of_error, line_of_node, module_of
@@ -54,7 +54,7 @@ def export(
         correct_average_pools(program)
         name_all_dimensions(program)
         without_idle_squeezes(program)
-        renamed = without_keywords(program)
+        renamed = with_writable_names(program)
         try:
             exported = _to_onnx(program)
         except Exception as error:

@@ -51,6 +51,8 @@ def load_module(
         raise UnsupportedModel(
             f"{type(model).__name__} gives no tensor, nor a tuple, list, dict or dataclass of them"
         )
+    if seen.others:
+        warnings.warn(_left_out(seen.others), UserWarning, stacklevel=users_line())
     try:
         twin, _ = detached_copy(model)  # each run starts from the state that the user gave
         exported, root, settings, autocast = export(twin, tensors)
@@ -93,6 +95,13 @@ def load_module(
     if known is not None:
         known.update(by_key(graph, arrays, seen.arrays, seen.root))
     return graph
+
+
+def _left_out(others: Sequence[tuple[str, Any]]) -> str:
+    """What forward gives besides tensors, by the names that these would have."""
+    some = ", ".join(f"output{suffix} ({type(value).__name__})" for suffix, value in others[:5])
+    more = f" and {len(others) - 5} more" if len(others) > 5 else ""
+    return f"forward also gives what is no tensor and is left out: {some}{more}"
 
 
 def _calls(root: Call) -> list[tuple[str, list[tuple[str, int]]]]:

@@ -3,31 +3,44 @@
 from __future__ import annotations
 
 import keyword
+import re
 from typing import Any
 
 from nbglcnn.errors import UnsupportedOperator
 from nbglcnn.load.torch_source import line_of_node, module_of
 
+# What ends a string in double quotes, or its line, where it is written as it is.
+_UNWRITABLE = re.compile(r'["\n\r\x00\\]')
 
-def without_keywords(program: Any) -> dict[str, str]:
-    """Give parameters inside a module called `class` or `in` other names; gives new name: old.
 
-    The exporter writes Python text with such paths, `self.heads.class.weight`, and compiles it.
-    With a name that is no identifier it writes getattr.
+def with_writable_names(program: Any) -> dict[str, str]:
+    """Give parameters other names that the exporter cannot write; gives new name: old.
+
+    It writes Python text with their paths, `self.heads.class.weight`, and compiles it: no part may
+    be a keyword. With a name that is no identifier it writes getattr, and the name in double quotes
+    as it is.
     """
-    renamed = {}
+    renamed: dict[str, str] = {}
+    taken = {spec.target.partition(".")[0] for spec in program.graph_signature.input_specs
+             if spec.target is not None}  # fmt: skip
     for spec in program.graph_signature.input_specs:
         old = spec.target
-        if old is None or not any(map(keyword.iskeyword, old.split("."))):
+        if old is None or not (_UNWRITABLE.search(old) or _has_keyword(old)):
             continue
-        spec.target = ".".join(
-            f"{part}-" if keyword.iskeyword(part) else part for part in old.split(".")
-        )
+        number = len(renamed)
+        while f"renamed-{number}" in taken:
+            number += 1
+        spec.target = f"renamed-{number}"
+        taken.add(spec.target)
         renamed[spec.target] = old
         for table in (program.state_dict, program.constants):
             if old in table:
                 table[spec.target] = table.pop(old)
     return renamed
+
+
+def _has_keyword(path: str) -> bool:
+    return any(map(keyword.iskeyword, path.split(".")))
 
 
 def correct_average_pools(program: Any) -> None:
