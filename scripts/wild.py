@@ -23,6 +23,7 @@ import venv
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,6 @@ ROOT = Path(__file__).resolve().parents[1]
 HOME = ROOT / ".cache" / "wild"
 PYTHON = HOME / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 RECORD = ROOT / "build" / "wild.json"
-LOG = ROOT / "build" / "wild.log"
 TABLE = ROOT / "docs" / "wild.md"
 # torchvision is bound to one torch, whose CUDA build it asks for; so it comes without what it
 # needs, which .venv has. 0.28 is the one of torch 2.13.
@@ -202,32 +202,73 @@ def environment() -> None:
     stamp.write_text(want)
 
 
-def run(name: str, seconds: float) -> dict[str, Any]:
-    """Try a network in a process of its own, forked from this one, which is warm."""
-    begun = time.perf_counter()
-    reading, writing = os.pipe()
-    child = os.fork()
-    if not child:
-        with open(LOG, "w") as log:
-            os.dup2(log.fileno(), 1)
-            os.dup2(log.fileno(), 2)
-        found = json.dumps(one(name)).encode()
-        os.write(writing, found)
-        os._exit(0)  # whatever it has opened ends with it
-    os.close(writing)
-    done = bool(select.select([reading], [], [], seconds)[0])
-    if not done:
-        os.kill(child, signal.SIGKILL)
-    _, status = os.waitpid(child, 0)
-    with os.fdopen(reading, "rb") as pipe:
-        said = pipe.read()
-    if not done:
-        return {"status": "slow", "why": f"not done after {seconds:.0f} s"}
-    if not said:
-        last = (LOG.read_text(errors="replace").strip().splitlines() or ["nothing said"])[-1]
-        why = f"ended with status {os.waitstatus_to_exitcode(status)}: {last[:300]}"
-        return {"status": "error", "why": why, "total": round(time.perf_counter() - begun, 1)}
-    return {**json.loads(said), "total": round(time.perf_counter() - begun, 1)}
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A network in a process of its own, forked from this one, which is warm."""
+
+    name: str
+    process: int
+    pipe: int
+    log: Path
+    begun: float
+
+    @classmethod
+    def started(cls, name: str) -> Child:
+        """Fork; the pipe will have what was found."""
+        reading, writing = os.pipe()
+        process = os.fork()
+        if not process:
+            with open(_log_of(os.getpid()), "w") as log:
+                os.dup2(log.fileno(), 1)
+                os.dup2(log.fileno(), 2)
+            found = json.dumps(one(name)).encode()
+            os.write(writing, found)
+            os._exit(0)  # whatever it has opened ends with it
+        os.close(writing)
+        return cls(name, process, reading, _log_of(process), time.perf_counter())
+
+    def ended(self, seconds: float, *, done: bool) -> dict[str, Any]:
+        """What it has found, or why it has not."""
+        if not done:
+            os.kill(self.process, signal.SIGKILL)
+        _, status = os.waitpid(self.process, 0)
+        with os.fdopen(self.pipe, "rb") as pipe:
+            said = pipe.read()
+        words = self.log.read_text(errors="replace").strip() if self.log.exists() else ""
+        self.log.unlink(missing_ok=True)
+        total = round(time.perf_counter() - self.begun, 1)
+        if not done:
+            return {"status": "slow", "why": f"not done after {seconds:.0f} s"}
+        if not said:
+            last = (words.splitlines() or ["nothing said"])[-1]
+            why = f"ended with status {os.waitstatus_to_exitcode(status)}: {last[:300]}"
+            return {"status": "error", "why": why, "total": total}
+        return {**json.loads(said), "total": total}
+
+
+def _log_of(process: int) -> Path:
+    return RECORD.with_name(f"wild.{process}.log")
+
+
+def run(names: Sequence[str], seconds: float, jobs: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Try networks, so many at a time, each in a process of its own; gives them as they end."""
+    waiting, children = list(names), list[Child]()
+    while waiting or children:
+        while waiting and len(children) < jobs:
+            children.append(Child.started(waiting.pop(0)))
+        left = min(child.begun for child in children) + seconds - time.perf_counter()
+        said = select.select([child.pipe for child in children], [], [], max(left, 0))[0]
+        for child in list(children):
+            late = time.perf_counter() - child.begun >= seconds
+            if child.pipe in said or late:
+                children.remove(child)
+                yield child.name, child.ended(seconds, done=child.pipe in said)
+
+
+def commit() -> str:
+    """The commit that is tried, and whether something was altered since."""
+    git = ["git", "-C", str(ROOT), "describe", "--always", "--abbrev=7", "--exclude=*", "--dirty=+"]
+    return subprocess.run(git, capture_output=True, text=True).stdout.strip()
 
 
 def text(results: Mapping[str, Mapping[str, Any]]) -> str:
@@ -235,13 +276,23 @@ def text(results: Mapping[str, Mapping[str, Any]]) -> str:
     counts = Counter(result["status"] for result in results.values())
     said = ", ".join(f"{counts[status]} {status}" for status, _ in counts.most_common())
     layers = sum(result.get("layers", 0) for result in results.values())
-    dates = sorted({result["date"] for result in results.values()})
-    when = dates[-1] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
-    lines = [f"{len(results)} networks: {said}; {layers:,} layers compared. Made {when}.", ""]
+    lines = [f"{len(results)} networks: {said}; {layers:,} layers compared. Made {when(results)}."]
+    lines += [""]
     lines += ["| network | result | layers | worst error | seconds | most of it |"]
     lines += ["|---|---|---:|---:|---:|---|"]
     lines += [_row(name, results[name]) for name in sorted(results, key=str.lower)]
     return "\n".join(lines)
+
+
+def when(results: Mapping[str, Mapping[str, Any]]) -> str:
+    """The days and commits of the rows, and how many networks ran beside each other."""
+    dates = sorted({result["date"] for result in results.values()})
+    of = Counter(result.get("commit", "unknown") for result in results.values())
+    commits = ", ".join(f"{name} ({count})" if len(of) > 1 else name for name, count in of.items())
+    jobs = max((result.get("jobs", 1) for result in results.values()), default=1)
+    beside = f", {jobs} networks at a time" if jobs > 1 else ""
+    span = " to ".join(dict.fromkeys([dates[0], dates[-1]])) if dates else "never"
+    return f"{span}, commit {commits}{beside}"
 
 
 def _row(name: str, result: Mapping[str, Any]) -> str:
@@ -265,6 +316,7 @@ def main() -> int:
     parser.add_argument("only", nargs="*", help="parts of networks' names; they run anew")
     parser.add_argument("--anew", action="store_true", help="forget what was found before")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="for a network")
+    parser.add_argument("--jobs", type=int, default=1, help="networks at a time")
     arguments = parser.parse_args()
     environment()
     if Path(sys.prefix).resolve() != HOME.resolve():
@@ -285,9 +337,10 @@ def main() -> int:
         if (any(part in name for part in arguments.only) if arguments.only else name not in known)
     ]
     wanted.sort(key=lambda name: sum(map(prod, every[name].shapes)))  # quick ones first
-    for number, name in enumerate(wanted, 1):
-        result = {**run(name, arguments.seconds), "date": time.strftime("%Y-%m-%d")}
-        results[name] = result
+    of = {"date": time.strftime("%Y-%m-%d"), "commit": commit(), "jobs": arguments.jobs}
+    tries = run(wanted, arguments.seconds, arguments.jobs)
+    for number, (name, found) in enumerate(tries, 1):
+        results[name] = result = {**found, **of}
         why = f": {result['why']}" if "why" in result else ""
         print(f"{number}/{len(wanted)} {name} {result.get('total', '')} s {result['status']}{why}")
         sys.stdout.flush()

@@ -149,34 +149,38 @@ def _of_torchvision() -> dict[str, Network]:
     return found
 
 
+# At the size behind each name; those behind "of their size" are made for it (`img_size`).
 TIMM = """
-    botnet26t_256:256 halonet26t:256 lambda_resnet26t:256
-    bat_resnext26ts:256 gcresnext26ts:64 sebotnet33ts_256:256 cait_xxs24_224:224
-    coat_tiny:224 coat_lite_tiny:224 coatnet_nano_rw_224:224 convit_tiny:224 convmixer_768_32:64
-    convnext_atto:64 convnextv2_atto:64 crossvit_tiny_240:240 cs3darknet_focus_s:64 cspdarknet53:64
-    cspresnet50:64 davit_tiny:64 deit_tiny_distilled_patch16_224:224 dla34:64 dla46_c:64 dpn68:64
-    eca_nfnet_l0:64 edgenext_xx_small:64 efficientformer_l1:224 efficientformerv2_s0:224
-    efficientnet_es:64 tf_efficientnet_lite0:64 efficientvit_b0:64 efficientvit_m0:224
-    ese_vovnet19b_slim:64 eva02_tiny_patch14_224:224 fasternet_t0:64 fastvit_t8:64 fbnetc_100:64
-    focalnet_tiny_srf:64 gcvit_xxtiny:224 gernet_s:64 ghostnet_050:64 ghostnetv2_100:64
-    gmlp_ti16_224:224 hardcorenas_a:64 hgnetv2_b0:64 hiera_tiny_224:224 hrnet_w18_small:64
-    inception_next_atto:64 inception_v4:96 lcnet_050:64 levit_128s:224 mambaout_femto:64
-    maxvit_rmlp_pico_rw_256:256 mixer_s32_224:224 mixnet_s:64 mnasnet_small:64
-    mobilenetv3_small_050:64 mobilenetv4_conv_small:64 mobileone_s0:64 mobilevit_xxs:64
-    mobilevitv2_050:64 mvitv2_tiny:224 nest_tiny:224 nextvit_small:64 nf_regnet_b0:64
-    nf_resnet50:64 pit_ti_224:224 poolformer_s12:64 poolformerv2_s12:64 convformer_s18:64
-    caformer_s18:64 pvt_v2_b0:64 rdnet_tiny:64 regnetx_002:64 regnety_002:64 regnetv_040:64
-    repghostnet_050:64 repvgg_a0:64 repvit_m0_9:64 res2net50_14w_8s:64 resmlp_12_224:224
-    resnest14d:64 resnet10t:64 resnet14t:64 resnet26d:64 resnetblur50:64 resnetv2_50:64
-    rexnet_100:64 selecsls42:64 semnasnet_050:64 sequencer2d_s:224 seresnext26t_32x4d:64
-    shvit_s1:64 skresnet18:64 spnasnet_100:64 starnet_s1:64 swiftformer_xs:224
-    swin_tiny_patch4_window7_224:224 swinv2_tiny_window8_256:256 swinv2_cr_tiny_ns_224:224
-    test_byobnet:160 test_convnext:160 test_efficientnet:160 test_mambaout:160 test_nfnet:160
-    test_resnet:160 test_vit:160 test_vit2:160 test_vit4:160 tiny_vit_5m_224:224 tinynet_e:64
-    tnt_s_legacy_patch16_224:224 tresnet_m:64 twins_pcpvt_small:224 twins_svt_small:224
-    vgg11:32 visformer_tiny:224 vit_relpos_small_patch16_224:224 vit_small_r26_s32_224:224
-    vit_tiny_patch16_224:224 vitamin_small_224:224 volo_d1_224:224 xception41:64
-    xcit_nano_12_p16_224:224
+    bat_resnext26ts:256 caformer_s18:64 convformer_s18:64 convmixer_768_32:64 convnext_atto:64
+    convnextv2_atto:64 crossvit_tiny_240:240 cs3darknet_focus_s:64 cspdarknet53:64 cspresnet50:64
+    davit_tiny:64 densenet121:64 dla34:64 dla46_c:64 dpn68:64 eca_nfnet_l0:64 edgenext_xx_small:64
+    efficientnet_b0:64 efficientnet_es:64 efficientvit_b0:64 ese_vovnet19b_slim:64 fasternet_t0:64
+    fastvit_t8:64 fbnetc_100:64 focalnet_tiny_srf:64 gcresnext26ts:64 ghostnet_050:64
+    ghostnetv2_100:64 hardcorenas_a:64 hgnetv2_b0:64 hrnet_w18_small:64 inception_next_atto:64
+    inception_v3:96 inception_v4:96 lcnet_050:64 mambaout_femto:64 mixnet_s:64 mnasnet_small:64
+    mobilenetv3_large_100:64 mobilenetv3_small_050:64 mobilenetv4_conv_small:64
+    mobilenetv4_hybrid_medium:64 nextvit_small:64 nf_regnet_b0:64 nf_resnet26:64 poolformer_s12:64
+    poolformerv2_s12:64 pvt_v2_b0:64 rdnet_tiny:64 regnetx_002:64 regnety_002:64 regnetv_040:64
+    repghostnet_050:64 res2net50_14w_8s:64 resnest14d:64 resnet10t:64 resnet18:64 resnet26d:64
+    resnet50_gn:64 resnetblur50:64 resnetv2_50:64 resnext50_32x4d:64 rexnet_100:64 selecsls42:64
+    semnasnet_050:64 seresnext26t_32x4d:64 shvit_s1:64 skresnet18:64 spnasnet_100:64 starnet_s1:64
+    test_convnext:64 test_efficientnet:64 test_mambaout:64 test_nfnet:64 test_resnet:64
+    tf_efficientnet_lite0:64 tf_efficientnetv2_b0:64 tiny_vit_5m_224:64 tinynet_e:64 tresnet_m:64
+    vgg11:32 xception41:64
+"""
+OF_THEIR_SIZE = """
+    beit_base_patch16_224:64 botnet26t_256:64 cait_xxs24_224:112 coat_lite_tiny:64 coat_tiny:64
+    coatnet_nano_rw_224:64 convit_tiny:112 deit_tiny_distilled_patch16_224:112
+    efficientformer_l1:224 efficientformerv2_s0:128 efficientvit_m0:128 eva02_tiny_patch14_224:112
+    flexivit_small:64 gcvit_xxtiny:128 gernet_s:64 gmlp_ti16_224:112 haloregnetz_b:224
+    hiera_tiny_224:64 lambda_resnet26t:64 lamhalobotnet50ts_256:128 levit_128s:128
+    maxvit_rmlp_pico_rw_256:64 mixer_s32_224:128 mobileone_s0:64 mobilevit_xxs:64 mobilevitv2_050:64
+    mvitv2_tiny:64 nest_tiny:64 pit_ti_224:112 repvgg_a0:64 repvit_m0_9:64 resmlp_12_224:112
+    sebotnet33ts_256:64 sequencer2d_s:112 swiftformer_xs:64 swin_tiny_patch4_window7_224:112
+    swinv2_tiny_window8_256:64 swinv2_cr_tiny_ns_224:64 test_byobnet:64 test_vit:64 test_vit2:64
+    test_vit4:64 tnt_s_legacy_patch16_224:112 twins_pcpvt_small:64 twins_svt_small:64
+    visformer_tiny:64 vit_relpos_small_patch16_224:112 vit_small_r26_s32_224:64
+    vit_tiny_patch16_224:112 vitamin_small_224:64 volo_d1_224:64 xcit_nano_12_p16_224:112
 """
 
 
@@ -185,6 +189,10 @@ def _of_timm() -> dict[str, Network]:
     for entry in TIMM.split():
         name, size = entry.split(":")
         found[f"timm/{name}"] = Network(partial(_timm, name), picture(int(size)))
+    for entry in OF_THEIR_SIZE.split():
+        name, size = entry.split(":")
+        build = partial(_timm, name, img_size=int(size))
+        found[f"timm/{name}"] = Network(build, picture(int(size)))
     return found
 
 
