@@ -9,6 +9,7 @@ from types import ModuleType
 from nbglcnn.load.bounds import MAX_RANK
 from nbglcnn.load.draft import OPSET
 from nbglcnn.load.onnx_model import OLDEST
+from nbglcnn.load.spell import SPELT as SPELT_OUT
 from nbglcnn.ops import FAMILIES, OPERATORS
 from nbglcnn.ops.operator import Operator, anything, no_reason
 
@@ -59,8 +60,8 @@ def text() -> str:
         passed=passed, cases=cases,
     )  # fmt: skip
     families = (_family(family, counts) for family in FAMILIES)
-    others = (f"| {_link(name)} | {_cases(name, counts)} |" for name in counts)
-    spelt = [row for name, row in zip(counts, others, strict=True) if name not in OPERATORS]
+    others = sorted({*counts, *SPELT_OUT} - set(OPERATORS))
+    spelt = [f"| {_link(name)} | {_cases(name, counts)} |" for name in others]
     return "\n".join([top, *families, SPELT + "\n".join(spelt) + "\n"])
 
 

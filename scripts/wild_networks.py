@@ -443,7 +443,11 @@ def _denoiser() -> Any:
 
 
 def _ties_in_order(build: Callable[[], Any]) -> Callable[[], Any]:
-    """A network that sorts without asking for stability: PyTorch gives ties in any order then."""
+    """A network that sorts without asking for stability, as one that asks for it.
+
+    PyTorch may give ties in any order then, and does so with vector instructions for floats and
+    integers: another order than that of the first, which is ours.
+    """
 
     def built() -> Any:
         import torch
@@ -519,6 +523,8 @@ def _of_spandrel() -> dict[str, Network]:
     found = {}
     for name, (build, size) in builders.items():
         shapes = picture(size or 32, 4 if name == "DRUNet" else 3)
+        if name == "ATD":
+            build = _ties_in_order(build)
         if name == "LaMa":
             shapes = ((1, 3, 32, 32), (1, 1, 32, 32))
         found[f"spandrel/{name}"] = Network(build, shapes)

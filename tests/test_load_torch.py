@@ -569,6 +569,37 @@ def test_control_flow_that_depends_on_numbers_is_explained() -> None:
     assert error.value.__cause__ is not None
 
 
+class Settles(nn.Module):
+    """Repeats a step until nothing changes any more, as kornia's Canny does."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        def changes(x: torch.Tensor) -> torch.Tensor:
+            return (x > 1).any()
+
+        return torch.while_loop(changes, lambda x: (x / 2,), (x,))[0]
+
+
+class Chooses(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,))
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        (Settles, r"while_loop: how it runs depends on the input's numbers.*in a Python `for`"),
+        (Chooses, r"cond: how it runs depends on the input's numbers.*with torch\.where"),
+    ],
+)
+def test_loops_and_branches_of_pytorchs_own_name_their_module_and_line(
+    module: type[nn.Module], words: str
+) -> None:
+    with pytest.raises(UnsupportedOperator, match=words) as error:
+        load(nn.Sequential(nn.Identity(), module()).eval(), randn(2, 3))
+    kind = module.__name__
+    assert re.match(rf"1 \({kind}\) at line \d+ of test_load_torch.py: `", str(error.value))
+
+
 def test_an_operator_without_onnx_form_is_named() -> None:
     class Median(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -3,18 +3,20 @@
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 from torch.nn.utils import parametrizations
 
 from equal import assert_equal
 from nbglcnn import compare
 from nbglcnn.errors import InputError, UnsupportedModel, UnsupportedOperator
+from nbglcnn.graph import Graph
 from nbglcnn.load import load, reference, with_parameters
 from nbglcnn.lower import lower
 from nbglcnn.session import Session
 
 
-def follows(model: nn.Module, x: torch.Tensor) -> None:
+def follows(model: nn.Module, x: torch.Tensor) -> Graph:
     """All layers are right, and right again with other weights."""
     graph, arrays = load(model.eval(), x)
     torch.manual_seed(1)
@@ -27,6 +29,7 @@ def follows(model: nn.Module, x: torch.Tensor) -> None:
             found = session.run(*arrays)
         for key, value in reference(model, changed, arrays).items():
             assert_equal(found[key], value, name=key)
+    return graph
 
 
 class Picked(nn.Module):
@@ -73,7 +76,8 @@ def test_constants_that_follow_from_weights_may_be_large() -> None:
 
 def test_what_would_take_long_to_fold_is_computed_by_the_gpu() -> None:
     torch.manual_seed(0)
-    follows(Sampled(), torch.rand(1, 4, 180, 180))
+    graph = follows(Sampled(), torch.rand(1, 4, 180, 180))
+    assert "Conv" in [node.op for node in graph.nodes]
     # 130 MB of hidden numbers for 320 kB of weights
     follows(Positions(180, 512), torch.rand(1, 8, 180, 180))
 
@@ -146,6 +150,58 @@ def test_new_weights_may_not_alter_a_buffer_that_decided() -> None:
     with_parameters(graph, {**state, "conv.bias": np.ones(4, np.float32)})
     with pytest.raises(InputError, match=r"steps: its numbers decided .* load it anew"):
         with_parameters(graph, {**state, "steps": np.int64(2)})
+
+
+class Reads(nn.Module):
+    """A power that is read of a parameter, as `k.item()`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 1)
+        self.k = nn.Parameter(torch.tensor([0.7]))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.conv(x).abs().pow(self.k.item()) * float(self.k * 2)
+
+
+def test_a_number_that_python_reads_of_a_parameter_is_that_of_the_parameter() -> None:
+    model = Reads().eval()
+    x = torch.rand(1, 3, 4, 5)
+    graph, arrays = load(model, x)
+    assert graph.settings == {"k"}
+    with Session(lower(graph)) as session:
+        found = session.run(*arrays)["output"]
+    assert_equal(found, model(x).detach().numpy())
+    state = {n: t.numpy() for n, t in model.state_dict().items()}
+    with pytest.raises(InputError, match=r"k: its numbers decided .* load it anew"):
+        with_parameters(graph, {**state, "k": np.ones(1, np.float32)})
+
+
+class Merged(nn.Module):
+    """Writes one convolution's weights from two others' in each call, as SPAN's do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, 6, 1)
+        self.second = nn.Conv2d(6, 4, 3)
+        self.merged = nn.Conv2d(3, 4, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        first, second = self.first.weight.data.clone(), self.second.weight.data.clone().detach()
+        turned = first.flip(2, 3).permute(1, 0, 2, 3)
+        weight = F.conv2d(turned, second, padding=2).flip(2, 3).permute(1, 0, 2, 3)
+        self.merged.weight.data = weight.contiguous()
+        self.merged.bias.data = torch.zeros(4)
+        self.merged.bias.data = self.second.bias.data + 0.5
+        return self.merged(x).data * 2
+
+
+def test_weights_that_forward_writes_follow_those_that_it_computes_them_from() -> None:
+    torch.manual_seed(0)
+    model = Merged()
+    graph = follows(model, torch.rand(1, 3, 6, 5))
+    assert [node.op for node in graph.nodes] == ["Conv", "Mul"]
+    assert list(graph.parameters) == list(model.state_dict())
 
 
 class Counting(nn.Module):

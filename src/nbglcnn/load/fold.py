@@ -33,6 +33,7 @@ LIGHT = frozenset(
 )
 FREE = ("Constant", "ConstantOfShape", "Expand")  # views of what is there
 MAX_PRODUCTS = 2**28  # multiply-adds of matrices that are folded: a tenth of a second
+MAX_TAPS = 2**27  # of kernels convolved with kernels: half a second
 MAX_HEAVY = 2**16  # elements in and out of another operator that is folded
 
 
@@ -155,6 +156,9 @@ def _foldable(node: Node, state: State) -> bool:
         inner = arrays[0].shape[-1] if arrays[0].ndim else 1
         infer(node, state)
         return prod(state.shapes[node.outputs[0]]) * inner <= MAX_PRODUCTS
+    if node.op == "Conv" and infer(node, state) <= sum(array.nbytes for array in arrays):
+        taps = prod(arrays[1].shape[1:])  # of kernels with kernels: a picture would grow
+        return prod(state.shapes[node.outputs[0]]) * taps <= MAX_TAPS
     if sum(array.size for array in arrays) > MAX_HEAVY:
         return False
     return infer(node, state) <= MAX_HEAVY * 4

@@ -329,6 +329,13 @@ def _grid_sample(node: Node, state: State) -> list[Node]:
     return [_with(node, node.inputs, mode=names.get(mode, mode) if isinstance(mode, str) else mode)]
 
 
+def _fourier(node: Node, state: State) -> list[Node]:
+    """Before 20 the axis was an attribute, the first behind the batch where nothing was said."""
+    length = node.inputs[1] if len(node.inputs) > 1 else ""
+    axis = _constant(node, state, "axis", integer(node, "axis", 1))
+    return [_with(node, (node.inputs[0], length, axis), axis=None)]
+
+
 _AXES = _to_inputs(("axes", np.int64))
 _REDUCES = ["Mean", "Max", "Min", "Prod", "L1", "L2", "LogSum", "LogSumExp", "SumSquare"]
 
@@ -338,6 +345,7 @@ UPGRADES: dict[str, tuple[tuple[int, Rule], ...]] = {
     **dict.fromkeys(("Equal", "Less", "Greater"), ((7, _aligned),)),
     "BatchNormalization": ((14, _batch_norm),),
     "Clip": ((11, _clip),),
+    "DFT": ((20, _fourier),),
     "Gemm": ((7, _without("broadcast")),),
     "GridSample": ((20, _grid_sample),),
     "GroupNormalization": ((21, _group_norm),),

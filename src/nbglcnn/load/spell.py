@@ -12,6 +12,7 @@ from nbglcnn.graph import Array, Node
 from nbglcnn.load.bounds import MAX_MADE, checked_shape
 from nbglcnn.load.draft import State, integer, label, numbers
 from nbglcnn.load.einsum import einsum
+from nbglcnn.load.fourier import transform
 from nbglcnn.load.infer import check_arity, schema_of
 from nbglcnn.load.quantized import dequantize, quantize
 from nbglcnn.load.steps import Steps
@@ -188,6 +189,7 @@ SPELT: dict[str, Rule] = {
     "AffineGrid": _affine_grid,
     "Clip": _clip,
     "CumSum": _cumulative_sum,
+    "DFT": transform,
     "DeformConv": _deform_conv,
     "DequantizeLinear": dequantize,
     "Einsum": einsum,

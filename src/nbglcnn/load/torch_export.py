@@ -15,14 +15,16 @@ from nbglcnn.load.torch_masks import choose_by_masks, has_masks
 from nbglcnn.load.torch_program import (
     correct_average_pools,
     name_all_dimensions,
+    refuse_loops_and_branches,
     refuse_wrong_translations,
     with_writable_names,
     without_idle_squeezes,
 )
-from nbglcnn.load.torch_settings import settings_read
+from nbglcnn.load.torch_settings import reads_numbers, settings_read
 from nbglcnn.load.torch_source import ROOT, line_of_error, line_of_node, module_of
 from nbglcnn.load.torch_tables import tables_kept
 from nbglcnn.load.torch_thread import in_float32, quiet, random_numbers_kept, unwound
+from nbglcnn.load.torch_written import written
 
 if TYPE_CHECKING:
     import torch
@@ -33,8 +35,8 @@ def export(
 ) -> tuple[Any, Call, frozenset[str], bool]:
     """The twin as an onnx_ir graph whose outputs are all calls' tensors, and the tree of calls.
 
-    Also the names of buffers whose numbers decided what is computed, and whether an autocast in
-    forward was left out. The twin's state is another one afterwards.
+    Also the names of buffers and parameters whose numbers decided what is computed, and whether an
+    autocast in forward was left out. The twin's state is another one afterwards.
     """
     import torch
 
@@ -42,15 +44,18 @@ def export(
     with unwound(), random_numbers_kept(lambda: None), torch.no_grad():
         try:
             program, record, autocast = _traced(twin, tensors, contextlib.nullcontext())
+            reading = settings_read(twin, settings) if reads_numbers(program) else None
         except UnsupportedModel:
             reading = settings_read(twin, settings)
             if reading is None:
                 raise
+        if reading is not None:
             program, record, autocast = _traced(twin, tensors, reading)
         if has_masks(program):
             with quiet():
                 program = choose_by_masks(program)
         refuse_wrong_translations(program)
+        refuse_loops_and_branches(program)
         correct_average_pools(program)
         name_all_dimensions(program)
         without_idle_squeezes(program)
@@ -123,7 +128,7 @@ def _tap(twin: torch.nn.Module) -> tuple[torch.nn.Module, Record]:
     class Tap(torch.nn.Module):
         def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
             try:
-                with in_float32():
+                with in_float32(), written(getattr(self, ROOT)):
                     run(getattr(self, ROOT), named, inputs, record)
             except RuntimeError as error:
                 # Of a RuntimeError about data the exporter prints all that it has traced.

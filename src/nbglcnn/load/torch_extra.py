@@ -23,6 +23,7 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
         aten.adaptive_max_pool3d.default: _adaptive_max_pool,
         aten.cdist.default: _distances,
         aten.cumprod.default: _cumulative_product,
+        aten.div.Tensor: _quotient_of_pairs,
         aten.linalg_householder_product.default: lambda x, tau: _by_folding(
             "HouseholderProduct", x, tau, like=x
         ),
@@ -71,6 +72,19 @@ def _cumulative_product(
         further = x.narrow(dim, step, rest) * x.narrow(dim, 0, rest)
         x, step = torch.cat([x.narrow(dim, 0, step), further], dim), step * 2
     return x.clone()
+
+
+def _quotient_of_pairs(a: Any, b: Any) -> Any:
+    """A quotient of complex numbers, as in a spectrum over its size."""
+    import torch
+
+    if not any(isinstance(x, torch.Tensor) and x.is_complex() for x in (a, b)):
+        return NotImplemented
+    if isinstance(b, torch.Tensor) and b.is_complex():
+        below = torch.view_as_real(b).square().sum(-1)
+        a, b = a * b.conj(), below
+    factor = 1 / b
+    return a * factor
 
 
 def _by_folding(

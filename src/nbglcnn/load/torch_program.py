@@ -92,6 +92,23 @@ def refuse_wrong_translations(program: Any) -> None:
             )
 
 
+def refuse_loops_and_branches(program: Any) -> None:
+    """Refuse torch.while_loop and its kin, whose course depends on the input's numbers."""
+    for node in program.graph.nodes:
+        advice = _CHOICES.get(getattr(node.target, "__name__", ""))
+        if node.op == "call_function" and advice:
+            raise UnsupportedOperator(
+                f"{module_of(node)}{line_of_node(node)}: torch.{node.target.__name__}: how it runs "
+                f"depends on the input's numbers, so it has no fixed graph; {advice}"
+            )
+
+
+_CHOICES = {
+    "while_loop": "repeat a fixed number of times in a Python `for`, or draw the part before it",
+    "cond": "compute both branches and choose with torch.where",
+}
+
+
 def name_all_dimensions(program: Any) -> None:
     """Write out the dimensions of x.amax(), which the exporter wants although it means all."""
     import torch

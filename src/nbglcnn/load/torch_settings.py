@@ -1,23 +1,24 @@
-"""Numbers of buffers that decide what is computed: `if self.flag:` and `range(int(self.steps))`.
+"""Numbers of a module that Python reads: `if self.flag:`, `range(int(self.steps))`, `k.item()`.
 
-While a module is traced its buffers have no numbers. They don't depend on the input, so what
-Python reads of small ones, and of what follows from them alone, is taken from the module itself.
+While a module is traced its buffers and parameters have no numbers. They don't depend on the input,
+so what Python reads of small ones, and of what follows from them alone, is taken from the module.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import torch
 
-LARGEST = 1024  # numbers of a buffer, or of what follows from it
+LARGEST = 1024  # numbers of a buffer or parameter, or of what follows from it
 READS = ("__bool__", "__int__", "__float__", "__index__", "item", "tolist")
 
 
 def settings_read(twin: torch.nn.Module, read: set[str]) -> Any:
-    """A mode for tracing `twin` in which Python can read small buffers.
+    """A mode for tracing `twin` in which Python can read small buffers and parameters.
 
     `read` receives their names in the state_dict. None where it has none.
     """
@@ -26,21 +27,20 @@ def settings_read(twin: torch.nn.Module, read: set[str]) -> Any:
     from torch.utils._python_dispatch import _disable_current_modes
     from torch.utils.weak import WeakTensorKeyDictionary
 
-    given = {
-        name: buffer.detach().clone()
-        for name, buffer in twin.named_buffers()
-        if buffer.numel() <= LARGEST
-    }
+    def named() -> Any:
+        return chain(twin.named_buffers(), twin.named_parameters())
+
+    given = {name: t.detach().clone() for name, t in named() if t.numel() <= LARGEST}
     if not given:
         return None
     followed: Any = WeakTensorKeyDictionary()  # None: not any more
 
     def known(value: Any) -> tuple[torch.Tensor, frozenset[str]] | None:
-        """A traced tensor's numbers, and the buffers that they come from."""
+        """A traced tensor's numbers, and the buffers and parameters that they come from."""
         if value in followed:
             return followed[value]  # type: ignore[no-any-return]
-        for name, buffer in twin.named_buffers():
-            if buffer is value and name in given:
+        for name, tensor in named():
+            if tensor is value and name in given:
                 return given[name], frozenset([name])
         return None
 
@@ -102,3 +102,12 @@ def _replaced(tree: Any, by: Callable[[torch.Tensor], Any]) -> Any:
     if type(tree) in (tuple, list):
         return type(tree)(_replaced(part, by) for part in tree)
     return tree
+
+
+def reads_numbers(program: Any) -> bool:
+    """Whether a number was read of a tensor, as `.item()` does, and not used for a size."""
+    import torch
+
+    aten = torch.ops.aten
+    reads = (aten.item.default, aten._local_scalar_dense.default)
+    return any(node.target in reads for node in program.graph.nodes)

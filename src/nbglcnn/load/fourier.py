@@ -1,0 +1,100 @@
+"""Fourier transforms spelt out: products with constant matrices of cosines and sines.
+
+Complex numbers are pairs along the last axis, as ONNX has them. A transform of one axis takes that
+axis and the pairs together as rows, so that one product of matrices gives all of it.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from nbglcnn.errors import ModelError, UnsupportedModel, UnsupportedOperator
+from nbglcnn.graph import Array, Node
+from nbglcnn.load.bounds import MAX_MADE
+from nbglcnn.load.draft import State, integer, label
+from nbglcnn.load.steps import Steps
+
+
+def transform(node: Node, state: State) -> list[Node]:
+    """DFT along one axis: forward or inverse, of real or complex numbers, one-sided or not."""
+    x = node.inputs[0]
+    shape = state.shape(x)
+    rank, parts = len(shape), shape[-1] if shape else 0
+    if rank < 2 or parts not in (1, 2):
+        raise ModelError(
+            f"{label(node)}: {list(shape)} has no last axis of 1 (real numbers) or 2 (complex)"
+        )
+    axis = _constant(node, 2, -2, state)
+    if not -rank <= axis < rank or axis % rank == rank - 1:
+        raise ModelError(f"{label(node)}: axis {axis} of {rank} dimensions, of which the last has "
+                         "the real and the imaginary parts")  # fmt: skip
+    axis %= rank
+    inverse, onesided = (bool(integer(node, name, 0)) for name in ("inverse", "onesided"))
+    if onesided and parts != (2 if inverse else 1):
+        raise ModelError(
+            f"{label(node)}: one-sided {'inverse ' * inverse}transforms are of "
+            f"{'complex' if inverse else 'real'} numbers"
+        )
+    given = shape[axis]
+    length = _constant(node, 1, 2 * (given - 1) if inverse and onesided else given, state)
+    if length < 1:
+        raise ModelError(f"{label(node)}: a transform of {length} numbers")
+    read = min(given, length // 2 + 1 if inverse and onesided else length)
+    written = length // 2 + 1 if onesided and not inverse else length
+    columns = 1 if inverse and onesided else 2
+    if read * parts * written * columns > MAX_MADE:
+        raise UnsupportedModel(
+            f"{label(node)}: a Fourier transform of {length:,} numbers takes a matrix of "
+            f"{read * parts * written * columns:,}; at most {MAX_MADE:,}"
+        )
+    steps = Steps(node, state)
+    if read < given:
+        bounds = (steps.constant([n]) for n in (0, read, axis))
+        x = steps("Slice", x, *bounds)
+    others = [k for k in range(rank - 1) if k != axis]
+    if axis != rank - 2:
+        x = steps("Transpose", x, perm=(*others, axis, rank - 1))
+    sizes = [shape[k] for k in others]
+    rows = steps.reshape(x, (prod(sizes), read * parts))
+    matrix = _matrix(length, read, written, inverse=inverse, halves=inverse and onesided)
+    chosen = np.ascontiguousarray(matrix[:, :parts, :, :columns])
+    factors = steps.constant(chosen.reshape(read * parts, written * columns), np.float32)
+    product = steps("MatMul", rows, factors)
+    if axis == rank - 2:
+        steps.reshape(product, (*sizes, written, columns), to=node.outputs[0])
+        return steps.nodes
+    found = steps.reshape(product, (*sizes, written, columns))
+    back = [*range(axis), rank - 2, *range(axis, rank - 2), rank - 1]
+    steps("Transpose", found, to=node.outputs[0], perm=tuple(back))
+    return steps.nodes
+
+
+def _constant(node: Node, position: int, default: int, state: State) -> int:
+    name = node.inputs[position] if len(node.inputs) > position else ""
+    if not name:
+        return default
+    data = state.constants.get(name)
+    if data is None or data.size != 1:
+        raise UnsupportedOperator(
+            f"{label(node)}: its {'axis' if position == 2 else 'length'} must be a constant number"
+        )
+    return int(data.reshape(-1)[0])
+
+
+def _matrix(length: int, read: int, written: int, *, inverse: bool, halves: bool) -> Array:
+    """How much of number n, real or imaginary, goes into number k: (n, part, k, part).
+
+    Where only one of two mirrored halves is given (`halves`), what has a mirror counts twice.
+    """
+    # The product is taken modulo the length first: a large angle's cosine has fewer digits.
+    angle = 2 * np.pi / length * (np.arange(read)[:, None] * np.arange(written) % length)
+    cos, sin = np.cos(angle), np.sin(angle) if inverse else -np.sin(angle)
+    found = np.stack([np.stack([cos, sin], -1), np.stack([-sin, cos], -1)], 1)
+    if inverse:
+        found /= length
+    if halves:
+        mirrored = (np.arange(read) > 0) & (2 * np.arange(read) != length)
+        found[mirrored] *= 2
+    return np.asarray(found)

@@ -1,0 +1,94 @@
+"""Fourier transforms: ONNX's DFT, and what PyTorch's exporter makes of torch.fft."""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import nn
+
+from cases.case import module, node
+
+
+class Of(nn.Module):
+    """A function as a module."""
+
+    def __init__(self, function: Callable[..., torch.Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *x):
+        return self.function(*x)
+
+
+class Filtered(nn.Module):
+    """A filter for each channel in the frequencies of its maps, as FFTformer and GFNet have it."""
+
+    def __init__(self, channels: int, height: int, width: int) -> None:
+        super().__init__()
+        self.real = nn.Parameter(torch.randn(channels, height, width // 2 + 1))
+        self.pairs = nn.Parameter(torch.randn(channels, height, width // 2 + 1, 2))
+        self.size = (height, width)
+
+    def forward(self, x):
+        seen = torch.fft.rfft2(x, norm="ortho")
+        complex_ = seen * torch.view_as_complex(self.pairs) + seen * self.real
+        return torch.fft.irfft2(complex_, s=self.size, norm="ortho")
+
+
+def of(name, function, *shapes):
+    return module(f"torch.fft: {name}", lambda: Of(function), *shapes)
+
+
+def real(x):
+    return torch.view_as_real(x)
+
+
+def spectral(x):
+    """As LaMa's FourierUnit: real and imaginary parts as channels, and back."""
+    seen = torch.fft.rfftn(x, dim=(-2, -1), norm="ortho")
+    maps = torch.cat((seen.real, seen.imag), 1).relu()
+    a, b = maps.chunk(2, 1)
+    return torch.fft.irfftn(torch.complex(a, b), s=x.shape[-2:], dim=(-2, -1), norm="ortho")
+
+
+fft = torch.fft
+CASES = [
+    of("rfft", lambda x: real(fft.rfft(x)), (2, 3, 10)),
+    of("rfft of 7 along rows", lambda x: real(fft.rfft(x, dim=2)), (1, 3, 7, 4)),
+    of("rfft padded, forward", lambda x: real(fft.rfft(x, n=16, norm="forward")), (2, 3, 11)),
+    of("rfft cut, ortho", lambda x: real(fft.rfft(x, n=6, norm="ortho")), (2, 3, 11)),
+    of("rfft of the batch", lambda x: real(fft.rfft(x, dim=0)), (6, 3)),
+    of("rfft2", lambda x: real(fft.rfft2(x)), (2, 3, 6, 9)),
+    of("fft2 of real maps", lambda x: real(fft.fft2(x, norm="ortho")), (1, 3, 5, 8)),
+    of("fftn", lambda x: real(fft.fftn(x, dim=(1, 2, 3), norm="forward")), (2, 3, 4, 5)),
+    *(
+        of(
+            f"fft2 and ifft2, {norm}",
+            lambda x, norm=norm: real(fft.ifft2(fft.fft2(x, norm=norm) * 2.0, norm=norm)),
+            (1, 4, 5, 6),
+        )
+        for norm in ("backward", "ortho", "forward")
+    ),
+    *(
+        of(
+            f"irfft of {length} of complex numbers, {norm}",
+            lambda x, n=length, norm=norm: fft.irfft(torch.view_as_complex(x), n=n, norm=norm),
+            (2, 3, 6, 2),
+        )
+        for length, norm in ((10, "backward"), (11, "ortho"), (8, "forward"))
+    ),
+    of("the spectrum's size", lambda x: fft.rfft2(x).abs(), (1, 3, 6, 6)),
+    of("a spectrum over its size", lambda x: fft.irfft(fft.rfft(x) / (fft.rfft(x).abs() + 1), n=8), (2, 3, 8)),
+    of("the quotient of spectra", lambda x, y: fft.irfft(fft.rfft(x) / (fft.rfft(y) + 9), n=8), (2, 3, 8), (2, 3, 8)),
+    of("the product of spectra", lambda x, y: fft.irfft2(fft.rfft2(x) * fft.rfft2(y).conj(), s=(8, 6)), (1, 3, 8, 6), (1, 3, 8, 6)),
+    of("channels of frequencies and back", spectral, (1, 4, 6, 8)),
+    module("torch.fft: filters by frequency", lambda: Filtered(3, 8, 6), (2, 3, 8, 6)),
+    node("DFT", "DFT", [(2, 6, 5, 1)]),
+    node("DFT of complex numbers along axis 1", "DFT", [(2, 6, 5, 2), None, np.int64(1)], constants=[2]),
+    node("DFT, inverse, along the batch", "DFT", [(4, 3, 2), None, np.int64(0)], constants=[2], inverse=1),
+    node("DFT, inverse of real numbers", "DFT", [(2, 5, 1)], inverse=1),
+    node("DFT, one-sided, longer", "DFT", [(1, 7, 3, 1), np.int64(10), np.int64(-3)], constants=[1, 2], onesided=1),
+    node("DFT, shorter", "DFT", [(1, 9, 2), np.int64(4)], constants=[1]),
+    node("DFT of operator set 17", "DFT", [(3, 5, 4, 2)], opset=17),
+    node("DFT of operator set 17, axis 2, one-sided", "DFT", [(1, 3, 8, 1)], opset=17, axis=2, onesided=1),
+]  # fmt: skip
