@@ -17,6 +17,7 @@ from torch import nn
 
 from nbglcnn.errors import NbglcnnError
 from nbglcnn.load import load
+from nbglcnn.load.torch_thread import unwound
 
 X = np.ones((1, 3, 8, 8), np.float32)
 
@@ -127,10 +128,28 @@ def modes() -> tuple[object, ...]:
 
 
 def test_a_failed_export_leaves_nothing_behind() -> None:
+    load(small(), X)  # the first one imports, and sympy brings a warnings filter
     before = modes(), list(warnings.filters), torch.get_rng_state().tolist()
     with pytest.raises(NbglcnnError, match="depends on the input's numbers"):
         load(Depends().eval(), X)
     assert before == (modes(), list(warnings.filters), torch.get_rng_state().tolist())
+
+
+def test_what_was_begun_and_not_ended_when_an_interrupt_came_is_ended() -> None:
+    from torch._subclasses import FakeTensorMode
+    from torch.overrides import BaseTorchFunctionMode
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    before = modes()
+    with pytest.raises(KeyboardInterrupt), unwound():
+        for begun in (FakeTensorMode(), TorchDispatchMode(), BaseTorchFunctionMode()):
+            begun.__enter__()
+        torch.set_grad_enabled(False)
+        torch.compiler._is_exporting_flag = True
+        torch._C._dispatch_tls_set_dispatch_key_included("PreDispatch", True)
+        assert len([a for a, b in zip(before, modes(), strict=True) if a != b]) == 6
+        raise KeyboardInterrupt
+    assert modes() == before
 
 
 def interrupted(model: nn.Module, after: int) -> int:

@@ -130,7 +130,7 @@ def unwound() -> Iterator[None]:
             if before is None and _C._get_dispatch_mode(key) is not None:
                 _C._unset_dispatch_mode(key)
         while _C._len_torch_dispatch_stack() > dispatch:
-            _C._pop_torch_dispatch_stack()
+            _C._pop_torch_dispatch_stack(None)
         for key, before in traced.items():
             if before is None:
                 ops.unset_mode_pre_dispatch(key)
