@@ -13,6 +13,7 @@ from torch import nn
 import nbglcnn
 from nbglcnn import InputError, Plan, Session, Viewer
 from nbglcnn.graph import Array, Graph
+from nbglcnn.inputs import Spec, as_arrays
 
 RANDOM = np.random.default_rng(11)
 BYTES = RANDOM.integers(0, 256, (2, 5, 7, 3), np.uint8)  # two pictures, as PIL has them
@@ -219,6 +220,33 @@ def test_a_new_session_says_which_inputs_are_missing(networks: dict[str, Network
             session.run(COLOUR)
         with pytest.raises(InputError, match="'image' is missing"):
             session.run(low=GREY)
+
+
+@pytest.mark.parametrize("given", [np.int8, np.int16, np.int32, np.int64])
+@pytest.mark.parametrize("wanted", [np.int8, np.int32, np.int64])
+def test_integers_of_any_width_fit_where_their_numbers_do(given: Any, wanted: Any) -> None:
+    spec = Spec("places", (3,), np.dtype(wanted))
+    x = np.array([-3, 0, 100], given)
+    [found] = as_arrays(x, [spec])
+    assert found.dtype == wanted
+    np.testing.assert_array_equal(found, x)
+    [alone] = as_arrays(x)
+    assert alone.dtype == np.int64
+    large = np.array([0, 1, np.iinfo(given).max], given)
+    if np.iinfo(given).max > np.iinfo(wanted).max:
+        with pytest.raises(InputError, match=f"to {large.max()} were given; it is {spec.dtype}"):
+            as_arrays(large, [spec])
+    else:
+        np.testing.assert_array_equal(as_arrays(large, [spec])[0], large)
+
+
+def test_a_picture_of_16_bits_is_opaque_grey_in_as_many_channels_as_are_wanted() -> None:
+    deep = Image.fromarray(np.array([[0, 13107, 65535]], np.uint16))
+    grey = np.float32([[0, 0.2, 1]])
+    for channels in (1, 3, 4):
+        [found] = as_arrays(deep, [Spec("x", (1, channels, 1, 3))])
+        wanted = np.stack([*[grey] * min(channels, 3), *[np.ones_like(grey)] * (channels == 4)])
+        np.testing.assert_allclose(found[0], wanted, rtol=1e-6)
 
 
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {

@@ -194,7 +194,12 @@ def _as_array(item: Any, spec: Spec) -> Array:
 def _checked(array: Array, spec: Spec) -> Array:
     if spec.dtype is not None and spec.dtype.kind in "iu" and array.dtype.kind in "iu":
         converted = array.astype(spec.dtype)
-        array = converted if np.array_equal(converted, array) else array
+        if not np.array_equal(converted, array):
+            raise InputError(
+                f"{spec.name}: integers from {array.min()} to {array.max()} were given; it is "
+                f"{spec.dtype}, which cannot hold them"
+            )
+        array = converted
     if spec.dtype is not None and array.dtype != spec.dtype:
         raise InputError(
             f"{spec.name}: dtype {array.dtype} was given; it is {spec.dtype}. "
