@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mutants import Fault, commands, faults, problem, run
+import mutants
+from mutant_copy import Outcome, commands, needs
+from mutants import Fault, faults, problem, run
 
 FAULTS = faults()
 
@@ -48,6 +50,9 @@ def counted(says: str, old: str, new: str, *tests: str) -> Fault:
     return Fault("area", says, "src/counted.py", old, new, tests)
 
 
+ENDLESS = counted(
+    "no end", "return min(x, 9)", "while True:\n        pass", "test_counted.py::test_bound"
+)
 SIGN = counted("wrong sign", "return -x", "return +x", "test_counted.py::test_sign")
 BOUND = counted("no bound", "min(x, 9)", "max(x, 0)", "test_counted.py::test_bound")
 
@@ -57,7 +62,7 @@ def test_a_fault_is_killed_by_the_test_that_fails_and_survives_where_none_does(
 ) -> None:
     said: list[str] = []
     assert not run(checkout, [SIGN, BOUND], 1, said.append)
-    [killed] = [line for line in said if "killed" in line]
+    [killed] = [line for line in said if line.startswith("2/2 killed")]
     assert "wrong sign (test_counted.py::test_sign)" in killed
     assert said[-1].startswith("\n1 of 2 faults were noticed (2 Python)")
     survivors = [line for line in said if line.startswith("\nSURVIVED")]
@@ -66,6 +71,31 @@ def test_a_fault_is_killed_by_the_test_that_fails_and_survives_where_none_does(
         "  + max(x, 0)\n  test_counted.py::test_bound"
     ]
     assert "return -x" in (checkout / "src" / "counted.py").read_text()
+
+
+def test_a_fault_that_keeps_tests_from_ending_is_noticed_and_counted_apart(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mutants, "TIMES", 0)
+    monkeypatch.setattr(mutants, "LEAST_SECONDS", 3)
+    said: list[str] = []
+    assert run(checkout, [ENDLESS], 1, said.append)
+    assert "\nlate area: no end\n  not ended within 3 s" in said
+    titles, area, both = (line.split() for line in said[-2].split("\n")[1:])
+    assert titles == ["area", "faults", "killed", "survived", "timeouts", "broken", "minutes"]
+    assert area[:6] == ["area", "1", "0", "0", "1", "0"] and both[:6] == ["all", *area[1:6]]
+    assert said[-1].startswith("\n1 of 1 faults were noticed")
+
+
+def test_what_tests_need_is_read_from_their_durations() -> None:
+    said = (
+        "..\n===== slowest durations =====\n4.00s setup    t.py::a\n1.50s call     t.py::b[x y]\n"
+        "0.50s call     t.py::a\n(3 durations < 0.005s hidden.)\n2 passed in 6.20s\n"
+    )
+    tests = ["t.py::a", "t.py::b", "t.py -k b"]
+    found = needs(tests, Outcome("passed", "", said, 8))
+    # Two seconds start pytest, four what the first test set up.
+    assert found == {"t.py::a": 6.5, "t.py::b": 7.5, "t.py -k b": 8}
 
 
 def test_what_cannot_be_put_in_or_run_is_no_kill(checkout: Path) -> None:
@@ -102,6 +132,6 @@ def test_an_entry_that_no_longer_fits_is_found(
 def test_tests_of_a_fault_are_run_in_their_order_by_the_fewest_commands() -> None:
     asked = ("a.py::one", "a.py::two[x y]", "js/test/b.test.ts", "c.py -k this or that")
     first, second, third = commands(asked)
-    assert first[-2:] == ["a.py::one", "a.py::two[x y]"] and first[1:3] == ["-m", "pytest"]
+    assert first[-2:] == ["a.py::one", "a.py::two[x y]"] and first[:2] == ["pytest", "-x"]
     assert second == ["node", "--test", "js/test/b.test.ts"]
     assert third[-3:] == ["c.py", "-k", "this or that"]
