@@ -101,6 +101,56 @@ def test_a_room_imports_only_what_the_design_allows(file: Path) -> None:
             assert room in ONLY_IN[package], f"{room} imports {name}"
 
 
+# The same in the page. What stands in js/src itself is called as its file.
+FRONT_END = ROOT / "js" / "src"
+PAGE_MAY_IMPORT = {
+    "messages": {"plan"},
+    "gl": {"plan", "messages"},
+    "engine": {"gl", "plan", "messages"},
+    "status": {"gl"},
+    "state": {"engine", "gl", "messages", "status"},
+    "comm": {"engine", "gl", "messages", "state", "status"},
+    "explain": {"plan", "views"},
+    "views": {"engine", "explain", "gl", "messages", "plan", "state", "status"},
+    "widget": {"comm", "messages", "state", "views"},
+    "loader": {"widget"},
+    "runtime": {"gl"},
+    "plan": set(),
+}
+IMPORTED = re.compile(r"""^(?:import|export)\b[^;]*?from\s+"(\.[^"]+)";""", re.MULTILINE)
+
+
+def page_room_of(file: Path) -> str:
+    return file.relative_to(FRONT_END).parts[0].partition(".")[0]
+
+
+@pytest.mark.parametrize("room", PAGE_MAY_IMPORT)
+def test_a_room_of_the_page_imports_only_what_the_design_allows(room: str) -> None:
+    files = [file for file in FRONT_END.rglob("*.ts*") if page_room_of(file) == room]
+    assert files
+    for file in files:
+        for name in IMPORTED.findall(file.read_text(encoding="utf-8")):
+            target = (file.parent / name).resolve()
+            if target.suffix == ".glsl":
+                continue
+            used = page_room_of(target)
+            assert used in PAGE_MAY_IMPORT[room] | {room}, f"{file.name} imports {name}"
+
+
+def test_every_file_of_the_page_is_in_a_room() -> None:
+    rooms = {page_room_of(file) for file in FRONT_END.rglob("*.ts*")}
+    assert rooms - PAGE_MAY_IMPORT.keys() <= {"jsx", "short"}  # build.js puts these in
+
+
+def test_only_the_engine_and_the_runtime_make_sessions() -> None:
+    makers = {
+        page_room_of(file)
+        for file in FRONT_END.rglob("*.ts*")
+        if re.search(r"\bcreateSession\(|\bRunner\.make\(", file.read_text(encoding="utf-8"))
+    }
+    assert makers == {"gl", "engine", "runtime"}
+
+
 def test_importing_the_package_loads_nothing_heavy() -> None:
     heavy = {"torch", "onnx", "onnx_ir", "onnxscript", "moderngl"}
     loaded = subprocess.run(

@@ -1,41 +1,9 @@
-// What a view can see and do: one set of signals per viewer, written by the connection, read by the views.
+// What a view can see and do: one set of signals per viewer, of its engine, of its client in Python, and of the views.
 import { type Signal, signal } from "@preact/signals";
-import type {
-  Capabilities,
-  ColorMapName,
-  DeviceUnavailable,
-  LayerTime,
-  RunInfo,
-  Session,
-} from "./gl/types.ts";
+import { createSignals, type EngineSignals } from "./engine/signals.ts";
+import type { ColorMapName, LayerTime } from "./gl/types.ts";
 import type { NORMALIZATIONS, Spot, Verified } from "./messages.ts";
-import type { PlanHeader } from "./plan.ts";
-
-/** Where a viewer stands. Only "ready" shows no message under the pictures. */
-export type Phase =
-  | "connecting"
-  | "receiving"
-  | "compiling"
-  | "running"
-  | "ready"
-  | "lost"
-  | "restarted"
-  | "unsupported"
-  | "error"
-  | "closed";
-
-/** The message under the pictures: the thing, the cause, what still works, and one action. */
-export interface Status {
-  readonly phase: Phase;
-  readonly title: string;
-  readonly text: string;
-  /** Progress, shown as a bar when both are given. */
-  readonly done?: number;
-  readonly total?: number;
-  /** Shown on demand under `action` ("What was found"). */
-  readonly detail?: string;
-  readonly action?: string;
-}
+import { type Status, says } from "./status.ts";
 
 /** The comparison with the framework's own values, when it was made. */
 export interface Parity extends Pick<Verified, "reference" | "layers" | "flawed"> {
@@ -95,20 +63,9 @@ export interface Beside {
   readonly channels: readonly number[];
 }
 
-/** Everything that views of one viewer share. Views write the second group, the connection the first. */
-export interface ViewerState {
-  readonly plan: Signal<PlanHeader | null>;
-  readonly session: Signal<Session | null>;
+/** Everything that views of one viewer share. Views write the second group, whoever feeds the engine the first. */
+export interface ViewerState extends EngineSignals {
   readonly status: Signal<Status>;
-  /** The last run; views redraw when its `sequence` changes. */
-  readonly run: Signal<RunInfo | null>;
-  /** The last run once more, with nothing else on the device; null until there is such a one. */
-  readonly timed: Signal<RunInfo | null>;
-  /** A run is under way. */
-  readonly running: Signal<boolean>;
-  /** Runs that ended within the last second; 0 when idle. */
-  readonly fps: Signal<number>;
-  readonly capabilities: Signal<Capabilities | null>;
   readonly parity: Signal<Parity | null>;
   /** Whether Python can still be asked; the page goes on without it. */
   readonly connected: Signal<boolean>;
@@ -146,21 +103,10 @@ export interface ViewerState {
   readonly pointed: Signal<Spot | null>;
 }
 
-/** The last run, by the best time that is known of it. */
-export function lastRun({ run, timed }: ViewerState): RunInfo | null {
-  return timed.value ?? run.value;
-}
-
-export function createState(): ViewerState {
+export function createState(signals = createSignals()): ViewerState {
   return {
-    plan: signal(null),
-    session: signal(null),
+    ...signals,
     status: signal(says.connecting()),
-    run: signal(null),
-    timed: signal(null),
-    running: signal(false),
-    fps: signal(0),
-    capabilities: signal(null),
     parity: signal(null),
     connected: signal(true),
     poster: signal(null),
@@ -184,78 +130,3 @@ export function createState(): ViewerState {
     pointed: signal(null),
   };
 }
-
-const megabytes = (bytes: number): string => (bytes / 1e6).toFixed(1);
-
-const LACKS: Record<DeviceUnavailable["reason"], string> = {
-  "no-webgl2": "This browser offers no WebGL 2",
-  "no-float-textures": "This browser’s WebGL 2 cannot draw 32-bit floats, nor 16-bit ones",
-  "lost-at-birth": "This browser gives a graphics context that is already lost",
-};
-
-/** The words for every state, in one place; the connection chooses, the views show. */
-export const says = {
-  connecting: (): Status => ({
-    phase: "connecting",
-    title: "Connecting to Python",
-    text: "The network and its weights come from the kernel.",
-  }),
-  receiving: (done: number, total: number): Status => ({
-    phase: "receiving",
-    title: "Receiving weights",
-    text: `${megabytes(done)} of ${megabytes(total)} MB.`,
-    done,
-    total,
-  }),
-  compiling: (done: number, total: number, seconds: number): Status => ({
-    phase: "compiling",
-    title: `Compiling shaders, ${done} of ${total}`,
-    text: `${seconds.toFixed(1)} s so far. The page stays usable.`,
-    done,
-    total,
-  }),
-  running: (): Status => ({
-    phase: "running",
-    title: "Running",
-    text: "The first pictures follow.",
-  }),
-  ready: (): Status => ({ phase: "ready", title: "Live", text: "" }),
-  lost: (layers: number): Status => ({
-    phase: "lost",
-    title: "The graphics context was lost",
-    text:
-      "The browser took the GPU back, often after sleep or a driver reset. " +
-      `Rebuilding ${layers} layers and their weights.`,
-  }),
-  restarted: (complete = true): Status => ({
-    phase: "restarted",
-    title: "Python restarted or stopped; the page goes on without it",
-    text: complete
-      ? "Everything shown still works here. Python can’t read or write this Viewer until the cell " +
-        "is run again."
-      : "The network had not arrived yet, so that there is nothing to show until the cell is run again.",
-    action: "How to reconnect",
-    detail:
-      "Run the cells that make the model and the Viewer again; a new Viewer takes this place.",
-  }),
-  unsupported: (reason: DeviceUnavailable["reason"], found: string): Status => ({
-    phase: "unsupported",
-    title: LACKS[reason],
-    text:
-      "The pictures above were computed by Python and stand still. Everything under " +
-      "viewer.activations works. To see it live, turn on hardware acceleration or use another browser.",
-    action: "What was found",
-    detail: found,
-  }),
-  failed: (title: string, text: string, detail?: string): Status => ({
-    phase: "error",
-    title,
-    text,
-    ...(detail === undefined ? {} : { action: "Details", detail }),
-  }),
-  closed: (): Status => ({
-    phase: "closed",
-    title: "This Viewer was closed",
-    text: "Run the cell again to bring it to life.",
-  }),
-} as const;

@@ -1,10 +1,10 @@
 // The entry in a notebook, behind the loader: `initialize` is called once per Viewer, `render` once per view of it.
 import type { AnyModel, InitializeProps, RenderProps } from "@anywidget/types";
 import { batch, effect, type Signal } from "@preact/signals";
-import { Connection } from "./connection.ts";
-import { at } from "./host.ts";
+import { CommClient } from "./comm/client.ts";
+import { at } from "./comm/host.ts";
 import { COLORMAPS, NORMALIZATIONS, VIEWS } from "./messages.ts";
-import { createState, type Selection, type ViewerState } from "./state.ts";
+import type { Selection, ViewerState } from "./state.ts";
 import { mount } from "./views/app.tsx";
 
 /** What one model needs of this module, which all Viewers of a page share. */
@@ -25,8 +25,8 @@ export default function createWidget() {
     },
     render({ el }: RenderProps): () => void {
       if (opened === undefined) return () => undefined;
-      const { connection, state } = opened; // its first words may end it
-      const removeView = connection.addView();
+      const { client, state } = opened; // its first words may end it
+      const removeView = client.addView();
       const unmount = mount(el, state);
       return () => {
         unmount();
@@ -38,14 +38,14 @@ export default function createWidget() {
 
 interface Opened {
   readonly state: ViewerState;
-  readonly connection: Connection;
+  readonly client: CommClient;
   dispose(): void;
 }
 
 function open(model: AnyModel): Opened {
-  const state = createState();
   // First of all: Python waits for its hello.
-  const connection = new Connection(model, state);
+  const client = new CommClient(model);
+  const { state } = client;
   let seen = "";
   // Python may set both at once: neither is told back before the other is taken.
   const take = () =>
@@ -83,10 +83,10 @@ function open(model: AnyModel): Opened {
   ];
   return {
     state,
-    connection,
+    client,
     dispose: () => {
       for (const one of undo) one();
-      connection.dispose();
+      client.dispose();
     },
   };
 }

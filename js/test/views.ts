@@ -3,7 +3,8 @@ import { openDevice } from "../src/gl/device.ts";
 import { parsePlan } from "../src/gl/format.ts";
 import { createSession } from "../src/gl/session.ts";
 import type { DrawJob, Session } from "../src/gl/types.ts";
-import { createState, says } from "../src/state.ts";
+import { createState } from "../src/state.ts";
+import { says } from "../src/status.ts";
 import { mount } from "../src/views/app.tsx";
 
 const state = createState();

@@ -11,6 +11,7 @@ import {
 import { measureReads, type Reads } from "./probe.ts";
 import { Programs } from "./programs.ts";
 import { Resources } from "./resources.ts";
+import { SharedTextures } from "./shared.ts";
 import { State } from "./state.ts";
 import { type Alive, type Capabilities, ContextLostError, type Device } from "./types.ts";
 
@@ -33,6 +34,7 @@ export class GlDevice implements Device {
   state!: State;
   programs!: Programs;
   resources!: Resources;
+  shared!: SharedTextures;
   lost = false;
   /** Counts contexts: what was made in an earlier one is gone. */
   generation = 0;
@@ -109,6 +111,7 @@ export class GlDevice implements Device {
     this.programs = new Programs(gl, this.state, this.alive, () => calm(this));
     this.programs.readTexture = this.readTexture;
     this.resources = new Resources(gl, this.state, this.alive, precision);
+    this.shared = new SharedTextures(this.resources);
     gl.disable(gl.DITHER);
     this.unlisten();
     const lost = (event: Event) => {

@@ -10,6 +10,13 @@ import { type Band, PlanError, type Progress } from "./types.ts";
 /** Uploading waits for the device after this long, and the page can draw a frame. */
 const UPLOAD_MS = 16;
 
+/** A Plan's weights by their number. */
+export interface Weights {
+  /** Of what `data` gives; "" where it is nobody's but this session's. */
+  hash(index: number): string;
+  data(index: number): Float32Array;
+}
+
 export class PlanObjects {
   readonly bytes: number;
   readonly programs: readonly Linked[];
@@ -19,6 +26,8 @@ export class PlanObjects {
   private readonly plan: PlanHeader;
   private readonly sizes: readonly Texture[];
   private readonly textures: WebGLTexture[] = [];
+  /** Weights that another session has brought to the device. */
+  private readonly filled = new Set<number>();
   private readonly framebuffers = new Map<number, WebGLFramebuffer>();
   private readonly uniforms: WebGLBuffer;
 
@@ -26,6 +35,7 @@ export class PlanObjects {
     device: GlDevice,
     plan: PlanHeader,
     uniforms: Uint8Array,
+    weights: Weights,
     programs: readonly Linked[],
   ) {
     this.device = device;
@@ -36,7 +46,13 @@ export class PlanObjects {
     this.sizes = resources.allocated(plan, this.everyPass());
     this.bytes = textureBytes(this.sizes) + uniforms.byteLength;
     this.uniforms = resources.buffer(uniforms, "STATIC_DRAW");
-    for (const size of this.sizes) this.textures.push(resources.texture(size, size.format));
+    const hashes = new Map(plan.weights.map(({ texture }, k) => [texture, weights.hash(k)]));
+    for (const [k, size] of this.sizes.entries()) {
+      const hash = hashes.get(k);
+      const shared = hash === undefined ? undefined : device.shared.find(hash, size);
+      if (shared !== undefined) this.filled.add(k);
+      this.textures.push(shared ?? resources.texture(size, size.format));
+    }
   }
 
   /** Compiles, allocates and uploads; on failure nothing stays behind. */
@@ -44,7 +60,7 @@ export class PlanObjects {
     device: GlDevice,
     plan: PlanHeader,
     uniforms: Uint8Array,
-    weight: (index: number) => Float32Array,
+    weights: Weights,
     onProgress: (progress: Progress) => void,
   ): Promise<PlanObjects> {
     const { generation } = device;
@@ -54,13 +70,13 @@ export class PlanObjects {
       onProgress({ stage: "compile", done, total }),
     );
     device.check(generation);
-    const objects = new PlanObjects(device, plan, uniforms, programs);
+    const objects = new PlanObjects(device, plan, uniforms, weights, programs);
     try {
       await calm(device); // asking for errors would hold the page until all of it is allocated
       device.check(generation);
       device.resources.checkMemory(objects.bytes);
       for (const pass of objects.everyPass()) objects.framebuffer(pass.output);
-      await objects.upload(weight, onProgress);
+      await objects.upload(weights, onProgress);
       return objects;
     } catch (error) {
       objects.dispose();
@@ -77,6 +93,15 @@ export class PlanObjects {
   /** Writes all of one texture now. */
   write(index: number, data: Float32Array): void {
     for (const _ of this.uploading(index, data));
+  }
+
+  /** Writes other weights, under their hash where they have one; those who share the old ones keep them. */
+  replace(index: number, data: Float32Array, hash: string): void {
+    const size = this.sizes[index];
+    if (size === undefined) throw new PlanError(`the Plan has no texture ${index}`);
+    this.textures[index] = this.device.shared.own(this.texture(index), size);
+    this.write(index, data);
+    this.device.shared.offer(hash, size, this.texture(index));
   }
 
   /** Submits one pass, or a band (x, y, width, height) of it. */
@@ -123,7 +148,7 @@ export class PlanObjects {
     if (device.generation !== this.generation) return; // gone with its context
     const { resources } = device;
     for (const framebuffer of this.framebuffers.values()) resources.freeFramebuffer(framebuffer);
-    for (const texture of this.textures) resources.freeTexture(texture);
+    for (const texture of this.textures) device.shared.free(texture);
     resources.freeBuffer(this.uniforms);
     device.programs.release(this.programs);
   }
@@ -147,21 +172,21 @@ export class PlanObjects {
     return framebuffer;
   }
 
-  private async upload(
-    weight: (index: number) => Float32Array,
-    onProgress: (progress: Progress) => void,
-  ): Promise<void> {
+  private async upload(weights: Weights, onProgress: (progress: Progress) => void): Promise<void> {
     const total = this.plan.weights.length;
     let since = performance.now();
     for (const [done, { texture }] of this.plan.weights.entries()) {
       onProgress({ stage: "upload", done, total });
-      for (const _ of this.uploading(texture, weight(done))) {
+      if (this.filled.has(texture)) continue;
+      for (const _ of this.uploading(texture, weights.data(done))) {
         if (performance.now() - since < UPLOAD_MS) continue;
         // What the browser keeps for the device is bounded: past that a call would hold the page until there is room.
         await finished(this.device);
         this.device.check(this.generation);
         since = performance.now();
       }
+      const size = this.sizes[texture];
+      if (size) this.device.shared.offer(weights.hash(done), size, this.texture(texture));
     }
     onProgress({ stage: "upload", done: total, total });
   }

@@ -1,8 +1,8 @@
 // Inputs and weights as last written, kept on the CPU so that a lost context costs nothing.
-import type { PlanHeader } from "../plan.ts";
+import type { PlanHeader, Weight } from "../plan.ts";
 import { elements } from "./check.ts";
 import { listed } from "./messages.ts";
-import type { PlanObjects } from "./objects.ts";
+import type { PlanObjects, Weights } from "./objects.ts";
 import type { Draw } from "./schedule.ts";
 import { PlanError } from "./types.ts";
 
@@ -13,13 +13,18 @@ interface Written {
   dirty: boolean;
 }
 
-export class Pending {
+interface Replaced {
+  readonly data: Float32Array;
+  readonly hash: string;
+}
+
+export class Pending implements Weights {
   /** Counts writes. */
   version = 0;
   private readonly plan: PlanHeader;
   private readonly weight: (hash: string) => Float32Array;
   private readonly inputs: readonly Written[];
-  private readonly weights = new Map<number, Float32Array>();
+  private readonly weights = new Map<number, Replaced>();
   private readonly dirtyWeights = new Set<number>();
 
   constructor(plan: PlanHeader, weight: (hash: string) => Float32Array) {
@@ -52,7 +57,7 @@ export class Pending {
     this.version += 1;
   }
 
-  setWeight(texture: number, data: Float32Array): void {
+  setWeight(texture: number, data: Float32Array, hash = ""): void {
     if (!this.plan.weights.some((weight) => weight.texture === texture)) {
       throw new PlanError(`texture ${texture} holds no weight`);
     }
@@ -61,16 +66,21 @@ export class Pending {
         `weight texture ${texture} has ${this.size(texture)} numbers, not ${data.length}`,
       );
     }
-    this.weights.set(texture, data);
+    this.weights.set(texture, { data, hash });
     this.dirtyWeights.add(texture);
     this.version += 1;
   }
 
   /** The rows of the Plan's weight number `index`, as last written. */
-  weightData(index: number): Float32Array {
-    const weight = this.plan.weights[index];
-    if (weight === undefined) throw new PlanError(`the Plan has no weight ${index}`);
-    return this.weights.get(weight.texture) ?? this.weight(weight.hash);
+  data(index: number): Float32Array {
+    const { texture, hash } = this.recordOf(index);
+    return this.weights.get(texture)?.data ?? this.weight(hash);
+  }
+
+  /** What is known of those rows: their hash, or "". */
+  hash(index: number): string {
+    const { texture, hash } = this.recordOf(index);
+    return (this.weights.get(texture) ?? { hash }).hash;
   }
 
   /** Keys of the inputs that nobody has written yet. */
@@ -81,8 +91,8 @@ export class Pending {
   /** Uploads what has changed; returns the passes that spread new inputs. */
   flush(objects: PlanObjects): Draw["step"][] {
     for (const texture of this.dirtyWeights) {
-      const data = this.weights.get(texture);
-      if (data !== undefined) objects.write(texture, data);
+      const replaced = this.weights.get(texture);
+      if (replaced !== undefined) objects.replace(texture, replaced.data, replaced.hash);
     }
     this.dirtyWeights.clear();
     const dirty = this.plan.inputs.filter((input, k) => {
@@ -95,10 +105,16 @@ export class Pending {
     return dirty.map((input) => input.step);
   }
 
-  /** Everything is to be written again, into new objects made with `weightData`. */
+  /** Everything is to be written again, into new objects with these weights. */
   restart(): void {
     this.dirtyWeights.clear();
     for (const place of this.inputs) place.dirty = place.written;
+  }
+
+  private recordOf(index: number): Weight {
+    const weight = this.plan.weights[index];
+    if (weight === undefined) throw new PlanError(`the Plan has no weight ${index}`);
+    return weight;
   }
 
   private size(texture: number): number {

@@ -98,8 +98,8 @@ export class Runner {
     this.pending.write(key, data);
   }
 
-  setWeight(texture: number, data: Float32Array): void {
-    this.pending.setWeight(texture, data);
+  setWeight(texture: number, data: Float32Array, hash?: string): void {
+    this.pending.setWeight(texture, data, hash);
   }
 
   run(options: RunOptions = {}): Promise<RunInfo> {
@@ -257,8 +257,7 @@ export class Runner {
     const cost = plan.passes.reduce((sum, pass) => sum + pass.cost, 0);
     this.estimate = Math.min(this.estimate, cost / reads.perMs);
     pending.restart();
-    const weight = (index: number) => pending.weightData(index);
-    const objects = await PlanObjects.make(device, plan, this.uniforms, weight, onProgress);
+    const objects = await PlanObjects.make(device, plan, this.uniforms, pending, onProgress);
     if (this.closed) {
       objects.dispose();
       throw new SessionClosed("this session was closed");

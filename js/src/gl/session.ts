@@ -208,7 +208,7 @@ export async function createSession(
       return runner.sequence;
     },
     write: (key, data) => runner.write(key, data),
-    setWeight: (texture, data) => runner.setWeight(texture, data),
+    setWeight: (texture, data, hash) => runner.setWeight(texture, data, hash),
     run: (options) => runner.run(options),
     time: (most) => time(device, runner, most),
     read: (key) => runner.read(key),

@@ -89,8 +89,11 @@ export interface Session {
   readonly sequence: number;
   /** The data of one input, copied; the next run uses it. Throws when `key` or the length is wrong. */
   write(key: string, data: Float32Array): void;
-  /** The packed rows of a weight texture; nothing is compiled. The next run uses it. */
-  setWeight(texture: number, data: Float32Array): void;
+  /**
+   * The packed rows of a weight texture; nothing is compiled. The next run uses it. With their `hash`, sessions that
+   * hold the same share the texture.
+   */
+  setWeight(texture: number, data: Float32Array, hash?: string): void;
   /** Runs all passes on the current inputs. Calls during a run share it, or the next one after a write. */
   run(options?: RunOptions): Promise<RunInfo>;
   /**

@@ -1,6 +1,8 @@
 // The line below, with what was measured and what draws; and the message under the pictures.
+
+import { lastRun } from "../engine/signals.ts";
 import type { PlanHeader } from "../plan.ts";
-import { lastRun, type Status } from "../state.ts";
+import type { Status } from "../status.ts";
 import { useViews } from "./context.ts";
 import { duration, full, memory, rendererName, short } from "./format.ts";
 import { KeysButton } from "./help.tsx";

@@ -1,8 +1,9 @@
 // The Profile tab: what each layer costs, how long a picture's way to the screen is, runs a second.
 import { useEffect, useState } from "preact/hooks";
+import { lastRun } from "../../engine/signals.ts";
 import type { RunInfo } from "../../gl/types.ts";
 import type { Layer, PlanHeader } from "../../plan.ts";
-import { type Cost, lastRun, type ViewerState } from "../../state.ts";
+import type { Cost, ViewerState } from "../../state.ts";
 import { reportFailure, useLater, useViews, type Views } from "../context.ts";
 import { Soft } from "../explain/matrix.tsx";
 import { count, duration, full, memory, percent, short } from "../format.ts";

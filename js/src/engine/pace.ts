@@ -1,17 +1,17 @@
 // How often the page runs the network, told a few times a second at most.
 import { effect } from "@preact/signals";
-import type { ViewerState } from "./state.ts";
+import type { EngineSignals } from "./signals.ts";
 
 const TICK_MS = 250;
 const WINDOW_MS = 1_000;
 
 /** Tells when runs begin and have ended, and meanwhile how many ended within the last second. */
 export function watchPace(
-  state: ViewerState,
+  signals: EngineSignals,
   tell: (running: boolean, fps: number) => void,
 ): () => void {
   let ended: number[] = [];
-  let last = state.run.peek();
+  let last = signals.run.peek();
   let ran = false; // since the last tick
   let timer: ReturnType<typeof setInterval> | undefined;
   let told = "";
@@ -19,7 +19,7 @@ export function watchPace(
   const tick = (): void => {
     const now = performance.now();
     ended = ended.filter((at) => now - at < WINDOW_MS);
-    const running = ran || state.running.peek();
+    const running = ran || signals.running.peek();
     ran = false;
     const words = `${running} ${ended.length}`;
     if (words !== told) tell(running, ended.length);
@@ -30,8 +30,8 @@ export function watchPace(
   };
 
   const stop = effect(() => {
-    const run = state.run.value;
-    if (state.running.value) ran = true;
+    const run = signals.run.value;
+    if (signals.running.value) ran = true;
     if (run !== null && run !== last) {
       ended.push(performance.now());
       ran = true;
@@ -45,29 +45,5 @@ export function watchPace(
   return () => {
     stop();
     clearInterval(timer);
-  };
-}
-
-/** Calls `give` with the last of many values, `ms` apart. */
-export function spaced<T>(ms: number, give: (value: T) => void) {
-  let waiting: { readonly value: T } | undefined;
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const next = (): void => {
-    timer = undefined;
-    if (waiting === undefined) return;
-    const { value } = waiting;
-    waiting = undefined;
-    timer = setTimeout(next, ms);
-    give(value);
-  };
-  return {
-    take(value: T): void {
-      waiting = { value };
-      if (timer === undefined) next();
-    },
-    dispose(): void {
-      clearTimeout(timer);
-      waiting = undefined;
-    },
   };
 }

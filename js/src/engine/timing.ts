@@ -1,7 +1,7 @@
 // The last run's time without what was built or done beside it, measured when the page has come to rest.
-import { hidden } from "./gl/schedule.ts";
-import type { RunInfo } from "./gl/types.ts";
-import type { ViewerState } from "./state.ts";
+import { hidden } from "../gl/schedule.ts";
+import type { RunInfo } from "../gl/types.ts";
+import type { EngineSignals } from "./signals.ts";
 
 /** So long after the last thing that was done a run is measured again, unless it takes longer than this. */
 const REST_MS = 500;
@@ -26,8 +26,8 @@ interface Place {
   tell(run: RunInfo): void;
 }
 
-/** Keeps `state.timed`, and tells each shorter time. */
-export function createTiming(state: ViewerState, place: Place): Timing {
+/** Keeps `signals.timed`, and tells each shorter time. */
+export function createTiming(signals: EngineSignals, place: Place): Timing {
   let timer: ReturnType<typeof setTimeout> | undefined;
   let paused = false;
   let disposed = false;
@@ -38,7 +38,7 @@ export function createTiming(state: ViewerState, place: Place): Timing {
   };
 
   const measure = async (rested: number, agreed: boolean): Promise<void> => {
-    const run = state.run.peek();
+    const run = signals.run.peek();
     if (run === null || (run.clock === "gpu timer" && !run.builds)) return;
     paused = !place.shown();
     if (paused) return;
@@ -46,16 +46,16 @@ export function createTiming(state: ViewerState, place: Place): Timing {
       requestAnimationFrame(() => after(rested, agreed)); // it comes when somebody looks
       return;
     }
-    const session = state.session.peek();
+    const session = signals.session.peek();
     const most = agreed ? CHEAP_MS : run.builds ? LONG_MS : SHORT_MS;
     const isLast = session?.sequence === run.sequence && !place.busy();
     // A device that fails is told of by the next run.
     const timed = isLast ? await session.time(most).catch(() => undefined) : undefined;
-    if (run !== state.run.peek()) return; // the new one is timed by itself
-    const before = state.timed.peek()?.ms ?? Number.POSITIVE_INFINITY;
+    if (run !== signals.run.peek()) return; // the new one is timed by itself
+    const before = signals.timed.peek()?.ms ?? Number.POSITIVE_INFINITY;
     const now = timed?.ms ?? Number.POSITIVE_INFINITY;
     if (timed !== undefined && now < before) {
-      state.timed.value = timed;
+      signals.timed.value = timed;
       place.tell(timed);
     }
     // What else goes on in the machine makes times longer only: two that agree are likely to be the run's own.
@@ -65,7 +65,7 @@ export function createTiming(state: ViewerState, place: Place): Timing {
 
   return {
     soon() {
-      if (state.timed.peek() === null || paused) after(REST_MS, false);
+      if (signals.timed.peek() === null || paused) after(REST_MS, false);
       paused = false;
     },
     dispose() {

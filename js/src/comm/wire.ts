@@ -1,6 +1,6 @@
 // How messages look on the way: checked against their records, buffers in whatever form a host gives them.
-import { conform } from "./gl/format.ts";
-import { type FromKernel, RECORDS } from "./messages.ts";
+import { conform } from "../gl/format.ts";
+import { type FromKernel, RECORDS } from "../messages.ts";
 
 /** Hosts hand buffers over as they like: JupyterLab and marimo give DataViews, some base64. */
 export type Buffer = DataView<ArrayBuffer> | ArrayBuffer | Uint8Array<ArrayBuffer> | string;
@@ -62,4 +62,28 @@ export function macrotask(): Promise<void> {
     };
     port2.postMessage(null);
   });
+}
+
+/** Calls `give` with the last of many values, `ms` apart. */
+export function spaced<T>(ms: number, give: (value: T) => void) {
+  let waiting: { readonly value: T } | undefined;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const next = (): void => {
+    timer = undefined;
+    if (waiting === undefined) return;
+    const { value } = waiting;
+    waiting = undefined;
+    timer = setTimeout(next, ms);
+    give(value);
+  };
+  return {
+    take(value: T): void {
+      waiting = { value };
+      if (timer === undefined) next();
+    },
+    dispose(): void {
+      clearTimeout(timer);
+      waiting = undefined;
+    },
+  };
 }

@@ -1,0 +1,322 @@
+// Runs a Plan in the page: device, session, Plan, weights, inputs, run loop and timing. It knows neither Python nor a view.
+import { batch } from "@preact/signals";
+import { parseContainer } from "../gl/format.ts";
+import { createSession } from "../gl/session.ts";
+import {
+  type Band,
+  type Device,
+  DeviceUnavailable,
+  PlanError,
+  type Progress,
+  type RunInfo,
+  type Session,
+  SessionClosed,
+} from "../gl/types.ts";
+import type { PlanHeader } from "../plan.ts";
+import { watchPace } from "./pace.ts";
+import { createSignals, type EngineSignals } from "./signals.ts";
+import { pageStore } from "./store.ts";
+import { createTiming, type Timing } from "./timing.ts";
+
+/** What to run, by content hash; the page's store has all of it. */
+export interface Content {
+  readonly plan: string;
+  /** In the order of the Plan's weights, and of its inputs. */
+  readonly weights: readonly string[];
+  readonly inputs: readonly string[];
+}
+
+/** What the engine tells its client, besides its signals. */
+export interface EngineEvents {
+  onProgress(progress: Progress): void;
+  onLost(): void;
+  /** The context is there again, and what was shown is being shown anew. */
+  onRestored(): void;
+  /** The last run was measured again, at rest. */
+  onTimed(run: RunInfo): void;
+  /** Runs begin or have ended, and how many ended within the last second. */
+  onPace(running: boolean, fps: number): void;
+  /** Whether the client is still at work, so that a time measured now says little. */
+  isBusy(): boolean;
+}
+
+/**
+ * A network whose Plan changes keeps what is the same: the device, programs and weights that both Plans have. For that
+ * the old session stays until the new one has run, and its pictures with it; unless it takes more bytes than this.
+ */
+const TOGETHER_BYTES = 2 ** 28;
+
+export class Engine {
+  readonly signals: EngineSignals = createSignals();
+  /** Undefined where this browser cannot run a Plan: `unavailable` says why. */
+  readonly device: Device | undefined;
+  readonly unavailable: DeviceUnavailable | undefined;
+  /** Runs that have ended, of all Plans. */
+  frame = 0;
+  /** How often the context was lost. */
+  losses = 0;
+  /** What the values are of; undefined before the first run, and while something else is on its way. */
+  shown: Content | undefined;
+  private readonly store = pageStore();
+  private readonly events: EngineEvents;
+  private readonly undo: (() => void)[] = [];
+  private readonly timing: Timing;
+  private loaded: { readonly session: Session; content: Content } | undefined;
+  private wanted: Content | undefined;
+  private turn: Promise<void> = Promise.resolve();
+  private urgent = false;
+  /** What a run is under way of. */
+  private active: Session | undefined;
+  private watchers = 0;
+  private closed = false;
+
+  constructor(events: EngineEvents) {
+    this.events = events;
+    this.timing = createTiming(this.signals, {
+      shown: () => this.watchers > 0,
+      busy: () => events.isBusy(),
+      tell: (run) => events.onTimed(run),
+    });
+    this.undo.push(
+      watchPace(this.signals, (running, fps) => {
+        this.signals.fps.value = fps;
+        events.onPace(running, fps);
+      }),
+    );
+    try {
+      this.device = this.store.takeDevice();
+    } catch (error) {
+      if (!(error instanceof DeviceUnavailable)) throw error;
+      this.unavailable = error;
+    }
+    if (this.device !== undefined) this.follow(this.device);
+  }
+
+  /** Bytes that textures and buffers take on the device. */
+  get bytes(): number {
+    return this.loaded?.session.bytes ?? 0;
+  }
+
+  /** How many views there are. */
+  get views(): number {
+    return this.watchers;
+  }
+
+  /** Somebody looks; undone by calling the result. */
+  watch(): () => void {
+    this.watchers += 1;
+    this.timing.soon();
+    let here = true;
+    return () => {
+      if (here) this.watchers -= 1;
+      here = false;
+    };
+  }
+
+  /**
+   * Makes what `content` names and runs it, unless its values are there. One at a time; of several that wait, the
+   * last. Nothing is done while the context is lost: it is when that comes back. Throws what a session throws.
+   * `urgent`: somebody waits for a value, and the run for no animation frame; `again`: also what has run is run.
+   */
+  show(content: Content, { urgent = false, again = false } = {}): Promise<void> {
+    this.wanted = content;
+    this.urgent ||= urgent;
+    if (again) this.shown = undefined;
+    const shown = this.turn.then(() => this.bring());
+    this.turn = shown.catch(() => undefined);
+    return shown;
+  }
+
+  /** Somebody waits for a value of the run that is under way, if one is. */
+  hurry(): void {
+    this.active?.run({ urgent: true }).catch(() => undefined);
+  }
+
+  /** A value's or parameter's elements, of what is shown. */
+  async read(key: string): Promise<Float32Array<ArrayBuffer>> {
+    return (await this.ready().read(key)) as Float32Array<ArrayBuffer>;
+  }
+
+  /** Stretches of the texels that reading a value draws, one after the other. */
+  async sample(key: string, bands: readonly Band[]): Promise<Float32Array<ArrayBuffer>> {
+    return this.ready().sample(key, bands);
+  }
+
+  /** All that was asked for is done: the last run is measured again when the page has come to rest. */
+  idle(): void {
+    this.timing.soon();
+  }
+
+  /** Says in `signals.plan` what network it is, where it cannot run. */
+  describe(plan: string): void {
+    this.signals.plan.value ??= this.parse(plan).plan;
+  }
+
+  /** Frees what it holds on the device; the next `show` makes it anew. */
+  release(): void {
+    this.wanted = undefined;
+    this.drop();
+  }
+
+  dispose(): void {
+    if (this.closed) return;
+    this.closed = true;
+    this.timing.dispose();
+    for (const undo of this.undo) undo();
+    this.release();
+    if (this.device !== undefined) this.store.giveBack();
+  }
+
+  private follow(device: Device): void {
+    this.signals.capabilities.value = device.capabilities;
+    this.undo.push(
+      device.onLost(() => {
+        this.losses += 1;
+        this.shown = undefined;
+        this.events.onLost();
+      }),
+      device.onRestored(() => {
+        if (this.wanted !== undefined) this.show(this.wanted).catch(() => undefined); // told to who shows next
+        this.events.onRestored();
+      }),
+    );
+  }
+
+  private ready(): Session {
+    if (this.loaded === undefined) throw new SessionClosed("nothing is shown");
+    return this.loaded.session;
+  }
+
+  private async bring(): Promise<void> {
+    const { wanted: content, device } = this;
+    if (content === undefined || device === undefined || device.lost || this.closed) return;
+    const old = this.loaded;
+    try {
+      if (this.shown !== undefined && isSame(this.shown, content)) return;
+      this.shown = undefined;
+      if (old?.content.plan === content.plan) await this.update(old, content);
+      else await this.exchange(content, device);
+    } catch (error) {
+      // What is left of the old network isn't what was asked for; a lost context brings back what was.
+      if (old?.content.plan !== content.plan && !device.lost) this.drop();
+      throw error;
+    } finally {
+      this.urgent = false;
+    }
+  }
+
+  /** The same Plan with other weights or inputs. */
+  private async update(loaded: NonNullable<typeof this.loaded>, content: Content): Promise<void> {
+    this.put(loaded.session, content, loaded.content);
+    loaded.content = content;
+    await this.run(loaded.session, content);
+  }
+
+  /** Another Plan, in the place of what is loaded. */
+  private async exchange(content: Content, device: Device): Promise<void> {
+    const { plan, uniforms } = this.parse(content.plan);
+    if (
+      plan.weights.length !== content.weights.length ||
+      plan.inputs.length !== content.inputs.length
+    ) {
+      throw new PlanError("the Plan and its weights or inputs don't belong together");
+    }
+    const weights = plan.weights.map((one, k) => ({ ...one, hash: content.weights[k] ?? "" }));
+    const header: PlanHeader = { ...plan, weights };
+    const bytes = content.weights.reduce(
+      (sum, hash) => sum + (this.store.get(hash)?.length ?? 0),
+      0,
+    );
+    if (this.bytes + bytes > TOGETHER_BYTES) this.drop();
+    const session = await this.make(header, uniforms, device);
+    const old = this.loaded?.session;
+    const first = old === undefined;
+    const settle = () => {
+      this.loaded = { session, content };
+      this.signals.plan.value = header;
+      this.signals.session.value = session;
+    };
+    try {
+      this.put(session, content, { ...content, inputs: [] });
+      if (first) batch(settle);
+      await this.run(session, content, first ? undefined : settle);
+    } catch (error) {
+      if (this.loaded?.session !== session) session.dispose();
+      throw error;
+    }
+    if (old !== undefined) old.dispose();
+  }
+
+  private async make(header: PlanHeader, uniforms: Uint8Array, device: Device): Promise<Session> {
+    const open = () =>
+      createSession(device, header, uniforms, (hash) => this.floats(hash), this.events.onProgress);
+    let session: Session;
+    try {
+      session = await open();
+    } catch (error) {
+      // There may be room for it alone.
+      const isFull = error instanceof Error && error.name === "PlanError" && this.bytes > 0;
+      if (!isFull || device.lost) throw error;
+      this.drop();
+      session = await open();
+    }
+    if (this.wanted !== undefined) return session;
+    session.dispose(); // nobody wants it any more
+    throw new SessionClosed("the engine was released");
+  }
+
+  /** Writes the weights and inputs that differ from what the session has. */
+  private put(session: Session, content: Content, had: Content): void {
+    for (const [index, hash] of content.weights.entries()) {
+      const weight = session.plan.weights[index];
+      if (weight === undefined || had.weights[index] === hash) continue;
+      session.setWeight(weight.texture, this.floats(hash), hash);
+    }
+    for (const [index, hash] of content.inputs.entries()) {
+      const input = session.plan.inputs[index];
+      if (input === undefined || had.inputs[index] === hash) continue;
+      session.write(input.key, this.floats(hash));
+    }
+  }
+
+  private async run(session: Session, content: Content, settle?: () => void): Promise<void> {
+    const { onProgress } = this.events;
+    onProgress({ stage: "run", done: 0, total: 1 });
+    this.active = session;
+    this.signals.running.value = true;
+    const run = await session.run({ urgent: this.urgent, onProgress }).finally(() => {
+      this.signals.running.value = false;
+      this.active = undefined;
+    });
+    if (this.wanted === undefined) throw new SessionClosed("the engine was released");
+    this.frame += 1;
+    this.shown = content;
+    batch(() => {
+      settle?.();
+      this.signals.run.value = run;
+      this.signals.timed.value = null;
+    });
+  }
+
+  private parse(plan: string): { readonly plan: PlanHeader; readonly uniforms: Uint8Array } {
+    const file = this.store.get(plan);
+    if (file === undefined) throw new PlanError("the Plan is not here");
+    return parseContainer(file);
+  }
+
+  private floats(hash: string): Float32Array {
+    const data = this.store.get(hash);
+    if (data === undefined) throw new PlanError(`the weights or input ${hash} are not here`);
+    return new Float32Array(data.buffer, data.byteOffset, data.byteLength / 4);
+  }
+
+  private drop(): void {
+    this.shown = undefined;
+    this.signals.session.value = null;
+    this.loaded?.session.dispose();
+    this.loaded = undefined;
+  }
+}
+
+const isSame = (a: Content, b: Content): boolean =>
+  a.plan === b.plan && a.weights.join() === b.weights.join() && a.inputs.join() === b.inputs.join();

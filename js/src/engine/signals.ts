@@ -1,0 +1,35 @@
+// What an engine tells its page, as signals: the engine writes them, views read them.
+import { type Signal, signal } from "@preact/signals";
+import type { Capabilities, RunInfo, Session } from "../gl/types.ts";
+import type { PlanHeader } from "../plan.ts";
+
+export interface EngineSignals {
+  readonly plan: Signal<PlanHeader | null>;
+  readonly session: Signal<Session | null>;
+  /** The last run; views redraw when its `sequence` changes. */
+  readonly run: Signal<RunInfo | null>;
+  /** The last run once more, with nothing else on the device; null until there is such a one. */
+  readonly timed: Signal<RunInfo | null>;
+  /** A run is under way. */
+  readonly running: Signal<boolean>;
+  /** Runs that ended within the last second; 0 when idle. */
+  readonly fps: Signal<number>;
+  readonly capabilities: Signal<Capabilities | null>;
+}
+
+export function createSignals(): EngineSignals {
+  return {
+    plan: signal(null),
+    session: signal(null),
+    run: signal(null),
+    timed: signal(null),
+    running: signal(false),
+    fps: signal(0),
+    capabilities: signal(null),
+  };
+}
+
+/** The last run, by the best time that is known of it. */
+export function lastRun({ run, timed }: EngineSignals): RunInfo | null {
+  return timed.value ?? run.value;
+}

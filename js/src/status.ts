@@ -1,0 +1,103 @@
+// Where a viewer stands, and the words for every state in one place: engine and comm client choose, the views show.
+import type { DeviceUnavailable } from "./gl/types.ts";
+
+/** Where a viewer stands. Only "ready" shows no message under the pictures. */
+export type Phase =
+  | "connecting"
+  | "receiving"
+  | "compiling"
+  | "running"
+  | "ready"
+  | "lost"
+  | "restarted"
+  | "unsupported"
+  | "error"
+  | "closed";
+
+/** The message under the pictures: the thing, the cause, what still works, and one action. */
+export interface Status {
+  readonly phase: Phase;
+  readonly title: string;
+  readonly text: string;
+  /** Progress, shown as a bar when both are given. */
+  readonly done?: number;
+  readonly total?: number;
+  /** Shown on demand under `action` ("What was found"). */
+  readonly detail?: string;
+  readonly action?: string;
+}
+
+const megabytes = (bytes: number): string => (bytes / 1e6).toFixed(1);
+
+const LACKS: Record<DeviceUnavailable["reason"], string> = {
+  "no-webgl2": "This browser offers no WebGL 2",
+  "no-float-textures": "This browser’s WebGL 2 cannot draw 32-bit floats, nor 16-bit ones",
+  "lost-at-birth": "This browser gives a graphics context that is already lost",
+};
+
+/** The words for every state, in one place; the connection chooses, the views show. */
+export const says = {
+  connecting: (): Status => ({
+    phase: "connecting",
+    title: "Connecting to Python",
+    text: "The network and its weights come from the kernel.",
+  }),
+  receiving: (done: number, total: number): Status => ({
+    phase: "receiving",
+    title: "Receiving weights",
+    text: `${megabytes(done)} of ${megabytes(total)} MB.`,
+    done,
+    total,
+  }),
+  compiling: (done: number, total: number, seconds: number): Status => ({
+    phase: "compiling",
+    title: `Compiling shaders, ${done} of ${total}`,
+    text: `${seconds.toFixed(1)} s so far. The page stays usable.`,
+    done,
+    total,
+  }),
+  running: (): Status => ({
+    phase: "running",
+    title: "Running",
+    text: "The first pictures follow.",
+  }),
+  ready: (): Status => ({ phase: "ready", title: "Live", text: "" }),
+  lost: (layers: number): Status => ({
+    phase: "lost",
+    title: "The graphics context was lost",
+    text:
+      "The browser took the GPU back, often after sleep or a driver reset. " +
+      `Rebuilding ${layers} layers and their weights.`,
+  }),
+  restarted: (complete = true): Status => ({
+    phase: "restarted",
+    title: "Python restarted or stopped; the page goes on without it",
+    text: complete
+      ? "Everything shown still works here. Python can’t read or write this Viewer until the cell " +
+        "is run again."
+      : "The network had not arrived yet, so that there is nothing to show until the cell is run again.",
+    action: "How to reconnect",
+    detail:
+      "Run the cells that make the model and the Viewer again; a new Viewer takes this place.",
+  }),
+  unsupported: (reason: DeviceUnavailable["reason"], found: string): Status => ({
+    phase: "unsupported",
+    title: LACKS[reason],
+    text:
+      "The pictures above were computed by Python and stand still. Everything under " +
+      "viewer.activations works. To see it live, turn on hardware acceleration or use another browser.",
+    action: "What was found",
+    detail: found,
+  }),
+  failed: (title: string, text: string, detail?: string): Status => ({
+    phase: "error",
+    title,
+    text,
+    ...(detail === undefined ? {} : { action: "Details", detail }),
+  }),
+  closed: (): Status => ({
+    phase: "closed",
+    title: "This Viewer was closed",
+    text: "Run the cell again to bring it to life.",
+  }),
+} as const;

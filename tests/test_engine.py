@@ -1,0 +1,172 @@
+"""The page's engine without Python's client: Plan bytes in, pictures and values out."""
+
+import base64
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from playwright.sync_api import Error, Page
+from torch import nn
+
+import nbglcnn
+from bundle import bundled
+from equal import assert_equal
+from nbglcnn.plan import content_hash, pack_file
+from page import JOB, decode
+
+IMAGES = np.random.default_rng(2).standard_normal((1, 3, 9, 7)).astype(np.float32)
+
+
+OBSERVED = "() => page.engine.signals.plan.value.values.map(({ key }) => key)"
+
+
+class Engine:
+    """An engine in a page, and the blobs it has been given."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        page.add_script_tag(content=bundled("test/engine.ts", "--format=iife").decode())
+
+    def put(self, name: str, data: bytes) -> str:
+        self.page.evaluate("a => page.put(...a)", [name, base64.b64encode(data).decode()])
+        return name
+
+    def content(self, plan: nbglcnn.Plan, *arrays: np.ndarray) -> dict[str, Any]:
+        """Puts all that is to be shown into the page's store, and names it."""
+        weights = [weight.hash for weight in plan.header.weights]
+        for name in weights:
+            self.put(name, plan.blobs[name].tobytes())
+        inputs = [self.put(content_hash(x.tobytes()), x.tobytes()) for x in arrays]
+        file = self.put(plan.hash, pack_file(plan, {}))
+        return {"plan": file, "weights": weights, "inputs": inputs}
+
+    def show(self, plan: nbglcnn.Plan, *arrays: np.ndarray) -> None:
+        self.page.evaluate("a => page.engine.show(a)", self.content(plan, *arrays))
+
+    def read(self, key: str) -> np.ndarray:
+        return decode(self.page.evaluate("k => page.read(k)", key))
+
+    def check(self, model: nn.Sequential) -> None:
+        """Every observed layer has PyTorch's values."""
+        for name, value in outputs(model, IMAGES).items():
+            if name in self.page.evaluate(OBSERVED):
+                assert_equal(self.read(name).reshape(value.shape), value, name=name)
+
+    def counted(self) -> dict[str, int]:
+        """What was done since this was asked last."""
+        return dict(
+            self.page.evaluate(
+                "() => { const now = { ...page.counted };"
+                " Object.assign(page.counted, { uploaded: 0, compiled: 0, sessions: 0 });"
+                " return now; }"
+            )
+        )
+
+
+@pytest.fixture
+def engine(gl_page: Callable[..., Page], backend: str) -> Engine:
+    return Engine(gl_page(backend))
+
+
+@pytest.fixture(scope="module")
+def model() -> nn.Sequential:
+    torch.manual_seed(5)
+    return nn.Sequential(
+        nn.Conv2d(3, 6, 3, padding=1), nn.BatchNorm2d(6), nn.ReLU(), nn.Conv2d(6, 4, 3)
+    ).eval()
+
+
+def outputs(model: nn.Sequential, images: np.ndarray) -> dict[str, np.ndarray]:
+    values, x = {}, torch.from_numpy(images.copy())
+    with torch.inference_mode():
+        for name, layer in model.named_children():
+            x = layer(x)
+            values[name] = x.numpy()
+    return values
+
+
+def test_plan_bytes_go_in_and_pictures_and_values_come_out(
+    engine: Engine, model: nn.Sequential
+) -> None:
+    engine.show(nbglcnn.compile(model, IMAGES), IMAGES)
+    engine.check(model)
+    job = JOB | {"key": "2", "channels": [1], "map": "grey", "range": {"mode": "channel"}}
+    drawn = base64.b64decode(engine.page.evaluate("j => page.draw(j)", job))
+    channel = outputs(model, IMAGES)["2"][0, 1].ravel()
+    brightness = np.frombuffer(drawn, np.uint8).reshape(-1, 4)[np.argsort(channel), 0]
+    assert (np.diff(brightness.astype(int)) >= 0).all()
+    assert (brightness.min(), brightness.max()) == (0, 255)
+    assert engine.page.evaluate("() => [page.engine.frame, page.engine.views]") == [1, 0]
+
+
+def test_another_plan_keeps_the_programs_the_weights_and_the_pictures(
+    engine: Engine, model: nn.Sequential
+) -> None:
+    engine.show(nbglcnn.compile(model, IMAGES), IMAGES)
+    first = engine.counted()
+    engine.show(nbglcnn.compile(model, IMAGES, observe=["0", "1", "2"]), IMAGES)
+    again = engine.counted()
+    assert first["compiled"] > 10 and again["compiled"] == 0
+    assert again["uploaded"] < first["uploaded"] / 2
+    assert again["sessions"] == 1
+    assert engine.page.evaluate("() => page.gaps.slice(2)") == [False]
+    engine.check(model)
+
+
+def test_the_old_network_is_gone_when_another_cannot_be_made(
+    engine: Engine, model: nn.Sequential
+) -> None:
+    engine.show(nbglcnn.compile(model, IMAGES), IMAGES)
+    other = engine.content(nbglcnn.compile(model[:1], IMAGES), IMAGES)
+    with pytest.raises(Error, match="its weights or inputs don't belong together"):
+        engine.page.evaluate("a => page.engine.show(a)", other | {"weights": []})
+    with pytest.raises(Error, match="nothing is shown"):
+        engine.read("0")
+    assert engine.page.evaluate("() => page.engine.signals.session.value") is None
+
+
+def test_weights_that_change_in_one_network_stay_in_another(
+    engine: Engine, model: nn.Sequential
+) -> None:
+    plan = nbglcnn.compile(model, IMAGES)
+    engine.show(plan, IMAGES)
+    content = engine.content(plan, IMAGES)
+    engine.counted()
+    engine.page.evaluate(
+        "async (a) => { page.second = page.makeEngine(); await page.second.show(a); }", content
+    )
+    assert engine.counted()["uploaded"] < sum(blob.nbytes for blob in plan.blobs.values())
+    changed = copy.deepcopy(model)
+    with torch.no_grad():
+        changed[0].weight.mul_(-2)
+    engine.show(nbglcnn.compile(changed, IMAGES), IMAGES)
+    engine.check(changed)
+    kept = decode(engine.page.evaluate("() => page.read('3', page.second)"))
+    expected = outputs(model, IMAGES)["3"]
+    assert_equal(kept.reshape(expected.shape), expected)
+
+
+def test_a_lost_context_comes_back_without_a_client(engine: Engine, model: nn.Sequential) -> None:
+    engine.show(nbglcnn.compile(model, IMAGES), IMAGES)
+    engine.page.evaluate("() => { page.lost = page.lose(); page.lost.loseContext(); }")
+    engine.page.wait_for_function("() => page.told.includes('lost')")
+    assert engine.page.evaluate("() => page.engine.shown === undefined")
+    engine.page.evaluate("() => page.lost.restoreContext()")
+    engine.page.wait_for_function("() => page.engine.shown !== undefined")
+    engine.check(model)
+
+
+def test_nothing_stays_on_the_device_when_an_engine_is_closed(
+    engine: Engine, model: nn.Sequential
+) -> None:
+    before = engine.page.evaluate("() => page.alive()")
+    engine.show(nbglcnn.compile(model, IMAGES), IMAGES)
+    engine.show(nbglcnn.compile(model, IMAGES, observe="outputs"), IMAGES)
+    engine.page.evaluate("() => page.engine.dispose()")
+    after = engine.page.evaluate("() => page.alive()")
+    assert {k: after[k] - n for k, n in before.items() if k != "programs"} == dict.fromkeys(
+        before.keys() - {"programs"}, 0
+    )
