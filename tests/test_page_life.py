@@ -233,7 +233,9 @@ def test_a_loss_at_any_call_gives_the_right_numbers_or_an_error(gl: GlPage) -> N
     assert lost > 10
 
 
-def test_dispose_frees_everything_and_what_is_the_same_is_shared(gl: GlPage, plan: nbglcnn.Plan) -> None:
+def test_dispose_frees_everything_and_what_is_the_same_is_shared(
+    gl: GlPage, plan: nbglcnn.Plan
+) -> None:
     def use(session: int) -> None:
         gl.write(session, "input", X)
         gl.draw(session, {"key": "input", "channels": [0]})
