@@ -179,7 +179,7 @@ OF_THEIR_SIZE = """
     sebotnet33ts_256:64 sequencer2d_s:112 swiftformer_xs:64 swin_tiny_patch4_window7_224:112
     swinv2_tiny_window8_256:64 swinv2_cr_tiny_ns_224:64 test_byobnet:64 test_vit:64 test_vit2:64
     test_vit4:64 tnt_s_legacy_patch16_224:112 twins_pcpvt_small:64 twins_svt_small:64
-    visformer_tiny:64 vit_relpos_small_patch16_224:112 vit_small_r26_s32_224:64
+    visformer_tiny:112 vit_relpos_small_patch16_224:112 vit_small_r26_s32_224:64
     vit_tiny_patch16_224:112 vitamin_small_224:64 volo_d1_224:64 xcit_nano_12_p16_224:112
 """
 

@@ -56,6 +56,19 @@ class Positions(nn.Module):
         return x + 16 * torch.sigmoid(self.mlp(self.table)).permute(2, 0, 1)
 
 
+class Dropped(Positions):
+    """A layer between that only hands on what was made of weights, as timm's RelPosMlp has it."""
+
+    def __init__(self) -> None:
+        super().__init__(6, 4)
+        self.mlp.insert(2, nn.Dropout(0.1))
+
+
+def test_a_layer_may_hand_on_what_follows_from_weights_alone() -> None:
+    torch.manual_seed(0)
+    follows(Dropped(), torch.rand(1, 8, 6, 6))
+
+
 class Sampled(nn.Module):
     """A convolution of a buffer, too much work to be folded."""
 

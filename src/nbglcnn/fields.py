@@ -52,8 +52,8 @@ class Reaches:
 
         Values between that one reader reads place by place are that reader itself.
         """
-        if not math.prod(self._graph.shape(value)):
-            return ()  # no places
+        if value not in self.places or not math.prod(self._graph.shape(value)):
+            return ()  # it follows from weights alone, or has no places
         number = {value: 0, **sources}
         readers: dict[str, dict[tuple[int, p.Reach], None]] = {name: {} for name in sources}
         steps: list[Step] = []

@@ -1,6 +1,8 @@
 """Softmax, LogSoftmax and Hardmax over every axis, with infinities and equal elements."""
 
 import numpy as np
+import torch
+import torch.nn.functional as F
 from torch import nn
 
 from cases.case import Case, module, node
@@ -21,6 +23,19 @@ class Attention(nn.Module):
 
     def forward(self, x):
         return (x.flatten(2).softmax(-1), x.flatten(1).log_softmax(1), x.flatten(2).softmax(1))
+
+
+class Attends(nn.Module):
+    """torch.nn.functional's attention of any number of axes: Hiera has windows before heads."""
+
+    def __init__(self, *, causal=False, mask=None):
+        super().__init__()
+        self.causal = causal
+        self.register_buffer("mask", mask)
+
+    def forward(self, q, k, v):
+        found = F.scaled_dot_product_attention(q, k, v, self.mask, is_causal=self.causal)
+        return F.scaled_dot_product_attention(found, k, v, scale=0.3)
 
 
 def given(name, make, array):
@@ -44,4 +59,11 @@ CASES = [
     module("softmax of 513 channels", lambda: nn.Softmax(1), (1, 513, 3, 2)),
     module("softmax of one element", lambda: nn.Softmax(1), (3, 1)),
     module("softmax over reshaped maps", Attention, (2, 5, 6, 7)),
+    module("attention of a sequence", Attends, (5, 4), (5, 4), (5, 4)),
+    module("attention of rank 3, causal", lambda: Attends(causal=True), (2, 5, 4), (2, 5, 4), (2, 5, 4)),
+    module("attention of rank 4", Attends, (2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 4)),
+    module(
+        "attention of windows, with a mask", lambda: Attends(mask=torch.arange(3 * 5 * 7).view(3, 5, 7) % 3 > 0),
+        (1, 2, 3, 5, 4), (1, 2, 3, 7, 4), (1, 2, 3, 7, 4),
+    ),
 ]  # fmt: skip

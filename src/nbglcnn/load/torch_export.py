@@ -13,6 +13,7 @@ from nbglcnn.load.torch_calls import Record, run
 from nbglcnn.load.torch_extra import decompositions, translations, unread
 from nbglcnn.load.torch_masks import choose_by_masks, has_masks
 from nbglcnn.load.torch_program import (
+    attend_in_four_dimensions,
     correct_average_pools,
     name_all_dimensions,
     refuse_loops_and_branches,
@@ -57,6 +58,7 @@ def export(
         refuse_wrong_translations(program)
         refuse_loops_and_branches(program)
         correct_average_pools(program)
+        attend_in_four_dimensions(program)
         name_all_dimensions(program)
         without_idle_squeezes(program)
         renamed = with_writable_names(program)

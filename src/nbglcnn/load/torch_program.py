@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 import re
+from math import prod
 from typing import Any
 
 from nbglcnn.errors import UnsupportedOperator
@@ -107,6 +108,52 @@ _CHOICES = {
     "while_loop": "repeat a fixed number of times in a Python `for`, or draw the part before it",
     "cond": "compute both branches and choose with torch.where",
 }
+
+
+def attend_in_four_dimensions(program: Any) -> None:
+    """Give scaled_dot_product_attention (examples, heads, tokens, features), all that ONNX has."""
+    import torch
+
+    aten, graph = torch.ops.aten, program.graph
+
+    def reshaped(value: Any, shape: list[int]) -> Any:
+        made = graph.call_function(aten.reshape.default, (value, shape))
+        made.meta = {**value.meta, "val": value.meta["val"].reshape(shape)}
+        return made
+
+    for node in list(graph.nodes):
+        if node.target is not aten.scaled_dot_product_attention.default:
+            continue
+        *before, length, _ = node.args[0].meta["val"].shape
+        if len(before) == 2:
+            continue
+        *several, heads = [1, 1, *before][-max(2, len(before)) :]
+        examples = [prod(several), heads]
+        with graph.inserting_before(node):
+            q, k, v = (reshaped(x, [*examples, *x.meta["val"].shape[-2:]]) for x in node.args[:3])
+            others = list(node.args[3:])
+            mask = others[0] if others else node.kwargs.get("attn_mask")
+            if mask is not None and mask.meta["val"].ndim > 2:
+                whole = [*before, *mask.meta["val"].shape[-2:]]
+                spread = graph.call_function(aten.expand.default, (mask, whole))
+                spread.meta = {**mask.meta, "val": mask.meta["val"].expand(whole)}
+                mask = reshaped(spread, [*examples, *whole[-2:]])
+            given = dict(node.kwargs) | dict(zip(_ATTENTION, others, strict=False))
+            given |= {"attn_mask": mask} if mask is not None else {}
+            attended = graph.call_function(node.target, (q, k, v), given)
+            width = v.meta["val"].shape[-1]
+            value = node.meta["val"].reshape([*examples, length, width])
+            attended.meta = {**node.meta, "val": value}
+            back = reshaped(attended, [*before, length, width])
+        back.meta = {**node.meta}
+        node.replace_all_uses_with(back)
+        for spec in program.graph_signature.output_specs:
+            if getattr(spec.arg, "name", None) == node.name:
+                spec.arg.name = back.name
+        graph.erase_node(node)
+
+
+_ATTENTION = ("attn_mask", "dropout_p", "is_causal")
 
 
 def name_all_dimensions(program: Any) -> None:
