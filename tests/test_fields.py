@@ -16,9 +16,9 @@ from torch import nn
 
 import nbglcnn
 from bundle import node_path
-from nbglcnn.ops.reach import MOST_LISTED, listed
+from nbglcnn.ops.reach import MOST_LISTED, listed, taken
 from nbglcnn.plan import Along
-from reaching import Maker, generic
+from reaching import Function, Gate, Maker, generic
 
 PLACES = Path(__file__).parents[1] / "js" / "test" / "places.ts"
 # Weights of interpolation that ought to be 0 are off by as much.
@@ -183,6 +183,10 @@ STEPS = {
     "Pad": nn.ReflectionPad2d((3, 0, 1, 2)),
     "negative Pad": nn.ConstantPad2d((-1, 2, 0, -2), 1.0),
     "uneven pool": nn.AdaptiveAvgPool2d((5, 3)),
+    "channels last": Function("last", lambda x: x.permute(0, 2, 3, 1).exp().permute(0, 3, 1, 2)),
+    "a mean without its axis": Function("rows", lambda x: x.mean(1).roll(1, 1)[:, None] + x),
+    "a row for all": Function("row", lambda x: x * x.mean(2, keepdim=True)),
+    "a gate": Gate(4),
 }
 
 
@@ -262,6 +266,14 @@ def damaged(change: Any) -> bytes:
 def test_a_plan_whose_reaches_point_nowhere_is_damaged(problem: str, change: Any) -> None:
     with pytest.raises(nbglcnn.ModelError, match=problem):
         nbglcnn.Plan.from_bytes(damaged(change))
+
+
+@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
+def test_padding_repeats_the_places_that_numpy_repeats(mode: str) -> None:
+    for size, before, behind in ((5, 3, 4), (4, 0, 3), (6, 5, 0), (2, 1, 1)):
+        along = Along(0, begin=before, padding=mode)
+        found = [place for (place,) in taken(size, along, before + size + behind)]
+        assert found == np.pad(np.arange(size), (before, behind), mode).tolist()
 
 
 def test_more_places_than_can_be_listed_count_as_every_place() -> None:

@@ -135,21 +135,29 @@ def test_a_failed_export_leaves_nothing_behind() -> None:
     assert before == (modes(), list(warnings.filters), torch.get_rng_state().tolist())
 
 
-def test_what_was_begun_and_not_ended_when_an_interrupt_came_is_ended() -> None:
+def test_what_was_begun_and_not_ended_when_an_interrupt_came_is_ended_and_nothing_else() -> None:
     from torch._subclasses import FakeTensorMode
     from torch.overrides import BaseTorchFunctionMode
-    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 
-    before = modes()
-    with pytest.raises(KeyboardInterrupt), unwound():
-        for begun in (FakeTensorMode(), TorchDispatchMode(), BaseTorchFunctionMode()):
-            begun.__enter__()
-        torch.set_grad_enabled(False)
-        torch.compiler._is_exporting_flag = True
-        torch._C._dispatch_tls_set_dispatch_key_included("PreDispatch", True)
-        assert len([a for a, b in zip(before, modes(), strict=True) if a != b]) == 6
-        raise KeyboardInterrupt
-    assert modes() == before
+    class Plain(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore
+            return func(*args, **(kwargs or {}))
+
+    outside = modes()
+    with Plain() as mine:
+        before = modes()
+        with pytest.raises(KeyboardInterrupt), unwound():
+            for begun in (FakeTensorMode(), Plain(), BaseTorchFunctionMode()):
+                begun.__enter__()
+            torch.set_grad_enabled(False)
+            torch.compiler._is_exporting_flag = True
+            torch._C._dispatch_tls_set_dispatch_key_included("PreDispatch", True)
+            assert len([a for a, b in zip(before, modes(), strict=True) if a != b]) == 6
+            raise KeyboardInterrupt
+        assert modes() == before
+        assert _get_current_dispatch_mode() is mine
+    assert modes() == outside
 
 
 def interrupted(model: nn.Module, after: int) -> int:

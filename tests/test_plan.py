@@ -18,7 +18,7 @@ from carrier import LAYOUTS, carrier
 from equal import assert_equal
 from nbglcnn import ModelError, Plan, Session
 from nbglcnn.builder import FLATTEN, Builder, best_block, reuse_textures
-from nbglcnn.layout import Layout, frame_of
+from nbglcnn.layout import Layout, batch_of, frame_of, picture_of
 from nbglcnn.load import load, with_parameters
 from nbglcnn.lower import lower, repack
 from nbglcnn.plan import VERSION, Recipe, Texture, Weight
@@ -77,6 +77,34 @@ def test_tiles_stand_where_processors_share_them_evenly(frame, drawn):
 def test_a_frame_holds_as_many_elements_as_the_shape(rank):
     shape = (2, 3, 4, 5, 6, 7)[:rank]
     assert math.prod(frame_of(shape)) == math.prod(shape)
+
+
+@pytest.mark.parametrize(
+    ("shape", "batch", "frame"),
+    [
+        ((), 2, (1, 1, 1, 1)),
+        ((7,), 2, (1, 7, 1, 1)),
+        ((2, 6), 2, (2, 6, 1, 1)),
+        ((1, 6), 2, (1, 6, 1, 1)),
+        ((5, 6), 2, (1, 5, 1, 6)),
+        ((1, 5, 7), 2, (1, 5, 1, 7)),
+        ((4, 5, 7), 4, (4, 5, 1, 7)),
+        ((4, 5, 7), 1, (1, 4, 5, 7)),
+        ((1, 8, 5, 7), 2, (1, 8, 5, 7)),
+        ((4, 2, 5, 7), 2, (1, 8, 5, 7)),
+        ((4, 2, 3, 5, 7), 1, (1, 8, 15, 7)),
+    ],
+)
+def test_a_value_is_shown_as_the_batchs_examples_or_as_one_image(shape, batch, frame):
+    assert picture_of(shape, batch) == frame
+
+
+@pytest.mark.parametrize(
+    ("shapes", "batch"),
+    [([(3, 4)], 3), ([(9,), (2, 4)], 2), ([(), (7,)], 1), ([(1, 3, 4), (5, 2)], 1), ([], 1)],
+)
+def test_the_batch_is_the_first_axis_of_the_first_input_that_has_two(shapes, batch):
+    assert batch_of(shapes) == batch
 
 
 def small():
@@ -263,6 +291,18 @@ def test_residual_blocks_are_fused_right():
         bn.running_mean.normal_()
         bn.running_var.uniform_(0.5, 2)
     with Session(nbglcnn.compile(model, X, observe="outputs")) as session:
+        assert_equal(session.run(X)["output"], truth(model))
+
+
+def test_an_activation_that_nothing_else_takes_is_applied_where_a_convolution_reads():
+    torch.manual_seed(3)
+    model = nn.Sequential(
+        nn.AvgPool2d(3, 1, 1), nn.ReLU(), nn.Conv2d(3, 5, 3, padding=1),
+        nn.AvgPool2d(3, 1, 1), nn.LeakyReLU(0.3), nn.Conv2d(5, 4, 3, padding=1),
+    ).eval()  # fmt: skip
+    plan = nbglcnn.compile(model, X, observe="outputs")
+    assert len(plan.header.passes) == 4
+    with Session(plan) as session:
         assert_equal(session.run(X)["output"], truth(model))
 
 

@@ -106,3 +106,28 @@ def test_a_viewer_in_a_forked_child_computes_although_pytorchs_threads_stayed_be
     first, second = printed.splitlines()
     assert first.startswith("True reference (PyTorch") and first.endswith(" 2")
     assert second == "2"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_a_child_that_was_forked_while_a_thread_loads_can_load() -> None:
+    printed = forked(
+        """
+        import signal, threading
+        from nbglcnn.load.torch_thread import one_at_a_time
+        loading, done = threading.Event(), threading.Event()
+        def load():
+            with one_at_a_time():
+                loading.set()
+                done.wait()
+        thread = threading.Thread(target=load)
+        thread.start()
+        loading.wait()
+        def in_a_child():
+            signal.alarm(40)  # seconds, after which it ends
+            print(len(nbglcnn.compile(nn.ReLU(), X).layers), "layer", flush=True)
+        in_child(in_a_child)
+        done.set()
+        thread.join()
+        """
+    )
+    assert printed.splitlines() == ["1 layer"]

@@ -11,7 +11,8 @@ from torch import nn
 
 import nbglcnn
 from nbglcnn import InputError, Session, Viewer
-from nbglcnn.report import match
+from nbglcnn.report import judged, match
+from nbglcnn.viewer.selftest import verified
 from viewer_models import autoencoder, pictures
 
 
@@ -244,6 +245,23 @@ def test_float64_finds_a_small_fault_that_rounding_could_hide() -> None:
     assert own > 2 * reference
 
 
+@pytest.mark.parametrize(
+    ("actual", "expected", "ok"),
+    [
+        ([1.00015, 100], [1.0001, 100], True),
+        ([1.0003, 100], [1.0001, 100], True),  # within a share of the largest
+        ([1.05, 97], [1.03, 98], False),  # nearly as far off as PyTorch, but by more than rounding
+        ([1.00015, 100.0], [1.0001, NAN], False),
+        ([1.00015, NAN], [1.0001, 100.0], False),
+    ],
+)
+def test_float64_excuses_rounding_alone(
+    actual: list[float], expected: list[float], ok: bool
+) -> None:
+    a, b, true = (np.array(one) for one in (actual, expected, [1.0, 100.0]))
+    assert judged(match("layer", a, b), a, b, true).ok == ok
+
+
 def test_float64_is_asked_only_where_float32_differs(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[list[str]] = []
 
@@ -308,6 +326,21 @@ def test_a_model_that_makes_float32_itself_is_run_in_double_precision() -> None:
         assert session.verify(model, x).ok
 
 
+class Ramp(nn.Module):
+    """Numbers made in forward that float32 would round."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * torch.linspace(0, 1, 7) + torch.full((7,), 0.1)
+
+
+def test_numbers_that_forward_makes_are_made_in_double_precision() -> None:
+    from nbglcnn.load import exact, load
+
+    graph, arrays = load(Ramp(), torch.ones(1, 7))
+    [true] = exact(Ramp(), graph, arrays, ["output"]).values()
+    np.testing.assert_allclose(true[0], np.linspace(0, 1, 7) + 0.1, rtol=1e-14)
+
+
 class Roots(nn.Module):
     """A layer of which one channel is infinite, then one with NaN, and what follows from it."""
 
@@ -336,8 +369,18 @@ def test_nan_and_infinity_that_match_are_said_with_their_first_place() -> None:
     rows = {row.layer: row for row in report.rows}
     assert (rows["scale"].nan, rows["scale"].inf, rows["scale"].channel) == (0, 18, 1)
     assert (rows["features.1"].nan, rows["features.1"].channel) == (18, 2)
+    told = {name: numbers for name, *numbers in verified(0, report, "PyTorch").flawed}
+    assert (told["scale"], told["features.1"]) == ([0, 18, 1], [18, 18, 2])
     assert "yes: 18 infinities, first in channel 1" in str(report)
     assert "18 NaN, 18 infinities, first in channel 2" in report._repr_html_()
+
+
+def test_the_channel_of_a_nan_in_a_further_image_is_its_own() -> None:
+    model, x = nn.Sequential(nn.Conv2d(1, 3, 1), nn.ReLU()).eval(), np.ones((3, 1, 2, 2), "f4")
+    x[2, 0, 1] = np.nan
+    with Session(nbglcnn.compile(model, x)) as session:
+        report = session.verify(model, x)
+    assert [(row.nan, row.channel) for row in report.rows] == [(6, 0)] * 3
 
 
 def test_a_finite_network_has_no_word_on_nan() -> None:
@@ -391,4 +434,8 @@ def test_the_layers_of_two_networks_are_counted_apart() -> None:
                  for a, _ in comparison.matched)  # fmt: skip
     assert f" of {shared} layers are equal in A and B" in comparison.changes().summary
     assert f"{one} + {one} layers, {shared} compared" in repr(comparison)
+    comparison.close()
+    longer = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Tanh()).eval()
+    comparison = nbglcnn.compare(longer[:2], longer, x)
+    assert comparison.verify().summary.startswith("2 + 3 of 2 + 3 layers match PyTorch")
     comparison.close()

@@ -285,6 +285,28 @@ def test_a_click_keys_and_typed_numbers_choose_the_pixel(show: Callable[..., Vie
     expect(page.locator(".nbg-figure", has_text="Filter")).to_contain_text("odd.0.weight[4, 1]")
 
 
+def test_explain_opens_far_from_zero_and_holds_the_input_channel_while_the_filter_slides(
+    show: Callable[..., Views],
+) -> None:
+    """Of two input channels the first gives most at some pixels, the second at others."""
+    model = nn.Sequential(nn.Conv2d(2, 2, 1, bias=False)).eval()
+    with torch.no_grad():
+        model[0].weight.copy_(torch.tensor([[1.0, 1], [0.01, 1]])[..., None, None])
+    x = np.array([[[[1, 2, -9, 1]], [[4, 5, -1, 6]]]], "f4")
+    views = show(nbglcnn.compile(model, x), x)
+    views.set(tab="layer", section="explain", selected={"layer": "0", "channel": 0})
+    page = views.page
+    question, term = page.locator(".nbg-question"), page.get_by_label("Shown for channel")
+    expect(question).to_contain_text("x 2 = −10")
+    expect(term).to_have_value("0")
+    page.get_by_role("button", name="Next position").click()
+    expect(question).to_contain_text("x 3 = 7")
+    expect(term).to_have_value("0")
+    views.set(selected={"layer": "0", "channel": 1})
+    expect(question).to_contain_text("channel 1, x 3 = 6.01")
+    expect(term).to_have_value("1")
+
+
 def test_the_numbers_are_those_of_the_last_run_and_of_one_run(show: Callable[..., Views]) -> None:
     model, x = made()
     views = show(nbglcnn.compile(model, x), x)

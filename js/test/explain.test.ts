@@ -1,0 +1,385 @@
+// What Explain says of a number, beside the same number by its definition, one after the other over whole tensors.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { activationOf } from "../src/explain/activations.ts";
+import { aroundOf } from "../src/explain/around.ts";
+import { normalized, standardization } from "../src/explain/chain.ts";
+import { around, type Extents, extentsBy } from "../src/explain/extents.ts";
+import { concatenated, resized } from "../src/explain/moved.ts";
+import { carriers, carry, type Mask } from "../src/explain/places.ts";
+import { pool } from "../src/explain/pool.ts";
+import { convolution, dense } from "../src/explain/products.ts";
+import { response } from "../src/explain/response.ts";
+import { softmax } from "../src/explain/softmax.ts";
+import { coordinates, place, sizeOf, type Tensor } from "../src/explain/tensor.ts";
+import { slidingLines, transposedLines } from "../src/explain/window.ts";
+import type { Along } from "../src/plan.ts";
+import { layer } from "./layers.ts";
+
+/** Numbers that differ everywhere, the same in every run. */
+function numbers(key: string, ...shape: number[]): Tensor {
+  const data = Float32Array.from({ length: sizeOf(shape) }, (_, i) => Math.sin(i * 12.9898 + 1));
+  return { key, shape, data };
+}
+
+const at = ({ data, shape }: Tensor, ...where: number[]): number =>
+  data[place(shape, where)] ?? Number.NaN;
+const inside = (one: number, size: number): boolean => one >= 0 && one < size;
+const near = (found: number | undefined, expected: number, what: unknown): void =>
+  assert.ok(Math.abs((found ?? Number.NaN) - expected) < 1e-9, `${what}: ${found} for ${expected}`);
+
+function windowOf(
+  kernel: readonly number[],
+  strides: readonly number[],
+  begins: readonly number[],
+  dilations: readonly number[] = [1, 1],
+) {
+  return { kernel, strides, dilations, begins, ends: begins };
+}
+
+/** Where padding reads, by its kind. */
+const REPEATED: Record<string, (one: number, size: number) => number> = {
+  zeros: (one) => one,
+  reflect: (one, size) => (one < 0 ? -one : one >= size ? 2 * (size - 1) - one : one),
+};
+
+for (const mode of ["zeros", "reflect"]) {
+  test(`a convolution's number is the sum of its products, ${mode} around`, () => {
+    const [x, weight] = [numbers("x", 2, 4, 6, 7), numbers("w", 6, 2, 3, 2)];
+    const output = [2, 6, 3, 8];
+    const window = windowOf([3, 2], [2, 1], [2, 1], [2, 1]);
+    const attributes = { group: 2, ...(mode === "zeros" ? {} : { padding_mode: mode }) };
+    const conv = layer("conv", "Conv", ["x"], { attributes, window, output_shape: output });
+    for (let i = 0; i < sizeOf(output); i++) {
+      const [n = 0, o = 0, y = 0, column = 0] = coordinates(output, i);
+      let sum = 0;
+      for (let k = 0; k < 2; k++)
+        for (let ky = 0; ky < 3; ky++)
+          for (let kx = 0; kx < 2; kx++) {
+            const repeat = REPEATED[mode];
+            assert.ok(repeat);
+            const [sy, sx] = [repeat(2 * y - 2 + 2 * ky, 6), repeat(column - 1 + kx, 7)];
+            if (!inside(sy, 6) || !inside(sx, 7)) continue;
+            sum += at(x, n, 2 * Math.floor(o / 3) + k, sy, sx) * at(weight, o, k, ky, kx);
+          }
+      near(convolution(conv, x, weight, i)?.sum, sum, coordinates(output, i));
+    }
+  });
+}
+
+test("a transposed convolution's number is the sum of what its pixels give it", () => {
+  const [x, weight] = [numbers("x", 2, 4, 3, 4), numbers("w", 4, 3, 4, 3)];
+  const output = [2, 6, 6, 12];
+  const window = windowOf([4, 3], [2, 3], [1, 0], [1, 2]);
+  const attributes = { group: 2 };
+  const conv = layer("up", "ConvTranspose", ["x"], { attributes, window, output_shape: output });
+  const sums = new Float64Array(sizeOf(output));
+  for (let i = 0; i < x.data.length; i++) {
+    const [n = 0, c = 0, y = 0, column = 0] = coordinates(x.shape, i);
+    for (let o = 0; o < 3; o++)
+      for (let ky = 0; ky < 4; ky++)
+        for (let kx = 0; kx < 3; kx++) {
+          const [oy, ox] = [2 * y - 1 + ky, 3 * column + 2 * kx];
+          if (!inside(oy, 6) || !inside(ox, 12)) continue;
+          const to = place(output, [n, 3 * Math.floor(c / 2) + o, oy, ox]);
+          sums[to] = (sums[to] ?? 0) + (x.data[i] ?? 0) * at(weight, c, o, ky, kx);
+        }
+  }
+  for (const [i, sum] of sums.entries())
+    near(convolution(conv, x, weight, i)?.sum, sum, coordinates(output, i));
+});
+
+test("a dense layer's number is a row times a column", () => {
+  const [x, weight] = [numbers("x", 3, 5), numbers("w", 4, 5)];
+  const gemm = layer("gemm", "Gemm", ["x"], { attributes: { transB: 1 }, output_shape: [3, 4] });
+  for (let i = 0; i < 12; i++) {
+    const [row = 0, column = 0] = coordinates([3, 4], i);
+    let sum = 0;
+    for (let k = 0; k < 5; k++) sum += at(x, row, k) * at(weight, column, k);
+    near(dense(gemm, x, weight, i)?.sum, sum, [row, column]);
+  }
+});
+
+test("of equal pixels the first is a maximum's, and NaN is larger than any number", () => {
+  const window = windowOf([2, 3], [1, 1], [0, 0]);
+  const most = layer("most", "MaxPool", ["x"], { window, output_shape: [1, 1, 1, 1] });
+  const of = (...data: number[]) =>
+    pool(most, { key: "x", shape: [1, 1, 2, 3], data: Float32Array.from(data) }, 0)?.winner;
+  assert.equal(of(0, 5, 1, 5, 5, 2), 1);
+  assert.equal(of(0, 0, 0, 0, 0, 0), 0);
+  assert.equal(of(-3, 9, Number.NaN, Number.NaN, 9, 9), 2);
+});
+
+test("an average is divided by the pixels in the map, or by those of the padding too", () => {
+  const x = numbers("x", 1, 2, 5, 5);
+  for (const include of [0, 1]) {
+    // In ceil mode: the last window begins in the map and ends behind its padding.
+    const window = windowOf([4, 4], [2, 2], [1, 1]);
+    const attributes = { count_include_pad: include };
+    const output = [1, 2, 3, 3];
+    const mean = layer("mean", "AveragePool", ["x"], { attributes, window, output_shape: output });
+    for (let i = 0; i < sizeOf(output); i++) {
+      const [n = 0, c = 0, y = 0, column = 0] = coordinates(output, i);
+      let [sum, count] = [0, 0];
+      for (let ky = 0; ky < 4; ky++)
+        for (let kx = 0; kx < 4; kx++) {
+          const [sy, sx] = [2 * y - 1 + ky, 2 * column - 1 + kx];
+          const own = inside(sy, 5) && inside(sx, 5);
+          if (own) sum += at(x, n, c, sy, sx);
+          if (own || (include === 1 && sy < 6 && sx < 6)) count++;
+        }
+      const found = pool(mean, x, i);
+      assert.equal(found?.divisor, count, `${coordinates(output, i)}`);
+      near(found?.value, sum / count, coordinates(output, i));
+    }
+  }
+});
+
+test("a softmax goes along an axis that is counted from either end", () => {
+  const x = numbers("x", 2, 3, 4);
+  for (const axis of [1, -2]) {
+    const one = layer("share", "Softmax", ["x"], { attributes: { axis }, output_shape: [2, 3, 4] });
+    for (let i = 0; i < 24; i++) {
+      const [n = 0, , k = 0] = coordinates([2, 3, 4], i);
+      const powers = [0, 1, 2].map((c) => Math.exp(at(x, n, c, k)));
+      near(softmax(one, x, i)?.value, Math.exp(x.data[i] ?? 0) / powers.reduce((a, b) => a + b), i);
+    }
+  }
+});
+
+/** What a norm makes of an element, by all that are normalised together. */
+function standard(x: Tensor, i: number, together: (j: number) => boolean): number {
+  const own = [...x.data].filter((_, j) => together(j));
+  const mean = own.reduce((a, b) => a + b) / own.length;
+  const variance = own.reduce((sum, v) => sum + (v - mean) ** 2, 0) / own.length;
+  return ((x.data[i] ?? 0) - mean) / Math.sqrt(variance + 1e-5);
+}
+
+test("norms of the picture itself go by the numbers that belong together", () => {
+  const x = numbers("x", 2, 6, 3, 2);
+  const norms: [string, Record<string, number>, (a: number[], b: number[]) => boolean][] = [
+    [
+      "GroupNormalization",
+      { num_groups: 3 },
+      (a, b) => Math.floor((a[1] ?? 0) / 2) === Math.floor((b[1] ?? 0) / 2),
+    ],
+    ["InstanceNormalization", {}, (a, b) => a[1] === b[1]],
+    ["LayerNormalization", { axis: -2 }, (a, b) => a[1] === b[1]],
+    ["LayerNormalization", { axis: 1 }, () => true],
+  ];
+  const tensors = new Map([["x", x]]);
+  const operands = [{ kind: "value", key: "x", number: 0 }] as const;
+  for (const [operator, attributes, same] of norms) {
+    const norm = layer("norm", operator, ["x"], { attributes, operands, output_shape: x.shape });
+    for (let i = 0; i < x.data.length; i++) {
+      const own = coordinates(x.shape, i);
+      const expected = standard(x, i, (j) => {
+        const other = coordinates(x.shape, j);
+        return own[0] === other[0] && same(own, other);
+      });
+      const found = normalized(x.data[i] ?? 0, standardization(norm, tensors, i));
+      assert.ok(Math.abs(found - expected) < 1e-6, `${operator} ${own}: ${found}, ${expected}`);
+    }
+  }
+});
+
+test("a number of a concatenation is one of its parts'", () => {
+  const parts = [numbers("a", 2, 3, 2), numbers("b", 2, 1, 2), numbers("c", 2, 4, 2)];
+  const tensors = new Map(parts.map((part) => [part.key, part]));
+  const operands = parts.map(({ key }) => ({ kind: "value", key, number: 0 }) as const);
+  const output = [2, 8, 2];
+  for (const axis of [1, -2]) {
+    const cat = layer("cat", "Concat", ["a", "b", "c"], {
+      attributes: { axis },
+      operands,
+      output_shape: output,
+    });
+    for (let i = 0; i < sizeOf(output); i++) {
+      const [n = 0, c = 0, w = 0] = coordinates(output, i);
+      const [k, own] = c < 3 ? [0, c] : c < 4 ? [1, 0] : [2, c - 4];
+      const part = parts[k];
+      assert.ok(part);
+      const found = concatenated(cat, tensors, i);
+      assert.deepEqual([found?.key, found?.at], [part.key, [n, own, w]]);
+      assert.equal(found?.value, at(part, n, own, w));
+    }
+  }
+});
+
+test("an enlarged pixel is mixed of its neighbours by their distance", () => {
+  const x = numbers("x", 1, 1, 3, 4);
+  const output = [1, 1, 6, 8];
+  const attributes = { mode: "linear", coordinate_transformation_mode: "half_pixel" };
+  const larger = layer("larger", "Resize", ["x"], { attributes, output_shape: output });
+  const clamped = (one: number, size: number): number => Math.min(size - 1, Math.max(0, one));
+  for (let i = 0; i < sizeOf(output); i++) {
+    const [, , y = 0, column = 0] = coordinates(output, i);
+    let expected = 0;
+    for (let sy = -1; sy < 4; sy++)
+      for (let sx = -1; sx < 5; sx++) {
+        const share =
+          Math.max(0, 1 - Math.abs((y + 0.5) / 2 - 0.5 - sy)) *
+          Math.max(0, 1 - Math.abs((column + 0.5) / 2 - 0.5 - sx));
+        expected += share * at(x, 0, 0, clamped(sy, 3), clamped(sx, 4));
+      }
+    near(resized(larger, x, i)?.value, expected, [y, column]);
+  }
+});
+
+test("a local response goes by the channels around, one more behind where their number is even", () => {
+  const x = numbers("x", 1, 6, 1, 2);
+  for (const [size, before, behind, told] of [
+    [4, 1, 2, {}],
+    [3, 1, 1, {}],
+    [2, 1, 0, { before: 1 }],
+  ] as const) {
+    const attributes = { ...told, size, alpha: 0.3, beta: 0.6, bias: 1.5 };
+    const norm = layer("lrn", "LRN", ["x"], { attributes, output_shape: x.shape });
+    for (let i = 0; i < 12; i++) {
+      const [, own = 0, , column = 0] = coordinates(x.shape, i);
+      let squares = 0;
+      for (let c = Math.max(0, own - before); c <= Math.min(5, own + behind); c++)
+        squares += at(x, 0, c, 0, column) ** 2;
+      near(
+        response(norm, x, i).value,
+        (x.data[i] ?? 0) / (1.5 + (0.3 / size) * squares) ** 0.6,
+        own,
+      );
+    }
+  }
+});
+
+test("functions of one number have both their tails, and their thresholds", () => {
+  const gelu = activationOf(layer("g", "Gelu", ["x"]));
+  // x Φ(x) by tables of the normal distribution.
+  for (const [x, expected] of [
+    [-4, -4 * 3.167124183311998e-5],
+    [-0.5, -0.5 * 0.3085375387259869],
+    [4, 4 * 0.9999683287581669],
+    [-12, 0],
+    [12, 12],
+  ] as const)
+    near(gelu?.of(x), expected, `gelu ${x}`);
+  const soft = activationOf(
+    layer("s", "Softplus", ["x"], {
+      operators: ["Mul", "Softplus", "Div"],
+      module: "Softplus",
+      description: "beta=1.5, threshold=4",
+    }),
+  );
+  near(soft?.of(2.6), Math.log1p(Math.exp(3.9)) / 1.5, "below the threshold");
+  near(soft?.of(2.7), 2.7, "above it");
+  near(soft?.of(-9), Math.log1p(Math.exp(-13.5)) / 1.5, "far below");
+});
+
+test("a window reaches as far beyond the map as at any of its positions", () => {
+  const cases: [string, number, number, number, number, number, number][] = [
+    // operator, size, kernel, stride, begin, dilation, output
+    ["Conv", 7, 3, 2, 1, 1, 4],
+    ["Conv", 7, 3, 2, 1, 1, 5],
+    ["Conv", 6, 3, 1, 2, 2, 6],
+    ["MaxPool", 5, 2, 2, 0, 1, 3],
+    ["ConvTranspose", 5, 4, 2, 1, 1, 10],
+    ["ConvTranspose", 4, 3, 3, 0, 2, 14],
+    ["ConvTranspose", 4, 5, 1, 2, 1, 4],
+    ["ConvTranspose", 4, 2, 2, 0, 1, 8],
+  ];
+  for (const [operator, size, kernel, stride, begin, dilation, output] of cases) {
+    const window = windowOf([kernel], [stride], [begin], [dilation]);
+    const shapes = { input_shapes: [[1, 1, size]], output_shape: [1, 1, output] };
+    const one = layer("one", operator, ["x"], { window, ...shapes });
+    const places = Array.from({ length: output }, (_, x) =>
+      operator === "ConvTranspose"
+        ? transposedLines(window, [size], [0, 0, x])?.filter.columns
+        : slidingLines(window, [size], [0, 0, x])?.columns,
+    ).flatMap((lines) => lines?.map((line) => line.at) ?? []);
+    const { left, right, top, bottom } = aroundOf(one);
+    const expected = [
+      Math.max(0, -Math.min(...places)),
+      Math.max(0, Math.max(...places) - size + 1),
+    ];
+    assert.deepEqual([left, right], expected, `${operator} ${kernel} by ${stride}`);
+    assert.deepEqual([top, bottom], [0, 0]);
+  }
+});
+
+const along = (change: Partial<Along>): Along => ({
+  axis: 0,
+  kernel: 1,
+  stride: 1,
+  dilation: 1,
+  begin: 0,
+  transposed: false,
+  padding: "zeros",
+  table: [],
+  ...change,
+});
+
+test("padding repeats the places of a map that its mode says", () => {
+  const expected = {
+    reflect: [3, 2, 1, 0, 1, 2, 3, 4, 3, 2, 1],
+    edge: [0, 0, 0, 0, 1, 2, 3, 4, 4, 4, 4],
+    wrap: [2, 3, 4, 0, 1, 2, 3, 4, 0, 1, 2],
+    zeros: [null, null, null, 0, 1, 2, 3, 4, null, null, null],
+  };
+  for (const [padding, places] of Object.entries(expected)) {
+    const axes = [along({ begin: 3, padding: padding as Along["padding"] })];
+    const { down } = carriers({ reader: [11], source: [5], axes });
+    for (const [o, place] of places.entries()) {
+      const mask = new Uint8Array(11);
+      mask[o] = 1;
+      const found = [...carry(down, mask).entries()].filter(([, one]) => one === 1);
+      assert.deepEqual(
+        found.map(([at]) => at),
+        place === null ? [] : [place],
+        `${padding} ${o}`,
+      );
+    }
+  }
+});
+
+test("by theory a field lies where it lies far from all borders", () => {
+  const chains: Partial<Along>[][] = [
+    [{ kernel: 3, begin: 1 }],
+    [
+      { kernel: 3, stride: 2, begin: 1 },
+      { kernel: 2, stride: 3, begin: 0, dilation: 2 },
+    ],
+    [
+      { kernel: 4, begin: 2, transposed: true },
+      { kernel: 3, stride: 2, begin: 0 },
+    ],
+    [
+      { kernel: 2, stride: 2, begin: 0 },
+      { kernel: 5, begin: 1, transposed: true, dilation: 2 },
+      { kernel: 3, stride: 2, begin: 1 },
+    ],
+  ];
+  const size = 200;
+  for (const chain of chains) {
+    let extents: Extents = [{ stride: 1, low: 0, high: 0 }];
+    const middle = 12;
+    const masks = [middle, middle + 1].map((one) => {
+      const mask: Mask = new Uint8Array(size);
+      mask[one] = 1;
+      return mask;
+    });
+    for (const change of chain) {
+      const reach = { reader: [size], source: [size], axes: [along(change)] };
+      const before: Extents = extents;
+      extents = extentsBy(reach, before) ?? [];
+      for (const [k, mask] of masks.entries()) masks[k] = carry(carriers(reach).down, mask);
+    }
+    const [own] = extents;
+    assert.ok(own);
+    for (const [k, mask] of masks.entries()) {
+      const found = [...mask.keys()].filter((i) => mask[i] === 1);
+      const start: number = (middle + k) * own.stride;
+      const said: number[] = [start + own.low, start + own.high];
+      assert.deepEqual([found[0], found.at(-1)], said, JSON.stringify(chain));
+    }
+  }
+  const [a, b] = [[{ stride: 2, low: -1, high: 1 }], [{ stride: 2, low: 0, high: 4 }]];
+  assert.deepEqual(around(a, b), [{ stride: 2, low: -1, high: 4 }]);
+  assert.equal(around(a, [{ stride: 1, low: 0, high: 4 }]), null);
+});
