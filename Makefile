@@ -34,7 +34,7 @@ sweep:
 	@$(PYTHON) scripts/setup.py --tests
 	$(IN_VENV) pytest $(WORKERS) tests/test_page_sweep.py tests/test_viewer_steps.py tests/test_ops.py tests/test_page_values.py tests/test_fields.py tests/test_views_layout.py --sweep swiftshader $(ARGS)
 
-# faults put into a copy of the code, one at a time (tests/mutants/): which of them does no test notice? (20 minutes;
+# faults put into a copy of the code, one at a time (tests/mutants/): which of them does no test notice? (half an hour;
 # make mutants ARGS="weights" puts in those of one area)
 mutants:
 	@$(PYTHON) scripts/setup.py --tests
