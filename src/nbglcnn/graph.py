@@ -15,6 +15,8 @@ from nbglcnn.errors import InputError
 Array = npt.NDArray[Any]
 Attribute = int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...] | Array
 
+FLOAT16 = 10  # ONNX's number of that element type
+
 
 def several(value: Attribute) -> Sequence[object]:
     """An attribute's values: all of a tuple, else the one."""
@@ -137,6 +139,18 @@ class Graph:
     def constant(self, value: str) -> Array | None:
         """A value's data when it is known at compile time, else None."""
         return self.values[value].data if value else None
+
+    def rounded(self) -> frozenset[str]:
+        """Keys of what follows from numbers that the model itself rounds to float16.
+
+        There the last digit of a float32 may decide between two float16, which are 5e-4 apart.
+        """
+        found: set[str] = set()
+        for node in self.nodes:
+            rounds = node.op == "Cast" and node.attributes.get("to") == FLOAT16
+            if rounds or found.intersection(node.inputs):
+                found.update(filter(None, node.outputs))
+        return frozenset(key.name for key in self.keys if key.value in found)
 
     def key(self, name: str) -> Key:
         """The key called `name`; KeyError when there is none."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from typing import Generic, TypeVar
@@ -268,16 +268,28 @@ def compared(
     reference: str,
     wholes: Mapping[str, Array] | None = None,
     exact: Exact | None = None,
+    rounded: Collection[str] = (),
 ) -> Report[Match]:
     """A report over what `actual` has of a Plan's computed values, with its precision's tolerance.
 
     `wholes` are the references where `expected` has but samples of them. `exact` gives keys in
-    float64, as many as it can; it is asked only for what fails in float32.
+    float64, as many as it can; it is asked only for what fails in float32. `rounded` are keys that
+    follow from numbers which the model itself rounds to float16, and have its tolerance.
     """
     rtol = RTOL[plan.precision]
+    rounded = {key for key in plan.computed if key in rounded and RTOL["float16"] > rtol}
     keys = [key for key in plan.computed if key in actual]
     most = {key: _largest(wholes[key]) for key in keys} if wholes else {}
-    rows = [match(k, actual[k], expected[k], rtol=rtol, largest=most.get(k)) for k in keys]
+    rows = [
+        match(
+            key,
+            actual[key],
+            expected[key],
+            rtol=RTOL["float16"] if key in rounded else rtol,
+            largest=most.get(key),
+        )
+        for key in keys
+    ]
     failed = [r.layer for r in rows if not r.ok and expected[r.layer].dtype.kind == "f"]
     if failed and exact is not None and plan.precision == "float32":
         true = exact(failed)
@@ -297,6 +309,8 @@ def compared(
         if plan.precision == "float32"
         else f" within {plan.precision}'s {rtol:g} of a layer's largest"
     )
+    if rounded:
+        within = f" (what follows from float16 within {RTOL['float16']:g} of a layer's largest)"
     layers = frozenset(layer.name for layer in plan.layers)
     two = bool(plan.header.comparison.pairs)
     return Report(tuple(rows), f"match {reference}{within}", layers, two)

@@ -346,7 +346,12 @@ class Session:
             )
         where = f"{engine(model)} on {self.renderer}"
         return compared(
-            self.plan, found, expected, where, exact=partial(exact, model, graph, arrays)
+            self.plan,
+            found,
+            expected,
+            where,
+            exact=partial(exact, model, graph, arrays),
+            rounded=graph.rounded(),
         )
 
     def replace_weights(self, plan: p.Plan) -> None:

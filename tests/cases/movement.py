@@ -131,6 +131,7 @@ CASES = [
     node("Cast int64 to uint8", "Cast", [ints(-1, -257, 0, 255, 256, 1000, 2**20 + 3)], to=2),
     node("Cast int64 to int8", "Cast", [ints(-1, -129, -128, 127, 128, 1000, 2**20 + 3)], to=3),
     node("Cast int64 to float", "Cast", [ints(-1, 5, 2**24)], to=1),
+    node("Cast int64 to float16", "Cast", [ints(-1, 2049, 2051, 65519, 65520, -(2**20))], to=10),
     node("Cast bool to int64", "Cast", [np.array([[True, False, True]])], to=7),
     function("dropout and reshapes", lambda x: nn.functional.dropout(x, 0.5, False).flatten(1)[:, None].squeeze(1).relu(), (2, 3, 4, 5)),
     node("Trilu upper", "Trilu", [(2, 4, 5)]),

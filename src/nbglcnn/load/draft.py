@@ -13,7 +13,8 @@ from nbglcnn.load.bounds import shown
 
 OPSET = 21  # the one that operators are lowered from: GroupNormalization is whole, Attention is not
 FLOAT32 = np.dtype(np.float32)
-WIDE = {np.dtype(np.float64), np.dtype(np.float16)}  # at run time these are float32
+HALF = np.dtype(np.float16)
+WIDE = {np.dtype(np.float64), HALF}  # at run time these are float32
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from nbglcnn.errors import ModelError, NbglcnnError, UnsupportedOperator
 from nbglcnn.graph import Array, Node
 from nbglcnn.load.algebra import DOMAIN
 from nbglcnn.load.bounds import MAX_FOLDED_BYTES, shown
-from nbglcnn.load.draft import FLOAT32, OPSET, WIDE, Draft, State, integer, label
+from nbglcnn.load.draft import FLOAT32, HALF, OPSET, WIDE, Draft, State, integer, label
 from nbglcnn.load.evaluate import evaluate
 from nbglcnn.load.infer import element_type, infer, numpy_type
 from nbglcnn.load.rewrite import rewritten
@@ -124,7 +124,7 @@ def _alias(node: Node, state: State) -> str | None:
         found, wanted = state.dtype(first), numpy_type(integer(node, "to", 1))
         if found == wanted:
             return first
-        if first not in state.constants and {found, wanted} <= WIDE | {FLOAT32}:
+        if first not in state.constants and {found, wanted} <= {*WIDE, FLOAT32} - {HALF}:
             return first
     return None
 

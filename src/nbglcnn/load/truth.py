@@ -212,7 +212,11 @@ def run_graph(
     for node in _steps_to(graph, values, wanted):
         if wide:
             values.update({n: _as(values[n], np.float64) for n in node.inputs if n})
-        values.update(evaluate(node, values))
+        found = evaluate(node, values)
+        # Rounded by a Cast to float16; computed with in float32, as on the device.
+        values.update(
+            (n, a.astype(np.float32) if a.dtype == np.float16 else a) for n, a in found.items()
+        )
     return {name: values[name] for name in wanted}
 
 

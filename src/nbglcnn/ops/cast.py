@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from nbglcnn.builder import Builder
-from nbglcnn.graph import Node
+from nbglcnn.glsl import shader
+from nbglcnn.graph import FLOAT16, Node
 from nbglcnn.ops.movement import alias
 from nbglcnn.ops.operator import Facts, Operator, anything, integer, same_shape
 from nbglcnn.ops.pointwise import SAME, SELECT
 from nbglcnn.ops.reach import local
 
 # ONNX's numbers of element types (onnx.TensorProto.DataType).
-FLOATS = {1: "float32", 10: "float16", 11: "float64"}
+FLOATS = {1: "float32", FLOAT16: "float16", 11: "float64"}
 INTEGERS = {
     2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 12: "uint32",
     13: "uint64",
@@ -25,6 +26,8 @@ TRUTH = (
 TRUNCATE = "vec4 activate(vec4 v) { return trunc(v); }"
 # Modulo u.f[3].x = 2^bits, into the range that begins at u.f[3].y.
 WRAP = "vec4 activate(vec4 v) { return v - u.f[3].x * floor((v - u.f[3].y) / u.f[3].x); }"
+
+HALF = SELECT + shader("half.glsl")
 
 
 def _problem(_facts: Facts, node: Node) -> str | None:
@@ -40,6 +43,8 @@ def _draw(b: Builder, node: Node) -> None:
     function, numbers = "", [0.0, 0.0]
     if to == BOOL and source.kind != "b":
         function = TRUTH
+    elif to == FLOAT16 and not np.can_cast(source, np.float16):
+        function = HALF
     elif to in INTEGERS and source.kind == "f":
         function = TRUNCATE
     elif to in INTEGERS and source.kind in "iu":

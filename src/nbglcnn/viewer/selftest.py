@@ -153,7 +153,8 @@ class SelfTest:
             return sampled(self._exact(graph, arrays, keys), keys)
 
         subject = f"{framework} on {renderer}"
-        report = compared(plan, found, sampled(expected, bands), subject, expected, exact)
+        known = sampled(expected, bands)
+        report = compared(plan, found, known, subject, expected, exact, graph.rounded())
         bound = WRONG[plan.precision]
         wrong = any(not row.ok and row.relative > bound for row in report.rows)
         return Verdict(report, framework, wrong=wrong)

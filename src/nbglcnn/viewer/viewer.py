@@ -249,7 +249,9 @@ class Viewer(anywidget.AnyWidget):
                 self.input = arrays
         exactly = partial(self._local.exact, graph, used)
         where = f"{framework} on {where}"
-        report = compared(self._plan, found, expected, where, exact=exactly)
+        report = compared(
+            self._plan, found, expected, where, exact=exactly, rounded=graph.rounded()
+        )
         self._connection.send(verified(self._connection.revision, report, framework))
         return report
 

@@ -1,0 +1,93 @@
+"""Casts to float16: rounded as numpy does it, and what follows is verified as float16 is."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import onnx
+
+import nbglcnn
+from nbglcnn import Plan, Session
+from nbglcnn.load import load, reference
+from nbglcnn.report import RTOL, compared
+from onnx_models import FLOAT, model_of, node, randn
+
+HALF = 10
+
+
+def numbers() -> np.ndarray:
+    """Every float16, what lies between each two of them, and the float32 around all of these."""
+    halves = np.arange(0x7C00, dtype=np.uint16).view(np.float16).astype(np.float32)
+    middles = (halves[1:] + halves[:-1]) / 2
+    edges = np.concatenate(
+        [halves, middles, np.float32([65519.996, 65520, 65536, 1e30, 3e-8, 2e-8, 1e-38])]
+    )
+    around = [np.nextafter(edges, np.float32(end)) for end in (0, np.inf)]
+    found = np.concatenate([edges, *around, np.float32([np.nan, np.inf])])
+    found = found[~((np.abs(found) > 0) & (np.abs(found) < np.finfo(np.float32).tiny))]
+    return np.concatenate([found, -found])
+
+
+def rounded(array: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        return array.astype(np.float16).astype(np.float32)
+
+
+def test_a_cast_to_float16_rounds_as_numpy_does(
+    in_pages: Callable[[Plan, Sequence[np.ndarray]], dict[str, dict[str, np.ndarray]]],
+) -> None:
+    x = numbers()
+    plan = nbglcnn.compile(model_of([node("Cast", ["x"], ["y"], to=HALF)], {"x": x.shape}, ["y"]))
+    with Session(plan) as session:
+        found = {"opengl": session.run(x), **in_pages(plan, (x,))}
+    assert len(found) == 3
+    expected = rounded(x)
+    for where, values in found.items():
+        np.testing.assert_array_equal(values["y"], expected, err_msg=where)
+        signs = np.signbit(values["y"][expected == 0])
+        np.testing.assert_array_equal(signs, np.signbit(x[expected == 0]), err_msg=where)
+
+
+def test_constants_are_rounded_as_values_are() -> None:
+    c = np.float32([1.0005, 70000, 1e-9, -3.14159])
+    nodes = [
+        node("Cast", ["c"], ["h"], to=HALF),
+        node("Cast", ["h"], ["f"], to=FLOAT),
+        node("Add", ["x", "f"], ["y"]),
+    ]
+    model = model_of(nodes, {"x": (4,)}, ["y"], constants={"c": c})
+    with Session(nbglcnn.compile(model)) as session:
+        np.testing.assert_array_equal(session.run(np.zeros(4, "f4"))["y"], rounded(c))
+
+
+def mixed() -> onnx.ModelProto:
+    """A convolution whose result is rounded to float16, and what follows in either type."""
+    nodes = [
+        node("Cast", ["w"], ["wide"], to=FLOAT),
+        node("Conv", ["x", "wide"], ["c"], pads=[1, 1, 1, 1]),
+        node("Cast", ["c"], ["h"], to=HALF),
+        node("Relu", ["h"], ["hr"]),
+        node("Cast", ["hr"], ["y"], to=FLOAT),
+    ]
+    w = randn(4, 3, 3, 3).astype(np.float16)
+    return model_of(nodes, {"x": (1, 3, 16, 16)}, ["y"], constants={"w": w})
+
+
+def test_a_model_that_rounds_to_float16_is_verified_with_its_tolerance() -> None:
+    model, x = mixed(), randn(1, 3, 16, 16)
+    graph, arrays = load(model, x)
+    assert graph.rounded() == {"h", "hr", "y"}
+    with Session(nbglcnn.compile(model, x)) as session:
+        report = session.verify(model, x)
+        assert report.ok, report
+        assert "from float16 within 0.02" in report.summary
+        found = session.run(x)
+        np.testing.assert_array_equal(found["h"], rounded(found["c"]))
+        np.testing.assert_array_equal(found["y"], rounded(found["y"]))
+        true = reference(model, graph, arrays)
+        off = np.abs(found["y"] - true["y"]).max() / np.abs(true["y"]).max()
+        assert off < 1e-3  # a digit of float16 where float32's last one decides; not more
+        # The convolution itself is held to float32's.
+        wrong = {**true, "c": true["c"] * 1.001, "y": true["y"] * 1.05}
+        judged = compared(session.plan, wrong, true, "", rounded=graph.rounded())
+        assert [row.layer for row in judged.rows if not row.ok] == ["c", "y"]
+    assert RTOL["float16"] == 0.02
