@@ -72,7 +72,23 @@ class Decays(nn.Module):
         return x * self.weight
 
 
-@pytest.mark.parametrize("make", [Counts, CountsInABuffer, Appends, Empties, Decays])
+class CountsAndAsks(nn.Module):
+    """What is traced twice: the first time its buffer has no number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.k = 0
+        self.register_buffer("flag", torch.tensor(True))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.k += 1
+        return x * self.k if self.flag else x
+
+
+STATEFUL = [Counts, CountsInABuffer, Appends, Empties, Decays, CountsAndAsks]
+
+
+@pytest.mark.parametrize("make", STATEFUL)
 def test_each_run_starts_from_the_state_that_the_user_gave(make: type[nn.Module]) -> None:
     torch.manual_seed(0)
     model = make().eval()

@@ -173,3 +173,20 @@ def test_a_batch_norm_of_variance_and_epsilon_0_gives_the_same_kept_and_fused() 
     for observe in ("all", "outputs"):
         with Session(nbglcnn.compile(model, x, observe=observe)) as session:
             assert_equal(session.run(x.numpy())["output"], expected, name=observe)
+
+
+def test_a_batch_norm_that_gets_variance_0_later_leaves_the_convolution() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(2, 5, 3), nn.BatchNorm2d(5, eps=0.0), nn.ReLU()).eval()
+    x, state = torch.randn(1, 2, 9, 8), model.state_dict()
+    viewer = nbglcnn.Viewer(model, x, observe="outputs")
+    assert_equal(viewer.output, model(x).detach().numpy(), name="before")
+    for variance in (2.0, 0.0, 3.0):
+        state["1.running_var"] = torch.tensor([1.0, variance, 1.0, variance, 1.0])
+        state["1.running_mean"] = torch.tensor([0.1, 0.5, 0.1, -0.5, 0.2])
+        viewer.load_state_dict(state)
+        model.load_state_dict(state)
+        expected = model(x).detach().numpy()
+        assert np.isinf(expected).any() == (variance == 0)
+        assert_equal(viewer.output, expected, name=f"variance {variance}")
+    viewer.close()

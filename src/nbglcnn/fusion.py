@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-import numpy as np
-
 from nbglcnn.builder import Epilogue
 from nbglcnn.graph import Graph, Node
 from nbglcnn.ops import FUSED_INTO, ONLY_ACTIVATED, UNARY
 from nbglcnn.ops.operator import number
+from nbglcnn.weights import has_spread
 
 
 def fuse(graph: Graph, watched: set[str]) -> tuple[tuple[Node, ...], dict[str, Epilogue]]:
@@ -89,11 +88,9 @@ def fuse(graph: Graph, watched: set[str]) -> tuple[tuple[Node, ...], dict[str, E
 
 
 def _finite(graph: Graph, normalization: Node) -> bool:
-    """Whether each channel has a spread: an infinite factor's weights would cancel to NaN."""
     variance = graph.values[normalization.inputs[4]].data
     assert variance is not None
-    spread = variance.astype(np.float64) + number(normalization, "epsilon", 1e-5)
-    return bool((spread > 0).all())
+    return has_spread(variance, number(normalization, "epsilon", 1e-5))
 
 
 def _activated(graph: Graph, node: Node) -> bool:

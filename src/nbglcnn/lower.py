@@ -28,7 +28,7 @@ from nbglcnn.graph import Graph, Key, Node, Value, checked_observe, several
 from nbglcnn.layers import layer_rows, layer_table, reshaped
 from nbglcnn.layout import Frame, Layout, batch_of, frame_of, picture_of
 from nbglcnn.ops import OPERATORS, READ_THROUGH
-from nbglcnn.weights import kernel_cut, packed
+from nbglcnn.weights import INSIDE, has_spread, kernel_cut, packed
 
 FLATTEN_KERNEL = Kernel("flatten_kernel", shader("flatten_kernel.glsl"), pixel=False)
 
@@ -373,8 +373,22 @@ def _comparison(graph: Graph, kept: Collection[str]) -> p.Comparison:
     )
 
 
+def fits(plan: p.Plan, graph: Graph) -> bool:
+    """Whether a Plan is right with the weights of `graph`, which differs in parameters alone.
+
+    A BatchNormalization without a spread may not run inside a convolution.
+    """
+    for recipe in (weight.recipe for weight in plan.header.weights):
+        if recipe.packer in INSIDE and "epsilon" in recipe.arguments:
+            variance = graph.values[recipe.sources[-1]].data
+            assert variance is not None
+            if not has_spread(variance, recipe.arguments["epsilon"]):
+                return False
+    return True
+
+
 def repack(plan: p.Plan, graph: Graph) -> p.Plan:
-    """The same Plan with the weights of `graph`, a graph that differs in parameters alone."""
+    """The same Plan with the weights of `graph`, which it `fits`."""
     weights, blobs = [], {}
     for weight in plan.header.weights:
         blob = packed(weight.recipe, [graph.values[s].data for s in weight.recipe.sources])

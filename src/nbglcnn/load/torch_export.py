@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from nbglcnn.errors import UnsupportedModel, UnsupportedOperator
@@ -32,21 +33,28 @@ if TYPE_CHECKING:
 
 
 def export(
-    twin: torch.nn.Module, tensors: tuple[torch.Tensor, ...]
-) -> tuple[Any, Call, frozenset[str], bool]:
-    """The twin as an onnx_ir graph whose outputs are all calls' tensors, and the tree of calls.
+    copy: Callable[[], torch.nn.Module], tensors: tuple[torch.Tensor, ...]
+) -> tuple[torch.nn.Module, Any, Call, frozenset[str], bool]:
+    """A copy, it as an onnx_ir graph whose outputs are all calls' tensors, and the tree of calls.
 
     Also the names of buffers and parameters whose numbers decided what is computed, and whether an
-    autocast in forward was left out. The twin's state is another one afterwards.
+    autocast in forward was left out. Each trace has a copy of its own, for it leaves it in another
+    state.
     """
     import torch
 
     settings: set[str] = set()
+    twin = copy()
     with unwound(), random_numbers_kept(lambda: None), torch.no_grad():
         try:
             program, record, autocast = _traced(twin, tensors, contextlib.nullcontext())
-            reading = settings_read(twin, settings) if reads_numbers(program) else None
+            if reads_numbers(program):
+                twin = copy()
+                reading = settings_read(twin, settings)
+            else:
+                reading = None
         except UnsupportedModel:
+            twin = copy()
             reading = settings_read(twin, settings)
             if reading is None:
                 raise
@@ -78,7 +86,7 @@ def export(
     for name, old in renamed.items():
         if name in exported.model.graph.initializers:
             exported.model.graph.initializers[name].name = old
-    return exported.model.graph, record.root, frozenset(settings), autocast
+    return twin, exported.model.graph, record.root, frozenset(settings), autocast
 
 
 def _traced(

@@ -53,17 +53,23 @@ def load_module(
         )
     if seen.others:
         warnings.warn(_left_out(seen.others), UserWarning, stacklevel=users_line())
+
+    def copy() -> torch.nn.Module:  # each run starts from the state that the user gave
+        return detached_copy(model)[0]
+
+    def copy_without_hooks() -> torch.nn.Module:
+        twin = copy()
+        drop_hooks(twin)
+        return twin
+
     try:
-        twin, _ = detached_copy(model)  # each run starts from the state that the user gave
-        exported, root, settings, autocast = export(twin, tensors)
+        twin, exported, root, settings, autocast = export(copy, tensors)
     except UnsupportedModel:
         # A hook that calls .numpy() breaks the export. Do without hooks if they change nothing.
-        twin, _ = detached_copy(model)
+        twin = copy()
         if not drop_hooks(twin) or not _same(seen.arrays, run_hooked(twin, tensors).arrays):
             raise
-        twin, _ = detached_copy(model)
-        drop_hooks(twin)
-        exported, root, settings, autocast = export(twin, tensors)
+        twin, exported, root, settings, autocast = export(copy_without_hooks, tensors)
     if autocast:
         notes.append(AUTOCAST)
         seen = run_hooked(detached_copy(model)[0], tensors, float32=True)

@@ -210,9 +210,16 @@ class Viewer(anywidget.AnyWidget):
         return as_asked(keys, arrays)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Take other weights of the same shapes (tensors or arrays); nothing is compiled again."""
+        """Take other weights of the same shapes (tensors or arrays); nothing is compiled again.
+
+        Only where a BatchNorm's variance and epsilon have become 0: it can't be a part of the
+        convolution before it then.
+        """
         self._graph = load.with_parameters(self._graph, state_dict)
-        self._plan = lower.repack(self._plan, self._graph)
+        if lower.fits(self._plan, self._graph):
+            self._plan = lower.repack(self._plan, self._graph)
+        else:
+            self._compile(self._plan.header.target)
         self._revision += 1
         self._show()
 
