@@ -271,3 +271,29 @@ def test_what_holds_the_weights_deeper_or_under_other_names_is_told_the_remedy(g
         remedy = str(error.value).split("; give ")[1].split(" or ")[0]
         found = eval(remedy, {"checkpoint": checkpoint})
         assert list(found) == list(model.state_dict())
+
+
+@pytest.mark.filterwarnings("ignore:.*quantize:UserWarning")
+@pytest.mark.parametrize(
+    ("kind", "change", "remedy"),
+    [
+        ("sparse", torch.Tensor.to_sparse, "x.to_dense()"),
+        (
+            "quantized",
+            lambda t: torch.quantize_per_tensor(t, 0.1, 0, torch.qint8),
+            "x.dequantize()",
+        ),
+        ("complex", lambda t: t.to(torch.complex64), "torch.view_as_real(x)"),
+    ],
+)
+def test_weights_of_another_kind_name_the_remedy(kind, change, remedy) -> None:
+    model = nn.Sequential(nn.Linear(2, 3)).eval()
+    graph, _ = load(model, torch.rand(1, 2))
+    state = model.state_dict()
+    state["0.weight"] = change(state["0.weight"])
+    with pytest.raises(InputError) as error:
+        with_parameters(graph, state)
+    assert str(error.value) == (
+        f"0.weight: a {kind} tensor was given; weights are dense tensors of real numbers. "
+        f"Convert it with {remedy}"
+    )

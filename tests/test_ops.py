@@ -40,7 +40,9 @@ def page_of(
     assert not any(errors), [found[:10] for found in errors]
 
 
-@pytest.mark.parametrize(("number", "case"), enumerate(CASES), ids=[case.name for case in CASES])
+@pytest.mark.parametrize(
+    ("number", "case"), list(enumerate(CASES)), ids=[case.name for case in CASES]
+)
 def test_every_layer_equals_the_reference(
     number: int, case: Case, page_of: Callable[[str], GlPage], pytestconfig: pytest.Config
 ) -> None:

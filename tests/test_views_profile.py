@@ -88,6 +88,8 @@ def test_every_layer_has_its_costs(
     run = views.get("run")
     assert run["sequence"] > 1
     took = (views.get("timed") or run)["ms"]
+    # Each layer's time is that of its own passes; were each a whole run's, they would be 5 runs.
+    assert 0 < sum(ms.values()) < 2.5 * took
     said = table.page.locator(".nbg-profile p strong").first.inner_text()
     assert said.startswith("One run takes ") and said.endswith(" ms")
     assert number(said) == pytest.approx(took, rel=0.06)
@@ -182,8 +184,15 @@ def test_times_that_nobody_measured_are_called_estimated(
             for text in (one.get_attribute("aria-label") or "" for one in bars.all())
         ]
     layers = {one.name: one for one in uneven[0].layers}
-    macs = 100 * layers["heavy"].macs / sum(one.macs for one in layers.values())
-    assert max(shares["multiply-adds"]) == pytest.approx(macs, abs=1)  # "> 99 %"
+    # A stage's bar is that of its layers together; vectors have none.
+    stages = {"light": ["light"], "relu": ["heavy", "relu"], "pool": ["pool"]}
+    names = views.page.locator(".nbg-stage:has(.nbg-cost)").all()
+    assert [one.get_attribute("data-layer") for one in names] == list(stages)
+    for word, cost in zip(shares, ("parameters", "macs", "bytes"), strict=True):
+        total = sum(getattr(one, cost) for one in layers.values())
+        expected = [sum(getattr(layers[n], cost) for n in stage) for stage in stages.values()]
+        # "> 99 %", "< 1 %"
+        assert shares[word] == pytest.approx([100 * one / total for one in expected], abs=1), word
     heavy.click()
     measure(views)
     expect(views.page.locator("td em")).to_have_count(0)

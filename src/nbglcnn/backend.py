@@ -11,6 +11,7 @@ from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 from nbglcnn.errors import InputError, ModelError, OpenGLUnavailable
 from nbglcnn.graph import Array
+from nbglcnn.inputs import check_count
 from nbglcnn.load import load
 from nbglcnn.lower import lower
 from nbglcnn.plan import Plan
@@ -72,10 +73,7 @@ def named_inputs(model: ModelProto, inputs: Any) -> dict[str, Array]:
     names = [i.name for i in model.graph.input]
     # Files of IR version 3 list weights among the inputs; a call may give them or leave them out.
     needed = names if len(arrays) == len(names) else [n for n in names if n not in initialized]
-    if len(arrays) != len(needed):
-        raise InputError(
-            f"{len(arrays)} inputs were given; the model takes {len(needed)}: {', '.join(needed)}"
-        )
+    check_count(len(arrays), needed)
     return {name: np.asarray(array) for name, array in zip(needed, arrays, strict=True)}
 
 

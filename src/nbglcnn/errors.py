@@ -1,6 +1,8 @@
 """Every exception nbglcnn raises on purpose: it names the thing, what was found, what to do."""
 
+import difflib
 import sys
+from collections.abc import Iterable
 
 
 class NbglcnnError(Exception):
@@ -53,6 +55,12 @@ class SessionClosed(NbglcnnError):
 
 class DatasetUnavailable(NbglcnnError):
     """The images of a data set are not on this machine, or a file of it is damaged."""
+
+
+def nearest(name: object, names: Iterable[str]) -> str:
+    """What a message adds to a name that isn't there: the nearest that are, or nothing."""
+    close = difflib.get_close_matches(str(name), list(names), 3, 0.5)
+    return f" (near: {', '.join(close)})" if close else ""
 
 
 def users_line() -> int:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 
+import numpy as np
+
 from nbglcnn.builder import Epilogue
-from nbglcnn.graph import Graph, Node
+from nbglcnn.graph import Array, Graph, Node
 from nbglcnn.ops import FUSED_INTO, ONLY_ACTIVATED, UNARY
 from nbglcnn.ops.operator import number
-from nbglcnn.weights import has_spread
 
 
 def fuse(graph: Graph, watched: set[str]) -> tuple[tuple[Node, ...], dict[str, Epilogue]]:
@@ -85,6 +86,14 @@ def fuse(graph: Graph, watched: set[str]) -> tuple[tuple[Node, ...], dict[str, E
         elif node.name not in gone and node.name not in epilogues:
             nodes.append(node)
     return tuple(nodes), epilogues
+
+
+def has_spread(variance: Array, epsilon: float) -> bool:
+    """Whether each channel of a BatchNormalization has a spread; without it a factor is infinite.
+
+    In a convolution's weights infinite factors would cancel to NaN.
+    """
+    return bool((variance.astype(np.float64) + epsilon > 0).all())
 
 
 def _finite(graph: Graph, normalization: Node) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nbglcnn.errors import InputError
+from nbglcnn.errors import InputError, nearest
 
 Array = npt.NDArray[Any]
 
@@ -49,19 +48,24 @@ def as_arrays(
     items = x if isinstance(x, tuple) else (x,)
     if specs is None:
         specs = tuple(Spec(f"input {i}" if len(items) > 1 else "input") for i in range(len(items)))
-    if len(items) != len(specs):
-        names = ", ".join(repr(s.name) for s in specs)
-        raise InputError(
-            f"{len(items)} inputs were given; the model takes {len(specs)} ({names}). "
-            "Give a tuple with one array for each"
-        )
+    check_count(len(items), [spec.name for spec in specs])
     return tuple(_array(item, spec, channels) for item, spec in zip(items, specs, strict=True))
+
+
+def check_count(given: int, names: Sequence[str]) -> None:
+    """InputError unless as many inputs were given as there are names."""
+    if given != len(names):
+        named = f" ({', '.join(map(repr, names))})" if names else ""
+        raise InputError(
+            f"{given} {'input was' if given == 1 else 'inputs were'} given; the model takes "
+            f"{len(names)}{named}. Give a tuple with one array for each"
+        )
 
 
 def _in_order(given: Mapping[Any, Any], names: Sequence[str]) -> tuple[Any, ...]:
     for name in given:
         if name not in names:
-            near = nearest(str(name), names)
+            near = nearest(name, names)
             raise InputError(
                 f"no input {name!r}{near}; the model takes {', '.join(map(repr, names))}"
             )
@@ -150,12 +154,8 @@ def _plain(item: Any, spec: Spec) -> Array:
     return np.array(array)  # the caller may change theirs later
 
 
-def _of_tensor(tensor: Any, spec: Spec) -> Array:
-    """A torch tensor as an array; the kinds that hold numbers in another way are refused."""
-    if tensor.device.type == "meta":
-        raise InputError(f"{spec.name}: a tensor on meta has no numbers; give one on the CPU")
-    if tensor.device.type != "cpu":
-        raise InputError(f"{spec.name}: the tensor is on {tensor.device}; call .cpu() first")
+def kind_of(tensor: Any) -> tuple[str, str] | None:
+    """Of a torch tensor that holds its numbers in another way: which, and what makes it dense."""
     for kind, found, dense in (
         ("nested", tensor.is_nested, "x.to_padded_tensor(0)"),
         ("sparse", not str(tensor.layout).endswith("strided"), "x.to_dense()"),
@@ -163,10 +163,22 @@ def _of_tensor(tensor: Any, spec: Spec) -> Array:
         ("complex", tensor.is_complex(), "torch.view_as_real(x)"),
     ):
         if found:
-            raise InputError(
-                f"{spec.name}: a {kind} tensor was given; only dense tensors of real numbers are "
-                f"taken. Convert it with {dense}"
-            )
+            return kind, dense
+    return None
+
+
+def _of_tensor(tensor: Any, spec: Spec) -> Array:
+    """A torch tensor as an array; the kinds that hold numbers in another way are refused."""
+    if tensor.device.type == "meta":
+        raise InputError(f"{spec.name}: a tensor on meta has no numbers; give one on the CPU")
+    if tensor.device.type != "cpu":
+        raise InputError(f"{spec.name}: the tensor is on {tensor.device}; call .cpu() first")
+    if (found := kind_of(tensor)) is not None:
+        kind, dense = found
+        raise InputError(
+            f"{spec.name}: a {kind} tensor was given; only dense tensors of real numbers are "
+            f"taken. Convert it with {dense}"
+        )
     name = str(tensor.dtype)
     if name == "torch.bfloat16" or name.startswith("torch.float8"):  # which numpy doesn't know
         tensor = tensor.float()
@@ -252,9 +264,3 @@ def channels_last(shape: Sequence[int], channels: int | None) -> str:
 
 def _tuple(shape: Sequence[Any]) -> str:
     return "(" + ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "") + ")"
-
-
-def nearest(name: str, names: Sequence[str]) -> str:
-    """A hint with the nearest names, or nothing."""
-    close = difflib.get_close_matches(name, names, 3, 0.5)
-    return f" (near: {', '.join(close)})" if close else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 import numpy as np
 
@@ -39,35 +39,14 @@ def layer_table(graph: Graph, reaches: Reaches) -> tuple[tuple[p.Layer, ...], di
     rows: list[p.Layer] = []
     layer_of: dict[str, int] = {}
     for key in keys:
-        # The nodes of a layer: from its value back to values that earlier keys already have.
-        mine: list[Node] = []
-        sources: dict[str, int] = {}
-        parameters: dict[str, None] = {}
-        pending, seen = [key.value], set()
-        while pending:
-            name = pending.pop()
-            if name in seen:
-                continue
-            seen.add(name)
-            if name in by_value:
-                sources[name] = len(sources) + 1
-                continue
-            node = producer.get(name)
-            if node is None:
-                continue
-            if node.name not in layer_of:
-                layer_of[node.name] = len(rows)
-            mine.append(node)
-            for source in reversed(node.inputs):  # the last is looked at first
-                if source and graph.values[source].is_constant:
-                    parameters[source] = None
-                elif source:
-                    pending.append(source)
+        mine, sources = _made_of(graph, key.value, by_value, producer)
+        for node in mine:
+            layer_of.setdefault(node.name, len(rows))
+        read = [name for node in mine for name in node.inputs if name]
+        parameters = {name for name in read if graph.values[name].is_constant}
         trainable = {origin for name in parameters for origin in origins.get(name, ())}
         main = max(mine, key=lambda n: OPERATORS[n.op].macs(graph, n), default=None)
-        inputs = [
-            v for node in mine for v in node.inputs if v and v not in parameters and v in by_value
-        ]
+        inputs = [name for name in read if name not in parameters and name in by_value]
         mine.sort(key=lambda node: place[node.name])
         window = OPERATORS[main.op].window if main else None
         shape = graph.shape(key.value)
@@ -116,25 +95,44 @@ def layer_rows(graph: Graph, layers: Sequence[p.Layer]) -> dict[str, int]:
 
 
 def layer_nodes(graph: Graph) -> dict[str, list[Node]]:
-    """The nodes of each layer, by its name, also of those that no operator of ours computes.
-
-    From its value back to values that earlier keys already have, as in `layer_table`.
-    """
+    """The nodes of each layer, by its name, also of those that no operator of ours computes."""
     producer = {name: node for node in graph.nodes for name in node.outputs if name}
+    place = {node.name: number for number, node in enumerate(graph.nodes)}
     known = {key.value for key in graph.keys if key.kind == "input"}
     found: dict[str, list[Node]] = {}
     for key in layer_keys(graph):
-        mine: dict[str, Node] = {}
-        pending = [key.value]
-        while pending:
-            name = pending.pop()
-            node = producer.get(name)
-            if name not in known and node is not None and node.name not in mine:
-                mine[node.name] = node
-                pending += (source for source in node.inputs if source)
-        found[key.name] = list(reversed(mine.values()))
+        mine, _ = _made_of(graph, key.value, known, producer)
+        found[key.name] = sorted(mine, key=lambda node: place[node.name])
         known.add(key.value)
     return found
+
+
+def _made_of(
+    graph: Graph, value: str, known: Container[str], producer: Mapping[str, Node]
+) -> tuple[list[Node], dict[str, int]]:
+    """The nodes of a layer, from its value back to those that earlier keys have, the last first.
+
+    Also these, counted from 1.
+    """
+    mine: dict[str, Node] = {}
+    sources: dict[str, int] = {}
+    pending, seen = [value], set()
+    while pending:
+        name = pending.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        if name in known:
+            sources[name] = len(sources) + 1
+        elif name in producer:
+            node = mine.setdefault(producer[name].name, producer[name])
+            # The last is looked at first.
+            pending += [
+                source
+                for source in reversed(node.inputs)
+                if source and ((one := graph.values.get(source)) is None or not one.is_constant)
+            ]
+    return list(mine.values()), sources
 
 
 def parameter_origins(graph: Graph) -> dict[str, frozenset[str]]:

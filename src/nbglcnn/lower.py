@@ -20,15 +20,15 @@ from nbglcnn.builder import (
     reuse_textures,
     settle_formats,
 )
-from nbglcnn.errors import InputError, UnsupportedOperator
+from nbglcnn.errors import InputError, UnsupportedOperator, nearest
 from nbglcnn.fields import Reaches
-from nbglcnn.fusion import fuse
+from nbglcnn.fusion import fuse, has_spread
 from nbglcnn.glsl import Kernel, shader
 from nbglcnn.graph import Graph, Key, Node, Value, checked_observe, several
 from nbglcnn.layers import layer_rows, layer_table, reshaped
 from nbglcnn.layout import Frame, Layout, batch_of, frame_of, picture_of
 from nbglcnn.ops import OPERATORS, READ_THROUGH
-from nbglcnn.weights import INSIDE, has_spread, kernel_cut, packed
+from nbglcnn.weights import INSIDE, kernel_cut, packed
 
 FLATTEN_KERNEL = Kernel("flatten_kernel", shader("flatten_kernel.glsl"), pixel=False)
 
@@ -134,14 +134,6 @@ def observed_keys(graph: Graph, observe: Observe) -> tuple[Key, ...]:
     wanted = set(observe)
     kept = [k for k in graph.keys if k.name in wanted or k.kind == "output"]
     return tuple({key.name: key for key in reversed(kept)}.values())[::-1]
-
-
-def nearest(name: str, names: Mapping[str, object]) -> str:
-    """'; did you mean …?' with the closest names, or nothing."""
-    from difflib import get_close_matches
-
-    close = get_close_matches(name, list(names), n=3, cutoff=0.5)
-    return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
 
 
 def lower(

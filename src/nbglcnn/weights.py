@@ -39,14 +39,6 @@ def zero() -> Float32:
     return np.zeros((1, 1, 1, 4), np.float32)
 
 
-def has_spread(variance: Array, epsilon: float) -> bool:
-    """Whether each channel of a BatchNormalization has a spread; without it a factor is infinite.
-
-    In a convolution's weights infinite factors would cancel to NaN.
-    """
-    return bool((variance.astype(np.float64) + epsilon > 0).all())
-
-
 def batchnorm_scale(scale: Array, variance: Array, *, epsilon: float) -> Float32:
     """BatchNormalization's factor scale / √(variance + ε), per channel."""
     return (scale.astype(np.float64) / np.sqrt(variance.astype(np.float64) + epsilon)).astype(

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from nbglcnn.errors import InputError, ModelError
+from nbglcnn.errors import InputError, ModelError, nearest
 from nbglcnn.graph import Array, Comparison, Graph, Key, Node, Pair, Value, checked_observe
-from nbglcnn.inputs import nearest
 from nbglcnn.load.matching import Pairs, matched
 from nbglcnn.load.parameters import with_parameters
 

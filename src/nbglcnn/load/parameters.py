@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from nbglcnn.errors import InputError
+from nbglcnn.errors import InputError, nearest
 from nbglcnn.graph import Array, Graph
-from nbglcnn.inputs import nearest
+from nbglcnn.inputs import kind_of
 from nbglcnn.load.evaluate import evaluate
 
 
@@ -121,6 +121,14 @@ def _ignored(name: str) -> bool:
 
 def _as_array(name: str, value: Any, old: Array) -> Array:
     if hasattr(value, "detach"):
+        if (found := kind_of(value)) is not None:
+            kind, dense = found
+            raise InputError(
+                f"{name}: a {kind} tensor was given; weights are dense tensors of real numbers. "
+                f"Convert it with {dense}"
+            )
+        if value.device.type == "meta":
+            raise InputError(f"{name}: a tensor on meta has no numbers; give one that has")
         value = value.detach().cpu()
         value = (value.float() if value.is_floating_point() else value).numpy()
     array = np.array(value)

@@ -11,7 +11,7 @@ import numpy as np
 
 from nbglcnn.errors import InputError, UnsupportedModel
 from nbglcnn.graph import Array, Graph
-from nbglcnn.inputs import channels_last
+from nbglcnn.inputs import channels_last, kind_of
 from nbglcnn.load.names import Call, leaves, walk
 from nbglcnn.load.torch_check import image_channels
 from nbglcnn.load.torch_thread import in_float32, random_numbers_kept, unwound
@@ -114,19 +114,15 @@ def _described(tensors: Sequence[torch.Tensor]) -> str:
 def _as_array(tensor: torch.Tensor, record: Record) -> Array:
     import torch
 
-    for kind, found, dense in (
-        ("sparse", tensor.layout is not torch.strided, "x.to_dense()"),
-        ("quantized", tensor.is_quantized, "x.dequantize()"),
-        ("complex", tensor.is_complex(), "torch.view_as_real(x)"),
-    ):
-        if found:
-            at = next(i for i, t in enumerate(record.captured) if t is tensor)
-            assert record.root is not None
-            where = next(c for c in walk(record.root) if any(i == at for _, i in c.outputs))
-            raise UnsupportedModel(
-                f"{where.name or 'the model itself'} ({where.module_type}) gives a {kind} tensor; "
-                f"only dense real ones can be drawn: convert it in forward, with {dense}"
-            )
+    if (found := kind_of(tensor)) is not None:
+        kind, dense = found
+        at = next(i for i, t in enumerate(record.captured) if t is tensor)
+        assert record.root is not None
+        where = next(c for c in walk(record.root) if any(i == at for _, i in c.outputs))
+        raise UnsupportedModel(
+            f"{where.name or 'the model itself'} ({where.module_type}) gives a {kind} tensor; "
+            f"only dense real ones can be drawn: convert it in forward, with {dense}"
+        )
     tensor = tensor.detach()
     if tensor.dtype is torch.bfloat16:  # which numpy doesn't know
         tensor = tensor.float()

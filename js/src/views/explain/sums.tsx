@@ -24,13 +24,16 @@ const CAPTION = 112;
 /** A larger kernel is told by its channels alone. */
 const MOST_TAPS = 1024;
 
-/** "rows 19–22, columns 15–18"; with gaps, "rows 3, 5, 7". */
+/** "rows 19–22, columns 15–18"; with gaps "3, 5, 7", beyond the map's border "0–1 (1 outside)". */
 function span(lines: readonly Line[]): string {
-  const [first, last] = [lines[0]?.at ?? 0, lines.at(-1)?.at ?? 0];
-  if (first === last) return String(first).replace("-", "−");
-  const close = last - first === lines.length - 1;
-  const words = close ? [first, last] : lines.map((line) => line.at);
-  return words.map((at) => String(at).replace("-", "−")).join(close ? "–" : ", ");
+  const inside = lines.filter((line) => line.state !== "padding");
+  // What padding repeats is read once more, in another order.
+  const places = [...new Set(inside.map((line) => line.at))].sort((a, b) => a - b);
+  const [first = 0, last = 0] = [places[0], places.at(-1)];
+  const close = last - first === places.length - 1;
+  const words = close && places.length > 1 ? `${first}–${last}` : places.join(", ");
+  const beyond = lines.length - inside.length;
+  return beyond > 0 ? `${words || "none"} (${beyond} outside)` : words;
 }
 
 const spans = ({ rows, columns }: Lines, flat: boolean): string =>
