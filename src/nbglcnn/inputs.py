@@ -57,8 +57,8 @@ def check_count(given: int, names: Sequence[str]) -> None:
     if given != len(names):
         named = f" ({', '.join(map(repr, names))})" if names else ""
         raise InputError(
-            f"{given} {'input was' if given == 1 else 'inputs were'} given; the model takes "
-            f"{len(names)}{named}. Give a tuple with one array for each"
+            f"{given} inputs were given; the model takes {len(names)}{named}. "
+            "Give a tuple with one array for each"
         )
 
 
