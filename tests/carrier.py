@@ -23,6 +23,10 @@ LAYOUTS = {
     "column": Layout((1, 3, 301, 1), (1, 4, 1)),
     "rows of tiles": Layout((1, 130, 3, 130), (1, 2, 2)),
     "large map": Layout((1, 2, 150, 210), (1, 2, 2)),
+    "line in strips": Layout((2, 5, 1, 1001), (1, 1, 4), side=64),
+    "map in strips below each other": Layout((1, 6, 11, 300), (1, 2, 2), side=100),
+    "map in strips beside each other": Layout((2, 3, 400, 5), (1, 2, 2), side=90),
+    "quadrants in strips": Layout((1, 3, 6, 301), (1, 1, 1), (2, 2), side=64),
 }
 
 
@@ -44,20 +48,22 @@ def carrier(layout: Layout, frame: Frame | None = None, **fields: Any) -> p.Plan
     width, height = flat_width(count)
     uniforms = block(layout, None, width) + block(None, layout, width)
     layers = layout.size[2]
+    cut = {"WRAPPED": layout.side} if layout.side else {}
+    flatten = "flatten_strips.glsl" if cut else "flatten.glsl"
     programs = (
         p.Program(
             "unflatten",
-            program_source(Kernel("unflatten", shader("unflatten.glsl")), ["x0"], layout, {}),
+            program_source(Kernel("unflatten", shader("unflatten.glsl")), ["x0"], layout, cut),
             ("x0",),
             layers,
         ),
         p.Program(
             "flatten",
             program_source(
-                Kernel("flatten", shader("flatten.glsl"), pixel=False),
+                Kernel("flatten", shader(flatten), pixel=False),
                 ["x0"],
                 Layout((1, 1, 1, 1)),
-                flatten_variant(layout),
+                cut or flatten_variant(layout),
             ),
             ("x0",),
             1,

@@ -47,6 +47,27 @@ def test_unpack_inverts_pack_for_every_layout(frame, block, phases):
     assert np.count_nonzero(texture) == np.count_nonzero(array)
 
 
+@given(
+    st.tuples(sizes, st.integers(1, 40), sizes, st.integers(1, 300)),
+    blocks,
+    st.tuples(st.integers(1, 3), st.integers(1, 3)),
+    st.booleans(),
+)
+@settings(max_examples=100, deadline=None)
+def test_unpack_inverts_pack_for_layouts_in_strips(frame, block, phases, turned):
+    n, c, h, w = frame
+    layout = Layout((n, c, w, h) if turned else frame, block, phases)
+    longest = max(1, max(layout.whole) // 3, min(layout.whole))
+    layout = layout.within(longest)
+    assert min(layout.strips) == 1 and min(layout.size[:2]) <= longest
+    array = np.arange(1, math.prod(frame) + 1, dtype=np.float32).reshape(layout.frame)
+    texture = layout.pack(array)
+    width, height, layers = layout.size
+    assert texture.shape == (layers, height, width, 4)
+    assert_equal(layout.unpack(texture), array)
+    assert np.count_nonzero(texture) == array.size
+
+
 @pytest.mark.parametrize(
     "frame", [(1, 3, 400, 3000), (2, 600, 5, 70), (1, 5000, 1, 1), (9, 1030, 1, 1)]
 )

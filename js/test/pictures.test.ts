@@ -104,7 +104,9 @@ test("strips cover a map with both walks short", () => {
     [500, 500, 1, 1],
   ] as const) {
     const words = [1, 4, h * by, w * bx, w, h, 1, 1, 1, by, bx, 1, 1, 1, w, h];
-    const { strips, lines } = stripsOf({ frame: [1, 4, h * by, w * bx], words });
+    const frame = [1, 4, h * by, w * bx] as const;
+    const layout = { frame, block: [1, by, bx], phases: [1, 1], side: 0 } as const;
+    const { strips, lines } = stripsOf({ frame, words, layout });
     const all = h * by * bx;
     assert.ok(strips * lines >= all && (strips - 1) * lines < all);
     assert.ok(lines * w <= Math.max(256, 2 * Math.sqrt(all * w), w));

@@ -18,6 +18,7 @@ from nbglcnn.layout import Frame, Layout, frame_of
 from nbglcnn.weights import TABLES, packed
 
 FLATTEN = Kernel("flatten", shader("flatten.glsl"), pixel=False)
+FLATTEN_STRIPS = Kernel("flatten", shader("flatten_strips.glsl"), pixel=False)
 UNFLATTEN = Kernel("unflatten", shader("unflatten.glsl") + shader("pixels.glsl"), pixel=False)
 UNFLATTEN_PAIRS = Kernel("unflatten", shader("unflatten_pairs.glsl"), pixel=False)
 REFRAME = Kernel("reframe", shader("reframe.glsl"))
@@ -61,11 +62,19 @@ def best_block(frame: Frame) -> tuple[int, int, int]:
     return (4, 1, 1) if n > 2 else (n, 1, 1)
 
 
-def flat_width(count: int) -> tuple[int, int]:
-    """(width, height) in texels of a texture that holds `count` floats in row-major order."""
+def flat_width(count: int, longest: int = 4096) -> tuple[int, int]:
+    """(width, height) in texels of a texture that holds `count` floats in row-major order.
+
+    `longest` is the device's longest side.
+    """
     texels = -(-max(count, 1) // 4)
-    width = min(texels, 1024 if texels <= 2**22 else 4096)
+    width = min(texels, 1024 if texels <= 2**22 else 4096, longest)
     return width, -(-texels // width)
+
+
+def _cut(layout: Layout) -> dict[str, int]:
+    """What a recipe says of strips: nothing where there are none."""
+    return {"side": layout.side} if layout.side else {}
 
 
 class Builder:
@@ -166,9 +175,8 @@ class Builder:
         self, value: str, frame: Frame, block: tuple[int, int, int] | None = None
     ) -> Tensor:
         """A constant as a tensor in a texture of weights."""
-        layout = Layout(frame, block or best_block(frame))
-        self._check_size(*layout.size)  # before a gigabyte is packed
-        arguments = {"frame": layout.frame, "block": layout.block}
+        layout = self.fitted(Layout(frame, block or best_block(frame)))
+        arguments = {"frame": layout.frame, "block": layout.block, **_cut(layout)}
         texture = self.weight(p.Recipe("tensor", (value,), arguments))
         return Tensor(texture, layout)
 
@@ -179,9 +187,9 @@ class Builder:
     def fill(self, value: str, number: float) -> None:
         """Say that a value is this number everywhere."""
         frame = frame_of(self.shape(value))
-        layout = Layout(frame, best_block(frame))
+        layout = self.fitted(Layout(frame, best_block(frame)))
         bits = int(np.float32(number).view(np.uint32))  # JSON has no infinity
-        arguments = {"frame": layout.frame, "block": layout.block, "bits": bits}
+        arguments = {"frame": layout.frame, "block": layout.block, "bits": bits, **_cut(layout)}
         self.bind(value, Tensor(self.weight(p.Recipe("filled", (), arguments)), layout))
 
     def output(self, value: str, layout: Layout | None = None) -> Tensor:
@@ -199,12 +207,31 @@ class Builder:
 
     def scratch(self, layout: Layout, copied: Tensor | None = None) -> Tensor:
         """A new texture of this layout, for elements of the tensor `copied` when that is given."""
+        layout = self.fitted(layout)
         tensor = Tensor(self.texture(*layout.size), layout)
         if layout.edge:
             self.edged.add(tensor.texture)
         if copied is not None:
             self.formats.same(tensor.texture, copied.texture)
         return tensor
+
+    def fitted(self, layout: Layout) -> Layout:
+        """The same elements in strips, if a texture of this device is too short for them.
+
+        UnsupportedModel when it would have no room for the strips either.
+        """
+        longest = self.target.max_texture_size
+        fitted = layout.within(longest)
+        if max(fitted.size[:2]) > longest:
+            n, c, h, w = layout.frame
+            width, height = layout.whole
+            raise UnsupportedModel(
+                f"{self.where()}: {n}×{c}×{h}×{w} elements take {width}×{height} texels, more than "
+                f"a whole texture has; this device has at most {longest}×{longest}. "
+                "Use a smaller input or batch"
+            )
+        self._check_size(*fitted.size)  # before a gigabyte is packed
+        return fitted
 
     def texture(self, width: int, height: int, layers: int = 1) -> int:
         """A new texture; UnsupportedModel when the device or the budget cannot hold it."""
@@ -254,6 +281,7 @@ class Builder:
         self.textures[self.read_number] = p.Texture(
             max(width, old.width), max(height, old.height), 1
         )
+        self._check_size(width, height, 1)
         return self.read_number
 
     # Weights, programs, passes.
@@ -328,6 +356,9 @@ class Builder:
         """A pass without adding it to the list: what writing an input or reading a value draws."""
         assert len(inputs) <= 4 and len(integers) <= 32 and len(floats) <= 16
         samplers = (*(f"x{k}" for k in range(len(inputs))), *(f"w{k}" for k in range(len(weights))))
+        layouts = [layout, *(tensor.layout for tensor in inputs)]
+        if cut := max(one.side for one in layouts):
+            constants = {**constants, "WRAPPED": cut}
         source = program_source(kernel, samplers, layout, constants, parts)
         number = self._program_numbers.setdefault((source, samplers), len(self.programs))
         if number == len(self.programs):
@@ -358,13 +389,13 @@ class Builder:
         shape, dtype = self.shape(value), self.graph.values[value].dtype
         empty = not math.prod(shape)
         tensor = self.scratch(Layout((1, 1, 1, 1))) if empty else self.output(value)
-        width, height = flat_width(math.prod(shape))
+        width, height = flat_width(math.prod(shape), self.target.max_texture_size)
         staging = self.texture(width, height)
         self.formats.uploaded(staging)
         self.formats.holds(staging, dtype)
         layout = tensor.layout
         pairs = (layout.block, layout.phases, layout.frame[3] % 2) == ((1, 2, 2), (1, 1), 0)
-        pairs = pairs and self.target.fast_kernels
+        pairs = pairs and self.target.fast_kernels and not layout.side
         step = self.step(
             UNFLATTEN_PAIRS if pairs else UNFLATTEN,
             tensor.texture,

@@ -7,6 +7,8 @@ elements (`frame_of`). Texel (X, Y) of layer L holds channels 4g..4g+3 of one pi
 - a *tile* is one (image block, channel group) pair; tiles stand side by side, `columns` in a row;
 - phases (sy, sx) store rows y % sy == p, and columns likewise, in separate areas, which is how a
   transposed convolution of that stride writes its result in one pass;
+- a tensor wider (or taller) than a texture may be is cut into strips of equal width (height), which
+  lie one below (beside) the other;
 - a texture of 2×2 blocks ends with a column and a row of zeros that no pass draws: convolutions
   read what is outside the map there, where clamping leads, and need not ask at every read.
 
@@ -113,6 +115,13 @@ class Layout(msgspec.Struct, frozen=True):
     frame: tuple[int, int, int, int]
     block: tuple[int, int, int] = (1, 1, 1)
     phases: tuple[int, int] = (1, 1)
+    side: int = 0  # the longest that a texture may have, where that is too short; else 0
+
+    def within(self, longest: int) -> Layout:
+        """The same, in strips where one side would be longer than that."""
+        if max(self.size[:2]) <= longest:
+            return self
+        return msgspec.structs.replace(self, side=longest)
 
     @property
     def groups(self) -> int:
@@ -146,15 +155,27 @@ class Layout(msgspec.Struct, frozen=True):
         return self.columns * tw, -(-self.tiles // self.columns) * th
 
     @property
-    def drawn(self) -> tuple[int, int]:
-        """(width, height) of what passes draw: all areas."""
+    def whole(self) -> tuple[int, int]:
+        """(width, height) in texels of all areas, before they are cut into strips."""
         (sy, sx), (aw, ah) = self.phases, self.area
         return aw * sx, ah * sy
 
     @property
+    def strips(self) -> tuple[int, int]:
+        """How many strips the width and the height of that are cut into; one of them is 1."""
+        width, height = self.whole
+        return (-(-width // self.side), -(-height // self.side)) if self.side else (1, 1)
+
+    @property
+    def drawn(self) -> tuple[int, int]:
+        """(width, height) of what passes draw: all strips."""
+        (width, height), (across, down) = self.whole, self.strips
+        return -(-width // across) * down, -(-height // down) * across
+
+    @property
     def edge(self) -> int:
         """Columns and rows of zeros behind that."""
-        return int(self.block == (1, 2, 2))
+        return int(self.block == (1, 2, 2) and not self.side)
 
     @property
     def size(self) -> tuple[int, int, int]:
@@ -187,6 +208,13 @@ class Layout(msgspec.Struct, frozen=True):
         layer = i % bn * (by * bx) + qy % by * bx + qx % bx
         row = y % sy * ah + tile // self.columns * th + qy // by
         column = x % sx * aw + tile % self.columns * tw + qx // bx
+        (width, height), (across, down) = self.whole, self.strips
+        if across > 1:
+            strip, column = np.divmod(column, -(-width // across))
+            row = row + strip * height
+        if down > 1:
+            strip, row = np.divmod(row, -(-height // down))
+            column = column + strip * width
         return layer, row, column, ch % 4
 
     def pack(self, array: npt.NDArray[Any]) -> Float32:
@@ -204,8 +232,15 @@ class Layout(msgspec.Struct, frozen=True):
             spare = rows * self.columns - self.tiles
             tiles = np.pad(tiles, [(0, spare if axis == 3 else 0) for axis in range(9)])
         grid = tiles.reshape(bn, by, bx, rows, self.columns, sy, th, sx, tw, 4)
-        (width, height), edge = self.drawn, (0, self.edge)
+        (width, height), edge = self.whole, (0, self.edge)
         placed = grid.transpose(0, 1, 2, 5, 3, 6, 7, 4, 8, 9).reshape(-1, height, width, 4)
+        across, down = self.strips
+        if across > 1 or down > 1:
+            wide, high = -(-width // across), -(-height // down)
+            ends = [(0, 0), (0, high * down - height), (0, wide * across - width), (0, 0)]
+            cut = np.pad(placed, ends).reshape(-1, down, high, across, wide, 4)
+            # Below each other the strips of a width, beside each other those of a height.
+            placed = cut.transpose(0, 3, 2, 1, 4, 5).reshape(-1, across * high, down * wide, 4)
         return np.ascontiguousarray(np.pad(placed, [(0, 0), edge, edge, (0, 0)]))
 
     def unpack(self, texture: Float32) -> Float32:

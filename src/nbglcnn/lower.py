@@ -13,6 +13,7 @@ import numpy as np
 from nbglcnn import plan as p
 from nbglcnn.builder import (
     FLATTEN,
+    FLATTEN_STRIPS,
     Builder,
     Tensor,
     flat_width,
@@ -213,8 +214,9 @@ def _value(
     shape = b.shape(name)
     tensor = tensor or b.stored(name)
     layout = tensor.layout
-    variant = flatten_variant(layout, fast=b.target.fast_kernels)
-    read = _read(b, FLATTEN, [tensor], [], math.prod(shape), (), variant)
+    variant = {} if layout.side else flatten_variant(layout, fast=b.target.fast_kernels)
+    kernel = FLATTEN_STRIPS if layout.side else FLATTEN
+    read = _read(b, kernel, [tensor], [], math.prod(shape), (), variant)
     return p.Value(
         key, kind, shape, frame, b.graph.values[name].dtype.name, tensor.texture, layout,  # type: ignore[arg-type]
         layout.words(), read, layer,
@@ -230,7 +232,7 @@ def _read(
     numbers: Sequence[int],
     variant: Mapping[str, int] = {},
 ) -> p.Read:
-    width, height = flat_width(count)
+    width, height = flat_width(count, b.target.max_texture_size)
     sources = [*(tensor.texture for tensor in inputs), *weights]
     step = b.step(
         kernel, b.read_texture(width, height, sources), Layout((1, 1, 1, 1)), inputs, weights,
@@ -263,7 +265,8 @@ def _parameters(b: Builder) -> list[p.Value]:
     for name, value in b.graph.parameters.items():
         if b.graph.values[value].dtype.kind != "f" or value not in used:
             continue
-        if flat_width(math.prod(b.shape(value)))[1] > b.target.max_texture_size:
+        longest = b.target.max_texture_size
+        if flat_width(math.prod(b.shape(value)), longest)[1] > longest:
             continue  # it runs, but no single read can bring it back
         weight = packed_as.get(value)
         if weight is None:

@@ -22,16 +22,17 @@ def packed(recipe: Recipe, constants: Sequence[Array | None]) -> Float32:
         return PACKERS[recipe.packer](*constants, **recipe.arguments)
 
 
-def tensor(array: Array, *, frame: Sequence[int], block: Sequence[int]) -> Float32:
+def tensor(array: Array, *, frame: Sequence[int], block: Sequence[int], side: int = 0) -> Float32:
     """A constant as an ordinary tensor."""
     n, c, h, w = frame
     bn, by, bx = block
-    return Layout((n, c, h, w), (bn, by, bx)).pack(array)
+    return Layout((n, c, h, w), (bn, by, bx), side=side).pack(array)
 
 
-def filled(*, frame: Sequence[int], block: Sequence[int], bits: int) -> Float32:
+def filled(*, frame: Sequence[int], block: Sequence[int], bits: int, side: int = 0) -> Float32:
     """A tensor of one number, given by the bits of its float32."""
-    return tensor(np.full(tuple(frame), np.uint32(bits).view(np.float32)), frame=frame, block=block)
+    array = np.full(tuple(frame), np.uint32(bits).view(np.float32))
+    return tensor(array, frame=frame, block=block, side=side)
 
 
 def zero() -> Float32:

@@ -119,7 +119,7 @@ export function checkPlan(plan: PlanHeader, uniformBytes: number, target?: Targe
     keys.add(value.key);
     checkValue(value, what);
     // A parameter lies in its weight texture as a kernel wants it: it can be read, not drawn.
-    check(fits(value.words, textures[value.texture]), `${what} does not fit its texture`);
+    check(fits(value, textures[value.texture]), `${what} does not fit its texture`);
   }
   for (const value of plan.parameters) checkValue(value, `parameter ${JSON.stringify(value.key)}`);
   for (const input of plan.inputs) {
@@ -202,17 +202,23 @@ const placesIn = (shape: readonly number[], places: readonly number[]): number =
     ? placesOf(places.map((axis) => shape[axis] ?? -1))
     : -1;
 
-/** The words of layout.py's Layout, in its order, describe an area inside the texture. */
-function fits(words: readonly number[], texture: Texture | undefined): boolean {
+/**
+ * The words of layout.py's Layout, in its order, describe an area inside the texture, or one that is cut into strips
+ * as long as that.
+ */
+function fits({ words, layout }: Value, texture: Texture | undefined): boolean {
   const [, c = 0, , , tw = 0, th = 0, columns = 0, groups = 0] = words;
   const [bn = 0, by = 0, bx = 0, tiles = 0, sy = 0, sx = 0, aw = 0, ah = 0] = words.slice(8);
+  if (texture === undefined) return false;
+  const [width, height] = [sx * aw, sy * ah];
+  const strips = (length: number, side: number) => (layout.side > 0 ? Math.ceil(length / side) : 1);
+  const [across, down] = [strips(width, texture.width), strips(height, texture.height)];
   return (
-    texture !== undefined &&
     groups === Math.ceil(c / 4) &&
     columns * tw <= aw &&
     Math.ceil(tiles / columns) * th <= ah &&
-    sx * aw <= texture.width &&
-    sy * ah <= texture.height &&
+    Math.ceil(width / across) * down <= texture.width &&
+    Math.ceil(height / down) * across <= texture.height &&
     bn * by * bx <= texture.layers
   );
 }

@@ -28,8 +28,8 @@ function kernel(
   return { name, source, samplers };
 }
 
-/** For values that are shown in another frame than they lie in. */
-const REFRAMED = { REFRAMED: 1 };
+/** For values that are shown in another frame than they lie in, or lie in strips. */
+const REFRAMED = { REFRAMED: 1, WRAPPED: 1 };
 const SOURCES = ["x0", "x1", "x2", "x3"];
 
 /** Ranges for drawing: least and greatest of each channel. */

@@ -31,19 +31,22 @@ export function writeNumbers(buffer: ArrayBuffer, offset: number, numbers: Numbe
 export interface Strips {
   /** Strips a channel group; 1: one walk is short enough. */
   readonly strips: number;
-  /** Texture rows a strip. */
+  /** Texture rows a strip; elements of one that is reframed. */
   readonly lines: number;
 }
 
 /** Texels that one fragment may walk alone. */
 const SHORT_WALK = 256;
 
+/** How a value lies, and is shown. */
+export type Lying = Pick<Value, "frame" | "words" | "layout">;
+
 /**
  * Whether a value is shown in another frame than it lies in, as a view of another value is, and what was computed as
- * rows: its elements are then found one by one, by their number.
+ * rows, or lies in strips: its elements are then found one by one, by their number.
  */
-export function isReframed({ frame, words }: Pick<Value, "frame" | "words">): boolean {
-  return frame.some((length, axis) => length !== words[axis]);
+export function isReframed({ frame, words, layout }: Lying): boolean {
+  return layout.side > 0 || frame.some((length, axis) => length !== words[axis]);
 }
 
 /** Channel groups of four of what is shown. */
@@ -51,9 +54,9 @@ export function groupsOf({ frame }: Pick<Value, "frame">): number {
   return Math.ceil(frame[1] / 4);
 }
 
-export function stripsOf(value: Pick<Value, "frame" | "words">): Strips {
-  const [lines, width] = isReframed(value) ? value.frame.slice(2) : linesOf(value.words);
-  return shared(lines ?? 1, width ?? 1);
+export function stripsOf(value: Lying): Strips {
+  const [, , h, w] = value.frame;
+  return isReframed(value) ? shared(h * w, 1) : shared(...linesOf(value.words));
 }
 
 /** Rows of a map's texels in all layers and phases, and how long they are. */

@@ -1,22 +1,19 @@
 // Visits every pixel of a strip of one channel group's map, in the texture's own order, without address():
 // reductions don't mind the order, and a line of texels is read at steps of one.
-// REFRAMED: in rows of the frame that it is shown in, which is not the one that it lies in.
-// frame: of what is shown; work: image, strips a map, lines a strip, number of fragments.
+// REFRAMED: in the order of the frame that it is shown in, which is not the one that it lies in.
+// frame: of what is shown; work: image, strips a map, lines a strip (REFRAMED: elements), number of fragments.
 void take(vec4 v);
 
 #ifdef REFRAMED
 void walk(sampler2DArray s, Layout l, ivec4 frame, ivec4 work, int group, int strip) {
   int plane = frame.z * frame.w, first = group * 4, left = frame.y - first;
-  int last = min(frame.z, (strip + 1) * work.z);
-  for (int y = strip * work.z; y < last; y++) {
-    int row = ((work.x * frame.y + first) * frame.z + y) * frame.w;
-    for (int at = row; at < row + frame.w; at++) {
-      vec4 v = vec4(flat_element(s, l, at), 0.0, 0.0, 0.0);
-      if (left > 1) v.y = flat_element(s, l, at + plane);
-      if (left > 2) v.z = flat_element(s, l, at + 2 * plane);
-      if (left > 3) v.w = flat_element(s, l, at + 3 * plane);
-      take(v);
-    }
+  int map = (work.x * frame.y + first) * plane, last = map + min(plane, (strip + 1) * work.z);
+  for (int at = map + strip * work.z; at < last; at++) {
+    vec4 v = vec4(flat_element(s, l, at), 0.0, 0.0, 0.0);
+    if (left > 1) v.y = flat_element(s, l, at + plane);
+    if (left > 2) v.z = flat_element(s, l, at + 2 * plane);
+    if (left > 3) v.w = flat_element(s, l, at + 3 * plane);
+    take(v);
   }
 }
 #else

@@ -208,7 +208,7 @@ def packed_kernel(
             "for a texture of 4 layers; constant ones may have more"
         )
     layout = Layout((layers, 4, parts * each * taps, 4 * columns), (layers, 1, 1))
-    packed = b.scratch(layout)
+    packed = Tensor(b.texture(*layout.size), layout)  # never in strips: conv.glsl reads it as it is
     b.draw(
         PACK, packed, [weights],
         integers=[inputs, outputs, *steps, groups, inputs * outputs * taps, taps, each * taps],

@@ -88,8 +88,8 @@ def combine(
     assert len(operands) <= MOST
     shape = broadcast_shape(*(operand.shape for operand in operands))
     frame, operands = _frame(b, shape, operands)
-    layout = _layout(b, frame, operands)
-    output = b.scratch(layout)
+    output = b.scratch(_layout(b, frame, operands))
+    layout = output.layout
     block = layout.block if layout.phases == (1, 1) else None
     tensors = []
     for operand in operands[:4]:
@@ -191,6 +191,7 @@ def _mode(layout: Layout, output: Layout) -> int:
     if layout == output:
         return 1
     n, c, h, w = layout.frame
-    if (n, c, h, w) == (1, output.frame[1], 1, 1) and layout.block == (1, 1, 1):
+    plain = layout.block == (1, 1, 1) and not layout.side
+    if (n, c, h, w) == (1, output.frame[1], 1, 1) and plain:
         return 3
     return 2 if h == w == 1 and (n == 1 or output.block[0] == 1) else 0

@@ -21,17 +21,17 @@ int start(int s) {
 #if BLOCKS
 // Channel groups in blocks of 2×2: the four pixels share two rows and two columns of the input.
 void copy(sampler2DArray s, Layout l, ivec4 at) {
-  vec3 unit = vec3(1.0 / vec2(textureSize(s, 0).xy), 1.0);
+  vec3 unit = vec3(UNIT(s), 1.0);
   vec3 first = corner(l, at.x, at.y);
   ivec2 last = l.frame.zw - 1, next = min(at.zw + 1, last);
   vec2 top = place(at.z, l.phase.x, l.phase.w, l.block.y, l.block.z);
   vec2 bottom = place(next.x, l.phase.x, l.phase.w, l.block.y, l.block.z);
   vec2 left = place(at.w, l.phase.y, l.phase.z, l.block.z, 1);
   vec2 right = place(next.y, l.phase.y, l.phase.z, l.block.z, 1);
-  o0 = FETCH(s, (first + vec3(left.x, top.x, left.y + top.y)) * unit);
-  o1 = FETCH(s, (first + vec3(right.x, top.x, right.y + top.y)) * unit);
-  o2 = FETCH(s, (first + vec3(left.x, bottom.x, left.y + bottom.y)) * unit);
-  o3 = FETCH(s, (first + vec3(right.x, bottom.x, right.y + bottom.y)) * unit);
+  o0 = SAMPLE(s, l, (first + vec3(left.x, top.x, left.y + top.y)) * unit);
+  o1 = SAMPLE(s, l, (first + vec3(right.x, top.x, right.y + top.y)) * unit);
+  o2 = SAMPLE(s, l, (first + vec3(left.x, bottom.x, left.y + bottom.y)) * unit);
+  o3 = SAMPLE(s, l, (first + vec3(right.x, bottom.x, right.y + bottom.y)) * unit);
 }
 
 void main() {

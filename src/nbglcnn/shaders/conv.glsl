@@ -54,7 +54,7 @@ void main() {
 #endif
   if (at.x >= 0) {
     Layout l = u.x[0];
-    vec2 xs = 1.0 / vec2(textureSize(x0, 0).xy), ws = 1.0 / vec2(textureSize(w0, 0).xy);
+    vec2 xs = UNIT(x0), ws = 1.0 / vec2(textureSize(w0, 0).xy);
     int groups = u.i[2].x;
     int images = over(at.x, l.block.x), first = images * l.tile.w + over(at.y, u.i[2].y) * groups;
 #if SHEETS
@@ -192,19 +192,19 @@ void main() {
             vec4 q2 = FETCH(w0, vec3(q.x + 2.0 * ws.x, q.yz));
             vec4 q3 = FETCH(w0, vec3(q.x + 3.0 * ws.x, q.yz));
 #endif
-            vec4 v = FETCH(x0, vec3(p0 + shift, l0));
+            vec4 v = SAMPLE(x0, l, vec3(p0 + shift, l0));
             v = ok0 ? v : vec4(0.0);
             a0 += PRODUCT(v);
 #if LAYERS > 1
-            v = FETCH(x0, vec3(p1 + shift, l1));
+            v = SAMPLE(x0, l, vec3(p1 + shift, l1));
             v = ok1 ? v : vec4(0.0);
             a1 += PRODUCT(v);
 #endif
 #if LAYERS > 2
-            v = FETCH(x0, vec3(p2 + shift, l2));
+            v = SAMPLE(x0, l, vec3(p2 + shift, l2));
             v = ok2 ? v : vec4(0.0);
             a2 += PRODUCT(v);
-            v = FETCH(x0, vec3(p3 + shift, l3));
+            v = SAMPLE(x0, l, vec3(p3 + shift, l3));
             v = ok3 ? v : vec4(0.0);
             a3 += PRODUCT(v);
 #endif

@@ -28,7 +28,7 @@ void finish(ivec4 at, vec4 a0
   vec4 bias = vec4(0.0);
 #if BIAS
   int columns = u.x[1].tile.z, row = over(at.y, columns);
-  bias = fetch(x1, ivec3(at.y - row * columns, row, 0));
+  bias = fetch(x1, LIES(x1, u.x[1], ivec3(at.y - row * columns, row, 0)));
 #endif
   at = max(at, 0);
   o0 = RESULT(a0, 0);

@@ -31,7 +31,7 @@ void main() {
   if (at.x >= 0) {
     Layout l = u.x[0], m = u.x[1];
     ivec2 n = batches(at.x);
-    vec2 as = 1.0 / vec2(textureSize(x0, 0).xy), bs = 1.0 / vec2(textureSize(x1, 0).xy);
+    vec2 as = UNIT(x0), bs = UNIT(x1);
     int inner = u.i[0].x, groups = (inner + 3) / 4, last = u.o.frame.w - 1;
     ivec3 row = address(l, n.x, at.y, 0, 0);
     vec3 p = vec3((vec2(row.xy) + 0.5) * as, float(row.z));
@@ -58,34 +58,34 @@ void main() {
         int left = inner - 4 * g;
 #if ALIGNED
         vec3 q = vec3(p.x + float(g) * as.x, p.yz);
-        vec4 q0 = FETCH(x0, q);
-        vec4 q1 = FETCH(x0, vec3(q.xy, q.z + 1.0));
-        vec4 q2 = FETCH(x0, vec3(q.xy, q.z + 2.0));
-        vec4 q3 = FETCH(x0, vec3(q.xy, q.z + 3.0));
+        vec4 q0 = SAMPLE(x0, l, q);
+        vec4 q1 = SAMPLE(x0, l, vec3(q.xy, q.z + 1.0));
+        vec4 q2 = SAMPLE(x0, l, vec3(q.xy, q.z + 2.0));
+        vec4 q3 = SAMPLE(x0, l, vec3(q.xy, q.z + 3.0));
 #else
         vec2 t = column(l, 4 * g);
-        vec4 q0 = FETCH(x0, vec3(p.x + t.x * as.x, p.y, p.z + t.y));
+        vec4 q0 = SAMPLE(x0, l, vec3(p.x + t.x * as.x, p.y, p.z + t.y));
         t = column(l, min(4 * g + 1, inner - 1));
-        vec4 q1 = FETCH(x0, vec3(p.x + t.x * as.x, p.y, p.z + t.y));
+        vec4 q1 = SAMPLE(x0, l, vec3(p.x + t.x * as.x, p.y, p.z + t.y));
         t = column(l, min(4 * g + 2, inner - 1));
-        vec4 q2 = FETCH(x0, vec3(p.x + t.x * as.x, p.y, p.z + t.y));
+        vec4 q2 = SAMPLE(x0, l, vec3(p.x + t.x * as.x, p.y, p.z + t.y));
         t = column(l, min(4 * g + 3, inner - 1));
-        vec4 q3 = FETCH(x0, vec3(p.x + t.x * as.x, p.y, p.z + t.y));
+        vec4 q3 = SAMPLE(x0, l, vec3(p.x + t.x * as.x, p.y, p.z + t.y));
 #endif
         // Past the inner length a row holds what happens to be there: it must not meet b's zeros.
         q1 = left > 1 ? q1 : vec4(0.0);
         q2 = left > 2 ? q2 : vec4(0.0);
         q3 = left > 3 ? q3 : vec4(0.0);
-        vec4 v = FETCH(x1, b0 + shift);
+        vec4 v = SAMPLE(x1, m, b0 + shift);
         a0 += q0 * v.x + q1 * v.y + q2 * v.z + q3 * v.w;
 #if LAYERS > 1
-        v = FETCH(x1, b1 + shift);
+        v = SAMPLE(x1, m, b1 + shift);
         a1 += q0 * v.x + q1 * v.y + q2 * v.z + q3 * v.w;
 #endif
 #if LAYERS > 2
-        v = FETCH(x1, b2 + shift);
+        v = SAMPLE(x1, m, b2 + shift);
         a2 += q0 * v.x + q1 * v.y + q2 * v.z + q3 * v.w;
-        v = FETCH(x1, b3 + shift);
+        v = SAMPLE(x1, m, b3 + shift);
         a3 += q0 * v.x + q1 * v.y + q2 * v.z + q3 * v.w;
 #endif
         shift.x += step;

@@ -96,7 +96,7 @@ vec4 result(vec4 v, ivec4 at, int k) {
   { int p = x + i * STRIDE.y; in_x[i] = p >= 0 && p < l.frame.w; \
     columns[i] = place(clamp(p, 0, l.frame.w - 1), l.phase.y, l.phase.z, l.block.z, 1); }
 #define PIXEL(k, n, j, i) \
-  { vec4 v = FETCH(x0, (corners[n] + vec3(columns[i].x, rows[j].x, rows[j].y + columns[i].y)) * unit); \
+  { vec4 v = SAMPLE(x0, l, (corners[n] + vec3(columns[i].x, rows[j].x, rows[j].y + columns[i].y)) * unit); \
     a[k] = in_y[j] && in_x[i] ? JOIN(a[k], v) : a[k]; }
 #define FIRST(k, n, j, i) a[k] = START;
 
@@ -108,7 +108,7 @@ void main() {
     at = ivec4(0, u.o.tile.w, 0, 0);  // past the last tile: no lane is kept
   } else {
     Layout l = u.x[0];
-    vec3 unit = vec3(1.0 / vec2(textureSize(x0, 0).xy), 1.0);
+    vec3 unit = vec3(UNIT(x0), 1.0);
     bool in_y[BY], in_x[BX];
     vec2 rows[BY], columns[BX];
     vec3 corners[BN];

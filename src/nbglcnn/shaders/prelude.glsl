@@ -31,14 +31,21 @@ layout(std140) uniform Pass {
 
 // a / b of numbers from 0 to 2^20: processors without an instruction for it take an integer division a lane at a
 // time, graphics cards emulate it. Half a step away from a whole quotient no rounding of the division can matter.
+#ifndef WRAPPED
 int over(int a, int b) { return int((float(a) + 0.5) / float(b)); }
 ivec2 over(ivec2 a, ivec2 b) { return ivec2((vec2(a) + 0.5) / vec2(b)); }
+#endif
 
 // The same for all a >= 0: what the first division misses is few steps, which the second one counts.
 int quotient(int a, int b) {
   int q = int(float(a) / float(b));
   return q + int(floor((float(a - q * b) + 0.5) / float(b)));
 }
+
+#ifdef WRAPPED
+int over(int a, int b) { return quotient(a, b); }
+ivec2 over(ivec2 a, ivec2 b) { return ivec2(quotient(a.x, b.x), quotient(a.y, b.y)); }
+#endif
 
 // Column, row and layer of the texel that holds channels 4g..4g+3 of image n at (y, x).
 ivec3 address(Layout l, int n, int g, int y, int x) {
@@ -60,9 +67,35 @@ vec4 fetch(sampler2DArray s, ivec3 at) {
   return FETCH(s, vec3((vec2(at.xy) + 0.5) / vec2(textureSize(s, 0).xy), float(at.z)));
 }
 
+// What `address`, `place` and `corner` find is where a texel would lie if textures had no end. Kernels read there with
+// LIES, and at float coordinates with SAMPLE, which they count in UNITs.
+#ifdef WRAPPED
+// Of passes with a tensor that is longer than a texture may be, which is cut into strips: what a texture's width has no
+// room for follows below, or what its height has none for to the right (layout.py).
+ivec3 in_strips(sampler2DArray s, Layout l, ivec3 at) {
+  ivec2 size = textureSize(s, 0).xy, all = l.phase.yx * l.phase.zw;
+  if (all.x > size.x) {
+    int k = quotient(at.x, size.x);
+    return at + ivec3(-k * size.x, k * all.y, 0);
+  }
+  if (all.y > size.y) {
+    int k = quotient(at.y, size.y);
+    return at + ivec3(k * all.x, -k * size.y, 0);
+  }
+  return at;
+}
+#define LIES(s, l, at) in_strips(s, l, at)
+#define UNIT(s) vec2(1.0)
+#define SAMPLE(s, l, p) fetch(s, in_strips(s, l, ivec3(p)))
+#else
+#define LIES(s, l, at) at
+#define UNIT(s) 1.0 / vec2(textureSize(s, 0).xy)
+#define SAMPLE(s, l, p) FETCH(s, p)
+#endif
+
 // Four channels of one pixel; at = (n, g, y, x).
 vec4 texel(sampler2DArray s, Layout l, ivec4 at) {
-  return fetch(s, address(l, at.x, at.y, at.z, at.w));
+  return fetch(s, LIES(s, l, address(l, at.x, at.y, at.z, at.w)));
 }
 
 // One lane by number; a multiplication with a 0/1 vector would turn a NaN beside it into the result.
@@ -87,7 +120,7 @@ float flat_element(sampler2DArray s, Layout l, int index) {
 
 #ifdef LAYERS
 // Of passes that write a tensor. What is known of its layout when the Plan is made: WHOLE says that its channels
-// are a multiple of four and its tiles fill all rows, PHASED that it has phases, MANY that a tile's number may be
+// are a multiple of four and its tiles fill the texture, PHASED that it has phases, MANY that a tile's number may be
 // too large for `over`.
 
 // Where tile (image n, group g) begins in the texture, and its layer part; `place` says what to add.
@@ -111,6 +144,13 @@ vec4 keep(vec4 v, int g) {
 // Its further pixels are (n + dn, g, y + dy * phase rows, x + dx * phase columns).
 ivec4 origin() {
   ivec2 p = ivec2(gl_FragCoord.xy);
+#ifdef WRAPPED
+  // Out of the strip; WRAPPED is the device's longest side, from which strips of equal length follow.
+  ivec2 all = u.o.phase.yx * u.o.phase.zw, strips = (all + (WRAPPED - 1)) / WRAPPED;
+  ivec2 k = over(p, all);
+  p += ivec2(k.y, k.x) * over(all + strips - 1, strips) - k * all;
+  if (any(greaterThanEqual(p, all))) return ivec4(-1);
+#endif
 #if PHASED
   ivec2 phase = over(p, u.o.phase.zw);
   p -= phase * u.o.phase.zw;

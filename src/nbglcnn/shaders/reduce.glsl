@@ -28,7 +28,7 @@ vec4 pixel(ivec4 at) {
         for (int x = from.w; x < to.w; x++) {
           int q = over(x, l.phase.y), texel = over(q, l.block.z);
           ivec3 p = base + ivec3(texel + (x - q * l.phase.y) * l.phase.z, 0, q - texel * l.block.z);
-          row = join(row, map(fetch(x0, p), given, index + float(x * u.i[1].w)));
+          row = join(row, map(fetch(x0, LIES(x0, l, p)), given, index + float(x * u.i[1].w)));
         }
         plane = join(plane, row);
       }
