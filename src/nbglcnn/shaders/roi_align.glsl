@@ -41,7 +41,7 @@ float coordinate(int box, int k) {
 
 vec4 pixel(ivec4 at) {
   Layout l = u.x[0];
-  vec3 unit = vec3(1.0 / vec2(textureSize(x0, 0).xy), 1.0);
+  vec3 unit = vec3(UNIT(x0), 1.0);
   vec3 image = corner(l, clamp(int(flat_element(x2, u.x[2], at.x)), 0, l.frame.x - 1), at.y);
   Line down = line_of(coordinate(at.x, 1), coordinate(at.x, 3), at.z, u.i[0].x, l.frame.z);
   Line across = line_of(coordinate(at.x, 0), coordinate(at.x, 2), at.w, u.i[0].y, l.frame.w);
@@ -56,7 +56,7 @@ vec4 pixel(ivec4 at) {
       if (x.x < 0.0 || y.x < 0.0) { zero = true; continue; }
       vec2 left = place(int(x.x), l.phase.y, l.phase.z, l.block.z, 1);
       vec2 right = place(int(x.y), l.phase.y, l.phase.z, l.block.z, 1);
-#define SHARE(w, column, row) ((w) * FETCH(x0, (image + vec3(column.x, row.x, column.y + row.y)) * unit))
+#define SHARE(w, column, row) ((w) * SAMPLE(x0, l, (image + vec3(column.x, row.x, column.y + row.y)) * unit))
       vec4 a = SHARE((1.0 - y.z) * (1.0 - x.z), left, top), b = SHARE((1.0 - y.z) * x.z, right, top);
       vec4 c = SHARE(y.z * (1.0 - x.z), left, low), d = SHARE(y.z * x.z, right, low);
 #if LARGEST
