@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from nbglcnn.errors import NbglcnnError, UnsupportedModel
-from nbglcnn.graph import Graph
+from nbglcnn.graph import Graph, Node
 from nbglcnn.layers import layer_keys, layer_nodes
-from nbglcnn.load import alone, load
+from nbglcnn.load import alone, load, partly
 from nbglcnn.lower import Observe, layer_name, lower, partial_shapes
 from nbglcnn.plan import Plan, Precision, Target
 from nbglcnn.report import Report, Support
@@ -52,11 +53,15 @@ def check(model: Any, x: Any = None) -> Report[Support]:
     Takes what `compile` takes; raises what it raises for a file that is damaged or unsafe, and for
     an input that doesn't fit. Of a torch module that cannot be exported as a whole, is in training
     mode or holds what has no layers (TorchScript, 8-bit weights) each module is tried by itself in
-    eval mode, and the last row says why the whole cannot run and what to do.
+    eval mode, and the last row says why the whole cannot run and what to do. Of an ONNX model each
+    layer has its row; what lies behind one that cannot run may have to be left open.
     """
     try:
         graph, _ = load(model, x)
     except UnsupportedModel as error:
+        with contextlib.suppress(UnsupportedModel):  # where it isn't about single nodes
+            if (found := partly(model, x)) is not None:
+                return Report(tuple(_in_order(*found)), "can run")
         name = type(model).__name__
         whole = Support(name, "the whole", False, str(error))
         return Report((*_apart(model, x), whole), "can run")
@@ -73,6 +78,19 @@ def _apart(model: Any, x: Any) -> Iterator[Support]:
         reasons = dict.fromkeys(row.reason for row in own if not row.ok)
         operators = " + ".join(dict.fromkeys(row.operator for row in own)) or kind
         yield Support(path, operators, not reasons, "; ".join(reasons))
+
+
+def _in_order(
+    graph: Graph, refused: Sequence[tuple[Node, str]], names: Sequence[str]
+) -> list[Support]:
+    """A row for each layer of what could be loaded and of what couldn't, as in the file."""
+    rows = _supported(graph)
+    rows += [
+        Support(next(filter(None, node.outputs), node.name), node.op, False, reason)
+        for node, reason in refused
+    ]
+    place = {name: at for at, name in enumerate(names)}
+    return sorted(rows, key=lambda row: place.get(row.layer, len(place)))
 
 
 def _supported(graph: Graph) -> list[Support]:

@@ -12,8 +12,9 @@ from onnx.backend.base import Backend, BackendRep, namedtupledict
 from nbglcnn.errors import InputError, ModelError, OpenGLUnavailable
 from nbglcnn.graph import Array
 from nbglcnn.inputs import check_count
-from nbglcnn.load import load
+from nbglcnn.load import load, rewrites
 from nbglcnn.lower import lower
+from nbglcnn.ops import OPERATORS
 from nbglcnn.plan import Plan
 from nbglcnn.session import Session
 
@@ -49,6 +50,23 @@ def shape_inputs(model: ModelProto) -> set[str]:
             asked.update(node.input)
     whole = {i.name for i in model.graph.input if i.type.tensor_type.elem_type in WHOLE}
     return {i.name for i in model.graph.input if i.name in direct or i.name in asked & whole}
+
+
+def unsupported(model: ModelProto) -> set[str]:
+    """Operators of what depends on the inputs' numbers that cannot run, whatever shapes are."""
+    functions = {(function.domain, function.name) for function in model.functions}
+    constants = {tensor.name for tensor in model.graph.initializer}
+    computed = {i.name for i in model.graph.input} - constants
+    found = set()
+    for node in model.graph.node:
+        if node.op_type in OF_SHAPE or not computed.intersection(node.input):
+            continue
+        computed.update(node.output)
+        domain = "" if node.domain == "ai.onnx" else node.domain
+        runs = not domain and (node.op_type in OPERATORS or node.op_type in SHAPE_INPUTS)
+        if not (runs or rewrites(node.op_type, domain) or (domain, node.op_type) in functions):
+            found.add(node.op_type)
+    return found
 
 
 def bound(model: ModelProto, values: Mapping[str, Array]) -> ModelProto:
@@ -143,6 +161,8 @@ class OpenGLBackend(Backend):
     def is_compatible(cls, model: ModelProto, device: str = "CPU", **_: Any) -> bool:
         """Whether it compiles, as far as that can be told before its inputs are known."""
         if not cls.supports_device(device):
+            return False
+        if unsupported(model):
             return False
         if shape_inputs(model):
             return True

@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from nbglcnn.errors import InputError, ModelError, NbglcnnError
-from nbglcnn.graph import Array, Graph
+from nbglcnn.graph import Array, Graph, Node
 from nbglcnn.inputs import Spec, as_arrays
 from nbglcnn.load.joined import Joined, Side, differences, parts
 from nbglcnn.load.names import specs_of
@@ -28,8 +28,10 @@ __all__ = [
     "exact",
     "fitting",
     "load",
+    "partly",
     "quick_reference",
     "reference",
+    "rewrites",
     "specs_of",
     "with_parameters",
 ]
@@ -92,6 +94,30 @@ def alone(model: Any, x: Any) -> list[tuple[str, str, Graph | NbglcnnError]]:
 
     with one_at_a_time():
         return pieces(model, _arrays_of(model, x))
+
+
+def partly(model: Any, x: Any) -> tuple[Graph, list[tuple[Node, str]], list[str]] | None:
+    """Of an ONNX model with nodes that cannot be loaded: the Graph of the others, these and why.
+
+    Besides the names of all values in the file's order. Of other models there is nothing.
+    """
+    if _is_module(model) or isinstance(model, Joined):
+        return None
+    from nbglcnn.load.onnx_model import load_partly
+
+    with one_at_a_time():
+        return load_partly(model, x)
+
+
+def rewrites(op: str, domain: str = "") -> bool:
+    """Whether an operator is put into others, or nothing, while an ONNX model is loaded."""
+    from nbglcnn.load.onnx_microsoft import KNOWN, MICROSOFT
+    from nbglcnn.load.rewrite import ALWAYS, UPGRADES
+    from nbglcnn.load.spell import SPELT
+
+    if domain:
+        return domain == MICROSOFT and op in KNOWN
+    return op in ("Identity", "If", *ALWAYS, *UPGRADES, *SPELT)
 
 
 def reference(

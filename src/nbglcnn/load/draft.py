@@ -25,7 +25,8 @@ class Draft:
     to be there: conditions and what they must be (empty: nothing, for all). `parameters` names the
     values that `with_parameters` may replace. `keep` are values that must not vanish though no node
     reads them. `shapes` are trusted over inference, `declared` only without it. `settings` are the
-    names of parameters whose numbers decided which nodes there are.
+    names of parameters whose numbers decided which nodes there are. `refused` are nodes that cannot
+    be loaded and why, `lost` what they would give; None where the first shall be an error.
     """
 
     name: str
@@ -42,6 +43,15 @@ class Draft:
     declared: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     settings: frozenset[str] = frozenset()
+    refused: list[tuple[Node, str]] | None = None
+    lost: set[str] = field(default_factory=set)
+
+    def refuse(self, node: Node, error: ModelError) -> None:
+        """Note that a node cannot be loaded, or raise the error where that is an error."""
+        if self.refused is None:
+            raise error
+        self.refused.append((node, str(error)))
+        self.lost.update(filter(None, node.outputs))
 
 
 @dataclass(slots=True)

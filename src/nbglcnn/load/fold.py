@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from nbglcnn.errors import ModelError, NbglcnnError, UnsupportedOperator
+from nbglcnn.errors import ModelError, NbglcnnError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Array, Node
 from nbglcnn.load.algebra import DOMAIN
 from nbglcnn.load.bounds import MAX_FOLDED_BYTES, shown
@@ -45,39 +45,81 @@ def simplify(draft: Draft) -> State:
     for name, (shape, dtype) in draft.inputs.items():
         state.shapes[name], state.dtypes[name] = shape, dtype
     for position, original in enumerate(draft.nodes):
-        if draft.guards and not all(
-            _holds(*guard, original, state) for guard in draft.guards[position]
-        ):
-            continue
-        if original.op == "If" and not original.domain:
-            _choose(original, state)
-            continue
-        node = replace(original, inputs=tuple(state.resolve(i) for i in original.inputs))
-        for name in node.inputs:
-            if name and not state.known(name):
-                raise ModelError(f"{label(node)}: its input {shown(name)} is produced by nothing")
-        for step in _rewritten(node, draft.versions[position] if draft.versions else OPSET, state):
-            step = replace(step, inputs=tuple(state.resolve(i) for i in step.inputs))
-            _one(step, position, state)
-    _drop_unused(state, [state.resolve(v) for v in (*draft.outputs, *draft.keep)])
+        try:
+            _simplify(position, original, state)
+        except UnsupportedModel as error:
+            draft.refuse(original, error)
+    needed = [*draft.outputs, *draft.keep]
+    if draft.refused is not None:  # what can run before them is wanted too
+        needed += [name for node, _ in draft.refused for name in node.inputs]
+        needed = [name for name in needed if state.known(state.resolve(name))]
+    _drop_unused(state, [state.resolve(name) for name in needed])
     return state
 
 
-def _holds(condition: str, wanted: bool, node: Node, state: State) -> bool:
-    """Whether the branch that a node is in is taken; conditions must be known by now."""
+def _simplify(position: int, original: Node, state: State) -> None:
+    """One node of a Draft."""
+    draft = state.draft
+    guards = draft.guards[position] if draft.guards else ()
+    if draft.refused is not None and any(
+        state.resolve(c) not in state.constants for c, _ in guards
+    ):
+        raise UnsupportedOperator("cannot be told: in a branch of an If that cannot run")
+    if not all(_holds(*guard, state) for guard in guards):
+        return
+    if lost := draft.lost.intersection(original.inputs):
+        if original.op == "If" and original.inputs[0] not in lost:
+            _holds(original.inputs[0], True, state)
+        raise UnsupportedOperator(
+            f"cannot be told: its input {shown(min(lost))} comes from what cannot run"
+        )
+    if original.op == "If" and not original.domain:
+        _choose(original, state)
+        return
+    node = replace(original, inputs=tuple(state.resolve(i) for i in original.inputs))
+    for name in node.inputs:
+        if name and not state.known(name):
+            raise ModelError(f"{label(node)}: its input {shown(name)} is produced by nothing")
+    for step in _rewritten(node, draft.versions[position] if draft.versions else OPSET, state):
+        step = replace(step, inputs=tuple(state.resolve(i) for i in step.inputs))
+        _one(step, position, state)
+
+
+def _holds(condition: str, wanted: bool, state: State) -> bool:
+    """Whether a branch is taken; conditions must be known by now."""
     data = state.constants.get(state.resolve(condition))
     if data is None:
+        nodes = state.draft.nodes
+        branching = next(n for n in nodes if n.op == "If" and n.inputs[0] == condition)
+        inputs = [shown(name) for name in _behind(condition, state)]
+        which = f"input{'s' * (len(inputs) > 1)} {' and '.join(inputs[:3])}" if inputs else "input"
+        constant = inputs[0] if inputs else "'name'"
         raise UnsupportedOperator(
-            f"{label(node)}: control flow whose condition {shown(condition)} depends on the "
-            "input's numbers is not supported; a network must be one fixed graph"
+            f"{label(branching)}: control flow whose condition {shown(condition)} depends on the "
+            f"numbers of the {which} is not supported; a network must be one fixed graph. Export "
+            "the branch alone; or, where that input never changes, make it a constant: "
+            f"model.graph.initializer.append(onnx.numpy_helper.from_array(array, {constant}))"
         )
     return bool(data.reshape(-1)[:1].any()) == wanted
+
+
+def _behind(name: str, state: State) -> list[str]:
+    """The inputs whose numbers a value depends on."""
+    made = {out: node for node in state.draft.nodes for out in node.outputs}
+    seen: set[str] = set()
+    waiting = [name]
+    while waiting:
+        name = waiting.pop()
+        if name not in seen and state.resolve(name) not in state.constants:
+            seen.add(name)
+            waiting += made[name].inputs if name in made else ()
+    return [name for name in state.draft.inputs if name in seen]
 
 
 def _choose(node: Node, state: State) -> None:
     """The outputs of an If are those of the branch that its condition takes."""
     count = len(node.outputs)
-    first = 1 if _holds(node.inputs[0], True, node, state) else 1 + count
+    first = 1 if _holds(node.inputs[0], True, state) else 1 + count
     for out, name in zip(node.outputs, node.inputs[first : first + count], strict=True):
         if not state.known(state.resolve(name)):
             raise ModelError(f"{label(node)}: its branch's {shown(name)} is produced by nothing")

@@ -16,6 +16,7 @@ MAX_SHOWN_TO_RULES = 4096  # elements of an integer constant that a shape rule m
 
 # Functions whose rule onnx cannot tell for one node: the output is like the first input.
 SAME = {"GroupNormalization", "MeanVarianceNormalization", "RMSNormalization", "Swish"}
+RECURRENT = {"RNN", "LSTM", "GRU"}
 
 LIMIT = 2**31 - 1  # of integers in attributes
 WINDOWED = {"Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool"}
@@ -36,6 +37,10 @@ def infer(node: Node, state: State) -> int:
             shape = declared[0]
         dtype = dtype or (declared[1] if declared is not None else FLOAT32)
         shape = state.draft.shapes.get(name, _ceil_pool(node, shape, state))
+        if shape is None and node.op in RECURRENT:
+            raise UnsupportedOperator(
+                f"{label(node)}: recurrent layers are not supported (docs/operators.md)"
+            )
         if shape is None:
             raise UnsupportedOperator(
                 f"{label(node)}: the shape of its output {shown(name)} cannot be told before "

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nbglcnn.errors import InputError, ModelError, UnsupportedModel, UnsupportedOperator
+from nbglcnn.errors import (
+    InputError,
+    ModelError,
+    UnsupportedModel,
+    UnsupportedOperator,
+    nearest,
+)
 from nbglcnn.graph import Array, Attribute, Graph, Key, Node
 from nbglcnn.inputs import Spec, as_arrays
 from nbglcnn.load.bounds import checked_shape, shown
@@ -17,7 +23,7 @@ from nbglcnn.load.draft import FLOAT32, OPSET, WIDE, Draft, label
 from nbglcnn.load.finish import finish
 from nbglcnn.load.fold import simplify
 from nbglcnn.load.infer import check_arity, numpy_type, schema_of
-from nbglcnn.load.onnx_branches import unbranched
+from nbglcnn.load.onnx_branches import Guarded, unbranched
 from nbglcnn.load.onnx_file import read_model, tensor_array
 from nbglcnn.load.onnx_functions import domain_of, inlined
 from nbglcnn.load.onnx_microsoft import KNOWN, MICROSOFT, translated
@@ -39,7 +45,24 @@ SETTINGS: dict[str, tuple[int, ...] | None] = {
 def load_onnx(source: Any, x: Any) -> tuple[Graph, tuple[Array, ...]]:
     """The Graph of a ModelProto, bytes or a file, with shapes fixed by `x`, and `x` as arrays."""
     model, name, folder = read_model(source)
-    draft = Draft(name=name[:LONGEST], source="onnx")
+    return _loaded(Draft(name=name[:LONGEST], source="onnx"), model, folder, x)
+
+
+def load_partly(source: Any, x: Any) -> tuple[Graph, list[tuple[Node, str]], list[str]]:
+    """The Graph of what of a model can be loaded, the other nodes and why, and all in order.
+
+    Raises what `load_onnx` does where that isn't about a single node.
+    """
+    model, name, folder = read_model(source)
+    draft = Draft(name=name[:LONGEST], source="onnx", refused=[])
+    graph, _ = _loaded(draft, model, folder, x)
+    assert draft.refused is not None
+    return graph, draft.refused, [o for p in model.graph.node for o in p.output]
+
+
+def _loaded(
+    draft: Draft, model: ModelProto, folder: str | None, x: Any
+) -> tuple[Graph, tuple[Array, ...]]:
     names = _Names()
     _constants(draft, model, names, folder)
     specs, written = _input_specs(draft, model, names)
@@ -57,6 +80,7 @@ def load_onnx(source: Any, x: Any) -> tuple[Graph, tuple[Array, ...]]:
             raise ModelError(f"the output {shown(name)} is produced by nothing")
     _parameters(draft)
     done = simplify(draft)
+    draft.outputs = [name for name in draft.outputs if name not in draft.lost]
     for name in draft.outputs:
         if done.resolve(name) in done.sequences:
             raise UnsupportedModel(f"the output {shown(name)} is a sequence of tensors")
@@ -168,7 +192,8 @@ def _nodes(draft: Draft, model: ModelProto, names: _Names, folder: str | None) -
     produced = {*draft.constants, *draft.inputs}
     newest = _newest()
     names[""] = ""
-    for proto, opsets, guards in unbranched(inlined(model), model):
+    steps = _needed(unbranched(inlined(model), model), [o.name for o in model.graph.output])
+    for proto, opsets, guards in steps:
         domain = domain_of(proto.domain)
         version = opsets.get(domain, 0)
         node = Node(
@@ -178,31 +203,61 @@ def _nodes(draft: Draft, model: ModelProto, names: _Names, folder: str | None) -
             outputs=tuple(names[o] for o in proto.output),
             domain=domain,
         )
-        if domain == MICROSOFT and node.op in KNOWN:
-            added = translated(node, {a.name: _attribute(node, a, folder) for a in proto.attribute})
-            for step in added:
-                _produced(step, produced)
-                draft.nodes.append(step)
-                draft.versions.append(OPSET)
-                draft.guards.append(tuple((names[name], wanted) for name, wanted in guards))
-            continue
-        if domain:
-            raise UnsupportedOperator(
-                f"{label(node)}: of the operator set {shown(domain)}; only ONNX's own are supported"
-            )
-        if not OLDEST <= version <= newest:
+        if not domain and not OLDEST <= version <= newest:
             raise UnsupportedModel(
                 f"operator set {version}; {OLDEST} to {newest} can be read"
                 + ("" if version < OLDEST else " (by the onnx that is installed)")
             )
-        if node.op != "If":  # unbranched has checked it, and left it no attributes
-            _check(node, proto, version)
-        attributes = {a.name: _attribute(node, a, folder) for a in proto.attribute}
-        _produced(node, produced)
-        draft.nodes.append(replace(node, attributes=MappingProxyType(attributes)))
-        draft.versions.append(version)
-        draft.guards.append(tuple((names[name], wanted) for name, wanted in guards))
+        try:
+            added = _read(node, proto, version, folder)
+        except UnsupportedModel as error:
+            draft.refuse(node, error)
+            produced.update(filter(None, node.outputs))
+            continue
+        for step, of in added:
+            _produced(step, produced)
+            draft.nodes.append(step)
+            draft.versions.append(of)
+            draft.guards.append(tuple((names[name], wanted) for name, wanted in guards))
     return produced
+
+
+def _read(node: Node, proto: NodeProto, version: int, folder: str | None) -> list[tuple[Node, int]]:
+    """A checked node with its attributes, or the nodes that it stands for; their operator sets."""
+    if node.domain == MICROSOFT and node.op in KNOWN:
+        given = {a.name: _attribute(node, a, folder) for a in proto.attribute}
+        return [(step, OPSET) for step in translated(node, given)]
+    if node.domain:
+        own = "" if node.domain != MICROSOFT else f", and of this one {', '.join(sorted(KNOWN))}"
+        near = nearest(node.op, list(KNOWN)) if node.domain == MICROSOFT else ""
+        raise UnsupportedOperator(
+            f"{label(node)}: of the operator set {shown(node.domain)}; ONNX's own are supported"
+            f"{own}{near}"
+        )
+    if node.op != "If":  # unbranched has checked it, and left it no attributes
+        _check(node, proto, version)
+    attributes = {a.name: _attribute(node, a, folder) for a in proto.attribute}
+    return [(replace(node, attributes=MappingProxyType(attributes)), version)]
+
+
+def _needed(steps: Sequence[Guarded], outputs: Sequence[str]) -> list[Guarded]:
+    """The nodes that some output needs: what the others are is nobody's concern.
+
+    One that gives nothing at all is broken, and refused with the others.
+    """
+    made: dict[str, list[int]] = {}
+    for at, (proto, _, _) in enumerate(steps):
+        for name in filter(None, proto.output):
+            made.setdefault(name, []).append(at)
+    kept: set[int] = set()
+    waiting = list(outputs)
+    while waiting:
+        for at in made.pop(waiting.pop(), ()):
+            if at not in kept:
+                kept.add(at)
+                proto, _, guards = steps[at]
+                waiting += [*proto.input, *(condition for condition, _ in guards)]
+    return [step for at, step in enumerate(steps) if at in kept or not any(step[0].output)]
 
 
 def _produced(node: Node, produced: set[str]) -> None:
@@ -277,7 +332,7 @@ def _sort(draft: Draft) -> None:
     """Topological order, as near to the file's as it can be; a cycle is refused."""
     waiting: dict[str, list[int]] = {}
     missing = [0] * len(draft.nodes)
-    known = {*draft.constants, *draft.inputs, ""}
+    known = {*draft.constants, *draft.inputs, *draft.lost, ""}
     producer = {o: at for at, node in enumerate(draft.nodes) for o in node.outputs if o}
     for at, node in enumerate(draft.nodes):
         for name in {*node.inputs, *(guard for guard, _ in draft.guards[at])} - known:
