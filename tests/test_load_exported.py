@@ -84,7 +84,8 @@ def test_of_an_if_whose_condition_is_known_only_the_branch_that_is_taken_is_read
 
 
 def test_an_if_that_depends_on_the_inputs_numbers_is_refused() -> None:
-    with pytest.raises(UnsupportedOperator, match="'condition' depends on the input's numbers"):
+    words = "'condition' depends on the numbers of the input 'x'"
+    with pytest.raises(UnsupportedOperator, match=words):
         load(branching(NUMBERS), np.ones(SHAPE, np.float32))
 
 
@@ -200,7 +201,7 @@ def test_gelus_of_onnx_runtime() -> None:
 
 def test_operators_of_other_vendors_are_refused_by_name() -> None:
     nodes = [helper.make_node("Attention", ["x"], ["y"], domain="com.microsoft")]
-    with pytest.raises(UnsupportedOperator, match=r"'com\.microsoft'; only ONNX's own"):
+    with pytest.raises(UnsupportedOperator, match=r"'com\.microsoft'; ONNX's own .* BiasGelu"):
         load(model(nodes, {}, microsoft=True), np.ones(SHAPE, np.float32))
     nodes = [helper.make_node("QuickGelu", ["x"], ["y"], domain="com.microsoft", beta=1.5)]
     with pytest.raises(ModelError, match="attribute 'beta' is not allowed here"):

@@ -623,6 +623,25 @@ def test_an_input_that_the_model_cannot_take_is_an_input_error() -> None:
         load(autoencoder(), (randn(1, 1, 8, 8), randn(1)))
 
 
+class Counted(nn.Module):
+    """Counts its calls, of all copies."""
+
+    calls = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        Counted.calls += 1
+        return x
+
+
+def test_a_value_that_no_texture_holds_is_refused_by_the_first_run() -> None:
+    Counted.calls = 0
+    model = nn.Sequential(Counted(), nn.ReLU(), nn.Upsample(scale_factor=2**7), nn.ReLU()).eval()
+    words = r"^2 \(Upsample\): its output of shape \[1, 17, 4096, 4096\] needs 1,140,850,688 bytes"
+    with pytest.raises(UnsupportedModel, match=words):
+        load(model, np.zeros((1, 17, 32, 32), np.float32))
+    assert Counted.calls == 1  # neither again nor by the exporter
+
+
 class Noisy(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x + torch.randn_like(x)

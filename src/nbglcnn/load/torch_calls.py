@@ -12,6 +12,7 @@ import numpy as np
 from nbglcnn.errors import InputError, UnsupportedModel
 from nbglcnn.graph import Array, Graph
 from nbglcnn.inputs import channels_last, kind_of
+from nbglcnn.load.bounds import MAX_ELEMENTS
 from nbglcnn.load.names import Call, leaves, walk
 from nbglcnn.load.torch_check import image_channels
 from nbglcnn.load.torch_thread import in_float32, random_numbers_kept, unwound
@@ -86,6 +87,8 @@ def run_hooked(
     ):
         try:
             call(record)
+        except UnsupportedModel:
+            raise
         except Exception as error:
             what = f"{type(model).__name__} fails on this input ({_described(tensors)})"
             channels = image_channels(model)
@@ -196,6 +199,9 @@ def run(
             if not is_tensor(tensor):
                 record.others += [(suffix, tensor)] * (tensor is not None)
                 continue
+            # Before anything is copied, run again, exported or lowered: that takes a minute.
+            if tensor.numel() > MAX_ELEMENTS:
+                raise _too_large(call, tensor)
             call.outputs.append((suffix, len(record.captured)))
             # A copy, since an in-place operator after this module must not alter what a hook sees.
             kept = record.kept is None or not call.path or call.name + suffix in record.kept
@@ -211,6 +217,14 @@ def run(
     finally:
         for handle in handles:
             handle.remove()
+
+
+def _too_large(call: Call, tensor: torch.Tensor) -> UnsupportedModel:
+    return UnsupportedModel(
+        f"{call.name or 'the model itself'} ({call.module_type}): its output of shape "
+        f"{list(tensor.shape)} needs {tensor.numel() * 4:,} bytes; one value may have "
+        f"{MAX_ELEMENTS * 4:,}. Use a smaller input or batch"
+    )
 
 
 def _is_leaf(module: torch.nn.Module) -> bool:
