@@ -20,7 +20,7 @@ const options = {
   logLevel: "warning",
 };
 
-// Preact's `h` for elements: its calls are shorter than the automatic transform's, by 5 kB.
+// Preact's `h` makes the elements (src/jsx.ts): its calls are shorter than the automatic transform's, by 5 kB.
 const widget = {
   ...options,
   entryPoints: ["src/widget.ts"],
@@ -30,14 +30,7 @@ const widget = {
     "Number.NaN": "NaN",
     "Number.POSITIVE_INFINITY": "Infinity",
   },
-  tsconfigRaw: {
-    compilerOptions: {
-      jsx: "react",
-      jsxFactory: "h",
-      jsxFragmentFactory: "Fragment",
-      useDefineForClassFields: false,
-    },
-  },
+  tsconfig: "tsconfig.bundle.json",
 };
 
 if (process.argv.includes("--watch")) {

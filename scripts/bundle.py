@@ -74,7 +74,8 @@ def _state(root: Path) -> str:
         [
             *sources,
             *package.rglob("*.glsl"),
-            *(js / name for name in ("build.js", "package-lock.json", "tsconfig.json")),
+            *(js / name for name in ("build.js", "package-lock.json")),
+            *js.glob("tsconfig*.json"),
             *(package / "static" / name for name in _OUTPUTS),
         ]
     )

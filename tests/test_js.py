@@ -46,12 +46,13 @@ def checkout(tmp_path: Path) -> Path:
     (tmp_path / "src" / "nbglcnn" / "shaders").mkdir(parents=True)
     for name in ("build.js", "package.json", "package-lock.json", "tsconfig.json"):
         shutil.copy(ROOT / "js" / name, tmp_path / "js")
+    shutil.copy(ROOT / "js" / "tsconfig.bundle.json", tmp_path / "js")
     borrow_node_modules(tmp_path)
     (tmp_path / "src" / "nbglcnn" / "shaders" / "a.glsl").write_text("float one = 1.0;")
     shader = 'import glsl from "../../src/nbglcnn/shaders/a.glsl";'
     (tmp_path / "js" / "src" / "widget.ts").write_text(f"{shader}\nexport default {{ glsl }};")
     (tmp_path / "js" / "src" / "runtime.ts").write_text("export const answer: number = 42;")
-    (tmp_path / "js" / "src" / "jsx.ts").write_text("export const h = null;")
+    (tmp_path / "js" / "src" / "jsx.ts").write_text("export const makeElement = null;")
     shutil.copy(ROOT / "js" / "src" / "short.ts", tmp_path / "js" / "src")
     (tmp_path / "js" / "src" / "loader.ts").write_text("export const small: boolean = true;")
     return tmp_path

@@ -167,6 +167,30 @@ def test_up_to_four_channels_stand_beside_each_other(
     assert views.get("selected") == {"layer": "first", "channel": 1}
 
 
+@pytest.mark.parametrize("by", ["key", "click"])
+def test_the_tooltip_of_the_large_map_goes_with_it(
+    show: Callable[..., Views], marked: tuple[Plan, np.ndarray, dict[str, np.ndarray]], by: str
+) -> None:
+    plan, x, values = marked
+    views = show(plan, x)
+    page, tip = views.page, views.page.locator(".nbg-tip")
+    views.open_layer("first", 4)
+    views.quiet()
+    page.locator(".nbg-tabs [aria-selected=true]").focus()
+    large = page.locator(".nbg-inspector .nbg-maps")
+    said = views.point(large.locator("canvas"), 2.5 / 14, 3.5 / 12)
+    assert number(said) == pytest.approx(float(values["first"][4, 3, 2]), rel=1e-4)
+    expect(large.locator(".nbg-mark")).to_have_count(1)
+    if by == "key":
+        page.keyboard.press("Escape")
+    else:  # as a program clicks: the pointer stays where it is
+        page.locator("[data-tab=profile]").evaluate("(tab) => tab.click()")
+    expect(page.locator(".nbg-layer")).to_have_count(0)
+    expect(tip).to_have_count(0)
+    page.mouse.move(5, 990)
+    expect(tip).to_have_count(0)
+
+
 def test_the_keys_are_listed(
     show: Callable[..., Views], marked: tuple[Plan, np.ndarray, dict[str, np.ndarray]]
 ) -> None:

@@ -16,6 +16,8 @@ import type { LayerCost } from "./profile/costs.ts";
 export interface Place {
   readonly left: number;
   readonly top: number;
+  /** What the pointer is over. */
+  readonly of: Element;
 }
 
 /** A place in a picture under the pointer. */
@@ -80,7 +82,8 @@ export function useLater(): boolean {
 /** Where the pointer is in a viewer. */
 export function placeOf(event: PointerEvent, { root }: Views): Place {
   const box = root.getBoundingClientRect();
-  return { left: event.clientX - box.left, top: event.clientY - box.top };
+  const of = event.currentTarget as Element;
+  return { left: event.clientX - box.left, top: event.clientY - box.top, of };
 }
 
 /** The image of a value that belongs to the chosen example; 0 for a value without the batch's axis. */

@@ -83,9 +83,32 @@ function useTold(hover: Hover | null, values: Float32Array | null): void {
   );
 }
 
+/** The pointer says nothing once it has left the viewer, or what it was over is gone: an element that is taken away is not left. */
+function useLeft(of: Element | null): void {
+  const { root, hover, note } = useViews();
+  useEffect(() => {
+    if (of === null) return;
+    const leave = (): void => {
+      hover.value = null;
+      note.value = null;
+    };
+    const observer = new MutationObserver(() => {
+      if (!root.contains(of)) leave();
+    });
+    observer.observe(root, { childList: true, subtree: true });
+    root.addEventListener("pointerleave", leave);
+    if (!root.contains(of)) leave(); // before this effect ran
+    return () => {
+      observer.disconnect();
+      root.removeEventListener("pointerleave", leave);
+    };
+  }, [of, root, hover, note]);
+}
+
 export function Tooltip() {
   const views = useViews();
   const hover = views.hover.value;
+  useLeft(hover?.of ?? views.note.value?.of ?? null);
   const network = views.network.value;
   const values = useValues(hover?.value ?? null);
   const pair = network?.pairs.get(hover?.value.key ?? "");
@@ -109,7 +132,7 @@ export function Tooltip() {
 }
 
 /** Kept inside the viewer: beside the pointer where there is room, on its other side else. */
-function Tip({ title, text, left, top }: Note) {
+function Tip({ title, text, left, top }: Omit<Note, "of">) {
   const { root } = useViews();
   const box = useRef<HTMLDivElement>(null);
   useLayoutEffect(() => {
