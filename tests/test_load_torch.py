@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 
+import nbglcnn
 from nbglcnn.errors import InputError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Array, Graph, Node
 from nbglcnn.inputs import as_arrays
@@ -908,3 +909,37 @@ def test_an_operator_that_was_registered_after_an_export_is_taken_apart() -> Non
 
     graph, _ = load(Composite(), x)
     assert {node.op for node in graph.nodes} == {"Mul", "Add", "Relu"}
+
+
+class Counted(nn.Module):
+    """A convolution that is called twice, spectral norm with its two vectors, and a mask."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.twice = nn.Conv2d(3, 3, 3, padding=1)
+        self.normed = nn.utils.parametrizations.spectral_norm(nn.Conv2d(3, 4, 3))
+        self.norm = nn.BatchNorm2d(4)
+        self.register_buffer("mask", torch.rand(6, 6))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.norm(self.normed(self.twice(self.twice(x)))) * self.mask
+
+
+@pytest.mark.parametrize(
+    ("model", "shape"),
+    [
+        (Counted(), (1, 3, 8, 8)),
+        (nn.MultiheadAttention(8, 2, batch_first=True), [(1, 5, 8), (1, 7, 8), (1, 7, 8)]),
+        (nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), (1, 5, 8)),
+    ],
+    ids=["shared and buffers", "attention to others", "encoder layer"],
+)
+def test_the_layers_count_each_trained_number_once(model: nn.Module, shape: Any) -> None:
+    shapes = shape if isinstance(shape, list) else [shape]
+    x = tuple(torch.randn(one) for one in shapes)
+    layers = nbglcnn.compile(model.eval(), x, observe="all").layers
+    counted = sum(layer.parameters - layer.shared for layer in layers)
+    assert counted == sum(p.numel() for p in model.parameters())
+    if isinstance(model, Counted):
+        assert [layers[name].parameters for name in ("twice", "twice:1", "normed")] == [84, 84, 112]
+        assert [layers[name].shared for name in ("twice", "twice:1", "normed")] == [0, 84, 0]

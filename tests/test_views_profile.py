@@ -82,7 +82,7 @@ def test_every_layer_has_its_costs(
     total = table.locator("tfoot td:not(:empty)").all_inner_texts()
     assert number(total[0]) == pytest.approx(sum(ms.values()), rel=0.05)
     assert number(total[1]) == pytest.approx(
-        sum(one.parameters for one in plan.layers) / 1e3, rel=0.01
+        sum(one.parameters - one.shared for one in plan.layers) / 1e3, rel=0.01
     )
     # Nothing was lost by running layers again: the values are PyTorch's still.
     run = views.get("run")
@@ -234,3 +234,21 @@ def test_a_narrow_profile_is_whole(
     views.page.set_viewport_size({"width": 420, "height": 900})
     views.quiet()
     assert views.page.evaluate(CLIPPED) == []
+
+
+def test_a_module_that_is_called_twice_is_counted_once(show: Callable[..., Views]) -> None:
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = nn.Conv2d(2, 2, 3, padding=1)  # 38 numbers
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.conv(self.conv(x).relu())
+
+    x = torch.randn(1, 2, 8, 8)
+    views = show(nbglcnn.compile(Twice().eval(), x), x.numpy())
+    expect(views.page.locator(".nbg-bar")).to_contain_text("3 layers · 38 parameters")
+    measure(views)
+    table = views.page.get_by_role("table", name="Costs of all layers")
+    assert column(table, "parameters") == {"conv": 38, "relu": 0, "conv:1": 38}
+    assert table.locator("tfoot [data-column=parameters]").inner_text() == "38"

@@ -15,6 +15,7 @@ export function layer(
     input_shapes: [],
     output_shape: [],
     parameters: 0,
+    shared: 0,
     macs: 0,
     bytes: 0,
     description: "",

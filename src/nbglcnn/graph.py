@@ -116,7 +116,7 @@ class Graph:
     `keys` are ordered: inputs, calls in call order with functional operators between them, outputs.
     `folded` are the nodes that were computed at load time from constants, in order;
     `with_parameters` runs them again. `parameters` maps a state_dict name to its value's name (two
-    names for tied weights).
+    names for tied weights), `buffers` are those of these names that are not trained.
     """
 
     name: str
@@ -126,6 +126,7 @@ class Graph:
     outputs: tuple[str, ...]
     keys: tuple[Key, ...]
     parameters: Mapping[str, str]
+    buffers: frozenset[str] = frozenset()
     folded: tuple[Node, ...] = ()
     source: str = "onnx"  # "torch" or "onnx": who is the reference that names and numbers come from
     notes: tuple[str, ...] = ()  # what was changed on the way in, in plain words

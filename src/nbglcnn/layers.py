@@ -38,13 +38,14 @@ def layer_table(graph: Graph, reaches: Reaches) -> tuple[tuple[p.Layer, ...], di
     operand = _Operands(graph)
     rows: list[p.Layer] = []
     layer_of: dict[str, int] = {}
+    counted: set[str] = set()
     for key in keys:
         mine, sources = _made_of(graph, key.value, by_value, producer)
         for node in mine:
             layer_of.setdefault(node.name, len(rows))
         read = [name for node in mine for name in node.inputs if name]
         parameters = {name for name in read if graph.values[name].is_constant}
-        trainable = {origin for name in parameters for origin in origins.get(name, ())}
+        trained = {origin for name in parameters for origin in origins.get(name, ())}
         main = max(mine, key=lambda n: OPERATORS[n.op].macs(graph, n), default=None)
         inputs = [name for name in read if name not in parameters and name in by_value]
         mine.sort(key=lambda node: place[node.name])
@@ -64,7 +65,8 @@ def layer_table(graph: Graph, reaches: Reaches) -> tuple[tuple[p.Layer, ...], di
                 else {},
                 input_shapes=tuple(graph.shape(v) for v in dict.fromkeys(inputs)),
                 output_shape=shape,
-                parameters=sum(math.prod(graph.shape(name)) for name in trainable),
+                parameters=sum(math.prod(graph.shape(name)) for name in trained),
+                shared=sum(math.prod(graph.shape(name)) for name in trained & counted),
                 macs=sum(OPERATORS[n.op].macs(graph, n) for n in mine),
                 bytes=4 * math.prod(shape),
                 description=key.description,
@@ -77,6 +79,7 @@ def layer_table(graph: Graph, reaches: Reaches) -> tuple[tuple[p.Layer, ...], di
             )
         )
         by_value.setdefault(key.value, key.name)
+        counted |= trained
     return tuple(rows), layer_of
 
 
@@ -136,11 +139,11 @@ def _made_of(
 
 
 def parameter_origins(graph: Graph) -> dict[str, frozenset[str]]:
-    """For each constant, the trainable parameters it was made of (running statistics aren't)."""
+    """For each constant, the trainable parameters it was made of."""
     origins = {
         value: frozenset([value])
         for name, value in graph.parameters.items()
-        if not name.endswith(("running_mean", "running_var"))
+        if name not in graph.buffers
     }
     for node in graph.folded:
         sources = frozenset().union(*(origins.get(name, frozenset()) for name in node.inputs))

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from nbglcnn.errors import ModelError
 from nbglcnn.layout import Layout
 
-VERSION = 3  # of the format; a reader refuses any other
+VERSION = 4  # of the format; a reader refuses any other
 MAGIC = b"NBGLCNN2"  # then the header's length and the checksum, 4 bytes each, then the header
 ALIGN = (
     256  # of every blob in the file, and of each pass's uniforms: WebGL2's largest offset alignment
@@ -224,8 +224,10 @@ class Layer(msgspec.Struct, frozen=True):
 
     `operator` is the ONNX operator ("Conv"), `module` PyTorch's class name ("Conv2d", "" for an
     ONNX file), `description` its settings in PyTorch's words; `parameters` counts trainable
-    numbers, `macs` multiply-adds, `bytes` float32 bytes of the output. `operators` are all that
-    compute it, in order; `attributes`, `operands` and `window` are those of `operator` alone.
+    numbers and `shared` those of them that an earlier row has too (a module that is called twice,
+    tied weights): the differences add up to the network's. `macs` are multiply-adds, `bytes`
+    float32 bytes of the output. `operators` are all that compute it, in order; `attributes`,
+    `operands` and `window` are those of `operator` alone.
 
     `places` are the axes of the output that tell its places apart, in their order; all that lies
     along the others (channels) counts as one place. `reads` says what can depend on what, as
@@ -240,6 +242,7 @@ class Layer(msgspec.Struct, frozen=True):
     input_shapes: tuple[tuple[int, ...], ...]
     output_shape: tuple[int, ...]
     parameters: int
+    shared: int
     macs: int
     bytes: int
     description: str = ""

@@ -71,7 +71,7 @@ export function networkOf(plan: PlanHeader): Network {
       returnsOf(plan.values),
     ),
     layers,
-    parameterCount: plan.layers.reduce((sum, layer) => sum + layer.parameters, 0),
+    parameterCount: plan.layers.reduce((sum, layer) => sum + layer.parameters - layer.shared, 0),
     batch: plan.batch,
     pairs: new Map(
       plan.comparison.pairs.flatMap((pair) =>

@@ -23,10 +23,11 @@ class Draft:
 
     `versions` are the nodes' operator sets (empty: all OPSET), `guards` what must hold for a node
     to be there: conditions and what they must be (empty: nothing, for all). `parameters` names the
-    values that `with_parameters` may replace. `keep` are values that must not vanish though no node
-    reads them. `shapes` are trusted over inference, `declared` only without it. `settings` are the
-    names of parameters whose numbers decided which nodes there are. `refused` are nodes that cannot
-    be loaded and why, `lost` what they would give; None where the first shall be an error.
+    values that `with_parameters` may replace, `buffers` those of these that are not trained.
+    `keep` are values that must not vanish though no node reads them. `shapes` are trusted over
+    inference, `declared` only without it. `settings` are the names of parameters whose numbers
+    decided which nodes there are. `refused` are nodes that cannot be loaded and why, `lost` what
+    they would give; None where the first shall be an error.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Draft:
     inputs: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = field(default_factory=dict)
     outputs: list[str] = field(default_factory=list)
     parameters: dict[str, str] = field(default_factory=dict)
+    buffers: set[str] = field(default_factory=set)
     keep: list[str] = field(default_factory=list)
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     declared: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = field(default_factory=dict)

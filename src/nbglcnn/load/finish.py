@@ -26,6 +26,7 @@ def finish(draft: Draft, done: State, nodes: tuple[Node, ...], keys: Sequence[Ke
         outputs=tuple(draft.outputs),
         keys=tuple(keys),
         parameters=MappingProxyType(dict(draft.parameters)),
+        buffers=frozenset(draft.buffers),
         folded=tuple(done.folded),
         source=draft.source,
         notes=tuple(draft.notes),

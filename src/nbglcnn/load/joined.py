@@ -98,6 +98,7 @@ def _join(joined: Joined) -> Graph:
             for graph, names, prefix in sides
             for name, value in graph.parameters.items()
         }),
+        buffers=frozenset(prefix + name for graph, _, prefix in sides for name in graph.buffers),
         folded=tuple(_renamed(node, *side[1:]) for side in sides for node in side[0].folded),
         source=a.source if a.source == b.source else "onnx",
         notes=tuple(dict.fromkeys((*a.notes, *b.notes))),

@@ -361,7 +361,10 @@ def _sort(draft: Draft) -> None:
 
 
 def _parameters(draft: Draft) -> None:
-    """Float initializers and Constant nodes that are weights; half and double ones in float32."""
+    """Float initializers and Constant nodes that are weights; half and double ones in float32.
+
+    A file doesn't say which of them are trained: all but the statistics of BatchNormalizations.
+    """
     weights: dict[str, None] = {}
     for node in draft.nodes:
         settings = SETTINGS.get(node.op, ())
@@ -389,6 +392,9 @@ def _parameters(draft: Draft) -> None:
     ]
     draft.nodes, draft.versions = [step[0] for step in kept], [step[1] for step in kept]
     draft.guards = [step[2] for step in kept]
+    normalized = [node.inputs for node in draft.nodes if node.op == "BatchNormalization"]
+    statistics = {name for inputs in normalized for name in inputs[3:5]}
+    draft.buffers.update(statistics & draft.parameters.keys())
     if narrowed:
         kinds = " and ".join(narrowed)
         draft.notes.append(f"weights stored as {kinds} are computed in float32")

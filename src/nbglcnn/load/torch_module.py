@@ -149,6 +149,7 @@ def _draft(
         else:  # also what forward doesn't use: load_state_dict can be strict then
             draft.constants[rename(key, name)] = _array(twin.state_dict()[name])
         draft.parameters[name] = names[key]
+    draft.buffers.update(draft.parameters.keys() & dict(twin.named_buffers(remove_duplicate=False)))
     for name, key in exported.items():
         draft.constants[rename(key, name)] = _array(graph.initializers[key].const_value)
     for node in graph:

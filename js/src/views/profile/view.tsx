@@ -192,7 +192,8 @@ function Table({ rows, plan }: { rows: readonly Row[]; plan: PlanHeader }) {
   const [[by, down], setOrder] = useState<readonly [Column, boolean]>(["number", false]);
   const most = (cost: Cost): number => Math.max(...rows.map((row) => row.cost[cost] ?? 0));
   const tops = Object.fromEntries(COSTS.map(([cost]) => [cost, most(cost)]));
-  const total = (cost: Cost): number => rows.reduce((s, row) => s + (row.cost[cost] ?? 0), 0);
+  const total = (cost: Cost): number =>
+    rows.reduce((s, { cost: of, layer }) => s + (of[cost] ?? 0) - shared(cost, layer), 0);
   const estimated = rows.some(({ cost }) => !cost.measured && cost.passes > 0);
   return (
     <table class="nbg-table nbg-costs" aria-label="Costs of all layers">
@@ -240,6 +241,9 @@ function Table({ rows, plan }: { rows: readonly Row[]; plan: PlanHeader }) {
     </table>
   );
 }
+
+/** What an earlier row of the table counts too. */
+const shared = (cost: Cost, layer: Layer): number => (cost === "parameters" ? layer.shared : 0);
 
 function LayerRow({ row, tops }: { row: Row; tops: Readonly<Record<string, number>> }) {
   const { state } = useViews();
