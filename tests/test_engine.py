@@ -49,9 +49,9 @@ class Engine:
     def read(self, key: str) -> np.ndarray:
         return decode(self.page.evaluate("k => page.read(k)", key))
 
-    def check(self, model: nn.Sequential) -> None:
+    def check(self, model: nn.Sequential, images: np.ndarray = IMAGES) -> None:
         """Every observed layer has PyTorch's values."""
-        for name, value in outputs(model, IMAGES).items():
+        for name, value in outputs(model, images).items():
             if name in self.page.evaluate(OBSERVED):
                 assert_equal(self.read(name).reshape(value.shape), value, name=name)
 
@@ -114,6 +114,8 @@ def test_another_plan_keeps_the_programs_the_weights_and_the_pictures(
     assert again["sessions"] == 1
     assert engine.page.evaluate("() => page.gaps.slice(2)") == [False]
     engine.check(model)
+    engine.show(nbglcnn.compile(model, IMAGES, observe=["0", "1", "2"]), -IMAGES)
+    engine.check(model, -IMAGES)  # the weights are there still
 
 
 def test_the_old_network_is_gone_when_another_cannot_be_made(
@@ -142,10 +144,13 @@ def test_weights_that_change_in_one_network_stay_in_another(
     changed = copy.deepcopy(model)
     with torch.no_grad():
         changed[0].weight.mul_(-2)
-    engine.show(nbglcnn.compile(changed, IMAGES), IMAGES)
+    new = engine.content(nbglcnn.compile(changed, IMAGES))["weights"]  # for the Plan that is there
+    engine.page.evaluate("a => page.engine.show(a)", content | {"weights": new})
     engine.check(changed)
+    other = engine.content(plan, -IMAGES)
+    engine.page.evaluate("a => page.second.show(a)", other)
     kept = decode(engine.page.evaluate("() => page.read('3', page.second)"))
-    expected = outputs(model, IMAGES)["3"]
+    expected = outputs(model, -IMAGES)["3"]
     assert_equal(kept.reshape(expected.shape), expected)
 
 

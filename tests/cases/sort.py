@@ -35,6 +35,7 @@ CASES = [
     top("smallest of equal ones", EQUAL, 6, largest=0),
     top("of infinities", np.float32([[np.inf, 1, -np.inf, np.inf, 0]]), 5),
     top("one of 300", (1, 300), 1),
+    top("of more places than a pass looks at", (2, 4100), 3),
     module("smallest rows", Smallest, (2, 7, 3)),
     module("stable", Stable, (2, 13, 5)),
 ]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from nbglcnn.builder import Builder, best_block
-from nbglcnn.glsl import shader
+from nbglcnn.builder import Builder, Tensor, best_block
+from nbglcnn.glsl import Kernel, shader
 from nbglcnn.graph import Node
-from nbglcnn.layout import Layout, frame_of
+from nbglcnn.layout import Frame, Layout, frame_of
 from nbglcnn.ops.movement import first_problem, needs_constant
 from nbglcnn.ops.operator import (
     Facts,
@@ -26,6 +26,9 @@ from nbglcnn.ops.strided import STRIDED, View, axis_words, by_element, whole
 RANK, RANKED = by_element("rank"), by_element("ranked")
 NAN = shader("nan.glsl")
 MOST_READS = 2**32  # comparisons: seconds on a small graphics card
+# Places that a pass looks at: llvmpipe ends all loops of a fragment, which has up to 16 elements,
+# after 65,536 rounds, without a word.
+PLACES = 4000
 
 
 def _shape(facts: Facts, node: Node) -> Sequence[Shape]:
@@ -55,11 +58,9 @@ def _problem(facts: Facts, node: Node) -> str | None:
 def _top_k(b: Builder, node: Node) -> None:
     shape, axis, (chosen, _) = b.shape(node.inputs[0]), axis_of(b, node, -1), _shape(b, node)
     x, length, inner = b.stored(node.inputs[0]), shape[axis], math.prod(shape[axis + 1 :])
-    ranks = b.scratch(Layout(x.layout.frame, best_block(x.layout.frame)))
     smallest = 1 - integer(node, "largest", 1)
-    b.draw(RANK, ranks, [x], integers=[length, inner, smallest], parts=[NAN], fetches=16 * length)
-    places = b.scratch(Layout(frame_of(chosen), best_block(frame_of(chosen))))
-    b.draw(RANKED, places, [ranks], integers=[length, inner, chosen[axis]], fetches=16 * length)
+    ranks = _in_parts(b, RANK, x, x.layout.frame, [length, inner, smallest], parts=[NAN])
+    places = _in_parts(b, RANKED, ranks, frame_of(chosen), [length, inner, chosen[axis]])
     values, indices = (*node.outputs, "")[:2]
     if indices:
         b.bind(indices, places)
@@ -70,6 +71,33 @@ def _top_k(b: Builder, node: Node) -> None:
         numbers = [0, len(view.sizes), inner, length, *axis_words(view)]
         output = b.output(values)
         b.draw(STRIDED, output, [x, places], integers=numbers, constants={"INDEXED": 1}, fetches=32)
+
+
+def _in_parts(
+    b: Builder,
+    kernel: Kernel,
+    x: Tensor,
+    frame: Frame,
+    integers: Sequence[int],
+    parts: Sequence[str] = (),
+) -> Tensor:
+    """A kernel that looks at all places along an axis, so many in each pass."""
+    length, done = integers[0], None
+    for begin in range(0, max(length, 1), PLACES):
+        end = min(begin + PLACES, length)
+        made = b.scratch(Layout(frame, best_block(frame)))
+        b.draw(
+            kernel,
+            made,
+            [x] if done is None else [x, done],
+            integers=[*integers, 0, begin, end],
+            constants={"GOES_ON": int(done is not None)},
+            parts=parts,
+            fetches=16 * (end - begin),
+        )
+        done = made
+    assert done is not None
+    return done
 
 
 OPERATORS = [
