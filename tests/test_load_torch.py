@@ -911,7 +911,7 @@ def test_an_operator_that_was_registered_after_an_export_is_taken_apart() -> Non
     assert {node.op for node in graph.nodes} == {"Mul", "Add", "Relu"}
 
 
-class Counted(nn.Module):
+class Recalled(nn.Module):
     """A convolution that is called twice, spectral norm with its two vectors, and a mask."""
 
     def __init__(self) -> None:
@@ -928,7 +928,7 @@ class Counted(nn.Module):
 @pytest.mark.parametrize(
     ("model", "shape"),
     [
-        (Counted(), (1, 3, 8, 8)),
+        (Recalled(), (1, 3, 8, 8)),
         (nn.MultiheadAttention(8, 2, batch_first=True), [(1, 5, 8), (1, 7, 8), (1, 7, 8)]),
         (nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), (1, 5, 8)),
     ],
@@ -940,6 +940,6 @@ def test_the_layers_count_each_trained_number_once(model: nn.Module, shape: Any)
     layers = nbglcnn.compile(model.eval(), x, observe="all").layers
     counted = sum(layer.parameters - layer.shared for layer in layers)
     assert counted == sum(p.numel() for p in model.parameters())
-    if isinstance(model, Counted):
+    if isinstance(model, Recalled):
         assert [layers[name].parameters for name in ("twice", "twice:1", "normed")] == [84, 84, 112]
         assert [layers[name].shared for name in ("twice", "twice:1", "normed")] == [0, 84, 0]
