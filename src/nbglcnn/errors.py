@@ -2,7 +2,7 @@
 
 import difflib
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class NbglcnnError(Exception):
@@ -61,6 +61,15 @@ def nearest(name: object, names: Iterable[str]) -> str:
     """What a message adds to a name that isn't there: the nearest that are, or nothing."""
     close = difflib.get_close_matches(str(name), list(names), 3, 0.5)
     return f" (near: {', '.join(close)})" if close else ""
+
+
+def unknown(key: object, names: Sequence[str], kind: str = "value") -> str:
+    """The words of a KeyError: the name, and the nearest that there are."""
+    close = difflib.get_close_matches(str(key), names, 3, 0.4)
+    if close:
+        return f"{key!r} is not a {kind} of this network; near: {', '.join(map(repr, close))}"
+    some = ", ".join(map(repr, names[:8])) + (", …" if len(names) > 8 else "")
+    return f"{key!r} is not a {kind} of this network; there are {len(names)}: {some}"
 
 
 def users_line() -> int:

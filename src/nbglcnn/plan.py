@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from nbglcnn.errors import ModelError
+from nbglcnn.errors import ModelError, unknown
 from nbglcnn.layout import Layout
 
 VERSION = 4  # of the format; a reader refuses any other
@@ -421,8 +421,14 @@ class Layers(Sequence[Layer]):
             for layer in self._layers:
                 if layer.name == index:
                     return layer
-            raise KeyError(index)
+            raise KeyError(unknown(index, [layer.name for layer in self._layers], "layer"))
         return self._layers[index]
+
+    def __contains__(self, layer: object) -> bool:
+        """Whether there is a layer of this name, or this very record of one."""
+        if isinstance(layer, str):
+            return any(each.name == layer for each in self._layers)
+        return layer in self._layers
 
     def _rows(self) -> list[tuple[str, ...]]:
         return [

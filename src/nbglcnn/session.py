@@ -5,8 +5,10 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,7 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from nbglcnn import plan as p
-from nbglcnn.errors import DeviceError, InputError, OpenGLUnavailable, SessionClosed
+from nbglcnn.errors import (
+    DeviceError,
+    InputError,
+    ModelError,
+    OpenGLUnavailable,
+    SessionClosed,
+    unknown,
+)
 from nbglcnn.glsl import VERTEX
 from nbglcnn.inputs import Spec, as_arrays
 from nbglcnn.layout import EXACT
@@ -47,10 +56,20 @@ class _Device:
         self._process = os.getpid()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="nbglcnn-opengl")
         self.programs: dict[str, moderngl.Program] = {}
+        self._worker = self._thread.submit(threading.current_thread).result()
         self.call(self._open)
 
     def call(self, work: Callable[[], Result]) -> Result:
         """Run `work` on the OpenGL thread and wait for it."""
+        self.present()
+        if threading.current_thread() is self._worker:
+            # An object that is freed while this thread works closes its Session here: to wait for
+            # oneself would be for ever.
+            return work()
+        return self._thread.submit(work).result()
+
+    def present(self) -> None:
+        """OpenGLUnavailable in a process that was forked from the one that opened it."""
         if not self.here:
             raise OpenGLUnavailable(
                 "this process was forked from one with a Session, and OpenGL (with its thread) "
@@ -58,7 +77,6 @@ class _Device:
                 "multiprocessing.get_context('spawn'), or for a DataLoader "
                 "multiprocessing_context='spawn'; or let the first Session be the child's own"
             )
-        return self._thread.submit(work).result()
 
     @property
     def here(self) -> bool:
@@ -145,24 +163,39 @@ class _Device:
 
 
 _device: _Device | None = None
+_opening = threading.Lock()
 
 
 def _shared_device() -> _Device:
     global _device
     if _device is None:
-        _device = _Device()
+        with _opening:  # two threads' first Sessions share one, too
+            if _device is None:
+                _device = _Device()
     return _device
 
 
 class Session:
     """Runs a Plan on local OpenGL.
 
-    Raises OpenGLUnavailable when there is none, DeviceError when it cannot run this Plan.
+    Several threads may use one: each `run`, `read`, `write` or `verify` is done as a whole before
+    another thread's begins. What takes several calls (`write`, `draw`, `read`) is not; there, give
+    each thread a Session.
+
+    Raises OpenGLUnavailable when there is none, DeviceError when it cannot run this Plan,
+    ModelError for what is no Plan.
     """
 
     def __init__(self, plan: p.Plan) -> None:
+        if not isinstance(plan, p.Plan):
+            raise ModelError(
+                f"a Session runs a Plan; {type(plan).__name__} was given. Give a Plan: "
+                "nbglcnn.compile(model, x), or nbglcnn.Plan.load(path) of a saved one"
+            )
         self.plan = plan
         self._device = _shared_device()
+        # Held around several calls of the device's thread, which never takes it itself.
+        self._lock = threading.RLock()
         self._closed = False
         self._inputs: dict[str, Array] = {}
         self._device.call(self._create)
@@ -171,6 +204,25 @@ class Session:
     def renderer(self) -> str:
         """The name of the OpenGL device."""
         return self._device.renderer
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else f"on {self.renderer}"
+        return f"Session of {self.plan.header.name!r} ({self.plan.memory}), {state}"
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError(
+            "a Session cannot be pickled or copied: it holds textures of this process's OpenGL. "
+            "Pickle its Plan, session.plan, and make another Session of it: Session(plan)"
+        )
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keeps other threads out until the end of a `with`; SessionClosed where it isn't open."""
+        if not self._closed:
+            self._device.present()  # a lock that was held when its process forked stays held
+        with self._lock:
+            self._open()
+            yield
 
     def _open(self) -> None:
         """SessionClosed where it is not open any more."""
@@ -181,8 +233,8 @@ class Session:
             )
 
     def _call(self, work: Callable[[], Result]) -> Result:
-        self._open()
-        return self._device.call(work)
+        with self._alone():
+            return self._device.call(work)
 
     def _create(self) -> None:
         context, header = self._device.context, self.plan.header
@@ -232,7 +284,8 @@ class Session:
 
     def write(self, key: str, array: Any) -> None:
         """Set an input: what `compile` takes for it, of the shape that the Plan was made for."""
-        self._set(self._taken({key: array}))
+        with self._alone():
+            self._set(self._taken({key: array}))
 
     def _taken(self, given: Mapping[str, Any]) -> list[tuple[p.Input, Array]]:
         """What was given for some inputs, by key, as the arrays that go to the device."""
@@ -271,10 +324,12 @@ class Session:
 
     def read(self, key: str) -> Array:
         """The value called `key`, an activation or a parameter, as it is after the last run."""
-        for value in (*self.plan.header.values, *self.plan.header.parameters):
+        self._open()
+        values = (*self.plan.header.values, *self.plan.header.parameters)
+        for value in values:
             if value.key == key:
                 return self._call(partial(self._read, value))
-        raise KeyError(key)
+        raise KeyError(unknown(key, [value.key for value in values]))
 
     def _read(self, value: p.Value) -> Array:
         width, height = value.read.step.viewport
@@ -310,16 +365,18 @@ class Session:
                 f"{len(items)} inputs given; this Plan has {len(keys)}: {', '.join(keys)}"
             )
         given = {**dict(zip(keys, items, strict=False)), **named}
-        taken = self._taken(given)
-        for key in keys:
-            if key not in given and key not in self._inputs:
-                raise InputError(
-                    f"the input {key!r} is missing; this Plan has {len(keys)}: {', '.join(keys)}. "
-                    "Give a tuple with an array for each, or a dict by their names"
-                )
-        self._set(taken)
-        self.draw()
-        return {value.key: self.read(value.key) for value in self.plan.header.values}
+        with self._alone():
+            taken = self._taken(given)
+            for key in keys:
+                if key not in given and key not in self._inputs:
+                    raise InputError(
+                        f"the input {key!r} is missing; this Plan has {len(keys)}: "
+                        f"{', '.join(keys)}. Give a tuple with an array for each, or a dict by "
+                        "their names"
+                    )
+            self._set(taken)
+            self.draw()
+            return {value.key: self.read(value.key) for value in self.plan.header.values}
 
     def verify(self, model: Any, x: Any = None) -> Report[Match]:
         """Run `x` here and by PyTorch or ONNX Runtime, and compare every value of the Plan.
@@ -365,17 +422,22 @@ class Session:
                 if old.hash != new.hash:
                     self._upload(new.texture, plan.blobs[new.hash])
 
-        self._call(upload)
-        self.plan = plan
+        with self._alone():
+            self._call(upload)
+            self.plan = plan
 
     def close(self) -> None:
         """Free everything on the device; a second call does nothing."""
         # When Python ends, the device's thread has ended before objects are deleted.
-        if not self._closed and not sys.is_finalizing():
+        if self._closed or sys.is_finalizing():
+            return
+        if not self._device.here:  # what it holds is the parent's, and the lock may be
             self._closed = True
-            if not self._device.here:  # what it holds is the parent's
-                return
-            self._device.call(self._release)
+            return
+        with self._lock:  # another thread's run comes to its end first
+            if not self._closed:
+                self._closed = True
+                self._device.call(self._release)
 
     def _release(self) -> None:
         for vertices in self._vertices:
@@ -403,4 +465,4 @@ def stored(key: str, array: Array) -> Array:
         raise InputError(
             f"input {key!r} holds integers beyond 2^24, which float32 cannot hold exactly"
         )
-    return np.ascontiguousarray(array, np.float32)
+    return np.asarray(array, np.float32, order="C")

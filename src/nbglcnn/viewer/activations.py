@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from nbglcnn.errors import unknown
 from nbglcnn.graph import Array
 from nbglcnn.plan import Value
 
@@ -88,12 +88,3 @@ def as_asked(keys: Sequence[str | Iterable[str]], arrays: Sequence[Array]) -> An
     if len(keys) == 1 and isinstance(keys[0], str):
         return arrays[0]
     return dict(zip(names_of(keys), arrays, strict=True))
-
-
-def unknown(key: object, names: Sequence[str]) -> str:
-    """The words of a KeyError: the name, and the nearest that there are."""
-    close = difflib.get_close_matches(str(key), names, 3, 0.4)
-    if close:
-        return f"{key!r} is not a value of this network; near: {', '.join(map(repr, close))}"
-    some = ", ".join(map(repr, names[:8])) + (", …" if len(names) > 8 else "")
-    return f"{key!r} is not a value of this network; there are {len(names)}: {some}"

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from nbglcnn import load
-from nbglcnn.errors import InputError, ModelError
+from nbglcnn.errors import InputError, ModelError, unknown
 from nbglcnn.graph import Array
 from nbglcnn.inputs import as_arrays
 from nbglcnn.load import Joined, Side
 from nbglcnn.plan import Comparison as ComparedPlan
 from nbglcnn.report import Change, Report
-from nbglcnn.viewer.activations import unknown
 from nbglcnn.viewer.viewer import Viewer
 
 
@@ -235,4 +234,4 @@ class Comparison(Viewer):
         layers = {layer.name for layer in self.layers}
         pairs = sum(pair.a in layers for pair in self._compared.pairs)
         count = f"{self._plan.layer_count} layers, {pairs} compared"
-        return f"Comparison of {a} (A) and {b} (B): {count} ({self._plan.memory})"
+        return f"Comparison of {a} (A) and {b} (B): {count} ({self._state})"

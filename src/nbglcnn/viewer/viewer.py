@@ -19,14 +19,14 @@ import traitlets
 from comm import DummyComm
 
 from nbglcnn import __version__, load, lower
-from nbglcnn.errors import DeviceError, NbglcnnError, PageError, users_line
+from nbglcnn.errors import DeviceError, NbglcnnError, PageError, unknown, users_line
 from nbglcnn.graph import Array
 from nbglcnn.inputs import as_arrays
 from nbglcnn.plan import Layers, Precision, Target, Value, content_hash, pack_file
 from nbglcnn.report import Match, Report, compared
 from nbglcnn.session import stored
 from nbglcnn.viewer import blocking, lifetime, marimo, poster, protocol
-from nbglcnn.viewer.activations import Activations, as_asked, names_of, unknown
+from nbglcnn.viewer.activations import Activations, as_asked, names_of
 from nbglcnn.viewer.connection import CLOSED, Connection, Offer, Request
 from nbglcnn.viewer.diagnosis import diagnosis
 from nbglcnn.viewer.inbox import inboxes
@@ -416,7 +416,7 @@ class Viewer(anywidget.AnyWidget):
     def _accepted(self, arrays: Sequence[Array]) -> tuple[Array, ...]:
         for record, array in zip(self._plan.header.inputs, arrays, strict=True):
             stored(record.key, array)  # InputError for what float32 textures cannot hold
-        return tuple(np.ascontiguousarray(array) for array in arrays)
+        return tuple(np.asarray(array, order="C") for array in arrays)
 
     def _offer(self) -> Offer:
         blobs: dict[str, memoryview] = {self._plan.hash: self._file}
@@ -575,7 +575,18 @@ class Viewer(anywidget.AnyWidget):
         return self._picture[1]
 
     def __repr__(self) -> str:
-        return f"Viewer of {self._plan.header.name} ({self._plan.memory})\n{self.layers!r}"
+        return f"Viewer of {self._plan.header.name} ({self._state})\n{self.layers!r}"
+
+    @property
+    def _state(self) -> str:
+        return "closed" if self.comm is None else self._plan.memory
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError(
+            f"a {type(self).__name__} cannot be pickled or copied: it talks to pages and holds "
+            "textures. Pickle the Plan instead, nbglcnn.compile(model, x), or make another of the "
+            "same model"
+        )
 
     def _repr_mimebundle_(self, **_: Any) -> Any:
         if self._replaced and self.comm is not None:

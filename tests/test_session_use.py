@@ -1,0 +1,169 @@
+"""A Session in several threads' hands, and what it says when it is used in a way that cannot be."""
+
+import copy
+import gc
+import pickle
+import threading
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import onnx
+import pytest
+
+import nbglcnn
+from equal import assert_equal
+from nbglcnn import InputError, ModelError, Plan, Session, SessionClosed, Viewer
+from onnx_models import model_of, node, randn
+
+SHAPE = (1, 4, 16, 16)
+
+
+def convolutions() -> onnx.ModelProto:
+    return model_of(
+        [
+            node("Conv", ["x", "w"], ["hidden"], kernel_shape=[3, 3], pads=[1] * 4),
+            node("Relu", ["hidden"], ["rest"]),
+            node("Add", ["rest", "x"], ["y"]),
+        ],
+        {"x": SHAPE},
+        ["y"],
+        constants={"w": randn(4, 4, 3, 3)},
+    )
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    return nbglcnn.compile(convolutions(), np.zeros(SHAPE, "float32"))
+
+
+@pytest.fixture
+def session(plan: Plan) -> Iterator[Session]:
+    with Session(plan) as made:
+        yield made
+
+
+def together(*works: Callable[[], None]) -> list[BaseException]:
+    """Do each in a thread of its own, at the same time; what they raised."""
+    raised: list[BaseException] = []
+    ready = threading.Barrier(len(works))
+
+    def run(work: Callable[[], None]) -> None:
+        try:
+            ready.wait()
+            work()
+        except BaseException as error:
+            raised.append(error)
+
+    threads = [threading.Thread(target=run, args=(work,), daemon=True) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(100)
+        assert not thread.is_alive(), "a thread waits for ever"
+    return raised
+
+
+def test_each_thread_gets_the_numbers_of_its_own_input(session: Session) -> None:
+    rng = np.random.default_rng(0)
+    inputs = [rng.standard_normal(SHAPE).astype("float32") for _ in range(4)]
+    expected = [session.run(x) for x in inputs]
+
+    def work(number: int) -> None:
+        for _ in range(10):
+            for key, found in session.run(inputs[number]).items():
+                np.testing.assert_array_equal(found, expected[number][key], err_msg=key)
+
+    # One thread verifies meanwhile, with an input of its own.
+    model, x = convolutions(), rng.standard_normal(SHAPE).astype("float32")
+
+    def verify() -> None:
+        assert session.verify(model, x).ok
+
+    assert not together(*(lambda k=k: work(k) for k in range(4)), verify)  # type: ignore[misc]
+
+
+def test_a_session_that_is_closed_while_another_thread_runs_it_ends_that_run_first(
+    plan: Plan,
+) -> None:
+    session = Session(plan)
+    x = np.ones(SHAPE, "float32")
+    expected = session.run(x)["y"]
+    runs = 0
+    some = threading.Event()
+
+    def work() -> None:
+        nonlocal runs
+        while True:
+            assert_equal(session.run(x)["y"], expected)
+            runs += 1
+            some.set()
+
+    raised = together(work, work, lambda: some.wait(50) and session.close())
+    assert runs and [type(error) for error in raised] == [SessionClosed] * 2
+
+
+def test_a_session_that_is_freed_on_the_devices_own_thread_closes(plan: Plan) -> None:
+    session, other = Session(plan), Session(plan)
+    before = session.run(np.ones(SHAPE, "float32"))["y"]
+
+    # What a Viewer in a circle of references does when the garbage is collected during a draw.
+    def collected() -> None:
+        other.close()
+        gc.collect()
+
+    assert not together(lambda: session._device.call(collected))
+    assert "closed" in repr(other)
+    assert_equal(session.run(np.ones(SHAPE, "float32"))["y"], before)
+
+
+@pytest.mark.parametrize("given", ["a.onnx", convolutions(), None], ids=["path", "model", "None"])
+def test_what_is_no_plan_is_refused_and_says_how_to_get_one(given: object) -> None:
+    name = type(given).__name__
+    with pytest.raises(ModelError, match=rf"{name} was given. Give a Plan: nbglcnn.compile\(model"):
+        Session(given)  # type: ignore[arg-type]
+
+
+def test_a_name_that_is_not_there_is_answered_with_near_ones(plan: Plan, session: Session) -> None:
+    session.run(np.ones(SHAPE, "float32"))
+    for read in (plan.layers.__getitem__, session.read):
+        with pytest.raises(KeyError, match=r"'hiden' is not a (layer|value) .* near: 'hidden'"):
+            read("hiden")
+    with pytest.raises(InputError, match="no input 'z'"):
+        session.write("z", 0)
+
+
+def test_a_layer_table_has_the_names_that_it_takes(plan: Plan) -> None:
+    for layer in plan.layers:
+        assert layer.name in plan.layers and layer in plan.layers
+        assert plan.layers[layer.name] is layer
+    assert "x" not in plan.layers and "hiden" not in plan.layers and 0 not in plan.layers
+
+
+def test_what_a_session_and_a_viewer_are_is_said_also_when_they_are_closed(plan: Plan) -> None:
+    session = Session(plan)
+    opened = repr(session)
+    assert opened.startswith("Session of 'g' (0.") and plan.memory in opened
+    assert session.renderer in opened and "closed" not in opened
+    session.close()
+    assert repr(session).endswith(", closed")
+    x = np.ones(SHAPE, "float32")
+    comparison = nbglcnn.compare(convolutions(), convolutions(), x, 2 * x)
+    for viewer in (Viewer(convolutions(), x), comparison):
+        assert "closed" not in repr(viewer) and "MB" in repr(viewer)
+        viewer.close()
+        assert "(closed)" in repr(viewer).splitlines()[0]
+
+
+def test_sessions_and_viewers_cannot_be_pickled_and_plans_can(plan: Plan, session: Session) -> None:
+    viewer = Viewer(convolutions(), np.ones(SHAPE, "float32"))
+    for use, made in (
+        (pickle.dumps, viewer),
+        *((use, session) for use in (pickle.dumps, copy.copy, copy.deepcopy)),
+    ):
+        with pytest.raises(TypeError, match=r"cannot be pickled or copied.* Plan"):
+            use(made)
+    viewer.close()
+    again = pickle.loads(pickle.dumps(plan))
+    x = randn(*SHAPE)
+    with Session(again) as other:
+        assert_equal(other.run(x)["y"], session.run(x)["y"])
