@@ -943,3 +943,17 @@ def test_the_layers_count_each_trained_number_once(model: nn.Module, shape: Any)
     if isinstance(model, Recalled):
         assert [layers[name].parameters for name in ("twice", "twice:1", "normed")] == [84, 84, 112]
         assert [layers[name].shared for name in ("twice", "twice:1", "normed")] == [0, 84, 0]
+
+
+def test_a_layer_in_double_precision_is_named_where_forward_feeds_it_doubles() -> None:
+    class Mixed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.wide = nn.Linear(4, 4).double()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.wide(x.double()).float()
+
+    words = r"in wide, a Linear.*weights given as float64 are computed in float32.*\.double\(\)"
+    with pytest.raises(InputError, match=words):
+        load(Mixed(), torch.zeros(1, 4))

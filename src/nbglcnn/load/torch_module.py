@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nbglcnn.errors import UnsupportedModel, UnsupportedOperator, users_line
+from nbglcnn.errors import InputError, UnsupportedModel, UnsupportedOperator, users_line
 from nbglcnn.graph import Array, Attribute, Graph, Node
 from nbglcnn.load.bounds import shown
 from nbglcnn.load.draft import Draft, free_name
@@ -44,7 +44,15 @@ def load_module(
     names = input_names(model, len(arrays))
     twin, notes = detached_copy(model)
     tensors = tuple(torch.from_numpy(np.array(a)) for a in arrays)
-    seen = run_hooked(twin, tensors, twice=True)
+    try:
+        seen = run_hooked(twin, tensors, twice=True)
+    except InputError as error:
+        if not notes:
+            raise
+        raise InputError(
+            f"{error.args[0]}. Here {notes[0]}: where forward makes numbers of another type for "
+            "them, as by .double() or .half(), leave that out"
+        ) from error
     if not seen.again:
         warnings.warn(UNEQUAL, UserWarning, stacklevel=users_line())
     if not seen.root.outputs:
