@@ -4,16 +4,19 @@ import re
 from collections.abc import Callable
 
 import numpy as np
+import onnx
+import onnx.parser
 import pytest
 import torch
 from playwright.sync_api import expect
 from torch import nn
 
 import nbglcnn
+from colours import signed
 from nbglcnn import Plan
 from nbglcnn.viewer.selftest import verified
 from ranks import Attend, Multihead
-from views_page import Views, number
+from views_page import Views, number, pixels
 
 TOKENS, HEADS = 16, 4
 
@@ -112,3 +115,72 @@ def test_nan_is_said_and_its_channel_stands_first(show: Callable[..., Views]) ->
     expect(panel.locator(".nbg-numbers")).to_contain_text("first in channel 17")
     views.set(parity={**parity, "flawed": [], "sampled": False})
     expect(badge).to_have_attribute("data-finite", "true")
+
+
+def parsed(text: str, *inputs: np.ndarray) -> tuple[Plan, tuple[np.ndarray, ...]]:
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> g {text}')
+    return nbglcnn.compile(model, inputs if len(inputs) > 1 else inputs[0]), inputs
+
+
+def test_an_onnx_output_that_is_read_on_is_a_layer_of_maps(show: Callable[..., Views]) -> None:
+    x = np.random.default_rng(1).standard_normal((1, 3, 8, 8)).astype(np.float32)
+    plan, inputs = parsed(
+        "(float[1,3,8,8] x) => (y, m) {y = Neg(x) m = ReduceMean<keepdims=0>(y)}", x
+    )
+    views = show(plan, *inputs)
+    views.page.locator(".nbg-stage[data-layer=y] canvas[data-maps]").wait_for()
+    views.set(range="layer")
+    views.open_layer("y", 2)
+    most = float(np.abs(x).max())
+    check_grid(views, -x[0], most)
+
+
+def test_the_channels_of_an_onnx_picture_are_maps_on_its_layer_tab(
+    show: Callable[..., Views],
+) -> None:
+    x = np.random.default_rng(2).random((1, 3, 8, 8), np.float32)
+    plan, inputs = parsed("(float[1,3,8,8] x) => (y) {y = Neg(x)}", x)
+    views = show(plan, *inputs)
+    views.set(range="layer")
+    views.open_layer("y", 1)
+    check_grid(views, -x[0], 1.0)
+
+
+def check_grid(views: Views, channels: np.ndarray, most: float) -> None:
+    """The three channels stand beside each other in the colours of their numbers."""
+    drawn = pixels(views.page.locator(".nbg-grid canvas").first).astype(int)
+    side = drawn.shape[0]
+    gap = (drawn.shape[1] - 3 * side) // 2
+    middle = (np.arange(8) + 0.5) * side / 8
+    at = middle.astype(int)
+    for channel, values in enumerate(channels):
+        shown = drawn[:, channel * (side + gap) :][at[:, None], at]
+        assert np.abs(shown - signed(values, most)).max() <= 2
+
+
+def test_a_value_without_elements_says_so(show: Callable[..., Views]) -> None:
+    plan, inputs = parsed(
+        "(float[2,0,8] x, float[1,1,4,4] z) => (y, w) {y = Relu(x) w = Neg(z)}",
+        np.zeros((2, 0, 8), np.float32),
+        np.ones((1, 1, 4, 4), np.float32),
+    )
+    views = show(plan, *inputs)
+    views.open_layer("y")
+    expect(views.page.locator(".nbglcnn")).to_contain_text("no values")
+    expect(views.page.locator(".nbglcnn")).not_to_contain_text("1 value")
+    expect(views.page.locator(".nbglcnn")).not_to_contain_text("NaN")
+
+
+def test_the_histogram_of_one_number_is_one_bar_in_the_middle(show: Callable[..., Views]) -> None:
+    plan, inputs = parsed(
+        "(float[1,1,4,4] x) => (m) {y = Relu(x) m = ReduceMean<keepdims=0>(y)}",
+        np.full((1, 1, 4, 4), 0.25, np.float32),
+    )
+    views = show(plan, *inputs)
+    views.open_layer("y")
+    shape = views.page.locator(".nbg-layer .nbg-histogram").first
+    expect(shape.locator("rect")).to_have_count(1)
+    box, all_ = shape.locator("rect").bounding_box(), shape.locator("svg").bounding_box()
+    assert box is not None and all_ is not None
+    assert abs(box["x"] + box["width"] / 2 - all_["x"] - all_["width"] / 2) < 2
+    assert shape.locator("span").all_inner_texts() == ["0.25"]

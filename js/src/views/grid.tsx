@@ -41,6 +41,7 @@ export function Grid(props: {
             scale={scale}
             gap={gap}
             map={props.map}
+            rgb={false}
             label={`channels ${row.join(", ")} of ${value.key}`}
           >
             {/* Within the maps, so that the pointer over a frame is over the map below it. */}

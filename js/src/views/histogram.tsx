@@ -17,21 +17,23 @@ export function Histogram(props: {
   const most = Math.sqrt(Math.max(1, ...counts));
   const span = high - low || 1;
   const step = width / bins;
-  const place = (value: number) => ((value - low) / span) * width;
+  const isOne = low === high;
+  const place = (value: number) => (isOne ? 0.5 : (value - low) / span) * width;
   // The tall bar of a ReLU's zeros would flatten all others: it has its own height, and its count in words.
   const tall = zeros > 0 ? Math.min(height, (Math.sqrt(zeros) / most) * height) : 0;
-  const decimals = span >= 100 ? 0 : span >= 1 ? 1 : 2;
+  const decimals = isOne ? 2 : span >= 100 ? 0 : span >= 1 ? 1 : 2;
   return (
     <div class="nbg-histogram" style={{ width: `${width}px` }}>
       <svg width={width} height={height} role="img" aria-label={label}>
         {counts.map((number, i) => {
           const size = (Math.sqrt(number) / most) * height;
-          const middle = low + ((i + 0.5) * span) / bins;
+          if (isOne && number === 0) return null;
+          const middle = isOne ? low : low + ((i + 0.5) * span) / bins;
           return (
             <rect
               key={middle}
               class={middle < 0 ? "nbg-negative" : "nbg-positive"}
-              x={i * step + 0.5}
+              x={isOne ? (width - step) / 2 : i * step + 0.5}
               y={height - size}
               width={Math.max(1, step - 1)}
               height={size}
@@ -55,7 +57,7 @@ export function Histogram(props: {
         )}
       </svg>
       <span>{fixed(low, decimals)}</span>
-      <span>{fixed(high, decimals)}</span>
+      {!isOne && <span>{fixed(high, decimals)}</span>}
     </div>
   );
 }

@@ -30,7 +30,7 @@ interface MapsProps {
   rank?: boolean;
   /** Hairlines between the maps. */
   lines?: boolean;
-  /** As one picture of three colours, whatever the value is. */
+  /** As one picture of three colours, or each channel by itself; by default what suits the value. */
   rgb?: boolean;
   /** Colours and range other than the chosen ones. */
   map?: ColorMapName | undefined;
@@ -47,7 +47,9 @@ export function Maps(props: MapsProps) {
   const { state, painter, hover } = views;
   const canvas = useRef<HTMLCanvasElement>(null);
   const network = views.network.value;
-  const picture = props.rgb ? "rgb" : pictureOf(value);
+  const whole = pictureOf(value);
+  const isPart = whole === "rgb" && (props.rgb === false || channels.length < value.frame[1]);
+  const picture = props.rgb ? "rgb" : isPart ? "maps" : whole;
   const image = network ? imageOf(value, network, state.inputIndex.value) : 0;
   const gap = props.gap ?? 0;
   const zoom = props.zoom ?? 1 / views.ratio.value;

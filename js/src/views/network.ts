@@ -55,7 +55,12 @@ const follows = (layer: Layer): boolean =>
 
 /** Index of a Plan, made once per Plan. */
 export function networkOf(plan: PlanHeader): Network {
-  const values = new Map(plan.values.map((value) => [value.key, value]));
+  const read = new Set(plan.layers.flatMap((layer) => layer.inputs));
+  // What an ONNX file gives and reads on is a layer among layers, no picture in colour.
+  const isLayer = ({ kind, key }: Value) => kind === "output" && read.has(key);
+  const values = new Map(
+    plan.values.map((value) => [value.key, isLayer(value) ? { ...value, kind: "layer" as const } : value]),
+  );
   const inputs = plan.values.filter((value) => value.kind === "input");
   const outputs = plan.outputs.flatMap((key) => values.get(key) ?? []);
   const layers = plan.layers.filter((layer) => values.has(layer.name));
@@ -308,6 +313,7 @@ export function pictureOf(value: Value): Picture {
 /** "32 channels of 14×14"; "16 values" for a vector. */
 export function contents(value: Value): string {
   const [, channels, height, width] = value.frame;
+  if (value.shape.includes(0)) return "no values";
   if (height * width === 1) return channels === 1 ? "1 value" : `${channels} values`;
   const size = height === 1 ? String(width) : `${height}×${width}`;
   return `${channels} channel${channels === 1 ? "" : "s"} of ${size}`;
