@@ -1,5 +1,6 @@
 """The command line, as somebody types it."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -122,3 +123,37 @@ def test_a_shape_of_any_size_is_answered_in_a_line(model: Path) -> None:
         run = nbglcnn("check", model, "--shape", wrong)
         assert run.returncode == 2
         assert 'is no shape: write sizes like 1x3x224x224, or "scalar"' in run.stderr
+
+
+def test_what_lacks_a_shape_is_told_in_the_command_lines_words(model: Path) -> None:
+    run = nbglcnn("check", model)
+    assert run.stderr == (
+        "nbglcnn: the input 'x' has no fixed shape: (n, 2, h, 3). "
+        "Give it with --shape, as in --shape 1x3x224x224\n"
+    )
+    run = nbglcnn("check", model, "--shape", "4", "--shape", "4")
+    assert run.stderr.startswith("nbglcnn: the model has 1 input ('x'): ")
+
+
+def test_a_terminal_without_the_letters_gets_others(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Relu", ["x"], ["größe×"]),
+        helper.make_node("Neg", ["größe×"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1])],
+    )
+    file = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)]), file)
+    plain = {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    run = subprocess.run(
+        [sys.executable, "-m", "nbglcnn", "check", str(file)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **plain},
+    )
+    assert run.returncode == 0, run.stderr
+    assert "gr??e?  Relu" in run.stdout

@@ -131,7 +131,7 @@ def test_several_inputs_and_outputs_come_as_the_model_has_them() -> None:
     viewer.input = (image * 2, noise)
     with torch.no_grad():
         assert_equal(viewer.output[1], model(image * 2, noise)[1].numpy())
-    with pytest.raises(InputError, match="1 inputs were given; the model takes 2"):
+    with pytest.raises(InputError, match="1 input was given; the model takes 2"):
         viewer.input = image
     viewer.close()
 

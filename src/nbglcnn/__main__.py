@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import re
 import sys
 from collections.abc import Sequence
@@ -12,12 +13,15 @@ from typing import get_args
 from nbglcnn import __version__
 from nbglcnn.api import check, compile
 from nbglcnn.errors import NbglcnnError
-from nbglcnn.load.onnx_model import zeros_like_inputs
+from nbglcnn.load.onnx_model import GIVE_X, zeros_like_inputs
 from nbglcnn.plan import Precision
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the command line says; the exit status: 0, or 1 when the model cannot be run."""
+    for stream in (sys.stdout, sys.stderr):  # a terminal may lack the × of shapes
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     given = _parser().parse_args(arguments)
     try:
         x = zeros_like_inputs(given.model, given.shape) if given.shape else None
@@ -38,7 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"nbglcnn: {error}", file=sys.stderr)  # with what it is about, which args[0] lacks
         return 1
     except (NbglcnnError, KeyError) as error:
-        print(f"nbglcnn: {error.args[0] if error.args else error}", file=sys.stderr)
+        words = str(error.args[0] if error.args else error)
+        words = words.replace(GIVE_X, "Give it with --shape, as in --shape 1x3x224x224")
+        print(f"nbglcnn: {words}", file=sys.stderr)
         return 1
     return 0
 

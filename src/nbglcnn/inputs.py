@@ -56,8 +56,9 @@ def check_count(given: int, names: Sequence[str]) -> None:
     """InputError unless as many inputs were given as there are names."""
     if given != len(names):
         named = f" ({', '.join(map(repr, names))})" if names else ""
+        count = "1 input was" if given == 1 else f"{given} inputs were"
         raise InputError(
-            f"{given} inputs were given; the model takes {len(names)}{named}. "
+            f"{count} given; the model takes {len(names)}{named}. "
             "Give a tuple with one array for each"
         )
 
@@ -224,8 +225,10 @@ def _checked(array: Array, spec: Spec) -> Array:
         hint = ""
         if _fits((1, *array.shape), spec.shape):
             hint = "; add the batch axis with x[None]"
+        elif _fits(array.shape, spec.shape[1:]):
+            hint = f"; the batch axis is missing: stack {spec.shape[0]} of them, numpy.stack(items)"
         elif len(spec.shape) > 2:
-            hint = _turned(array.shape, spec.shape)
+            hint = _turned(array.shape, spec.shape) or _turned_back(array.shape, spec.shape)
         hint = hint or (f". {spec.advice}" if spec.advice else "")
         raise InputError(
             f"{spec.name}: shape {_tuple(array.shape)} was given; it is {_tuple(wanted)}{hint}"
@@ -253,6 +256,18 @@ def _turned(shape: Sequence[int], wanted: Sequence[int | None]) -> str:
     axes = ", ".join(map(str, [*range(first), len(shape) - 1, *range(first, len(shape) - 1)]))
     add = "[None]" if batch else ""
     return f"; channels first: x.transpose({axes}){add}, for a tensor x.permute({axes}){add}"
+
+
+def _turned_back(shape: Sequence[int], wanted: Sequence[int | None]) -> str:
+    """What to do where the channels come first but are wanted last, else nothing."""
+    batch = (1,) if len(shape) == len(wanted) - 1 else ()
+    whole = (*batch, *shape)
+    if len(whole) != len(wanted) or not _fits((whole[0], *whole[2:], whole[1]), wanted):
+        return ""
+    first = len(shape) - len(wanted) + 1
+    axes = ", ".join(map(str, [*range(first), *range(first + 1, len(shape)), first]))
+    add = "[None]" if batch else ""
+    return f"; channels last: x.transpose({axes}){add}, for a tensor x.permute({axes}){add}"
 
 
 def channels_last(shape: Sequence[int], channels: int | None) -> str:

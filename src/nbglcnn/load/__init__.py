@@ -67,6 +67,11 @@ def _load(model: Any, x: Any, known: dict[str, Array] | None) -> tuple[Graph, tu
         from nbglcnn.load.onnx_model import load_onnx
 
         return load_onnx(model, x)
+    if hasattr(model, "read"):
+        raise ModelError(
+            f"{type(model).__name__} is not a model: give the file's path, or its bytes, as "
+            "file.read() gives them"
+        )
     raise ModelError(
         f"{type(model).__name__} is not a model: give a torch.nn.Module, an onnx.ModelProto or "
         "a path to an .onnx file"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 PICKLES = {".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".bin"}
 MAX_FILE = 2**31 - 1  # protobuf's own limit
+COPY = "links are not followed, so copy the file itself and the model's into one folder"
 KEYS = {"location", "offset", "length", "checksum"}  # of external data
 # What a file that is no ONNX begins with, in the order to try.
 SIGNS = (
@@ -32,7 +34,21 @@ SIGNS = (
     (b"{", "JSON"),
     (b"\x1f\x8b", "a gzip archive"),
     (b"\x89HDF", "an HDF5 file"),
+    (b"\x89PNG", "a picture (PNG): a network's input is the second argument"),
+    (b"\xff\xd8\xff", "a picture (JPEG): a network's input is the second argument"),
+    (b"NBGLCNN", "a Plan of nbglcnn: read it with nbglcnn.Plan.load(path), run it with Session"),
 )
+# The same, four bytes behind the beginning.
+MARKS = (
+    (b"TFL3", "a TensorFlow Lite model: convert it, for example with tf2onnx"),
+    (b"ORTM", "a model in ONNX Runtime's own format: give the .onnx file that it was made from"),
+)
+SAFETENSORS = (
+    "a safetensors file, which holds weights alone. Build the module in PyTorch, load them with "
+    "safetensors.torch.load_model(module, path), and give the module"
+)
+DAMAGED = "not an ONNX model, or damaged"
+TEXT = frozenset(b"\t\n\r") | frozenset(range(0x20, 0x7F))
 CHECKPOINT = (
     "PyTorch checkpoints can run any code when they are read, so nbglcnn never does. Build the "
     "module, call module.load_state_dict(torch.load(path, weights_only=True)), and give the module"
@@ -47,13 +63,25 @@ def read_model(source: Any) -> tuple[ModelProto, str, str | None]:
         return checked(source, "this ModelProto"), source.graph.name or "model", None
     if isinstance(source, bytes | bytearray | memoryview):
         return parse(bytes(source), "these bytes"), "model", None
+    if not os.fspath(source):
+        raise ModelError("the path of the model is empty")
     path = os.path.abspath(os.fspath(source))  # a bare name switches off others' path checks
     if isinstance(path, bytes):
         path = os.fsdecode(path)
     name = Path(path).name
+    if "\0" not in path and not os.path.lexists(path):
+        raise ModelError(f"there is no file {shown(os.fsdecode(source))}{_advice(source)}")
     if Path(path).suffix.lower() in PICKLES:
         raise ModelError(f"{name} is not an ONNX file. {CHECKPOINT}")
     return parse(_read(path), name), Path(path).stem, os.path.dirname(path)
+
+
+def _advice(source: Any) -> str:
+    """What to do about a path where nothing is."""
+    text = os.fsdecode(source)
+    if text.startswith("~"):
+        return "; ~ stands for a folder in a shell alone: give os.path.expanduser(path)"
+    return "" if os.path.isabs(text) else f" in {os.getcwd()}"
 
 
 def _read(path: str) -> bytes:
@@ -88,14 +116,30 @@ def parse(data: bytes, name: str) -> ModelProto:
     try:
         model.ParseFromString(data)
     except (DecodeError, UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise ModelError(f"{name}: not an ONNX model, or damaged ({error})") from error
+        looks = _looks_like(data)
+        found = f"not an ONNX model but {looks}" if looks else f"{DAMAGED} ({error})"
+        raise ModelError(f"{name}: {found}") from error
+    if not model.HasField("graph") and (looks := _looks_like(data)):
+        raise ModelError(f"{name}: not an ONNX model but {looks}")
     return checked(model, name)
+
+
+def _looks_like(data: bytes) -> str:
+    """What bytes seem to be that cannot be read as a model, or nothing."""
+    for mark, meaning in MARKS:
+        if data[4:8] == mark:
+            return meaning
+    if data[8:9] == b"{" and int.from_bytes(data[:8], "little") <= len(data) - 8:
+        return SAFETENSORS
+    if all(byte in TEXT for byte in data[:512]):
+        return "text"
+    return "" if any(data[:512]) else "zeros; get the file again"
 
 
 def checked(model: ModelProto, name: str) -> ModelProto:
     """The model if it has a graph and operator sets; random bytes can parse as a message too."""
     if not model.HasField("graph") or not model.opset_import:
-        raise ModelError(f"{name}: not an ONNX model, or damaged (it has no graph or no opset)")
+        raise ModelError(f"{name}: {DAMAGED} (it has no graph or no opset)")
     if not _is_text(model):
         raise ModelError(f"{name}: damaged (a name in it is not UTF-8 text)")
     return model
@@ -239,13 +283,15 @@ def _beside(folder: str, location: str, what: str) -> Iterator[int]:
             for part in parts:
                 path = os.path.join(path, part)
                 if os.path.islink(path):
-                    raise ModelError(f"{what}: {shown(location)} is a link")
+                    raise ModelError(f"{what}: {shown(location)} is a link; {COPY}")
             opened.append(os.open(path, flags))
         found = os.fstat(opened[-1])
         if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
-            raise ModelError(f"{what}: {shown(location)} is a link, or not a plain file")
+            raise ModelError(f"{what}: {shown(location)} is a link, or not a plain file; {COPY}")
         yield opened[-1]
     except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise ModelError(f"{what}: {shown(location)} is a link; {COPY}") from error
         raise ModelError(
             f"{what}: {shown(location)} cannot be opened as a plain file ({error.strerror})"
         ) from error

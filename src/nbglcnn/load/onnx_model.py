@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 OLDEST = 6  # operator set
 LONGEST = 300  # characters of a value's name that are kept
+GIVE_X = "Give an example input x, which fixes it"
 MADE_UP = 2**22  # numbers of an input that are drawn when no example is given; else it is zeros
 # Where a float constant is a setting and not a weight: (operator, positions; all where None).
 SETTINGS: dict[str, tuple[int, ...] | None] = {
@@ -150,10 +151,7 @@ def _made_up(specs: Sequence[Spec], written: Sequence[str]) -> tuple[Array, ...]
     arrays: list[Array] = []
     for spec, dims in zip(specs, written, strict=True):
         if spec.shape is None or None in spec.shape:
-            raise InputError(
-                f"the input {shown(spec.name)} has no fixed shape: {dims}. "
-                "Give an example input x, which fixes it"
-            )
+            raise InputError(f"the input {shown(spec.name)} has no fixed shape: {dims}. {GIVE_X}")
         shape = tuple(d for d in spec.shape if d is not None)
         checked_shape(f"the input {shown(spec.name)}", shape)
         if spec.dtype == FLOAT32 and np.prod(shape, dtype=object) <= MADE_UP:
@@ -175,9 +173,9 @@ def zeros_like_inputs(source: Any, shapes: Sequence[tuple[int, ...]]) -> tuple[A
     specs, _ = _input_specs(draft, model, names)
     if len(shapes) != len(specs):
         inputs = ", ".join(shown(spec.name) for spec in specs) or "none"
+        count = "1 input" if len(specs) == 1 else f"{len(specs)} inputs"
         raise InputError(
-            f"the model has {len(specs)} inputs ({inputs}): give a shape for each, "
-            f"not {len(shapes)} of them"
+            f"the model has {count} ({inputs}): give a shape for each, not {len(shapes)} of them"
         )
     return tuple(
         np.broadcast_to(  # a view of one number

@@ -1,0 +1,101 @@
+"""What is said of files that are no models, paths where nothing is, and axes in another order."""
+
+import io
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import nbglcnn
+from nbglcnn import InputError, ModelError
+from onnx_models import model_of, node, randn
+
+HEADER = json.dumps({"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
+FILES = {
+    "safetensors": (
+        len(HEADER).to_bytes(8, "little") + HEADER + bytes(4),
+        "a safetensors file.*load_model",
+    ),
+    "tflite": (b"\x1c\0\0\0TFL3" + bytes(range(200)), "TensorFlow Lite model: convert it"),
+    "ort": (b"\x18\0\0\0ORTM" + bytes(range(200)), "ONNX Runtime's own format"),
+    "png": (b"\x89PNG\r\n\x1a\n" + bytes(99), r"a picture \(PNG\)"),
+    "jpeg": (b"\xff\xd8\xff\xe0" + bytes(99), r"a picture \(JPEG\)"),
+    "text": (b"hello, this is my model\n" * 10, "text$"),
+    "zeros": (bytes(1000), "zeros; get the file again"),
+}
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_a_file_that_is_no_model_is_told_by_what_it_looks_like(kind: str, tmp_path: Path) -> None:
+    data, words = FILES[kind]
+    (tmp_path / "m.onnx").write_bytes(data)
+    with pytest.raises(ModelError, match=rf"^m\.onnx: not an ONNX model but .*{words}"):
+        nbglcnn.compile(tmp_path / "m.onnx")
+
+
+def relu() -> onnx.ModelProto:
+    return model_of([node("Relu", ["x"], ["y"])], {"x": (2, 5, 4, 3)}, ["y"])
+
+
+def test_a_plan_is_told_from_a_model(tmp_path: Path) -> None:
+    nbglcnn.compile(relu()).save(tmp_path / "a.plan")
+    with pytest.raises(ModelError, match=r"a Plan of nbglcnn: read it with nbglcnn\.Plan\.load"):
+        nbglcnn.compile(tmp_path / "a.plan")
+
+
+def test_of_open_files_the_bytes_are_taken() -> None:
+    with pytest.raises(ModelError, match=r"BytesIO is not a model: give .* bytes, as file\.read"):
+        nbglcnn.compile(io.BytesIO(relu().SerializeToString()))
+
+
+def test_paths_where_nothing_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for path, words in (
+        ("", "^the path of the model is empty$"),
+        ("in/nothere.pt", "^there is no file 'in/nothere.pt' in .*"),
+        ("~/x.onnx", r"give os\.path\.expanduser\(path\)$"),
+    ):
+        with pytest.raises(ModelError, match=words):
+            nbglcnn.compile(path)
+
+
+def test_a_link_to_external_data_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    model = model_of(
+        [node("Add", ["x", "w"], ["y"])], {"x": (5,)}, ["y"], constants={"w": randn(5)}
+    )
+    onnx.save(
+        model, tmp_path / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0
+    )
+    os.rename(tmp_path / "w.bin", tmp_path / "blob")
+    os.symlink("blob", tmp_path / "w.bin")
+    with pytest.raises(ModelError, match=r"'w\.bin' is a link; links are not followed, so copy"):
+        nbglcnn.compile(tmp_path / "m.onnx")
+
+
+@pytest.mark.parametrize(
+    ("shape", "hint", "mend"),
+    [
+        (
+            (2, 3, 5, 4),
+            r"channels last: x\.transpose\(0, 2, 3, 1\), ",
+            lambda x: x.transpose(0, 2, 3, 1),
+        ),
+        ((5, 4, 3), "the batch axis is missing: stack 2", lambda x: np.stack([x, x])),
+    ],
+)
+def test_shapes_for_channels_last_are_hinted_at(shape: tuple[int, ...], hint: str, mend) -> None:
+    x = np.zeros(shape, np.float32)
+    with pytest.raises(InputError, match=hint):
+        nbglcnn.compile(relu(), x)
+    nbglcnn.compile(relu(), mend(x))
+
+
+def test_a_picture_without_batch_is_turned_and_given_one() -> None:
+    model = model_of([node("Relu", ["x"], ["y"])], {"x": (1, 5, 4, 3)}, ["y"])
+    x = np.zeros((3, 5, 4), np.float32)
+    with pytest.raises(InputError, match=r"x\.transpose\(1, 2, 0\)\[None\]"):
+        nbglcnn.compile(model, x)
+    nbglcnn.compile(model, x.transpose(1, 2, 0)[None])
