@@ -47,7 +47,6 @@ SAFETENSORS = (
     "a safetensors file, which holds weights alone. Build the module in PyTorch, load them with "
     "safetensors.torch.load_model(module, path), and give the module"
 )
-DAMAGED = "not an ONNX model, or damaged"
 TEXT = frozenset(b"\t\n\r") | frozenset(range(0x20, 0x7F))
 CHECKPOINT = (
     "PyTorch checkpoints can run any code when they are read, so nbglcnn never does. Build the "
@@ -117,8 +116,9 @@ def parse(data: bytes, name: str) -> ModelProto:
         model.ParseFromString(data)
     except (DecodeError, UnicodeDecodeError, ValueError, RecursionError) as error:
         looks = _looks_like(data)
-        found = f"not an ONNX model but {looks}" if looks else f"{DAMAGED} ({error})"
-        raise ModelError(f"{name}: {found}") from error
+        if looks:
+            raise ModelError(f"{name}: not an ONNX model but {looks}") from error
+        raise ModelError(f"{name}: not an ONNX model, or damaged ({error})") from error
     if not model.HasField("graph") and (looks := _looks_like(data)):
         raise ModelError(f"{name}: not an ONNX model but {looks}")
     return checked(model, name)
@@ -139,7 +139,7 @@ def _looks_like(data: bytes) -> str:
 def checked(model: ModelProto, name: str) -> ModelProto:
     """The model if it has a graph and operator sets; random bytes can parse as a message too."""
     if not model.HasField("graph") or not model.opset_import:
-        raise ModelError(f"{name}: {DAMAGED} (it has no graph or no opset)")
+        raise ModelError(f"{name}: not an ONNX model, or damaged (it has no graph or no opset)")
     if not _is_text(model):
         raise ModelError(f"{name}: damaged (a name in it is not UTF-8 text)")
     return model
