@@ -23,9 +23,9 @@ UNFLATTEN = Kernel("unflatten", shader("unflatten.glsl") + shader("pixels.glsl")
 UNFLATTEN_PAIRS = Kernel("unflatten", shader("unflatten_pairs.glsl"), pixel=False)
 REFRAME = Kernel("reframe", shader("reframe.glsl"))
 
-BUDGET = (
-    2 * 2**30
-)  # bytes of all textures: above it browsers tend to lose the context, not to say no
+# Bytes of all textures: above it browsers tend to lose the context, not to say no.
+BUDGET = 2 * 2**30
+REPEATED = 2**26  # bytes of a constant of few numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,10 +175,24 @@ class Builder:
         self, value: str, frame: Frame, block: tuple[int, int, int] | None = None
     ) -> Tensor:
         """A constant as a tensor in a texture of weights."""
+        data = self.graph.values[value].data
+        assert data is not None
+        if 0 in data.strides:  # a file of a few bytes can ask for as much as it likes
+            self._check_repeated(value)
         layout = self.fitted(Layout(frame, block or best_block(frame)))
         arguments = {"frame": layout.frame, "block": layout.block, **_cut(layout)}
         texture = self.weight(p.Recipe("tensor", (value,), arguments))
         return Tensor(texture, layout)
+
+    def _check_repeated(self, value: str) -> None:
+        """UnsupportedModel where a few numbers that repeat would be packed by the gigabyte."""
+        shape = self.shape(value)
+        if 4 * math.prod(shape) > REPEATED:
+            raise UnsupportedModel(
+                f"{self.where()}: a constant of shape {list(shape)}, in which few numbers repeat, "
+                f"takes {4 * math.prod(shape):,} bytes of textures; at most {REPEATED:,} are for it. Let "
+                "broadcasting repeat them"
+            )
 
     def blank(self) -> Tensor:
         """A single zero: for a sampler that nothing reads, and where nothing is stored."""
@@ -186,6 +200,7 @@ class Builder:
 
     def fill(self, value: str, number: float) -> None:
         """Say that a value is this number everywhere."""
+        self._check_repeated(value)
         frame = frame_of(self.shape(value))
         layout = self.fitted(Layout(frame, best_block(frame)))
         bits = int(np.float32(number).view(np.uint32))  # JSON has no infinity
