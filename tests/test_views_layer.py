@@ -191,6 +191,23 @@ def test_the_tooltip_of_the_large_map_goes_with_it(
     expect(tip).to_have_count(0)
 
 
+def test_each_nan_of_the_large_map_is_hatched(show: Callable[..., Views]) -> None:
+    x = torch.randn(1, 1, 10, 12)
+    places = [(0, 0), (4, 7), (9, 11), (4, 8)]
+    for y, column in places:
+        x[0, 0, y, column] = torch.nan
+    views = show(nbglcnn.compile(nn.Sequential(nn.Conv2d(1, 4, 1)).eval(), x), x.numpy())
+    views.open_layer("0", 2)
+    views.quiet()
+    picture = pixels(views.page.locator(".nbg-inspector .nbg-maps canvas"))
+    scale = picture.shape[0] // 10
+    cells = picture.reshape(10, scale, 12, -1, 3).swapaxes(1, 2)
+    for y, column in places:
+        colours = {tuple(colour) for colour in cells[y, column].reshape(-1, 3).tolist()}
+        assert len(colours) == 2 and (255, 0, 255) in colours, (y, column, colours)
+    assert len(np.unique(cells[5, 5].reshape(-1, 3), axis=0)) == 1
+
+
 def test_the_keys_are_listed(
     show: Callable[..., Views], marked: tuple[Plan, np.ndarray, dict[str, np.ndarray]]
 ) -> None:

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { stateOf, transposedLines } from "../src/explain/window.ts";
+import { slidingLines, spansOf, stateOf, transposedLines } from "../src/explain/window.ts";
 
 const window = (kernel: number, stride: number, begin: number, dilation = 1) => ({
   kernel: [kernel, kernel],
@@ -54,4 +54,19 @@ test("taps of a phase's filter that lie outside the map are padding", () => {
   ]);
   const states = rows.flatMap((row) => columns.map((column) => stateOf(row, column)));
   assert.deepEqual(states, ["padding", "padding", "padding", "input"]);
+});
+
+test("rows and columns are told in the order in which a filter reads them", () => {
+  const said = (mode: string | undefined, y: number, x: number) => {
+    const lines = slidingLines(window(3, 1, 1), [6, 6], [0, 0, y, x], mode);
+    assert.ok(lines);
+    return spansOf(lines, false, mode);
+  };
+  assert.equal(
+    said("reflect", 0, 5),
+    "rows 1, 0, 1 (mirrored at the border), columns 4, 5, 4 (mirrored at the border)",
+  );
+  assert.equal(said("wrap", 0, 3), "rows 5, 0, 1 (wrapped around at the border), columns 2–4");
+  assert.equal(said("edge", 3, 0), "rows 2–4, columns 0, 0, 1 (repeated at the border)");
+  assert.equal(said(undefined, 0, 3), "rows 0–1 (1 outside), columns 2–4");
 });

@@ -132,3 +132,28 @@ export function stateOf(row: Line, column: Line): State {
   if (row.state === "inserted" || column.state === "inserted") return "inserted";
   return row.state === "padding" || column.state === "padding" ? "padding" : "input";
 }
+
+/** What padding other than zeros does, in words. */
+const BORDERS: Readonly<Record<string, string>> = {
+  wrap: "wrapped around",
+  edge: "repeated",
+  reflect: "mirrored",
+};
+
+/** "19–22"; with gaps "3, 5, 7", beyond the border "0–1 (1 outside)", where it repeats "1, 0, 1 (mirrored at the border)". */
+function span(lines: readonly Line[], border: string): string {
+  const places = lines.filter((line) => line.state !== "padding").map((line) => line.at);
+  const [first = 0, last = 0] = [places[0], places.at(-1)];
+  if (places.some((at, i) => i > 0 && at <= (places[i - 1] ?? 0)))
+    return `${places.join(", ")} (${border} at the border)`;
+  const close = last - first === places.length - 1;
+  const words = close && places.length > 1 ? `${first}–${last}` : places.join(", ");
+  const beyond = lines.length - places.length;
+  return beyond > 0 ? `${words || "none"} (${beyond} outside)` : words;
+}
+
+/** "rows 19–22, columns 15–18": what a window reads, in the order of its taps. */
+export function spansOf({ rows, columns }: Lines, flat: boolean, mode?: unknown): string {
+  const border = BORDERS[String(mode)] ?? "repeated";
+  return `${flat ? "" : `rows ${span(rows, border)}, `}columns ${span(columns, border)}`;
+}

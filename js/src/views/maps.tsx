@@ -42,7 +42,7 @@ interface MapsProps {
 
 /** Maps of one value; the pointer shows the number under it. */
 export function Maps(props: MapsProps) {
-  const { value, channels, columns, scale, label, rank = false, lines = false, children } = props;
+  const { value, channels, columns, label, rank = false, lines = false, children } = props;
   const views = useViews();
   const { state, painter, hover } = views;
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -52,7 +52,13 @@ export function Maps(props: MapsProps) {
   const picture = props.rgb ? "rgb" : isPart ? "maps" : whole;
   const image = network ? imageOf(value, network, state.inputIndex.value) : 0;
   const gap = props.gap ?? 0;
-  const zoom = props.zoom ?? 1 / views.ratio.value;
+  const asked = props.zoom ?? 1 / views.ratio.value;
+  // A picture that the browser enlarges has one colour a value: NaN's hatch needs the pixels themselves.
+  const times = props.scale === 1 && gap === 0 ? Math.round(asked * views.ratio.value) : 1;
+  const flaws = useStatistics(times > 1 ? value : null);
+  const hatched = flaws !== null && flaws.layer.nan > 0;
+  const scale = hatched ? times : props.scale;
+  const zoom = hatched ? asked / times : asked;
   const [, , height, width] = value.frame;
   const tiles = picture === "rgb" ? 1 : channels.length;
   const tileWidth = tileSide(width, scale);

@@ -2,7 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { aroundOf } from "../../explain/around.ts";
 import type { Patch, Sliding } from "../../explain/products.ts";
-import type { Line, Lines, Phased } from "../../explain/window.ts";
+import { type Phased, spansOf } from "../../explain/window.ts";
 import type { Layer, Value } from "../../plan.ts";
 import { useViews } from "../context.ts";
 import { exact, full } from "../format.ts";
@@ -23,21 +23,6 @@ const LINE = 520;
 const CAPTION = 112;
 /** A larger kernel is told by its channels alone. */
 const MOST_TAPS = 1024;
-
-/** "rows 19–22, columns 15–18"; with gaps "3, 5, 7", beyond the map's border "0–1 (1 outside)". */
-function span(lines: readonly Line[]): string {
-  const inside = lines.filter((line) => line.state !== "padding");
-  // What padding repeats is read once more, in another order.
-  const places = [...new Set(inside.map((line) => line.at))].sort((a, b) => a - b);
-  const [first = 0, last = 0] = [places[0], places.at(-1)];
-  const close = last - first === places.length - 1;
-  const words = close && places.length > 1 ? `${first}–${last}` : places.join(", ");
-  const beyond = lines.length - inside.length;
-  return beyond > 0 ? `${words || "none"} (${beyond} outside)` : words;
-}
-
-const spans = ({ rows, columns }: Lines, flat: boolean): string =>
-  `${flat ? "" : `rows ${span(rows)}, `}columns ${span(columns)}`;
 
 /** The cell at which matrices of a kernel's size fit beside each other, captions and signs included. */
 function cellSize(room: number, rows: number, columns: number, times: number): number {
@@ -158,7 +143,7 @@ function Slid(props: Props) {
         </Figure>
       </div>
       <div class="nbg-equation">
-        <Figure title="Patch" text={spans(lines, flat)}>
+        <Figure title="Patch" text={spansOf(lines, flat, layer.attributes.padding_mode)}>
           <Matrix
             {...shared}
             label="Patch of the input"
