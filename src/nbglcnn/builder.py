@@ -190,8 +190,8 @@ class Builder:
         if 4 * math.prod(shape) > REPEATED:
             raise UnsupportedModel(
                 f"{self.where()}: a constant of shape {list(shape)}, in which few numbers repeat, "
-                f"takes {4 * math.prod(shape):,} bytes of textures; at most {REPEATED:,} are for it. Let "
-                "broadcasting repeat them"
+                f"takes {4 * math.prod(shape):,} bytes of textures; at most {REPEATED:,} are for "
+                "it. Let broadcasting repeat them"
             )
 
     def blank(self) -> Tensor:
