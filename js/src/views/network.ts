@@ -59,7 +59,10 @@ export function networkOf(plan: PlanHeader): Network {
   // What an ONNX file gives and reads on is a layer among layers, no picture in colour.
   const isLayer = ({ kind, key }: Value) => kind === "output" && read.has(key);
   const values = new Map(
-    plan.values.map((value) => [value.key, isLayer(value) ? { ...value, kind: "layer" as const } : value]),
+    plan.values.map((value) => [
+      value.key,
+      isLayer(value) ? { ...value, kind: "layer" as const } : value,
+    ]),
   );
   const inputs = plan.values.filter((value) => value.kind === "input");
   const outputs = plan.outputs.flatMap((key) => values.get(key) ?? []);
