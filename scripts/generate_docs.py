@@ -34,8 +34,7 @@ any rank from 0 to {rank}. None has a gradient yet: networks run, they are not t
 
 *Cases* are those of [ONNX's own test suite]({suite}) that image networks need (float32 images and
 fixed shapes), passed on local OpenGL and in Chromium on SwiftShader and llvmpipe alike: together
-{passed} of {cases}. `make conformance` runs them and names the others, all of which are refused
-with a reason.
+{passed} of {cases}. `make conformance` runs them; what cannot run is refused with a reason.
 """
 
 SPELT = """\

@@ -306,6 +306,12 @@ def test_constants_too_big_to_compute_are_refused() -> None:
         refused(model, "bytes|texels", UnsupportedModel)
 
 
+def test_a_resize_to_millions_of_places_is_refused_at_once() -> None:
+    sizes = {"sizes": np.int64([1, 1, 1, 4_000_000])}
+    nodes = [node("Resize", ["x", "", "", "sizes"], ["y"], mode="linear")]
+    refused(model_of(nodes, {"x": (1, 1, 1, 8)}, ["y"], constants=sizes), "4,000,000 places")
+
+
 def test_a_long_range_is_refused() -> None:
     nodes = [node("Range", ["a", "b", "d"], ["r"]), node("Add", ["x", "r"], ["y"])]
     for step in (1.0, 1e-30, 0.0, np.nan):

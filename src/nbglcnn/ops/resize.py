@@ -70,6 +70,7 @@ class Scaling:
         return self.before == self.after and self.scale == 1 and self.region == (0.0, 1.0)
 
 
+MOST_PLACES = 2**18  # of a resized axis: a Plan holds what each of them is made of
 STILL = Scaling(1, 1, 1.0)
 
 
@@ -226,6 +227,9 @@ def _problem(facts: Facts, node: Node) -> str | None:
         return f"roi={roi} for {count} axes; it has a start and an end for each"
     if min((s.after for s in _scalings(facts, node)), default=1) < 1:
         return "its result would be empty"
+    longest = max((s.after for s in _scalings(facts, node) if not s.still), default=0)
+    if longest > MOST_PLACES:
+        return f"it makes an axis of {longest:,} places; at most {MOST_PLACES:,}"
     return None
 
 
