@@ -362,13 +362,14 @@ export class CommClient {
 
   /** Whether everything that is wanted is here; else says what is missing, and asks again. */
   private gathered(): boolean {
-    const connected = this.state.connected.peek();
-    if (!connected) this.arrivals.hold(); // a view that went has let go of them
+    const { connected } = this.state;
+    if (!connected.peek()) this.arrivals.hold(); // a view that went has let go of them
     this.arrivals.rest();
     const { left } = this.arrivals;
     if (left === undefined) return true;
     this.busy("receiving", left.done, left.total);
-    if (connected) {
+    // Asked again: Python may have gone while it was told.
+    if (connected.peek()) {
       this.state.status.value = says.receiving(left.done, left.total);
       this.arrivals.await();
     } else this.sayDisconnected(); // nothing else will come
