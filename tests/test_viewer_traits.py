@@ -138,16 +138,17 @@ def test_runs_a_second_are_counted_and_end_at_zero(notebook: Notebook, view: Loc
     notebook.run("viewer.output\nseen = changes(viewer, 'fps', 'running')")
     notebook.until("not viewer.running and viewer.fps == 0")
     took = notebook.run(
-        "seen.clear()\nstart = time.monotonic()\n"
+        "seen.clear()\ninside = []\nstart = time.monotonic()\n"
         "while time.monotonic() - start < 2.5:\n"
         "    viewer.run(x + np.float32(time.monotonic() % 1))\n"
-        "    inside = (viewer.running, viewer.fps)\n"
+        "    inside.append((viewer.running, viewer.fps))\n"
         "viewer.input = x\nNone"
     )
     assert not took.warnings
-    # Known while the cell was still busy.
-    running, fps = notebook.run("print(*inside)").text.split()
-    assert running == "True" and float(fps) >= 1
+    # Known while the cell was still busy: in some reading both at once, since a busy machine may
+    # leave the page idle between two runs for long enough that `running` is False for a moment.
+    known = "print(max((fps for running, fps in inside if running), default=0))"
+    assert float(notebook.run(known).text) >= 1
     notebook.until("not viewer.running and viewer.fps == 0")
     text = notebook.run(
         "rate = [value for _, name, value in seen if name == 'fps']\n"
