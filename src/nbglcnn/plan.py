@@ -1,15 +1,15 @@
 """The Plan: a compiled network as data, without operators or GPU calls.
 
-This is the one place where the format is written. TypeScript's types are generated from it
-(`js/src/plan.ts`), and `to_bytes`/`from_bytes` hold the only container code in Python.
+Here the format is written, and in `plan_layers.py` the layer table's records. TypeScript's types
+are generated from it (`js/src/plan.ts`), and `to_bytes`/`from_bytes` hold the only container code
+in Python; `plan_checks.py` has what a file is checked for.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -18,11 +18,21 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from nbglcnn.errors import ModelError, unknown
+from nbglcnn.errors import ModelError
 from nbglcnn.layout import Layout
+from nbglcnn.plan_checks import MAGIC as MAGIC
+from nbglcnn.plan_checks import checksum, header_bytes, problem_of
+from nbglcnn.plan_layers import Along as Along
+from nbglcnn.plan_layers import Comparison as Comparison
+from nbglcnn.plan_layers import Layer as Layer
+from nbglcnn.plan_layers import Layers as Layers
+from nbglcnn.plan_layers import Operand as Operand
+from nbglcnn.plan_layers import Pair as Pair
+from nbglcnn.plan_layers import Reach as Reach
+from nbglcnn.plan_layers import Window as Window
+from nbglcnn.plan_layers import layer_count as layer_count
 
 VERSION = 4  # of the format; a reader refuses any other
-MAGIC = b"NBGLCNN2"  # then the header's length and the checksum, 4 bytes each, then the header
 ALIGN = (
     256  # of every blob in the file, and of each pass's uniforms: WebGL2's largest offset alignment
 )
@@ -162,126 +172,6 @@ class Input(msgspec.Struct, frozen=True):
     places: tuple[int, ...] = ()
 
 
-class Operand(msgspec.Struct, frozen=True):
-    """What an operator reads at one place of its inputs, for explaining a value.
-
-    A "value" or "parameter" can be read as `key`, where the Plan keeps it; a constant whose
-    elements are all the same is a "number"; an "unnamed" one has no key; an optional input that
-    isn't there is "omitted".
-    """
-
-    kind: Literal["value", "parameter", "number", "unnamed", "omitted"]
-    key: str = ""
-    number: float = 0.0
-
-
-class Window(msgspec.Struct, frozen=True):
-    """How a kernel or pool slides, an entry per spatial axis; `begins` and `ends` are padding.
-
-    All are empty for an operator without a window. What `auto_pad` means is already worked out.
-    """
-
-    kernel: tuple[int, ...] = ()
-    strides: tuple[int, ...] = ()
-    dilations: tuple[int, ...] = ()
-    begins: tuple[int, ...] = ()
-    ends: tuple[int, ...] = ()
-
-
-class Along(msgspec.Struct, frozen=True):
-    """The places along one axis of a source that a place of a reader can depend on.
-
-    The reader's place o along its axis `axis` depends on the places o · stride − begin + t ·
-    dilation for t below `kernel`; transposed, on those i with i · stride − begin + t · dilation =
-    o. What lies outside the source isn't there, or is what `padding` repeats. A `table` has a
-    list of places for each o instead. With `axis` −1 each place depends on every place.
-    """
-
-    axis: int = -1
-    kernel: int = 1
-    stride: int = 1
-    dilation: int = 1
-    begin: int = 0
-    transposed: bool = False
-    padding: Literal["zeros", "reflect", "edge", "wrap"] = "zeros"
-    table: tuple[tuple[int, ...], ...] = ()
-
-
-class Reach(msgspec.Struct, frozen=True):
-    """Which places of a source the places of a reader can depend on.
-
-    `reader` and `source` are how many places there are along each axis, and `axes` has an Along
-    for each axis of `source`; no two of them name the same axis of `reader`.
-    """
-
-    reader: tuple[int, ...]
-    source: tuple[int, ...]
-    axes: tuple[Along, ...]
-
-
-class Layer(msgspec.Struct, frozen=True):
-    """One row of the summary: a leaf module's call, or an operator that belongs to none.
-
-    `operator` is the ONNX operator ("Conv"), `module` PyTorch's class name ("Conv2d", "" for an
-    ONNX file), `description` its settings in PyTorch's words; `parameters` counts trainable
-    numbers and `shared` those of them that an earlier row has too (a module that is called twice,
-    tied weights): the differences add up to the network's. `macs` are multiply-adds, `bytes`
-    float32 bytes of the output. `operators` are all that compute it, in order; `attributes`,
-    `operands` and `window` are those of `operator` alone.
-
-    `places` are the axes of the output that tell its places apart, in their order; all that lies
-    along the others (channels) counts as one place. `reads` says what can depend on what, as
-    (reader, source, index into the Plan's reaches): 0 is the output, 1 and so on are `inputs`,
-    higher numbers stand for values between them. A reader's own rows come before it is a source.
-    """
-
-    name: str
-    operator: str
-    module: str
-    attributes: dict[str, Any]
-    input_shapes: tuple[tuple[int, ...], ...]
-    output_shape: tuple[int, ...]
-    parameters: int
-    shared: int
-    macs: int
-    bytes: int
-    description: str = ""
-    inputs: tuple[str, ...] = ()  # keys of the layers it reads, for drawing the graph
-    operators: tuple[str, ...] = ()
-    operands: tuple[Operand, ...] = ()
-    window: Window = Window()
-    places: tuple[int, ...] = ()
-    reads: tuple[tuple[int, int, int], ...] = ()
-
-
-class Pair(msgspec.Struct, frozen=True):
-    """A layer of A, the layer of B that it is compared with, and the difference B − A: keys.
-
-    `name` is the layer's own in A; `row` is where the Comparison's table has its numbers.
-    """
-
-    name: str
-    a: str
-    b: str
-    difference: str
-    row: int
-
-
-class Comparison(msgspec.Struct, frozen=True):
-    """What a Plan of two networks, A and B, compares; without pairs, no such Plan.
-
-    `titles` say what A and B are, `only_a` and `only_b` are layers without a partner. `table` is
-    the key of a value (examples, 3 · rows): of each row the mean of |B − A|, its maximum, and the
-    mean of |A|.
-    """
-
-    titles: tuple[str, str] = ("", "")
-    pairs: tuple[Pair, ...] = ()
-    only_a: tuple[str, ...] = ()
-    only_b: tuple[str, ...] = ()
-    table: str = ""
-
-
 class Header(msgspec.Struct, frozen=True):
     """Everything of a Plan but its blobs: what TypeScript's `PlanHeader` is generated from.
 
@@ -399,73 +289,6 @@ class Plan:
         return Plan.from_bytes(Path(path).read_bytes())
 
 
-def layer_count(names: Sequence[str], *, two: bool) -> str:
-    """How many layers these are, those of `two` networks apart: "17", "17 + 17"."""
-    if not two:
-        return f"{len(names):,}"
-    first = sum(name.startswith("A.") for name in names)
-    return f"{first:,} + {len(names) - first:,}"
-
-
-class Layers(Sequence[Layer]):
-    """The layer table: a sequence that also takes names, printed as a table."""
-
-    def __init__(self, layers: tuple[Layer, ...]) -> None:
-        self._layers = layers
-
-    def __len__(self) -> int:
-        return len(self._layers)
-
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, str):
-            for layer in self._layers:
-                if layer.name == index:
-                    return layer
-            raise KeyError(unknown(index, [layer.name for layer in self._layers], "layer"))
-        return self._layers[index]
-
-    def __contains__(self, layer: object) -> bool:
-        """Whether there is a layer of this name, or this very record of one."""
-        if isinstance(layer, str):
-            return any(each.name == layer for each in self._layers)
-        return layer in self._layers
-
-    def _rows(self) -> list[tuple[str, ...]]:
-        return [
-            (
-                layer.name,
-                layer.module or layer.operator,
-                "×".join(map(str, layer.output_shape)) or "scalar",
-                f"{layer.parameters:,}" if layer.parameters else "",
-                f"{layer.macs:,}" if layer.macs else "",
-            )
-            for layer in self._layers
-        ]
-
-    _TITLES = ("name", "type", "output shape", "parameters", "multiply-adds")
-
-    def __repr__(self) -> str:
-        rows = [self._TITLES, *self._rows()]
-        widths = [max(len(row[i]) for row in rows) for i in range(5)]
-        return "\n".join(
-            "  ".join(
-                cell.ljust(width) if i < 3 else cell.rjust(width)
-                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in rows
-        )
-
-    def _repr_html_(self) -> str:
-        from html import escape
-
-        def cells(row: tuple[str, ...], tag: str) -> str:
-            return "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in row)
-
-        body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in self._rows())
-        head = f"<thead><tr>{cells(self._TITLES, 'th')}</tr></thead>"
-        return f"<table>{head}<tbody>{body}</tbody></table>"
-
-
 def content_hash(*parts: bytes | memoryview) -> str:
     """The first 32 hexadecimal digits of SHA-256, the name of a blob."""
     digest = hashlib.sha256()
@@ -504,28 +327,11 @@ def pack_file(plan: Plan, blobs: Mapping[str, Float32]) -> bytes:
     return bytes(data)
 
 
-def checksum(data: bytes | bytearray) -> int:
-    """CRC-32 of a Plan file without the 4 bytes that hold it: no flipped bit goes unnoticed."""
-    view = memoryview(data)
-    return zlib.crc32(view[16:], zlib.crc32(view[:12]))
-
-
 def unpack_file(data: bytes) -> Plan:
     """The inverse of `pack_file`, with every offset and size checked."""
-    if data[:8] != MAGIC:
-        raise ModelError(
-            "not a Plan file of this version (its first 8 bytes differ); compile the model again"
-        )
-    kept, found = int.from_bytes(data[12:16], "little"), checksum(data)
-    if len(data) < 16 or kept != found:
-        raise ModelError(
-            f"damaged Plan file: checksum {found:08x}, the file says {kept:08x}; copy it again"
-        )
-    size = int.from_bytes(data[8:12], "little")
-    if size > len(data) - 16:
-        raise ModelError(f"damaged Plan file: header of {size} bytes in a file of {len(data)}")
+    raw = header_bytes(data)
     try:
-        header = msgspec.json.decode(data[16 : 16 + size], type=Header)
+        header = msgspec.json.decode(raw, type=Header)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise ModelError(f"damaged Plan file: {error}") from None
     if header.version != VERSION:
@@ -533,9 +339,9 @@ def unpack_file(data: bytes) -> Plan:
             f"Plan file of format {header.version}; this nbglcnn reads {VERSION}. "
             "Compile the model again"
         )
-    if problem := _reach_problem(header):
+    if problem := problem_of(header):
         raise ModelError(f"damaged Plan file: {problem}")
-    body = memoryview(data)[_aligned(16 + size) :]
+    body = memoryview(data)[_aligned(16 + len(raw)) :]
     blobs: dict[str, Float32] = {}
     for weight in header.weights:
         at, length = header.blobs.get(weight.hash, (0, -1))
@@ -549,25 +355,3 @@ def unpack_file(data: bytes) -> Plan:
     if not 0 <= header.uniform_bytes <= len(body):
         raise ModelError("damaged Plan file: uniforms are missing")
     return Plan(header, bytes(body[: header.uniform_bytes]), blobs)
-
-
-def _reach_problem(header: Header) -> str | None:
-    """What of reaches, or of layers that read by them, points outside of what it should."""
-    for k, reach in enumerate(header.reaches):
-        sizes = (*reach.reader, *reach.source)
-        if len(reach.axes) != len(reach.source) or min(sizes, default=0) < 0:
-            return f"reach {k} has {len(reach.axes)} axes of places {reach.source}"
-        for along, size in zip(reach.axes, reach.source, strict=True):
-            length = reach.reader[along.axis] if 0 <= along.axis < len(reach.reader) else None
-            if along.axis != -1 and length is None:
-                return f"reach {k} reads along axis {along.axis} of {len(reach.reader)}"
-            if along.kernel < 1 or len(along.table) not in (0, length):
-                return f"reach {k} has a window of {along.kernel} and {len(along.table)} rows"
-            if any(not 0 <= place < size for row in along.table for place in row):
-                return f"reach {k} reads outside of its source"
-    for layer in header.layers:
-        if any(not 0 <= axis < len(layer.output_shape) for axis in layer.places):
-            return f"layer {layer.name!r} has places along axes {layer.places}"
-        if any(not 0 <= reach < len(header.reaches) for _, _, reach in layer.reads):
-            return f"layer {layer.name!r} reads by a reach that is not there"
-    return None
