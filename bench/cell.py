@@ -76,7 +76,8 @@ PREPARE = """
 import json, sys, time
 sys.path[:0] = [{bench!r}]
 import torch, torch.export, torch.onnx
-from nbglcnn import Viewer, load, lower
+from nbglcnn import Viewer, load
+from nbglcnn.lowering import lower
 from nbglcnn.viewer import viewer as module
 from models import MODELS
 spent = {{}}

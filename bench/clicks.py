@@ -24,7 +24,7 @@ import numpy as np
 
 BENCH = Path(__file__).parent
 ROOT = BENCH.parent
-sys.path += [str(BENCH), *(str(ROOT / name) for name in ("scripts", "notebooks", "tests"))]
+sys.path += [str(BENCH), *(str(ROOT / name) for name in ("scripts", "notebooks", "tests/support"))]
 
 from playwright.sync_api import CDPSession, Page, sync_playwright  # noqa: E402
 

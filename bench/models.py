@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 ROOT = Path(__file__).parents[1]
-sys.path += [str(ROOT / "tests"), str(ROOT / "notebooks")]
+sys.path += [str(ROOT / "tests" / "support"), str(ROOT / "notebooks")]
 
 from fashion_autoencoder import load_autoencoder  # noqa: E402
 from zoo import MobileNetV2, Pix2Pix, ResNet18  # noqa: E402

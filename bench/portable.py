@@ -15,7 +15,7 @@ from onnx import helper, numpy_helper
 
 from models import Model
 from nbglcnn.load import load
-from nbglcnn.lower import lower
+from nbglcnn.lowering.lower import lower
 
 RING = 4  # inputs that take turns, so that nothing can be remembered between calls
 

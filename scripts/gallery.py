@@ -22,7 +22,7 @@ LEAST_COLOURS = {"profile": 60}  # words alone have a few dozen
 
 SETUP = f"""
 import sys
-sys.path[:0] = [{str(ROOT / "scripts")!r}, {str(ROOT / "notebooks")!r}, {str(ROOT / "tests")!r}]
+sys.path[:0] = [*{[str(ROOT / name) for name in ("scripts", "notebooks", "tests/support")]!r}]
 import torch, nbglcnn
 from denoiser import trained
 from fashion_autoencoder import load_autoencoder, load_images

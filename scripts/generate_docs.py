@@ -8,8 +8,8 @@ from types import ModuleType
 
 from nbglcnn.load.bounds import MAX_RANK
 from nbglcnn.load.draft import OPSET
-from nbglcnn.load.onnx_model import OLDEST
-from nbglcnn.load.spell import SPELT as SPELT_OUT
+from nbglcnn.load.onnx.model import OLDEST
+from nbglcnn.load.passes.decompose import SPELT as SPELT_OUT
 from nbglcnn.ops import FAMILIES, OPERATORS
 from nbglcnn.ops.operator import Operator, anything, no_reason
 

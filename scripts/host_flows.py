@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from lab import Outputs
 
-TESTS = Path(__file__).resolve().parents[1] / "tests"
+TESTS = Path(__file__).resolve().parents[1] / "tests" / "support"
 SEED, OTHER = 20, 21
 PATIENCE_S = 60
 INTERRUPTED_S = 5

@@ -4,7 +4,7 @@ The faults stand in tests/mutants/<area>.toml. One is an entry like
 
     [[fault]]
     says = "what a user would see"
-    file = "src/nbglcnn/lower.py"
+    file = "src/nbglcnn/lowering/lower.py"
     old = 'the text, which stands exactly once in the file'
     new = 'what it becomes'
     tests = ["tests/test_plan.py::test_that_ought_to_notice", "js/test/wire.test.ts"]

@@ -27,7 +27,7 @@ from leaks import (
     slopes,
 )
 
-TESTS = Path(__file__).resolve().parents[1] / "tests"
+TESTS = Path(__file__).resolve().parents[1] / "tests" / "support"
 SETTLED = 8  # rounds in which the page and the kernel fill their caches
 HEAP_BYTES = 10_000  # a cell's run may add to the heap besides what JupyterLab keeps of any run
 PREPARE = f"""

@@ -62,7 +62,7 @@ def tried(network: Network) -> dict[str, Any]:
 
     import nbglcnn
     from nbglcnn.load import load
-    from nbglcnn.lower import lower
+    from nbglcnn.lowering.lower import lower
 
     torch.manual_seed(0)
     seconds: dict[str, float] = {}
@@ -85,7 +85,7 @@ def tried(network: Network) -> dict[str, Any]:
                 session.draw()
                 session.read(plan.computed[-1])
             with _timed(seconds, "verify"), _loaded_once(loaded):
-                report = session.verify(model, x)
+                report = nbglcnn.verify(session, model, x)
     except nbglcnn.NbglcnnError as error:
         return {**found, "status": "refused", "why": f"{type(error).__name__}: {error}"}
     found["layers"] = len(report.rows)

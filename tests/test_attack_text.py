@@ -18,7 +18,8 @@ import nbglcnn
 from equal import assert_equal
 from nbglcnn import Plan, Session
 from nbglcnn.errors import ModelError, UnsupportedOperator
-from nbglcnn.load import load, reference
+from nbglcnn.load import load
+from nbglcnn.reference import reference
 from onnx_models import model_of, node, randn
 from test_views import Views
 

@@ -22,7 +22,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 import nbglcnn
 from nbglcnn.errors import ModelError, NbglcnnError, UnsupportedModel, UnsupportedOperator
-from nbglcnn.load import load, reference
+from nbglcnn.load import load
+from nbglcnn.reference import reference
 from onnx_models import FLOAT, INT64, model_of, node, randn, small, values
 
 SECONDS = 1.0  # of CPU time, for compile and check together

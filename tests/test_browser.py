@@ -66,7 +66,7 @@ def take_conftest(pytester: pytest.Pytester) -> None:
     """Put this folder's conftest.py, and what it imports, into the test's own project."""
     tests = Path(__file__).parent
     pytester.makeconftest((tests / "conftest.py").read_text(encoding="utf-8"))
-    folders = [str(tests), str(tests.parent / "scripts")]
+    folders = [str(tests), str(tests / "support"), str(tests.parent / "scripts")]
     pytester.makepyprojecttoml(f"[tool.pytest.ini_options]\npythonpath = {folders}")
 
 

@@ -7,7 +7,8 @@ import onnx
 
 import nbglcnn
 from nbglcnn import Plan, Session
-from nbglcnn.load import load, reference
+from nbglcnn.load import load
+from nbglcnn.reference import reference
 from nbglcnn.report import RTOL, compared
 from onnx_models import FLOAT, model_of, node, randn
 
@@ -77,7 +78,7 @@ def test_a_model_that_rounds_to_float16_is_verified_with_its_tolerance() -> None
     graph, arrays = load(model, x)
     assert graph.rounded() == {"h", "hr", "y"}
     with Session(nbglcnn.compile(model, x)) as session:
-        report = session.verify(model, x)
+        report = nbglcnn.verify(session, model, x)
         assert report.ok, report
         assert "from float16 within 0.02" in report.summary
         found = session.run(x)

@@ -11,6 +11,7 @@ from traitlets import TraitError
 import nbglcnn
 from equal import assert_equal
 from nbglcnn import InputError, ModelError, Viewer, load
+from nbglcnn.reference import engine, reference
 from viewer_models import TwoInputs, autoencoder, hooked, pictures
 
 Seen = dict[str, np.ndarray]
@@ -68,15 +69,15 @@ def test_both_sides_are_verified_against_pytorch(checkpoints: Viewer) -> None:
 
 def test_the_reference_knows_the_differences_too(checkpoints: Viewer) -> None:
     graph, arrays = load.load(checkpoints._joined)
-    known = load.reference(checkpoints._joined, graph, arrays)
+    known = reference(checkpoints._joined, graph, arrays)
     found = checkpoints.activations.to_dict()
     assert set(known) == set(found)
     for key, value in known.items():
         np.testing.assert_allclose(found[key], value, rtol=2e-4, atol=2e-5, err_msg=key)
-    some = load.reference(checkpoints._joined, graph, arrays, ["difference.output"])
+    some = reference(checkpoints._joined, graph, arrays, ["difference.output"])
     assert set(some) > {"difference.output"}
     assert_equal(some["difference.output"], known["difference.output"])
-    assert load.engine(checkpoints._joined).startswith("PyTorch 2.")
+    assert engine(checkpoints._joined).startswith("PyTorch 2.")
 
 
 def test_python_turns_the_page_to_a_layer_that_is_compared(checkpoints: Viewer) -> None:

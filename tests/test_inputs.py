@@ -107,7 +107,7 @@ def by_session_run(net: Network, x: Any, _: pytest.MonkeyPatch) -> tuple[Array, 
 
 
 def by_session_verify(net: Network, x: Any, _: pytest.MonkeyPatch) -> tuple[Array, ...]:
-    assert net.session.verify(net.model, x).ok
+    assert nbglcnn.verify(net.session, net.model, x).ok
     return net.held
 
 

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 from equal import assert_equal
 from nbglcnn.errors import ModelError, UnsupportedOperator
 from nbglcnn.load import load
-from nbglcnn.lower import lower
+from nbglcnn.lowering.lower import lower
 from nbglcnn.session import Session
 
 SHAPE = (2, 3, 6, 5)

@@ -11,8 +11,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 
 import nbglcnn
-from nbglcnn.load import load, reference
-from nbglcnn.lower import lower
+from nbglcnn.load import load
+from nbglcnn.lowering.lower import lower
+from nbglcnn.reference import reference
 
 X = np.random.default_rng(0).standard_normal((1, 3, 6, 5)).astype(np.float32)
 UNEQUAL = "^the outputs of two equal calls of forward differ$"
@@ -191,7 +192,7 @@ def test_autocast_is_computed_in_float32_and_says_so(deep: bool) -> None:
         true = Plain(model)(torch.from_numpy(X)).numpy()
     assert_allclose(known["output"], true, rtol=1e-6, atol=1e-7)
     with nbglcnn.Session(nbglcnn.compile(model, X)) as session:
-        report = session.verify(model, X)
+        report = nbglcnn.verify(session, model, X)
         assert report.ok, report
         assert_allclose(session.read("output"), true, rtol=1e-5, atol=1e-6)
     assert not torch.is_autocast_enabled("cpu")
@@ -234,7 +235,7 @@ def test_an_output_that_requires_grad_is_read_like_any_other() -> None:
     true = model(torch.from_numpy(X)).detach().numpy()
     with nbglcnn.Session(nbglcnn.compile(model, X)) as session:
         assert_allclose(session.run(X)["output"], true, rtol=1e-5, atol=1e-6)
-        assert session.verify(model, X).ok
+        assert nbglcnn.verify(session, model, X).ok
 
 
 def test_a_forward_that_computes_gradients_runs_or_says_why_not() -> None:

@@ -17,7 +17,7 @@ from torch import nn
 
 from nbglcnn.errors import NbglcnnError
 from nbglcnn.load import load
-from nbglcnn.load.torch_thread import unwound
+from nbglcnn.load.torch.thread import unwound
 
 X = np.ones((1, 3, 8, 8), np.float32)
 

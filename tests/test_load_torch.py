@@ -20,10 +20,10 @@ import nbglcnn
 from nbglcnn.errors import InputError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Array, Graph, Node
 from nbglcnn.inputs import as_arrays
-from nbglcnn.load import load, reference, specs_of, with_parameters
+from nbglcnn.load import load, specs_of, with_parameters
 from nbglcnn.load.names import Call, place, torch_keys
-from nbglcnn.load.truth import run_graph
-from nbglcnn.lower import lower
+from nbglcnn.lowering.lower import lower
+from nbglcnn.reference import reference, run_graph
 
 
 def tensors(value: Any, suffix: str = "") -> list[tuple[str, torch.Tensor]]:

@@ -11,8 +11,9 @@ from equal import assert_equal
 from nbglcnn import compare
 from nbglcnn.errors import InputError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Graph
-from nbglcnn.load import load, reference, with_parameters
-from nbglcnn.lower import lower
+from nbglcnn.load import load, with_parameters
+from nbglcnn.lowering.lower import lower
+from nbglcnn.reference import reference
 from nbglcnn.session import Session
 
 

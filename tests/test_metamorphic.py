@@ -14,7 +14,7 @@ from browsers import complaints
 from conftest import BACKENDS
 from equal import assert_all_equal
 from nbglcnn.load import load
-from nbglcnn.lower import lower
+from nbglcnn.lowering.lower import lower
 from nbglcnn.plan import Plan
 from nbglcnn.session import Session
 from onnx_models import model_of, node

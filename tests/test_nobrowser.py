@@ -16,7 +16,7 @@ from equal import assert_equal
 from viewer_models import autoencoder, hooked, pictures
 
 SOURCES = (
-    f"""import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})
+    f"""import sys; sys.path.insert(0, {str(Path(__file__).with_name("support"))!r})
 import numpy as np
 from nbglcnn import Viewer
 from viewer_models import autoencoder, pictures""",

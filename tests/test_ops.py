@@ -15,8 +15,9 @@ from cases.case import Case
 from conformance import Run, on_opengl
 from conftest import BACKENDS
 from equal import assert_equal
-from nbglcnn.load import load, reference
-from nbglcnn.lower import lower
+from nbglcnn.load import load
+from nbglcnn.lowering.lower import lower
+from nbglcnn.reference import reference
 from page import GlPage
 
 

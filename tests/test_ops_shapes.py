@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 from drawn import FEW
 from equal import assert_equal
 from nbglcnn.load import load
-from nbglcnn.lower import lower
+from nbglcnn.lowering.lower import lower
 from nbglcnn.session import Session
 
 MORE = settings(FEW, max_examples=40)

@@ -11,8 +11,9 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from equal import assert_equal
-from nbglcnn.load import load, reference
-from nbglcnn.lower import lower
+from nbglcnn.load import load
+from nbglcnn.lowering.lower import lower
+from nbglcnn.reference import reference
 from nbglcnn.session import Session
 
 OPSETS = range(7, onnx.defs.onnx_opset_version() + 1)

@@ -11,7 +11,7 @@ from carrier import LAYOUTS, carrier
 from colours import SIGNED, rgb, signed
 from nbglcnn.layout import Frame, Layout
 from nbglcnn.load import load
-from nbglcnn.lower import lower
+from nbglcnn.lowering.lower import lower
 from page import JOB, GlPage
 
 # matplotlib's and d3's viridis at 0, 1/4, 1/2, 3/4 and 1.

@@ -7,8 +7,9 @@ from torch import nn
 
 import nbglcnn
 from equal import assert_equal
-from nbglcnn.load import load, reference
-from nbglcnn.lower import lower
+from nbglcnn.load import load
+from nbglcnn.lowering.lower import lower
+from nbglcnn.reference import reference
 from nbglcnn.report import RTOL
 from page import GlPage, bundled, decode, encode
 from zoo import build

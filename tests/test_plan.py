@@ -17,10 +17,10 @@ import nbglcnn
 from carrier import LAYOUTS, carrier
 from equal import assert_equal
 from nbglcnn import ModelError, Plan, Session
-from nbglcnn.builder import FLATTEN, Builder, best_block, reuse_textures
 from nbglcnn.layout import Layout, batch_of, frame_of, picture_of
 from nbglcnn.load import load, with_parameters
-from nbglcnn.lower import lower, repack
+from nbglcnn.lowering.builder import FLATTEN, Builder, best_block, reuse_textures
+from nbglcnn.lowering.lower import lower, repack
 from nbglcnn.plan import VERSION, Recipe, Texture, Weight
 from onnx_models import model_of, node
 

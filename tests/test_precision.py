@@ -10,9 +10,10 @@ from torch import nn
 import nbglcnn
 from cases import CASES
 from nbglcnn import InputError, Plan, Session, Target, Viewer
-from nbglcnn.load import load, reference
-from nbglcnn.lower import lower
+from nbglcnn.load import load
+from nbglcnn.lowering.lower import lower
 from nbglcnn.plan import Texture
+from nbglcnn.reference import reference
 from nbglcnn.report import RTOL, match
 from viewer_models import autoencoder, hooked, pictures
 from zoo import build
@@ -146,19 +147,19 @@ def test_sums_do_not_overflow_on_the_way() -> None:
     x = torch.rand(1, 4, 300, 301) * 50 + torch.arange(4).reshape(1, 4, 1, 1) * 100
     assert float(x[0, 3].sum()) > 65504 * 100
     with Session(nbglcnn.compile(model, x, precision="float16")) as session:
-        report = session.verify(model, x)
+        report = nbglcnn.verify(session, model, x)
     assert report.ok, report
 
 
 def test_verify_measures_half_precision_by_its_own_tolerance() -> None:
     model, x = autoencoder(3), pictures(3)
     with Session(nbglcnn.compile(model, x, precision="float16")) as session:
-        report = session.verify(model, x)
+        report = nbglcnn.verify(session, model, x)
         assert report.ok
         assert max(row.relative for row in report.rows) > 1e-4  # it is half precision
         assert "within float16's 0.02 of a layer's largest" in report.summary
         wrong = autoencoder(4)
-        assert not session.verify(wrong, x).ok
+        assert not nbglcnn.verify(session, wrong, x).ok
 
 
 def test_numbers_that_half_cannot_hold_are_found_by_verify() -> None:
@@ -168,11 +169,11 @@ def test_numbers_that_half_cannot_hold_are_found_by_verify() -> None:
         model[1].weight.fill_(1 / 300)
     x = np.full((1, 1, 3, 3), 300, "f4")
     with Session(nbglcnn.compile(model, x, precision="float16")) as session:
-        report = session.verify(model, x)
+        report = nbglcnn.verify(session, model, x)
         assert session.read("0").min() >= 65504  # infinite, or the largest there is
     assert report.first_diverging == "0"
     with Session(nbglcnn.compile(model, x)) as session:
-        assert session.verify(model, x).ok
+        assert nbglcnn.verify(session, model, x).ok
 
 
 def test_a_device_that_draws_no_float32_gets_a_plan_of_float16() -> None:

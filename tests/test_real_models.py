@@ -15,8 +15,9 @@ import pytest
 
 import pretrained
 from equal import RTOL, assert_all_equal
-from nbglcnn.load import load, reference
-from nbglcnn.lower import lower
+from nbglcnn.load import load
+from nbglcnn.lowering.lower import lower
+from nbglcnn.reference import reference
 from nbglcnn.session import Session
 from pretrained import OCR, UPSCALER, WeightsUnavailable
 from real_models import RECOGNISER, TEXT, TRAINED, UNTRAINED, build, ocr, written

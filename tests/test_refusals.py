@@ -31,7 +31,7 @@ USES: dict[str, Callable[[Session, nn.Module], Any]] = {
     "write": lambda session, _: session.write("input", X),
     "draw": lambda session, _: session.draw(),
     "read": lambda session, _: session.read("0"),
-    "verify": lambda session, model: session.verify(model, X),
+    "verify": lambda session, model: nbglcnn.verify(session, model, X),
     "replace_weights": lambda session, _: session.replace_weights(session.plan),
     "with": enter,
 }

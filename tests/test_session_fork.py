@@ -113,7 +113,7 @@ def test_a_child_that_was_forked_while_a_thread_loads_can_load() -> None:
     printed = forked(
         """
         import signal, threading
-        from nbglcnn.load.torch_thread import one_at_a_time
+        from nbglcnn.load.torch.thread import one_at_a_time
         loading, done = threading.Event(), threading.Event()
         def load():
             with one_at_a_time():

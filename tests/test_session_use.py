@@ -77,7 +77,7 @@ def test_each_thread_gets_the_numbers_of_its_own_input(session: Session) -> None
     model, x = convolutions(), rng.standard_normal(SHAPE).astype("float32")
 
     def verify() -> None:
-        assert session.verify(model, x).ok
+        assert nbglcnn.verify(session, model, x).ok
 
     assert not together(*(lambda k=k: work(k) for k in range(4)), verify)  # type: ignore[misc]
 

@@ -18,7 +18,8 @@ from cases.case import Case
 from conformance import Run, on_opengl
 from equal import assert_equal
 from nbglcnn import Plan, Session, Target, UnsupportedModel
-from nbglcnn.load import load, reference
+from nbglcnn.load import load
+from nbglcnn.reference import reference
 from page import GlPage
 from strips import in_strips
 from views_page import Views

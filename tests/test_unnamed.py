@@ -6,8 +6,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from equal import assert_equal
-from nbglcnn.load import load, reference
-from nbglcnn.lower import lower
+from nbglcnn.load import load
+from nbglcnn.lowering.lower import lower
+from nbglcnn.reference import reference
 from nbglcnn.session import Session
 
 

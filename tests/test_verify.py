@@ -29,7 +29,7 @@ def test_a_session_agrees_with_the_model_it_was_compiled_from() -> None:
     model, x = autoencoder(3), pictures(3)
     plan = nbglcnn.compile(model, x)
     with Session(plan) as session:
-        report = session.verify(model, pictures(4))
+        report = nbglcnn.verify(session, model, pictures(4))
         assert report.ok
         assert report.first_diverging is None
         rows = [row.layer for row in report.rows]
@@ -43,7 +43,7 @@ def test_the_first_layer_that_differs_is_named() -> None:
     model, x = autoencoder(3), pictures(3)
     wrong = another(model, "encoder.3")
     with Session(nbglcnn.compile(model, x)) as session:
-        report = session.verify(wrong, x)
+        report = nbglcnn.verify(session, wrong, x)
     assert not report.ok
     assert report.first_diverging == "encoder.3"
     assert "the first that is not: encoder.3" in str(report)
@@ -85,7 +85,7 @@ def test_another_shape_is_refused() -> None:
         Session(plan) as session,
         pytest.raises(InputError, match="Compile again for another shape"),
     ):
-        session.verify(model, np.zeros((1, 1, 6, 6), "f4"))
+        nbglcnn.verify(session, model, np.zeros((1, 1, 6, 6), "f4"))
 
 
 def test_a_session_of_an_onnx_model() -> None:
@@ -104,7 +104,7 @@ def test_a_session_of_an_onnx_model() -> None:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
     x = np.random.default_rng(0).normal(size=shape).astype("f4")
     with Session(nbglcnn.compile(model)) as session:
-        report = session.verify(model, x)
+        report = nbglcnn.verify(session, model, x)
         assert report.ok
         assert "ONNX Runtime" in report.summary
         assert [row.layer for row in report.rows] == ["soft", "mean"]
@@ -171,7 +171,7 @@ def far() -> torch.Tensor:
 
 def test_a_layer_as_near_to_float64_as_pytorch_is_ok_and_the_report_says_so() -> None:
     with Session(nbglcnn.compile(Far(), far())) as session:
-        report = session.verify(Far(), far())
+        report = nbglcnn.verify(session, Far(), far())
     assert report.ok
     assert {row.layer for row in report.rows if row.double} == {"norm", "mul", "output"}
     [row] = [row for row in report.rows if row.layer == "norm"]
@@ -210,14 +210,15 @@ def test_an_onnx_layer_is_judged_by_float64_too() -> None:
     x = np.random.default_rng(6).random((1, 1, 20, 20), np.float32)
     x += 1e3
     with Session(nbglcnn.compile(cancelling(), x)) as session:
-        report = session.verify(cancelling(), x)
+        report = nbglcnn.verify(session, cancelling(), x)
         assert report.ok
         assert {row.layer for row in report.rows if row.double} >= {"left"}
-        assert not session.verify(cancelling(fault=0.1), x).ok
+        assert not nbglcnn.verify(session, cancelling(fault=0.1), x).ok
 
 
 def test_the_double_precision_of_an_onnx_model_is_that_of_pytorch() -> None:
-    from nbglcnn.load import exact, load
+    from nbglcnn.load import load
+    from nbglcnn.reference import exact
 
     x = np.random.default_rng(7).random((1, 1, 20, 20), np.float32)
     model = cancelling(0.3, pads=(0, 1, 1, 0))
@@ -238,7 +239,7 @@ def test_float64_finds_a_small_fault_that_rounding_could_hide() -> None:
     with torch.no_grad():
         wrong.norm.bias += 3e-3
     with Session(nbglcnn.compile(wrong, far())) as session:
-        report = session.verify(Far(), far())
+        report = nbglcnn.verify(session, Far(), far())
     assert not report.ok
     [row] = [row for row in report.rows if row.layer == "norm"]
     own, reference = row.double
@@ -269,12 +270,12 @@ def test_float64_is_asked_only_where_float32_differs(monkeypatch: pytest.MonkeyP
         asked.append(names)
         return {}
 
-    monkeypatch.setattr("nbglcnn.session.exact", exact)
+    monkeypatch.setattr("nbglcnn.api.exact", exact)
     with Session(nbglcnn.compile(autoencoder(3), pictures(3))) as session:
-        assert session.verify(autoencoder(3), pictures(3)).ok
+        assert nbglcnn.verify(session, autoencoder(3), pictures(3)).ok
     assert asked == []
     with Session(nbglcnn.compile(Far(), far())) as session:
-        assert not session.verify(Far(), far()).ok
+        assert not nbglcnn.verify(session, Far(), far()).ok
     assert len(asked) == 1
     assert asked[0][0] == "norm"
 
@@ -308,7 +309,8 @@ class Positions(nn.Module):
 
 
 def test_a_model_that_makes_float32_itself_is_run_in_double_precision() -> None:
-    from nbglcnn.load import exact, load
+    from nbglcnn.load import load
+    from nbglcnn.reference import exact
 
     torch.manual_seed(0)
     model, x = Positions().eval(), torch.randn(1, 1000, 64)
@@ -323,7 +325,7 @@ def test_a_model_that_makes_float32_itself_is_run_in_double_precision() -> None:
     )
     assert next(model.parameters()).dtype == torch.float32
     with Session(nbglcnn.compile(model, x)) as session:
-        assert session.verify(model, x).ok
+        assert nbglcnn.verify(session, model, x).ok
 
 
 class Ramp(nn.Module):
@@ -334,7 +336,8 @@ class Ramp(nn.Module):
 
 
 def test_numbers_that_forward_makes_are_made_in_double_precision() -> None:
-    from nbglcnn.load import exact, load
+    from nbglcnn.load import load
+    from nbglcnn.reference import exact
 
     graph, arrays = load(Ramp(), torch.ones(1, 7))
     [true] = exact(Ramp(), graph, arrays, ["output"]).values()
@@ -360,7 +363,7 @@ class Roots(nn.Module):
 def test_nan_and_infinity_that_match_are_said_with_their_first_place() -> None:
     model, x = Roots().eval(), np.ones((2, 1, 3, 3), "f4")
     with Session(nbglcnn.compile(model, x)) as session:
-        report = session.verify(model, x)
+        report = nbglcnn.verify(session, model, x)
     assert report.ok
     assert report.summary.endswith(
         "; 4 layers have NaN or infinity, first infinity: scale, channel 1; "
@@ -379,14 +382,14 @@ def test_the_channel_of_a_nan_in_a_further_image_is_its_own() -> None:
     model, x = nn.Sequential(nn.Conv2d(1, 3, 1), nn.ReLU()).eval(), np.ones((3, 1, 2, 2), "f4")
     x[2, 0, 1] = np.nan
     with Session(nbglcnn.compile(model, x)) as session:
-        report = session.verify(model, x)
+        report = nbglcnn.verify(session, model, x)
     assert [(row.nan, row.channel) for row in report.rows] == [(6, 0)] * 3
 
 
 def test_a_finite_network_has_no_word_on_nan() -> None:
     model, x = autoencoder(3), pictures(3)
     with Session(nbglcnn.compile(model, x)) as session:
-        assert "NaN" not in str(session.verify(model, x))
+        assert "NaN" not in str(nbglcnn.verify(session, model, x))
 
 
 class Tied(nn.Module):
@@ -421,7 +424,7 @@ def test_every_count_of_layers_is_that_of_the_table() -> None:
 def test_without_layers_the_outputs_are_counted_as_values() -> None:
     model, x = Tied().eval(), np.ones((1, 1, 4, 4), "f4")
     with Session(nbglcnn.compile(model, x, observe="outputs")) as session:
-        assert session.verify(model, x).summary.startswith("1 of 1 values match PyTorch")
+        assert nbglcnn.verify(session, model, x).summary.startswith("1 of 1 values match PyTorch")
 
 
 def test_the_layers_of_two_networks_are_counted_apart() -> None:

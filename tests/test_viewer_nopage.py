@@ -292,7 +292,7 @@ def test_a_notebook_without_a_browser_runs_with_one_warning_a_viewer_and_keeps_a
     notebook.cells = [
         nbformat.v4.new_code_cell(source)
         for source in (
-            f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+            f"import sys; sys.path.insert(0, {str(Path(__file__).with_name('support'))!r})\n"
             "import time, numpy as np\nfrom nbglcnn import Viewer\n"
             "from viewer_models import autoencoder, pictures",
             "viewer = Viewer(autoencoder(3), pictures(3))\nviewer",

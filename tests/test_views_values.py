@@ -93,7 +93,7 @@ def test_nan_is_said_and_its_channel_stands_first(show: Callable[..., Views]) ->
     model, x = Flawed().eval(), torch.randn(1, 1, 14, 14)
     plan = nbglcnn.compile(model, x)
     with nbglcnn.Session(plan) as session:
-        report = session.verify(model, x)
+        report = nbglcnn.verify(session, model, x)
     views = show(plan, x.numpy())
     page = views.page
     views.set(selected={"layer": "first", "channel": None})

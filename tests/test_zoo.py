@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from equal import assert_all_equal, assert_equal
-from nbglcnn.load import load, reference
-from nbglcnn.lower import lower
+from nbglcnn.load import load
+from nbglcnn.lowering.lower import lower
+from nbglcnn.reference import reference
 from nbglcnn.session import Session
 from zoo import ZOO, build
 

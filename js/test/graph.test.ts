@@ -1,12 +1,12 @@
 // The network's graph before anything is drawn: modules, edges, skips, and where everything is placed.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { networkOf } from "../src/network/network.ts";
 import type { Layer, PlanHeader, Value } from "../src/plan.ts";
 import { fit, reveal, windowHeight, zoomAt } from "../src/views/graph/camera.ts";
 import { type Placed, type Placement, placementOf } from "../src/views/graph/place.ts";
 import { firstOpen, pictureOf, type Tree, treeOf } from "../src/views/graph/tree.ts";
 import { neighbour } from "../src/views/graph/walk.ts";
-import { networkOf } from "../src/views/network.ts";
 import { layer } from "./layers.ts";
 
 type Row = readonly [

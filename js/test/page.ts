@@ -1,4 +1,4 @@
-// What tests/page.py calls in a browser: the GL layer with arrays as base64, since JSON has no NaN.
+// What tests/support/page.py calls in a browser: the GL layer with arrays as base64, since JSON has no NaN.
 import { type GlDevice, openDevice } from "../src/gl/device.ts";
 import { parsePlan } from "../src/gl/format.ts";
 import { probe } from "../src/gl/probe.ts";

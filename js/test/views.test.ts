@@ -1,10 +1,8 @@
 // What the views compute before anything is drawn: stages, layout, order, words.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import * as format from "../src/format.ts";
 import type { Statistics, Summary } from "../src/gl/types.ts";
-import type { PlanHeader } from "../src/plan.ts";
-import * as format from "../src/views/format.ts";
-import * as layout from "../src/views/layout.ts";
 import {
   chainTitle,
   layerCount,
@@ -12,7 +10,9 @@ import {
   settings,
   shortType,
   stagesOf,
-} from "../src/views/network.ts";
+} from "../src/network/network.ts";
+import type { PlanHeader } from "../src/plan.ts";
+import * as layout from "../src/views/layout.ts";
 import { gridOf, orderOf } from "../src/views/order.ts";
 import { rankOf } from "../src/views/spread.ts";
 import { inputChannel, type Kernels, kernelStart } from "../src/views/weights.ts";

@@ -8,6 +8,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from nbglcnn.api import check as check
     from nbglcnn.api import compile as compile
+    from nbglcnn.api import verify as verify
     from nbglcnn.plan import Plan as Plan
     from nbglcnn.plan import Target as Target
     from nbglcnn.session import Session as Session
@@ -23,6 +24,7 @@ _HOME = {
     "check": "api",
     "compare": "viewer.comparison",
     "compile": "api",
+    "verify": "api",
     "ContextLost": "errors",
     "DeviceError": "errors",
     "InputError": "errors",

@@ -13,7 +13,7 @@ from typing import get_args
 from nbglcnn import __version__
 from nbglcnn.api import check, compile
 from nbglcnn.errors import NbglcnnError
-from nbglcnn.load.onnx_model import GIVE_X, zeros_like_inputs
+from nbglcnn.load.onnx.model import GIVE_X, zeros_like_inputs
 from nbglcnn.plan import Precision
 
 

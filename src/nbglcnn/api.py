@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from nbglcnn.errors import NbglcnnError, UnsupportedModel
+from nbglcnn.errors import InputError, NbglcnnError, UnsupportedModel
 from nbglcnn.graph import Graph, Node
-from nbglcnn.layers import layer_keys, layer_nodes
 from nbglcnn.load import alone, load, partly
-from nbglcnn.lower import Observe, layer_name, lower, partial_shapes
+from nbglcnn.lowering.layers import layer_keys, layer_nodes
+from nbglcnn.lowering.lower import Observe, layer_name, lower, partial_shapes
 from nbglcnn.plan import Plan, Precision, Target
-from nbglcnn.report import Report, Support
+from nbglcnn.reference import engine, exact, reference
+from nbglcnn.report import Match, Report, Support, compared
+
+if TYPE_CHECKING:
+    from nbglcnn.session import Session
 
 
 def compile(
@@ -66,6 +71,44 @@ def check(model: Any, x: Any = None) -> Report[Support]:
         whole = Support(name, "the whole", False, str(error))
         return Report((*_apart(model, x), whole), "can run")
     return Report(tuple(_supported(graph)), "can run")
+
+
+def verify(session: Session, model: Any, x: Any = None) -> Report[Match]:
+    """Run `x` on local OpenGL and by PyTorch or ONNX Runtime, and compare every value of the Plan.
+
+    Args:
+        session: runs the Plan; what `observe` left out isn't compared.
+        model: what the Plan was compiled from.
+        x: an input as in `compile`.
+
+    A row of the report is a layer: largest and mean absolute error, the largest relative to the
+    layer's largest value, and whether max|a - b| <= 1e-5 * max|b| + 1e-6 (for float16
+    2e-2 * max|b| + 1e-6), or whether it is as near to what the model computes in float64 as the
+    reference's own float32 is (an ONNX model of up to 1e10 multiply-adds).
+    `report.ok` is the verdict, `report.first_diverging` where to look.
+
+    Raises:
+        InputError: `x` is missing or doesn't fit the Plan.
+        SessionClosed: the session was closed.
+    """
+    plan = session.plan
+    session.check_open()
+    graph, arrays = load(model, x)
+    found = session.run(*arrays)
+    expected = reference(model, graph, arrays)
+    if missing := [key for key in plan.computed if key not in expected]:
+        raise InputError(
+            f"{type(model).__name__} has no layer {missing[0]!r}: "
+            "give the model that this Plan was compiled from"
+        )
+    return compared(
+        plan,
+        found,
+        expected,
+        f"{engine(model)} on {session.renderer}",
+        exact=partial(exact, model, graph, arrays),
+        rounded=graph.rounded(),
+    )
 
 
 def _apart(model: Any, x: Any) -> Iterator[Support]:

@@ -13,7 +13,7 @@ from nbglcnn.errors import InputError, ModelError, OpenGLUnavailable
 from nbglcnn.graph import Array
 from nbglcnn.inputs import check_count
 from nbglcnn.load import load, rewrites
-from nbglcnn.lower import lower
+from nbglcnn.lowering.lower import lower
 from nbglcnn.ops import OPERATORS
 from nbglcnn.plan import Plan
 from nbglcnn.session import Session

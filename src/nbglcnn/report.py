@@ -15,8 +15,8 @@ from nbglcnn.plan import Plan, layer_count
 
 # Of the largest reference value of the layer. In float16 every layer's values are rounded by up to
 # 5e-4 of themselves, and each layer works on what the one before has rounded: among the small
-# networks of tests/zoo.py the worst is 5e-3, but 1.8e-2 where pictures are sampled at computed
-# places.
+# networks of tests/support/zoo.py the worst is 5e-3, but 1.8e-2 where pictures are sampled at
+# computed places.
 RTOL = {"float32": 1e-5, "float16": 2e-2}
 ATOL = 1e-6
 # A layer may be so many times as far from float64 as the reference is: both are the largest of many

@@ -24,11 +24,9 @@ from nbglcnn.errors import (
     SessionClosed,
     unknown,
 )
-from nbglcnn.glsl import VERTEX
 from nbglcnn.inputs import Spec, as_arrays
 from nbglcnn.layout import EXACT
-from nbglcnn.load import engine, exact, load, reference
-from nbglcnn.report import Match, Report, compared
+from nbglcnn.lowering.glsl import VERTEX
 
 if TYPE_CHECKING:
     import moderngl
@@ -178,7 +176,7 @@ def _shared_device() -> _Device:
 class Session:
     """Runs a Plan on local OpenGL.
 
-    Several threads may use one: each `run`, `read`, `write` or `verify` is done as a whole before
+    Several threads may use one: each `run`, `read` or `write` is done as a whole before
     another thread's begins. What takes several calls (`write`, `draw`, `read`) is not; there, give
     each thread a Session.
 
@@ -221,11 +219,11 @@ class Session:
         if not self._closed:
             self._device.present()  # a lock that was held when its process forked stays held
         with self._lock:
-            self._open()
+            self.check_open()
             yield
 
-    def _open(self) -> None:
-        """SessionClosed where it is not open any more."""
+    def check_open(self) -> None:
+        """Raise SessionClosed where it is not open any more."""
         if self._closed:
             raise SessionClosed(
                 f"this Session of {self.plan.header.name!r} was closed, by close() or at the end "
@@ -289,7 +287,7 @@ class Session:
 
     def _taken(self, given: Mapping[str, Any]) -> list[tuple[p.Input, Array]]:
         """What was given for some inputs, by key, as the arrays that go to the device."""
-        self._open()
+        self.check_open()
         records = {record.key: record for record in self.plan.header.inputs}
         for key in given:
             if key not in records:
@@ -324,7 +322,7 @@ class Session:
 
     def read(self, key: str) -> Array:
         """The value called `key`, an activation or a parameter, as it is after the last run."""
-        self._open()
+        self.check_open()
         values = (*self.plan.header.values, *self.plan.header.parameters)
         for value in values:
             if value.key == key:
@@ -378,42 +376,9 @@ class Session:
             self.draw()
             return {value.key: self.read(value.key) for value in self.plan.header.values}
 
-    def verify(self, model: Any, x: Any = None) -> Report[Match]:
-        """Run `x` here and by PyTorch or ONNX Runtime, and compare every value of the Plan.
-
-        `model` is what the Plan was compiled from, `x` as in `compile`. A row of the report is a
-        layer: largest and mean absolute error, the largest relative to the layer's largest value,
-        and whether max|a - b| <= 1e-5 * max|b| + 1e-6 (for float16 2e-2 * max|b| + 1e-6), or
-        whether it is as near to what the model computes in float64 as the reference's own float32
-        is (an ONNX model of up to 1e10 multiply-adds).
-        `report.ok` is the verdict, `report.first_diverging` where to look.
-
-        Raises:
-            InputError: `x` is missing or doesn't fit the Plan.
-        """
-        self._open()
-        graph, arrays = load(model, x)
-        found = self.run(*arrays)
-        expected = reference(model, graph, arrays)
-        keys = self.plan.computed
-        if missing := [key for key in keys if key not in expected]:
-            raise InputError(
-                f"{type(model).__name__} has no layer {missing[0]!r}: "
-                "give the model that this Plan was compiled from"
-            )
-        where = f"{engine(model)} on {self.renderer}"
-        return compared(
-            self.plan,
-            found,
-            expected,
-            where,
-            exact=partial(exact, model, graph, arrays),
-            rounded=graph.rounded(),
-        )
-
     def replace_weights(self, plan: p.Plan) -> None:
         """Upload the weights of a Plan made by `lower.repack` that differ from this session's."""
-        self._open()
+        self.check_open()
         if plan.hash != self.plan.hash:
             raise ValueError("the Plan differs in more than its weights")
 
@@ -449,7 +414,7 @@ class Session:
             self._device.delete_framebuffer(number)
 
     def __enter__(self) -> Session:
-        self._open()
+        self.check_open()
         return self
 
     def __exit__(self, *_: object) -> None:

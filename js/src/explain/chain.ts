@@ -1,6 +1,7 @@
 // How a layer's number came about: the layer that makes it, and the steps that each change it alone.
+
+import type { Network, Stage } from "../network/network.ts";
 import type { Layer, Operand, Value } from "../plan.ts";
-import type { Network, Stage } from "../views/network.ts";
 import { type Activation, activationOf } from "./activations.ts";
 import { isPool } from "./pool.ts";
 import { coordinates, element, sizeOf, type Tensor } from "./tensor.ts";

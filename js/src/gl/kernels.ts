@@ -1,4 +1,4 @@
-// The display's and the statistics' own programs, put together as glsl.py does for a Plan's.
+// The display's and the statistics' own programs, put together as lowering/glsl.py does for a Plan's.
 import prelude from "../../../src/nbglcnn/shaders/prelude.glsl";
 import colours from "./colours.glsl";
 import common from "./common.glsl";

@@ -1,6 +1,7 @@
 // The shell: bar, content, message and status line, mounted into one element.
 import { computed, effect, signal } from "@preact/signals";
 import { render } from "preact";
+import { networkOf } from "../network/network.ts";
 import type { ViewerState } from "../state.ts";
 import { Bar } from "./bar.tsx";
 import compareCss from "./compare/style.css";
@@ -14,7 +15,6 @@ import { listenToKeys } from "./keys.ts";
 import { LayerView } from "./layer.tsx";
 import { px } from "./layout.ts";
 import { createMeasures } from "./measures.ts";
-import { networkOf } from "./network.ts";
 import { createPainter } from "./painter.ts";
 import { Panel } from "./panel.tsx";
 import { costsOf } from "./profile/costs.ts";

@@ -1,11 +1,12 @@
 // The bar above: which model, which tab, which example of the batch.
+
+import { plural } from "../format.ts";
+import { layersOf, type Network, pictureOf } from "../network/network.ts";
 import type { Tab, ViewerState } from "../state.ts";
 import { useViews } from "./context.ts";
-import { plural } from "./format.ts";
 import { Left, Right } from "./icons.tsx";
 import { pictureSize } from "./layout.ts";
 import { Maps } from "./maps.tsx";
-import { layersOf, type Network, pictureOf } from "./network.ts";
 
 /** CSS pixels below which everything is one column. */
 export const NARROW = 520;

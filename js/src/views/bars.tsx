@@ -1,8 +1,8 @@
 // Vectors as signed bars, and the largest values of a long one as a list.
 
+import { short } from "../format.ts";
 import type { Value } from "../plan.ts";
 import { type Hover, imageOf, placeOf, useValues, useViews } from "./context.ts";
-import { short } from "./format.ts";
 import { largest, rank } from "./layout.ts";
 
 /** The shown image's elements of a value. */

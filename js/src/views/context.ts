@@ -5,10 +5,10 @@ import { useContext, useEffect, useState } from "preact/hooks";
 import type { Tensors } from "../explain/chain.ts";
 import type { Tensor } from "../explain/tensor.ts";
 import type { Histogram, Statistics, Theme } from "../gl/types.ts";
+import type { Network } from "../network/network.ts";
 import type { Value } from "../plan.ts";
 import type { ViewerState } from "../state.ts";
 import type { Measures, Spread } from "./measures.ts";
-import type { Network } from "./network.ts";
 import type { Painter } from "./painter.ts";
 import type { LayerCost } from "./profile/costs.ts";
 

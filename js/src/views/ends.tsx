@@ -1,8 +1,9 @@
 // Where the network begins and ends: its input and output, the largest pictures.
+
+import { imageShape, type Network, pictureOf, type Stage } from "../network/network.ts";
 import type { Value } from "../plan.ts";
 import { useViews } from "./context.ts";
 import { ImageRange } from "./maps.tsx";
-import { imageShape, type Network, pictureOf, type Stage } from "./network.ts";
 import { Picture } from "./picture.tsx";
 import { Parts } from "./stage.tsx";
 

@@ -1,13 +1,13 @@
 // The weights of a layer as pictures: kernels, rows of a linear layer, scale and shift of a normalisation.
 import { useMemo, useState } from "preact/hooks";
+import { exact, short } from "../format.ts";
+import { longType, type Network, type Stage } from "../network/network.ts";
 import type { Layer, Value } from "../plan.ts";
 import { NotFinite } from "./bars.tsx";
 import { gradient } from "./colors.ts";
 import { placeOf, useValues, useViews } from "./context.ts";
-import { exact, short } from "./format.ts";
 import { type Cell, KernelPictures } from "./kernels.tsx";
 import { largest } from "./layout.ts";
-import { longType, type Network, type Stage } from "./network.ts";
 import { type Kernels, kernelsOf, parametersOf } from "./weights.ts";
 
 /** Ends of the weights' colours, as a legend. */

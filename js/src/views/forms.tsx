@@ -1,5 +1,6 @@
 // The Network tab: which form the network has, strip or graph, and a layer found by its name.
 import { useId } from "preact/hooks";
+import { longType, type Network } from "../network/network.ts";
 import type { Form } from "../state.ts";
 import { NARROW } from "./bar.tsx";
 import { Choice } from "./choice.tsx";
@@ -7,7 +8,6 @@ import { useViews } from "./context.ts";
 import { Graph } from "./graph/graph.tsx";
 import { firstOpen, groupsAround, treeOf } from "./graph/tree.ts";
 import { leaveFinder } from "./keys.ts";
-import { longType, type Network } from "./network.ts";
 import { lineOf, Strip } from "./strip.tsx";
 
 const FORMS: readonly (readonly [Form, string])[] = [

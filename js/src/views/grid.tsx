@@ -1,9 +1,10 @@
 // All channels of a layer: maps with their number and mean, in the chosen order, 256 a page.
+
+import { exact, percent, short } from "../format.ts";
 import type { ColorMapName, Statistics, Summary } from "../gl/types.ts";
 import { BESIDE } from "../messages.ts";
 import type { Value } from "../plan.ts";
 import { useViews } from "./context.ts";
-import { exact, percent, short } from "./format.ts";
 import { px, tileSide } from "./layout.ts";
 import { Maps } from "./maps.tsx";
 import { type Bounds, MARKS, markOf } from "./marks.ts";

@@ -1,14 +1,15 @@
 // One channel large, the filter that makes it, and its numbers beside the layer's.
+
+import { exact, fixed, full, ordinal, percent, plain } from "../format.ts";
 import type { Statistics, Summary } from "../gl/types.ts";
+import { pictureOf } from "../network/network.ts";
 import type { Value } from "../plan.ts";
 import { useImageValues } from "./bars.tsx";
 import { colorTable, inkOn } from "./colors.ts";
 import { useHistogram, useValues, useViews } from "./context.ts";
-import { exact, fixed, full, ordinal, percent, plain } from "./format.ts";
 import { Histogram } from "./histogram.tsx";
 import { fitScale, largest } from "./layout.ts";
 import { Maps } from "./maps.tsx";
-import { pictureOf } from "./network.ts";
 import { type Kernels, kernelStart } from "./weights.ts";
 
 const LARGE = 300;

@@ -1,8 +1,8 @@
 // Kernels as pictures: small numbers painted by the processor, since they are read for their tooltips anyway.
 import { useLayoutEffect, useRef } from "preact/hooks";
+import { exact } from "../format.ts";
 import { colorTable } from "./colors.ts";
 import { placeOf, useViews } from "./context.ts";
-import { exact } from "./format.ts";
 import { px } from "./layout.ts";
 import { inputChannel, type Kernels, kernelStart } from "./weights.ts";
 

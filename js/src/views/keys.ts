@@ -1,10 +1,10 @@
 // The keyboard, while the viewer has the focus; JupyterLab's own single-key commands stay quiet meanwhile.
 import { batch } from "@preact/signals";
 import { COLORMAPS } from "../messages.ts";
+import { channelsOf, firstValue } from "../network/network.ts";
 import type { Tab } from "../state.ts";
 import { listedPairs, shownPair } from "./compare/pairs.ts";
 import type { Views } from "./context.ts";
-import { channelsOf, firstValue } from "./network.ts";
 import { orderOf } from "./order.ts";
 
 // A text field, a list or an open menu needs these keys itself.

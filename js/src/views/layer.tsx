@@ -1,20 +1,7 @@
 // The Layer tab: the rail, one layer's title, and its maps or filters.
 import { useEffect, useState } from "preact/hooks";
+import { full } from "../format.ts";
 import type { ColorMapName } from "../gl/types.ts";
-import type { Layer, Value } from "../plan.ts";
-import type { Order, RangeMode, Section } from "../state.ts";
-import { Bars } from "./bars.tsx";
-import { Choice, Select } from "./choice.tsx";
-import { useLater, useStatistics, useViews } from "./context.ts";
-import { ExplainView } from "./explain/view.tsx";
-import { Filters, Pages, SmallFilters } from "./filters.tsx";
-import { full } from "./format.ts";
-import { Grid } from "./grid.tsx";
-import { Inspector, placeOf } from "./inspector.tsx";
-import { pictureSize } from "./layout.ts";
-import { Legend } from "./legend.tsx";
-import { Maps } from "./maps.tsx";
-import { boundsOf, type Mark, markOf } from "./marks.ts";
 import {
   channelsOf,
   contents,
@@ -23,7 +10,20 @@ import {
   type Network,
   pictureOf,
   type Stage,
-} from "./network.ts";
+} from "../network/network.ts";
+import type { Layer, Value } from "../plan.ts";
+import type { Order, RangeMode, Section } from "../state.ts";
+import { Bars } from "./bars.tsx";
+import { Choice, Select } from "./choice.tsx";
+import { useLater, useStatistics, useViews } from "./context.ts";
+import { ExplainView } from "./explain/view.tsx";
+import { Filters, Pages, SmallFilters } from "./filters.tsx";
+import { Grid } from "./grid.tsx";
+import { Inspector, placeOf } from "./inspector.tsx";
+import { pictureSize } from "./layout.ts";
+import { Legend } from "./legend.tsx";
+import { Maps } from "./maps.tsx";
+import { boundsOf, type Mark, markOf } from "./marks.ts";
 import { orderOf, PAGE } from "./order.ts";
 import { Badge } from "./parity.tsx";
 import { Rail } from "./rail.tsx";

@@ -1,10 +1,11 @@
 // What the colours mean: the map's gradient between real numbers.
+
+import { short } from "../format.ts";
 import type { Statistics } from "../gl/types.ts";
+import { pictureOf } from "../network/network.ts";
 import type { Value } from "../plan.ts";
 import { gradient } from "./colors.ts";
 import { useViews } from "./context.ts";
-import { short } from "./format.ts";
-import { pictureOf } from "./network.ts";
 
 /** The two ends of a colour map over values from `low` to `high`, and the part of the map that is used. */
 export function ends(low: number, high: number, signed: boolean, symmetric = false) {

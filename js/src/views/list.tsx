@@ -1,10 +1,5 @@
 // The network in a narrow place: both pictures above, then one row per stage.
-import type { Value } from "../plan.ts";
-import { Bars, NumberPicture } from "./bars.tsx";
-import { useViews } from "./context.ts";
-import { Ends } from "./ends.tsx";
-import { Right } from "./icons.tsx";
-import { boxMosaic } from "./layout.ts";
+
 import {
   contents,
   imageShape,
@@ -15,7 +10,13 @@ import {
   settings,
   shortType,
   within,
-} from "./network.ts";
+} from "../network/network.ts";
+import type { Value } from "../plan.ts";
+import { Bars, NumberPicture } from "./bars.tsx";
+import { useViews } from "./context.ts";
+import { Ends } from "./ends.tsx";
+import { Right } from "./icons.tsx";
+import { boxMosaic } from "./layout.ts";
 import { Badge } from "./parity.tsx";
 import { StageMaps } from "./picture.tsx";
 import { groupsOf } from "./rows.tsx";

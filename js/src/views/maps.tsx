@@ -1,12 +1,12 @@
 // A picture of a value: maps in a mosaic, or an image, in one canvas that answers the pointer.
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
+import { fixed, short } from "../format.ts";
 import type { ColorMapName, Range } from "../gl/types.ts";
+import { pictureOf } from "../network/network.ts";
 import type { Value } from "../plan.ts";
 import { imageOf, placeOf, useStatistics, useViews } from "./context.ts";
-import { fixed, short } from "./format.ts";
 import { type Mosaic, px, tileSide } from "./layout.ts";
-import { pictureOf } from "./network.ts";
 import type { Drawing } from "./painter.ts";
 
 /** So long a finger is held before it reads numbers: as long as for the browser's own long press, nearly. */

@@ -1,15 +1,15 @@
 // What comments on the strip: the layer under the pointer or selected, its liveliest channels, its numbers.
 
+import { percent, short } from "../format.ts";
 import type { Statistics } from "../gl/types.ts";
+import { contents, firstValue, longType, type Network, pictureOf } from "../network/network.ts";
 import type { Value } from "../plan.ts";
 import { Bars } from "./bars.tsx";
 import { useHistogram, useStatistics, useViews } from "./context.ts";
-import { percent, short } from "./format.ts";
 import { Histogram } from "./histogram.tsx";
 import { Right } from "./icons.tsx";
 import { byVariation, isFlawed } from "./layout.ts";
 import { Legend } from "./legend.tsx";
-import { contents, firstValue, longType, type Network, pictureOf } from "./network.ts";
 import { TILE, Tile, tilesAcross } from "./tile.tsx";
 
 /** The layer that is commented: under the pointer, else selected, else the first. */

@@ -1,8 +1,9 @@
 // Whether a layer matches the framework's own values: a mark beside its name, computed on this page's GPU.
+
+import { full, short } from "../format.ts";
 import type { PlanHeader } from "../plan.ts";
 import type { Parity } from "../state.ts";
 import { useViews } from "./context.ts";
-import { full, short } from "./format.ts";
 import { Differs, Matches } from "./icons.tsx";
 
 /** The largest error of all layers. */

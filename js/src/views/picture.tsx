@@ -1,10 +1,11 @@
 // One value in a given room: an image, maps, bars, or a number, whatever shows it best.
+
+import { contents, pictureOf } from "../network/network.ts";
 import type { Value } from "../plan.ts";
 import { Bars, NumberPicture, TopValues } from "./bars.tsx";
 import { useStatistics, useViews } from "./context.ts";
 import { boxMosaic, byVariation, type Mosaic, pictureSize } from "./layout.ts";
 import { Maps, MosaicMaps } from "./maps.tsx";
-import { contents, pictureOf } from "./network.ts";
 
 /** Channels in the order in which a mosaic shows them: all by number, or the ones that vary most. */
 export function useShownChannels(value: Value, shown: number): readonly number[] {

@@ -1,10 +1,10 @@
 // One small picture per layer, so that one always knows where one is.
 import { useEffect, useRef } from "preact/hooks";
+import { contents, leafName, type Network, pictureOf } from "../network/network.ts";
 import type { Value } from "../plan.ts";
 import { useStatistics, useViews } from "./context.ts";
 import { byVariation, fitScale } from "./layout.ts";
 import { Maps } from "./maps.tsx";
-import { contents, leafName, type Network, pictureOf } from "./network.ts";
 
 const SIDE = 28;
 

@@ -1,9 +1,10 @@
 // A network of many stages: rows by module, each stage at its own scale.
+
+import type { Network, Stage } from "../network/network.ts";
 import { useViews } from "./context.ts";
 import { Ends } from "./ends.tsx";
 import { Arrow } from "./icons.tsx";
 import { px } from "./layout.ts";
-import type { Network, Stage } from "./network.ts";
 import { ArrowColumn, BOX, StageView } from "./stage.tsx";
 
 export function Rows({ network, stages }: { network: Network; stages: readonly Stage[] }) {

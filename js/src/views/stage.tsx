@@ -1,9 +1,5 @@
 // One stage of the network: its picture, and below it what it is.
-import type { Layer, Value } from "../plan.ts";
-import { Bars, NumberPicture } from "./bars.tsx";
-import { useViews } from "./context.ts";
-import { Arrow } from "./icons.tsx";
-import { boxMosaic, type Maps, type Mosaic } from "./layout.ts";
+
 import {
   contents,
   imageShape,
@@ -13,7 +9,12 @@ import {
   type Stage,
   shortType,
   within,
-} from "./network.ts";
+} from "../network/network.ts";
+import type { Layer, Value } from "../plan.ts";
+import { Bars, NumberPicture } from "./bars.tsx";
+import { useViews } from "./context.ts";
+import { Arrow } from "./icons.tsx";
+import { boxMosaic, type Maps, type Mosaic } from "./layout.ts";
 import { Badge } from "./parity.tsx";
 import { StageMaps } from "./picture.tsx";
 import { StageBar } from "./profile/bars.tsx";

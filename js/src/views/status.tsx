@@ -1,13 +1,13 @@
 // The line below, with what was measured and what draws; and the message under the pictures.
 
 import { lastRun } from "../engine/signals.ts";
+import { duration, full, memory, rendererName, short } from "../format.ts";
+import { layerCount } from "../network/network.ts";
 import type { PlanHeader } from "../plan.ts";
 import type { Status } from "../status.ts";
 import { useViews } from "./context.ts";
-import { duration, full, memory, rendererName, short } from "./format.ts";
 import { KeysButton } from "./help.tsx";
 import { Differs, Matches } from "./icons.tsx";
-import { layerCount } from "./network.ts";
 import { countedOf, flawsOf, worst } from "./parity.tsx";
 
 const WORDS: Record<Status["phase"], string> = {

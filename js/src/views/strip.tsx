@@ -1,10 +1,11 @@
 // The network as a strip: from a picture to a picture, on one line where it fits, else in rows.
+
+import type { Network, Stage } from "../network/network.ts";
 import { NARROW } from "./bar.tsx";
 import { useViews } from "./context.ts";
 import { Ends } from "./ends.tsx";
 import { fitLine, type Line } from "./layout.ts";
 import { List } from "./list.tsx";
-import type { Network, Stage } from "./network.ts";
 import { Rows } from "./rows.tsx";
 import { ArrowColumn, BARS, isShort, mapsOf, StageView } from "./stage.tsx";
 

@@ -1,9 +1,9 @@
 // The number under the pointer: its value, where it is, and its rank within the map.
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import { exact, full } from "../format.ts";
 import type { Spot } from "../messages.ts";
+import type { Network } from "../network/network.ts";
 import { type Hover, imageOf, type Note, useValues, useViews } from "./context.ts";
-import { exact, full } from "./format.ts";
-import type { Network } from "./network.ts";
 import { rankOf } from "./spread.ts";
 
 /** The words for a place in a picture; "…" for a number that is still on its way. */

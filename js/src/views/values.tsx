@@ -1,9 +1,9 @@
 // Below a layer's maps: which channels are like the chosen one, and how all values are spread.
 import { useMemo } from "preact/hooks";
+import { fixed, full } from "../format.ts";
 import type { Value } from "../plan.ts";
 import { useImageValues } from "./bars.tsx";
 import { useHistogram, useViews } from "./context.ts";
-import { fixed, full } from "./format.ts";
 import { Histogram } from "./histogram.tsx";
 import { rank } from "./layout.ts";
 import { similarity } from "./spread.ts";

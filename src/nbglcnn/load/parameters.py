@@ -13,7 +13,7 @@ import numpy as np
 from nbglcnn.errors import InputError, nearest
 from nbglcnn.graph import Array, Graph
 from nbglcnn.inputs import kind_of
-from nbglcnn.load.evaluate import evaluate
+from nbglcnn.load.passes.evaluate import evaluate
 
 
 def with_parameters(graph: Graph, state_dict: Mapping[str, Any]) -> Graph:

@@ -9,9 +9,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from nbglcnn.builder import Builder
-from nbglcnn.glsl import shader
 from nbglcnn.graph import Array, Node
+from nbglcnn.lowering.builder import Builder
+from nbglcnn.lowering.glsl import shader
 from nbglcnn.ops.elementwise import Operand, broadcast_shape, combine, named
 from nbglcnn.ops.operator import (
     Allowed,

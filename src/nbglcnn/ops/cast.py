@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from nbglcnn.builder import Builder
-from nbglcnn.glsl import shader
 from nbglcnn.graph import FLOAT16, Node
+from nbglcnn.lowering.builder import Builder
+from nbglcnn.lowering.glsl import shader
 from nbglcnn.ops.movement import alias
 from nbglcnn.ops.operator import Facts, Operator, anything, integer, same_shape
 from nbglcnn.ops.pointwise import SAME, SELECT

@@ -6,11 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from nbglcnn.builder import Builder, Tensor, best_block
 from nbglcnn.errors import UnsupportedModel
-from nbglcnn.glsl import Kernel, shader
 from nbglcnn.graph import Node
 from nbglcnn.layout import Frame, Layout, frame_of
+from nbglcnn.lowering.builder import Builder, Tensor, best_block
+from nbglcnn.lowering.glsl import Kernel, shader
+from nbglcnn.lowering.weights import COLUMN_GROUPS, kernel_cut
 from nbglcnn.ops.operator import (
     Facts,
     Operator,
@@ -27,7 +28,6 @@ from nbglcnn.ops.reach import windowed
 from nbglcnn.ops.strided import gather, whole
 from nbglcnn.ops.window import Window, sliding, transposed, volume_block, window_problem
 from nbglcnn.plan import Recipe
-from nbglcnn.weights import COLUMN_GROUPS, kernel_cut
 
 
 def _kernel_of(name: str, *files: str) -> Kernel:

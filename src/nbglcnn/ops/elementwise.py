@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nbglcnn.builder import REFRAME, Builder, Tensor, best_block
-from nbglcnn.glsl import Kernel, shader
 from nbglcnn.layout import Frame, Layout, frame_of
+from nbglcnn.lowering.builder import REFRAME, Builder, Tensor, best_block
+from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.ops.axes import frame_flags, merged, padded
 from nbglcnn.ops.operator import Shape, size
 from nbglcnn.ops.strided import gather, whole

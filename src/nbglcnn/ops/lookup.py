@@ -10,9 +10,9 @@ from functools import partial
 import numpy as np
 
 from nbglcnn import plan as p
-from nbglcnn.builder import Builder, best_block
 from nbglcnn.graph import Array, Node
 from nbglcnn.layout import EXACT, Layout, frame_of
+from nbglcnn.lowering.builder import Builder, best_block
 from nbglcnn.ops.movement import place, settled_shape
 from nbglcnn.ops.operator import Facts, Operator, Shape, anything, axis_of, integer
 from nbglcnn.ops.reach import Linked, everything, listed, same

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from nbglcnn.builder import Builder, Tensor, best_block
-from nbglcnn.glsl import Kernel, shader
 from nbglcnn.graph import Node
 from nbglcnn.layout import Frame, Layout
+from nbglcnn.lowering.builder import Builder, Tensor, best_block
+from nbglcnn.lowering.glsl import Kernel, shader
+from nbglcnn.lowering.weights import MOST_ROWS, kernel_cut
 from nbglcnn.ops.axes import padded, runs
 from nbglcnn.ops.conv import DENSE, Convolution, draw_convolution, packed_kernel
 from nbglcnn.ops.elementwise import Operand, broadcast_shape, combine, named
@@ -29,7 +30,6 @@ from nbglcnn.ops.reach import Linked, local, same
 from nbglcnn.ops.strided import gather
 from nbglcnn.ops.window import Window
 from nbglcnn.plan import Along
-from nbglcnn.weights import MOST_ROWS, kernel_cut
 
 MATMUL = Kernel("matmul", shader("matmul.glsl"), pixel=False)
 PLAIN = {"TRANSPOSED": 0, "BIAS": 0, "RESIDUAL": 0, "DEPTH": 0, "DEPTHWISE": 0}

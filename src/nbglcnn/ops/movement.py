@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from nbglcnn.builder import Builder
 from nbglcnn.graph import Node
 from nbglcnn.layout import frame_of
+from nbglcnn.lowering.builder import Builder
 from nbglcnn.ops.operator import (
     Allowed,
     Facts,

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nbglcnn.builder import Builder, Tensor
-from nbglcnn.glsl import Kernel, shader
 from nbglcnn.graph import Node
 from nbglcnn.layout import Layout
+from nbglcnn.lowering.builder import Builder, Tensor
+from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.ops.broadcast import ADD
 from nbglcnn.ops.elementwise import Operand, broadcast_shape, combine, named, reframed
 from nbglcnn.ops.operator import (

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from nbglcnn.builder import Builder
 from nbglcnn.graph import Array, Attribute, Node
+from nbglcnn.lowering.builder import Builder
 from nbglcnn.ops.reach import Reach, everything
 
 if TYPE_CHECKING:

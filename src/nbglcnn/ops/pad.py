@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nbglcnn.builder import Builder, Tensor, best_block
-from nbglcnn.glsl import Kernel, shader
 from nbglcnn.graph import Node
 from nbglcnn.layout import Layout, frame_of
+from nbglcnn.lowering.builder import Builder, Tensor, best_block
+from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.ops.elementwise import reframed
 from nbglcnn.ops.movement import first_problem, needs_constant, place
 from nbglcnn.ops.operator import (

@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from nbglcnn.builder import Builder
-from nbglcnn.glsl import Kernel, shader
 from nbglcnn.graph import Node
+from nbglcnn.lowering.builder import Builder
+from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.ops.operator import Allowed, Facts, Operator, anything, number, only, same_shape, text
 from nbglcnn.ops.reach import local
 

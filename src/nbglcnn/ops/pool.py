@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from nbglcnn.builder import Builder, Tensor, best_block
-from nbglcnn.glsl import Kernel, shader
 from nbglcnn.graph import Node
 from nbglcnn.layout import EXACT, Layout, frame_of
+from nbglcnn.lowering.builder import Builder, Tensor, best_block
+from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.ops.operator import (
     Allowed,
     Facts,

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nbglcnn.builder import Builder, Tensor, best_block
-from nbglcnn.glsl import Kernel, shader
 from nbglcnn.graph import Node
 from nbglcnn.layout import Layout, frame_of
+from nbglcnn.lowering.builder import Builder, Tensor, best_block
+from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.ops.elementwise import reframed
 from nbglcnn.ops.operator import (
     Facts,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from nbglcnn.builder import Builder
-from nbglcnn.glsl import Kernel, shader
 from nbglcnn.graph import Node
 from nbglcnn.layout import frame_of
+from nbglcnn.lowering.builder import Builder
+from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.ops.movement import first_problem, needs_constant
 from nbglcnn.ops.operator import (
     Facts,

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from nbglcnn.builder import Builder
-from nbglcnn.glsl import shader
 from nbglcnn.graph import Array, Node
+from nbglcnn.lowering.builder import Builder
+from nbglcnn.lowering.glsl import shader
 from nbglcnn.ops.operator import (
     Facts,
     Operator,

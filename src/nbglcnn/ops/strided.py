@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nbglcnn.builder import Builder, Tensor, best_block
-from nbglcnn.glsl import Kernel, shader
 from nbglcnn.layout import Frame, Layout
+from nbglcnn.lowering.builder import Builder, Tensor, best_block
+from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.ops.operator import Shape
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from nbglcnn.builder import Builder
 from nbglcnn.graph import Graph, Node
 from nbglcnn.layout import EXACT
+from nbglcnn.lowering.builder import Builder
 from nbglcnn.ops.operator import (
     Facts,
     Operator,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nbglcnn.builder import best_block
 from nbglcnn.graph import Node
 from nbglcnn.layout import Frame
+from nbglcnn.lowering.builder import best_block
 from nbglcnn.ops.operator import Facts, Shape, integer, integers, text
 
 

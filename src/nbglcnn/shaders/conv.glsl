@@ -9,7 +9,7 @@
 #define STRIDE u.i[0].zw
 #define DILATION u.i[1].xy
 #define PADDING u.i[1].zw
-const int COLUMN_GROUPS = 1024;  // as weights.py
+const int COLUMN_GROUPS = 1024;  // as lowering/weights.py
 
 #if TRANSPOSED
 // Output pixels of a block are `stride` apart, so their inputs are neighbours; t is what the tap divides.

@@ -1,7 +1,7 @@
 // Elements 4t..4t+3 of a kernel in its parameter's own order, out of a texture packed by weights.conv_texture.
 // i[0]: width of the output in texels; order (0 Conv's O,I,K; 1 ConvTranspose's I,O/groups,K; 2 Gemm's K,O); outputs;
 // input channels of one group. i[1]: taps, output channel groups of a layer, convolution groups.
-const int COLUMN_GROUPS = 1024;  // as weights.py
+const int COLUMN_GROUPS = 1024;  // as lowering/weights.py
 
 float weight(int index) {
   int outputs = u.i[0].z, inputs = u.i[0].w, taps = u.i[1].x, groups = u.i[1].z;

@@ -2,7 +2,7 @@
 // holds tap k from input 4·ig + j of a group to four outputs. x0: the weights in any frame.
 // i[0] inputs and outputs of one group, and the steps from one input and one output to the next among x0's
 // elements; i[1] groups, the step between them, taps, rows of one column part. f[3].x multiplies. Layers are images.
-const int COLUMNS = 4096;  // 4 * COLUMN_GROUPS of weights.py
+const int COLUMNS = 4096;  // 4 * COLUMN_GROUPS of lowering/weights.py
 
 vec4 pixel(ivec4 at) {
   int part = at.z / u.i[1].w, row = at.z - part * u.i[1].w;

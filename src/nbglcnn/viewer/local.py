@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from nbglcnn import load
 from nbglcnn.errors import DeviceError, OpenGLUnavailable
 from nbglcnn.graph import Array, Graph
 from nbglcnn.plan import Plan
+from nbglcnn.reference import engine, exact, from_cache, quick_reference, reference
 from nbglcnn.session import Session
 
 
@@ -39,7 +39,7 @@ class Local:
             if session is not None:
                 self._values = session.run(*arrays)
             else:
-                found = load.reference(self.model, graph, arrays)
+                found = reference(self.model, graph, arrays)
                 self._values = {value.key: found[value.key] for value in plan.values}
             self._key = revision, plan.hash
         return self._values
@@ -56,10 +56,10 @@ class Local:
         if self._key != (revision, plan.hash):
             first, self._first = self._first, {}
             if revision == 0 and first:
-                return load.completed(graph, first, names), load.engine(self.model)
-            found = load.quick_reference(self.model, graph, arrays, names)
+                return from_cache(graph, first, names), engine(self.model)
+            found = quick_reference(self.model, graph, arrays, names)
             if found is not None:
-                return found, load.engine(self.model)
+                return found, engine(self.model)
         return self.values(plan, graph, arrays, revision), self.source(plan)
 
     def source(self, plan: Plan) -> str:
@@ -67,7 +67,7 @@ class Local:
         session = self._open(plan)
         if session is not None:
             return f"local (OpenGL: {on(session.renderer, plan)})"
-        return f"reference ({load.engine(self.model)})"
+        return f"reference ({engine(self.model)})"
 
     @property
     def opened(self) -> str:
@@ -76,13 +76,13 @@ class Local:
 
     def reference(self, graph: Graph, arrays: Sequence[Array]) -> tuple[dict[str, Array], str]:
         """What the model's own framework makes of the inputs, and that framework's name."""
-        return load.reference(self.model, graph, arrays), load.engine(self.model)
+        return reference(self.model, graph, arrays), engine(self.model)
 
     def exact(
         self, graph: Graph, arrays: Sequence[Array], names: Collection[str]
     ) -> dict[str, Array]:
         """The same in float64, as far as the framework can."""
-        return load.exact(self.model, graph, arrays, names)
+        return exact(self.model, graph, arrays, names)
 
     def _open(self, plan: Plan) -> Session | None:
         if self._session is not None and self._session.plan.hash == plan.hash:

@@ -18,11 +18,13 @@ import numpy as np
 import traitlets
 from comm import DummyComm
 
-from nbglcnn import __version__, load, lower
+from nbglcnn import __version__, load
 from nbglcnn.errors import DeviceError, NbglcnnError, PageError, unknown, users_line
 from nbglcnn.graph import Array
 from nbglcnn.inputs import as_arrays
+from nbglcnn.lowering import lower
 from nbglcnn.plan import Layers, Precision, Target, Value, content_hash, pack_file
+from nbglcnn.reference import cacheable
 from nbglcnn.report import Match, Report, compared
 from nbglcnn.session import stored
 from nbglcnn.viewer import blocking, lifetime, marimo, poster, protocol
@@ -114,7 +116,7 @@ class Viewer(anywidget.AnyWidget):
         self._file = memoryview(pack_file(self._plan, {}))
         self._arrays = self._accepted(arrays)
         pictured = {value.key for value in poster.chosen(self._plan)}
-        self._local = Local(model, load.enough(graph, known, pictured))
+        self._local = Local(model, cacheable(graph, known, pictured))
         self._revision = 0  # of input and weights
         self._picture: tuple[tuple[int, int], bytes] | None = None
         self._needs_poster = False  # a page is there that cannot draw

@@ -1,8 +1,8 @@
 // Which layers are compared, and what the table and the colours of a pair are: no page, no GPU.
 import type { Range, Statistics } from "../../gl/types.ts";
+import type { Network } from "../../network/network.ts";
 import type { Pair } from "../../plan.ts";
 import type { Selection } from "../../state.ts";
-import type { Network } from "../network.ts";
 
 /** How much a layer of B differs from A in one example. */
 export interface Change {

@@ -1,16 +1,16 @@
 // A, B and B − A of one layer as pictures: side by side, one wiped over the other, or A while it is held.
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useState } from "preact/hooks";
+import { short } from "../../format.ts";
 import type { ColorMapName, Range } from "../../gl/types.ts";
+import { type Network, pictureOf } from "../../network/network.ts";
 import type { Comparison, Pair, Value } from "../../plan.ts";
 import { Bars, NumberPicture, shownElements, useImageValues } from "../bars.tsx";
 import { gradient } from "../colors.ts";
 import { useStatistics, useViews } from "../context.ts";
-import { short } from "../format.ts";
 import { fitScale, px } from "../layout.ts";
 import { ends } from "../legend.tsx";
 import { Maps } from "../maps.tsx";
-import { type Network, pictureOf } from "../network.ts";
 import { fixedRange, sharedEnds } from "./pairs.ts";
 
 export type Showing = "beside" | "wipe" | "hold";

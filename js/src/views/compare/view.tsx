@@ -1,13 +1,13 @@
 // The Compare tab: a layer of A, of B and their difference, its channels, and how much each layer differs.
 import { useEffect, useState } from "preact/hooks";
+import { short } from "../../format.ts";
+import { contents, longType, type Network, pictureOf } from "../../network/network.ts";
 import type { Comparison, Pair, Value } from "../../plan.ts";
 import { Choice, Select } from "../choice.tsx";
 import { useStatistics, useViews } from "../context.ts";
 import { Pages } from "../filters.tsx";
-import { short } from "../format.ts";
 import { Grid } from "../grid.tsx";
 import { ColorChoice } from "../layer.tsx";
-import { contents, longType, type Network, pictureOf } from "../network.ts";
 import { PAGE } from "../order.ts";
 import { Changes, relativeText, useChanges } from "./changes.tsx";
 import { byDifference, type Change, shownPair } from "./pairs.ts";

@@ -1,9 +1,9 @@
 // The steps from a sum to the layer's number, as a row of cards.
 import type { ComponentChildren } from "preact";
 import type { Bias, Explanation, Made, Taken } from "../../explain/explanation.ts";
+import { full } from "../../format.ts";
+import { longType, shortType } from "../../network/network.ts";
 import type { Layer } from "../../plan.ts";
-import { full } from "../format.ts";
-import { longType, shortType } from "../network.ts";
 import { Curve } from "./curve.tsx";
 import { Added, Num } from "./number.tsx";
 

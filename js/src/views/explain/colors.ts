@@ -1,9 +1,10 @@
 // The colours of an explanation's cells: an image's numbers in grey, all others in the chosen map.
+
+import { pictureOf } from "../../network/network.ts";
 import type { Value } from "../../plan.ts";
 import { colorTable } from "../colors.ts";
 import { useViews } from "../context.ts";
 import { useRange } from "../maps.tsx";
-import { pictureOf } from "../network.ts";
 
 export type Color = (value: number) => readonly [number, number, number];
 

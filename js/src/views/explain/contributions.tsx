@@ -1,8 +1,8 @@
 // What each input channel gives to a sum: sorted bars, one of them chosen to be shown tap by tap.
 
+import { exact, full, short } from "../../format.ts";
 import { NotFinite } from "../bars.tsx";
 import { placeOf, useViews } from "../context.ts";
-import { exact, full, short } from "../format.ts";
 import { largest, rank } from "../layout.ts";
 import { Num } from "./number.tsx";
 

@@ -1,7 +1,7 @@
 // A dense layer's number: every input times its weight, the ones that count most as a table.
 import type { Products } from "../../explain/products.ts";
+import { full } from "../../format.ts";
 import type { Value } from "../../plan.ts";
-import { full } from "../format.ts";
 import { byContribution, Contributions } from "./contributions.tsx";
 import { Num } from "./number.tsx";
 

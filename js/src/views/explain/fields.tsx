@@ -5,9 +5,9 @@ import { Fields } from "../../explain/fields.ts";
 import { gapsOf, type Marked, markedIn, outline, toldOf } from "../../explain/marked.ts";
 import { type Mask, pixelsOf, placeOf } from "../../explain/places.ts";
 import { coordinates, place } from "../../explain/tensor.ts";
+import { channelsOf, type Network } from "../../network/network.ts";
 import type { PlanHeader, Value } from "../../plan.ts";
 import { useViews } from "../context.ts";
-import { channelsOf, type Network } from "../network.ts";
 import { mapSize, OneMap } from "./pixel.tsx";
 
 /** Who gives a value, a layer or an input, and along which axes its places lie. */

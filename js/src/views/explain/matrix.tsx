@@ -2,9 +2,9 @@
 import type { Signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import type { State } from "../../explain/window.ts";
+import { exact, plain, short } from "../../format.ts";
 import { inkOn } from "../colors.ts";
 import { placeOf, useViews } from "../context.ts";
-import { exact, plain, short } from "../format.ts";
 import { px } from "../layout.ts";
 
 type Rgb = readonly [number, number, number];

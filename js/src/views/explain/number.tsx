@@ -1,5 +1,5 @@
 // A number in an explanation: few digits to read, all of them on hover and for programs.
-import { exact, fixed } from "../format.ts";
+import { exact, fixed } from "../../format.ts";
 
 /** A number with three decimals, all its digits in its title and its value. */
 export function Num(props: { value: number; strong?: boolean; decimals?: number }) {

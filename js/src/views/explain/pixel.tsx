@@ -2,11 +2,11 @@
 import { useRef } from "preact/hooks";
 import { type Around, NOTHING } from "../../explain/around.ts";
 import type { Lines } from "../../explain/window.ts";
+import { pictureOf } from "../../network/network.ts";
 import type { Value } from "../../plan.ts";
 import { useViews } from "../context.ts";
 import { fitScale, px, tileSide } from "../layout.ts";
 import { Maps } from "../maps.tsx";
-import { pictureOf } from "../network.ts";
 
 /** CSS pixels that a pixel of a tiny map has at most, and that a picture has at least. */
 const MOST = 28;

@@ -1,9 +1,9 @@
 // A pool's number: which of a window's numbers is passed on, or what their mean is.
 import { aroundOf } from "../../explain/around.ts";
 import type { Pooled } from "../../explain/pool.ts";
+import { exact, full } from "../../format.ts";
 import type { Layer, Value } from "../../plan.ts";
 import { useViews } from "../context.ts";
-import { exact, full } from "../format.ts";
 import { largest, px } from "../layout.ts";
 import { useShown } from "./colors.ts";
 import { type Cell, Figure, Matrix, NUMBERED } from "./matrix.tsx";

@@ -1,10 +1,10 @@
 // The Network tab as a graph: modules closed or open in place, skips, live pictures; zoom, pan and keys.
 import { batch, computed, useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
+import type { Network } from "../../network/network.ts";
 import type { Camera } from "../../state.ts";
 import { useViews, ViewsContext } from "../context.ts";
 import { px } from "../layout.ts";
-import type { Network } from "../network.ts";
 import { fit, gestures, reveal, windowHeight, zoomAt } from "./camera.ts";
 import { Lines } from "./lines.tsx";
 import { Look } from "./look.tsx";

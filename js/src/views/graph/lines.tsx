@@ -1,7 +1,8 @@
 // The graph's lines: what travels where. A skip says what travels, and can be clicked.
+
+import { imageShape } from "../../network/network.ts";
 import { useViews } from "../context.ts";
 import { px } from "../layout.ts";
-import { imageShape } from "../network.ts";
 import type { Line, Placement } from "./place.ts";
 
 export function Lines(props: { placement: Placement; zoom: number; selected: string | undefined }) {

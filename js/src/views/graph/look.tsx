@@ -1,7 +1,8 @@
 // A fast look into a closed module: its layers side by side, below the graph.
+
+import { plural } from "../../format.ts";
+import { contents, shortType, within } from "../../network/network.ts";
 import { useViews } from "../context.ts";
-import { plural } from "../format.ts";
-import { contents, shortType, within } from "../network.ts";
 import { Picture } from "../picture.tsx";
 import { useHovered } from "../select.ts";
 import type { Node } from "./tree.ts";

@@ -1,10 +1,11 @@
 // One node of the graph: a picture with words, a closed module with a stacked edge, a sign, or a step on a line.
+
+import { plural } from "../../format.ts";
+import { contents, imageShape, type Network } from "../../network/network.ts";
 import type { Value } from "../../plan.ts";
 import { useViews } from "../context.ts";
-import { plural } from "../format.ts";
 import { Right } from "../icons.tsx";
 import { px } from "../layout.ts";
-import { contents, imageShape, type Network } from "../network.ts";
 import { Badge } from "../parity.tsx";
 import { Picture } from "../picture.tsx";
 import { StageBar } from "../profile/bars.tsx";

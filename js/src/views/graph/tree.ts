@@ -1,6 +1,7 @@
 // The network as nodes and edges, for any choice of open modules: a closed module is one node.
+
+import { type Network, type Stage, shortType, within } from "../../network/network.ts";
 import type { Layer, PlanHeader, Value } from "../../plan.ts";
-import { type Network, type Stage, shortType, within } from "../network.ts";
 
 /** A module's stages that stand one after the other. A module that is entered again later is another group. */
 export interface Group {

@@ -1,8 +1,9 @@
 // Below each stage of the network: its share of the time, or of what else is asked for.
+
+import { percent } from "../../format.ts";
 import type { Layer } from "../../plan.ts";
 import { DifferenceBar } from "../compare/mark.tsx";
 import { useViews } from "../context.ts";
-import { percent } from "../format.ts";
 import { COSTS, costText, type LayerCost } from "./costs.ts";
 
 /** A bar for some layers together: what they cost, or in a comparison how much they differ. */

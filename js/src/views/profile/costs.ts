@@ -1,8 +1,9 @@
 // What each layer costs: measured, or this run's time shared out by how much its passes fetch.
+
+import { count, duration, memory } from "../../format.ts";
 import { predict } from "../../gl/schedule.ts";
 import type { PlanHeader } from "../../plan.ts";
 import type { Cost, Profile } from "../../state.ts";
-import { count, duration, memory } from "../format.ts";
 
 export interface LayerCost {
   /** Null before the first run. */

@@ -1,14 +1,14 @@
 // The Profile tab: what each layer costs, how long a picture's way to the screen is, runs a second.
 import { useEffect, useState } from "preact/hooks";
 import { lastRun } from "../../engine/signals.ts";
+import { count, duration, full, memory, percent, short } from "../../format.ts";
 import type { RunInfo } from "../../gl/types.ts";
+import { layersOf, longType, type Network, shapeOfOne } from "../../network/network.ts";
 import type { Layer, PlanHeader } from "../../plan.ts";
 import type { Cost, ViewerState } from "../../state.ts";
 import { reportFailure, useLater, useViews, type Views } from "../context.ts";
 import { Soft } from "../explain/matrix.tsx";
-import { count, duration, full, memory, percent, short } from "../format.ts";
 import { isExpected } from "../measures.ts";
-import { layersOf, longType, type Network, shapeOfOne } from "../network.ts";
 import { Badge, rowOf } from "../parity.tsx";
 import { COSTS, costsOf, costText, type LayerCost } from "./costs.ts";
 import { Ways } from "./ways.tsx";

@@ -1,10 +1,10 @@
 // What a picture's way to the screen costs: canvas to canvas, or read back to the page; and numbers to Python.
 import { useState } from "preact/hooks";
+import { duration, memory } from "../../format.ts";
 import type { Delivery, DrawJob, Session } from "../../gl/types.ts";
+import { channelsOf, contents, type Network, pictureOf } from "../../network/network.ts";
 import type { Value } from "../../plan.ts";
 import { useViews } from "../context.ts";
-import { duration, memory } from "../format.ts";
-import { channelsOf, contents, type Network, pictureOf } from "../network.ts";
 
 const TIMES = 8;
 

@@ -6,8 +6,9 @@ from hypothesis import HealthCheck, settings
 from torch import nn
 
 from equal import assert_equal
-from nbglcnn.load import load, reference
-from nbglcnn.lower import lower
+from nbglcnn.load import load
+from nbglcnn.lowering.lower import lower
+from nbglcnn.reference import reference
 from nbglcnn.session import Session
 
 FEW = settings(

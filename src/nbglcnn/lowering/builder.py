@@ -11,11 +11,11 @@ import numpy as np
 
 from nbglcnn import plan as p
 from nbglcnn.errors import UnsupportedModel
-from nbglcnn.formats import Formats
-from nbglcnn.glsl import Kernel, program_source, shader
 from nbglcnn.graph import Array, Graph, Node
 from nbglcnn.layout import Frame, Layout, frame_of
-from nbglcnn.weights import TABLES, packed
+from nbglcnn.lowering.formats import Formats
+from nbglcnn.lowering.glsl import Kernel, program_source, shader
+from nbglcnn.lowering.weights import TABLES, packed
 
 FLATTEN = Kernel("flatten", shader("flatten.glsl"), pixel=False)
 FLATTEN_STRIPS = Kernel("flatten", shader("flatten_strips.glsl"), pixel=False)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
 from math import prod
 from typing import Any
 
@@ -11,12 +12,101 @@ import numpy as np
 
 from nbglcnn.errors import NbglcnnError
 from nbglcnn.graph import Array, Graph, Node
-from nbglcnn.load.evaluate import evaluate
+from nbglcnn.load import Joined, is_module, one_at_a_time
+from nbglcnn.load.joined import differences, parts
+from nbglcnn.load.passes.evaluate import evaluate
 
 EXACT_MACS = 10**10  # some ten seconds
 
 
-def torch_reference(
+def reference(
+    model: Any, graph: Graph, arrays: Sequence[Array], names: Collection[str] | None = None
+) -> dict[str, Array]:
+    """The true value of every key: by PyTorch's forward hooks, or for ONNX by another engine.
+
+    `names` are the keys that are wanted, where keeping the others can be spared.
+    """
+    if isinstance(model, Joined):
+        return _joined_reference(model, graph, arrays, names)
+    if is_module(model):
+        with one_at_a_time():
+            return _by_torch(model, graph, arrays, names)
+    return _by_onnx(model, graph, arrays, names)
+
+
+def exact(
+    model: Any, graph: Graph, arrays: Sequence[Array], names: Collection[str]
+) -> dict[str, Array]:
+    """The wanted keys in double precision, as far as the model can be run so in seconds.
+
+    PyTorch runs its own modules; what an ONNX file holds is computed from its Graph by
+    onnx.reference, for ONNX Runtime has hardly an operator for doubles.
+    """
+    if isinstance(model, Joined):
+        return _joined_reference(model, graph, arrays, names, of=exact)
+    if not is_module(model):
+        return _exact_of_graph(graph, arrays, names)
+    with one_at_a_time():
+        return _exact_by_torch(model, graph, arrays, names)
+
+
+def cacheable(graph: Graph, known: Mapping[str, Array], names: Collection[str]) -> dict[str, Array]:
+    """What of `known` gives the wanted keys, for `from_cache`; nothing if not all do."""
+    kept = _needed(graph, names)
+    return {name: known[name] for name in kept} if kept <= set(known) else {}
+
+
+def quick_reference(
+    model: Any, graph: Graph, arrays: Sequence[Array], names: Collection[str]
+) -> dict[str, Array] | None:
+    """`reference` where an engine computes it that is quick with large networks, else None."""
+    if graph.source == "torch":
+        return reference(model, graph, arrays, names)
+    if isinstance(model, Joined):
+        return None
+    return _by_runtime_alone(model, graph, arrays, names)
+
+
+def _joined_reference(
+    joined: Joined,
+    graph: Graph,
+    arrays: Sequence[Array],
+    names: Collection[str] | None,
+    of: Callable[..., dict[str, Array]] = reference,
+) -> dict[str, Array]:
+    """The values of both sides, each by its own framework, and the differences of all pairs."""
+    assert graph.comparison is not None
+    wanted = {key.name for key in graph.keys if names is None or key.name in names}
+    made = {pair.difference for pair in graph.comparison.pairs} | {graph.comparison.table}
+    for pair in graph.comparison.pairs:
+        if graph.comparison.table in wanted or pair.difference in wanted:
+            wanted |= {pair.a, pair.b}
+    found: dict[str, Array] = {}
+    for prefix, side in parts(joined, graph, arrays):
+        own = {name.removeprefix(prefix) for name in wanted - made if name.startswith(prefix)}
+        values = of(side.model, side.graph, side.arrays, own)
+        found.update((prefix + name, values[name]) for name in own if name in values)
+    if wanted & made and wanted - made <= set(found):
+        found.update(differences(joined, graph, found, wanted))
+    return {k.name: found[k.name] for k in graph.keys if k.name in wanted and k.name in found}
+
+
+def engine(model: Any) -> str:
+    """What `reference` computes with, for people to read: "PyTorch 2.13"."""
+    if isinstance(model, Joined):
+        return " and ".join(dict.fromkeys(engine(side.model) for side in (model.a, model.b)))
+    packages = {"torch": "PyTorch"}
+    if not is_module(model):
+        packages = {"onnxruntime": "ONNX Runtime", "onnx": "onnx.reference"}
+    for package, name in packages.items():
+        try:
+            return f"{name} {'.'.join(version(package).split('.')[:2])}"
+        except PackageNotFoundError:
+            continue
+    raise AssertionError("onnx is a dependency")
+
+
+def _by_torch(
     model: Any, graph: Graph, arrays: Sequence[Array], names: Collection[str] | None = None
 ) -> dict[str, Array]:
     """What forward hooks see, with the Graph's weights; functional operators computed from it.
@@ -24,10 +114,10 @@ def torch_reference(
     `names` are the keys that are wanted, all of them by default.
     """
     known = _seen(model, graph, arrays, names, np.float32)
-    return completed(graph, known, names)
+    return from_cache(graph, known, names)
 
 
-def exact_reference(
+def _exact_by_torch(
     model: Any, graph: Graph, arrays: Sequence[Array], names: Collection[str]
 ) -> dict[str, Array]:
     """The same in double precision; nothing where the model cannot be run so."""
@@ -39,7 +129,9 @@ def exact_reference(
         return {}
 
 
-def exactly(graph: Graph, arrays: Sequence[Array], names: Collection[str]) -> dict[str, Array]:
+def _exact_of_graph(
+    graph: Graph, arrays: Sequence[Array], names: Collection[str]
+) -> dict[str, Array]:
     """A Graph's wanted keys in double precision, out of its inputs alone; nothing where it fails.
 
     Networks of more than EXACT_MACS are left alone: onnx.reference would take minutes.
@@ -73,10 +165,10 @@ def _seen(
     """What hooks see of the keys that the wanted ones follow from."""
     import torch
 
-    from nbglcnn.load.torch_calls import by_key, run_hooked
-    from nbglcnn.load.torch_check import detached_copy, unwrapped
-    from nbglcnn.load.torch_double import doubled
-    from nbglcnn.load.torch_module import AUTOCAST
+    from nbglcnn.load.torch.calls import by_key, run_hooked
+    from nbglcnn.load.torch.check import detached_copy, unwrapped
+    from nbglcnn.load.torch.double import doubled
+    from nbglcnn.load.torch.module import AUTOCAST
 
     twin, _ = detached_copy(unwrapped(model))  # the state that the user gave
     state = twin.state_dict(keep_vars=True)
@@ -85,7 +177,7 @@ def _seen(
         data = graph.values[value].data
         assert data is not None
         np.copyto(state[name].numpy(), data)
-    kept = needed(graph, names)
+    kept = _needed(graph, names)
     tensors = [torch.from_numpy(np.array(a)) for a in arrays]
     with doubled(twin) if dtype is np.float64 else contextlib.nullcontext():
         seen = run_hooked(twin, tensors, kept, float32=AUTOCAST in graph.notes)
@@ -93,7 +185,7 @@ def _seen(
     return {name: known[name] for name in kept}
 
 
-def completed(
+def from_cache(
     graph: Graph, known: Mapping[str, Array], names: Collection[str] | None = None
 ) -> dict[str, Array]:
     """The wanted keys (all of them by default), those that aren't `known` computed from it."""
@@ -114,8 +206,8 @@ def _values(
     return {name: _as(array, dtype) for name, array in found.items() if array is not None}
 
 
-def needed(graph: Graph, names: Collection[str] | None = None) -> set[str]:
-    """Keys of inputs, outputs and module calls that `completed` needs for the wanted ones."""
+def _needed(graph: Graph, names: Collection[str] | None = None) -> set[str]:
+    """Keys of inputs, outputs and module calls that `from_cache` needs for the wanted ones."""
     wanted = [key.value for key in graph.keys if names is None or key.name in names]
     seen = {key.value for key in graph.keys if key.kind in ("input", "output") or key.module_type}
     constant = {name for name, value in graph.values.items() if value.data is not None}
@@ -125,17 +217,17 @@ def needed(graph: Graph, names: Collection[str] | None = None) -> set[str]:
     return ends | {key.name for key in graph.keys if key.module_type and key.value in read}
 
 
-def onnx_reference(
+def _by_onnx(
     model: Any, graph: Graph, arrays: Sequence[Array], names: Collection[str] | None = None
 ) -> dict[str, Array]:
     """The wanted keys (all of them by default), by ONNX Runtime from the file itself.
 
     What that doesn't give is computed by onnx.reference.
     """
-    return completed(graph, _by_runtime(model, graph, arrays, names), names)
+    return from_cache(graph, _by_runtime(model, graph, arrays, names), names)
 
 
-def runtime_reference(
+def _by_runtime_alone(
     model: Any, graph: Graph, arrays: Sequence[Array], names: Collection[str]
 ) -> dict[str, Array] | None:
     """The same if ONNX Runtime gives all of it: onnx.reference takes seconds a large network."""
@@ -143,7 +235,7 @@ def runtime_reference(
     values = {key.value for key in graph.keys if key.name in found}
     if any(key.value not in values for key in graph.keys if key.name in names):
         return None
-    return completed(graph, found, names)
+    return from_cache(graph, found, names)
 
 
 def _by_runtime(
@@ -162,7 +254,7 @@ def _by_runtime(
     import onnx
     from onnx import numpy_helper
 
-    from nbglcnn.load.onnx_file import read_model, tensor_array
+    from nbglcnn.load.onnx.file import read_model, tensor_array
 
     source, _, folder = read_model(model)
     proto = onnx.ModelProto()

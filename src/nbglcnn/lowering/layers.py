@@ -8,11 +8,11 @@ from collections.abc import Container, Mapping, Sequence
 import numpy as np
 
 from nbglcnn import plan as p
-from nbglcnn.fields import Reaches
 from nbglcnn.graph import Graph, Key, Node
+from nbglcnn.lowering.composites import Whole, whole
+from nbglcnn.lowering.fields import Reaches
 from nbglcnn.ops import OPERATORS
 from nbglcnn.ops.window import Window
-from nbglcnn.wholes import Whole, whole
 
 
 def layer_keys(graph: Graph) -> list[Key]:

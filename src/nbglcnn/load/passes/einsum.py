@@ -11,7 +11,7 @@ from nbglcnn.errors import ModelError, UnsupportedOperator
 from nbglcnn.graph import Node
 from nbglcnn.load.bounds import checked_shape
 from nbglcnn.load.draft import State, label
-from nbglcnn.load.steps import Steps
+from nbglcnn.load.passes.steps import Steps
 
 Labels = tuple[str, ...]  # of dimensions: letters, and numbers from the right for those of "..."
 

@@ -11,7 +11,10 @@ import msgspec
 import numpy as np
 
 from nbglcnn import plan as p
-from nbglcnn.builder import (
+from nbglcnn.errors import InputError, UnsupportedOperator, nearest
+from nbglcnn.graph import Graph, Key, Node, Value, checked_observe, several
+from nbglcnn.layout import Frame, Layout, batch_of, frame_of, picture_of
+from nbglcnn.lowering.builder import (
     FLATTEN,
     FLATTEN_STRIPS,
     Builder,
@@ -21,15 +24,12 @@ from nbglcnn.builder import (
     reuse_textures,
     settle_formats,
 )
-from nbglcnn.errors import InputError, UnsupportedOperator, nearest
-from nbglcnn.fields import Reaches
-from nbglcnn.fusion import fuse, has_spread
-from nbglcnn.glsl import Kernel, shader
-from nbglcnn.graph import Graph, Key, Node, Value, checked_observe, several
-from nbglcnn.layers import layer_rows, layer_table, reshaped
-from nbglcnn.layout import Frame, Layout, batch_of, frame_of, picture_of
+from nbglcnn.lowering.fields import Reaches
+from nbglcnn.lowering.fusion import fuse, has_spread
+from nbglcnn.lowering.glsl import Kernel, shader
+from nbglcnn.lowering.layers import layer_rows, layer_table, reshaped
+from nbglcnn.lowering.weights import INSIDE, kernel_cut, packed
 from nbglcnn.ops import OPERATORS, READ_THROUGH
-from nbglcnn.weights import INSIDE, kernel_cut, packed
 
 FLATTEN_KERNEL = Kernel("flatten_kernel", shader("flatten_kernel.glsl"), pixel=False)
 

@@ -14,8 +14,8 @@ from nbglcnn.graph import Array, Graph
 from nbglcnn.inputs import channels_last, kind_of
 from nbglcnn.load.bounds import MAX_ELEMENTS
 from nbglcnn.load.names import Call, leaves, walk
-from nbglcnn.load.torch_check import image_channels
-from nbglcnn.load.torch_thread import in_float32, random_numbers_kept, unwound
+from nbglcnn.load.torch.check import image_channels
+from nbglcnn.load.torch.thread import in_float32, random_numbers_kept, unwound
 
 if TYPE_CHECKING:
     import torch

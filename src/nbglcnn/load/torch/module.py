@@ -15,13 +15,13 @@ from nbglcnn.errors import InputError, UnsupportedModel, UnsupportedOperator, us
 from nbglcnn.graph import Array, Attribute, Graph, Node
 from nbglcnn.load.bounds import shown
 from nbglcnn.load.draft import Draft, free_name
-from nbglcnn.load.finish import finish
-from nbglcnn.load.fold import simplify
 from nbglcnn.load.names import Call, place, torch_keys, walk
-from nbglcnn.load.torch_calls import by_key, run_hooked
-from nbglcnn.load.torch_check import check_module, detached_copy, drop_hooks, input_names, unwrapped
-from nbglcnn.load.torch_export import export
-from nbglcnn.load.torch_source import ROOT
+from nbglcnn.load.passes.finish import finish
+from nbglcnn.load.passes.fold import simplify
+from nbglcnn.load.torch.calls import by_key, run_hooked
+from nbglcnn.load.torch.check import check_module, detached_copy, drop_hooks, input_names, unwrapped
+from nbglcnn.load.torch.export import export
+from nbglcnn.load.torch.source import ROOT
 
 if TYPE_CHECKING:
     import torch

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from nbglcnn.errors import NbglcnnError
 from nbglcnn.graph import Array, Graph
-from nbglcnn.load.torch_check import detached_copy, is_whole, unwrapped
-from nbglcnn.load.torch_module import load_module
-from nbglcnn.load.torch_thread import random_numbers_kept, unwound
+from nbglcnn.load.torch.check import detached_copy, is_whole, unwrapped
+from nbglcnn.load.torch.module import load_module
+from nbglcnn.load.torch.thread import random_numbers_kept, unwound
 
 if TYPE_CHECKING:
     import torch

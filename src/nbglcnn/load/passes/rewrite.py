@@ -12,8 +12,8 @@ from nbglcnn.errors import ModelError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Attribute, Node
 from nbglcnn.load.bounds import MAX_NODES
 from nbglcnn.load.draft import Pieces, State, integer, label, numbers
-from nbglcnn.load.infer import check_arity, element_type, schema_of
-from nbglcnn.load.spell import spelt
+from nbglcnn.load.passes.decompose import spelt
+from nbglcnn.load.passes.infer import check_arity, element_type, schema_of
 
 Rule = Callable[[Node, State], list[Node]]
 

@@ -14,7 +14,7 @@ from nbglcnn.errors import ModelError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Array, Node
 from nbglcnn.load.bounds import MAX_MADE
 from nbglcnn.load.draft import State, integer, label
-from nbglcnn.load.steps import Steps
+from nbglcnn.load.passes.steps import Steps
 
 
 def transform(node: Node, state: State) -> list[Node]:

@@ -5,10 +5,10 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 from nbglcnn import Plan, Target
-from nbglcnn.builder import Builder
 from nbglcnn.graph import Graph
 from nbglcnn.layout import Layout
-from nbglcnn.lower import lower
+from nbglcnn.lowering.builder import Builder
+from nbglcnn.lowering.lower import lower
 
 
 class TooLarge(Exception):

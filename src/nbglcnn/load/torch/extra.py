@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from nbglcnn.load.algebra import DOMAIN
-from nbglcnn.load.torch_resize import resizes
+from nbglcnn.load.passes.algebra import DOMAIN
+from nbglcnn.load.torch.resize import resizes
 
 if TYPE_CHECKING:
     import torch

@@ -20,13 +20,13 @@ from nbglcnn.graph import Array, Attribute, Graph, Key, Node
 from nbglcnn.inputs import Spec, as_arrays
 from nbglcnn.load.bounds import checked_shape, shown
 from nbglcnn.load.draft import FLOAT32, OPSET, WIDE, Draft, label
-from nbglcnn.load.finish import finish
-from nbglcnn.load.fold import simplify
-from nbglcnn.load.infer import check_arity, numpy_type, schema_of
-from nbglcnn.load.onnx_branches import Guarded, unbranched
-from nbglcnn.load.onnx_file import read_model, tensor_array
-from nbglcnn.load.onnx_functions import domain_of, inlined
-from nbglcnn.load.onnx_microsoft import KNOWN, MICROSOFT, translated
+from nbglcnn.load.onnx.branches import Guarded, unbranched
+from nbglcnn.load.onnx.file import read_model, tensor_array
+from nbglcnn.load.onnx.functions import domain_of, inlined
+from nbglcnn.load.onnx.microsoft import KNOWN, MICROSOFT, translated
+from nbglcnn.load.passes.finish import finish
+from nbglcnn.load.passes.fold import simplify
+from nbglcnn.load.passes.infer import check_arity, numpy_type, schema_of
 
 if TYPE_CHECKING:
     from onnx import AttributeProto, ModelProto, NodeProto

@@ -7,8 +7,8 @@ import numpy as np
 from nbglcnn.errors import ModelError, UnsupportedOperator
 from nbglcnn.graph import Node
 from nbglcnn.load.draft import FLOAT32, State, integer, label
-from nbglcnn.load.infer import element_type, numpy_type
-from nbglcnn.load.steps import Steps
+from nbglcnn.load.passes.infer import element_type, numpy_type
+from nbglcnn.load.passes.steps import Steps
 
 
 def quantize(node: Node, state: State) -> list[Node]:

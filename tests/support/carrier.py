@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 
 from nbglcnn import plan as p
-from nbglcnn.builder import flat_width
-from nbglcnn.glsl import Kernel, program_source, shader
 from nbglcnn.layout import Frame, Layout
-from nbglcnn.lower import flatten_variant
+from nbglcnn.lowering.builder import flat_width
+from nbglcnn.lowering.glsl import Kernel, program_source, shader
+from nbglcnn.lowering.lower import flatten_variant
 
 LAYOUTS = {
     "one channel": Layout((1, 1, 4, 6)),

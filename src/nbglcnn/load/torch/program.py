@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from nbglcnn.errors import UnsupportedOperator
-from nbglcnn.load.torch_source import line_of_node, module_of
+from nbglcnn.load.torch.source import line_of_node, module_of
 
 # What ends a string in double quotes, or its line, where it is written as it is.
 _UNWRITABLE = re.compile(r'["\n\r\x00\\]')

@@ -10,12 +10,12 @@ import numpy as np
 
 from nbglcnn.errors import ModelError, NbglcnnError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Array, Node
-from nbglcnn.load.algebra import DOMAIN
 from nbglcnn.load.bounds import MAX_FOLDED_BYTES, shown
 from nbglcnn.load.draft import FLOAT32, HALF, OPSET, WIDE, Draft, State, integer, label
-from nbglcnn.load.evaluate import evaluate
-from nbglcnn.load.infer import element_type, infer, numpy_type
-from nbglcnn.load.rewrite import rewritten
+from nbglcnn.load.passes.algebra import DOMAIN
+from nbglcnn.load.passes.evaluate import evaluate
+from nbglcnn.load.passes.infer import element_type, infer, numpy_type
+from nbglcnn.load.passes.rewrite import rewritten
 
 RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 RANDOM |= {"Bernoulli", "Multinomial"}

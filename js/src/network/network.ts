@@ -1,6 +1,7 @@
 // What a Plan's layer table says about the network's shape: chains of layers as stages, and who reads whom.
+
+import { full } from "../format.ts";
 import type { Layer, Pair, PlanHeader, Value } from "../plan.ts";
-import { full } from "./format.ts";
 
 /** Layers that are shown as one picture, the last one's: Conv, BN and ReLU, for example. */
 export interface Stage {

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from nbglcnn.errors import UnsupportedModel, UnsupportedOperator
 from nbglcnn.load.draft import OPSET
 from nbglcnn.load.names import Call
-from nbglcnn.load.torch_calls import Record, run
-from nbglcnn.load.torch_extra import decompositions, translations, unread
-from nbglcnn.load.torch_masks import choose_by_masks, has_masks
-from nbglcnn.load.torch_program import (
+from nbglcnn.load.torch.calls import Record, run
+from nbglcnn.load.torch.extra import decompositions, translations, unread
+from nbglcnn.load.torch.masks import choose_by_masks, has_masks
+from nbglcnn.load.torch.program import (
     attend_in_four_dimensions,
     correct_average_pools,
     name_all_dimensions,
@@ -22,11 +22,11 @@ from nbglcnn.load.torch_program import (
     with_writable_names,
     without_idle_squeezes,
 )
-from nbglcnn.load.torch_settings import reads_numbers, settings_read
-from nbglcnn.load.torch_source import ROOT, line_of_error, line_of_node, module_of
-from nbglcnn.load.torch_tables import tables_kept
-from nbglcnn.load.torch_thread import in_float32, quiet, random_numbers_kept, unwound
-from nbglcnn.load.torch_written import written
+from nbglcnn.load.torch.settings import reads_numbers, settings_read
+from nbglcnn.load.torch.source import ROOT, line_of_error, line_of_node, module_of
+from nbglcnn.load.torch.tables import tables_kept
+from nbglcnn.load.torch.thread import in_float32, quiet, random_numbers_kept, unwound
+from nbglcnn.load.torch.written import written
 
 if TYPE_CHECKING:
     import torch

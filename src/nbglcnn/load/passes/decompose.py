@@ -11,11 +11,11 @@ from nbglcnn.errors import ModelError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Array, Node
 from nbglcnn.load.bounds import MAX_MADE, checked_shape
 from nbglcnn.load.draft import State, integer, label, numbers
-from nbglcnn.load.einsum import einsum
-from nbglcnn.load.fourier import transform
-from nbglcnn.load.infer import check_arity, schema_of
-from nbglcnn.load.quantized import dequantize, quantize
-from nbglcnn.load.steps import Steps
+from nbglcnn.load.passes.einsum import einsum
+from nbglcnn.load.passes.fourier import transform
+from nbglcnn.load.passes.infer import check_arity, schema_of
+from nbglcnn.load.passes.quantized import dequantize, quantize
+from nbglcnn.load.passes.steps import Steps
 
 
 def spelt(node: Node, state: State) -> list[Node]:

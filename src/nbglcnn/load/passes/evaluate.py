@@ -10,10 +10,10 @@ import numpy as np
 
 from nbglcnn.errors import ModelError, NbglcnnError, UnsupportedOperator
 from nbglcnn.graph import Array, Node
-from nbglcnn.load.algebra import DOMAIN, computed
 from nbglcnn.load.bounds import checked_shape, shown
 from nbglcnn.load.draft import integer, label, numbers
-from nbglcnn.load.infer import element_type, to_proto, version_of
+from nbglcnn.load.passes.algebra import DOMAIN, computed
+from nbglcnn.load.passes.infer import element_type, to_proto, version_of
 
 POOL = ("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "storage_order", "strides")
 

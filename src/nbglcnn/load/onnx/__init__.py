@@ -1,0 +1,1 @@
+"""ONNX files as drafts: read with care, checked against the operators' schemas, converted."""

@@ -1,0 +1,1 @@
+"""What makes a draft concrete: older forms rewritten, composites decomposed, constants folded."""

@@ -1,0 +1,1 @@
+"""PyTorch modules as drafts: run under hooks, exported, calls matched with what the export gave."""
