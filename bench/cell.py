@@ -78,7 +78,7 @@ sys.path[:0] = [{bench!r}]
 import torch, torch.export, torch.onnx
 from nbglcnn import Viewer, load
 from nbglcnn.lowering import lower
-from nbglcnn.viewer import viewer as module
+from nbglcnn.viewer import network as module
 from models import MODELS
 spent = {{}}
 def clocked(owner, name, label):

@@ -120,7 +120,7 @@ def test_two_inputs_of_one_model_share_its_weights() -> None:
     comparison = nbglcnn.compare(model, model, pictures(3), pictures(4))
     assert_compares(comparison, hooked(model, pictures(3)), hooked(model, pictures(4)))
     convolutions = [
-        sum(weight.recipe.packer == "conv" for weight in one._plan.header.weights)
+        sum(weight.recipe.packer == "conv" for weight in one.network.plan.header.weights)
         for one in (alone, comparison)
     ]
     assert convolutions[0] == convolutions[1] > 0
@@ -138,7 +138,7 @@ def test_two_inputs_of_one_model_share_its_weights() -> None:
     comparison = nbglcnn.compare(alone, other)
     other.input = pictures(7)  # too late
     assert_compares(comparison, hooked(model, pictures(3)), hooked(model, pictures(6)))
-    shared = sum(w.recipe.packer == "conv" for w in comparison._plan.header.weights)
+    shared = sum(w.recipe.packer == "conv" for w in comparison.network.plan.header.weights)
     assert shared == convolutions[0]
     for one in (comparison, alone, other):
         one.close()
@@ -148,7 +148,7 @@ def test_a_viewer_before_and_after_is_two_runs() -> None:
     viewer = Viewer(autoencoder(3), pictures(3))
     comparison = nbglcnn.compare(viewer, autoencoder(7).state_dict(), titles=("old", "new"))
     assert_compares(comparison, *(hooked(autoencoder(seed), pictures(3)) for seed in (3, 7)))
-    assert comparison._plan.header.comparison.titles == ("old", "new")
+    assert comparison.network.plan.header.comparison.titles == ("old", "new")
     comparison.close()
     before = viewer.input
     viewer.load_state_dict(autoencoder(7).state_dict())

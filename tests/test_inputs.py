@@ -123,13 +123,13 @@ def by_run(net: Network, x: Any, _: pytest.MonkeyPatch) -> tuple[Array, ...]:
 
 def by_verify(net: Network, x: Any, patch: pytest.MonkeyPatch) -> tuple[Array, ...]:
     used: list[tuple[Array, ...]] = []
-    reference = net.viewer._local.reference
+    reference = net.viewer.network.local.reference
 
     def noted(graph: Graph, arrays: tuple[Array, ...]) -> Any:
         used.append(arrays)
         return reference(graph, arrays)
 
-    patch.setattr(net.viewer._local, "reference", noted)
+    patch.setattr(net.viewer.network.local, "reference", noted)
     assert net.viewer.verify(x).ok
     return used[0]
 

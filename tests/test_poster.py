@@ -65,7 +65,9 @@ def test_the_picture_shows_the_example_that_is_chosen_now() -> None:
     first = viewer._repr_mimebundle_()[0]["image/png"]
     viewer.input_index = 1
     second = viewer._repr_mimebundle_()[0]["image/png"]
-    blue, orange = (maps(png, viewer._plan, "output", 2, 4)[0][3, 3] for png in (first, second))
+    blue, orange = (
+        maps(png, viewer.network.plan, "output", 2, 4)[0][3, 3] for png in (first, second)
+    )
     viewer.close()
     np.testing.assert_allclose(blue, signed(np.array(1.0), 1.0), atol=NEAR)
     np.testing.assert_allclose(orange, signed(np.array(-1.0), 1.0), atol=NEAR)

@@ -199,7 +199,7 @@ def test_a_viewer_in_float16_says_so_and_is_right_to_three_digits() -> None:
         assert match(key, value, expected[key], rtol=RTOL["float16"]).ok
     assert viewer.activations.source.startswith("local (OpenGL: ")
     assert viewer.activations.source.endswith(", float16)")
-    plan = viewer._plan
+    plan = viewer.network.plan
     assert viewer.status["precision"] == "float16"
     assert viewer.status["gpu_bytes"] == plan.gpu_bytes
     assert f"({plan.gpu_bytes / 1e6:.1f} MB on the GPU, float16)" in repr(viewer)

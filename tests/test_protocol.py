@@ -15,7 +15,8 @@ from generate_types import SOURCES, messages
 from nbglcnn.errors import ContextLost, DeviceError, PageError, PageTimeout, UnsupportedModel
 from nbglcnn.plan import Target
 from nbglcnn.viewer import protocol
-from nbglcnn.viewer.connection import Connection, Offer
+from nbglcnn.viewer.connection import Connection
+from nbglcnn.viewer.offer import Offer
 from nbglcnn.viewer.protocol import CHUNK, PROTOCOL, Assembly, decode, parts_of, split
 
 TARGET = msgspec.to_builtins(Target())

@@ -117,7 +117,7 @@ class Frames:
 
     def read(self) -> dict[str, Any]:
         """Every value of the network, from a page."""
-        values = self.viewer._plan.values
+        values = self.viewer.network.plan.values
         request = self.connection.ask([v.key for v in values], [4 * v.read.count for v in values])
         self.until(lambda: self.connection.answered(request, PATIENCE_S))
         self.connection.drop(request)

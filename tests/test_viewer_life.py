@@ -327,7 +327,7 @@ def test_a_smaller_device_gets_a_plan_that_fits_it(lab: Lab, browser: Browsers) 
         notebook.run(IMPORTS)
         notebook.run(MAKE + "\nvalues = viewer.activations.to_dict()")
         values = notebook.array("values")
-        text = notebook.run("print(viewer._plan.header.target.max_texture_size)").text
+        text = notebook.run("print(viewer.network.plan.header.target.max_texture_size)").text
         for name, value in expected().items():
             assert_equal(values[name], value, name=name)
         assert text == "2048\n"

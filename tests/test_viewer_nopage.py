@@ -18,9 +18,10 @@ from PIL import Image
 from torch import Tensor, nn
 
 from equal import assert_equal
-from nbglcnn import InputError, ModelError, UnsupportedOperator, Viewer
-from nbglcnn.viewer import viewer as module
+from nbglcnn import InputError, ModelError, PageError, UnsupportedOperator, Viewer
+from nbglcnn.viewer import reading
 from nbglcnn.viewer.diagnosis import anonymous
+from nbglcnn.viewer.viewer import BUNDLE
 from viewer_models import Named, TwoInputs, autoencoder, hooked, pictures
 
 
@@ -37,7 +38,7 @@ def test_a_script_computes_at_once_and_without_a_warning(viewer: Viewer) -> None
         made = time.monotonic() - start
         output = fresh.output
     assert output.shape == (1, 2, 3, 3)
-    assert time.monotonic() - start - made < module.HELLO_S
+    assert time.monotonic() - start - made < reading.HELLO_S
     assert fresh.activations.source.startswith("local (OpenGL: ")
     fresh.close()
 
@@ -190,7 +191,7 @@ def test_the_first_still_picture_shows_what_loading_has_computed() -> None:
     runs = Counted.runs
     first = viewer._repr_mimebundle_()[0]["image/png"]
     assert Counted.runs == runs
-    viewer._picture = None
+    viewer.network._picture = None
     assert viewer._repr_mimebundle_()[0]["image/png"] == first and Counted.runs == runs + 1
     viewer.input = -pictures(3)
     assert viewer._repr_mimebundle_()[0]["image/png"] != first
@@ -204,9 +205,9 @@ def test_the_still_picture_of_an_onnx_file_compiles_no_shader(tmp_path: Path) ->
     )
     viewer = Viewer(file, pictures(3))
     picture = viewer._repr_mimebundle_()[0]["image/png"]
-    assert viewer._local.opened == ""
-    viewer._local.values(viewer._plan, viewer._graph, viewer._arrays, 0)
-    viewer._picture = None
+    assert viewer.network.local.opened == ""
+    viewer.network.local.values(viewer.network.plan, viewer.network.graph, viewer.network.arrays, 0)
+    viewer.network._picture = None
     ours = viewer._repr_mimebundle_()[0]["image/png"]
     a, b = (np.asarray(Image.open(io.BytesIO(png)).convert("RGB"), int) for png in (picture, ours))
     assert np.abs(a - b)[:130].mean() < 1  # the same maps, by another engine than the line below
@@ -255,7 +256,7 @@ def test_a_closed_viewer_says_so() -> None:
     viewer = Viewer(nn.Sequential(nn.ReLU()), np.ones((1, 1, 2, 2), "float32"))
     viewer.close()
     viewer.close()
-    with pytest.raises(module.PageError, match="was closed"):
+    with pytest.raises(PageError, match="was closed"):
         _ = viewer.output
 
 
@@ -318,7 +319,7 @@ def test_a_notebook_without_a_browser_runs_with_one_warning_a_viewer_and_keeps_a
         expected = hooked(autoencoder(3), pictures(3))
         assert_equal(values["value"], expected["encoder.0"])
         assert_equal(values["out"], expected["output"])
-    bundle = module.BUNDLE.stat().st_size
+    bundle = BUNDLE.stat().st_size
     assert len(json.dumps(notebook)) < bundle + 200_000
 
 
@@ -327,7 +328,7 @@ def test_a_report_for_a_bug_says_versions_and_sizes_and_nothing_private() -> Non
     text = viewer.report()
     assert text.startswith("nbglcnn ") and f"torch {torch.__version__}" in text
     assert "none has shown this Viewer" in text and "nothing computed" in text
-    plan = viewer._plan
+    plan = viewer.network.plan
     assert f"10 layers, {len(plan.header.passes)} passes" in text
     assert f"{plan.gpu_bytes} bytes" in text
     _ = viewer.output

@@ -38,7 +38,7 @@ def compared(browser: Callable[[str], Browser]) -> Iterator[Views]:
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("console", lambda m: errors.append(m.text) if m.type == "error" else None)
         page.goto(address + "/")
-        views = Views(page, files, joined._plan, X)
+        views = Views(page, files, joined.network.plan, X)
         views.set(tab="compare")
         yield views
         assert not errors, errors
@@ -293,7 +293,7 @@ def test_vectors_are_bars_with_the_same_elements_and_scale(show: Callable[..., V
         for last in (nn.ReLU(), nn.Tanh())
     )
     comparison = nbglcnn.compare(a, b, x)
-    views = show(comparison._plan, x)
+    views = show(comparison.network.plan, x)
     views.set(tab="compare")
     views.quiet()
     page = views.page
@@ -317,7 +317,7 @@ def test_what_has_no_partner_is_said(show: Callable[..., Views]) -> None:
     a = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU()).eval()
     b = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Conv2d(2, 5, 1)).eval()
     comparison = nbglcnn.compare(a, b, X)
-    views = show(comparison._plan, X)
+    views = show(comparison.network.plan, X)
     views.set(tab="compare")
     expect(views.page.locator(".nbg-aside")).to_contain_text("Only in B: 2, output")
     expect(views.page.locator(".nbg-aside")).to_contain_text("Only in A: output")

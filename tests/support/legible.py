@@ -86,7 +86,7 @@ def network(name: str) -> tuple[Plan, tuple[np.ndarray, ...]]:
     if name == "compared":
         x = pictures(3)
         joined = nbglcnn.compare(autoencoder(3), autoencoder(7), x, titles=("before", "after"))
-        plan = joined._plan
+        plan = joined.network.plan
         joined.close()
         return plan, (x,)
     if name in ("attention", "signal"):

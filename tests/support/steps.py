@@ -17,7 +17,7 @@ from onnx.reference import ReferenceEvaluator
 
 from equal import assert_equal
 from nbglcnn import Viewer
-from nbglcnn.viewer import viewer as viewer_module
+from nbglcnn.viewer import reading
 from onnx_models import model_of, node
 
 # A kernel's first cell. No torch, which takes seconds to import.
@@ -27,7 +27,7 @@ from steps import *
 """
 TIMEOUT_S = 30.0  # of a read; one that ends because of a closed comm takes a fraction of it
 # A busy machine's page may take longer than 2 s to say hello; values of Python's are not asked for.
-viewer_module.HELLO_S = 5.0
+reading.HELLO_S = 5.0
 _seeds = itertools.count(1000 * os.getpid(), 2)  # blobs that no page has from before
 
 

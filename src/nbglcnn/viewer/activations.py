@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
 from nbglcnn.errors import unknown
 from nbglcnn.graph import Array
 from nbglcnn.plan import Value
+from nbglcnn.viewer.network import Network
+from nbglcnn.viewer.reading import Reader
 
 
 class Activations(Mapping[str, Array]):
@@ -18,50 +20,48 @@ class Activations(Mapping[str, Array]):
     array rather than asking twice.
     """
 
-    def __init__(
-        self,
-        values: Callable[[], Sequence[Value]],
-        fetch: Callable[[Sequence[str], float | None], list[Array]],
-        source: Callable[[], str],
-    ) -> None:
-        self._list = values
-        self._fetch = fetch
-        self._source = source
+    def __init__(self, network: Network, reader: Reader) -> None:
+        self._network = network
+        self._reader = reader
 
     @property
     def source(self) -> str:
         """Who computes the numbers: the page's WebGL 2, local OpenGL, or the framework itself."""
-        return self._source()
+        return self._reader.source()
 
     def to_dict(self, *, timeout: float | None = None) -> dict[str, Array]:
         """All values, read in one round trip; see `read` for `timeout`."""
         keys = list(self)
-        return dict(zip(keys, self._fetch(keys, timeout), strict=True))
+        return dict(zip(keys, self._reader.read(keys, timeout).arrays, strict=True))
 
     def read(self, *keys: str | Iterable[str], timeout: float | None = None) -> Any:
         """The value under a key, or a dict for several, read in one round trip.
 
         `timeout` is how many seconds the page may say nothing, the Viewer's own unless given.
         """
-        return as_asked(keys, self._fetch(names_of(keys), timeout))
+        return as_asked(keys, self._reader.read(names_of(keys), timeout).arrays)
 
     def __getitem__(self, key: str) -> Array:
         if key not in self:
             raise KeyError(unknown(key, list(self)))
-        return self._fetch([key], None)[0]
+        return self._reader.read([key]).arrays[0]
 
     def __iter__(self) -> Iterator[str]:
-        return (value.key for value in self._list())
+        return (value.key for value in self._values)
 
     def __len__(self) -> int:
-        return len(self._list())
+        return len(self._values)
 
     def __contains__(self, key: object) -> bool:
-        return any(value.key == key for value in self._list())
+        return any(value.key == key for value in self._values)
+
+    @property
+    def _values(self) -> Sequence[Value]:
+        return self._network.plan.values
 
     def _rows(self) -> list[tuple[str, str, str, str]]:
         return [
-            (v.key, v.kind, "×".join(map(str, v.shape)) or "scalar", v.dtype) for v in self._list()
+            (v.key, v.kind, "×".join(map(str, v.shape)) or "scalar", v.dtype) for v in self._values
         ]
 
     def __repr__(self) -> str:

@@ -52,7 +52,7 @@ def compare(
     """
     title_a, title_b = titles
     if x is None and not isinstance(a, Viewer) and isinstance(b, Viewer):
-        x = b._arrays
+        x = b.network.arrays
     left = _side(a, x)
     given = x if x_b is None else x_b
     if given is None and not isinstance(b, Viewer):
@@ -82,8 +82,9 @@ def _side(model: Any, x: Any, same: Side | None = None) -> Side:
     if isinstance(model, Comparison):
         raise ModelError("a comparison is no model: give one of the two that it compares")
     if isinstance(model, Viewer):
-        arrays = model._arrays if x is None else as_arrays(x, load.specs_of(model._graph))
-        return Side(model._local.model, model._graph, arrays)
+        network = model.network
+        arrays = network.arrays if x is None else as_arrays(x, load.specs_of(network.graph))
+        return Side(network.model, network.graph, arrays)
     if same is not None:
         try:
             return Side(model, same.graph, as_arrays(x, load.specs_of(same.graph)))
@@ -203,7 +204,7 @@ class Comparison(Viewer):
                 "A and B share their weights here, so that B can get no others: "
                 "compare(model, state_dict, x) gives it its own"
             )
-        now = self._graph
+        now = self.network.graph
         load.fitting(state_dict, [n[2:] for n in now.parameters if n.startswith("B.")])
         weights = {
             name: now.values[value].data
@@ -227,11 +228,11 @@ class Comparison(Viewer):
 
     @property
     def _compared(self) -> ComparedPlan:
-        return self._plan.header.comparison
+        return self.network.plan.header.comparison
 
     def __repr__(self) -> str:
         a, b = (side.graph.name for side in (self._joined.a, self._joined.b))
         layers = {layer.name for layer in self.layers}
         pairs = sum(pair.a in layers for pair in self._compared.pairs)
-        count = f"{self._plan.layer_count} layers, {pairs} compared"
+        count = f"{self.network.plan.layer_count} layers, {pairs} compared"
         return f"Comparison of {a} (A) and {b} (B): {count} ({self._state})"

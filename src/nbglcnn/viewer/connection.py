@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from nbglcnn.errors import ContextLost, DeviceError, NbglcnnError, PageError, Pa
 from nbglcnn.plan import Float32, Target
 from nbglcnn.viewer import protocol
 from nbglcnn.viewer.inbox import Inbox
+from nbglcnn.viewer.offer import Offer
 from nbglcnn.viewer.protocol import (
     PROTOCOL,
     Assembly,
@@ -67,17 +68,6 @@ class Page:
     sampled: int = -1  # the revision that the self-test asked it for samples of
     samples: tuple[int, Float32] | None = None  # with the revision that they are of
     told: str = ""  # the Plan whose self-test it has been told of
-
-
-@dataclass
-class Offer:
-    """What the pages shall show: the State but for its revision, and its blobs by hash."""
-
-    plan: str
-    weights: tuple[str, ...]
-    inputs: tuple[str, ...]
-    blobs: Mapping[str, memoryview]
-    poster: str = ""
 
 
 @dataclass

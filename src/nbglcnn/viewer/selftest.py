@@ -12,14 +12,18 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
+from nbglcnn.errors import DeviceError
 from nbglcnn.graph import Array, Graph
 from nbglcnn.plan import Float32, Plan, Value
 from nbglcnn.report import Match, Report, compared
 from nbglcnn.viewer.connection import Connection, Page
+from nbglcnn.viewer.network import Network
 from nbglcnn.viewer.protocol import Probe, Verified
+from nbglcnn.viewer.reading import Reader
 
 log = logging.getLogger("nbglcnn")
 
@@ -167,6 +171,29 @@ class SelfTest:
         self._connection.send(
             verified(self._connection.revision, report, verdict.framework, page.id)
         )
+
+
+def verify(network: Network, reader: Reader, timeout: float | None) -> tuple[Report[Match], str]:
+    """Every layer that can be read beside the framework's own, and that framework's name."""
+    where = reader.source()
+    if where.startswith("reference"):
+        raise DeviceError(
+            "there is nothing to verify: no page shows this Viewer and there is no local "
+            f"OpenGL, so that values come from the framework itself ({where})"
+        )
+    keys = network.plan.computed
+    found = dict(zip(keys, reader.read(keys, timeout).arrays, strict=True))
+    plan, graph, arrays = network.plan, network.graph, network.arrays
+    expected, framework = network.local.reference(graph, arrays)
+    report = compared(
+        plan,
+        found,
+        expected,
+        f"{framework} on {where}",
+        exact=partial(network.local.exact, graph, arrays),
+        rounded=graph.rounded(),
+    )
+    return report, framework
 
 
 def verified(revision: int, report: Report[Match], framework: str, page: str = "") -> Verified:

@@ -9,6 +9,7 @@ from typing import Any
 from traitlets import TraitError
 
 from nbglcnn.plan import Plan, Value
+from nbglcnn.viewer.connection import Page
 from nbglcnn.viewer.protocol import BESIDE, VIEWS, Spot
 
 # What a page may set.
@@ -95,6 +96,25 @@ def hovered(spot: Spot | None, values: Sequence[Value]) -> dict[str, Any] | None
         "y": spot.y,
         "x": spot.x,
         "value": numbers[0] if len(numbers) == 1 else numbers or None,
+    }
+
+
+def status_of(page: Page | None, plan: Plan, tested: str) -> dict[str, Any]:
+    """`status`: what the page heard last does; `tested` is what the self-test says of it."""
+    ran = page.ran if page else None
+    stage = page.stage if page else None
+    return {
+        "page": "none" if page is None else "unusable" if page.problem else "connected",
+        "problem": page.problem or page.error if page else "",
+        "renderer": page.renderer if page else "",
+        "stage": stage.stage if stage else "",
+        "done": stage.done if stage else 0,
+        "total": stage.total if stage else 0,
+        "ms": ran.ms if ran else None,
+        "timing": ran.timing if ran else "",
+        "precision": plan.precision,
+        "self_test": tested,
+        "gpu_bytes": plan.gpu_bytes,
     }
 
 

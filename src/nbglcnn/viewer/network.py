@@ -1,0 +1,150 @@
+"""A network with its weights and its input, and what of it pages are offered; knows no widget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from nbglcnn import load
+from nbglcnn.errors import unknown
+from nbglcnn.graph import Array
+from nbglcnn.inputs import as_arrays
+from nbglcnn.lowering import lower
+from nbglcnn.plan import Plan, Precision, Target, Value, content_hash, pack_file
+from nbglcnn.reference import cacheable
+from nbglcnn.session import stored
+from nbglcnn.viewer import poster
+from nbglcnn.viewer.local import Local
+from nbglcnn.viewer.offer import Offer
+
+
+class Network:
+    """The Graph, the Plan and the input of a Viewer. Whoever changes one shows the `offer` again.
+
+    `model` and `x` are what the Viewer takes; `graph` holds the weights of now, `plan` is packed
+    from it. `revision` grows with every change of input or weights. `local` computes here what no
+    page does.
+    """
+
+    plan: Plan
+
+    def __init__(
+        self, model: Any, x: Any, *, observe: str | Sequence[str], precision: Precision
+    ) -> None:
+        known: dict[str, Array] = {}
+        self.graph, arrays = load.load(model, x, known)
+        self._observe = observe
+        self._precision = precision
+        self._compile(None)
+        self.arrays = self._accepted(arrays)
+        self.revision = 0
+        pictured = {value.key for value in poster.chosen(self.plan)}
+        self.local = Local(model, cacheable(self.graph, known, pictured))
+        self._picture: tuple[tuple[int, int], bytes] | None = None
+
+    @property
+    def model(self) -> Any:
+        """What it was loaded from."""
+        return self.local.model
+
+    # What changes
+
+    def set_input(self, x: Any) -> None:
+        """Make `x` the input; InputError where it doesn't fit, and the old one stays."""
+        self.arrays = self._accepted(as_arrays(x, load.specs_of(self.graph)))
+        self.revision += 1
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Take other weights; compiled again only where the Plan cannot hold them."""
+        self.graph = load.with_parameters(self.graph, state_dict)
+        if lower.fits(self.plan, self.graph):
+            self.plan = lower.repack(self.plan, self.graph)
+        else:
+            self._compile(self.plan.header.target)
+        self.revision += 1
+
+    def fit(self, target: Target) -> bool:
+        """Compile again when a device can do less than the Plan asks for; whether it was.
+
+        One that draws no float32 makes the Plan's precision float16, here and in all pages.
+        """
+        old = self.plan.header.target
+        least = {
+            name: min(getattr(old, name), getattr(target, name))
+            for name in msgspec.structs.asdict(old)
+        }
+        if Target(**least) == old:
+            return False
+        self._compile(Target(**least))
+        return True
+
+    def swap_kernels(self) -> None:
+        """Compile again without the fast kernels, or with them where they were left out."""
+        target = self.plan.header.target
+        self._compile(msgspec.structs.replace(target, fast_kernels=not target.fast_kernels))
+
+    def _compile(self, target: Target | None) -> None:
+        self.plan = lower.lower(
+            self.graph, observe=self._observe, target=target, precision=self._precision
+        )
+        self._file = memoryview(pack_file(self.plan, {}))
+
+    def _accepted(self, arrays: Sequence[Array]) -> tuple[Array, ...]:
+        for record, array in zip(self.plan.header.inputs, arrays, strict=True):
+            stored(record.key, array)  # InputError for what float32 textures cannot hold
+        return tuple(np.asarray(array, order="C") for array in arrays)
+
+    # What it gives
+
+    def offer(self, picture: bytes = b"") -> Offer:
+        """What pages shall show; `picture` is a PNG for those that cannot draw."""
+        blobs: dict[str, memoryview] = {self.plan.hash: self._file}
+        inputs = []
+        for record, array in zip(self.plan.header.inputs, self.arrays, strict=True):
+            data = raw(stored(record.key, array))
+            inputs.append(content_hash(data))
+            blobs[inputs[-1]] = data
+        weights = tuple(weight.hash for weight in self.plan.header.weights)
+        for name in weights:
+            blobs[name] = raw(self.plan.blobs[name])
+        name = content_hash(picture) if picture else ""
+        if picture:
+            blobs[name] = memoryview(picture)
+        return Offer(self.plan.hash, weights, tuple(inputs), blobs, name)
+
+    def values(self, keys: Iterable[str]) -> list[Value]:
+        """The Plan's records of these keys; KeyError for one that it doesn't keep."""
+        known = {value.key: value for value in self.plan.values}
+        for key in keys:
+            if key not in known:
+                raise KeyError(unknown(key, list(known)))
+        return [known[key] for key in keys]
+
+    def computed(self, keys: Sequence[str]) -> list[Array]:
+        """Values of now, computed in this process."""
+        found = self.local.values(self.plan, self.graph, self.arrays, self.revision)
+        return [found[key].copy() for key in keys]
+
+    @property
+    def source(self) -> str:
+        """Who computes in this process."""
+        return self.local.source(self.plan)
+
+    def picture(self, example: int) -> bytes:
+        """A still picture of the network's values for one example of the input, as PNG."""
+        now = self.revision, example
+        if self._picture is None or self._picture[0] != now:
+            names = {value.key for value in poster.chosen(self.plan)}
+            values, source = self.local.pictured(
+                self.plan, self.graph, self.arrays, self.revision, names
+            )
+            self._picture = now, poster.draw(self.plan, values, example, source)
+        return self._picture[1]
+
+
+def raw(array: Array) -> memoryview:
+    """The bytes of a contiguous array, without a copy."""
+    return array.reshape(-1).view(np.uint8).data

@@ -1,0 +1,17 @@
+"""What a Viewer offers its pages: made by the network, sent by the connection."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass
+class Offer:
+    """What the pages shall show: the State but for its revision, and its blobs by hash."""
+
+    plan: str
+    weights: tuple[str, ...]
+    inputs: tuple[str, ...]
+    blobs: Mapping[str, memoryview]
+    poster: str = ""

@@ -1,0 +1,163 @@
+"""Reading a Viewer's values: from the page that shows it, else from what computes in Python."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from nbglcnn.errors import PageError, users_line
+from nbglcnn.graph import Array
+from nbglcnn.plan import Value
+from nbglcnn.viewer import blocking
+from nbglcnn.viewer.connection import CLOSED, Connection
+from nbglcnn.viewer.local import on
+from nbglcnn.viewer.network import Network
+
+HELLO_S = 2.0  # in which a page says hello if there is one; measured: 0.05 to 0.1 s
+HELLO_AGAIN_S = 0.5  # the same, once a Viewer of this kernel has waited in vain
+QUEUED_S = 0.05  # for messages that came while Python was busy
+
+Done = Callable[[], bool]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Values, and the connection's revision that they were computed from."""
+
+    arrays: list[Array]
+    revision: int
+
+
+class Reader:
+    """Reads values of one Viewer; each way of waiting takes the same steps.
+
+    `reachable` says whether a page could be listening at all: not in a script. `timeout` is how
+    many seconds a page that is there may say nothing.
+    """
+
+    pageless: ClassVar[bool] = False  # some Viewer waited in vain, and no page was seen since
+
+    def __init__(
+        self, network: Network, connection: Connection, *, reachable: bool, timeout: float
+    ) -> None:
+        self._network = network
+        self._connection = connection
+        self._reachable = reachable
+        self._timeout = timeout
+        self._warned = False
+        self._waited = False
+
+    def read(self, keys: Sequence[str], timeout: float | None = None) -> Answer:
+        """The values under `keys`; blocks, and delivers the page's messages meanwhile."""
+        steps = self._read(keys, timeout)
+        try:
+            while True:
+                blocking.wait(next(steps))
+        except StopIteration as end:
+            answer: Answer = end.value
+            return answer
+        finally:
+            steps.close()
+
+    async def read_async(self, keys: Sequence[str], timeout: float | None = None) -> Answer:
+        """The same; lets other tasks go on meanwhile."""
+        steps = self._read(keys, timeout)
+        try:
+            while True:
+                await blocking.wait_async(next(steps))
+        except StopIteration as end:
+            answer: Answer = end.value
+            return answer
+        finally:
+            steps.close()
+
+    def source(self) -> str:
+        """Who computes what is read."""
+        for done in self._greeted():
+            blocking.wait(done)
+        if not self._page_answers():
+            return self._network.source
+        page = self._connection.page
+        assert page is not None
+        return f"page (WebGL2: {on(page.renderer, self._network.plan)})"
+
+    def _read(self, keys: Sequence[str], timeout: float | None) -> Generator[Done, None, Answer]:
+        """The steps of a read: gives what is to be waited for, one after the other."""
+        values = self._network.values(keys)
+        yield from self._greeted()
+        if not self._page_answers():
+            revision = self._connection.revision
+            return Answer(self._network.computed(keys), revision)
+        patience = self._timeout if timeout is None else timeout
+        request = self._connection.ask(
+            [value.key for value in values], [4 * value.read.count for value in values]
+        )
+        try:
+            yield lambda: self._connection.answered(request, patience)
+        finally:
+            self._connection.drop(request)
+        arrays = [finished(v, a) for v, a in zip(values, request.arrays(), strict=True)]
+        return Answer(arrays, request.computed)
+
+    def _greeted(self) -> Generator[Done, None, None]:
+        """The wait for a first hello, where one may come."""
+        if self._connection.pages or self._connection.closed or not self._reachable:
+            return
+        patience = HELLO_AGAIN_S if Reader.pageless else HELLO_S
+        until = time.monotonic() + (QUEUED_S if self._waited else patience)
+
+        def done() -> bool:
+            if self._connection.pages or self._connection.closed:
+                return True
+            if time.monotonic() < until:
+                return False
+            self._waited = Reader.pageless = True
+            return True
+
+        yield done
+
+    def _page_answers(self) -> bool:
+        """Whether values come from a page; warns once when they don't where one was expected."""
+        if self._connection.closed:
+            raise PageError(CLOSED)
+        page = self._connection.page
+        if page is not None and page.refused:
+            raise PageError(page.problem)
+        if self._connection.usable:
+            return True
+        if self._reachable and not self._warned:
+            self._warned = True
+            if page is not None:
+                why = f"the page cannot run this Viewer ({page.problem})"
+            else:
+                why = f"no page has shown this Viewer in {HELLO_S} s"
+            where = self._network.source.removeprefix("local ").replace(": ", ", ").strip("()")
+            advice = "Display it, or reload and trust the notebook, to have them from the page."
+            warnings.warn(
+                f"{why}; values are computed in Python ({where}). {advice}",
+                UserWarning,
+                stacklevel=users_line(),
+            )
+        return False
+
+
+def finished(value: Value, flat: Array) -> Array:
+    """A value's array out of the floats that a page sent: its own shape and type."""
+    return np.array(flat, dtype=value.dtype).reshape(value.shape)
+
+
+def shaped(keys: Sequence[str], arrays: Sequence[Array]) -> object:
+    """Outputs as forward returns them; their keys are `output`, `output[0]` or `output['name']`."""
+    if len(keys) == 1 and "[" not in keys[0]:
+        return arrays[0]
+    if list(keys) == [f"output[{i}]" for i in range(len(keys))]:
+        return tuple(arrays)
+    names = [key.removeprefix("output['").removesuffix("']") for key in keys]
+    if list(keys) == [f"output['{name}']" for name in names]:
+        return dict(zip(names, arrays, strict=True))
+    return dict(zip(keys, arrays, strict=True))
