@@ -70,7 +70,7 @@ def messages() -> str:
         f"export const PROTOCOL = {json.dumps(protocol.PROTOCOL)};\n"
         f"export const CHUNK = {protocol.CHUNK};\n"
         f"export const COLORMAPS = {json.dumps(protocol.COLORMAPS)} as const;\n"
-        f"export const NORMALIZATIONS = {json.dumps(protocol.NORMALIZATIONS)} as const;\n"
+        f"export const COLOR_RANGES = {json.dumps(protocol.COLOR_RANGES)} as const;\n"
         f"export const VIEWS = {json.dumps(protocol.VIEWS)} as const;\n"
         f"export const BESIDE = {protocol.BESIDE};\n",
     ]

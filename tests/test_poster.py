@@ -63,7 +63,7 @@ def test_the_range_is_that_of_all_channels_also_of_those_left_out() -> None:
 def test_the_picture_shows_the_example_that_is_chosen_now() -> None:
     viewer = Viewer(Signs(), BATCH)
     first = viewer._repr_mimebundle_()[0]["image/png"]
-    viewer.input_index = 1
+    viewer.example = 1
     second = viewer._repr_mimebundle_()[0]["image/png"]
     blue, orange = (
         maps(png, viewer.network.plan, "output", 2, 4)[0][3, 3] for png in (first, second)

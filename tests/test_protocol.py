@@ -39,7 +39,7 @@ EXAMPLES: list[dict[str, Any]] = [
         **{"again": False},
     },
     {"type": "health", "page": "p", "lost": False, "losses": 2, "bytes": 2**40, "views": 1},
-    {"type": "pace", "page": "p", "running": True, "fps": 12},
+    {"type": "pace", "page": "p", "running": True, "runs_per_second": 12},
     {
         **{"type": "pointed", "page": "p"},
         **{"at": {"layer": "a", "channel": None, "y": 1, "x": 2, "values": [1.5, "NaN", 3]}},

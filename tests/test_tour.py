@@ -215,7 +215,7 @@ def test_another_example_changes_the_pictures_and_the_index_in_python(tour: Tour
     assert before.keys() == after.keys()
     for key in before:
         assert any(not np.array_equal(a, b) for a, b in zip(before[key], after[key], strict=True))
-    assert tour.kernel("viewer.input_index") == 1
+    assert tour.kernel("viewer.example") == 1
 
 
 def test_the_layer_tab_shows_the_maps_and_the_pointer_their_values(tour: Tour) -> None:
@@ -227,7 +227,7 @@ def test_the_layer_tab_shows_the_maps_and_the_pointer_their_values(tour: Tour) -
     rows = layer.locator(".nbg-grid canvas[data-maps='encoder.2']").all()
     assert sum(int(row.get_attribute("data-channels") or 0) for row in rows) == 32
 
-    values = tour.kernel("viewer.activations['encoder.2'][viewer.input_index]")
+    values = tour.kernel("viewer.activations['encoder.2'][viewer.example]")
     viewer = viewer_cell(tour.notebook).locator(".nbglcnn")
     tip = viewer.locator(".nbg-tip")
     for channel in (3, 23, 28):

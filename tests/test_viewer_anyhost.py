@@ -85,7 +85,7 @@ class Frames:
         self.frames = frames
         self.outgoing: list[tuple[Any, list[str]]] = []
         self.connection._send_raw = self.send
-        names = ("colormap", "normalization", "_bundle")
+        names = ("colormap", "color_range", "_bundle")
         traits = {name: getattr(viewer, name) for name in names}
         for frame in frames:
             frame.evaluate(HOST, [f"{static}/static/loader.js", traits, form])

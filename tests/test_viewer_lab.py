@@ -425,14 +425,14 @@ def test_messages_that_are_none_are_ignored_on_both_sides(notebook: Notebook) ->
 
 
 def test_traits_go_both_ways(notebook: Notebook) -> None:
-    notebook.run("viewer.selected = {'layer': 'encoder.2', 'channel': 4}\nviewer.input_index = 1")
+    notebook.run("viewer.selected = {'layer': 'encoder.2', 'channel': 4}\nviewer.example = 1")
     notebook.page.get_by_role("tab", name="Layer").last.click()
     assert "encoder.2" in notebook.page.locator(".nbglcnn").last.inner_text()
     for wrong in ("{'layer': 'nothing'}", "{'layer': 'encoder.2', 'channel': -1}", "{'a': 1}"):
         assert notebook.run(f"viewer.selected = {wrong}", fails=True).error.startswith("TraitError")
-    error = notebook.run("viewer.input_index = 2", fails=True).error
-    assert error == "TraitError: input_index 2: the batch has 2 examples, from 0"
-    notebook.run("viewer.selected = None\nviewer.input_index = 0")
+    error = notebook.run("viewer.example = 2", fails=True).error
+    assert error == "TraitError: example 2: the batch has 2 examples, from 0"
+    notebook.run("viewer.selected = None\nviewer.example = 0")
 
 
 def test_status_says_what_the_page_does(notebook: Notebook) -> None:

@@ -42,22 +42,27 @@ def view(notebook: Notebook) -> Iterator[Locator]:
 def test_colours_and_their_range_go_both_ways(notebook: Notebook, view: Locator) -> None:
     view.get_by_label("Colour").select_option("viridis")
     view.get_by_role("button", name="Fixed", exact=True).click()
-    notebook.until("(viewer.colormap, viewer.normalization) == ('viridis', 'fixed')")
-    notebook.run("viewer.colormap, viewer.normalization = 'magma', 'channel'")
+    notebook.until("(viewer.colormap, viewer.color_range) == ('viridis', 'fixed')")
+    notebook.run("viewer.colormap, viewer.color_range = 'magma', 'channel'")
     expect(view.get_by_label("Colour")).to_have_value("magma")
     button = view.get_by_role("button", name="Channel", exact=True)
     expect(button).to_have_attribute("aria-pressed", "true")
-    for wrong in ("colormap = 'jet'", "normalization = 'global'", "running = True", "fps = 3"):
+    for wrong in (
+        "colormap = 'jet'",
+        "color_range = 'global'",
+        "running = True",
+        "runs_per_second = 3",
+    ):
         assert notebook.run(f"viewer.{wrong}", fails=True).error.startswith("TraitError")
     for wrong in ("hover = None", "status = {}"):
         assert "read-only" in notebook.run(f"viewer.{wrong}", fails=True).error
     # What a page may not change, or gets wrong, is not taken from it.
     notebook.run(
-        "viewer.set_state({'fps': 9, 'running': True, 'colormap': 'jet', 'normalization': 7,\n"
-        "                  'hover': {'layer': 'encoder.0'}})"
+        "viewer.set_state({'runs_per_second': 9, 'running': True, 'colormap': 'jet',\n"
+        "                  'color_range': 7, 'hover': {'layer': 'encoder.0'}})"
     )
     text = notebook.run(
-        "print(viewer.colormap, viewer.normalization, viewer.hover, viewer.fps < 9)"
+        "print(viewer.colormap, viewer.color_range, viewer.hover, viewer.runs_per_second < 9)"
     ).text
     assert text == "magma channel None True\n"
 
@@ -79,18 +84,18 @@ def test_a_fixed_range_stays_when_the_input_changes(notebook: Notebook, view: Lo
 
     # Its own range, then the same kept: the same picture.
     layer = shown("viewer.input = x.copy() + 0.125")
-    notebook.run("viewer.normalization = 'fixed'")
+    notebook.run("viewer.color_range = 'fixed'")
     notebook.page.wait_for_timeout(300)
     fixed = shown("viewer.input = 3 * x")
     assert fixed[0] == layer[0] and fixed[1] != layer[1]
     again = shown("viewer.input = x.copy() + 0.125")
     assert again == layer
-    notebook.run("viewer.normalization = 'layer'")
+    notebook.run("viewer.color_range = 'layer'")
     assert shown("viewer.input = 3 * x")[0] != layer[0]
 
 
 def test_the_element_under_the_pointer_is_known(notebook: Notebook, view: Locator) -> None:
-    notebook.run("viewer.input_index = 1\nseen = changes(viewer, 'hover')")
+    notebook.run("viewer.example = 1\nseen = changes(viewer, 'hover')")
     canvas = view.locator(".nbg-inspector canvas").first
     canvas.scroll_into_view_if_needed()
     box = canvas.bounding_box()
@@ -135,23 +140,25 @@ def test_the_element_under_the_pointer_is_known(notebook: Notebook, view: Locato
 
 
 def test_runs_a_second_are_counted_and_end_at_zero(notebook: Notebook, view: Locator) -> None:
-    notebook.run("viewer.output\nseen = changes(viewer, 'fps', 'running')")
-    notebook.until("not viewer.running and viewer.fps == 0")
+    notebook.run("viewer.output\nseen = changes(viewer, 'runs_per_second', 'running')")
+    notebook.until("not viewer.running and viewer.runs_per_second == 0")
     took = notebook.run(
         "seen.clear()\ninside = []\nstart = time.monotonic()\n"
         "while time.monotonic() - start < 2.5:\n"
         "    viewer.run(x + np.float32(time.monotonic() % 1))\n"
-        "    inside.append((viewer.running, viewer.fps))\n"
+        "    inside.append((viewer.running, viewer.runs_per_second))\n"
         "viewer.input = x\nNone"
     )
     assert not took.warnings
     # Known while the cell was still busy: in some reading both at once, since a busy machine may
     # leave the page idle between two runs for long enough that `running` is False for a moment.
-    known = "print(max((fps for running, fps in inside if running), default=0))"
+    known = (
+        "print(max((runs_per_second for running, runs_per_second in inside if running), default=0))"
+    )
     assert float(notebook.run(known).text) >= 1
-    notebook.until("not viewer.running and viewer.fps == 0")
+    notebook.until("not viewer.running and viewer.runs_per_second == 0")
     text = notebook.run(
-        "rate = [value for _, name, value in seen if name == 'fps']\n"
+        "rate = [value for _, name, value in seen if name == 'runs_per_second']\n"
         "span = seen[-1][0] - seen[0][0]\n"
         "print(max(rate), rate[-1], len(rate) / span,\n"
         "      [value for _, name, value in seen if name == 'running'])"
@@ -164,10 +171,10 @@ def test_runs_a_second_are_counted_and_end_at_zero(notebook: Notebook, view: Loc
 def test_linked_viewers_follow_each_other_in_tabs_and_boxes(notebook: Notebook) -> None:
     notebook.run(
         f"a, b = Viewer(model, x, height=400), Viewer(autoencoder({SEED + 4}), x, height=400)\n"
-        "links = [ipywidgets.link((a, name), (b, name)) for name in ('input_index', 'selected')]\n"
+        "links = [ipywidgets.link((a, name), (b, name)) for name in ('example', 'selected')]\n"
         "links += [ipywidgets.jslink((a, 'colormap'), (b, 'colormap'))]\n"
         "speed = ipywidgets.FloatText()\n"
-        "links += [ipywidgets.jsdlink((a, 'fps'), (speed, 'value'))]\n"
+        "links += [ipywidgets.jsdlink((a, 'runs_per_second'), (speed, 'value'))]\n"
         "import anywidget, traitlets\n"
         "class Lamp(anywidget.AnyWidget):\n"
         "    _esm = 'export default { render() {} }'\n"
@@ -187,7 +194,7 @@ def test_linked_viewers_follow_each_other_in_tabs_and_boxes(notebook: Notebook) 
     two.get_by_role("button", name="channel 5, mean").click()
     expect(one.locator(".nbg-inspector h3")).to_contain_text("Channel 5")
     notebook.until("a.selected == b.selected == {'layer': 'decoder.1', 'channel': 5}")
-    notebook.until("a.input_index == b.input_index == 1")
+    notebook.until("a.example == b.example == 1")
     notebook.until("lamp.of['page'] == 'connected' and lamp.of == a.status")
     two.get_by_label("Colour").select_option("cividis")
     expect(one.get_by_label("Colour")).to_have_value("cividis")

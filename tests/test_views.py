@@ -81,7 +81,7 @@ def test_the_pointer_shows_the_value_under_it(show: Callable[..., Views]) -> Non
     views = show(plan, images)
     random = np.random.default_rng(0)
     for example in (0, 2):
-        views.set(inputIndex=example)
+        views.set(example=example)
         for layer in ("encoder.2", "decoder.5"):
             canvas = views.page.locator(f".nbg-line canvas[data-maps='{layer}']")
             columns = int(canvas.get_attribute("data-columns") or 1)
@@ -118,7 +118,7 @@ def test_a_code_of_single_values_is_shown_as_bars_with_their_numbers(
 def test_the_table_and_captions_are_the_layers_statistics(show: Callable[..., Views]) -> None:
     plan, images, values = autoencoder()
     views = show(plan, images)
-    views.set(inputIndex=1)
+    views.set(example=1)
     views.open_layer("encoder.4", 9)
     layer = values["encoder.4"][1]
     expected = {
@@ -348,7 +348,7 @@ def test_nothing_is_drawn_unless_something_changed(show: Callable[..., Views]) -
     # Far below the window nothing is visible, so nothing is drawn.
     page.evaluate("document.body.style.paddingTop = '5000px'")
     page.wait_for_timeout(300)
-    views.set(inputIndex=2)
+    views.set(example=2)
     views.quiet()
     assert page.evaluate("views.calls.drawn") == []
     page.evaluate("document.body.style.paddingTop = '0'")
@@ -414,7 +414,7 @@ def test_the_keyboard_goes_through_layers_channels_and_back(show: Callable[..., 
     page.keyboard.press("c")
     assert views.get("colormap") == "viridis"
     page.keyboard.press("]")
-    assert views.get("inputIndex") == 1
+    assert views.get("example") == 1
     page.keyboard.press("Escape")
     assert views.get("tab") == "network"
     assert page.evaluate("document.activeElement.className") == "nbglcnn"
@@ -573,7 +573,7 @@ def test_opening_and_closing_twenty_times_leaves_nothing(show: Callable[..., Vie
         assert page.evaluate("alive") == 0
     expect(page.locator(".nbglcnn, style, canvas")).to_have_count(0)
     page.evaluate("() => { views.calls.drawn.length = 0; }")
-    views.set(inputIndex=1)
+    views.set(example=1)
     page.wait_for_timeout(200)
     assert page.evaluate("views.calls.drawn") == []
 
@@ -646,7 +646,7 @@ def test_weights_that_are_not_numbers_are_shown_as_such(show: Callable[..., View
 def test_the_channels_most_alike_are_ordered_by_cosine(show: Callable[..., Views]) -> None:
     plan, images, values = autoencoder()
     views = show(plan, images)
-    views.set(inputIndex=2)
+    views.set(example=2)
     views.open_layer("encoder.4", 20)
     maps = values["encoder.4"][2].reshape(64, -1).astype(np.float64)
     alike = maps @ maps[20] / np.sqrt((maps**2).sum(1) * (maps[20] ** 2).sum())

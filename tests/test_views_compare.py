@@ -52,7 +52,7 @@ def row(page: Page, name: str) -> Locator:
 
 def choose(views: Views, name: str, channel: int | None = None) -> None:
     """Show a pair as a click on its row does, and a channel of it, of the first example."""
-    views.set(inputIndex=0)
+    views.set(example=0)
     row(views.page, name).locator("td").first.click()
     expect(views.page.locator(".nbg-compare")).to_have_attribute("data-pair", name)
     if channel is not None:
@@ -65,7 +65,7 @@ def test_the_table_has_the_numbers_of_every_layer(compared: Views, seen: Any) ->
     expect(page.get_by_role("tab", name="Compare")).to_have_attribute("aria-selected", "true")
     a, _, differences = seen
     for example in (1, 0):
-        compared.set(inputIndex=example)
+        compared.set(example=example)
         compared.quiet()
         names = page.locator("button[data-pair]").evaluate_all(
             "all => all.map(e => e.dataset.pair)"
@@ -154,7 +154,7 @@ def test_a_fixed_range_stays_when_another_example_is_shown(compared: Views, seen
     legends = compared.page.locator(".nbg-compared .nbg-legend")
     compared.quiet()
     before = legends.all_inner_texts()
-    compared.set(inputIndex=1)
+    compared.set(example=1)
     compared.quiet()
     assert legends.all_inner_texts() == before
     a, b, _ = (of["encoder.2"][0] for of in seen)
@@ -171,7 +171,7 @@ def test_the_network_tab_says_at_each_stage_how_much_it_differs(
     compared: Views, seen: Any, form: str
 ) -> None:
     page = compared.page
-    compared.set(tab="network", form=form, inputIndex=1)
+    compared.set(tab="network", form=form, example=1)
     marks = page.locator(".nbg-differ")
     expect(marks.first).to_be_visible()
     compared.quiet()
@@ -192,7 +192,7 @@ def test_the_network_tab_says_at_each_stage_how_much_it_differs(
     assert share == pytest.approx(100 * expected if expected < 10 else expected, rel=0.1)
     mark.click()
     expect(page.locator(".nbg-compare")).to_have_attribute("data-pair", "encoder.2")
-    compared.set(form=None, inputIndex=0)
+    compared.set(form=None, example=0)
 
 
 def test_the_output_is_an_image_in_a_and_b(compared: Views, seen: Any) -> None:

@@ -198,7 +198,7 @@ def test_the_shown_terms_add_up_to_the_shown_value_which_is_pytorchs(
     weights = model.state_dict()
     views = show(nbglcnn.compile(model, x), x)
     random = np.random.default_rng(2)
-    views.set(tab="layer", section="explain", inputIndex=1)
+    views.set(tab="layer", section="explain", example=1)
     for layer in (*SUMS, "most", "mean", "whole", "share", "tanh"):
         for at in places(values[layer], random):
             shown = explained(views.page, layer, at)
@@ -310,7 +310,7 @@ def test_explain_opens_far_from_zero_and_holds_the_input_channel_while_the_filte
 def test_the_numbers_are_those_of_the_last_run_and_of_one_run(show: Callable[..., Views]) -> None:
     model, x = made()
     views = show(nbglcnn.compile(model, x), x)
-    views.set(tab="layer", section="explain", inputIndex=1)
+    views.set(tab="layer", section="explain", example=1)
     at = [2, 1, 1]
     explained(views.page, "odd.2", at)
     for k in range(3):
@@ -371,7 +371,7 @@ def test_layers_of_several_operators_are_explained_as_one(show: Callable[..., Vi
     arrays = tuple(one.numpy() for one in inputs)
     views = show(nbglcnn.compile(model, arrays), *arrays)
     random = np.random.default_rng(6)
-    views.set(tab="layer", section="explain", inputIndex=1)
+    views.set(tab="layer", section="explain", example=1)
     for layer, own in ((name, of[1]) for name, of in values.items()):
         frame = own.shape if own.ndim == 3 else (own.shape[0], 1, own.shape[1])
         for at in places(np.empty((1, *frame)), random)[:12]:
@@ -425,7 +425,7 @@ def test_what_is_not_explained_is_said_with_the_operators_name(
         expect(views.page.locator(".nbg-explain")).to_contain_text(words)
     expect(views.page.locator(".nbg-explain")).not_to_contain_text("undefined")
     # A line of numbers among several inputs is explained.
-    views.set(inputIndex=1, selected={"layer": "line.1", "channel": 3})
+    views.set(example=1, selected={"layer": "line.1", "channel": 3})
     views.set(pixel={"height": 1, "width": 4, "y": 0, "x": 2})
     expect(views.page.locator(".nbg-question")).to_contain_text("line.1, channel 3, x 2 =")
     found = views.page.locator(".nbg-result data").last.get_attribute("value")
@@ -602,7 +602,7 @@ def test_numbers_of_the_picture_itself_and_from_elsewhere_are_explained(
     values["cat"] = np.concatenate([values["elu"], values["first"]], axis=1)
     [joined] = [one.name for one in plan.layers if one.operator == "Concat"]
     views = show(plan, x.numpy())
-    views.set(tab="layer", section="explain", inputIndex=1)
+    views.set(tab="layer", section="explain", example=1)
     random = np.random.default_rng(4)
     slopes = model.first[2].weight.detach().numpy()
     for layer in ("first.2", "elu", joined, "larger", "again", "third.1"):

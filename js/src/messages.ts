@@ -3,10 +3,10 @@
 import type { Kind, Target } from "./plan.ts";
 
 export const PACKAGE_VERSION = "0.1.0";
-export const PROTOCOL = "6573863f2697";
+export const PROTOCOL = "c7eb9520672a";
 export const CHUNK = 2097152;
 export const COLORMAPS = ["signed", "viridis", "cividis", "magma", "grey"] as const;
-export const NORMALIZATIONS = ["channel", "layer", "fixed"] as const;
+export const COLOR_RANGES = ["channel", "layer", "fixed"] as const;
 export const VIEWS = ["network", "maps", "filters", "explain", "profile", "compare"] as const;
 export const BESIDE = 4;
 
@@ -171,7 +171,7 @@ export interface Pace {
   readonly type: "pace";
   readonly page: string;
   readonly running: boolean;
-  readonly fps: number;
+  readonly runs_per_second: number;
 }
 
 /** The pointer has come to an element; None: it has left the pictures. */

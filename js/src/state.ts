@@ -2,7 +2,7 @@
 import { type Signal, signal } from "@preact/signals";
 import { createSignals, type EngineSignals } from "./engine/signals.ts";
 import type { ColorMapName, LayerTime } from "./gl/types.ts";
-import type { NORMALIZATIONS, Spot, Verified } from "./messages.ts";
+import type { COLOR_RANGES, Spot, Verified } from "./messages.ts";
 import { type Status, says } from "./status.ts";
 
 /** The comparison with the framework's own values, when it was made. */
@@ -18,7 +18,7 @@ export interface Selection {
 }
 
 /** Whose ends the colour map has: each channel its own, the layer's for all, or those the layer had when "fixed" was chosen. */
-export type RangeMode = (typeof NORMALIZATIONS)[number];
+export type RangeMode = (typeof COLOR_RANGES)[number];
 /** The least and the greatest value that a layer's colours are for. */
 export interface Ends {
   readonly low: number;
@@ -75,7 +75,7 @@ export interface ViewerState extends EngineSignals {
   readonly height: Signal<number | null>;
 
   /** Which example of the batch is shown. */
-  readonly inputIndex: Signal<number>;
+  readonly example: Signal<number>;
   readonly selected: Signal<Selection | null>;
   readonly tab: Signal<Tab>;
   /** Null is what suits the network and the room. */
@@ -111,7 +111,7 @@ export function createState(signals = createSignals()): ViewerState {
     connected: signal(true),
     poster: signal(null),
     height: signal(null),
-    inputIndex: signal(0),
+    example: signal(0),
     selected: signal(null),
     tab: signal("network"),
     form: signal(null),

@@ -3,7 +3,7 @@ import type { AnyModel, InitializeProps, RenderProps } from "@anywidget/types";
 import { batch, effect, type Signal } from "@preact/signals";
 import { CommClient } from "./comm/client.ts";
 import { at } from "./comm/host.ts";
-import { COLORMAPS, NORMALIZATIONS, VIEWS } from "./messages.ts";
+import { COLOR_RANGES, COLORMAPS, VIEWS } from "./messages.ts";
 import type { Selection, ViewerState } from "./state.ts";
 import { mount } from "./views/app.tsx";
 
@@ -60,8 +60,8 @@ function open(model: AnyModel): Opened {
     follow(model, "height", (value) => {
       state.height.value = typeof value === "number" ? value : null;
     }),
-    follow(model, "input_index", (value) => {
-      state.inputIndex.value = typeof value === "number" ? value : 0;
+    follow(model, "example", (value) => {
+      state.example.value = typeof value === "number" ? value : 0;
     }),
     follow(model, "symmetric", (value) => {
       state.symmetric.value = value === true;
@@ -69,10 +69,10 @@ function open(model: AnyModel): Opened {
     follow(model, "selected", take),
     follow(model, "view", take),
     follow(model, "colormap", oneOf(COLORMAPS, state.colormap)),
-    follow(model, "normalization", oneOf(NORMALIZATIONS, state.range)),
+    follow(model, "color_range", oneOf(COLOR_RANGES, state.range)),
     effect(() => tell(model, "colormap", state.colormap.value)),
-    effect(() => tell(model, "normalization", state.range.value)),
-    effect(() => tell(model, "input_index", state.inputIndex.value)),
+    effect(() => tell(model, "color_range", state.range.value)),
+    effect(() => tell(model, "example", state.example.value)),
     effect(() => tell(model, "symmetric", state.symmetric.value)),
     // One message for a click that changes both.
     effect(() => {

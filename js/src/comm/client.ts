@@ -79,7 +79,8 @@ export class CommClient {
         void this.work();
       },
       onTimed: (run) => this.tellRun(run, true),
-      onPace: (running, fps) => this.send({ type: "pace", page, running, fps }),
+      onPace: (running, runsPerSecond) =>
+        this.send({ type: "pace", page, running, runs_per_second: runsPerSecond }),
       isBusy: () => this.working,
     });
     this.state = createState(this.engine.signals);

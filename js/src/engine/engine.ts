@@ -35,7 +35,7 @@ export interface EngineEvents {
   /** The last run was measured again, at rest. */
   onTimed(run: RunInfo): void;
   /** Runs begin or have ended, and how many ended within the last second. */
-  onPace(running: boolean, fps: number): void;
+  onPace(running: boolean, runsPerSecond: number): void;
   /** Whether the client is still at work, so that a time measured now says little. */
   isBusy(): boolean;
 }
@@ -78,9 +78,9 @@ export class Engine {
       tell: (run) => events.onTimed(run),
     });
     this.undo.push(
-      watchPace(this.signals, (running, fps) => {
-        this.signals.fps.value = fps;
-        events.onPace(running, fps);
+      watchPace(this.signals, (running, runsPerSecond) => {
+        this.signals.runsPerSecond.value = runsPerSecond;
+        events.onPace(running, runsPerSecond);
       }),
     );
     try {

@@ -8,7 +8,7 @@ const WINDOW_MS = 1_000;
 /** Tells when runs begin and have ended, and meanwhile how many ended within the last second. */
 export function watchPace(
   signals: EngineSignals,
-  tell: (running: boolean, fps: number) => void,
+  tell: (running: boolean, runsPerSecond: number) => void,
 ): () => void {
   let ended: number[] = [];
   let last = signals.run.peek();

@@ -13,7 +13,7 @@ export interface EngineSignals {
   /** A run is under way. */
   readonly running: Signal<boolean>;
   /** Runs that ended within the last second; 0 when idle. */
-  readonly fps: Signal<number>;
+  readonly runsPerSecond: Signal<number>;
   readonly capabilities: Signal<Capabilities | null>;
 }
 
@@ -24,7 +24,7 @@ export function createSignals(): EngineSignals {
     run: signal(null),
     timed: signal(null),
     running: signal(false),
-    fps: signal(0),
+    runsPerSecond: signal(0),
     capabilities: signal(null),
   };
 }

@@ -108,9 +108,9 @@ function Menu() {
 /** Steps through the examples of the batch; nothing is computed again. */
 function Examples({ network }: { network: Network }) {
   const { state, ratio } = useViews();
-  const index = state.inputIndex.value;
+  const index = state.example.value;
   const go = (to: number): void => {
-    state.inputIndex.value = (to + network.batch) % network.batch;
+    state.example.value = (to + network.batch) % network.batch;
   };
   const input = network.inputs[0];
   const picture = input === undefined ? "number" : pictureOf(input);

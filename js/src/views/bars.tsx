@@ -12,7 +12,7 @@ export function useImageValues(value: Value | null): Float32Array | null {
   if (value === null || values === null || network.value === null) return null;
   const [, channels, height, width] = value.frame;
   const size = channels * height * width;
-  const start = imageOf(value, network.value, state.inputIndex.value) * size;
+  const start = imageOf(value, network.value, state.example.value) * size;
   return values.subarray(start, start + size);
 }
 

@@ -110,7 +110,7 @@ function useAnswer<T>(
   const network = views.network.value;
   const session = views.state.session.value;
   const sequence = views.state.run.value?.sequence ?? 0;
-  const image = value && network ? imageOf(value, network, views.state.inputIndex.value) : 0;
+  const image = value && network ? imageOf(value, network, views.state.example.value) : 0;
   const [known, setKnown] = useState<Answer<T> | null>(null);
   // biome-ignore lint/correctness/useExhaustiveDependencies: a run's sequence is what makes an answer old
   useEffect(() => {

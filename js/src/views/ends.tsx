@@ -63,7 +63,7 @@ function EndCaption(props: { value: Value; named: boolean; stage: Stage | undefi
       </span>
       {value.kind === "input" && batch > 1 && !named && (
         <span>
-          example {state.inputIndex.value} of {batch}
+          example {state.example.value} of {batch}
         </span>
       )}
       {value.kind === "output" && picture === "bars" && length > 10 && (

@@ -73,7 +73,7 @@ export function listenToKeys(views: Views): () => void {
 
   const moveExample = (by: number): void => {
     const count = views.network.peek()?.batch ?? 1;
-    state.inputIndex.value = (state.inputIndex.peek() + by + count) % count;
+    state.example.value = (state.example.peek() + by + count) % count;
   };
 
   /** To another tab; the element that has the focus goes with its own, the next key comes before a redraw. */

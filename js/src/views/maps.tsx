@@ -50,7 +50,7 @@ export function Maps(props: MapsProps) {
   const whole = pictureOf(value);
   const isPart = whole === "rgb" && (props.rgb === false || channels.length < value.frame[1]);
   const picture = props.rgb ? "rgb" : isPart ? "maps" : whole;
-  const image = network ? imageOf(value, network, state.inputIndex.value) : 0;
+  const image = network ? imageOf(value, network, state.example.value) : 0;
   const gap = props.gap ?? 0;
   const asked = props.zoom ?? 1 / views.ratio.value;
   // A picture that the browser enlarges has one colour a value: NaN's hatch needs the pixels themselves.

@@ -51,8 +51,10 @@ export function StatusLine() {
             </span>
           )}
           <span class="nbg-wide">{full(run.passes)} passes</span>
-          {state.fps.value > 1 && (
-            <span title="runs that ended within the last second">{state.fps.value} runs/s</span>
+          {state.runsPerSecond.value > 1 && (
+            <span title="runs that ended within the last second">
+              {state.runsPerSecond.value} runs/s
+            </span>
           )}
         </>
       )}

@@ -65,7 +65,7 @@ function useTold(hover: Hover | null, values: Float32Array | null): void {
   const { state, network } = useViews();
   const telling = useRef(false);
   const now = network.value;
-  const example = state.inputIndex.value;
+  const example = state.example.value;
   useEffect(() => {
     const spot =
       hover !== null && now?.values.has(hover.value.key) === true
@@ -117,10 +117,10 @@ export function Tooltip() {
   const difference = useValues(network?.values.get(pair?.difference ?? "") ?? null);
   useTold(hover, values);
   if (hover !== null && network !== null) {
-    const words = describe(hover, network, views.state.inputIndex.value, values);
+    const words = describe(hover, network, views.state.example.value, values);
     if (pair !== undefined) {
       const title = [a, b, difference]
-        .map((one) => describe(hover, network, views.state.inputIndex.value, one).title)
+        .map((one) => describe(hover, network, views.state.example.value, one).title)
         .map((text, k) => `${["A", "B", "B − A"][k]} ${text}`)
         .join(" · ");
       return <Tip {...words} title={title} left={hover.left} top={hover.top} />;

@@ -21,7 +21,7 @@ log = logging.getLogger("nbglcnn")
 
 CHUNK = 2 * 2**20  # bytes; notebook servers silently drop a frame above 10 MiB
 COLORMAPS = ("signed", "viridis", "cividis", "magma", "grey")
-NORMALIZATIONS = ("channel", "layer", "fixed")
+COLOR_RANGES = ("channel", "layer", "fixed")
 VIEWS = ("network", "maps", "filters", "explain", "profile", "compare")
 BESIDE = 4  # channels that are shown large beside each other, at most
 MAX_BLOB = 2**31  # bytes of one blob; more than any texture we make
@@ -187,7 +187,7 @@ class Pace(Message, frozen=True):
 
     page: Name
     running: bool
-    fps: Annotated[float, Meta(ge=0, le=100_000)]
+    runs_per_second: Annotated[float, Meta(ge=0, le=100_000)]
 
 
 class Spot(msgspec.Struct, frozen=True):

@@ -14,12 +14,12 @@ from nbglcnn.viewer.protocol import BESIDE, VIEWS, Spot
 
 # What a page may set.
 OF_THE_PAGE = (
-    "input_index",
+    "example",
     "selected",
     "view",
     "height",
     "colormap",
-    "normalization",
+    "color_range",
     "symmetric",
 )
 
@@ -27,7 +27,7 @@ OF_THE_PAGE = (
 def checked_index(index: int, batch: int) -> int:
     """The number of an example in a batch of so many."""
     if index >= batch:
-        raise TraitError(f"input_index {index}: the batch has {batch} examples, from 0")
+        raise TraitError(f"example {index}: the batch has {batch} examples, from 0")
     return index
 
 

@@ -24,7 +24,7 @@ from nbglcnn.viewer.diagnosis import diagnosis
 from nbglcnn.viewer.inbox import inboxes
 from nbglcnn.viewer.network import Network
 from nbglcnn.viewer.offer import Offer
-from nbglcnn.viewer.protocol import COLORMAPS, NORMALIZATIONS
+from nbglcnn.viewer.protocol import COLOR_RANGES, COLORMAPS
 from nbglcnn.viewer.reading import Reader, shaped
 from nbglcnn.viewer.selftest import SelfTest, verified, verify
 from nbglcnn.viewer.traits import (
@@ -56,11 +56,11 @@ class Viewer(anywidget.AnyWidget):
     about three digits. `height` bounds the view in CSS pixels; `timeout` is how many seconds a page
     that is there may say nothing while Python waits for it.
 
-    Traits, to observe and to link: `input_index`, `selected`, `view` (see `show`), `colormap`,
-    `normalization`, `symmetric` and `height` follow the page and can be set. Read-only are
-    `running` (the page has a run under way, or had one within the last quarter of a second), `fps`
-    (runs it has finished within the last second; 0 when idle), `hover` (the element under the
-    pointer, or None) and `status`.
+    Traits, to observe and to link: `example`, `selected`, `view` (see `show`), `colormap`,
+    `color_range`, `symmetric` and `height` follow the page and can be set. Read-only are
+    `running` (the page has a run under way, or had one within the last quarter of a second),
+    `runs_per_second` (runs it has finished within the last second; 0 when idle), `hover` (the
+    element under the pointer, or None) and `status`.
     """
 
     # The loader makes a module of the first `_bundle` alone: pages keep what they import. With hot
@@ -69,16 +69,16 @@ class Viewer(anywidget.AnyWidget):
     _bundle = traitlets.Unicode(BUNDLE.read_text("utf-8"), read_only=True).tag(sync=True)
 
     height = traitlets.Int(None, allow_none=True, min=100).tag(sync=True)
-    input_index = traitlets.Int(0, min=0).tag(sync=True)
+    example = traitlets.Int(0, min=0).tag(sync=True)
     selected = traitlets.Dict(default_value=None, allow_none=True).tag(sync=True)
     colormap = traitlets.Enum(COLORMAPS, "signed").tag(sync=True)
-    normalization = traitlets.Enum(NORMALIZATIONS, "layer").tag(sync=True)
+    color_range = traitlets.Enum(COLOR_RANGES, "layer").tag(sync=True)
     symmetric = traitlets.Bool(False).tag(sync=True)
     view: traitlets.Dict[str, Any] = traitlets.Dict(
         default_value={"name": "network", "layer": None, "channels": [], "pixel": None}
     ).tag(sync=True)
     running = traitlets.Bool(False, read_only=True).tag(sync=True)
-    fps = traitlets.Float(0.0, read_only=True).tag(sync=True)
+    runs_per_second = traitlets.Float(0.0, read_only=True).tag(sync=True)
     hover = traitlets.Dict(default_value=None, allow_none=True, read_only=True).tag(
         sync=True, to_json=as_json
     )
@@ -321,7 +321,7 @@ class Viewer(anywidget.AnyWidget):
         pace = page.pace if page else None
         plan = self.network.plan
         self.set_trait("running", pace is not None and pace.running)
-        self.set_trait("fps", pace.fps if pace else 0.0)
+        self.set_trait("runs_per_second", pace.runs_per_second if pace else 0.0)
         self.set_trait("hover", hovered(self._connection.pointed, plan.values))
         self.set_trait("status", status_of(page, plan, tested))
 
@@ -360,7 +360,7 @@ class Viewer(anywidget.AnyWidget):
             except traitlets.TraitError as error:
                 protocol.warn_once(f"ignored the page's {name}: {error}")
 
-    @traitlets.validate("input_index")
+    @traitlets.validate("example")
     def _check_index(self, proposal: Any) -> int:
         return checked_index(int(proposal["value"]), self.network.plan.header.batch)
 
@@ -373,7 +373,7 @@ class Viewer(anywidget.AnyWidget):
         return checked_view(proposal["value"], self.network.plan)
 
     def _poster(self) -> bytes:
-        return self.network.picture(self.input_index)
+        return self.network.picture(self.example)
 
     def __repr__(self) -> str:
         return f"Viewer of {self.network.plan.header.name} ({self._state})\n{self.layers!r}"

@@ -17,7 +17,7 @@ const MEASURES: readonly (readonly [Measure, string, string])[] = [
 export function useChanges(network: Network, comparison: Comparison): ReadonlyMap<Pair, Change> {
   const { state } = useViews();
   const table = useValues(network.values.get(comparison.table) ?? null);
-  const example = Math.min(state.inputIndex.value, network.batch - 1);
+  const example = Math.min(state.example.value, network.batch - 1);
   if (table === null) return new Map();
   return new Map(
     comparison.pairs.map((pair) => [pair, changeOf(table, pair, network.batch, example)]),

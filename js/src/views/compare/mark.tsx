@@ -11,7 +11,7 @@ export function DifferenceBar({ layers }: { layers: readonly Layer[] }) {
   const table = useValues(now?.values.get(state.plan.value?.comparison?.table ?? "") ?? null);
   const pair = layers.map(({ name }) => now?.pairs.get(name)).findLast((one) => one !== undefined);
   if (now === null || pair === undefined || table === null) return null;
-  const example = Math.min(state.inputIndex.value, now.batch - 1);
+  const example = Math.min(state.example.value, now.batch - 1);
   const { max, relative } = changeOf(table, pair, now.batch, example);
   const text = max === 0 ? "equal" : `± ${relativeText(relative)}`;
   const share = Number.isNaN(relative) ? 1 : Math.min(1, relative);

@@ -94,7 +94,7 @@ function Explained(props: { network: Network; value: Value; chain: Chain }) {
   const tensors = useTensors(chain.needed);
   const [, channels, height, width] = value.frame;
   const channel = Math.min(state.selected.value?.channel ?? 0, channels - 1);
-  const image = imageOf(value, network, state.inputIndex.value);
+  const image = imageOf(value, network, state.example.value);
   const start = (image * channels + channel) * height * width;
   const at = usePixel(value, tensors, start);
   const index = at === null ? null : start + at.y * width + at.x;

@@ -136,7 +136,7 @@ function Headline({ costs }: { costs: readonly LayerCost[] }) {
           <strong>One run takes {duration(run.ms)}</strong>{" "}
           <span class="nbg-second">
             {CLOCKS[run.clock]}, at most {short(1000 / run.ms)} a second · now{" "}
-            {full(state.fps.value)} a second
+            {full(state.runsPerSecond.value)} a second
             {done && clock !== undefined && (
               <>
                 {" "}
