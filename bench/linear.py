@@ -1,4 +1,4 @@
-"""How the time of a convolution grows with its multiply-adds, beside TensorFlow.js; and a plot.
+"""How the time of a convolution grows with its MACs, beside TensorFlow.js; and a plot.
 
 python bench/linear.py [--renderers swiftshader llvmpipe]
 """
@@ -20,7 +20,7 @@ from portable import RING, portable
 from report import REFERENCE, WRONG, slope
 
 SIDE = 56
-# From about a million to about a thousand million multiply-adds.
+# From about a million to about a thousand million MACs.
 KINDS = {
     "3×3": [(c, Model(convolution(c, c, 3, 1, 1), (1, c, SIDE, SIDE))) for c in (6, 20, 64, 192)],
     "1×1": [(c, Model(convolution(c, c, 1), (1, c, SIDE, SIDE))) for c in (20, 64, 192, 568)],
@@ -30,7 +30,7 @@ ROUNDS = 3
 
 
 def grown(renderers: list[str], rounds: int = ROUNDS) -> dict[str, Any]:
-    """By renderer, kind and peer: millions of multiply-adds and milliseconds of each layer."""
+    """By renderer, kind and peer: millions of MACs and milliseconds of each layer."""
     found: dict[str, Any] = {r: {k: {p: [] for p in PEERS} for k in KINDS} for r in renderers}
     for kind, layers in KINDS.items():
         for channels, model in layers:

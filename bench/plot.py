@@ -52,7 +52,7 @@ def draw(found: dict[str, Any]) -> None:
     PLOT.write_text(
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
         f'width="{width}" height="{height}" {FONT} fill="{INK}">\n'
-        "<title>Milliseconds per million multiply-adds, by the size of the layer</title>\n"
+        "<title>Milliseconds per million MACs, by the size of the layer</title>\n"
         + "\n".join([*parts, _legend()])
         + "\n</svg>\n",
         encoding="utf-8",
@@ -68,12 +68,12 @@ def _panel(renderer: str, kinds: dict[str, dict[str, Points]], x: Axis, y: Axis)
     for value in y.ticks:
         at = y.at(value)
         parts += [_line(LEFT, at, WIDTH - RIGHT, at), _text(LEFT - 6, at + 4, f"{value:g}", "end")]
-    label = "million multiply-adds in the layer"
+    label = "million MACs in the layer"
     parts += [_text(WIDTH / 2 + LEFT / 2, HEIGHT - 8, label, "middle")]
     if x.at(x.ticks[0]) == LEFT:
         middle = (TOP + HEIGHT - BOTTOM) / 2
         turn = f'transform="rotate(-90 14 {middle:g})"'
-        parts += [_text(14, middle, "ms per million multiply-adds", "middle", turn)]
+        parts += [_text(14, middle, "ms per million MACs", "middle", turn)]
     for kind, peers in kinds.items():
         for peer, points in peers.items():
             places = [(x.at(m), y.at(ms / m)) for m, ms in points]

@@ -135,7 +135,7 @@ def _goals(renderers: dict[str, Any]) -> str:
 
 
 def slope(points: list[tuple[float, float]]) -> tuple[float, float]:
-    """Milliseconds of a call that computes nothing, and per million multiply-adds more.
+    """Milliseconds of a call that computes nothing, and per million MACs more.
 
     The line's errors are taken as shares, so that short layers count as much as long ones.
     """
@@ -157,11 +157,11 @@ def _growth(found: dict[str, Any]) -> str:
     heads = ["", "convolution", "nbglcnn: fitted ms", "ms a 10⁶ in the largest"]
     heads += ["TF.js: fitted ms", "ms a 10⁶ in the largest"]
     return (
-        "## Time grows with the multiply-adds, and with nothing else\n"
+        "## Time grows with the MACs, and with nothing else\n"
         "Convolutions of 56×56 pixels with as many output channels as input channels, from 1 to "
-        "1000 million multiply-adds. A line that runs flat costs the same for each of them; small "
+        "1000 million MACs. A line that runs flat costs the same for each of them; small "
         "layers cost what a call costs at all.\n\n"
-        "![Milliseconds per million multiply-adds, by the size of the layer]"
+        "![Milliseconds per million MACs, by the size of the layer]"
         f"(pictures/{PLOT.name})\n\n" + _table(heads, rows)
     )
 
@@ -237,7 +237,7 @@ def _held(value: float, most: float) -> str:
 
 
 def _warm(models: dict[str, Any]) -> str:
-    heads = ["network", "10⁶ multiply-adds", *PEERS.values(), "largest error"]
+    heads = ["network", "10⁶ MACs", *PEERS.values(), "largest error"]
     rows = []
     for name, model in models.items():
         peers = model["peers"]

@@ -9,7 +9,7 @@ from types import ModuleType
 from nbglcnn.load.bounds import MAX_RANK
 from nbglcnn.load.draft import OPSET
 from nbglcnn.load.onnx.model import OLDEST
-from nbglcnn.load.passes.decompose import SPELT as SPELT_OUT
+from nbglcnn.load.passes.decompose import DECOMPOSITIONS
 from nbglcnn.ops import FAMILIES, OPERATORS
 from nbglcnn.ops.operator import Operator, anything, no_reason
 
@@ -37,7 +37,7 @@ fixed shapes), passed on local OpenGL and in Chromium on SwiftShader and llvmpip
 {passed} of {cases}. `make conformance` runs them; what cannot run is refused with a reason.
 """
 
-SPELT = """\
+DECOMPOSED_TEXT = """\
 ## Computed while loading, or by others
 
 Operators without a record of their own: they are rewritten to those above, or known before
@@ -59,9 +59,9 @@ def text() -> str:
         passed=passed, cases=cases,
     )  # fmt: skip
     families = (_family(family, counts) for family in FAMILIES)
-    others = sorted({*counts, *SPELT_OUT} - set(OPERATORS))
-    spelt = [f"| {_link(name)} | {_cases(name, counts)} |" for name in others]
-    return "\n".join([top, *families, SPELT + "\n".join(spelt) + "\n"])
+    others = sorted({*counts, *DECOMPOSITIONS} - set(OPERATORS))
+    rows = [f"| {_link(name)} | {_cases(name, counts)} |" for name in others]
+    return "\n".join([top, *families, DECOMPOSED_TEXT + "\n".join(rows) + "\n"])
 
 
 def _family(family: ModuleType, counts: Mapping[str, list[int]]) -> str:

@@ -94,7 +94,7 @@ def _tests() -> dict[str, Any]:
 
 
 def suite(rings: Sequence[str] = RINGS, *, expanded: bool = True) -> Iterator[SuiteCase]:
-    """The cases of these rings; expanded ones are operators spelt out by their function bodies."""
+    """The cases of these rings; expanded ones are operators decomposed by their function bodies."""
     subset = json.loads(SUBSET.read_text("utf-8"))
     for ring in rings:
         for operator, kinds in sorted(subset[ring].items()):

@@ -113,7 +113,7 @@ class Writer:
 
 
 def classifier(opset: int) -> Any:
-    """Paddle's way: weights in Constant nodes, hard-swish spelt out, shapes computed, any size."""
+    """Paddle's way: weights in Constant nodes, hard-swish decomposed, shapes computed, any size."""
     w = Writer(opset)
     x = w("Conv", "x", w.weight(9, 3, 3, 3), w.weight(9), pads=[1] * 4, strides=[2, 2])
     statistics = [w.constant(w.rng.uniform(0.5, 1.5, 9)) for _ in range(4)]
@@ -158,7 +158,7 @@ def decoder(opset: int) -> Any:
 
 
 def shapes(opset: int) -> Any:
-    """Ranks 0 to 6, a tensor without elements, truth values, Inf and NaN on their way.
+    """Ranks 0 to 6, a tensor without elements, booleans, Inf and NaN on their way.
 
     No Relu or ReduceMin here: ONNX Runtime's lose a NaN, numpy's, PyTorch's and ours keep it.
     """

@@ -176,7 +176,7 @@ def test_times_that_nobody_measured_are_called_estimated(
     expect(heavy).to_have_attribute("aria-label", re.compile(r"^\d+ % of time, estimated"))
     expect(heavy.locator(".nbg-estimated")).to_be_visible()
     shares = {}
-    for word in ("parameters", "multiply-adds", "memory"):
+    for word in ("parameters", "MACs", "memory"):
         heavy.click()
         expect(heavy).to_have_attribute("aria-label", re.compile(f" of {word}$"))
         shares[word] = [

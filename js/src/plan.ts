@@ -171,9 +171,9 @@ export interface Read {
  * `operator` is the ONNX operator ("Conv"), `module` PyTorch's class name ("Conv2d", "" for an
  * ONNX file), `description` its settings in PyTorch's words; `parameters` counts trainable
  * numbers and `shared` those of them that an earlier row has too (a module that is called twice,
- * tied weights): the differences add up to the network's. `macs` are multiply-adds, `bytes`
- * float32 bytes of the output. `operators` are all that compute it, in order; `attributes`,
- * `operands` and `window` are those of `operator` alone.
+ * tied weights): the differences add up to the network's. `macs` are
+ * multiply–accumulate operations, `bytes` float32 bytes of the output. `operators` are all that
+ * compute it, in order; `attributes`, `operands` and `window` are those of `operator` alone.
  *
  * `places` are the axes of the output that tell its places apart, in their order; all that lies
  * along the others (channels) counts as one place. `reads` says what can depend on what, as

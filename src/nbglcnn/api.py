@@ -84,7 +84,7 @@ def verify(session: Session, model: Any, x: Any = None) -> Report[Match]:
     A row of the report is a layer: largest and mean absolute error, the largest relative to the
     layer's largest value, and whether max|a - b| <= 1e-5 * max|b| + 1e-6 (for float16
     2e-2 * max|b| + 1e-6), or whether it is as near to what the model computes in float64 as the
-    reference's own float32 is (an ONNX model of up to 1e10 multiply-adds).
+    reference's own float32 is (an ONNX model of up to 1e10 MACs).
     `report.ok` is the verdict, `report.first_diverging` where to look.
 
     Raises:

@@ -148,7 +148,7 @@ def _exact_of_graph(
 
 
 def _macs(graph: Graph, node: Node) -> int:
-    """Multiply-adds of a convolution; what else there is takes numpy no time beside them."""
+    """MACs of a convolution; what else there is takes numpy no time beside them."""
     if not node.op.startswith("Conv"):
         return 0
     filters = graph.shape(node.inputs[1])

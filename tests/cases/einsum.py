@@ -1,4 +1,4 @@
-"""Einsum, which is spelt out by sums, products and transpositions."""
+"""Einsum, which is decomposed into sums, products and transpositions."""
 
 import torch
 from torch import Tensor, nn

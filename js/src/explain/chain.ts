@@ -49,7 +49,7 @@ const STANDARD = new Set(["GroupNormalization", "InstanceNormalization", "LayerN
 const SAME = new Set("Identity Dropout Flatten Reshape Squeeze Unsqueeze Cast".split(" "));
 const KNOWN =
   "So far these are: convolutions and transposed ones over maps and lines, dense layers, pools, softmax, sums and " +
-  "concatenations of layers, enlargements, normalisations, and functions of one number.";
+  "concatenations of layers, upsampling, normalisations, and functions of one number.";
 
 function stepOf(layer: Layer, network: Network): Step | null {
   const activation = activationOf(layer);

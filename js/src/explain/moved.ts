@@ -1,4 +1,4 @@
-// Numbers that come from elsewhere: a concatenation copies them, an enlargement mixes its neighbours.
+// Numbers that come from elsewhere: a concatenation copies them, upsampling mixes its neighbours.
 import type { Layer } from "../plan.ts";
 import type { Tensors } from "./chain.ts";
 import { coordinates, element, place, type Tensor } from "./tensor.ts";

@@ -112,12 +112,12 @@ def partly(model: Any, x: Any) -> tuple[Graph, list[tuple[Node, str]], list[str]
 def rewrites(op: str, domain: str = "") -> bool:
     """Whether an operator is put into others, or nothing, while an ONNX model is loaded."""
     from nbglcnn.load.onnx.microsoft import KNOWN, MICROSOFT
-    from nbglcnn.load.passes.decompose import SPELT
+    from nbglcnn.load.passes.decompose import DECOMPOSITIONS
     from nbglcnn.load.passes.rewrite import ALWAYS, UPGRADES
 
     if domain:
         return domain == MICROSOFT and op in KNOWN
-    return op in ("Identity", "If", *ALWAYS, *UPGRADES, *SPELT)
+    return op in ("Identity", "If", *ALWAYS, *UPGRADES, *DECOMPOSITIONS)
 
 
 def is_module(model: Any) -> bool:

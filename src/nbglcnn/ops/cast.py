@@ -20,7 +20,7 @@ INTEGERS = {
 }  # fmt: skip
 BOOL = 9
 
-TRUTH = (
+BOOLEAN = (
     SELECT + "vec4 activate(vec4 v) { return select(equal(v, vec4(0.0)), vec4(0.0), vec4(1.0)); }"
 )
 TRUNCATE = "vec4 activate(vec4 v) { return trunc(v); }"
@@ -42,7 +42,7 @@ def _draw(b: Builder, node: Node) -> None:
     to, source = integer(node, "to", 0), b.graph.values[node.inputs[0]].dtype
     function, numbers = "", [0.0, 0.0]
     if to == BOOL and source.kind != "b":
-        function = TRUTH
+        function = BOOLEAN
     elif to == FLOAT16 and not np.can_cast(source, np.float16):
         function = HALF
     elif to in INTEGERS and source.kind == "f":
@@ -63,6 +63,6 @@ def _draw(b: Builder, node: Node) -> None:
 
 
 OPERATORS = [
-    Operator("Cast", "Another type of numbers: truth values, integers, floats.", same_shape, _draw,
+    Operator("Cast", "Another type of numbers: booleans, integers, floats.", same_shape, _draw,
              {"to": anything, "saturate": anything}, _problem, reach=local),
 ]  # fmt: skip

@@ -56,7 +56,7 @@ def no_reason(_facts: Facts, _node: Node) -> str | None:
 
 
 def no_macs(_facts: Facts, _node: Node) -> int:
-    """Operators without multiply-adds worth counting."""
+    """Operators without MACs worth counting."""
     return 0
 
 
@@ -65,7 +65,7 @@ class Operator:
     """An ONNX operator.
 
     `shapes` gives the outputs' shapes; `lower` draws it; `attributes` are the supported ones (any
-    other is refused); `check` says why a node cannot run, or None; `macs` counts multiply-adds;
+    other is refused); `check` says why a node cannot run, or None; `macs` counts MACs;
     `function` is the GLSL `vec4 activate(vec4 v)` of a unary operator and `floats` its numbers in
     u.f[3], so that it can also run behind a convolution; `empty`: it makes something of inputs
     without elements; `window` says how it slides over its first input, for explaining it; `reach`

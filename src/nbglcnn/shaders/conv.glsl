@@ -1,7 +1,7 @@
 // Convolution, transposed convolution and matrix product: one loop over taps and input channel groups.
 //
 // x0: input, w0: weights as weights.conv_texture packs them, x1: bias, x2: residual to add.
-// A weight column (4 texels) serves all LAYERS pixels of the block, an input texel 16 multiply-adds.
+// A weight column (4 texels) serves all LAYERS pixels of the block, an input texel 16 MACs.
 // i[0] kernel and stride (rows, columns), i[1] dilation and padding, i[2] input channel groups of one
 // convolution group, output channel groups of one, taps, weight rows of one column part.
 

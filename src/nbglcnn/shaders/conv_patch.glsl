@@ -1,5 +1,5 @@
 // Convolution of a 2×2 block from one patch of the input: neighbouring pixels share most of what they read, so a
-// 3×3 kernel needs 16 + 36 reads for its 576 multiply-adds instead of 72. Transposed convolutions whose kernel is
+// 3×3 kernel needs 16 + 36 reads for its 576 MACs instead of 72. Transposed convolutions whose kernel is
 // a multiple of the stride are the same thing for each phase: TAPS_Y × TAPS_X taps, stride 1, kernel flipped.
 //
 // x0: input in blocks of 2×2 too, w0: weights (weights.conv_texture), x1: bias, x2: residual.

@@ -1,4 +1,4 @@
-"""The kernel's end of the line: which pages are there, what each lacks, whose reply is whose."""
+"""The kernel's end of the comms: which pages are there, what each lacks, whose reply is whose."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ class Connection(Inbox):
             if self._requests.pop(request.id, None) is not None:
                 self.send(Done(request.id))
 
-    def part(self) -> None:
+    def disconnect(self) -> None:
         """One page closed the Viewer: the others, which Python cannot hear any more, say so."""
         for page in list(self.pages.values()):
             self.send(Refuse(page.id, "This Viewer was closed", "Run the cell again."))

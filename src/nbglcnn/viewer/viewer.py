@@ -273,7 +273,7 @@ class Viewer(anywidget.AnyWidget):
         super().close()
 
     def _closed_by_page(self) -> None:
-        self._connection.part()
+        self._connection.disconnect()
         self.close()
 
     # Showing

@@ -46,7 +46,7 @@ export function costsOf(
 export const COSTS: readonly (readonly [Cost, string])[] = [
   ["ms", "Time"],
   ["parameters", "Parameters"],
-  ["macs", "Multiply-adds"],
+  ["macs", "MACs"],
   ["bytes", "Memory"],
 ];
 

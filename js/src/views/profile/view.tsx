@@ -163,7 +163,7 @@ const HEADS: readonly (readonly [Column, string, string])[] = [
   ["shape", "Output", "channels × height × width"],
   ["ms", "Time", "milliseconds of the layer’s own passes"],
   ["parameters", "Parameters", "trainable numbers"],
-  ["macs", "MACs", "multiply-adds of one run"],
+  ["macs", "MACs", "multiply–accumulate operations of one run"],
   ["bytes", "Memory", "float32 bytes of its output"],
   ["error", "Error", "largest difference from the framework’s own value"],
 ];

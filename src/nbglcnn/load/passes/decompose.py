@@ -1,4 +1,4 @@
-"""Operators spelt out: what is computed by several simpler ones, and needs no shader of its own."""
+"""Operators decomposed: what several simpler ones compute needs no shader of its own."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from nbglcnn.load.passes.quantized import dequantize, quantize
 from nbglcnn.load.passes.steps import Steps
 
 
-def spelt(node: Node, state: State) -> list[Node]:
+def decomposed(node: Node, state: State) -> list[Node]:
     """The node, or the nodes that do the same."""
-    rule = SPELT.get(node.op)
+    rule = DECOMPOSITIONS.get(node.op)
     if rule is None or node.domain:
         return [node]
     check_arity(node, schema_of(node.op))
@@ -185,7 +185,7 @@ def _places(node: Node, kernel: Sequence[int], output: Sequence[int]) -> Array:
 
 
 Rule = Callable[[Node, State], list[Node]]
-SPELT: dict[str, Rule] = {
+DECOMPOSITIONS: dict[str, Rule] = {
     "AffineGrid": _affine_grid,
     "Clip": _clip,
     "CumSum": _cumulative_sum,

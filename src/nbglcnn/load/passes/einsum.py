@@ -1,4 +1,4 @@
-"""Einsum spelt out: sums, then for each further operand a product of matrices or of numbers."""
+"""Einsum decomposed: sums, then for each further operand a product of matrices or of numbers."""
 
 from __future__ import annotations
 

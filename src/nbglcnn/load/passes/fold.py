@@ -32,7 +32,7 @@ LIGHT = frozenset(
     """.split()  # noqa: SIM905
 )
 FREE = ("Constant", "ConstantOfShape", "Expand")  # views of what is there
-MAX_PRODUCTS = 2**28  # multiply-adds of matrices that are folded: a tenth of a second
+MAX_PRODUCTS = 2**28  # MACs of matrices that are folded: a tenth of a second
 MAX_TAPS = 2**27  # of kernels convolved with kernels: half a second
 MAX_HEAVY = 2**16  # elements in and out of another operator that is folded
 

@@ -1,4 +1,4 @@
-"""Fourier transforms spelt out: products with constant matrices of cosines and sines.
+"""Fourier transforms decomposed: products with constant matrices of cosines and sines.
 
 Complex numbers are pairs along the last axis, as ONNX has them. A transform of one axis takes that
 axis and the pairs together as rows, so that one product of matrices gives all of it.

@@ -1,4 +1,4 @@
-"""QuantizeLinear and DequantizeLinear spelt out: rounding to steps of a scale, and back."""
+"""QuantizeLinear and DequantizeLinear decomposed: rounding to steps of a scale, and back."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from nbglcnn.errors import ModelError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Attribute, Node
 from nbglcnn.load.bounds import MAX_NODES
 from nbglcnn.load.draft import Pieces, State, integer, label, numbers
-from nbglcnn.load.passes.decompose import spelt
+from nbglcnn.load.passes.decompose import decomposed
 from nbglcnn.load.passes.infer import check_arity, element_type, schema_of
 
 Rule = Callable[[Node, State], list[Node]]
@@ -20,7 +20,7 @@ Rule = Callable[[Node, State], list[Node]]
 
 def rewritten(node: Node, version: int, state: State) -> list[Node]:
     """The node in today's form: usually itself, sometimes several, none where nothing is left."""
-    return [step for today in _upgraded(node, version, state) for step in spelt(today, state)]
+    return [step for today in _upgraded(node, version, state) for step in decomposed(today, state)]
 
 
 def _upgraded(node: Node, version: int, state: State) -> list[Node]:
