@@ -19,20 +19,12 @@ from nbglcnn.plan import Plan
 from nbglcnn.session import Session
 
 # Inputs that decide shapes or which program runs: a Plan is made for one value of each.
+# The last ones are written as others when a model is loaded, or computed then.
 SHAPE_INPUTS: Mapping[str, tuple[int, ...]] = {
-    **dict.fromkeys(("Reshape", "Expand", "Tile", "Squeeze", "Unsqueeze", "Split"), (1,)),
-    **dict.fromkeys(("Upsample", "TopK", "OneHot", "CenterCropPad", "AffineGrid"), (1,)),
-    **dict.fromkeys(("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd"), (1,)),
-    **dict.fromkeys(("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp"), (1,)),
-    "ReduceSumSquare": (1,),
+    **{name: record.shape_inputs for name, record in OPERATORS.items() if record.shape_inputs},
+    **dict.fromkeys(("Upsample", "OneHot", "AffineGrid"), (1,)),
     "ConstantOfShape": (0,),
-    "Col2Im": (1, 2),
-    "Dropout": (1, 2),
-    "MaxUnpool": (2,),
-    "Pad": (1, 3),
     "Range": (0, 1, 2),
-    "Resize": (1, 2, 3),
-    "Slice": (1, 2, 3, 4),
 }
 # Whose output depends on the shape of the input, not on its numbers.
 OF_SHAPE = {"Shape", "Size"}

@@ -23,16 +23,19 @@ from nbglcnn.layout import Layout
 from nbglcnn.plan_checks import MAGIC as MAGIC
 from nbglcnn.plan_checks import checksum, header_bytes, problem_of
 from nbglcnn.plan_layers import Along as Along
+from nbglcnn.plan_layers import Bounds as Bounds
 from nbglcnn.plan_layers import Comparison as Comparison
+from nbglcnn.plan_layers import Explains as Explains
 from nbglcnn.plan_layers import Layer as Layer
 from nbglcnn.plan_layers import Layers as Layers
 from nbglcnn.plan_layers import Operand as Operand
 from nbglcnn.plan_layers import Pair as Pair
 from nbglcnn.plan_layers import Reach as Reach
+from nbglcnn.plan_layers import Role as Role
 from nbglcnn.plan_layers import Window as Window
 from nbglcnn.plan_layers import layer_count as layer_count
 
-VERSION = 4  # of the format; a reader refuses any other
+VERSION = 5  # of the format; a reader refuses any other
 ALIGN = (
     256  # of every blob in the file, and of each pass's uniforms: WebGL2's largest offset alignment
 )

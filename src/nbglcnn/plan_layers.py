@@ -9,16 +9,47 @@ import msgspec
 
 from nbglcnn.errors import unknown
 
+Role = Literal["head", "follows", "leads", "alias", "merges", "resamples"]
+"""What a layer is among its neighbours, for stages and the graph.
+
+One that `follows` keeps its input's places and belongs to the layer before it; one that `leads`
+computes nothing and belongs to the layer behind it; an `alias` does either. One that `merges`
+brings several values together, one that `resamples` gives maps of another size. A `head` is a
+layer for itself.
+"""
+Explains = Literal[
+    "nothing",
+    "same",
+    "pointwise",
+    "slope",
+    "batch norm",
+    "group norm",
+    "layer norm",
+    "convolution",
+    "transposed convolution",
+    "matrix",
+    "max pool",
+    "mean pool",
+    "softmax",
+    "log softmax",
+    "response",
+    "sum",
+    "concatenation",
+    "resampling",
+]
+"""Which explanation shows how a number comes about; "nothing" where there is none yet."""
+Bounds = tuple[float | None, float | None]
+
 
 class Operand(msgspec.Struct, frozen=True):
     """What an operator reads at one place of its inputs, for explaining a value.
 
     A "value" or "parameter" can be read as `key`, where the Plan keeps it; a constant whose
     elements are all the same is a "number"; an "unnamed" one has no key; an optional input that
-    isn't there is "omitted".
+    isn't there is "omitted"; a "setting" is a shape, axes or the like.
     """
 
-    kind: Literal["value", "parameter", "number", "unnamed", "omitted"]
+    kind: Literal["value", "parameter", "number", "unnamed", "omitted", "setting"]
     key: str = ""
     number: float = 0.0
 
@@ -81,6 +112,12 @@ class Layer(msgspec.Struct, frozen=True):
     along the others (channels) counts as one place. `reads` says what can depend on what, as
     (reader, source, index into the Plan's reaches): 0 is the output, 1 and so on are `inputs`,
     higher numbers stand for values between them. A reader's own rows come before it is a source.
+
+    What the page knows of operators stands here: `role`; `short`, what captions call it;
+    `explains`, the kind of `operator`'s explanation, and `composite`: that operator isn't all
+    that the layer computes, so there is none; `formula`, of a function of one number, in x, as
+    Python would write it (`row` and `column` are the last two coordinates, `slope` is the second
+    operand); `bounds`, the ends at which it saturates.
     """
 
     name: str
@@ -100,6 +137,12 @@ class Layer(msgspec.Struct, frozen=True):
     window: Window = Window()
     places: tuple[int, ...] = ()
     reads: tuple[tuple[int, int, int], ...] = ()
+    role: Role = "head"
+    short: str = ""
+    explains: Explains = "nothing"
+    composite: bool = False
+    formula: str = ""
+    bounds: Bounds = (None, None)
 
 
 class Pair(msgspec.Struct, frozen=True):

@@ -1,14 +1,18 @@
-"""Layers that exporters write as several operators, told as the one operator a reader knows."""
+"""What a layer is for people: mostly its operator's record; composite layers are described here."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+import ast
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from nbglcnn.graph import Graph, Node
+from nbglcnn import plan as p
+from nbglcnn.graph import Graph, Key, Node
+from nbglcnn.ops import OPERATORS
 
 # Padding that repeats the map's own numbers, by ONNX's names.
 _MODES = ("reflect", "edge", "wrap")
@@ -23,19 +27,122 @@ class Whole:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     begins: tuple[int, ...] = ()
     ends: tuple[int, ...] = ()
+    composite: bool = False
+
+
+@dataclass(frozen=True)
+class Composite:
+    """A module of PyTorch that exporters write as several operators and ONNX has no name for.
+
+    `formula` is that of a function of one number, with the module's settings in braces, whose
+    defaults are `settings`; None where it isn't one.
+    """
+
+    formula: str | None
+    settings: Mapping[str, float] = field(default_factory=dict)
+    bounds: p.Bounds = (None, None)
+    role: p.Role = "follows"
+
+
+# By the module's class. A name is the ONNX operator that computes the same.
+MODULES: Mapping[str, Composite | str] = {
+    "SiLU": "Swish",
+    "GELU": "Gelu",
+    "Mish": "Mish",
+    "Hardswish": "HardSwish",
+    "ELU": "Elu",
+    "Softsign": "Softsign",
+    "Hardsigmoid": Composite("clip(x / 6 + 0.5, 0, 1)", bounds=(0.0, 1.0)),
+    "ReLU6": Composite("clip(x, 0, 6)", bounds=(0.0, 6.0)),
+    "Softplus": Composite(
+        "where({beta} * x > {threshold}, x, softplus({beta} * x) / {beta})",
+        {"beta": 1, "threshold": 20},
+        (0.0, None),
+    ),
+    "LogSigmoid": Composite("-softplus(-x)", bounds=(None, 0.0)),
+    "Tanhshrink": Composite("x - tanh(x)"),
+    "Softmin": Composite(None, bounds=(0.0, 1.0)),
+}
+
+
+@dataclass(frozen=True)
+class Description:
+    """A layer's fields of these names (plan_layers.py)."""
+
+    role: p.Role
+    short: str
+    explains: p.Explains = "nothing"
+    composite: bool = False
+    formula: str = ""
+    bounds: p.Bounds = (None, None)
+
+
+def describe(
+    graph: Graph, nodes: Sequence[Node], main: Node | None, told: Whole, key: Key
+) -> Description:
+    """What the page is told of a layer that `nodes` compute, in order; `main` as in `whole`."""
+    short = short_name(key.module_type or told.operator)
+    if main is None:
+        return Description("alias", short, "same")
+    if told.composite and key.module_type in MODULES:
+        return _module(graph, nodes[0], MODULES[key.module_type], key.description, short)
+    record = OPERATORS[told.operator]
+    same = all(OPERATORS[node.op].explained(graph, node) == "same" for node in nodes)
+    main = replace(main, op=told.operator)
+    return Description(
+        record.role,
+        short,
+        "same" if same else record.explained(graph, main),
+        told.composite and not same,
+        record.formula(graph, main) if record.formula and len(nodes) == 1 else "",
+        OPERATORS[nodes[-1].op].bounded(graph, nodes[-1]),
+    )
+
+
+def short_name(name: str) -> str:
+    """What captions call an operator or a module: "BN" of BatchNorm2d and BatchNormalization."""
+    name = re.sub(r"[123]d$", "", name)
+    bare = name.removeprefix("Adaptive")
+    for known in (bare, f"{bare}alization", bare.replace("Avg", "Average")):
+        if known in OPERATORS:
+            return OPERATORS[known].short or bare
+    return name
+
+
+def _module(
+    graph: Graph, node: Node, known: Composite | str, description: str, short: str
+) -> Description:
+    settings = _settings(description)
+    if isinstance(known, str):
+        record = OPERATORS[known]
+        node = replace(node, op=known, attributes=settings)
+        formula = record.formula(graph, node) if record.formula else ""
+        return Description(
+            record.role, short, "pointwise", False, formula, record.bounded(graph, node)
+        )
+    if known.formula is None:
+        return Description(known.role, short, composite=True, bounds=known.bounds)
+    formula = known.formula.format(**{**known.settings, **settings})
+    return Description(known.role, short, "pointwise", False, formula, known.bounds)
+
+
+def _settings(description: str) -> dict[str, Any]:
+    """The settings that a module's description names: {"alpha": 0.5} of "alpha=0.5"."""
+    pairs = re.findall(r"\b(\w+)=('\w*'|-?[\d.]+(?:e[-+]?\d+)?)", description)
+    return {name: ast.literal_eval(value) for name, value in pairs}
 
 
 def whole(graph: Graph, nodes: Iterable[Node], main: Node) -> Whole:
     """What a layer's operators are together; `main` is the one that multiplies most."""
     others = [node for node in nodes if node is not main]
-    found = None
+    found: Whole | None = None
     if main.op == "Conv" and len(others) == 1:
         found = _padded(graph, others[0], main)
     elif main.op == "MatMul" and len(others) <= 1:
         found = _linear(graph, others, main)
     elif main.op == "Div":
         found = _response(graph, others, main)
-    return found or Whole(main.op, main.inputs)
+    return found or Whole(main.op, main.inputs, composite=bool(others))
 
 
 def _padded(graph: Graph, pad: Node, conv: Node) -> Whole | None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from nbglcnn import plan as p
 from nbglcnn.graph import Graph, Key, Node
-from nbglcnn.lowering.composites import Whole, whole
+from nbglcnn.lowering.composites import Whole, describe, whole
 from nbglcnn.lowering.fields import Reaches
 from nbglcnn.ops import OPERATORS
 from nbglcnn.ops.window import Window
@@ -52,6 +52,7 @@ def layer_table(graph: Graph, reaches: Reaches) -> tuple[tuple[p.Layer, ...], di
         window = OPERATORS[main.op].window if main else None
         shape = graph.shape(key.value)
         told = whole(graph, mine, main) if main else Whole("Identity", ())
+        description = describe(graph, mine, main, told, key)
         rows.append(
             p.Layer(
                 name=key.name,
@@ -72,10 +73,21 @@ def layer_table(graph: Graph, reaches: Reaches) -> tuple[tuple[p.Layer, ...], di
                 description=key.description,
                 inputs=tuple(by_value[value] for value in sources),
                 operators=tuple(n.op for n in mine),
-                operands=tuple(operand.of(name, by_value) for name in told.inputs),
+                operands=tuple(
+                    p.Operand("setting")
+                    if name and k in OPERATORS[told.operator].shape_inputs
+                    else operand.of(name, by_value)
+                    for k, name in enumerate(told.inputs)
+                ),
                 window=_window(window(graph, main), told) if window and main else p.Window(),
                 places=reaches.places.get(key.value, ()),
                 reads=reaches.reads(key.value, reversed(mine), sources),
+                role=description.role,
+                short=description.short,
+                explains=description.explains,
+                composite=description.composite,
+                formula=description.formula,
+                bounds=description.bounds,
             )
         )
         by_value.setdefault(key.value, key.name)
@@ -156,7 +168,8 @@ def reshaped(graph: Graph) -> dict[str, str]:
     """For constants that are others in another shape: those, with their elements in that order."""
     origins: dict[str, str] = {}
     for node in graph.folded:
-        if node.op in {"Reshape", "Unsqueeze", "Squeeze", "Flatten", "Identity"}:
+        record = OPERATORS.get(node.op)
+        if record is not None and record.role in ("leads", "alias"):
             source = node.inputs[0]
             origins[node.outputs[0]] = origins.get(source, source)
     return origins

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -19,12 +19,14 @@ from nbglcnn.ops.operator import (
     Operator,
     Shape,
     integer,
+    no_reason,
     only,
     same_shape,
+    written,
 )
 from nbglcnn.ops.pointwise import SELECT
-from nbglcnn.ops.reach import NOTHING, Linked, local, same
-from nbglcnn.plan import Along
+from nbglcnn.ops.reach import NOTHING, Linked, Reach, local, same
+from nbglcnn.plan import Along, Explains, Role
 
 NAN = shader("nan.glsl")
 WHOLE = shader("quotient.glsl")
@@ -83,16 +85,40 @@ class _Functions:
         combine(b, named(b, *node.inputs), function, value=node.outputs[0])
 
 
+def elementwise(
+    name: str,
+    doc: str,
+    lower: Callable[[Builder, Node], None],
+    role: Role = "head",
+    *,
+    shapes: Callable[[Facts, Node], Sequence[Shape]] = _shape,
+    attributes: Mapping[str, Allowed] | None = None,
+    check: Callable[[Facts, Node], str | None] = _problem,
+    reach: Reach = local,
+    explains: Explains = "nothing",
+    short: str | None = None,
+) -> Operator:
+    """An operator that computes each element from one element of each of its inputs."""
+    return Operator(
+        name, doc, shapes, lower, attributes or {}, check, role=role, reach=reach,
+        explains=explains, formula=None, bounds=None, short=short, shape_inputs=(),
+    )  # fmt: skip
+
+
 def binary(
     name: str,
     doc: str,
     function: str,
     integers: str = "",
-    attributes: Mapping[str, Allowed] | None = None,
+    role: Role = "head",
+    *,
+    reach: Reach = local,
+    explains: Explains = "nothing",
+    short: str | None = None,
 ) -> Operator:
     """An operator of two or three tensors that computes each element by `function`."""
     lower = _Functions(function, integers)
-    return Operator(name, doc, _shape, lower, attributes or {}, _problem, reach=local)
+    return elementwise(name, doc, lower, role, reach=reach, explains=explains, short=short)
 
 
 def _chain(function: str, mean: bool = False) -> Callable[[Builder, Node], None]:
@@ -209,30 +235,32 @@ def _seen(mask: Array, start: int, end: int | None = None) -> Array:
 
 
 def _unary(name: str, doc: str, function: str) -> Operator:
-    return Operator(name, doc, same_shape, _Functions(function), reach=local)
+    return elementwise(name, doc, _Functions(function), shapes=same_shape, check=no_reason)
 
 
 OPERATORS = [
-    binary("Add", "Adds two tensors.", ADD),
-    binary("Sub", "Subtracts the second tensor from the first.", _two("return a - b;")),
-    replace(
-        binary("Mul", "Multiplies two tensors element by element.", MULTIPLY), reach=_scaled
-    ),
+    binary("Add", "Adds two tensors.", ADD, role="merges", explains="sum", short="+"),
+    binary("Sub", "Subtracts the second tensor from the first.", _two("return a - b;"),
+           role="merges", short="−"),
+    binary("Mul", "Multiplies two tensors element by element.", MULTIPLY, role="merges",
+           reach=_scaled, short="×"),
     binary("Div", "Divides the first tensor by the second; integers toward zero.", DIVIDE,
-           _each("quotient", WHOLE)),
+           _each("quotient", WHOLE), role="merges", short="÷"),
     binary("Pow", "Raises the first tensor to the power of the second.", _each("power", POWER)),
-    Operator("Mod", "The remainder of a division; the sign is the divisor's (fmod=1: the other).",
-             _shape, _modulo, {"fmod": only(0, 1)}, _problem, reach=local),
-    Operator("Sum", "Adds any number of tensors.", _shape, _chain(ADD), {}, _problem,
-             reach=local),
-    Operator("Mean", "The mean of any number of tensors.", _shape, _chain(ADD, mean=True), {},
-             _problem, reach=local),
-    Operator("Max", "The largest of any number of tensors, element by element.", _shape,
-             _chain(_two("return larger(a, b);", NAN)), {}, _problem, reach=local),
-    Operator("Min", "The smallest of any number of tensors, element by element.", _shape,
-             _chain(_two("return smaller(a, b);", NAN)), {}, _problem, reach=local),
+    elementwise("Mod",
+                "The remainder of a division; the sign is the divisor's (fmod=1: the other).",
+                _modulo, attributes={"fmod": only(0, 1)}),
+    elementwise("Sum", "Adds any number of tensors.", _chain(ADD), "merges", explains="sum",
+                short="+"),
+    elementwise("Mean", "The mean of any number of tensors.", _chain(ADD, mean=True), "merges"),
+    elementwise("Max", "The largest of any number of tensors, element by element.",
+                _chain(_two("return larger(a, b);", NAN)), "merges"),
+    elementwise("Min", "The smallest of any number of tensors, element by element.",
+                _chain(_two("return smaller(a, b);", NAN)), "merges"),
     Operator("PRelu", "Like LeakyRelu, with a learned slope, mostly one per channel.", _shape,
-             _Functions(PRELU), {}, _prelu_problem, reach=local),
+             _Functions(PRELU), {}, _prelu_problem, role="follows", reach=local, explains="slope",
+             formula=written("where(x < 0, slope * x, x)"), bounds=None, short=None,
+             shape_inputs=()),
     binary("Equal", "1 where both are equal.", _test("equal")),
     binary("Greater", "1 where the first is greater.", _test("greaterThan")),
     binary("GreaterOrEqual", "1 where the first is not less.", _test("greaterThanEqual")),
@@ -242,13 +270,12 @@ OPERATORS = [
     binary("And", "1 where both are true.", _two("return a * b;")),
     binary("Or", "1 where one of both is true.", _two("return max(a, b);")),
     binary("Xor", "1 where one alone is true.", _two("return abs(a - b);")),
-    replace(
-        binary("Where", "The second tensor where the first is true, else the third.", WHERE),
-        reach=_chosen,
-    ),
+    binary("Where", "The second tensor where the first is true, else the third.", WHERE,
+           reach=_chosen),
     _unary("Not", "1 where the input is false.", _one("return 1.0 - a;")),
     _unary("IsNaN", "1 where the input is not a number.",
            _one("return select(is_nan(a), vec4(1.0), vec4(0.0));", NAN)),
-    Operator("IsInf", "1 where the input is infinite.", same_shape, _infinite,
-             {"detect_negative": only(0, 1), "detect_positive": only(0, 1)}, reach=local),
+    elementwise("IsInf", "1 where the input is infinite.", _infinite, shapes=same_shape,
+                attributes={"detect_negative": only(0, 1), "detect_positive": only(0, 1)},
+                check=no_reason),
 ]  # fmt: skip

@@ -64,5 +64,6 @@ def _draw(b: Builder, node: Node) -> None:
 
 OPERATORS = [
     Operator("Cast", "Another type of numbers: booleans, integers, floats.", same_shape, _draw,
-             {"to": anything, "saturate": anything}, _problem, reach=local),
+             {"to": anything, "saturate": anything}, _problem, role="head", reach=local,
+             explains="same", formula=None, bounds=None, short=None, shape_inputs=()),
 ]  # fmt: skip

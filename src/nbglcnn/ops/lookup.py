@@ -226,9 +226,13 @@ def _gather_nd_reach(facts: Facts, node: Node, position: int) -> Sequence[Linked
 
 OPERATORS = [
     Operator("Gather", "Chooses slices along an axis by their numbers.", _gather_shape, _draw,
-             {"axis": anything}, _problem, reach=_gather_reach),
+             {"axis": anything}, _problem, role="head", reach=_gather_reach, explains="nothing",
+             formula=None, bounds=None, short=None, shape_inputs=()),
     Operator("GatherND", "Chooses slices by the numbers of several axes.", _gather_nd_shape, _draw,
-             {"batch_dims": anything}, _problem, reach=_gather_nd_reach),
+             {"batch_dims": anything}, _problem, role="head", reach=_gather_nd_reach,
+             explains="nothing", formula=None, bounds=None, short=None, shape_inputs=()),
     Operator("GatherElements", "Chooses an element along an axis for each element of the indices.",
-             _indices_shape, _draw_elements, {"axis": anything}, _elements_problem),
+             _indices_shape, _draw_elements, {"axis": anything}, _elements_problem,
+             role="head", reach=everything, explains="nothing",
+             formula=None, bounds=None, short=None, shape_inputs=()),
 ]  # fmt: skip

@@ -269,7 +269,9 @@ OPERATORS = [
     Operator("Gemm", "A fully connected layer: the input's rows times a matrix, plus a bias.",
              _gemm_shape, _gemm,
              {"alpha": anything, "beta": anything, "transA": only(0, 1), "transB": only(0, 1)},
-             _gemm_problem, _gemm_macs, reach=_gemm_reach),
+             _gemm_problem, _gemm_macs, role="head", reach=_gemm_reach, explains="matrix",
+             formula=None, bounds=None, short=None, shape_inputs=()),
     Operator("MatMul", "The product of matrices, or of batches of them.", _matmul_shape, _matmul,
-             {}, _matmul_problem, _matmul_macs, reach=_matmul_reach),
+             {}, _matmul_problem, _matmul_macs, role="head", reach=_matmul_reach,
+             explains="matrix", formula=None, bounds=None, short=None, shape_inputs=()),
 ]  # fmt: skip

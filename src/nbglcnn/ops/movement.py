@@ -29,7 +29,7 @@ from nbglcnn.ops.operator import (
 )
 from nbglcnn.ops.reach import Linked, Reach, first, local, permuted, renamed, same, shifted
 from nbglcnn.ops.strided import MOST_AXES, View, by_element, gather, whole
-from nbglcnn.plan import Along
+from nbglcnn.plan import Along, Role
 
 DEPTH_TO_SPACE = by_element("depth_to_space")
 
@@ -168,7 +168,9 @@ def moving(
     attributes: Mapping[str, Allowed] = {},
     shape: Callable[[Facts, Node], Shape] | None = None,
     check: Check = no_reason,
+    role: Role = "head",
     reach: Reach,
+    shape_inputs: tuple[int, ...],
 ) -> Operator:
     """An operator whose output is a strided view of its first input; its shape the view's sizes."""
 
@@ -183,7 +185,28 @@ def moving(
     def draw(b: Builder, node: Node) -> None:
         place(b, node, view(b, node))
 
-    return Operator(name, doc, shapes, draw, attributes, problem, reach=reach)
+    return Operator(
+        name, doc, shapes, draw, attributes, problem, role=role, reach=reach, explains="nothing",
+        formula=None, bounds=None, short=None, shape_inputs=shape_inputs,
+    )  # fmt: skip
+
+
+def _renaming(
+    name: str,
+    doc: str,
+    shapes: Callable[[Facts, Node], Sequence[Shape]],
+    *,
+    attributes: Mapping[str, Allowed] = {},
+    check: Check = no_reason,
+    role: Role = "leads",
+    reach: Reach = renamed,
+    shape_inputs: tuple[int, ...],
+) -> Operator:
+    """An operator whose output has its input's elements in the same order: no pass."""
+    return Operator(
+        name, doc, shapes, alias, attributes, check, role=role, reach=reach, explains="same",
+        formula=None, bounds=None, short=None, shape_inputs=shape_inputs,
+    )  # fmt: skip
 
 
 def _permutation(facts: Facts, node: Node) -> Shape:
@@ -318,30 +341,34 @@ def _space_to_depth_view(facts: Facts, node: Node) -> View:
 
 
 OPERATORS = [
-    Operator("Identity", "Passes its input on.", same_shape, alias, reach=local),
-    Operator("Dropout", "Passes its input on: nothing is dropped outside training.", same_shape,
-             alias, {"seed": anything}, _dropout_problem, reach=local),
-    Operator("Reshape", "Other shape, same elements in the same order.", _reshape, alias,
-             {"allowzero": anything}, _reshape_problem, reach=renamed),
-    Operator("Flatten", "Joins axes into a matrix, same elements in the same order.", _flatten,
-             alias, {"axis": anything}, reach=renamed),
-    Operator("Squeeze", "Drops axes of length 1.", _squeeze, alias,
-             check=first_problem(needs_constant(1, "axes"), _squeeze_problem), reach=renamed),
-    Operator("Unsqueeze", "Adds axes of length 1.", _unsqueeze, alias,
-             check=needs_constant(1, "axes"), reach=renamed),
+    _renaming("Identity", "Passes its input on.", same_shape, role="alias", reach=local,
+              shape_inputs=()),
+    _renaming("Dropout", "Passes its input on: nothing is dropped outside training.", same_shape,
+              attributes={"seed": anything}, check=_dropout_problem, role="alias", reach=local,
+              shape_inputs=(1, 2)),
+    _renaming("Reshape", "Other shape, same elements in the same order.", _reshape,
+              attributes={"allowzero": anything}, check=_reshape_problem, shape_inputs=(1,)),
+    _renaming("Flatten", "Joins axes into a matrix, same elements in the same order.", _flatten,
+              attributes={"axis": anything}, shape_inputs=()),
+    _renaming("Squeeze", "Drops axes of length 1.", _squeeze,
+              check=first_problem(needs_constant(1, "axes"), _squeeze_problem), shape_inputs=(1,)),
+    _renaming("Unsqueeze", "Adds axes of length 1.", _unsqueeze,
+              check=needs_constant(1, "axes"), shape_inputs=(1,)),
     moving("Transpose", "Axes in another order.", _transposed, attributes={"perm": anything},
-           check=_transpose_problem, reach=permuted(_permutation)),
+           check=_transpose_problem, reach=permuted(_permutation), shape_inputs=()),
     moving("Slice", "A part of each axis, also at steps or backwards.", _sliced,
-           check=_slice_problem, reach=first(_slice_linked)),
+           check=_slice_problem, reach=first(_slice_linked), shape_inputs=(1, 2, 3, 4)),
     moving("Expand", "Repeats axes of length 1 up to a given shape.", _expanded,
-           check=needs_constant(1, "shape"), reach=local),
+           check=needs_constant(1, "shape"), reach=local, shape_inputs=(1,)),
     moving("Tile", "Repeats the whole tensor along its axes.", _tiled, shape=_tile,
-           check=needs_constant(1, "repeats"), reach=first(_tile_linked)),
+           check=needs_constant(1, "repeats"), reach=first(_tile_linked), shape_inputs=(1,)),
     Operator("DepthToSpace", "Spreads groups of channels over blocks of pixels (pixel shuffle).",
              _depth_to_space, _draw_depth_to_space,
              {"blocksize": anything, "mode": only("DCR", "CRD")}, _blocks_problem,
-             reach=first(_blocks_linked)),
+             role="resamples", reach=first(_blocks_linked), explains="nothing",
+             formula=None, bounds=None, short=None, shape_inputs=()),
     moving("SpaceToDepth", "Gathers blocks of pixels into channels.", _space_to_depth_view,
            attributes={"blocksize": anything, "mode": only("DCR", "CRD")}, shape=_space_to_depth,
-           check=_blocks_problem, reach=first(_blocks_linked)),
+           check=_blocks_problem, role="resamples", reach=first(_blocks_linked),
+           shape_inputs=()),
 ]  # fmt: skip

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from nbglcnn.graph import Array, Attribute, Node
 from nbglcnn.lowering.builder import Builder
-from nbglcnn.ops.reach import Reach, everything
+from nbglcnn.ops.reach import Reach
+from nbglcnn.plan import Bounds, Explains, Role
 
 if TYPE_CHECKING:
     from nbglcnn.ops.window import Window
@@ -68,9 +69,16 @@ class Operator:
     other is refused); `check` says why a node cannot run, or None; `macs` counts MACs;
     `function` is the GLSL `vec4 activate(vec4 v)` of a unary operator and `floats` its numbers in
     u.f[3], so that it can also run behind a convolution; `empty`: it makes something of inputs
-    without elements; `window` says how it slides over its first input, for explaining it; `reach`
-    which places of its inputs a place of an output can depend on, for receptive fields; `doc` is
+    without elements; `window` says how it slides over its first input, for explaining it; `doc` is
     one sentence for people.
+
+    What every record says, so that no other file lists operators: `role` among its neighbours;
+    `reach`, which places of its inputs a place of an output can depend on; `explains`, the kind of
+    its explanation (of a node, where that depends on one); `formula`, the function of one number
+    that a "pointwise" or "slope" explanation computes and shows (None: its kind says it all);
+    `bounds`, the ends at which it saturates (None: at none); `short`, what captions call it (None:
+    its name); `shape_inputs`, the inputs that are shapes, axes or other settings, no numbers that
+    it computes with.
     """
 
     name: str
@@ -84,7 +92,32 @@ class Operator:
     floats: Callable[[Facts, Node], Sequence[float]] | None = None
     empty: bool = False
     window: Callable[[Facts, Node], Window] | None = None
-    reach: Reach = everything
+    _: KW_ONLY
+    role: Role
+    reach: Reach
+    explains: Explains | Callable[[Facts, Node], Explains]
+    formula: Callable[[Facts, Node], str] | None
+    bounds: Bounds | Callable[[Facts, Node], Bounds] | None
+    short: str | None
+    shape_inputs: tuple[int, ...]
+
+    def explained(self, facts: Facts, node: Node) -> Explains:
+        """The kind of a node's explanation."""
+        return self.explains(facts, node) if callable(self.explains) else self.explains
+
+    def bounded(self, facts: Facts, node: Node) -> Bounds:
+        """The ends at which a node saturates; None for an open one."""
+        found = self.bounds(facts, node) if callable(self.bounds) else self.bounds
+        return found or (None, None)
+
+
+def written(formula: str, **defaults: float) -> Callable[[Facts, Node], str]:
+    """A formula with the numbers of a node's attributes for {their names}."""
+
+    def of(_facts: Facts, node: Node) -> str:
+        return formula.format(**{k: repr(number(node, k, v)) for k, v in defaults.items()})
+
+    return of
 
 
 # Attributes with ONNX's defaults.

@@ -212,7 +212,11 @@ _center_problem = first_problem(needs_constant(1, "shape"), _problem)
 
 OPERATORS = [
     Operator("Pad", "Adds a margin to axes: a constant, the edge, mirrored or wrapped around.",
-             _shape, _draw, {"mode": only(*MODES)}, _pad_problem, reach=first(_linked)),
+             _shape, _draw, {"mode": only(*MODES)}, _pad_problem, role="head",
+             reach=first(_linked), explains="nothing", formula=None, bounds=None, short=None,
+             shape_inputs=(1, 3)),
     Operator("CenterCropPad", "Cuts or pads axes to given lengths, the middle in the middle.",
-             _shape, _draw, {"axes": anything}, _center_problem, reach=first(_linked)),
+             _shape, _draw, {"axes": anything}, _center_problem, role="head",
+             reach=first(_linked), explains="nothing", formula=None, bounds=None, short=None,
+             shape_inputs=(1,)),
 ]  # fmt: skip

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from nbglcnn.graph import Node
 from nbglcnn.lowering.builder import Builder
 from nbglcnn.lowering.glsl import Kernel, shader
-from nbglcnn.ops.operator import Allowed, Facts, Operator, anything, number, only, same_shape, text
+from nbglcnn.ops.operator import (
+    Allowed,
+    Facts,
+    Operator,
+    anything,
+    no_reason,
+    number,
+    only,
+    same_shape,
+    text,
+    written,
+)
 from nbglcnn.ops.reach import local
+from nbglcnn.plan import Bounds, Role
 
 SAME = Kernel("pointwise", shader("pointwise_same.glsl"), pixel=False)
 IDENTITY = "vec4 activate(vec4 v) { return v; }"
@@ -69,20 +81,10 @@ def _function(body: str, *helpers: str) -> str:
     return "\n".join([SELECT, *helpers, f"vec4 activate(vec4 v) {{ {body} }}"])
 
 
-Floats = Callable[[Facts, Node], Sequence[float]]
-
-
 def _each(name: str) -> str:
     """A function of elementary.glsl, lane by lane."""
     lanes = ", ".join(f"{name}(v.{lane})" for lane in "xyzw")
     return _function(f"return unless_nan(v, vec4({lanes}));", shader("elementary.glsl"))
-
-
-def _attributes(**defaults: float) -> Floats:
-    def floats(_facts: Facts, node: Node) -> Sequence[float]:
-        return [number(node, name, default) for name, default in defaults.items()]
-
-    return floats
 
 
 def _draw(b: Builder, node: Node) -> None:
@@ -94,24 +96,67 @@ def _draw(b: Builder, node: Node) -> None:
     b.draw(SAME, output, [x], floats=floats, parts=[function], fetches=4)
 
 
+Floats = Callable[[Facts, Node], Sequence[float]]
+Formula = Callable[[Facts, Node], str]
+
+
 def unary(
     name: str,
     doc: str,
     function: str,
+    formula: str | Formula,
+    bounds: Bounds | Callable[[Facts, Node], Bounds] | None = None,
+    *,
+    role: Role = "head",
     floats: Floats | None = None,
-    attributes: Sequence[str] | dict[str, Allowed] = (),
-    check: Callable[[Facts, Node], str | None] | None = None,
+    allowed: Mapping[str, Allowed] = {},
+    check: Callable[[Facts, Node], str | None] = no_reason,
+    **defaults: float,
 ) -> Operator:
-    """An operator that maps each element by `function`."""
-    allowed = attributes if isinstance(attributes, dict) else dict.fromkeys(attributes, anything)
-    operator = Operator(
-        name, doc, same_shape, _draw, allowed, function=function, floats=floats, reach=local
-    )
-    return operator if check is None else replace(operator, check=check)
+    """An operator that maps each element by `function`, which is `formula` for people.
+
+    `defaults` are those of attributes that are numbers: `function` finds them in u.f[3], in this
+    order, and `formula` by their names in braces.
+    """
+
+    def numbers(_facts: Facts, node: Node) -> Sequence[float]:
+        return [number(node, key, default) for key, default in defaults.items()]
+
+    attributes = {**dict.fromkeys(defaults, anything), **allowed}
+    return Operator(
+        name, doc, same_shape, _draw, attributes, check, function=function,
+        floats=floats or (numbers if defaults else None), role=role, reach=local,
+        explains="pointwise",
+        formula=written(formula, **defaults) if isinstance(formula, str) else formula,
+        bounds=bounds, short=None, shape_inputs=(),
+    )  # fmt: skip
+
+
+# An activation belongs to the layer before it; other functions stand for themselves.
+activation = partial(unary, role="follows")
 
 
 def _gelu(body: str) -> str:
     return _function("return vec4(gelu(v.x), gelu(v.y), gelu(v.z), gelu(v.w));", EXPM1, ERF, body)
+
+
+def _gelu_formula(_facts: Facts, node: Node) -> str:
+    if text(node, "approximate", "none") == "none":
+        return "x * Phi(x)"
+    return "x / 2 * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x ** 3)))"
+
+
+def _clipped(facts: Facts, node: Node) -> str:
+    low, high = _limits(facts, node)[:2]
+    if math.isinf(low) or math.isinf(high):
+        inner = "x" if math.isinf(low) else f"max({low}, x)"
+        return inner if math.isinf(high) else f"min({high}, {inner})"
+    return f"clip(x, {low}, {high})"
+
+
+def _clip_bounds(facts: Facts, node: Node) -> Bounds:
+    low, high = _limits(facts, node)[:2]
+    return (None if math.isinf(low) else low, None if math.isinf(high) else high)
 
 
 def _limits(facts: Facts, node: Node) -> Sequence[float]:
@@ -133,66 +178,80 @@ def _limits_problem(facts: Facts, node: Node) -> str | None:
 
 
 OPERATORS = [
-    unary("Relu", "Keeps what is above zero; everything else becomes 0.",
-          _function("return select(lessThan(v, vec4(0.0)), vec4(u.f[3].x), v);"), lambda _facts, _node: [0.0]),
-    unary("LeakyRelu", "Like Relu, but lets a fraction alpha of negative values through.",
-          _function("return select(lessThan(v, vec4(0.0)), v * u.f[3].x, v);"), _attributes(alpha=0.01), ["alpha"]),
-    unary("ThresholdedRelu", "Keeps what is above alpha; everything else becomes 0.",
-          _function("return unless_nan(v, select(lessThanEqual(v, vec4(u.f[3].x)), vec4(0.0), v));"), _attributes(alpha=1.0), ["alpha"]),
-    unary("Elu", "Identity above zero, alpha · (eˣ − 1) below.",
-          _function("return unless_nan(v, select(lessThan(v, vec4(0.0)), u.f[3].x * expm1(v), v));", EXPM1), _attributes(alpha=1.0), ["alpha"]),
-    unary("Celu", "Identity above zero, alpha · (e^(x / alpha) − 1) below.",
-          _function("return unless_nan(v, select(lessThan(v, vec4(0.0)), u.f[3].x * expm1(v / u.f[3].x), v));", EXPM1), _attributes(alpha=1.0), ["alpha"]),
-    unary("Selu", "gamma · x above zero, gamma · alpha · (eˣ − 1) below: keeps mean 0 and variance 1.",
-          _function("return unless_nan(v, u.f[3].y * select(lessThan(v, vec4(0.0)), u.f[3].x * expm1(v), v));", EXPM1),
-          _attributes(alpha=1.67326319217681884765625, gamma=1.05070102214813232421875), ["alpha", "gamma"]),
-    unary("Sigmoid", "1 / (1 + e⁻ˣ): squeezes everything between 0 and 1.",
-          _function("return unless_nan(v, 1.0 / (1.0 + exp(-v)));")),
-    unary("Tanh", "Squeezes everything between −1 and 1.",
-          _function("vec4 e = expm1(-2.0 * abs(v)); vec4 t = -e / (e + 2.0); return unless_nan(v, select(lessThan(v, vec4(0.0)), -t, t));", EXPM1)),
-    unary("HardSigmoid", "A straight line alpha · x + beta, cut off at 0 and 1.",
-          _function("vec4 t = v * u.f[3].x + u.f[3].y; t = select(lessThan(t, vec4(0.0)), vec4(0.0), t); return unless_nan(v, select(greaterThan(t, vec4(1.0)), vec4(1.0), t));"),
-          _attributes(alpha=0.2, beta=0.5), ["alpha", "beta"]),
-    unary("HardSwish", "x times its HardSigmoid (alpha 1/6, beta 1/2).",
-          _function("vec4 t = v / 6.0 + 0.5; t = select(lessThan(t, vec4(0.0)), vec4(0.0), t); return unless_nan(v, v * select(greaterThan(t, vec4(1.0)), vec4(1.0), t));")),
-    unary("Swish", "x times the sigmoid of alpha · x (SiLU when alpha is 1).",
-          _function("return unless_nan(v, v / (1.0 + exp(-u.f[3].x * v)));"), _attributes(alpha=1.0), ["alpha"]),
-    unary("Softplus", "log(1 + eˣ): a smooth Relu.",
-          _function("vec4 e = exp(-abs(v)); return unless_nan(v, select(lessThan(v, vec4(0.0)), vec4(0.0), v) + log1p(e));",
-                    "vec4 log1p(vec4 e) { vec4 s = 1.0 + e; vec4 d = s - 1.0; return select(equal(d, vec4(0.0)), e, log(s) * e / d); }")),
-    unary("Softsign", "x / (1 + |x|).", _function("return v / (1.0 + abs(v));")),
-    unary("Mish", "x · tanh(softplus(x)).",
-          _function("vec4 e = exp(-abs(v)); vec4 n = select(lessThan(v, vec4(0.0)), e * (e + 2.0), 1.0 + 2.0 * e); vec4 d = select(lessThan(v, vec4(0.0)), n + 2.0, n + 2.0 * e * e); return unless_nan(v, v * n / d);")),
-    unary("Clip", "Cuts values off below min and above max.",
-          _function("vec4 t = select(lessThan(v, vec4(u.f[3].x)), vec4(u.f[3].z), v); return select(greaterThan(t, vec4(u.f[3].y)), vec4(u.f[3].w), t);"),
-          _limits, {}, _limits_problem),
-    unary("Gelu", "x · Φ(x), with the normal distribution's Φ or its tanh approximation.", "", None,
-          {"approximate": only("none", "tanh")}),
-    unary("Erf", "The error function.", _function("return vec4(erf(v.x), erf(v.y), erf(v.z), erf(v.w));", ERF)),
-    unary("Exp", "eˣ.", _function("return power(v);", POWERS)),
-    unary("Log", "The natural logarithm.", _function("return logarithm(v);", POWERS)),
-    unary("Sqrt", "The square root.", _function("return sqrt(v);")),
-    unary("Reciprocal", "1 / x.", _function("return 1.0 / v;")),
-    unary("Neg", "−x.", _function("return -v;")),
-    unary("Abs", "|x|.", _function("return abs(v);")),
-    unary("Sign", "−1, 0 or 1.", _function("return sign(v);")),
-    unary("Floor", "The largest integer not above x.", _function("return floor(v);")),
-    unary("Ceil", "The smallest integer not below x.", _function("return ceil(v);")),
-    unary("Round", "The nearest integer, halves to the even one.", _function("return roundEven(v);")),
-    unary("Sin", "The sine.", _function("return sine(v, 0.0);", SINE)),
-    unary("Cos", "The cosine.", _function("return sine(v, 1.0);", SINE)),
-    unary("Tan", "The tangent.", _function("return unless_nan(v, sine(v, 0.0) / sine(v, 1.0));", SINE)),
-    unary("Asin", "The inverse of the sine.", _each("asine")),
-    unary("Acos", "The inverse of the cosine.", _each("acosine")),
-    unary("Atan", "The inverse of the tangent.", _each("atangent")),
-    unary("Sinh", "(eˣ − e⁻ˣ) / 2.", _each("sineh")),
-    unary("Cosh", "(eˣ + e⁻ˣ) / 2.", _each("cosineh")),
-    unary("Asinh", "The inverse of Sinh.", _each("asineh")),
-    unary("Acosh", "The inverse of Cosh.", _each("acosineh")),
-    unary("Atanh", "The inverse of the hyperbolic tangent.", _each("atangenth")),
-    unary("Shrink", "Moves everything towards zero by bias; what lies within ±lambd becomes 0.",
-          _function("vec4 t = select(lessThan(v, vec4(-u.f[3].x)), v + u.f[3].y, vec4(0.0)); return select(greaterThan(v, vec4(u.f[3].x)), v - u.f[3].y, t);"),
-          _attributes(lambd=0.5, bias=0.0), ["lambd", "bias"]),
+    activation("Relu", "Keeps what is above zero; everything else becomes 0.",
+               _function("return select(lessThan(v, vec4(0.0)), vec4(u.f[3].x), v);"),
+               "max(0, x)", (0.0, None), floats=lambda _facts, _node: [0.0]),
+    activation("LeakyRelu", "Like Relu, but lets a fraction alpha of negative values through.",
+               _function("return select(lessThan(v, vec4(0.0)), v * u.f[3].x, v);"),
+               "where(x < 0, {alpha} * x, x)", alpha=0.01),
+    activation("ThresholdedRelu", "Keeps what is above alpha; everything else becomes 0.",
+               _function("return unless_nan(v, select(lessThanEqual(v, vec4(u.f[3].x)), vec4(0.0), v));"),
+               "where(x <= {alpha}, 0, x)", (0.0, None), alpha=1.0),
+    activation("Elu", "Identity above zero, alpha · (eˣ − 1) below.",
+               _function("return unless_nan(v, select(lessThan(v, vec4(0.0)), u.f[3].x * expm1(v), v));", EXPM1),
+               "where(x < 0, {alpha} * (exp(x) - 1), x)", alpha=1.0),
+    activation("Celu", "Identity above zero, alpha · (e^(x / alpha) − 1) below.",
+               _function("return unless_nan(v, select(lessThan(v, vec4(0.0)), u.f[3].x * expm1(v / u.f[3].x), v));", EXPM1),
+               "where(x < 0, {alpha} * (exp(x / {alpha}) - 1), x)", alpha=1.0),
+    activation("Selu", "gamma · x above zero, gamma · alpha · (eˣ − 1) below: keeps mean 0 and variance 1.",
+               _function("return unless_nan(v, u.f[3].y * select(lessThan(v, vec4(0.0)), u.f[3].x * expm1(v), v));", EXPM1),
+               "{gamma} * where(x < 0, {alpha} * (exp(x) - 1), x)", alpha=1.67326319217681884765625, gamma=1.05070102214813232421875),
+    activation("Sigmoid", "1 / (1 + e⁻ˣ): squeezes everything between 0 and 1.",
+               _function("return unless_nan(v, 1.0 / (1.0 + exp(-v)));"),
+               "1 / (1 + exp(-x))", (0.0, 1.0)),
+    activation("Tanh", "Squeezes everything between −1 and 1.",
+               _function("vec4 e = expm1(-2.0 * abs(v)); vec4 t = -e / (e + 2.0); return unless_nan(v, select(lessThan(v, vec4(0.0)), -t, t));", EXPM1),
+               "tanh(x)", (-1.0, 1.0)),
+    activation("HardSigmoid", "A straight line alpha · x + beta, cut off at 0 and 1.",
+               _function("vec4 t = v * u.f[3].x + u.f[3].y; t = select(lessThan(t, vec4(0.0)), vec4(0.0), t); return unless_nan(v, select(greaterThan(t, vec4(1.0)), vec4(1.0), t));"),
+               "clip({alpha} * x + {beta}, 0, 1)", (0.0, 1.0), alpha=0.2, beta=0.5),
+    activation("HardSwish", "x times its HardSigmoid (alpha 1/6, beta 1/2).",
+               _function("vec4 t = v / 6.0 + 0.5; t = select(lessThan(t, vec4(0.0)), vec4(0.0), t); return unless_nan(v, v * select(greaterThan(t, vec4(1.0)), vec4(1.0), t));"),
+               "x * clip(x / 6 + 0.5, 0, 1)"),
+    activation("Swish", "x times the sigmoid of alpha · x (SiLU when alpha is 1).",
+               _function("return unless_nan(v, v / (1.0 + exp(-u.f[3].x * v)));"),
+               "x * sigmoid({alpha} * x)", alpha=1.0),
+    activation("Softplus", "log(1 + eˣ): a smooth Relu.",
+               _function("vec4 e = exp(-abs(v)); return unless_nan(v, select(lessThan(v, vec4(0.0)), vec4(0.0), v) + log1p(e));",
+                         "vec4 log1p(vec4 e) { vec4 s = 1.0 + e; vec4 d = s - 1.0; return select(equal(d, vec4(0.0)), e, log(s) * e / d); }"),
+               "softplus(x)", (0.0, None)),
+    activation("Softsign", "x / (1 + |x|).", _function("return v / (1.0 + abs(v));"), "x / (1 + abs(x))", (-1.0, 1.0)),
+    activation("Mish", "x · tanh(softplus(x)).",
+               _function("vec4 e = exp(-abs(v)); vec4 n = select(lessThan(v, vec4(0.0)), e * (e + 2.0), 1.0 + 2.0 * e); vec4 d = select(lessThan(v, vec4(0.0)), n + 2.0, n + 2.0 * e * e); return unless_nan(v, v * n / d);"),
+               "x * tanh(softplus(x))"),
+    activation("Clip", "Cuts values off below min and above max.",
+               _function("vec4 t = select(lessThan(v, vec4(u.f[3].x)), vec4(u.f[3].z), v); return select(greaterThan(t, vec4(u.f[3].y)), vec4(u.f[3].w), t);"),
+               _clipped, _clip_bounds, floats=_limits, check=_limits_problem),
+    activation("Gelu", "x · Φ(x), with the normal distribution's Φ or its tanh approximation.", "",
+               _gelu_formula, allowed={"approximate": only("none", "tanh")}),
+    unary("Erf", "The error function.", _function("return vec4(erf(v.x), erf(v.y), erf(v.z), erf(v.w));", ERF),
+          "erf(x)", (-1.0, 1.0)),
+    unary("Exp", "eˣ.", _function("return power(v);", POWERS), "exp(x)"),
+    unary("Log", "The natural logarithm.", _function("return logarithm(v);", POWERS), "log(x)"),
+    unary("Sqrt", "The square root.", _function("return sqrt(v);"), "sqrt(x)"),
+    unary("Reciprocal", "1 / x.", _function("return 1.0 / v;"), "1 / x"),
+    unary("Neg", "−x.", _function("return -v;"), "-x"),
+    unary("Abs", "|x|.", _function("return abs(v);"), "abs(x)"),
+    unary("Sign", "−1, 0 or 1.", _function("return sign(v);"), "sign(x)"),
+    unary("Floor", "The largest integer not above x.", _function("return floor(v);"), "floor(x)"),
+    unary("Ceil", "The smallest integer not below x.", _function("return ceil(v);"), "ceil(x)"),
+    unary("Round", "The nearest integer, halves to the even one.", _function("return roundEven(v);"),
+          "round(x)"),
+    unary("Sin", "The sine.", _function("return sine(v, 0.0);", SINE), "sin(x)"),
+    unary("Cos", "The cosine.", _function("return sine(v, 1.0);", SINE), "cos(x)"),
+    unary("Tan", "The tangent.", _function("return unless_nan(v, sine(v, 0.0) / sine(v, 1.0));", SINE),
+          "tan(x)"),
+    unary("Asin", "The inverse of the sine.", _each("asine"), "asin(x)"),
+    unary("Acos", "The inverse of the cosine.", _each("acosine"), "acos(x)"),
+    unary("Atan", "The inverse of the tangent.", _each("atangent"), "atan(x)"),
+    unary("Sinh", "(eˣ − e⁻ˣ) / 2.", _each("sineh"), "sinh(x)"),
+    unary("Cosh", "(eˣ + e⁻ˣ) / 2.", _each("cosineh"), "cosh(x)"),
+    unary("Asinh", "The inverse of Sinh.", _each("asineh"), "asinh(x)"),
+    unary("Acosh", "The inverse of Cosh.", _each("acosineh"), "acosh(x)"),
+    unary("Atanh", "The inverse of the hyperbolic tangent.", _each("atangenth"), "atanh(x)"),
+    activation("Shrink", "Moves everything towards zero by bias; what lies within ±lambd becomes 0.",
+               _function("vec4 t = select(lessThan(v, vec4(-u.f[3].x)), v + u.f[3].y, vec4(0.0)); return select(greaterThan(v, vec4(u.f[3].x)), v - u.f[3].y, t);"),
+               "where(x < -{lambd}, x + {bias}, where(x > {lambd}, x - {bias}, 0))", lambd=0.5, bias=0.0),
 ]  # fmt: skip
 
 _GELU = {

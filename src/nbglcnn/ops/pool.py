@@ -23,6 +23,7 @@ from nbglcnn.ops.operator import (
 from nbglcnn.ops.reach import mixing, windowed
 from nbglcnn.ops.reduce import KINDS, Kind, reduce_frame
 from nbglcnn.ops.window import Window, sliding, volume_block, window_problem
+from nbglcnn.plan import Explains
 
 POOL = Kernel("pool", shader("depth.glsl") + shader("pool.glsl"), pixel=False)
 INDICES = Kernel(
@@ -140,25 +141,33 @@ SLIDING: dict[str, Allowed] = {
 }
 
 
-def _sliding(name: str, doc: str, **attributes: Allowed) -> Operator:
+def _sliding(
+    name: str, doc: str, explains: Explains, short: str | None, **attributes: Allowed
+) -> Operator:
     return Operator(
         name, doc, _shapes, _draw, {**SLIDING, **attributes}, _problem,
-        window=_window, reach=windowed(_window),
+        window=_window, role="resamples", reach=windowed(_window), explains=explains,
+        formula=None, bounds=None, short=short, shape_inputs=(),
     )  # fmt: skip
 
 
-def _global(name: str, doc: str, **attributes: Allowed) -> Operator:
+def _global(
+    name: str, doc: str, explains: Explains, short: str | None, **attributes: Allowed
+) -> Operator:
     return Operator(
         name, doc, _global_shapes, _draw_global, attributes, _global_problem,
-        reach=mixing(_spatial),
+        role="resamples", reach=mixing(_spatial), explains=explains,
+        formula=None, bounds=None, short=short, shape_inputs=(),
     )  # fmt: skip
 
 
 OPERATORS = [
-    _sliding("MaxPool", "The largest element of each window.", storage_order=only(0, 1)),
-    _sliding("AveragePool", "The mean of each window.", count_include_pad=only(0, 1)),
-    _sliding("LpPool", "The p-norm of each window.", p=positive),
-    _global("GlobalMaxPool", "The largest element of each map."),
-    _global("GlobalAveragePool", "The mean of each map."),
-    _global("GlobalLpPool", "The p-norm of each map.", p=positive),
-]
+    _sliding("MaxPool", "The largest element of each window.", "max pool", None,
+             storage_order=only(0, 1)),
+    _sliding("AveragePool", "The mean of each window.", "mean pool", "AvgPool",
+             count_include_pad=only(0, 1)),
+    _sliding("LpPool", "The p-norm of each window.", "nothing", None, p=positive),
+    _global("GlobalMaxPool", "The largest element of each map.", "max pool", "MaxPool"),
+    _global("GlobalAveragePool", "The mean of each map.", "mean pool", "AvgPool"),
+    _global("GlobalLpPool", "The p-norm of each map.", "nothing", None, p=positive),
+]  # fmt: skip

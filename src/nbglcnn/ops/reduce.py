@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from nbglcnn.graph import Node
@@ -28,6 +28,7 @@ from nbglcnn.ops.operator import (
 from nbglcnn.ops.pointwise import POWERS, SELECT
 from nbglcnn.ops.reach import mixing
 from nbglcnn.ops.strided import gather, whole
+from nbglcnn.plan import Explains
 
 REDUCE = Kernel("reduce", shader("reduce.glsl"))
 HELPERS = "\n".join([SELECT, POWERS, shader("nan.glsl"), shader("reduce_kinds.glsl")])
@@ -308,24 +309,39 @@ def _axis(facts: Facts, node: Node) -> Sequence[int]:
     return (axis_of(facts, node, 0),)
 
 
-def _reduction(name: str, doc: str, kind: str) -> Operator:
+def _pooled(kind: Explains) -> Callable[[Facts, Node], Explains]:
+    """A pool where whole maps become one pixel each: how adaptive pools to one are exported."""
+
+    def explains(facts: Facts, node: Node) -> Explains:
+        source, shape = facts.shape(node.inputs[0]), facts.shape(node.outputs[0])
+        maps = len(source) > 2 and shape == (*source[:2], *(1 for _ in source[2:]))
+        return kind if maps else "nothing"
+
+    return explains
+
+
+def _reduction(name: str, doc: str, kind: str, explains: Explains = "nothing") -> Operator:
     attributes = {"keepdims": only(0, 1), "noop_with_empty_axes": only(0, 1)}
     return Operator(
-        name, doc, _shape, _Reduction(kind), attributes, _problem, empty=True, reach=mixing(_axes)
-    )
+        name, doc, _shape, _Reduction(kind), attributes, _problem, empty=True, role="head",
+        reach=mixing(_axes), explains=_pooled(explains), formula=None, bounds=None, short=None,
+        shape_inputs=(1,),
+    )  # fmt: skip
 
 
 def _index(name: str, doc: str, smallest: bool) -> Operator:
     attributes = {"axis": anything, "keepdims": only(0, 1), "select_last_index": only(0, 1)}
     return Operator(
-        name, doc, _arg_shape, _arg(smallest), attributes, _arg_problem, reach=mixing(_axis)
-    )
+        name, doc, _arg_shape, _arg(smallest), attributes, _arg_problem, role="head",
+        reach=mixing(_axis), explains="nothing", formula=None, bounds=None, short=None,
+        shape_inputs=(),
+    )  # fmt: skip
 
 
 OPERATORS = [
     _reduction("ReduceSum", "The sum along axes.", "sum"),
-    _reduction("ReduceMean", "The mean along axes.", "mean"),
-    _reduction("ReduceMax", "The largest element along axes.", "max"),
+    _reduction("ReduceMean", "The mean along axes.", "mean", "mean pool"),
+    _reduction("ReduceMax", "The largest element along axes.", "max", "max pool"),
     _reduction("ReduceMin", "The smallest element along axes.", "min"),
     _reduction("ReduceProd", "The product along axes.", "prod"),
     _reduction("ReduceL1", "The sum of magnitudes along axes.", "l1"),

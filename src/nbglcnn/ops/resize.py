@@ -326,6 +326,12 @@ OPERATORS = [
             "antialias": only(0, 1),
         },
         _problem,
+        role="resamples",
         reach=first(_linked),
+        explains="resampling",
+        formula=None,
+        bounds=None,
+        short=None,
+        shape_inputs=(1, 2, 3),
     ),
 ]

@@ -128,7 +128,10 @@ def _written(facts: Facts, node: Node, position: int) -> list[Linked | None]:
 OPERATORS = [
     Operator("ScatterElements", "Writes updates to places along an axis, one for each index.",
              same_shape, _elements, {"axis": anything, "reduction": only(*JOINS)},
-             _elements_problem, reach=_written),
+             _elements_problem, role="head", reach=_written,
+             explains="nothing", formula=None, bounds=None, short=None, shape_inputs=()),
     Operator("ScatterND", "Writes updates to slices that rows of indices name.",
-             same_shape, _slices, {"reduction": only(*JOINS)}, _slices_problem, reach=_written),
+             same_shape, _slices, {"reduction": only(*JOINS)}, _slices_problem,
+             role="head", reach=_written,
+             explains="nothing", formula=None, bounds=None, short=None, shape_inputs=()),
 ]  # fmt: skip

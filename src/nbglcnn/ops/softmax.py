@@ -12,6 +12,7 @@ from nbglcnn.ops.operator import Facts, Operator, anything, axis_of, integer, sa
 from nbglcnn.ops.pointwise import POWERS, SELECT
 from nbglcnn.ops.reach import mixing
 from nbglcnn.ops.reduce import extreme_index, index_steps, lying_for, reduce_frame, reduced_shape
+from nbglcnn.plan import Bounds, Explains
 
 HARDMAX = Kernel("hardmax", shader("hardmax.glsl"))
 SOFTMAX = "vec4 combine(vec4 v, vec4 top, vec4 total) { return power(v - top) / total; }"
@@ -57,13 +58,25 @@ def _axis(facts: Facts, node: Node) -> Sequence[int]:
     return (axis_of(facts, node, -1),)
 
 
-def _operator(name: str, doc: str, lower: Callable[[Builder, Node], None]) -> Operator:
-    return Operator(name, doc, same_shape, lower, {"axis": anything}, _problem, reach=mixing(_axis))
+def _operator(
+    name: str,
+    doc: str,
+    lower: Callable[[Builder, Node], None],
+    explains: Explains,
+    bounds: Bounds | None,
+) -> Operator:
+    return Operator(
+        name, doc, same_shape, lower, {"axis": anything}, _problem, role="follows",
+        reach=mixing(_axis), explains=explains, formula=None, bounds=bounds, short=None,
+        shape_inputs=(),
+    )  # fmt: skip
 
 
 OPERATORS: Sequence[Operator] = [
     _operator("Softmax", "Makes positive shares that sum to 1 along an axis, by powers of e.",
-              _normalized(SOFTMAX)),
-    _operator("LogSoftmax", "The logarithm of Softmax.", _normalized(LOG_SOFTMAX)),
-    _operator("Hardmax", "1 at the first largest element along an axis, 0 elsewhere.", _hardmax),
+              _normalized(SOFTMAX), "softmax", (0.0, 1.0)),
+    _operator("LogSoftmax", "The logarithm of Softmax.", _normalized(LOG_SOFTMAX), "log softmax",
+              None),
+    _operator("Hardmax", "1 at the first largest element along an axis, 0 elsewhere.", _hardmax,
+              "nothing", None),
 ]  # fmt: skip

@@ -103,5 +103,6 @@ def _in_parts(
 OPERATORS = [
     Operator("TopK", "The largest or smallest elements along an axis, in order, and their places.",
              _shape, _top_k, {"axis": anything, "largest": only(0, 1), "sorted": anything},
-             first_problem(needs_constant(1, "k"), _problem), reach=mixing(_axis)),
+             first_problem(needs_constant(1, "k"), _problem), role="head", reach=mixing(_axis),
+             explains="nothing", formula=None, bounds=None, short=None, shape_inputs=(1,)),
 ]  # fmt: skip

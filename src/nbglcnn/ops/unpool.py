@@ -19,6 +19,7 @@ from nbglcnn.ops.operator import (
     integers,
     text,
 )
+from nbglcnn.ops.reach import everything
 from nbglcnn.ops.strided import by_element
 from nbglcnn.ops.window import window_problem
 
@@ -121,5 +122,6 @@ def _draw(b: Builder, node: Node) -> None:
 OPERATORS = [
     Operator("MaxUnpool", "Puts the largest elements of a MaxPool's windows back, zeros around.",
              _shapes, _draw, {"kernel_shape": anything, "pads": anything, "strides": anything},
-             _problem),
+             _problem, role="resamples", reach=everything,
+             explains="nothing", formula=None, bounds=None, short=None, shape_inputs=(2,)),
 ]  # fmt: skip
