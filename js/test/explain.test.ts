@@ -1,10 +1,10 @@
 // What Explain says of a number, beside the same number by its definition, one after the other over whole tensors.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { activationOf } from "../src/explain/activations.ts";
 import { aroundOf } from "../src/explain/around.ts";
 import { normalized, standardization } from "../src/explain/chain.ts";
 import { around, type Extents, extentsBy } from "../src/explain/extents.ts";
+import { formulaOf } from "../src/explain/formula.ts";
 import { concatenated, resized } from "../src/explain/moved.ts";
 import { carriers, carry, type Mask } from "../src/explain/places.ts";
 import { pool } from "../src/explain/pool.ts";
@@ -250,7 +250,7 @@ test("a local response goes by the channels around, one more behind where their 
 });
 
 test("functions of one number have both their tails, and their thresholds", () => {
-  const gelu = activationOf(layer("g", "Gelu", ["x"]));
+  const gelu = formulaOf("x * Phi(x)");
   // x Φ(x) by tables of the normal distribution.
   for (const [x, expected] of [
     [-4, -4 * 3.167124183311998e-5],
@@ -259,17 +259,39 @@ test("functions of one number have both their tails, and their thresholds", () =
     [-12, 0],
     [12, 12],
   ] as const)
-    near(gelu?.of(x), expected, `gelu ${x}`);
-  const soft = activationOf(
-    layer("s", "Softplus", ["x"], {
-      operators: ["Mul", "Softplus", "Div"],
-      module: "Softplus",
-      description: "beta=1.5, threshold=4",
-    }),
-  );
-  near(soft?.of(2.6), Math.log1p(Math.exp(3.9)) / 1.5, "below the threshold");
-  near(soft?.of(2.7), 2.7, "above it");
-  near(soft?.of(-9), Math.log1p(Math.exp(-13.5)) / 1.5, "far below");
+    near(gelu.of(x), expected, `gelu ${x}`);
+  const soft = formulaOf("where(1.5 * x > 4, x, softplus(1.5 * x) / 1.5)");
+  near(soft.of(2.6), Math.log1p(Math.exp(3.9)) / 1.5, "below the threshold");
+  near(soft.of(2.7), 2.7, "above it");
+  near(soft.of(-9), Math.log1p(Math.exp(-13.5)) / 1.5, "far below");
+});
+
+test("formulas are read as Python reads them, and written as people write them", () => {
+  for (const [source, x, expected, text] of [
+    ["max(0, x)", -2, 0, "max(0, x)"],
+    ["where(x < 0, -0.25 * x, x)", -2, 0.5, "x < 0: −0.25 · x; else x"],
+    ["2 - x - 3", 1, -2, "2 − x − 3"],
+    ["2 - (x - 3)", 1, 4, "2 − (x − 3)"],
+    ["-x ** 2", 3, -9, "−x²"],
+    ["8 / x / 2", 2, 2, "8 / x / 2"],
+    ["8 / (x * 2)", 2, 2, "8 / (x · 2)"],
+    ["1.0 * x", 7, 7, "x"],
+    ["x * sigmoid(1.0 * x)", 0, 0, "x · sigmoid(x)"],
+    ["1 / (1 + exp(-x))", 0, 0.5, "1 / (1 + e⁻ˣ)"],
+    ["1.5 * where(x < 0, 2 * (exp(x) - 1), x)", 4, 6, "1.5 · (x < 0: 2 · (eˣ − 1); else x)"],
+    ["softplus(2.0 * x) / 2.0", 0, Math.LN2 / 2, "log(1 + e^(2 · x)) / 2"],
+    ["x / (1 + abs(x))", -1, -0.5, "x / (1 + |x|)"],
+    ["round(x)", 2.5, 2, "round(x)"],
+    ["round(x)", -1.5, -2, "round(x)"],
+    ["clip(x, -inf, 6.0)", 9, 6, "clip(x, −Infinity, 6)"],
+    ["where(column - row >= 1e0, x, 0)", 5, 5, "4 − 3 ≥ 1: x; else 0"],
+  ] as const) {
+    const found = formulaOf(source, { row: 3, column: 4 });
+    near(found.of(x), expected, source);
+    assert.equal(found.text, text);
+  }
+  for (const wrong of ["x +", "y", "window(x)", "max(0, x", "x $ 2", "x x"])
+    assert.throws(() => formulaOf(wrong), SyntaxError, wrong);
 });
 
 test("a window reaches as far beyond the map as at any of its positions", () => {

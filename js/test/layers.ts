@@ -1,5 +1,6 @@
 // Layers of a Plan's table, for tests of what the views make of them.
 import type { Layer } from "../src/plan.ts";
+import { OPERATORS } from "./operators.ts";
 
 export function layer(
   name: string,
@@ -7,6 +8,8 @@ export function layer(
   inputs: string[],
   more: Partial<Layer> = {},
 ): Layer {
+  const record = OPERATORS[operator];
+  if (record === undefined) throw new RangeError(`no operator ${operator}`);
   return {
     name,
     operator,
@@ -25,6 +28,10 @@ export function layer(
     window: { kernel: [], strides: [], dilations: [], begins: [], ends: [] },
     places: [],
     reads: [],
+    ...record,
+    composite: false,
+    formula: "",
+    bounds: [null, null],
     ...more,
   };
 }

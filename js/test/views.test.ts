@@ -3,14 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as format from "../src/format.ts";
 import type { Statistics, Summary } from "../src/gl/types.ts";
-import {
-  chainTitle,
-  layerCount,
-  layersOf,
-  settings,
-  shortType,
-  stagesOf,
-} from "../src/network/network.ts";
+import { chainTitle, layerCount, layersOf, settings, stagesOf } from "../src/network/network.ts";
 import type { PlanHeader } from "../src/plan.ts";
 import * as layout from "../src/views/layout.ts";
 import { gridOf, orderOf } from "../src/views/order.ts";
@@ -105,12 +98,7 @@ test("titles join what names share", () => {
   assert.equal(chainTitle(["/layer1/Conv", "/layer1/Relu"]), "/layer1/Conv–Relu");
 });
 
-test("captions use the field's short names", () => {
-  const of = (module: string, operator: string) => shortType(layer("l", operator, [], { module }));
-  assert.equal(of("ConvTranspose2d", "ConvTranspose"), "ConvT");
-  assert.equal(of("BatchNorm2d", "BatchNormalization"), "BN");
-  assert.equal(of("", "Add"), "+");
-  assert.equal(of("", "Concat"), "cat");
+test("captions say what windows look at", () => {
   const conv = layer("l", "Conv", [], { attributes: { kernel_shape: [4, 4], strides: [2, 2] } });
   assert.equal(settings(conv), "4×4, stride 2");
   assert.equal(

@@ -32,7 +32,7 @@ function beyond(layer: Layer, axis: number): { before: number; behind: number } 
   const length = (taps - 1) * (dilations.at(axis) ?? 1);
   // A transposed one goes over the map with zeros inserted, in steps of a stride between its pixels.
   const [before, behind] =
-    layer.operator === "ConvTranspose"
+    layer.explains === "transposed convolution"
       ? [Math.floor((length - begin) / stride), Math.floor((output + begin) / stride) - last]
       : [begin, output * stride - begin + length - last];
   return { before: Math.max(0, before), behind: Math.max(0, behind) };

@@ -2,17 +2,15 @@
 
 import type { Network, Stage } from "../network/network.ts";
 import type { Layer, Operand, Value } from "../plan.ts";
-import { type Activation, activationOf } from "./activations.ts";
-import { isPool } from "./pool.ts";
+import { type Formula, formulaOf } from "./formula.ts";
 import { coordinates, element, sizeOf, type Tensor } from "./tensor.ts";
 
 /** A layer that changes each number by itself, in its place. */
 export type Step =
-  | { readonly kind: "activation"; readonly layer: Layer; readonly activation: Activation }
+  | { readonly kind: "pointwise"; readonly layer: Layer }
   | { readonly kind: "normalization"; readonly layer: Layer }
   /** By the mean and deviation of the numbers around it, in this very picture. */
   | { readonly kind: "standardization"; readonly layer: Layer }
-  | { readonly kind: "slope"; readonly layer: Layer }
   | { readonly kind: "same"; readonly layer: Layer };
 
 export interface Chain {
@@ -32,53 +30,60 @@ export interface Unexplained {
   readonly text: string;
 }
 
-/** How many of their operands are read to explain them. */
-const ROOTS = new Map([
-  ["Conv", 3],
-  ["ConvTranspose", 3],
-  ["Gemm", 3],
-  ["MatMul", 3],
-  ["LRN", 1],
-  ["Softmax", 1],
-  ["LogSoftmax", 1],
-  ["Add", 2],
-  ["Concat", Number.POSITIVE_INFINITY],
-  ["Resize", 1],
+/** What makes a number of many. */
+const ROOTS: ReadonlySet<Layer["explains"]> = new Set<Layer["explains"]>([
+  "convolution",
+  "transposed convolution",
+  "matrix",
+  "max pool",
+  "mean pool",
+  "softmax",
+  "log softmax",
+  "response",
+  "sum",
+  "concatenation",
+  "resampling",
 ]);
-const STANDARD = new Set(["GroupNormalization", "InstanceNormalization", "LayerNormalization"]);
-const SAME = new Set("Identity Dropout Flatten Reshape Squeeze Unsqueeze Cast".split(" "));
 const KNOWN =
   "So far these are: convolutions and transposed ones over maps and lines, dense layers, pools, softmax, sums and " +
   "concatenations of layers, upsampling, normalisations, and functions of one number.";
 
 function stepOf(layer: Layer, network: Network): Step | null {
-  const activation = activationOf(layer);
-  if (activation !== null) return { kind: "activation", layer, activation };
-  if (layer.operator === "BatchNormalization" && layer.operators.length === 1) {
-    return layer.operands.length === 5 ? { kind: "normalization", layer } : null;
+  if (layer.composite) return null;
+  const read = layer.operands[0]?.kind === "value";
+  switch (layer.explains) {
+    case "pointwise":
+      return { kind: "pointwise", layer };
+    case "slope":
+      return read ? { kind: "pointwise", layer } : null;
+    case "batch norm":
+      return layer.operands.length === 5 ? { kind: "normalization", layer } : null;
+    case "group norm":
+    case "layer norm":
+      return read ? { kind: "standardization", layer } : null;
+    case "same": {
+      const before = network.values.get(layer.inputs[0] ?? "");
+      const alone = layer.inputs.length === 1 && before !== undefined;
+      return alone && sizeOf(before.shape) === sizeOf(layer.output_shape)
+        ? { kind: "same", layer }
+        : null;
+    }
+    default:
+      return null;
   }
-  const read = layer.operands[0]?.kind === "value" && layer.operators.length === 1;
-  if (read && STANDARD.has(layer.operator)) return { kind: "standardization", layer };
-  if (read && layer.operator === "PRelu") return { kind: "slope", layer };
-  const [source] = layer.inputs;
-  const before = network.values.get(source ?? "");
-  const plain = layer.operators.every((operator) => SAME.has(operator));
-  const alone = layer.inputs.length === 1 && before !== undefined;
-  return plain && alone && sizeOf(before.shape) === sizeOf(layer.output_shape)
-    ? { kind: "same", layer }
-    : null;
 }
 
 /** The key of the value that a step changes. */
 const sourceOf = (step: Step): string =>
-  (step.kind === "activation" || step.kind === "same"
+  (step.kind === "pointwise" || step.kind === "same"
     ? step.layer.inputs[0]
     : step.layer.operands[0]?.key) ?? "";
 
 /** The operands of a step that are read besides the number itself. */
 function readBy({ kind, layer }: Step): readonly Operand[] {
   if (kind === "standardization") return layer.operands;
-  return kind === "normalization" || kind === "slope" ? layer.operands.slice(1) : [];
+  const more = kind === "normalization" || layer.explains === "slope";
+  return more ? layer.operands.slice(1) : [];
 }
 
 /** The chain that ends with a layer, within its stage. */
@@ -101,7 +106,7 @@ export function chainOf(network: Network, stage: Stage, layer: Layer): Chain | U
     source = root.operands[0]?.key ?? "";
   }
   const read: Operand[] = [
-    ...(root?.operands.slice(0, ROOTS.get(root.operator) ?? 1) ?? []),
+    ...(root?.operands ?? []),
     ...steps.flatMap(readBy),
     ...[source, layer.name].map((key): Operand => ({ kind: "value", key, number: 0 })),
   ];
@@ -116,7 +121,7 @@ function withValues(
 ): Chain | Unexplained {
   const needed = new Map<string, Value>();
   for (const { kind, key } of read) {
-    if (kind === "omitted" || kind === "number") continue;
+    if (kind === "omitted" || kind === "number" || kind === "setting") continue;
     const value = network.values.get(key) ?? network.parameters.get(key);
     if (value === undefined) return missing(kind === "unnamed" ? "" : key);
     needed.set(key, value);
@@ -137,17 +142,14 @@ const missing = (key: string): Unexplained => ({
 
 function rootProblem(root: Layer): Unexplained | null {
   const name = root.module || root.operator;
-  // What Python tells as one operator says more of it than that one itself has.
-  const { padding_mode: padded, transB: linear, before } = root.attributes;
-  const whole = padded ?? before ?? (root.operator === "MatMul" ? linear : undefined);
-  if (root.operators.length !== 1 && whole === undefined) {
+  if (root.composite) {
     const parts = root.operators.join(", ");
     return {
       title: `${name} is not explained yet`,
       text: `${root.name} is computed by several operators here: ${parts}. ${KNOWN}`,
     };
   }
-  if (ROOTS.has(root.operator) || isPool(root)) return null;
+  if (ROOTS.has(root.explains)) return null;
   return {
     title: `${root.operator} is not explained yet`,
     text: `${root.name} is made by this operator; its numbers are under Maps. ${KNOWN}`,
@@ -182,9 +184,13 @@ function numberOf(tensors: Tensors, operand: Operand | undefined, at: number): n
   return element(data, data.length === 1 ? 0 : at);
 }
 
-/** PReLU's slope for a channel. */
-export const slopeOf = (layer: Layer, tensors: Tensors, channel: number): number =>
-  numberOf(tensors, layer.operands[1], channel);
+/** The function of a step at a place, with the numbers there for what it names. */
+export function pointwise(layer: Layer, tensors: Tensors, index: number): Formula {
+  const at = coordinates(layer.output_shape, index);
+  const [row = 0, column = 0] = [at.at(-2), at.at(-1)];
+  const slope = numberOf(tensors, layer.operands[1], at[1] ?? 0);
+  return formulaOf(layer.formula, { row, column, slope });
+}
 
 /** What is normalised together with an element: begin, length, and the place of its scale and shift. */
 function groupOf(layer: Layer, shape: readonly number[], index: number) {
@@ -193,12 +199,12 @@ function groupOf(layer: Layer, shape: readonly number[], index: number) {
   const at = coordinates(shape, index);
   const [image, channel] = [at[0] ?? 0, at[1] ?? 0];
   const { axis = -1, num_groups: groups } = layer.attributes;
-  if (layer.operator === "LayerNormalization") {
+  if (layer.explains === "layer norm") {
     const first = Number(axis) < 0 ? shape.length + Number(axis) : Number(axis);
     const length = sizeOf(shape.slice(first));
     return { begin: index - (index % length), length, own: index % length };
   }
-  const together = layer.operator === "GroupNormalization" ? channels / Number(groups) : 1;
+  const together = channels / Number(groups ?? channels);
   const begin = (image * channels + channel - (channel % together)) * map;
   return { begin, length: together * map, own: channel };
 }

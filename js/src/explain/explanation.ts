@@ -1,18 +1,18 @@
 // One number of a layer, explained: its chain with the numbers of one run in it.
 import type { Layer, Operand } from "../plan.ts";
-import { slope } from "./activations.ts";
 import {
   type Chain,
   type Normalization,
   normalization,
   normalized,
+  pointwise,
   type Step,
-  slopeOf,
   standardization,
   type Tensors,
   type Unexplained,
   unusual,
 } from "./chain.ts";
+import type { Formula } from "./formula.ts";
 import { type Copied, concatenated, type Mixed, resized } from "./moved.ts";
 import { type Pooled, pool } from "./pool.ts";
 import { biasAt, convolution, dense, type Products, type Sliding } from "./products.ts";
@@ -44,6 +44,8 @@ export interface Taken {
   readonly before: number;
   readonly after: number;
   readonly by: Normalization | null;
+  /** Of a function of one number. */
+  readonly formula: Formula | null;
 }
 
 export interface Explanation {
@@ -73,18 +75,14 @@ export function explain(
   for (const step of chain.steps) {
     const before = now;
     let by: Normalization | null = null;
-    let taken = step;
     const { layer } = step;
     const channel = coordinates(layer.output_shape, index)[1] ?? 0;
-    if (step.kind === "slope") {
-      const activation = slope(slopeOf(layer, tensors, channel));
-      taken = { kind: "activation", layer, activation };
-    }
-    if (taken.kind === "activation") now = taken.activation.of(before);
+    const formula = step.kind === "pointwise" ? pointwise(layer, tensors, index) : null;
+    if (formula !== null) now = formula.of(before);
     if (step.kind === "normalization") by = normalization(layer, tensors, channel);
     if (step.kind === "standardization") by = standardization(layer, tensors, index);
     if (by !== null) now = normalized(before, by);
-    steps.push({ step: taken, before, after: now, by });
+    steps.push({ step, before, after: now, by, formula });
   }
   const stored = element(tensors.get(last)?.data ?? [], index);
   return { made, start, steps, total: now, stored };
@@ -116,34 +114,33 @@ function make(root: Layer, tensors: Tensors, index: number): Made | null {
   const tensor = (position: number): Tensor | null =>
     tensors.get(root.operands[position]?.key ?? "") ?? null;
   const [x, weight] = [tensor(0), tensor(1)];
-  if (root.operator === "Concat") {
+  if (root.explains === "concatenation") {
     const copied = concatenated(root, tensors, index);
     return copied && { kind: "copied", copied };
   }
   if (x === null) return null;
-  switch (root.operator) {
-    case "Conv":
-    case "ConvTranspose": {
+  switch (root.explains) {
+    case "convolution":
+    case "transposed convolution": {
       const products = weight && convolution(root, x, weight, index);
       return products && { kind: "convolution", products, bias: biasOf(root, tensors, index) };
     }
-    case "Gemm":
-    case "MatMul": {
+    case "matrix": {
       const products = weight && dense(root, x, weight, index);
       return products && { kind: "dense", products, bias: biasOf(root, tensors, index) };
     }
-    case "Softmax":
-    case "LogSoftmax": {
+    case "softmax":
+    case "log softmax": {
       const share = softmax(root, x, index);
       return share && { kind: "softmax", share };
     }
-    case "LRN":
+    case "response":
       return { kind: "response", response: response(root, x, index) };
-    case "Resize": {
+    case "resampling": {
       const mixed = resized(root, x, index);
       return mixed && { kind: "mixed", mixed };
     }
-    case "Add":
+    case "sum":
       return additionOf(root, tensors, index);
     default: {
       const pooled = pool(root, x, index);
@@ -169,13 +166,13 @@ function biasOf(root: Layer, tensors: Tensors, index: number): Bias | null {
   const operand: Operand | undefined = root.operands[2];
   if (operand === undefined || operand.kind === "omitted") return null;
   const { beta } = root.attributes;
-  const factor = root.operator === "Gemm" && typeof beta === "number" ? beta : 1;
+  const factor = typeof beta === "number" ? beta : 1;
   if (operand.kind === "number") return { key: "", value: factor * operand.number };
   const bias = tensors.get(operand.key);
   if (bias === undefined) return null;
   const at = coordinates(root.output_shape, index);
   const own =
-    root.operator === "Gemm" || root.operator === "MatMul"
+    root.explains === "matrix"
       ? biasAt(bias, root.output_shape, at)
       : element(bias.data, at[1] ?? 0);
   return { key: operand.key, value: factor * own };

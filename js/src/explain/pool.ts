@@ -15,35 +15,14 @@ export interface Pooled {
   readonly value: number;
 }
 
-const KINDS = new Map<string, Pooled["kind"]>([
-  ["MaxPool", "max"],
-  ["GlobalMaxPool", "max"],
-  ["AveragePool", "mean"],
-  ["GlobalAveragePool", "mean"],
-]);
-
-// Adaptive pools to one pixel are exported as reductions.
-const REDUCTIONS = new Map<string, Pooled["kind"]>([
-  ["ReduceMax", "max"],
-  ["ReduceMean", "mean"],
-]);
-
-/** Whether a reduction takes whole maps and leaves one pixel of each. */
-function overMaps(layer: Layer): boolean {
-  const [n, c, ...map] = layer.input_shapes[0] ?? [];
-  return map.length > 0 && `${layer.output_shape}` === `${[n, c, ...map.map(() => 1)]}`;
-}
-
-function kindOf(layer: Layer): Pooled["kind"] | undefined {
-  const { operator } = layer;
-  return KINDS.get(operator) ?? (overMaps(layer) ? REDUCTIONS.get(operator) : undefined);
-}
-
-export const isPool = (layer: Layer): boolean => kindOf(layer) !== undefined;
+const KINDS: Readonly<Partial<Record<Layer["explains"], Pooled["kind"]>>> = {
+  "max pool": "max",
+  "mean pool": "mean",
+};
 
 /** Of maps and lines; null for volumes. */
 export function pool(layer: Layer, x: Tensor, index: number): Pooled | null {
-  const kind = kindOf(layer);
+  const kind = KINDS[layer.explains];
   const at = coordinates(layer.output_shape, index);
   const spatial = x.shape.slice(2);
   if (kind === undefined || spatial.length < 1 || spatial.length > 2) return null;

@@ -98,7 +98,7 @@ export function convolution(
   const at = coordinates(layer.output_shape, index);
   const [image = 0, output = 0] = at;
   const spatial = x.shape.slice(2);
-  const transposed = layer.operator === "ConvTranspose";
+  const transposed = layer.explains === "transposed convolution";
   const phased = transposed ? transposedLines(layer.window, spatial, at) : null;
   const lines =
     phased ??

@@ -34,6 +34,6 @@ export function softmax(layer: Layer, x: Tensor, index: number): Share | null {
   const sum = powers.reduce((total, power) => total + power, 0);
   const position = at[axis] ?? 0;
   const logarithm = element(inputs, position) - largest - Math.log(sum);
-  const value = layer.operator === "LogSoftmax" ? logarithm : element(powers, position) / sum;
+  const value = layer.explains === "log softmax" ? logarithm : element(powers, position) / sum;
   return { inputs, powers, largest, sum, position, value };
 }

@@ -34,25 +34,8 @@ export interface Network {
   readonly pairs: ReadonlyMap<string, Pair>;
 }
 
-// These keep the picture's size and belong to what is before them.
-const FOLLOWERS = new Set(
-  (
-    "BatchNormalization InstanceNormalization GroupNormalization LayerNormalization LRN " +
-    "Relu LeakyRelu PRelu Elu Selu Celu Gelu HardSwish HardSigmoid Sigmoid Tanh Softplus Softsign " +
-    "Mish Swish ThresholdedRelu Clip Softmax LogSoftmax Dropout Identity"
-  ).split(" "),
-);
-// Modules that are exported as several operators.
-const FOLLOWER_MODULES = new Set(
-  "SiLU GELU Mish Hardswish Hardsigmoid Softmin ReLU6 ELU Softplus LogSigmoid Softsign Tanhshrink".split(
-    " ",
-  ),
-);
-// These compute nothing and belong to what comes after them.
-const LEADERS = new Set("Flatten Reshape Squeeze Unsqueeze Identity Dropout".split(" "));
-
-const follows = (layer: Layer): boolean =>
-  FOLLOWERS.has(layer.operator) || FOLLOWER_MODULES.has(layer.module);
+const follows = ({ role }: Layer): boolean => role === "follows" || role === "alias";
+const leads = ({ role }: Layer): boolean => role === "leads" || role === "alias";
 
 /** Index of a Plan, made once per Plan. */
 export function networkOf(plan: PlanHeader): Network {
@@ -142,7 +125,7 @@ export function stagesOf(
       (readers.get(root(before.name)) ?? 0) <= 1 &&
       layer.inputs.length > 0 &&
       layer.inputs.every((key) => root(key) === root(before.name));
-    const leading = chain?.every((part) => LEADERS.has(part.operator)) ?? false;
+    const leading = chain?.every(leads) ?? false;
     if (continues && (follows(layer) || leading)) chain?.push(layer);
     else chains.push([layer]);
   }
@@ -212,34 +195,8 @@ export function chainTitle(names: readonly string[]): string {
   return sameParent ? `${first}–${last.slice(at)}` : `${first} – ${last}`;
 }
 
-const SHORT = new Map([
-  ["BatchNormalization", "BN"],
-  ["InstanceNormalization", "IN"],
-  ["GroupNormalization", "GN"],
-  ["LayerNormalization", "LN"],
-  ["BatchNorm", "BN"],
-  ["InstanceNorm", "IN"],
-  ["GroupNorm", "GN"],
-  ["LayerNorm", "LN"],
-  ["ConvTranspose", "ConvT"],
-  ["AdaptiveAvgPool", "AvgPool"],
-  ["AdaptiveMaxPool", "MaxPool"],
-  ["AveragePool", "AvgPool"],
-  ["GlobalAveragePool", "AvgPool"],
-  ["GlobalMaxPool", "MaxPool"],
-  ["Add", "+"],
-  ["Sub", "−"],
-  ["Mul", "×"],
-  ["Div", "÷"],
-  ["Concat", "cat"],
-]);
-
 /** "Conv", "BN", "ReLU": what a caption calls a layer. */
-export function shortType(layer: Layer): string {
-  const name = (layer.module || layer.operator).replace(/[123]d$/, "");
-  // A module that is one operator and no known class would hide what it does.
-  return SHORT.get(name) ?? name;
-}
+export const shortType = (layer: Layer): string => layer.short;
 
 /** The whole class name, for titles: "Conv2d". */
 export const longType = (layer: Layer): string => layer.module || layer.operator;

@@ -220,7 +220,7 @@ function Numbers(props: { layer: Layer; value: Value; width: number }) {
   if (values === null) return null;
   const most = largest(values) || 1;
   const leaf = value.key.slice(value.key.lastIndexOf(".") + 1);
-  const normal = layer.operator.endsWith("Normalization");
+  const normal = layer.explains.endsWith(" norm");
   const word = normal ? (NAMES.get(leaf) ?? leaf) : leaf;
   const height = 56;
   const along = Math.max(1, Math.min(14, (width - 40) / values.length));

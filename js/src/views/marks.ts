@@ -14,15 +14,10 @@ export const MARKS: Readonly<Record<Mark, string>> = {
 
 const NEAR = 0.01;
 
-/** The ends of what a layer's activation gives; null where there are none. */
+/** The ends of what a layer's activation gives; null where one of them is open. */
 export function boundsOf(layer: Layer | undefined): Bounds | null {
-  const last = layer?.operators.at(-1);
-  if (layer === undefined || last === undefined) return null;
-  if (last === "Sigmoid" || last === "HardSigmoid" || last === "Softmax") return [0, 1];
-  if (last === "Tanh" || last === "Softsign") return [-1, 1];
-  const [, low, high] = layer.operands;
-  if (layer.operator !== "Clip" || low?.kind !== "number" || high?.kind !== "number") return null;
-  return [low.number, high.number];
+  const [low, high] = layer?.bounds ?? [null, null];
+  return low === null || high === null ? null : [low, high];
 }
 
 /** "dead" for a channel that is zero everywhere, "sat" for one that is all at an end of its range. */

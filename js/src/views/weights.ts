@@ -32,16 +32,14 @@ export interface Kernels {
   readonly groups: number;
 }
 
-const CONVOLUTIONS = new Set(["Conv", "ConvTranspose"]);
-
 /** The kernels of a convolution or the rows of a linear layer; null for other layers. */
 export function kernelsOf(plan: PlanHeader, network: Network, layer: Layer): Kernels | null {
   const weight = parametersOf(plan, network, layer).find(
     (value) => value.key.endsWith("weight") || value.shape.length >= 2,
   );
   if (weight === undefined) return null;
-  const transposed = layer.operator === "ConvTranspose";
-  if (CONVOLUTIONS.has(layer.operator) && weight.shape.length >= 3) {
+  const transposed = layer.explains === "transposed convolution";
+  if ((transposed || layer.explains === "convolution") && weight.shape.length >= 3) {
     const [first = 1, second = 1] = weight.shape;
     const spatial = weight.shape.slice(2);
     const { group } = layer.attributes;

@@ -69,7 +69,7 @@ function Start(props: { made: Made; root: Layer | null; start: number }) {
             <Num value={powers[position] ?? Number.NaN} /> / <Num value={sum} strong />
             <br />
             <span class="nbg-second">
-              its share of the sum{root?.operator === "LogSoftmax" ? ", as a logarithm" : ""}
+              its share of the sum{root?.explains === "log softmax" ? ", as a logarithm" : ""}
             </span>
           </Card>
         </>
@@ -179,21 +179,21 @@ interface Sums {
 }
 
 function StepCard({ taken }: { taken: Taken }) {
-  const { step, before, after, by } = taken;
+  const { step, before, after, by, formula } = taken;
   const { layer } = step;
   const title = shortType(layer);
-  if (step.kind === "activation") {
+  if (formula !== null) {
     return (
       <Card title={title} words={layer.name} value={after}>
         <div class="nbg-beside">
           <span>
-            {step.activation.formula}
+            {formula.text}
             <br />
             <span class="nbg-second">
               x = <Num value={before} />
             </span>
           </span>
-          <Curve of={step.activation.of} at={before} />
+          <Curve of={formula.of} at={before} />
         </div>
       </Card>
     );
@@ -206,11 +206,7 @@ function StepCard({ taken }: { taken: Taken }) {
     );
   }
   return (
-    <Card
-      title={by.count === undefined ? "BatchNorm" : longType(layer)}
-      words={layer.name}
-      value={after}
-    >
+    <Card title={longType(layer)} words={layer.name} value={after}>
       ( <Num value={before} /> <Added value={-by.mean} strong /> ) /{" "}
       <Num value={Math.sqrt(by.variance + by.epsilon)} strong />
       <br />× <Num value={by.scale} strong /> <Added value={by.shift} strong />

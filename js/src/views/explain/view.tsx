@@ -4,7 +4,7 @@ import { type Chain, chainOf, type Tensors, type Unexplained } from "../../expla
 import { type Explanation, explain, type Made } from "../../explain/explanation.ts";
 import { coordinates } from "../../explain/tensor.ts";
 import { exact, full, short } from "../../format.ts";
-import { contents, type Network, type Stage } from "../../network/network.ts";
+import { contents, longType, type Network, type Stage } from "../../network/network.ts";
 import type { Layer, Value } from "../../plan.ts";
 import type { Pixel } from "../../state.ts";
 import { imageOf, useTensors, useViews } from "../context.ts";
@@ -143,8 +143,8 @@ function Explained(props: { network: Network; value: Value; chain: Chain }) {
 }
 
 /** "encoder.0 Conv2d(1, 32, kernel_size=(4, 4))". */
-const layerText = ({ name, description, ...layer }: Layer): string =>
-  `${name} ${layer.module || layer.operator}${description === "" ? "" : `(${description})`}`;
+const layerText = (layer: Layer): string =>
+  `${layer.name} ${longType(layer)}${layer.description === "" ? "" : `(${layer.description})`}`;
 
 interface Where {
   channels: number;
@@ -164,7 +164,7 @@ function placeName(value: Value, { channels, height, width, channel, y, x }: Whe
 
 const slides = (chain: Chain): string | null => {
   if (chain.root === null || chain.root.window.kernel.length === 0) return null;
-  return chain.root.operator.startsWith("Conv") ? "filter" : "window";
+  return chain.root.explains.endsWith("convolution") ? "filter" : "window";
 };
 
 /** Numbers to type a place, and the window's way over the map. */

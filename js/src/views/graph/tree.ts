@@ -61,11 +61,6 @@ export interface Picture {
   readonly edges: readonly Edge[];
 }
 
-const MERGES = new Set("Concat Add Sub Mul Div Sum Max Min Mean".split(" "));
-const STEPS = new Set(
-  "MaxPool AveragePool Resize ConvTranspose DepthToSpace SpaceToDepth".split(" "),
-);
-
 const trees = new WeakMap<Network, Tree>();
 
 /** Who reads whom among stages and inputs, and the modules around them; made once per network. */
@@ -180,7 +175,7 @@ export function pictureOf(tree: Tree, open: ReadonlySet<string>): Picture {
     for (const { from: source, key } of item.links) {
       const from = ids[source] ?? "";
       const head = item.stage?.layers[0];
-      const merges = head !== undefined && item.links.length > 1 && MERGES.has(head.operator);
+      const merges = head !== undefined && item.links.length > 1 && head.role === "merges";
       const skips = merges && source !== latest && (tree.readers[source] ?? 0) > 1;
       const skip = skips ? shortType(head) : "";
       const name = `${from}\n${to}\n${key}`;
@@ -232,12 +227,12 @@ function nodeOf(
   const before = edges.filter((edge) => edge.to === id);
   const after = edges.filter((edge) => edge.from === id);
   const alone = layers.length === 1 && layer !== undefined;
-  const joins = alone && before.length > 1 && MERGES.has(layer.operator);
+  const joins = alone && before.length > 1 && layer.role === "merges";
   const steps =
     alone &&
     before.length === 1 &&
     after.length === 1 &&
-    STEPS.has(layer.operator) &&
+    layer.role === "resamples" &&
     resized(layer);
   const kind = joins && after.length > 0 ? "merge" : steps ? "step" : "stage";
   const name = within(first.stage.title, groups.at(-1)?.module ?? "");
