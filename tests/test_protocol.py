@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from generate_types import SOURCES, messages
+from generate_types import JS, messages
 from nbglcnn.errors import ContextLost, DeviceError, PageError, PageTimeout, UnsupportedModel
 from nbglcnn.plan import Target
 from nbglcnn.viewer import protocol
@@ -96,7 +96,7 @@ def wire() -> Wire:
 
 
 def test_the_typescript_types_are_up_to_date() -> None:
-    assert SOURCES.joinpath("messages.ts").read_text("utf-8") == messages(), (
+    assert JS.joinpath("src", "messages.ts").read_text("utf-8") == messages(), (
         "run scripts/generate_types.py"
     )
 

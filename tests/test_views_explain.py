@@ -161,7 +161,7 @@ def followed(cards: list[dict[str, Any]], now: float) -> float:
             case "Bias":
                 assert lines[0] == exactly(now)
                 expected = sum(lines)
-            case "BatchNorm" | "GroupNorm" | "InstanceNorm2d" | "LayerNorm":
+            case "BatchNorm2d" | "GroupNorm" | "InstanceNorm2d" | "LayerNorm":
                 before, mean, deviation, scale, shift = lines
                 assert before == exactly(now)
                 expected = (before + mean) / deviation * scale + shift
