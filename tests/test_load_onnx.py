@@ -416,5 +416,5 @@ def test_a_product_of_too_many_sizes_is_refused() -> None:
 
 
 def test_a_triangle_of_a_vector_is_refused() -> None:
-    with pytest.raises(ModelError, match="no rows and columns"):
+    with pytest.raises(ModelError, match=r"Trilu.*rank must be >= 2"):
         load(model_of([node("Trilu", ["x"], ["y"])], {"x": (4,)}, ["y"]))

@@ -73,7 +73,7 @@ ATTRIBUTES: Mapping[str, list[dict[str, Any]]] = {
     "LeakyRelu": [{"alpha": 0.3}], "Elu": [{"alpha": 0.7}], "Celu": [{"alpha": 0.7}],
     "Selu": [{"alpha": 1.5, "gamma": 1.2}], "HardSigmoid": [{"alpha": 0.3, "beta": 0.4}],
     "ThresholdedRelu": [{"alpha": 0.6}], "Shrink": [{"lambd": 0.8, "bias": -0.3}],
-    "Gelu": [{"approximate": "tanh"}],
+    "Gelu": [{"approximate": "tanh"}], "Trilu": [{"upper": 0}],
 }  # fmt: skip
 NUMBERS = np.linspace(-4, 4, 64, dtype=np.float32).reshape(1, 1, 8, 8)
 SMALL = {"Asin", "Acos", "Atanh"}

@@ -26,6 +26,7 @@ export const OPERATORS: Readonly<Record<string, Pick<Layer, "role" | "short" | "
   Not: {"role": "head", "short": "Not", "explains": "nothing"},
   IsNaN: {"role": "head", "short": "IsNaN", "explains": "nothing"},
   IsInf: {"role": "head", "short": "IsInf", "explains": "nothing"},
+  Trilu: {"role": "follows", "short": "Trilu", "explains": "pointwise"},
   Cast: {"role": "head", "short": "Cast", "explains": "same"},
   Concat: {"role": "merges", "short": "cat", "explains": "concatenation"},
   Split: {"role": "head", "short": "Split", "explains": "nothing"},

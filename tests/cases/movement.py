@@ -137,5 +137,8 @@ CASES = [
     node("Trilu upper", "Trilu", [(2, 4, 5)]),
     node("Trilu lower, diagonal 1, NaN", "Trilu", [np.array([[1, np.nan, np.inf], [2, 3, -np.inf]], np.float32), np.array(1)], constants=[1], upper=0),
     node("Trilu upper, diagonal -2", "Trilu", [(5, 3), np.array(-2)], constants=[1]),
+    node("Trilu lower of many matrices", "Trilu", [(3, 2, 2, 5, 6), np.array(-1)], constants=[1], upper=0),
+    node("Trilu behind every column", "Trilu", [(1, 5, 9, 7), np.array(2**40)], constants=[1], upper=0),
+    node("Trilu of whole numbers", "Trilu", [ints(-1, 2, 3, 2**24 - 1, 5, 6).reshape(2, 3)]),
     function("triangles", lambda x: (x.tril(), x.triu(2)), (2, 3, 4, 5)),
 ]  # fmt: skip

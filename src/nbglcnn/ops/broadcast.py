@@ -10,14 +10,17 @@ from itertools import pairwise
 import numpy as np
 
 from nbglcnn.graph import Array, Node
-from nbglcnn.lowering.builder import Builder
-from nbglcnn.lowering.glsl import shader
+from nbglcnn.layout import Layout
+from nbglcnn.lowering.builder import Builder, best_block
+from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.ops.elementwise import Operand, broadcast_shape, combine, named
+from nbglcnn.ops.movement import needs_constant
 from nbglcnn.ops.operator import (
     Allowed,
     Facts,
     Operator,
     Shape,
+    constant_integers,
     integer,
     no_reason,
     only,
@@ -234,6 +237,45 @@ def _seen(mask: Array, start: int, end: int | None = None) -> Array:
     return np.asarray(mask.any(axis=others, keepdims=True))
 
 
+# A part of each matrix. i[0]: its rows and columns, the diagonal, 1 for what is above it.
+TRIANGLE = Kernel("triangle", """
+float source(ivec4 at) {
+  int e = ((at.x * u.o.frame.y + at.y) * u.o.frame.z + at.z) * u.o.frame.w + at.w;
+  int line = e / u.i[0].y, beyond = e - line * u.i[0].y - line % u.i[0].x - u.i[0].z;
+  return (u.i[0].w == 1 ? beyond >= 0 : beyond <= 0) ? flat_element(x0, u.x[0], e) : 0.0;
+}
+""" + shader("elements.glsl") + shader("pixels.glsl"), pixel=False)  # fmt: skip
+
+
+def _diagonal(facts: Facts, node: Node) -> int:
+    (first,) = constant_integers(facts, node, 1) or (0,)
+    return max(-(2**24), min(first, 2**24))  # behind every matrix; ONNX has 64 bits for it
+
+
+def _triangle(b: Builder, node: Node) -> None:
+    x = b.stored(node.inputs[0])
+    rows, columns = b.shape(node.inputs[0])[-2:]
+    output = b.scratch(Layout(x.layout.frame, best_block(x.layout.frame)), x)
+    numbers = [rows, columns, _diagonal(b, node), integer(node, "upper", 1)]
+    b.draw(TRIANGLE, output, [x], integers=numbers, fetches=16)
+    b.bind(node.outputs[0], output)
+
+
+def _triangle_reach(facts: Facts, node: Node, position: int) -> list[Linked | None]:
+    """Zeros are not read."""
+    *others, rows, columns = facts.shape(node.inputs[0])
+    beyond = np.arange(columns) - np.arange(rows)[:, None] - _diagonal(facts, node)
+    kept = beyond >= 0 if integer(node, "upper", 1) else beyond <= 0
+    found = [*local(facts, node, position)[:1], *[None] * (len(node.inputs) - 1)]
+    _mask(facts, node, found, 0, np.broadcast_to(kept, (*others, rows, columns)))
+    return found
+
+
+def _triangle_formula(facts: Facts, node: Node) -> str:
+    sign = ">=" if integer(node, "upper", 1) else "<="
+    return f"where(column - row {sign} {_diagonal(facts, node)}, x, 0)"
+
+
 def _unary(name: str, doc: str, function: str) -> Operator:
     return elementwise(name, doc, _Functions(function), shapes=same_shape, check=no_reason)
 
@@ -278,4 +320,8 @@ OPERATORS = [
     elementwise("IsInf", "1 where the input is infinite.", _infinite, shapes=same_shape,
                 attributes={"detect_negative": only(0, 1), "detect_positive": only(0, 1)},
                 check=no_reason),
+    Operator("Trilu", "Keeps each matrix above or below a diagonal; the rest becomes 0.",
+             same_shape, _triangle, {"upper": only(0, 1)}, needs_constant(1, "k"), role="follows",
+             reach=_triangle_reach, explains="pointwise", formula=_triangle_formula, bounds=None,
+             short=None, shape_inputs=(1,)),
 ]  # fmt: skip

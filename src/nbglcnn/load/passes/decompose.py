@@ -101,22 +101,6 @@ def _cumulative_sum(node: Node, state: State) -> list[Node]:
     return steps.nodes
 
 
-def _trilu(node: Node, state: State) -> list[Node]:
-    """Zeros below or above a diagonal."""
-    shape = state.shape(node.inputs[0])
-    if len(shape) < 2:
-        raise ModelError(f"{label(node)}: {list(shape)} has no rows and columns")
-    rows, columns = shape[-2:]
-    _affordable(node, rows, columns)
-    first = int(_known(node, 1, "diagonal", state).reshape(-1)[0]) if _given(node, 1) else 0
-    from_diagonal = np.arange(columns) - np.arange(rows)[:, None] - first
-    kept = from_diagonal >= 0 if integer(node, "upper", 1) else from_diagonal <= 0
-    steps = Steps(node, state)
-    zero = steps.constant(0, state.dtype(node.inputs[0]))
-    steps("Where", steps.constant(kept, np.bool_), node.inputs[0], zero, to=node.outputs[0])
-    return steps.nodes
-
-
 def _affine_grid(node: Node, state: State) -> list[Node]:
     """The places of all pixels, known now, times each image's matrix."""
     n, _, *sizes = _known(node, 1, "size", state).tolist()
@@ -195,5 +179,4 @@ DECOMPOSITIONS: dict[str, Rule] = {
     "Einsum": einsum,
     "OneHot": _one_hot,
     "QuantizeLinear": quantize,
-    "Trilu": _trilu,
 }
