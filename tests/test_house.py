@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "builder": {"formats", "graph", "glsl", "layout", "plan", "weights"},
     "ops": {"builder", "graph", "glsl", "layout", "plan", "weights"},
     "fusion": {"builder", "graph", "ops"},
-    "composites": {"graph"},
+    "composites": {"graph", "ops", "plan"},
     "fields": {"graph", "ops", "plan"},
     "layers": {"fields", "graph", "ops", "plan", "composites"},
     "lower": COMPILER | {"fields", "fusion", "layers"},
