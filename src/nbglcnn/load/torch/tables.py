@@ -20,7 +20,7 @@ _looked_up: set[object] = set()
 def tables_kept() -> Iterator[None]:
     """The exporter looks its tables up while this lasts."""
     with ExitStack() as undo:
-        for keep in (_keep_translations, _keep_decompositions, _keep_operators):
+        for keep in (_keep_translations, _keep_decompositions, _keep_operators, _quick_registering):
             try:
                 undo.enter_context(keep())
             except (ImportError, AttributeError, KeyError):
@@ -75,6 +75,27 @@ def _keep_operators() -> AbstractContextManager[None]:
             _looked_up.add(registered)
 
     return _replaced(utils, "_materialize_cpp_cia_ops", kept)
+
+
+def _quick_registering() -> AbstractContextManager[None]:
+    """It registers eleven kernels for each of 500 operators, twice: most of it type annotations."""
+    from torch._C import DispatchKey
+    from torch._ops import OperatorBase
+
+    register = OperatorBase.py_impl
+
+    def py_impl(self: Any, key: Any) -> Callable[[Any], Any]:
+        if type(key) is not DispatchKey or key == DispatchKey.Python or key in self.py_kernels:
+            return register(self, key)  # other kinds of keys, and the errors
+
+        def registered(kernel: Any) -> Any:
+            self.py_kernels[key] = kernel
+            self._dispatch_cache.clear()
+            return kernel
+
+        return registered
+
+    return _replaced(OperatorBase, "py_impl", py_impl)
 
 
 @contextmanager
