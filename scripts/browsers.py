@@ -17,8 +17,18 @@ RENDERERS = {
     "swiftshader": ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"],
     "llvmpipe": ["--use-gl=angle", "--use-angle=gl-egl", "--ignore-gpu-blocklist"],
 }
+# A switch given twice counts once, so this has Playwright's own list for pages too. The pop-ups of
+# the address bar are two pages of their own in every window, which cost as much as the test's page.
+FEATURES_OFF = (
+    *("AvoidUnnecessaryBeforeUnloadCheckSync", "DestroyProfileOnBrowserClose", "HttpsUpgrades"),
+    *("HttpsFirstBalancedModeAutoEnable", "LensOverlay", "MediaRouter", "PaintHolding"),
+    *("ThirdPartyStoragePartitioning", "AvoidCorsURLLoaderRestartOnRedirect", "OptimizationHints"),
+    *("NetworkTimeServiceQuerying", "AimEnabled", "PreconnectToSearch"),
+    *("WebUIOmniboxPopup", "WebUIOmniboxAimPopup"),
+)
 QUIET = [
     "--no-sandbox",
+    f"--disable-features={','.join(FEATURES_OFF)}",
     "--no-first-run",
     "--disable-background-networking",
     "--disable-component-update",
