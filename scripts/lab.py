@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ from servers import PATIENCE_S, free_port, server
 TOKEN = "nbglcnn"
 REVIVAL_S = 10  # in which a kernel starts, if its page will ever hear of it
 OWN = "python3"  # the kernel of the Python that runs this
+WARM = str(Path(__file__).with_name("warm_kernels.py"))
+CALL_WARM = ("-I", "-S", WARM)
 
 # What tests may ask and tell the page: every WebGL context, every float read, a mute button.
 PROBES = """
@@ -329,11 +331,13 @@ def running_lab(
     settings: dict[str, dict[str, Any]] | None = None,
     kernels: Mapping[str, Path] | None = None,
     application: str = "jupyterlab",
+    warm: bool = False,
 ) -> Iterator[Lab]:
     """A JupyterLab server with `settings` by plugin; `packages` come first on the kernel's path.
 
     `kernels` are Pythons by the name of their kernel, besides this Python's own; `application` may
-    be "notebook", which is Notebook 7.
+    be "notebook", which is Notebook 7. With `warm` this Python's kernels are forks of one process
+    that has imported PyTorch and this package already.
     """
     root = folder / "root"
     root.mkdir(parents=True)
@@ -356,7 +360,11 @@ def running_lab(
         spec.write_text(
             json.dumps(
                 {
-                    "argv": [str(python), "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+                    "argv": (
+                        [str(python), *CALL_WARM, str(folder / "warm"), "{connection_file}"]
+                        if warm and name == OWN
+                        else [str(python), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+                    ),
                     "display_name": name,
                     "language": "python",
                     "env": {"PYTHONPATH": str(packages)} if packages else {},
@@ -376,9 +384,26 @@ def running_lab(
     ]
     health = f"{url}/api?token={TOKEN}"
     signals = (signal.SIGINT, signal.SIGTERM)
-    with server(command, health, log, environment, signals=signals) as process:
+    with ExitStack() as stack:
+        if warm:
+            stack.enter_context(forking(folder, environment))
+        process = stack.enter_context(server(command, health, log, environment, signals=signals))
         path = "lab/tree" if application == "jupyterlab" else "notebooks"
         yield Lab(url, root, process, log=log, path=path)
+
+
+@contextmanager
+def forking(folder: Path, environment: Mapping[str, str]) -> Iterator[None]:
+    """What warm kernels are forked from; it ends with its input."""
+    command = [sys.executable, WARM, str(folder / "warm")]
+    with (folder / "warm.log").open("wb") as log:
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment
+        )
+    try:
+        yield
+    finally:
+        process.communicate()
 
 
 @contextmanager

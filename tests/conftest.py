@@ -1,5 +1,8 @@
 """Browsers that the tests drive: Chromium on two software renderers, pages that must stay clean."""
 
+import asyncio
+import gc
+import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -39,7 +42,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "test_ops.py takes each case to both renderers, test_strips.py cuts each into strips, "
         "test_page_values.py more networks, "
         "test_fields.py hundreds of them, test_extremes.py all of torch.nn, "
-        "test_views_layout.py every view at every width",
+        "test_views_layout.py every view at every width, the notebooks of test_tour.py, "
+        "test_viewer_lab.py and test_viewer_life.py run on SwiftShader too",
     )
 
 
@@ -57,20 +61,46 @@ def browser_args() -> Callable[[str], list[str]]:
     return chromium_arguments
 
 
+@pytest.fixture(params=BACKENDS, scope="module")
+def swept_backend(request: pytest.FixtureRequest) -> str:
+    """llvmpipe, and in `make sweep` SwiftShader: for what takes long and others prove of both."""
+    if request.param == "swiftshader" and request.config.getoption("--sweep") is None:
+        pytest.skip("make sweep")
+    return str(request.param)
+
+
 @pytest.fixture(params=BACKENDS)
 def backend(request: pytest.FixtureRequest) -> str:
     """Each of the renderers in turn."""
     return str(request.param)
 
 
-# Not for the session: while it is open, Playwright's event loop counts as running in this
-# thread, and asyncio.run() of any later test would fail.
-@pytest.fixture(scope="module")
-def playwright() -> Iterator[Playwright]:
+@pytest.fixture(scope="module", autouse=True)
+def what_is_there_stays() -> None:
+    """The garbage collector need not look again at PyTorch and what else was imported before."""
+    gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def playwright(chromium_path: str) -> Iterator[Playwright]:
+    """One for all tests of a process; the browser is looked for before, for that opens one too."""
     with sync_playwright() as started:
         strangers[:] = [guard(started.chromium)]
         yield started
         assert not strangers[0], f"a page asked other machines: {strangers[0]}"
+
+
+# While Playwright is open its event loop counts as running in this thread, and asyncio.run() fails.
+@pytest.fixture(autouse=True)
+def no_loop_runs(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test without a page may run an event loop of its own."""
+    if "playwright" in request.fixturenames:
+        yield
+        return
+    playwrights = asyncio._get_running_loop()
+    asyncio._set_running_loop(None)
+    yield
+    asyncio._set_running_loop(playwrights)
 
 
 @pytest.fixture(autouse=True)
@@ -83,23 +113,35 @@ def no_page_asks_other_machines() -> Iterator[None]:
     assert not outside, f"a page asked other machines: {outside}"
 
 
-@pytest.fixture(scope="module")
-def browser(
-    playwright: Playwright, chromium_path: str, browser_args: Callable[[str], list[str]]
-) -> Iterator[Callable[[str], Browser]]:
-    """browser("llvmpipe"): a headless Chromium on that renderer, started once a module."""
+@pytest.fixture(scope="session")
+def browsers(playwright: Playwright) -> Iterator[dict[str, Browser]]:
+    """The browsers that were started, by renderer."""
     started: dict[str, Browser] = {}
-
-    def get(backend: str) -> Browser:
-        if backend not in started:
-            started[backend] = playwright.chromium.launch(
-                executable_path=chromium_path, args=browser_args(backend)
-            )
-        return started[backend]
-
-    yield get
+    yield started
     for one in started.values():
         one.close()
+
+
+@pytest.fixture(scope="module")
+def browser(
+    playwright: Playwright,
+    browsers: dict[str, Browser],
+    chromium_path: str,
+    browser_args: Callable[[str], list[str]],
+) -> Iterator[Callable[[str], Browser]]:
+    """browser("llvmpipe"): a headless Chromium on that renderer, empty when a module begins."""
+
+    def get(backend: str) -> Browser:
+        if backend not in browsers or not browsers[backend].is_connected():
+            browsers[backend] = playwright.chromium.launch(
+                executable_path=chromium_path, args=browser_args(backend)
+            )
+        return browsers[backend]
+
+    yield get
+    for one in browsers.values():
+        for context in one.contexts:
+            context.close()
 
 
 @pytest.fixture
@@ -118,8 +160,9 @@ def new_page(browser: Callable[[str], Browser]) -> Iterator[Callable[..., Page]]
 
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """A running JupyterLab."""
-    with running_lab(tmp_path_factory.mktemp("lab")) as lab:
+    """A running JupyterLab, whose kernels are forks where there is Linux."""
+    warm = hasattr(os, "pidfd_open")
+    with running_lab(tmp_path_factory.mktemp("lab"), warm=warm) as lab:
         yield lab
 
 
