@@ -1,11 +1,14 @@
 """Every operator case on local OpenGL and in Chromium, every layer compared.
 
 In Chromium every eighth case runs on SwiftShader, the others on llvmpipe, which builds shaders four
-times as fast; `make sweep` has each on both.
+times as fast. One of usual numbers is left out there when the cases before it have run all its
+programs; `make sweep` has each case on both.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 
+import numpy as np
 import pytest
 from playwright.sync_api import Browser
 
@@ -19,6 +22,8 @@ from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower
 from nbglcnn.reference import reference
 from page import GlPage
+
+drawn: dict[str, set[object]] = defaultdict(set)  # the programs that ran in pages, by renderer
 
 
 @pytest.fixture(scope="module")
@@ -52,12 +57,15 @@ def test_every_layer_equals_the_reference(
     model, inputs = case.build()
     graph, arrays = load(model, inputs)
     expected = reference(model, graph, arrays)
-    programs: set[object] = set()
+    # A page's time goes into building programs, and one that was built computes what it did before;
+    # infinities, NaN and large numbers are where renderers differ.
+    usual = all(np.abs(array).max(initial=0) < 100 for array in arrays)
+    programs: set[object] = drawn[renderers[0]] if usual and not both else set()
     for observe in ("all", "outputs"):
         plan = lower(graph, observe=observe)
         assert plan.values, "nothing was observed"
         where: list[str] = ["OpenGL"]
-        # Where nothing was fused the page has run it all: its time goes into compiling shaders.
+        # Where nothing was fused the page has run it all.
         if not programs.issuperset(plan.header.programs):
             where += renderers
             programs.update(plan.header.programs)

@@ -16,7 +16,6 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Browser, ConsoleMessage, Locator, expect
 
-from conftest import BACKENDS
 from lab import Lab, Notebook, local_page
 from screenshots import (
     NOTEBOOKS,
@@ -151,10 +150,8 @@ def colours(pixels: np.ndarray) -> int:
     return len(np.unique(pixels.reshape(-1, 3), axis=0))
 
 
-@pytest.fixture(scope="module", params=BACKENDS)
-def tour(
-    request: pytest.FixtureRequest, lab: Lab, browser: Callable[[str], Browser]
-) -> Iterator[Tour]:
+@pytest.fixture(scope="module")
+def tour(swept_backend: str, lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Tour]:
     errors: list[str] = []
 
     def on_console(message: ConsoleMessage) -> None:
@@ -162,7 +159,7 @@ def tour(
             errors.append(message.text)
 
     copy_notebooks(lab)
-    with local_page(browser(request.param), viewport={"width": 1400, "height": 1500}) as page:
+    with local_page(browser(swept_backend), viewport={"width": 1400, "height": 1500}) as page:
         page.on("console", on_console)
         page.on("pageerror", lambda error: errors.append(str(error)))
         yield Tour(lab.notebook(page, "tour.ipynb"), errors)

@@ -55,11 +55,10 @@ def test_every_layer_is_what_pytorch_hooks_see_and_was_read_from_the_pages_gl(
         assert of_the_page(values[name], pixels), name
 
 
-@pytest.mark.parametrize("backend", ["swiftshader", "llvmpipe"])
 def test_shapes_nobody_thought_of_come_back_from_the_page_too(
-    lab: Lab, browser: Callable[[str], Browser], backend: str
+    lab: Lab, browser: Callable[[str], Browser], swept_backend: str
 ) -> None:
-    with alone(lab, browser(backend)) as notebook:
+    with alone(lab, browser(swept_backend)) as notebook:
         notebook.run(IMPORTS)
 
         @given(st.lists(st.sampled_from("cdtbrsp"), min_size=2, max_size=6), st.integers(0, 2**31))

@@ -280,9 +280,9 @@ def test_a_page_that_draws_no_float32_runs_it_in_float16_and_says_so(
 
 
 def test_a_viewer_in_float16_equals_pytorch_to_three_digits(
-    lab: Lab, browser: Browsers, backend: str
+    lab: Lab, browser: Browsers, swept_backend: str
 ) -> None:
-    with alone(lab, browser(backend)) as notebook:
+    with alone(lab, browser(swept_backend)) as notebook:
         notebook.run(IMPORTS)
         notebook.run(
             "viewer = Viewer(autoencoder(50), pictures(50), precision='float16')\n"
