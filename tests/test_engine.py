@@ -3,7 +3,6 @@
 import base64
 import copy
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,9 +11,8 @@ from playwright.sync_api import Error, Page
 from torch import nn
 
 import nbglcnn
-from bundle import bundled
+from engine_page import Engine
 from equal import assert_equal
-from nbglcnn.plan import content_hash, pack_file
 from page import JOB, decode
 
 IMAGES = np.random.default_rng(2).standard_normal((1, 3, 9, 7)).astype(np.float32)
@@ -23,47 +21,11 @@ IMAGES = np.random.default_rng(2).standard_normal((1, 3, 9, 7)).astype(np.float3
 OBSERVED = "() => page.engine.signals.plan.value.values.map(({ key }) => key)"
 
 
-class Engine:
-    """An engine in a page, and the blobs it has been given."""
-
-    def __init__(self, page: Page) -> None:
-        self.page = page
-        page.add_script_tag(content=bundled("test/engine.ts", "--format=iife").decode())
-
-    def put(self, name: str, data: bytes) -> str:
-        self.page.evaluate("a => page.put(...a)", [name, base64.b64encode(data).decode()])
-        return name
-
-    def content(self, plan: nbglcnn.Plan, *arrays: np.ndarray) -> dict[str, Any]:
-        """Puts all that is to be shown into the page's store, and names it."""
-        weights = [weight.hash for weight in plan.header.weights]
-        for name in weights:
-            self.put(name, plan.blobs[name].tobytes())
-        inputs = [self.put(content_hash(x.tobytes()), x.tobytes()) for x in arrays]
-        file = self.put(plan.hash, pack_file(plan, {}))
-        return {"plan": file, "weights": weights, "inputs": inputs}
-
-    def show(self, plan: nbglcnn.Plan, *arrays: np.ndarray) -> None:
-        self.page.evaluate("a => page.engine.show(a)", self.content(plan, *arrays))
-
-    def read(self, key: str) -> np.ndarray:
-        return decode(self.page.evaluate("k => page.read(k)", key))
-
-    def check(self, model: nn.Sequential, images: np.ndarray = IMAGES) -> None:
-        """Every observed layer has PyTorch's values."""
-        for name, value in outputs(model, images).items():
-            if name in self.page.evaluate(OBSERVED):
-                assert_equal(self.read(name).reshape(value.shape), value, name=name)
-
-    def counted(self) -> dict[str, int]:
-        """What was done since this was asked last."""
-        return dict(
-            self.page.evaluate(
-                "() => { const now = { ...page.counted };"
-                " Object.assign(page.counted, { uploaded: 0, compiled: 0, sessions: 0 });"
-                " return now; }"
-            )
-        )
+def check(engine: Engine, model: nn.Sequential, images: np.ndarray = IMAGES) -> None:
+    """Every observed layer has PyTorch's values."""
+    for name, value in outputs(model, images).items():
+        if name in engine.page.evaluate(OBSERVED):
+            assert_equal(engine.read(name).reshape(value.shape), value, name=name)
 
 
 @pytest.fixture
@@ -92,7 +54,7 @@ def test_plan_bytes_go_in_and_pictures_and_values_come_out(
     engine: Engine, model: nn.Sequential
 ) -> None:
     engine.show(nbglcnn.compile(model, IMAGES), IMAGES)
-    engine.check(model)
+    check(engine, model)
     job = JOB | {"key": "2", "channels": [1], "map": "grey", "range": {"mode": "channel"}}
     drawn = base64.b64decode(engine.page.evaluate("j => page.draw(j)", job))
     channel = outputs(model, IMAGES)["2"][0, 1].ravel()
@@ -113,9 +75,9 @@ def test_another_plan_keeps_the_programs_the_weights_and_the_pictures(
     assert again["uploaded"] < first["uploaded"] / 2
     assert again["sessions"] == 1
     assert engine.page.evaluate("() => page.gaps.slice(2)") == [False]
-    engine.check(model)
+    check(engine, model)
     engine.show(nbglcnn.compile(model, IMAGES, observe=["0", "1", "2"]), -IMAGES)
-    engine.check(model, -IMAGES)  # the weights are there still
+    check(engine, model, -IMAGES)  # the weights are there still
 
 
 def test_the_old_network_is_gone_when_another_cannot_be_made(
@@ -146,7 +108,7 @@ def test_weights_that_change_in_one_network_stay_in_another(
         changed[0].weight.mul_(-2)
     new = engine.content(nbglcnn.compile(changed, IMAGES))["weights"]  # for the Plan that is there
     engine.page.evaluate("a => page.engine.show(a)", content | {"weights": new})
-    engine.check(changed)
+    check(engine, changed)
     other = engine.content(plan, -IMAGES)
     engine.page.evaluate("a => page.second.show(a)", other)
     kept = decode(engine.page.evaluate("() => page.read('3', page.second)"))
@@ -161,7 +123,7 @@ def test_a_lost_context_comes_back_without_a_client(engine: Engine, model: nn.Se
     assert engine.page.evaluate("() => page.engine.shown === undefined")
     engine.page.evaluate("() => page.lost.restoreContext()")
     engine.page.wait_for_function("() => page.engine.shown !== undefined")
-    engine.check(model)
+    check(engine, model)
 
 
 def test_nothing_stays_on_the_device_when_an_engine_is_closed(

@@ -20,6 +20,7 @@ from conftest import BACKENDS
 from equal import assert_equal
 from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower
+from nbglcnn.plan_checks import problem_of
 from nbglcnn.reference import reference
 from page import GlPage
 
@@ -64,6 +65,7 @@ def test_every_layer_equals_the_reference(
     for observe in ("all", "outputs"):
         plan = lower(graph, observe=observe)
         assert plan.values, "nothing was observed"
+        assert problem_of(plan.header) is None
         where: list[str] = ["OpenGL"]
         # Where nothing was fused the page has run it all.
         if not programs.issuperset(plan.header.programs):

@@ -15,6 +15,7 @@ from torch import nn
 
 import nbglcnn
 from carrier import LAYOUTS, carrier
+from damaged import DAMAGED, damaged
 from equal import assert_equal
 from nbglcnn import ModelError, Plan, Session
 from nbglcnn.layout import Layout, batch_of, frame_of, picture_of
@@ -202,6 +203,12 @@ def test_a_file_with_any_bit_flipped_is_refused():
         with pytest.raises(ModelError, match=r"damaged Plan file: checksum|first 8 bytes"):
             Plan.from_bytes(bytes(data))
         data[bit // 8] ^= 1 << bit % 8
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_file_with_wrong_sections_or_carries_is_refused(name):
+    with pytest.raises(ModelError, match=f"damaged Plan file: .*{DAMAGED[name][1]}"):
+        Plan.from_bytes(damaged(name).to_bytes())
 
 
 @pytest.mark.parametrize("weights", [True, False])

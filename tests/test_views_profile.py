@@ -11,6 +11,8 @@ from torch import nn
 
 import nbglcnn
 from nbglcnn import Plan
+from nbglcnn.lowering.lower import lower
+from recurrent import INPUTS, leaky
 from views_page import CLIPPED, Views, number
 
 COLUMNS = ("ms", "parameters", "macs", "bytes")
@@ -252,3 +254,19 @@ def test_a_module_that_is_called_twice_is_counted_once(show: Callable[..., Views
     table = views.page.get_by_role("table", name="Costs of all layers")
     assert column(table, "parameters") == {"conv": 38, "relu": 0, "conv:1": 38}
     assert table.locator("tfoot [data-column=parameters]").inner_text() == "38"
+
+
+def test_layers_and_the_last_run_name_their_section_where_there_is_more_than_one(
+    show: Callable[..., Views], uneven: tuple[Plan, np.ndarray]
+) -> None:
+    views = show(lower(leaky()), INPUTS[0])
+    measure(views)
+    status = views.page.locator(".nbg-status")
+    expect(status).to_contain_text("4 passes of forward, post")
+    for layer, section in (("scaled", "forward"), ("squashed", "post"), ("y", "post")):
+        name = views.page.locator(f'tr[data-row="{layer}"] th')
+        expect(name).to_have_text(f"{layer} {section}")
+    other = show(*uneven)
+    measure(other)
+    expect(other.page.locator(".nbg-status")).not_to_contain_text("forward")
+    expect(other.page.locator('tr[data-row="wide"] th')).to_have_text("wide")

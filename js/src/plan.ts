@@ -22,6 +22,7 @@ export interface PlanHeader {
   readonly textures: readonly Texture[];
   readonly programs: readonly Program[];
   readonly passes: readonly Pass[];
+  readonly sections: readonly Section[];
   readonly weights: readonly Weight[];
   readonly inputs: readonly Input[];
   readonly values: readonly Value[];
@@ -33,6 +34,7 @@ export interface PlanHeader {
   readonly precision: "float16" | "float32";
   readonly comparison: Comparison;
   readonly reaches: readonly Reach[];
+  readonly carries: readonly Carry[];
   readonly blobs: Readonly<Record<string, readonly [number, number]>>;
 }
 
@@ -92,8 +94,21 @@ export interface Pass {
 }
 
 /**
+ * A part of the Plan that is run by itself: its passes `first` to `first + count - 1`.
+ *
+ * Sections follow each other, and every pass is in one. A section may read what those before it
+ * have written. Running one any number of times, without a commit, gives the same values.
+ */
+export interface Section {
+  readonly name: string;
+  readonly first: number;
+  readonly count: number;
+}
+
+/**
  * The contents of a texture that no pass writes: float32 RGBA, named by content hash.
  *
+ * A carry's target begins with them.
  * They are float32 for a texture of 16-bit floats too, which rounds them when they are uploaded.
  */
 export interface Weight {
@@ -297,6 +312,18 @@ export interface Along {
   readonly table: readonly (readonly number[])[];
 }
 
+/**
+ * State that lives over runs: at a commit texture `source` is copied to texture `target`.
+ *
+ * Both have one size and format, a pass writes the source and none the target. A weight has what
+ * the target holds at first, and again when a lost graphics context is rebuilt: what was
+ * committed is gone then.
+ */
+export interface Carry {
+  readonly source: number;
+  readonly target: number;
+}
+
 /** What a field of a record may hold. */
 export type Kind =
   | "integer"
@@ -313,11 +340,12 @@ export type Kind =
 type Fields = Readonly<Record<string, Kind>>;
 /** Every record's fields. */
 export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
-  ["PlanHeader", {"version": "integer", "language": {"oneOf": ["glsl-es-300"]}, "name": "string", "observe": "string", "target": {"record": "Target"}, "textures": {"list": {"record": "Texture"}}, "programs": {"list": {"record": "Program"}}, "passes": {"list": {"record": "Pass"}}, "weights": {"list": {"record": "Weight"}}, "inputs": {"list": {"record": "Input"}}, "values": {"list": {"record": "Value"}}, "parameters": {"list": {"record": "Value"}}, "outputs": {"list": "string"}, "layers": {"list": {"record": "Layer"}}, "uniform_bytes": "integer", "batch": "integer", "precision": {"oneOf": ["float16", "float32"]}, "comparison": {"record": "Comparison"}, "reaches": {"list": {"record": "Reach"}}, "blobs": {"map": {"tuple": ["integer", "integer"]}}}],
+  ["PlanHeader", {"version": "integer", "language": {"oneOf": ["glsl-es-300"]}, "name": "string", "observe": "string", "target": {"record": "Target"}, "textures": {"list": {"record": "Texture"}}, "programs": {"list": {"record": "Program"}}, "passes": {"list": {"record": "Pass"}}, "sections": {"list": {"record": "Section"}}, "weights": {"list": {"record": "Weight"}}, "inputs": {"list": {"record": "Input"}}, "values": {"list": {"record": "Value"}}, "parameters": {"list": {"record": "Value"}}, "outputs": {"list": "string"}, "layers": {"list": {"record": "Layer"}}, "uniform_bytes": "integer", "batch": "integer", "precision": {"oneOf": ["float16", "float32"]}, "comparison": {"record": "Comparison"}, "reaches": {"list": {"record": "Reach"}}, "carries": {"list": {"record": "Carry"}}, "blobs": {"map": {"tuple": ["integer", "integer"]}}}],
   ["Target", {"max_texture_size": "integer", "max_array_layers": "integer", "max_draw_buffers": "integer", "max_texture_units": "integer", "float32_render": "boolean", "fast_kernels": "boolean"}],
   ["Texture", {"width": "integer", "height": "integer", "layers": "integer", "format": {"oneOf": ["rgba16f", "rgba32f"]}}],
   ["Program", {"name": "string", "source": "string", "samplers": {"list": "string"}, "targets": "integer"}],
   ["Pass", {"program": "integer", "inputs": {"list": "integer"}, "output": "integer", "uniforms": "integer", "viewport": {"tuple": ["integer", "integer"]}, "layer": "integer", "cost": "integer"}],
+  ["Section", {"name": "string", "first": "integer", "count": "integer"}],
   ["Weight", {"texture": "integer", "hash": "string", "recipe": {"record": "Recipe"}}],
   ["Recipe", {"packer": "string", "sources": {"list": "string"}, "arguments": {"map": "any"}}],
   ["Input", {"key": "string", "shape": {"list": "integer"}, "dtype": "string", "staging": "integer", "step": {"record": "Pass"}, "places": {"list": "integer"}}],
@@ -331,4 +359,5 @@ export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
   ["Pair", {"name": "string", "a": "string", "b": "string", "difference": "string", "row": "integer"}],
   ["Reach", {"reader": {"list": "integer"}, "source": {"list": "integer"}, "axes": {"list": {"record": "Along"}}}],
   ["Along", {"axis": "integer", "kernel": "integer", "stride": "integer", "dilation": "integer", "begin": "integer", "transposed": "boolean", "padding": {"oneOf": ["edge", "reflect", "wrap", "zeros"]}, "table": {"list": {"list": "integer"}}}],
+  ["Carry", {"source": "integer", "target": "integer"}],
 ]);

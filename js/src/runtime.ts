@@ -5,7 +5,9 @@
 //   const output = await session.run(new Float32Array(1 * 3 * 224 * 224));
 import { type GlDevice, openDevice } from "./gl/device.ts";
 import { parsePlan } from "./gl/format.ts";
+import { readValue } from "./gl/reads.ts";
 import { Runner } from "./gl/runner.ts";
+import { Sections } from "./gl/sections.ts";
 import { type Device, PlanError, type Precision, type Progress } from "./gl/types.ts";
 
 export * from "./gl/types.ts";
@@ -20,12 +22,22 @@ export interface LoadedPlan {
   readonly outputs: readonly (readonly [string, readonly number[]])[];
   /** Names that `read` takes: every value the Plan observes. */
   readonly values: readonly string[];
+  /** Parts of the Plan that `run` can run by themselves. */
+  readonly sections: readonly string[];
   /** What values are stored in: float16 also where this device draws nothing better. */
   readonly precision: Precision;
   /** Bytes that it takes on the device. */
   readonly bytes: number;
-  /** Runs the network: the output's array, or all of them by name when there are several. */
-  run(input: Float32Array | Arrays): Promise<Float32Array | Arrays>;
+  /**
+   * Runs the network: the output's array, or all of them by name when there are several. Inputs that are left out are
+   * those of the run before. With `section` only what that needs is run, and the outputs that it computes are given.
+   */
+  run(input: Float32Array | Arrays, section?: string): Promise<Float32Array | Arrays>;
+  /**
+   * What the last run computed is the state that the next one begins with, in a Plan that has state. Without a commit a
+   * run changes nothing. A lost graphics context takes the state: it begins anew.
+   */
+  commit(): void;
   /** A value of the last run, or a parameter. */
   read(name: string): Promise<Float32Array>;
   /** Frees everything on the device; the last one to go closes the device too. */
@@ -56,27 +68,36 @@ export async function load(
     giveBack();
     throw error;
   }
+  const sections = new Sections(plan);
   const shapeOf = (key: string) => [key, runner.find(key).shape] as const;
   let closed = false;
   return {
     inputs: plan.inputs.map((input) => [input.key, input.shape]),
     outputs: plan.outputs.map(shapeOf),
     values: plan.values.map((value) => value.key),
+    sections: plan.sections.map((section) => section.name),
     precision: device.capabilities.precision === "float16" ? "float16" : plan.precision,
     bytes: runner.bytes,
-    async run(input) {
-      for (const [name, array] of named(input, plan.inputs[0]?.key, plan.inputs.length)) {
-        runner.write(name, array);
-      }
+    async run(input, section) {
+      const arrays = named(input, plan.inputs[0]?.key, plan.inputs.length);
+      for (const [name, array] of arrays) runner.write(name, array);
+      // After a write reading runs what it needs; nothing was written where the state alone is another.
+      if (section !== undefined) await runner.run({ urgent: true, section });
+      else if (arrays.length === 0) await runner.run({ urgent: true });
       const outputs: [string, Float32Array][] = [];
-      for (const key of plan.outputs) outputs.push([key, await runner.read(key)]);
+      for (const key of plan.outputs) {
+        const { texture } = runner.find(key);
+        if (!sections.gives(texture, sections.named(section))) continue;
+        outputs.push([key, await readValue(runner, key)]);
+      }
       const [only] = outputs;
       if (outputs.length === 1 && only !== undefined) return only[1];
       const result: Record<string, Float32Array> = Object.create(null); // names come from a file
       for (const [key, array] of outputs) result[key] = array;
       return result;
     },
-    read: (name) => runner.read(name),
+    read: (name) => readValue(runner, name),
+    commit: () => runner.commit(),
     close() {
       if (closed) return;
       closed = true;

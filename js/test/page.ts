@@ -72,7 +72,9 @@ Object.assign(globalThis, {
     write: (index: number, key: string, data: string) => the(index).write(key, floats(data)),
     setWeight: (index: number, texture: number, data: string) =>
       the(index).setWeight(texture, floats(data)),
-    run: (index: number) => the(index).run(),
+    run: (index: number, section?: string) =>
+      the(index).run(section === undefined ? {} : { section }),
+    commit: (index: number) => the(index).commit(),
     read: async (index: number, key: string) => base64(await the(index).read(key)),
     lose: () => opened().gl.getExtension("WEBGL_lose_context"),
   },

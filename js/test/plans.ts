@@ -48,6 +48,8 @@ export function header(change: (plan: Any) => void = () => undefined): PlanHeade
     ],
     programs: [{ name: "p", source: "void main() {}", samplers: ["x0", "w0"], targets: 1 }],
     passes: [],
+    sections: [{ name: "forward", first: 0, count: 0 }],
+    carries: [],
     weights: [
       { texture: 3, hash: HASH, recipe: { packer: "tensor", sources: ["w"], arguments: {} } },
     ],

@@ -15,6 +15,7 @@ from nbglcnn.errors import InputError
 Array = npt.NDArray[Any]
 Attribute = int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...] | Array
 
+FORWARD = "forward"  # the section of a node that says nothing else
 FLOAT16 = 10  # ONNX's number of that element type
 
 
@@ -48,7 +49,8 @@ class Node:
 
     `module` is the path of the innermost PyTorch module it came from ("" for an ONNX file),
     `module_type` that module's class name, `call` the key of the call it ran in (`block:1`; "" for
-    the model's own). `domain` is "" for the standard operators.
+    the model's own). `domain` is "" for the standard operators. `section` is the part of the Plan
+    that runs it.
     """
 
     name: str
@@ -60,6 +62,7 @@ class Node:
     module_type: str = ""
     domain: str = ""
     call: str = ""
+    section: str = FORWARD
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +113,19 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
+class Carry:
+    """State that lives over runs: at a commit the value `target` becomes what `source` is; names.
+
+    No node gives the target. It begins as the constant `initial`; where `parameters` has that
+    under a name, the state can be read by it.
+    """
+
+    source: str
+    target: str
+    initial: str
+
+
+@dataclass(frozen=True, slots=True)
 class Graph:
     """A network: run-time nodes in topological order, values by name, and the keys users see.
 
@@ -132,6 +148,7 @@ class Graph:
     notes: tuple[str, ...] = ()  # what was changed on the way in, in plain words
     comparison: Comparison | None = None  # of two networks in one
     settings: frozenset[str] = frozenset()  # parameters whose numbers decided what is computed
+    carries: tuple[Carry, ...] = ()
 
     def shape(self, value: str) -> tuple[int, ...]:
         """The concrete shape of a value."""

@@ -108,6 +108,30 @@ class Pass(msgspec.Struct, frozen=True):
     cost: int = 0
 
 
+class Section(msgspec.Struct, frozen=True):
+    """A part of the Plan that is run by itself: its passes `first` to `first + count - 1`.
+
+    Sections follow each other, and every pass is in one. A section may read what those before it
+    have written. Running one any number of times, without a commit, gives the same values.
+    """
+
+    name: str
+    first: int
+    count: int
+
+
+class Carry(msgspec.Struct, frozen=True):
+    """State that lives over runs: at a commit texture `source` is copied to texture `target`.
+
+    Both have one size and format, a pass writes the source and none the target. A weight has what
+    the target holds at first, and again when a lost graphics context is rebuilt: what was
+    committed is gone then.
+    """
+
+    source: int
+    target: int
+
+
 class Recipe(msgspec.Struct, frozen=True):
     """How a weight texture is packed: a packer's name, the constants' names, its arguments."""
 
@@ -119,6 +143,7 @@ class Recipe(msgspec.Struct, frozen=True):
 class Weight(msgspec.Struct, frozen=True):
     """The contents of a texture that no pass writes: float32 RGBA, named by content hash.
 
+    A carry's target begins with them.
     They are float32 for a texture of 16-bit floats too, which rounds them when they are uploaded.
     """
 
@@ -190,6 +215,7 @@ class Header(msgspec.Struct, frozen=True):
     textures: tuple[Texture, ...]
     programs: tuple[Program, ...]
     passes: tuple[Pass, ...]
+    sections: tuple[Section, ...]
     weights: tuple[Weight, ...]
     inputs: tuple[Input, ...]
     values: tuple[Value, ...]
@@ -201,6 +227,7 @@ class Header(msgspec.Struct, frozen=True):
     precision: Precision = "float32"
     comparison: Comparison = Comparison()
     reaches: tuple[Reach, ...] = ()
+    carries: tuple[Carry, ...] = ()
     blobs: dict[str, tuple[int, int]] = {}  # hash -> (offset after the header, bytes), in a file
 
 

@@ -6,6 +6,7 @@ import zlib
 from typing import TYPE_CHECKING
 
 from nbglcnn.errors import ModelError
+from nbglcnn.plan_sections import written_in
 
 if TYPE_CHECKING:
     from nbglcnn.plan import Header
@@ -39,7 +40,70 @@ def checksum(data: bytes | bytearray) -> int:
 
 def problem_of(header: Header) -> str | None:
     """What of a header points outside of what it should, in words; None when nothing does."""
-    return _reach_problem(header)
+    return _section_problem(header) or _carry_problem(header) or _reach_problem(header)
+
+
+def _section_problem(header: Header) -> str | None:
+    """What is wrong with the sections' passes, or would let a section compute something else."""
+    names = [section.name for section in header.sections]
+    if not names or len(set(names)) < len(names):
+        return f"its sections are called {', '.join(map(repr, names)) or 'nothing'}"
+    end = 0
+    for section in header.sections:
+        if section.first != end or not 0 <= section.count <= len(header.passes) - end:
+            return (
+                f"section {section.name!r} has {section.count} passes from {section.first} on; "
+                f"{end} of {len(header.passes)} are in sections before it"
+            )
+        end += section.count
+    if end < len(header.passes):
+        return f"pass {end} is in no section"
+    return _impurity(header)
+
+
+def _impurity(header: Header) -> str | None:
+    """Where running a section once more would give other values than running it once."""
+    filled = {weight.texture for weight in header.weights}
+    filled |= {texture for one in header.inputs for texture in (one.staging, one.step.output)}
+    writers = written_in(header)
+    if wrong := filled & writers.keys():
+        return f"a pass writes texture {min(wrong)}, which an input or weight fills"
+    for number, section in enumerate(header.sections):
+        written: set[int] = set()
+        for k in range(section.first, section.first + section.count):
+            step = header.passes[k]
+            for texture in step.inputs:
+                # Of its own section an earlier pass, or only one section, and that an earlier one.
+                own = writers.get(texture, ())
+                if own and texture not in written and (len(own) > 1 or max(own) >= number):
+                    return f"pass {k} reads texture {texture} before it is written"
+            written.add(step.output)
+    return None
+
+
+def _carry_problem(header: Header) -> str | None:
+    """What of the carries cannot be copied, or has more than one source."""
+    writers = written_in(header)
+    reads = {value.read.step.output for value in (*header.values, *header.parameters)}
+    filled = {weight.texture for weight in header.weights}
+    inputs = {texture for one in header.inputs for texture in (one.staging, one.step.output)}
+    targets: set[int] = set()
+    for k, carry in enumerate(header.carries):
+        source, target = carry.source, carry.target
+        if not all(0 <= one < len(header.textures) for one in (source, target)):
+            return f"carry {k} names a texture that is not there"
+        if header.textures[source] != header.textures[target]:
+            return f"carry {k} goes from a texture to one of another size or format"
+        if source not in writers:
+            return f"no pass writes the source of carry {k}"
+        if target in writers or target in inputs or {source, target} & reads:
+            return f"something else writes a texture of carry {k}"
+        if target in targets:
+            return f"carry {k} has the target of another one"
+        if target not in filled:
+            return f"the target of carry {k} has no contents at first"
+        targets.add(target)
+    return None
 
 
 def _reach_problem(header: Header) -> str | None:

@@ -27,6 +27,7 @@ from nbglcnn.errors import (
 from nbglcnn.inputs import Spec, as_arrays
 from nbglcnn.layout import EXACT
 from nbglcnn.lowering.glsl import VERTEX
+from nbglcnn.plan_sections import needed, written_in
 
 if TYPE_CHECKING:
     import moderngl
@@ -37,6 +38,7 @@ Result = TypeVar("Result")
 ANOTHER_SHAPE = "Compile again for another shape"
 HEADER = "#version 300 es\n"
 STORED = {"rgba32f": "f4", "rgba16f": "f2"}
+GL_TEXTURE_2D_ARRAY = 0x8C1A
 GL_FRAMEBUFFER = 0x8D40
 GL_COLOR_BUFFER_BIT = 0x4000
 GL_COLOR_ATTACHMENT0 = 0x8CE0
@@ -115,6 +117,9 @@ class _Device:
         self._draw_buffers = function("glDrawBuffers", signed, pointer)
         self._status = function("glCheckFramebufferStatus", unsigned, result=unsigned)
         self._clear = function("glClear", unsigned)
+        self._copy = function(
+            "glCopyImageSubData", *[unsigned, unsigned, *[signed] * 4] * 2, *[signed] * 3
+        )
         self.viewport = function("glViewport", signed, signed, signed, signed)
         info = self.context.info
         self.renderer: str = info["GL_RENDERER"]
@@ -137,6 +142,13 @@ class _Device:
             )
         self._clear(GL_COLOR_BUFFER_BIT)  # what passes leave out is read as well: an edge of zeros
         return int(number.value)
+
+    def copy(self, source: moderngl.TextureArray, target: moderngl.TextureArray) -> None:
+        """Copy all of a texture to another one of its size and format, bit for bit."""
+        one, other = (
+            (texture.glo, GL_TEXTURE_2D_ARRAY, 0, 0, 0, 0) for texture in (source, target)
+        )
+        self._copy(*one, *other, *source.size)
 
     def delete_framebuffer(self, number: int) -> None:
         """Free a framebuffer."""
@@ -196,6 +208,8 @@ class Session:
         self._lock = threading.RLock()
         self._closed = False
         self._inputs: dict[str, Array] = {}
+        self._written_in = written_in(plan.header)
+        self._ran: set[int] = set()  # sections, since the last commit
         self._device.call(self._create)
 
     @property
@@ -312,13 +326,44 @@ class Session:
         self._upload(record.staging, flat)
         self._draw(record.step)
 
-    def draw(self) -> None:
-        """Run all passes on the inputs written last."""
-        self._call(self._run)
+    def draw(self, section: str | None = None) -> None:
+        """Run a section, by default all, on the inputs written last."""
+        self._call(partial(self._run, self._sections(section)))
 
-    def _run(self) -> None:
-        for step in self.plan.header.passes:
-            self._draw(step)
+    def _sections(self, name: str | None) -> list[int]:
+        """The numbers of the sections that run for one: itself and what it follows from."""
+        header = self.plan.header
+        names = [section.name for section in header.sections]
+        if name is None:
+            return list(range(len(names)))
+        if name not in names:
+            known = ", ".join(map(repr, names))
+            raise InputError(f"no section {name!r}; this Plan's sections: {known}")
+        return needed(header, names.index(name))
+
+    def _run(self, sections: Sequence[int]) -> None:
+        for number in sections:
+            section = self.plan.header.sections[number]
+            for step in self.plan.header.passes[section.first : section.first + section.count]:
+                self._draw(step)
+        self._ran.update(sections)
+
+    def commit(self) -> None:
+        """Make what the last runs computed the state that the next run begins with.
+
+        Each carry whose section has run since the last commit copies its source to its target; a
+        Plan without carries has no state. Without a commit a section may run any number of times
+        and gives the same values. The state begins with the Plan's own contents, and with new ones
+        after `replace_weights` has changed them.
+        """
+
+        def copy() -> None:
+            for carry in self.plan.header.carries:
+                if self._written_in[carry.source] & self._ran:
+                    self._device.copy(self._textures[carry.source], self._textures[carry.target])
+            self._ran.clear()
+
+        self._call(copy)
 
     def read(self, key: str) -> Array:
         """The value called `key`, an activation or a parameter, as it is after the last run."""
@@ -341,7 +386,7 @@ class Session:
         result = data[: value.read.count].reshape(value.shape)
         return result if value.dtype == "float32" else result.astype(value.dtype)
 
-    def run(self, *x: Any, **named: Any) -> dict[str, Array]:
+    def run(self, *x: Any, section: str | None = None, **named: Any) -> dict[str, Array]:
         """Run on an input and give every value, in the Plan's order.
 
         `x` is what `compile` takes: an array, tensor, picture or list of these, and for several
@@ -349,8 +394,11 @@ class Session:
         `session.run(a, b)`, `session.run(image=a, mask=b)`. An input that is left out is the one
         that was written last.
 
+        `section` runs one of the Plan's sections alone, with those that it follows from, and gives
+        what these compute. (An input that is called "section" is given in a dict.)
+
         Raises:
-            InputError: `x` doesn't fit; nothing has been written then.
+            InputError: `x` doesn't fit, or there is no such section; nothing has been written then.
         """
         keys = [record.key for record in self.plan.header.inputs]
         items: tuple[Any, ...] = x
@@ -364,6 +412,7 @@ class Session:
             )
         given = {**dict(zip(keys, items, strict=False)), **named}
         with self._alone():
+            sections = self._sections(section)
             taken = self._taken(given)
             for key in keys:
                 if key not in given and key not in self._inputs:
@@ -373,8 +422,12 @@ class Session:
                         "their names"
                     )
             self._set(taken)
-            self.draw()
-            return {value.key: self.read(value.key) for value in self.plan.header.values}
+            self._call(partial(self._run, sections))
+            return {
+                value.key: self.read(value.key)
+                for value in self.plan.header.values
+                if self._written_in.get(value.texture, {*sections}) & {*sections}
+            }
 
     def replace_weights(self, plan: p.Plan) -> None:
         """Upload the weights of a Plan made by `lower.repack` that differ from this session's."""
@@ -389,6 +442,7 @@ class Session:
 
         with self._alone():
             self._call(upload)
+            self._ran.clear()  # what was computed with the old ones is nobody's state
             self.plan = plan
 
     def close(self) -> None:

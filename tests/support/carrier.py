@@ -84,6 +84,7 @@ def carrier(layout: Layout, frame: Frame | None = None, **fields: Any) -> p.Plan
         ),
         programs=programs,
         passes=(),
+        sections=(p.Section("forward", 0, 0),),
         weights=(),
         inputs=(
             p.Input(

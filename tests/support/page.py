@@ -47,8 +47,13 @@ class GlPage:
     def close(self, session: int) -> None:
         self.page.evaluate("k => gl.the(k).dispose()", session)
 
-    def run(self, session: int) -> dict[str, Any]:
-        return dict(self.page.evaluate("k => gl.run(k)", session))
+    def run(self, session: int, section: str | None = None) -> dict[str, Any]:
+        return dict(
+            self.page.evaluate("([k, one]) => gl.run(k, one ?? undefined)", [session, section])
+        )
+
+    def commit(self, session: int) -> None:
+        self.page.evaluate("k => gl.commit(k)", session)
 
     def read(self, session: int, key: str) -> np.ndarray:
         header = self._plans[session].header

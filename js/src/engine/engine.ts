@@ -65,6 +65,10 @@ export class Engine {
   private wanted: Content | undefined;
   private turn: Promise<void> = Promise.resolve();
   private urgent = false;
+  /** What is asked for of the Plan; undefined for all of it. */
+  private section: string | undefined;
+  /** All sections have run, not only one. */
+  private complete = true;
   /** What a run is under way of. */
   private active: Session | undefined;
   private watchers = 0;
@@ -116,15 +120,25 @@ export class Engine {
   /**
    * Makes what `content` names and runs it, unless its values are there. One at a time; of several that wait, the
    * last. Nothing is done while the context is lost: it is when that comes back. Throws what a session throws.
-   * `urgent`: somebody waits for a value, and the run for no animation frame; `again`: also what has run is run.
+   * `urgent`: somebody waits for a value, and the run for no animation frame; `again`: also what has run is run;
+   * `section`: this part of the Plan alone, also where it has run.
    */
-  show(content: Content, { urgent = false, again = false } = {}): Promise<void> {
+  show(
+    content: Content,
+    { urgent = false, again = false, section = undefined as string | undefined } = {},
+  ): Promise<void> {
     this.wanted = content;
     this.urgent ||= urgent;
-    if (again) this.shown = undefined;
+    this.section = section;
+    if (again || section !== undefined || !this.complete) this.shown = undefined;
     const shown = this.turn.then(() => this.bring());
     this.turn = shown.catch(() => undefined);
     return shown;
+  }
+
+  /** What was run is the state that the next run begins with: see Session. A lost context takes all of it. */
+  commit(): void {
+    this.ready().commit();
   }
 
   /** Somebody waits for a value of the run that is under way, if one is. */
@@ -284,13 +298,16 @@ export class Engine {
     onProgress({ stage: "run", done: 0, total: 1 });
     this.active = session;
     this.signals.running.value = true;
-    const run = await session.run({ urgent: this.urgent, onProgress }).finally(() => {
+    const { section, urgent } = this;
+    const options = { urgent, onProgress, ...(section === undefined ? {} : { section }) };
+    const run = await session.run(options).finally(() => {
       this.signals.running.value = false;
       this.active = undefined;
     });
     if (this.wanted === undefined) throw new SessionClosed("the engine was released");
     this.frame += 1;
     this.shown = content;
+    this.complete = section === undefined;
     batch(() => {
       settle?.();
       this.signals.run.value = run;

@@ -9,6 +9,7 @@ import {
   UNIFORM_BYTES,
   type Value,
 } from "../plan.ts";
+import { type Check, checkCarries, checkSections } from "./check_sections.ts";
 import { PlanError } from "./types.ts";
 
 /** A Plan may not ask for more; a page with less memory says so when it allocates. */
@@ -112,6 +113,7 @@ export function checkPlan(plan: PlanHeader, uniformBytes: number, target?: Targe
   };
 
   for (const [k, pass] of plan.passes.entries()) checkPass(pass, `pass ${k}`);
+  checkSections(plan, check);
   const keys = new Set<string>();
   for (const value of plan.values) {
     const what = `value ${JSON.stringify(value.key)}`;
@@ -141,13 +143,12 @@ export function checkPlan(plan: PlanHeader, uniformBytes: number, target?: Targe
     check(known, `a comparison of ${JSON.stringify(a)} is none of values`);
   }
   checkReaches(plan, check);
+  checkCarries(plan, check);
   for (const { hash, texture } of plan.weights) {
     check(HASH.test(hash), "a weight has no hash");
     check(textures[texture] !== undefined, `weight ${hash} has no texture`);
   }
 }
-
-type Check = (right: boolean, what: string) => void;
 
 /** What is looked up to find a field lies inside its axes, and takes no longer than that. */
 function checkReaches({ reaches, layers, inputs }: PlanHeader, check: Check): void {

@@ -28,6 +28,8 @@ export class PlanObjects {
   private readonly textures: WebGLTexture[] = [];
   /** Weights that another session has brought to the device. */
   private readonly filled = new Set<number>();
+  /** State, which is this session's alone. */
+  private readonly carried: ReadonlySet<number>;
   private readonly framebuffers = new Map<number, WebGLFramebuffer>();
   private readonly uniforms: WebGLBuffer;
 
@@ -46,9 +48,10 @@ export class PlanObjects {
     this.sizes = resources.allocated(plan, this.everyPass());
     this.bytes = textureBytes(this.sizes) + uniforms.byteLength;
     this.uniforms = resources.buffer(uniforms, "STATIC_DRAW");
+    this.carried = new Set(plan.carries.map(({ target }) => target));
     const hashes = new Map(plan.weights.map(({ texture }, k) => [texture, weights.hash(k)]));
     for (const [k, size] of this.sizes.entries()) {
-      const hash = hashes.get(k);
+      const hash = this.carried.has(k) ? undefined : hashes.get(k);
       const shared = hash === undefined ? undefined : device.shared.find(hash, size);
       if (shared !== undefined) this.filled.add(k);
       this.textures.push(shared ?? resources.texture(size, size.format));
@@ -101,7 +104,14 @@ export class PlanObjects {
     if (size === undefined) throw new PlanError(`the Plan has no texture ${index}`);
     this.textures[index] = this.device.shared.own(this.texture(index), size);
     this.write(index, data);
-    this.device.shared.offer(hash, size, this.texture(index));
+    this.offer(hash, index);
+  }
+
+  /** Copies a texture to another one of its size and format. */
+  copy(source: number, target: number): void {
+    const size = this.sizes[source];
+    if (size === undefined) throw new PlanError(`the Plan has no texture ${source}`);
+    this.device.resources.copy(this.framebuffer(source), this.texture(target), size);
   }
 
   /** Submits one pass, or a band (x, y, width, height) of it. */
@@ -185,10 +195,16 @@ export class PlanObjects {
         this.device.check(this.generation);
         since = performance.now();
       }
-      const size = this.sizes[texture];
-      if (size) this.device.shared.offer(weights.hash(done), size, this.texture(texture));
+      this.offer(weights.hash(done), texture);
     }
     onProgress({ stage: "upload", done: total, total });
+  }
+
+  /** Others may share what is in a texture, unless that changes with each step. */
+  private offer(hash: string, index: number): void {
+    const size = this.sizes[index];
+    if (size === undefined || this.carried.has(index)) return;
+    this.device.shared.offer(hash, size, this.texture(index));
   }
 
   private uploading(index: number, data: Float32Array): Iterable<number> {

@@ -31,8 +31,9 @@ export class Resources {
   }
 
   /** The textures of a Plan as they can be had here: what is drawn into is half where it must be. */
-  allocated({ textures }: PlanHeader, passes: readonly Pass[]): Texture[] {
+  allocated({ textures, carries }: PlanHeader, passes: readonly Pass[]): Texture[] {
     const outputs = new Set(passes.map((pass) => pass.output));
+    for (const { target } of carries) outputs.add(target); // as what is copied there
     return textures.map((one, k) =>
       outputs.has(k) && this.drawn === "rgba16f" ? { ...one, format: this.drawn } : one,
     );
@@ -46,7 +47,7 @@ export class Resources {
     const { gl } = this;
     const texture = gl.createTexture();
     this.alive.textures += 1;
-    this.state.texture(0, texture);
+    this.state.filled(texture);
     gl.texStorage3D(gl.TEXTURE_2D_ARRAY, 1, gl[INTERNAL[format]], width, height, layers);
     for (const [name, value] of [
       [gl.TEXTURE_MIN_FILTER, gl.NEAREST],
@@ -67,7 +68,7 @@ export class Resources {
       for (let y = 0; y < height; y += rows) {
         const count = Math.min(rows, height - y);
         const from = (layer * height + y) * width * 4;
-        this.state.texture(0, texture);
+        this.state.filled(texture);
         gl.texSubImage3D(
           gl.TEXTURE_2D_ARRAY, 0, 0, y, layer, width, count, 1,
           gl.RGBA, gl.FLOAT, data, from,
@@ -75,6 +76,18 @@ export class Resources {
         yield width * count;
       }
     }
+  }
+
+  /** Copies all of a texture, over which `from` is, to another one of its size and format. */
+  copy(from: WebGLFramebuffer, to: WebGLTexture, { width, height, layers }: Size): void {
+    const { gl } = this;
+    this.state.target(from);
+    this.state.filled(to);
+    for (let layer = 0; layer < layers; layer++) {
+      gl.readBuffer(gl.COLOR_ATTACHMENT0 + layer);
+      gl.copyTexSubImage3D(gl.TEXTURE_2D_ARRAY, 0, 0, 0, layer, 0, 0, width, height);
+    }
+    gl.readBuffer(gl.COLOR_ATTACHMENT0); // where all else is read
   }
 
   /** A framebuffer whose colour attachments are the texture's layers. */

@@ -1,14 +1,17 @@
 // Writes, runs and reads a Plan on the device, and survives the loss of its context. No pictures here.
 import type { Pass, PlanHeader, Value } from "../plan.ts";
+import { Carries } from "./carries.ts";
 import { checkPlan } from "./check.ts";
-import { Clock, finished, type Mark, type Measured, whenDone } from "./clock.ts";
+import { Clock } from "./clock.ts";
 import type { GlDevice } from "./device.ts";
+import { Expected } from "./expected.ts";
 import { listed } from "./messages.ts";
 import { PlanObjects } from "./objects.ts";
 import { Pending } from "./pending.ts";
-import { cut, type Draw, FLUENT, hidden, predict, URGENT } from "./schedule.ts";
+import { cut, FLUENT, predict, URGENT } from "./schedule.ts";
+import { Sections } from "./sections.ts";
+import { type Finish, inSlices, runAtOnce, type Submission } from "./submit.ts";
 import {
-  type Band,
   ContextLostError,
   PlanError,
   type Progress,
@@ -22,19 +25,27 @@ import {
  * Somebody who waits for its numbers loses more with a fence: whatever is one slice is waited for then.
  */
 const WALL_MS = 16;
-/** Slices that are submitted and not finished. */
-const IN_FLIGHT = 2;
 
 interface Flight {
   /** Which writes it computes. */
   version: number;
   urgent: boolean;
   /** It computes what is there already, for the time that this takes. */
-  readonly again?: boolean;
+  readonly again: boolean;
+  sections: readonly number[];
   result: Promise<RunInfo>;
 }
 
-type Finish = (objects: PlanObjects) => void;
+interface Asked extends RunOptions {
+  /** What is there is computed anew, or brought up to date: a commit waits for the next step. */
+  readonly keep?: boolean;
+}
+
+/** What runs behind the flight, for all who asked meanwhile. */
+interface Queued extends Pick<Flight, "sections" | "result"> {
+  readonly options: Asked;
+}
+
 type OnProgress = (progress: Progress) => void;
 
 export class Runner {
@@ -42,23 +53,25 @@ export class Runner {
   sequence = 0;
   /** Called when the objects are made anew, before they run again. */
   onRebuilt: () => Promise<void> = async () => undefined;
-  private readonly device: GlDevice;
+  readonly device: GlDevice;
   private readonly uniforms: Uint8Array;
   private readonly pending: Pending;
   private readonly undo: () => void;
   private building: Promise<void> = Promise.resolve();
   private objects: PlanObjects | undefined;
   private clock: Clock;
-  /** Of the writes whose values the textures hold. */
-  private shown = -1;
+  private readonly sections: Sections;
+  private readonly carries: Carries;
+  private readonly times: Expected;
+  /** Of the writes whose values the textures hold, by section. */
+  private readonly shown: number[];
+  /** Of the writes that the last run computed. */
+  private version = -1;
   private flight: Flight | undefined;
-  private next: Promise<RunInfo> | undefined;
-  private nextOptions: RunOptions = {};
-  /** Milliseconds of the last run that built no pipeline. */
-  private measured: number | undefined;
-  /** Before there is such a run: by the passes' costs, and no more than what was seen. */
-  private estimate = Number.POSITIVE_INFINITY;
+  private next: Queued | undefined;
   private last: RunInfo | undefined;
+  /** What that was of. */
+  private lastSections: readonly number[];
   private closed = false;
 
   private constructor(device: GlDevice, plan: PlanHeader, uniforms: Uint8Array, pending: Pending) {
@@ -66,6 +79,11 @@ export class Runner {
     this.plan = plan;
     this.uniforms = uniforms;
     this.pending = pending;
+    this.sections = new Sections(plan);
+    this.carries = new Carries(plan);
+    this.times = new Expected(plan.passes);
+    this.shown = this.sections.all.map(() => -1);
+    this.lastSections = this.sections.all;
     this.clock = new Clock(device.gl, device.capabilities.software);
     this.undo = device.onRebuild(() => this.rebuild());
   }
@@ -100,76 +118,67 @@ export class Runner {
 
   setWeight(texture: number, data: Float32Array, hash?: string): void {
     this.pending.setWeight(texture, data, hash);
+    this.carries.forget();
   }
 
-  run(options: RunOptions = {}): Promise<RunInfo> {
+  commit(): void {
+    this.carries.commit();
+  }
+
+  run(options: Asked = {}): Promise<RunInfo> {
+    return this.ask(options, this.sections.named(options.section));
+  }
+
+  private ask(options: Asked, sections: readonly number[]): Promise<RunInfo> {
     const { flight } = this;
-    if (flight === undefined) return this.launch(options).result;
-    if (flight.version === this.pending.version) {
+    if (flight === undefined) return this.launch(options, sections).result;
+    const steps = this.carries.pending && !options.keep;
+    const has = sections.every((one) => flight.sections.includes(one));
+    if (flight.version === this.pending.version && has && !steps) {
       flight.urgent ||= options.urgent ?? false;
       return flight.result;
     }
-    const urgent = options.urgent || this.nextOptions.urgent || false;
-    this.nextOptions = { ...this.nextOptions, ...options, urgent };
+    const before = this.next;
+    const urgent = options.urgent || before?.options.urgent || false;
+    const keep = (options.keep ?? false) && (before?.options.keep ?? true);
     const again = () => {
-      const inherited = this.nextOptions;
+      const { next } = this;
       this.next = undefined;
-      this.nextOptions = {};
-      return this.run(inherited);
+      return this.ask(next?.options ?? {}, next?.sections ?? this.sections.all);
     };
-    this.next ??= flight.result.then(again, again);
-    return this.next;
+    this.next = {
+      options: { ...before?.options, ...options, urgent, keep },
+      sections: [...new Set([...(before?.sections ?? []), ...sections])],
+      result: before?.result ?? flight.result.then(again, again),
+    };
+    return this.next.result;
   }
 
-  /** Milliseconds that a run takes, as far as that is known. */
+  /** Milliseconds that the last run takes, as far as that is known. */
   get expected(): number {
-    return Math.min(this.measured ?? this.estimate, this.estimate);
+    return this.times.least(this.lastSections, this.sections.passes(this.lastSections));
   }
 
   /** Computes what is there already, for the time that this takes; undefined where something new is to be run, or is. */
   again(): Promise<RunInfo> | undefined {
     this.ready();
-    if (this.flight !== undefined || this.shown !== this.pending.version) return undefined;
+    if (this.flight !== undefined || !this.isShown(this.lastSections)) return undefined;
     // By a fence a short run seems long; once it is known to be short, it is waited for.
-    const urgent = this.measured !== undefined && this.measured < 2 * WALL_MS;
-    return this.launch({ urgent }, undefined, true).result;
+    const measured = this.times.measured(this.lastSections);
+    const urgent = measured !== undefined && measured < 2 * WALL_MS;
+    return this.launch({ urgent, keep: true }, this.lastSections, undefined, true).result;
   }
 
-  async read(key: string): Promise<Float32Array> {
-    const value = this.find(key);
-    await this.warm(value);
-    return this.whenFresh(value, (objects) => {
-      objects.draw(value.read.step);
-      const data = objects.read(value.read.step);
-      return data.length === value.read.count ? data : data.slice(0, value.read.count);
-    });
+  private isShown(sections: readonly number[]): boolean {
+    return sections.every((one) => this.shown[one] === this.pending.version);
   }
 
-  async sample(key: string, bands: readonly Band[]): Promise<Float32Array<ArrayBuffer>> {
-    const value = this.find(key);
-    const { step } = value.read;
-    const [width, height] = step.viewport;
-    const inside = bands.every(
-      ([x, y, w, h = 1]) => w >= 1 && h >= 1 && x + w <= width && y + h <= height,
-    );
-    if (!inside) throw new PlanError(`there are ${width} × ${height} texels of ${key} to sample`);
-    await this.warm(value);
-    return this.whenFresh(value, (objects) => {
-      // Taken also where a new input makes them useless: what they lie in goes with that.
-      const read = objects.sample(step, bands);
-      const data = whenDone(this.device, read);
-      data.catch(() => undefined);
-      return data;
-    });
-  }
+  /** The objects, once they are built. */
+  built = (): Promise<PlanObjects> => this.building.then(() => this.ready());
 
-  /** The first draw of a program builds its pipeline: reading right behind it would hold the page so long. */
-  private async warm({ read }: Value): Promise<void> {
-    await this.building;
-    const objects = this.ready();
-    if (objects.programs[read.step.program]?.drawn !== false) return;
-    objects.draw(read.step, [0, 0, 1, 1]);
-    await finished(this.device);
+  /** How a value is read now: a state that is committed lies elsewhere until the next run. */
+  reading({ read }: Value): Pass {
+    return this.carries.reading(read.step);
   }
 
   /** Does `work` when `value`'s texture holds what the current inputs and weights give, and no run is on its way. */
@@ -183,10 +192,12 @@ export class Runner {
     const finish = (objects: PlanObjects) => {
       done = { result: work(objects) };
     };
-    while (this.shown !== this.pending.version) {
+    const sections = [this.sections.of(value.texture)];
+    while (!this.isShown(sections)) {
       done = undefined;
-      const flight = this.flight ?? this.launch({ urgent: true }, finish);
-      if (this.shown === this.pending.version) {
+      const options = { urgent: true, keep: true };
+      const flight = this.flight ?? this.launch(options, sections, finish);
+      if (this.isShown(sections)) {
         flight.result.catch(() => undefined); // all is submitted; `work` sees a loss for itself
         break;
       }
@@ -206,21 +217,31 @@ export class Runner {
    */
   async alone<T>(work: (objects: PlanObjects, clock: Clock) => Promise<T>): Promise<T> {
     await this.building;
-    while (this.flight !== undefined || this.shown !== this.pending.version) await this.run();
+    const { all } = this.sections;
+    while (this.flight !== undefined || !this.isShown(all)) await this.run({ keep: true });
     const { last } = this;
     if (last === undefined) throw new PlanError("nothing was run yet");
-    const flight: Flight = { version: this.shown, urgent: false, result: NEVER };
+    const { version } = this.pending;
+    const flight: Flight = { version, urgent: false, again: true, sections: all, result: NEVER };
     this.flight = flight;
-    const working = work(this.ready(), this.clock);
-    const clear = (): RunInfo => {
-      if (this.flight === flight) this.flight = undefined;
-      if (this.plan.passes.length > new Set(this.plan.passes.map(({ output }) => output)).size) {
-        this.shown = -1;
-      }
-      return last;
-    };
-    flight.result = working.then(clear, clear);
+    const working = work(this.ready(), this.clock).finally(() => this.restore(flight));
+    const ended = () => last;
+    flight.result = working.then(ended, ended);
+    this.clear(flight);
     return working;
+  }
+
+  /** After passes ran by themselves: what a commit would copy is computed anew at once, all else when it is wanted. */
+  private async restore(flight: Flight): Promise<void> {
+    const { passes } = this.plan;
+    if (passes.length === new Set(passes.map(({ output }) => output)).size) return;
+    this.shown.fill(-1);
+    if (this.carries.none) return;
+    const ms = predict(passes, this.times.of(this.sections.all, passes));
+    await inSlices(
+      cut(passes, ms, () => false, FLUENT),
+      this.submission(flight, this.ready()),
+    );
   }
 
   /** A value or parameter by name. */
@@ -254,8 +275,7 @@ export class Runner {
     const { device, pending, plan } = this;
     const reads = await device.measured();
     if (this.closed) throw new SessionClosed("this session was closed");
-    const cost = plan.passes.reduce((sum, pass) => sum + pass.cost, 0);
-    this.estimate = Math.min(this.estimate, cost / reads.perMs);
+    this.times.estimate(reads.perMs);
     pending.restart();
     const objects = await PlanObjects.make(device, plan, this.uniforms, pending, onProgress);
     if (this.closed) {
@@ -268,123 +288,111 @@ export class Runner {
 
   private async rebuild(): Promise<void> {
     this.objects = undefined;
-    this.shown = -1;
+    this.shown.fill(-1);
+    this.carries.restart();
     this.flight = undefined; // it fails at its next check
     this.next = undefined;
     this.building = this.build(() => undefined);
     this.building.catch(() => undefined); // whoever runs or reads is told
     await this.building;
     await this.onRebuilt();
-    if (this.sequence > 0) await this.run({ urgent: true });
+    if (this.sequence === 0) return;
+    await this.run({ urgent: true });
+    this.carries.forget(); // it was nobody's step
   }
 
   /** `finish` waits for what it reads: where a run is waited for anyway, it is called in place of that. */
-  private launch(options: RunOptions, finish?: Finish, again = false): Flight {
+  private launch(
+    options: Asked,
+    sections: readonly number[],
+    finish?: Finish,
+    again = false,
+  ): Flight {
     const { version } = this.pending;
-    if (again) this.shown = -1; // textures that layers share hold old values meanwhile
-    const flight: Flight = { version, urgent: options.urgent ?? false, again, result: NEVER };
+    // Textures that layers share hold old values meanwhile.
+    if (again) for (const one of sections) this.shown[one] = -1;
+    const { urgent = false } = options;
+    const flight: Flight = { version, urgent, again, sections, result: NEVER };
     this.flight = flight;
     flight.result = this.execute(flight, options, finish);
+    this.clear(flight);
+    return flight;
+  }
+
+  private clear(flight: Flight): void {
     const clear = () => {
       if (this.flight === flight) this.flight = undefined;
     };
     flight.result.then(clear, clear);
-    return flight;
   }
 
   /** Submits before its first await when all is ready, so that a draw right after shows the new values. */
-  private async execute(flight: Flight, options: RunOptions, finish?: Finish): Promise<RunInfo> {
+  private async execute(flight: Flight, options: Asked, finish?: Finish): Promise<RunInfo> {
     if (this.objects === undefined) await this.building;
     const objects = this.ready();
     const { missing } = this.pending;
     if (missing.length > 0)
       throw new PlanError(`nothing was written to input ${listed(missing)} yet`);
-    const passes = [...this.pending.flush(objects), ...this.plan.passes];
-    flight.version = this.pending.version;
+    if (this.carries.pending && !(options.keep && this.version === this.pending.version)) {
+      this.carries.apply(objects);
+      this.pending.version += 1; // all that follows from the state is old
+    }
+    const inputs = this.pending.flush(objects);
+    flight.version = this.version = this.pending.version;
+    const sections = this.sections
+      .needed(flight.sections)
+      .filter((one) => flight.sections.includes(one) || !this.isShown([one]));
+    flight.sections = sections;
+    const own = this.sections.passes(sections);
+    const passes = [...inputs, ...own];
     const isFirst = (pass: Pass) => objects.programs[pass.program]?.drawn === false;
     const builds = passes.some(isFirst);
-    const ms = predict(passes, this.measured ?? this.estimate);
+    const ms = predict(passes, this.times.of(sections, own));
+    const before = this.times.measured(sections);
     // How long pipelines take to build is a guess, and the page is held by what is in flight at the end.
     const slices = cut(passes, ms, isFirst, flight.urgent && !builds ? URGENT : FLUENT);
     const atOnce = flight.urgent ? URGENT.long : WALL_MS;
-    const known = this.measured !== undefined && this.measured < atOnce && !builds;
+    const known = before !== undefined && before < atOnce && !builds;
     const { state } = this.device;
     const { works } = state;
+    const submission = this.submission(flight, objects, finish, options.onProgress);
     const measured =
       known && slices.length === 1 && !this.clock.hasTimer
-        ? this.runAtOnce(passes, flight, objects, finish)
-        : await this.runInSlices(slices, flight, objects, options.onProgress, finish);
-    if (builds) this.estimate = Math.min(this.estimate, measured.ms);
-    else this.measured = measured.ms;
+        ? runAtOnce(passes, submission)
+        : await inSlices(slices, submission);
+    this.times.learn(sections, own, measured.ms, builds);
     const alone = state.works - works === slices.flat().length;
-    this.last = { ...measured, passes: passes.length, builds, alone, sequence: this.sequence };
+    this.lastSections = sections;
+    const which = { sequence: this.sequence, sections: this.sections.names(sections) };
+    this.last = { ...measured, passes: passes.length, builds, alone, ...which };
     return this.last;
   }
 
-  private runAtOnce(
-    passes: readonly Pass[],
+  private submission(
     flight: Flight,
     objects: PlanObjects,
-    finish: Finish = () => {
-      const last = passes.at(-1);
-      if (last !== undefined) objects.read(last, 1, 1); // returns when all is done
-    },
-  ): Measured {
-    const start = performance.now();
-    for (const pass of passes) objects.draw(pass);
-    finish(objects);
-    this.commit(flight);
-    return { ms: performance.now() - start, clock: "wall" };
-  }
-
-  private async runInSlices(
-    slices: readonly Draw[][],
-    flight: Flight,
-    objects: PlanObjects,
-    onProgress: OnProgress = () => undefined,
     finish?: Finish,
-  ): Promise<Measured> {
-    const { clock } = this;
-    const single = slices.length === 1;
-    const marks: Mark[] = [];
-    let passed = 0;
-    const check = () => {
-      if (this.ready() !== objects) throw new ContextLostError();
+    onProgress: OnProgress = () => undefined,
+  ): Submission {
+    return {
+      objects,
+      clock: this.clock,
+      finish,
+      onProgress,
+      check: () => {
+        if (this.ready() !== objects) throw new ContextLostError();
+      },
+      isUrgent: () => flight.urgent,
+      done: () => this.done(flight),
     };
-    const pass = async (mark: Mark | undefined) => {
-      // A single slice takes less than a frame or three: timers see its end sooner.
-      if (mark !== undefined) await clock.passed(mark, () => single || flight.urgent, check);
-      passed += 1;
-      onProgress({ stage: "run", done: passed, total: slices.length });
-    };
-    try {
-      for (const slice of slices) {
-        // A hidden page has nothing to keep fluent, and its timers are slow.
-        while (marks.length - passed >= IN_FLIGHT && !hidden()) await pass(marks[passed]);
-        clock.begin();
-        for (const { step, band } of slice) objects.draw(step, band);
-        marks.push(clock.end());
-      }
-      if (single) this.commit(flight);
-      else if (finish !== undefined) {
-        // What is still in flight is short, and the read that somebody waits for is its end: no fence is as quick.
-        check();
-        this.commit(flight);
-        finish(objects);
-        while (passed < marks.length) clock.drop(marks[passed++]);
-      }
-      while (passed < marks.length) await pass(marks[passed]);
-    } finally {
-      for (const mark of marks.slice(passed)) clock.drop(mark); // of a run that nobody waits for
-    }
-    const end = performance.now();
-    if (!single && finish === undefined) this.commit(flight);
-    return clock.total(marks, end, check);
   }
 
-  private commit(flight: Flight): void {
-    this.shown = flight.version;
-    if (!flight.again) this.sequence += 1;
+  /** All of a run is submitted, or done: the textures hold its values. */
+  private done(flight: Flight): void {
+    for (const one of flight.sections) this.shown[one] = flight.version;
+    if (flight.again) return;
+    this.sequence += 1;
+    this.carries.hasRun(flight.sections);
   }
 }
 

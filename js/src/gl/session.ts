@@ -10,6 +10,7 @@ import { isReframed } from "./numbers.ts";
 import { OwnPrograms } from "./own.ts";
 import { profile, time } from "./profile.ts";
 import { numbersOf, type Place, Ranges } from "./ranges.ts";
+import { readValue, sampleValue } from "./reads.ts";
 import { Runner } from "./runner.ts";
 import { Turns } from "./schedule.ts";
 import type { Shown } from "./sheets.ts";
@@ -209,10 +210,11 @@ export async function createSession(
     },
     write: (key, data) => runner.write(key, data),
     setWeight: (texture, data, hash) => runner.setWeight(texture, data, hash),
-    run: (options) => runner.run(options),
+    run: async (options) => runner.run(options),
+    commit: () => runner.commit(),
     time: (most) => time(device, runner, most),
-    read: (key) => runner.read(key),
-    sample: (key, bands) => runner.sample(key, bands),
+    read: (key) => readValue(runner, key),
+    sample: (key, bands) => sampleValue(runner, key, bands),
     draw,
     settle,
     get delivery() {

@@ -32,6 +32,11 @@ export class State {
     this.textures[unit] = texture;
   }
 
+  /** Where calls that fill a texture find it: the active unit, which is any. */
+  filled(texture: WebGLTexture): void {
+    this.texture(this.unit, texture);
+  }
+
   /** One texture a unit, from the active one on: that needs no call to become active. */
   bind(textures: readonly WebGLTexture[]): void {
     const { length } = textures;

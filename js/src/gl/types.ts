@@ -60,6 +60,8 @@ export interface RunInfo {
   readonly alone: boolean;
   /** The session's `sequence` after this run. */
   readonly sequence: number;
+  /** The names of what was run, in order. */
+  readonly sections: readonly string[];
 }
 
 /** How long a layer's passes take by themselves; no `passes` where another layer's compute it too. */
@@ -71,6 +73,8 @@ export interface LayerTime extends Pick<RunInfo, "ms" | "clock" | "passes"> {
 export type Delivery = "canvas" | "readback";
 
 export interface RunOptions {
+  /** This section alone, with those that it follows from where their values are old; by default all. */
+  readonly section?: string;
   /** Somebody waits for the result (Python): poll by timers, never by animation frames. */
   readonly urgent?: boolean;
   /** Told after each slice of a run that is cut into several. */
@@ -94,8 +98,14 @@ export interface Session {
    * hold the same share the texture.
    */
   setWeight(texture: number, data: Float32Array, hash?: string): void;
-  /** Runs all passes on the current inputs. Calls during a run share it, or the next one after a write. */
+  /** Runs on the current inputs. Calls during a run share it, or the next one after a write or a commit. */
   run(options?: RunOptions): Promise<RunInfo>;
+  /**
+   * What the last runs computed is the state that the next run begins with: the source of each carry whose section has
+   * run since the last commit. Without a commit any number of runs gives the same. The weight of a carry's target has
+   * what the state is at first, after `setWeight` of it, and after a lost context, which takes all that was committed.
+   */
+  commit(): void;
   /**
    * Waits until the device has nothing to do and runs a few times more, only to measure: values and `sequence` stay.
    * The shortest run; undefined where something new is to be run or is running, where a run is expected to take more

@@ -50,7 +50,10 @@ export function StatusLine() {
               <strong>{duration(run.ms)}</strong> {CLOCKS[run.clock]}
             </span>
           )}
-          <span class="nbg-wide">{full(run.passes)} passes</span>
+          <span class="nbg-wide">
+            {full(run.passes)} passes
+            {(plan?.sections.length ?? 0) > 1 && ` of ${run.sections.join(", ")}`}
+          </span>
           {state.runsPerSecond.value > 1 && (
             <span title="runs that ended within the last second">
               {state.runsPerSecond.value} runs/s

@@ -11,7 +11,7 @@ import numpy as np
 
 from nbglcnn import plan as p
 from nbglcnn.errors import UnsupportedModel
-from nbglcnn.graph import Array, Graph, Node
+from nbglcnn.graph import Array, Carry, Graph, Node
 from nbglcnn.layout import Frame, Layout, frame_of
 from nbglcnn.lowering.formats import Formats
 from nbglcnn.lowering.glsl import Kernel, program_source, shader
@@ -107,7 +107,48 @@ class Builder:
         self._copies: dict[tuple[str, Frame, tuple[int, int, int] | None], Tensor] = {}
         self._weight_textures: dict[str, int] = {}
         self.used_constants: set[str] = set()
+        self.sections: list[p.Section] = []
+        self.carries: list[p.Carry] = []
         self.read_number = -1
+
+    # Sections, and state that lives over runs.
+
+    def end_section(self, name: str) -> None:
+        """What was added since the last section is this one.
+
+        The next one makes copies of its own: it may run when this one doesn't.
+        """
+        first = sum(section.count for section in self.sections)
+        self.sections.append(p.Section(name, first, len(self.passes) - first))
+        self._copies.clear()
+
+    def carried(self, carry: Carry) -> None:
+        """Bind a carry's target to a texture that begins with the initial contents.
+
+        `weight` would share it with a constant of the same numbers.
+        """
+        shape = self.shape(carry.target)
+        if not math.prod(shape):
+            return
+        layout = self.fitted(Layout(frame_of(shape), best_block(frame_of(shape))))
+        arguments = {"frame": layout.frame, "block": layout.block, **_cut(layout)}
+        texture = self._fill(p.Recipe("tensor", (carry.initial,), arguments))
+        self.bind(carry.target, Tensor(texture, layout))
+
+    def carry(self, carry: Carry) -> None:
+        """A commit takes the source's texture to the target's.
+
+        One pass brings it into the target's layout, or out of a texture that no pass writes.
+        """
+        if not math.prod(self.shape(carry.target)):
+            return
+        source, target = self.stored(carry.source), self.stored(carry.target)
+        written = any(step.output == source.texture for step in self.passes)
+        if not written or source.layout != target.layout:
+            copy = self.scratch(target.layout, source)
+            self.draw(REFRAME, copy, [source], fetches=16)
+            source = copy
+        self.carries.append(p.Carry(source.texture, target.texture))
 
     # What is known of values.
 
@@ -303,23 +344,32 @@ class Builder:
 
     def weight(self, recipe: p.Recipe) -> int:
         """The texture packed by `recipe` from constants; equal contents share one texture."""
-        self.used_constants.update(recipe.sources)
-        blob = packed(recipe, [self.graph.values[s].data for s in recipe.sources])
+        blob = self._packed(recipe)
         # The recipe is part of the name: fresh parameters are equal now and differ after
         # load_state_dict.
         name = p.blob_name(recipe, blob)
         if name not in self._weight_textures:
-            layers, height, width, _ = blob.shape
-            texture = self.texture(width, height, layers)
-            self.formats.uploaded(texture)
-            if recipe.packer in TABLES:
-                self.formats.holds(texture, np.dtype(np.int64))
-            for source in recipe.sources:
-                self.formats.holds(texture, self.graph.values[source].dtype)
-            self._weight_textures[name] = texture
-            self.weights.append(p.Weight(texture, name, recipe))
-            self.blobs[name] = blob
+            self._weight_textures[name] = self._fill(recipe, blob)
+            self.formats.uploaded(self._weight_textures[name])
         return self._weight_textures[name]
+
+    def _packed(self, recipe: p.Recipe) -> p.Float32:
+        self.used_constants.update(recipe.sources)
+        return packed(recipe, [self.graph.values[s].data for s in recipe.sources])
+
+    def _fill(self, recipe: p.Recipe, blob: p.Float32 | None = None) -> int:
+        """A new texture with what a recipe makes."""
+        blob = self._packed(recipe) if blob is None else blob
+        layers, height, width, _ = blob.shape
+        texture = self.texture(width, height, layers)
+        if recipe.packer in TABLES:
+            self.formats.holds(texture, np.dtype(np.int64))
+        for source in recipe.sources:
+            self.formats.holds(texture, self.graph.values[source].dtype)
+        name = p.blob_name(recipe, blob)
+        self.weights.append(p.Weight(texture, name, recipe))
+        self.blobs[name] = blob
+        return texture
 
     def draw(
         self,
@@ -424,6 +474,8 @@ class Builder:
 
 def settle_formats(builder: Builder) -> None:
     """Give every texture its format, now that all is known of what lies where."""
+    for carry in builder.carries * 2:  # of two that share a source the second may know more
+        builder.formats.tied(carry.source, carry.target)
     builder.textures = [
         msgspec.structs.replace(texture, format=builder.formats.of(number))
         for number, texture in enumerate(builder.textures)

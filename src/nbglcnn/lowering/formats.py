@@ -37,6 +37,11 @@ class Formats:
             if source in known:
                 known.add(texture)
 
+    def tied(self, one: int, other: int) -> None:
+        """Say that one texture is copied to the other as it is: they have one format."""
+        self.same(one, other)
+        self.same(other, one)
+
     def uploaded(self, texture: int) -> None:
         """Say that no pass writes a texture."""
         self._uploaded.add(texture)

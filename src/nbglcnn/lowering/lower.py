@@ -28,6 +28,14 @@ from nbglcnn.lowering.fields import Reaches
 from nbglcnn.lowering.fusion import fuse, has_spread
 from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.lowering.layers import layer_rows, layer_table, reshaped
+from nbglcnn.lowering.sections import (
+    by_section,
+    nodes_of,
+    outliving,
+    section_names,
+    section_of,
+    shared_textures,
+)
 from nbglcnn.lowering.weights import INSIDE, kernel_cut, packed
 from nbglcnn.ops import OPERATORS, READ_THROUGH
 
@@ -155,9 +163,9 @@ def lower(
         raise InputError(f"precision={precision!r}: expected {known}")
     if not target.float32_render:
         precision = "float16"
-    graph = infer_shapes(graph)
+    graph = by_section(infer_shapes(graph))
     keys = observed_keys(graph, observe)
-    watched = {key.value for key in keys} | set(graph.outputs)
+    watched = {key.value for key in keys} | set(graph.outputs) | outliving(graph)
     nodes, epilogues = fuse(graph, watched)
     reaches = Reaches(graph)
     layers, layer_of = layer_table(graph, reaches)
@@ -167,15 +175,10 @@ def lower(
         key = next(key.name for key in graph.keys if key.kind == "input" and key.value == value)
         places = reaches.places[value]
         inputs.append(msgspec.structs.replace(b.input(key, value), places=places))
-    for node in nodes:
-        b.enter(node, layer_of.get(node.name, -1))
-        # Where no element is, nothing is drawn.
-        if any(math.prod(graph.shape(name)) for name in node.outputs if name):
-            lower_node = OPERATORS[node.op].lower
-            if node.op in READ_THROUGH and not watched.intersection(node.outputs):
-                b.defer(node, lower_node)
-            else:
-                lower_node(b, node)
+    for carry in graph.carries:
+        b.carried(carry)
+    for section in section_names(graph):
+        _lower_section(b, section, nodes, layer_of, watched)
     b.enter_reads()
     rows = layer_rows(graph, layers)
     batch = max(1, batch_of(record.shape for record in inputs))  # 0: there is nothing to picture
@@ -188,6 +191,29 @@ def lower(
     return _finish(
         b, graph, observe, precision, inputs, values, parameters, layers, batch, reaches.table
     )
+
+
+def _lower_section(
+    b: Builder,
+    section: str,
+    nodes: Sequence[Node],
+    layer_of: Mapping[str, int],
+    watched: Collection[str],
+) -> None:
+    for node in nodes_of(nodes, section):
+        b.enter(node, layer_of.get(node.name, -1))
+        # Where no element is, nothing is drawn.
+        if any(math.prod(b.shape(name)) for name in node.outputs if name):
+            lower_node = OPERATORS[node.op].lower
+            if node.op in READ_THROUGH and not any(name in watched for name in node.outputs):
+                b.defer(node, lower_node)
+            else:
+                lower_node(b, node)
+    b.enter_reads()
+    for carry in b.graph.carries:
+        if section_of(b.graph, carry.source) == section:
+            b.carry(carry)
+    b.end_section(section)
 
 
 def flatten_variant(layout: Layout, *, fast: bool = True) -> dict[str, int]:
@@ -256,6 +282,7 @@ def _parameters(b: Builder) -> list[p.Value]:
         if w.recipe.packer == "conv" and len(w.recipe.sources) == 1
     }
     found = []
+    state = {carry.initial: carry.target for carry in b.graph.carries}
     shaped = reshaped(b.graph)
     used = {shaped.get(value, value) for value in b.used_constants} | set(b.used_constants)
     for node in b.graph.folded:
@@ -268,10 +295,10 @@ def _parameters(b: Builder) -> list[p.Value]:
         longest = b.target.max_texture_size
         if flat_width(math.prod(b.shape(value)), longest)[1] > longest:
             continue  # it runs, but no single read can bring it back
-        weight = packed_as.get(value)
+        weight = None if value in state else packed_as.get(value)
         if weight is None:
             frame = frame_of(b.shape(value))
-            tensor = b.constant_tensor(value, frame)
+            tensor = b.stored(state[value]) if value in state else b.constant_tensor(value, frame)
             found.append(_value(b, name, "parameter", value, -1, frame, tensor))
             continue
         shape, options = b.shape(value), weight.recipe.arguments
@@ -321,6 +348,8 @@ def _finish(
     kept = {w.texture for w in b.weights} | {b.read_number}
     kept |= {i.staging for i in inputs} | {i.step.output for i in inputs}
     kept |= {v.texture for v in (*values, *parameters)}
+    kept |= {texture for c in b.carries for texture in (c.source, c.target)}
+    kept |= shared_textures(b.passes, b.sections)
     moved = reuse_textures(b, kept)
 
     def placed(value: p.Value) -> p.Value:
@@ -336,6 +365,7 @@ def _finish(
         textures=tuple(b.textures),
         programs=tuple(b.programs),
         passes=tuple(b.passes),
+        sections=tuple(b.sections),
         weights=tuple(b.weights),
         inputs=tuple(
             msgspec.structs.replace(i, staging=moved[i.staging], step=moved_step(i.step, moved))
@@ -350,6 +380,7 @@ def _finish(
         precision=precision,
         comparison=_comparison(graph, {v.key for v in values}),
         reaches=reaches,
+        carries=tuple(p.Carry(moved[c.source], moved[c.target]) for c in b.carries),
     )
     return p.Plan(header, bytes(b.uniforms), b.blobs)
 

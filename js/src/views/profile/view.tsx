@@ -2,6 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { lastRun } from "../../engine/signals.ts";
 import { count, duration, full, memory, percent, short } from "../../format.ts";
+import { sectionsOf } from "../../gl/sections.ts";
 import type { RunInfo } from "../../gl/types.ts";
 import { layersOf, longType, type Network, shapeOfOne } from "../../network/network.ts";
 import type { Layer, PlanHeader } from "../../plan.ts";
@@ -28,6 +29,8 @@ interface Row {
   readonly layer: Layer;
   readonly number: number;
   readonly cost: LayerCost;
+  /** Which part of the Plan runs it; "" where there is one. */
+  readonly section: string;
 }
 
 export function ProfileView({ network }: { network: Network }) {
@@ -51,7 +54,12 @@ export function ProfileView({ network }: { network: Network }) {
   useEffect(() => () => measuring?.abort(), [measuring]);
   if (plan === null) return null;
   const costs = costsOf(plan, state.profile.value, ownTime(state)?.ms ?? null);
-  const rows = plan.layers.map((layer, k) => ({ layer, number: k, cost: costs[k] as LayerCost }));
+  const rows = plan.layers.map((layer, k) => ({
+    layer,
+    number: k,
+    cost: costs[k] as LayerCost,
+    section: sectionsOf(plan, k).join(", "),
+  }));
   const rest = costs.at(-1);
   return (
     <div class="nbg-profile">
@@ -247,7 +255,7 @@ const shared = (cost: Cost, layer: Layer): number => (cost === "parameters" ? la
 
 function LayerRow({ row, tops }: { row: Row; tops: Readonly<Record<string, number>> }) {
   const { state } = useViews();
-  const { layer, number, cost } = row;
+  const { layer, number, cost, section } = row;
   const drawn = state.plan.value?.values.some((value) => value.key === layer.name) ?? false;
   const chosen = state.selected.value?.layer === layer.name;
   const compared = rowOf(state.parity.value, layer.name);
@@ -266,6 +274,7 @@ function LayerRow({ row, tops }: { row: Row; tops: Readonly<Record<string, numbe
         ) : (
           <Soft text={layer.name} />
         )}
+        {section !== "" && <span class="nbg-second"> {section}</span>}
       </th>
       <td class="nbg-word" data-column="type" title={layer.description}>
         {longType(layer)}

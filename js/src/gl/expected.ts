@@ -1,0 +1,45 @@
+// How long a run will take: as long as the last one of the same sections, or by the cost of its passes.
+import type { Pass } from "../plan.ts";
+
+const costOf = (passes: readonly Pass[]): number => passes.reduce((sum, { cost }) => sum + cost, 0);
+
+export class Expected {
+  private readonly cost: number;
+  /** Milliseconds of the last runs that built no pipeline, by their sections. */
+  private readonly runs = new Map<string, number>();
+  /** Of all passes, before there is such a run: by their costs, and no more than what was seen. */
+  private whole = Number.POSITIVE_INFINITY;
+
+  constructor(passes: readonly Pass[]) {
+    this.cost = costOf(passes);
+  }
+
+  /** The device reads so many texels in a millisecond. */
+  estimate(perMs: number): void {
+    this.whole = Math.min(this.whole, this.cost / perMs);
+  }
+
+  /** What a run of these sections took, if any was without building. */
+  measured(sections: readonly number[]): number | undefined {
+    return this.runs.get(sections.join());
+  }
+
+  /** What it will take, as far as that is known. */
+  of(sections: readonly number[], passes: readonly Pass[]): number {
+    return this.measured(sections) ?? this.whole * this.shareOf(passes);
+  }
+
+  learn(sections: readonly number[], passes: readonly Pass[], ms: number, builds: boolean): void {
+    if (!builds) this.runs.set(sections.join(), ms);
+    else if (this.shareOf(passes) > 0) this.whole = Math.min(this.whole, ms / this.shareOf(passes));
+  }
+
+  /** At most what it takes. */
+  least(sections: readonly number[], passes: readonly Pass[]): number {
+    return Math.min(this.of(sections, passes), this.whole * this.shareOf(passes));
+  }
+
+  private shareOf(passes: readonly Pass[]): number {
+    return this.cost > 0 ? costOf(passes) / this.cost : 1;
+  }
+}

@@ -1,0 +1,84 @@
+"""A Graph's sections and carries on their way into a Plan: order, checks, and what is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from nbglcnn import plan as p
+from nbglcnn.errors import ModelError
+from nbglcnn.graph import FORWARD, Carry, Graph, Node
+
+
+def section_names(graph: Graph) -> tuple[str, ...]:
+    """The sections in the order in which nodes name them; of a graph without nodes the one."""
+    return tuple(dict.fromkeys(node.section for node in graph.nodes)) or (FORWARD,)
+
+
+def by_section(graph: Graph) -> Graph:
+    """The graph with the nodes of each section together.
+
+    ModelError where a node reads from a later section, or where a carry's values don't fit.
+    """
+    order = {name: number for number, name in enumerate(section_names(graph))}
+    made = {name: node.section for node in graph.nodes for name in node.outputs if name}
+    for node in graph.nodes:
+        for name in node.inputs:
+            if order[made.get(name, node.section)] > order[node.section]:
+                raise ModelError(
+                    f"section {node.section!r} reads {name!r}, which the later section "
+                    f"{made[name]!r} computes"
+                )
+    for carry in graph.carries:
+        _check(graph, carry, made)
+    nodes = sorted(graph.nodes, key=lambda node: order[node.section])
+    return replace(graph, nodes=tuple(nodes))
+
+
+def _check(graph: Graph, carry: Carry, made: Iterable[str]) -> None:
+    source, target, initial = (
+        graph.values[name] for name in (carry.source, carry.target, carry.initial)
+    )
+    if target.is_constant or carry.target in {*made, *graph.inputs} or not initial.is_constant:
+        raise ModelError(
+            f"{carry.target!r} is carried: it is to be a value that nothing else gives, and to "
+            f"begin as a constant ({carry.initial!r})"
+        )
+    if [one.target for one in graph.carries].count(carry.target) > 1:
+        raise ModelError(f"{carry.target!r} is carried from two values")
+    kinds = {(one.shape, one.dtype) for one in (source, target, initial)}
+    if len(kinds) > 1:
+        found = ", ".join(f"{one.name!r} {list(one.shape)}" for one in (source, target, initial))
+        raise ModelError(f"a carry's values are to have one shape and type: {found}")
+
+
+def section_of(graph: Graph, value: str) -> str:
+    """The section that computes a value; the first one where none does."""
+    return next(
+        (node.section for node in graph.nodes if value in node.outputs), section_names(graph)[0]
+    )
+
+
+def outliving(graph: Graph) -> set[str]:
+    """Values that are wanted beyond their own section: another one reads them, or a commit."""
+    made = {name: node.section for node in graph.nodes for name in node.outputs if name}
+    found = {carry.source for carry in graph.carries}
+    for node in graph.nodes:
+        found |= {name for name in node.inputs if made.get(name, node.section) != node.section}
+    return found
+
+
+def shared_textures(passes: Sequence[p.Pass], sections: Sequence[p.Section]) -> set[int]:
+    """Textures that one section writes and another reads: nothing else may be drawn there."""
+    writer: dict[int, str] = {}
+    found: set[int] = set()
+    for section in sections:
+        for step in passes[section.first : section.first + section.count]:
+            found |= {one for one in step.inputs if writer.get(one, section.name) != section.name}
+            writer[step.output] = section.name
+    return found
+
+
+def nodes_of(nodes: Iterable[Node], section: str) -> list[Node]:
+    """The nodes of one section, in order."""
+    return [node for node in nodes if node.section == section]

@@ -1,0 +1,118 @@
+"""Plans whose sections or carries are wrong, and what both readers say of them."""
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec.structs import replace
+
+from nbglcnn.lowering.lower import lower
+from nbglcnn.plan import Carry, Header, Plan, Section
+from recurrent import leaky, two_states
+
+
+def _sections(*numbers: tuple[str, int, int]) -> Callable[[Header], dict[str, Any]]:
+    return lambda _: {"sections": tuple(Section(*one) for one in numbers)}
+
+
+def _pass(number: int, **fields: Any) -> Callable[[Header], dict[str, Any]]:
+    """Another pass; fields that are functions are of the header."""
+
+    def altered(header: Header) -> dict[str, Any]:
+        found = {name: one(header) if callable(one) else one for name, one in fields.items()}
+        passes = list(header.passes)
+        passes[number] = replace(passes[number], **found)
+        return {"passes": tuple(passes)}
+
+    return altered
+
+
+def _carry(
+    source: Callable[[Header], int] | None = None, target: Callable[[Header], int] | None = None
+) -> Callable[[Header], dict[str, Any]]:
+    """The first carry with another source or target."""
+
+    def altered(header: Header) -> dict[str, Any]:
+        first, *others = header.carries
+        one = source(header) if source else first.source
+        other = target(header) if target else first.target
+        return {"carries": (Carry(one, other), *others)}
+
+    return altered
+
+
+def _same_format(header: Header) -> dict[str, Any]:
+    textures = list(header.textures)
+    target = header.carries[0].target
+    textures[target] = replace(textures[target], format="rgba16f")
+    return {"textures": tuple(textures)}
+
+
+def _written_later(header: Header) -> int:
+    return header.passes[3].output
+
+
+DAMAGED: dict[str, tuple[Callable[[Header], dict[str, Any]], str]] = {
+    "no section": (_sections(), "its sections are called nothing"),
+    "one name twice": (_sections(("a", 0, 2), ("a", 2, 4)), "its sections are called"),
+    "sections that overlap": (_sections(("a", 0, 3), ("b", 2, 4)), "has 4 passes from 2 on"),
+    "a gap": (_sections(("a", 0, 2), ("b", 3, 3)), "has 3 passes from 3 on"),
+    "beyond the passes": (_sections(("a", 0, 2), ("b", 2, 5)), "has 5 passes from 2 on"),
+    "before the passes": (_sections(("a", -1, 7)), "has 7 passes from -1 on"),
+    "a negative number": (_sections(("a", 0, 7), ("b", 7, -1)), "has 7 passes from 0 on"),
+    "a pass too many": (_sections(("a", 0, 5)), "pass 5 is in no section"),
+    "the later section first": (
+        lambda h: {
+            "sections": (Section("post", 0, 3), Section("forward", 3, 3)),
+            "passes": (*h.passes[3:], *h.passes[:3]),
+        },
+        "before it is written",
+    ),
+    "a pass that reads what a later one writes": (
+        _pass(0, inputs=lambda h: (_written_later(h), *h.passes[0].inputs[1:])),
+        "pass 0 reads texture",
+    ),
+    "a pass that writes the state": (
+        _pass(1, output=lambda h: h.carries[0].target),
+        "which an input or weight fills",
+    ),
+    "a pass that writes an input": (
+        _pass(0, output=lambda h: h.inputs[0].step.output),
+        "which an input or weight fills",
+    ),
+    "a source that is not there": (_carry(source=lambda h: len(h.textures)), "is not there"),
+    "a target that is not there": (_carry(target=lambda _: -1), "is not there"),
+    "another format": (_same_format, "of another size or format"),
+    "another size": (
+        _carry(target=lambda h: h.inputs[0].staging),
+        "of another size or format",
+    ),
+    "a source that no pass writes": (
+        _carry(source=lambda h: h.inputs[0].step.output),
+        "no pass writes the source of carry 0",
+    ),
+    "a target that a pass writes": (
+        _carry(target=lambda h: h.passes[0].output),
+        "something else writes a texture of carry 0",
+    ),
+    "a target that an input writes": (
+        _carry(target=lambda h: h.inputs[0].step.output),
+        "something else writes a texture of carry 0",
+    ),
+    "a target twice": (
+        _carry(target=lambda h: h.carries[1].target),
+        "carry 1 has the target of another one",
+    ),
+    "a state without contents": (
+        lambda h: {
+            "weights": tuple(one for one in h.weights if one.texture != h.carries[0].target)
+        },
+        "the target of carry 0 has no contents at first",
+    ),
+}
+
+
+def damaged(name: str) -> Plan:
+    """A Plan with this damage."""
+    plan = lower(two_states(leaky()))
+    alter, _ = DAMAGED[name]
+    return Plan(replace(plan.header, **alter(plan.header)), plan.uniforms, plan.blobs)

@@ -1,0 +1,93 @@
+"""Graphs with state: s ← 0.9 s + x and what is read of it, over maps, in sections."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from nbglcnn.graph import Carry, Graph, Key, Node, Value
+
+FLOAT32 = np.dtype(np.float32)
+RANDOM = np.random.default_rng(17)
+SHAPE = (2, 5, 6, 7)  # odd channels, two images
+START = RANDOM.standard_normal(SHAPE).astype(np.float32)
+INPUTS = [RANDOM.standard_normal(SHAPE).astype(np.float32) for _ in range(4)]
+
+
+def leaky(shape: tuple[int, ...] = SHAPE, initial: np.ndarray = START) -> Graph:
+    """State s ← 0.9 s + x in section "forward", and in section "post" y = tanh(s) + x."""
+    names = ("x", "scaled", "next", "squashed", "y", "s")
+    values = {name: Value(name, shape, FLOAT32) for name in names}
+    values["decay"] = Value("decay", (), FLOAT32, np.array(0.9, np.float32))
+    values["s.initial"] = Value("s.initial", shape, FLOAT32, initial)
+    nodes = (
+        Node("n0", "Mul", ("s", "decay"), ("scaled",)),
+        Node("n1", "Add", ("scaled", "x"), ("next",)),
+        Node("n2", "Tanh", ("next",), ("squashed",), section="post"),
+        Node("n3", "Add", ("squashed", "x"), ("y",), section="post"),
+    )
+    keys = (
+        Key("x", "x", "input"),
+        *(Key(name, name, "layer") for name in ("scaled", "next", "squashed")),
+        Key("y", "y", "output"),
+    )
+    return Graph(
+        "leaky", nodes, values, ("x",), ("y",), keys, {"s": "s.initial"},
+        carries=(Carry("next", "s", "s.initial"),),
+    )  # fmt: skip
+
+
+def two_states(graph: Graph) -> Graph:
+    """The same with p, the x of the step before, whose source is an input; d = x − p."""
+    values = dict(graph.values)
+    values |= {name: Value(name, SHAPE, FLOAT32) for name in ("p", "d")}
+    values["p.initial"] = Value("p.initial", SHAPE, FLOAT32, np.zeros(SHAPE, np.float32))
+    return replace(
+        graph,
+        values=values,
+        nodes=(*graph.nodes, Node("n4", "Sub", ("x", "p"), ("d",), section="post")),
+        keys=(*graph.keys, Key("d", "d", "output")),
+        outputs=(*graph.outputs, "d"),
+        parameters={**graph.parameters, "p": "p.initial"},
+        carries=(*graph.carries, Carry("x", "p", "p.initial")),
+    )
+
+
+def stepped(x: np.ndarray, s: np.ndarray) -> dict[str, np.ndarray]:
+    """What one run gives by numpy, from a state."""
+    following = np.float32(0.9) * s + x
+    return {"scaled": np.float32(0.9) * s, "next": following, "y": np.tanh(following) + x}
+
+
+def pooled() -> Graph:
+    """A vector as maps, whose windows' maxima two sections find, the second with another sign."""
+    shapes = {"x": (1, 80), "maps": (1, 5, 4, 4), **dict.fromkeys(("a", "most", "b"), (1, 5, 2, 2))}
+    values = {name: Value(name, shape, FLOAT32) for name, shape in shapes.items()}
+    maps = np.array(shapes["maps"])
+    values["shape"] = Value("shape", (4,), maps.dtype, maps)
+    window = {"kernel_shape": (2, 2), "strides": (2, 2)}
+    nodes = (
+        Node("n0", "Reshape", ("x", "shape"), ("maps",)),
+        Node("n1", "MaxPool", ("maps",), ("a",), window),
+        Node("n2", "MaxPool", ("maps",), ("most",), window, section="post"),
+        Node("n3", "Neg", ("most",), ("b",), section="post"),
+    )
+    keys = (Key("x", "x", "input"), Key("a", "a", "output"), Key("b", "b", "output"))
+    return Graph("pooled", nodes, values, ("x",), ("a", "b"), keys, {})
+
+
+def crossed() -> Graph:
+    """A value that no one observes, of "forward", with which a chain in "post" begins."""
+    names = ("x", "a", "b", "c", "d", "y")
+    values = {name: Value(name, SHAPE, FLOAT32) for name in names}
+    operators = ("Sin", "Neg", "Tanh", "Sigmoid", "Exp")
+    nodes = [
+        Node(f"n{k}", op, (names[k],), (names[k + 1],), section="post" if k else "forward")
+        for k, op in enumerate(operators)
+    ]
+    keys = (Key("x", "x", "input"), Key("y", "y", "output"))
+    return Graph("crossed", tuple(nodes), values, ("x",), ("y",), keys, {})
+
+
+def crossed_of(x: np.ndarray) -> np.ndarray:
+    """What that gives by numpy."""
+    return np.asarray(np.exp(1 / (1 + np.exp(-np.tanh(-np.sin(x))))))

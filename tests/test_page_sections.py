@@ -1,0 +1,287 @@
+"""Sections and carries in the page: both renderers step as numpy does, and no run is a step."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from playwright.sync_api import Error, Page
+
+from damaged import DAMAGED, damaged
+from engine_page import Engine
+from equal import assert_equal
+from nbglcnn.lowering.lower import lower
+from page import GlPage, decode, encode
+from recurrent import INPUTS, SHAPE, START, crossed, crossed_of, leaky, stepped, two_states
+
+LOSE = """async () => {
+  const lose = gl.lose();
+  lose.loseContext();
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  lose.restoreContext();
+}"""
+PROFILE = """async (k) => {
+  const found = [];
+  const told = (layer, { passes }) => found.push([layer, passes]);
+  await gl.the(k).profile(told, new AbortController().signal);
+  return found;
+}"""
+KEYS = ("scaled", "next", "squashed", "y")
+
+
+@pytest.fixture
+def gl(gl_page: Callable[..., Page], site: tuple[str, dict[str, bytes]], backend: str) -> GlPage:
+    return GlPage(gl_page(backend, allow="CONTEXT_LOST_WEBGL|context lost"), site[1])
+
+
+def values(gl: GlPage, session: int) -> dict[str, np.ndarray]:
+    return {key: gl.read(session, key) for key in KEYS}
+
+
+@pytest.mark.parametrize("observe", ["all", "outputs"])
+def test_three_commits_are_three_steps(gl: GlPage, observe: str) -> None:
+    session = gl.open(lower(two_states(leaky()), observe=observe))
+    s, before = START, np.zeros(SHAPE, np.float32)
+    for x in INPUTS:
+        gl.write(session, "x", x)
+        gl.run(session)
+        expected = stepped(x, s)
+        assert_equal(gl.read(session, "y"), expected["y"])
+        assert_equal(gl.read(session, "d"), x - before)
+        gl.commit(session)
+        s, before = expected["next"], x
+        if observe == "all":
+            assert_equal(gl.read(session, "s"), s)  # also before the next run
+            assert_equal(gl.read(session, "p"), x)
+
+
+@pytest.mark.parametrize("committed", [False, True])
+def test_what_runs_again_changes_nothing(gl: GlPage, committed: bool) -> None:
+    """Runs, each section, timing, the profile of each layer and reads; also when a commit waits."""
+    session = gl.open(lower(leaky()))
+    gl.write(session, "x", INPUTS[0])
+    gl.run(session)
+    gl.commit(session)
+    gl.write(session, "x", INPUTS[1])
+    gl.run(session)
+    once = values(gl, session)
+    s = stepped(INPUTS[0], START)["next"]
+    assert_equal(once["y"], stepped(INPUTS[1], s)["y"])
+    if committed:
+        gl.commit(session)
+    else:
+        for section in (None, "forward", "post", "forward"):
+            gl.run(session, section)
+    for ask in (
+        lambda: gl.page.evaluate("k => gl.the(k).time(1e4)", session),
+        lambda: gl.page.evaluate(PROFILE, session),
+        lambda: gl.statistics(session, "y"),
+    ):
+        ask()
+        for key, value in values(gl, session).items():
+            np.testing.assert_array_equal(value, once[key], err_msg=key)
+    state = once["next"] if committed else s
+    assert_equal(gl.read(session, "s"), state)
+    gl.write(session, "x", INPUTS[2])
+    assert_equal(gl.read(session, "y"), stepped(INPUTS[2], state)["y"])
+
+
+def test_a_profile_leaves_what_a_commit_takes(gl: GlPage) -> None:
+    """The layers' passes run by themselves, over textures that hold other values by then."""
+    session = gl.open(lower(leaky(), observe="outputs"))
+    gl.write(session, "x", INPUTS[0])
+    gl.run(session)
+    gl.page.evaluate(PROFILE, session)
+    gl.commit(session)
+    gl.page.evaluate(PROFILE, session)
+    gl.write(session, "x", INPUTS[1])
+    s = stepped(INPUTS[0], START)["next"]
+    assert_equal(gl.read(session, "y"), stepped(INPUTS[1], s)["y"])
+
+
+def test_a_section_runs_alone_and_what_it_follows_from_when_that_is_old(gl: GlPage) -> None:
+    session = gl.open(lower(leaky()))
+    gl.write(session, "x", INPUTS[0])
+    assert gl.run(session, "forward")["sections"] == ["forward"]
+    found = gl.run(session, "post")
+    assert (found["sections"], found["passes"]) == (["post"], 2)
+    gl.write(session, "x", INPUTS[1])
+    assert gl.run(session, "post")["sections"] == ["forward", "post"]
+    assert_equal(gl.read(session, "y"), stepped(INPUTS[1], START)["y"])
+    with pytest.raises(Error, match='no section "train"; this Plan has "forward" and "post"'):
+        gl.run(session, "train")
+
+
+def test_a_section_that_runs_alone_finds_what_it_reads(gl: GlPage) -> None:
+    session = gl.open(lower(crossed(), observe="outputs"))
+    gl.write(session, "x", INPUTS[0])
+    gl.run(session)
+    for _ in range(5):
+        assert gl.run(session, "post")["sections"] == ["post"]
+    assert_equal(gl.read(session, "y"), crossed_of(INPUTS[0]))
+
+
+def test_a_value_of_an_old_section_is_computed_when_it_is_read(gl: GlPage) -> None:
+    session = gl.open(lower(leaky()))
+    gl.write(session, "x", INPUTS[0])
+    gl.run(session, "forward")
+    assert_equal(gl.read(session, "y"), stepped(INPUTS[0], START)["y"])
+    gl.commit(session)
+    gl.run(session, "forward")  # the state alone is another
+    twice = stepped(INPUTS[0], stepped(INPUTS[0], START)["next"])
+    assert_equal(gl.read(session, "y"), twice["y"])
+
+
+def test_a_run_behind_a_commit_is_a_step_of_its_own(gl: GlPage) -> None:
+    session = gl.open(lower(leaky()))
+    gl.write(session, "x", INPUTS[0])
+    gl.page.evaluate(
+        """async (k) => {
+          const session = gl.the(k);
+          await session.run();
+          const shared = [session.run(), session.run()];
+          session.commit();
+          await Promise.all([...shared, session.run(), session.run()]);
+        }""",
+        session,
+    )
+    twice = stepped(INPUTS[0], stepped(INPUTS[0], START)["next"])
+    assert_equal(gl.read(session, "next"), twice["next"])
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_lost_context_restores_the_initial_contents(gl: GlPage, waits: bool) -> None:
+    session = gl.open(lower(leaky()))
+    for x in INPUTS[:2]:
+        gl.write(session, "x", x)
+        gl.run(session)
+        gl.commit(session)
+    if not waits:
+        gl.run(session)
+    gl.page.evaluate(LOSE)
+    gl.page.wait_for_function("() => gl.events.length === 2")
+    anew = stepped(INPUTS[1], START)
+    assert_equal(gl.read(session, "y"), anew["y"])
+    assert_equal(gl.read(session, "s"), START)
+    gl.commit(session)  # what was rebuilt is nobody's step
+    assert_equal(gl.read(session, "s"), START)
+    gl.run(session)
+    gl.commit(session)
+    gl.write(session, "x", INPUTS[2])
+    assert_equal(gl.read(session, "y"), stepped(INPUTS[2], anew["next"])["y"])
+
+
+def test_two_sessions_of_one_plan_have_states_of_their_own(gl: GlPage) -> None:
+    plan = lower(leaky())
+    one, other = gl.open(plan), gl.open(plan)
+    for session in (one, other):
+        gl.write(session, "x", INPUTS[0])
+        gl.run(session)
+    gl.commit(one)
+    gl.run(one)
+    gl.run(other)
+    once = stepped(INPUTS[0], START)["next"]
+    assert_equal(gl.read(other, "next"), once)
+    assert_equal(gl.read(one, "next"), stepped(INPUTS[0], once)["next"])
+    third = gl.open(plan)
+    gl.write(third, "x", INPUTS[1])
+    assert_equal(gl.read(third, "s"), START)
+
+
+def test_new_initial_contents_begin_the_state_anew(gl: GlPage) -> None:
+    plan = lower(leaky())
+    session = gl.open(plan)
+    gl.write(session, "x", INPUTS[0])
+    gl.run(session)
+    [carry] = plan.header.carries
+    [name] = [weight.hash for weight in plan.header.weights if weight.texture == carry.target]
+    gl.set_weight(session, carry.target, -plan.blobs[name])
+    gl.commit(session)  # of what the old contents gave: nothing
+    assert_equal(gl.read(session, "next"), stepped(INPUTS[0], -START)["next"])
+    assert_equal(gl.read(session, "s"), -START)
+
+
+def test_nan_and_infinities_are_carried(gl: GlPage) -> None:
+    x = INPUTS[0].copy()
+    x.ravel()[:3] = np.nan, np.inf, -np.inf
+    session = gl.open(lower(leaky()))
+    gl.write(session, "x", x)
+    gl.run(session)
+    gl.commit(session)
+    gl.write(session, "x", INPUTS[1])
+    found, expected = gl.read(session, "next"), stepped(INPUTS[1], stepped(x, START)["next"])
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected["next"]))
+    np.testing.assert_array_equal(np.isinf(found), np.isinf(expected["next"]))
+    assert_equal(found.ravel()[3:], expected["next"].ravel()[3:])
+
+
+def test_any_page_runs_sections_and_commits_by_the_runtime(gl: GlPage) -> None:
+    url = gl.serve(lower(leaky(), observe="outputs").to_bytes())
+    first, forward, again = gl.page.evaluate(
+        """async ([url, x]) => {
+          const file = await (await fetch(url)).arrayBuffer();
+          const plan = await gl.load(file, { device: gl.opened() });
+          const first = gl.base64(await plan.run(gl.floats(x)));
+          await plan.run({});
+          const forward = [plan.sections, Object.keys(await plan.run({}, "forward"))];
+          plan.commit();
+          const again = gl.base64(await plan.run({}));
+          plan.close();
+          return [first, forward, again];
+        }""",
+        [url, encode(INPUTS[0])],
+    )
+    s = stepped(INPUTS[0], START)
+    assert_equal(decode(first).reshape(SHAPE), s["y"])
+    assert forward == [["forward", "post"], []]
+    assert_equal(decode(again).reshape(SHAPE), stepped(INPUTS[0], s["next"])["y"])
+
+
+def test_an_engine_runs_sections_and_commits(gl_page: Callable[..., Page], backend: str) -> None:
+    engine = Engine(gl_page(backend, allow="CONTEXT_LOST_WEBGL|context lost"))
+    plan = lower(leaky())
+    s = START
+    for x in INPUTS[:3]:
+        engine.show(plan, x)
+        expected = stepped(x, s)
+        assert_equal(engine.read("y").reshape(SHAPE), expected["y"])
+        engine.page.evaluate("() => page.engine.commit()")
+        s = expected["next"]
+    content = engine.content(plan, INPUTS[3])
+    engine.page.evaluate("a => page.engine.show(a, { section: 'forward' })", content)
+    run = engine.page.evaluate("() => page.engine.signals.run.value")
+    assert run["sections"] == ["forward"]
+    assert_equal(engine.read("next").reshape(SHAPE), stepped(INPUTS[3], s)["next"])
+    engine.page.evaluate("a => page.engine.show(a)", content)
+    run = engine.page.evaluate("() => page.engine.signals.run.value")
+    assert run["sections"] == ["forward", "post"]
+    assert_equal(engine.read("y").reshape(SHAPE), stepped(INPUTS[3], s)["y"])
+    with pytest.raises(Error, match='no section "train"'):
+        engine.page.evaluate("a => page.engine.show(a, { section: 'train' })", content)
+    assert engine.page.evaluate("() => page.engine.signals.running.value") is False
+    engine.page.evaluate("a => page.engine.show(a)", content)
+    engine.page.evaluate("() => { page.lost = page.lose(); page.lost.loseContext(); }")
+    engine.page.wait_for_function("() => page.told.includes('lost')")
+    engine.page.evaluate("() => page.lost.restoreContext()")
+    engine.page.wait_for_function("() => page.engine.shown !== undefined")
+    assert_equal(engine.read("y").reshape(SHAPE), stepped(INPUTS[3], START)["y"])
+
+
+def test_pictures_are_of_the_section_that_ran_last(gl: GlPage) -> None:
+    session = gl.open(lower(leaky()))
+    gl.write(session, "x", INPUTS[0])
+    gl.run(session)
+    job = {"key": "y", "channels": [0, 4], "columns": 2}
+    [before] = gl.draw(session, job)
+    gl.commit(session)
+    [waiting] = gl.draw(session, job)
+    np.testing.assert_array_equal(waiting, before)
+    gl.run(session)
+    [after] = gl.draw(session, job)
+    assert (after != before).any()
+
+
+@pytest.mark.parametrize("backend", ["llvmpipe"])
+def test_plans_with_wrong_sections_or_carries_are_refused(gl: GlPage) -> None:
+    for name, (_, says) in DAMAGED.items():
+        with pytest.raises(Error, match=f"damaged Plan: .*{says}"):
+            gl.open(damaged(name))

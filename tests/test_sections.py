@@ -1,0 +1,225 @@
+"""Sections and carries: parts of a Plan that run by themselves, and state that lives over runs."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from equal import assert_equal
+from nbglcnn import Plan, Session
+from nbglcnn.errors import InputError, ModelError
+from nbglcnn.graph import Carry
+from nbglcnn.load import load
+from nbglcnn.lowering.lower import lower, repack
+from nbglcnn.plan_checks import problem_of
+from recurrent import (
+    INPUTS,
+    RANDOM,
+    SHAPE,
+    START,
+    crossed,
+    crossed_of,
+    leaky,
+    pooled,
+    stepped,
+    two_states,
+)
+
+
+@pytest.mark.parametrize("observe", ["all", "outputs"])
+def test_three_commits_are_three_steps(observe):
+    s = START
+    with Session(lower(leaky(), observe=observe)) as session:
+        for x in INPUTS[:3]:
+            expected = stepped(x, s)
+            found = session.run(x)
+            assert_equal(found["y"], expected["y"])
+            session.commit()
+            s = expected["next"]
+            if observe == "all":
+                assert_equal(session.read("s"), s)
+        assert_equal(session.run(INPUTS[3])["y"], stepped(INPUTS[3], s)["y"])
+
+
+@pytest.mark.parametrize("section", [None, "forward", "post"])
+def test_a_section_that_runs_five_times_without_a_commit_has_run_once(section):
+    with Session(lower(leaky())) as session:
+        session.run(INPUTS[0])
+        session.commit()
+        once = session.run(INPUTS[1])
+        state = session.read("s")
+        for _ in range(5):
+            for key, value in session.run(section=section).items():
+                np.testing.assert_array_equal(value, once[key], err_msg=key)
+        for key, value in once.items():
+            np.testing.assert_array_equal(session.read(key), value, err_msg=key)
+        np.testing.assert_array_equal(session.read("s"), state)
+
+
+def test_a_section_gives_what_it_computes_and_what_that_follows_from():
+    with Session(lower(leaky())) as session:
+        assert list(session.run(INPUTS[0], section="forward")) == ["x", "scaled", "next"]
+        assert not session.read("y").any()
+        assert list(session.run(INPUTS[1], section="post"))[-1] == "y"
+        assert_equal(session.read("y"), stepped(INPUTS[1], START)["y"])
+        with pytest.raises(InputError, match=r"no section 'train'.*'forward', 'post'"):
+            session.run(INPUTS[0], section="train")
+
+
+def test_an_input_and_a_value_are_carried_by_two_carries_at_once():
+    with Session(lower(two_states(leaky()), observe="outputs")) as session:
+        s, before = START, np.zeros(SHAPE, np.float32)
+        for x in INPUTS:
+            found = session.run(x)
+            assert_equal(found["d"], x - before)
+            assert_equal(found["y"], stepped(x, s)["y"])
+            session.commit()
+            s, before = stepped(x, s)["next"], x
+
+
+def test_a_commit_takes_only_what_has_run_since_the_last_one():
+    with Session(lower(leaky())) as session:
+        session.commit()
+        assert_equal(session.read("s"), START)
+        session.run(INPUTS[0])
+        session.commit()
+        session.commit()
+        once = stepped(INPUTS[0], START)["next"]
+        assert_equal(session.read("s"), once)
+        assert_equal(session.run(INPUTS[1])["next"], stepped(INPUTS[1], once)["next"])
+
+
+def test_new_initial_contents_begin_the_state_anew():
+    graph = leaky()
+    plan = lower(graph)
+    other = replace(
+        graph,
+        values={**graph.values, "s.initial": replace(graph.values["s.initial"], data=-START)},
+    )
+    with Session(plan) as session:
+        session.run(INPUTS[0])
+        session.replace_weights(repack(plan, other))
+        session.commit()  # of what the old contents gave: nothing
+        assert_equal(session.read("s"), -START)
+        assert_equal(session.run(INPUTS[0])["next"], stepped(INPUTS[0], -START)["next"])
+
+
+def test_nan_and_infinities_are_carried():
+    x = INPUTS[0].copy()
+    x.ravel()[:3] = np.nan, np.inf, -np.inf
+    with Session(lower(leaky())) as session:
+        expected = session.run(x)["next"]
+        session.commit()
+        np.testing.assert_array_equal(session.read("s"), expected)
+        assert np.isnan(expected.ravel()[0]) and np.isinf(expected.ravel()[1:3]).all()
+
+
+def test_a_constant_of_the_same_numbers_stays_when_the_state_steps():
+    """The state's initial contents are read beside it: y = tanh(s.next) + s.initial."""
+    graph = leaky()
+    *others, last = graph.nodes
+    last = replace(last, inputs=("squashed", "s.initial"))
+    with Session(lower(replace(graph, nodes=(*others, last)))) as session:
+        session.run(INPUTS[0])
+        session.commit()
+        twice = stepped(INPUTS[0], stepped(INPUTS[0], START)["next"])["next"]
+        assert_equal(session.run(INPUTS[0])["y"], np.tanh(twice) + START)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1, 1), (3,), (1, 7, 1, 30), (5, 3, 2, 2), ()])
+def test_states_of_any_shape_are_carried(shape):
+    rng = np.random.default_rng(0)
+    start, x = (rng.standard_normal(shape).astype(np.float32) for _ in range(2))
+    with Session(lower(leaky(shape, start))) as session:
+        session.run(x)
+        session.commit()
+        twice = stepped(x, stepped(x, start)["next"])
+        assert_equal(session.run(x)["next"], twice["next"])
+
+
+def test_what_another_section_reads_is_neither_fused_nor_drawn_over():
+    plan = lower(leaky(), observe="outputs")
+    header = plan.header
+    assert [(one.name, one.first, one.count) for one in header.sections] == [
+        ("forward", 0, 2),
+        ("post", 2, 2),
+    ]
+    [carry] = header.carries
+    assert [step.output for step in header.passes].count(carry.source) == 1
+    assert header.passes[2].inputs[0] == carry.source  # no copy: it lies as the state does
+
+
+def test_a_texture_that_another_section_reads_is_not_used_again():
+    plan = lower(crossed(), observe="outputs")
+    assert problem_of(plan.header) is None
+    outputs = [step.output for step in plan.header.passes]
+    assert outputs.count(outputs[0]) == 1 and len(set(outputs)) == 4  # but others share two
+    with Session(plan) as session:
+        assert_equal(session.run(INPUTS[0])["y"], crossed_of(INPUTS[0]))
+
+
+@pytest.mark.parametrize("model", [nn.Conv2d(5, 4, 3), nn.MaxPool2d(2)], ids=["conv", "pool"])
+def test_an_operator_of_another_section_is_not_fused(model):
+    """A ReLU runs inside a convolution, before it or after it, and here by itself."""
+    torch.manual_seed(1)
+    follows = nn.Conv2d(5, 4, 3) if isinstance(model, nn.MaxPool2d) else nn.Identity()
+    network = nn.Sequential(model, nn.ReLU(), follows).eval()
+    graph, _ = load(network, INPUTS[0])
+    nodes = [replace(one, section="post") if one.op != "Relu" else one for one in graph.nodes]
+    before = [one.op for one in graph.nodes].index("Relu")
+    nodes = [*(replace(one, section="first") for one in nodes[:before]), *nodes[before:]]
+    plan = lower(replace(graph, nodes=tuple(nodes)), observe="outputs")
+    counts = {section.name: section.count for section in plan.header.sections}
+    assert counts["first"] == counts["forward"] == 1
+    with torch.inference_mode(), Session(plan) as session:
+        expected = network(torch.from_numpy(INPUTS[0])).numpy()
+        assert_equal(session.run(INPUTS[0])["output"], expected)
+
+
+def test_a_section_makes_its_own_copies():
+    """Both read a value in another frame than it lies in, and neither follows from the other."""
+    graph = pooled()
+    x = RANDOM.standard_normal(graph.shape("x")).astype(np.float32)
+    pool = x.reshape(1, 5, 2, 2, 2, 2).max((3, 5))
+    with Session(lower(graph)) as session:
+        assert_equal(session.run(x, section="post")["b"], -pool)
+        assert not session.read("a").any()
+        assert_equal(
+            session.run(-x, section="forward")["a"], (-x).reshape(1, 5, 2, 2, 2, 2).max((3, 5))
+        )
+
+
+def test_a_plan_with_sections_and_carries_survives_its_file():
+    plan = lower(leaky())
+    again = Plan.from_bytes(plan.to_bytes())
+    assert again.hash == plan.hash
+    assert again.header.sections == plan.header.sections
+    assert again.header.carries == plan.header.carries
+    with Session(again) as session:
+        assert_equal(session.run(INPUTS[0])["next"], stepped(INPUTS[0], START)["next"])
+
+
+def test_a_section_that_reads_from_a_later_one_is_refused():
+    graph = leaky()
+    first, second, *others = graph.nodes
+    turned = (replace(first, section="forward"), replace(second, section="late"))
+    others = (replace(others[0], section="forward"), *others[1:])
+    with pytest.raises(ModelError, match="'forward' reads 'next', which the later section 'late'"):
+        lower(replace(graph, nodes=(*turned, *others)))
+
+
+@pytest.mark.parametrize(
+    ("carries", "says"),
+    [
+        ([Carry("next", "y", "s.initial")], "'y' is carried"),
+        ([Carry("next", "x", "s.initial")], "'x' is carried"),
+        ([Carry("next", "s", "y")], "begin as a constant"),
+        ([Carry("next", "s", "decay")], r"one shape and type: .*'decay' \[\]"),
+        ([Carry("next", "s", "s.initial")] * 2, "carried from two values"),
+    ],
+)
+def test_carries_that_do_not_fit_are_refused(carries, says):
+    with pytest.raises(ModelError, match=says):
+        lower(replace(leaky(), carries=tuple(carries)))
