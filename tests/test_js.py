@@ -98,7 +98,7 @@ def test_the_licences_of_bundled_packages_go_with_them(checkout: Path) -> None:
     licences = (checkout / "src" / "nbglcnn" / "static" / "LICENSES.txt").read_text()
     assert licences.startswith("preact 11.")
     assert "The MIT License" in licences
-    assert "uplot" not in licences
+    assert "d3-scale-chromatic" not in licences, "not bundled here"
 
 
 def test_without_npm_the_error_says_what_to_install(checkout: Path) -> None:

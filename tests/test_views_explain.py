@@ -643,3 +643,41 @@ def test_numbers_of_the_picture_itself_and_from_elsewhere_are_explained(
                     total = sum(a * b for a, b in zip(shares, parts, strict=True))
                     assert total == exactly(found)
             assert found == near(float(truth[1][tuple(at)])), (layer, at)
+
+
+class Triangle(nn.Module):
+    """A convolution, and behind it what lies above its maps' second diagonal."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(1, 3, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.conv(x).triu(1)
+
+
+def test_an_operator_is_right_in_every_view_by_its_record_alone(show: Callable[..., Views]) -> None:
+    torch.manual_seed(3)
+    model = Triangle().eval()
+    x = np.random.default_rng(3).standard_normal((1, 1, 6, 7)).astype(np.float32)
+    with torch.no_grad():
+        expected = model(torch.from_numpy(x)).numpy()
+    plan = nbglcnn.compile(model, x)
+    triangle = plan.layers[1]
+    views = show(plan, x)
+    page = views.page
+    # It belongs to the stage of the convolution, and so to that node of the graph.
+    views.set(tab="network", form="graph", opened=None, camera=None)
+    expect(page.locator(f".nbg-node[data-layer='{triangle.name}']")).to_have_count(1)
+    expect(page.locator(".nbg-node[data-layer='conv']")).to_have_count(0)
+    views.set(tab="layer", section="explain")
+    for at, words in [([2, 1, 5], "5 − 1 ≥ 1: x; else 0"), ([0, 4, 2], "2 − 4 ≥ 1: x; else 0")]:
+        shown = explained(page, triangle.name, at)
+        assert shown["value"][0] == near(float(expected[0][tuple(at)]))
+        expect(page.locator(".nbg-card").last).to_contain_text(words)
+        assert shown["cards"][-1]["title"] == "Trilu"
+        given = shown["cards"][-2]["result"][0]
+        kept = at[2] - at[1] >= 1
+        assert shown["cards"][-1]["result"][0] == exactly(given if kept else 0.0)
+    # What is cut depends on nothing.
+    expect(page.locator(".nbg-explain")).to_contain_text("nothing of x")
