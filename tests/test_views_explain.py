@@ -666,10 +666,12 @@ def test_an_operator_is_right_in_every_view_by_its_record_alone(show: Callable[.
     triangle = plan.layers[1]
     views = show(plan, x)
     page = views.page
-    # It belongs to the stage of the convolution, and so to that node of the graph.
+    # It belongs to the stage of the convolution, which the graph draws as the output.
     views.set(tab="network", form="graph", opened=None, camera=None)
-    expect(page.locator(f".nbg-node[data-layer='{triangle.name}']")).to_have_count(1)
-    expect(page.locator(".nbg-node[data-layer='conv']")).to_have_count(0)
+    node = page.locator(f".nbg-node[data-node='{triangle.name}']")
+    expect(node).to_have_attribute("data-layers", f"conv {triangle.name}")
+    expect(node).to_have_attribute("data-kind", "output")
+    expect(page.locator(".nbg-node")).to_have_count(2)  # the other is the input
     views.set(tab="layer", section="explain")
     for at, words in [([2, 1, 5], "5 − 1 ≥ 1: x; else 0"), ([0, 4, 2], "2 − 4 ≥ 1: x; else 0")]:
         shown = explained(page, triangle.name, at)
