@@ -20,7 +20,7 @@ from equal import assert_equal
 from nbglcnn import ModelError, Plan, Session
 from nbglcnn.layout import Layout, batch_of, frame_of, picture_of
 from nbglcnn.load import load, with_parameters
-from nbglcnn.lowering.builder import FLATTEN, Builder, best_block, reuse_textures
+from nbglcnn.lowering.builder import FLATTEN, Builder, reuse_textures
 from nbglcnn.lowering.lower import lower, repack
 from nbglcnn.plan import VERSION, Recipe, Texture, Weight
 from onnx_models import model_of, node
@@ -73,7 +73,8 @@ def test_unpack_inverts_pack_for_layouts_in_strips(frame, block, phases, turned)
     "frame", [(1, 3, 400, 3000), (2, 600, 5, 70), (1, 5000, 1, 1), (9, 1030, 1, 1)]
 )
 def test_rows_of_tiles_stay_within_the_texture(frame):
-    layout = Layout(frame, best_block(frame))
+    builder = Builder(load(nn.ReLU(), torch.ones(1))[0], nbglcnn.plan.Target())
+    layout = builder.layout(frame)
     assert max(layout.size[:2]) <= 4096
     array = np.random.default_rng(0).standard_normal(frame).astype(np.float32)
     assert_equal(layout.unpack(layout.pack(array)), array)

@@ -29,6 +29,7 @@ import numpy.typing as npt
 
 Float32 = npt.NDArray[np.float32]
 Frame = tuple[int, int, int, int]
+Block = tuple[int, int, int]  # images, rows and columns that lie in one texel of all layers
 
 EXACT = 2**24  # float32 holds integers up to here
 ROW_TEXELS = (
@@ -113,7 +114,7 @@ class Layout(msgspec.Struct, frozen=True):
     """Where each element of a frame lies in a texture array (see the module's text)."""
 
     frame: tuple[int, int, int, int]
-    block: tuple[int, int, int] = (1, 1, 1)
+    block: Block = (1, 1, 1)
     phases: tuple[int, int] = (1, 1)
     side: int = 0  # the longest that a texture may have, where that is too short; else 0
 

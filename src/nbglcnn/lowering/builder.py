@@ -12,7 +12,7 @@ import numpy as np
 from nbglcnn import plan as p
 from nbglcnn.errors import UnsupportedModel
 from nbglcnn.graph import Array, Carry, Graph, Node
-from nbglcnn.layout import Frame, Layout, frame_of
+from nbglcnn.layout import Block, Frame, Layout, frame_of
 from nbglcnn.lowering.formats import Formats
 from nbglcnn.lowering.glsl import Kernel, program_source, shader
 from nbglcnn.lowering.weights import TABLES, packed
@@ -48,18 +48,6 @@ class Epilogue:
     normalization: Node | None = None
     residual: str = ""
     activation: Node | None = None
-
-
-def best_block(frame: Frame) -> tuple[int, int, int]:
-    """The block that wastes least: 2×2 pixels for maps, lines for lines, images for vectors."""
-    n, _, h, w = frame
-    if h > 1 and w > 1:
-        return (1, 2, 2)
-    if w > 1:
-        return (1, 1, 4) if w > 2 else (1, 1, 2)
-    if h > 1:
-        return (1, 4, 1) if h > 2 else (1, 2, 1)
-    return (4, 1, 1) if n > 2 else (n, 1, 1)
 
 
 def flat_width(count: int, longest: int = 4096) -> tuple[int, int]:
@@ -104,7 +92,7 @@ class Builder:
         self._uniform_offsets: dict[bytes, int] = {}
         self._stored: dict[str, Tensor] = {}
         self._deferred: dict[str, tuple[Node, int, Callable[[Builder, Node], None]]] = {}
-        self._copies: dict[tuple[str, Frame, tuple[int, int, int] | None], Tensor] = {}
+        self._copies: dict[tuple[str, Frame, Block | None], Tensor] = {}
         self._weight_textures: dict[str, int] = {}
         self.used_constants: set[str] = set()
         self.sections: list[p.Section] = []
@@ -130,7 +118,7 @@ class Builder:
         shape = self.shape(carry.target)
         if not math.prod(shape):
             return
-        layout = self.fitted(Layout(frame_of(shape), best_block(frame_of(shape))))
+        layout = self.fitted(self.layout(frame_of(shape)))
         arguments = {"frame": layout.frame, "block": layout.block, **_cut(layout)}
         texture = self._fill(p.Recipe("tensor", (carry.initial,), arguments))
         self.bind(carry.target, Tensor(texture, layout))
@@ -166,6 +154,28 @@ class Builder:
 
     # Where values lie.
 
+    def block(self, frame: Frame, *, slices: bool = False) -> Block:
+        """The block of a frame: the one policy that every operator asks.
+
+        The one that wastes least: 2×2 pixels for maps, lines for lines, images for vectors. With
+        `slices` the rows are those of a volume's slices below each other, and no block holds
+        pixels of two.
+        """
+        n, _, h, w = frame
+        if slices and h > 1:
+            return self.block((n, 1, 1, w)) if w > 1 else (1, 1, 1)
+        if h > 1 and w > 1:
+            return (1, 2, 2)
+        if w > 1:
+            return (1, 1, 4) if w > 2 else (1, 1, 2)
+        if h > 1:
+            return (1, 4, 1) if h > 2 else (1, 2, 1)
+        return (4, 1, 1) if n > 2 else (n, 1, 1)
+
+    def layout(self, frame: Frame, block: Block | None = None) -> Layout:
+        """A frame in the given block (default: its own)."""
+        return Layout(frame, block or self.block(frame))
+
     def stored(self, value: str) -> Tensor:
         """A value as it lies now, in whatever frame; constants are packed on demand."""
         if not math.prod(self.shape(value)):
@@ -190,9 +200,7 @@ class Builder:
         """The node that gives this value when there is no texture of it yet."""
         return self._deferred[value][0] if value in self._deferred else None
 
-    def tensor(
-        self, value: str, frame: Frame | None = None, block: tuple[int, int, int] | None = None
-    ) -> Tensor:
+    def tensor(self, value: str, frame: Frame | None = None, block: Block | None = None) -> Tensor:
         """A value in the given frame (default: its own shape's) and block (default: any).
 
         One pass copies it there if it lies otherwise; the copy is remembered.
@@ -207,20 +215,18 @@ class Builder:
             return stored
         key = (value, frame, block)
         if key not in self._copies:
-            copy = self.scratch(Layout(frame, block or best_block(frame)), stored)
+            copy = self.scratch(self.layout(frame, block), stored)
             self.draw(REFRAME, copy, [stored], fetches=16)
             self._copies[key] = copy
         return self._copies[key]
 
-    def constant_tensor(
-        self, value: str, frame: Frame, block: tuple[int, int, int] | None = None
-    ) -> Tensor:
+    def constant_tensor(self, value: str, frame: Frame, block: Block | None = None) -> Tensor:
         """A constant as a tensor in a texture of weights."""
         data = self.graph.values[value].data
         assert data is not None
         if 0 in data.strides:  # a file of a few bytes can ask for as much as it likes
             self._check_repeated(value)
-        layout = self.fitted(Layout(frame, block or best_block(frame)))
+        layout = self.fitted(self.layout(frame, block))
         arguments = {"frame": layout.frame, "block": layout.block, **_cut(layout)}
         texture = self.weight(p.Recipe("tensor", (value,), arguments))
         return Tensor(texture, layout)
@@ -243,15 +249,14 @@ class Builder:
         """Say that a value is this number everywhere."""
         self._check_repeated(value)
         frame = frame_of(self.shape(value))
-        layout = self.fitted(Layout(frame, best_block(frame)))
+        layout = self.fitted(self.layout(frame))
         bits = int(np.float32(number).view(np.uint32))  # JSON has no infinity
         arguments = {"frame": layout.frame, "block": layout.block, "bits": bits, **_cut(layout)}
         self.bind(value, Tensor(self.weight(p.Recipe("filled", (), arguments)), layout))
 
     def output(self, value: str, layout: Layout | None = None) -> Tensor:
         """A new texture for `value`."""
-        frame = frame_of(self.shape(value))
-        tensor = self.scratch(layout or Layout(frame, best_block(frame)))
+        tensor = self.scratch(layout or self.layout(frame_of(self.shape(value))))
         self.bind(value, tensor)
         return tensor
 

@@ -10,8 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from nbglcnn.graph import Array, Node
-from nbglcnn.layout import Layout
-from nbglcnn.lowering.builder import Builder, best_block
+from nbglcnn.lowering.builder import Builder
 from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.ops.elementwise import Operand, broadcast_shape, combine, named
 from nbglcnn.ops.movement import needs_constant
@@ -255,7 +254,7 @@ def _diagonal(facts: Facts, node: Node) -> int:
 def _triangle(b: Builder, node: Node) -> None:
     x = b.stored(node.inputs[0])
     rows, columns = b.shape(node.inputs[0])[-2:]
-    output = b.scratch(Layout(x.layout.frame, best_block(x.layout.frame)), x)
+    output = b.scratch(b.layout(x.layout.frame), x)
     numbers = [rows, columns, _diagonal(b, node), integer(node, "upper", 1)]
     b.draw(TRIANGLE, output, [x], integers=numbers, fetches=16)
     b.bind(node.outputs[0], output)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from nbglcnn.graph import Node
-from nbglcnn.layout import Frame, Layout, frame_of
-from nbglcnn.lowering.builder import Builder, Tensor, best_block
+from nbglcnn.layout import Frame, frame_of
+from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.ops.operator import (
     Facts,
@@ -64,7 +64,7 @@ def joined(
         sum(sizes) if k == axis else length for k, length in enumerate(tensors[0].layout.frame)
     )
     copied = tensors[0] if activation is None else None
-    output = b.scratch(Layout((n, c, h, w), best_block((n, c, h, w))), copied)
+    output = b.scratch(b.layout((n, c, h, w)), copied)
     aligned = int(all(size % 4 == 0 for size in sizes[:-1]))
     blocks = int(
         b.target.fast_kernels and axis == 1 and aligned and output.layout.block == (1, 2, 2)

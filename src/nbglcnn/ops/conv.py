@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from nbglcnn.errors import UnsupportedModel
 from nbglcnn.graph import Node
-from nbglcnn.layout import Frame, Layout, frame_of
-from nbglcnn.lowering.builder import Builder, Tensor, best_block
+from nbglcnn.layout import Block, Frame, Layout, frame_of
+from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.lowering.weights import COLUMN_GROUPS, kernel_cut
 from nbglcnn.ops.operator import (
@@ -26,7 +26,7 @@ from nbglcnn.ops.operator import (
 from nbglcnn.ops.pointwise import activation_of
 from nbglcnn.ops.reach import windowed
 from nbglcnn.ops.strided import gather, whole
-from nbglcnn.ops.window import Window, sliding, transposed, volume_block, window_problem
+from nbglcnn.ops.window import Window, sliding, transposed, window_problem
 from nbglcnn.plan import Recipe
 
 
@@ -128,12 +128,11 @@ def _ends(b: Builder, conv: Convolution, value: str) -> tuple[Tensor, Tensor, No
     window, n = conv.window.plane(), conv.x[0]
     height, width = window.output
     sy, sx = window.strides if conv.transposed else (1, 1)
-    choose = best_block
     if conv.window.deep:
         # Rows of several slices lie below each other, so that only columns have phases.
         height, sy = height * conv.window.output[0], 1
-        choose = volume_block
-    block = choose((n, conv.channels, -(-height // sy), -(-width // sx)))
+    phase = (n, conv.channels, -(-height // sy), -(-width // sx))
+    block = b.block(phase, slices=conv.window.deep)
     x, before = _source(b, conv, block)
     if block[0] > 1 and x.layout.block[0] != block[0]:
         # Images that share a texel stack must do so in the input as well.
@@ -145,9 +144,7 @@ def _ends(b: Builder, conv: Convolution, value: str) -> tuple[Tensor, Tensor, No
     return x, b.output(value, layout), before
 
 
-def _source(
-    b: Builder, conv: Convolution, block: tuple[int, int, int]
-) -> tuple[Tensor, Node | None]:
+def _source(b: Builder, conv: Convolution, block: Block) -> tuple[Tensor, Node | None]:
     """The input, or what it is a function of when the kernel can apply that as it reads."""
     name = conv.node.inputs[0]
     before = b.deferred(name)
@@ -232,9 +229,7 @@ def _grouped_kernel(b: Builder, conv: Convolution) -> Tensor:
     return gather(b, b.stored(name), layout, view.sizes, view.strides)
 
 
-def _patch(
-    b: Builder, conv: Convolution, block: tuple[int, int, int], x: Layout
-) -> dict[str, int] | None:
+def _patch(b: Builder, conv: Convolution, block: Block, x: Layout) -> dict[str, int] | None:
     """The structure of conv_patch.glsl's program here; None where conv.glsl is used."""
     if not b.target.fast_kernels:
         return None

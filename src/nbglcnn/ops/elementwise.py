@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nbglcnn.layout import Frame, Layout, frame_of
-from nbglcnn.lowering.builder import REFRAME, Builder, Tensor, best_block
+from nbglcnn.layout import Block, Frame, Layout, frame_of
+from nbglcnn.lowering.builder import REFRAME, Builder, Tensor
 from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.ops.axes import frame_flags, merged, padded
 from nbglcnn.ops.operator import Shape, size
@@ -33,7 +33,7 @@ class Operand:
         """The operand as it lies now."""
         return self.tensor or b.stored(self.name)
 
-    def lying(self, b: Builder, frame: Frame, block: tuple[int, int, int] | None = None) -> Tensor:
+    def lying(self, b: Builder, frame: Frame, block: Block | None = None) -> Tensor:
         """The operand in this frame (and block); a pass copies it there where needed."""
         if self.tensor is None:
             if self.constant(b):
@@ -42,13 +42,11 @@ class Operand:
         return reframed(b, self.tensor, frame, block)
 
 
-def reframed(
-    b: Builder, tensor: Tensor, frame: Frame, block: tuple[int, int, int] | None = None
-) -> Tensor:
+def reframed(b: Builder, tensor: Tensor, frame: Frame, block: Block | None = None) -> Tensor:
     """A tensor's row-major elements in another frame (and block); itself where it lies so."""
     if tensor.layout.frame == frame and block in (None, tensor.layout.block):
         return tensor
-    copy = b.scratch(Layout(frame, block or best_block(frame)), tensor)
+    copy = b.scratch(b.layout(frame, block), tensor)
     b.draw(REFRAME, copy, [tensor], fetches=16)
     return copy
 
@@ -100,7 +98,7 @@ def combine(
     if len(operands) == MOST:
         assert operands[4].shape == operands[3].shape
         last = operands[4].lying(b, tensors[3].layout.frame, tensors[3].layout.block)
-        plain = Layout(last.layout.frame, best_block(last.layout.frame))
+        plain = b.layout(last.layout.frame)
         tensors.append(last)
         if last.layout != tensors[3].layout:
             tensors[3:] = [_copied(b, tensor, plain) for tensor in tensors[3:]]
@@ -183,7 +181,7 @@ def _layout(b: Builder, frame: Frame, operands: Sequence[Operand]) -> Layout:
     for operand in operands:
         if not operand.constant(b) and operand.stored(b).layout.frame == frame:
             return operand.stored(b).layout
-    return Layout(frame, best_block(frame))
+    return b.layout(frame)
 
 
 def _mode(layout: Layout, output: Layout) -> int:

@@ -11,8 +11,8 @@ import numpy as np
 
 from nbglcnn import plan as p
 from nbglcnn.graph import Array, Node
-from nbglcnn.layout import EXACT, Layout, frame_of
-from nbglcnn.lowering.builder import Builder, best_block
+from nbglcnn.layout import EXACT, frame_of
+from nbglcnn.lowering.builder import Builder
 from nbglcnn.ops.movement import place, settled_shape
 from nbglcnn.ops.operator import Facts, Operator, Shape, anything, axis_of, integer
 from nbglcnn.ops.reach import Linked, everything, listed, same
@@ -119,7 +119,7 @@ def _draw(b: Builder, node: Node) -> None:
             return
     source = b.stored(node.inputs[0])
     frame = frame_of(settled_shape(b, value))
-    output = b.output(value, Layout(frame, best_block(frame)))
+    output = b.output(value, b.layout(frame))
     numbers = [choice.inner, choice.rows, choice.per_outer, choice.rows * choice.moving]
     if indices is not None and choice.per_outer <= EXACT:
         # The sums of the indices are constants too: one read, however many axes they choose from.

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 from nbglcnn.graph import Node
-from nbglcnn.layout import Frame, Layout
-from nbglcnn.lowering.builder import Builder, Tensor, best_block
+from nbglcnn.layout import Frame
+from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.lowering.weights import MOST_ROWS, kernel_cut
 from nbglcnn.ops.axes import padded, runs
@@ -67,8 +67,8 @@ def _product(
     packed = packed_kernel(b, matrix, inner, outputs, steps, factor=factor)
     each, sheets = kernel_cut(inner, outputs, 1)
     frame: Frame = (rows, outputs, 1, 1)
-    block = best_block(frame)
-    output = b.scratch(Layout(frame, block))
+    block = b.block(frame)
+    output = b.scratch(b.layout(frame, block))
     b.draw(
         DENSE, output, [x.lying(b, (rows, inner, 1, 1), block), b.blank(), b.blank()],
         [packed],
@@ -101,7 +101,7 @@ def _gemm(b: Builder, node: Node) -> None:
     (x, w) = named(b, *node.inputs[:2])
     if turned:
         frame: Frame = (rows, inner, 1, 1)
-        layout = Layout(frame, best_block((rows, outputs, 1, 1)))
+        layout = b.layout(frame, b.block((rows, outputs, 1, 1)))
         x = Operand((rows, inner), tensor=gather(b, x.stored(b), layout, frame[:2], (1, rows)))
     steps = (1, inner) if transposed else (outputs, 1)
     factor = number(node, "alpha", 1.0)
@@ -190,8 +190,8 @@ def _matmul(b: Builder, node: Node) -> None:
         Operand(a, node.inputs[0]).lying(b, (math.prod(a[:-2]), rows, 1, inner)),
         Operand(w, node.inputs[1]).lying(b, (math.prod(w[:-2]), inner, 1, columns)),
     )
-    block = (1, 1, 4) if columns > 2 else (1, 1, columns)
-    output = b.scratch(Layout((math.prod(lengths), rows, 1, columns), block))
+    block = (1, 1, 4) if columns > 2 else (1, 1, columns)  # the kernel's own: columns of one matrix
+    output = b.scratch(b.layout((math.prod(lengths), rows, 1, columns), block))
     aligned = left.layout.block[2] == 4 and left.layout.phases == (1, 1)
     b.draw(
         MATMUL, output, [left, right],

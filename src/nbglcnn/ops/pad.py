@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nbglcnn.graph import Node
-from nbglcnn.layout import Layout, frame_of
-from nbglcnn.lowering.builder import Builder, Tensor, best_block
+from nbglcnn.layout import frame_of
+from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.ops.elementwise import reframed
 from nbglcnn.ops.movement import first_problem, needs_constant, place
@@ -159,7 +159,7 @@ def _padded(
 ) -> Tensor:
     """A tensor padded along the axes of its frame."""
     n, c, h, w = (p.result for p in paddings)
-    output = b.scratch(Layout((n, c, h, w), best_block((n, c, h, w))), x)
+    output = b.scratch(b.layout((n, c, h, w)), x)
     before = [max(p.before, 0) for p in paddings]
     far = [max(p.before, p.after, 0) for p in paddings]
     # How often the farthest place must be folded back; reflected maps of one pixel are clamped.

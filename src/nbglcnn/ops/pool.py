@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 from nbglcnn.graph import Node
-from nbglcnn.layout import EXACT, Layout, frame_of
-from nbglcnn.lowering.builder import Builder, Tensor, best_block
+from nbglcnn.layout import EXACT, frame_of
+from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.ops.operator import (
     Allowed,
@@ -22,7 +22,7 @@ from nbglcnn.ops.operator import (
 )
 from nbglcnn.ops.reach import mixing, windowed
 from nbglcnn.ops.reduce import KINDS, Kind, reduce_frame
-from nbglcnn.ops.window import Window, sliding, volume_block, window_problem
+from nbglcnn.ops.window import Window, sliding, window_problem
 from nbglcnn.plan import Explains
 
 POOL = Kernel("pool", shader("depth.glsl") + shader("pool.glsl"), pixel=False)
@@ -74,15 +74,15 @@ def _draw(b: Builder, node: Node) -> None:
 
 def _draw_windows(b: Builder, node: Node, x: Tensor, window: Window) -> None:
     frame, plane = frame_of(b.shape(node.outputs[0])), window.plane()
-    block = volume_block(frame) if window.deep else best_block(frame)
-    output = b.output(node.outputs[0], Layout(frame, block))
+    layout = b.layout(frame, b.block(frame, slices=window.deep))
+    output = b.output(node.outputs[0], layout)
     numbers = [*plane.kernel, *plane.strides, *plane.dilations, *plane.begins]
     numbers += [*plane.ends, integer(node, "count_include_pad", 0), window.ends[0], 0, 0, 0, 0]
     b.draw(
         POOL, output, [x], integers=[*numbers, *window.depth(b.shape(node.inputs[0])[2:])],
         floats=[*[0.0] * 12, float(integer(node, "p", 2))],
         constants={"KIND": KIND_OF[node.op], "DEPTH": int(window.deep)}, parts=[shader("nan.glsl")],
-        fetches=math.prod(block) * math.prod(window.kernel),
+        fetches=math.prod(layout.block) * math.prod(window.kernel),
     )  # fmt: skip
 
 

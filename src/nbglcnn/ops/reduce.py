@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from nbglcnn.graph import Node
 from nbglcnn.layout import Frame, Layout, frame_of
-from nbglcnn.lowering.builder import Builder, Tensor, best_block
+from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.ops.axes import frame_flags, merged
 from nbglcnn.ops.elementwise import Operand, named
@@ -131,7 +131,7 @@ def reduce_frame(
         channels = 1 in axes
         kept = 4 * c if channels and not last else 1 if channels else x.layout.frame[1]
         frame: Frame = (n, kept, h, w)
-        output = b.scratch(Layout(frame, best_block(frame)))
+        output = b.scratch(b.layout(frame))
         use_given = given is not None and (first or "given" in kind.finish)
         b.draw(
             REDUCE, output, [x, *([given] if given is not None and use_given else [])],

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nbglcnn.graph import Node
-from nbglcnn.layout import Layout, frame_of
-from nbglcnn.lowering.builder import Builder, Tensor, best_block
+from nbglcnn.layout import frame_of
+from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.ops.elementwise import reframed
 from nbglcnn.ops.operator import (
@@ -269,7 +269,7 @@ def _drawn(b: Builder, node: Node, x: Tensor, row: Scaling, column: Scaling) -> 
     """A tensor with the rows and columns of its frame resized."""
     n, c, _, _ = x.layout.frame
     frame = (n, c, row.after, column.after)
-    output = b.scratch(Layout(frame, best_block(frame)))  # refused before a long table is made
+    output = b.scratch(b.layout(frame))  # refused before a long table is made
     made = [table(along, node) for along in (row, column)]
     tables = [
         b.weight(

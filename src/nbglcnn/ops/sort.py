@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 from nbglcnn.graph import Node
-from nbglcnn.layout import Frame, Layout, frame_of
-from nbglcnn.lowering.builder import Builder, Tensor, best_block
+from nbglcnn.layout import Frame, frame_of
+from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.ops.movement import first_problem, needs_constant
 from nbglcnn.ops.operator import (
@@ -85,7 +85,7 @@ def _in_parts(
     length, done = integers[0], None
     for begin in range(0, max(length, 1), PLACES):
         end = min(begin + PLACES, length)
-        made = b.scratch(Layout(frame, best_block(frame)))
+        made = b.scratch(b.layout(frame))
         b.draw(
             kernel,
             made,

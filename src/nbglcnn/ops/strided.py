@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nbglcnn.layout import Frame, Layout
-from nbglcnn.lowering.builder import Builder, Tensor, best_block
+from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.ops.operator import Shape
 
@@ -95,7 +95,7 @@ def gather(
     Element (o0, o1, …) over `sizes` is `tensor`'s row-major element offset + Σ o_d · stride_d, in
     whatever frame the tensor lies. At most MOST_AXES axes may remain after merging.
     """
-    layout = to if isinstance(to, Layout) else Layout(to, best_block(to))
+    layout = to if isinstance(to, Layout) else b.layout(to)
     output = b.scratch(layout, tensor)
     view = View(tuple(sizes), tuple(strides), offset).simple()
     assert math.prod(view.sizes) == math.prod(layout.frame), (view, layout)

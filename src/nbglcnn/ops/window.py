@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nbglcnn.graph import Node
-from nbglcnn.layout import Frame
-from nbglcnn.lowering.builder import best_block
 from nbglcnn.ops.operator import Facts, Shape, integer, integers, text
 
 
@@ -48,12 +46,6 @@ class Window:
             return []
         along = (self.kernel[0], self.strides[0], self.dilations[0], self.begins[0])
         return [*along, spatial[0], spatial[1], self.output[1]]
-
-
-def volume_block(frame: Frame) -> tuple[int, int, int]:
-    """The block of a volume's frame: its pixels never belong to different slices."""
-    n, c, h, w = frame
-    return best_block((n, c, 1, w)) if w > 1 or h == 1 else (1, 1, 1)
 
 
 def _spans(kernel: Shape, dilations: Shape) -> Shape:
