@@ -22,6 +22,7 @@ sys.path += [str(Path(__file__).parent)]
 
 from models import MODELS
 from nbglcnn import Session, compile, errors
+from nbglcnn.tables import table
 from portable import RING
 
 NAMES = ("resnet18", "mobilenet_v2", "pix2pix64", "fashion autoencoder")
@@ -55,9 +56,7 @@ def main() -> None:
     engines = ["PyTorch CPU", "PyTorch CUDA"] if cuda else ["PyTorch CPU"]
     heads = ["network", "nbglcnn ms", *(f"{one} ms" for one in engines)]
     heads += [*(f"nbglcnn / {one}" for one in engines), "largest error"]
-    print(f"| {' | '.join(heads)} |\n" + "|---" * len(heads) + "|")
-    for _, cells in rows:
-        print(f"| {' | '.join(cells)} |", flush=True)
+    print(table(heads, [cells for _, cells in rows], "markdown"))
 
 
 def row(name: str, rounds: int, cuda: bool) -> tuple[str, list[str]]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from nbglcnn.tables import table
 from plot import PLOT, draw
 from targets import GOALS, REFERENCE, WRONG, shares, verdict
 
@@ -92,8 +93,7 @@ def write(results: dict[str, Any]) -> None:
 
 
 def _table(heads: list[str], rows: list[list[str]]) -> str:
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines) + "\n"
+    return table(heads, rows, "markdown") + "\n"
 
 
 def _spread(values: list[float]) -> str:

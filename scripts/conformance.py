@@ -25,6 +25,7 @@ from nbglcnn.backend import compiled, named_inputs, outputs_of, shape_inputs
 from nbglcnn.errors import UnsupportedModel
 from nbglcnn.plan import Plan
 from nbglcnn.session import Session
+from nbglcnn.tables import table
 from onnx_proof import unproven
 from onnx_suite import RINGS, SuiteCase, suite
 from plan_page import plan_pages
@@ -108,9 +109,9 @@ def _one(
     return "passed", ""
 
 
-def table(outcomes: Sequence[Outcome], backends: Sequence[str]) -> Iterable[str]:
+def told(outcomes: Sequence[Outcome], backends: Sequence[str]) -> Iterable[str]:
     """Lines for people: by ring and operator, then what did not pass, then the sums."""
-    yield f"{'ring':10} {'operator':26} {'cases':>5} {'passed':>6}  passes drawn per case"
+    lines = []
     for ring in RINGS:
         for operator in sorted({o.operator for o in outcomes if o.ring == ring}):
             for expanded in (False, True):
@@ -123,7 +124,9 @@ def table(outcomes: Sequence[Outcome], backends: Sequence[str]) -> Iterable[str]
                     name = operator + (" (expanded)" if expanded else "")
                     drawn = " ".join(str(o.passes) if o.passed else "-" for o in rows)
                     good = sum(o.passed for o in rows)
-                    yield f"{ring:10} {name:26} {len(rows):5} {good:6}  {drawn}"
+                    lines.append((ring, name, str(len(rows)), str(good), drawn))
+    titles = ("ring", "operator", "cases", "passed", "passes drawn per case")
+    yield table(titles, lines, numbers=(2, 3))
     for o in outcomes:
         for backend in backends:
             if o.status[backend] != "passed":
@@ -205,7 +208,7 @@ def main() -> int:
             if number % 25 == 0 or number == len(cases):
                 seconds = time.perf_counter() - begun
                 print(f"{number} of {len(cases)} cases, {seconds:.0f} s", file=sys.stderr)
-    print("\n".join(table(outcomes, list(runs))))
+    print("\n".join(told(outcomes, list(runs))))
     FULL.parent.mkdir(exist_ok=True)
     FULL.write_text(json.dumps([asdict(o) for o in outcomes], indent=1), "utf-8")
     whole = not arguments.only and arguments.rings == RINGS and arguments.backends == BACKENDS

@@ -29,6 +29,7 @@ from typing import IO, Any
 
 from fuzz_models import seeds
 from fuzz_mutations import mutated_bytes, mutated_structure
+from nbglcnn.tables import table
 
 ROOT = Path(__file__).resolve().parents[1]
 FOUND = ROOT / "build" / "fuzz"
@@ -259,10 +260,10 @@ def jobs_of(counts: dict[str, int]) -> list[Job]:
     ]
 
 
-def table(tally: Tally) -> str:
+def counted(tally: Tally) -> str:
     """What became of the cases, by kind and model."""
     columns = ("cases", "accepted", "refused", "findings")
-    rows: list[tuple[str, ...]] = [("mutated", "model", *columns)]
+    rows: list[tuple[str, ...]] = []
     sums: Counter[str] = Counter()
     for (kind, name), outcomes in sorted(tally.outcomes.items()):
         cases, accepted, found = outcomes.total(), outcomes["accepted"], outcomes["finding"]
@@ -270,14 +271,7 @@ def table(tally: Tally) -> str:
         sums.update(counts)
         rows.append((kind, name, *(f"{n:,}" for n in counts.values())))
     rows.append(("all", "", *(f"{sums[c]:,}" for c in columns)))
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if i < 2 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    )
+    return table(("mutated", "model", *columns), rows, numbers=range(2, 6))
 
 
 def replay(path: Path, target: str) -> int:
@@ -315,7 +309,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     tally = Fuzzer(given.target, seed, given.folder, given.silence).run(jobs, given.processes)
     seconds = time.perf_counter() - start_time
     total = sum(outcomes.total() for outcomes in tally.outcomes.values())
-    print(table(tally))
+    print(counted(tally))
     print(
         f"{total:,} cases in {seconds:.0f} s: {total / seconds:.0f} a second; the slowest took "
         f"{tally.slowest:.2f} s of {SECONDS:g}, memory grew by {tally.memory / 2**20:.0f} MiB of "

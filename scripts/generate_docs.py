@@ -12,6 +12,7 @@ from nbglcnn.load.onnx.model import OLDEST
 from nbglcnn.load.passes.decompose import DECOMPOSITIONS
 from nbglcnn.ops import FAMILIES, OPERATORS
 from nbglcnn.ops.operator import Operator, anything, no_reason
+from nbglcnn.tables import table
 
 ROOT = Path(__file__).parent.parent
 FILE = ROOT / "docs" / "operators.md"
@@ -43,8 +44,6 @@ DECOMPOSED_TEXT = """\
 Operators without a record of their own: they are rewritten to those above, or known before
 anything runs.
 
-| operator | cases |
-|---|---|
 """
 
 
@@ -60,16 +59,17 @@ def text() -> str:
     )  # fmt: skip
     families = (_family(family, counts) for family in FAMILIES)
     others = sorted({*counts, *DECOMPOSITIONS} - set(OPERATORS))
-    rows = [f"| {_link(name)} | {_cases(name, counts)} |" for name in others]
-    return "\n".join([top, *families, DECOMPOSED_TEXT + "\n".join(rows) + "\n"])
+    rows = [(_link(name), _cases(name, counts)) for name in others]
+    decomposed = table(("operator", "cases"), rows, "markdown")
+    return "\n".join([top, *families, f"{DECOMPOSED_TEXT}{decomposed}\n"])
 
 
 def _family(family: ModuleType, counts: Mapping[str, list[int]]) -> str:
     about = (inspect.getdoc(family) or "").split("\n\n")[0].replace("\n", " ")
     title, _, _ = about.partition(":")
     rows = [_row(operator, counts) for operator in sorted(family.OPERATORS, key=lambda o: o.name)]
-    head = ["| operator | what it does | attributes | limits | cases |", "|---|---|---|---|---|"]
-    return "\n".join([f"## {title.rstrip('.')}", "", *head, *rows, ""])
+    titles = ("operator", "what it does", "attributes", "limits", "cases")
+    return "\n".join([f"## {title.rstrip('.')}", "", table(titles, rows, "markdown"), ""])
 
 
 def _link(name: str) -> str:
@@ -82,12 +82,11 @@ def _cases(name: str, counts: Mapping[str, list[int]]) -> str:
     return (str(passed) if passed == cases else f"{passed} of {cases}") if cases else ""
 
 
-def _row(operator: Operator, counts: Mapping[str, list[int]]) -> str:
-    cells = (
+def _row(operator: Operator, counts: Mapping[str, list[int]]) -> tuple[str, ...]:
+    return (
         _link(operator.name), operator.doc, _attributes(operator), _limits(operator),
         _cases(operator.name, counts),
     )  # fmt: skip
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
 def _attributes(operator: Operator) -> str:

@@ -26,6 +26,7 @@ from host_flows import FLOWS, Flow, Host, prepare
 from host_jupyter import JupyterHost
 from host_marimo import MarimoHost, running_marimo
 from lab import OWN, local_page, running_lab
+from nbglcnn.tables import table
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "hosts.md"
 BEGIN, END = "<!-- made by `make hosts`: begin -->\n", "<!-- made by `make hosts`: end -->\n"
@@ -84,7 +85,7 @@ def main() -> int:
             attempt(one, Path(folder) / str(number))
             rows.append(one.row)
         browser.close()
-    lines = table(rows)
+    lines = markdown(rows)
     print("", *lines, f"{(time.monotonic() - started) / 60:.0f} minutes", sep="\n")
     write(lines)
     return 0 if rows and all(row.green for row in rows) else 1
@@ -192,13 +193,12 @@ def said(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())[:200].replace("|", "¦")
 
 
-def table(rows: list[Row]) -> list[str]:
+def markdown(rows: list[Row]) -> list[str]:
     """The rows as lines of Markdown, the heads before them."""
     heads = ["host", "kernel", "comms over subshells", *(flow.name for flow in FLOWS), "tried"]
     today = date.today().isoformat()
-    lines = [heads, ["---"] * len(heads)]
-    lines += [[row.host, row.kernel, row.comms, *row.cells, today] for row in rows]
-    return [f"| {' | '.join(cells)} |" for cells in lines]
+    cells = [[row.host, row.kernel, row.comms, *row.cells, today] for row in rows]
+    return table(heads, cells, "markdown").splitlines()
 
 
 def write(lines: list[str]) -> None:

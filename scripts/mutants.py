@@ -32,6 +32,7 @@ from queue import SimpleQueue
 from typing import Literal, TypeVar
 
 from mutant_copy import Copy, Kind, Outcome, needs
+from nbglcnn.tables import table
 
 ROOT = Path(__file__).resolve().parents[1]
 FAULTS = Path("tests") / "mutants"  # in a checkout
@@ -202,7 +203,7 @@ def summary(verdicts: Sequence[Verdict], seconds: float, say: Callable[[str], ob
             say(f"\nSURVIVED {fault.area}: {fault.says}\n  {change}\n  {tests}")
         elif verdict.outcome in ("BROKEN", "late"):
             say(f"\n{verdict.outcome} {fault.area}: {fault.says}\n  {verdict.detail}")
-    say("\n" + table(verdicts))
+    say("\n" + by_area(verdicts))
     outcomes = Counter(verdict.outcome for verdict in verdicts)
     languages = Counter(verdict.fault.language for verdict in verdicts)
     # A test that doesn't end is noticed as well.
@@ -214,19 +215,18 @@ def summary(verdicts: Sequence[Verdict], seconds: float, say: Callable[[str], ob
     return not outcomes["BROKEN"] and noticed >= SHARE * total
 
 
-def table(verdicts: Sequence[Verdict]) -> str:
+def by_area(verdicts: Sequence[Verdict]) -> str:
     """How many faults of each area were killed, survived, or kept their tests from ending."""
     areas = sorted({verdict.fault.area for verdict in verdicts})
-    lines = [f"{'area':16}faults  killed  survived  timeouts  broken  minutes"]
+    lines = []
     for area in [*areas, "all"]:
         own = [v for v in verdicts if area in (v.fault.area, "all")]
         n = Counter(verdict.outcome for verdict in own)
         minutes = sum(verdict.seconds for verdict in own) / 60
-        lines.append(
-            f"{area:16}{len(own):6}{n['killed']:8}{n['SURVIVED']:10}{n['late']:10}{n['BROKEN']:8}"
-            f"{minutes:9.1f}"
-        )
-    return "\n".join(lines)
+        counts = (len(own), n["killed"], n["SURVIVED"], n["late"], n["BROKEN"])
+        lines.append((area, *map(str, counts), f"{minutes:.1f}"))
+    titles = ("area", "faults", "killed", "survived", "timeouts", "broken", "minutes")
+    return table(titles, lines, numbers=range(1, 7))
 
 
 def main() -> None:

@@ -26,6 +26,7 @@ from leaks import (
     page_counts,
     slopes,
 )
+from nbglcnn.tables import table
 
 TESTS = Path(__file__).resolve().parents[1] / "tests" / "support"
 SETTLED = 8  # rounds in which the page and the kernel fill their caches
@@ -110,13 +111,15 @@ def verdict(rows: list[dict[str, int]], heap_limit: float) -> int:
         return 1
     failed = []
     print(f"\n{len(rows)} rounds after the first {SETTLED}")
-    print(f"{'':12} {'first':>12} {'last':>12} a round")
+    lines = []
     for name, slope in slopes(range(len(rows)), rows).items():
         allowed = heap_limit if name == "heap" else 1 / len(rows)
         grows = slope > allowed
         failed += [name] if grows else []
-        mark = f"  GROWS (at most {allowed:.3g})" if grows else ""
-        print(f"{name:12} {rows[0][name]:12,} {rows[-1][name]:12,} {slope:+.3f}{mark}")
+        mark = f"GROWS (at most {allowed:.3g})" if grows else ""
+        first, last = rows[0][name], rows[-1][name]
+        lines.append((name, f"{first:,}", f"{last:,}", f"{slope:+.3f}", mark))
+    print(table(("", "first", "last", "a round", ""), lines, numbers=(1, 2, 3)))
     print(f"{', '.join(failed)} grew" if failed else "nothing grew")
     return 1 if failed else 0
 

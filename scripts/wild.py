@@ -28,6 +28,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from nbglcnn.tables import table
 from wild_networks import Network, networks, prepare
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -277,11 +278,9 @@ def text(results: Mapping[str, Mapping[str, Any]]) -> str:
     said = ", ".join(f"{counts[status]} {status}" for status, _ in counts.most_common())
     layers = sum(result.get("layers", 0) for result in results.values())
     lines = [f"{len(results)} networks: {said}; {layers:,} layers compared. Made {when(results)}."]
-    lines += [""]
-    lines += ["| network | result | layers | worst error | seconds | most of it |"]
-    lines += ["|---|---|---:|---:|---:|---|"]
-    lines += [_row(name, results[name]) for name in sorted(results, key=str.lower)]
-    return "\n".join(lines)
+    titles = ("network", "result", "layers", "worst error", "seconds", "most of it")
+    rows = [_row(name, results[name]) for name in sorted(results, key=str.lower)]
+    return "\n".join([*lines, "", table(titles, rows, "markdown", numbers=(2, 3, 4))])
 
 
 def when(results: Mapping[str, Mapping[str, Any]]) -> str:
@@ -295,11 +294,11 @@ def when(results: Mapping[str, Mapping[str, Any]]) -> str:
     return f"{span}, commit {commits}{beside}"
 
 
-def _row(name: str, result: Mapping[str, Any]) -> str:
+def _row(name: str, result: Mapping[str, Any]) -> list[str]:
     seconds = {step: result.get("seconds", {}).get(step, 0.0) for step in STEPS}
     slowest = max(STEPS, key=seconds.__getitem__)
-    why = " ".join(result.get("why", "").replace("|", "\\|").split())
-    cells = [
+    why = " ".join(result.get("why", "").split())
+    return [
         name,
         f"{result['status']}: {why}" if why else result["status"],
         str(result.get("layers", "")),
@@ -307,7 +306,6 @@ def _row(name: str, result: Mapping[str, Any]) -> str:
         f"{sum(seconds.values()):.1f}" if any(seconds.values()) else "",
         f"{slowest}: {seconds[slowest]:.1f}" if any(seconds.values()) else "",
     ]
-    return f"| {' | '.join(cells)} |"
 
 
 def main() -> int:

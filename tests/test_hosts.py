@@ -40,7 +40,7 @@ def test_a_flow_that_fails_is_told_in_the_table() -> None:
     assert row.green
     row.cells[2] = hosts.said(AssertionError("first | line\nsecond"))
     assert not row.green
-    assert "AssertionError: first ¦ line second" in hosts.table([row])[-1]
+    assert "AssertionError: first ¦ line second" in hosts.markdown([row])[-1]
     row.cells = row.cells[:2]  # the others were not even tried
     assert not row.green
 
@@ -54,9 +54,9 @@ def test_hosts_that_were_not_tried_keep_their_rows(
     one, other = (
         hosts.Row(name, "kernel", "on", [mark] * len(FLOWS)) for name, mark in ["aA", "bB"]
     )
-    hosts.write(hosts.table([one, other]))
+    hosts.write(hosts.markdown([one, other]))
     other.cells = ["C"] * len(FLOWS)
-    hosts.write(hosts.table([other]))
+    hosts.write(hosts.markdown([other]))
     lines = page.read_text().splitlines()
     assert lines[0] == "before" and lines[-1] == "after"
     table = [line for line in lines if line.startswith("|")]

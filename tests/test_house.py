@@ -14,7 +14,16 @@ PACKAGE = ROOT / "src" / "nbglcnn"
 
 # Each room and the rooms it may use, as in the design; errors may be used by all.
 COMPILER = {"errors", "layout", "graph", "plan", "glsl", "weights", "builder", "ops", "lower"}
-BELOW = COMPILER | {"autodiff", "datasets", "inputs", "load", "reference", "report", "session"}
+BELOW = COMPILER | {
+    "autodiff",
+    "datasets",
+    "inputs",
+    "load",
+    "reference",
+    "report",
+    "session",
+    "tables",
+}
 ALL = BELOW | {"api"}
 MAY_IMPORT = {
     "errors": set(),
@@ -25,7 +34,8 @@ MAY_IMPORT = {
     "plan": {"layout", "plan_checks", "plan_layers"},
     "plan_checks": {"plan_sections"},
     "plan_sections": set(),
-    "plan_layers": set(),
+    "plan_layers": {"tables"},
+    "tables": set(),
     "weights": {"graph", "layout", "plan"},
     "formats": {"plan"},
     "builder": {"formats", "graph", "glsl", "layout", "plan", "weights"},
@@ -42,7 +52,7 @@ MAY_IMPORT = {
     "reference": {"graph", "load"},
     # Of glsl the vertex shader, of no network.
     "session": {"glsl", "inputs", "layout", "plan", "plan_sections"},
-    "report": {"graph", "layout", "plan"},
+    "report": {"graph", "layout", "plan", "tables"},
     "api": BELOW | {"layers"},
     "viewer": ALL | {"export"},
     "export": ALL,

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from nbglcnn.errors import unknown
+from nbglcnn.tables import table
 
 Role = Literal["head", "follows", "leads", "alias", "merges", "resamples"]
 """What a layer is among its neighbours, for stages and the graph.
@@ -219,22 +220,7 @@ class Layers(Sequence[Layer]):
     _TITLES = ("name", "type", "output shape", "parameters", "MACs")
 
     def __repr__(self) -> str:
-        rows = [self._TITLES, *self._rows()]
-        widths = [max(len(row[i]) for row in rows) for i in range(5)]
-        return "\n".join(
-            "  ".join(
-                cell.ljust(width) if i < 3 else cell.rjust(width)
-                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in rows
-        )
+        return table(self._TITLES, self._rows(), numbers=(3, 4))
 
     def _repr_html_(self) -> str:
-        from html import escape
-
-        def cells(row: tuple[str, ...], tag: str) -> str:
-            return "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in row)
-
-        body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in self._rows())
-        head = f"<thead><tr>{cells(self._TITLES, 'th')}</tr></thead>"
-        return f"<table>{head}<tbody>{body}</tbody></table>"
+        return table(self._TITLES, self._rows(), "html")

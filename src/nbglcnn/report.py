@@ -12,6 +12,7 @@ import numpy as np
 from nbglcnn.graph import Array
 from nbglcnn.layout import Frame
 from nbglcnn.plan import Plan, layer_count
+from nbglcnn.tables import Style, table
 
 # Of the largest reference value of the layer. In float16 every layer's values are rounded by up to
 # 5e-4 of themselves, and each layer works on what the one before has rounded: among the small
@@ -181,32 +182,17 @@ class Report(Generic[Row]):
         by = f", {judged} of them by float64" if judged else ""
         return "; ".join(filter(None, (self.found + by, first, self.flaws)))
 
-    def _table(self) -> list[tuple[str, ...]]:
-        if not self.rows:
-            return []
-        return [TITLES[type(self.rows[0])], *(row.cells() for row in self.rows)]
+    def _table(self, style: Style) -> str:
+        titles = TITLES[type(self.rows[0])] if self.rows else ()
+        return table(titles, [row.cells() for row in self.rows], style)
 
     def __str__(self) -> str:
-        table = self._table()
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        lines: list[str] = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in table
-        ]
-        return "\n".join([*lines, self.summary])
+        return "\n".join(filter(None, (self._table("text"), self.summary)))
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        titles, *rows = self._table() or [()]
-        head = "".join(f"<th>{escape(cell)}</th>" for cell in titles)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
-        )
-        return (
-            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-            f"<p>{escape(self.summary)}</p>"
-        )
+        return f"{self._table('html')}<p>{escape(self.summary)}</p>"
 
 
 def match(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from html import escape
 from typing import Any
 
 from nbglcnn.errors import unknown
 from nbglcnn.graph import Array
 from nbglcnn.plan import Value
+from nbglcnn.tables import table
 from nbglcnn.viewer.network import Network
 from nbglcnn.viewer.reading import Reader
 
@@ -65,17 +65,12 @@ class Activations(Mapping[str, Array]):
         ]
 
     def __repr__(self) -> str:
-        width = max((len(row[0]) for row in self._rows()), default=0)
-        lines = (f"  {key.ljust(width)}  {shape}" for key, _, shape, _ in self._rows())
-        return "\n".join([f"Activations: {len(self)} values, read when looked up", *lines])
+        rows = [("", key, shape) for key, _, shape, _ in self._rows()]
+        head = f"Activations: {len(self)} values, read when looked up"
+        return "\n".join([head, table((), rows)])
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{title}</th>" for title in ("key", "kind", "shape", "type"))
-        body = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
-            for row in self._rows()
-        )
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return table(("key", "kind", "shape", "type"), self._rows(), "html")
 
 
 def names_of(keys: Iterable[str | Iterable[str]]) -> list[str]:

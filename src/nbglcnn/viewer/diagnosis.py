@@ -11,6 +11,7 @@ import msgspec
 
 from nbglcnn import __version__
 from nbglcnn.plan import Plan
+from nbglcnn.tables import table
 from nbglcnn.viewer.connection import Connection, Page
 from nbglcnn.viewer.selftest import Verdict
 
@@ -49,8 +50,7 @@ def diagnosis(plan: Plan, connection: Connection, tested: Verdict | None, local:
         ),
         ("last error", anonymous(connection.last_error) or "none"),
     ]
-    width = max(len(name) for name, _ in rows)
-    return "\n".join(f"{name.ljust(width)}  {text}" for name, text in rows)
+    return table((), rows)
 
 
 def anonymous(text: str) -> str:
