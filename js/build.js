@@ -1,85 +1,145 @@
-// Bundles the three entries into the Python package: `node build.js [--watch]`.
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+// Bundles the front-end into the Python package: `node build.js [--watch]`.
+//
+// Rooms are views whose code comes behind the first picture, each in a file of its own. Pages import a file from a
+// blob, where none can import another: so a room is a function of the core's modules, which it takes by name.
+import { existsSync, readdirSync, readFileSync, watch, writeFileSync } from "node:fs";
+import { relative, resolve } from "node:path";
 import * as esbuild from "esbuild";
-import { minify } from "terser";
 
 const outdir = "../src/nbglcnn/static";
+const CORE = "src/widget.ts";
+const MODULES = "core:modules";
+const isRoom = (name) => existsSync(`src/views/${name}/room.ts`);
+const rooms = existsSync("src/views") ? readdirSync("src/views").filter(isRoom).sort() : [];
 
 const options = {
-  entryPoints: ["src/loader.ts", "src/runtime.ts"],
   outdir,
   bundle: true,
   format: "esm",
   target: "es2022",
+  jsx: "automatic",
+  jsxImportSource: "preact",
   minify: true,
-  charset: "ascii", // browsers hold other texts at two bytes a character, once for each Viewer
+  charset: "utf8",
   legalComments: "none", // LICENSES.txt has them in full
   metafile: true,
   preserveSymlinks: true, // so that packages behind links go with their licences too
-  plugins: [{ name: "smaller", setup: smaller }],
   logLevel: "warning",
 };
 
-// Preact's `h` makes the elements (src/jsx.ts): its calls are shorter than the automatic transform's, by 5 kB.
-const widget = {
-  ...options,
-  entryPoints: ["src/widget.ts"],
-  inject: ["src/jsx.ts", "src/short.ts"],
-  define: {
-    undefined: "UNDEFINED", // no name that anything else has: a define knows no scopes
-    "Number.NaN": "NaN",
-    "Number.POSITIVE_INFINITY": "Infinity",
+const texts = {
+  name: "texts",
+  setup(build) {
+    build.onLoad({ filter: /\.css$/ }, async ({ path }) => {
+      const css = readFileSync(path, "utf8");
+      const { code } = await esbuild.transform(css, { loader: "css", minify: true });
+      return { contents: code, loader: "text" };
+    });
+    build.onLoad({ filter: /\.glsl$/ }, ({ path }) => {
+      const lines = readFileSync(path, "utf8").split("\n");
+      const bare = lines.map((line) => line.replace(/\/\/.*/, "").trim());
+      return { contents: `${bare.filter((line) => line !== "").join("\n")}\n`, loader: "text" };
+    });
   },
-  tsconfig: "tsconfig.bundle.json",
 };
 
-if (process.argv.includes("--watch")) {
-  for (const one of [options, widget]) {
-    await (await esbuild.context({ ...one, logLevel: "info" })).watch();
+/** Gives the core what rooms take of it: its modules by name. */
+const offering = (names) => ({
+  name: "offering",
+  setup(build) {
+    build.onResolve({ filter: new RegExp(`^${MODULES}$`) }, ({ path }) => ({
+      path,
+      namespace: "core",
+    }));
+    build.onLoad({ filter: /.*/, namespace: "core" }, () => ({
+      resolveDir: resolve("."),
+      contents: [
+        ...names.map(
+          (name, k) => `import * as m${k} from "${/^src\//.test(name) ? `./${name}` : name}";`,
+        ),
+        `export const modules = {${names.map((name, k) => `"${name}": m${k}`).join(", ")}};`,
+      ].join("\n"),
+    }));
+  },
+});
+
+/** Leaves in a room's code an import of each of these files. */
+const taking = (files) => ({
+  name: "taking",
+  setup(build) {
+    build.onResolve({ filter: /.*/ }, async ({ path, pluginData, kind, ...where }) => {
+      if (pluginData === "resolved" || kind === "entry-point") return undefined;
+      const found = await build.resolve(path, { ...where, kind, pluginData: "resolved" });
+      if (found.errors.length > 0) return { errors: found.errors };
+      const file = relative(resolve("."), found.path).replaceAll("\\", "/");
+      // A package goes by its name, a file of ours by its place.
+      return files.has(file)
+        ? { path: path.startsWith(".") ? file : path, external: true }
+        : undefined;
+    });
+  },
+});
+
+/** A room's module as a function of the core's: its imports are what it takes, its exports what it returns. */
+function asFunction(code) {
+  const taken = new Map(); // by file: names there, and what each is called here, by every file of the room
+  const take = (_, names, file) => {
+    const locals = taken.get(file) ?? new Map();
+    taken.set(file, locals);
+    for (const one of names.split(",")) {
+      const [name, local = name] = one.split(" as ");
+      locals.set(name, [...(locals.get(name) ?? []), local]);
+    }
+    return "";
+  };
+  const inside = code.replace(/import\{([^{}]*)\}from"([^"]+)";/g, take);
+  const [exports, names] = /export\{([^{}]*)\};\n$/.exec(inside);
+  const body = inside.slice(0, -exports.length);
+  if (/\bimport[*{]/.test(body)) throw new Error("a room imports a module as a whole");
+  const imports = [...taken].map(([file, locals]) => {
+    const first = [...locals].map(([name, [local]]) => `${name}:${local}`);
+    const same = [...locals].flatMap(([, [one, ...more]]) =>
+      more.map((local) => `${local}=${one}`),
+    );
+    return `const ${[`{${first.join()}}=take("${file}")`, ...same].join()};`;
+  });
+  const given = names.replace(/([\w$]+) as ([\w$]+)/g, "$2:$1");
+  return `export default (take) => {${imports.join("")}${body}return{${given}}};\n`;
+}
+
+/** The core and its rooms; `shared` are files that several rooms need, which are then the core's. */
+async function buildCore(shared = []) {
+  const core = (names, write) =>
+    esbuild.build({
+      ...options,
+      entryPoints: [CORE],
+      plugins: [texts, offering(names)],
+      write,
+    });
+  if (rooms.length === 0) return [await core([], true)];
+  const own = new Set(Object.keys((await core(shared, false)).metafile.inputs));
+  const built = await esbuild.build({
+    ...options,
+    entryPoints: rooms.map((name) => ({ in: `src/views/${name}/room.ts`, out: name })),
+    plugins: [texts, taking(own)],
+  });
+  for (const file of Object.keys(built.metafile.outputs)) {
+    writeFileSync(file, asFunction(readFileSync(file, "utf8")));
   }
-} else {
-  const built = Promise.all([options, widget].map((one) => esbuild.build(one)));
-  const both = await built.catch(() => process.exit(1)); // it has said why
-  const outputs = both.flatMap(({ metafile }) => Object.keys(metafile.outputs));
-  await Promise.all(outputs.map(shorten));
-  const files = both.flatMap(({ metafile }) => Object.keys(metafile.inputs));
+  const outputs = Object.values(built.metafile.outputs);
+  const inside = outputs.flatMap(({ inputs }) => Object.keys(inputs));
+  const several = inside.filter((file, k) => inside.indexOf(file) !== k);
+  if (several.length > 0) return buildCore([...new Set([...shared, ...several])]);
+  const imported = outputs.flatMap(({ imports }) => imports.map(({ path }) => path));
+  return [await core([...new Set(imported)].sort(), true), built];
+}
+
+async function buildAll() {
+  const entryPoints = ["src/loader.ts", "src/runtime.ts"];
+  const others = await esbuild.build({ ...options, entryPoints, plugins: [texts] });
+  const built = [others, ...(await buildCore())];
+  const files = built.flatMap(({ metafile }) => Object.keys(metafile.inputs));
   writeFileSync(`${outdir}/LICENSES.txt`, licenses(files));
-}
-
-/** What esbuild's minifier leaves, which looks at one expression at a time: 1 % of the bytes, 4 % once compressed. */
-async function shorten(file) {
-  // No function expression here is a constructor, which is what "unsafe" warns of.
-  const compress = { ecma: 2020, passes: 3, inline: 1, unsafe_arrows: true };
-  const format = { ascii_only: true };
-  const { code } = await minify(readFileSync(file, "utf8"), { module: true, compress, format });
-  writeFileSync(file, code);
-}
-
-/** What esbuild cannot leave out by itself: comments of texts, and colour maps nobody uses. */
-function smaller(build) {
-  build.onLoad({ filter: /\.css$/ }, async ({ path }) => {
-    const css = readFileSync(path, "utf8");
-    const { code } = await esbuild.transform(css, { loader: "css", minify: true });
-    return { contents: code, loader: "text" };
-  });
-  build.onLoad({ filter: /\.glsl$/ }, ({ path }) => {
-    const lines = readFileSync(path, "utf8").split("\n");
-    // A macro's first space says where its name ends.
-    const tight = (line) =>
-      line.startsWith("#")
-        ? line
-        : line
-            .replace(/\s*([=*/,;(){}<>?:&|![\]])\s*/g, "$1")
-            .replace(/(\w|[)\]]) ([+-]) (?![+-])/g, "$1$2"); // a - -b keeps its spaces
-    const bare = lines.map((line) => tight(line.replace(/\/\/.*/, "").trim()));
-    return { contents: `${bare.filter((line) => line !== "").join("\n")}\n`, loader: "text" };
-  });
-  // Its one file makes all of its maps as it is loaded, from two packages that ours do not need.
-  build.onLoad({ filter: /d3-scale-chromatic\.mjs$/ }, ({ path }) => {
-    const made = /^(var [\w$]+ = )((?:new|\w+[\w$]*\().*?;)$/gms;
-    const pure = (_, name, value) => `${name}/* @__PURE__ */ (() => ${value.slice(0, -1)})();`;
-    return { contents: readFileSync(path, "utf8").replace(made, pure), loader: "js" };
-  });
 }
 
 /** The licences of all packages that files of the bundles come from; MIT and ISC ask for them. */
@@ -94,4 +154,30 @@ function licenses(files) {
       return `${name} ${version}\n\n${readFileSync(`${folder}/${file}`, "utf8").trim()}\n`;
     })
     .join(`\n${"-".repeat(80)}\n\n`);
+}
+
+if (process.argv.includes("--watch")) {
+  let timer;
+  const again = () => {
+    clearTimeout(timer);
+    timer = setTimeout(
+      () =>
+        buildAll().then(
+          () => console.log("built"),
+          () => undefined,
+        ),
+      100,
+    );
+  };
+  for (const folder of ["src", "../src/nbglcnn"]) {
+    watch(folder, { recursive: true }, (_, file) => {
+      if (!file?.startsWith("static")) again();
+    });
+  }
+  again();
+} else {
+  await buildAll().catch((error) => {
+    if (!error.errors) console.error(error); // esbuild has said its own
+    process.exit(1);
+  });
 }

@@ -13,7 +13,6 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-_OUTPUTS = ("loader.js", "widget.js", "runtime.js")
 
 
 def bundle(root: Path, path: str) -> None:
@@ -76,7 +75,7 @@ def _state(root: Path) -> str:
             *package.rglob("*.glsl"),
             *(js / name for name in ("build.js", "package-lock.json")),
             *js.glob("tsconfig*.json"),
-            *(package / "static" / name for name in _OUTPUTS),
+            *(package / "static").glob("*.js"),
         ]
     )
 

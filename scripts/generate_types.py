@@ -80,6 +80,7 @@ def messages() -> str:
         f"export const COLORMAPS = {json.dumps(protocol.COLORMAPS)} as const;\n"
         f"export const COLOR_RANGES = {json.dumps(protocol.COLOR_RANGES)} as const;\n"
         f"export const VIEWS = {json.dumps(protocol.VIEWS)} as const;\n"
+        f"export const ROOMS = {json.dumps(protocol.ROOMS)} as const;\n"
         f"export const BESIDE = {protocol.BESIDE};\n",
     ]
     parts += [_interface(name, record) for name, record in records.items()]

@@ -13,6 +13,7 @@ from playwright.sync_api import (
     Browser,
     ConsoleMessage,
     Error,
+    Frame,
     Page,
     Playwright,
     expect,
@@ -244,3 +245,31 @@ def show(gl_page: Callable[..., Page], site: tuple[str, dict[str, bytes]]) -> Ca
         return Views(page, site[1], plan, *inputs)
 
     return open_views
+
+
+@pytest.fixture
+def frames(
+    gl_page: Callable[..., Page], site: tuple[str, dict[str, bytes]]
+) -> Callable[[int], list[Frame]]:
+    """frames(2): so many iframes of one page, each a document of its own."""
+
+    def make(count: int) -> list[Frame]:
+        page = gl_page("swiftshader")
+        page.evaluate(
+            """count => {
+              for (let k = 0; k < count; k++) {
+                const frame = document.createElement("iframe");
+                frame.src = "/";
+                frame.style = "width: 900px; height: 500px";
+                document.body.append(frame);
+              }
+            }""",
+            count,
+        )
+        page.wait_for_function("count => window.frames.length === count", arg=count)
+        found = [frame for frame in page.frames if frame != page.main_frame]
+        for frame in found:
+            frame.wait_for_load_state()
+        return found
+
+    return make

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from bundle import bundle, is_current, node_path
+from nbglcnn.viewer.protocol import ROOMS
 
 ROOT = Path(__file__).parents[1]
 PATH = node_path()
@@ -41,19 +42,25 @@ def borrow_node_modules(checkout: Path) -> None:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """The least that can be bundled: three entries, one of which takes in a shader as text."""
-    (tmp_path / "js" / "src").mkdir(parents=True)
+    """The least that can be bundled: three entries, a shader's text, and a room."""
+    (tmp_path / "js" / "src" / "views" / "attic").mkdir(parents=True)
     (tmp_path / "src" / "nbglcnn" / "shaders").mkdir(parents=True)
     for name in ("build.js", "package.json", "package-lock.json", "tsconfig.json"):
         shutil.copy(ROOT / "js" / name, tmp_path / "js")
-    shutil.copy(ROOT / "js" / "tsconfig.bundle.json", tmp_path / "js")
     borrow_node_modules(tmp_path)
     (tmp_path / "src" / "nbglcnn" / "shaders" / "a.glsl").write_text("float one = 1.0;")
     shader = 'import glsl from "../../src/nbglcnn/shaders/a.glsl";'
-    (tmp_path / "js" / "src" / "widget.ts").write_text(f"{shader}\nexport default {{ glsl }};")
+    (tmp_path / "js" / "src" / "widget.ts").write_text(
+        f'{shader}\nimport {{ shared }} from "./shared.ts";\n'
+        'import { modules } from "core:modules";\n'
+        "export default { glsl, shared, modules };"
+    )
+    (tmp_path / "js" / "src" / "shared.ts").write_text("export const shared = { of: 'core' };")
+    (tmp_path / "js" / "src" / "views" / "attic" / "room.ts").write_text(
+        'import { shared } from "../../shared.ts";\n'
+        "export const found = () => [shared, 'attic'] as const;"
+    )
     (tmp_path / "js" / "src" / "runtime.ts").write_text("export const answer: number = 42;")
-    (tmp_path / "js" / "src" / "jsx.ts").write_text("export const makeElement = null;")
-    shutil.copy(ROOT / "js" / "src" / "short.ts", tmp_path / "js" / "src")
     (tmp_path / "js" / "src" / "loader.ts").write_text("export const small: boolean = true;")
     return tmp_path
 
@@ -61,9 +68,27 @@ def checkout(tmp_path: Path) -> Path:
 def test_the_bundle_holds_its_entries_and_the_shaders_text(checkout: Path) -> None:
     bundle(checkout, PATH)
     static = checkout / "src" / "nbglcnn" / "static"
-    assert "float one=1.0;" in (static / "widget.js").read_text()
+    assert "float one = 1.0;" in (static / "widget.js").read_text()
     assert "42" in (static / "runtime.js").read_text()
     assert "small" in (static / "loader.js").read_text()
+
+
+def test_a_room_shares_the_cores_modules_and_brings_only_its_own(checkout: Path) -> None:
+    bundle(checkout, PATH)
+    static = checkout / "src" / "nbglcnn" / "static"
+    node = shutil.which("node", path=PATH)
+    assert node is not None
+    script = (
+        f"const core = (await import({str(static / 'widget.js')!r})).default;"
+        f"const make = (await import({str(static / 'attic.js')!r})).default;"
+        "const [shared, name] = make((file) => core.modules[file]).found();"
+        "console.log(name, shared === core.shared, Object.keys(core.modules).join());"
+    )
+    run = subprocess.run(
+        [node, "--input-type=module", "-e", script], capture_output=True, text=True, check=True
+    )
+    assert run.stdout == "attic true src/shared.ts\n"
+    assert "'core'" not in (static / "attic.js").read_text().replace('"', "'")
 
 
 @pytest.mark.parametrize(
@@ -106,13 +131,14 @@ def test_without_npm_the_error_says_what_to_install(checkout: Path) -> None:
         bundle(checkout, str(checkout))
 
 
-def test_the_bundles_are_small_enough_to_send_with_every_widget() -> None:
+def test_the_bundles_stay_small() -> None:
     static = ROOT / "src" / "nbglcnn" / "static"
-    # Until the front-end comes in parts, once a page.
-    assert (static / "widget.js").stat().st_size <= 340_000
-    assert (static / "runtime.js").stat().st_size <= (static / "widget.js").stat().st_size
+    assert (static / "widget.js").stat().st_size <= 280_000
+    for room in ROOMS:
+        assert (static / f"{room}.js").stat().st_size <= 60_000, room
+    assert (static / "runtime.js").stat().st_size <= 60_000
     # Pages keep one for each Viewer that they ever showed.
-    assert (static / "loader.js").stat().st_size <= 1_000
+    assert (static / "loader.js").stat().st_size <= 4_000
 
 
 def test_a_wheel_carries_the_bundles_shaders_and_types_and_nothing_else(tmp_path: Path) -> None:
@@ -140,8 +166,8 @@ def test_a_wheel_carries_the_bundles_shaders_and_types_and_nothing_else(tmp_path
         for file in package.rglob("*")
         if file.suffix in (".py", ".glsl") or file.name == "py.typed"
     }
-    static = ("loader.js", "widget.js", "runtime.js", "LICENSES.txt")
-    expected |= {f"nbglcnn/static/{name}" for name in static}
+    static = ("loader.js", "widget.js", *(f"{room}.js" for room in ROOMS), "runtime.js")
+    expected |= {f"nbglcnn/static/{name}" for name in (*static, "LICENSES.txt")}
     assert {name for name in files if ".dist-info/" not in name} == expected
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in files)
     assert wheel.stat().st_size < 500_000

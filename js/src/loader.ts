@@ -1,45 +1,107 @@
-// What anywidget imports for each Viewer: it evaluates the bundle once a page, however many Viewers there are.
-import type { InitializeProps, RenderProps } from "@anywidget/types";
+// What anywidget imports for each Viewer: it asks Python for the Viewer's code, which a page needs once.
+import type { AnyModel, InitializeProps, RenderProps } from "@anywidget/types";
+import type { Buffer } from "./buffers.ts";
+import { codeOf, takeCode } from "./code.ts";
+import type { FromPage, Part } from "./messages.ts";
 import type createWidget from "./widget.ts";
 
 /*
- * Hosts import the text of `_esm` anew for each model, and a page never lets go of a module: 1 MB a run
- * of a cell if that were the bundle. So the bundle comes as a trait of the model, a string that goes
- * with it, and only the first one is made a module. The model has it in every host, also one without
- * a kernel; asking Python for it would be a round trip that such a page waits for in vain.
+ * Hosts import the text of `_esm` anew for each model, a page never lets go of a module, and a saved notebook
+ * may hold every trait. So the code itself is neither: it comes in the messages that bring weights.
  */
-type Bundle = Promise<{ readonly default: typeof createWidget }>;
+type Core = { readonly default: typeof createWidget };
+type Widget = ReturnType<typeof createWidget>;
 
-/** By their text: notebooks of one page may use several versions, or builds of one. */
-function bundles(): Map<string, Bundle> {
-  const page = globalThis as unknown as Record<symbol, Map<string, Bundle> | undefined>;
-  const key = Symbol.for("nbglcnn.bundles");
-  const found = page[key] ?? new Map<string, Bundle>();
-  page[key] = found;
-  return found;
-}
+/** A page that shows only this has no name yet; Python counts its words as a sign of life. */
+const PAGE = "";
+/** Before this nobody reads what is going on. */
+const PATIENCE_MS = 1_000;
 
-function load(text: string): Bundle {
-  const known = bundles();
-  const old = known.get(text);
-  if (old !== undefined) return old;
-  const url = URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
-  const made: Bundle = import(url).finally(() => URL.revokeObjectURL(url));
-  known.set(text, made);
-  made.catch(() => known.delete(text)); // the next Viewer tries again
-  return made;
+/** The core's module; `say` is told why it takes so long, "" when it is here. */
+async function load(
+  model: AnyModel,
+  closed: AbortSignal,
+  say: (text: string) => void,
+): Promise<Core> {
+  const send = (message: FromPage): void => model.send(message);
+  const hear = (content: unknown, buffers: readonly Buffer[]): void => {
+    const { type } = content as { type?: unknown };
+    if (type === "part") takeCode(content as Part, buffers);
+  };
+  model.on("msg:custom", hear);
+  const late = setTimeout(() => say("Waiting for Python to send the Viewer’s code."), PATIENCE_MS);
+  try {
+    const line = {
+      ask: (blob: string, parts: number[]) => send({ type: "need", page: PAGE, blob, parts }),
+      beat: (done: number, total: number) =>
+        send({ type: "progress", page: PAGE, stage: "receiving", done, total }),
+      onTrouble: (text: string) =>
+        say(`The Viewer’s code is not here. ${text} Run the cell again if nothing comes.`),
+    };
+    const { core } = model.get("_code") as { core: string };
+    return (await codeOf(core, line, { signal: closed })) as Core;
+  } finally {
+    clearTimeout(late);
+    model.off("msg:custom", hear);
+    say("");
+  }
 }
 
 /** Called once for each model, as anywidget's interface has it. */
 export default () => {
-  let widget: ReturnType<typeof createWidget> | undefined;
+  const views = new Set<() => void>();
+  let widget: Widget | undefined;
+  let words = "";
+  const say = (text: string): void => {
+    words = text;
+    for (const show of views) show();
+  };
   return {
-    async initialize(props: InitializeProps): Promise<() => void> {
-      const bundle = await load(String(props.model.get("_bundle")));
-      if (props.signal?.aborted) return () => undefined; // closed meanwhile
-      widget = bundle.default();
-      return widget.initialize(props);
+    /** Ends before the code is here, so that views can say what they wait for. */
+    initialize({ model, signal }: InitializeProps): () => void {
+      const closing = new AbortController();
+      let dispose = (): void => undefined;
+      const close = (): void => {
+        closing.abort();
+        dispose();
+      };
+      signal?.addEventListener("abort", close, { once: true });
+      const gone = (): void => closing.abort(); // the kernel: nothing will come
+      model.on("comm_live_update", gone);
+      load(model, closing.signal, say).then(
+        (core) => {
+          model.off("comm_live_update", gone);
+          if (closing.signal.aborted) return;
+          widget = core.default();
+          dispose = widget.initialize({ model, signal: closing.signal } as InitializeProps);
+          for (const show of views) show();
+        },
+        (error: unknown) => {
+          const parted = error instanceof DOMException && error.name === "AbortError";
+          const why = parted ? "Python is gone." : String(error);
+          say(`The Viewer’s code could not be loaded. ${why} Run the cell again.`);
+        },
+      );
+      return close;
     },
-    render: (props: RenderProps) => widget?.render(props),
+    render(props: RenderProps): () => void {
+      let remove: (() => void) | undefined;
+      const show = (): void => {
+        if (widget === undefined) {
+          props.el.textContent = words;
+          return;
+        }
+        views.delete(show);
+        props.el.textContent = "";
+        remove = widget.render(props);
+      };
+      views.add(show);
+      show();
+      return () => {
+        views.delete(show);
+        remove?.();
+        props.el.textContent = "";
+      };
+    },
   };
 };

@@ -8,6 +8,7 @@ export const CHUNK = 2097152;
 export const COLORMAPS = ["signed", "viridis", "cividis", "magma", "grey"] as const;
 export const COLOR_RANGES = ["channel", "layer", "fixed"] as const;
 export const VIEWS = ["network", "maps", "filters", "explain", "profile", "compare"] as const;
+export const ROOMS = ["graph", "explain", "compare", "profile"] as const;
 export const BESIDE = 4;
 
 /**

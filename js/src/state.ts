@@ -2,7 +2,7 @@
 import { type Signal, signal } from "@preact/signals";
 import { createSignals, type EngineSignals } from "./engine/signals.ts";
 import type { ColorMapName, LayerTime } from "./gl/types.ts";
-import type { COLOR_RANGES, Spot, Verified } from "./messages.ts";
+import type { COLOR_RANGES, Spot, Verified, VIEWS } from "./messages.ts";
 import { type Status, says } from "./status.ts";
 
 /** The comparison with the framework's own values, when it was made. */
@@ -26,7 +26,8 @@ export interface Ends {
 }
 
 export type Order = "number" | "mean" | "max" | "variance" | "similarity";
-export type Tab = "network" | "layer" | "profile" | "compare";
+/** What Python calls a view is a tab, but for those that are sections of the Layer tab. */
+export type TabName = Exclude<(typeof VIEWS)[number], Section> | "layer";
 
 /** How the Network tab shows the network. */
 export type Form = "strip" | "graph";
@@ -71,13 +72,15 @@ export interface ViewerState extends EngineSignals {
   readonly connected: Signal<boolean>;
   /** URL of a still picture from Python, for a page that cannot draw. */
   readonly poster: Signal<string | null>;
+  /** Why views whose code comes later are not here, "" while that is on its way. */
+  readonly roomTrouble: Signal<string>;
   /** The tallest the viewer may get, in CSS pixels; its content scrolls then. */
   readonly height: Signal<number | null>;
 
   /** Which example of the batch is shown. */
   readonly example: Signal<number>;
   readonly selected: Signal<Selection | null>;
-  readonly tab: Signal<Tab>;
+  readonly tab: Signal<TabName>;
   /** Null is what suits the network and the room. */
   readonly form: Signal<Form | null>;
   /** Ids of the graph's open groups; null before somebody opened or closed one. */
@@ -110,6 +113,7 @@ export function createState(signals = createSignals()): ViewerState {
     parity: signal(null),
     connected: signal(true),
     poster: signal(null),
+    roomTrouble: signal(""),
     height: signal(null),
     example: signal(0),
     selected: signal(null),

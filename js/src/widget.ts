@@ -1,4 +1,6 @@
 // The entry in a notebook, behind the loader: `initialize` is called once per Viewer, `render` once per view of it.
+
+import { modules } from "core:modules";
 import type { AnyModel, InitializeProps, RenderProps } from "@anywidget/types";
 import { batch, effect, type Signal } from "@preact/signals";
 import { CommClient } from "./comm/client.ts";
@@ -6,6 +8,7 @@ import { at } from "./comm/host.ts";
 import { COLOR_RANGES, COLORMAPS, VIEWS } from "./messages.ts";
 import type { Selection, ViewerState } from "./state.ts";
 import { mount } from "./views/app.tsx";
+import { openRoom, type RoomExports, type RoomName } from "./views/rooms.tsx";
 
 /** What one model needs of this module, which all Viewers of a page share. */
 export default function createWidget() {
@@ -36,6 +39,18 @@ export default function createWidget() {
   };
 }
 
+/** A room is a function of the core's modules; this page has each once. */
+const entered = new Set<string>();
+function enter(name: string, room: unknown): void {
+  if (entered.has(name)) return;
+  entered.add(name);
+  const { default: make } = room as { default(take: (file: string) => unknown): RoomExports };
+  openRoom(
+    name as RoomName,
+    make((file) => modules[file]),
+  );
+}
+
 interface Opened {
   readonly state: ViewerState;
   readonly client: CommClient;
@@ -44,7 +59,7 @@ interface Opened {
 
 function open(model: AnyModel): Opened {
   // First of all: Python waits for its hello.
-  const client = new CommClient(model);
+  const client = new CommClient(model, enter);
   const { state } = client;
   let seen = "";
   // Python may set both at once: neither is told back before the other is taken.

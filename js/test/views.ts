@@ -6,7 +6,16 @@ import type { DrawJob, Session } from "../src/gl/types.ts";
 import { createState } from "../src/state.ts";
 import { says } from "../src/status.ts";
 import { mount } from "../src/views/app.tsx";
+import * as compare from "../src/views/compare/room.ts";
+import * as explain from "../src/views/explain/room.ts";
+import * as graph from "../src/views/graph/room.ts";
+import * as profile from "../src/views/profile/room.ts";
+import { openRoom } from "../src/views/rooms.tsx";
 
+openRoom("graph", graph);
+openRoom("explain", explain);
+openRoom("compare", compare);
+openRoom("profile", profile);
 const state = createState();
 const calls = { drawn: [] as string[], batches: 0, runs: 0, asked: 0, answered: 0 };
 

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { runInNewContext } from "node:vm";
-import { type Buffer, bytesOf } from "../src/comm/wire.ts";
+import { type Buffer, bytesOf } from "../src/buffers.ts";
 
 const BYTES = [0, 1, 127, 128, 200, 255, 7];
 const own = () => Uint8Array.from(BYTES).buffer;

@@ -26,10 +26,7 @@ SETTLED = f"""() => {{
 }}"""
 # The page's script, for `bundled`; waiting until so many milliseconds pass without a question or a
 # picture; setting signals of the state.
-VIEWS = (
-    *("test/views.ts", "--format=iife", "--loader:.css=text"),
-    *("--tsconfig=tsconfig.bundle.json", "--inject:src/jsx.ts"),  # elements as build.js makes them
-)
+VIEWS = ("test/views.ts", "--format=iife", "--loader:.css=text")
 QUIET = """async (ms) => {
   const { calls } = views;
   const events = () => calls.batches + calls.asked + calls.answered;

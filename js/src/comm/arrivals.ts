@@ -1,7 +1,8 @@
 // Blobs on their way from Python: which the page needs, which parts of them are here, and what to ask for again.
+import { type Buffer, bytesOf } from "../buffers.ts";
 import type { Store } from "../engine/store.ts";
 import { CHUNK, type Part } from "../messages.ts";
-import { type Buffer, bytesOf, warnOnce } from "./wire.ts";
+import { warnOnce } from "./wire.ts";
 
 /** Parts that are missing are asked for once after this silence, and given up after the second. */
 const QUIET_MS = 3_000;

@@ -1,6 +1,8 @@
 // Python's client of a page's engine: says hello, gathers what the engine is to show, answers reads, tells how it goes.
 import type { AnyModel } from "@anywidget/types";
 import { effect } from "@preact/signals";
+import type { Buffer } from "../buffers.ts";
+import { takeCode } from "../code.ts";
 import { type Content, Engine } from "../engine/engine.ts";
 import { pageStore } from "../engine/store.ts";
 import { joined } from "../gl/numbers.ts";
@@ -22,8 +24,9 @@ import { says } from "../status.ts";
 import { Answers } from "./answers.ts";
 import { Arrivals } from "./arrivals.ts";
 import { hostName, watchKernel } from "./host.ts";
+import { Rooms } from "./rooms.ts";
 import { keepStills } from "./snapshots.ts";
-import { type Buffer, decode, macrotask, spaced, warnOnce } from "./wire.ts";
+import { decode, macrotask, spaced, warnOnce } from "./wire.ts";
 
 /** Python's time-outs start again with each message; it hears from a busy page this often. */
 const BEAT_MS = 500;
@@ -43,6 +46,7 @@ export class CommClient {
   private readonly store = pageStore();
   private readonly arrivals: Arrivals;
   private readonly answers: Answers;
+  private readonly rooms: Rooms;
   private readonly undo: (() => void)[] = [];
   private released = false;
   /** Python cannot work with this page. */
@@ -63,9 +67,11 @@ export class CommClient {
   private stage: Pick<Progress, "stage" | "done" | "total"> | undefined;
   private compilingSince = 0;
   private lastBeat = 0;
+  private lastHeard = 0;
   private readonly beat: ReturnType<typeof setInterval>;
 
-  constructor(model: AnyModel) {
+  /** `onRoom` is given the module of a room, by its name. */
+  constructor(model: AnyModel, onRoom: (name: string, module: unknown) => void) {
     this.model = model;
     const { page } = this;
     this.engine = new Engine({
@@ -95,6 +101,15 @@ export class CommClient {
     this.answers = new Answers({
       send: (reply, data) => this.send({ type: "reply", page, ...reply }, [data]),
       onProgress: (done, total) => this.busy("reading", done, total),
+    });
+    this.rooms = new Rooms(model.get("_code"), {
+      ask: (blob, parts) => this.send({ type: "need", page, blob, parts }),
+      // Before the first State Python is busy with something else, and sends all when it is not.
+      heard: () => (this.wanted === undefined ? performance.now() : this.lastHeard),
+      onRoom,
+      onTrouble: (text) => {
+        this.state.roomTrouble.value = text;
+      },
     });
     this.listen("msg:custom", (content: unknown, buffers: readonly Buffer[]) =>
       this.receive(content, buffers),
@@ -134,6 +149,7 @@ export class CommClient {
     for (const undo of this.undo) undo();
     this.answers.clear();
     this.arrivals.stop();
+    this.rooms.stop();
     this.engine.dispose();
     this.arrivals.release();
     if (this.state.poster.value !== null) URL.revokeObjectURL(this.state.poster.value);
@@ -149,6 +165,7 @@ export class CommClient {
     clearInterval(this.beat);
     clearTimeout(this.greeting);
     this.arrivals.stop();
+    this.rooms.stop();
     this.answers.clear();
     this.sayDisconnected();
     void this.work();
@@ -186,7 +203,7 @@ export class CommClient {
       page: this.page,
       version: PACKAGE_VERSION,
       protocol: PROTOCOL,
-      have: this.arrivals.have,
+      have: [...this.arrivals.have, ...this.rooms.have],
       renderer: device?.capabilities.renderer ?? "",
       target: device?.capabilities.target ?? null,
       problem: unavailable === undefined ? "" : `${unavailable.message} (${unavailable.detail})`,
@@ -263,9 +280,12 @@ export class CommClient {
   private receive(content: unknown, buffers: readonly Buffer[]): void {
     const message = decode(content);
     if (message === undefined || this.closed) return;
+    this.lastHeard = performance.now();
     if (message.type === "state") this.show(message);
-    else if (message.type === "part") this.arrivals.take(message, buffers);
-    else if (message.type === "read") this.queue(message);
+    else if (message.type === "part") {
+      this.arrivals.take(message, buffers);
+      takeCode(message, buffers);
+    } else if (message.type === "read") this.queue(message);
     else if (message.type === "done") this.answers.done(message.read);
     else if (message.type === "verified") this.judge(message);
     else if (message.type === "probe") {

@@ -1,9 +1,6 @@
-// How messages look on the way: checked against their records, buffers in whatever form a host gives them.
+// How messages look on the way: checked against their records.
 import { conform } from "../gl/format.ts";
 import { type FromKernel, RECORDS } from "../messages.ts";
-
-/** Hosts hand buffers over as they like: JupyterLab and marimo give DataViews, some base64. */
-export type Buffer = DataView<ArrayBuffer> | ArrayBuffer | Uint8Array<ArrayBuffer> | string;
 
 const TYPES = new Map([...RECORDS.keys()].map((name) => [name.toLowerCase(), name]));
 const warned = new Set<string>();
@@ -23,26 +20,6 @@ export function decode(content: unknown): FromKernel | undefined {
     return undefined;
   }
   return content as FromKernel;
-}
-
-/** The bytes of a message's buffer; undefined when there is none, or none that can be read. */
-export function bytesOf(buffer: Buffer | undefined): Uint8Array<ArrayBuffer> | undefined {
-  if (typeof buffer === "string") return fromBase64(buffer);
-  if (ArrayBuffer.isView(buffer)) {
-    return new Uint8Array(buffer.buffer, buffer.byteOffset, buffer.byteLength);
-  }
-  // By its name: a host may have made it in another frame, whose ArrayBuffer is another class.
-  const isBuffer = Object.prototype.toString.call(buffer) === "[object ArrayBuffer]";
-  return isBuffer ? new Uint8Array(buffer as ArrayBuffer) : undefined;
-}
-
-function fromBase64(text: string): Uint8Array<ArrayBuffer> | undefined {
-  try {
-    return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-  } catch {
-    warnOnce("ignored a buffer that is not base64");
-    return undefined;
-  }
 }
 
 /** One line in the console; the same text, and more than a hundred different ones, only once. */

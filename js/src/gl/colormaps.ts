@@ -1,5 +1,5 @@
 // The colour maps as bytes: one row of 512 texels each; and a row of marks, for what is no number.
-import { interpolateCividis, interpolateMagma, interpolateViridis } from "d3-scale-chromatic";
+import { CIVIDIS, MAGMA, VIRIDIS } from "./colortables.ts";
 import type { ColorMapName, Theme } from "./types.ts";
 
 export type Rgb = readonly [number, number, number];
@@ -13,8 +13,8 @@ const SIGNED: Readonly<Record<Theme, string>> = {
   light: "#6b2b00 #c0560c #f09a4a #fbd9b3 #ffffff #c3ddf3 #6fa8d8 #2a6cb0 #0b2f63",
   dark: "#ffd093 #f2953a #a8570c #4a290b #0f1216 #123a63 #216bab #4fa3ec #b5dcff",
 };
-const GREY = (t: number) => `rgb(${t * 255}, ${t * 255}, ${t * 255})`;
-const SEQUENTIAL = [interpolateViridis, interpolateCividis, interpolateMagma, GREY];
+const GREY = (t: number): Rgb => [t * 255, t * 255, t * 255];
+const SEQUENTIAL = [nearest(VIRIDIS), nearest(CIVIDIS), nearest(MAGMA), GREY];
 const ORDER = ["viridis", "cividis", "magma", "grey"] as const;
 
 /** Which layer of the colour-map texture a job uses. */
@@ -37,7 +37,7 @@ export function mapTexels(): Uint8Array {
       const at = ramp(stops.split(" ").map(parse));
       return (k: number) => at(Math.max(-1, (k - ZERO) / (ZERO - 1)) / 2 + 0.5);
     }),
-    ...SEQUENTIAL.map((at) => (k: number) => parse(at(k / (MAP_TEXELS - 1)))),
+    ...SEQUENTIAL.map((at) => (k: number) => at(k / (MAP_TEXELS - 1))),
   ];
   const bytes = new Uint8Array((rows.length + 1) * MAP_TEXELS * 4);
   for (const [row, at] of rows.entries()) {
@@ -61,6 +61,15 @@ export function ramp(stops: readonly Rgb[]): (t: number) => Rgb {
     const [from = [0, 0, 0], to = [0, 0, 0]] = linear.slice(k, k + 2);
     const mix = (i: 0 | 1 | 2) => toByte(from[i] + (to[i] - from[i]) * (place - k));
     return [mix(0), mix(1), mix(2)];
+  };
+}
+
+/** The nearest colour of a table, for 0 to 1. */
+function nearest(table: string): (t: number) => Rgb {
+  const last = table.length / 6 - 1;
+  return (t) => {
+    const at = 6 * Math.min(last, Math.floor(t * (last + 1)));
+    return parse(`#${table.slice(at, at + 6)}`);
   };
 }
 

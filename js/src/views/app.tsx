@@ -4,24 +4,17 @@ import { render } from "preact";
 import { networkOf } from "../network/network.ts";
 import type { ViewerState } from "../state.ts";
 import { Bar } from "./bar.tsx";
-import compareCss from "./compare/style.css";
-import { CompareView } from "./compare/view.tsx";
 import { type Hover, type Note, useViews, type Views, ViewsContext } from "./context.ts";
-import explainCss from "./explain/style.css";
-import { NetworkView } from "./forms.tsx";
-import graphCss from "./graph/style.css";
 import { Keys } from "./help.tsx";
 import { listenToKeys } from "./keys.ts";
-import { LayerView } from "./layer.tsx";
 import { px } from "./layout.ts";
 import { createMeasures } from "./measures.ts";
 import { createPainter } from "./painter.ts";
-import { Panel } from "./panel.tsx";
 import { costsOf } from "./profile/costs.ts";
-import profileCss from "./profile/style.css";
-import { ProfileView } from "./profile/view.tsx";
+import { roomStyles } from "./rooms.tsx";
 import { Message, StatusLine } from "./status.tsx";
 import css from "./style.css";
+import { shownTab } from "./tabs.tsx";
 import { watchRatio, watchTheme, watchWidth } from "./theme.ts";
 import { Tooltip } from "./tooltip.tsx";
 
@@ -31,7 +24,9 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
   root.className = "nbglcnn";
   root.tabIndex = -1; // takes the focus when the element that had it is gone
   const style = document.createElement("style");
-  style.textContent = css + explainCss + graphCss + profileCss + compareCss;
+  const stopStyles = effect(() => {
+    style.textContent = `${css}\n${roomStyles.value}`;
+  });
   el.append(style, root);
   el.classList.add("nbg-place");
 
@@ -83,6 +78,7 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
   return () => {
     render(null, root);
     stopKeys();
+    stopStyles();
     stopEnds();
     stopProfile();
     painter.dispose();
@@ -128,16 +124,6 @@ function Content() {
       </div>
     );
   }
-  const comparison = state.plan.value?.comparison;
-  if (state.tab.value === "compare" && comparison?.pairs.length) {
-    return <CompareView network={now} comparison={comparison} />;
-  }
-  if (state.tab.value === "layer") return <LayerView network={now} />;
-  if (state.tab.value === "profile") return <ProfileView network={now} />;
-  return (
-    <>
-      <NetworkView network={now} />
-      <Panel network={now} />
-    </>
-  );
+  const { component: Shown } = shownTab(now, state.tab.value);
+  return <Shown network={now} />;
 }

@@ -1,22 +1,14 @@
 // The bar above: which model, which tab, which example of the batch.
-
 import { plural } from "../format.ts";
 import { layersOf, type Network, pictureOf } from "../network/network.ts";
-import type { Tab, ViewerState } from "../state.ts";
 import { useViews } from "./context.ts";
 import { Left, Right } from "./icons.tsx";
 import { pictureSize } from "./layout.ts";
 import { Maps } from "./maps.tsx";
+import { tabsOf } from "./tabs.tsx";
 
 /** CSS pixels below which everything is one column. */
 export const NARROW = 520;
-
-const TABS: readonly (readonly [Tab, string])[] = [
-  ["network", "Network"],
-  ["layer", "Layer"],
-  ["profile", "Profile"],
-];
-const COMPARE: typeof TABS = [["compare", "Compare"], ...TABS];
 
 export function Bar({ network }: { network: Network | null }) {
   const { state, width } = useViews();
@@ -33,24 +25,21 @@ export function Bar({ network }: { network: Network | null }) {
           </span>
         )}
       </div>
-      {live && (width.value < NARROW ? <Menu /> : <Tabs />)}
+      {live && (width.value < NARROW ? <Menu network={network} /> : <Tabs network={network} />)}
       {live && network.batch > 1 ? <Examples network={network} /> : <span />}
     </header>
   );
 }
 
-/** Two networks in one are there to be compared. */
-const tabsOf = ({ plan }: ViewerState) => (plan.value?.comparison.pairs.length ? COMPARE : TABS);
-
 /** One stop of the Tab key; the arrow keys go to the tabs beside it, and only from here. */
-function Tabs() {
+function Tabs({ network }: { network: Network }) {
   const { state, root } = useViews();
   const { tab } = state;
-  const tabs = tabsOf(state);
-  const now = tabs.findIndex(([one]) => one === tab.value);
+  const tabs = tabsOf(network);
+  const now = tabs.findIndex(({ name }) => name === tab.value);
   const onKeyDown = (event: KeyboardEvent): void => {
     const to = { ArrowLeft: now - 1, ArrowRight: now + 1, Home: 0, End: -1 }[event.key];
-    const next = to === undefined ? undefined : tabs.at(to % tabs.length)?.[0];
+    const next = to === undefined ? undefined : tabs.at(to % tabs.length)?.name;
     if (next === undefined || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) {
       return;
     }
@@ -61,21 +50,21 @@ function Tabs() {
   };
   return (
     <div class="nbg-tabs" role="tablist" aria-label="Views" onKeyDown={onKeyDown}>
-      {tabs.map(([one, word]) => (
+      {tabs.map(({ name, title }) => (
         <button
           type="button"
-          key={one}
+          key={name}
           role="tab"
-          data-tab={one}
-          aria-selected={tab.value === one}
-          tabIndex={tab.value === one ? 0 : -1}
+          data-tab={name}
+          aria-selected={tab.value === name}
+          tabIndex={tab.value === name ? 0 : -1}
           onClick={(event) => {
             // After a click the arrow keys are for layers, as in the view that it opened.
             if (event.detail > 0) root.focus({ preventScroll: true });
-            tab.value = one;
+            tab.value = name;
           }}
         >
-          {word}
+          {title}
         </button>
       ))}
     </div>
@@ -83,7 +72,7 @@ function Tabs() {
 }
 
 /** The tabs where there is no room for them. */
-function Menu() {
+function Menu({ network }: { network: Network }) {
   const { state } = useViews();
   const { tab } = state;
   return (
@@ -92,13 +81,13 @@ function Menu() {
       aria-label="Views"
       value={tab.value}
       onChange={(event) => {
-        const chosen = tabsOf(state).find(([one]) => one === event.currentTarget.value);
-        if (chosen !== undefined) tab.value = chosen[0];
+        const chosen = tabsOf(network).find(({ name }) => name === event.currentTarget.value);
+        if (chosen !== undefined) tab.value = chosen.name;
       }}
     >
-      {tabsOf(state).map(([one, word]) => (
-        <option key={one} value={one}>
-          {word}
+      {tabsOf(network).map(({ name, title }) => (
+        <option key={name} value={name}>
+          {title}
         </option>
       ))}
     </select>

@@ -5,9 +5,11 @@ import type { Form } from "../state.ts";
 import { NARROW } from "./bar.tsx";
 import { Choice } from "./choice.tsx";
 import { useViews } from "./context.ts";
-import { Graph } from "./graph/graph.tsx";
+import type * as graph from "./graph/room.ts";
 import { firstOpen, groupsAround, treeOf } from "./graph/tree.ts";
 import { leaveFinder } from "./keys.ts";
+import { Panel } from "./panel.tsx";
+import { Room } from "./rooms.tsx";
 import { lineOf, Strip } from "./strip.tsx";
 
 const FORMS: readonly (readonly [Form, string])[] = [
@@ -15,7 +17,16 @@ const FORMS: readonly (readonly [Form, string])[] = [
   ["graph", "Graph"],
 ];
 
-export function NetworkView({ network }: { network: Network }) {
+export function NetworkTab({ network }: { network: Network }) {
+  return (
+    <>
+      <NetworkView network={network} />
+      <Panel network={network} />
+    </>
+  );
+}
+
+function NetworkView({ network }: { network: Network }) {
   const { state, width, ratio } = useViews();
   const plain =
     width.value < NARROW ||
@@ -35,7 +46,11 @@ export function NetworkView({ network }: { network: Network }) {
         />
         <Find network={network} />
       </div>
-      {form === "graph" ? <Graph network={network} /> : <Strip network={network} />}
+      {form === "graph" ? (
+        <Room<typeof graph> name="graph">{({ Graph }) => <Graph network={network} />}</Room>
+      ) : (
+        <Strip network={network} />
+      )}
     </>
   );
 }

@@ -1,11 +1,11 @@
 // The keyboard, while the viewer has the focus; JupyterLab's own single-key commands stay quiet meanwhile.
 import { batch } from "@preact/signals";
 import { COLORMAPS } from "../messages.ts";
-import { channelsOf, firstValue } from "../network/network.ts";
-import type { Tab } from "../state.ts";
-import { listedPairs, shownPair } from "./compare/pairs.ts";
+import { channelsOf, type Network } from "../network/network.ts";
+import type { TabName } from "../state.ts";
 import type { Views } from "./context.ts";
 import { orderOf } from "./order.ts";
+import { shownTab, type TabKeys } from "./tabs.tsx";
 
 // A text field, a list or an open menu needs these keys itself.
 const takesKeys = (target: EventTarget | null): boolean =>
@@ -31,36 +31,21 @@ export function listenToKeys(views: Views): () => void {
   const step = <T>(items: readonly T[], now: T, by: number): T | undefined =>
     items[(Math.max(0, items.indexOf(now)) + by + items.length) % items.length];
 
+  const shownKeys = (network: Network): TabKeys => shownTab(network, state.tab.peek()).keys;
+
   const moveLayer = (by: number): void => {
     const network = views.network.peek();
     if (network === null) return;
-    if (state.tab.peek() === "compare") {
-      const pairs = listedPairs(network);
-      const shown = shownPair(network, state.selected.peek());
-      const at = pairs.findIndex((pair) => pair.row === shown?.row) + by;
-      const layer = pairs[Math.min(pairs.length - 1, Math.max(0, at))]?.difference;
-      if (layer !== undefined) state.selected.value = { layer, channel: null };
-      return;
-    }
-    const onLayer = state.tab.peek() === "layer";
-    const names = onLayer
-      ? network.layers.map((layer) => layer.name)
-      : network.stages.map((stage) => stage.key);
-    const now = state.selected.peek()?.layer ?? (onLayer ? firstValue(network)?.key : undefined);
-    const stage = network.stages.find((one) => one.layers.some((layer) => layer.name === now));
-    const at = names.indexOf(onLayer ? (now ?? "") : (stage?.key ?? ""));
+    const { names, at } = shownKeys(network).layers(network, state.selected.peek());
     const layer = names[at < 0 ? 0 : Math.min(names.length - 1, Math.max(0, at + by))];
     if (layer !== undefined) state.selected.value = { layer, channel: null };
   };
 
   const moveChannel = (by: number): void => {
     const network = views.network.peek();
-    let selected = state.selected.peek();
-    if (network !== null && state.tab.peek() === "compare") {
-      const layer = shownPair(network, selected)?.difference;
-      selected = layer === undefined ? null : { layer, channel: selected?.channel ?? null };
-    }
-    const value = network?.values.get(selected?.layer ?? "");
+    if (network === null) return;
+    const selected = shownKeys(network).channel?.(network, state.selected.peek()) ?? null;
+    const value = network.values.get(selected?.layer ?? "");
     if (selected === null || value === undefined) return;
     // A key can come before the layer is on screen: by number, then.
     const known = views.order.peek();
@@ -77,7 +62,7 @@ export function listenToKeys(views: Views): () => void {
   };
 
   /** To another tab; the element that has the focus goes with its own, the next key comes before a redraw. */
-  const show = (tab: Tab): void => {
+  const show = (tab: TabName): void => {
     root.focus({ preventScroll: true });
     state.tab.value = tab;
   };
@@ -95,6 +80,9 @@ export function listenToKeys(views: Views): () => void {
   };
 
   const act = (key: string, target: EventTarget | null): boolean => {
+    const network = views.network.peek();
+    const keys = network === null ? undefined : shownKeys(network);
+    if (keys?.press?.(key, views)) return true;
     switch (key) {
       case "ArrowLeft":
         moveLayer(-1);
@@ -104,16 +92,16 @@ export function listenToKeys(views: Views): () => void {
         return true;
       case "ArrowUp":
       case "ArrowDown":
-        if (!["layer", "compare"].includes(state.tab.peek())) return false;
+        if (keys?.channel === undefined) return false;
         moveChannel(key === "ArrowDown" ? 1 : -1);
         return true;
       case "Escape":
-        if (state.tab.peek() !== "layer") {
+        if (network === null || keys?.back === undefined) {
           // A second Esc gives the keyboard back to the notebook.
           if (document.activeElement instanceof HTMLElement) document.activeElement.blur();
           return true;
         }
-        show(views.network.peek()?.pairs.size ? "compare" : "network");
+        show(keys.back(network));
         return true;
       case "Enter":
         return open(target);
@@ -123,13 +111,6 @@ export function listenToKeys(views: Views): () => void {
       case "r":
         state.range.value = state.range.peek() === "layer" ? "channel" : "layer";
         return true;
-      case "e":
-        if (state.tab.peek() !== "layer") return false;
-        state.section.value = "explain";
-        return true;
-      case "/":
-        root.querySelector<HTMLElement>(".nbg-finder")?.focus();
-        return state.tab.peek() === "network";
       case "?":
         views.help.value = !views.help.peek();
         return true;
@@ -144,11 +125,11 @@ export function listenToKeys(views: Views): () => void {
 
   /** The focus goes where the arrows went. */
   const follow = (key: string): void => {
-    const layers = state.tab.peek() === "layer";
+    const network = views.network.peek();
+    if (network === null) return;
+    const { channel, layerFocus } = shownKeys(network);
     const across = key === "ArrowLeft" || key === "ArrowRight";
-    const compare = state.tab.peek() === "compare";
-    const row = compare ? ".nbg-change" : layers ? ".nbg-rail-item" : ".nbg-picture";
-    const place = across || !(layers || compare) ? row : ".nbg-frame";
+    const place = across || channel === undefined ? layerFocus : ".nbg-frame";
     requestAnimationFrame(() => {
       const next = root.querySelector<HTMLElement>(`${place}[tabindex="0"]`);
       if (key.startsWith("Arrow")) next?.focus();

@@ -16,7 +16,7 @@ import type { Order, RangeMode, Section } from "../state.ts";
 import { Bars } from "./bars.tsx";
 import { Choice, Select } from "./choice.tsx";
 import { useLater, useStatistics, useViews } from "./context.ts";
-import { ExplainView } from "./explain/view.tsx";
+import type * as explain from "./explain/room.ts";
 import { Filters, Pages, SmallFilters } from "./filters.tsx";
 import { Grid } from "./grid.tsx";
 import { Inspector, placeOf } from "./inspector.tsx";
@@ -27,6 +27,7 @@ import { boundsOf, type Mark, markOf } from "./marks.ts";
 import { orderOf, PAGE } from "./order.ts";
 import { Badge } from "./parity.tsx";
 import { Rail } from "./rail.tsx";
+import { Room } from "./rooms.tsx";
 import { LayerValues, Similar, useSimilarity } from "./values.tsx";
 import { parametersOf, weighted } from "./weights.ts";
 
@@ -101,7 +102,11 @@ export function LayerView({ network }: { network: Network }) {
         <MapsView key={value.key} {...{ network, value, stage, layer, later }} />
       )}
       {shown === "filters" && stage && <FiltersView network={network} stage={stage} />}
-      {shown === "explain" && <ExplainView network={network} value={value} stage={stage} />}
+      {shown === "explain" && (
+        <Room<typeof explain> name="explain">
+          {({ ExplainView }) => <ExplainView network={network} value={value} stage={stage} />}
+        </Room>
+      )}
     </div>
   );
 }

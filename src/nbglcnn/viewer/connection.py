@@ -41,6 +41,7 @@ from nbglcnn.viewer.protocol import (
 )
 
 QUIET_S = 2.0  # without a message before missing parts are asked for again, once
+LOADING_S = 10.0  # in which a page that loads the front-end's code asks again, or says hello
 CLOSED = "this Viewer was closed; make another one"
 FAILURES: dict[str, type[PageError]] = {"lost": ContextLost, "device": DeviceError}
 
@@ -103,8 +104,10 @@ class Connection(Inbox):
         send: Send,
         fit: Callable[[Target], Offer | None],
         changed: Callable[[], None],
+        code: Mapping[str, memoryview] | None = None,
     ) -> None:
         self._version = version
+        self._code = code or {}  # the front-end's, by name: the core first, then the rooms
         self._send_raw = send
         self._fit = fit
         self._changed = changed
@@ -118,6 +121,7 @@ class Connection(Inbox):
         self.last_error = ""
         self.pointed: Spot | None = None  # in the page whose pointer moved last
         self.closed = False  # nothing comes any more
+        self.loading_until = 0.0  # when a page that has no code yet is given up
 
     @property
     def usable(self) -> list[Page]:
@@ -152,7 +156,9 @@ class Connection(Inbox):
         self.send(
             State(self.revision, offer.plan, offer.weights, offer.inputs, sizes, offer.poster)
         )
-        for name in offer.blobs:
+        # The core is there: it said hello. What people open later comes behind what the page needs
+        # now, unasked, so that no view waits for a kernel that has become busy.
+        for name in (*offer.blobs, *list(self._code)[1:]):
             # A page that cannot draw gets no weights, but the layer table and a still picture.
             still = name in (offer.plan, offer.poster)
             wanting = [p for p in self.pages.values() if not p.problem or still]
@@ -162,7 +168,8 @@ class Connection(Inbox):
                     page.has.add(name)
 
     def _send_blob(self, name: str, parts: Sequence[int] = ()) -> None:
-        data = self._offer.blobs.get(name) if self._offer else None
+        offered = self._offer.blobs if self._offer else {}
+        data = self._code.get(name, offered.get(name))
         if data is None:
             return  # of an earlier state
         data = data.cast("B") if data.nbytes else data
@@ -267,7 +274,8 @@ class Connection(Inbox):
         now = _now()
         page = self.pages.get(message.page)
         if page is None or isinstance(message, Hello):
-            return False  # of an earlier kernel: its Hello was not for us
+            self._take_of_loader(message)
+            return False
         page.seen = now
         match message:
             case Need():
@@ -297,6 +305,14 @@ class Connection(Inbox):
             case Reply():
                 return self._take_reply(message, page, buffers, now)
         return True
+
+    def _take_of_loader(self, message: FromPage) -> None:
+        """A page without a name has no code yet; one with a name said its Hello elsewhere."""
+        if message.page or not isinstance(message, Need | Progress):
+            return
+        self.loading_until = _now() + LOADING_S
+        if isinstance(message, Need) and message.blob in self._code:
+            self._send_blob(message.blob, message.parts)
 
     def _take_reply(self, reply: Reply, page: Page, buffers: list[memoryview], now: float) -> bool:
         """Whether it was the last part of an answer, so that the page is done with it."""

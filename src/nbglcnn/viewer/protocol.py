@@ -23,6 +23,7 @@ CHUNK = 2 * 2**20  # bytes; notebook servers silently drop a frame above 10 MiB
 COLORMAPS = ("signed", "viridis", "cividis", "magma", "grey")
 COLOR_RANGES = ("channel", "layer", "fixed")
 VIEWS = ("network", "maps", "filters", "explain", "profile", "compare")
+ROOMS = ("graph", "explain", "compare", "profile")  # views whose code comes behind the weights
 BESIDE = 4  # channels that are shown large beside each other, at most
 MAX_BLOB = 2**31  # bytes of one blob; more than any texture we make
 

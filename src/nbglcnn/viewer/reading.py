@@ -114,7 +114,7 @@ class Reader:
         def done() -> bool:
             if self._connection.pages or self._connection.closed:
                 return True
-            if time.monotonic() < until:
+            if time.monotonic() < max(until, self._connection.loading_until):
                 return False
             self._waited = Reader.pageless = True
             return True

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, ClassVar
 from weakref import WeakSet
 
@@ -17,7 +16,7 @@ from nbglcnn import __version__
 from nbglcnn.errors import NbglcnnError, PageError
 from nbglcnn.plan import Layers, Precision, Target
 from nbglcnn.report import Match, Report
-from nbglcnn.viewer import blocking, lifetime, marimo, protocol
+from nbglcnn.viewer import blocking, code, lifetime, marimo, protocol
 from nbglcnn.viewer.activations import Activations, as_asked, names_of
 from nbglcnn.viewer.connection import Connection
 from nbglcnn.viewer.diagnosis import diagnosis
@@ -37,15 +36,6 @@ from nbglcnn.viewer.traits import (
     status_of,
 )
 
-STATIC = Path(__file__).parent.parent / "static"
-BUNDLE, LOADER = STATIC / "widget.js", STATIC / "loader.js"
-
-if not (LOADER.exists() and BUNDLE.exists()):
-    raise ImportError(
-        f"nbglcnn's front-end is missing ({STATIC}): install the package again; "
-        "in a checkout, run `make setup`"
-    )
-
 
 class Viewer(anywidget.AnyWidget):
     """Shows a network's layers while it runs on the page's GPU.
@@ -63,10 +53,10 @@ class Viewer(anywidget.AnyWidget):
     element under the pointer, or None) and `status`.
     """
 
-    # The loader makes a module of the first `_bundle` alone: pages keep what they import. With hot
-    # reload they import the bundle itself. As text: anywidget keeps widgets whose file it watches.
-    _esm = BUNDLE if os.environ.get("ANYWIDGET_HMR") else LOADER.read_text("utf-8")
-    _bundle = traitlets.Unicode(BUNDLE.read_text("utf-8"), read_only=True).tag(sync=True)
+    # The loader asks for the code by its name, once a page. With hot reload pages import the core
+    # itself. As text: anywidget keeps widgets whose file it watches.
+    _esm = code.CORE if os.environ.get("ANYWIDGET_HMR") else code.LOADER.read_text("utf-8")
+    _code = traitlets.Dict(code.names(), read_only=True).tag(sync=True)
 
     height = traitlets.Int(None, allow_none=True, min=100).tag(sync=True)
     example = traitlets.Int(0, min=0).tag(sync=True)
@@ -106,6 +96,7 @@ class Viewer(anywidget.AnyWidget):
             send=lambda content, buffers: _call(this, "send", content, buffers),
             fit=lambda target: _call(this, "_fit", target),
             changed=lambda: _call(this, "_follow"),
+            code=code.pieces(),
         )
         self._selftest = SelfTest(
             self._connection,

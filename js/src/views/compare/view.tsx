@@ -30,7 +30,13 @@ const RANGES = [
 /** CSS pixels of the table beside the channels. */
 const TABLE = 400;
 
-export function CompareView(props: { network: Network; comparison: Comparison }) {
+export function CompareView({ network }: { network: Network }) {
+  const { state } = useViews();
+  const comparison = state.plan.value?.comparison;
+  return comparison ? <Compared network={network} comparison={comparison} /> : null;
+}
+
+function Compared(props: { network: Network; comparison: Comparison }) {
   const { network, comparison } = props;
   const { state, width } = useViews();
   const [showing, setShowing] = useState<Showing>("beside");

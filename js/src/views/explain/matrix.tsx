@@ -6,6 +6,7 @@ import { exact, plain, short } from "../../format.ts";
 import { inkOn } from "../colors.ts";
 import { placeOf, useViews } from "../context.ts";
 import { px } from "../layout.ts";
+import { Soft } from "../soft.tsx";
 
 type Rgb = readonly [number, number, number];
 
@@ -118,11 +119,6 @@ function Td(props: {
     </td>
   );
 }
-
-/** Words that may break at the dots of a layer's name, before the middle of a word. */
-export const Soft = ({ text }: { text: string }) => (
-  <>{text.split(/(?<=[.×])|(?=\[)/).map((part, i) => [i > 0 && <wbr key={i} />, part])}</>
-);
 
 /** A picture or matrix under a caption: what it is, and its particulars. */
 export function Figure(props: { title: string; text?: string; children: ComponentChildren }) {

@@ -8,9 +8,9 @@ import { layersOf, longType, type Network, shapeOfOne } from "../../network/netw
 import type { Layer, PlanHeader } from "../../plan.ts";
 import type { Cost, ViewerState } from "../../state.ts";
 import { reportFailure, useLater, useViews, type Views } from "../context.ts";
-import { Soft } from "../explain/matrix.tsx";
 import { isExpected } from "../measures.ts";
 import { Badge, rowOf } from "../parity.tsx";
+import { Soft } from "../soft.tsx";
 import { COSTS, costsOf, costText, type LayerCost } from "./costs.ts";
 import { Ways } from "./ways.tsx";
 

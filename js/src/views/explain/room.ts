@@ -1,0 +1,3 @@
+// The Layer tab's Explain, as a room.
+export { default as style } from "./style.css";
+export { ExplainView } from "./view.tsx";

@@ -1,0 +1,3 @@
+// The Profile tab, as a room.
+export { default as style } from "./style.css";
+export { ProfileView } from "./view.tsx";

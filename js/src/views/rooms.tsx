@@ -1,0 +1,42 @@
+// Rooms: views whose code comes behind the first picture. A page has each of them once, for all its Viewers.
+import { computed, signal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
+import type { ROOMS } from "../messages.ts";
+import { useViews } from "./context.ts";
+
+export type RoomName = (typeof ROOMS)[number];
+
+/** What a room's file exports (`room.ts` in its folder): components, and their style sheet. */
+export interface RoomExports {
+  readonly style: string;
+}
+
+const here = signal<Partial<Record<RoomName, RoomExports>>>({});
+
+/** Opens a room that has come: views that wait for it show it. */
+export function openRoom(name: RoomName, room: RoomExports): void {
+  here.value = { ...here.peek(), [name]: room };
+}
+
+/** The style sheets of all rooms that are here. */
+export const roomStyles = computed(() =>
+  Object.values(here.value)
+    .map((room) => room.style)
+    .join("\n"),
+);
+
+/** What a room shows, `<Room<typeof graph> name="graph">`; while it is not here, why. */
+export function Room<Exports extends RoomExports>(props: {
+  name: RoomName;
+  children: (room: Exports) => ComponentChildren;
+}) {
+  const { state } = useViews();
+  const room = here.value[props.name];
+  if (room !== undefined) return <>{props.children(room as Exports)}</>;
+  const why = state.roomTrouble.value;
+  return (
+    <p class="nbg-note" data-room={props.name} role="status">
+      {why === "" ? "This view’s code is on its way from Python." : why}
+    </p>
+  );
+}

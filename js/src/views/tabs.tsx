@@ -1,0 +1,124 @@
+// The tabs: an entry here is all that the bar, the shell and the keyboard know of one.
+import type { FunctionComponent } from "preact";
+import { firstValue, type Network } from "../network/network.ts";
+import type { Selection, TabName } from "../state.ts";
+import { listedPairs, shownPair } from "./compare/pairs.ts";
+import type * as compared from "./compare/room.ts";
+import type { Views } from "./context.ts";
+import { NetworkTab } from "./forms.tsx";
+import { LayerView } from "./layer.tsx";
+import type * as profiled from "./profile/room.ts";
+import { Room } from "./rooms.tsx";
+
+export interface Tab {
+  readonly name: TabName;
+  readonly title: string;
+  readonly component: FunctionComponent<{ network: Network }>;
+  readonly keys: TabKeys;
+  /** Whether this network has it; all have it by default. */
+  available?(network: Network): boolean;
+}
+
+/** What keys do in a tab. */
+export interface TabKeys {
+  /** The layers that ← and → lead through, by the names that are selected, and which one is shown; -1 for none. */
+  layers(network: Network, selected: Selection | null): { names: readonly string[]; at: number };
+  /** Which channel ↑ and ↓ go on from; these keys do nothing here without it. */
+  channel?(network: Network, selected: Selection | null): Selection | null;
+  /** What gets the focus when another layer is shown, as a selector. */
+  readonly layerFocus: string;
+  /** Where Esc leads; without it the notebook gets the keyboard back. */
+  back?(network: Network): TabName;
+  /** Keys that only this tab has; whether it was one. */
+  press?(key: string, views: Views): boolean;
+}
+
+const indexOfPair = (network: Network, selected: Selection | null): number => {
+  const shown = shownPair(network, selected);
+  return listedPairs(network).findIndex((pair) => pair.row === shown?.row);
+};
+
+const compare: Tab = {
+  name: "compare",
+  title: "Compare",
+  component: (props) => (
+    <Room<typeof compared> name="compare">{({ CompareView }) => <CompareView {...props} />}</Room>
+  ),
+  available: (network) => network.pairs.size > 0,
+  keys: {
+    layers: (network, selected) => ({
+      names: listedPairs(network).map((pair) => pair.difference),
+      at: indexOfPair(network, selected),
+    }),
+    channel(network, selected) {
+      const layer = shownPair(network, selected)?.difference;
+      return layer === undefined ? null : { layer, channel: selected?.channel ?? null };
+    },
+    layerFocus: ".nbg-change",
+  },
+};
+
+/** ← and → lead from stage to stage. */
+const stages: TabKeys = {
+  layers: (network, selected) => ({
+    names: network.stages.map((stage) => stage.key),
+    at: network.stages.findIndex((stage) =>
+      stage.layers.some((layer) => layer.name === selected?.layer),
+    ),
+  }),
+  layerFocus: ".nbg-picture",
+};
+
+const network: Tab = {
+  name: "network",
+  title: "Network",
+  component: NetworkTab,
+  keys: {
+    ...stages,
+    press(key, { root }) {
+      if (key !== "/") return false;
+      root.querySelector<HTMLElement>(".nbg-finder")?.focus();
+      return true;
+    },
+  },
+};
+
+const layer: Tab = {
+  name: "layer",
+  title: "Layer",
+  component: LayerView,
+  keys: {
+    layers(network, selected) {
+      const names = network.layers.map((one) => one.name);
+      return { names, at: names.indexOf(selected?.layer ?? firstValue(network)?.key ?? "") };
+    },
+    channel: (_, selected) => selected,
+    layerFocus: ".nbg-rail-item",
+    back: (network) => (network.pairs.size > 0 ? "compare" : "network"),
+    press(key, { state }) {
+      if (key === "e") state.section.value = "explain";
+      return key === "e";
+    },
+  },
+};
+
+const profile: Tab = {
+  name: "profile",
+  title: "Profile",
+  component: (props) => (
+    <Room<typeof profiled> name="profile">{({ ProfileView }) => <ProfileView {...props} />}</Room>
+  ),
+  keys: stages,
+};
+
+/** In their order. Two networks in one are there to be compared. */
+const TABS: readonly Tab[] = [compare, network, layer, profile];
+
+/** A network's tabs. */
+export const tabsOf = (network: Network): readonly Tab[] =>
+  TABS.filter((tab) => tab.available?.(network) ?? true);
+
+/** The tab that is shown: the chosen one where the network has it. */
+export function shownTab(of: Network, name: TabName): Tab {
+  return tabsOf(of).find((tab) => tab.name === name) ?? network;
+}

@@ -1,0 +1,268 @@
+"""How code comes to pages: once, checked, asked for again, and before anybody waits for it."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Frame, Page, expect
+
+from anyhost import Frames
+from lab import Lab, Notebook, alone
+from nbglcnn import Viewer
+from nbglcnn.viewer import code
+from nbglcnn.viewer.connection import LOADING_S
+from nbglcnn.viewer.protocol import ROOMS
+from viewer_models import IMPORTS, autoencoder, pictures
+
+SEED = 71
+NAMES = code.names()
+MAKE = "viewer = Viewer(autoencoder(50), pictures(50))"
+# In the kernel: which blobs are sent, by what they are.
+COUNT = """
+from nbglcnn.viewer import code
+from nbglcnn.viewer.connection import Connection
+sent, known = [], {name: what for what, name in code.names().items()}
+def counted(self, name, parts=(), send=Connection._send_blob):
+    if name in known: sent.append(known[name])
+    send(self, name, parts)
+Connection._send_blob = counted
+"""
+SOON_MS = 2_000
+
+
+class Line(Frames):
+    """Frames whose line to Python loses and damages parts: `fates` by blob, one for each time."""
+
+    def __init__(self, *given: Any, fates: dict[str, list[str]]) -> None:
+        self.fates = fates
+        self.needs: list[str] = []
+        super().__init__(*given)
+        take = self.connection._take
+
+        def noted(message: Any, buffers: Any) -> bool:
+            if message.__class__.__name__ == "Need":
+                self.needs.append(message.blob)
+            return take(message, buffers)
+
+        self.connection._take = noted  # type: ignore[method-assign]
+
+    def send(self, content: Any, buffers: list[memoryview]) -> None:
+        fates = self.fates.get(content.get("blob", ""), [])
+        fate = fates.pop(0) if fates else ""
+        if fate == "lose":
+            return
+        if fate == "damage":
+            damaged = bytearray(buffers[0])
+            damaged[len(damaged) // 2] ^= 1
+            buffers = [memoryview(damaged)]
+        super().send(content, buffers)
+
+
+@pytest.fixture
+def viewer() -> Iterator[Viewer]:
+    viewer = Viewer(autoencoder(SEED), pictures(SEED))
+    yield viewer
+    viewer.close()
+
+
+@pytest.fixture
+def line(
+    frames: Callable[[int], list[Frame]], site: tuple[str, dict[str, bytes]], viewer: Viewer
+) -> Callable[..., Line]:
+    """line({blob: ["lose", …]}): the Viewer in a frame, on a line that does that."""
+    return lambda fates: Line(viewer, frames(1), site[0], "DataView", fates=fates)
+
+
+def ready(host: Frames) -> bool:
+    return host.frames[0].query_selector(".nbglcnn[data-phase=ready]") is not None
+
+
+def open_tab(host: Frames, tab: str, section: str = "") -> None:
+    host.frames[0].locator(f".nbg-tabs [data-tab={tab}]").click()
+    if section:
+        host.frames[0].get_by_role("button", name=section).click()
+
+
+def test_rooms_come_unasked_behind_the_weights_and_in_their_order(
+    line: Callable[..., Line], viewer: Viewer
+) -> None:
+    host = line({})
+    blobs: list[str] = []
+    send = host.connection._send_raw
+
+    def noted(content: Any, buffers: list[memoryview]) -> None:
+        if content["type"] == "part":
+            blobs.append(content["blob"])
+        send(content, buffers)
+
+    host.connection._send_raw = noted
+    host.until(lambda: ready(host))
+    assert host.needs == [NAMES["core"]]
+    *before, graph, explain, compare, profile = [blob for blob in blobs if blob != NAMES["core"]]
+    assert {w.hash for w in viewer.network.plan.header.weights} <= set(before)
+    assert [graph, explain, compare, profile] == [NAMES[room] for room in ROOMS]
+
+
+@pytest.mark.parametrize("fate", ["lose", "damage"])
+def test_a_core_that_does_not_arrive_whole_is_asked_for_again(
+    line: Callable[..., Line], fate: str
+) -> None:
+    host = line({NAMES["core"]: [fate]})
+    host.until(lambda: ready(host))
+    assert host.needs == [NAMES["core"]] * 2
+
+
+@pytest.mark.parametrize("fate", ["lose", "damage"])
+def test_a_room_that_does_not_arrive_whole_is_asked_for_once_again(
+    line: Callable[..., Line], fate: str
+) -> None:
+    host = line({NAMES["profile"]: [fate]})
+    host.until(lambda: ready(host))
+    open_tab(host, "profile")
+    host.until(lambda: host.frames[0].query_selector(".nbg-profile") is not None)
+    assert host.needs == [NAMES["core"], NAMES["profile"]]
+
+
+@pytest.mark.parametrize(
+    ("fate", "words"), [("lose", "Python has not sent it yet"), ("damage", "damaged, twice")]
+)
+def test_a_room_that_never_arrives_is_said_in_its_place_and_the_others_open(
+    line: Callable[..., Line], fate: str, words: str
+) -> None:
+    host = line({NAMES["profile"]: [fate] * 100})
+    host.until(lambda: ready(host))
+    open_tab(host, "profile")
+    place = host.frames[0].locator("[data-room=profile]")
+    host.until(lambda: words in place.inner_text())
+    open_tab(host, "layer", "Explain")
+    host.until(lambda: host.frames[0].query_selector(".nbg-explain") is not None)
+    host.fates.clear()
+    open_tab(host, "profile")
+    host.until(lambda: host.frames[0].query_selector(".nbg-profile") is not None)
+
+
+def test_a_loader_says_what_it_waits_for(line: Callable[..., Line]) -> None:
+    host = line({NAMES["core"]: ["lose"] * 100})
+    body = host.frames[0].locator("body")
+    host.until(lambda: "Waiting for Python to send the Viewer’s code" in body.inner_text())
+    host.until(lambda: "it is busy, or gone" in body.inner_text())
+    host.fates.clear()
+    host.until(lambda: ready(host))
+    assert "Waiting for Python" not in body.inner_text()
+
+
+def test_code_of_two_versions_lives_in_one_page(
+    line: Callable[..., Line], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = line({})
+    host.until(lambda: ready(host))
+    later = {what: code.pieces()[name] for what, name in NAMES.items()}
+    later["core"] = memoryview(bytes(later["core"]) + b"// another build\n")
+    names = {what: code.name_of(bytes(piece)) for what, piece in later.items()}
+    pieces = {names[what]: piece for what, piece in later.items()}
+    monkeypatch.setattr(code, "pieces", lambda: pieces)
+    other = Viewer(autoencoder(SEED), pictures(SEED))  # of a kernel with another build
+    other.set_trait("_code", names)
+    again = Line(other, host.frames, host.address, "DataView", fates={})
+    again.until(lambda: len(again.frames[0].query_selector_all(".nbglcnn[data-phase=ready]")) == 2)
+    assert again.needs == [names["core"]]
+    open_tab(again, "network")
+    other.close()
+
+
+def test_a_loaders_words_keep_python_waiting_for_its_hello(viewer: Viewer) -> None:
+    connection = viewer._connection
+    told: list[Any] = []
+    connection._send_raw = lambda content, buffers: told.append(content)
+    assert connection.loading_until == 0
+    connection.receive({"type": "need", "page": "", "blob": NAMES["core"], "parts": []}, [])
+    size = code.CORE.stat().st_size
+    assert [(one["type"], one["blob"], one["bytes"]) for one in told] == [
+        ("part", NAMES["core"], size)
+    ]
+    assert LOADING_S - 1 < connection.loading_until - time.monotonic() <= LOADING_S
+    told.clear()
+    # Pages of an earlier kernel have names, and nobody else's blobs are for a loader.
+    connection.loading_until = 0.0
+    connection.receive({"type": "need", "page": "p", "blob": NAMES["core"], "parts": []}, [])
+    assert connection.loading_until == 0
+    plan = viewer.network.plan.hash
+    connection.receive({"type": "need", "page": "", "blob": plan, "parts": []}, [])
+    assert not told
+
+
+@pytest.fixture
+def notebook(lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
+    with alone(lab, browser("llvmpipe")) as notebook:
+        notebook.run(IMPORTS)
+        yield notebook
+
+
+def shown(page: Page) -> None:
+    expect(page.locator(".nbglcnn[data-phase=ready]").last).to_be_visible()
+
+
+def test_two_viewers_of_a_cell_and_a_later_one_send_the_code_once(notebook: Notebook) -> None:
+    notebook.run(COUNT)
+    notebook.run(
+        "both = [Viewer(autoencoder(k), pictures(k)) for k in (50, 51)]\n"
+        "sources = [v.activations.source[:4] for v in both]\ndisplay(*both)"
+    )
+    shown(notebook.page)
+    assert sorted(notebook.run("print(*sources, *sent)").text.split()) == sorted(
+        ["page", "page", *NAMES]
+    )
+    notebook.run(MAKE + "\nviewer.output\nviewer")
+    assert notebook.run("print(len(sent))").text == f"{len(NAMES)}\n"
+
+
+def open_everything(page: Page) -> None:
+    """Each view whose code is a room, in the last Viewer; none waits."""
+    view = page.locator(".nbglcnn").last
+    view.scroll_into_view_if_needed()
+    started = time.monotonic()
+    view.locator("[data-tab=profile]").click()
+    expect(view.locator(".nbg-profile")).to_be_visible(timeout=SOON_MS)
+    view.locator("[data-tab=layer]").click()
+    view.get_by_role("button", name="Explain").click()
+    expect(view.locator(".nbg-explain")).to_be_visible(timeout=SOON_MS)
+    view.locator("[data-tab=network]").click()
+    view.get_by_role("button", name="Graph").click()
+    expect(view.locator(".nbg-graph")).to_be_visible(timeout=SOON_MS)
+    assert time.monotonic() - started < 20
+
+
+def test_no_view_waits_for_a_busy_kernel_nor_for_a_restarted_one(notebook: Notebook) -> None:
+    notebook.run(MAKE + "\nviewer")
+    shown(notebook.page)
+    notebook.start("time.sleep(60)")
+    open_everything(notebook.page)
+    notebook.page.evaluate("() => window.lab.kernel().restart()")
+    notebook.wait_ready()
+    notebook.page.wait_for_selector("text=Python restarted")
+    open_everything(notebook.page)
+
+
+def test_a_kernel_that_dies_while_it_sends_code_is_said_and_the_next_one_brings_it(
+    notebook: Notebook,
+) -> None:
+    notebook.run(COUNT)
+    notebook.run(
+        "import os, signal\n"
+        "def dying(self, name, parts=(), send=Connection._send_blob):\n"
+        "    if known.get(name) == 'profile':\n"
+        "        time.sleep(1); os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    send(self, name, parts)\n"
+        "Connection._send_blob = dying"
+    )
+    notebook.start(MAKE + "\nviewer")
+    notebook.page.wait_for_selector(".nbglcnn[data-phase=restarted]")
+    notebook.page.locator(".jp-Dialog button").last.click()  # what JupyterLab says of it
+    notebook.wait_revived()
+    view = notebook.page.locator(".nbglcnn").first
+    view.locator("[data-tab=profile]").click()
+    expect(view.locator("[data-room=profile]")).to_contain_text("Python is gone")
+    notebook.run(IMPORTS)
+    notebook.run(MAKE + "\nviewer")
+    expect(view.locator(".nbg-profile")).to_be_visible()
