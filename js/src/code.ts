@@ -124,7 +124,7 @@ export async function codeOf(name: string, line: Line, patience: Patience = {}):
     const talking = (line.heard?.() ?? Number.NEGATIVE_INFINITY) + unasked;
     if (now >= Math.max(due, piece.heard + QUIET_MS, damaged > 0 ? 0 : talking)) {
       if (tries > 1) line.onTrouble("Python has not sent it yet: it is busy, or gone.");
-      line.ask(name, missing(piece));
+      line.ask(name, wantedOf(piece));
       tries++;
       piece.heard = now;
       due = now + wait;
@@ -135,9 +135,9 @@ export async function codeOf(name: string, line: Line, patience: Patience = {}):
   throw new DOMException("closed", "AbortError");
 }
 
-/** Parts that have not come while others have. */
-function missing({ parts, count }: Piece): number[] {
-  if (parts.size === 0) return [];
+/** Parts that have not come while others have; none listed while nothing has, and Python may yet be about to send it. */
+function wantedOf({ parts, count, damaged }: Piece): number[] {
+  if (parts.size === 0 && damaged === 0) return [];
   return Array.from({ length: count }, (_, k) => k).filter((k) => !parts.has(k));
 }
 

@@ -41,6 +41,7 @@ from nbglcnn.viewer.protocol import (
 )
 
 QUIET_S = 2.0  # without a message before missing parts are asked for again, once
+LATELY_S = 0.5  # a page asks again while Python is busy: what was just sent is not sent twice
 LOADING_S = 10.0  # in which a page that loads the front-end's code asks again, or says hello
 CLOSED = "this Viewer was closed; make another one"
 FAILURES: dict[str, type[PageError]] = {"lost": ContextLost, "device": DeviceError}
@@ -122,6 +123,7 @@ class Connection(Inbox):
         self.pointed: Spot | None = None  # in the page whose pointer moved last
         self.closed = False  # nothing comes any more
         self.loading_until = 0.0  # when a page that has no code yet is given up
+        self._loaded = -LATELY_S  # when a loader was sent its code
 
     @property
     def usable(self) -> list[Page]:
@@ -310,8 +312,12 @@ class Connection(Inbox):
         """A page without a name has no code yet; one with a name said its Hello elsewhere."""
         if message.page or not isinstance(message, Need | Progress):
             return
-        self.loading_until = _now() + LOADING_S
-        if isinstance(message, Need) and message.blob in self._code:
+        now = _now()
+        self.loading_until = now + LOADING_S
+        if not isinstance(message, Need) or message.blob not in self._code:
+            return
+        if message.parts or now - self._loaded > LATELY_S:
+            self._loaded = now
             self._send_blob(message.blob, message.parts)
 
     def _take_reply(self, reply: Reply, page: Page, buffers: list[memoryview], now: float) -> bool:
