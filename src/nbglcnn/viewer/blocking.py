@@ -1,10 +1,11 @@
 """Waiting for a page inside a running cell; the only file that knows ipykernel's private names.
 
 While a cell runs, the page's messages lie in the kernel's queue. A `Pump` takes those meant for a
-Viewer out of it and puts every other one back in order: cells that were queued meanwhile run
-afterwards, other widgets' callbacks too. It reads the stream of the calling thread's own
-(sub)shell, so it also works in widget callbacks. Tried on ipykernel 6.30, 7.0, 7.3 and 7.4, with
-JupyterLab's `commsOverSubshells` on and off; where the names are missing, waiting is what's left.
+Viewer out of it, and what a reloaded page asks to show its widgets again, and puts every other one
+back in order: cells that were queued meanwhile run afterwards, other widgets' callbacks too. It
+reads the stream of the calling thread's own (sub)shell, so it also works in widget callbacks. Tried
+on ipykernel 6.30, 7.0, 7.3 and 7.4, with JupyterLab's `commsOverSubshells` on and off; where the
+names are missing, waiting is what's left.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from nbglcnn.viewer.inbox import inboxes
 
 POLL_MS = 2  # also how late an answer is seen that another thread delivers
 TICK_S = 0.002  # between two looks at the queue while an `await` lets other tasks run
+CONTROL = "jupyter.widget.control"  # target of the comm on which a page asks for widgets' states
 
 Done = Callable[[], bool]
 
@@ -166,6 +168,12 @@ def _deferred_interrupts() -> Iterator[list[tuple[int, FrameType | None]]]:
         previous(*caught[0])  # ipykernel's raises KeyboardInterrupt
 
 
+def _parent_identities(kernel: Any) -> Any:
+    """Whom replies to the cell that is running go to."""
+    since_7 = getattr(kernel, "_shell_parent_ident", None)
+    return since_7.get() if since_7 is not None else kernel._parent_ident["shell"]
+
+
 class Pump:
     """Holds this thread's stream of requests and hands out what is for a Viewer."""
 
@@ -223,9 +231,16 @@ class Pump:
         try:
             identities, message = session.feed_identities(parts, copy=False)
             kind = json.loads(bytes(message[1].buffer))["msg_type"]
-            if kind not in ("comm_msg", "comm_close"):
+            if not kind.startswith("comm_"):
                 return False
             content = json.loads(bytes(message[4].buffer))
+            if self._restores(kind, content):
+                message = session.deserialize(message, content=True, copy=False)
+                self._restore(kind, identities, message)
+                self._done(message)
+                return True
+            if kind not in ("comm_msg", "comm_close"):
+                return False
             inbox = inboxes.get(content["comm_id"])
             if inbox is None:
                 return False
@@ -246,6 +261,37 @@ class Pump:
         inbox.receive(message["content"]["data"].get("content"), message["buffers"])
         self._done(message)
         return True
+
+    def _restores(self, kind: str, content: dict[str, Any]) -> bool:
+        """Whether a page asks for the widgets that there are, as it does when it was reloaded.
+
+        It says hello only after the answer, so the cell that waits for it would wait in vain.
+        """
+        if kind == "comm_info_request":
+            return True
+        if kind == "comm_open":
+            return bool(content["target_name"] == CONTROL)
+        if kind != "comm_msg" or content["comm_id"] not in self._kernel.comm_manager.comms:
+            return False
+        return content["data"].get("method") in ("request_state", "request_states")
+
+    def _restore(self, kind: str, identities: list[bytes], message: dict[str, Any]) -> None:
+        """Answer it, as an answer to this message and not to the cell; no code of users runs."""
+        kernel, manager = self._kernel, self._kernel.comm_manager
+        cell = _parent_identities(kernel), kernel.get_parent("shell")
+        kernel.set_parent(identities, message)
+        try:
+            if kind == "comm_info_request":
+                answer = kernel.comm_info_request(self._stream, identities, message)
+                if inspect.iscoroutine(answer):  # it waits for nothing
+                    with suppress(StopIteration):
+                        answer.send(None)
+            elif kind == "comm_open":
+                manager.comm_open(self._stream, identities, message)
+            else:  # not through Comm.handle_msg, as in `_deliver`
+                manager.comms[message["content"]["comm_id"]]._msg_callback(message)
+        finally:
+            kernel.set_parent(*cell)
 
     def _done(self, message: Any) -> None:
         """Tell the page that a message was handled: JupyterLab keeps it and its bytes till then.
