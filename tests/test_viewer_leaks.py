@@ -66,9 +66,10 @@ def test_thirty_runs_of_a_cell_leave_nothing_behind(lab: Lab, plain: Browser) ->
             awaited.append(notebook.page.evaluate(AWAITED))
         bare = growth_of_bare(notebook, SETTLED, RUNS, EVERY)
     at = range(SETTLED, RUNS + 1, EVERY)
-    for name, slope in slopes(at, rows).items():
+    for name in rows[0]:
         values = [row[name] for row in rows]
-        assert abs(slope) < 1e-9, f"{name} grows by {slope:.3f} a run: {values}"
+        # Buffers on their way count too: a leak lifts the least counts.
+        assert min(values[-3:]) <= min(values[:3]), f"{name} grows: {values}"
         assert values[-1] > 0 or name == "blobs"
     assert max(awaited) < 20, f"JupyterLab keeps messages to the kernel: {awaited}"
     for name, slope in slopes(at, heaps).items():

@@ -25,7 +25,7 @@ function CostBar({ layers }: { layers: readonly Layer[] }) {
   const at = COSTS.findIndex(([one]) => one === cost);
   const [next = cost, word = ""] = COSTS[(at + 1) % COSTS.length] ?? [];
   const estimated = cost === "ms" && !own.measured;
-  const name = COSTS[at]?.[1].toLowerCase();
+  const name = within(COSTS[at]?.[1] ?? "");
   // An estimate's milliseconds would be other ones with every run.
   const words = estimated ? percent(share) : costText(cost, own);
   const text = `${estimated ? "" : `${words}, `}${percent(share)} of ${name}${estimated ? ", estimated" : ""}`;
@@ -34,7 +34,7 @@ function CostBar({ layers }: { layers: readonly Layer[] }) {
       type="button"
       class="nbg-cost"
       tabIndex={-1}
-      title={`${text}. Click for ${word.toLowerCase()}.`}
+      title={`${text}. Click for ${within(word)}.`}
       aria-label={text}
       onClick={() => {
         state.cost.value = next;
@@ -58,3 +58,6 @@ const sum = (a: LayerCost, b: LayerCost): LayerCost => ({
   macs: a.macs + b.macs,
   bytes: a.bytes + b.bytes,
 });
+
+/** A cost's name within a sentence: "memory", but "MACs". */
+const within = (name: string) => (/^[A-Z]{2}/.test(name) ? name : name.toLowerCase());
