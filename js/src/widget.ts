@@ -14,6 +14,7 @@ import { openRoom, type RoomExports, type RoomName } from "./views/rooms.tsx";
 export default function createWidget() {
   let opened: Opened | undefined;
   return {
+    /** The loader calls what this returns when the model's end is signalled. */
     initialize({ model, signal }: InitializeProps): () => void {
       const made = open(model);
       opened = made;
@@ -22,7 +23,6 @@ export default function createWidget() {
         // Hosts may keep a widget whose model is gone, so it must let go of what it held.
         if (opened === made) opened = undefined;
       };
-      signal?.addEventListener("abort", dispose, { once: true });
       if (signal?.aborted) dispose(); // closed by its first words
       return dispose;
     },
