@@ -135,9 +135,11 @@ async function buildCore(shared = []) {
 }
 
 async function buildAll() {
-  const entryPoints = ["src/loader.ts", "src/runtime.ts"];
-  const others = await esbuild.build({ ...options, entryPoints, plugins: [texts] });
-  const built = [others, ...(await buildCore())];
+  const entry = (file) => ({ ...options, entryPoints: [file], plugins: [texts] });
+  // A page keeps the loader's text for each Viewer, in two bytes a letter where one is beyond Latin-1.
+  const loader = await esbuild.build({ ...entry("src/loader.ts"), charset: "ascii" });
+  const runtime = await esbuild.build(entry("src/runtime.ts"));
+  const built = [loader, runtime, ...(await buildCore())];
   const files = built.flatMap(({ metafile }) => Object.keys(metafile.inputs));
   writeFileSync(`${outdir}/LICENSES.txt`, licenses(files));
 }

@@ -60,8 +60,8 @@ function pieceOf(name: string): Piece {
   return found;
 }
 
-/** Whether a piece is here whole. */
-export const isHere = (name: string): boolean => pieces().get(name)?.module !== undefined;
+/** The module of a piece that is here whole. */
+export const moduleOf = (name: string): Promise<unknown> | undefined => pieces().get(name)?.module;
 
 /** Whether somebody in this page waits for a piece. */
 export const isExpected = (name: string): boolean => (pieces().get(name)?.wake.size ?? 0) > 0;

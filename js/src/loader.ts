@@ -1,7 +1,7 @@
 // What anywidget imports for each Viewer: it asks Python for the Viewer's code, which a page needs once.
 import type { AnyModel, InitializeProps, RenderProps } from "@anywidget/types";
 import type { Buffer } from "./buffers.ts";
-import { codeOf, takeCode } from "./code.ts";
+import { codeOf, moduleOf, takeCode } from "./code.ts";
 import type { FromPage, Part } from "./messages.ts";
 import type createWidget from "./widget.ts";
 
@@ -23,6 +23,10 @@ async function load(
   closed: AbortSignal,
   say: (text: string) => void,
 ): Promise<Core> {
+  const { core } = model.get("_code") as { core: string };
+  const here = moduleOf(core);
+  // Functions that are never called take next to no memory, and a page keeps them for each Viewer that it had.
+  if (here !== undefined) return (await here) as Core;
   const send = (message: FromPage): void => model.send(message);
   const hear = (content: unknown, buffers: readonly Buffer[]): void => {
     const { type } = content as { type?: unknown };
@@ -38,7 +42,6 @@ async function load(
       onTrouble: (text: string) =>
         say(`The Viewer’s code is not here. ${text} Run the cell again if nothing comes.`),
     };
-    const { core } = model.get("_code") as { core: string };
     return (await codeOf(core, line, { signal: closed })) as Core;
   } finally {
     clearTimeout(late);

@@ -1,5 +1,5 @@
 // The rooms' code on its way from Python: it comes unasked behind the weights, and is asked for where it doesn't.
-import { codeOf, isExpected, isHere } from "../code.ts";
+import { codeOf, isExpected, moduleOf } from "../code.ts";
 
 /** Nothing was heard from Python for this long, and a room is not here: it is asked for. */
 const UNASKED_MS = 3_000;
@@ -25,7 +25,9 @@ export class Rooms {
     const { core: _, ...rooms } = (code ?? {}) as Record<string, string>;
     this.hashes = new Map(Object.entries(rooms));
     this.events = events;
-    this.have = [...this.hashes.values()].filter((hash) => isHere(hash) || isExpected(hash));
+    this.have = [...this.hashes.values()].filter(
+      (hash) => moduleOf(hash) !== undefined || isExpected(hash),
+    );
     for (const [name, hash] of this.hashes) void this.fetch(name, hash);
   }
 
