@@ -37,6 +37,7 @@ MAY_IMPORT = {
     "plan_layers": {"tables"},
     "tables": set(),
     "weights": {"graph", "layout", "plan"},
+    "patches": {"graph", "layout", "plan", "weights"},
     "formats": {"plan"},
     "builder": {"formats", "graph", "glsl", "layout", "plan", "weights"},
     "ops": {"builder", "graph", "glsl", "layout", "plan", "weights"},
@@ -54,7 +55,7 @@ MAY_IMPORT = {
     "session": {"glsl", "inputs", "layout", "plan", "plan_sections"},
     "report": {"graph", "layout", "plan", "tables"},
     "api": BELOW | {"layers"},
-    "viewer": ALL | {"export"},
+    "viewer": ALL | {"export", "patches"},
     "export": ALL,
     "backend": ALL,
     "__main__": ALL | {"export"},
@@ -120,6 +121,32 @@ def test_a_room_imports_only_what_the_design_allows(file: Path) -> None:
                 assert used in MAY_IMPORT[room] | {room, "errors"}, f"{room} imports {name}"
         elif package in ONLY_IN:
             assert room in ONLY_IN[package], f"{room} imports {name}"
+
+
+# Of the viewer's files these know the private names of hosts.
+OF_HOSTS = {"blocking.py", "lifetime.py", "marimo.py"}
+
+
+def private_names_of_others(source: str) -> list[str]:
+    """Private names that are taken from another object and that no class of the file has."""
+    nodes = list(ast.walk(ast.parse(source)))
+    used = [one for one in nodes if isinstance(one, ast.Attribute) and one.attr.startswith("_")]
+    own = {one.attr for one in used if ast.unparse(one.value) in ("self", "cls")}
+    own |= {one.name for one in nodes if isinstance(one, ast.FunctionDef)}
+    return [f"{ast.unparse(one)}" for one in used if one.attr not in own | {"__name__"}]
+
+
+@pytest.mark.parametrize("file", sorted((PACKAGE / "viewer").glob("*.py")), ids=lambda f: f.name)
+def test_no_class_of_the_viewer_uses_anothers_private_fields(file: Path) -> None:
+    if file.name in OF_HOSTS:
+        return
+    found = private_names_of_others(file.read_text(encoding="utf-8"))
+    assert [name for name in found if not name.startswith("Viewer._cells")] == []
+
+
+def test_a_private_field_of_another_object_is_found() -> None:
+    source = "class A:\n    def f(self, other):\n        return self._x, other._x, other._y"
+    assert private_names_of_others(source) == ["other._y"]
 
 
 # The same in the page. What stands in js/src itself is called as its file.

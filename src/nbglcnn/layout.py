@@ -201,9 +201,18 @@ class Layout(msgspec.Struct, frozen=True):
     def _index(self) -> tuple[npt.NDArray[Any], ...]:
         """(layer, row, column, lane) index arrays, each broadcastable to the frame."""
         n, c, h, w = self.frame
+        return self.place(*np.ogrid[:n, :c, :h, :w])
+
+    def place(
+        self,
+        i: npt.NDArray[Any],
+        ch: npt.NDArray[Any],
+        y: npt.NDArray[Any],
+        x: npt.NDArray[Any],
+    ) -> tuple[npt.NDArray[Any], ...]:
+        """(layer, row, column, lane) of the elements at these places of the frame."""
         (bn, by, bx), (sy, sx) = self.block, self.phases
         (tw, th), (aw, ah) = self.tile, self.area
-        i, ch, y, x = np.ogrid[:n, :c, :h, :w]
         tile = i // bn * self.groups + ch // 4
         qy, qx = y // sy, x // sx
         layer = i % bn * (by * bx) + qy % by * bx + qx % bx

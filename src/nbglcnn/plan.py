@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -150,6 +151,23 @@ class Weight(msgspec.Struct, frozen=True):
     texture: int
     hash: str
     recipe: Recipe
+
+
+@dataclass(frozen=True)
+class Patch:
+    """Other numbers in a rectangle of a weight texture: `data` is (height, width, 4) texels."""
+
+    texture: int
+    layer: int
+    x: int
+    y: int
+    data: Float32
+
+    @property
+    def rectangle(self) -> tuple[int, int, int, int]:
+        """x, y, width and height."""
+        height, width, _ = self.data.shape
+        return self.x, self.y, width, height
 
 
 class Read(msgspec.Struct, frozen=True):

@@ -210,6 +210,7 @@ class Session:
         self._inputs: dict[str, Array] = {}
         self._written_in = written_in(plan.header)
         self._ran: set[int] = set()  # sections, since the last commit
+        self._patched: set[int] = set()  # weight textures that hold more than the Plan says
         self._device.call(self._create)
 
     @property
@@ -437,13 +438,32 @@ class Session:
 
         def upload() -> None:
             for old, new in zip(self.plan.header.weights, plan.header.weights, strict=True):
-                if old.hash != new.hash:
+                if old.hash != new.hash or new.texture in self._patched:
                     self._upload(new.texture, plan.blobs[new.hash])
 
         with self._alone():
             self._call(upload)
             self._ran.clear()  # what was computed with the old ones is nobody's state
             self.plan = plan
+            self._patched.clear()
+
+    def patch(self, patches: Sequence[p.Patch]) -> None:
+        """Upload other numbers into rectangles of weight textures; the Plan stays as it is."""
+
+        def upload() -> None:
+            for patch in patches:
+                x, y, width, height = patch.rectangle
+                stored = STORED[self.plan.header.textures[patch.texture].format]
+                with np.errstate(over="ignore"):
+                    data = np.ascontiguousarray(patch.data, stored)
+                self._textures[patch.texture].write(
+                    data, viewport=(x, y, patch.layer, width, height, 1)
+                )
+
+        with self._alone():
+            self._call(upload)
+            self._ran.clear()
+            self._patched.update(patch.texture for patch in patches)
 
     def close(self) -> None:
         """Free everything on the device; a second call does nothing."""

@@ -14,7 +14,7 @@ from nbglcnn.graph import Array, Graph, Node
 from nbglcnn.inputs import Spec, as_arrays
 from nbglcnn.load.joined import Joined, Side
 from nbglcnn.load.names import specs_of
-from nbglcnn.load.parameters import fitting, with_parameters
+from nbglcnn.load.parameters import fitting, with_numbers, with_parameters
 from nbglcnn.load.torch.thread import one_at_a_time
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "partly",
     "rewrites",
     "specs_of",
+    "with_numbers",
     "with_parameters",
 ]
 

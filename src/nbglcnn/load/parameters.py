@@ -10,10 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from nbglcnn.errors import InputError, nearest
-from nbglcnn.graph import Array, Graph
+from nbglcnn.errors import InputError, nearest, unknown
+from nbglcnn.graph import Array, Graph, Node
 from nbglcnn.inputs import kind_of
 from nbglcnn.load.passes.evaluate import evaluate
+
+SETTING = (
+    "its numbers decided what is computed (an `if`, a loop or a size in forward); "
+    "with others it is another network, so load it anew"
+)
 
 
 def with_parameters(graph: Graph, state_dict: Mapping[str, Any]) -> Graph:
@@ -42,10 +47,7 @@ def with_parameters(graph: Graph, state_dict: Mapping[str, Any]) -> Graph:
         elif value in replaced and not np.array_equal(replaced[value][1], array, equal_nan=True):
             problems.append(f"{name} and {replaced[value][0]} share their numbers; two were given")
         elif name in graph.settings and not np.array_equal(old, array):
-            problems.append(
-                f"{name}: its numbers decided what is computed (an `if`, a loop or a size in "
-                "forward); with others it is another network, so load it anew"
-            )
+            problems.append(f"{name}: {SETTING}")
         else:
             replaced[value] = name, array
     if problems:
@@ -53,16 +55,69 @@ def with_parameters(graph: Graph, state_dict: Mapping[str, Any]) -> Graph:
             f"these are not the weights of {graph.name} ("
             f"{len(graph.parameters)} parameters):\n  " + "\n  ".join(problems)
         )
+    changed = {v: array.copy() for v, (_, array) in replaced.items() if _differs(graph, v, array)}
+    return _with_constants(graph, changed)
+
+
+def with_numbers(graph: Graph, name: str, index: Any, numbers: Any) -> Graph:
+    """The same Graph with other numbers at `index`, as numpy takes it, of one parameter.
+
+    Raises:
+        KeyError: there is no such parameter.
+        InputError: the index or the numbers don't fit, or no number of this one can change.
+    """
+    if name not in graph.parameters:
+        raise KeyError(unknown(name, list(graph.parameters)))
+    value = graph.parameters[name]
+    old = graph.values[value].data
+    assert old is not None
+    array = old.copy()
+    try:
+        array[index] = numbers
+    except (IndexError, TypeError, ValueError) as error:
+        raise InputError(f"{name} has the shape {old.shape}: {error}") from error
+    if array[index].tobytes() == old[index].tobytes():
+        return graph
+    if name in graph.settings:
+        raise InputError(f"{name}: {SETTING}")
+    return _with_constants(graph, {value: array})
+
+
+def _with_constants(graph: Graph, arrays: Mapping[str, Array]) -> Graph:
+    """The Graph with these constants, and with what was folded from them; the rest stays as it is.
+
+    Who compares two Graphs' values finds what has changed by identity.
+    """
     values = dict(graph.values)
-    for value, (_, array) in replaced.items():
-        values[value] = replace(values[value], data=array)
+    for name, array in arrays.items():
+        values[name] = replace(values[name], data=array)
     constants = {n: v.data for n, v in values.items() if v.data is not None}
+    changed = set(arrays)
     for node in graph.folded:
+        if not changed.isdisjoint(node.inputs):
+            changed.update(filter(None, node.outputs))
+    # What lies between two folded nodes may not be among the values, and is computed again.
+    needed: list[Node] = []
+    wanted = changed - arrays.keys()
+    for node in reversed(graph.folded):
+        if not wanted.isdisjoint(node.outputs):
+            needed.append(node)
+            wanted |= {name for name in node.inputs if name and name not in constants}
+    for node in reversed(needed):
         for name, array in evaluate(node, constants).items():
             constants[name] = array
-            if name in values:
+            if name in changed and name in values and _differs(graph, name, array):
                 values[name] = replace(values[name], data=array)
     return replace(graph, values=MappingProxyType(values))
+
+
+def _differs(graph: Graph, value: str, array: Array) -> bool:
+    """Whether a value's data has other bits than `array`: -0 is another number than 0."""
+    old = graph.values[value].data
+    if old is None or old.shape != array.shape or old.dtype != array.dtype:
+        return True
+    words = f"u{old.itemsize}"
+    return bool((np.ravel(old).view(words) != np.ravel(array).view(words)).any())
 
 
 def fitting(state_dict: Any, names: Collection[str]) -> None:
@@ -131,7 +186,7 @@ def _as_array(name: str, value: Any, old: Array) -> Array:
             raise InputError(f"{name}: a tensor on meta has no numbers; give one that has")
         value = value.detach().cpu()
         value = (value.float() if value.is_floating_point() else value).numpy()
-    array = np.array(value)
+    array = np.asarray(value)
     if array.dtype.kind not in "fiub" or (array.dtype.kind == "f") != (old.dtype.kind == "f"):
         raise InputError(f"{name}: dtype {array.dtype} was given; it is {old.dtype}")
     return np.asarray(array, old.dtype, order="C")

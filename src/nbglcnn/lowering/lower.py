@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import get_args
 
@@ -399,12 +399,15 @@ def _comparison(graph: Graph, kept: Collection[str]) -> p.Comparison:
     )
 
 
-def fits(plan: p.Plan, graph: Graph) -> bool:
+def fits(plan: p.Plan, graph: Graph, changed: Set[str] | None = None) -> bool:
     """Whether a Plan is right with the weights of `graph`, which differs in parameters alone.
 
-    A BatchNormalization without a spread may not run inside a convolution.
+    Only the `changed` values are looked at, all if None. A BatchNormalization without a spread may
+    not run inside a convolution.
     """
     for recipe in (weight.recipe for weight in plan.header.weights):
+        if changed is not None and changed.isdisjoint(recipe.sources[-1:]):
+            continue
         if recipe.packer in INSIDE and "epsilon" in recipe.arguments:
             variance = graph.values[recipe.sources[-1]].data
             assert variance is not None
@@ -413,10 +416,17 @@ def fits(plan: p.Plan, graph: Graph) -> bool:
     return True
 
 
-def repack(plan: p.Plan, graph: Graph) -> p.Plan:
-    """The same Plan with the weights of `graph`, which it `fits`."""
+def repack(plan: p.Plan, graph: Graph, changed: Set[str] | None = None) -> p.Plan:
+    """The same Plan with the weights of `graph`, which it `fits`.
+
+    Only textures made of the `changed` values are packed anew, all if None.
+    """
     weights, blobs = [], {}
     for weight in plan.header.weights:
+        if changed is not None and changed.isdisjoint(weight.recipe.sources):
+            weights.append(weight)
+            blobs[weight.hash] = plan.blobs[weight.hash]
+            continue
         blob = packed(weight.recipe, [graph.values[s].data for s in weight.recipe.sources])
         name = p.blob_name(weight.recipe, blob)
         weights.append(p.Weight(weight.texture, name, weight.recipe))

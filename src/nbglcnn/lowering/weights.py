@@ -110,8 +110,9 @@ def kernel(
     transpose: bool = False,
     factor: float = 1.0,
     epsilon: float = 0.0,
+    outputs: slice = slice(None),
 ) -> Array:
-    """The kernel (O, I/groups, KH, KW) of a Conv, ConvTranspose or Gemm.
+    """The kernel (O, I/groups, KH, KW) of a Conv, ConvTranspose or Gemm; of some `outputs` only.
 
     `shape` is the kernel's 4-D shape (1-D kernels get a height of 1, matrices 1×1);
     `transposed_groups` is ConvTranspose's group count (its kernels come as (I, O/groups, KH, KW));
@@ -121,15 +122,17 @@ def kernel(
     array = np.asarray(weight, np.float32)
     if transpose:
         array = array.T
-    array = (array * np.float32(factor) if factor != 1 else array).reshape(tuple(shape))
+    array = array.reshape(tuple(shape))
     if transposed_groups:
         i, o, kh, kw = array.shape
         grouped = array.reshape(transposed_groups, i // transposed_groups, o, kh, kw)
-        array = grouped.swapaxes(1, 2).reshape(
-            transposed_groups * o, i // transposed_groups, kh, kw
-        )
+        group, own = np.divmod(np.arange(transposed_groups * o)[outputs], o)
+        array = grouped.swapaxes(1, 2)[group, own]
+    else:
+        array = array[outputs]
+    array = array * np.float32(factor) if factor != 1 else array
     if normalization:
-        scale, variance = normalization
+        scale, variance = (vector[outputs] for vector in normalization)
         array = array * batchnorm_scale(scale, variance, epsilon=epsilon)[:, None, None, None]
     return array
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from nbglcnn.errors import DeviceError, OpenGLUnavailable
 from nbglcnn.graph import Array, Graph
-from nbglcnn.plan import Plan
+from nbglcnn.plan import Patch, Plan
 from nbglcnn.reference import engine, exact, from_cache, quick_reference, reference
 from nbglcnn.session import Session
 
@@ -26,17 +26,28 @@ class Local:
         # What loading has computed of the first input and weights, as much as a picture needs.
         self._first = first
         self._session: Session | None = None
+        self._patched = 0  # how many patches the Session has
         self._missing: Exception | None = None
         self._key: tuple[int, str] | None = None
         self._values: dict[str, Array] = {}
 
     def values(
-        self, plan: Plan, graph: Graph, arrays: Sequence[Array], revision: int
+        self,
+        plan: Plan,
+        graph: Graph,
+        arrays: Sequence[Array],
+        revision: int,
+        patches: Sequence[Patch] = (),
     ) -> dict[str, Array]:
-        """Every value of the Plan; computed when `revision` is another one than last time."""
+        """Every value of the Plan; computed when `revision` is another one than last time.
+
+        `patches` are all that lie on top of the Plan's weights.
+        """
         if self._key != (revision, plan.hash):
             session = self._open(plan)
             if session is not None:
+                session.patch(patches[self._patched :])
+                self._patched = len(patches)
                 self._values = session.run(*arrays)
             else:
                 found = reference(self.model, graph, arrays)
@@ -51,6 +62,7 @@ class Local:
         arrays: Sequence[Array],
         revision: int,
         names: Collection[str],
+        patches: Sequence[Patch] = (),
     ) -> tuple[dict[str, Array], str]:
         """Values for a still picture and who computed them: whoever has no shaders to compile."""
         if self._key != (revision, plan.hash):
@@ -60,7 +72,7 @@ class Local:
             found = quick_reference(self.model, graph, arrays, names)
             if found is not None:
                 return found, engine(self.model)
-        return self.values(plan, graph, arrays, revision), self.source(plan)
+        return self.values(plan, graph, arrays, revision, patches), self.source(plan)
 
     def source(self, plan: Plan) -> str:
         """Who computes: `local (OpenGL: renderer)` or `reference (PyTorch 2.13)`."""
@@ -88,8 +100,10 @@ class Local:
         if self._session is not None and self._session.plan.hash == plan.hash:
             if self._session.plan is not plan:
                 self._session.replace_weights(plan)
+                self._patched = 0
             return self._session
         self.close()
+        self._patched = 0
         if self._missing is None:
             try:
                 self._session = Session(plan)

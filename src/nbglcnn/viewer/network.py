@@ -10,23 +10,27 @@ import numpy as np
 
 from nbglcnn import load
 from nbglcnn.errors import unknown
-from nbglcnn.graph import Array
+from nbglcnn.graph import Array, Graph
 from nbglcnn.inputs import as_arrays
 from nbglcnn.lowering import lower
-from nbglcnn.plan import Plan, Precision, Target, Value, content_hash, pack_file
+from nbglcnn.lowering.patches import changed_numbers, patches
+from nbglcnn.plan import Patch, Plan, Precision, Target, Value, content_hash, pack_file
 from nbglcnn.reference import cacheable
 from nbglcnn.session import stored
 from nbglcnn.viewer import poster
 from nbglcnn.viewer.local import Local
 from nbglcnn.viewer.offer import Offer
 
+PATCH_BYTES = 2**22  # of all patches since the weights were hashed; then they are hashed again
+
 
 class Network:
     """The Graph, the Plan and the input of a Viewer. Whoever changes one shows the `offer` again.
 
-    `model` and `x` are what the Viewer takes; `graph` holds the weights of now, `plan` is packed
-    from it. `revision` grows with every change of input or weights. `local` computes here what no
-    page does.
+    `model` and `x` are what the Viewer takes; `graph` holds the weights of now. `plan` is packed
+    from it, but for what the `patches` say: changes of few numbers, which `hash_weights` makes a
+    part of it. `revision` grows with every change of input or weights. `local` computes here what
+    no page does.
     """
 
     plan: Plan
@@ -38,6 +42,9 @@ class Network:
         self.graph, arrays = load.load(model, x, known)
         self._observe = observe
         self._precision = precision
+        self.patches: list[Patch] = []
+        self._patch_bytes = 0
+        self._unhashed: set[str] = set()
         self._compile(None)
         self.arrays = self._accepted(arrays)
         self.revision = 0
@@ -57,14 +64,45 @@ class Network:
         self.arrays = self._accepted(as_arrays(x, load.specs_of(self.graph)))
         self.revision += 1
 
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Take other weights; compiled again only where the Plan cannot hold them."""
-        self.graph = load.with_parameters(self.graph, state_dict)
-        if lower.fits(self.plan, self.graph):
-            self.plan = lower.repack(self.plan, self.graph)
-        else:
-            self._compile(self.plan.header.target)
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> list[Patch]:
+        """Take other weights; the patches where these are all that has changed, else none."""
+        return self._take(load.with_parameters(self.graph, state_dict))
+
+    def patch(self, name: str, index: Any, numbers: Any) -> list[Patch]:
+        """Take other numbers at `index` of one parameter; the same."""
+        return self._take(load.with_numbers(self.graph, name, index, numbers))
+
+    def _take(self, graph: Graph) -> list[Patch]:
+        old, self.graph = self.graph, graph
+        changed = changed_numbers(old, graph)
         self.revision += 1
+        if not lower.fits(self.plan, graph, changed.keys()):
+            self._compile(self.plan.header.target)
+            return []
+        found = patches(self.plan, old, graph, changed)
+        self._unhashed.update(changed)
+        self._patch_bytes += sum(patch.data.nbytes for patch in found or ())
+        if found is None or self._patch_bytes > PATCH_BYTES:
+            self.hash_weights()
+            return []
+        self.patches += found
+        return found
+
+    def hash_weights(self) -> bool:
+        """Make the patches a part of the Plan's weights, with new hashes; whether there were any.
+
+        Whoever has not followed the patches gets right weights by them.
+        """
+        if not self._unhashed:
+            return False
+        self.plan = lower.repack(self.plan, self.graph, self._unhashed)
+        self._forget_patches()
+        return True
+
+    def _forget_patches(self) -> None:
+        self._unhashed.clear()
+        self.patches = []
+        self._patch_bytes = 0
 
     def fit(self, target: Target) -> bool:
         """Compile again when a device can do less than the Plan asks for; whether it was.
@@ -90,6 +128,7 @@ class Network:
         self.plan = lower.lower(
             self.graph, observe=self._observe, target=target, precision=self._precision
         )
+        self._forget_patches()
         self._file = memoryview(pack_file(self.plan, {}))
 
     def _accepted(self, arrays: Sequence[Array]) -> tuple[Array, ...]:
@@ -101,6 +140,7 @@ class Network:
 
     def offer(self, picture: bytes = b"") -> Offer:
         """What pages shall show; `picture` is a PNG for those that cannot draw."""
+        self.hash_weights()
         blobs: dict[str, memoryview] = {self.plan.hash: self._file}
         inputs = []
         for record, array in zip(self.plan.header.inputs, self.arrays, strict=True):
@@ -125,7 +165,7 @@ class Network:
 
     def computed(self, keys: Sequence[str]) -> list[Array]:
         """Values of now, computed in this process."""
-        found = self.local.values(self.plan, self.graph, self.arrays, self.revision)
+        found = self.local.values(self.plan, self.graph, self.arrays, self.revision, self.patches)
         return [found[key].copy() for key in keys]
 
     @property
@@ -139,7 +179,7 @@ class Network:
         if self._picture is None or self._picture[0] != now:
             names = {value.key for value in poster.chosen(self.plan)}
             values, source = self.local.pictured(
-                self.plan, self.graph, self.arrays, self.revision, names
+                self.plan, self.graph, self.arrays, self.revision, names, self.patches
             )
             self._picture = now, poster.draw(self.plan, values, example, source)
         return self._picture[1]

@@ -179,7 +179,8 @@ class Viewer(anywidget.AnyWidget):
         convolution before it then.
         """
         self.network.load_state_dict(state_dict)
-        self._show()
+        if self._connection.pages:  # others are offered what there is when they come
+            self._show()
 
     def verify(self, x: Any = None, *, timeout: float | None = None) -> Report[Match]:
         """Compare every layer that can be read with PyTorch (ONNX models: with ONNX Runtime).
@@ -277,7 +278,9 @@ class Viewer(anywidget.AnyWidget):
 
     def _fit(self, target: Target) -> Offer | None:
         """What to show instead, on a page whose device can do less than the Plan asks for."""
-        return self._offer() if self.network.fit(target) else None
+        if self.network.fit(target) or self.network.hash_weights():
+            return self._offer()
+        return None
 
     def _examine(self) -> str:
         """Go on with the self-test; what it has found of the page heard last, in words.
