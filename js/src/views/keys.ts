@@ -61,8 +61,12 @@ export function listenToKeys(views: Views): () => void {
     state.example.value = (state.example.peek() + by + count) % count;
   };
 
+  // The frame in which the focus follows an arrow.
+  let following = 0;
+
   /** To another tab; the element that has the focus goes with its own, the next key comes before a redraw. */
   const show = (tab: TabName): void => {
+    cancelAnimationFrame(following);
     root.focus({ preventScroll: true });
     state.tab.value = tab;
   };
@@ -126,13 +130,13 @@ export function listenToKeys(views: Views): () => void {
   /** The focus goes where the arrows went. */
   const follow = (key: string): void => {
     const network = views.network.peek();
-    if (network === null) return;
+    if (network === null || !key.startsWith("Arrow")) return;
+    cancelAnimationFrame(following);
     const { channel, layerFocus } = shownKeys(network);
     const across = key === "ArrowLeft" || key === "ArrowRight";
     const place = across || channel === undefined ? layerFocus : ".nbg-frame";
-    requestAnimationFrame(() => {
-      const next = root.querySelector<HTMLElement>(`${place}[tabindex="0"]`);
-      if (key.startsWith("Arrow")) next?.focus();
+    following = requestAnimationFrame(() => {
+      root.querySelector<HTMLElement>(`${place}[tabindex="0"]`)?.focus();
     });
   };
 
@@ -161,5 +165,6 @@ export function listenToKeys(views: Views): () => void {
   return () => {
     window.removeEventListener("keydown", before, true);
     root.removeEventListener("keydown", onKey);
+    cancelAnimationFrame(following);
   };
 }
