@@ -46,7 +46,7 @@ conformance:
 	@$(PYTHON) scripts/setup.py --tests
 	@.venv/bin/python scripts/conformance.py $(ARGS)
 
-# networks of seven other packages with random statistics, every layer against PyTorch, into docs/wild.md (an hour; a run
+# networks of sixteen other packages with random statistics, every layer against PyTorch, into docs/wild.md (an hour; a run
 # that was stopped goes on; make wild ARGS="timm/swin" runs some anew)
 wild: setup
 	@.venv/bin/python scripts/wild.py $(ARGS)

@@ -1,9 +1,9 @@
 """Networks of other packages with random statistics, every layer against PyTorch: `make wild`.
 
-torchvision, timm, segmentation-models, diffusers, kornia, monai and spandrel come into an
-environment of their own, which shares PyTorch and nbglcnn with .venv. Each network runs in a
-process of its own, with bounds of time and memory. build/wild.json keeps what was found, so that a
-run that was stopped goes on where it was; docs/wild.md has the table.
+Their packages come into an environment of their own, which shares PyTorch and nbglcnn with .venv.
+Each network runs in a process of its own, with bounds of time and memory. docs/wild.md has the
+table, with the commit of each row; rows that it has are kept. build/wild.json keeps what was found
+before the table is written, so that a run that was stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import argparse
 import importlib
 import json
 import os
+import re
 import resource
 import select
 import signal
@@ -37,8 +38,20 @@ PYTHON = HOME / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 RECORD = ROOT / "build" / "wild.json"
 TABLE = ROOT / "docs" / "wild.md"
 # torchvision is bound to one torch, whose CUDA build it asks for; so it comes without what it
-# needs, which .venv has. 0.28 is the one of torch 2.13.
-ALONE = ["torchvision==0.28.*"]
+# needs, which .venv has. 0.28 is the one of torch 2.13. Others ask for older ones, or for much
+# that their networks don't need.
+ALONE = [
+    "torchvision==0.28.*",
+    "antialiased-cnns==0.3",
+    "dynamic-network-architectures==0.4.*",
+    "facenet-pytorch==2.6.*",
+    "lpips==0.1.*",
+    "piq==0.8.*",
+    "pytorch-tcn==1.2.*",
+    "pytorchcv==0.0.74",
+    "torchsr==1.0.*",
+    "vit-pytorch==1.26.*",
+]
 PACKAGES = [
     "timm==1.0.*",
     "segmentation-models-pytorch==0.6.*",
@@ -46,6 +59,7 @@ PACKAGES = [
     "kornia==0.9.*",
     "monai==1.6.*",
     "spandrel==0.4.*",
+    "scipy",
 ]
 SECONDS = 300  # for a network, on a machine that does nothing else
 BYTES = 12 * 2**30  # of address space: llvmpipe and PyTorch reserve much that they don't use
@@ -278,7 +292,7 @@ def text(results: Mapping[str, Mapping[str, Any]]) -> str:
     said = ", ".join(f"{counts[status]} {status}" for status, _ in counts.most_common())
     layers = sum(result.get("layers", 0) for result in results.values())
     lines = [f"{len(results)} networks: {said}; {layers:,} layers compared. Made {when(results)}."]
-    titles = ("network", "result", "layers", "worst error", "seconds", "most of it")
+    titles = ("network", "result", "layers", "worst error", "seconds", "most of it", "made")
     rows = [_row(name, results[name]) for name in sorted(results, key=str.lower)]
     return "\n".join([*lines, "", table(titles, rows, "markdown", numbers=(2, 3, 4))])
 
@@ -295,17 +309,43 @@ def when(results: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _row(name: str, result: Mapping[str, Any]) -> list[str]:
-    seconds = {step: result.get("seconds", {}).get(step, 0.0) for step in STEPS}
-    slowest = max(STEPS, key=seconds.__getitem__)
     why = " ".join(result.get("why", "").split())
     return [
         name,
         f"{result['status']}: {why}" if why else result["status"],
         str(result.get("layers", "")),
         f"{result['worst']:.1e}" if "worst" in result else "",
-        f"{sum(seconds.values()):.1f}" if any(seconds.values()) else "",
-        f"{slowest}: {seconds[slowest]:.1f}" if any(seconds.values()) else "",
+        *_times(result),
+        f"{result['date']}, {result.get('commit', 'unknown')}",
     ]
+
+
+def _times(result: Mapping[str, Any]) -> tuple[str, str]:
+    """The sum of the seconds, and the longest step with its own."""
+    if "times" in result:
+        return tuple(result["times"])
+    seconds = {step: result.get("seconds", {}).get(step, 0.0) for step in STEPS}
+    slowest = max(STEPS, key=seconds.__getitem__)
+    if not any(seconds.values()):
+        return "", ""
+    return f"{sum(seconds.values()):.1f}", f"{slowest}: {seconds[slowest]:.1f}"
+
+
+def kept(table: str) -> dict[str, dict[str, Any]]:
+    """What a table says of each network, as `tried` has found it."""
+    found = {}
+    for line in table.partition(BEGIN)[2].partition(END)[0].splitlines():
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)][1:-1]
+        if len(cells) != 7 or cells[0] == "network" or set(cells[0]) == {"-"}:
+            continue
+        name, said, layers, worst, *times, made = cells
+        status, _, why = said.partition(": ")
+        date, _, of = made.partition(", ")
+        result = {"status": status, "times": times, "date": date, "commit": of}
+        found[name] = result | {"why": why.replace("\\|", "|")} if why else result
+        found[name] |= {"layers": int(layers)} if layers else {}
+        found[name] |= {"worst": float(worst)} if worst else {}
+    return found
 
 
 def main() -> int:
@@ -324,8 +364,9 @@ def main() -> int:
     RECORD.parent.mkdir(exist_ok=True)
     warmed()
     known: dict[str, Any] = {}
-    if RECORD.exists() and not arguments.anew:
-        known = json.loads(RECORD.read_text("utf-8"))
+    if not arguments.anew:
+        known = kept(TABLE.read_text("utf-8"))
+        known |= json.loads(RECORD.read_text("utf-8")) if RECORD.exists() else {}
     every = networks()
     names = list(every)
     results = {name: known[name] for name in names if name in known}

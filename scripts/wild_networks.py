@@ -107,7 +107,9 @@ def picture(size: int, channels: int = 3) -> tuple[Shape, ...]:
 
 def networks() -> dict[str, Network]:
     """All networks by name."""
-    found: dict[str, Network] = {}
+    from wild_more import more_networks
+
+    found = more_networks()
     for source in (_of_torchvision, _of_timm, _of_smp, _of_diffusers, _of_kornia, _of_monai):
         found.update(source())
     found.update(_of_spandrel())
