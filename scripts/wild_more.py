@@ -37,7 +37,7 @@ PYTORCHCV = """
     cgnet_cityscapes:64 ctxnet_cityscapes:64 dabnet_cityscapes:64 edanet_cityscapes:64
     enet_cityscapes:64 erfnet_cityscapes:64 esnet_cityscapes:64 espcnet_cityscapes:64
     fastscnn_cityscapes:128 fpenet_cityscapes:64 lednet_cityscapes:64 linknet_cityscapes:64
-    segnet_cityscapes:64 sqnet_cityscapes:64 unet_cityscapes:64 bisenet_resnet18_celebamaskhq:128
+    segnet_cityscapes:32 sqnet_cityscapes:64 unet_cityscapes:64 bisenet_resnet18_celebamaskhq:128
     lwopenpose2d_mobilenet_cmupan_coco:64 simplepose_resnet18_coco:64
     simplepose_mobile_resnet18_coco:64 centernet_resnet18_coco:64
 """
@@ -51,6 +51,8 @@ def _of_pytorchcv() -> dict[str, Network]:
         name, text = entry.split(":")
         size = int(text)
         more: dict[str, Any] = {"pretrained": False}
+        if name.startswith("simplepose"):
+            more["return_heatmap"] = True  # its last block reads points in a loop over the numbers
         if any(part in name for part in SIZED):
             more["in_size"] = (size, size)
         build = partial(_pytorchcv, name, **more)

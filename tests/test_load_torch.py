@@ -773,6 +773,13 @@ class Stretched(nn.Module):
         return (x - low) / (x.amax(keepdim=True) - low)
 
 
+class Clamped(nn.Module):
+    """Whole numbers and fractions as ends of one clamp, which the exporter can't translate."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.clamp(0, 0.5) + x.clamp(min=-0.25, max=1) + torch.clamp(x, 0, 1)
+
+
 class Attention(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -799,6 +806,7 @@ class Attention(nn.Module):
         (nn.Sequential(nn.GRU(3, 4)), (5, 2, 3)),
         (Median(), (2, 5)),
         (Stretched(), (2, 3, 4)),
+        (Clamped(), (2, 3, 4)),
         *((Distances(p), (2, 6, 3)) for p in (0.0, 1.0, 2.0, 3.0, float("inf"))),
         (Attention(), (1, 4, 3, 5)),
     ],

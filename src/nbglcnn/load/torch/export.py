@@ -15,6 +15,7 @@ from nbglcnn.load.torch.extra import decompositions, translations, unread
 from nbglcnn.load.torch.masks import choose_by_masks, has_masks
 from nbglcnn.load.torch.program import (
     attend_in_four_dimensions,
+    clamp_by_one_type,
     correct_average_pools,
     name_all_dimensions,
     refuse_loops_and_branches,
@@ -66,6 +67,7 @@ def export(
         refuse_wrong_translations(program)
         refuse_loops_and_branches(program)
         correct_average_pools(program)
+        clamp_by_one_type(program)
         attend_in_four_dimensions(program)
         name_all_dimensions(program)
         without_idle_squeezes(program)

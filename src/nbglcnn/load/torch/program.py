@@ -75,6 +75,21 @@ def correct_average_pools(program: Any) -> None:
         scaled.args = (node, area / divisor)
 
 
+def clamp_by_one_type(program: Any) -> None:
+    """Give clamp(x, 0, 0.5) two floats: the exporter makes a tensor of the whole number alone."""
+    import torch
+
+    for node in program.graph.nodes:
+        if node.target is not torch.ops.aten.clamp.default:
+            continue
+        x, *ends = node.args
+        if not x.meta["val"].is_floating_point():
+            continue
+        # A bool or symbol stays what it is.
+        node.args = (x, *(float(end) if type(end) is int else end for end in ends))
+        node.kwargs = {n: float(v) if type(v) is int else v for n, v in node.kwargs.items()}
+
+
 _POOL = (
     *("input", "kernel_size", "stride", "padding", "ceil_mode", "count_include_pad"),
     "divisor_override",
