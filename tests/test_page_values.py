@@ -38,6 +38,8 @@ def images_of(array: np.ndarray, batch: int) -> list[np.ndarray]:
     In NumPy's words, beside those of `picture_of`: the examples lie along the first axis, or all of
     the value belongs to each of them.
     """
+    if array.ndim == 1 and len(array) == batch:
+        return [one.reshape(1, 1) for one in array]
     if array.ndim < 2:
         return [array.reshape(-1, 1)]
     if array.shape[0] in (1, batch):
@@ -54,6 +56,8 @@ def check(gl: GlPage, plan: Plan, arrays: Sequence[np.ndarray]) -> int:
     batch = arrays[0].shape[0] if arrays[0].ndim > 1 else 1
     shown = {key: images_of(array, batch) for key, array in values.items()}
     for value in plan.values:
+        if len(value.shape) == 3 and value.frame[1] == 1:  # a map for each example
+            shown[value.key] = [one.reshape(1, -1) for one in values[value.key]]
         images = shown[value.key]
         assert value.frame[:2] == (len(images), len(images[0])), f"{value.key} {value.shape}"
     asked = [

@@ -184,3 +184,114 @@ def test_the_histogram_of_one_number_is_one_bar_in_the_middle(show: Callable[...
     assert box is not None and all_ is not None
     assert abs(box["x"] + box["width"] / 2 - all_["x"] - all_["width"] / 2) < 2
     assert shape.locator("span").all_inner_texts() == ["0.25"]
+
+
+class Segmenter(nn.Module):
+    """Two modules, a class for each pixel, and a number for each picture."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.low = nn.Sequential(nn.Conv2d(3, 6, 3, padding=1), nn.ReLU())
+        self.high = nn.Sequential(nn.Conv2d(6, 6, 3, padding=1), nn.ReLU())
+        self.head = nn.Conv2d(6, 5, 1)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = self.head(self.high(self.low(x)))
+        y = y - y.mean((2, 3), keepdim=True)
+        return y.argmax(1), y.amax((1, 2, 3))
+
+
+def test_a_class_for_each_pixel_is_a_map_and_a_number_for_each_example_that_examples(
+    show: Callable[..., Views],
+) -> None:
+    torch.manual_seed(0)
+    model, x = Segmenter().eval(), torch.rand(3, 3, 12, 16)
+    plan = nbglcnn.compile(model, x)
+    frames = {value.key: value.frame for value in plan.values}
+    assert frames["output[0]"] == (3, 1, 12, 16)
+    assert frames["output[1]"] == (3, 1, 1, 1)
+    views = show(plan, x.numpy())
+    expected = [one.detach().numpy() for one in model(x)]
+    for example in (0, 2):
+        views.set(inputIndex=example)
+        views.quiet()
+        maps = views.page.locator(".nbg-graph canvas[data-maps='output[0]']")
+        for i, j in ((0, 0), (7, 12), (11, 15)):
+            text = views.point(maps, (j + 0.5) / 16, (i + 0.5) / 12)
+            assert number(text) == expected[0][example, i, j]
+        shown = views.page.locator(".nbg-graph [data-layer='output[1]'] .nbg-number")
+        assert number(shown.inner_text()) == pytest.approx(expected[1][example], rel=0.01)
+
+
+def test_tokens_stay_channels_beside_maps_of_the_same_rank() -> None:
+    class Tokens(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            tokens = x.flatten(2).transpose(1, 2) * 2  # (2, 20, 3)
+            return tokens.softmax(-1).sum() + x[:, 0].relu().mean(1).sum()
+
+    plan = nbglcnn.compile(Tokens(), torch.rand(2, 3, 4, 5))
+    frames = {value.shape: value.frame for value in plan.values}
+    assert frames[2, 20, 3] == (2, 20, 1, 3)
+    assert frames[2, 4, 5] == (2, 1, 4, 5)
+
+
+def test_the_rail_has_the_modules_above_their_layers(show: Callable[..., Views]) -> None:
+    x = torch.rand(1, 3, 12, 16)
+    views = show(nbglcnn.compile(Segmenter().eval(), x), x.numpy())
+    views.open_layer("high.0")
+    views.quiet()
+    groups = views.page.locator(".nbg-rail-group").all_inner_texts()
+    assert [text.split() for text in groups[:4]] == [
+        ["in"],
+        ["low", "0", "1"],
+        ["high", "0", "1"],
+        ["head", *groups[3].split()[1:]],
+    ]
+
+
+def test_means_are_of_finite_values_with_the_count_of_others_beside_them(
+    show: Callable[..., Views],
+) -> None:
+    x = np.random.default_rng(0).standard_normal((1, 4, 9, 9)).astype(np.float32)
+    x[0, 1, 2, 3], x[0, 1, 4, 5], x[0, 2, 0, 0] = np.nan, np.inf, -np.inf
+    x[0, 3] = np.nan
+    views = show(nbglcnn.compile(nn.Sequential(nn.LeakyReLU(1.0)).eval(), x), x)
+    views.open_layer("0", 1)
+    views.quiet()
+    captions = [
+        text.split() for text in views.page.locator(".nbg-grid .nbg-cell-caption").all_inner_texts()
+    ]
+    means = [x[0, c][np.isfinite(x[0, c])].mean() for c in range(3)]
+    for c in range(3):
+        assert number(captions[c][1]) == pytest.approx(means[c], rel=0.06, abs=1e-3)
+    assert [words[2:] for words in captions[:3]] == [[], ["1", "NaN"], ["1", "Inf"]]
+    assert captions[3] == ["3", "81", "NaN"]
+    table = views.page.locator(".nbg-table tr", has_text="mean").locator("strong").inner_text()
+    assert number(table) == pytest.approx(means[1], abs=6e-4)
+    inspector = views.page.locator(".nbg-inspector .nbg-filter figcaption")
+    expect(inspector).to_contain_text("Its 81 values without 1 NaN, 1 infinity")
+    layer = views.page.locator(".nbg-block h3", has_text="All values")
+    expect(layer).to_contain_text("324 values")
+    expect(layer).to_contain_text("without 82 NaN, 2 infinities")
+
+
+@pytest.mark.parametrize(("width", "classes"), [(848, 10), (1200, 10), (1200, 30)])
+def test_an_output_says_how_many_of_its_values_are_not_listed(
+    show: Callable[..., Views], width: int, classes: int
+) -> None:
+    torch.manual_seed(1)
+    x = torch.rand(1, 1, 20, 20)
+    model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(1296, classes))
+    views = show(nbglcnn.compile(model.eval(), x), x.numpy(), width=width)
+    rows = views.page.locator(".nbg-top-row").count()
+    more = views.page.locator(".nbg-top-more")
+    if rows == classes:
+        expect(more).to_have_count(0)
+    else:
+        expect(more).to_have_text(f"the {rows} largest, {classes - rows} more")
+    assert rows > 4
+    box, end = views.page.locator(".nbg-top").bounding_box(), views.page.locator(".nbg-end").last
+    assert box is not None
+    caption = end.locator(".nbg-caption").bounding_box()
+    assert caption is not None
+    assert box["y"] + box["height"] <= caption["y"] + 1

@@ -94,6 +94,13 @@ export const full = (value: number): string => value.toLocaleString("en-US");
 export const plural = (value: number, noun: string): string =>
   `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
 
+/** "12 NaN, 1 infinity": what statistics leave out; "" where all is finite. */
+export function leftOut({ nan, inf }: { readonly nan: number; readonly inf: number }): string {
+  const words = nan > 0 ? [`${full(nan)} NaN`] : [];
+  if (inf > 0) words.push(inf === 1 ? "1 infinity" : `${full(inf)} infinities`);
+  return words.join(", ");
+}
+
 /** C×H×W, without the batch. */
 export const shapeText = (shape: readonly number[]): string => shape.join("×");
 

@@ -64,11 +64,14 @@ def batch_of(inputs: Iterable[tuple[int, ...]]) -> int:
 def picture_of(shape: tuple[int, ...], batch: int) -> Frame:
     """The frame (n, c, h, w) in which a tensor is shown and its numbers are taken, by its shape.
 
-    That is its own frame where its first axis is the batch, or 1. Where it isn't, all of it belongs
-    to every example and is one image: (heads, tokens, tokens) are so many channels, and of rank 4
-    and more the first two axes are. A reshape again: a view may lie in whatever frame its source
-    has, and is shown by this one all the same.
+    That is its own frame where its first axis is the batch, or 1. As many numbers as examples are
+    one each. Where the first axis isn't the batch, all of it belongs to every example and is one
+    image: (heads, tokens, tokens) are so many channels, and of rank 4 and more the first two axes
+    are. A reshape again: a view may lie in whatever frame its source has, and is shown by this one
+    all the same.
     """
+    if shape == (batch,):
+        return (batch, 1, 1, 1)
     if len(shape) < 2 or shape[0] in (1, batch):
         return frame_of(shape)
     if len(shape) < 4:

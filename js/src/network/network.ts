@@ -247,10 +247,11 @@ export const leafName = (name: string): string =>
 export const imageShape = ({ shape, frame }: Value): string => shapeOfOne(shape, frame[0]);
 
 /** A shape without the batch's axis, which a vector or a number hasn't, nor heads × tokens × tokens. */
-export const shapeOfOne = (shape: readonly number[], batch: number): string =>
-  shape.length < 2 || ![1, batch].includes(shape[0] ?? 1)
-    ? shape.join("×") || "scalar"
-    : shape.slice(1).join("×");
+export function shapeOfOne(shape: readonly number[], batch: number): string {
+  const alone = shape.length === 1 && shape[0] === 1;
+  const examples = shape.length > 0 && !alone && [1, batch].includes(shape[0] ?? 1);
+  return (examples ? shape.slice(1) : shape).join("×") || "scalar";
+}
 
 export type Picture = "maps" | "grey" | "rgb" | "bars" | "number";
 

@@ -159,6 +159,11 @@ export function TopValues({ value, most }: { value: Value; most: number }) {
           </div>
         );
       })}
+      {length > most && (
+        <span class="nbg-second nbg-top-more">
+          the {most} largest, {length - most} more
+        </span>
+      )}
     </div>
   );
 }

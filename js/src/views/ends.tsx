@@ -42,7 +42,6 @@ function EndCaption(props: { value: Value; named: boolean; stage: Stage | undefi
   const { state, network } = useViews();
   const picture = pictureOf(value);
   const image = picture === "grey" || picture === "rgb";
-  const length = value.frame[1];
   const batch = network.value?.batch ?? 1;
   const select = (layer: string): void => {
     state.selected.value = { layer, channel: null };
@@ -65,9 +64,6 @@ function EndCaption(props: { value: Value; named: boolean; stage: Stage | undefi
         <span>
           example {state.example.value} of {batch}
         </span>
-      )}
-      {value.kind === "output" && picture === "bars" && length > 10 && (
-        <span>the 10 largest of {length}</span>
       )}
       {value.kind === "output" && stage !== undefined && !named && (
         <span>

@@ -1,11 +1,11 @@
 // All channels of a layer: maps with their number and mean, in the chosen order, 256 a page.
 
-import { exact, percent, short } from "../format.ts";
+import { count, exact, leftOut, percent, short } from "../format.ts";
 import type { ColorMapName, Statistics, Summary } from "../gl/types.ts";
 import { BESIDE } from "../messages.ts";
 import type { Value } from "../plan.ts";
 import { useViews } from "./context.ts";
-import { px, tileSide } from "./layout.ts";
+import { isFlawed, px, tileSide } from "./layout.ts";
 import { Maps } from "./maps.tsx";
 import { type Bounds, MARKS, markOf } from "./marks.ts";
 import { gridOf } from "./order.ts";
@@ -91,7 +91,13 @@ function Frame(props: {
   const { value, channel, summary, chosen, selected, width } = props;
   const { state } = useViews();
   const spoken = summary
-    ? `channel ${channel}, mean ${short(summary.mean)}, max ${short(summary.max)}, ${percent(summary.zeros)} zero`
+    ? [
+        `channel ${channel}`,
+        `mean ${short(summary.mean)}`,
+        `max ${short(summary.max)}`,
+        `${percent(summary.zeros)} zero`,
+        ...(isFlawed(summary) ? [leftOut(summary)] : []),
+      ].join(", ")
     : `channel ${channel}`;
   const select = (event: MouseEvent): void => {
     const layer = value.key;
@@ -121,7 +127,7 @@ function Frame(props: {
   );
 }
 
-/** The channel's number and mean, or what is wrong with it. */
+/** The channel's number and mean, and what is wrong with it. */
 function Caption(props: {
   channel: number;
   summary: Summary | undefined;
@@ -149,12 +155,21 @@ function Caption(props: {
 function Mean({ summary, bounds }: { summary: Summary; bounds: Bounds | null }) {
   const mark = markOf(summary, bounds);
   if (mark !== null) return <span title={MARKS[mark]}>{mark}</span>;
-  if (summary.nan + summary.inf > 0) {
-    return (
-      <span class="nbg-bad" title={`${summary.nan} NaN, ${summary.inf} Inf`}>
-        {summary.nan > 0 ? "NaN" : "Inf"}
-      </span>
-    );
-  }
-  return <span title={`mean ${exact(summary.mean)}`}>{short(summary.mean)}</span>;
+  const flawed = isFlawed(summary);
+  // As everywhere, the mean is that of the finite values; the count of the others stands beside it.
+  const mean = flawed && Number.isNaN(summary.mean) ? null : summary.mean;
+  return (
+    <>
+      {mean !== null && (
+        <span title={`mean ${exact(mean)}${flawed ? " of the finite values" : ""}`}>
+          {short(mean)}
+        </span>
+      )}
+      {flawed && (
+        <span class="nbg-bad" title={leftOut(summary)}>
+          {summary.nan > 0 ? `${count(summary.nan)} NaN` : `${count(summary.inf)} Inf`}
+        </span>
+      )}
+    </>
+  );
 }

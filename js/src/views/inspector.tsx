@@ -1,6 +1,6 @@
 // One channel large, the filter that makes it, and its numbers beside the layer's.
 
-import { exact, fixed, full, ordinal, percent, plain } from "../format.ts";
+import { exact, fixed, full, leftOut, ordinal, percent, plain } from "../format.ts";
 import type { Statistics, Summary } from "../gl/types.ts";
 import { pictureOf } from "../network/network.ts";
 import type { Value } from "../plan.ts";
@@ -8,7 +8,7 @@ import { useImageValues } from "./bars.tsx";
 import { colorTable, inkOn } from "./colors.ts";
 import { useHistogram, useValues, useViews } from "./context.ts";
 import { Histogram } from "./histogram.tsx";
-import { fitScale, largest } from "./layout.ts";
+import { fitScale, isFlawed, largest } from "./layout.ts";
 import { Maps } from "./maps.tsx";
 import { type Kernels, kernelStart } from "./weights.ts";
 
@@ -52,7 +52,12 @@ export function Inspector(props: {
       )}
       <div class="nbg-beside">
         {kernels !== null && <Filter kernels={kernels} channel={channel} />}
-        <ChannelValues value={value} channel={channel} beside={besideFilter(kernels)} />
+        <ChannelValues
+          value={value}
+          channel={channel}
+          summary={statistics?.channels[channel]}
+          beside={besideFilter(kernels)}
+        />
       </div>
       {statistics !== null && <Table statistics={statistics} channel={channel} />}
     </aside>
@@ -112,8 +117,13 @@ function besideFilter(kernels: Kernels | null): number {
 }
 
 /** The channel's values as a histogram, with the one under the pointer marked. */
-function ChannelValues(props: { value: Value; channel: number; beside: number }) {
-  const { value, channel, beside } = props;
+function ChannelValues(props: {
+  value: Value;
+  channel: number;
+  summary: Summary | undefined;
+  beside: number;
+}) {
+  const { value, channel, summary, beside } = props;
   const { hover } = useViews();
   const found = useHistogram(value, { bins: Math.floor(beside / 5), channel });
   const at = hover.value;
@@ -125,7 +135,8 @@ function ChannelValues(props: { value: Value; channel: number; beside: number })
   return (
     <figure class="nbg-filter">
       <figcaption>
-        Its {full(size)} values{" "}
+        Its {full(size)} values
+        {summary && isFlawed(summary) && <span class="nbg-bad"> without {leftOut(summary)}</span>}{" "}
         {beside === LARGE && <span class="nbg-second">· bar height √count</span>}
       </figcaption>
       <Histogram

@@ -261,7 +261,7 @@ function MapsView(props: {
               {pages > 1 && <Pages page={page} pages={pages} go={setPage} />}
               {own !== null && <SmallFilters kernels={own} order={shown} width={width} />}
               {!vector && <Similar value={value} channel={channel} width={width} alike={alike} />}
-              <LayerValues value={value} width={width} />
+              <LayerValues value={value} width={width} statistics={statistics} />
             </>
           )}
         </div>

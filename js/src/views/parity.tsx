@@ -1,6 +1,6 @@
 // Whether a layer matches the framework's own values: a mark beside its name, computed on this page's GPU.
 
-import { full, short } from "../format.ts";
+import { leftOut, short } from "../format.ts";
 import type { PlanHeader } from "../plan.ts";
 import type { Parity } from "../state.ts";
 import { useViews } from "./context.ts";
@@ -34,10 +34,8 @@ export function verdictOf(parity: Parity | null, layer: string): Verdict | null 
 
 /** "12 NaN, 1 infinity, first in channel 2". */
 function flawOf([, nan, inf, channel]: Parity["flawed"][number]): string {
-  const words = nan > 0 ? [`${full(nan)} NaN`] : [];
-  if (inf > 0) words.push(inf === 1 ? "1 infinity" : `${full(inf)} infinities`);
-  if (channel >= 0) words.push(`first in channel ${channel}`);
-  return words.join(", ");
+  const first = channel >= 0 ? [`first in channel ${channel}`] : [];
+  return [leftOut({ nan, inf }), ...first].join(", ");
 }
 
 /** The rows that count: those of layers, which modules and outputs repeat; all where no layer is kept. */

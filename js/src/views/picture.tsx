@@ -38,6 +38,15 @@ interface PictureProps {
   top?: boolean;
 }
 
+/** CSS pixels of a row of `TopValues`. */
+const TOP_ROW = 20;
+
+/** How many of the largest values fit, ten at most, with a line for those that are left out. */
+function topOf(length: number, height: number): number {
+  const rows = Math.floor(height / TOP_ROW);
+  return length <= Math.min(10, rows) ? length : Math.max(1, Math.min(10, rows - 1));
+}
+
 /** A value as a picture that fits the room. */
 export function Picture({ value, width, height, tile, top = false }: PictureProps) {
   const ratio = useViews().ratio.value;
@@ -46,7 +55,7 @@ export function Picture({ value, width, height, tile, top = false }: PictureProp
   const label = `${value.key}, ${contents(value)}`;
   if (picture === "number") return <NumberPicture value={value} />;
   if (picture === "bars") {
-    if (top) return <TopValues value={value} most={Math.min(10, Math.floor(height / 20))} />;
+    if (top) return <TopValues value={value} most={topOf(channels, height)} />;
     const most = Math.min(channels, Math.floor(height / 4));
     const tall = Math.min(height, most * 12);
     return (

@@ -1,36 +1,51 @@
 // One small picture per layer, so that one always knows where one is.
 import { useEffect, useRef } from "preact/hooks";
-import { contents, leafName, type Network, pictureOf } from "../network/network.ts";
+import { contents, type Network, pictureOf, within } from "../network/network.ts";
 import type { Value } from "../plan.ts";
 import { useStatistics, useViews } from "./context.ts";
 import { byVariation, fitScale } from "./layout.ts";
 import { Maps } from "./maps.tsx";
 
 const SIDE = 28;
+const INPUTS = "\0in"; // no module's name
 
-/** Inputs, layers and outputs in order, with the module that holds them. */
-function entriesOf(network: Network) {
+interface Entry {
+  readonly value: Value;
+  readonly drawn: Value;
+  /** Its name within the module around it. */
+  readonly word: string;
+  readonly group: string;
+}
+
+/** Inputs and layers in order, those of a module together. */
+function entriesOf(network: Network): { group: string; entries: Entry[] }[] {
   const layers = network.layers.flatMap((layer) => {
     const value = network.values.get(layer.name);
     const stage = network.stages.find((one) => one.layers.includes(layer));
     // The layer that makes the output is drawn as the output is, as an image.
     const output = network.outputs.find((one) => one.texture === value?.texture);
-    const word = leafName(layer.name);
-    return value ? [{ value, drawn: output ?? value, word, group: stage?.group ?? "" }] : [];
+    const group = stage?.group ?? "";
+    const word = within(layer.name, group);
+    return value ? [{ value, drawn: output ?? value, word, group }] : [];
   });
   const many = network.inputs.length > 1;
   const inputs = network.inputs.map((value) => ({
     value,
     drawn: value,
     word: many ? value.key : "in",
-    group: "\0in",
+    group: INPUTS,
   }));
-  return [...inputs, ...layers];
+  const groups: { group: string; entries: Entry[] }[] = [];
+  for (const entry of [...inputs, ...layers]) {
+    const last = groups.at(-1);
+    if (last?.group === entry.group) last.entries.push(entry);
+    else groups.push({ group: entry.group, entries: [entry] });
+  }
+  return groups;
 }
 
 export function Rail(props: { network: Network; current: string; pictures: boolean }) {
   const { network, current, pictures } = props;
-  const { state } = useViews();
   const list = useRef<HTMLDivElement>(null);
   // Only the rail scrolls; scrollIntoView would move the notebook too.
   // biome-ignore lint/correctness/useExhaustiveDependencies: another current layer is what moves it
@@ -43,27 +58,26 @@ export function Rail(props: { network: Network; current: string; pictures: boole
       rail.scrollLeft = left - rail.clientWidth / 2;
     }
   }, [current]);
-  const entries = entriesOf(network);
+  const groups = entriesOf(network);
+  // One module needs no heading: its name stands nowhere else either.
+  const headed = groups.filter(({ group }) => group !== INPUTS).length > 1;
   return (
     <nav class="nbg-rail" aria-label="Layers">
       <div class="nbg-rail-list" ref={list}>
-        {entries.map(({ value, drawn, word, group }, i) => (
-          <button
-            type="button"
-            key={value.key}
-            class={
-              i > 0 && entries[i - 1]?.group !== group ? "nbg-rail-item nbg-first" : "nbg-rail-item"
-            }
-            aria-current={value.key === current}
-            title={`${value.key}, ${contents(value)}`}
-            tabIndex={value.key === current ? 0 : -1}
-            onClick={() => {
-              state.selected.value = { layer: value.key, channel: null };
-            }}
-          >
-            <span class="nbg-rail-picture">{pictures && <RailPicture value={drawn} />}</span>
-            <span>{word}</span>
-          </button>
+        {groups.map(({ group, entries }) => (
+          <div class="nbg-rail-group" key={entries[0]?.value.key}>
+            {headed && <span class="nbg-second">{group === INPUTS ? "" : group}</span>}
+            <div class="nbg-rail-items">
+              {entries.map((entry) => (
+                <Item
+                  key={entry.value.key}
+                  entry={entry}
+                  current={entry.value.key === current}
+                  pictures={pictures}
+                />
+              ))}
+            </div>
+          </div>
         ))}
       </div>
       <span class="nbg-hint" aria-hidden="true">
@@ -75,6 +89,27 @@ export function Rail(props: { network: Network; current: string; pictures: boole
         </span>
       </span>
     </nav>
+  );
+}
+
+function Item(props: { entry: Entry; current: boolean; pictures: boolean }) {
+  const { current, pictures } = props;
+  const { value, drawn, word } = props.entry;
+  const { selected } = useViews().state;
+  return (
+    <button
+      type="button"
+      class="nbg-rail-item"
+      aria-current={current}
+      title={`${value.key}, ${contents(value)}`}
+      tabIndex={current ? 0 : -1}
+      onClick={() => {
+        selected.value = { layer: value.key, channel: null };
+      }}
+    >
+      <span class="nbg-rail-picture">{pictures && <RailPicture value={drawn} />}</span>
+      <span>{word}</span>
+    </button>
   );
 }
 

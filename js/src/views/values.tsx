@@ -1,11 +1,12 @@
 // Below a layer's maps: which channels are like the chosen one, and how all values are spread.
 import { useMemo } from "preact/hooks";
-import { fixed, full } from "../format.ts";
+import { fixed, full, leftOut } from "../format.ts";
+import type { Statistics } from "../gl/types.ts";
 import type { Value } from "../plan.ts";
 import { useImageValues } from "./bars.tsx";
 import { useHistogram, useViews } from "./context.ts";
 import { Histogram } from "./histogram.tsx";
-import { rank } from "./layout.ts";
+import { isFlawed, rank } from "./layout.ts";
 import { similarity } from "./spread.ts";
 import { Tile, tilesAcross } from "./tile.tsx";
 
@@ -62,7 +63,8 @@ export function Similar(props: Props & { channel: number; alike: readonly number
 }
 
 /** A histogram of the whole layer, for the chosen example. */
-export function LayerValues({ value, width }: Props) {
+export function LayerValues(props: Props & { statistics: Statistics | null }) {
+  const { value, width, statistics } = props;
   const found = useHistogram(value, { bins: Math.max(20, Math.floor(width / 8)) });
   const [, channels, mapHeight, mapWidth] = value.frame;
   const length = channels * mapHeight * mapWidth;
@@ -75,6 +77,9 @@ export function LayerValues({ value, width }: Props) {
           {full(length)} values · bar height √count
           {found.zeros > 0 && " · grey is zero"}
         </span>
+        {statistics !== null && isFlawed(statistics.layer) && (
+          <span class="nbg-bad"> without {leftOut(statistics.layer)}</span>
+        )}
       </h3>
       <Histogram found={found} width={width} height={56} label={`All values of ${value.key}`} />
     </section>

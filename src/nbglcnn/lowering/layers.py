@@ -28,6 +28,33 @@ def layer_keys(graph: Graph) -> list[Key]:
     ]
 
 
+def planes(graph: Graph) -> frozenset[str]:
+    """The values (n, h, w) that are a map for each example, by what they are made of.
+
+    A channel of maps (n, c, h, w), or what is left of all of them (an argmax, a mean), and what is
+    computed of such a value place by place. By its shape alone (n, tokens, features) is the same,
+    and its tokens are channels. An input is one when it is given a channel's axis.
+    """
+    found: set[str] = set()
+
+    def is_plane(shape: tuple[int, ...], maps: tuple[int, ...]) -> bool:
+        return len(shape) == 3 and len(maps) == 4 and (maps[0], *maps[2:]) == shape
+
+    for node in graph.nodes:
+        given = [name for name in node.inputs if name and not graph.values[name].is_constant]
+        for name in given:
+            made = [graph.shape(output) for output in node.outputs if output]
+            if name in graph.inputs and any(is_plane(graph.shape(name), one) for one in made):
+                found.add(name)
+        for output in filter(None, node.outputs):
+            shape = graph.shape(output)
+            for name in given:
+                kept = name in found and graph.shape(name) == shape
+                if kept or is_plane(shape, graph.shape(name)):
+                    found.add(output)
+    return frozenset(found)
+
+
 def layer_table(graph: Graph, reaches: Reaches) -> tuple[tuple[p.Layer, ...], dict[str, int]]:
     """The Layer records of a graph's layer keys, and which of them each node's passes belong to."""
     producer = {name: node for node in graph.nodes for name in node.outputs if name}

@@ -27,7 +27,7 @@ from nbglcnn.lowering.builder import (
 from nbglcnn.lowering.fields import Reaches
 from nbglcnn.lowering.fusion import fuse, has_spread
 from nbglcnn.lowering.glsl import Kernel, shader
-from nbglcnn.lowering.layers import layer_rows, layer_table, reshaped
+from nbglcnn.lowering.layers import layer_rows, layer_table, planes, reshaped
 from nbglcnn.lowering.sections import (
     by_section,
     nodes_of,
@@ -182,8 +182,9 @@ def lower(
     b.enter_reads()
     rows = layer_rows(graph, layers)
     batch = max(1, batch_of(record.shape for record in inputs))  # 0: there is nothing to picture
+    maps = planes(graph)
     values = [
-        _value(b, key.name, key.kind, key.value, rows[key.name], _picture(b, key, batch))
+        _value(b, key.name, key.kind, key.value, rows[key.name], _picture(b, key, batch, maps))
         for key in keys
     ]
     parameters = [] if observe == "outputs" else _parameters(b)
@@ -222,9 +223,12 @@ def flatten_variant(layout: Layout, *, fast: bool = True) -> dict[str, int]:
     return {"PLAIN": int(plain), "ROWS": int(plain and layout.frame[3] % 4 == 0)}
 
 
-def _picture(b: Builder, key: Key, batch: int) -> Frame:
+def _picture(b: Builder, key: Key, batch: int, maps: frozenset[str]) -> Frame:
     """How a value is shown; of one without elements there is a zero to be seen."""
     shape = b.shape(key.value)
+    if key.value in maps:
+        n, h, w = shape
+        shape = (n, 1, h, w)
     return picture_of(shape, batch) if math.prod(shape) else (1, 1, 1, 1)
 
 

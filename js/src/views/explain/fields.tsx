@@ -53,6 +53,7 @@ export function FieldPictures(props: { network: Network; value: Value; y: number
   const from = network.inputs.filter(drawn);
   const to = network.outputs.filter((one) => drawn(one) && one.texture !== value.texture);
   if (from.length + to.length === 0) return null;
+  const of = value.frame[2] * value.frame[3] > 1 ? "pixel" : "value";
   return (
     <section class="nbg-fields" aria-label="Receptive and projective field">
       {from.map((one) => (
@@ -60,12 +61,13 @@ export function FieldPictures(props: { network: Network; value: Value; y: number
           key={one.key}
           value={one}
           marked={covered(plan, one, found.from)}
+          of={of}
           theory={found.theory.get(sourceOf(plan, one).name) ?? null}
           from
         />
       ))}
       {to.map((one) => (
-        <FieldPicture key={one.key} value={one} marked={covered(plan, one, found.to)} />
+        <FieldPicture key={one.key} value={one} marked={covered(plan, one, found.to)} of={of} />
       ))}
     </section>
   );
@@ -74,6 +76,8 @@ export function FieldPictures(props: { network: Network; value: Value; y: number
 interface PictureProps {
   value: Value;
   marked: Marked;
+  /** What the explained number is: a pixel of a map, or a value. */
+  of: "pixel" | "value";
   theory?: Extents | null;
   from?: boolean;
 }
@@ -81,22 +85,19 @@ interface PictureProps {
 /** CSS pixels of a picture of a map, and of a line of numbers. */
 const ROOM = 220;
 const LONG = 300;
-/** How tall the marks of a line of numbers are, which is a pixel high itself. */
-const TALL = 12;
 
-function FieldPicture({ value, marked, theory = null, from = false }: PictureProps) {
+function FieldPicture({ value, marked, of, theory = null, from = false }: PictureProps) {
   const { ratio, state } = useViews();
-  const flat = marked.height === 1;
-  const room = flat ? LONG : ROOM;
+  const room = marked.height === 1 ? LONG : ROOM;
   const size = mapSize(value, room, ratio.value);
-  const [down, along] = [flat ? TALL : size.height / marked.height, size.width / marked.width];
+  const [down, along] = [size.height / marked.height, size.width / marked.width];
   const path = useMemo(() => outline(marked, down, along), [marked, down, along]);
   const channel = Math.min(state.selected.value?.channel ?? 0, channelsOf(value) - 1);
   const word = from ? "Receptive field" : "Projective field";
   const [where, gaps] = [toldOf(marked, value.key, theory), gapsOf(marked)];
   const words = from
-    ? `${where}${gaps ? `; this pixel can depend on ${gaps}` : ", that this pixel can depend on"}`
-    : `${where}${gaps ? `; ${gaps} can depend on this one` : ", that can depend on this pixel"}`;
+    ? `${where}${gaps ? `; this ${of} can depend on ${gaps}` : `, that this ${of} can depend on`}`
+    : `${where}${gaps ? `; ${gaps} can depend on this one` : `, that can depend on this ${of}`}`;
   // Between pixels that are left out a thick line would hide those that are not.
   const line = gaps === "" ? "" : "nbg-ray";
   const picture = { value, channel: from ? 0 : channel, room, label: `${word}: ${where}` };
@@ -108,21 +109,14 @@ function FieldPicture({ value, marked, theory = null, from = false }: PicturePro
       <figcaption>
         <strong>{word}</strong> <span class="nbg-second">{words}</span>
       </figcaption>
-      {flat && (
-        <svg class="nbg-marked" width={size.width} height={TALL} aria-hidden="true">
-          <path class="nbg-ink" d={path} />
-        </svg>
-      )}
       <OneMap {...picture}>
-        {!flat && (
-          <svg class="nbg-over" width={size.width} height={size.height} aria-hidden="true">
-            {["nbg-halo", "nbg-ink"].map((name) => (
-              <g key={name} class={name}>
-                <path class={line} d={path} />
-              </g>
-            ))}
-          </svg>
-        )}
+        <svg class="nbg-over" width={size.width} height={size.height} aria-hidden="true">
+          {["nbg-halo", "nbg-ink"].map((name) => (
+            <g key={name} class={name}>
+              <path class={line} d={path} />
+            </g>
+          ))}
+        </svg>
       </OneMap>
     </figure>
   );
