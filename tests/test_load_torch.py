@@ -780,6 +780,28 @@ class Clamped(nn.Module):
         return x.clamp(0, 0.5) + x.clamp(min=-0.25, max=1) + torch.clamp(x, 0, 1)
 
 
+class Asserted(nn.Module):
+    """Asserts of numbers, which the example has passed before it is traced."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        assert x.abs().max() <= 100, "small"
+        assert not torch.isnan(x).any()
+        assert x.abs().min() >= 0 and (x.mean() < 200)
+        return x * 2
+
+
+def test_an_assert_that_fails_and_a_choice_are_still_refused() -> None:
+    with pytest.raises(InputError, match="AssertionError: small"):
+        load(Asserted(), torch.full((2, 3), 200.0))
+
+    class Chosen(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * 2 if x.max() <= 100 else x
+
+    with pytest.raises(UnsupportedModel, match="depends on the input's numbers"):
+        load(Chosen(), torch.ones(2, 3))
+
+
 class Attention(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -807,6 +829,7 @@ class Attention(nn.Module):
         (Median(), (2, 5)),
         (Stretched(), (2, 3, 4)),
         (Clamped(), (2, 3, 4)),
+        (Asserted(), (2, 3, 4)),
         *((Distances(p), (2, 6, 3)) for p in (0.0, 1.0, 2.0, 3.0, float("inf"))),
         (Attention(), (1, 4, 3, 5)),
     ],

@@ -213,7 +213,7 @@ def test_a_class_for_each_pixel_is_a_map_and_a_number_for_each_example_that_exam
     views = show(plan, x.numpy())
     expected = [one.detach().numpy() for one in model(x)]
     for example in (0, 2):
-        views.set(inputIndex=example)
+        views.set(example=example)
         views.quiet()
         maps = views.page.locator(".nbg-graph canvas[data-maps='output[0]']")
         for i, j in ((0, 0), (7, 12), (11, 15)):
