@@ -17,6 +17,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 
 import nbglcnn
+from asserting import Asserted
 from nbglcnn.errors import InputError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Array, Graph, Node
 from nbglcnn.inputs import as_arrays
@@ -778,16 +779,6 @@ class Clamped(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x.clamp(0, 0.5) + x.clamp(min=-0.25, max=1) + torch.clamp(x, 0, 1)
-
-
-class Asserted(nn.Module):
-    """Asserts of numbers, which the example has passed before it is traced."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        assert x.abs().max() <= 100, "small"
-        assert not torch.isnan(x).any()
-        assert x.abs().min() >= 0 and (x.mean() < 200)
-        return x * 2
 
 
 def test_an_assert_that_fails_and_a_choice_are_still_refused() -> None:
