@@ -175,8 +175,8 @@ def test_the_focus_goes_from_the_finder_to_the_layer(show: Callable[..., Views],
     views = show(nbglcnn.compile(autoencoder(3), pictures(3)), pictures(3))
     page = views.page
     views.set(form=form)
-    page.locator(".nbg-picture").first.focus()
-    page.keyboard.press("/")
+    page.get_by_role("button", name=form.title(), pressed=True).wait_for()
+    page.locator(".nbg-picture").first.press("/")
     field = page.get_by_label("Find a layer")
     expect(field).to_be_focused()
     page.keyboard.type("decoder.2")
