@@ -14,7 +14,8 @@ from nbglcnn.errors import UnsupportedModel
 from nbglcnn.graph import Array, Carry, Graph, Node
 from nbglcnn.layout import Block, Frame, Layout, frame_of
 from nbglcnn.lowering.formats import Formats
-from nbglcnn.lowering.glsl import Kernel, program_source, shader
+from nbglcnn.lowering.glsl import Kernel, program_source, shader, slots_of
+from nbglcnn.lowering.slots import Number, Part, write
 from nbglcnn.lowering.weights import TABLES, packed
 
 FLATTEN = Kernel("flatten", shader("flatten.glsl"), pixel=False)
@@ -384,15 +385,15 @@ class Builder:
         weights: Sequence[int] = (),
         *,
         integers: Sequence[int] = (),
-        floats: Sequence[float] = (),
+        numbers: Mapping[str, Number] = {},
         constants: Mapping[str, int] = {},
-        parts: Sequence[str] = (),
+        parts: Sequence[str | Part] = (),
         fetches: int = 4,
     ) -> None:
         """Add a pass: `kernel` over inputs (x0.., layouts u.x[k]) and weights (w0..) into output.
 
-        `integers` fill u.i from i[0].x on, `floats` u.f; `fetches` estimates texture reads per
-        fragment.
+        `numbers` fill the uniform slots that the kernel and its parts declare, by name, `integers`
+        u.i of a kernel that declares none there; `fetches` estimates texture reads per fragment.
         """
         self.passes.append(
             self.step(
@@ -402,7 +403,7 @@ class Builder:
                 inputs,
                 weights,
                 integers,
-                floats,
+                numbers,
                 constants,
                 parts,
                 fetches,
@@ -417,14 +418,14 @@ class Builder:
         inputs: Sequence[Tensor] = (),
         weights: Sequence[int] = (),
         integers: Sequence[int] = (),
-        floats: Sequence[float] = (),
+        numbers: Mapping[str, Number] = {},
         constants: Mapping[str, int] = {},
-        parts: Sequence[str] = (),
+        parts: Sequence[str | Part] = (),
         fetches: int = 4,
         viewport: tuple[int, int] | None = None,
     ) -> p.Pass:
         """A pass without adding it to the list: what writing an input or reading a value draws."""
-        assert len(inputs) <= 4 and len(integers) <= 32 and len(floats) <= 16
+        assert len(inputs) <= 4 and len(integers) <= 32
         samplers = (*(f"x{k}" for k in range(len(inputs))), *(f"w{k}" for k in range(len(weights))))
         layouts = [layout, *(tensor.layout for tensor in inputs)]
         if cut := max(one.side for one in layouts):
@@ -437,8 +438,10 @@ class Builder:
         words[:16] = layout.words()
         for k, tensor in enumerate(inputs):
             words[16 * (k + 1) : 16 * (k + 2)] = tensor.layout.words()
+        slots = slots_of(kernel, parts)
+        assert not integers or all(slot.bank == "f" for slot in slots), kernel.name
         words[80 : 80 + len(integers)] = integers
-        words[112 : 112 + len(floats)] = np.asarray(floats, np.float32).view(np.int32)
+        write(words, slots, numbers)
         data = words.tobytes()
         offset = self._uniform_offsets.setdefault(data, len(self.uniforms))
         if offset == len(self.uniforms):

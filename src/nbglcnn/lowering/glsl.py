@@ -8,6 +8,7 @@ from functools import cache
 from importlib.resources import files
 
 from nbglcnn.layout import Layout
+from nbglcnn.lowering.slots import Part, Slot, placed
 
 DIVIDED = 2**20  # prelude.glsl's over() is exact up to here
 
@@ -23,12 +24,20 @@ class Kernel:
     """A fragment shader's own text.
 
     With `pixel` true the text defines `vec4 pixel(ivec4 at)` and shaders/pixel.glsl supplies
-    main(); otherwise it defines main() and writes o0 .. o(LAYERS-1) itself.
+    main(); otherwise it defines main() and writes o0 .. o(LAYERS-1) itself. `slots` declares the
+    numbers that a pass gives it (lowering/slots.py).
     """
 
     name: str
     text: str
     pixel: bool = True
+    slots: str = ""
+
+
+def slots_of(kernel: Kernel, parts: Sequence[str | Part]) -> tuple[Slot, ...]:
+    """The uniform slots of a kernel and of the functions that it calls."""
+    own = (part.slots for part in parts if isinstance(part, Part))
+    return placed(";".join([kernel.slots, *own]))
 
 
 def program_source(
@@ -36,7 +45,7 @@ def program_source(
     samplers: Sequence[str],
     layout: Layout,
     constants: Mapping[str, int],
-    parts: Sequence[str] = (),
+    parts: Sequence[str | Part] = (),
 ) -> str:
     """The whole shader without its #version line.
 
@@ -58,10 +67,11 @@ def program_source(
     return "\n".join(
         [
             *(f"#define {name} {value}" for name, value in numbers.items()),
+            *(slot.macro() for slot in slots_of(kernel, parts)),
             shader("prelude.glsl"),
             *(f"uniform sampler2DArray {name};" for name in samplers),
             *(f"layout(location = {k}) out vec4 o{k};" for k in range(layers)),
-            *parts,
+            *(part if isinstance(part, str) else part.text for part in parts),
             kernel.text,
             *([shader("pixel.glsl")] if kernel.pixel else []),
         ]

@@ -12,6 +12,7 @@ import numpy as np
 from nbglcnn.graph import Array, Node
 from nbglcnn.lowering.builder import Builder
 from nbglcnn.lowering.glsl import Kernel, shader
+from nbglcnn.lowering.slots import Part
 from nbglcnn.ops.elementwise import Operand, broadcast_shape, combine, named
 from nbglcnn.ops.movement import needs_constant
 from nbglcnn.ops.operator import (
@@ -53,7 +54,7 @@ def _one(body: str, *helpers: str) -> str:
 ADD = _two("return a + b;")
 MULTIPLY = _two("return a * b;")
 DIVIDE = _two("return a / b;")
-SCALE = _one("return a / u.f[3].x;")
+SCALE = Part(_one("return a / u_count;"), "float count")
 
 
 def _shape(facts: Facts, node: Node) -> Sequence[Shape]:
@@ -136,7 +137,7 @@ def _chain(function: str, mean: bool = False) -> Callable[[Builder, Node], None]
             tensor = combine(b, [result, operand], function, value=value)
             result = Operand(shape, tensor=tensor)
         if mean:
-            combine(b, [result], SCALE, value=node.outputs[0], floats=[float(len(node.inputs))])
+            combine(b, [result], SCALE, value=node.outputs[0], numbers={"count": len(node.inputs)})
         elif not rest:
             b.bind(node.outputs[0], b.stored(node.inputs[0]))
 
@@ -167,14 +168,17 @@ def _prelu_problem(facts: Facts, node: Node) -> str | None:
 
 
 def _infinite(b: Builder, node: Node) -> None:
-    wanted = [float(integer(node, name, 1)) for name in ("detect_positive", "detect_negative")]
-    combine(b, named(b, node.inputs[0]), ISINF, value=node.outputs[0], floats=wanted)
+    wanted = {name: integer(node, f"detect_{name}", 1) for name in ("positive", "negative")}
+    combine(b, named(b, node.inputs[0]), ISINF, value=node.outputs[0], numbers=wanted)
 
 
-ISINF = _one(
-    "return select(is_inf(a), select(lessThan(a, vec4(0.0)), vec4(u.f[3].y), vec4(u.f[3].x)),"
-    " vec4(0.0));",
-    NAN,
+ISINF = Part(
+    _one(
+        "return select(is_inf(a), select(lessThan(a, vec4(0.0)), vec4(u_negative),"
+        " vec4(u_positive)), vec4(0.0));",
+        NAN,
+    ),
+    "float positive, negative",
 )
 
 

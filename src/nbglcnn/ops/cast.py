@@ -7,6 +7,7 @@ import numpy as np
 from nbglcnn.graph import FLOAT16, Node
 from nbglcnn.lowering.builder import Builder
 from nbglcnn.lowering.glsl import shader
+from nbglcnn.lowering.slots import Part
 from nbglcnn.ops.movement import alias
 from nbglcnn.ops.operator import Facts, Operator, anything, integer, same_shape
 from nbglcnn.ops.pointwise import SAME, SELECT
@@ -24,8 +25,11 @@ BOOLEAN = (
     SELECT + "vec4 activate(vec4 v) { return select(equal(v, vec4(0.0)), vec4(0.0), vec4(1.0)); }"
 )
 TRUNCATE = "vec4 activate(vec4 v) { return trunc(v); }"
-# Modulo u.f[3].x = 2^bits, into the range that begins at u.f[3].y.
-WRAP = "vec4 activate(vec4 v) { return v - u.f[3].x * floor((v - u.f[3].y) / u.f[3].x); }"
+# Modulo a power of two, into the range that begins at the smallest number.
+WRAP = Part(
+    "vec4 activate(vec4 v) { return v - u_modulus * floor((v - u_smallest) / u_modulus); }",
+    "float modulus, smallest",
+)
 
 HALF = SELECT + shader("half.glsl")
 
@@ -40,7 +44,8 @@ def _problem(_facts: Facts, node: Node) -> str | None:
 
 def _draw(b: Builder, node: Node) -> None:
     to, source = integer(node, "to", 0), b.graph.values[node.inputs[0]].dtype
-    function, numbers = "", [0.0, 0.0]
+    function: str | Part = ""
+    numbers: dict[str, float] = {}
     if to == BOOL and source.kind != "b":
         function = BOOLEAN
     elif to == FLOAT16 and not np.can_cast(source, np.float16):
@@ -52,14 +57,14 @@ def _draw(b: Builder, node: Node) -> None:
         # Numbers on the device stay below 2^24, so that wider types hold all of them.
         if wanted.itemsize < 4 and not np.can_cast(source, wanted):
             function = WRAP
-            numbers = [float(2 ** (8 * wanted.itemsize)), float(np.iinfo(wanted).min)]
+            numbers = {"modulus": 2 ** (8 * wanted.itemsize), "smallest": np.iinfo(wanted).min}
     if not function:
         alias(b, node)
         return
     x = b.stored(node.inputs[0])
     output = b.scratch(x.layout)
     b.bind(node.outputs[0], output)
-    b.draw(SAME, output, [x], floats=[*[0.0] * 12, *numbers], parts=[function])
+    b.draw(SAME, output, [x], numbers=numbers, parts=[function])
 
 
 OPERATORS = [

@@ -69,13 +69,13 @@ def joined(
     blocks = int(
         b.target.fast_kernels and axis == 1 and aligned and output.layout.block == (1, 2, 2)
     )
-    function, floats = activation_of(b, activation)
+    function, numbers = activation_of(b, activation)
     b.draw(
         BLOCKS if blocks else CONCAT,
         output,
         tensors,
         integers=[*starts, *[NOWHERE] * (MOST - len(starts))],
-        floats=floats,
+        numbers=numbers,
         constants={"COUNT": len(tensors), "AXIS": axis, "ALIGNED": aligned, "BLOCKS": blocks},
         parts=[function],
         fetches=4 if aligned or axis != 1 else 16,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from nbglcnn.errors import UnsupportedModel
 from nbglcnn.graph import Node
@@ -36,10 +36,10 @@ def _kernel_of(name: str, *files: str) -> Kernel:
 
 
 DENSE = _kernel_of("conv", "depth", "conv")
-PATCH = _kernel_of("conv_patch", "conv_patch")
+PATCH = replace(_kernel_of("conv_patch", "conv_patch"), slots="float slope")
 GROUPED = _kernel_of("grouped", "depth", "grouped", "sums")
 BEFORE = {"Relu": 1, "LeakyRelu": 2}  # conv_patch.glsl's: cheap, and outside the map 0 stays 0
-PACK = Kernel("kernel", shader("kernel.glsl"))
+PACK = Kernel("kernel", shader("kernel.glsl"), slots="float factor")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +85,7 @@ def draw_convolution(b: Builder, conv: Convolution, bias: str, factor: float = 1
         "RESIDUAL": (2 if residual.layout == output.layout else 1) if epilogue.residual else 0,
         "DEPTH": int(conv.window.deep),
     }
-    function, floats = activation_of(b, epilogue.activation)
-    floats = [*[0.0] * 11, _slope(before), *floats[12:]]
+    function, given = activation_of(b, epilogue.activation)
     taps = math.prod(conv.window.kernel)
     numbers = [*window.kernel, *window.strides, *window.dilations, *window.begins]
     depth = conv.window.depth(b.shape(node.inputs[0])[2:])
@@ -102,7 +101,8 @@ def draw_convolution(b: Builder, conv: Convolution, bias: str, factor: float = 1
         constants |= {"SHEETS": int(sheets > 1), "DEPTHWISE": int(conv.depthwise), **(patch or {})}
         b.draw(
             DENSE if patch is None else PATCH, output, inputs, [_dense_kernel(b, conv)],
-            integers=[*numbers, *sizes, 0, 0, 0, 0, *depth], floats=floats,
+            integers=[*numbers, *sizes, 0, 0, 0, 0, *depth],
+            numbers=given if patch is None else {**given, "slope": _slope(before)},
             constants=constants, parts=[function],
             fetches=(5 if conv.depthwise else 8 * in_groups) * reads + 8,
         )  # fmt: skip
@@ -110,7 +110,7 @@ def draw_convolution(b: Builder, conv: Convolution, bias: str, factor: float = 1
     inputs.append(_grouped_kernel(b, conv))
     b.draw(
         GROUPED, output, inputs,
-        integers=[*numbers, each_in, each_out, *[0] * 6, *depth], floats=floats,
+        integers=[*numbers, each_in, each_out, *[0] * 6, *depth], numbers=given,
         constants=constants, parts=[function],
         fetches=20 * reads * each_in + 8,
     )  # fmt: skip
@@ -209,7 +209,7 @@ def packed_kernel(
     b.draw(
         PACK, packed, [weights],
         integers=[inputs, outputs, *steps, groups, inputs * outputs * taps, taps, each * taps],
-        floats=[*[0.0] * 12, factor], fetches=16,
+        numbers={"factor": factor}, fetches=16,
     )  # fmt: skip
     return packed.texture
 

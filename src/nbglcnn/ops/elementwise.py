@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nbglcnn.layout import Block, Frame, Layout, frame_of
 from nbglcnn.lowering.builder import REFRAME, Builder, Tensor
 from nbglcnn.lowering.glsl import Kernel, shader
+from nbglcnn.lowering.slots import Part
 from nbglcnn.ops.axes import frame_flags, merged, padded
 from nbglcnn.ops.operator import Shape, size
 from nbglcnn.ops.strided import gather, whole
@@ -71,17 +72,16 @@ def broadcast_shape(*shapes: Shape) -> Shape:
 def combine(
     b: Builder,
     operands: Sequence[Operand],
-    function: str,
+    function: str | Part,
     *,
     value: str = "",
-    floats: Sequence[float] = (),
-    integers: Sequence[int] = (),
+    numbers: Mapping[str, float] = {},
 ) -> Tensor:
     """Add the pass that computes a function of the broadcast operands.
 
     `function` is GLSL text with a vec4 combine() of as many vec4. The result is bound to `value`
-    when that is given. `floats` fill u.f[3], `integers` u.i. Of five operands the last two must
-    have the same shape.
+    when that is given. `numbers` fill the function's slots. Of five operands the last two must have
+    the same shape.
     """
     assert len(operands) <= MOST
     shape = broadcast_shape(*(operand.shape for operand in operands))
@@ -109,7 +109,7 @@ def combine(
     b.draw(
         BROADCAST, output, tensors[:4], [tensor.texture for tensor in tensors[4:]],
         constants={"COUNT": len(tensors), **modes},
-        floats=[*[0.0] * 12, *floats], integers=integers, parts=[function],
+        numbers=numbers, parts=[function],
         fetches=math.prod(layout.block) * len(tensors),
     )  # fmt: skip
     if value:

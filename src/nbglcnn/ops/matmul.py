@@ -9,6 +9,7 @@ from nbglcnn.graph import Node
 from nbglcnn.layout import Frame
 from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import Kernel, shader
+from nbglcnn.lowering.slots import Part
 from nbglcnn.lowering.weights import MOST_ROWS, kernel_cut
 from nbglcnn.ops.axes import padded, runs
 from nbglcnn.ops.conv import DENSE, Convolution, draw_convolution, packed_kernel
@@ -33,7 +34,7 @@ from nbglcnn.plan import Along
 
 MATMUL = Kernel("matmul", shader("matmul.glsl"), pixel=False)
 PLAIN = {"TRANSPOSED": 0, "BIAS": 0, "RESIDUAL": 0, "DEPTH": 0, "DEPTHWISE": 0}
-SCALED_ADD = "vec4 combine(vec4 a, vec4 c) { return a + u.f[3].x * c; }"
+SCALED_ADD = Part("vec4 combine(vec4 a, vec4 c) { return a + u_scale * c; }", "float scale")
 
 
 def _constant_product(
@@ -108,9 +109,9 @@ def _gemm(b: Builder, node: Node) -> None:
     result = Operand((rows, outputs), tensor=_product(b, x, w.stored(b), steps, outputs, factor))
     if bias:
         added = named(b, bias)[0]
-        floats = [number(node, "beta", 1.0)]
+        numbers = {"scale": number(node, "beta", 1.0)}
         result = Operand(
-            result.shape, tensor=combine(b, [result, added], SCALED_ADD, floats=floats)
+            result.shape, tensor=combine(b, [result, added], SCALED_ADD, numbers=numbers)
         )
     _finish(b, node, result)
 
@@ -123,9 +124,9 @@ def _finish(b: Builder, node: Node, result: Operand) -> None:
         result = Operand(result.shape, tensor=tensor)
     tensor = result.stored(b)
     if epilogue.activation is not None:
-        function, floats = activation_of(b, epilogue.activation)
+        function, numbers = activation_of(b, epilogue.activation)
         output = b.scratch(tensor.layout)
-        b.draw(SAME, output, [tensor], floats=floats, parts=[function], fetches=4)
+        b.draw(SAME, output, [tensor], numbers=numbers, parts=[function], fetches=4)
         tensor = output
     b.bind(epilogue.value, tensor)
 

@@ -10,6 +10,7 @@ from nbglcnn.graph import Node
 from nbglcnn.layout import Layout
 from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import Kernel, shader
+from nbglcnn.lowering.slots import Part
 from nbglcnn.ops.broadcast import ADD
 from nbglcnn.ops.elementwise import Operand, broadcast_shape, combine, named, reframed
 from nbglcnn.ops.operator import (
@@ -55,10 +56,20 @@ QUOTIENT = "\n".join([
     SELECT,
     "vec4 combine(vec4 x, vec4 by) { return select(equal(by, vec4(0.0)), vec4(0.0), x / by); }",
 ])  # fmt: skip
-LRN = Kernel("lrn", "\n".join([shader("power.glsl"), shader("lrn.glsl")]))
-VARIANCE = Kind(DEVIATION, finish="v / u.f[3].x")
-RUNNING = "vec4 combine(vec4 old, vec4 now) { return old * u.f[3].x + now * (1.0 - u.f[3].x); }"
-FACTOR = "vec4 combine(vec4 scale, vec4 variance) { return scale / sqrt(variance + u.f[3].x); }"
+LRN = Kernel(
+    "lrn",
+    "\n".join([shader("power.glsl"), shader("lrn.glsl")]),
+    slots="int before, behind; float alpha, beta, bias",
+)
+VARIANCE = Kind(DEVIATION, finish="v / u_joined")
+RUNNING = Part(
+    "vec4 combine(vec4 old, vec4 now) { return old * u_momentum + now * (1.0 - u_momentum); }",
+    "float momentum",
+)
+FACTOR = Part(
+    "vec4 combine(vec4 scale, vec4 variance) { return scale / sqrt(variance + u_epsilon); }",
+    "float epsilon",
+)
 
 
 def batch_normalized(
@@ -77,7 +88,7 @@ def batch_normalized(
         recipe = Recipe("batchnorm_factor", (scale.name, variance.name), {"epsilon": epsilon})
         factor = Tensor(b.weight(recipe), Layout((1, channels, 1, 1)))
     else:
-        factor = combine(b, [scale, variance], FACTOR, floats=[epsilon])
+        factor = combine(b, [scale, variance], FACTOR, numbers={"epsilon": epsilon})
     operands = [
         x,
         replace(mean, shape=one_each),
@@ -101,7 +112,7 @@ def _batch(b: Builder, node: Node) -> None:
     momentum = number(node, "momentum", 0.9)
     for value, old, new in zip(node.outputs[1:], node.inputs[3:5], statistics, strict=False):
         if value:
-            combine(b, [*named(b, old), new], RUNNING, value=value, floats=[momentum])
+            combine(b, [*named(b, old), new], RUNNING, value=value, numbers={"momentum": momentum})
 
 
 def _batch_shape(facts: Facts, node: Node) -> Sequence[Shape]:
@@ -143,7 +154,9 @@ def _over_axes(
     """The input where it was read, its mean over `axes` and the inverse of its deviation."""
     tensor, along = lying_for(b, x, axes)
     mean = reduce_frame(b, tensor, along, "mean")
-    inverse = reduce_frame(b, tensor, along, "inverse deviation", given=mean, numbers=[epsilon])
+    inverse = reduce_frame(
+        b, tensor, along, "inverse deviation", given=mean, numbers={"epsilon": epsilon}
+    )
     shape = reduced_shape(x.shape, axes, True)
     found = [Operand(shape, tensor=mean), Operand(shape, tensor=inverse)]
     return Operand(x.shape, tensor=tensor), found
@@ -193,7 +206,7 @@ def _group(b: Builder, node: Node) -> None:
     tensor, along = lying_for(b, x, range(2, len(x.shape)))
     shape = reduced_shape(x.shape, range(2, len(x.shape)), True)
 
-    def spread(found: Tensor, kind: str, *numbers: float) -> Operand:
+    def spread(found: Tensor, kind: str, **numbers: float) -> Operand:
         rows = reframed(b, found, (n, groups, 1, each))
         joined = reduce_frame(b, rows, [3], kind, numbers=numbers)
         copies = gather(b, joined, found.layout.frame, (n, groups, each), (groups, 1, 0))
@@ -201,7 +214,7 @@ def _group(b: Builder, node: Node) -> None:
 
     mean = spread(reduce_frame(b, tensor, along, "mean"), "mean")
     squares = reduce_frame(b, tensor, along, "sum of deviations", given=mean.tensor)
-    inverse = spread(squares, "inverse root of sums", count, epsilon)
+    inverse = spread(squares, "inverse root of sums", count=count, epsilon=epsilon)
     _normalize(b, Operand(x.shape, tensor=tensor), [mean, inverse], affine, node.outputs[0])
 
 
@@ -209,7 +222,7 @@ def _root_mean_square(b: Builder, node: Node) -> None:
     (x, scale) = named(b, *node.inputs[:2])
     axes = _trailing(b, node)
     tensor, along = lying_for(b, x, axes)
-    numbers = [number(node, "epsilon", 1e-5)]
+    numbers = {"epsilon": number(node, "epsilon", 1e-5)}
     inverse = reduce_frame(b, tensor, along, "inverse root mean square", numbers=numbers)
     shape = reduced_shape(x.shape, axes, True)
     operands = [Operand(x.shape, tensor=tensor), Operand(shape, tensor=inverse), scale]
@@ -247,13 +260,15 @@ def _local_response(b: Builder, node: Node) -> None:
     x = b.tensor(node.inputs[0])
     count = integer(node, "size", 1)
     output = b.output(node.outputs[0], x.layout)
-    floats = [
-        number(node, "alpha", 1e-4) / count,
-        number(node, "beta", 0.75),
-        number(node, "bias", 1.0),
-    ]
+    numbers = {
+        "alpha": number(node, "alpha", 1e-4) / count,
+        "beta": number(node, "beta", 0.75),
+        "bias": number(node, "bias", 1.0),
+        "before": (count - 1) // 2,
+        "behind": count // 2,
+    }
     b.draw(
-        LRN, output, [x], integers=[(count - 1) // 2, count // 2], floats=[*[0.0] * 12, *floats],
+        LRN, output, [x], numbers=numbers,
         fetches=4 * (count // 4 + 3),
     )  # fmt: skip
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from nbglcnn.graph import Array, Attribute, Node
 from nbglcnn.lowering.builder import Builder
+from nbglcnn.lowering.slots import Part
 from nbglcnn.ops.reach import Reach
 from nbglcnn.plan import Bounds, Explains, Role
 
@@ -67,8 +68,8 @@ class Operator:
 
     `shapes` gives the outputs' shapes; `lower` draws it; `attributes` are the supported ones (any
     other is refused); `check` says why a node cannot run, or None; `macs` counts MACs;
-    `function` is the GLSL `vec4 activate(vec4 v)` of a unary operator and `floats` its numbers in
-    u.f[3], so that it can also run behind a convolution; `empty`: it makes something of inputs
+    `function` is the GLSL `vec4 activate(vec4 v)` of a unary operator and `numbers` fills its
+    slots, so that it can also run behind a convolution; `empty`: it makes something of inputs
     without elements; `window` says how it slides over its first input, for explaining it; `doc` is
     one sentence for people.
 
@@ -88,8 +89,8 @@ class Operator:
     attributes: Mapping[str, Allowed] = field(default_factory=dict)
     check: Callable[[Facts, Node], str | None] = no_reason
     macs: Callable[[Facts, Node], int] = no_macs
-    function: str = ""
-    floats: Callable[[Facts, Node], Sequence[float]] | None = None
+    function: Part = Part("")
+    numbers: Callable[[Facts, Node], Mapping[str, float]] | None = None
     empty: bool = False
     window: Callable[[Facts, Node], Window] | None = None
     _: KW_ONLY

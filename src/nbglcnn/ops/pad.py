@@ -29,8 +29,8 @@ from nbglcnn.ops.strided import by_element, whole
 from nbglcnn.plan import Along
 
 MODES = ("constant", "edge", "reflect", "wrap")  # their numbers are pad.glsl's MODE
-PAD = Kernel("pad", shader("pad.glsl"))
-PAD_CHANNELS = by_element("pad")
+PAD = Kernel("pad", shader("pad.glsl"), slots="float margin")
+PAD_CHANNELS = by_element("pad", slots="float margin")
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,14 +168,14 @@ def _padded(
         for f, p in zip(far, paddings, strict=True)
     )
     channels = bool(paddings[1].before or paddings[1].after)
-    numbers = [*before, *(p.start for p in paddings), *(p.kept for p in paddings), folds]
+    integers = [*before, *(p.start for p in paddings), *(p.kept for p in paddings), folds]
     margin, computed = (0.0, [value]) if isinstance(value, Tensor) else (value, [])
     b.draw(
         PAD_CHANNELS if channels else PAD,
         output,
         [x, *computed],
-        integers=numbers,
-        floats=[*[0.0] * 12, margin],
+        integers=integers,
+        numbers={"margin": margin},
         constants={"MODE": mode, "CHANNELS": int(channels), "COMPUTED": len(computed)},
         fetches=16 if channels else 4,
     )

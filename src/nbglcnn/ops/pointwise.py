@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 
 from nbglcnn.graph import Node
 from nbglcnn.lowering.builder import Builder
 from nbglcnn.lowering.glsl import Kernel, shader
+from nbglcnn.lowering.slots import Part
 from nbglcnn.ops.operator import (
     Allowed,
     Facts,
@@ -25,7 +27,7 @@ from nbglcnn.ops.reach import local
 from nbglcnn.plan import Bounds, Role
 
 SAME = Kernel("pointwise", shader("pointwise_same.glsl"), pixel=False)
-IDENTITY = "vec4 activate(vec4 v) { return v; }"
+IDENTITY = Part("vec4 activate(vec4 v) { return v; }")
 
 # Branches are select()ed: a multiplication by 0 would turn an Inf of the branch not taken into NaN.
 # NaN is put back by its bits, or the limit that is chosen is a uniform of its own, not the one that is compared
@@ -77,55 +79,57 @@ float erf(float v) {
 SINE = shader("sine.glsl")
 
 
-def _function(body: str, *helpers: str) -> str:
-    return "\n".join([SELECT, *helpers, f"vec4 activate(vec4 v) {{ {body} }}"])
+def _function(body: str, *helpers: str, slots: str = "") -> Part:
+    return Part("\n".join([SELECT, *helpers, f"vec4 activate(vec4 v) {{ {body} }}"]), slots)
 
 
-def _each(name: str) -> str:
+def _each(name: str) -> Part:
     """A function of elementary.glsl, lane by lane."""
     lanes = ", ".join(f"{name}(v.{lane})" for lane in "xyzw")
     return _function(f"return unless_nan(v, vec4({lanes}));", shader("elementary.glsl"))
 
 
 def _draw(b: Builder, node: Node) -> None:
-    function, floats = activation_of(b, node)
+    function, numbers = activation_of(b, node)
     x = b.stored(node.inputs[0])
     # The function doesn't care how elements are arranged, so the output lies as the input does.
     output = b.scratch(x.layout)
     b.bind(b.epilogue(node).value, output)
-    b.draw(SAME, output, [x], floats=floats, parts=[function], fetches=4)
+    b.draw(SAME, output, [x], numbers=numbers, parts=[function], fetches=4)
 
 
-Floats = Callable[[Facts, Node], Sequence[float]]
+Numbers = Callable[[Facts, Node], Mapping[str, float]]
 Formula = Callable[[Facts, Node], str]
 
 
 def unary(
     name: str,
     doc: str,
-    function: str,
+    function: Part,
     formula: str | Formula,
     bounds: Bounds | Callable[[Facts, Node], Bounds] | None = None,
     *,
     role: Role = "head",
-    floats: Floats | None = None,
+    numbers: Numbers | None = None,
     allowed: Mapping[str, Allowed] = {},
     check: Callable[[Facts, Node], str | None] = no_reason,
     **defaults: float,
 ) -> Operator:
     """An operator that maps each element by `function`, which is `formula` for people.
 
-    `defaults` are those of attributes that are numbers: `function` finds them in u.f[3], in this
-    order, and `formula` by their names in braces.
+    `defaults` are those of attributes that are numbers: `function` finds them as u_<name>, and
+    `formula` by their names in braces. `numbers` are those of the slots that it declares itself.
     """
 
-    def numbers(_facts: Facts, node: Node) -> Sequence[float]:
-        return [number(node, key, default) for key, default in defaults.items()]
+    def given(_facts: Facts, node: Node) -> Mapping[str, float]:
+        return {key: number(node, key, default) for key, default in defaults.items()}
 
+    if defaults:
+        function = replace(function, slots=f"float {', '.join(defaults)}")
     attributes = {**dict.fromkeys(defaults, anything), **allowed}
     return Operator(
         name, doc, same_shape, _draw, attributes, check, function=function,
-        floats=floats or (numbers if defaults else None), role=role, reach=local,
+        numbers=numbers or (given if defaults else None), role=role, reach=local,
         explains="pointwise",
         formula=written(formula, **defaults) if isinstance(formula, str) else formula,
         bounds=bounds, short=None, shape_inputs=(),
@@ -136,7 +140,7 @@ def unary(
 activation = partial(unary, role="follows")
 
 
-def _gelu(body: str) -> str:
+def _gelu(body: str) -> Part:
     return _function("return vec4(gelu(v.x), gelu(v.y), gelu(v.z), gelu(v.w));", EXPM1, ERF, body)
 
 
@@ -147,7 +151,7 @@ def _gelu_formula(_facts: Facts, node: Node) -> str:
 
 
 def _clipped(facts: Facts, node: Node) -> str:
-    low, high = _limits(facts, node)[:2]
+    low, high = _limits(facts, node)
     if math.isinf(low) or math.isinf(high):
         inner = "x" if math.isinf(low) else f"max({low}, x)"
         return inner if math.isinf(high) else f"min({high}, {inner})"
@@ -155,18 +159,24 @@ def _clipped(facts: Facts, node: Node) -> str:
 
 
 def _clip_bounds(facts: Facts, node: Node) -> Bounds:
-    low, high = _limits(facts, node)[:2]
+    low, high = _limits(facts, node)
     return (None if math.isinf(low) else low, None if math.isinf(high) else high)
 
 
-def _limits(facts: Facts, node: Node) -> Sequence[float]:
+def _limits(facts: Facts, node: Node) -> tuple[float, float]:
     limits = [-math.inf, math.inf]
     for position in (1, 2):
         if position < len(node.inputs) and node.inputs[position]:
             data = facts.constant(node.inputs[position])
             assert data is not None
             limits[position - 1] = float(data.reshape(()))
-    return [*limits, *limits]
+    return limits[0], limits[1]
+
+
+def _clip_numbers(facts: Facts, node: Node) -> Mapping[str, float]:
+    low, high = _limits(facts, node)
+    # Twice: what is compared with and what replaces are one number, but no driver may know.
+    return {"low": low, "high": high, "least": low, "most": high}
 
 
 def _limits_problem(facts: Facts, node: Node) -> str | None:
@@ -179,22 +189,22 @@ def _limits_problem(facts: Facts, node: Node) -> str | None:
 
 OPERATORS = [
     activation("Relu", "Keeps what is above zero; everything else becomes 0.",
-               _function("return select(lessThan(v, vec4(0.0)), vec4(u.f[3].x), v);"),
-               "max(0, x)", (0.0, None), floats=lambda _facts, _node: [0.0]),
+               _function("return select(lessThan(v, vec4(0.0)), vec4(u_zero), v);", slots="float zero"),
+               "max(0, x)", (0.0, None), numbers=lambda _facts, _node: {"zero": 0.0}),
     activation("LeakyRelu", "Like Relu, but lets a fraction alpha of negative values through.",
-               _function("return select(lessThan(v, vec4(0.0)), v * u.f[3].x, v);"),
+               _function("return select(lessThan(v, vec4(0.0)), v * u_alpha, v);"),
                "where(x < 0, {alpha} * x, x)", alpha=0.01),
     activation("ThresholdedRelu", "Keeps what is above alpha; everything else becomes 0.",
-               _function("return unless_nan(v, select(lessThanEqual(v, vec4(u.f[3].x)), vec4(0.0), v));"),
+               _function("return unless_nan(v, select(lessThanEqual(v, vec4(u_alpha)), vec4(0.0), v));"),
                "where(x <= {alpha}, 0, x)", (0.0, None), alpha=1.0),
     activation("Elu", "Identity above zero, alpha · (eˣ − 1) below.",
-               _function("return unless_nan(v, select(lessThan(v, vec4(0.0)), u.f[3].x * expm1(v), v));", EXPM1),
+               _function("return unless_nan(v, select(lessThan(v, vec4(0.0)), u_alpha * expm1(v), v));", EXPM1),
                "where(x < 0, {alpha} * (exp(x) - 1), x)", alpha=1.0),
     activation("Celu", "Identity above zero, alpha · (e^(x / alpha) − 1) below.",
-               _function("return unless_nan(v, select(lessThan(v, vec4(0.0)), u.f[3].x * expm1(v / u.f[3].x), v));", EXPM1),
+               _function("return unless_nan(v, select(lessThan(v, vec4(0.0)), u_alpha * expm1(v / u_alpha), v));", EXPM1),
                "where(x < 0, {alpha} * (exp(x / {alpha}) - 1), x)", alpha=1.0),
     activation("Selu", "gamma · x above zero, gamma · alpha · (eˣ − 1) below: keeps mean 0 and variance 1.",
-               _function("return unless_nan(v, u.f[3].y * select(lessThan(v, vec4(0.0)), u.f[3].x * expm1(v), v));", EXPM1),
+               _function("return unless_nan(v, u_gamma * select(lessThan(v, vec4(0.0)), u_alpha * expm1(v), v));", EXPM1),
                "{gamma} * where(x < 0, {alpha} * (exp(x) - 1), x)", alpha=1.67326319217681884765625, gamma=1.05070102214813232421875),
     activation("Sigmoid", "1 / (1 + e⁻ˣ): squeezes everything between 0 and 1.",
                _function("return unless_nan(v, 1.0 / (1.0 + exp(-v)));"),
@@ -203,13 +213,13 @@ OPERATORS = [
                _function("vec4 e = expm1(-2.0 * abs(v)); vec4 t = -e / (e + 2.0); return unless_nan(v, select(lessThan(v, vec4(0.0)), -t, t));", EXPM1),
                "tanh(x)", (-1.0, 1.0)),
     activation("HardSigmoid", "A straight line alpha · x + beta, cut off at 0 and 1.",
-               _function("vec4 t = v * u.f[3].x + u.f[3].y; t = select(lessThan(t, vec4(0.0)), vec4(0.0), t); return unless_nan(v, select(greaterThan(t, vec4(1.0)), vec4(1.0), t));"),
+               _function("vec4 t = v * u_alpha + u_beta; t = select(lessThan(t, vec4(0.0)), vec4(0.0), t); return unless_nan(v, select(greaterThan(t, vec4(1.0)), vec4(1.0), t));"),
                "clip({alpha} * x + {beta}, 0, 1)", (0.0, 1.0), alpha=0.2, beta=0.5),
     activation("HardSwish", "x times its HardSigmoid (alpha 1/6, beta 1/2).",
                _function("vec4 t = v / 6.0 + 0.5; t = select(lessThan(t, vec4(0.0)), vec4(0.0), t); return unless_nan(v, v * select(greaterThan(t, vec4(1.0)), vec4(1.0), t));"),
                "x * clip(x / 6 + 0.5, 0, 1)"),
     activation("Swish", "x times the sigmoid of alpha · x (SiLU when alpha is 1).",
-               _function("return unless_nan(v, v / (1.0 + exp(-u.f[3].x * v)));"),
+               _function("return unless_nan(v, v / (1.0 + exp(-u_alpha * v)));"),
                "x * sigmoid({alpha} * x)", alpha=1.0),
     activation("Softplus", "log(1 + eˣ): a smooth Relu.",
                _function("vec4 e = exp(-abs(v)); return unless_nan(v, select(lessThan(v, vec4(0.0)), vec4(0.0), v) + log1p(e));",
@@ -221,9 +231,10 @@ OPERATORS = [
                _function("vec4 e = exp(-abs(v)); vec4 n = select(lessThan(v, vec4(0.0)), e * (e + 2.0), 1.0 + 2.0 * e); vec4 d = select(lessThan(v, vec4(0.0)), n + 2.0, n + 2.0 * e * e); return unless_nan(v, v * n / d);"),
                "x * tanh(softplus(x))"),
     activation("Clip", "Cuts values off below min and above max.",
-               _function("vec4 t = select(lessThan(v, vec4(u.f[3].x)), vec4(u.f[3].z), v); return select(greaterThan(t, vec4(u.f[3].y)), vec4(u.f[3].w), t);"),
-               _clipped, _clip_bounds, floats=_limits, check=_limits_problem),
-    activation("Gelu", "x · Φ(x), with the normal distribution's Φ or its tanh approximation.", "",
+               _function("vec4 t = select(lessThan(v, vec4(u_low)), vec4(u_least), v); return select(greaterThan(t, vec4(u_high)), vec4(u_most), t);",
+                         slots="float low, high, least, most"),
+               _clipped, _clip_bounds, numbers=_clip_numbers, check=_limits_problem),
+    activation("Gelu", "x · Φ(x), with the normal distribution's Φ or its tanh approximation.", Part(""),
                _gelu_formula, allowed={"approximate": only("none", "tanh")}),
     unary("Erf", "The error function.", _function("return vec4(erf(v.x), erf(v.y), erf(v.z), erf(v.w));", ERF),
           "erf(x)", (-1.0, 1.0)),
@@ -251,7 +262,7 @@ OPERATORS = [
     unary("Acosh", "The inverse of Cosh.", _each("acosineh"), "acosh(x)"),
     unary("Atanh", "The inverse of the hyperbolic tangent.", _each("atangenth"), "atanh(x)"),
     activation("Shrink", "Moves everything towards zero by bias; what lies within ±lambd becomes 0.",
-               _function("vec4 t = select(lessThan(v, vec4(-u.f[3].x)), v + u.f[3].y, vec4(0.0)); return select(greaterThan(v, vec4(u.f[3].x)), v - u.f[3].y, t);"),
+               _function("vec4 t = select(lessThan(v, vec4(-u_lambd)), v + u_bias, vec4(0.0)); return select(greaterThan(v, vec4(u_lambd)), v - u_bias, t);"),
                "where(x < -{lambd}, x + {bias}, where(x > {lambd}, x - {bias}, 0))", lambd=0.5, bias=0.0),
 ]  # fmt: skip
 
@@ -265,11 +276,10 @@ _GELU = {
 BY_NAME = {operator.name: operator for operator in OPERATORS}
 
 
-def activation_of(b: Builder, node: Node | None) -> tuple[str, list[float]]:
-    """The GLSL `vec4 activate(vec4 v)` of a unary node (None: the identity) and the numbers it wants in u.f."""
+def activation_of(b: Builder, node: Node | None) -> tuple[Part, Mapping[str, float]]:
+    """The GLSL `vec4 activate(vec4 v)` of a unary node (None: the identity) and the numbers of its slots."""
     if node is None:
-        return IDENTITY, []
+        return IDENTITY, {}
     operator = BY_NAME[node.op]
     function = _GELU[text(node, "approximate", "none")] if node.op == "Gelu" else operator.function
-    floats = list(operator.floats(b, node)) if operator.floats else []
-    return function, [*[0.0] * 12, *floats]
+    return function, operator.numbers(b, node) if operator.numbers else {}

@@ -25,7 +25,7 @@ from nbglcnn.ops.reduce import KINDS, Kind, reduce_frame
 from nbglcnn.ops.window import Window, sliding, window_problem
 from nbglcnn.plan import Explains
 
-POOL = Kernel("pool", shader("depth.glsl") + shader("pool.glsl"), pixel=False)
+POOL = Kernel("pool", shader("depth.glsl") + shader("pool.glsl"), pixel=False, slots="float p")
 INDICES = Kernel(
     "pool_indices", shader("nan.glsl") + shader("depth.glsl") + shader("pool_indices.glsl")
 )
@@ -58,18 +58,25 @@ def _problem(facts: Facts, node: Node) -> str | None:
 
 def _draw(b: Builder, node: Node) -> None:
     window, spatial = _window(b, node), b.shape(node.inputs[0])[2:]
-    x, p = b.tensor(node.inputs[0]), integer(node, "p", 2)
+    x = b.tensor(node.inputs[0])
     if (
         window.kernel == spatial
         and math.prod(window.output) == 1
         and not any(window.begins + window.ends)
     ):
         # The whole map: in stages, so that its few results don't keep the device waiting.
-        reduce_frame(b, x, (2, 3), _kind(node.op, p), numbers=[p], value=node.outputs[0])
+        _reduce(b, node, x)
     else:
         _draw_windows(b, node, x, window)
     if len(node.outputs) > 1 and node.outputs[1]:
         _draw_indices(b, node, x, window)
+
+
+def _reduce(b: Builder, node: Node, x: Tensor) -> None:
+    p = integer(node, "p", 2)
+    kind = _kind(node.op, p)
+    numbers = {"p": p} if kind.slots else {}
+    reduce_frame(b, x, (2, 3), kind, numbers=numbers, value=node.outputs[0])
 
 
 def _draw_windows(b: Builder, node: Node, x: Tensor, window: Window) -> None:
@@ -80,7 +87,7 @@ def _draw_windows(b: Builder, node: Node, x: Tensor, window: Window) -> None:
     numbers += [*plane.ends, integer(node, "count_include_pad", 0), window.ends[0], 0, 0, 0, 0]
     b.draw(
         POOL, output, [x], integers=[*numbers, *window.depth(b.shape(node.inputs[0])[2:])],
-        floats=[*[0.0] * 12, float(integer(node, "p", 2))],
+        numbers={"p": integer(node, "p", 2)},
         constants={"KIND": KIND_OF[node.op], "DEPTH": int(window.deep)}, parts=[shader("nan.glsl")],
         fetches=math.prod(layout.block) * math.prod(window.kernel),
     )  # fmt: skip
@@ -107,7 +114,7 @@ def _kind(op: str, p: int) -> Kind:
     if op.endswith("LpPool"):
         if p in (1, 2):
             return KINDS[f"l{p}"]
-        return Kind("pow(abs(v), vec4(u.f[3].y))", finish="pow(v, vec4(1.0 / u.f[3].y))")
+        return Kind("pow(abs(v), vec4(u_p))", finish="pow(v, vec4(1.0 / u_p))", slots="float p")
     return KINDS["max" if op.endswith("MaxPool") else "mean"]
 
 
@@ -126,9 +133,8 @@ def _spatial(facts: Facts, node: Node) -> Sequence[int]:
 
 
 def _draw_global(b: Builder, node: Node) -> None:
-    p = integer(node, "p", 2)
     x = b.tensor(node.inputs[0])
-    reduce_frame(b, x, (2, 3), _kind(node.op, p), numbers=[p], value=node.outputs[0])
+    _reduce(b, node, x)
 
 
 SLIDING: dict[str, Allowed] = {

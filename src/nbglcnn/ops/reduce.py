@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nbglcnn.graph import Node
 from nbglcnn.layout import Frame, Layout, frame_of
 from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import Kernel, shader
+from nbglcnn.lowering.slots import Part
 from nbglcnn.ops.axes import frame_flags, merged
 from nbglcnn.ops.elementwise import Operand, named
 from nbglcnn.ops.operator import (
@@ -30,7 +31,7 @@ from nbglcnn.ops.reach import mixing
 from nbglcnn.ops.strided import gather, whole
 from nbglcnn.plan import Explains
 
-REDUCE = Kernel("reduce", shader("reduce.glsl"))
+REDUCE = Kernel("reduce", shader("reduce.glsl"), slots="float joined")
 HELPERS = "\n".join([SELECT, POWERS, shader("nan.glsl"), shader("reduce_kinds.glsl")])
 SHORT, LONG = (
     64,
@@ -45,8 +46,7 @@ ZERO = "#define START vec4(0.0)"
 class Kind:
     """What a reduction computes, in GLSL: `map` runs in the first stage, `finish` in the last.
 
-    In `finish` u.f[3].x is the number of elements that were joined, then come the caller's numbers.
-    A kind that is `anchored` is given the first of the elements that are joined.
+    In `finish` u_joined is the number of elements that were joined; `slots` are the caller's. A kind that is `anchored` is given the first of the elements that are joined.
     """
 
     map: str = "v"
@@ -54,14 +54,16 @@ class Kind:
     start: str = ZERO
     finish: str = "v"
     anchored: bool = False
+    slots: str = ""
 
-    def text(self, first: bool) -> str:
+    def part(self, first: bool) -> Part:
         """The functions of one stage."""
-        return "\n".join([
+        text = "\n".join([
             HELPERS, self.start, self.join,
             f"vec4 map(vec4 v, vec4 given, vec4 index) {{ return {self.map if first else 'v'}; }}",
             f"vec4 finish(vec4 v, vec4 given) {{ return {self.finish}; }}",
         ])  # fmt: skip
+        return Part(text, self.slots)
 
 
 def _constant(name: str, bits: str) -> str:
@@ -77,7 +79,7 @@ KINDS = {
     "sum": Kind(),
     # Of what is left after the first element: a sum of numbers around 1000 would lose the digits
     # in which they differ.
-    "mean": Kind("v - anchor(given)", finish="v / u.f[3].x + anchor(given)", anchored=True),
+    "mean": Kind("v - anchor(given)", finish="v / u_joined + anchor(given)", anchored=True),
     "max": LARGEST,
     "min": SMALLEST,
     "prod": Kind(
@@ -87,17 +89,23 @@ KINDS = {
     "l2": Kind("v * v", finish="sqrt(v)"),
     "log sum": Kind(finish="logarithm(v)"),
     "sum square": Kind("v * v"),
-    "inverse root mean square": Kind("v * v", finish="1.0 / sqrt(v / u.f[3].x + u.f[3].y)"),
-    # Of sums over more elements than are joined here, u.f[3].y of them:
-    "inverse root of sums": Kind(finish="1.0 / sqrt(v / u.f[3].y + u.f[3].z)"),
+    "inverse root mean square": Kind(
+        "v * v", finish="1.0 / sqrt(v / u_joined + u_epsilon)", slots="float epsilon"
+    ),
+    # Of sums over more elements than are joined here, `count` of them:
+    "inverse root of sums": Kind(
+        finish="1.0 / sqrt(v / u_count + u_epsilon)", slots="float count, epsilon"
+    ),
     # Given the largest:
     "sum exp": Kind("power(v - given)"),
     "log sum exp": Kind("power(v - finite(given))", finish="logarithm(v) + finite(given)"),
     "first index": replace(SMALLEST, map="chosen(v, given, index, 0x7f800000u)"),
     "last index": replace(LARGEST, map="chosen(v, given, index, 0xff800000u)"),
     # Given the mean:
-    "deviation": Kind(DEVIATION, finish="sqrt(v / u.f[3].x)"),
-    "inverse deviation": Kind(DEVIATION, finish="1.0 / sqrt(v / u.f[3].x + u.f[3].y)"),
+    "deviation": Kind(DEVIATION, finish="sqrt(v / u_joined)"),
+    "inverse deviation": Kind(
+        DEVIATION, finish="1.0 / sqrt(v / u_joined + u_epsilon)", slots="float epsilon"
+    ),
     "sum of deviations": Kind(DEVIATION),
 }
 
@@ -109,7 +117,7 @@ def reduce_frame(
     kind: Kind | str,
     *,
     given: Tensor | None = None,
-    numbers: Sequence[float] = (),
+    numbers: Mapping[str, float] = {},
     steps: Sequence[int] = (0, 0, 0, 0),
     value: str = "",
 ) -> Tensor:
@@ -135,9 +143,9 @@ def reduce_frame(
         use_given = given is not None and (first or "given" in kind.finish)
         b.draw(
             REDUCE, output, [x, *([given] if given is not None and use_given else [])],
-            integers=[*boxes, *steps, *kept_axes], floats=[*[0.0] * 12, float(count), *numbers],
+            integers=[*boxes, *steps, *kept_axes], numbers={"joined": count, **numbers},
             constants={"GIVEN": int(use_given), "CHANNELS": int(channels), "LAST": int(last)},
-            parts=[kind.text(first)],
+            parts=[kind.part(first)],
             fetches=math.prod(boxes) * math.prod(output.layout.block),
         )  # fmt: skip
         x, first = output, False

@@ -37,7 +37,7 @@ from nbglcnn.ops.operator import (
 from nbglcnn.ops.reach import NOTHING, Linked, first, listed, same
 from nbglcnn.plan import Recipe
 
-RESIZE = Kernel("resize", shader("resize.glsl"))
+RESIZE = Kernel("resize", shader("resize.glsl"), slots="float outside")
 COORDINATES = (
     "half_pixel",
     "pytorch_half_pixel",
@@ -281,7 +281,7 @@ def _drawn(b: Builder, node: Node, x: Tensor, row: Scaling, column: Scaling) -> 
     outside = any((places < 0).any() for places, _ in made)
     b.draw(
         RESIZE, output, [x], tables, integers=taps,
-        floats=[*[0.0] * 12, number(node, "extrapolation_value", 0.0)],
+        numbers={"outside": number(node, "extrapolation_value", 0.0)},
         constants={"ONE": int(taps == [1, 1]), "OUTSIDE": int(outside)},
         fetches=4 * taps[0] * (taps[1] + 1),
     )  # fmt: skip

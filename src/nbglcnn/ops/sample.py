@@ -31,7 +31,10 @@ from nbglcnn.plan import Along
 GRID_SAMPLE = Kernel("grid_sample", shader("grid_sample.glsl") + shader("pixels.glsl"), pixel=False)
 COL2IM = by_element("col2im")
 ROI_ALIGN = Kernel(
-    "roi_align", shader("nan.glsl") + shader("roi_align.glsl") + shader("pixels.glsl"), pixel=False
+    "roi_align",
+    shader("nan.glsl") + shader("roi_align.glsl") + shader("pixels.glsl"),
+    pixel=False,
+    slots="float scale, shift, least",
 )
 MODES = ("nearest", "linear", "cubic")  # their numbers are grid_sample.glsl's MODE
 PADDINGS = ("zeros", "border", "reflection")  # and PADDING
@@ -171,7 +174,11 @@ def _boxes(b: Builder, node: Node) -> None:
         [b.tensor(node.inputs[0]), b.stored(node.inputs[1]), b.stored(node.inputs[2])],
         integers=[*bins, samples],
         # A box of the older way is at least a pixel wide; else there may be none of it.
-        floats=[number(node, "spatial_scale", 1.0), *((0.5, -3e38) if aligned else (0.0, 1.0))],
+        numbers={
+            "scale": number(node, "spatial_scale", 1.0),
+            "shift": 0.5 if aligned else 0.0,
+            "least": -3e38 if aligned else 1.0,
+        },
         constants={"LARGEST": int(text(node, "mode", "avg") == "max")},
         fetches=math.prod(output.layout.block) * (4 * math.prod(each) + 5),
     )  # fmt: skip

@@ -12,10 +12,10 @@ from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.ops.operator import Shape
 
 
-def by_element(name: str) -> Kernel:
+def by_element(name: str, slots: str = "") -> Kernel:
     """A kernel whose file defines `float source(ivec4 at)`, one element at (n, c, y, x)."""
     parts = (shader(f"{part}.glsl") for part in (name, "elements", "pixels"))
-    return Kernel(name, "".join(parts), pixel=False)
+    return Kernel(name, "".join(parts), pixel=False, slots=slots)
 
 
 STRIDED = by_element("strided")

@@ -7,7 +7,7 @@
 // TAPS_Y rows of taps are unrolled; STEP is the distance of the block's pixels in the input, EVERY that of the rows
 // of taps: a kernel of 4 rows and stride 2 goes over its even rows, of which both pixels together need 3 input rows,
 // and then over its odd ones. PLAIN says that the input has no phases, GROUPED that there are several groups; BEFORE
-// is a function of the input to read: 1 Relu, 2 LeakyRelu, with the number f[2].w for Relu's 0 (a constant 0 becomes
+// is a function of the input to read: 1 Relu, 2 LeakyRelu, with u_slope for Relu's 0 (a constant 0 becomes
 // max(), which drops NaN) or the slope; SHEETS and DEPTHWISE as in conv.glsl. A loop costs as much as a dozen reads,
 // so those that go round once are left out: MORE_ROWS says that the kernel has more than TAPS_Y rows, SINGLE that
 // there is one input channel group, of LANES channels. RUNS: 1 where the groups one pixel needs may lie in several rows
@@ -47,9 +47,9 @@ const int COLUMN_GROUPS = 1024;  // as lowering/weights.py
     vec2 p = PLACE(clamp(y, 0, l.frame.z - 1), l.phase.x, l.phase.w, l.block.y, 2); \
     at_y[r] = y >= 0 && y < l.frame.z ? (p.x + 0.5) * xs.y : OUTSIDE; layer_y[r] = p.y; }
 #if BEFORE == 1
-#define APPLY(v) v = mix(v, vec4(u.f[2].w), lessThan(v, vec4(0.0)));
+#define APPLY(v) v = mix(v, vec4(u_slope), lessThan(v, vec4(0.0)));
 #elif BEFORE == 2
-#define APPLY(v) v = mix(v, v * u.f[2].w, lessThan(v, vec4(0.0)));
+#define APPLY(v) v = mix(v, v * u_slope, lessThan(v, vec4(0.0)));
 #else
 #define APPLY(v)
 #endif

@@ -1,7 +1,7 @@
 // Weights computed at run time, packed as weights.conv_texture packs constant ones: texel (4·ig + j, og·taps + k)
 // holds tap k from input 4·ig + j of a group to four outputs. x0: the weights in any frame.
 // i[0] inputs and outputs of one group, and the steps from one input and one output to the next among x0's
-// elements; i[1] groups, the step between them, taps, rows of one column part. f[3].x multiplies. Layers are images.
+// elements; i[1] groups, the step between them, taps, rows of one column part. u_factor multiplies. Layers are images.
 const int COLUMNS = 4096;  // 4 * COLUMN_GROUPS of lowering/weights.py
 
 vec4 pixel(ivec4 at) {
@@ -15,5 +15,5 @@ vec4 pixel(ivec4 at) {
     float e = flat_element(x0, u.x[0], first + group * u.i[1].y + (o - group * u.i[0].y) * u.i[0].w);
     if (lane == 0) v.x = e; else if (lane == 1) v.y = e; else if (lane == 2) v.z = e; else v.w = e;
   }
-  return v * u.f[3].x;
+  return v * u_factor;
 }

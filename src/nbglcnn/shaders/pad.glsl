@@ -1,4 +1,4 @@
-// Padding and cropping. MODE: 0 a constant (f[3].x, or x1 where it is COMPUTED), 1 the edge, 2 mirrored at the edge, 3 wrapped around.
+// Padding and cropping. MODE: 0 a constant (u_margin, or x1 where it is COMPUTED), 1 the edge, 2 mirrored at the edge, 3 wrapped around.
 // i[0] padding before along n, c, h, w; i[1] first element kept; i[2] how many are kept; i[3].x how often the
 // farthest padding is folded back. CHANNELS: channels are padded too, so that elements are found one by one.
 
@@ -32,7 +32,7 @@ vec4 pixel(ivec4 at) {
 #if COMPUTED
   float margin = element(x1, u.x[1], ivec4(0));
 #else
-  float margin = u.f[3].x;
+  float margin = u_margin;
 #endif
 #if CHANNELS
   v = outside ? margin : v;

@@ -1,7 +1,7 @@
 // Pools: each output pixel joins a window of the input, channel by channel. KIND: 0 largest, 1 mean, 2 p-norm.
 //
 // i[0] kernel and stride (rows, columns), i[1] dilation and padding before, i[2] padding behind that counts,
-// whether padding counts, and that behind the depth; f[3].x: p.
+// whether padding counts, and that behind the depth.
 // DEPTH: windows over volumes, whose blocks have one row (depth.glsl).
 
 #define KERNEL u.i[0].xy
@@ -18,7 +18,7 @@ const uint LEAST = 0xff800000u;  // -Inf: what padding holds
 #define JOIN(a, v) (a + v)
 #else
 #define START vec4(0.0)
-#define JOIN(a, v) (a + (u.f[3].x == 1.0 ? abs(v) : u.f[3].x == 2.0 ? v * v : pow(abs(v), vec4(u.f[3].x))))
+#define JOIN(a, v) (a + (u_p == 1.0 ? abs(v) : u_p == 2.0 ? v * v : pow(abs(v), vec4(u_p))))
 #endif
 
 #if KIND == 1
@@ -43,7 +43,7 @@ vec4 result(vec4 v, ivec4 at, int k) {
 #endif
   v /= float(count);
 #elif KIND == 2
-  v = u.f[3].x == 1.0 ? v : u.f[3].x == 2.0 ? sqrt(v) : pow(v, vec4(1.0 / u.f[3].x));
+  v = u_p == 1.0 ? v : u_p == 2.0 ? sqrt(v) : pow(v, vec4(1.0 / u_p));
 #endif
   return keep(v, at.y);
 }

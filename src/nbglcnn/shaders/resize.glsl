@@ -1,6 +1,6 @@
 // Resizing rows and columns by tables: for each output row (w0) and column (w1), the source places and weights.
 // A table holds taps (place, weight) for each position, position after position, 1024 texels a line; i[0].x of them
-// for a row, i[0].y for a column. At a place below 0 nothing is read: the result is f[3].x.
+// for a row, i[0].y for a column. At a place below 0 nothing is read: the result is u_outside.
 // ONE: there is a single tap, the nearest neighbour. OUTSIDE: such places are in the tables.
 
 vec2 tap(sampler2DArray table, int t) {
@@ -12,7 +12,7 @@ vec4 pixel(ivec4 at) {
   at = min(at, ivec4(u.o.frame.x - 1, at.y, u.o.frame.zw - 1));
   ivec2 first = at.zw * u.i[0].xy;
 #if OUTSIDE
-  if (tap(w0, first.x).x < 0.0 || tap(w1, first.y).x < 0.0) return vec4(u.f[3].x);
+  if (tap(w0, first.x).x < 0.0 || tap(w1, first.y).x < 0.0) return vec4(u_outside);
 #endif
 #if ONE
   // No product with the weight: nearest neighbours pass NaN and Inf on as they are.

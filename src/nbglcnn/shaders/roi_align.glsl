@@ -1,6 +1,6 @@
 // Boxes of maps, each cut into bins, each bin sampled. x0 maps, x1 boxes (x and y of two corners), x2 each one's image.
-// i[0] rows and columns of bins, samples of a bin along an axis (0: as many as it has pixels); f[0] what coordinates
-// are multiplied by, what is taken off then, the least length of a side.
+// i[0] rows and columns of bins, samples of a bin along an axis (0: as many as it has pixels); coordinates are
+// multiplied by u_scale, then u_shift is taken off; no side is shorter than u_least.
 // LARGEST: not the mean of the samples, but the largest share that a pixel has of one of them, as ONNX has it.
 
 // Of a bin along one axis, which begins at `begin` and is `width` long: `count` of `total` samples, from `first` on, may
@@ -8,7 +8,7 @@
 struct Line { float begin, width, total, first; int count; };
 
 Line line_of(float begin, float end, int bin, int bins, int size) {
-  float length = max(end - begin, u.f[0].z), width = length / float(bins), total = float(u.i[0].z);
+  float length = max(end - begin, u_least), width = length / float(bins), total = float(u.i[0].z);
   if (u.i[0].z == 0) {
     total = ceil(width);
     // A division may miss a whole number by a rounding; the products of whole numbers do not.
@@ -36,7 +36,7 @@ vec3 between(Line l, int k, int size) {
 }
 
 float coordinate(int box, int k) {
-  return flat_element(x1, u.x[1], box * 4 + k) * u.f[0].x - u.f[0].y;
+  return flat_element(x1, u.x[1], box * 4 + k) * u_scale - u_shift;
 }
 
 vec4 pixel(ivec4 at) {

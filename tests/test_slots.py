@@ -1,0 +1,74 @@
+"""Uniform slots have names: declared once, found by GLSL and filled by Python at the same place."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import nbglcnn
+from equal import assert_equal
+from nbglcnn import Session
+from nbglcnn.load import load
+from nbglcnn.lowering.builder import Builder
+from nbglcnn.lowering.glsl import Kernel
+from nbglcnn.lowering.slots import Part, placed
+
+DECLARED = "int count; ivec2 stride, pads; float alpha; ivec3 axes[2]; vec2 scale; float beta"
+
+
+def test_slots_lie_as_std140_has_them():
+    assert [slot.macro() for slot in placed(DECLARED)] == [
+        "#define u_count u.i[0].x",
+        "#define u_stride u.i[0].yz",
+        "#define u_pads u.i[1].xy",
+        "#define u_alpha u.f[0].x",
+        "#define u_axes(k) u.i[2 + (k)].xyz",
+        "#define u_scale u.f[0].yz",
+        "#define u_beta u.f[0].w",
+    ]
+
+
+@pytest.mark.parametrize("declared", ["int a; float a", "ivec4 a[9]", "vec4 a, b, c, d; float e"])
+def test_slots_that_clash_or_have_no_room_are_refused(declared):
+    with pytest.raises(AssertionError):
+        placed(declared)
+
+
+def step_of(numbers, part_slots="float gain"):
+    """The words of a pass whose kernel and function both have slots."""
+    builder = Builder(load(nn.ReLU(), torch.ones(1))[0], nbglcnn.plan.Target())
+    kernel = Kernel("tried", "vec4 pixel(ivec4 at) { return gained(u_bias); }", slots="vec4 bias")
+    part = Part("vec4 gained(vec4 v) { return v * u_gain; }", part_slots)
+    output = builder.scratch(builder.layout((1, 4, 1, 1)))
+    builder.draw(kernel, output, numbers=numbers, parts=[part])
+    return np.frombuffer(bytes(builder.uniforms), np.float32)[112:]
+
+
+def test_numbers_go_where_the_names_are():
+    assert_equal(step_of({"gain": 2.5, "bias": (1, 2, 3, 4)})[:5], np.array([1, 2, 3, 4, 2.5]))
+
+
+@pytest.mark.parametrize(
+    "numbers", [{"bias": (1, 2, 3, 4)}, {"bias": (1, 2, 3, 4), "gain": 1, "gian": 1}, {}]
+)
+def test_a_number_that_is_missing_or_unknown_is_a_mistake(numbers):
+    with pytest.raises(AssertionError, match="declared"):
+        step_of(numbers)
+
+
+def test_a_kernel_and_its_function_do_not_share_a_name():
+    with pytest.raises(AssertionError):
+        step_of({"bias": 1}, "float bias")
+
+
+def test_numbers_of_kernel_and_fused_function_are_told_apart():
+    """A convolution that reads through LeakyReLU, and one that ends in ELU: three numbers."""
+    torch.manual_seed(1)
+    model = nn.Sequential(
+        nn.Conv2d(2, 4, 3, padding=1), nn.LeakyReLU(0.3), nn.Conv2d(4, 4, 3, padding=1), nn.ELU(0.7),
+        nn.LocalResponseNorm(3, 0.2, 0.6, 1.5), nn.Hardshrink(0.1), nn.LPPool2d(3, 2),
+        nn.GroupNorm(2, 4, 0.25),
+    ).eval()  # fmt: skip
+    x = torch.randn(2, 2, 8, 8)
+    with torch.no_grad(), Session(nbglcnn.compile(model, x, observe="outputs")) as session:
+        assert_equal(session.run(x.numpy())["output"], model(x).numpy())
