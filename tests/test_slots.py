@@ -65,7 +65,8 @@ def test_numbers_of_kernel_and_fused_function_are_told_apart():
     """A convolution that reads through LeakyReLU, and one that ends in ELU: three numbers."""
     torch.manual_seed(1)
     model = nn.Sequential(
-        nn.Conv2d(2, 4, 3, padding=1), nn.LeakyReLU(0.3), nn.Conv2d(4, 4, 3, padding=1), nn.ELU(0.7),
+        nn.Conv2d(2, 4, 3, padding=1), nn.LeakyReLU(0.3),
+        nn.Conv2d(4, 4, 3, padding=1), nn.ELU(0.7),
         nn.LocalResponseNorm(3, 0.2, 0.6, 1.5), nn.Hardshrink(0.1), nn.LPPool2d(3, 2),
         nn.GroupNorm(2, 4, 0.25),
     ).eval()  # fmt: skip

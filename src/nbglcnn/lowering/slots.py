@@ -36,7 +36,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """`size` numbers from the `first` of a bank on: of each element where it is an array of `count`."""
+    """`size` numbers from the `first` word of a bank on; of an array, each of `count` elements."""
 
     name: str
     bank: str

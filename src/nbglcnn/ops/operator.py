@@ -52,6 +52,9 @@ def positive(value: Attribute) -> bool:
     return isinstance(value, int) and value >= 1
 
 
+NO_PART = Part("")
+
+
 def no_reason(_facts: Facts, _node: Node) -> str | None:
     """The check of operators whose attributes say it all."""
     return None
@@ -89,7 +92,7 @@ class Operator:
     attributes: Mapping[str, Allowed] = field(default_factory=dict)
     check: Callable[[Facts, Node], str | None] = no_reason
     macs: Callable[[Facts, Node], int] = no_macs
-    function: Part = Part("")
+    function: Part = NO_PART
     numbers: Callable[[Facts, Node], Mapping[str, float]] | None = None
     empty: bool = False
     window: Callable[[Facts, Node], Window] | None = None
