@@ -46,8 +46,8 @@ ZERO = "#define START vec4(0.0)"
 class Kind:
     """What a reduction computes, in GLSL: `map` runs in the first stage, `finish` in the last.
 
-    In `finish` u_joined is the number of elements that were joined; `slots` are the caller's. A kind
-    that is `anchored` is given the first of the elements that are joined.
+    In `finish` u_joined is the number of elements that were joined; `slots` are the caller's. A
+    kind that is `anchored` is given the first of the elements that are joined.
     """
 
     map: str = "v"
