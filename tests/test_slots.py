@@ -45,7 +45,8 @@ def step_of(numbers, part_slots="float gain"):
 
 
 def test_numbers_go_where_the_names_are():
-    assert_equal(step_of({"gain": 2.5, "bias": (1, 2, 3, 4)})[:5], np.array([1, 2, 3, 4, 2.5]))
+    found = step_of({"gain": 2.5, "bias": (1, 2, 3, 4)})
+    assert_equal(found[:5], np.array([1, 2, 3, 4, 2.5], np.float32))
 
 
 @pytest.mark.parametrize(
