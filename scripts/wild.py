@@ -125,7 +125,7 @@ def _timed(seconds: dict[str, float], step: str) -> Iterator[None]:
 @contextmanager
 def _loaded_once(loaded: Any) -> Iterator[None]:
     """`verify` would trace the model again, which takes most of the time."""
-    import nbglcnn.session as module
+    import nbglcnn.api as module
 
     original = module.load
     module.load = lambda model, x=None, known=None: loaded
