@@ -56,6 +56,46 @@ def test_the_first_layer_that_differs_is_named() -> None:
 INF, NAN = np.inf, np.nan
 
 
+class Chaotic(nn.Module):
+    """Each step of the logistic map doubles what rounding has left."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.last = nn.Conv2d(1, 4, 3), nn.Conv2d(4, 2, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.sigmoid(self.conv(x))
+        for _ in range(24):
+            y = 3.9 * y * (1 - y)
+        return self.last(y)
+
+
+@pytest.mark.parametrize("fault", ["none", "conv", "last"])
+def test_rounding_that_layers_enlarge_is_told_from_a_fault(fault: str) -> None:
+    torch.manual_seed(0)
+    model, x = Chaotic().eval(), torch.rand(1, 1, 16, 16)
+    with Session(nbglcnn.compile(model, x)) as session:
+        if fault != "none":
+            with torch.no_grad():
+                getattr(model, fault).bias += 1e-3
+        report = nbglcnn.verify(session, model, x)
+    rows = {row.layer: row for row in report.rows}
+    last = rows["last"]
+    assert last.relative > 1e-2, "float32 agrees with itself nowhere"
+    if fault == "none":
+        assert report.ok
+        assert last.alone < 1e-6 < last.double[1]
+        assert f"; {last.alone:.2g} on its own inputs" in str(report)
+        assert rows["conv"].alone is None
+    elif fault == "last":
+        assert report.first_diverging == "last"
+        assert last.alone == pytest.approx(1e-3, rel=0.1)
+    else:
+        # Layers behind a wrong one have its faults, though each is right on its own inputs.
+        assert report.first_diverging == "conv"
+        assert not last.ok and last.alone is None
+
+
 @pytest.mark.parametrize(
     ("actual", "expected", "ok"),
     [

@@ -13,7 +13,7 @@ from nbglcnn.load import alone, load, partly
 from nbglcnn.lowering.layers import layer_keys, layer_nodes
 from nbglcnn.lowering.lower import Observe, layer_name, lower, partial_shapes
 from nbglcnn.plan import Plan, Precision, Target
-from nbglcnn.reference import engine, exact, reference
+from nbglcnn.reference import engine, exact, exact_alone, reference
 from nbglcnn.report import Match, Report, Support, compared
 
 if TYPE_CHECKING:
@@ -84,7 +84,9 @@ def verify(session: Session, model: Any, x: Any = None) -> Report[Match]:
     A row of the report is a layer: largest and mean absolute error, the largest relative to the
     layer's largest value, and whether max|a - b| <= 1e-5 * max|b| + 1e-6 (for float16
     2e-2 * max|b| + 1e-6), or whether it is as near to what the model computes in float64 as the
-    reference's own float32 is (an ONNX model of up to 1e10 MACs).
+    reference's own float32 is (an ONNX model of up to 1e10 MACs), or whether all layers before it
+    are ok and it is that near to what float64 gives for its own inputs: networks enlarge the
+    rounding of their first layers, in PyTorch as here.
     `report.ok` is the verdict, `report.first_diverging` where to look.
 
     Raises:
@@ -107,6 +109,7 @@ def verify(session: Session, model: Any, x: Any = None) -> Report[Match]:
         expected,
         f"{engine(model)} on {session.renderer}",
         exact=partial(exact, model, graph, arrays),
+        alone=partial(exact_alone, graph, found),
         rounded=graph.rounded(),
     )
 

@@ -50,6 +50,29 @@ def exact(
         return _exact_by_torch(model, graph, arrays, names)
 
 
+def exact_alone(
+    graph: Graph, found: Mapping[str, Array], names: Collection[str]
+) -> dict[str, Array]:
+    """The wanted keys in double precision, each out of what was `found` of the values before it.
+
+    A layer's own error, without what those before it have added. Nothing of layers that
+    onnx.reference cannot compute, or only in minutes (of more than EXACT_MACS).
+    """
+    known = {key.value: found[key.name] for key in graph.keys if key.name in found}
+    alone: dict[str, Array] = {}
+    for key in graph.keys:
+        if key.name not in names:
+            continue
+        others = {value: array for value, array in known.items() if value != key.value}
+        constant = {name for name, value in graph.values.items() if value.data is not None}
+        steps = _steps_to(graph, others.keys() | constant, [key.value])
+        if sum(_macs(graph, node) for node in steps) > EXACT_MACS:
+            continue
+        with contextlib.suppress(NbglcnnError, KeyError):  # KeyError: an input wasn't found
+            alone[key.name] = run_graph(graph, others, [key.value], wide=True)[key.value]
+    return alone
+
+
 def cacheable(graph: Graph, known: Mapping[str, Array], names: Collection[str]) -> dict[str, Array]:
     """What of `known` gives the wanted keys, for `from_cache`; nothing if not all do."""
     kept = _needed(graph, names)

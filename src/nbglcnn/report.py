@@ -63,12 +63,14 @@ class Match(_Distance):
     """How far a layer is from the reference, over finite values; NaN and Inf must coincide.
 
     Where they don't, `relative` is infinite. `double` is there where float64 was the judge: how far
-    the layer is from what the model computes in float64, and how far the reference is. `nan` and
-    `inf` count what isn't finite, of `channel` is the first NaN, or else the first infinity; None
-    where a layer has neither, or no channels.
+    the layer is from what the model computes in float64, and how far the reference is; `alone`
+    where that was no verdict: how far the layer is from float64 on its own inputs. `nan` and `inf`
+    count what isn't finite, of `channel` is the first NaN, or else the first infinity; None where a
+    layer has neither, or no channels.
     """
 
     double: tuple[float, float] | None = None
+    alone: float | None = None
     nan: int = 0
     inf: int = 0
     channel: int | None = None
@@ -89,6 +91,8 @@ class Match(_Distance):
         if self.double is not None:
             own, reference = self.double
             told.insert(0, f"{own:.2g} from float64, the reference {reference:.2g}")
+        if self.alone is not None:
+            told.insert(len(told) - bool(self.flaw), f"{self.alone:.2g} on its own inputs")
         return *cells, f"{ok}: {'; '.join(told)}" if told else ok
 
 
@@ -244,6 +248,17 @@ def judged(
     return replace(row, ok=bool(ok), double=(own, reference))
 
 
+def judged_alone(row: Match, actual: Array, exact: Array) -> Match:
+    """A row that failed so too: ok where float64 gives the same for the layer's own inputs.
+
+    Rounding that the layers before have added, and this one has enlarged, is no fault.
+    """
+    if not np.isfinite(row.relative) or exact.shape != actual.shape:
+        return row
+    own = match(row.layer, actual, exact)
+    return replace(row, ok=own.ok, alone=own.max_abs)
+
+
 Exact = Callable[[Sequence[str]], Mapping[str, Array]]
 
 
@@ -254,13 +269,15 @@ def compared(
     reference: str,
     wholes: Mapping[str, Array] | None = None,
     exact: Exact | None = None,
+    alone: Exact | None = None,
     rounded: Collection[str] = (),
 ) -> Report[Match]:
     """A report over what `actual` has of a Plan's computed values, with its precision's tolerance.
 
     `wholes` are the references where `expected` has but samples of them. `exact` gives keys in
-    float64, as many as it can; it is asked only for what fails in float32. `rounded` are keys that
-    follow from numbers which the model itself rounds to float16, and have its tolerance.
+    float64, as many as it can; it is asked only for what fails in float32. `alone` gives keys in
+    float64 out of what `actual` has before them; it is asked for what fails then. `rounded` are
+    keys that follow from numbers which the model itself rounds to float16, and have its tolerance.
     """
     rtol = RTOL[plan.precision]
     rounded = {key for key in plan.computed if key in rounded and RTOL["float16"] > rtol}
@@ -285,6 +302,13 @@ def compared(
             else r
             for r in rows
         ]
+    if failed and alone is not None and plan.precision == "float32":
+        own = alone([r.layer for r in rows if not r.ok])
+        for number, row in enumerate(rows):
+            if not row.ok and row.layer in own:
+                rows[number] = judged_alone(row, actual[row.layer], own[row.layer])
+            if not rows[number].ok:
+                break  # what follows a layer that is wrong has its faults, and keeps its verdict
     frames = {value.key: value.frame for value in plan.values}
     for number, row in enumerate(rows):
         whole = (wholes or actual)[row.layer]

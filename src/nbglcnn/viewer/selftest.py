@@ -19,6 +19,7 @@ import numpy as np
 from nbglcnn.errors import DeviceError
 from nbglcnn.graph import Array, Graph
 from nbglcnn.plan import Float32, Plan, Value
+from nbglcnn.reference import exact_alone
 from nbglcnn.report import Match, Report, compared
 from nbglcnn.viewer.connection import Connection, Page
 from nbglcnn.viewer.network import Network
@@ -158,7 +159,7 @@ class SelfTest:
 
         subject = f"{framework} on {renderer}"
         known = sampled(expected, bands)
-        report = compared(plan, found, known, subject, expected, exact, graph.rounded())
+        report = compared(plan, found, known, subject, expected, exact, rounded=graph.rounded())
         bound = WRONG[plan.precision]
         wrong = any(not row.ok and row.relative > bound for row in report.rows)
         return Verdict(report, framework, wrong=wrong)
@@ -191,6 +192,7 @@ def verify(network: Network, reader: Reader, timeout: float | None) -> tuple[Rep
         expected,
         f"{framework} on {where}",
         exact=partial(network.local.exact, graph, arrays),
+        alone=partial(exact_alone, graph, found),
         rounded=graph.rounded(),
     )
     return report, framework
