@@ -11,6 +11,10 @@ from nbglcnn.layout import Layout
 from nbglcnn.lowering.slots import Part, Slot, placed
 
 DIVIDED = 2**20  # prelude.glsl's over() is exact up to here
+# What all loops of a fragment may go round together: Mesa's llvmpipe ends them after 65,535
+# rounds, without a word (LP_MAX_TGSI_LOOP_ITERATIONS), and systems reset a graphics card that takes
+# seconds.
+ROUNDS = 60_000
 
 
 @cache

@@ -10,7 +10,7 @@ from nbglcnn.errors import UnsupportedModel
 from nbglcnn.graph import Node
 from nbglcnn.layout import Block, Frame, Layout, frame_of
 from nbglcnn.lowering.builder import Builder, Tensor
-from nbglcnn.lowering.glsl import Kernel, shader
+from nbglcnn.lowering.glsl import ROUNDS, Kernel, shader
 from nbglcnn.lowering.weights import COLUMN_GROUPS, kernel_cut
 from nbglcnn.ops.operator import (
     Facts,
@@ -23,7 +23,7 @@ from nbglcnn.ops.operator import (
     number,
     only,
 )
-from nbglcnn.ops.pointwise import activation_of
+from nbglcnn.ops.pointwise import IDENTITY, activation_of
 from nbglcnn.ops.reach import windowed
 from nbglcnn.ops.strided import gather, whole
 from nbglcnn.ops.window import Window, sliding, transposed, window_problem
@@ -38,6 +38,7 @@ def _kernel_of(name: str, *files: str) -> Kernel:
 DENSE = _kernel_of("conv", "depth", "conv")
 PATCH = replace(_kernel_of("conv_patch", "conv_patch"), slots="float slope")
 GROUPED = _kernel_of("grouped", "depth", "grouped", "sums")
+MOST_ELEMENTS = ROUNDS // 4  # of a kernel, where further passes cannot add up the rest
 BEFORE = {"Relu": 1, "LeakyRelu": 2}  # conv_patch.glsl's: cheap, and outside the map 0 stays 0
 PACK = Kernel("kernel", shader("kernel.glsl"), slots="float factor")
 
@@ -97,15 +98,21 @@ def draw_convolution(b: Builder, conv: Convolution, bias: str, factor: float = 1
         if patch is not None:
             patch["BEFORE"] = BEFORE[before.op] if before is not None else 0
         each, sheets = kernel_cut(each_in, conv.channels, taps)
-        sizes = [in_groups, per_group, taps, each * taps]
+        sizes = [*numbers, in_groups, per_group, taps, each * taps]
         constants |= {"SHEETS": int(sheets > 1), "DEPTHWISE": int(conv.depthwise), **(patch or {})}
-        b.draw(
-            DENSE if patch is None else PATCH, output, inputs, [_dense_kernel(b, conv)],
-            integers=[*numbers, *sizes, 0, 0, 0, 0, *depth],
-            numbers=given if patch is None else {**given, "slope": _slope(before)},
-            constants=constants, parts=[function],
-            fetches=(5 if conv.depthwise else 8 * in_groups) * reads + 8,
-        )  # fmt: skip
+        weights = _dense_kernel(b, conv)
+        if patch is not None:
+            given = {**given, "slope": _slope(before)}
+        for begin, end in dense_parts(in_groups, taps):
+            last = end == in_groups
+            sum_of = output if last else b.scratch(output.layout)
+            b.draw(
+                DENSE if patch is None else PATCH, sum_of, inputs, [weights],
+                integers=[*sizes, begin, end, 0, 0, *depth], numbers=given if last else {},
+                constants=constants, parts=[function if last else IDENTITY],
+                fetches=(5 if conv.depthwise else 8 * (end - begin)) * reads + 8,
+            )  # fmt: skip
+            inputs[2], constants = sum_of, constants | {"BIAS": 0, "RESIDUAL": 2}
         return
     inputs.append(_grouped_kernel(b, conv))
     b.draw(
@@ -114,6 +121,13 @@ def draw_convolution(b: Builder, conv: Convolution, bias: str, factor: float = 1
         constants=constants, parts=[function],
         fetches=20 * reads * each_in + 8,
     )  # fmt: skip
+
+
+def dense_parts(groups: int, taps: int) -> list[tuple[int, int]]:
+    """Input channel groups that one pass of conv.glsl adds up, from one to that before another."""
+    # Of a tap's two loops the outer one goes round for each row of tiles: for each group at worst.
+    most = max(1, (ROUNDS // taps - 1) // 2)
+    return [(begin, min(begin + most, groups)) for begin in range(0, groups, most)]
 
 
 def _slope(before: Node | None) -> float:
@@ -235,6 +249,8 @@ def _patch(b: Builder, conv: Convolution, block: Block, x: Layout) -> dict[str, 
         return None
     window = conv.window.plane()
     (kh, kw), (sy, sx) = window.kernel, window.strides
+    if len(dense_parts(-(-conv.each[0] // 4), math.prod(conv.window.kernel))) > 1:
+        return None
     if block != (1, 2, 2) or window.dilations != (1, 1) or sy != sx or not (conv.dense and x.edge):
         return None
     in_groups = -(-conv.each[0] // 4)
@@ -332,6 +348,11 @@ def _conv_problem(facts: Facts, node: Node) -> str | None:
         return f"group={groups} with an input of {x[1]} channels and a weight of shape {w}"
     if _kernel(facts, node) != w[2:]:
         return f"kernel_shape={_kernel(facts, node)} with a weight of shape {w}"
+    each_in, each_out = inner // groups, outer // groups
+    apart = groups > 1 and (each_in % 4 or each_out % 4) and (each_in, each_out) != (1, 1)
+    if (elements := math.prod(w[2:]) * (each_in if apart else 1)) > MOST_ELEMENTS:
+        each = " times the channels of a group" if apart else ""
+        return f"a kernel of {w[2:]}{each} has {elements:,} elements; at most {MOST_ELEMENTS:,}"
     rule = transposed if node.op == "ConvTranspose" else sliding
     if min(rule(facts, node, w[2:]).output) < 1:
         return f"an input of {x[2:]} is smaller than its kernel {w[2:]}"

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from nbglcnn.graph import Node
 from nbglcnn.layout import Frame
 from nbglcnn.lowering.builder import Builder, Tensor
-from nbglcnn.lowering.glsl import Kernel, shader
+from nbglcnn.lowering.glsl import ROUNDS, Kernel, shader
 from nbglcnn.lowering.slots import Part
 from nbglcnn.lowering.weights import MOST_ROWS, kernel_cut
 from nbglcnn.ops.axes import padded, runs
-from nbglcnn.ops.conv import DENSE, Convolution, draw_convolution, packed_kernel
+from nbglcnn.ops.conv import DENSE, Convolution, dense_parts, draw_convolution, packed_kernel
 from nbglcnn.ops.elementwise import Operand, broadcast_shape, combine, named
 from nbglcnn.ops.norm import batch_normalized
 from nbglcnn.ops.operator import (
@@ -33,6 +33,7 @@ from nbglcnn.ops.window import Window
 from nbglcnn.plan import Along
 
 MATMUL = Kernel("matmul", shader("matmul.glsl"), pixel=False)
+MOST_INNER = 4 * ROUNDS  # between two computed matrices
 PLAIN = {"TRANSPOSED": 0, "BIAS": 0, "RESIDUAL": 0, "DEPTH": 0, "DEPTHWISE": 0}
 SCALED_ADD = Part("vec4 combine(vec4 a, vec4 c) { return a + u_scale * c; }", "float scale")
 
@@ -70,13 +71,16 @@ def _product(
     frame: Frame = (rows, outputs, 1, 1)
     block = b.block(frame)
     output = b.scratch(b.layout(frame, block))
-    b.draw(
-        DENSE, output, [x.lying(b, (rows, inner, 1, 1), block), b.blank(), b.blank()],
-        [packed],
-        integers=[1, 1, 1, 1, 1, 1, 0, 0, in_groups, out_groups, 1, each],
-        constants={**PLAIN, "SHEETS": int(sheets > 1)}, parts=[IDENTITY],
-        fetches=8 * in_groups + 8,
-    )  # fmt: skip
+    lying, done = x.lying(b, (rows, inner, 1, 1), block), b.blank()
+    for begin, end in dense_parts(in_groups, 1):
+        sum_of = output if end == in_groups else b.scratch(output.layout)
+        b.draw(
+            DENSE, sum_of, [lying, b.blank(), done], [packed],
+            integers=[1, 1, 1, 1, 1, 1, 0, 0, in_groups, out_groups, 1, each, begin, end],
+            constants={**PLAIN, "SHEETS": int(sheets > 1), "RESIDUAL": 2 if begin else 0},
+            parts=[IDENTITY], fetches=8 * (end - begin) + 8,
+        )  # fmt: skip
+        done = sum_of
     return output
 
 
@@ -219,6 +223,8 @@ def _matmul_problem(facts: Facts, node: Node) -> str | None:
     a, w = _matrices(facts, node)
     if a[-1] != w[-2]:
         return f"a product of {a[-2]}×{a[-1]} and {w[-2]}×{w[-1]}"
+    if a[-1] > MOST_INNER:
+        return f"sums of {a[-1]:,} products; at most {MOST_INNER:,} are supported"
     try:
         lengths, _ = _batch_axes(a, w)
     except ValueError as error:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from nbglcnn.graph import Node
 from nbglcnn.layout import EXACT, frame_of
 from nbglcnn.lowering.builder import Builder, Tensor
-from nbglcnn.lowering.glsl import Kernel, shader
+from nbglcnn.lowering.glsl import ROUNDS, Kernel, shader
 from nbglcnn.ops.operator import (
     Allowed,
     Facts,
@@ -51,19 +51,25 @@ def _problem(facts: Facts, node: Node) -> str | None:
     window = _window(facts, node)
     if min(window.output) < 1:
         return f"a window of {window.kernel} doesn't fit into a map of {shape[2:]}"
+    most = ROUNDS // 4 if len(node.outputs) > 1 and node.outputs[1] else ROUNDS
+    if math.prod(window.kernel) > most and (most < ROUNDS or not _whole(window, shape[2:])):
+        elements = math.prod(window.kernel)
+        return f"a window of {window.kernel} has {elements:,} elements; at most {most:,}"
     if len(node.outputs) > 1 and node.outputs[1] and math.prod(shape) > EXACT:
         return f"indices into {math.prod(shape)} elements; at most {EXACT} are supported"
     return None
 
 
+def _whole(window: Window, spatial: Shape) -> bool:
+    """Whether the only window is the whole map."""
+    one = math.prod(window.output) == 1 and not any(window.begins + window.ends)
+    return window.kernel == spatial and one
+
+
 def _draw(b: Builder, node: Node) -> None:
     window, spatial = _window(b, node), b.shape(node.inputs[0])[2:]
     x = b.tensor(node.inputs[0])
-    if (
-        window.kernel == spatial
-        and math.prod(window.output) == 1
-        and not any(window.begins + window.ends)
-    ):
+    if _whole(window, spatial):
         # The whole map: in stages, so that its few results don't keep the device waiting.
         _reduce(b, node, x)
     else:

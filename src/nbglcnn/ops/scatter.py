@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from nbglcnn.graph import Array, Node
-from nbglcnn.lowering.builder import Builder
+from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import shader
 from nbglcnn.ops.operator import (
     Facts,
@@ -20,7 +21,7 @@ from nbglcnn.ops.operator import (
     text,
 )
 from nbglcnn.ops.reach import Linked, everything, local
-from nbglcnn.ops.strided import by_element, whole
+from nbglcnn.ops.strided import PLACES, by_element, whole
 from nbglcnn.plan import Recipe
 
 SCATTER = by_element("scatter")
@@ -69,12 +70,8 @@ def _elements(b: Builder, node: Node) -> None:
     shape, indices = b.shape(node.inputs[0]), whole(b.shape(node.inputs[1]))
     axis = axis_of(b, node, 0)
     axes = zip(shape, indices.sizes, indices.strides, strict=True)
-    b.draw(
-        SCATTER, b.output(node.outputs[0]), [b.stored(name) for name in node.inputs],
-        integers=[len(shape), axis, 0, 0, *(word for a in axes for word in (*a, 0))],
-        constants={"JOIN": _join(node), "ELEMENTS": 1, "TABLE": 0}, parts=[NAN],
-        fetches=32 * (1 + indices.sizes[axis]),
-    )  # fmt: skip
+    words = [word for a in axes for word in (*a, 0)]
+    _in_parts(b, node, indices.sizes[axis], PLACES, [len(shape), axis], words, elements=True)
 
 
 def _slices_problem(facts: Facts, node: Node) -> str | None:
@@ -111,13 +108,37 @@ def _slices(b: Builder, node: Node) -> None:
         arguments = {"strides": strides, "lengths": lengths}
         weights.append(b.weight(Recipe("updates", (node.inputs[1],), arguments)))
     axes = zip(strides, lengths, strict=True)
-    b.draw(
-        SCATTER, b.output(node.outputs[0]), [b.stored(name) for name in node.inputs], weights,
-        integers=[inner, rows, indices[-1], 0, 0, 0, 0, 0,
-                  *(word for a in axes for word in (*a, 0, 0))],
-        constants={"JOIN": _join(node), "ELEMENTS": 0, "TABLE": int(known)}, parts=[NAN],
-        fetches=48 if known else 32 * (1 + rows * indices[-1]),
-    )  # fmt: skip
+    words = [indices[-1], 0, 0, 0, *(word for a in axes for word in (*a, 0, 0))]
+    most = rows if known else PLACES // (1 + indices[-1])
+    _in_parts(b, node, rows, most, [inner, 0], words, weights, each=indices[-1])
+
+
+def _in_parts(
+    b: Builder,
+    node: Node,
+    rows: int,
+    most: int,
+    sizes: Sequence[int],
+    words: Sequence[int],
+    weights: Sequence[int] = (),
+    *,
+    each: int = 1,
+    elements: bool = False,
+) -> None:
+    """Passes that look through `most` rows of `each` indices, one after the other."""
+    data, indices, updates = (b.stored(name) for name in node.inputs)
+    constants = {"JOIN": _join(node), "ELEMENTS": int(elements), "TABLE": int(bool(weights))}
+    for begin in range(0, max(rows, 1), max(most, 1)):
+        end = min(begin + most, rows)
+        written: Tensor = (
+            b.output(node.outputs[0]) if end == rows else b.scratch(b.stored(node.inputs[0]).layout)
+        )
+        b.draw(
+            SCATTER, written, [data, indices, updates], weights,
+            integers=[*sizes, begin, end, *words], constants=constants, parts=[NAN],
+            fetches=48 if weights else 32 * (1 + (end - begin) * each),
+        )  # fmt: skip
+        data = written
 
 
 def _written(facts: Facts, node: Node, position: int) -> list[Linked | None]:

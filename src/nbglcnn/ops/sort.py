@@ -21,14 +21,11 @@ from nbglcnn.ops.operator import (
     only,
 )
 from nbglcnn.ops.reach import mixing
-from nbglcnn.ops.strided import STRIDED, View, axis_words, by_element, whole
+from nbglcnn.ops.strided import PLACES, STRIDED, View, axis_words, by_element, whole
 
 RANK, RANKED = by_element("rank"), by_element("ranked")
 NAN = shader("nan.glsl")
 MOST_READS = 2**32  # comparisons: seconds on a small graphics card
-# Places that a pass looks at: llvmpipe ends all loops of a fragment, which has up to 16 elements,
-# after 65,536 rounds, without a word.
-PLACES = 4000
 
 
 def _shape(facts: Facts, node: Node) -> Sequence[Shape]:

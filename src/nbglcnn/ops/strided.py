@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from nbglcnn.layout import Frame, Layout
 from nbglcnn.lowering.builder import Builder, Tensor
-from nbglcnn.lowering.glsl import Kernel, shader
+from nbglcnn.lowering.glsl import ROUNDS, Kernel, shader
 from nbglcnn.ops.operator import Shape
 
 
@@ -21,6 +21,7 @@ def by_element(name: str, slots: str = "") -> Kernel:
 STRIDED = by_element("strided")
 AFFINE = by_element("affine")
 AFFINE_TEXEL = Kernel("affine_texel", shader("affine_texel.glsl"))
+PLACES = ROUNDS // 16  # that each element looks at: a fragment of a kernel by_element has up to 16
 MOST_AXES = 14  # that do not merge with a neighbour; the uniforms u.i[1..7] hold two each
 
 

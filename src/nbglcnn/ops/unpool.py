@@ -20,7 +20,7 @@ from nbglcnn.ops.operator import (
     text,
 )
 from nbglcnn.ops.reach import everything
-from nbglcnn.ops.strided import by_element
+from nbglcnn.ops.strided import PLACES, by_element
 from nbglcnn.ops.window import window_problem
 
 UNPOOL = by_element("unpool")
@@ -72,11 +72,12 @@ def _problem(facts: Facts, node: Node) -> str | None:
         return f"output_shape={output}, which is smaller than {counted}, where the indices count"
     if math.prod(counted) > EXACT:
         return f"indices into {math.prod(counted)} elements; at most {EXACT} are supported"
-    reads = math.prod(shape) * math.prod(output)
-    if isinstance(facts, Graph) and reads > MOST_READS and not _pooled(facts, node):
+    count = math.prod(shape)
+    many = count > PLACES or count * math.prod(output) > MOST_READS
+    if isinstance(facts, Graph) and many and not _pooled(facts, node):
         return (
             f"indices that no MaxPool with the same window gives: each of {math.prod(output)} "
-            f"elements would look through all {math.prod(shape)} of them"
+            f"elements would look through all {count} of them"
         )
     return None
 

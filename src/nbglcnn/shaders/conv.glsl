@@ -3,7 +3,8 @@
 // x0: input, w0: weights as weights.conv_texture packs them, x1: bias, x2: residual to add.
 // A weight column (4 texels) serves all LAYERS pixels of the block, an input texel 16 MACs.
 // i[0] kernel and stride (rows, columns), i[1] dilation and padding, i[2] input channel groups of one
-// convolution group, output channel groups of one, taps, weight rows of one column part.
+// convolution group, output channel groups of one, taps, weight rows of one column part; i[3] the first of these
+// input channel groups that this pass adds up, and the one behind the last.
 
 #define KERNEL u.i[0].xy
 #define STRIDE u.i[0].zw
@@ -176,10 +177,10 @@ void main() {
         p2 = (p2 + 0.5) * xs, p3 = (p3 + 0.5) * xs;
 #endif
         // Runs of channel groups between which neither the tile row nor the weight column part changes.
-        for (int g = 0; g < groups;) {
+        for (int g = u.i[3].x; g < u.i[3].y;) {
           int tile = first + g, line = quotient(tile, l.tile.z), column = tile - line * l.tile.z;
           int part = g / COLUMN_GROUPS;
-          int run = min(min(groups - g, l.tile.z - column), (part + 1) * COLUMN_GROUPS - g);
+          int run = min(min(u.i[3].y - g, l.tile.z - column), (part + 1) * COLUMN_GROUPS - g);
           vec2 shift = vec2(column * l.tile.x, line * l.tile.y) * xs;
           float step = float(l.tile.x) * xs.x;
           vec3 q = vec3(

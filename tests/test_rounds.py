@@ -1,0 +1,134 @@
+"""Sums and searches of more rounds than llvmpipe's loops go (65,535 a fragment, without a word)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import helper
+from torch import nn
+
+import nbglcnn
+from nbglcnn import Session, UnsupportedOperator
+
+MANY = 6000  # indices: llvmpipe's loops of 16 elements end after 4,096
+
+
+def matches(model: object, x: object) -> None:
+    with Session(nbglcnn.compile(model, x)) as session:
+        report = nbglcnn.verify(session, model, x)
+    assert report.ok, str(report)
+
+
+def node(op: str, inputs: Sequence[np.ndarray], **attributes: object) -> onnx.ModelProto:
+    """A model of one operator, all of whose inputs come while it runs."""
+    infos = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+        for name, a in zip("abc", inputs, strict=False)
+    ]
+    names = [info.name for info in infos]
+    output = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)
+    graph = helper.make_graph(
+        [helper.make_node(op, names, ["y"], **attributes)], op, infos, [output]
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+
+
+@pytest.mark.parametrize("reduction", ["none", "add", "max"])
+def test_many_updates_are_all_written(reduction: str) -> None:
+    random = np.random.default_rng(0)
+    data, updates = random.random(6500, np.float32), random.random(MANY, np.float32)
+    places = random.permutation(len(data))[:MANY]
+    if reduction != "none":
+        places[MANY // 2 :] = places[: MANY // 2]  # in two passes, and both count
+    arrays = (data, places[:, None], updates)
+    matches(node("ScatterND", arrays, reduction=reduction), arrays)
+
+
+def test_many_updates_along_an_axis_are_all_written() -> None:
+    random = np.random.default_rng(1)
+    data, updates = random.random((2, 6500), np.float32), random.random((2, MANY), np.float32)
+    places = np.stack([random.permutation(6500)[:MANY] for _ in range(2)])
+    arrays = (data, places, updates)
+    matches(node("ScatterElements", arrays, axis=1), arrays)
+
+
+def test_max_unpool_of_a_large_map_is_that_of_pytorch() -> None:
+    class Unpool(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.pool, self.unpool = nn.MaxPool2d(2, return_indices=True), nn.MaxUnpool2d(2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.unpool(*self.pool(x))
+
+    torch.manual_seed(2)
+    matches(Unpool(), torch.rand(1, 6, 64, 64))
+
+
+class Wide(nn.Module):
+    """A row of 600,000 numbers: three passes; bias, skip and activation once each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.line, self.skip = nn.Linear(600_000, 6), nn.Linear(7, 6)
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(100 * torch.relu(self.line(x) + self.skip(y)))
+
+
+def test_a_long_sum_is_added_up_in_several_passes() -> None:
+    torch.manual_seed(3)
+    matches(Wide().eval(), (torch.rand(3, 600_000), torch.rand(3, 7)))
+
+
+def test_a_long_sum_over_maps_is_added_up_in_several_passes() -> None:
+    torch.manual_seed(4)
+    matches(nn.Sequential(nn.Flatten(), nn.Linear(96 * 64 * 64, 3)), torch.rand(1, 96, 64, 64))
+
+
+def test_a_long_sum_of_a_computed_matrix_is_added_up_in_several_passes() -> None:
+    random = np.random.default_rng(5)
+    arrays = (
+        random.random((2, 300_000), np.float32),
+        random.random((300_000, 5), np.float32) - 0.5,
+    )
+    matches(node("Gemm", arrays), arrays)
+
+
+@pytest.mark.parametrize(
+    ("model", "shape", "words"),
+    [
+        (nn.Conv2d(1, 4, 150), (1, 1, 150, 151), r"kernel of \(150, 150\) has 22,500 elements"),
+        (
+            nn.Conv2d(1204, 6, 5, groups=2),
+            (1, 1204, 5, 5),
+            r"\(5, 5\) times the channels of a group has 15,050 elements; at most 15,000",
+        ),
+        (nn.MaxPool2d((300, 301), 1), (1, 1, 301, 301), "has 90,300 elements; at most 60,000"),
+    ],
+)  # fmt: skip
+def test_what_is_too_much_for_one_fragment_is_refused_with_numbers(
+    model: nn.Module, shape: tuple[int, ...], words: str
+) -> None:
+    with pytest.raises(UnsupportedOperator, match=words):
+        nbglcnn.compile(model, torch.rand(shape))
+
+
+def test_unpooling_by_indices_of_no_pool_is_refused_where_they_are_many() -> None:
+    x = np.random.default_rng(6).random((1, 1, 80, 80), np.float32)
+    model = node("MaxUnpool", (x, np.arange(6400).reshape(x.shape)), kernel_shape=(1, 1))
+    with pytest.raises(UnsupportedOperator, match="would look through all 6400 of them"):
+        nbglcnn.compile(model, (x, np.arange(6400).reshape(x.shape)))
+
+
+def test_a_mean_of_many_elements_is_that_of_pytorch() -> None:
+    class Mean(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.mean((0, 2, 3)), x.flatten(1).amax(1), x.sum()
+
+    torch.manual_seed(7)
+    matches(Mean(), torch.rand(2, 3, 1024, 700))
