@@ -15,7 +15,7 @@ const CELL = MOST + GAP;
 
 /** A picture of as many of a value's maps as a box has room for, at their own resolution unless that is too large. */
 function jobOf({ key, layout }: Value, box: { columns: number; rows: number }): DrawJob {
-  const [, channels, h, w] = layout.frame;
+  const [, channels, h, w] = layout.nchw;
   const scale = Math.min(1, fitScale(Math.max(h, w), MOST));
   const fit = (pixels: number, cells: number) =>
     Math.max(1, Math.floor((cells * CELL) / (tileSide(pixels, scale) + GAP)));
@@ -59,7 +59,7 @@ export async function makeDrawn(): Promise<Peer> {
   const device = openDevice();
   // Modules repeat their last layer, and the Viewer has bars for vectors.
   const shown = file.plan.values.filter(
-    ({ kind, layout }) => kind === "layer" && layout.frame[2] * layout.frame[3] > 1,
+    ({ kind, layout }) => kind === "layer" && layout.nchw[2] * layout.nchw[3] > 1,
   );
   const jobs = jobsOf(shown);
   const view = document.createElement("div");

@@ -9,7 +9,7 @@ from torch import nn
 
 from carrier import LAYOUTS, carrier
 from colours import SIGNED, rgb, signed
-from nbglcnn.layout import Frame, Layout
+from nbglcnn.layout import NCHW, Layout
 from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower
 from page import JOB, GlPage
@@ -25,9 +25,9 @@ def shown(
     layout: Layout,
     array: np.ndarray,
     *jobs: dict[str, Any],
-    frame: Frame | None = None,
+    nchw: NCHW | None = None,
 ) -> list[np.ndarray]:
-    session = gl.open(carrier(layout, frame))
+    session = gl.open(carrier(layout, nchw))
     gl.write(session, "x", array)
     gl.run(session)
     return gl.draw(session, *({"key": "x", **job} for job in jobs))
@@ -42,8 +42,8 @@ def close(pixels: np.ndarray, colours: np.ndarray, step: float = STEP) -> None:
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_maps_of_every_layout_have_the_colours_of_their_values(gl: GlPage, name: str) -> None:
     layout = LAYOUTS[name]
-    n, c, h, w = layout.frame
-    array = np.random.default_rng(1).standard_normal(layout.frame).astype(np.float32)
+    n, c, h, w = layout.nchw
+    array = np.random.default_rng(1).standard_normal(layout.nchw).astype(np.float32)
     channels = list(range(c))[::-1]
     columns = max(1, min(3, 2000 // w))
     image = n - 1
@@ -58,8 +58,8 @@ def test_maps_of_every_layout_have_the_colours_of_their_values(gl: GlPage, name:
         assert (pixels[y : y + h, x + w : x + w + 1] == 0).all(), "a gap is not transparent"
 
 
-# What lies in one frame and is shown in another: heads, a view of all elements, of channels.
-REFRAMED = [
+# What lies in one nchw and is shown in another: heads, a view of all elements, of channels.
+RESHAPED = [
     (Layout((8, 16, 1, 16)), (2, 4, 16, 16)),
     (LAYOUTS["2x2 pixels"], (1, 10, 13, 19)),
     (LAYOUTS["quadrants of 2x2 pixels"], (2, 3, 20, 14)),
@@ -72,16 +72,16 @@ REFRAMED = [
 def test_maps_in_another_frame_than_they_lie_in_have_the_colours_of_their_values(
     gl: GlPage,
 ) -> None:
-    for layout, frame in REFRAMED:
-        n, c, h, w = frame
-        array = np.random.default_rng(1).standard_normal(frame).astype(np.float32)
+    for layout, nchw in RESHAPED:
+        n, c, h, w = nchw
+        array = np.random.default_rng(1).standard_normal(nchw).astype(np.float32)
         array *= 1 + np.arange(c, dtype=np.float32)[:, None, None] % 4
         channels = list(range(c))[::-1][:9]
         job = {"image": n - 1, "channels": channels, "columns": 3, "gap": 1}
         jobs = [job | {"range": {"mode": mode}} for mode in ("layer", "channel")]
         fixed = {"mode": "fixed", "high": 3.0}
         [*drawn, small] = shown(
-            gl, layout, array, *jobs, job | {"scale": 0.5, "range": fixed}, frame=frame
+            gl, layout, array, *jobs, job | {"scale": 0.5, "range": fixed}, nchw=nchw
         )
         for pixels, each in zip(drawn, (False, True), strict=True):
             for slot, channel in enumerate(channels):
@@ -94,20 +94,20 @@ def test_maps_in_another_frame_than_they_lie_in_have_the_colours_of_their_values
             close(small[: h // 2, : w // 2], signed(mean, 3))
 
 
-@pytest.mark.parametrize("frame", [(1, 5, 3, 4), (1, 3, 4, 5)], ids=["as it lies", "reframed"])
+@pytest.mark.parametrize("nchw", [(1, 5, 3, 4), (1, 3, 4, 5)], ids=["as it lies", "reshaped"])
 def test_the_greatest_value_of_a_negative_layer_is_not_the_zero_of_unused_lanes(
-    gl: GlPage, frame: Frame
+    gl: GlPage, nchw: NCHW
 ) -> None:
-    array = -1 - np.random.default_rng(7).random(frame).astype(np.float32)
-    channels = list(range(frame[1]))
-    job = {"channels": channels, "columns": frame[1], "map": "viridis"}
+    array = -1 - np.random.default_rng(7).random(nchw).astype(np.float32)
+    channels = list(range(nchw[1]))
+    job = {"channels": channels, "columns": nchw[1], "map": "viridis"}
     last = {"channels": channels[-1:], "map": "viridis", "range": {"mode": "channel"}}
     for maps, pixels in zip(
         (array[0], array[0, -1:]),
-        shown(gl, Layout((1, 5, 3, 4)), array, job, last, frame=frame),
+        shown(gl, Layout((1, 5, 3, 4)), array, job, last, nchw=nchw),
         strict=True,
     ):
-        row = maps.transpose(1, 0, 2).reshape(frame[2], -1)
+        row = maps.transpose(1, 0, 2).reshape(nchw[2], -1)
         for value, colour in ((maps.min(), VIRIDIS[0]), (maps.max(), VIRIDIS[-1])):
             close(pixels[row == value][None], rgb(colour)[None])
 
@@ -125,7 +125,7 @@ def test_zero_is_exactly_the_colour_of_the_page(gl: GlPage) -> None:
 
 def test_each_range_gives_its_own_colours(gl: GlPage) -> None:
     layout = LAYOUTS["2x2 pixels"]
-    array = np.random.default_rng(2).standard_normal(layout.frame).astype(np.float32)
+    array = np.random.default_rng(2).standard_normal(layout.nchw).astype(np.float32)
     array *= np.arange(1, 6, dtype=np.float32)[:, None, None]
     one = {"channels": [1]}
     fixed = {"mode": "fixed", "low": -0.5, "high": 2.0}
@@ -144,7 +144,7 @@ def test_each_range_gives_its_own_colours(gl: GlPage) -> None:
 
 def test_two_images_of_one_value_in_one_batch_have_their_own_ranges(gl: GlPage) -> None:
     layout = LAYOUTS["4 images"]
-    array = np.random.default_rng(2).standard_normal(layout.frame).astype(np.float32)
+    array = np.random.default_rng(2).standard_normal(layout.nchw).astype(np.float32)
     array *= np.arange(1, 7, dtype=np.float32)[:, None, None, None]
     jobs = [{"channels": [0], "image": image} for image in (0, 5, 0)]
     for job, pixels in zip(jobs, shown(gl, layout, array, *jobs), strict=True):
@@ -173,7 +173,7 @@ def test_sequential_maps_run_from_minimum_to_maximum_or_around_zero(gl: GlPage) 
 def test_a_constant_map_has_a_colour(gl: GlPage) -> None:
     layout = Layout((1, 1, 2, 2))
     for value, map_ in ((0, "signed"), (0, "viridis"), (3, "viridis")):
-        array = np.full(layout.frame, value, np.float32)
+        array = np.full(layout.nchw, value, np.float32)
         [pixels] = shown(gl, layout, array, {"channels": [0], "map": map_})
         expected = [255, 255, 255] if map_ == "signed" else rgb(VIRIDIS[0])[0]
         close(pixels, np.broadcast_to(expected, (2, 2, 3)))
@@ -190,7 +190,7 @@ def test_the_largest_floats_keep_their_order(gl: GlPage) -> None:
 
 def test_nan_is_hatched_and_infinity_is_solid_magenta(gl: GlPage) -> None:
     layout = Layout((1, 2, 12, 12), (1, 2, 2))
-    array = np.zeros(layout.frame, np.float32)
+    array = np.zeros(layout.nchw, np.float32)
     array[0, 0, :, :6] = np.nan
     array[0, 0, :6, 6:] = np.inf
     array[0, 0, 6:, 6:] = -np.inf
@@ -206,7 +206,7 @@ def test_nan_is_hatched_and_infinity_is_solid_magenta(gl: GlPage) -> None:
 
 def test_pictures_are_grey_or_rgb_without_a_colour_map(gl: GlPage) -> None:
     layout = Layout((2, 4, 3, 5), (1, 2, 2))
-    array = np.random.default_rng(5).random(layout.frame).astype(np.float32) * 4 - 2
+    array = np.random.default_rng(5).random(layout.nchw).astype(np.float32) * 4 - 2
     fixed = {"range": {"mode": "fixed", "low": -2, "high": 2}, "image": 1}
     grey, colour = shown(
         gl,
@@ -224,7 +224,7 @@ def test_a_colour_that_an_image_does_not_have_is_black_whatever_was_drawn_before
     gl: GlPage,
 ) -> None:
     layout = Layout((1, 2, 3, 5))
-    array = np.random.default_rng(5).random(layout.frame).astype(np.float32)
+    array = np.random.default_rng(5).random(layout.nchw).astype(np.float32)
     session = gl.open(carrier(layout))
     gl.write(session, "x", array)
     gl.run(session)
@@ -237,7 +237,7 @@ def test_a_colour_that_an_image_does_not_have_is_black_whatever_was_drawn_before
 
 def test_small_and_large_pictures_follow_each_other(gl: GlPage) -> None:
     layout = Layout((1, 1, 2, 3))
-    array = np.random.default_rng(5).standard_normal(layout.frame).astype(np.float32)
+    array = np.random.default_rng(5).standard_normal(layout.nchw).astype(np.float32)
     session = gl.open(carrier(layout))
     gl.write(session, "x", array)
     gl.run(session)
@@ -252,7 +252,7 @@ def test_small_and_large_pictures_follow_each_other(gl: GlPage) -> None:
 
 def test_a_whole_scale_repeats_pixels_and_a_fraction_averages_them(gl: GlPage) -> None:
     layout = Layout((1, 2, 8, 12), (1, 2, 2))
-    array = np.random.default_rng(6).standard_normal(layout.frame).astype(np.float32)
+    array = np.random.default_rng(6).standard_normal(layout.nchw).astype(np.float32)
     job = {"channels": [0, 1], "columns": 2, "gap": 2, "range": {"mode": "fixed", "high": 2}}
     large, small = shown(gl, layout, array, job | {"scale": 3}, job | {"scale": 0.25})
     assert large.shape == (24, 74, 4)
@@ -268,7 +268,7 @@ def test_a_thin_line_does_not_vanish_in_a_thumbnail(
 ) -> None:
     layout = Layout((1, 1, side, side), (1, 2, 2))
     for left in (side // 2 - 1, side // 2, side // 2 + 1):
-        array = np.zeros(layout.frame, np.float32)
+        array = np.zeros(layout.nchw, np.float32)
         array[..., left : left + line] = 1
         [pixels] = shown(gl, layout, array, {"channels": [0], "scale": scale})
         assert (pixels[..., :3] != 255).any(-1).any(1).all()
@@ -276,7 +276,7 @@ def test_a_thin_line_does_not_vanish_in_a_thumbnail(
 
 def test_many_channels_and_many_pictures_fit_one_call(gl: GlPage) -> None:
     layout = LAYOUTS["vector"]
-    array = np.random.default_rng(8).standard_normal(layout.frame).astype(np.float32)
+    array = np.random.default_rng(8).standard_normal(layout.nchw).astype(np.float32)
     channels = np.random.default_rng(9).permutation(513).tolist()
     jobs = [{"channels": channels, "columns": 20, "image": 1}]
     jobs += [{"channels": [k], "scale": 1 + k % 7} for k in range(60)]
@@ -317,7 +317,7 @@ def test_a_job_that_is_drawn_again_shows_what_has_changed(gl: GlPage) -> None:
         {"key": "x", **JOB, "channels": [5]},
     )
     for seed in (1, 2):
-        array = np.random.default_rng(seed).standard_normal(layout.frame).astype(np.float32)
+        array = np.random.default_rng(seed).standard_normal(layout.nchw).astype(np.float32)
         gl.write(session, "x", array)
         gl.run(session)
         for change, channel, rows in (("", 5, 5), ("kept = {...kept, channels: [0, 3]};", 0, 10)):
@@ -359,7 +359,7 @@ def test_the_ranges_of_many_numbers_are_found_while_the_page_goes_on(gl: GlPage)
 def test_drawing_on_a_graphics_card_reads_nothing_back(gl: GlPage) -> None:
     layout = LAYOUTS["large map"]
     session = gl.open(carrier(layout))
-    gl.write(session, "x", np.ones(layout.frame))
+    gl.write(session, "x", np.ones(layout.nchw))
     gl.run(session)
     calls = gl.page.evaluate(
         """async ([session, job]) => {
@@ -395,6 +395,6 @@ def test_drawing_on_a_graphics_card_reads_nothing_back(gl: GlPage) -> None:
 def test_a_wrong_job_says_what_is_wrong(gl: GlPage, job: dict[str, Any], message: str) -> None:
     layout = LAYOUTS["odd"]
     with pytest.raises(Exception, match=message):
-        shown(gl, layout, np.ones(layout.frame), job)
-    [pixels] = shown(gl, layout, np.ones(layout.frame), {"channels": [0]})
+        shown(gl, layout, np.ones(layout.nchw), job)
+    [pixels] = shown(gl, layout, np.ones(layout.nchw), {"channels": [0]})
     assert (pixels[..., 2] > pixels[..., 0]).all(), "the page does not draw any more"

@@ -72,7 +72,7 @@ def test_every_value_equals_pytorch_and_follows_the_input(
 def test_arrays_survive_every_layout_bit_for_bit(gl: GlPage) -> None:
     for name, layout in LAYOUTS.items():
         session = gl.open(carrier(layout))
-        array = odd_values(layout.frame)
+        array = odd_values(layout.nchw)
         gl.write(session, "x", array)
         np.testing.assert_array_equal(gl.read(session, "x"), array, err_msg=name)
 
@@ -80,11 +80,11 @@ def test_arrays_survive_every_layout_bit_for_bit(gl: GlPage) -> None:
 def test_statistics_equal_numpy(gl: GlPage) -> None:
     for name, layout in LAYOUTS.items():
         session = gl.open(carrier(layout))
-        array = odd_values(layout.frame)
+        array = odd_values(layout.nchw)
         gl.write(session, "x", array)
-        image = layout.frame[0] - 1
+        image = layout.nchw[0] - 1
         found = gl.statistics(session, "x", image)
-        assert len(found["channels"]) == layout.frame[1]
+        assert len(found["channels"]) == layout.nchw[1]
         check_summary(found["layer"], array[image], name)
         for c, channel in enumerate(found["channels"]):
             check_summary(channel, array[image, c], f"{name}, channel {c}")
@@ -115,9 +115,9 @@ def test_numbers_of_channels_come_without_holding_the_page(gl: GlPage, plan: nbg
 def test_histograms_equal_numpy(gl: GlPage) -> None:
     for name, layout in LAYOUTS.items():
         session = gl.open(carrier(layout))
-        array = odd_values(layout.frame)
+        array = odd_values(layout.nchw)
         gl.write(session, "x", array)
-        n, c = layout.frame[:2]
+        n, c = layout.nchw[:2]
         for image, bins in ((n - 1, 44), (0, 17), (n - 1, 2)):
             check_histogram(gl.histogram(session, "x", bins, image), array[image], bins, name)
         for channel in {0, c // 2, c - 1}:
@@ -143,7 +143,7 @@ def test_histograms_of_hard_values_equal_numpy(
     layout = LAYOUTS["2x2 pixels"]
     session = gl.open(carrier(layout))
     for sign in (1, -1):
-        array = (sign * values(layout.frame)).astype(np.float32)
+        array = (sign * values(layout.nchw)).astype(np.float32)
         gl.write(session, "x", array)
         check_histogram(gl.histogram(session, "x", 10, 1), array[1], 10, f"times {sign}")
 
@@ -151,7 +151,7 @@ def test_histograms_of_hard_values_equal_numpy(
 @pytest.mark.parametrize("offset, scale", [(1e4, 1), (0, 1e38), (0, 1e-30), (-5, 0)])
 def test_statistics_neither_cancel_nor_overflow(gl: GlPage, offset: float, scale: float) -> None:
     layout = LAYOUTS["large map"]
-    array = (RANDOM.standard_normal(layout.frame) * scale / 2 + offset).astype(np.float32)
+    array = (RANDOM.standard_normal(layout.nchw) * scale / 2 + offset).astype(np.float32)
     session = gl.open(carrier(layout))
     gl.write(session, "x", array)
     found = gl.statistics(session, "x")["layer"]

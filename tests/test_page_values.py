@@ -50,16 +50,16 @@ def images_of(array: np.ndarray, batch: int) -> list[np.ndarray]:
 
 
 def check(gl: GlPage, plan: Plan, arrays: Sequence[np.ndarray]) -> int:
-    """How many values are shown in another frame than they lie in."""
+    """How many values are shown in another nchw than they lie in."""
     session = gl.open(plan)
     values = gl.values(session, arrays)
     batch = arrays[0].shape[0] if arrays[0].ndim > 1 else 1
     shown = {key: images_of(array, batch) for key, array in values.items()}
     for value in plan.values:
-        if len(value.shape) == 3 and value.frame[1] == 1:  # a map for each example
+        if len(value.shape) == 3 and value.nchw[1] == 1:  # a map for each example
             shown[value.key] = [one.reshape(1, -1) for one in values[value.key]]
         images = shown[value.key]
-        assert value.frame[:2] == (len(images), len(images[0])), f"{value.key} {value.shape}"
+        assert value.nchw[:2] == (len(images), len(images[0])), f"{value.key} {value.shape}"
     asked = [
         (key, image, number % 3 == 0)
         for number, (key, images) in enumerate(shown.items())
@@ -75,7 +75,7 @@ def check(gl: GlPage, plan: Plan, arrays: Sequence[np.ndarray]) -> int:
         if spread:
             check_histogram(histogram, array, BINS, name)
     gl.close(session)
-    return sum(value.frame != value.layout.frame for value in plan.values)
+    return sum(value.nchw != value.layout.nchw for value in plan.values)
 
 
 numbers = st.integers(0, 999)
@@ -100,19 +100,19 @@ def examples(pytestconfig: pytest.Config, backend: str) -> settings:
 
 
 def test_numbers_of_random_networks_are_numpys(gl: GlPage, examples: settings) -> None:
-    reframed = 0
+    reshaped = 0
 
     @examples
     @given(shapes, st.lists(st.tuples(numbers, numbers), min_size=10, max_size=14))
     def run(shape: tuple[int, list[int]], choices: list[tuple[int, int]]) -> None:
-        nonlocal reframed
+        nonlocal reshaped
         torch.manual_seed(len(choices))
         x = torch.randn(shape[0], *shape[1])
         model = Steps(x, choices).eval()
-        reframed += check(gl, nbglcnn.compile(model, x), [x.numpy()])
+        reshaped += check(gl, nbglcnn.compile(model, x), [x.numpy()])
 
     run()
-    assert reframed > 5, "no views, no attention: the test has lost its point"
+    assert reshaped > 5, "no views, no attention: the test has lost its point"
 
 
 @pytest.mark.parametrize("name", ZOO)

@@ -18,7 +18,7 @@ from carrier import LAYOUTS, carrier
 from damaged import DAMAGED, damaged
 from equal import assert_equal
 from nbglcnn import ModelError, Plan, Session
-from nbglcnn.layout import Layout, batch_of, frame_of, picture_of
+from nbglcnn.layout import Layout, batch_of, nchw_of, picture_of
 from nbglcnn.load import load, with_parameters
 from nbglcnn.lowering.builder import FLATTEN, Builder, reuse_textures
 from nbglcnn.lowering.lower import lower, repack
@@ -37,9 +37,9 @@ blocks = st.sampled_from(
     st.tuples(st.integers(1, 3), st.integers(1, 3)),
 )
 @settings(max_examples=200, deadline=None)
-def test_unpack_inverts_pack_for_every_layout(frame, block, phases):
-    layout = Layout(frame, block, phases)
-    array = np.arange(math.prod(frame), dtype=np.float32).reshape(frame)
+def test_unpack_inverts_pack_for_every_layout(nchw, block, phases):
+    layout = Layout(nchw, block, phases)
+    array = np.arange(math.prod(nchw), dtype=np.float32).reshape(nchw)
     texture = layout.pack(array)
     width, height, layers = layout.size
     assert texture.shape == (layers, height, width, 4)
@@ -55,13 +55,13 @@ def test_unpack_inverts_pack_for_every_layout(frame, block, phases):
     st.booleans(),
 )
 @settings(max_examples=100, deadline=None)
-def test_unpack_inverts_pack_for_layouts_in_strips(frame, block, phases, turned):
-    n, c, h, w = frame
-    layout = Layout((n, c, w, h) if turned else frame, block, phases)
+def test_unpack_inverts_pack_for_layouts_in_strips(nchw, block, phases, turned):
+    n, c, h, w = nchw
+    layout = Layout((n, c, w, h) if turned else nchw, block, phases)
     longest = max(1, max(layout.whole) // 3, min(layout.whole))
     layout = layout.within(longest)
     assert min(layout.strips) == 1 and min(layout.size[:2]) <= longest
-    array = np.arange(1, math.prod(frame) + 1, dtype=np.float32).reshape(layout.frame)
+    array = np.arange(1, math.prod(nchw) + 1, dtype=np.float32).reshape(layout.nchw)
     texture = layout.pack(array)
     width, height, layers = layout.size
     assert texture.shape == (layers, height, width, 4)
@@ -70,18 +70,18 @@ def test_unpack_inverts_pack_for_layouts_in_strips(frame, block, phases, turned)
 
 
 @pytest.mark.parametrize(
-    "frame", [(1, 3, 400, 3000), (2, 600, 5, 70), (1, 5000, 1, 1), (9, 1030, 1, 1)]
+    "nchw", [(1, 3, 400, 3000), (2, 600, 5, 70), (1, 5000, 1, 1), (9, 1030, 1, 1)]
 )
-def test_rows_of_tiles_stay_within_the_texture(frame):
+def test_rows_of_tiles_stay_within_the_texture(nchw):
     builder = Builder(load(nn.ReLU(), torch.ones(1))[0], nbglcnn.plan.Target())
-    layout = builder.layout(frame)
+    layout = builder.layout(nchw)
     assert max(layout.size[:2]) <= 4096
-    array = np.random.default_rng(0).standard_normal(frame).astype(np.float32)
+    array = np.random.default_rng(0).standard_normal(nchw).astype(np.float32)
     assert_equal(layout.unpack(layout.pack(array)), array)
 
 
 @pytest.mark.parametrize(
-    ("frame", "drawn"),
+    ("nchw", "drawn"),
     [
         ((1, 256, 14, 14), (112, 28)),  # of 448 × 7 an eighth would be shaded for nothing
         ((1, 64, 56, 56), (112, 112)),  # 448 × 28 are seven bins for two threads
@@ -92,18 +92,18 @@ def test_rows_of_tiles_stay_within_the_texture(frame):
         ((1, 2048, 1, 1), (256, 2)),
     ],
 )
-def test_tiles_stand_where_processors_share_them_evenly(frame, drawn):
-    assert Layout(frame, (1, 2, 2)).drawn == drawn
+def test_tiles_stand_where_processors_share_them_evenly(nchw, drawn):
+    assert Layout(nchw, (1, 2, 2)).drawn == drawn
 
 
 @pytest.mark.parametrize("rank", range(7))
 def test_a_frame_holds_as_many_elements_as_the_shape(rank):
     shape = (2, 3, 4, 5, 6, 7)[:rank]
-    assert math.prod(frame_of(shape)) == math.prod(shape)
+    assert math.prod(nchw_of(shape)) == math.prod(shape)
 
 
 @pytest.mark.parametrize(
-    ("shape", "batch", "frame"),
+    ("shape", "batch", "nchw"),
     [
         ((), 2, (1, 1, 1, 1)),
         ((7,), 2, (1, 7, 1, 1)),
@@ -119,8 +119,8 @@ def test_a_frame_holds_as_many_elements_as_the_shape(rank):
         ((4, 2, 3, 5, 7), 1, (1, 8, 15, 7)),
     ],
 )
-def test_a_value_is_shown_as_the_batchs_examples_or_as_one_image(shape, batch, frame):
-    assert picture_of(shape, batch) == frame
+def test_a_value_is_shown_as_the_batchs_examples_or_as_one_image(shape, batch, nchw):
+    assert picture_of(shape, batch) == nchw
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,6 @@ def test_every_head_of_an_attention_has_its_map() -> None:
     plan = nbglcnn.compile(nn.Sequential(nn.ReLU(), nn.Softmax(-1)), weights)
     [value] = [value for value in plan.values if value.key == "1"]
     values = {one.key: weights for one in plan.values}
-    assert value.frame == (1, 4, 8, 8)
+    assert value.nchw == (1, 4, 8, 8)
     for head, drawn in enumerate(maps(draw(plan, values, 0, "test"), plan, "output", 4, 8)):
         np.testing.assert_allclose(drawn, signed(weights[0, head], 1.0), atol=NEAR)

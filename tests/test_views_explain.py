@@ -21,7 +21,7 @@ PIXELS = 20
 # Everything that is shown of one pixel. A <data>'s value has all digits of what its text rounds.
 SHOWN = """async ([layer, channel, y, x]) => {
   const { state } = views;
-  const [, , height, width] = state.plan.value.values.find((one) => one.key === layer).layout.frame;
+  const [, , height, width] = state.plan.value.values.find((one) => one.key === layer).layout.nchw;
   state.selected.value = { layer, channel };
   state.pixel.value = { height, width, y, x };
   const root = document.querySelector('.nbglcnn');

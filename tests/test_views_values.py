@@ -207,7 +207,7 @@ def test_a_class_for_each_pixel_is_a_map_and_a_number_for_each_example_that_exam
     torch.manual_seed(0)
     model, x = Segmenter().eval(), torch.rand(3, 3, 12, 16)
     plan = nbglcnn.compile(model, x)
-    frames = {value.key: value.frame for value in plan.values}
+    frames = {value.key: value.nchw for value in plan.values}
     assert frames["output[0]"] == (3, 1, 12, 16)
     assert frames["output[1]"] == (3, 1, 1, 1)
     views = show(plan, x.numpy())
@@ -230,7 +230,7 @@ def test_tokens_stay_channels_beside_maps_of_the_same_rank() -> None:
             return tokens.softmax(-1).sum() + x[:, 0].relu().mean(1).sum()
 
     plan = nbglcnn.compile(Tokens(), torch.rand(2, 3, 4, 5))
-    frames = {value.shape: value.frame for value in plan.values}
+    frames = {value.shape: value.nchw for value in plan.values}
     assert frames[2, 20, 3] == (2, 20, 1, 3)
     assert frames[2, 4, 5] == (2, 1, 4, 5)
 

@@ -141,9 +141,9 @@ export interface Input {
 /**
  * A tensor that can be read and drawn under the name `key`.
  *
- * `kind` is input, layer, module or output; `frame` says how it is shown and what its numbers go
+ * `kind` is input, layer, module or output; `nchw` says how it is shown and what its numbers go
  * over: images, channels, and a map's height and width (`layout.picture_of`). `layout` is how it
- * lies in `texture`, row-major elements in the same order but maybe in another frame, and `words`
+ * lies in `texture`, row-major elements in the same order but maybe in another nchw, and `words`
  * the same as the 16 integers of GLSL's `struct Layout`; `layer` is the first of the Plan's layers
  * that gives this very value (-1: it is an input's), so that a module has its last one's.
  */
@@ -151,7 +151,7 @@ export interface Value {
   readonly key: string;
   readonly kind: "input" | "layer" | "module" | "output" | "parameter";
   readonly shape: readonly number[];
-  readonly frame: readonly [number, number, number, number];
+  readonly nchw: readonly [number, number, number, number];
   readonly dtype: string;
   readonly texture: number;
   readonly layout: Layout;
@@ -160,9 +160,9 @@ export interface Value {
   readonly layer: number;
 }
 
-/** Where each element of a frame lies in a texture array (see the module's text). */
+/** Where each element of an nchw lies in a texture array (see the module's text). */
 export interface Layout {
-  readonly frame: readonly [number, number, number, number];
+  readonly nchw: readonly [number, number, number, number];
   readonly block: readonly [number, number, number];
   readonly phases: readonly [number, number];
   readonly side: number;
@@ -349,8 +349,8 @@ export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
   ["Weight", {"texture": "integer", "hash": "string", "recipe": {"record": "Recipe"}}],
   ["Recipe", {"packer": "string", "sources": {"list": "string"}, "arguments": {"map": "any"}}],
   ["Input", {"key": "string", "shape": {"list": "integer"}, "dtype": "string", "staging": "integer", "step": {"record": "Pass"}, "places": {"list": "integer"}}],
-  ["Value", {"key": "string", "kind": {"oneOf": ["input", "layer", "module", "output", "parameter"]}, "shape": {"list": "integer"}, "frame": {"tuple": ["integer", "integer", "integer", "integer"]}, "dtype": "string", "texture": "integer", "layout": {"record": "Layout"}, "words": {"list": "integer"}, "read": {"record": "Read"}, "layer": "integer"}],
-  ["Layout", {"frame": {"tuple": ["integer", "integer", "integer", "integer"]}, "block": {"tuple": ["integer", "integer", "integer"]}, "phases": {"tuple": ["integer", "integer"]}, "side": "integer"}],
+  ["Value", {"key": "string", "kind": {"oneOf": ["input", "layer", "module", "output", "parameter"]}, "shape": {"list": "integer"}, "nchw": {"tuple": ["integer", "integer", "integer", "integer"]}, "dtype": "string", "texture": "integer", "layout": {"record": "Layout"}, "words": {"list": "integer"}, "read": {"record": "Read"}, "layer": "integer"}],
+  ["Layout", {"nchw": {"tuple": ["integer", "integer", "integer", "integer"]}, "block": {"tuple": ["integer", "integer", "integer"]}, "phases": {"tuple": ["integer", "integer"]}, "side": "integer"}],
   ["Read", {"step": {"record": "Pass"}, "count": "integer"}],
   ["Layer", {"name": "string", "operator": "string", "module": "string", "attributes": {"map": "any"}, "input_shapes": {"list": {"list": "integer"}}, "output_shape": {"list": "integer"}, "parameters": "integer", "shared": "integer", "macs": "integer", "bytes": "integer", "description": "string", "inputs": {"list": "string"}, "operators": {"list": "string"}, "operands": {"list": {"record": "Operand"}}, "window": {"record": "Window"}, "places": {"list": "integer"}, "reads": {"list": {"tuple": ["integer", "integer", "integer"]}}, "role": {"oneOf": ["alias", "follows", "head", "leads", "merges", "resamples"]}, "short": "string", "explains": {"oneOf": ["batch norm", "concatenation", "convolution", "group norm", "layer norm", "log softmax", "matrix", "max pool", "mean pool", "nothing", "pointwise", "resampling", "response", "same", "slope", "softmax", "sum", "transposed convolution"]}, "composite": "boolean", "formula": "string", "bounds": {"tuple": ["any", "any"]}}],
   ["Operand", {"kind": {"oneOf": ["number", "omitted", "parameter", "setting", "unnamed", "value"]}, "key": "string", "number": "number"}],

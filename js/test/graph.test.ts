@@ -23,8 +23,8 @@ function treeFrom(
   kept: (name: string) => boolean = () => true,
   side = 64,
 ): Tree {
-  const value = (key: string, kind: Value["kind"], texture: number, frame: number[]) =>
-    ({ key, kind, texture, shape: frame, frame }) as unknown as Value;
+  const value = (key: string, kind: Value["kind"], texture: number, nchw: number[]) =>
+    ({ key, kind, texture, shape: nchw, nchw }) as unknown as Value;
   const shapes = new Map([["x", [1, 3, side, side]]]);
   const layers: Layer[] = rows.map(([name, operator, inputs, channels, side]) => {
     const keys = inputs.split(" ");

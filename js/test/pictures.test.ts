@@ -34,11 +34,11 @@ test("pictures are packed without overlap, each once", () => {
     width: 1 + ((k * 31) % 97),
     height: 1 + ((k * 57) % 83),
   }));
-  const sheets = pack(items, 256);
-  assert.ok(sheets.length > 1);
-  const placed = sheets.flatMap((sheet) => sheet.placed.map((one) => one.item));
+  const atlases = pack(items, 256);
+  assert.ok(atlases.length > 1);
+  const placed = atlases.flatMap((atlas) => atlas.placed.map((one) => one.item));
   assert.equal(new Set(placed).size, items.length);
-  for (const { width, height, placed } of sheets) {
+  for (const { width, height, placed } of atlases) {
     assert.ok(width <= 256 && height <= 256);
     const taken = new Set<number>();
     for (const { item, x, y } of placed) {
@@ -104,9 +104,9 @@ test("strips cover a map with both walks short", () => {
     [500, 500, 1, 1],
   ] as const) {
     const words = [1, 4, h * by, w * bx, w, h, 1, 1, 1, by, bx, 1, 1, 1, w, h];
-    const frame = [1, 4, h * by, w * bx] as const;
-    const layout = { frame, block: [1, by, bx], phases: [1, 1], side: 0 } as const;
-    const { strips, lines } = stripsOf({ frame, words, layout });
+    const nchw = [1, 4, h * by, w * bx] as const;
+    const layout = { nchw, block: [1, by, bx], phases: [1, 1], side: 0 } as const;
+    const { strips, lines } = stripsOf({ nchw, words, layout });
     const all = h * by * bx;
     assert.ok(strips * lines >= all && (strips - 1) * lines < all);
     assert.ok(lines * w <= Math.max(256, 2 * Math.sqrt(all * w), w));

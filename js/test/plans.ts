@@ -14,12 +14,12 @@ export function header(change: (plan: Any) => void = () => undefined): PlanHeade
     const window = { kernel: 1, stride: 1, dilation: 1, begin: 0, transposed: false };
     return { axis, ...window, padding: "zeros", table: [] as number[][] };
   };
-  const layout = { frame: [1, 4, 2, 3], block: [1, 1, 1], phases: [1, 1], side: 0 };
+  const layout = { nchw: [1, 4, 2, 3], block: [1, 1, 1], phases: [1, 1], side: 0 };
   const value = {
     key: "x",
     kind: "input",
     shape: [1, 4, 2, 3],
-    frame: [1, 4, 2, 3],
+    nchw: [1, 4, 2, 3],
     dtype: "float32",
     texture: 1,
     layout,

@@ -1,7 +1,7 @@
 """How a tensor lies in a texture array: four channels a texel, a block of pixels over the layers.
 
-A tensor of any rank is first seen as a *frame* (n, c, h, w), a plain reshape of its row-major
-elements (`frame_of`). Texel (X, Y) of layer L holds channels 4g..4g+3 of one pixel:
+A tensor of any rank is first seen as a *nchw* (n, c, h, w), a plain reshape of its row-major
+elements (`nchw_of`). Texel (X, Y) of layer L holds channels 4g..4g+3 of one pixel:
 
 - the block (bn, by, bx) spreads bn images, by rows and bx columns over bn*by*bx layers;
 - a *tile* is one (image block, channel group) pair; tiles stand side by side, `columns` in a row;
@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 Float32 = npt.NDArray[np.float32]
-Frame = tuple[int, int, int, int]
+NCHW = tuple[int, int, int, int]
 Block = tuple[int, int, int]  # images, rows and columns that lie in one texel of all layers
 
 EXACT = 2**24  # float32 holds integers up to here
@@ -40,8 +40,8 @@ SQUARE, BIN = 4, 64  # texels along a side of what llvmpipe shades at least, and
 ROW_COST = 1.04  # what it costs a convolution to read several rows of tiles, measured
 
 
-def frame_of(shape: tuple[int, ...]) -> Frame:
-    """The frame (n, c, h, w) that stores a tensor of this shape: a reshape, never a permutation."""
+def nchw_of(shape: tuple[int, ...]) -> NCHW:
+    """The nchw (n, c, h, w) that stores a tensor of this shape: a reshape, never a permutation."""
     match shape:
         case ():
             return (1, 1, 1, 1)
@@ -61,22 +61,22 @@ def batch_of(inputs: Iterable[tuple[int, ...]]) -> int:
     return next((shape[0] for shape in inputs if len(shape) > 1), 1)
 
 
-def picture_of(shape: tuple[int, ...], batch: int) -> Frame:
-    """The frame (n, c, h, w) in which a tensor is shown and its numbers are taken, by its shape.
+def picture_of(shape: tuple[int, ...], batch: int) -> NCHW:
+    """The nchw (n, c, h, w) in which a tensor is shown and its numbers are taken, by its shape.
 
-    That is its own frame where its first axis is the batch, or 1. As many numbers as examples are
+    That is its own nchw where its first axis is the batch, or 1. As many numbers as examples are
     one each. Where the first axis isn't the batch, all of it belongs to every example and is one
     image: (heads, tokens, tokens) are so many channels, and of rank 4 and more the first two axes
-    are. A reshape again: a view may lie in whatever frame its source has, and is shown by this one
+    are. A reshape again: a view may lie in whatever nchw its source has, and is shown by this one
     all the same.
     """
     if shape == (batch,):
         return (batch, 1, 1, 1)
     if len(shape) < 2 or shape[0] in (1, batch):
-        return frame_of(shape)
+        return nchw_of(shape)
     if len(shape) < 4:
-        return frame_of((1, *shape))
-    n, c, h, w = frame_of(shape)
+        return nchw_of((1, *shape))
+    n, c, h, w = nchw_of(shape)
     return (1, n * c, h, w)
 
 
@@ -114,9 +114,9 @@ def _busier(width: int, height: int) -> int:
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """Where each element of a frame lies in a texture array (see the module's text)."""
+    """Where each element of an nchw lies in a texture array (see the module's text)."""
 
-    frame: tuple[int, int, int, int]
+    nchw: tuple[int, int, int, int]
     block: Block = (1, 1, 1)
     phases: tuple[int, int] = (1, 1)
     side: int = 0  # the longest that a texture may have, where that is too short; else 0
@@ -130,12 +130,12 @@ class Layout(msgspec.Struct, frozen=True):
     @property
     def groups(self) -> int:
         """Channel groups of four."""
-        return -(-self.frame[1] // 4)
+        return -(-self.nchw[1] // 4)
 
     @property
     def tile(self) -> tuple[int, int]:
         """(width, height) of one tile in texels, in each phase area."""
-        _, _, h, w = self.frame
+        _, _, h, w = self.nchw
         (_, by, bx), (sy, sx) = self.block, self.phases
         return -(-w // (sx * bx)), -(
             -h // (sy * by)
@@ -144,7 +144,7 @@ class Layout(msgspec.Struct, frozen=True):
     @property
     def tiles(self) -> int:
         """Number of tiles: image blocks times channel groups."""
-        return -(-self.frame[0] // self.block[0]) * self.groups
+        return -(-self.nchw[0] // self.block[0]) * self.groups
 
     @property
     def columns(self) -> int:
@@ -195,15 +195,15 @@ class Layout(msgspec.Struct, frozen=True):
     def words(self) -> tuple[int, ...]:
         """The 16 integers that GLSL's `struct Layout` holds (glsl/prelude.glsl)."""
         return (
-            *self.frame,
+            *self.nchw,
             *self.tile, self.columns, self.groups,
             *self.block, self.tiles,
             *self.phases, *self.area,
         )  # fmt: skip
 
     def _index(self) -> tuple[npt.NDArray[Any], ...]:
-        """(layer, row, column, lane) index arrays, each broadcastable to the frame."""
-        n, c, h, w = self.frame
+        """(layer, row, column, lane) index arrays, each broadcastable to the nchw."""
+        n, c, h, w = self.nchw
         return self.place(*np.ogrid[:n, :c, :h, :w])
 
     def place(
@@ -213,7 +213,7 @@ class Layout(msgspec.Struct, frozen=True):
         y: npt.NDArray[Any],
         x: npt.NDArray[Any],
     ) -> tuple[npt.NDArray[Any], ...]:
-        """(layer, row, column, lane) of the elements at these places of the frame."""
+        """(layer, row, column, lane) of the elements at these places of the nchw."""
         (bn, by, bx), (sy, sx) = self.block, self.phases
         (tw, th), (aw, ah) = self.tile, self.area
         tile = i // bn * self.groups + ch // 4
@@ -233,10 +233,10 @@ class Layout(msgspec.Struct, frozen=True):
     def pack(self, array: npt.NDArray[Any]) -> Float32:
         """The texture (layers, height, width, 4) that holds `array`; elements outside it are 0."""
         (bn, by, bx), (sy, sx), (tw, th) = self.block, self.phases, self.tile
-        images, rows = -(-self.frame[0] // bn), -(-self.tiles // self.columns)
+        images, rows = -(-self.nchw[0] // bn), -(-self.tiles // self.columns)
         whole = np.zeros((images * bn, self.groups * 4, th * by * sy, tw * bx * sx), np.float32)
-        n, c, h, w = self.frame
-        whole[:n, :c, :h, :w] = np.asarray(array).reshape(self.frame)
+        n, c, h, w = self.nchw
+        whole[:n, :c, :h, :w] = np.asarray(array).reshape(self.nchw)
         # Copies of blocks: ten times faster than an index for every element.
         parts = whole.reshape(images, bn, self.groups, 4, th, by, sy, tw, bx, sx)
         tiles = parts.transpose(1, 5, 8, 0, 2, 6, 4, 9, 7, 3)
@@ -257,5 +257,5 @@ class Layout(msgspec.Struct, frozen=True):
         return np.ascontiguousarray(np.pad(placed, [(0, 0), edge, edge, (0, 0)]))
 
     def unpack(self, texture: Float32) -> Float32:
-        """The frame (n, c, h, w) out of a texture (layers, height, width, 4); inverse of `pack`."""
+        """The nchw (n, c, h, w) out of a texture (layers, height, width, 4); inverse of `pack`."""
         return np.ascontiguousarray(texture[self._index()])

@@ -185,9 +185,9 @@ class Read(msgspec.Struct, frozen=True):
 class Value(msgspec.Struct, frozen=True):
     """A tensor that can be read and drawn under the name `key`.
 
-    `kind` is input, layer, module or output; `frame` says how it is shown and what its numbers go
+    `kind` is input, layer, module or output; `nchw` says how it is shown and what its numbers go
     over: images, channels, and a map's height and width (`layout.picture_of`). `layout` is how it
-    lies in `texture`, row-major elements in the same order but maybe in another frame, and `words`
+    lies in `texture`, row-major elements in the same order but maybe in another nchw, and `words`
     the same as the 16 integers of GLSL's `struct Layout`; `layer` is the first of the Plan's layers
     that gives this very value (-1: it is an input's), so that a module has its last one's.
     """
@@ -195,7 +195,7 @@ class Value(msgspec.Struct, frozen=True):
     key: str
     kind: Literal["input", "layer", "module", "output", "parameter"]
     shape: tuple[int, ...]
-    frame: tuple[int, int, int, int]
+    nchw: tuple[int, int, int, int]
     dtype: str
     texture: int
     layout: Layout

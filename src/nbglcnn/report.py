@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from nbglcnn.graph import Array
-from nbglcnn.layout import Frame
+from nbglcnn.layout import NCHW
 from nbglcnn.plan import Plan, layer_count
 from nbglcnn.tables import Style, table
 
@@ -309,10 +309,10 @@ def compared(
                 rows[number] = judged_alone(row, actual[row.layer], own[row.layer])
             if not rows[number].ok:
                 break  # what follows a layer that is wrong has its faults, and keeps its verdict
-    frames = {value.key: value.frame for value in plan.values}
+    nchw = {value.key: value.nchw for value in plan.values}
     for number, row in enumerate(rows):
         whole = (wholes or actual)[row.layer]
-        nan, inf, channel = _not_finite(whole, frames[row.layer])
+        nan, inf, channel = _not_finite(whole, nchw[row.layer])
         rows[number] = replace(row, nan=nan, inf=inf, channel=channel)
     within = (
         ""
@@ -331,14 +331,14 @@ def _largest(array: Array) -> float:
     return float(finite.max(initial=0.0))
 
 
-def _not_finite(array: Array, frame: Frame) -> tuple[int, int, int | None]:
+def _not_finite(array: Array, nchw: NCHW) -> tuple[int, int, int | None]:
     """How many NaN and infinities, and the channel of the first NaN or else infinity."""
     wrong = ~np.isfinite(array.reshape(-1))
     if not wrong.any():
         return 0, 0, None
     nan = np.isnan(array.reshape(-1))
     count = int(nan.sum())
-    _, channels, height, width = frame
+    _, channels, height, width = nchw
     first = int(np.argmax(nan if count else wrong))
     channel = first // (height * width) % channels if channels > 1 else None
     return count, int(wrong.sum()) - count, channel

@@ -19,7 +19,7 @@ TIES = RNG.integers(0, 3, (2, 5, 3, 7)).astype(np.float32)
 
 
 class Attention(nn.Module):
-    """Softmax of what lies in a folded frame."""
+    """Softmax of what lies in a folded nchw."""
 
     def forward(self, x):
         return (x.flatten(2).softmax(-1), x.flatten(1).log_softmax(1), x.flatten(2).softmax(1))

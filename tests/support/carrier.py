@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from nbglcnn import plan as p
-from nbglcnn.layout import Frame, Layout
+from nbglcnn.layout import NCHW, Layout
 from nbglcnn.lowering.builder import flat_width
 from nbglcnn.lowering.glsl import Kernel, program_source, shader
 from nbglcnn.lowering.lower import flatten_variant
@@ -39,12 +39,12 @@ def block(output: Layout | None, given: Layout | None = None, first: int = 0) ->
     return words.tobytes()
 
 
-def carrier(layout: Layout, frame: Frame | None = None, **fields: Any) -> p.Plan:
-    """A Plan whose input "x" is its value "x", shown in `frame`, by default as it lies.
+def carrier(layout: Layout, nchw: NCHW | None = None, **fields: Any) -> p.Plan:
+    """A Plan whose input "x" is its value "x", shown in `nchw`, by default as it lies.
 
     `fields` replace those of its header.
     """
-    count = int(np.prod(layout.frame))
+    count = int(np.prod(layout.nchw))
     width, height = flat_width(count)
     uniforms = block(layout, None, width) + block(None, layout, width)
     layers = layout.size[2]
@@ -89,7 +89,7 @@ def carrier(layout: Layout, frame: Frame | None = None, **fields: Any) -> p.Plan
         inputs=(
             p.Input(
                 "x",
-                layout.frame,
+                layout.nchw,
                 "float32",
                 staging,
                 p.Pass(0, (staging,), value, 0, layout.size[:2]),
@@ -99,8 +99,8 @@ def carrier(layout: Layout, frame: Frame | None = None, **fields: Any) -> p.Plan
             p.Value(
                 "x",
                 "input",
-                layout.frame,
-                frame or layout.frame,
+                layout.nchw,
+                nchw or layout.nchw,
                 "float32",
                 value,
                 layout,
@@ -112,6 +112,6 @@ def carrier(layout: Layout, frame: Frame | None = None, **fields: Any) -> p.Plan
         outputs=("x",),
         layers=(),
         uniform_bytes=len(uniforms),
-        batch=layout.frame[0],
+        batch=layout.nchw[0],
     )
     return p.Plan(p.msgspec.structs.replace(header, **fields), uniforms, {})

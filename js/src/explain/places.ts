@@ -196,9 +196,9 @@ export function pixelsOf(
   mask: Mask,
   shape: readonly number[],
   places: readonly number[],
-  frame: readonly [number, number, number, number],
+  nchw: readonly [number, number, number, number],
 ): Mask {
-  const [images, channels, height, width] = frame;
+  const [images, channels, height, width] = nchw;
   const pixels = height * width;
   const behind = places.every((axis, k) => axis === shape.length - places.length + k);
   if (behind && mask.length === pixels) return mask;

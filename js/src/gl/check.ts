@@ -94,7 +94,7 @@ export function checkPlan(plan: PlanHeader, uniformBytes: number, target?: Targe
     check(pass.cost >= 0, `${what} costs ${pass.cost}`);
   };
   const checkValue = (value: Value, what: string) => {
-    const { frame } = value;
+    const { nchw } = value;
     const { count, step } = value.read;
     check(textures[value.texture] !== undefined, `${what} has no texture`);
     check(value.words.length === LAYOUT_WORDS, `${what} has ${value.words.length} layout words`);
@@ -106,8 +106,8 @@ export function checkPlan(plan: PlanHeader, uniformBytes: number, target?: Targe
     check(textures[step.output]?.layers === 1, `reading ${what} writes several layers`);
     check(count === elements(value.shape), `${what} reads ${count} elements`);
     check(
-      frame.every((length) => length >= 1) && elements(frame) === Math.max(1, count),
-      `${what} is shown as ${frame.join("×")}`,
+      nchw.every((length) => length >= 1) && elements(nchw) === Math.max(1, count),
+      `${what} is shown as ${nchw.join("×")}`,
     );
     check(count <= step.viewport[0] * step.viewport[1] * 4, `${what} reads more than it draws`);
   };

@@ -1,7 +1,7 @@
 // The colour of one canvas pixel. Whole numbers are floats here, in which they are exact: processors divide and
 // round them faster. For the same reason nothing branches, and what is the same for a map's pixels comes from `table`:
 // column, row (over the texture's size) and layer of its first texel, and its channel, -1 where there is no map.
-// PLAIN: one read a pixel. BY_CHANNEL: each map has its own range. REFRAMED: shown in another frame than it lies in,
+// PLAIN: one read a pixel. BY_CHANNEL: each map has its own range. RESHAPED: shown in another nchw than it lies in,
 // `table` has the image instead of a layer. Loops and what is not read cost: so many programs.
 flat in vec4 cells;     // canvas pixels of a map with the gap beside it; 1 over those
 flat in vec4 corner;    // left and top of the picture in the canvas; its corner in `table`, over that one's size
@@ -39,13 +39,13 @@ uint bits_of(vec4 four, uvec4 lane) {
   return bits.x | bits.y | bits.z | bits.w;
 }
 
-#ifdef REFRAMED
+#ifdef RESHAPED
 // The element under p, its bits alone in a lane.
 vec4 element_at(vec4 tile, vec2 p) {
-  ivec4 frame = shown_as(0);
-  ivec2 at = min(ivec2(p * vec2(columns.x, rows.x)), frame.wz - 1);
-  int channel = int(tile.z) * frame.y + max(int(tile.w), 0);
-  return vec4(flat_element(x0, u.x[0], (channel * frame.z + at.y) * frame.w + at.x), 0.0, 0.0, 0.0);
+  ivec4 nchw = shown_as(0);
+  ivec2 at = min(ivec2(p * vec2(columns.x, rows.x)), nchw.wz - 1);
+  int channel = int(tile.z) * nchw.y + max(int(tile.w), 0);
+  return vec4(flat_element(x0, u.x[0], (channel * nchw.z + at.y) * nchw.w + at.x), 0.0, 0.0, 0.0);
 }
 #define READ(p, texel) element_at(tile, p)
 #else
@@ -58,7 +58,7 @@ void main() {
   p -= map * cells.xy;
   vec4 tile = FETCH(table, vec3(map * over_table.xy + corner.zw, over_table.z));
   float group = floor(tile.w * 0.25), of_group = tile.w - group * 4.0;
-#ifdef REFRAMED
+#ifdef RESHAPED
   uvec4 lane_bits = uvec4(0xffffffffu, 0u, 0u, 0u);
 #else
   uvec4 lane_bits = uvec4(-ivec4(equal(vec4(of_group), vec4(0.0, 1.0, 2.0, 3.0))));

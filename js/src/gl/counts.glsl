@@ -1,5 +1,5 @@
 // Values of a strip that are at least as large as each of 16 edges; exact zeros and what is not finite are not
-// counted. i[0]: see walk; i[1]: see index_of; i[2]: first channel group, the one channel or -1, fragments for
+// counted. i[0]: see reduction.glsl; i[1]: see index_of; i[2]: first channel group, the one channel or -1, fragments for
 // 16 edges, how many of them have a strip. edges: 4 texels for 16.
 vec4 e0, e1, e2, e3;
 bvec4 wanted;
@@ -33,5 +33,5 @@ void main() {
   e1 = fetch(edges, ivec3(some * 4 + 1, 0, 0));
   e2 = fetch(edges, ivec3(some * 4 + 2, 0, 0));
   e3 = fetch(edges, ivec3(some * 4 + 3, 0, 0));
-  walk(x0, u.x[0], shown_as(0), u.i[0], group, part - groups * u.i[0].y);
+  reduce(x0, u.x[0], shown_as(0), u.i[0], group, part - groups * u.i[0].y);
 }

@@ -1,13 +1,5 @@
-// Draws values into 2-D canvases: one pass a picture onto a sheet, and all pictures of a sheet from there at once.
+// Draws values into 2-D canvases: one pass a picture onto an atlas, and all pictures of an atlas from there at once.
 import { type PlanHeader, TEXEL_BYTES, UNIFORM_BYTES } from "../plan.ts";
-import { MAP_TEXELS, mapTexels } from "./colormaps.ts";
-import type { GlDevice } from "./device.ts";
-import { DISPLAY, REFRAMED_DISPLAY } from "./kernels.ts";
-import type { Sheet } from "./mosaic.ts";
-import { isReframed } from "./numbers.ts";
-import { type Linked, PASS_BINDING } from "./programs.ts";
-import type { Ranges } from "./ranges.ts";
-import type { Size } from "./resources.ts";
 import {
   type Draw,
   type Drawing,
@@ -15,7 +7,15 @@ import {
   type Picture,
   type Shown,
   TABLE_SIDE,
-} from "./sheets.ts";
+} from "./atlas.ts";
+import { MAP_TEXELS, mapTexels } from "./colormaps.ts";
+import type { GlDevice } from "./device.ts";
+import { DISPLAY, RESHAPED_DISPLAY } from "./kernels.ts";
+import type { Atlas } from "./mosaic.ts";
+import { isReshaped } from "./numbers.ts";
+import { type Linked, PASS_BINDING } from "./programs.ts";
+import type { Ranges } from "./ranges.ts";
+import type { Size } from "./resources.ts";
 import type { Delivery } from "./types.ts";
 
 /** What a drawing is made of, good for as long as the same is shown. */
@@ -27,14 +27,14 @@ interface Prepared {
 }
 
 /** What pictures are drawn on that are read back. */
-interface Paper {
+interface RenderTarget {
   readonly texture: WebGLTexture;
   readonly framebuffer: WebGLFramebuffer;
   readonly width: number;
   readonly height: number;
 }
 
-/** Pixels along a side of the smallest paper; larger ones are its double, and so on. */
+/** Pixels along a side of the smallest render target; larger ones are its double, and so on. */
 const PAPER_SIDE = 1024;
 
 export class Display {
@@ -45,7 +45,7 @@ export class Display {
   private readonly buffer: WebGLBuffer;
   private prepared: Prepared | undefined;
   private table: { readonly texture: WebGLTexture; readonly size: Size };
-  private paper: Paper | undefined;
+  private renderTarget: RenderTarget | undefined;
   private pixels: ImageData | undefined;
 
   private constructor(device: GlDevice, linked: readonly Linked[]) {
@@ -65,8 +65,8 @@ export class Display {
 
   static async make(device: GlDevice, plan: PlanHeader): Promise<Display> {
     const { generation } = device;
-    const reframed = plan.values.some(isReframed) ? REFRAMED_DISPLAY : [];
-    const linked = await device.programs.acquire([...DISPLAY, ...reframed]);
+    const reshaped = plan.values.some(isReshaped) ? RESHAPED_DISPLAY : [];
+    const linked = await device.programs.acquire([...DISPLAY, ...reshaped]);
     device.check(generation);
     return new Display(device, linked);
   }
@@ -74,8 +74,9 @@ export class Display {
   get bytes(): number {
     const { width, height, layers } = this.table.size;
     const numbers = this.prepared?.drawing.numbers.byteLength ?? 0;
-    const paper = this.paper === undefined ? 0 : this.paper.width * this.paper.height * 4;
-    return this.mapBytes + width * height * layers * TEXEL_BYTES.rgba32f + numbers + paper;
+    const renderTarget =
+      this.renderTarget === undefined ? 0 : this.renderTarget.width * this.renderTarget.height * 4;
+    return this.mapBytes + width * height * layers * TEXEL_BYTES.rgba32f + numbers + renderTarget;
   }
 
   /** Draws a pixel with each program, as `Ranges.warm` does. */
@@ -84,7 +85,7 @@ export class Display {
     const { texture } = ranges.found;
     gl.bindBuffer(gl.UNIFORM_BUFFER, this.buffer);
     gl.bufferData(gl.UNIFORM_BUFFER, UNIFORM_BYTES, gl.DYNAMIC_DRAW);
-    if (delivery === "readback") this.paper = this.makePaper(1, 1);
+    if (delivery === "readback") this.renderTarget = this.makeRenderTarget(1, 1);
     this.begin(delivery, 1, 1);
     state.viewport(0, 0, 1, 1);
     state.uniforms(PASS_BINDING, this.buffer, 0, UNIFORM_BYTES);
@@ -98,11 +99,11 @@ export class Display {
   }
 
   draw(prepared: Prepared, ranges: Ranges): void {
-    for (const sheet of prepared.drawing.sheets) {
-      this.drawSheet(sheet, prepared, ranges);
+    for (const atlas of prepared.drawing.atlases) {
+      this.drawAtlas(atlas, prepared, ranges);
       if (this.device.gl.isContextLost()) return; // the old picture stays until all is rebuilt
-      if (prepared.delivery === "canvas") this.deliver(sheet);
-      else this.readBack(sheet);
+      if (prepared.delivery === "canvas") this.deliver(atlas);
+      else this.readBack(atlas);
     }
   }
 
@@ -110,7 +111,7 @@ export class Display {
     const { resources, programs } = this.device;
     resources.freeTexture(this.maps);
     resources.freeTexture(this.table.texture);
-    this.freePaper(this.paper);
+    this.freeRenderTarget(this.renderTarget);
     resources.freeBuffer(this.buffer);
     programs.release(this.linked);
   }
@@ -125,7 +126,7 @@ export class Display {
     gl.bindBuffer(gl.UNIFORM_BUFFER, this.buffer);
     gl.bufferData(gl.UNIFORM_BUFFER, drawing.numbers, gl.DYNAMIC_DRAW);
     const table = this.tableFor(drawing.table);
-    if (delivery === "readback") this.paperFor(drawing.sheets);
+    if (delivery === "readback") this.renderTargetFor(drawing.atlases);
     for (const _ of resources.upload(table, drawing.table, drawing.table.data));
     this.prepared = { drawing, shown, delivery, table };
     return this.prepared;
@@ -144,18 +145,22 @@ export class Display {
     return this.table.texture;
   }
 
-  /** The last one where all sheets have room on it. */
-  private paperFor(sheets: readonly Sheet<Picture>[]): void {
+  /** The last one where all atlases have room on it. */
+  private renderTargetFor(atlases: readonly Atlas<Picture>[]): void {
     const [width, height] = [
-      Math.max(...sheets.map((one) => one.width)),
-      Math.max(...sheets.map((one) => one.height)),
+      Math.max(...atlases.map((one) => one.width)),
+      Math.max(...atlases.map((one) => one.height)),
     ];
-    if (this.paper !== undefined && this.paper.width >= width && this.paper.height >= height)
+    if (
+      this.renderTarget !== undefined &&
+      this.renderTarget.width >= width &&
+      this.renderTarget.height >= height
+    )
       return;
-    const made = this.makePaper(width, height);
-    this.admit(() => this.freePaper(made));
-    this.freePaper(this.paper);
-    this.paper = made;
+    const made = this.makeRenderTarget(width, height);
+    this.admit(() => this.freeRenderTarget(made));
+    this.freeRenderTarget(this.renderTarget);
+    this.renderTarget = made;
   }
 
   /** There must be room for what was just made, and for the numbers; else it is freed. */
@@ -173,7 +178,7 @@ export class Display {
     return { texture: this.device.resources.texture(size, "rgba32f"), size };
   }
 
-  private makePaper(width: number, height: number): Paper {
+  private makeRenderTarget(width: number, height: number): RenderTarget {
     const { resources } = this.device;
     const side = (pixels: number) => Math.max(PAPER_SIDE, 2 ** Math.ceil(Math.log2(pixels)));
     const size = { width: side(width), height: side(height), layers: 1 };
@@ -181,18 +186,18 @@ export class Display {
     return { ...size, texture, framebuffer: resources.framebuffer(texture, 1, "rgba8") };
   }
 
-  private freePaper(paper: Paper | undefined): void {
-    if (paper === undefined) return;
-    this.device.resources.freeFramebuffer(paper.framebuffer);
-    this.device.resources.freeTexture(paper.texture);
+  private freeRenderTarget(renderTarget: RenderTarget | undefined): void {
+    if (renderTarget === undefined) return;
+    this.device.resources.freeFramebuffer(renderTarget.framebuffer);
+    this.device.resources.freeTexture(renderTarget.texture);
   }
 
-  /** The next draws go to the device's canvas, in this size, or onto paper. */
+  /** The next draws go to the device's canvas, in this size, or onto the render target. */
   private begin(delivery: Delivery, width: number, height: number): void {
     const { canvas, state } = this.device;
     state.scissor(undefined);
     if (delivery === "readback") {
-      state.target(this.paper?.framebuffer ?? null);
+      state.target(this.renderTarget?.framebuffer ?? null);
       return;
     }
     // The buffer is new after each transfer anyway; one that fits is the cheapest.
@@ -201,8 +206,8 @@ export class Display {
     state.target(null);
   }
 
-  private drawSheet(
-    { width, height, draws }: Sheet<Picture> & { readonly draws: readonly Draw[] },
+  private drawAtlas(
+    { width, height, draws }: Atlas<Picture> & { readonly draws: readonly Draw[] },
     { delivery, table }: Prepared,
     ranges: Ranges,
   ): void {
@@ -223,10 +228,10 @@ export class Display {
   }
 
   /** From the device's canvas to the pictures' own, in one transfer where the browser can. */
-  private deliver(sheet: Sheet<Picture>): void {
+  private deliver(atlas: Atlas<Picture>): void {
     const { canvas } = this.device;
     const bitmap = "transferToImageBitmap" in canvas ? canvas.transferToImageBitmap() : undefined;
-    for (const { item, x, y } of sheet.placed) {
+    for (const { item, x, y } of atlas.placed) {
       const { width, height } = item;
       const context = this.context(item);
       if (context === null) continue;
@@ -237,8 +242,8 @@ export class Display {
     bitmap?.close();
   }
 
-  /** All pixels of a sheet to this thread, and from there to the canvases. */
-  private readBack({ width, height, placed }: Sheet<Picture>): void {
+  /** All pixels of an atlas to this thread, and from there to the canvases. */
+  private readBack({ width, height, placed }: Atlas<Picture>): void {
     const { gl } = this.device;
     const { pixels } = this;
     const image =

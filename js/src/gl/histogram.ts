@@ -31,14 +31,14 @@ type Count = (
   edges: Float32Array,
 ) => Promise<readonly number[]>;
 
-/** `programs`: those of COUNTING, or of REFRAMED_COUNTING. */
+/** `programs`: those of COUNTING, or of RESHAPED_COUNTING. */
 export async function counter(device: GlDevice, programs: OwnPrograms): Promise<Count> {
   const { generation } = device;
   if (device.resources.drawn === "rgba16f") {
     return async (value, image, channel, objects, edges) => {
       device.check(generation);
       objects.draw(value.read.step);
-      const [, c, h, w] = value.frame;
+      const [, c, h, w] = value.nchw;
       const [first, channels] = channel === undefined ? [0, c] : [channel, 1];
       const from = (image * c + first) * h * w;
       return countedHere(
@@ -51,7 +51,7 @@ export async function counter(device: GlDevice, programs: OwnPrograms): Promise<
   return (value, image, channel, objects, edges) => {
     device.check(generation);
     if (edges.length === 0) return Promise.resolve([]);
-    const [counts, fold] = linked as [Linked, Linked];
+    const [counts, partialSums] = linked as [Linked, Linked];
     const texture = objects.texture(value.texture);
     const groups = channel === undefined ? groupsOf(value) : 1;
     const { strips, lines } = stripsOf(value);
@@ -78,13 +78,13 @@ export async function counter(device: GlDevice, programs: OwnPrograms): Promise<
         target: scratch,
         area: whole(scratch),
         numbers: {
-          frames: [value.frame],
+          nchw: [value.nchw],
           words: value.words,
           integers: [work, [scratch.width], which],
         },
       },
       {
-        linked: fold,
+        linked: partialSums,
         inputs: [scratch.texture],
         target: result,
         area: whole(result),

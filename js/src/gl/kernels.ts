@@ -1,16 +1,16 @@
 // The display's and the statistics' own programs, put together as lowering/glsl.py does for a Plan's.
 import prelude from "../../../src/nbglcnn/shaders/prelude.glsl";
 import colours from "./colours.glsl";
+import combine from "./combine.glsl";
 import common from "./common.glsl";
 import counts from "./counts.glsl";
+import deviations from "./deviations.glsl";
 import display from "./display.glsl";
-import extent from "./extent.glsl";
-import fold from "./fold.glsl";
-import join from "./join.glsl";
+import minMax from "./min_max.glsl";
+import partialSums from "./partial_sums.glsl";
 import picture from "./picture.glsl";
-import spread from "./spread.glsl";
+import reduction from "./reduction.glsl";
 import targets from "./targets.glsl";
-import walk from "./walk.glsl";
 
 function kernel(
   name: string,
@@ -28,21 +28,28 @@ function kernel(
   return { name, source, samplers };
 }
 
-/** For values that are shown in another frame than they lie in, or lie in strips. */
-const REFRAMED = { REFRAMED: 1, WRAPPED: 1 };
+/** For values that are shown in another nchw than they lie in, or lie in strips. */
+const RESHAPED = { RESHAPED: 1, WRAPPED: 1 };
 const SOURCES = ["x0", "x1", "x2", "x3"];
 
 /** Ranges for drawing: least and greatest of each channel. */
-export const EXTENT = kernel("extent", SOURCES, { TARGETS: 2, SOURCES: 4 }, targets, walk, extent);
-export const REFRAMED_EXTENT = kernel(
-  "reframed extent",
+export const MIN_MAX = kernel(
+  "min max",
   SOURCES,
-  { TARGETS: 2, SOURCES: 4, ...REFRAMED },
+  { TARGETS: 2, SOURCES: 4 },
   targets,
-  walk,
-  extent,
+  reduction,
+  minMax,
 );
-export const JOIN = kernel("join", ["a", "list"], { TARGETS: 2 }, targets, join);
+export const RESHAPED_MIN_MAX = kernel(
+  "reshaped min max",
+  SOURCES,
+  { TARGETS: 2, SOURCES: 4, ...RESHAPED },
+  targets,
+  reduction,
+  minMax,
+);
+export const COMBINE = kernel("combine", ["a", "list"], { TARGETS: 2 }, targets, combine);
 /** Maps of one value: the vertex shader takes the range that they share, the fragment shader does all else. */
 function maps(constants: Readonly<Record<string, number>>) {
   return {
@@ -53,25 +60,31 @@ function maps(constants: Readonly<Record<string, number>>) {
 /** One read a pixel; means of several; those with a range for each channel. */
 export const DISPLAY = [maps({ PLAIN: 1 }), maps({}), maps({ BY_CHANNEL: 1 })];
 /** Behind them: means of several, and those with a range for each channel. */
-export const REFRAMED_DISPLAY = [maps(REFRAMED), maps({ BY_CHANNEL: 1, ...REFRAMED })];
+export const RESHAPED_DISPLAY = [maps(RESHAPED), maps({ BY_CHANNEL: 1, ...RESHAPED })];
 
-const FOLD_MOMENTS = kernel("fold moments", ["a"], { TARGETS: 4, SUMS: 0 }, targets, fold);
-const FOLD_SUMS = kernel("fold sums", ["a"], { TARGETS: 4, SUMS: 1 }, targets, fold);
+const PARTIAL_MOMENTS = kernel(
+  "partial moments",
+  ["a"],
+  { TARGETS: 4, SUMS: 0 },
+  targets,
+  partialSums,
+);
+const PARTIAL_SUMS = kernel("partial sums", ["a"], { TARGETS: 4, SUMS: 1 }, targets, partialSums);
 
-/** Statistics: two walks, so that the spread is taken from the mean. */
+/** Statistics: two reductions, so that deviations are taken from the mean. */
 const reducing = (constants: Readonly<Record<string, number>>) => [
-  kernel("moments", ["x0"], { TARGETS: 4, ...constants }, targets, walk, extent),
-  FOLD_MOMENTS,
-  kernel("spread", ["x0", "a"], { TARGETS: 4, ...constants }, targets, walk, spread),
-  FOLD_SUMS,
+  kernel("moments", ["x0"], { TARGETS: 4, ...constants }, targets, reduction, minMax),
+  PARTIAL_MOMENTS,
+  kernel("deviations", ["x0", "a"], { TARGETS: 4, ...constants }, targets, reduction, deviations),
+  PARTIAL_SUMS,
 ];
 export const REDUCING = reducing({});
-export const REFRAMED_REDUCING = reducing(REFRAMED);
+export const RESHAPED_REDUCING = reducing(RESHAPED);
 
 /** Histograms. */
 const counting = (constants: Readonly<Record<string, number>>) => [
-  kernel("counts", ["x0", "edges"], { TARGETS: 4, ...constants }, targets, walk, counts),
-  FOLD_SUMS,
+  kernel("counts", ["x0", "edges"], { TARGETS: 4, ...constants }, targets, reduction, counts),
+  PARTIAL_SUMS,
 ];
 export const COUNTING = counting({});
-export const REFRAMED_COUNTING = counting(REFRAMED);
+export const RESHAPED_COUNTING = counting(RESHAPED);

@@ -43,36 +43,36 @@ export interface Placed<T> {
   readonly y: number;
 }
 
-export interface Sheet<T> {
+export interface Atlas<T> {
   readonly width: number;
   readonly height: number;
   readonly placed: readonly Placed<T>[];
 }
 
-/** Packs pictures on shelves, highest first, onto as few sheets of at most `side` pixels as that needs. */
+/** Packs pictures on shelves, highest first, onto as few atlases of at most `side` pixels as that needs. */
 export function pack<T extends { readonly width: number; readonly height: number }>(
   items: readonly T[],
   side: number,
-): Sheet<T>[] {
-  const sheets: { width: number; height: number; placed: Placed<T>[] }[] = [];
-  // About square: a browser's cost is the sheet's area, with whatever is empty in it.
+): Atlas<T>[] {
+  const atlases: { width: number; height: number; placed: Placed<T>[] }[] = [];
+  // About square: a browser's cost is the atlas's area, with whatever is empty in it.
   const area = items.reduce((sum, item) => sum + item.width * item.height, 0);
   const widest = Math.max(0, ...items.map((item) => item.width));
   const width = Math.min(side, Math.max(widest, Math.ceil(Math.sqrt(area))));
-  let sheet = { width: 0, height: 0, placed: [] as Placed<T>[] };
+  let atlas = { width: 0, height: 0, placed: [] as Placed<T>[] };
   let [x, shelf, below] = [0, 0, 0];
   for (const item of [...items].sort((a, b) => b.height - a.height)) {
     if (x > 0 && x + item.width > width) [x, shelf] = [0, below];
-    if (sheets.length === 0 || shelf + item.height > side) {
-      sheet = { width: 0, height: 0, placed: [] };
-      sheets.push(sheet);
+    if (atlases.length === 0 || shelf + item.height > side) {
+      atlas = { width: 0, height: 0, placed: [] };
+      atlases.push(atlas);
       [x, shelf, below] = [0, 0, 0];
     }
-    sheet.placed.push({ item, x, y: shelf });
+    atlas.placed.push({ item, x, y: shelf });
     x += item.width;
     below = Math.max(below, shelf + item.height);
-    sheet.width = Math.max(sheet.width, x);
-    sheet.height = Math.max(sheet.height, below);
+    atlas.width = Math.max(atlas.width, x);
+    atlas.height = Math.max(atlas.height, below);
   }
-  return sheets;
+  return atlases;
 }

@@ -7,8 +7,8 @@ const INTEGERS = LAYOUT_WORDS * 5; // after `o` and x[4]
 const FLOATS = INTEGERS + 8 * 4;
 
 export interface Numbers {
-  /** The frames that x0, x1 and so on are shown in, where `o` stands in passes of a Plan. */
-  readonly frames?: readonly (readonly number[])[];
+  /** The NCHW shapes that x0, x1 and so on are shown in, where `o` stands in passes of a Plan. */
+  readonly nchw?: readonly (readonly number[])[];
   /** The layout of x0, then that of x1, and so on. */
   readonly words?: readonly number[];
   /** i[0], i[1], … */
@@ -21,7 +21,7 @@ export interface Numbers {
 export function writeNumbers(buffer: ArrayBuffer, offset: number, numbers: Numbers): void {
   const words = new Int32Array(buffer, offset, UNIFORM_BYTES / 4);
   const floats = new Float32Array(buffer, offset, UNIFORM_BYTES / 4);
-  for (const [k, four] of (numbers.frames ?? []).entries()) words.set(four, 4 * k);
+  for (const [k, four] of (numbers.nchw ?? []).entries()) words.set(four, 4 * k);
   words.set(numbers.words ?? [], FIRST_INPUT);
   for (const [k, four] of numbers.integers.entries()) words.set(four, INTEGERS + 4 * k);
   for (const [k, four] of (numbers.floats ?? []).entries()) floats.set(four, FLOATS + 4 * k);
@@ -31,7 +31,7 @@ export function writeNumbers(buffer: ArrayBuffer, offset: number, numbers: Numbe
 export interface Strips {
   /** Strips a channel group; 1: one walk is short enough. */
   readonly strips: number;
-  /** Texture rows a strip; elements of one that is reframed. */
+  /** Texture rows a strip; elements of one that is reshaped. */
   readonly lines: number;
 }
 
@@ -39,24 +39,24 @@ export interface Strips {
 const SHORT_WALK = 256;
 
 /** How a value lies, and is shown. */
-export type Lying = Pick<Value, "frame" | "words" | "layout">;
+export type Lying = Pick<Value, "nchw" | "words" | "layout">;
 
 /**
- * Whether a value is shown in another frame than it lies in, as a view of another value is, and what was computed as
+ * Whether a value is shown in another nchw than it lies in, as a view of another value is, and what was computed as
  * rows, or lies in strips: its elements are then found one by one, by their number.
  */
-export function isReframed({ frame, words, layout }: Lying): boolean {
-  return layout.side > 0 || frame.some((length, axis) => length !== words[axis]);
+export function isReshaped({ nchw, words, layout }: Lying): boolean {
+  return layout.side > 0 || nchw.some((length, axis) => length !== words[axis]);
 }
 
 /** Channel groups of four of what is shown. */
-export function groupsOf({ frame }: Pick<Value, "frame">): number {
-  return Math.ceil(frame[1] / 4);
+export function groupsOf({ nchw }: Pick<Value, "nchw">): number {
+  return Math.ceil(nchw[1] / 4);
 }
 
 export function stripsOf(value: Lying): Strips {
-  const [, , h, w] = value.frame;
-  return isReframed(value) ? shared(h * w, 1) : shared(...linesOf(value.words));
+  const [, , h, w] = value.nchw;
+  return isReshaped(value) ? shared(h * w, 1) : shared(...linesOf(value.words));
 }
 
 /** Rows of a map's texels in all layers and phases, and how long they are. */

@@ -2,8 +2,8 @@
 // the display samples: nothing is read back. Computed once a run, only for what is drawn.
 import type { PlanHeader, Value } from "../plan.ts";
 import type { GlDevice } from "./device.ts";
-import { EXTENT, JOIN, REFRAMED_EXTENT } from "./kernels.ts";
-import { groupsOf, isReframed, type Strips, stripsOf } from "./numbers.ts";
+import { COMBINE, MIN_MAX, RESHAPED_MIN_MAX } from "./kernels.ts";
+import { groupsOf, isReshaped, type Strips, stripsOf } from "./numbers.ts";
 import {
   drawPasses,
   freeSurface,
@@ -22,7 +22,7 @@ export const RANGE_COLUMNS = 256;
 /** Rows of a batch's partial results; more is what one value may need. */
 const BATCH_ROWS = 2048;
 const LAYERS = 2; // least and greatest
-/** Values that one pass walks over: the inputs whose layouts a uniform block has. */
+/** Values that one pass reduces: the inputs whose layouts a uniform block has. */
 const SOURCES = 4;
 /** A row that no pass draws. */
 const NO_ROW = 2 ** 24;
@@ -59,7 +59,7 @@ export class Ranges {
     const same = new Map<string, Slot>();
     let texels = 0;
     for (const value of plan.values) {
-      const name = `${value.texture} ${value.words.join()} ${value.frame.join()}`;
+      const name = `${value.texture} ${value.words.join()} ${value.nchw.join()}`;
       let slot = same.get(name);
       if (slot === undefined) {
         const groups = groupsOf(value);
@@ -85,8 +85,8 @@ export class Ranges {
 
   static async make(device: GlDevice, plan: PlanHeader): Promise<Ranges> {
     const { generation } = device;
-    const reframed = plan.values.some(isReframed) ? [REFRAMED_EXTENT] : [];
-    const linked = await device.programs.acquire([JOIN, EXTENT, ...reframed]);
+    const reshaped = plan.values.some(isReshaped) ? [RESHAPED_MIN_MAX] : [];
+    const linked = await device.programs.acquire([COMBINE, MIN_MAX, ...reshaped]);
     device.check(generation);
     return new Ranges(device, plan, linked);
   }
@@ -119,10 +119,10 @@ export class Ranges {
       return [{ value, slot, image, texture }];
     });
     if (some.length === 0) return 0;
-    // One program after the other: each walks over values that are beside each other.
+    // One program after the other: each reduces values that are beside each other.
     const jobs = [
-      ...some.filter(({ value }) => !isReframed(value)),
-      ...some.filter(({ value }) => isReframed(value)),
+      ...some.filter(({ value }) => !isReshaped(value)),
+      ...some.filter(({ value }) => isReshaped(value)),
     ];
     drawPasses(this.device, this.buffer, this.prepare(jobs).passes);
     return jobs.reduce((sum, { value }) => sum + numbersOf(value), 0);
@@ -150,11 +150,11 @@ export class Ranges {
     const batches = batchesOf(jobs);
     this.list(batches);
     const passes = batches.flatMap(({ placed }, batch) => [
-      ...[false, true].flatMap((reframed) => {
-        const some = placed.filter(({ job }) => isReframed(job.value) === reframed);
-        return this.walk(some, this.scratch, reframed ? 2 : 1);
+      ...[false, true].flatMap((reshaped) => {
+        const some = placed.filter(({ job }) => isReshaped(job.value) === reshaped);
+        return this.reduce(some, this.scratch, reshaped ? 2 : 1);
       }),
-      ...this.join(placed, this.scratch, batch),
+      ...this.combine(placed, this.scratch, batch),
     ]);
     writePasses(this.device, this.buffer, passes);
     this.prepared = { jobs, passes };
@@ -162,7 +162,7 @@ export class Ranges {
   }
 
   /** The passes that find the ranges of all strips of a batch's values, a few values each. */
-  private walk(placed: readonly Placed[], target: Surface, program: number): OwnPass[] {
+  private reduce(placed: readonly Placed[], target: Surface, program: number): OwnPass[] {
     const linked = this.linked[program];
     if (linked === undefined) return [];
     const starts = placed.flatMap((_, k) => (k % SOURCES === 0 ? [k] : []));
@@ -182,7 +182,7 @@ export class Ranges {
         target,
         area: [0, row, Math.min(RANGE_COLUMNS, width), end - row],
         numbers: {
-          frames: some.map(({ job }) => job.value.frame),
+          nchw: some.map(({ job }) => job.value.nchw),
           words: some.flatMap(({ job }) => job.value.words),
           integers: [...filled(works, []), ...filled(rows, [NO_ROW])],
         },
@@ -191,7 +191,7 @@ export class Ranges {
   }
 
   /** One pass for all values of a batch. */
-  private join(placed: readonly Placed[], from: Surface, batch: number): OwnPass[] {
+  private combine(placed: readonly Placed[], from: Surface, batch: number): OwnPass[] {
     const [linked] = this.linked;
     if (linked === undefined) return [];
     const inputs = [from.texture, this.entries];
@@ -204,7 +204,7 @@ export class Ranges {
     return [{ linked, inputs, target: this.found, area, numbers }];
   }
 
-  /** Writes join.glsl's list: an entry for each texel of the results. */
+  /** Writes combine.glsl's list: an entry for each texel of the results. */
   private list(batches: readonly Batch[]): void {
     const { device, entries, found } = this;
     const data = new Float32Array(found.width * found.height * 4).fill(-1);
@@ -284,7 +284,7 @@ function rowsOf(slot: Slot): number {
 }
 
 /** Numbers of one image of a value. */
-export function numbersOf({ frame }: Value): number {
-  const [, c, h, w] = frame;
+export function numbersOf({ nchw }: Value): number {
+  const [, c, h, w] = nchw;
   return c * h * w;
 }

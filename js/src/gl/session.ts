@@ -1,19 +1,19 @@
 // A session with pictures: a Runner, the ranges of what it computes, and the display.
 import type { PlanHeader, Value } from "../plan.ts";
+import type { Shown } from "./atlas.ts";
 import { edgesOf, histogram, spanOf } from "./bins.ts";
 import { calm, finished, whenDone } from "./clock.ts";
 import type { GlDevice } from "./device.ts";
 import { Display } from "./display.ts";
 import { counter } from "./histogram.ts";
-import { COUNTING, REDUCING, REFRAMED_COUNTING, REFRAMED_REDUCING } from "./kernels.ts";
-import { isReframed } from "./numbers.ts";
+import { COUNTING, REDUCING, RESHAPED_COUNTING, RESHAPED_REDUCING } from "./kernels.ts";
+import { isReshaped } from "./numbers.ts";
 import { OwnPrograms } from "./own.ts";
 import { profile, time } from "./profile.ts";
 import { numbersOf, type Place, Ranges } from "./ranges.ts";
 import { readValue, sampleValue } from "./reads.ts";
 import { Runner } from "./runner.ts";
 import { Turns } from "./schedule.ts";
-import type { Shown } from "./sheets.ts";
 import { type Reduced, reducer } from "./statistics.ts";
 import { channelSummary, summary } from "./summary.ts";
 import {
@@ -41,8 +41,8 @@ interface Pictures {
   readonly ranges: Ranges;
   readonly display: Display;
   readonly measuring: Measuring;
-  /** For values that are shown in another frame than they lie in. */
-  readonly reframed: Measuring;
+  /** For values that are shown in another nchw than they lie in. */
+  readonly reshaped: Measuring;
 }
 
 /** Compiles, allocates and uploads; nothing is run. `weight` is asked again when a lost context is rebuilt. */
@@ -87,11 +87,11 @@ export async function createSession(
       reducing: new OwnPrograms(device, REDUCING),
       counting: new OwnPrograms(device, COUNTING),
     };
-    const reframed = {
-      reducing: new OwnPrograms(device, REFRAMED_REDUCING),
-      counting: new OwnPrograms(device, REFRAMED_COUNTING),
+    const reshaped = {
+      reducing: new OwnPrograms(device, RESHAPED_REDUCING),
+      counting: new OwnPrograms(device, RESHAPED_COUNTING),
     };
-    pictures = { generation, ranges, display, measuring, reframed };
+    pictures = { generation, ranges, display, measuring, reshaped };
     if (disposed) free();
   }
 
@@ -99,7 +99,7 @@ export async function createSession(
     if (pictures?.generation === device.generation) {
       pictures.ranges.dispose();
       pictures.display.dispose();
-      for (const { reducing, counting } of [pictures.measuring, pictures.reframed]) {
+      for (const { reducing, counting } of [pictures.measuring, pictures.reshaped]) {
         reducing.dispose();
         counting.dispose();
       }
@@ -114,8 +114,8 @@ export async function createSession(
   }
 
   function measuringOf(value: Value): Measuring {
-    const { measuring, reframed } = ready();
-    return isReframed(value) ? reframed : measuring;
+    const { measuring, reshaped } = ready();
+    return isReshaped(value) ? reshaped : measuring;
   }
 
   /** The channels of one image, reduced once a run, and the run's number. */
@@ -262,8 +262,8 @@ export async function createSession(
   };
 }
 
-function checkJob({ image, channels }: DrawJob, { key, frame }: Value): void {
-  const [n, c] = frame;
+function checkJob({ image, channels }: DrawJob, { key, nchw }: Value): void {
+  const [n, c] = nchw;
   const inside = (k: number, most: number) => Number.isInteger(k) && k >= 0 && k < most;
   if (!inside(image, n)) throw new RangeError(`image ${image} of ${key}, which has ${n}`);
   const wrong = channels.find((channel) => !inside(channel, c));

@@ -1,4 +1,4 @@
-// Numbers of a value's channels: two walks on the device, a few texels back, the rest in float64 here.
+// Numbers of a value's channels: two reductions on the device, a few texels back, the rest in float64 here.
 // A device that draws only 16-bit floats could not even count to a map's pixels: all of it is done here.
 import type { Value } from "../plan.ts";
 import type { GlDevice } from "./device.ts";
@@ -34,14 +34,14 @@ export interface Reduced {
 /** Reduces every channel of one image; what is returned reads that, at once or when the device has done it. */
 export type Reduce = (value: Value, image: number, objects: PlanObjects) => () => Reduced[];
 
-/** `programs`: those of REDUCING, or of REFRAMED_REDUCING. */
+/** `programs`: those of REDUCING, or of RESHAPED_REDUCING. */
 export async function reducer(device: GlDevice, programs: OwnPrograms): Promise<Reduce> {
   const { generation } = device;
   if (device.resources.drawn === "rgba16f") {
     return (value, image, objects) => {
       device.check(generation);
       objects.draw(value.read.step);
-      const found = reducedHere(objects.read(value.read.step), value.frame, image);
+      const found = reducedHere(objects.read(value.read.step), value.nchw, image);
       return () => found;
     };
   }
@@ -59,9 +59,14 @@ function reduceChannels(
   texture: WebGLTexture,
   linked: readonly Linked[],
 ): () => Reduced[] {
-  const [moments, foldMoments, spread, foldSums] = linked as [Linked, Linked, Linked, Linked];
+  const [moments, partialMoments, deviations, partialSums] = linked as [
+    Linked,
+    Linked,
+    Linked,
+    Linked,
+  ];
   const { resources } = device;
-  const [, c, h, w] = value.frame;
+  const [, c, h, w] = value.nchw;
   const groups = groupsOf(value);
   const { strips, lines } = stripsOf(value);
   const total = groups * strips;
@@ -71,17 +76,17 @@ function reduceChannels(
     surfaceOf(device, groups),
   ];
   const buffer = resources.buffer(0, "DYNAMIC_DRAW");
-  const walk = (by: Linked, joining: Linked, result: Surface, inputs: WebGLTexture[]) => {
+  const reduce = (by: Linked, combining: Linked, result: Surface, inputs: WebGLTexture[]) => {
     const into = strips > 1 ? scratch : result;
     const integers = [[image, strips, lines, total], [into.width], [first.width]];
-    const numbers = { frames: [value.frame], words: value.words, integers, floats: [[h * w]] };
+    const numbers = { nchw: [value.nchw], words: value.words, integers, floats: [[h * w]] };
     const passes = [{ linked: by, inputs, target: into, area: whole(into), numbers }];
     if (strips === 1) return passes;
     const folds = [[strips, total, groups], [result.width], [scratch.width]];
     return [
       ...passes,
       {
-        linked: joining,
+        linked: combining,
         inputs: [scratch.texture],
         target: result,
         area: whole(result),
@@ -90,8 +95,8 @@ function reduceChannels(
     ];
   };
   const passes = [
-    ...walk(moments, foldMoments, first, [texture]),
-    ...walk(spread, foldSums, second, [texture, first.texture]),
+    ...reduce(moments, partialMoments, first, [texture]),
+    ...reduce(deviations, partialSums, second, [texture, first.texture]),
   ];
   writePasses(device, buffer, passes);
   drawPasses(device, buffer, passes);

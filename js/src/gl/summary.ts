@@ -2,7 +2,7 @@
 import type { Reduced } from "./statistics.ts";
 import type { Summary } from "./types.ts";
 
-/** Finite values so far, as Chan, Golub and LeVeque join them: without cancellation. */
+/** Finite values so far, as Chan, Golub and LeVeque combine them: without cancellation. */
 interface Moments {
   readonly count: number;
   readonly mean: number;
@@ -49,7 +49,7 @@ function reducedChannel(map: Float32Array): Reduced {
 export function summary(channels: readonly Reduced[]): Summary {
   const { count, mean, squares } = channels
     .map(momentsOf)
-    .reduce(join, { count: 0, mean: 0, squares: 0 });
+    .reduce(combined, { count: 0, mean: 0, squares: 0 });
   const total = (pick: (channel: Reduced) => number) =>
     channels.reduce((sum, channel) => sum + pick(channel), 0);
   const filled = channels.filter((channel) => channel.count > 0);
@@ -78,7 +78,7 @@ function momentsOf({ pixels, low, high, sum, count, squares }: Reduced): Moments
   return { count, mean: (sum * pixels) / count, squares: squares * pixels * most * most };
 }
 
-function join(a: Moments, b: Moments): Moments {
+function combined(a: Moments, b: Moments): Moments {
   const count = a.count + b.count;
   if (count === 0) return a;
   const apart = b.mean - a.mean;

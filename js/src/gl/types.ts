@@ -152,7 +152,7 @@ export interface DrawJob {
   readonly key: string;
   readonly canvas: HTMLCanvasElement;
   readonly image: number;
-  /** In the order in which they are shown; of the value's `frame` (n, c, h, w). */
+  /** In the order in which they are shown; of the value's `nchw` (n, c, h, w). */
   readonly channels: readonly number[];
   readonly columns: number;
   /** Transparent canvas pixels between maps. */

@@ -215,7 +215,7 @@ export function settings(layer: Layer): string {
 
 /** What is looked at before anything is selected: the first stage with several channels. */
 export function firstValue({ stages, values }: Network): Value | undefined {
-  const first = stages.find((stage) => values.get(stage.key)?.frame[1] !== 1) ?? stages[0];
+  const first = stages.find((stage) => values.get(stage.key)?.nchw[1] !== 1) ?? stages[0];
   return values.get(first?.key ?? "");
 }
 
@@ -244,7 +244,7 @@ export const leafName = (name: string): string =>
   name.slice(name.lastIndexOf(separatorOf(name)) + 1) || name;
 
 /** C×H×W of one image of a value, as its own rank says: "32×14×14", "10", "scalar". */
-export const imageShape = ({ shape, frame }: Value): string => shapeOfOne(shape, frame[0]);
+export const imageShape = ({ shape, nchw }: Value): string => shapeOfOne(shape, nchw[0]);
 
 /** A shape without the batch's axis, which a vector or a number hasn't, nor heads × tokens × tokens. */
 export function shapeOfOne(shape: readonly number[], batch: number): string {
@@ -257,12 +257,12 @@ export type Picture = "maps" | "grey" | "rgb" | "bars" | "number";
 
 /** How many channels a layer's grid has. */
 export function channelsOf(value: Value): number {
-  return pictureOf(value) === "rgb" ? 3 : value.frame[1];
+  return pictureOf(value) === "rgb" ? 3 : value.nchw[1];
 }
 
 /** How one image of a value is best shown. Colour is for images: inputs and outputs. */
 export function pictureOf(value: Value): Picture {
-  const [, channels, height, width] = value.frame;
+  const [, channels, height, width] = value.nchw;
   if (height * width === 1) return channels === 1 ? "number" : "bars";
   const image = value.kind === "input" || value.kind === "output";
   if (image && value.shape.length === 4 && height > 1) {
@@ -274,7 +274,7 @@ export function pictureOf(value: Value): Picture {
 
 /** "32 channels of 14×14"; "16 values" for a vector. */
 export function contents(value: Value): string {
-  const [, channels, height, width] = value.frame;
+  const [, channels, height, width] = value.nchw;
   if (value.shape.includes(0)) return "no values";
   if (height * width === 1) return channels === 1 ? "1 value" : `${channels} values`;
   const size = height === 1 ? String(width) : `${height}×${width}`;

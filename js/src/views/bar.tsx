@@ -141,7 +141,7 @@ function Examples({ network }: { network: Network }) {
 }
 
 function Thumb({ input, ratio }: { input: Network["inputs"][number]; ratio: number }) {
-  const [, channels, height, width] = input.frame;
+  const [, channels, height, width] = input.nchw;
   const { scale } = pictureSize(height, width, { width: 28 * ratio, height: 28 * ratio });
   return (
     <Maps

@@ -10,7 +10,7 @@ export function useImageValues(value: Value | null): Float32Array | null {
   const { network, state } = useViews();
   const values = useValues(value);
   if (value === null || values === null || network.value === null) return null;
-  const [, channels, height, width] = value.frame;
+  const [, channels, height, width] = value.nchw;
   const size = channels * height * width;
   const start = imageOf(value, network.value, state.example.value) * size;
   return values.subarray(start, start + size);
@@ -44,7 +44,7 @@ export function Bars(props: BarsProps) {
   const { value, width, height, most, upright = false, label } = props;
   const views = useViews();
   const values = useImageValues(value);
-  const length = value.frame[1];
+  const length = value.nchw[1];
   const shown = props.channels ?? shownElements(values, length, most);
   const top = props.longest ?? (values === null ? 1 : largest(values) || 1);
   const along = (upright ? width : height) / shown.length;
@@ -135,7 +135,7 @@ export function NotFinite(props: {
 /** The largest values of a classifier's output, with their numbers; negative ones go left of a common zero. */
 export function TopValues({ value, most }: { value: Value; most: number }) {
   const values = useImageValues(value);
-  const length = value.frame[1];
+  const length = value.nchw[1];
   const order = values === null ? [] : rank(Array.from(values)).slice(0, most);
   const finite = order.map((channel) => values?.[channel] ?? 0).filter(Number.isFinite);
   const [low, high] = [Math.min(0, ...finite), Math.max(0, ...finite)];

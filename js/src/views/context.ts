@@ -88,7 +88,7 @@ export function placeOf(event: PointerEvent, { root }: Views): Place {
 
 /** The image of a value that belongs to the chosen example; 0 for a value without the batch's axis. */
 export function imageOf(value: Value, network: Network, example: number): number {
-  return value.frame[0] === network.batch ? Math.min(example, network.batch - 1) : 0;
+  return value.nchw[0] === network.batch ? Math.min(example, network.batch - 1) : 0;
 }
 
 interface Answer<T> {

@@ -25,7 +25,7 @@ export function Grid(props: {
   const { ratio: ratioOf, network } = useViews();
   const ratio = ratioOf.value;
   const isDifference = network.value?.pairs.get(value.key)?.difference === value.key;
-  const [, , mapHeight, mapWidth] = value.frame;
+  const [, , mapHeight, mapWidth] = value.nchw;
   const map = { height: mapHeight, width: mapWidth };
   const { columns, scale, gap } = gridOf(map, channels.length, props.width, ratio);
   const width = tileSide(mapWidth, scale) / ratio;

@@ -85,7 +85,7 @@ function LargeMaps({ value, channels }: { value: Value; channels: readonly numbe
 function LargeMap(props: { value: Value; channel: number; side: number }) {
   const { value, channel } = props;
   const { ratio, state } = useViews();
-  const [, channels, mapHeight, mapWidth] = value.frame;
+  const [, channels, mapHeight, mapWidth] = value.nchw;
   const room = props.side * ratio.value;
   const scale = fitScale(Math.max(mapHeight, mapWidth), room);
   const rgb = pictureOf(value) === "rgb";
@@ -129,7 +129,7 @@ function ChannelValues(props: {
   const at = hover.value;
   const here = at !== null && at.value.key === value.key && at.channels[0] === channel;
   const values = useImageValues(here ? value : null);
-  const [, , height, width] = value.frame;
+  const [, , height, width] = value.nchw;
   const size = height * width;
   if (size < 4) return null;
   return (

@@ -283,7 +283,7 @@ function MapsView(props: {
 /** Three channels as red, green and blue of one picture. */
 function Colours({ value }: { value: Value }) {
   const { ratio } = useViews();
-  const [, , height, width] = value.frame;
+  const [, , height, width] = value.nchw;
   const { scale } = pictureSize(height, width, {
     width: 168 * ratio.value,
     height: 168 * ratio.value,

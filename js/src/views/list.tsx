@@ -93,7 +93,7 @@ function SixMaps({ value, width, ratio }: { value: Value; width: number; ratio: 
     const most = Math.floor(width / 6);
     return <Bars value={value} width={width} height={44} most={most} upright label={label} />;
   }
-  const [, channels, mapHeight, mapWidth] = value.frame;
+  const [, channels, mapHeight, mapWidth] = value.nchw;
   const gap = Math.round(ratio);
   const tile = Math.floor((width * ratio - 5 * gap) / 6);
   const box = { width: width * ratio, height: Math.max(tile, 24 * ratio) };

@@ -48,7 +48,7 @@ export function Maps(props: MapsProps) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const network = views.network.value;
   const whole = pictureOf(value);
-  const isPart = whole === "rgb" && (props.rgb === false || channels.length < value.frame[1]);
+  const isPart = whole === "rgb" && (props.rgb === false || channels.length < value.nchw[1]);
   const picture = props.rgb ? "rgb" : isPart ? "maps" : whole;
   const image = network ? imageOf(value, network, state.example.value) : 0;
   const gap = props.gap ?? 0;
@@ -59,7 +59,7 @@ export function Maps(props: MapsProps) {
   const hatched = flaws !== null && flaws.layer.nan > 0;
   const scale = hatched ? times : props.scale;
   const zoom = hatched ? asked / times : asked;
-  const [, , height, width] = value.frame;
+  const [, , height, width] = value.nchw;
   const tiles = picture === "rgb" ? 1 : channels.length;
   const tileWidth = tileSide(width, scale);
   const tileHeight = tileSide(height, scale);

@@ -30,7 +30,7 @@ export function Panel({ network }: { network: Network }) {
   const layer = network.layers.find((one) => one.name === value.key);
   const room = width.value - 2 * 24 - (width.value >= 760 ? 232 : 0);
   const most = Math.min(10, tilesAcross(value, ratio.value, room));
-  const channels = value.frame[1];
+  const channels = value.nchw[1];
   const maps = pictureOf(value) === "maps";
   const shown = Math.min(most, channels);
   const flawed = statistics?.channels.some(isFlawed) ? ", those with NaN or infinity first" : "";
@@ -78,7 +78,7 @@ function Liveliest(props: { value: Value; statistics: Statistics | null; shown: 
   const { state } = useViews();
   const order = statistics
     ? byVariation(statistics.channels)
-    : Array.from({ length: value.frame[1] }, (_, i) => i);
+    : Array.from({ length: value.nchw[1] }, (_, i) => i);
   return (
     <div class="nbg-tiles nbg-lively">
       {order.slice(0, shown).map((channel) => (
@@ -102,7 +102,7 @@ function Liveliest(props: { value: Value; statistics: Statistics | null; shown: 
 function WidePicture({ value, width }: { value: Value; width: number }) {
   const label = `${value.key}, ${contents(value)}`;
   if (pictureOf(value) !== "bars") return <div class="nbg-lively" />;
-  const length = value.frame[1];
+  const length = value.nchw[1];
   const most = Math.min(length, Math.floor(width / 6));
   const wide = Math.min(width, most * 24);
   return (

@@ -9,7 +9,7 @@ import { Maps, MosaicMaps } from "./maps.tsx";
 
 /** Channels in the order in which a mosaic shows them: all by number, or the ones that vary most. */
 export function useShownChannels(value: Value, shown: number): readonly number[] {
-  const length = value.frame[1];
+  const length = value.nchw[1];
   const some = shown < length;
   const statistics = useStatistics(some ? value : null);
   const all = Array.from({ length }, (_, i) => i);
@@ -51,7 +51,7 @@ function topOf(length: number, height: number): number {
 export function Picture({ value, width, height, tile, top = false }: PictureProps) {
   const ratio = useViews().ratio.value;
   const picture = pictureOf(value);
-  const [, channels, mapHeight, mapWidth] = value.frame;
+  const [, channels, mapHeight, mapWidth] = value.nchw;
   const label = `${value.key}, ${contents(value)}`;
   if (picture === "number") return <NumberPicture value={value} />;
   if (picture === "bars") {

@@ -116,7 +116,7 @@ function Item(props: { entry: Entry; current: boolean; pictures: boolean }) {
 /** The channel that varies most; a vector as a square of its values. */
 function RailPicture({ value }: { value: Value }) {
   const ratio = useViews().ratio.value;
-  const [, channels, height, width] = value.frame;
+  const [, channels, height, width] = value.nchw;
   const picture = pictureOf(value);
   const statistics = useStatistics(picture === "maps" ? value : null);
   const side = SIDE * ratio;

@@ -33,7 +33,7 @@ export function shownLayer(stage: Stage, selected: string | undefined): string {
 /** A value's maps for the layout; null for what is shown otherwise. */
 export const mapsOf = (value: Value | undefined): Maps | null => {
   if (value === undefined || pictureOf(value) !== "maps") return null;
-  const [, channels, height, width] = value.frame;
+  const [, channels, height, width] = value.nchw;
   return { channels, height, width };
 };
 
@@ -62,8 +62,8 @@ export function StageView(props: {
   if (value === undefined) return null;
   const maps = mapsOf(value);
   // The layout was made for the stage's last layer; another one of it may have maps of another size.
-  const [, ...size] = value.frame;
-  const [, ...planned] = network.values.get(stage.key)?.frame ?? [];
+  const [, ...size] = value.nchw;
+  const [, ...planned] = network.values.get(stage.key)?.nchw ?? [];
   const fits = maps !== null && size.join() === planned.join();
   const mosaic = fits ? props.mosaic : null;
   const own =
@@ -116,9 +116,9 @@ export function StageView(props: {
         </span>
         <span>{imageShape(value)}</span>
         <Parts stage={stage} shown={name} select={select} />
-        {drawn !== null && drawn.shown < value.frame[1] && (
+        {drawn !== null && drawn.shown < value.nchw[1] && (
           <span>
-            {drawn.shown} of {value.frame[1]}
+            {drawn.shown} of {value.nchw[1]}
           </span>
         )}
         <Reads stage={stage} group={group} />
@@ -144,7 +144,7 @@ export const Title = ({ text }: { text: string }) => (
 /** What isn't maps: bars of a vector, or a number. */
 function SmallPicture({ value, height }: { value: Value; height: number }) {
   if (pictureOf(value) === "number") return <NumberPicture value={value} />;
-  const length = value.frame[1];
+  const length = value.nchw[1];
   const most = Math.min(length, BARS.most, Math.max(4, Math.floor(height / 6)));
   const tall = Math.min(height, most * BARS.thickness);
   const label = `${value.key}, ${contents(value)}`;

@@ -10,13 +10,13 @@ export const TILE = 84;
 export const TILE_GAP = 8;
 
 const scaleOf = (value: Value, ratio: number): number => {
-  const [, , height, width] = value.frame;
+  const [, , height, width] = value.nchw;
   return fitScale(Math.max(height, width), TILE * ratio);
 };
 
 /** CSS pixels that a channel takes: its map at the largest whole scale, and room for its words. */
 export const tileWidth = (value: Value, ratio: number): number =>
-  Math.max(44, tileSide(value.frame[3], scaleOf(value, ratio)) / ratio);
+  Math.max(44, tileSide(value.nchw[3], scaleOf(value, ratio)) / ratio);
 
 /** How many tiles of a value stand side by side. */
 export const tilesAcross = (value: Value, ratio: number, room: number): number =>

@@ -13,7 +13,7 @@ export function describe(
   example: number,
   values: Float32Array | null,
 ): { title: string; text: string } {
-  const [, channels, height, width] = hover.value.frame;
+  const [, channels, height, width] = hover.value.nchw;
   const size = height * width;
   const { numbers, startOf, offset } = numbersAt(hover, network, example, values);
   const texts = numbers.map((number) => (number === undefined ? "…" : exact(number)));
@@ -33,7 +33,7 @@ export function describe(
 
 /** The numbers at a place, one for each of its channels; undefined while they are on their way. */
 function numbersAt(hover: Hover, network: Network, example: number, values: Float32Array | null) {
-  const [, channels, height, width] = hover.value.frame;
+  const [, channels, height, width] = hover.value.nchw;
   const offset = hover.y * width + hover.x;
   const image = imageOf(hover.value, network, example);
   const startOf = (channel: number) => (image * channels + channel) * height * width;

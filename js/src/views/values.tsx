@@ -17,7 +17,7 @@ interface Props {
 
 /** How alike each channel's map is to one's, from −1 to 1; empty for no value and what is too large to be read here. */
 export function useSimilarity(value: Value | null, channel: number): readonly number[] {
-  const channels = value?.frame[1] ?? 0;
+  const channels = value?.nchw[1] ?? 0;
   const values = useImageValues(value);
   const buffer = values?.buffer;
   const start = values?.byteOffset;
@@ -66,7 +66,7 @@ export function Similar(props: Props & { channel: number; alike: readonly number
 export function LayerValues(props: Props & { statistics: Statistics | null }) {
   const { value, width, statistics } = props;
   const found = useHistogram(value, { bins: Math.max(20, Math.floor(width / 8)) });
-  const [, channels, mapHeight, mapWidth] = value.frame;
+  const [, channels, mapHeight, mapWidth] = value.nchw;
   const length = channels * mapHeight * mapWidth;
   if (found === null || length < 4) return null;
   return (

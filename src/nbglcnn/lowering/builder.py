@@ -12,7 +12,7 @@ import numpy as np
 from nbglcnn import plan as p
 from nbglcnn.errors import UnsupportedModel
 from nbglcnn.graph import Array, Carry, Graph, Node
-from nbglcnn.layout import Block, Frame, Layout, frame_of
+from nbglcnn.layout import NCHW, Block, Layout, nchw_of
 from nbglcnn.lowering.formats import Formats
 from nbglcnn.lowering.glsl import Kernel, program_source, shader, slots_of
 from nbglcnn.lowering.slots import Number, Part, write
@@ -22,7 +22,7 @@ FLATTEN = Kernel("flatten", shader("flatten.glsl"), pixel=False)
 FLATTEN_STRIPS = Kernel("flatten", shader("flatten_strips.glsl"), pixel=False)
 UNFLATTEN = Kernel("unflatten", shader("unflatten.glsl") + shader("pixels.glsl"), pixel=False)
 UNFLATTEN_PAIRS = Kernel("unflatten", shader("unflatten_pairs.glsl"), pixel=False)
-REFRAME = Kernel("reframe", shader("reframe.glsl"))
+RESHAPE = Kernel("reshape", shader("reshape.glsl"))
 
 # Bytes of all textures: above it browsers tend to lose the context, not to say no.
 BUDGET = 2 * 2**30
@@ -93,7 +93,7 @@ class Builder:
         self._uniform_offsets: dict[bytes, int] = {}
         self._stored: dict[str, Tensor] = {}
         self._deferred: dict[str, tuple[Node, int, Callable[[Builder, Node], None]]] = {}
-        self._copies: dict[tuple[str, Frame, Block | None], Tensor] = {}
+        self._copies: dict[tuple[str, NCHW, Block | None], Tensor] = {}
         self._weight_textures: dict[str, int] = {}
         self.used_constants: set[str] = set()
         self.sections: list[p.Section] = []
@@ -119,8 +119,8 @@ class Builder:
         shape = self.shape(carry.target)
         if not math.prod(shape):
             return
-        layout = self.fitted(self.layout(frame_of(shape)))
-        arguments = {"frame": layout.frame, "block": layout.block, **_cut(layout)}
+        layout = self.fitted(self.layout(nchw_of(shape)))
+        arguments = {"nchw": layout.nchw, "block": layout.block, **_cut(layout)}
         texture = self._fill(p.Recipe("tensor", (carry.initial,), arguments))
         self.bind(carry.target, Tensor(texture, layout))
 
@@ -135,7 +135,7 @@ class Builder:
         written = any(step.output == source.texture for step in self.passes)
         if not written or source.layout != target.layout:
             copy = self.scratch(target.layout, source)
-            self.draw(REFRAME, copy, [source], fetches=16)
+            self.draw(RESHAPE, copy, [source], fetches=16)
             source = copy
         self.carries.append(p.Carry(source.texture, target.texture))
 
@@ -155,14 +155,14 @@ class Builder:
 
     # Where values lie.
 
-    def block(self, frame: Frame, *, slices: bool = False) -> Block:
-        """The block of a frame: the one policy that every operator asks.
+    def block(self, nchw: NCHW, *, slices: bool = False) -> Block:
+        """The block of an nchw: the one policy that every operator asks.
 
         The one that wastes least: 2×2 pixels for maps, lines for lines, images for vectors. With
         `slices` the rows are those of a volume's slices below each other, and no block holds
         pixels of two.
         """
-        n, _, h, w = frame
+        n, _, h, w = nchw
         if slices and h > 1:
             return self.block((n, 1, 1, w)) if w > 1 else (1, 1, 1)
         if h > 1 and w > 1:
@@ -173,12 +173,12 @@ class Builder:
             return (1, 4, 1) if h > 2 else (1, 2, 1)
         return (4, 1, 1) if n > 2 else (n, 1, 1)
 
-    def layout(self, frame: Frame, block: Block | None = None) -> Layout:
-        """A frame in the given block (default: its own)."""
-        return Layout(frame, block or self.block(frame))
+    def layout(self, nchw: NCHW, block: Block | None = None) -> Layout:
+        """A nchw in the given block (default: its own)."""
+        return Layout(nchw, block or self.block(nchw))
 
     def stored(self, value: str) -> Tensor:
-        """A value as it lies now, in whatever frame; constants are packed on demand."""
+        """A value as it lies now, in whatever nchw; constants are packed on demand."""
         if not math.prod(self.shape(value)):
             return self.blank()
         if value in self._deferred:
@@ -188,7 +188,7 @@ class Builder:
             lower(self, node)
             self._node, self.layer = reader
         if value not in self._stored:
-            self._stored[value] = self.constant_tensor(value, frame_of(self.shape(value)))
+            self._stored[value] = self.constant_tensor(value, nchw_of(self.shape(value)))
         return self._stored[value]
 
     def defer(self, node: Node, lower: Callable[[Builder, Node], None]) -> None:
@@ -201,34 +201,34 @@ class Builder:
         """The node that gives this value when there is no texture of it yet."""
         return self._deferred[value][0] if value in self._deferred else None
 
-    def tensor(self, value: str, frame: Frame | None = None, block: Block | None = None) -> Tensor:
-        """A value in the given frame (default: its own shape's) and block (default: any).
+    def tensor(self, value: str, nchw: NCHW | None = None, block: Block | None = None) -> Tensor:
+        """A value in the given nchw (default: its own shape's) and block (default: any).
 
         One pass copies it there if it lies otherwise; the copy is remembered.
         """
         if not math.prod(self.shape(value)):
             return self.blank()
-        frame = frame or frame_of(self.shape(value))
+        nchw = nchw or nchw_of(self.shape(value))
         if self.constant(value) is not None and value not in self._stored:
-            return self.constant_tensor(value, frame, block)
+            return self.constant_tensor(value, nchw, block)
         stored = self.stored(value)
-        if stored.layout.frame == frame and block in (None, stored.layout.block):
+        if stored.layout.nchw == nchw and block in (None, stored.layout.block):
             return stored
-        key = (value, frame, block)
+        key = (value, nchw, block)
         if key not in self._copies:
-            copy = self.scratch(self.layout(frame, block), stored)
-            self.draw(REFRAME, copy, [stored], fetches=16)
+            copy = self.scratch(self.layout(nchw, block), stored)
+            self.draw(RESHAPE, copy, [stored], fetches=16)
             self._copies[key] = copy
         return self._copies[key]
 
-    def constant_tensor(self, value: str, frame: Frame, block: Block | None = None) -> Tensor:
+    def constant_tensor(self, value: str, nchw: NCHW, block: Block | None = None) -> Tensor:
         """A constant as a tensor in a texture of weights."""
         data = self.graph.values[value].data
         assert data is not None
         if 0 in data.strides:  # a file of a few bytes can ask for as much as it likes
             self._check_repeated(value)
-        layout = self.fitted(self.layout(frame, block))
-        arguments = {"frame": layout.frame, "block": layout.block, **_cut(layout)}
+        layout = self.fitted(self.layout(nchw, block))
+        arguments = {"nchw": layout.nchw, "block": layout.block, **_cut(layout)}
         texture = self.weight(p.Recipe("tensor", (value,), arguments))
         return Tensor(texture, layout)
 
@@ -249,21 +249,21 @@ class Builder:
     def fill(self, value: str, number: float) -> None:
         """Say that a value is this number everywhere."""
         self._check_repeated(value)
-        frame = frame_of(self.shape(value))
-        layout = self.fitted(self.layout(frame))
+        nchw = nchw_of(self.shape(value))
+        layout = self.fitted(self.layout(nchw))
         bits = int(np.float32(number).view(np.uint32))  # JSON has no infinity
-        arguments = {"frame": layout.frame, "block": layout.block, "bits": bits, **_cut(layout)}
+        arguments = {"nchw": layout.nchw, "block": layout.block, "bits": bits, **_cut(layout)}
         self.bind(value, Tensor(self.weight(p.Recipe("filled", (), arguments)), layout))
 
     def output(self, value: str, layout: Layout | None = None) -> Tensor:
         """A new texture for `value`."""
-        tensor = self.scratch(layout or self.layout(frame_of(self.shape(value))))
+        tensor = self.scratch(layout or self.layout(nchw_of(self.shape(value))))
         self.bind(value, tensor)
         return tensor
 
     def bind(self, value: str, tensor: Tensor) -> None:
-        """Say where `value` lies: its row-major elements in any frame of the same size."""
-        assert math.prod(tensor.layout.frame) == math.prod(self.shape(value)), (value, tensor)
+        """Say where `value` lies: its row-major elements in any nchw of the same size."""
+        assert math.prod(tensor.layout.nchw) == math.prod(self.shape(value)), (value, tensor)
         self.formats.holds(tensor.texture, self.graph.values[value].dtype)
         self._stored[value] = tensor
 
@@ -285,7 +285,7 @@ class Builder:
         longest = self.target.max_texture_size
         fitted = layout.within(longest)
         if max(fitted.size[:2]) > longest:
-            n, c, h, w = layout.frame
+            n, c, h, w = layout.nchw
             width, height = layout.whole
             raise UnsupportedModel(
                 f"{self.where()}: {n}×{c}×{h}×{w} elements take {width}×{height} texels, more than "
@@ -467,7 +467,7 @@ class Builder:
         self.formats.uploaded(staging)
         self.formats.holds(staging, dtype)
         layout = tensor.layout
-        pairs = (layout.block, layout.phases, layout.frame[3] % 2) == ((1, 2, 2), (1, 1), 0)
+        pairs = (layout.block, layout.phases, layout.nchw[3] % 2) == ((1, 2, 2), (1, 1), 0)
         pairs = pairs and self.target.fast_kernels and not layout.side
         step = self.step(
             UNFLATTEN_PAIRS if pairs else UNFLATTEN,

@@ -10,7 +10,7 @@ import msgspec
 from nbglcnn import plan as p
 from nbglcnn.graph import Graph, Node
 from nbglcnn.ops import OPERATORS
-from nbglcnn.ops.axes import frame_flags
+from nbglcnn.ops.axes import nchw_flags
 from nbglcnn.ops.operator import Shape
 from nbglcnn.ops.reach import Linked
 
@@ -160,7 +160,7 @@ def _spans(shape: Shape) -> list[tuple[int, int]]:
 
 def _seen(shape: Shape, flags: Flags, view: Shape) -> Flags | None:
     """The flags of the axes of a view; None where an axis of it mixes flagged and other axes."""
-    return flags if view == shape else frame_flags(shape, flags, view)
+    return flags if view == shape else nchw_flags(shape, flags, view)
 
 
 def _sizes(shape: Shape, flags: Flags) -> Shape:

@@ -63,7 +63,7 @@ def program_source(
         **{"BN": bn, "BY": by, "BX": bx, "LAYERS": layers},
         "PHASED": int(layout.phases != (1, 1)),
         "WHOLE": int(
-            layout.frame[1] % 4 == 0 and layout.tiles % layout.columns == 0 and not layout.side
+            layout.nchw[1] % 4 == 0 and layout.tiles % layout.columns == 0 and not layout.side
         ),
         "MANY": int(layout.tiles > DIVIDED),
         **constants,

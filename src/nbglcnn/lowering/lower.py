@@ -13,7 +13,7 @@ import numpy as np
 from nbglcnn import plan as p
 from nbglcnn.errors import InputError, UnsupportedOperator, nearest
 from nbglcnn.graph import Graph, Key, Node, Value, checked_observe, several
-from nbglcnn.layout import Frame, Layout, batch_of, frame_of, picture_of
+from nbglcnn.layout import NCHW, Layout, batch_of, nchw_of, picture_of
 from nbglcnn.lowering.builder import (
     FLATTEN,
     FLATTEN_STRIPS,
@@ -220,10 +220,10 @@ def _lower_section(
 def flatten_variant(layout: Layout, *, fast: bool = True) -> dict[str, int]:
     """The constants of flatten.glsl for a tensor that lies like this."""
     plain = fast and layout.block == (1, 2, 2) and layout.phases == (1, 1)
-    return {"PLAIN": int(plain), "ROWS": int(plain and layout.frame[3] % 4 == 0)}
+    return {"PLAIN": int(plain), "ROWS": int(plain and layout.nchw[3] % 4 == 0)}
 
 
-def _picture(b: Builder, key: Key, batch: int, maps: frozenset[str]) -> Frame:
+def _picture(b: Builder, key: Key, batch: int, maps: frozenset[str]) -> NCHW:
     """How a value is shown; of one without elements there is a zero to be seen."""
     shape = b.shape(key.value)
     if key.value in maps:
@@ -238,7 +238,7 @@ def _value(
     kind: str,
     name: str,
     layer: int,
-    frame: Frame,
+    nchw: NCHW,
     tensor: Tensor | None = None,
 ) -> p.Value:
     shape = b.shape(name)
@@ -248,7 +248,7 @@ def _value(
     kernel = FLATTEN_STRIPS if layout.side else FLATTEN
     read = _read(b, kernel, [tensor], [], math.prod(shape), (), variant)
     return p.Value(
-        key, kind, shape, frame, b.graph.values[name].dtype.name, tensor.texture, layout,  # type: ignore[arg-type]
+        key, kind, shape, nchw, b.graph.values[name].dtype.name, tensor.texture, layout,  # type: ignore[arg-type]
         layout.words(), read, layer,
     )  # fmt: skip
 
@@ -301,9 +301,9 @@ def _parameters(b: Builder) -> list[p.Value]:
             continue  # it runs, but no single read can bring it back
         weight = None if value in state else packed_as.get(value)
         if weight is None:
-            frame = frame_of(b.shape(value))
-            tensor = b.stored(state[value]) if value in state else b.constant_tensor(value, frame)
-            found.append(_value(b, name, "parameter", value, -1, frame, tensor))
+            nchw = nchw_of(b.shape(value))
+            tensor = b.stored(state[value]) if value in state else b.constant_tensor(value, nchw)
+            found.append(_value(b, name, "parameter", value, -1, nchw, tensor))
             continue
         shape, options = b.shape(value), weight.recipe.arguments
         kernel_shape = tuple(options["shape"])
@@ -320,13 +320,13 @@ def _parameters(b: Builder) -> list[p.Value]:
             max(groups, 1),
         ]
         read = _read(b, FLATTEN_KERNEL, [], [weight.texture], math.prod(shape), numbers)
-        layout = Layout(frame_of(shape))
+        layout = Layout(nchw_of(shape))
         found.append(
             p.Value(
                 name,
                 "parameter",
                 shape,
-                layout.frame,
+                layout.nchw,
                 "float32",
                 weight.texture,
                 layout,

@@ -153,18 +153,18 @@ def _tensor_pieces(
 ) -> list[Piece] | None:
     """The texels that these elements lie in."""
     assert old is not None and new is not None
-    n, c, h, w = frame = tuple(recipe.arguments["frame"])
+    n, c, h, w = nchw = tuple(recipe.arguments["nchw"])
     bn, by, bx = recipe.arguments["block"]
-    if places.size > MOST_PLACES or math.prod(frame) != new.size:
+    if places.size > MOST_PLACES or math.prod(nchw) != new.size:
         return None
     layout = Layout((n, c, h, w), (bn, by, bx), side=recipe.arguments.get("side", 0))
-    image, channel, y, x = np.unravel_index(places, frame)
+    image, channel, y, x = np.unravel_index(places, nchw)
     texels = np.unique(np.stack([image, channel // 4, y, x]), axis=1)
     pieces: list[Piece] = []
     for one, group, row, column in texels.T.tolist():
         at = layout.place(*(np.array(k) for k in (one, 4 * group, row, column)))[:3]
         before, after = (
-            _lanes(array.reshape(frame)[one, 4 * group : 4 * group + 4, row, column])
+            _lanes(array.reshape(nchw)[one, 4 * group : 4 * group + 4, row, column])
             for array in (old, new)
         )
         pieces.append(((int(at[0]), int(at[1]), int(at[2])), before, after))

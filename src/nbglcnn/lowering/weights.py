@@ -22,17 +22,17 @@ def packed(recipe: Recipe, constants: Sequence[Array | None]) -> Float32:
         return PACKERS[recipe.packer](*constants, **recipe.arguments)
 
 
-def tensor(array: Array, *, frame: Sequence[int], block: Sequence[int], side: int = 0) -> Float32:
+def tensor(array: Array, *, nchw: Sequence[int], block: Sequence[int], side: int = 0) -> Float32:
     """A constant as an ordinary tensor."""
-    n, c, h, w = frame
+    n, c, h, w = nchw
     bn, by, bx = block
     return Layout((n, c, h, w), (bn, by, bx), side=side).pack(array)
 
 
-def filled(*, frame: Sequence[int], block: Sequence[int], bits: int, side: int = 0) -> Float32:
+def filled(*, nchw: Sequence[int], block: Sequence[int], bits: int, side: int = 0) -> Float32:
     """A tensor of one number, given by the bits of its float32."""
-    array = np.full(tuple(frame), np.uint32(bits).view(np.float32))
-    return tensor(array, frame=frame, block=block, side=side)
+    array = np.full(tuple(nchw), np.uint32(bits).view(np.float32))
+    return tensor(array, nchw=nchw, block=block, side=side)
 
 
 def zero() -> Float32:
@@ -138,7 +138,7 @@ def kernel(
 
 
 def grouped(weight: Array, *normalization: Array, shape: Sequence[int], **options: Any) -> Float32:
-    """A kernel whose groups aren't multiples of 4: a tensor of frame (I/groups, O, KH, KW)."""
+    """A kernel whose groups aren't multiples of 4: a tensor of nchw (I/groups, O, KH, KW)."""
     array = kernel(weight, *normalization, shape=shape, **options)
     o, i, kh, kw = array.shape
     return Layout((i, o, kh, kw)).pack(array.swapaxes(0, 1))

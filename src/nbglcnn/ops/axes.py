@@ -1,4 +1,4 @@
-"""How the axes of a shape fall on those of a frame, whichever frame a tensor happens to lie in."""
+"""How the axes of a shape fall on those of an nchw, whichever nchw a tensor happens to lie in."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from nbglcnn.ops.operator import Shape
 Flags = tuple[bool, ...]
 
 
-def frame_flags(shape: Shape, flags: Sequence[bool], frame: Shape) -> tuple[bool, ...] | None:
-    """For each axis of the frame, the flag of the axes of the shape that it consists of.
+def nchw_flags(shape: Shape, flags: Sequence[bool], nchw: Shape) -> tuple[bool, ...] | None:
+    """For each axis of the nchw, the flag of the axes of the shape that it consists of.
 
-    None when an axis of the frame mixes flagged and other axes. Axes of length 1 have no say.
+    None when an axis of the nchw mixes flagged and other axes. Axes of length 1 have no say.
     """
     spans = [
         (unit, unit * length, flag)
@@ -21,7 +21,7 @@ def frame_flags(shape: Shape, flags: Sequence[bool], frame: Shape) -> tuple[bool
         if length > 1
     ]
     found = []
-    for unit, length in _units(frame):
+    for unit, length in _units(nchw):
         parts = {flag for low, high, flag in spans if low < unit * length and unit < high}
         if length > 1 and len(parts) > 1:
             return None

@@ -243,7 +243,7 @@ def _seen(mask: Array, start: int, end: int | None = None) -> Array:
 # A part of each matrix. i[0]: its rows and columns, the diagonal, 1 for what is above it.
 TRIANGLE = Kernel("triangle", """
 float source(ivec4 at) {
-  int e = ((at.x * u.o.frame.y + at.y) * u.o.frame.z + at.z) * u.o.frame.w + at.w;
+  int e = ((at.x * u.o.nchw.y + at.y) * u.o.nchw.z + at.z) * u.o.nchw.w + at.w;
   int line = e / u.i[0].y, beyond = e - line * u.i[0].y - line % u.i[0].x - u.i[0].z;
   return (u.i[0].w == 1 ? beyond >= 0 : beyond <= 0) ? flat_element(x0, u.x[0], e) : 0.0;
 }
@@ -258,7 +258,7 @@ def _diagonal(facts: Facts, node: Node) -> int:
 def _triangle(b: Builder, node: Node) -> None:
     x = b.stored(node.inputs[0])
     rows, columns = b.shape(node.inputs[0])[-2:]
-    output = b.scratch(b.layout(x.layout.frame), x)
+    output = b.scratch(b.layout(x.layout.nchw), x)
     numbers = [rows, columns, _diagonal(b, node), integer(node, "upper", 1)]
     b.draw(TRIANGLE, output, [x], integers=numbers, fetches=16)
     b.bind(node.outputs[0], output)

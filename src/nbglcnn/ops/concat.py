@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from nbglcnn.graph import Node
-from nbglcnn.layout import Frame, frame_of
+from nbglcnn.layout import NCHW, nchw_of
 from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.ops.operator import (
@@ -30,8 +30,8 @@ MOST = 4  # inputs of one pass
 NOWHERE = 2**30  # where an input that isn't there starts
 
 
-def _frames(shapes: Sequence[Shape], axis: int) -> tuple[list[Frame], int]:
-    """The shapes as frames in which the axis is one of the four, and which."""
+def _nchw_shapes(shapes: Sequence[Shape], axis: int) -> tuple[list[NCHW], int]:
+    """The shapes as NCHW shapes in which the axis is one of the four, and which."""
     rank = len(shapes[0])
     places = {1: {0: 1}, 2: {0: 0, 1: 1}, 3: {0: 0, 1: 1, 2: 3}}.get(
         rank, {0: 0, 1: 1, rank - 1: 3}
@@ -39,14 +39,14 @@ def _frames(shapes: Sequence[Shape], axis: int) -> tuple[list[Frame], int]:
     if rank == 4:
         places = {0: 0, 1: 1, 2: 2, 3: 3}
     if axis in places:
-        return [frame_of(shape) for shape in shapes], places[axis]
+        return [nchw_of(shape) for shape in shapes], places[axis]
     return [(1, math.prod(s[:axis]), s[axis], math.prod(s[axis + 1 :])) for s in shapes], 2
 
 
 def joined(
     b: Builder, tensors: Sequence[Tensor], axis: int, activation: Node | None = None
 ) -> Tensor:
-    """Tensors whose frames differ along `axis` alone (0 n, 1 c, 2 h, 3 w), one after another.
+    """Tensors whose NCHW shapes differ along `axis` alone (0 n, 1 c, 2 h, 3 w), one after another.
 
     `activation` is a unary node to apply to all of it; there must be two tensors or more then.
     """
@@ -58,10 +58,10 @@ def joined(
     if len(tensors) == 1:
         assert activation is None
         return tensors[0]
-    sizes = [tensor.layout.frame[axis] for tensor in tensors]
+    sizes = [tensor.layout.nchw[axis] for tensor in tensors]
     starts = [0, *accumulate(sizes[:-1])]
     n, c, h, w = (
-        sum(sizes) if k == axis else length for k, length in enumerate(tensors[0].layout.frame)
+        sum(sizes) if k == axis else length for k, length in enumerate(tensors[0].layout.nchw)
     )
     copied = tensors[0] if activation is None else None
     output = b.scratch(b.layout((n, c, h, w)), copied)
@@ -107,8 +107,8 @@ def _concat_problem(facts: Facts, node: Node) -> str | None:
 def _concat(b: Builder, node: Node) -> None:
     axis = axis_of(b, node, 0)
     names = [name for name in node.inputs if math.prod(b.shape(name))] or node.inputs[:1]
-    frames, place = _frames([b.shape(name) for name in names], axis)
-    tensors = [b.tensor(name, frame) for name, frame in zip(names, frames, strict=True)]
+    nchw_shapes, place = _nchw_shapes([b.shape(name) for name in names], axis)
+    tensors = [b.tensor(name, nchw) for name, nchw in zip(names, nchw_shapes, strict=True)]
     epilogue = b.epilogue(node)
     b.bind(epilogue.value, joined(b, tensors, place, epilogue.activation))
 
@@ -145,9 +145,9 @@ def _split(b: Builder, node: Node) -> None:
     for name, size in zip(node.outputs, _sizes(b, node), strict=False):
         if name and size:
             view = whole(shape).sliced(axis, start, size)
-            frame = frame_of(view.sizes)
+            nchw = nchw_of(view.sizes)
             source = b.stored(node.inputs[0])
-            b.bind(name, gather(b, source, frame, view.sizes, view.strides, view.offset))
+            b.bind(name, gather(b, source, nchw, view.sizes, view.strides, view.offset))
         start += size
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from nbglcnn.errors import UnsupportedModel
 from nbglcnn.graph import Node
-from nbglcnn.layout import Block, Frame, Layout, frame_of
+from nbglcnn.layout import NCHW, Block, Layout, nchw_of
 from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import ROUNDS, Kernel, shader
 from nbglcnn.lowering.weights import COLUMN_GROUPS, kernel_cut
@@ -45,14 +45,14 @@ PACK = Kernel("kernel", shader("kernel.glsl"), slots="float factor")
 
 @dataclass(frozen=True, slots=True)
 class Convolution:
-    """One convolution to be drawn: the input's frame, the window, how weights are packed."""
+    """One convolution to be drawn: the input's nchw, the window, how weights are packed."""
 
     node: Node
-    x: Frame
+    x: NCHW
     window: Window
     groups: int
     channels: int  # of the output
-    kernel_shape: Frame  # of the weight as the packer should see it
+    kernel_shape: NCHW  # of the weight as the packer should see it
     transposed: bool = False
     packing: Mapping[str, object] = field(default_factory=dict)
 
@@ -78,7 +78,7 @@ def draw_convolution(b: Builder, conv: Convolution, bias: str, factor: float = 1
     node, window = conv.node, conv.window.plane()
     epilogue = b.epilogue(node)
     x, output, before = _ends(b, conv, epilogue.value)
-    residual = b.tensor(epilogue.residual, output.layout.frame) if epilogue.residual else b.blank()
+    residual = b.tensor(epilogue.residual, output.layout.nchw) if epilogue.residual else b.blank()
     inputs = [x, _bias(b, conv, bias, factor), residual]
     constants = {
         "TRANSPOSED": int(conv.transposed),
@@ -164,7 +164,7 @@ def _source(b: Builder, conv: Convolution, block: Block) -> tuple[Tensor, Node |
     before = b.deferred(name)
     if before is not None:
         x = b.stored(before.inputs[0])
-        if x.layout.frame == conv.x and _patch(b, conv, block, x.layout) is not None:
+        if x.layout.nchw == conv.x and _patch(b, conv, block, x.layout) is not None:
             return x, before
     return b.tensor(name, conv.x), None
 
@@ -229,7 +229,7 @@ def packed_kernel(
 
 
 def _grouped_kernel(b: Builder, conv: Convolution) -> Tensor:
-    """The weights for grouped.glsl: a tensor of frame (I/groups, O, KH, KW)."""
+    """The weights for grouped.glsl: a tensor of nchw (I/groups, O, KH, KW)."""
     name, groups = conv.node.inputs[1], conv.groups
     inputs, outputs = conv.x[1] // groups, conv.channels // groups
     *rows, columns = conv.window.kernel
@@ -297,7 +297,7 @@ def _runs(x: Layout, groups: int) -> int:
     """
     if groups > COLUMN_GROUPS:
         return 2
-    width = x.frame[3]
+    width = x.nchw[3]
     one_row = x.tiles <= x.columns or x.columns % groups == 0
     return int(groups > 1 and not (one_row and width & (width - 1) == 0))
 
@@ -316,7 +316,7 @@ def _bias(b: Builder, conv: Convolution, bias: str, factor: float) -> Tensor:
     if not bias:
         return b.blank()
     if b.constant(bias) is None:
-        return b.tensor(bias, layout.frame)
+        return b.tensor(bias, layout.nchw)
     return Tensor(b.weight(Recipe("bias", own, {"factor": factor})), layout)
 
 
@@ -367,7 +367,7 @@ def _conv_shape(facts: Facts, node: Node) -> Sequence[Shape]:
 def _conv(b: Builder, node: Node) -> None:
     x, w = b.shape(node.inputs[0]), b.shape(node.inputs[1])
     window = _conv_window(b, node)
-    conv = Convolution(node, frame_of(x), window, integer(node, "group", 1), w[0], frame_of(w))
+    conv = Convolution(node, nchw_of(x), window, integer(node, "group", 1), w[0], nchw_of(w))
     draw_convolution(b, conv, _optional(node, 2))
 
 
@@ -382,7 +382,7 @@ def _transposed(b: Builder, node: Node) -> None:
     groups = integer(node, "group", 1)
     window = _transposed_window(b, node)
     channels = w[1] * groups
-    conv = Convolution(node, frame_of(x), window, groups, channels, frame_of(w), transposed=True)
+    conv = Convolution(node, nchw_of(x), window, groups, channels, nchw_of(w), transposed=True)
     draw_convolution(b, conv, _optional(node, 2))
 
 

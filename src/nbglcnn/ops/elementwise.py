@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from nbglcnn.layout import Block, Frame, Layout, frame_of
-from nbglcnn.lowering.builder import REFRAME, Builder, Tensor
+from nbglcnn.layout import NCHW, Block, Layout, nchw_of
+from nbglcnn.lowering.builder import RESHAPE, Builder, Tensor
 from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.lowering.slots import Part
-from nbglcnn.ops.axes import frame_flags, merged, padded
+from nbglcnn.ops.axes import merged, nchw_flags, padded
 from nbglcnn.ops.operator import Shape, size
 from nbglcnn.ops.strided import gather, whole
 
@@ -34,21 +34,21 @@ class Operand:
         """The operand as it lies now."""
         return self.tensor or b.stored(self.name)
 
-    def lying(self, b: Builder, frame: Frame, block: Block | None = None) -> Tensor:
-        """The operand in this frame (and block); a pass copies it there where needed."""
+    def lying(self, b: Builder, nchw: NCHW, block: Block | None = None) -> Tensor:
+        """The operand in this nchw (and block); a pass copies it there where needed."""
         if self.tensor is None:
             if self.constant(b):
-                return b.constant_tensor(self.name, frame, block)
-            return b.tensor(self.name, frame, block)
-        return reframed(b, self.tensor, frame, block)
+                return b.constant_tensor(self.name, nchw, block)
+            return b.tensor(self.name, nchw, block)
+        return reshaped(b, self.tensor, nchw, block)
 
 
-def reframed(b: Builder, tensor: Tensor, frame: Frame, block: Block | None = None) -> Tensor:
-    """A tensor's row-major elements in another frame (and block); itself where it lies so."""
-    if tensor.layout.frame == frame and block in (None, tensor.layout.block):
+def reshaped(b: Builder, tensor: Tensor, nchw: NCHW, block: Block | None = None) -> Tensor:
+    """A tensor's row-major elements in another nchw (and block); itself where it lies so."""
+    if tensor.layout.nchw == nchw and block in (None, tensor.layout.block):
         return tensor
-    copy = b.scratch(b.layout(frame, block), tensor)
-    b.draw(REFRAME, copy, [tensor], fetches=16)
+    copy = b.scratch(b.layout(nchw, block), tensor)
+    b.draw(RESHAPE, copy, [tensor], fetches=16)
     return copy
 
 
@@ -85,20 +85,20 @@ def combine(
     """
     assert len(operands) <= MOST
     shape = broadcast_shape(*(operand.shape for operand in operands))
-    frame, operands = _frame(b, shape, operands)
-    output = b.scratch(_layout(b, frame, operands))
+    nchw, operands = _common_nchw(b, shape, operands)
+    output = b.scratch(_layout(b, nchw, operands))
     layout = output.layout
     block = layout.block if layout.phases == (1, 1) else None
     tensors = []
     for operand in operands[:4]:
-        wanted = _repeated(shape, operand, frame)
+        wanted = _repeated(shape, operand, nchw)
         assert wanted is not None
-        constant = operand.constant(b) and wanted == frame
+        constant = operand.constant(b) and wanted == nchw
         tensors.append(operand.lying(b, wanted, block if constant else None))
     if len(operands) == MOST:
         assert operands[4].shape == operands[3].shape
-        last = operands[4].lying(b, tensors[3].layout.frame, tensors[3].layout.block)
-        plain = b.layout(last.layout.frame)
+        last = operands[4].lying(b, tensors[3].layout.nchw, tensors[3].layout.block)
+        plain = b.layout(last.layout.nchw)
         tensors.append(last)
         if last.layout != tensors[3].layout:
             tensors[3:] = [_copied(b, tensor, plain) for tensor in tensors[3:]]
@@ -121,75 +121,75 @@ def _copied(b: Builder, tensor: Tensor, layout: Layout) -> Tensor:
     if tensor.layout == layout:
         return tensor
     copy = b.scratch(layout, tensor)
-    b.draw(REFRAME, copy, [tensor], fetches=16)
+    b.draw(RESHAPE, copy, [tensor], fetches=16)
     return copy
 
 
-def _repeated(shape: Shape, operand: Operand, frame: Frame) -> Frame | None:
-    """The operand's frame when the result lies in `frame`; None when it doesn't fit there."""
+def _repeated(shape: Shape, operand: Operand, nchw: NCHW) -> NCHW | None:
+    """The operand's nchw when the result lies in `nchw`; None when it doesn't fit there."""
     own = padded(operand.shape, len(shape))
-    flags = frame_flags(shape, [a == b for a, b in zip(own, shape, strict=True)], frame)
+    flags = nchw_flags(shape, [a == b for a, b in zip(own, shape, strict=True)], nchw)
     if flags is None:
         return None
-    n, c, h, w = (d if flag else 1 for d, flag in zip(frame, flags, strict=True))
+    n, c, h, w = (d if flag else 1 for d, flag in zip(nchw, flags, strict=True))
     return n, c, h, w
 
 
-def _frame(
+def _common_nchw(
     b: Builder, shape: Shape, operands: Sequence[Operand]
-) -> tuple[Frame, Sequence[Operand]]:
-    """The frame that needs the fewest elements copied; operands that fit none are expanded."""
+) -> tuple[NCHW, Sequence[Operand]]:
+    """The nchw that needs the fewest elements copied; operands that fit none are expanded."""
     running = [operand for operand in operands if not operand.constant(b)]
-    frames = [
-        operand.stored(b).layout.frame for operand in running if size(operand.shape) == size(shape)
+    candidates = [
+        operand.stored(b).layout.nchw for operand in running if size(operand.shape) == size(shape)
     ]
-    frames.append(frame_of(shape))
+    candidates.append(nchw_of(shape))
     full = [
         tuple(a == d for a, d in zip(padded(o.shape, len(shape)), shape, strict=True))
         for o in operands
     ]
     joined = merged(shape, list(zip(*full, strict=True)) if shape else [])
     if len(joined) <= 4:
-        frames.append(frame_of(joined))
-    best: tuple[int, Frame] | None = None
-    for frame in dict.fromkeys(frames):
-        wanted = [_repeated(shape, operand, frame) for operand in operands]
+        candidates.append(nchw_of(joined))
+    best: tuple[int, NCHW] | None = None
+    for nchw in dict.fromkeys(candidates):
+        wanted = [_repeated(shape, operand, nchw) for operand in operands]
         if None in wanted:
             continue
         copied = sum(
             size(operand.shape)
             for operand, own in zip(operands, wanted, strict=True)
-            if not operand.constant(b) and operand.stored(b).layout.frame != own
+            if not operand.constant(b) and operand.stored(b).layout.nchw != own
         )
         if best is None or copied < best[0]:
-            best = copied, frame
+            best = copied, nchw
     if best is not None:
         return best[1], operands
-    frame = frame_of(shape)
+    nchw = nchw_of(shape)
     expanded = []
     for operand in operands:
-        if _repeated(shape, operand, frame) is None:
+        if _repeated(shape, operand, nchw) is None:
             view = whole(operand.shape).expanded(shape)
-            tensor = gather(b, operand.stored(b), frame, view.sizes, view.strides)
+            tensor = gather(b, operand.stored(b), nchw, view.sizes, view.strides)
             operand = Operand(shape, tensor=tensor)
         expanded.append(operand)
-    return frame, expanded
+    return nchw, expanded
 
 
-def _layout(b: Builder, frame: Frame, operands: Sequence[Operand]) -> Layout:
-    """The layout of the first operand that lies in the result's frame: its own texels are read."""
+def _layout(b: Builder, nchw: NCHW, operands: Sequence[Operand]) -> Layout:
+    """The layout of the first operand that lies in the result's nchw: its own texels are read."""
     for operand in operands:
-        if not operand.constant(b) and operand.stored(b).layout.frame == frame:
+        if not operand.constant(b) and operand.stored(b).layout.nchw == nchw:
             return operand.stored(b).layout
-    return b.layout(frame)
+    return b.layout(nchw)
 
 
 def _mode(layout: Layout, output: Layout) -> int:
     """How broadcast.glsl reads an operand."""
     if layout == output:
         return 1
-    n, c, h, w = layout.frame
+    n, c, h, w = layout.nchw
     plain = layout.block == (1, 1, 1) and not layout.side
-    if (n, c, h, w) == (1, output.frame[1], 1, 1) and plain:
+    if (n, c, h, w) == (1, output.nchw[1], 1, 1) and plain:
         return 3
     return 2 if h == w == 1 and (n == 1 or output.block[0] == 1) else 0

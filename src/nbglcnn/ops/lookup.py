@@ -11,7 +11,7 @@ import numpy as np
 
 from nbglcnn import plan as p
 from nbglcnn.graph import Array, Node
-from nbglcnn.layout import EXACT, frame_of
+from nbglcnn.layout import EXACT, nchw_of
 from nbglcnn.lowering.builder import Builder
 from nbglcnn.ops.movement import place, settled_shape
 from nbglcnn.ops.operator import Facts, Operator, Shape, anything, axis_of, integer
@@ -118,8 +118,8 @@ def _draw(b: Builder, node: Node) -> None:
             place(b, node, whole(shape).sliced(axis, int(positive[0]), positive.size, step))
             return
     source = b.stored(node.inputs[0])
-    frame = frame_of(settled_shape(b, value))
-    output = b.output(value, b.layout(frame))
+    nchw = nchw_of(settled_shape(b, value))
+    output = b.output(value, b.layout(nchw))
     numbers = [choice.inner, choice.rows, choice.per_outer, choice.rows * choice.moving]
     if indices is not None and choice.per_outer <= EXACT:
         # The sums of the indices are constants too: one read, however many axes they choose from.

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from nbglcnn.graph import Node
-from nbglcnn.layout import Frame
+from nbglcnn.layout import NCHW
 from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import ROUNDS, Kernel, shader
 from nbglcnn.lowering.slots import Part
@@ -47,16 +47,16 @@ def _constant_product(
     for more than two rows a copy with four of them side by side is worth its pass.
     """
     inner = size(b.shape(node.inputs[0])) // rows
-    frame: Frame = (rows, inner, 1, 1)
-    n, c, h, w = b.stored(node.inputs[0]).layout.frame
+    nchw: NCHW = (rows, inner, 1, 1)
+    n, c, h, w = b.stored(node.inputs[0]).layout.nchw
     layers = kernel_cut(c, outputs, h * w)[1]
     if n == rows <= 2 and h * w <= MOST_ROWS and layers <= b.target.max_array_layers:
-        frame = (n, c, h, w)
-    kernel = frame[2:]
+        nchw = (n, c, h, w)
+    kernel = nchw[2:]
     window = Window(kernel, (1, 1), (1, 1), (0, 0), (0, 0), (1, 1))
     packing = {"transpose": transpose, "factor": number(node, "alpha", 1.0)}
-    shape = (outputs, frame[1], *kernel)
-    conv = Convolution(node, frame, window, 1, outputs, shape, packing=packing)
+    shape = (outputs, nchw[1], *kernel)
+    conv = Convolution(node, nchw, window, 1, outputs, shape, packing=packing)
     draw_convolution(b, conv, bias, number(node, "beta", 1.0))
 
 
@@ -68,9 +68,9 @@ def _product(
     in_groups, out_groups = -(-inner // 4), -(-outputs // 4)
     packed = packed_kernel(b, matrix, inner, outputs, steps, factor=factor)
     each, sheets = kernel_cut(inner, outputs, 1)
-    frame: Frame = (rows, outputs, 1, 1)
-    block = b.block(frame)
-    output = b.scratch(b.layout(frame, block))
+    nchw: NCHW = (rows, outputs, 1, 1)
+    block = b.block(nchw)
+    output = b.scratch(b.layout(nchw, block))
     lying, done = x.lying(b, (rows, inner, 1, 1), block), b.blank()
     for begin, end in dense_parts(in_groups, 1):
         sum_of = output if end == in_groups else b.scratch(output.layout)
@@ -105,9 +105,9 @@ def _gemm(b: Builder, node: Node) -> None:
         return
     (x, w) = named(b, *node.inputs[:2])
     if turned:
-        frame: Frame = (rows, inner, 1, 1)
-        layout = b.layout(frame, b.block((rows, outputs, 1, 1)))
-        x = Operand((rows, inner), tensor=gather(b, x.stored(b), layout, frame[:2], (1, rows)))
+        nchw: NCHW = (rows, inner, 1, 1)
+        layout = b.layout(nchw, b.block((rows, outputs, 1, 1)))
+        x = Operand((rows, inner), tensor=gather(b, x.stored(b), layout, nchw[:2], (1, rows)))
     steps = (1, inner) if transposed else (outputs, 1)
     factor = number(node, "alpha", 1.0)
     result = Operand((rows, outputs), tensor=_product(b, x, w.stored(b), steps, outputs, factor))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from nbglcnn.graph import Node
-from nbglcnn.layout import frame_of
+from nbglcnn.layout import nchw_of
 from nbglcnn.lowering.builder import Builder
 from nbglcnn.ops.operator import (
     Allowed,
@@ -136,11 +136,11 @@ def place(b: Builder, node: Node, view: View, output: int = 0) -> None:
     """An output is `view` of the first input: no pass where all elements keep their order."""
     source, value = b.stored(node.inputs[0]), node.outputs[output]
     simple = view.simple()
-    if simple == whole((math.prod(source.layout.frame),)).simple():
+    if simple == whole((math.prod(source.layout.nchw),)).simple():
         b.bind(value, source)
         return
-    frame = frame_of(settled_shape(b, value))
-    b.bind(value, gather(b, source, frame, simple.sizes, simple.strides, simple.offset))
+    nchw = nchw_of(settled_shape(b, value))
+    b.bind(value, gather(b, source, nchw, simple.sizes, simple.strides, simple.offset))
 
 
 RENAMINGS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity")
@@ -324,7 +324,7 @@ def _draw_depth_to_space(b: Builder, node: Node) -> None:
     output = b.output(node.outputs[0])
     # Channel of the input: c * along + (row in the block * block + column in the block) * across.
     crd = text(node, "mode", "DCR") == "CRD"
-    along, across = (block * block, 1) if crd else (1, output.layout.frame[1])
+    along, across = (block * block, 1) if crd else (1, output.layout.nchw[1])
     b.draw(DEPTH_TO_SPACE, output, [x], integers=[block, along, across], fetches=16)
 
 

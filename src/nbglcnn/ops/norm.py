@@ -12,7 +12,7 @@ from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.lowering.slots import Part
 from nbglcnn.ops.broadcast import ADD
-from nbglcnn.ops.elementwise import Operand, broadcast_shape, combine, named, reframed
+from nbglcnn.ops.elementwise import Operand, broadcast_shape, combine, named, reshaped
 from nbglcnn.ops.operator import (
     Facts,
     Operator,
@@ -207,9 +207,9 @@ def _group(b: Builder, node: Node) -> None:
     shape = reduced_shape(x.shape, range(2, len(x.shape)), True)
 
     def spread(found: Tensor, kind: str, **numbers: float) -> Operand:
-        rows = reframed(b, found, (n, groups, 1, each))
+        rows = reshaped(b, found, (n, groups, 1, each))
         joined = reduce_frame(b, rows, [3], kind, numbers=numbers)
-        copies = gather(b, joined, found.layout.frame, (n, groups, each), (groups, 1, 0))
+        copies = gather(b, joined, found.layout.nchw, (n, groups, each), (groups, 1, 0))
         return Operand(shape, tensor=copies)
 
     mean = spread(reduce_frame(b, tensor, along, "mean"), "mean")

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nbglcnn.graph import Node
-from nbglcnn.layout import frame_of
+from nbglcnn.layout import nchw_of
 from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import Kernel, shader
-from nbglcnn.ops.elementwise import reframed
+from nbglcnn.ops.elementwise import reshaped
 from nbglcnn.ops.movement import first_problem, needs_constant, place
 from nbglcnn.ops.operator import (
     Facts,
@@ -116,14 +116,14 @@ def _draw(b: Builder, node: Node) -> None:
     mode, value = MODES.index(text(node, "mode", "constant")), _value(b, node)
     if len(shape) <= 4:
         x = b.tensor(node.inputs[0])
-        frame = frame_of(shape)
+        nchw = nchw_of(shape)
         places = {0: (), 1: (1,), 2: (0, 1), 3: (0, 1, 3)}.get(len(shape), (0, 1, 2, 3))
-        along = [Padding(length) for length in frame]
+        along = [Padding(length) for length in nchw]
         for axis, padding in zip(places, paddings, strict=True):
             along[axis] = padding
         b.bind(node.outputs[0], _padded(b, x, along, mode, value))
         return
-    # More axes: from the last on, as many in one pass as a frame has room for.
+    # More axes: from the last on, as many in one pass as an nchw has room for.
     tensor = b.stored(node.inputs[0])
     rest = list(paddings)
     done: list[Padding] = []
@@ -136,8 +136,8 @@ def _draw(b: Builder, node: Node) -> None:
         axes = [*[Padding(1)] * (3 - len(axes)), *axes]
         axes.insert(0, Padding(math.prod(p.length for p in rest)))
         n, c, h, w = (p.length for p in axes)
-        frame = (n, c, h, w)
-        tensor = _padded(b, reframed(b, tensor, frame), axes, mode, value)
+        nchw = (n, c, h, w)
+        tensor = _padded(b, reshaped(b, tensor, nchw), axes, mode, value)
         done = [*taken, *done]
     b.bind(node.outputs[0], tensor)
 
@@ -157,7 +157,7 @@ def _merged(paddings: Sequence[Padding]) -> list[Padding]:
 def _padded(
     b: Builder, x: Tensor, paddings: Sequence[Padding], mode: int, value: float | Tensor
 ) -> Tensor:
-    """A tensor padded along the axes of its frame."""
+    """A tensor padded along the axes of its nchw."""
     n, c, h, w = (p.result for p in paddings)
     output = b.scratch(b.layout((n, c, h, w)), x)
     before = [max(p.before, 0) for p in paddings]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from nbglcnn.graph import Node
-from nbglcnn.layout import EXACT, frame_of
+from nbglcnn.layout import EXACT, nchw_of
 from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import ROUNDS, Kernel, shader
 from nbglcnn.ops.operator import (
@@ -86,8 +86,8 @@ def _reduce(b: Builder, node: Node, x: Tensor) -> None:
 
 
 def _draw_windows(b: Builder, node: Node, x: Tensor, window: Window) -> None:
-    frame, plane = frame_of(b.shape(node.outputs[0])), window.plane()
-    layout = b.layout(frame, b.block(frame, slices=window.deep))
+    nchw, plane = nchw_of(b.shape(node.outputs[0])), window.plane()
+    layout = b.layout(nchw, b.block(nchw, slices=window.deep))
     output = b.output(node.outputs[0], layout)
     numbers = [*plane.kernel, *plane.strides, *plane.dilations, *plane.begins]
     numbers += [*plane.ends, integer(node, "count_include_pad", 0), window.ends[0], 0, 0, 0, 0]

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nbglcnn.graph import Node
-from nbglcnn.layout import Frame, Layout, frame_of
+from nbglcnn.layout import NCHW, Layout, nchw_of
 from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.lowering.slots import Part
-from nbglcnn.ops.axes import frame_flags, merged
+from nbglcnn.ops.axes import merged, nchw_flags
 from nbglcnn.ops.elementwise import Operand, named
 from nbglcnn.ops.operator import (
     Facts,
@@ -122,14 +122,14 @@ def reduce_frame(
     steps: Sequence[int] = (0, 0, 0, 0),
     value: str = "",
 ) -> Tensor:
-    """Reduce `x` over axes of its frame (0 to 3 for n, c, h, w); the result has length 1 there.
+    """Reduce `x` over axes of its nchw (0 to 3 for n, c, h, w); the result has length 1 there.
 
-    `given` has the result's frame and is what the kind's `map` and `finish` call given. `steps`
-    make the index that `map` sees: what a step along each axis of the frame adds to it. The result
+    `given` has the result's nchw and is what the kind's `map` and `finish` call given. `steps`
+    make the index that `map` sees: what a step along each axis of the nchw adds to it. The result
     is bound to `value` when that is given.
     """
     kind = KINDS[kind] if isinstance(kind, str) else kind
-    count = math.prod(x.layout.frame[axis] for axis in axes)
+    count = math.prod(x.layout.nchw[axis] for axis in axes)
     if kind.anchored:
         given = x
     kept_axes = [int(axis not in axes) for axis in range(4)]
@@ -138,9 +138,9 @@ def reduce_frame(
         boxes, last = _boxes(x.layout, axes)
         n, c, h, w = (-(-d // box) for d, box in zip(_units(x.layout), boxes, strict=True))
         channels = 1 in axes
-        kept = 4 * c if channels and not last else 1 if channels else x.layout.frame[1]
-        frame: Frame = (n, kept, h, w)
-        output = b.scratch(b.layout(frame))
+        kept = 4 * c if channels and not last else 1 if channels else x.layout.nchw[1]
+        nchw: NCHW = (n, kept, h, w)
+        output = b.scratch(b.layout(nchw))
         use_given = given is not None and (first or "given" in kind.finish)
         b.draw(
             REDUCE, output, [x, *([given] if given is not None and use_given else [])],
@@ -158,7 +158,7 @@ def reduce_frame(
 
 
 def _units(layout: Layout) -> tuple[int, int, int, int]:
-    n, _, h, w = layout.frame
+    n, _, h, w = layout.nchw
     return n, layout.groups, h, w
 
 
@@ -182,28 +182,28 @@ def _boxes(layout: Layout, axes: Sequence[int]) -> tuple[list[int], bool]:
 
 
 def lying_for(b: Builder, x: Operand, axes: Sequence[int]) -> tuple[Tensor, tuple[int, ...]]:
-    """A tensor in a frame with axes of its own for `axes` of the shape, and which they are.
+    """A tensor in an nchw with axes of its own for `axes` of the shape, and which they are.
 
-    That is the frame it lies in where possible; the result of a reduction over them then has
+    That is the nchw it lies in where possible; the result of a reduction over them then has
     the elements of the reduced shape in row-major order.
     """
     flags = [axis in axes for axis in range(len(x.shape))]
     joined = merged(x.shape, [(flag,) for flag in flags])
-    frames = [x.stored(b).layout.frame, frame_of(x.shape)]
+    candidates = [x.stored(b).layout.nchw, nchw_of(x.shape)]
     if len(joined) <= 4:
-        frames.append(frame_of(joined))
-    for frame in frames:
-        found = frame_flags(x.shape, flags, frame)
+        candidates.append(nchw_of(joined))
+    for nchw in candidates:
+        found = nchw_flags(x.shape, flags, nchw)
         if found is not None:
-            return x.lying(b, frame), tuple(axis for axis, flag in enumerate(found) if flag)
+            return x.lying(b, nchw), tuple(axis for axis, flag in enumerate(found) if flag)
     # Kept and reduced axes alternate too often: the reduced ones go to the end.
     order = [k for k, flag in enumerate(flags) if not flag] + [
         k for k, flag in enumerate(flags) if flag
     ]
     view = whole(x.shape).transposed(order)
     reduced = math.prod(x.shape[axis] for axis in axes)
-    frame = (1, size(x.shape) // reduced, 1, reduced)
-    return gather(b, x.stored(b), frame, view.sizes, view.strides), (3,)
+    nchw = (1, size(x.shape) // reduced, 1, reduced)
+    return gather(b, x.stored(b), nchw, view.sizes, view.strides), (3,)
 
 
 # What a reduction of no elements gives where it isn't 0.
@@ -262,13 +262,13 @@ class _Reduction:
         reduce_frame(b, x, axes, self.kind, given=given, value=node.outputs[0])
 
 
-def index_steps(frame: Frame, axes: Sequence[int]) -> list[int]:
-    """What a step along each axis of the frame adds to the index along the axes that are joined."""
+def index_steps(nchw: NCHW, axes: Sequence[int]) -> list[int]:
+    """What a step along each axis of the nchw adds to the index along the axes that are joined."""
     steps = [0, 0, 0, 0]
     along = 1
     for axis in sorted(axes, reverse=True):
         steps[axis] = along
-        along *= frame[axis]
+        along *= nchw[axis]
     return steps
 
 
@@ -283,7 +283,7 @@ def extreme_index(
 ) -> Tensor:
     """Where along an axis of the shape the largest (smallest) element is; NaN counts as that."""
     tensor, axes = lying_for(b, x, [axis])
-    steps = index_steps(tensor.layout.frame, axes)
+    steps = index_steps(tensor.layout.nchw, axes)
     given = reduce_frame(b, tensor, axes, "min" if smallest else "max")
     kind = "last index" if last else "first index"
     return reduce_frame(b, tensor, axes, kind, given=given, steps=steps, value=value)

@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from nbglcnn.graph import Node
-from nbglcnn.layout import frame_of
+from nbglcnn.layout import nchw_of
 from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import Kernel, shader
-from nbglcnn.ops.elementwise import reframed
+from nbglcnn.ops.elementwise import reshaped
 from nbglcnn.ops.operator import (
     Facts,
     Operator,
@@ -246,8 +246,8 @@ def _resize(b: Builder, node: Node) -> None:
             x = x or _rows_and_columns(b, node, scalings)
             inside = math.prod(lengths[axis + 1 :])
             inner = Scaling(inside, inside, 1.0)
-            frame = (1, math.prod(lengths[:axis]), lengths[axis], inside)
-            x = _drawn(b, node, reframed(b, x, frame), scalings[axis], inner)
+            nchw = (1, math.prod(lengths[:axis]), lengths[axis], inside)
+            x = _drawn(b, node, reshaped(b, x, nchw), scalings[axis], inner)
     b.bind(node.outputs[0], x or _rows_and_columns(b, node, scalings))
 
 
@@ -257,19 +257,19 @@ def _rows_and_columns(b: Builder, node: Node, scalings: Sequence[Scaling]) -> Te
     row, column = [STILL, STILL, *scalings][-2:]
     if row.still and column.still and before:
         return b.stored(node.inputs[0])
-    frame = frame_of(before)
+    nchw = nchw_of(before)
     if len(before) == 3 and row.still:
         row = STILL
     elif len(before) != 4:
-        frame = (1, math.prod(before[:-2]), row.before, column.before)
-    return _drawn(b, node, b.tensor(node.inputs[0], frame), row, column)
+        nchw = (1, math.prod(before[:-2]), row.before, column.before)
+    return _drawn(b, node, b.tensor(node.inputs[0], nchw), row, column)
 
 
 def _drawn(b: Builder, node: Node, x: Tensor, row: Scaling, column: Scaling) -> Tensor:
-    """A tensor with the rows and columns of its frame resized."""
-    n, c, _, _ = x.layout.frame
-    frame = (n, c, row.after, column.after)
-    output = b.scratch(b.layout(frame))  # refused before a long table is made
+    """A tensor with the rows and columns of its nchw resized."""
+    n, c, _, _ = x.layout.nchw
+    nchw = (n, c, row.after, column.after)
+    output = b.scratch(b.layout(nchw))  # refused before a long table is made
     made = [table(along, node) for along in (row, column)]
     tables = [
         b.weight(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from nbglcnn.graph import Node
-from nbglcnn.layout import frame_of
+from nbglcnn.layout import nchw_of
 from nbglcnn.lowering.builder import Builder
 from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.ops.movement import first_problem, needs_constant
@@ -58,7 +58,7 @@ def _sample(b: Builder, node: Node) -> None:
     mode = MODES.index(text(node, "mode", "linear"))
     padding = PADDINGS.index(text(node, "padding_mode", "zeros"))
     output = b.output(node.outputs[0])
-    x = b.tensor(node.inputs[0], frame_of(shape), output.layout.block if shape[0] > 1 else None)
+    x = b.tensor(node.inputs[0], nchw_of(shape), output.layout.block if shape[0] > 1 else None)
     taps = (1, 2, 4)[mode] ** (len(shape) - 2)
     b.draw(
         GRID_SAMPLE, output, [x, b.stored(node.inputs[1])],

@@ -49,7 +49,7 @@ def _hardmax(b: Builder, node: Node) -> None:
     x = Operand(x.shape, tensor=tensor)
     chosen = extreme_index(b, x, axis)
     output = b.scratch(tensor.layout)
-    steps = index_steps(tensor.layout.frame, axes)
+    steps = index_steps(tensor.layout.nchw, axes)
     b.draw(HARDMAX, output, [chosen], integers=steps, parts=[SELECT])
     b.bind(node.outputs[0], output)
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from nbglcnn.graph import Node
-from nbglcnn.layout import Frame, frame_of
+from nbglcnn.layout import NCHW, nchw_of
 from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.ops.movement import first_problem, needs_constant
@@ -56,8 +56,8 @@ def _top_k(b: Builder, node: Node) -> None:
     shape, axis, (chosen, _) = b.shape(node.inputs[0]), axis_of(b, node, -1), _shape(b, node)
     x, length, inner = b.stored(node.inputs[0]), shape[axis], math.prod(shape[axis + 1 :])
     smallest = 1 - integer(node, "largest", 1)
-    ranks = _in_parts(b, RANK, x, x.layout.frame, [length, inner, smallest], parts=[NAN])
-    places = _in_parts(b, RANKED, ranks, frame_of(chosen), [length, inner, chosen[axis]])
+    ranks = _in_parts(b, RANK, x, x.layout.nchw, [length, inner, smallest], parts=[NAN])
+    places = _in_parts(b, RANKED, ranks, nchw_of(chosen), [length, inner, chosen[axis]])
     values, indices = (*node.outputs, "")[:2]
     if indices:
         b.bind(indices, places)
@@ -74,7 +74,7 @@ def _in_parts(
     b: Builder,
     kernel: Kernel,
     x: Tensor,
-    frame: Frame,
+    nchw: NCHW,
     integers: Sequence[int],
     parts: Sequence[str] = (),
 ) -> Tensor:
@@ -82,7 +82,7 @@ def _in_parts(
     length, done = integers[0], None
     for begin in range(0, max(length, 1), PLACES):
         end = min(begin + PLACES, length)
-        made = b.scratch(b.layout(frame))
+        made = b.scratch(b.layout(nchw))
         b.draw(
             kernel,
             made,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nbglcnn.layout import Frame, Layout
+from nbglcnn.layout import NCHW, Layout
 from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import ROUNDS, Kernel, shader
 from nbglcnn.ops.operator import Shape
@@ -86,28 +86,28 @@ def whole(shape: Sequence[int]) -> View:
 def gather(
     b: Builder,
     tensor: Tensor,
-    to: Frame | Layout,
+    to: NCHW | Layout,
     sizes: Sequence[int],
     strides: Sequence[int],
     offset: int = 0,
 ) -> Tensor:
-    """A new tensor in frame or layout `to` whose row-major elements are those of a strided view.
+    """A new tensor in nchw or layout `to` whose row-major elements are those of a strided view.
 
     Element (o0, o1, …) over `sizes` is `tensor`'s row-major element offset + Σ o_d · stride_d, in
-    whatever frame the tensor lies. At most MOST_AXES axes may remain after merging.
+    whatever nchw the tensor lies. At most MOST_AXES axes may remain after merging.
     """
     layout = to if isinstance(to, Layout) else b.layout(to)
     output = b.scratch(layout, tensor)
     view = View(tuple(sizes), tuple(strides), offset).simple()
-    assert math.prod(view.sizes) == math.prod(layout.frame), (view, layout)
+    assert math.prod(view.sizes) == math.prod(layout.nchw), (view, layout)
     assert len(view.sizes) <= MOST_AXES, view
-    steps = affine(tensor.layout.frame, layout.frame, view) if b.target.fast_kernels else None
+    steps = affine(tensor.layout.nchw, layout.nchw, view) if b.target.fast_kernels else None
     if steps is None:
         numbers = [view.offset, len(view.sizes), 0, 0, *axis_words(view)]
         b.draw(STRIDED, output, [tensor], integers=numbers, constants={"INDEXED": 0}, fetches=16)
         return output
     # With a single channel every step along c is as good as any: only the first lane is kept.
-    channels = layout.frame[1] == 1 or steps[2] == (0, 1, 0, 0)
+    channels = layout.nchw[1] == 1 or steps[2] == (0, 1, 0, 0)
     texel = channels and all(step[1] % 4 == 0 for k, step in enumerate(steps) if k != 2)
     numbers = [word for step in steps for word in step]
     kernel, fetches = (AFFINE_TEXEL, 4) if texel else (AFFINE, 16)
@@ -121,19 +121,19 @@ def axis_words(view: View) -> list[int]:
     return [word for size, stride in axes for word in (size, stride)]
 
 
-def affine(source: Frame, frame: Frame, view: View) -> list[tuple[int, ...]] | None:
+def affine(source: NCHW, nchw: NCHW, view: View) -> list[tuple[int, ...]] | None:
     """The source coordinates of the first element, then what a step along n, c, h and w adds.
 
-    None where no such steps exist, because an axis of either frame is walked in several strides.
+    None where no such steps exist, because an axis of either nchw is walked in several strides.
     """
-    strides = _frame_strides(frame, view)
+    strides = _nchw_strides(nchw, view)
     if strides is None:
         return None
     units = [math.prod(source[k + 1 :]) for k in range(4)]
     first = tuple(view.offset // unit % length for unit, length in zip(units, source, strict=True))
     steps = [first]
     lowest, highest = list(first), list(first)
-    for count, stride in zip(frame, strides, strict=True):
+    for count, stride in zip(nchw, strides, strict=True):
         step = [0, 0, 0, 0]
         if count > 1 and stride:
             # The outermost axis whose unit divides the stride; a wrong choice shows in the ranges.
@@ -150,11 +150,11 @@ def affine(source: Frame, frame: Frame, view: View) -> list[tuple[int, ...]] | N
     return steps if fits else None
 
 
-def _frame_strides(frame: Frame, view: View) -> list[int] | None:
-    """The one stride at which each axis of the frame walks the view; None if one needs several."""
+def _nchw_strides(nchw: NCHW, view: View) -> list[int] | None:
+    """The one stride at which each axis of the nchw walks the view; None if one needs several."""
     axes = list(zip(view.sizes, view.strides, strict=True))
     found = []
-    for count in reversed(frame):
+    for count in reversed(nchw):
         if count == 1:
             found.append(0)
             continue

@@ -5,8 +5,8 @@
 // that are read so.
 
 vec4 spread(sampler2DArray s, Layout l, ivec4 at) {
-  vec4 v = texel(s, l, min(at, ivec4(l.frame.x, l.tile.w, l.frame.zw) - 1));
-  return l.frame.y == 1 ? v.xxxx : v;
+  vec4 v = texel(s, l, min(at, ivec4(l.nchw.x, l.tile.w, l.nchw.zw) - 1));
+  return l.nchw.y == 1 ? v.xxxx : v;
 }
 
 vec4 once0, once1, once2, once3, once4;

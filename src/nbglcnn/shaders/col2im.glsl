@@ -4,7 +4,7 @@
 float source(ivec4 at) {
   int slice = at.z / u.i[5].x;
   ivec3 p = ivec3(slice, at.z - slice * u.i[5].x, at.w) + u.i[3].xyz;
-  int first = (at.x * u.o.frame.y + at.y) * u.i[0].w;
+  int first = (at.x * u.o.nchw.y + at.y) * u.i[0].w;
   float sum = 0.0;
   for (int k = 0; k < u.i[0].w; k++) {
     int row = k / u.i[0].z, plane = row / u.i[0].y;

@@ -1,4 +1,4 @@
-// Up to COUNT inputs one after another along AXIS of the frame (0 n, 1 c, 2 h, 3 w).
+// Up to COUNT inputs one after another along AXIS of the nchw (0 n, 1 c, 2 h, 3 w).
 // i[0]: where each input starts. ALIGNED: along channels all but the last fill whole texels. BLOCKS: and the output
 // is in blocks of 2×2. activate() is what was fused behind it.
 
@@ -23,7 +23,7 @@ int start(int s) {
 void copy(sampler2DArray s, Layout l, ivec4 at) {
   vec3 unit = vec3(UNIT(s), 1.0);
   vec3 first = corner(l, at.x, at.y);
-  ivec2 last = l.frame.zw - 1, next = min(at.zw + 1, last);
+  ivec2 last = l.nchw.zw - 1, next = min(at.zw + 1, last);
   vec2 top = place(at.z, l.phase.x, l.phase.w, l.block.y, l.block.z);
   vec2 bottom = place(next.x, l.phase.x, l.phase.w, l.block.y, l.block.z);
   vec2 left = place(at.w, l.phase.y, l.phase.z, l.block.z, 1);
@@ -76,9 +76,9 @@ float channel(ivec4 at, int c) {
 
 vec4 pixel(ivec4 at) {
   // Pixels of a block that lie outside the map repeat its edge: nobody reads them, but the address must exist.
-  at = min(at, ivec4(u.o.frame.x - 1, at.y, u.o.frame.zw - 1));
+  at = min(at, ivec4(u.o.nchw.x - 1, at.y, u.o.nchw.zw - 1));
 #if AXIS == 1 && !ALIGNED
-  int c = at.y * 4, last = u.o.frame.y - 1;
+  int c = at.y * 4, last = u.o.nchw.y - 1;
   return activate(vec4(
     channel(at, c), channel(at, min(c + 1, last)), channel(at, min(c + 2, last)), channel(at, min(c + 3, last))));
 #else

@@ -66,7 +66,7 @@ void main() {
     const float sheet = 0.0;
 #endif
     ivec2 high = taps(BEGIN(ROW(at.z), STRIDE.x, PADDING.x), HEIGHT, KERNEL.x, STRIDE.x, DILATION.x, BY);
-    ivec2 wide = taps(BEGIN(at.w, STRIDE.y, PADDING.y), l.frame.w, KERNEL.y, STRIDE.y, DILATION.y, BX);
+    ivec2 wide = taps(BEGIN(at.w, STRIDE.y, PADDING.y), l.nchw.w, KERNEL.y, STRIDE.y, DILATION.y, BX);
     float image = float((at.x - images * l.block.x) * l.block.y * l.block.z);
 #if DEPTH
     for (int kz = 0; kz < DEEP.x; kz++) {
@@ -111,18 +111,18 @@ void main() {
         int tx = at.w * STRIDE.y - PADDING.y + kx * DILATION.y;
 #endif
         int c0 = SOURCE(tx, STRIDE.y, 0);
-        bool on0 = c0 >= 0 && c0 < l.frame.w;
-        vec2 col0 = place(clamp(c0, 0, l.frame.w - 1), l.phase.y, l.phase.z, l.block.z, 1);
+        bool on0 = c0 >= 0 && c0 < l.nchw.w;
+        vec2 col0 = place(clamp(c0, 0, l.nchw.w - 1), l.phase.y, l.phase.z, l.block.z, 1);
 #if BX > 1
         int c1 = SOURCE(tx, STRIDE.y, 1);
-        bool on1 = c1 >= 0 && c1 < l.frame.w;
-        vec2 col1 = place(clamp(c1, 0, l.frame.w - 1), l.phase.y, l.phase.z, l.block.z, 1);
+        bool on1 = c1 >= 0 && c1 < l.nchw.w;
+        vec2 col1 = place(clamp(c1, 0, l.nchw.w - 1), l.phase.y, l.phase.z, l.block.z, 1);
 #endif
 #if BX > 2
         int c2 = SOURCE(tx, STRIDE.y, 2), c3 = SOURCE(tx, STRIDE.y, 3);
-        bool on2 = c2 >= 0 && c2 < l.frame.w, on3 = c3 >= 0 && c3 < l.frame.w;
-        vec2 col2 = place(clamp(c2, 0, l.frame.w - 1), l.phase.y, l.phase.z, l.block.z, 1);
-        vec2 col3 = place(clamp(c3, 0, l.frame.w - 1), l.phase.y, l.phase.z, l.block.z, 1);
+        bool on2 = c2 >= 0 && c2 < l.nchw.w, on3 = c3 >= 0 && c3 < l.nchw.w;
+        vec2 col2 = place(clamp(c2, 0, l.nchw.w - 1), l.phase.y, l.phase.z, l.block.z, 1);
+        vec2 col3 = place(clamp(c3, 0, l.nchw.w - 1), l.phase.y, l.phase.z, l.block.z, 1);
 #endif
         // Pixel k of the block: coordinates relative to the tile, its layer, whether it exists.
 #if LAYERS == 1

@@ -40,12 +40,12 @@ const int COLUMN_GROUPS = 1024;  // as lowering/weights.py
 // A column or row of the patch: its coordinate, the part of the layer number it decides.
 #define COLUMN(c) \
   { int x = left + c * EVERY_X; \
-    vec2 p = PLACE(clamp(x, 0, l.frame.w - 1), l.phase.y, l.phase.z, l.block.z, 1); \
-    at_x[c] = x >= 0 && x < l.frame.w ? (p.x + 0.5) * xs.x : OUTSIDE; layer_x[c] = p.y; }
+    vec2 p = PLACE(clamp(x, 0, l.nchw.w - 1), l.phase.y, l.phase.z, l.block.z, 1); \
+    at_x[c] = x >= 0 && x < l.nchw.w ? (p.x + 0.5) * xs.x : OUTSIDE; layer_x[c] = p.y; }
 #define ROW(r) \
   { int y = top + r * EVERY; \
-    vec2 p = PLACE(clamp(y, 0, l.frame.z - 1), l.phase.x, l.phase.w, l.block.y, 2); \
-    at_y[r] = y >= 0 && y < l.frame.z ? (p.x + 0.5) * xs.y : OUTSIDE; layer_y[r] = p.y; }
+    vec2 p = PLACE(clamp(y, 0, l.nchw.z - 1), l.phase.x, l.phase.w, l.block.y, 2); \
+    at_y[r] = y >= 0 && y < l.nchw.z ? (p.x + 0.5) * xs.y : OUTSIDE; layer_y[r] = p.y; }
 #if BEFORE == 1
 #define APPLY(v) v = mix(v, vec4(u_slope), lessThan(v, vec4(0.0)));
 #elif BEFORE == 2

@@ -8,7 +8,7 @@ vec4 residual(ivec4 at, int k) {
 #else
   int dx = k % BX, dy = (k / BX) % BY, dn = k / (BX * BY);
   ivec4 p = at + ivec4(dn, 0, dy * u.o.phase.x, dx * u.o.phase.y);
-  return texel(x2, u.x[2], ivec4(p.x, p.y, min(p.zw, u.o.frame.zw - 1)));
+  return texel(x2, u.x[2], ivec4(p.x, p.y, min(p.zw, u.o.nchw.zw - 1)));
 #endif
 }
 #define RESULT(v, k) activate(v + bias + residual(at, k))
@@ -40,7 +40,7 @@ void finish(ivec4 at, vec4 a0
   o3 = RESULT(a3, 3);
 #endif
 #if !WHOLE
-  if (u.o.frame.y - 4 * g >= 4) return;
+  if (u.o.nchw.y - 4 * g >= 4) return;
   o0 = keep(o0, g);
 #if LAYERS > 1
   o1 = keep(o1, g);

@@ -7,8 +7,8 @@ void main() {
   Layout l = u.x[0];
   ivec2 p = ivec2(gl_FragCoord.xy);
   // Past the end the last four are repeated: a read outside the texture has no defined value.
-  int last = l.frame.x * l.frame.y * l.frame.z * l.frame.w - 4;
-  ivec4 at = unravel(l.frame, min((p.y * u.i[0].x + p.x) * 4, last));
+  int last = l.nchw.x * l.nchw.y * l.nchw.z * l.nchw.w - 4;
+  ivec4 at = unravel(l.nchw, min((p.y * u.i[0].x + p.x) * 4, last));
   int tile = at.x * l.tile.w + (at.y >> 2), line = quotient(tile, l.tile.z), k = at.y & 3;
   vec2 unit = 1.0 / vec2(textureSize(x0, 0).xy);
   ivec2 corner = ivec2(tile - line * l.tile.z, line) * l.tile.xy + (at.wz >> 1);
@@ -27,15 +27,15 @@ vec4 quotients(vec4 a, int b) {
 void main() {
   Layout l = u.x[0];
   ivec2 p = ivec2(gl_FragCoord.xy);
-  int last = l.frame.x * l.frame.y * l.frame.z * l.frame.w - 1, first = min((p.y * u.i[0].x + p.x) * 4, last);
-  ivec4 at = unravel(l.frame, first);
+  int last = l.nchw.x * l.nchw.y * l.nchw.z * l.nchw.w - 1, first = min((p.y * u.i[0].x + p.x) * 4, last);
+  ivec4 at = unravel(l.nchw, first);
   // Past the end the last element is repeated: a read outside the texture has no defined value.
-  vec4 x = float(at.w) + min(vec4(0, 1, 2, 3), float(last - first)), rows = quotients(x, l.frame.w);
-  vec4 y = float(at.z) + rows, planes = quotients(y, l.frame.z);
-  vec4 c = float(at.y) + planes, images = quotients(c, l.frame.y), n = float(at.x) + images;
-  x -= rows * float(l.frame.w);
-  y -= planes * float(l.frame.z);
-  c -= images * float(l.frame.y);
+  vec4 x = float(at.w) + min(vec4(0, 1, 2, 3), float(last - first)), rows = quotients(x, l.nchw.w);
+  vec4 y = float(at.z) + rows, planes = quotients(y, l.nchw.z);
+  vec4 c = float(at.y) + planes, images = quotients(c, l.nchw.y), n = float(at.x) + images;
+  x -= rows * float(l.nchw.w);
+  y -= planes * float(l.nchw.z);
+  c -= images * float(l.nchw.y);
   // What `address` does.
   vec4 g = floor(c * 0.25);
 #if PLAIN

@@ -56,7 +56,7 @@ float share(int k, float t) {
 #endif
 
 float along(ivec4 at, int k) {
-  return flat_element(x1, u.x[1], ((at.x * u.o.frame.z + at.z) * u.o.frame.w + at.w) * u.i[1].y + k);
+  return flat_element(x1, u.x[1], ((at.x * u.o.nchw.z + at.z) * u.o.nchw.w + at.w) * u.i[1].y + k);
 }
 
 vec4 pixel(ivec4 at) {

@@ -13,7 +13,7 @@ const int FAR = 65536;
 vec4 sum(ivec4 at) {
   vec4 acc = vec4(0.0);
   ivec4 group = (ivec4(0, 1, 2, 3) + at.y * 4) / u.i[2].y;
-  ivec4 first = min(group * u.i[2].x, ivec4(u.x[0].frame.y - u.i[2].x));
+  ivec4 first = min(group * u.i[2].x, ivec4(u.x[0].nchw.y - u.i[2].x));
 #if DEPTH
   for (int kz = 0; kz < DEEP.x; kz++) {
 #if TRANSPOSED
@@ -45,7 +45,7 @@ vec4 sum(ivec4 at) {
 #else
       int x = at.w * STRIDE.y - PADDING.y + kx * DILATION.y;
 #endif
-      if (x < 0 || x >= u.x[0].frame.w) continue;
+      if (x < 0 || x >= u.x[0].nchw.w) continue;
       for (int i = 0; i < u.i[2].x; i++) {
         vec4 v = vec4(
           element(x0, u.x[0], ivec4(at.x, first.x + i, top + y, x)),

@@ -1,5 +1,5 @@
 // Weights computed at run time, packed as weights.conv_texture packs constant ones: texel (4·ig + j, og·taps + k)
-// holds tap k from input 4·ig + j of a group to four outputs. x0: the weights in any frame.
+// holds tap k from input 4·ig + j of a group to four outputs. x0: the weights in any nchw.
 // i[0] inputs and outputs of one group, and the steps from one input and one output to the next among x0's
 // elements; i[1] groups, the step between them, taps, rows of one column part. u_factor multiplies. Layers are images.
 const int COLUMNS = 4096;  // 4 * COLUMN_GROUPS of lowering/weights.py

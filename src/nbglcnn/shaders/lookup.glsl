@@ -19,7 +19,7 @@ int start(int row) {
 #endif
 
 float source(ivec4 at) {
-  int e = ((at.x * u.o.frame.y + at.y) * u.o.frame.z + at.z) * u.o.frame.w + at.w;
+  int e = ((at.x * u.o.nchw.y + at.y) * u.o.nchw.z + at.z) * u.o.nchw.w + at.w;
   int slice = e / u.i[0].x, outer = slice / u.i[0].y, row = slice - outer * u.i[0].y;
   return flat_element(x0, u.x[0], outer * u.i[0].z + start(outer * u.i[0].w + row) + e - slice * u.i[0].x);
 }

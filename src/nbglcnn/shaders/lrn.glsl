@@ -2,12 +2,12 @@
 // u_before and u_behind count channels; u_alpha is divided by the size.
 vec4 pixel(ivec4 at) {
   Layout l = u.x[0];
-  at.zw = min(at.zw, l.frame.zw - 1);
-  at.x = min(at.x, l.frame.x - 1);
+  at.zw = min(at.zw, l.nchw.zw - 1);
+  at.x = min(at.x, l.nchw.x - 1);
   ivec4 c = 4 * at.y + ivec4(0, 1, 2, 3);
   int before = u_before, behind = u_behind;
   vec4 sum = vec4(0.0);
-  for (int k = max(c.x - before, 0); k <= min(c.w + behind, l.frame.y - 1); k++) {
+  for (int k = max(c.x - before, 0); k <= min(c.w + behind, l.nchw.y - 1); k++) {
     float v = element(x0, l, ivec4(at.x, k, at.zw));
     v *= v;
     sum += vec4(

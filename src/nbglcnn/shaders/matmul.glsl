@@ -32,7 +32,7 @@ void main() {
     Layout l = u.x[0], m = u.x[1];
     ivec2 n = batches(at.x);
     vec2 as = UNIT(x0), bs = UNIT(x1);
-    int inner = u.i[0].x, groups = (inner + 3) / 4, last = u.o.frame.w - 1;
+    int inner = u.i[0].x, groups = (inner + 3) / 4, last = u.o.nchw.w - 1;
     ivec3 row = address(l, n.x, at.y, 0, 0);
     vec3 p = vec3((vec2(row.xy) + 0.5) * as, float(row.z));
     int first = n.y / m.block.x * m.tile.w;

@@ -22,7 +22,7 @@ float source(ivec4 at) {
   float v = element(x0, u.x[0], folded(p));
 #else
 vec4 pixel(ivec4 at) {
-  ivec4 p = min(at, ivec4(u.o.frame.x - 1, at.y, u.o.frame.zw - 1)) - u.i[0];
+  ivec4 p = min(at, ivec4(u.o.nchw.x - 1, at.y, u.o.nchw.zw - 1)) - u.i[0];
   ivec4 q = folded(p);
   vec4 v = texel(x0, u.x[0], ivec4(q.x, at.y, q.zw));
   p.y = 0;

@@ -14,7 +14,7 @@ void main() {
     int dx = k % BX, dy = (k / BX) % BY, dn = k / (BX * BY);
     // Pixels of a block that lie outside the map repeat its edge: nobody reads them, but the address must exist.
     ivec4 at = min(base + ivec4(dn, 0, dy * u.o.phase.x, dx * u.o.phase.y),
-                   ivec4(u.o.frame.x - 1, base.y, u.o.frame.zw - 1));
+                   ivec4(u.o.nchw.x - 1, base.y, u.o.nchw.zw - 1));
     vec4 v = keep(pixel(at), base.y);
     if (k == 0) o0 = v;
 #if LAYERS > 1

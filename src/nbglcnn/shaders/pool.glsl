@@ -37,7 +37,7 @@ vec4 result(vec4 v, ivec4 at, int k) {
   int dx = k % BX, dy = (k / BX) % BY;
   ivec2 from = (ivec2(ROW(at.z), at.w) + ivec2(dy, dx)) * STRIDE - PADDING;
   int count = taps(from.x, KERNEL.x, DILATION.x, HEIGHT, u.i[2].x)
-    * taps(from.y, KERNEL.y, DILATION.y, u.x[0].frame.w, u.i[2].y);
+    * taps(from.y, KERNEL.y, DILATION.y, u.x[0].nchw.w, u.i[2].y);
 #if DEPTH
   count *= taps(SLICE(at.z) * DEEP.y - DEEP.w, DEEP.x, DEEP.z, SLICES, u.i[2].w);
 #endif
@@ -88,13 +88,13 @@ vec4 result(vec4 v, ivec4 at, int k) {
 #define PIXELS(M) M(0, 0, 0, 0) M(1, 0, 0, 1) M(2, 0, 0, 2) M(3, 0, 0, 3)
 #endif
 
-#define IMAGE(n) corners[n] = corner(l, min(at.x + n, l.frame.x - 1), at.y);
+#define IMAGE(n) corners[n] = corner(l, min(at.x + n, l.nchw.x - 1), at.y);
 #define ROW_OF(j) \
   { int p = y + j * STRIDE.x; in_y[j] = p >= 0 && p < HEIGHT; \
     rows[j] = place(top + clamp(p, 0, HEIGHT - 1), l.phase.x, l.phase.w, l.block.y, l.block.z); }
 #define COLUMN_OF(i) \
-  { int p = x + i * STRIDE.y; in_x[i] = p >= 0 && p < l.frame.w; \
-    columns[i] = place(clamp(p, 0, l.frame.w - 1), l.phase.y, l.phase.z, l.block.z, 1); }
+  { int p = x + i * STRIDE.y; in_x[i] = p >= 0 && p < l.nchw.w; \
+    columns[i] = place(clamp(p, 0, l.nchw.w - 1), l.phase.y, l.phase.z, l.block.z, 1); }
 #define PIXEL(k, n, j, i) \
   { vec4 v = SAMPLE(x0, l, (corners[n] + vec3(columns[i].x, rows[j].x, rows[j].y + columns[i].y)) * unit); \
     a[k] = in_y[j] && in_x[i] ? JOIN(a[k], v) : a[k]; }

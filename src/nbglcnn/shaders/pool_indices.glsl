@@ -17,8 +17,8 @@ vec4 pixel(ivec4 at) {
     if (y < 0 || y >= HEIGHT) continue;
     for (int kx = 0; kx < u.i[0].y; kx++) {
       int x = from.y + kx * u.i[1].y;
-      if (x < 0 || x >= l.frame.w) continue;
-      vec4 v = texel(x0, l, ivec4(min(at.x, l.frame.x - 1), at.y, slice * HEIGHT + y, x));
+      if (x < 0 || x >= l.nchw.w) continue;
+      vec4 v = texel(x0, l, ivec4(min(at.x, l.nchw.x - 1), at.y, slice * HEIGHT + y, x));
       // The first of equal ones, and the last NaN, as PyTorch has it.
       bvec4 more = greaterThan(v, best), bad = is_nan(v);
       bvec4 take = bvec4(none || more.x || bad.x, none || more.y || bad.y, none || more.z || bad.z, none || more.w || bad.w);
@@ -31,6 +31,6 @@ vec4 pixel(ivec4 at) {
 #if DEPTH
   }
 #endif
-  vec4 channel = float(at.x * l.frame.y + at.y * 4) + vec4(0.0, 1.0, 2.0, 3.0);
-  return channel * float(l.frame.z * l.frame.w) + index;
+  vec4 channel = float(at.x * l.nchw.y + at.y * 4) + vec4(0.0, 1.0, 2.0, 3.0);
+  return channel * float(l.nchw.z * l.nchw.w) + index;
 }

@@ -16,7 +16,7 @@ precision highp sampler2DArray;
 
 // The words of layout.py's Layout, in its order.
 struct Layout {
-  ivec4 frame;  // n, c, h, w
+  ivec4 nchw;  // n, c, h, w
   ivec4 tile;   // width and height of a tile in texels, tiles in a row, channel groups
   ivec4 block;  // images, rows and columns spread over the layers; number of tiles
   ivec4 phase;  // row and column phases; width and height of one phase's area
@@ -108,14 +108,14 @@ float element(sampler2DArray s, Layout l, ivec4 at) {
   return lane(texel(s, l, ivec4(at.x, at.y >> 2, at.z, at.w)), at.y & 3);
 }
 
-// Where element number `index` in row-major order of a frame is: (n, c, y, x).
-ivec4 unravel(ivec4 frame, int index) {
-  int row = quotient(index, frame.w), plane = quotient(row, frame.z), image = quotient(plane, frame.y);
-  return ivec4(image, plane - image * frame.y, row - plane * frame.z, index - row * frame.w);
+// Where element number `index` in row-major order of an nchw is: (n, c, y, x).
+ivec4 unravel(ivec4 nchw, int index) {
+  int row = quotient(index, nchw.w), plane = quotient(row, nchw.z), image = quotient(plane, nchw.y);
+  return ivec4(image, plane - image * nchw.y, row - plane * nchw.z, index - row * nchw.w);
 }
 
 float flat_element(sampler2DArray s, Layout l, int index) {
-  return element(s, l, unravel(l.frame, index));
+  return element(s, l, unravel(l.nchw, index));
 }
 
 #ifdef LAYERS
@@ -135,7 +135,7 @@ vec4 keep(vec4 v, int g) {
 #if WHOLE
   return v;
 #else
-  int left = u.o.frame.y - 4 * g;
+  int left = u.o.nchw.y - 4 * g;
   return left >= 4 ? v : vec4(v.x, left > 1 ? v.y : 0.0, left > 2 ? v.z : 0.0, 0.0);
 #endif
 }

@@ -8,7 +8,7 @@ bool before(float a, float b, bool earlier) {
 }
 
 float source(ivec4 at) {
-  int e = ((at.x * u.o.frame.y + at.y) * u.o.frame.z + at.z) * u.o.frame.w + at.w;
+  int e = ((at.x * u.o.nchw.y + at.y) * u.o.nchw.z + at.z) * u.o.nchw.w + at.w;
   int place = e / u.i[0].y % u.i[0].x, first = e - place * u.i[0].y, count = 0;
   float own = flat_element(x0, u.x[0], e);
   for (int k = u.i[1].x; k < u.i[1].y; k++) {

@@ -2,7 +2,7 @@
 // i[0] length of the axis, elements between two of its places, length of the axis of the output.
 // i[1] it is looked for from here to there. GOES_ON: x1 has what was found in front.
 float source(ivec4 at) {
-  int e = ((at.x * u.o.frame.y + at.y) * u.o.frame.z + at.z) * u.o.frame.w + at.w;
+  int e = ((at.x * u.o.nchw.y + at.y) * u.o.nchw.z + at.z) * u.o.nchw.w + at.w;
   int row = e / u.i[0].y, outer = row / u.i[0].z;
   int first = outer * u.i[0].x * u.i[0].y + e - row * u.i[0].y;
   float wanted = float(row - outer * u.i[0].z);

@@ -7,8 +7,8 @@
 
 vec4 pixel(ivec4 at) {
   Layout l = u.x[0];
-  at = min(at, ivec4(u.o.frame.x, u.o.tile.w, u.o.frame.zw) - 1);
-  ivec4 from = at * u.i[0], to = min(from + u.i[0], ivec4(l.frame.x, l.tile.w, l.frame.zw));
+  at = min(at, ivec4(u.o.nchw.x, u.o.tile.w, u.o.nchw.zw) - 1);
+  ivec4 from = at * u.i[0], to = min(from + u.i[0], ivec4(l.nchw.x, l.tile.w, l.nchw.zw));
   vec4 given = vec4(0.0);
 #if GIVEN
   given = texel(x1, u.x[1], at * u.i[2]);
@@ -33,7 +33,7 @@ vec4 pixel(ivec4 at) {
         plane = join(plane, row);
       }
 #if CHANNELS
-      int left = l.frame.y - 4 * g;
+      int left = l.nchw.y - 4 * g;
       vec4 none = START;
       plane = vec4(plane.x, left > 1 ? plane.y : none.y, left > 2 ? plane.z : none.z, left > 3 ? plane.w : none.w);
 #endif

@@ -9,7 +9,7 @@ vec2 tap(sampler2DArray table, int t) {
 
 vec4 pixel(ivec4 at) {
   // Pixels of a block that lie outside the map repeat its edge: nobody reads them, but the address must exist.
-  at = min(at, ivec4(u.o.frame.x - 1, at.y, u.o.frame.zw - 1));
+  at = min(at, ivec4(u.o.nchw.x - 1, at.y, u.o.nchw.zw - 1));
   ivec2 first = at.zw * u.i[0].xy;
 #if OUTSIDE
   if (tap(w0, first.x).x < 0.0 || tap(w1, first.y).x < 0.0) return vec4(u_outside);

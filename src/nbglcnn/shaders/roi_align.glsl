@@ -42,17 +42,17 @@ float coordinate(int box, int k) {
 vec4 pixel(ivec4 at) {
   Layout l = u.x[0];
   vec3 unit = vec3(UNIT(x0), 1.0);
-  vec3 image = corner(l, clamp(int(flat_element(x2, u.x[2], at.x)), 0, l.frame.x - 1), at.y);
-  Line down = line_of(coordinate(at.x, 1), coordinate(at.x, 3), at.z, u.i[0].x, l.frame.z);
-  Line across = line_of(coordinate(at.x, 0), coordinate(at.x, 2), at.w, u.i[0].y, l.frame.w);
+  vec3 image = corner(l, clamp(int(flat_element(x2, u.x[2], at.x)), 0, l.nchw.x - 1), at.y);
+  Line down = line_of(coordinate(at.x, 1), coordinate(at.x, 3), at.z, u.i[0].x, l.nchw.z);
+  Line across = line_of(coordinate(at.x, 0), coordinate(at.x, 2), at.w, u.i[0].y, l.nchw.w);
   vec4 joined = vec4(0.0);
   bool zero = float(down.count) < down.total || float(across.count) < across.total, begun = false;
   for (int j = 0; j < down.count; j++) {
-    vec3 y = between(down, j, l.frame.z);
+    vec3 y = between(down, j, l.nchw.z);
     vec2 top = place(int(y.x), l.phase.x, l.phase.w, l.block.y, l.block.z);
     vec2 low = place(int(y.y), l.phase.x, l.phase.w, l.block.y, l.block.z);
     for (int i = 0; i < across.count; i++) {
-      vec3 x = between(across, i, l.frame.w);
+      vec3 x = between(across, i, l.nchw.w);
       if (x.x < 0.0 || y.x < 0.0) { zero = true; continue; }
       vec2 left = place(int(x.x), l.phase.y, l.phase.z, l.block.z, 1);
       vec2 right = place(int(x.y), l.phase.y, l.phase.z, l.block.z, 1);

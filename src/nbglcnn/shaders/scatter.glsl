@@ -26,7 +26,7 @@ int index(int place, int length) {
 }
 
 float source(ivec4 at) {
-  int e = ((at.x * u.o.frame.y + at.y) * u.o.frame.z + at.z) * u.o.frame.w + at.w;
+  int e = ((at.x * u.o.nchw.y + at.y) * u.o.nchw.z + at.z) * u.o.nchw.w + at.w;
   float v = flat_element(x0, u.x[0], e);
 #if ELEMENTS
   int first = 0, own = 0, rest = e;

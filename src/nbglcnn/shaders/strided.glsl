@@ -3,7 +3,7 @@
 // the pair number d behind it.
 // INDEXED: the place along one more axis is element number e of x1; its stride and length are i[0].zw.
 float source(ivec4 at) {
-  int e = ((at.x * u.o.frame.y + at.y) * u.o.frame.z + at.z) * u.o.frame.w + at.w;
+  int e = ((at.x * u.o.nchw.y + at.y) * u.o.nchw.z + at.z) * u.o.nchw.w + at.w;
   int index = u.i[0].x;
 #if INDEXED
   int place = int(flat_element(x1, u.x[1], e));

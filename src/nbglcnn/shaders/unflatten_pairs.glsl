@@ -15,8 +15,8 @@ void main() {
   ivec4 at = origin();
   o0 = o1 = o2 = o3 = vec4(0.0);
   vec2 unit = 1.0 / vec2(textureSize(x0, 0).xy);
-  int channels = at.x < 0 ? 0 : u.o.frame.y - 4 * at.y, step = u.o.frame.z * u.o.frame.w;
-  int index = ((at.x * u.o.frame.y + 4 * at.y) * u.o.frame.z + at.z) * u.o.frame.w + at.w;
-  int below = at.z + 1 < u.o.frame.z ? u.o.frame.w : 0;
+  int channels = at.x < 0 ? 0 : u.o.nchw.y - 4 * at.y, step = u.o.nchw.z * u.o.nchw.w;
+  int index = ((at.x * u.o.nchw.y + 4 * at.y) * u.o.nchw.z + at.z) * u.o.nchw.w + at.w;
+  int below = at.z + 1 < u.o.nchw.z ? u.o.nchw.w : 0;
   CHANNEL(0, x) CHANNEL(1, y) CHANNEL(2, z) CHANNEL(3, w)
 }

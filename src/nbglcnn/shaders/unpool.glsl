@@ -5,10 +5,10 @@
 float source(ivec4 at) {
   ivec3 size = u.i[0].xyz, place = ivec3(at.z / u.i[2].w, at.z % u.i[2].w, at.w);
   if (any(greaterThanEqual(place, size))) return 0.0;
-  float number = float((((at.x * u.o.frame.y + at.y) * size.x + place.x) * size.y + place.y) * size.z + place.z);
+  float number = float((((at.x * u.o.nchw.y + at.y) * size.x + place.x) * size.y + place.y) * size.z + place.z);
   float found = 0.0;
 #if WINDOWS
-  ivec3 end = ivec3(u.x[0].frame.z / u.i[0].w, u.i[0].w, u.x[0].frame.w) - 1;
+  ivec3 end = ivec3(u.x[0].nchw.z / u.i[0].w, u.i[0].w, u.x[0].nchw.w) - 1;
   ivec3 reach = place + u.i[3].xyz, from = max(reach - u.i[1].xyz + u.i[2].xyz, 0) / u.i[2].xyz;
   ivec3 to = min(reach / u.i[2].xyz, end);
   for (int z = from.x; z <= to.x; z++) {

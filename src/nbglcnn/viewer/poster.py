@@ -101,7 +101,7 @@ def _draw(
 
 
 def _shape(value: Value) -> str:
-    own = len(value.shape) > 1 and value.shape[0] == value.frame[0]  # an axis of images
+    own = len(value.shape) > 1 and value.shape[0] == value.nchw[0]  # an axis of images
     shape = value.shape[1:] if own else value.shape
     return "x".join(map(str, shape)) or "scalar"  # Pillow's own font has no ×
 
@@ -117,7 +117,7 @@ def _fitting(pen: ImageDraw.ImageDraw, text: str, font: Font, width: int) -> str
 
 def _picture(value: Value, array: Array, example: int, size: int) -> Image.Image:
     """One value: an image as an image, anything else as a mosaic of its channels."""
-    n, c, h, w = value.frame
+    n, c, h, w = value.nchw
     whole = np.asarray(array, np.float32) if array.size else np.zeros(1, np.float32)
     maps = whole.reshape(n, c, h, w)[min(example, n - 1)]
     image = value.kind in ("input", "output") and len(value.shape) == 4

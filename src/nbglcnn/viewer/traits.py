@@ -62,7 +62,7 @@ def checked_view(view: dict[str, Any], plan: Plan) -> dict[str, Any]:
     value = next((value for value in plan.values if value.key == layer), None)
     if value is None:
         raise TraitError(f"there is no layer {layer!r} whose values are kept")
-    _, count, height, width = value.frame
+    _, count, height, width = value.nchw
     wrong = [c for c in channels if not isinstance(c, int) or not 0 <= c < count]
     if wrong:
         raise TraitError(f"{layer} has channels 0 to {count - 1}, not {wrong[0]!r}")
@@ -86,7 +86,7 @@ def hovered(spot: Spot | None, values: Sequence[Value]) -> dict[str, Any] | None
     value = next((value for value in values if value.key == spot.layer), None)
     if value is None:
         return None
-    _, channels, height, width = value.frame
+    _, channels, height, width = value.nchw
     if spot.y >= height or spot.x >= width or (spot.channel or 0) >= channels:
         return None
     numbers = [float(number) for number in spot.values]

@@ -46,7 +46,7 @@ export function Pictures(props: {
   const room = width.value - 48;
   const columns = width.value < 520 ? 1 : showing === "beside" ? 3 : 2;
   const side = Math.min(LARGE, Math.floor((room - (columns - 1) * GAP) / columns));
-  const bars = shownElements(changed, difference.frame[1], Math.floor(side / 3));
+  const bars = shownElements(changed, difference.nchw[1], Math.floor(side / 3));
   const picture = (value: Value, limits: Limits, map?: ColorMapName) => (
     <One
       value={value}
@@ -121,7 +121,7 @@ function One(props: {
 }) {
   const { value, channel, side, limits, range, map, elements } = props;
   const { ratio } = useViews();
-  const [, channels, height, width] = value.frame;
+  const [, channels, height, width] = value.nchw;
   const kind = pictureOf(value);
   if (kind === "number") return <NumberPicture value={value} />;
   if (kind === "bars") {

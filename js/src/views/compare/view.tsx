@@ -47,7 +47,7 @@ function Compared(props: { network: Network; comparison: Comparison }) {
   if (pair === undefined || difference === undefined) return null;
   const wide = width.value >= 760;
   const room = width.value - 48 - (wide ? TABLE + 28 : 0);
-  const channels = difference.frame[1];
+  const channels = difference.nchw[1];
   // Until one is chosen, the channel that differs most.
   const [most = 0] = statistics === null ? [] : byDifference(statistics);
   const channel = Math.min(state.selected.value?.channel ?? most, channels - 1);
@@ -110,7 +110,7 @@ function Channels(props: { value: Value; channel: number; width: number }) {
   const statistics = useStatistics(value);
   const [by, setBy] = useState<"number" | "difference">("difference");
   const [page, setPage] = useState(0);
-  const length = value.frame[1];
+  const length = value.nchw[1];
   const numbers = Array.from({ length }, (_, i) => i);
   const order = by === "difference" && statistics ? byDifference(statistics) : numbers;
   const pages = Math.ceil(length / PAGE);

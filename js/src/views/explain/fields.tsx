@@ -23,10 +23,10 @@ function sourceOf(plan: PlanHeader, value: Value) {
 /** The pixels of a value's picture that a field covers. */
 function covered(plan: PlanHeader, value: Value, found: ReadonlyMap<string, Mask>): Marked {
   const { name, places } = sourceOf(plan, value);
-  const { frame } = value;
-  const [, , height, width] = frame;
+  const { nchw } = value;
+  const [, , height, width] = nchw;
   const mask = found.get(name);
-  const pixels = mask && pixelsOf(mask, value.shape, places, frame);
+  const pixels = mask && pixelsOf(mask, value.shape, places, nchw);
   return markedIn(pixels ?? new Uint8Array(height * width), height, width);
 }
 
@@ -39,7 +39,7 @@ export function FieldPictures(props: { network: Network; value: Value; y: number
   const found = useMemo(() => {
     if (plan === null || fields === null) return null;
     const { name, places } = sourceOf(plan, value);
-    const at = coordinates(value.shape, place(value.frame, [0, channel, y, x]));
+    const at = coordinates(value.shape, place(value.nchw, [0, channel, y, x]));
     const own = placeOf(value.shape, places, at);
     return {
       from: fields.receptive(name, own),
@@ -53,7 +53,7 @@ export function FieldPictures(props: { network: Network; value: Value; y: number
   const from = network.inputs.filter(drawn);
   const to = network.outputs.filter((one) => drawn(one) && one.texture !== value.texture);
   if (from.length + to.length === 0) return null;
-  const of = value.frame[2] * value.frame[3] > 1 ? "pixel" : "value";
+  const of = value.nchw[2] * value.nchw[3] > 1 ? "pixel" : "value";
   return (
     <section class="nbg-fields" aria-label="Receptive and projective field">
       {from.map((one) => (

@@ -16,7 +16,7 @@ const LINE = 28;
 
 /** The scale of a map in a square room that nothing less than LEAST is shown in, and the CSS pixels that it takes. */
 export function mapSize(value: Value, room: number, ratio: number, around: Around = NOTHING) {
-  const [, , height, width] = value.frame;
+  const [, , height, width] = value.nchw;
   const pixels = Math.max(height + around.top + around.bottom, width + around.left + around.right);
   const [least, most] = [Math.ceil(LEAST * ratio), Math.round(MOST * ratio)];
   let scale = Math.min(fitScale(pixels, room * ratio), Math.max(most, Math.ceil(least / pixels)));
@@ -52,7 +52,7 @@ export function OneMap(props: Place & { around?: Around; children: preact.Compon
   const ratio = useViews().ratio.value;
   const { scale, height } = mapSize(value, room, ratio, around);
   const channels =
-    pictureOf(value) === "rgb" ? Array.from({ length: value.frame[1] }, (_, i) => i) : [channel];
+    pictureOf(value) === "rgb" ? Array.from({ length: value.nchw[1] }, (_, i) => i) : [channel];
   return (
     <Maps
       value={value}
@@ -80,7 +80,7 @@ export function InputMap(
 ) {
   const { value, lines, room, callout, around = NOTHING } = props;
   const ratio = useViews().ratio.value;
-  const [, , mapHeight, mapWidth] = value.frame;
+  const [, , mapHeight, mapWidth] = value.nchw;
   const size = mapSize(value, room, ratio, around);
   const { pad } = size;
   const [along, down] = [size.width / mapWidth, size.height / mapHeight];
@@ -150,7 +150,7 @@ export function PixelMap(props: PixelProps) {
   const { value, room, y, x, choose, label } = props;
   const ratio = useViews().ratio.value;
   const own = useRef<HTMLButtonElement>(null);
-  const [, , mapHeight, mapWidth] = value.frame;
+  const [, , mapHeight, mapWidth] = value.nchw;
   const size = mapSize(value, room, ratio);
   const [along, down] = [size.width / mapWidth, size.height / mapHeight];
   const click = (event: MouseEvent): void => {

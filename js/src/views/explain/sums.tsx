@@ -109,9 +109,9 @@ function Slid(props: Props) {
   const linked = useSignal<number | null>(null);
   const { lines, first } = products;
   const patch = products.patch(chosen);
-  const flat = source.frame[2] === 1 && lines.rows.length === 1;
+  const flat = source.nchw[2] === 1 && lines.rows.length === 1;
   const around = aroundOf(layer);
-  const room = Math.min(source.frame[2] === 1 ? LINE : INPUT, width);
+  const room = Math.min(source.nchw[2] === 1 ? LINE : INPUT, width);
   const from = Math.max(CAPTION, mapSize(source, room, ratio.value, around).outer.width);
   const { cell, way } = rowOf(width, from, patch.rows, patch.columns);
   const beside = way === "beside";
@@ -188,7 +188,7 @@ function Spread(props: Props & { phased: Phased }) {
   const patch = products.patch(chosen);
   const { filter } = phased;
   const sub = products.patch(chosen, filter);
-  const room = Math.min(source.frame[2] === 1 ? LINE : 170, width);
+  const room = Math.min(source.nchw[2] === 1 ? LINE : 170, width);
   const cell = cellSize(width - room - 24, patch.rows, Math.max(1, patch.columns), 2);
   const small = cellSize(width, sub.rows || 1, sub.columns || 1, 3);
   const channel = first + chosen;

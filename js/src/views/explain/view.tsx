@@ -66,7 +66,7 @@ function Unknown({ words }: { words: Unexplained }) {
 /** The pixel that is explained: the one that was chosen, or else where the channel's largest value is. */
 function usePixel(value: Value, tensors: Tensors | null, start: number) {
   const { pixel } = useViews().state;
-  const [, , height, width] = value.frame;
+  const [, , height, width] = value.nchw;
   const fits = (one: Pixel | null): one is Pixel =>
     one !== null && (one.layer === value.key || (one.height === height && one.width === width));
   const chosen = pixel.value;
@@ -92,7 +92,7 @@ function Explained(props: { network: Network; value: Value; chain: Chain }) {
   const views = useViews();
   const { state } = views;
   const tensors = useTensors(chain.needed);
-  const [, channels, height, width] = value.frame;
+  const [, channels, height, width] = value.nchw;
   const channel = Math.min(state.selected.value?.channel ?? 0, channels - 1);
   const image = imageOf(value, network, state.example.value);
   const start = (image * channels + channel) * height * width;

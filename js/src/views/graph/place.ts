@@ -124,7 +124,7 @@ interface Flow {
 
 /** Steps (pools, upsampling) between two nodes go on the line; all others get a box. */
 function boxesOf({ nodes, edges }: Picture): { boxes: Box[]; ways: Way[] } {
-  const sides = nodes.map(({ value }) => Math.max(...value.frame.slice(2)));
+  const sides = nodes.map(({ value }) => Math.max(...value.nchw.slice(2)));
   const largest = Math.max(...sides);
   const levels = sides.map((side) => Math.round(Math.log2(largest / side)));
   const shown = levels.filter((_, i) => nodes[i]?.kind !== "step");

@@ -1,8 +1,8 @@
-// What the display's draws are made of: pictures on sheets, where each map lies, and the numbers of each draw.
+// What the display's draws are made of: pictures on atlases, where each map lies, and the numbers of each draw.
 import { type Texture, UNIFORM_BYTES, type Value } from "../plan.ts";
 import { MARKS_LAYER, mapLayer } from "./colormaps.ts";
-import { type Mosaic, mosaicOf, type Placed, pack, type Sheet } from "./mosaic.ts";
-import { groupsOf, isReframed, writeNumbers } from "./numbers.ts";
+import { type Atlas, type Mosaic, mosaicOf, type Placed, pack } from "./mosaic.ts";
+import { groupsOf, isReshaped, writeNumbers } from "./numbers.ts";
 import { RANGE_COLUMNS, type Ranges } from "./ranges.ts";
 import type { Box } from "./schedule.ts";
 import type { Delivery, DrawJob } from "./types.ts";
@@ -40,7 +40,7 @@ export interface Draw {
 }
 
 export interface Drawing {
-  readonly sheets: readonly (Sheet<Picture> & { readonly draws: readonly Draw[] })[];
+  readonly atlases: readonly (Atlas<Picture> & { readonly draws: readonly Draw[] })[];
   readonly numbers: ArrayBuffer;
   readonly table: Table;
 }
@@ -66,22 +66,22 @@ type Corner = readonly [number, number, number];
 export function drawingOf(shown: readonly Shown[], ranges: Ranges, delivery: Delivery): Drawing {
   const upright = delivery === "canvas";
   const pictures = shown.map(pictureOf);
-  const sheets = pack(pictures, MOST_SIDE);
+  const atlases = pack(pictures, MOST_SIDE);
   const { table, corners } = tableOf(pictures);
   const count = pictures.reduce((sum, { job }) => sum + drawsOf(job), 0);
   const numbers = new ArrayBuffer(count * UNIFORM_BYTES);
   let at = 0;
-  const drawn = (placed: Placed<Picture>, sheet: Sheet<Picture>): Draw[] => {
+  const drawn = (placed: Placed<Picture>, atlas: Atlas<Picture>): Draw[] => {
     const { item, x, y } = placed;
     const { job, value, texture, width, height } = item;
     const rgb = job.as === "rgb";
-    const top = upright ? sheet.height - y : y;
+    const top = upright ? atlas.height - y : y;
     const area = [x, upright ? top - height : top, width, height] as const;
     return Array.from({ length: drawsOf(job) }, (_, k) => {
       const [column, row, layer] = corners.get(item) ?? [0, 0, 0];
       const place = ranges.place(value);
       writeNumbers(numbers, at, {
-        frames: [value.frame],
+        nchw: [value.nchw],
         words: value.words,
         integers: [
           [x, top, column + k, row],
@@ -104,9 +104,9 @@ export function drawingOf(shown: readonly Shown[], ranges: Ranges, delivery: Del
     });
   };
   return {
-    sheets: sheets.map((sheet) => ({
-      ...sheet,
-      draws: sheet.placed.flatMap((placed) => drawn(placed, sheet)),
+    atlases: atlases.map((atlas) => ({
+      ...atlas,
+      draws: atlas.placed.flatMap((placed) => drawn(placed, atlas)),
     })),
     numbers,
     table,
@@ -115,7 +115,7 @@ export function drawingOf(shown: readonly Shown[], ranges: Ranges, delivery: Del
 
 function pictureOf(one: Shown): Picture {
   const { job, value } = one;
-  const [, , h, w] = value.frame;
+  const [, , h, w] = value.nchw;
   const count = job.as === "rgb" ? 1 : job.channels.length;
   const mosaic = mosaicOf(h, w, { ...job, count });
   if (Math.max(mosaic.width, mosaic.height) > MOST_SIDE) {
@@ -127,10 +127,10 @@ function pictureOf(one: Shown): Picture {
   return { ...mosaic, ...one };
 }
 
-/** Which of DISPLAY's programs, and of REFRAMED_DISPLAY's behind them. */
+/** Which of DISPLAY's programs, and of RESHAPED_DISPLAY's behind them. */
 function programOf(picture: Picture): number {
   const each = picture.job.range.mode === "channel";
-  if (isReframed(picture.value)) return each ? 4 : 3;
+  if (isReshaped(picture.value)) return each ? 4 : 3;
   return each ? 2 : tapsOf(picture) === 1 ? 0 : 1;
 }
 
@@ -140,7 +140,7 @@ function drawsOf({ as }: DrawJob): number {
 }
 
 function tapsOf({ value, mapWidth, mapHeight }: Picture): number {
-  const [, , h, w] = value.frame;
+  const [, , h, w] = value.nchw;
   return Math.min(MOST_TAPS, Math.max(1, Math.ceil(Math.max(w / mapWidth, h / mapHeight))));
 }
 
@@ -150,7 +150,7 @@ function useOf({ as, map, range }: DrawJob): number {
 }
 
 function floatsOf({ value, job, mapWidth, mapHeight, size }: Picture, table: Table): number[][] {
-  const [, , h, w] = value.frame;
+  const [, , h, w] = value.nchw;
   const [, by = 1, bx = 1, , sy = 1, sx = 1] = value.words.slice(8);
   const { gap, range } = job;
   return [
@@ -163,15 +163,15 @@ function floatsOf({ value, job, mapWidth, mapHeight, size }: Picture, table: Tab
 
 /** Where all maps lie in their textures, and each picture's corner in this table. */
 function tableOf(pictures: readonly Picture[]): { table: Table; corners: Map<Picture, Corner> } {
-  const sheets = pack(pictures.map(cellsOf), MOST_SIDE);
-  const side = (pick: (sheet: Sheet<Cells>) => number) => {
-    const most = Math.max(TABLE_SIDE, ...sheets.map(pick));
+  const atlases = pack(pictures.map(cellsOf), MOST_SIDE);
+  const side = (pick: (atlas: Atlas<Cells>) => number) => {
+    const most = Math.max(TABLE_SIDE, ...atlases.map(pick));
     return 2 ** Math.ceil(Math.log2(most));
   };
-  const [width, height] = [side((sheet) => sheet.width), side((sheet) => sheet.height)];
-  const data = new Float32Array(width * height * sheets.length * 4);
+  const [width, height] = [side((atlas) => atlas.width), side((atlas) => atlas.height)];
+  const data = new Float32Array(width * height * atlases.length * 4);
   const corners = new Map<Picture, Corner>();
-  for (const [layer, { placed }] of sheets.entries()) {
+  for (const [layer, { placed }] of atlases.entries()) {
     for (const { item, x, y } of placed) {
       corners.set(item.picture, [x, y, layer]);
       for (let k = 0; k < item.width * item.height; k++) {
@@ -181,7 +181,7 @@ function tableOf(pictures: readonly Picture[]): { table: Table; corners: Map<Pic
       }
     }
   }
-  return { table: { width, height, layers: sheets.length, data }, corners };
+  return { table: { width, height, layers: atlases.length, data }, corners };
 }
 
 function cellsOf(picture: Picture): Cells {
@@ -193,7 +193,7 @@ function cellsOf(picture: Picture): Cells {
 /** A channel's texel of the table. */
 function tileOf({ job, value, size }: Picture, channel: number | undefined): number[] {
   if (channel === undefined) return [0, 0, 0, -1];
-  if (isReframed(value)) return [0, 0, job.image, channel];
+  if (isReshaped(value)) return [0, 0, job.image, channel];
   const [tileWidth = 1, tileHeight = 1, across = 1, , bn = 1, by = 1, bx = 1] =
     value.words.slice(4);
   const images = Math.floor(job.image / bn);

@@ -1,13 +1,13 @@
 // Visits every pixel of a strip of one channel group's map, in the texture's own order, without address():
 // reductions don't mind the order, and a line of texels is read at steps of one.
-// REFRAMED: in the order of the frame that it is shown in, which is not the one that it lies in.
-// frame: of what is shown; work: image, strips a map, lines a strip (REFRAMED: elements), number of fragments.
+// RESHAPED: in the order of the nchw that it is shown in, which is not the one that it lies in.
+// nchw: of what is shown; work: image, strips a map, lines a strip (RESHAPED: elements), number of fragments.
 void take(vec4 v);
 
-#ifdef REFRAMED
-void walk(sampler2DArray s, Layout l, ivec4 frame, ivec4 work, int group, int strip) {
-  int plane = frame.z * frame.w, first = group * 4, left = frame.y - first;
-  int map = (work.x * frame.y + first) * plane, last = map + min(plane, (strip + 1) * work.z);
+#ifdef RESHAPED
+void reduce(sampler2DArray s, Layout l, ivec4 nchw, ivec4 work, int group, int strip) {
+  int plane = nchw.z * nchw.w, first = group * 4, left = nchw.y - first;
+  int map = (work.x * nchw.y + first) * plane, last = map + min(plane, (strip + 1) * work.z);
   for (int at = map + strip * work.z; at < last; at++) {
     vec4 v = vec4(flat_element(s, l, at), 0.0, 0.0, 0.0);
     if (left > 1) v.y = flat_element(s, l, at + plane);
@@ -17,7 +17,7 @@ void walk(sampler2DArray s, Layout l, ivec4 frame, ivec4 work, int group, int st
   }
 }
 #else
-void walk(sampler2DArray s, Layout l, ivec4 frame, ivec4 work, int group, int strip) {
+void reduce(sampler2DArray s, Layout l, ivec4 nchw, ivec4 work, int group, int strip) {
   int image = work.x;
   vec2 size = vec2(textureSize(s, 0).xy);
   int images = over(image, l.block.x), tile = images * l.tile.w + group;
@@ -33,8 +33,8 @@ void walk(sampler2DArray s, Layout l, ivec4 frame, ivec4 work, int group, int st
     int areas = over(rows, l.block.y), dy = rows - areas * l.block.y;
     ivec2 phase = ivec2(0, over(areas, l.phase.y));
     phase.x = areas - phase.y * l.phase.y;
-    if ((row * l.block.y + dy) * l.phase.x + phase.y >= l.frame.z) continue;
-    int columns = over(l.frame.w - phase.x + l.phase.y - 1, l.phase.y);
+    if ((row * l.block.y + dy) * l.phase.x + phase.y >= l.nchw.z) continue;
+    int columns = over(l.nchw.w - phase.x + l.phase.y - 1, l.phase.y);
     int count = over(columns - dx + l.block.z - 1, l.block.z);
     vec3 at = vec3((vec2(base + ivec2(0, row) + phase * l.phase.zw) + 0.5) / size,
                    float(first_layer + dy * l.block.z + dx));
@@ -46,6 +46,6 @@ void walk(sampler2DArray s, Layout l, ivec4 frame, ivec4 work, int group, int st
 #endif
 
 // Lanes of this group that are channels.
-bvec4 channels(ivec4 frame, int group) {
-  return lessThan(ivec4(group * 4) + ivec4(0, 1, 2, 3), ivec4(frame.y));
+bvec4 channels(ivec4 nchw, int group) {
+  return lessThan(ivec4(group * 4) + ivec4(0, 1, 2, 3), ivec4(nchw.y));
 }

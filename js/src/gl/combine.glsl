@@ -1,4 +1,4 @@
-// Joins least and greatest values: what each texel of the output joins is said by its texel of `list`, as the number
+// Combines least and greatest values: what each texel of the output combines is said by its texel of `list`, as the number
 // of the first texel of a, how many there are, and the batch that it is of.
 // i[0]: batch; i[1]: width of a
 void main() {

@@ -1,4 +1,4 @@
-// Joins neighbouring partial results: texel k of the output is the fold of texels k*n .. k*n+n-1 of a.
+// Combines neighbouring partial results: texel k of the output combines texels k*n .. k*n+n-1 of a.
 // SUMS: all targets are sums; otherwise the first two are least and greatest, further ones sums.
 // i[0]: n, number of texels in a, number in the output; i[1]: see index_of; i[2]: width of a.
 void main() {

@@ -1,5 +1,5 @@
-// Second walk: squares of the distance from the mean in units of the greatest absolute value, which no
-// float overflows in, over f[0].x; exact zeros; NaNs; infinities. a: what extent.glsl found.
+// Second reduction: squares of the distance from the mean in units of the greatest absolute value, which no
+// float overflows in, over f[0].x; exact zeros; NaNs; infinities. a: what min_max.glsl found.
 vec4 mean, scale;
 vec4 squares = vec4(0.0), zeros = vec4(0.0), nans = vec4(0.0), infinities = vec4(0.0);
 
@@ -22,7 +22,7 @@ void main() {
     mean = fetch(a, ivec3(p, 2)) * (u.f[0].x / count);
     vec4 most = max(abs(fetch(a, ivec3(p, 0))), abs(fetch(a, ivec3(p, 1))));
     scale = mix(vec4(1.0), most, greaterThan(most, vec4(0.0)));
-    walk(x0, u.x[0], shown_as(0), u.i[0], group, index - group * u.i[0].y);
+    reduce(x0, u.x[0], shown_as(0), u.i[0], group, index - group * u.i[0].y);
   }
   o0 = squares;
   o1 = zeros;

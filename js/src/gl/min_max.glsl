@@ -1,6 +1,6 @@
 // Least and greatest finite value of a strip; with 4 targets also the sum (over f[0].x, the number of
 // pixels, so that large values don't overflow) and the number of finite values.
-// i[0]: see walk. SOURCES: 4 values in rows one above the other, i[k] for value k, i[4 + k].x its first row,
+// i[0]: see reduction.glsl. SOURCES: 4 values in rows one above the other, i[k] for value k, i[4 + k].x its first row,
 // i[4].y the fragments of a row; otherwise i[1]: see index_of.
 vec4 low = vec4(BIG), high = vec4(-BIG), sum = vec4(0.0), count = vec4(0.0);
 
@@ -25,15 +25,15 @@ void main() {
   ivec4 work = u.i[k];
   if (index < work.w) {
     Layout l = u.x[k];
-    ivec4 frame = shown_as(k);
+    ivec4 nchw = shown_as(k);
     int group = over(index, work.y), strip = index - group * work.y;
-    if (k == 0) walk(x0, l, frame, work, group, strip);
+    if (k == 0) reduce(x0, l, nchw, work, group, strip);
 #ifdef SOURCES
-    if (k == 1) walk(x1, l, frame, work, group, strip);
-    if (k == 2) walk(x2, l, frame, work, group, strip);
-    if (k == 3) walk(x3, l, frame, work, group, strip);
+    if (k == 1) reduce(x1, l, nchw, work, group, strip);
+    if (k == 2) reduce(x2, l, nchw, work, group, strip);
+    if (k == 3) reduce(x3, l, nchw, work, group, strip);
 #endif
-    bvec4 real = channels(frame, group);
+    bvec4 real = channels(nchw, group);
     low = mix(vec4(BIG), low, real);
     high = mix(vec4(-BIG), high, real);
   }
