@@ -209,7 +209,7 @@ LOSING = """async ([n, session, x, key, job]) => {
 
 def test_a_loss_at_any_call_gives_the_right_numbers_or_an_error(gl: GlPage) -> None:
     session = gl.open(carrier(LAYOUTS["odd"]))
-    x = RANDOM.standard_normal(LAYOUTS["odd"].frame)
+    x = RANDOM.standard_normal(LAYOUTS["odd"].nchw)
     job = JOB | {"key": "x", "channels": [0]}
 
     def losing(n: int) -> dict[str, Any]:

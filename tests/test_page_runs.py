@@ -144,7 +144,7 @@ def test_what_is_written_in_the_middle_of_a_run_is_computed_before_it_is_read(
 
 def test_a_draw_right_after_a_short_run_shows_the_new_values(gl: GlPage) -> None:
     session = gl.open(carrier(LAYOUTS["odd"]))
-    shape = LAYOUTS["odd"].frame
+    shape = LAYOUTS["odd"].nchw
     for _ in range(3):
         gl.write(session, "x", np.zeros(shape))
         gl.run(session)
@@ -327,7 +327,7 @@ def test_the_runtime_alone_runs_a_plan_file(
             keys: Object.keys(outputs), same: gl.base64(outputs["__proto__"]) === gl.base64(after),
           };
         }""",
-        [url, many, encode(X), encode(np.ones(LAYOUTS["odd"].frame))],
+        [url, many, encode(X), encode(np.ones(LAYOUTS["odd"].nchw))],
     )
     with torch.inference_mode():
         y = model(torch.from_numpy(X)).numpy()

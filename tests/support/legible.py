@@ -123,7 +123,7 @@ def views_of(plan: Plan) -> dict[str, View]:
         for section in ("maps", "filters", "explain"):
             found[f"{section} of {name}, {kind}"] = {**layer_view, "section": section}
         # Where windows leave the map.
-        _, _, height, width = values[name].frame
+        _, _, height, width = values[name].nchw
         for corner, y, x in (("first", 0, 0), ("last", height - 1, width - 1)):
             if height * width > 1:
                 found[f"explain of {name}, {kind}, at its {corner} pixel"] = {
