@@ -59,12 +59,12 @@ def exact_alone(
     onnx.reference cannot compute, or only in minutes (of more than EXACT_MACS).
     """
     known = {key.value: found[key.name] for key in graph.keys if key.name in found}
+    constant = {name for name, value in graph.values.items() if value.data is not None}
     alone: dict[str, Array] = {}
     for key in graph.keys:
         if key.name not in names:
             continue
         others = {value: array for value, array in known.items() if value != key.value}
-        constant = {name for name, value in graph.values.items() if value.data is not None}
         steps = _steps_to(graph, others.keys() | constant, [key.value])
         if sum(_macs(graph, node) for node in steps) > EXACT_MACS:
             continue

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from nbglcnn.graph import Array, Node
-from nbglcnn.lowering.builder import Builder, Tensor
+from nbglcnn.lowering.builder import Builder
 from nbglcnn.lowering.glsl import shader
 from nbglcnn.ops.operator import (
     Facts,
@@ -130,9 +130,7 @@ def _in_parts(
     constants = {"JOIN": _join(node), "ELEMENTS": int(elements), "TABLE": int(bool(weights))}
     for begin in range(0, max(rows, 1), max(most, 1)):
         end = min(begin + most, rows)
-        written: Tensor = (
-            b.output(node.outputs[0]) if end == rows else b.scratch(b.stored(node.inputs[0]).layout)
-        )
+        written = b.output(node.outputs[0]) if end == rows else b.scratch(data.layout)
         b.draw(
             SCATTER, written, [data, indices, updates], weights,
             integers=[*sizes, begin, end, *words], constants=constants, parts=[NAN],
