@@ -78,10 +78,11 @@ def messages() -> str:
         f"export const PROTOCOL = {json.dumps(protocol.PROTOCOL)};\n"
         f"export const CHUNK = {protocol.CHUNK};\n"
         f"export const COLORMAPS = {json.dumps(protocol.COLORMAPS)} as const;\n"
+        f"export const SIGNED = {json.dumps(protocol.SIGNED)} as const;\n"
         f"export const COLOR_RANGES = {json.dumps(protocol.COLOR_RANGES)} as const;\n"
         f"export const VIEWS = {json.dumps(protocol.VIEWS)} as const;\n"
         f"export const ROOMS = {json.dumps(protocol.ROOMS)} as const;\n"
-        f"export const BESIDE = {protocol.BESIDE};\n",
+        f"export const MAX_COMPARED = {protocol.MAX_COMPARED};\n",
     ]
     parts += [_interface(name, record) for name, record in records.items()]
     parts += [

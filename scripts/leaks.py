@@ -137,23 +137,24 @@ def growth_of_bare(
     return grown
 
 
-class KernelCounter:
-    """Counts objects of the kernel."""
+class Counter:
+    """Counts objects of a kernel and its page."""
 
     def __init__(self, notebook: Notebook) -> None:
         self._notebook = notebook
-        self._least: list[int] = []
+        self._least: dict[str, int] = {}
 
     def count(self) -> dict[str, int]:
-        """Once the kernel has heard that the old view is gone; what leaks never goes."""
-        for _ in range(8):
+        """Once the one has heard from the other that the old Viewer is gone; what leaks never goes."""
+        for _ in range(20):
             # In no cell: JupyterLab keeps a cell's buttons each time that it was active.
-            found = [int(word) for word in self._notebook.ask("print(*alive())").split()]
-            if not self._least or found <= self._least:
+            alive = [int(word) for word in self._notebook.ask("print(*alive())").split()]
+            found = dict(zip(CLASSES, alive, strict=True)) | page_counts(self._notebook.page)
+            if all(found[name] <= least for name, least in self._least.items()):
                 break
             self._notebook.page.wait_for_timeout(150)
         self._least = self._least or found
-        return dict(zip(CLASSES, found, strict=True))
+        return found
 
 
 def slopes(at: Sequence[float], rows: Sequence[dict[str, int]]) -> dict[str, float]:

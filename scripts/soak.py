@@ -20,10 +20,9 @@ from leaks import (
     LISTENERS,
     PLAIN_V8,
     READY,
-    KernelCounter,
+    Counter,
     growth_of_bare,
     heap,
-    page_counts,
     slopes,
 )
 from nbglcnn.tables import table
@@ -86,7 +85,7 @@ def soaked(notebook: Notebook, seconds: float) -> list[dict[str, int]]:
         cells.append(notebook.start(source))
         error = notebook.wait(cells[-1]).error
         assert not error, error
-    kernel = KernelCounter(notebook)
+    counter = Counter(notebook)
     rows: list[dict[str, int]] = []
     until = time.monotonic() + seconds
     while time.monotonic() < until:
@@ -94,9 +93,7 @@ def soaked(notebook: Notebook, seconds: float) -> list[dict[str, int]]:
             notebook.again(cell)
         notebook.page.locator(".nbglcnn").last.scroll_into_view_if_needed()
         notebook.page.locator(READY).first.wait_for()
-        objects = kernel.count()
-        notebook.page.wait_for_timeout(300)  # the page hears that the old ones were closed
-        rows.append(page_counts(notebook.page) | objects | {"heap": heap(notebook.page)["bytes"]})
+        rows.append(counter.count() | {"heap": heap(notebook.page)["bytes"]})
         print(f"round {len(rows)}: {rows[-1]}", flush=True)
     return rows
 

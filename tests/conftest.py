@@ -48,6 +48,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out what only `make sweep` takes."""
+    if config.getoption("--sweep") is None:
+        left = [item for item in items if item.get_closest_marker("sweep")]
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if item not in set(left)]
+
+
 @pytest.fixture(scope="session")
 def chromium_path() -> str:
     """The browser of this machine, or the one that Playwright installed."""

@@ -13,6 +13,10 @@ from torch import nn
 import nbglcnn
 from engine_page import Engine
 from equal import assert_equal
+from nbglcnn import load
+from nbglcnn.lowering.lower import lower
+from nbglcnn.lowering.patches import changed_numbers, patches
+from nbglcnn.plan import Patch
 from page import JOB, decode
 
 IMAGES = np.random.default_rng(2).standard_normal((1, 3, 9, 7)).astype(np.float32)
@@ -137,3 +141,92 @@ def test_nothing_stays_on_the_device_when_an_engine_is_closed(
     assert {k: after[k] - n for k, n in before.items() if k != "programs"} == dict.fromkeys(
         before.keys() - {"programs"}, 0
     )
+
+
+def test_a_patch_uploads_its_rectangle_and_survives_all_that_weights_do(
+    gl_page: Callable[..., Page], backend: str, model: nn.Sequential
+) -> None:
+    engine = Engine(gl_page(backend, allow="CONTEXT_LOST_WEBGL|context lost"))
+    graph, _ = load.load(model, IMAGES)
+    plan = lower(graph)
+    content = engine.content(plan, IMAGES)
+    engine.page.evaluate("a => page.engine.show(a)", content)
+    changed = copy.deepcopy(model)
+
+    def change(index: tuple[int, ...], number: float) -> None:
+        nonlocal graph
+        with torch.no_grad():
+            changed[3].weight[index] = number
+        old, graph = graph, load.with_numbers(graph, "3.weight", index, number)
+        found = patches(plan, old, graph, changed_numbers(old, graph))
+        assert found is not None and len(found) == 1
+        engine.counted()
+        engine.patch(content, found)
+        check(engine, changed)
+
+    change((1, 2, 0, 1), 5.0)
+    did = engine.counted()
+    assert did == {"uploaded": 0, "patched": 16, "compiled": 0, "sessions": 0}
+    change((3, 5, 2, 2), -4.0)
+    assert engine.counted()["patched"] == 16
+
+    # A lost context, and a network that is let go and shown again.
+    engine.page.evaluate("() => { page.lost = page.lose(); page.lost.loseContext(); }")
+    engine.page.wait_for_function("() => page.told.includes('lost')")
+    engine.page.evaluate("() => page.lost.restoreContext()")
+    engine.page.wait_for_function("() => page.engine.shown !== undefined")
+    check(engine, changed)
+    engine.page.evaluate("() => { page.all = page.engine.shown; page.engine.release(); }")
+    engine.page.evaluate("() => page.engine.show(page.all)")
+    check(engine, changed)
+
+    # Other inputs keep it; the weights that were there before it bring them back.
+    other = IMAGES[:, :, ::-1].copy()
+    content["inputs"] = engine.content(plan, other)["inputs"]
+    engine.patch(content, [])
+    check(engine, changed, other)
+    engine.page.evaluate("a => page.engine.show(a)", content)
+    check(engine, model, other)
+
+
+def test_a_patch_is_not_shared_with_another_engine_of_these_weights(
+    engine: Engine, model: nn.Sequential
+) -> None:
+    graph, _ = load.load(model, IMAGES)
+    plan = lower(graph)
+    content = engine.content(plan, IMAGES)
+    engine.page.evaluate("a => page.engine.show(a)", content)
+    engine.page.evaluate("a => (page.second = page.makeEngine()).show(a)", content)
+    after = load.with_numbers(graph, "3.weight", (0, 0, 0, 0), 9.0)
+    engine.counted()
+    engine.patch(content, patches(plan, graph, after, changed_numbers(graph, after)) or [])
+    [texture] = {w.texture for w in plan.header.weights if "3.weight" in w.recipe.sources}
+    [whole] = [plan.blobs[w.hash].nbytes for w in plan.header.weights if w.texture == texture]
+    assert engine.counted() == {"uploaded": whole, "patched": 0, "compiled": 0, "sessions": 0}
+    changed = copy.deepcopy(model)
+    with torch.no_grad():
+        changed[3].weight[0, 0, 0, 0] = 9.0
+    check(engine, changed)
+    engine.page.evaluate("a => page.second.show(a, { again: true })", content)
+    second = decode(engine.page.evaluate("k => page.read(k, page.second)", "3"))
+    assert_equal(second.reshape(1, 4, 7, 5), outputs(model, IMAGES)["3"])
+
+
+def test_a_patch_that_does_not_fit_is_refused(engine: Engine, model: nn.Sequential) -> None:
+    plan = nbglcnn.compile(model, IMAGES)
+    content = engine.content(plan, IMAGES)
+    engine.page.evaluate("a => page.engine.show(a)", content)
+    weight = plan.header.weights[0].texture
+    size = plan.header.textures[weight]
+    one = np.zeros((1, 1, 4), np.float32)
+    for wrong in (
+        Patch(weight, 0, size.width, 0, one),
+        Patch(weight, 0, 0, size.height, one),
+        Patch(weight, size.layers, 0, 0, one),
+    ):
+        with pytest.raises(Error, match="does not fit into weight texture"):
+            engine.patch(content, [wrong])
+    with pytest.raises(Error, match="holds no weight"):
+        engine.patch(content, [Patch(10_000, 0, 0, 0, one)])
+    engine.page.evaluate("a => page.engine.show(a)", content)
+    check(engine, model)

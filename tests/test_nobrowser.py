@@ -77,7 +77,7 @@ def test_papermill_runs_a_viewer_with_its_parameters(notebook: Path) -> None:
     assert [o for o in outputs if "image/png" in o.get("data", {})]
 
 
-def test_nbconvert_runs_a_viewer_into_a_page_that_shows_the_still_picture(notebook: Path) -> None:
+def test_nbconvert_runs_a_viewer_into_a_page_that_shows_the_snapshot(notebook: Path) -> None:
     run(
         notebook.parent,
         *("nbconvert", "--to", "html", "--execute", notebook.name),
@@ -88,7 +88,7 @@ def test_nbconvert_runs_a_viewer_into_a_page_that_shows_the_still_picture(notebo
     assert colours > 16
 
 
-def test_a_notebook_with_saved_widgets_is_converted_with_the_still_picture(notebook: Path) -> None:
+def test_a_notebook_with_saved_widgets_is_converted_with_the_snapshot(notebook: Path) -> None:
     run(notebook.parent, "nbconvert", "--to", "notebook", "--execute", "--inplace", notebook.name)
     assert nbformat.read(notebook, 4).metadata["widgets"]
     clear = "--ClearMetadataPreprocessor.enabled=True"

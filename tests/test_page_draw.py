@@ -12,7 +12,7 @@ from colours import SIGNED, rgb, signed
 from nbglcnn.layout import NCHW, Layout
 from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower
-from page import JOB, GlPage
+from page import JOB, ONE_RENDERER, GlPage
 
 # matplotlib's and d3's viridis at 0, 1/4, 1/2, 3/4 and 1.
 VIRIDIS = ["440154", "3b528b", "21918c", "5ec962", "fde725"]
@@ -235,6 +235,7 @@ def test_a_colour_that_an_image_does_not_have_is_black_whatever_was_drawn_before
     assert (pixels[..., 2] == 0).all() and (pixels[..., 3] == 255).all()
 
 
+@ONE_RENDERER
 def test_small_and_large_pictures_follow_each_other(gl: GlPage) -> None:
     layout = Layout((1, 1, 2, 3))
     array = np.random.default_rng(5).standard_normal(layout.nchw).astype(np.float32)

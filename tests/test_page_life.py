@@ -14,7 +14,7 @@ from torch import nn
 import nbglcnn
 from carrier import LAYOUTS, carrier
 from equal import assert_equal
-from page import JOB, GlPage, decode, encode
+from page import JOB, ONE_RENDERER, GlPage, decode, encode
 
 RANDOM = np.random.default_rng(11)
 X = RANDOM.standard_normal((1, 3, 9, 7)).astype(np.float32)
@@ -207,6 +207,7 @@ LOSING = """async ([n, session, x, key, job]) => {
 }""".replace("COUNTED", COUNTED)
 
 
+@ONE_RENDERER
 def test_a_loss_at_any_call_gives_the_right_numbers_or_an_error(gl: GlPage) -> None:
     session = gl.open(carrier(LAYOUTS["odd"]))
     x = RANDOM.standard_normal(LAYOUTS["odd"].nchw)

@@ -1,6 +1,7 @@
 """Sections and carries in the page: both renderers step as numpy does, and no run is a step."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -185,6 +186,18 @@ def test_two_sessions_of_one_plan_have_states_of_their_own(gl: GlPage) -> None:
     third = gl.open(plan)
     gl.write(third, "x", INPUTS[1])
     assert_equal(gl.read(third, "s"), START)
+    # Neither does a network have it whose weights are what the state was at first.
+    graph = leaky()
+    values = {name: value for name, value in graph.values.items() if name != "s"}
+    scaled = replace(graph.nodes[0], inputs=("s.initial", "decay"))
+    nodes = (scaled, *graph.nodes[1:])
+    constant = lower(replace(graph, nodes=nodes, values=values, carries=()))
+    [initial] = [w.hash for w in plan.header.weights if w.texture == plan.header.carries[0].target]
+    assert initial in {w.hash for w in constant.header.weights}
+    fourth = gl.open(constant)
+    gl.write(fourth, "x", INPUTS[1])
+    gl.run(fourth)
+    assert_equal(gl.read(fourth, "y"), stepped(INPUTS[1], START)["y"])
 
 
 def test_new_initial_contents_begin_the_state_anew(gl: GlPage) -> None:

@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from torch import nn
 
 import nbglcnn
 from nbglcnn import Plan
@@ -113,6 +114,13 @@ def test_numbers_of_random_networks_are_numpys(gl: GlPage, examples: settings) -
 
     run()
     assert reshaped > 5, "no views, no attention: the test has lost its point"
+
+
+def test_numbers_of_further_images_of_reshaped_values_are_numpys(gl: GlPage) -> None:
+    x = torch.randn(2, 3, 2, 4, 5)
+    plan = nbglcnn.compile(nn.Sequential(nn.ReLU(), nn.Flatten(1, 2)), x)
+    assert any(v.nchw != v.layout.nchw and v.nchw[0] == 2 for v in plan.values)
+    check(gl, plan, [x.numpy()])
 
 
 @pytest.mark.parametrize("name", ZOO)

@@ -6,7 +6,7 @@ import pytest
 from onnx import helper, parser
 
 import nbglcnn
-from nbglcnn import Session, UnsupportedOperator, backend
+from nbglcnn import Session, UnsupportedModel, UnsupportedOperator, backend
 from onnx_models import model_of, node
 
 SR = """<ir_version: 8, opset_import: ["" : 17]>
@@ -35,6 +35,17 @@ def test_a_node_that_nobody_reads_refuses_nothing() -> None:
     ]
     with Session(nbglcnn.compile(model_of(nodes, {"x": (1, 3)}, ["y"]))) as session:
         assert list(session.run(X)) == ["x", "y"]
+
+
+def test_class_names_that_nobody_reads_refuse_nothing() -> None:
+    model = model_of([node("Relu", ["x"], ["y"])], {"x": (1, 3)}, ["y"])
+    names = onnx.helper.make_tensor("names", onnx.TensorProto.STRING, [2], [b"cat", b"dog"])
+    model.graph.initializer.append(names)
+    with Session(nbglcnn.compile(model)) as session:
+        assert list(session.run(X)) == ["x", "y"]
+    model.graph.node[0].input[0] = "names"
+    with pytest.raises(UnsupportedModel, match="tensor 'names': type STRING"):
+        nbglcnn.compile(model)
 
 
 def test_an_if_is_named_with_the_input_that_it_looks_at_and_runs_as_it_advises() -> None:

@@ -177,6 +177,21 @@ def test_a_session_takes_patches_and_new_weights_after_them(network: Network) ->
         assert value.tobytes() == before[key].tobytes()
 
 
+def test_weights_that_a_session_had_before_a_patch_come_back() -> None:
+    graph, _ = load.load(kinds(), IMAGES)
+    plan = lower.lower(graph)
+    with nbglcnn.Session(plan) as session:
+        before = session.run(IMAGES)
+        changed = load.with_numbers(graph, "conv.weight", (1, 0, 2, 1), 5.0)
+        found = patches(plan, graph, changed, changed_numbers(graph, changed))
+        assert found is not None
+        session.patch(found)
+        assert any(session.run(IMAGES)[key].tobytes() != before[key].tobytes() for key in before)
+        session.replace_weights(lower.repack(plan, graph))
+        for key, value in session.run(IMAGES).items():
+            assert value.tobytes() == before[key].tobytes()
+
+
 def test_hashes_after_patches_are_those_of_a_fresh_network(network: Network) -> None:
     model = autoencoder(7)
     state = {n: v.clone() for n, v in model.state_dict().items()}

@@ -20,8 +20,9 @@ from equal import assert_equal
 from nbglcnn import ModelError, Plan, Session
 from nbglcnn.layout import Layout, batch_of, nchw_of, picture_of
 from nbglcnn.load import load, with_parameters
-from nbglcnn.lowering.builder import FLATTEN, Builder, reuse_textures
+from nbglcnn.lowering.builder import FLATTEN, Builder
 from nbglcnn.lowering.lower import lower, repack
+from nbglcnn.lowering.reuse import reuse_textures
 from nbglcnn.plan import VERSION, Recipe, Texture, Weight
 from onnx_models import model_of, node
 

@@ -27,6 +27,9 @@ from real_models import RECOGNISER, TEXT, TRAINED, UNTRAINED, build, ocr, writte
 # equal weights (ONNX's files have such) round in one direction.
 DEEP = 3e-5
 
+# A minute together, of operators that shorter ones have as well.
+LONG = {"vgg19", "bvlc_alexnet", "densenet121"}
+
 
 Values = dict[str, np.ndarray]
 
@@ -39,7 +42,13 @@ def share_within(rtol: float, values: Values, expected: Values) -> float:
     return float(np.mean(list(near)))
 
 
-@pytest.mark.parametrize("name", [*TRAINED, *UNTRAINED])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(one, marks=pytest.mark.sweep if one in LONG else ())
+        for one in (*TRAINED, *UNTRAINED)
+    ],
+)
 def test_every_tensor_equals_the_reference(name: str) -> None:
     model, x = build(name)
     graph, arrays = load(model, x)

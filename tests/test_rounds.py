@@ -60,10 +60,12 @@ def test_max_unpool_of_a_large_map_is_that_of_pytorch() -> None:
     class Unpool(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.pool, self.unpool = nn.MaxPool2d(2, return_indices=True), nn.MaxUnpool2d(2)
+            # Windows that overlap: each element looks through all indices.
+            self.pool = nn.MaxPool2d(3, 2, padding=1, return_indices=True)
+            self.unpool = nn.MaxUnpool2d(3, 2, padding=1)
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return self.unpool(*self.pool(x))
+            return self.unpool(*self.pool(x), output_size=x.shape[-2:])
 
     torch.manual_seed(2)
     matches(Unpool(), torch.rand(1, 6, 64, 64))

@@ -65,7 +65,7 @@ def test_the_committed_tour_carries_no_outputs() -> None:
     assert "widgets" not in notebook["metadata"]
 
 
-def test_without_a_browser_the_tour_runs_and_keeps_still_pictures(tmp_path: Path) -> None:
+def test_without_a_browser_the_tour_runs_and_keeps_snapshots(tmp_path: Path) -> None:
     for file in NOTEBOOKS.iterdir():
         if file.is_file():
             (tmp_path / file.name).write_bytes(file.read_bytes())

@@ -12,7 +12,7 @@ from torch import nn
 import nbglcnn
 from nbglcnn import InputError, Session, Viewer
 from nbglcnn.report import judged, match
-from nbglcnn.viewer.selftest import verified
+from nbglcnn.viewer.parity import verified
 from viewer_models import autoencoder, pictures
 
 

@@ -1,10 +1,12 @@
 """The Viewer in real JupyterLab: numbers that the page computed, asked for in every way."""
 
+import ast
 import re
 from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from playwright.sync_api import Browser, expect
@@ -199,6 +201,45 @@ def test_other_weights_compile_nothing(notebook: Notebook) -> None:
     notebook.run("hidden.close()")
 
 
+def test_one_changed_number_goes_to_the_page_as_a_rectangle(notebook: Notebook) -> None:
+    notebook.run(
+        "edited = Viewer(model, x)\nedited.output\nsent, send = [], edited.send\n"
+        "def keep(content, buffers=None):\n"
+        "    sent.append((content['type'], sum(b.nbytes for b in buffers or ())))\n"
+        "    send(content, buffers)\n"
+        "edited.send = keep\n"
+        "state = {k: v.clone() for k, v in model.state_dict().items()}\n"
+        "def change(number):\n"
+        "    state['encoder.0.weight'][1, 0, 2, 1] = number\n"
+        "    edited.load_state_dict(state)\n"
+        "    return edited.activations.to_dict()"
+    )
+    changed = autoencoder(SEED)
+    with torch.no_grad():
+        for number in (3.0, -2.5):
+            values = notebook.array(f"change({number})")
+            dict(changed.named_parameters())["encoder.0.weight"][1, 0, 2, 1] = number
+            for name, value in hooked(changed, pictures(SEED)).items():
+                assert_equal(values[name], value, name=name)
+    notebook.run(
+        "large = [one for one in sent if one[1]]\nassert large == [('patches', 16)] * 2, sent\n"
+        "assert edited.activations.source.startswith('page') and edited.verify().ok\n"
+        "lost, sent = send, []\n"
+        "def send(content, buffers):\n"
+        "    global send\n"
+        "    send = lost"
+    )
+    # A message gets lost: the page asks for all when the next one comes, of what it has not got.
+    notebook.run("state['encoder.0.weight'][0, 0, 0, 0] = 7.0\nedited.load_state_dict(state)")
+    values = notebook.array("change(1.5)")
+    with torch.no_grad():
+        weight = dict(changed.named_parameters())["encoder.0.weight"]
+        weight[0, 0, 0, 0], weight[1, 0, 2, 1] = 7.0, 1.5
+    assert_equal(values["output"], hooked(changed, pictures(SEED))["output"])
+    notebook.run("assert [kind for kind, _ in sent].count('patches') == 2, sent")
+    notebook.run("assert 'state' in [kind for kind, _ in sent], sent\nedited.close()")
+
+
 def test_run_gives_the_output_of_that_very_input_from_the_page(notebook: Notebook) -> None:
     notebook.page.evaluate("() => { window.probe.keep = true; window.probe.pixels = []; }")
     notebook.run(
@@ -239,7 +280,7 @@ def test_all_activations_come_in_one_round_trip(notebook: Notebook) -> None:
     notebook.run(
         "raw, types = viewer._connection._send_raw, []\n"
         "def count(content, buffers):\n"
-        "    if content['type'] != 'probe':\n"  # the self-test asks when it likes
+        "    if content['type'] != 'probe':\n"  # the parity check asks when it likes
         "        types.append(content['type'])\n"
         "    raw(content, buffers)\n"
         "viewer._connection._send_raw = count\n"
@@ -361,7 +402,12 @@ def test_large_values_come_in_parts_and_a_lost_part_is_asked_for_again(notebook:
     notebook.run(
         "torch.manual_seed(1)\nwide = nn.Conv2d(1, 12, 3, padding=1).eval()\n"
         "big = np.random.default_rng(1).normal(size=(1, 1, 500, 500)).astype(np.float32)\n"
-        "large = Viewer(nn.Sequential(wide), big)"
+        "large = Viewer(nn.Sequential(wide), big)\n"
+        "raw, reads = large._connection._send_raw, []\n"
+        "def count(content, buffers):\n"
+        "    if content['type'] == 'read': reads.append([*content['missing']])\n"
+        "    raw(content, buffers)\n"
+        "large._connection._send_raw = count"
     )
     # 12 MB are six parts; the second never gets through.
     notebook.page.evaluate("() => { window.probe.sent = 0; window.probe.drop = 2; }")
@@ -371,7 +417,10 @@ def test_large_values_come_in_parts_and_a_lost_part_is_asked_for_again(notebook:
     )
     sent = notebook.page.evaluate("() => { window.probe.drop = 0; return window.probe.sent; }")
     assert equal.text == "(1, 12, 500, 500) True\n"
-    assert sent == 7
+    first, again = ast.literal_eval(notebook.run("print(reads)").text)
+    # On a busy machine Python may ask before all other parts are there, or even any.
+    assert first == [] and (again == [] or [0, 1] in again)
+    assert sent == 6 + (len(again) or 6)
     notebook.run("large.close()")
 
 

@@ -15,10 +15,9 @@ from leaks import (
     LISTENERS,
     PLAIN_V8,
     READY,
-    KernelCounter,
+    Counter,
     growth_of_bare,
     heap,
-    page_counts,
     slopes,
 )
 from viewer_models import IMPORTS
@@ -52,7 +51,7 @@ def test_thirty_runs_of_a_cell_leave_nothing_behind(lab: Lab, plain: Browser) ->
         notebook.run("model = nn.Sequential(nn.Conv2d(1, 3, 3), nn.ReLU()).eval()")
         cell = notebook.start(MAKE)
         notebook.wait(cell)
-        kernel = KernelCounter(notebook)
+        counter = Counter(notebook)
         rows: list[dict[str, int]] = []
         heaps, awaited = [], []
         for run in range(1, RUNS + 1):
@@ -60,16 +59,14 @@ def test_thirty_runs_of_a_cell_leave_nothing_behind(lab: Lab, plain: Browser) ->
             notebook.page.locator(READY).first.wait_for()
             if run < SETTLED or run % EVERY > 0:
                 continue
-            objects = kernel.count()
-            notebook.page.wait_for_timeout(100)  # the page hears that the old one was closed
-            rows.append(page_counts(notebook.page) | objects)
+            rows.append(counter.count())
             heaps.append(heap(notebook.page))
             awaited.append(notebook.page.evaluate(AWAITED))
         bare = growth_of_bare(notebook, SETTLED, RUNS, EVERY)
     at = range(SETTLED, RUNS + 1, EVERY)
     for name in rows[0]:
         values = [row[name] for row in rows]
-        # Buffers on their way count too: a leak lifts the least counts.
+        # What is on its way counts too: a leak lifts the least counts.
         assert min(values[-3:]) <= min(values[:3]), f"{name} grows: {values}"
         assert values[-1] > 0 or name == "blobs"
     assert max(awaited) < 20, f"JupyterLab keeps messages to the kernel: {awaited}"

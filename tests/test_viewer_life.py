@@ -178,7 +178,7 @@ def test_a_saved_notebook_holds_a_picture_and_no_weights(notebook: Notebook) -> 
     assert 5_000 < after - before < 200_000
 
 
-def test_a_notebook_opened_without_its_kernel_shows_the_still_picture(notebook: Notebook) -> None:
+def test_a_notebook_opened_without_its_kernel_shows_the_snapshot(notebook: Notebook) -> None:
     notebook.run(MAKE + "\nviewer")
     notebook.run("viewer.output")
     notebook.save()
@@ -187,10 +187,10 @@ def test_a_notebook_opened_without_its_kernel_shows_the_still_picture(notebook: 
     assert all(entry["model_name"] == "HTMLModel" for entry in state.values())
     notebook.page.evaluate("() => window.lab.kernel().shutdown()")
     notebook.open()
-    picture = notebook.page.locator(".nbglcnn-still img").last
+    picture = notebook.page.locator(".nbglcnn-snapshot img").last
     picture.scroll_into_view_if_needed()
     assert picture.evaluate("image => image.complete && image.naturalWidth") > 300
-    caption = notebook.page.locator(".nbglcnn-still figcaption").last
+    caption = notebook.page.locator(".nbglcnn-snapshot figcaption").last
     assert caption.text_content() == "Picture from the last run. Run the cell to bring it to life."
     notebook.run(IMPORTS)
     notebook.run(MAKE + "\nviewer")

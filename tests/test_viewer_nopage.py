@@ -159,7 +159,7 @@ def test_layers_are_a_table(viewer: Viewer) -> None:
     assert "9×11×9" in repr(viewer.layers) and "<table>" in viewer.layers._repr_html_()
 
 
-def test_the_still_picture_is_small_and_not_empty(viewer: Viewer) -> None:
+def test_the_snapshot_is_small_and_not_empty(viewer: Viewer) -> None:
     data, _ = viewer._repr_mimebundle_()
     assert data["application/vnd.jupyter.widget-view+json"]["model_id"] == viewer.model_id
     assert "encoder.0" in data["text/plain"]
@@ -184,20 +184,20 @@ class Counted(nn.Module):
         return self.second(torch.sin(self.first(x)) * 2)
 
 
-def test_the_first_still_picture_shows_what_loading_has_computed() -> None:
+def test_the_first_snapshot_shows_what_loading_has_computed() -> None:
     torch.manual_seed(4)
     viewer = Viewer(Counted().eval(), pictures(3))
     runs = Counted.runs
     first = viewer._repr_mimebundle_()[0]["image/png"]
     assert Counted.runs == runs
-    viewer.network._picture = None
+    viewer.network._snapshot = None
     assert viewer._repr_mimebundle_()[0]["image/png"] == first and Counted.runs == runs + 1
     viewer.input = -pictures(3)
     assert viewer._repr_mimebundle_()[0]["image/png"] != first
     viewer.close()
 
 
-def test_the_still_picture_of_an_onnx_file_compiles_no_shader(tmp_path: Path) -> None:
+def test_the_snapshot_of_an_onnx_file_compiles_no_shader(tmp_path: Path) -> None:
     file = str(tmp_path / "model.onnx")
     torch.onnx.export(
         autoencoder(3), (torch.from_numpy(pictures(3)),), file, dynamo=True, verbose=False
@@ -206,14 +206,14 @@ def test_the_still_picture_of_an_onnx_file_compiles_no_shader(tmp_path: Path) ->
     picture = viewer._repr_mimebundle_()[0]["image/png"]
     assert viewer.network.local.opened == ""
     viewer.network.local.values(viewer.network.plan, viewer.network.graph, viewer.network.arrays, 0)
-    viewer.network._picture = None
+    viewer.network._snapshot = None
     ours = viewer._repr_mimebundle_()[0]["image/png"]
     a, b = (np.asarray(Image.open(io.BytesIO(png)).convert("RGB"), int) for png in (picture, ours))
     assert np.abs(a - b)[:130].mean() < 1  # the same maps, by another engine than the line below
     viewer.close()
 
 
-def test_the_still_picture_of_a_wide_noisy_network_stays_small() -> None:
+def test_the_snapshot_of_a_wide_noisy_network_stays_small() -> None:
     torch.manual_seed(0)
     wide = nn.Sequential(nn.Conv2d(3, 64, 3), nn.Conv2d(64, 64, 3), nn.Conv2d(64, 3, 3)).eval()
     viewer = Viewer(wide, torch.randn(1, 3, 120, 200))
@@ -330,7 +330,7 @@ def test_a_report_for_a_bug_says_versions_and_sizes_and_nothing_private() -> Non
     assert f"10 layers, {len(plan.header.passes)} passes" in text
     assert f"{plan.gpu_bytes} bytes" in text
     _ = viewer.output
-    assert "in Python   OpenGL: " in viewer.report()
+    assert "in Python     OpenGL: " in viewer.report()
     assert "encoder" not in text and "Sequential" not in text and str(Path.home()) not in text
     viewer.close()
 

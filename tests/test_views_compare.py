@@ -234,6 +234,12 @@ def test_a_is_wiped_over_b_and_shown_while_a_key_is_held(compared: Views) -> Non
     page.get_by_role("button", name="Side by side").click()
 
 
+def test_the_header_counts_the_networks_apart(compared: Views) -> None:
+    count = sum(parameter.numel() for parameter in autoencoder(SEEDS[0]).parameters())
+    words = compared.page.locator(".nbg-model .nbg-second")
+    expect(words).to_contain_text(f"layers · {count:,} + {count:,} parameters")
+
+
 def test_arrows_move_through_layers_and_channels(compared: Views) -> None:
     page = compared.page
     choose(compared, "encoder.3")
@@ -329,5 +335,5 @@ def test_no_serious_rule_of_accessibility_is_broken(compared: Views) -> None:
     for light in (True, False):
         compared.page.evaluate("on => { document.body.dataset.jpThemeLight = on; }", light)
         compared.quiet()
-        wrong = faults(compared.page)
+        wrong = faults(compared.page, "light" if light else "dark")
         assert not wrong, wrong

@@ -153,14 +153,14 @@ def test_up_to_four_channels_stand_beside_each_other(
     expect(large).to_have_count(2)
     for k in (5, 3, 0):
         frames.nth(k).click(modifiers=["Shift"])
-    assert views.get("beside") == {"layer": "first", "channels": [4, 5, 3, 0]}
+    assert views.get("compared") == {"layer": "first", "channels": [4, 5, 3, 0]}
     views.settle()
     labels = [one.get_attribute("aria-label") for one in large.all()]
     assert labels == [f"channel {k} of first" for k in (4, 5, 3, 0)]
     pressed = [one.get_attribute("aria-pressed") for one in frames.all()]
     assert pressed == ["true", "false", "false", "true", "true", "true"]
     frames.nth(5).click(modifiers=["Shift"])
-    assert views.get("beside")["channels"] == [4, 3, 0]
+    assert views.get("compared")["channels"] == [4, 3, 0]
     assert views.page.evaluate(CLIPPED) == []
     frames.nth(1).click()
     expect(large).to_have_count(0)

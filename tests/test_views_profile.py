@@ -210,7 +210,7 @@ def test_pictures_are_the_same_on_either_way(
     ways = page.get_by_role("group", name="How pictures reach the screen")
     ways.get_by_role("button").click()
     for way in ("canvas", "readback", "numbers"):
-        expect(ways.locator(f"[data-way={way}]")).to_contain_text(re.compile(r"\d m?s"))
+        expect(ways.locator(f"[data-delivery={way}]")).to_contain_text(re.compile(r"\d m?s"))
     pixels = """() => [...document.querySelectorAll('.nbglcnn canvas[data-maps]')].map((canvas) => {
       const { width, height } = canvas;
       return canvas.getContext('2d').getImageData(0, 0, width, height).data.join();

@@ -3,19 +3,20 @@
 import type { Kind, Target } from "./plan.ts";
 
 export const PACKAGE_VERSION = "0.1.0";
-export const PROTOCOL = "c7eb9520672a";
+export const PROTOCOL = "f0c87700b00f";
 export const CHUNK = 2097152;
 export const COLORMAPS = ["signed", "viridis", "cividis", "magma", "grey"] as const;
+export const SIGNED = {"light": "#6b2b00 #c0560c #f09a4a #fbd9b3 #ffffff #c3ddf3 #6fa8d8 #2a6cb0 #0b2f63", "dark": "#ffd093 #f2953a #a8570c #4a290b #0f1216 #123a63 #216bab #4fa3ec #b5dcff"} as const;
 export const COLOR_RANGES = ["channel", "layer", "fixed"] as const;
 export const VIEWS = ["network", "maps", "filters", "explain", "profile", "compare"] as const;
 export const ROOMS = ["graph", "explain", "compare", "profile"] as const;
-export const BESIDE = 4;
+export const MAX_COMPARED = 4;
 
 /**
  * What the page shall show: hashes of the Plan, of each of its weights, of each input array.
  *
- * `revision` grows with every change; `sizes` are the bytes of every blob named here, and `poster`
- * is the hash of a still picture (PNG) for a page that cannot draw, "" when there is none.
+ * `revision` grows with every change; `sizes` are the bytes of every blob named here, and
+ * `snapshot` is the hash of a picture (PNG) for a page that cannot draw, "" when there is none.
  */
 export interface State {
   readonly type: "state";
@@ -24,7 +25,7 @@ export interface State {
   readonly weights: readonly string[];
   readonly inputs: readonly string[];
   readonly sizes: Readonly<Record<string, number>>;
-  readonly poster: string;
+  readonly snapshot: string;
 }
 
 /** One part of a blob, in the message's only buffer; `count` parts make `bytes` bytes. */
@@ -34,6 +35,19 @@ export interface Part {
   readonly part: number;
   readonly count: number;
   readonly bytes: number;
+}
+
+/**
+ * Other numbers in rectangles of weight textures make revision `base` the `revision`.
+ *
+ * Each rectangle is (texture, layer, x, y, width, height) in texels; the message's only buffer has
+ * the texels of all of them, one after the other: four float32 each, in rows.
+ */
+export interface Patches {
+  readonly type: "patches";
+  readonly base: number;
+  readonly revision: number;
+  readonly rectangles: readonly (readonly [number, number, number, number, number, number])[];
 }
 
 /**
@@ -51,7 +65,7 @@ export interface Read {
 }
 
 /**
- * Asks one page for stretches of values, of exactly this revision: the self-test's samples.
+ * Asks one page for stretches of values, of exactly this revision: the parity check's samples.
  *
  * The `bands` of a key are (x, y, width) in texels of what reading its value draws.
  */
@@ -72,8 +86,8 @@ export interface Done {
 /**
  * What verify() found of this revision: each layer's largest error, and whether it matches.
  *
- * With a `page` it is what the self-test found there, in samples of every layer. `flawed` are the
- * values that aren't finite: how many NaN and infinities, and the channel of the first, or -1.
+ * With a `page` it is what the parity check found there, in samples of every layer. `flawed` are
+ * the values that aren't finite: how many NaN and infinities, and the channel of the first, or -1.
  */
 export interface Verified {
   readonly type: "verified";
@@ -223,15 +237,16 @@ export interface Failed {
   readonly text: string;
 }
 
-export type FromKernel = State | Part | Read | Probe | Done | Verified | Release | Refuse;
+export type FromKernel = State | Part | Patches | Read | Probe | Done | Verified | Release | Refuse;
 
 export type FromPage = Hello | Need | Progress | Ran | Health | Pace | Pointed | Reply | Probed | Failed;
 
 type Fields = Readonly<Record<string, Kind>>;
 /** Every record's fields. */
 export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
-  ["State", {"type": {"oneOf": ["state"]}, "revision": "integer", "plan": "string", "weights": {"list": "string"}, "inputs": {"list": "string"}, "sizes": {"map": "integer"}, "poster": "string"}],
+  ["State", {"type": {"oneOf": ["state"]}, "revision": "integer", "plan": "string", "weights": {"list": "string"}, "inputs": {"list": "string"}, "sizes": {"map": "integer"}, "snapshot": "string"}],
   ["Part", {"type": {"oneOf": ["part"]}, "blob": "string", "part": "integer", "count": "integer", "bytes": "integer"}],
+  ["Patches", {"type": {"oneOf": ["patches"]}, "base": "integer", "revision": "integer", "rectangles": {"list": {"tuple": ["integer", "integer", "integer", "integer", "integer", "integer"]}}}],
   ["Read", {"type": {"oneOf": ["read"]}, "id": "string", "keys": {"list": "string"}, "revision": "integer", "missing": {"list": {"tuple": ["integer", "integer"]}}}],
   ["Probe", {"type": {"oneOf": ["probe"]}, "page": "string", "revision": "integer", "keys": {"list": "string"}, "bands": {"list": {"list": {"tuple": ["integer", "integer", "integer"]}}}}],
   ["Done", {"type": {"oneOf": ["done"]}, "read": "string"}],

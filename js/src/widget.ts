@@ -140,10 +140,10 @@ function tell(model: AnyModel, ...pairs: readonly unknown[]): void {
 }
 
 /** What the views show, in the words of Python's `view`. */
-function viewOf({ tab, section, selected, beside, pixel }: ViewerState) {
+function viewOf({ tab, section, selected, compared, pixel }: ViewerState) {
   const name = tab.value === "layer" ? section.value : tab.value;
   const layer = selected.value?.layer ?? null;
-  const channels = beside.value?.layer === layer ? (beside.value?.channels ?? []) : [];
+  const channels = compared.value?.layer === layer ? (compared.value?.channels ?? []) : [];
   const spot = name === "explain" && layer !== null ? pixel.value : null;
   return { name, layer, channels, pixel: spot && [spot.y, spot.x] };
 }
@@ -161,7 +161,7 @@ function turn(state: ViewerState, value: unknown): void {
     if (typeof layer !== "string") return;
     if (state.selected.peek()?.layer !== layer) state.selected.value = { layer, channel: null };
     const numbers = Array.isArray(channels) ? channels.filter(Number.isInteger) : [];
-    state.beside.value = numbers.length > 0 ? { layer, channels: numbers } : null;
+    state.compared.value = numbers.length > 0 ? { layer, channels: numbers } : null;
     if (!Array.isArray(pixel)) return;
     const [y, x] = pixel;
     state.pixel.value = { layer, height: 0, width: 0, y, x };

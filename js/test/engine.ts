@@ -1,5 +1,5 @@
 // What tests/test_engine.py calls in a browser: an engine with no client in Python and no view.
-import { Engine } from "../src/engine/engine.ts";
+import { type Content, Engine } from "../src/engine/engine.ts";
 import { pageStore } from "../src/engine/store.ts";
 import type { GlDevice } from "../src/gl/device.ts";
 import type { DrawJob, Session } from "../src/gl/types.ts";
@@ -7,7 +7,7 @@ import type { DrawJob, Session } from "../src/gl/types.ts";
 const store = pageStore();
 const told: string[] = [];
 /** Bytes of textures written, and programs compiled, since `counted` was set to nothing. */
-const counted = { uploaded: 0, compiled: 0, sessions: 0 };
+const counted = { uploaded: 0, patched: 0, compiled: 0, sessions: 0 };
 
 const makeEngine = () =>
   new Engine({
@@ -33,6 +33,11 @@ gl.compileShader = (shader) => {
 device.resources.upload = function* (texture, size, data) {
   counted.uploaded += data.byteLength;
   yield* upload.call(device.resources, texture, size, data);
+};
+const { patch } = device.resources;
+device.resources.patch = (texture, one) => {
+  counted.patched += one.data.byteLength;
+  patch.call(device.resources, texture, one);
 };
 let last: Session | null = null;
 /** Whether there was a picture to look at, whenever the session changed. */
@@ -66,6 +71,15 @@ Object.assign(globalThis, {
     counted,
     gaps,
     put: (hash: string, data: string) => store.put(hash, bytesOf(data), 1),
+    /** Shows `content` with further patches on top of those that are shown. */
+    patch(content: Content, patches: [number, number, number, number, number, number, string][]) {
+      const more = patches.map(([texture, layer, x, y, width, height, text]) => {
+        const data = new Float32Array(bytesOf(text).buffer);
+        return { texture, layer, x, y, width, height, data };
+      });
+      const before = engine.shown?.patches ?? [];
+      return engine.show({ ...content, patches: [...before, ...more] });
+    },
     read: async (key: string, of = engine) => textOf(await of.read(key)),
     draw,
     lose: () => gl.getExtension("WEBGL_lose_context"),

@@ -11,7 +11,8 @@ from nbglcnn.errors import InputError, NbglcnnError, UnsupportedModel
 from nbglcnn.graph import Graph, Node
 from nbglcnn.load import alone, load, partly
 from nbglcnn.lowering.layers import layer_keys, layer_nodes
-from nbglcnn.lowering.lower import Observe, layer_name, lower, partial_shapes
+from nbglcnn.lowering.lower import Observe, lower
+from nbglcnn.lowering.shapes import layer_name, partial_shapes
 from nbglcnn.plan import Plan, Precision, Target
 from nbglcnn.reference import engine, exact, exact_alone, reference
 from nbglcnn.report import Match, Report, Support, compared

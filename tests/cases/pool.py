@@ -47,7 +47,30 @@ def unpooled(shape, kernel, strides, pads):
     return Case(f"MaxUnpool of a MaxPool of {shape}", build)
 
 
+class Unpooled(nn.Module):
+    """An autoencoder that puts what its pool kept back to where it was, as SegNet does."""
+
+    def __init__(self, dims, kernel):
+        super().__init__()
+        conv = (nn.Conv1d, nn.Conv2d, nn.Conv3d)[dims - 1]
+        pool, unpool = (
+            (nn.MaxPool1d, nn.MaxUnpool1d), (nn.MaxPool2d, nn.MaxUnpool2d), (nn.MaxPool3d, nn.MaxUnpool3d)
+        )[dims - 1]  # fmt: skip
+        self.first, self.middle = conv(2, 5, 3, padding=1), conv(5, 5, 1)
+        self.pool, self.unpool = pool(kernel, return_indices=True), unpool(kernel)
+
+    def forward(self, x):
+        whole = self.first(x)
+        kept, where = self.pool(whole)
+        return self.unpool(self.middle(kept), where, output_size=whole.shape)
+
+
 CASES = [
+    module("MaxUnpool2d", lambda: Unpooled(2, 2), (2, 2, 8, 12)),
+    module("MaxUnpool2d 2x3", lambda: Unpooled(2, (2, 3)), (1, 2, 8, 9)),
+    module("MaxUnpool2d of odd sizes", lambda: Unpooled(2, 2), (1, 2, 9, 7)),
+    module("MaxUnpool1d", lambda: Unpooled(1, 2), (2, 2, 16)),
+    module("MaxUnpool3d", lambda: Unpooled(3, 2), (1, 2, 4, 6, 8)),
     module("max 2x2", lambda: nn.MaxPool2d(2), (2, 5, 9, 7)),
     module("max 3x3 stride 2 padded", lambda: nn.MaxPool2d(3, 2, 1), (1, 3, 112, 111)),
     module("max 3x3 stride 2 padded, ceil", lambda: nn.MaxPool2d(3, 2, 1, ceil_mode=True), (1, 3, 8, 9)),

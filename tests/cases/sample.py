@@ -49,11 +49,15 @@ def boxes(count):
 
 
 def regions(name, count=9, *, x=(2, 5, 9, 7), constants=(), opset=16, **attributes):
-    images = np.arange(count) % x[0]
+    images = np.arange(count) % (len(x) if isinstance(x, np.ndarray) else x[0])
     inputs = [x, boxes(count), images]
     return node(
         f"RoiAlign {name}", "RoiAlign", inputs, constants=constants, opset=opset, **attributes
     )
+
+
+def negative(shape):
+    return -np.random.default_rng(5).uniform(1, 2, shape).astype(np.float32)
 
 
 ROIS = itertools.product(("avg", "max"), ("half_pixel", "output_half_pixel"), (0, 2))
@@ -78,6 +82,7 @@ CASES = [
     regions("of operator set 10", opset=10, output_height=3, output_width=3, sampling_ratio=1),
     regions("of operator set 22", opset=22, mode="max", output_width=2, spatial_scale=1.25),
     regions("of one image, far larger boxes", 10, x=(1, 3, 9, 7), mode="max", output_height=2),
+    regions("max of negative numbers", x=negative((2, 5, 9, 7)), mode="max", sampling_ratio=2),
     regions("of a line", 3, x=(3, 1, 1, 7), output_height=2, output_width=3, sampling_ratio=3),
     node("AffineGrid corners", "AffineGrid", [(2, 2, 3), np.int64([2, 3, 4, 5])], constants=[1], align_corners=1),
     node("AffineGrid of volumes", "AffineGrid", [(1, 3, 4), np.int64([1, 1, 2, 3, 4])], constants=[1]),

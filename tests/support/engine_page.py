@@ -1,6 +1,7 @@
 """A page that holds the engine of js/src/engine, and nothing that knows Python."""
 
 import base64
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,8 +9,8 @@ from playwright.sync_api import Page
 
 from bundle import bundled
 from nbglcnn import Plan
-from nbglcnn.plan import content_hash, pack_file
-from page import decode
+from nbglcnn.plan import Patch, content_hash, pack_file
+from page import decode, encode
 
 
 class Engine:
@@ -35,6 +36,12 @@ class Engine:
     def show(self, plan: Plan, *arrays: np.ndarray) -> None:
         self.page.evaluate("a => page.engine.show(a)", self.content(plan, *arrays))
 
+    def patch(self, content: dict[str, Any], patches: Sequence[Patch]) -> dict[str, Any]:
+        """What is shown next: the same with these patches on top of those that it has; shows it."""
+        known = [[p.texture, p.layer, *p.rectangle, encode(p.data)] for p in patches]
+        self.page.evaluate("a => page.patch(...a)", [content, known])
+        return content
+
     def read(self, key: str) -> np.ndarray:
         return decode(self.page.evaluate("k => page.read(k)", key))
 
@@ -43,7 +50,7 @@ class Engine:
         return dict(
             self.page.evaluate(
                 "() => { const now = { ...page.counted };"
-                " Object.assign(page.counted, { uploaded: 0, compiled: 0, sessions: 0 });"
+                " for (const what of Object.keys(now)) page.counted[what] = 0;"
                 " return now; }"
             )
         )

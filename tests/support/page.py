@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 from playwright.sync_api import Page
 
 from bundle import bundled
@@ -20,6 +21,12 @@ def encode(array: Any) -> str:
 
 def decode(text: str) -> np.ndarray:
     return np.frombuffer(base64.b64decode(text), np.float32)
+
+
+# The other renderer is for `make sweep`: what such a test is about is not the renderer's.
+ONE_RENDERER = pytest.mark.parametrize(
+    "backend", [pytest.param("swiftshader", marks=pytest.mark.sweep), "llvmpipe"]
+)
 
 
 class GlPage:

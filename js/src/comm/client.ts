@@ -1,47 +1,40 @@
 // Python's client of a page's engine: says hello, gathers what the engine is to show, answers reads, tells how it goes.
+// Longer than 400 lines: what comes from Python and what the engine says meet in one order of steps.
 import type { AnyModel } from "@anywidget/types";
-import { effect } from "@preact/signals";
 import type { Buffer } from "../buffers.ts";
 import { takeCode } from "../code.ts";
 import { type Content, Engine } from "../engine/engine.ts";
 import { pageStore } from "../engine/store.ts";
 import { joined } from "../gl/numbers.ts";
-import type { Progress as EngineProgress, RunInfo } from "../gl/types.ts";
-import {
-  type Failed,
-  type FromPage,
-  PACKAGE_VERSION,
-  PROTOCOL,
-  type Probe,
-  type Progress,
-  type Read,
-  type Spot,
-  type State,
-  type Verified,
-} from "../messages.ts";
+import type { Progress as EngineProgress, Patch } from "../gl/types.ts";
+import type { Failed, FromKernel, Patches, Probe, Read, State, Verified } from "../messages.ts";
 import { createState, type Parity, type ViewerState } from "../state.ts";
 import { says } from "../status.ts";
 import { Answers } from "./answers.ts";
 import { Arrivals } from "./arrivals.ts";
-import { hostName, watchKernel } from "./host.ts";
+import { watchKernel } from "./host.ts";
+import { Reports } from "./reports.ts";
 import { Rooms } from "./rooms.ts";
-import { keepStills } from "./snapshots.ts";
-import { decode, macrotask, spaced, warnOnce } from "./wire.ts";
-
-/** Python's time-outs start again with each message; it hears from a busy page this often. */
-const BEAT_MS = 500;
-/** Without an answer a hello is said again after this long, then twice as long, and so on. */
-const HELLO_MS = 1_000;
-/** A pointer moves more often than anybody in Python needs to know. */
-const POINTED_MS = 100;
+import { keepSnapshots } from "./snapshots.ts";
+import { decode, macrotask, patchesOf, warnOnce } from "./wire.ts";
 
 /** A failure before it is said of which read. */
 type Failure = Omit<Failed, "id">;
+
+type Taker = (message: FromKernel, buffers: readonly Buffer[]) => void;
+/** What is done with each message that Python may send. */
+type Takers = {
+  readonly [T in FromKernel["type"]]: (
+    message: Extract<FromKernel, { type: T }>,
+    buffers: readonly Buffer[],
+  ) => void;
+};
 
 export class CommClient {
   readonly state: ViewerState;
   private readonly page = randomName();
   private readonly model: AnyModel;
+  private readonly reports: Reports;
   private readonly engine: Engine;
   private readonly store = pageStore();
   private readonly arrivals: Arrivals;
@@ -54,21 +47,17 @@ export class CommClient {
   private closed = false;
 
   private wanted: State | undefined;
+  /** What has changed in its weights since. */
+  private patches: readonly Patch[] = [];
   /** The revision whose values the engine has. */
   private ran = -1;
-  private greeting: ReturnType<typeof setTimeout> | undefined;
-  /** What Python was told of the context last. */
-  private health = "";
   private probe: Probe | undefined;
-  /** What the self-test has found of this Plan: it holds when other inputs come. */
+  /** What the parity check has found of this Plan: it holds when other inputs come. */
   private tested: Parity | null = null;
   private working = false;
   private again = false;
-  private stage: Pick<Progress, "stage" | "done" | "total"> | undefined;
   private compilingSince = 0;
-  private lastBeat = 0;
   private lastHeard = 0;
-  private readonly beat: ReturnType<typeof setInterval>;
 
   /** `onRoom` is given the module of a room, by its name. */
   constructor(model: AnyModel, onRoom: (name: string, module: unknown) => void) {
@@ -78,32 +67,36 @@ export class CommClient {
       onProgress: (progress) => this.follow(progress),
       onLost: () => {
         this.state.status.value = says.lost(this.state.plan.value?.layers.length ?? 0);
-        this.tellHealth();
+        this.reports.tellHealth();
       },
       onRestored: () => {
         this.ran = -1;
         void this.work();
       },
-      onTimed: (run) => this.tellRun(run, true),
+      onTimed: (run) => this.reports.tellRun(run, this.ran, true),
       onPace: (running, runsPerSecond) =>
-        this.send({ type: "pace", page, running, runs_per_second: runsPerSecond }),
+        this.reports.send({ type: "pace", page, running, runs_per_second: runsPerSecond }),
       isBusy: () => this.working,
     });
     this.state = createState(this.engine.signals);
+    this.reports = new Reports(model, page, this.engine, this.state, {
+      have: () => [...this.arrivals.have, ...this.rooms.have],
+      onGone: () => this.disconnect(),
+    });
     this.arrivals = new Arrivals(this.store, {
-      ask: (blob, parts) => this.send({ type: "need", page, blob, parts }),
+      ask: (blob, parts) => this.reports.send({ type: "need", page, blob, parts }),
       onArrival: () => void this.work(),
       onGivenUp: (text) => {
-        this.stage = undefined;
+        this.reports.rest();
         this.fail(this.failed("data", text));
       },
     });
     this.answers = new Answers({
-      send: (reply, data) => this.send({ type: "reply", page, ...reply }, [data]),
-      onProgress: (done, total) => this.busy("reading", done, total),
+      send: (reply, data) => this.reports.send({ type: "reply", page, ...reply }, [data]),
+      onProgress: (done, total) => this.reports.busy("reading", done, total),
     });
     this.rooms = new Rooms(model.get("_code"), {
-      ask: (blob, parts) => this.send({ type: "need", page, blob, parts }),
+      ask: (blob, parts) => this.reports.send({ type: "need", page, blob, parts }),
       // Before the first State Python is busy with something else, and sends all when it is not.
       heard: () => (this.wanted === undefined ? performance.now() : this.lastHeard),
       onRoom,
@@ -115,28 +108,27 @@ export class CommClient {
       this.receive(content, buffers),
     );
     this.listen("comm_live_update", () => this.disconnect());
-    this.beat = setInterval(() => this.tell(), BEAT_MS);
     this.undo.push(
-      keepStills(model),
+      keepSnapshots(model),
       watchKernel(model, () => this.disconnect()),
     );
     this.sayUnavailable();
-    this.greet(HELLO_MS);
-    this.tellPointed();
+    this.reports.greet();
+    this.reports.followPointer();
   }
 
   /** A view was mounted; returns what to call when it is taken away. */
   addView(): () => void {
     const leave = this.engine.watch();
     this.released = false;
-    this.tellHealth();
+    this.reports.tellHealth();
     void this.work();
     let here = true;
     return () => {
       if (!here) return;
       here = false;
       leave();
-      if (!this.closed) this.tellHealth();
+      if (!this.closed) this.reports.tellHealth();
       void this.work();
     };
   }
@@ -144,16 +136,15 @@ export class CommClient {
   dispose(): void {
     if (this.closed) return;
     this.closed = true;
-    clearInterval(this.beat);
-    clearTimeout(this.greeting);
+    this.reports.dispose();
     for (const undo of this.undo) undo();
     this.answers.clear();
     this.arrivals.stop();
     this.rooms.stop();
     this.engine.dispose();
     this.arrivals.release();
-    if (this.state.poster.value !== null) URL.revokeObjectURL(this.state.poster.value);
-    this.state.poster.value = null;
+    if (this.state.snapshot.value !== null) URL.revokeObjectURL(this.state.snapshot.value);
+    this.state.snapshot.value = null;
     this.state.connected.value = false;
     this.state.status.value = says.closed();
   }
@@ -162,8 +153,7 @@ export class CommClient {
   private disconnect(): void {
     if (!this.state.connected.peek()) return;
     this.state.connected.value = false;
-    clearInterval(this.beat);
-    clearTimeout(this.greeting);
+    this.reports.silence();
     this.arrivals.stop();
     this.rooms.stop();
     this.answers.clear();
@@ -172,7 +162,7 @@ export class CommClient {
   }
 
   private sayDisconnected(): void {
-    const shown = this.state.session.peek() !== null || this.state.poster.peek() !== null;
+    const shown = this.state.session.peek() !== null || this.state.snapshot.peek() !== null;
     if (!this.closed) this.state.status.value = says.restarted(shown);
   }
 
@@ -181,90 +171,10 @@ export class CommClient {
     this.undo.push(() => this.model.off(event, callback as () => void));
   }
 
-  // Talking
-
-  private send(message: FromPage, buffers?: ArrayBuffer[]): void {
-    if (!this.state.connected.peek()) return;
-    try {
-      this.model.send(message, undefined, buffers);
-    } catch (error) {
-      // The kernel is gone, perhaps since before this page could be told of it.
-      warnOnce(`could not reach Python: ${error}`);
-      this.disconnect();
-    }
-  }
-
-  /** Says hello until Python answers with a State: a frame can get lost, as any other. */
-  private greet(wait: number): void {
-    clearTimeout(this.greeting);
-    const { device, unavailable } = this.engine;
-    this.send({
-      type: "hello",
-      page: this.page,
-      version: PACKAGE_VERSION,
-      protocol: PROTOCOL,
-      have: [...this.arrivals.have, ...this.rooms.have],
-      renderer: device?.capabilities.renderer ?? "",
-      target: device?.capabilities.target ?? null,
-      problem: unavailable === undefined ? "" : `${unavailable.message} (${unavailable.detail})`,
-      browser: navigator.userAgent.slice(0, 1000),
-      host: hostName(),
-    });
-    if (this.state.connected.peek()) {
-      this.greeting = setTimeout(() => this.greet(2 * wait), wait);
-    }
-  }
-
-  /** What is under the reader's pointer. */
-  private tellPointed(): void {
-    const { page } = this;
-    const pointed = spaced<Spot | null>(POINTED_MS, (at) =>
-      this.send({ type: "pointed", page, at }),
-    );
-    let first = true;
-    this.undo.push(
-      effect(() => {
-        const at = this.state.pointed.value;
-        if (!first) pointed.take(at);
-        first = false;
-      }),
-      pointed.dispose,
-    );
-  }
-
-  /** Tells Python how the graphics context is, when anything of that has changed. */
-  private tellHealth(): void {
-    const { bytes, losses, views, device } = this.engine;
-    const { page } = this;
-    const lost = device?.lost === true;
-    const words = `${lost} ${losses} ${bytes} ${views}`;
-    if (words === this.health) return;
-    this.health = words;
-    this.send({ type: "health", page, lost, losses, bytes, views });
-  }
-
-  private tellRun({ ms, clock, passes }: RunInfo, again: boolean): void {
-    const { page, ran: revision } = this;
-    this.send({ type: "ran", page, revision, ms, timing: clock, passes, again });
-  }
-
-  /** Tells Python what this page is busy with. */
-  private tell(): void {
-    if (this.stage === undefined) return;
-    this.lastBeat = performance.now();
-    this.send({ type: "progress", page: this.page, ...this.stage });
-  }
-
-  /** Says what is going on; Python hears it at once when the last word is long ago. */
-  private busy(stage: Progress["stage"], done: number, total: number): void {
-    this.stage = { stage, done, total };
-    if (performance.now() - this.lastBeat > BEAT_MS) this.tell();
-  }
-
   /** Says how far the engine is, to Python and in the views. */
   private follow({ stage, done, total }: EngineProgress): void {
     if (this.closed) return;
-    this.busy(stage === "run" ? "running" : "compiling", done, total);
+    this.reports.busy(stage === "run" ? "running" : "compiling", done, total);
     if (stage === "compile") {
       this.compilingSince ||= performance.now();
       const seconds = (performance.now() - this.compilingSince) / 1000;
@@ -281,47 +191,72 @@ export class CommClient {
     const message = decode(content);
     if (message === undefined || this.closed) return;
     this.lastHeard = performance.now();
-    if (message.type === "state") this.show(message);
-    else if (message.type === "part") {
+    (this.takes[message.type] as Taker)(message, buffers);
+  }
+
+  private readonly takes: Takers = {
+    state: (message) => this.show(message),
+    patches: (message, buffers) => this.patch(message, buffers),
+    part: (message, buffers) => {
       this.arrivals.take(message, buffers);
       takeCode(message, buffers);
-    } else if (message.type === "read") this.queue(message);
-    else if (message.type === "done") this.answers.done(message.read);
-    else if (message.type === "verified") this.judge(message);
-    else if (message.type === "probe") {
+    },
+    read: (message) => this.queue(message),
+    done: ({ read }) => this.answers.done(read),
+    verified: (message) => this.judge(message),
+    probe: (message) => {
       if (message.page !== this.page) return;
       this.probe = message;
       void this.work();
-    } else if (message.type === "release") {
+    },
+    release: () => {
       this.released = true;
       void this.work();
-    } else if (message.page === this.page) {
-      clearTimeout(this.greeting);
+    },
+    refuse: ({ page, title, text }) => {
+      if (page !== this.page) return;
+      this.reports.greeted();
       this.refused = true;
-      this.state.status.value = says.failed(message.title, message.text);
-    }
-  }
+      this.state.status.value = says.failed(title, text);
+    },
+  };
 
   private show(state: State): void {
-    clearTimeout(this.greeting);
+    this.reports.greeted();
     if (this.refused) return; // it is for another page
     if (this.wanted !== undefined && state.revision < this.wanted.revision) return;
     if (state.plan !== this.wanted?.plan) this.tested = null;
-    if (state.revision !== this.wanted?.revision) this.state.parity.value = this.tested;
+    if (state.revision !== this.wanted?.revision) {
+      this.state.parity.value = this.tested;
+      this.patches = []; // they are in the weights by now
+    }
     this.wanted = state;
     this.arrivals.want({ hashes: this.needed(state), sizes: state.sizes });
     void this.work();
   }
 
-  private needed({ plan, weights, inputs, poster }: State): Set<string> {
+  private patch({ base, revision, rectangles }: Patches, [buffer]: readonly Buffer[]): void {
+    if (this.wanted === undefined || revision <= this.wanted.revision) return;
+    const patches = patchesOf(rectangles, buffer);
+    if (base !== this.wanted.revision || patches === undefined) {
+      this.reports.greet(); // something before it was lost
+      return;
+    }
+    this.wanted = { ...this.wanted, revision };
+    this.patches = [...this.patches, ...patches];
+    this.state.parity.value = this.tested;
+    void this.work();
+  }
+
+  private needed({ plan, weights, inputs, snapshot }: State): Set<string> {
     if (this.engine.device !== undefined) return new Set([plan, ...weights, ...inputs]);
-    return new Set(poster === "" ? [plan] : [plan, poster]);
+    return new Set(snapshot === "" ? [plan] : [plan, snapshot]);
   }
 
   private queue(read: Read): void {
     if (!this.answers.ask(read)) return;
     // Python sends the State first, so that one was lost.
-    if (read.revision > (this.wanted?.revision ?? -1)) this.greet(HELLO_MS);
+    if (read.revision > (this.wanted?.revision ?? -1)) this.reports.greet();
     this.engine.hurry();
     void this.work();
   }
@@ -362,7 +297,7 @@ export class CommClient {
     if (!this.gathered()) return;
     const { engine } = this;
     if (engine.device === undefined) {
-      this.showPoster(state);
+      this.showSnapshot(state);
       return;
     }
     if (engine.device.lost) return; // onRestored goes on
@@ -373,7 +308,7 @@ export class CommClient {
         .answer(engine, read, this.ran)
         .catch((error) => this.failRead(read, error));
     }
-    this.stage = undefined;
+    this.reports.rest();
     if (this.state.connected.value) this.state.status.value = says.ready();
     else this.sayDisconnected();
     if (this.unwanted) this.leave();
@@ -388,7 +323,7 @@ export class CommClient {
     this.arrivals.rest();
     const { left } = this.arrivals;
     if (left === undefined) return true;
-    this.busy("receiving", left.done, left.total);
+    this.reports.busy("receiving", left.done, left.total);
     // Asked again: Python may have gone while it was told.
     if (connected.peek()) {
       this.state.status.value = says.receiving(left.done, left.total);
@@ -401,27 +336,27 @@ export class CommClient {
   private async bring(state: State): Promise<void> {
     const { engine } = this;
     const { plan, weights, inputs, revision } = state;
-    const content: Content = { plan, weights, inputs };
+    const content: Content = { plan, weights, inputs, patches: this.patches };
     if (this.ran === revision) return;
     const urgent = this.answers.waiting.length > 0;
     await engine.show(content, { urgent, again: this.ran >= 0 });
     if (this.closed || engine.shown === undefined) return; // the context was lost meanwhile
     this.ran = revision;
     const run = this.state.run.peek();
-    if (run !== null) this.tellRun(run, false);
-    this.tellHealth();
+    if (run !== null) this.reports.tellRun(run, revision, false);
+    this.reports.tellHealth();
   }
 
   /** Frees what nobody looks at; a view that comes all the same finds what is still in the page. */
   private leave(): void {
     this.engine.release();
     this.ran = -1;
-    this.stage = undefined;
-    this.tellHealth();
+    this.reports.rest();
+    this.reports.tellHealth();
     if (!this.state.connected.peek()) this.arrivals.release();
   }
 
-  /** Answers the self-test when nothing else is to be done; what comes meanwhile goes first. */
+  /** Answers the parity check when nothing else is to be done; what comes meanwhile goes first. */
   private async sample(state: State): Promise<void> {
     const { engine, page, probe } = this;
     if (probe === undefined) return;
@@ -434,12 +369,12 @@ export class CommClient {
       }
     } catch (error) {
       if (this.probe === probe) this.probe = undefined;
-      if (!this.closed && !engine.device?.lost) warnOnce(`no self-test: ${error}`);
+      if (!this.closed && !engine.device?.lost) warnOnce(`no parity check: ${error}`);
       return;
     }
     if (this.probe !== probe) return; // another one has come meanwhile
     this.probe = undefined;
-    this.send({ type: "probed", page, revision: this.ran }, [joined(samples).buffer]);
+    this.reports.send({ type: "probed", page, revision: this.ran }, [joined(samples).buffer]);
   }
 
   /** Whether nobody looks at it, and Python has let it go or is gone. */
@@ -457,14 +392,14 @@ export class CommClient {
   }
 
   /** For a page that cannot draw: what the network is, and Python's picture of it. */
-  private showPoster(state: State): void {
-    this.stage = undefined;
+  private showSnapshot(state: State): void {
+    this.reports.rest();
     this.engine.describe(state.plan);
     this.sayUnavailable();
-    const png = this.store.get(state.poster);
+    const png = this.store.get(state.snapshot);
     if (png !== undefined) {
-      if (this.state.poster.value !== null) URL.revokeObjectURL(this.state.poster.value);
-      this.state.poster.value = URL.createObjectURL(new Blob([png], { type: "image/png" }));
+      if (this.state.snapshot.value !== null) URL.revokeObjectURL(this.state.snapshot.value);
+      this.state.snapshot.value = URL.createObjectURL(new Blob([png], { type: "image/png" }));
     }
     if (!this.state.connected.peek()) this.sayDisconnected();
   }
@@ -474,11 +409,11 @@ export class CommClient {
     const failure = this.failure(error);
     if (failure === undefined) throw error;
     this.answers.done(read.id);
-    this.send({ ...failure, id: read.id });
+    this.reports.send({ ...failure, id: read.id });
   }
 
   private stumble(error: unknown): void {
-    this.stage = undefined;
+    this.reports.rest();
     this.compilingSince = 0;
     const failure = this.failure(error);
     if (failure !== undefined) this.fail(failure);
@@ -501,10 +436,10 @@ export class CommClient {
 
   private fail(failure: Failure): void {
     this.state.status.value = says.failed("This network could not be run here", failure.text);
-    this.send({ ...failure, id: "" });
+    this.reports.send({ ...failure, id: "" });
     for (const { id } of this.answers.waiting) {
       this.answers.done(id);
-      this.send({ ...failure, id });
+      this.reports.send({ ...failure, id });
     }
   }
 }

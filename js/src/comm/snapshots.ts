@@ -1,12 +1,12 @@
 // A saved notebook that is opened again without its kernel: ipywidgets has no model for the output then and would
-// say "Error displaying widget". It looks into the notebook's own widget state first, where this puts the still
-// picture that the output has beside the view. In an application that keeps its notebook to itself nothing is done.
+// say "Error displaying widget". It looks into the notebook's own widget state first, where this puts the snapshot
+// that the output has beside the view. In an application that keeps its notebook to itself nothing is done.
 import type { AnyModel } from "@anywidget/types";
 import { at } from "./host.ts";
 
 const VIEW = "application/vnd.jupyter.widget-view+json";
 const STATE = "application/vnd.jupyter.widget-state+json";
-const MARK = "nbglcnn-still";
+const MARK = "nbglcnn-snapshot";
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -24,7 +24,7 @@ interface Context {
 }
 
 /** Whenever the notebook is saved, puts its Viewers' pictures into it; undone by calling the result. */
-export function keepStills(model: AnyModel): () => void {
+export function keepSnapshots(model: AnyModel): () => void {
   const context = contextOf(model);
   if (context === undefined) return () => undefined;
   const save = (_: unknown, state: string) => {
@@ -32,7 +32,7 @@ export function keepStills(model: AnyModel): () => void {
     try {
       store(context);
     } catch (error) {
-      console.warn(`nbglcnn: no still picture was saved: ${error}`);
+      console.warn(`nbglcnn: no snapshot was saved: ${error}`);
     }
   };
   context.saveState.connect(save);
@@ -69,7 +69,7 @@ function picturesOf(notebook: unknown): [string, Json][] {
       const id = at(at(data, VIEW), "model_id");
       const png = joined(at(data, "image/png"));
       const isViewer = joined(at(data, "text/plain")).startsWith("Viewer of ");
-      if (typeof id === "string" && png !== "" && isViewer) found.push([id, still(png)]);
+      if (typeof id === "string" && png !== "" && isViewer) found.push([id, shown(png)]);
     }
   }
   return found;
@@ -80,7 +80,7 @@ function joined(text: unknown): string {
   return Array.isArray(text) ? text.join("") : typeof text === "string" ? text : "";
 }
 
-function still(png: string): Json {
+function shown(png: string): Json {
   const alt = "the network's input, some feature maps and its output as they were last";
   const value =
     `<figure class="${MARK}" style="margin:0"><img alt="${alt}" style="max-width:100%" ` +

@@ -1,6 +1,8 @@
 // How messages look on the way: checked against their records.
+import { type Buffer, bytesOf } from "../buffers.ts";
 import { conform } from "../gl/format.ts";
-import { type FromKernel, RECORDS } from "../messages.ts";
+import type { Patch } from "../gl/types.ts";
+import { type FromKernel, type Patches, RECORDS } from "../messages.ts";
 
 const TYPES = new Map([...RECORDS.keys()].map((name) => [name.toLowerCase(), name]));
 const warned = new Set<string>();
@@ -20,6 +22,23 @@ export function decode(content: unknown): FromKernel | undefined {
     return undefined;
   }
   return content as FromKernel;
+}
+
+/** What a message says of weights; undefined where its buffer is not what its rectangles say. */
+export function patchesOf(
+  rectangles: Patches["rectangles"],
+  buffer: Buffer | undefined,
+): Patch[] | undefined {
+  const bytes = buffer === undefined ? undefined : bytesOf(buffer);
+  const texels = rectangles.reduce((sum, [, , , , width, height]) => sum + width * height, 0);
+  if (bytes === undefined || bytes.length !== texels * 16) return undefined;
+  const all = new Float32Array(bytes.slice().buffer);
+  let at = 0;
+  return rectangles.map(([texture, layer, x, y, width, height]) => {
+    const from = at;
+    at += width * height * 4;
+    return { texture, layer, x, y, width, height, data: all.subarray(from, at) };
+  });
 }
 
 /** One line in the console; the same text, and more than a hundred different ones, only once. */

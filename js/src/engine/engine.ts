@@ -6,6 +6,7 @@ import {
   type Band,
   type Device,
   DeviceUnavailable,
+  type Patch,
   PlanError,
   type Progress,
   type RunInfo,
@@ -24,6 +25,8 @@ export interface Content {
   /** In the order of the Plan's weights, and of its inputs. */
   readonly weights: readonly string[];
   readonly inputs: readonly string[];
+  /** On top of the weights, in their order. */
+  readonly patches?: readonly Patch[];
 }
 
 /** What the engine tells its client, besides its signals. */
@@ -251,7 +254,7 @@ export class Engine {
       this.signals.session.value = session;
     };
     try {
-      this.put(session, content, { ...content, inputs: [] });
+      this.put(session, content, { ...content, inputs: [], patches: [] });
       if (first) batch(settle);
       await this.run(session, content, first ? undefined : settle);
     } catch (error) {
@@ -281,10 +284,19 @@ export class Engine {
 
   /** Writes the weights and inputs that differ from what the session has. */
   private put(session: Session, content: Content, had: Content): void {
+    const patches = content.patches ?? [];
+    const old = had.patches ?? [];
+    const kept = old.every((patch, k) => patches[k] === patch);
+    const stale = new Set(kept ? [] : old.map(({ texture }) => texture));
+    const written = new Set<number>();
     for (const [index, hash] of content.weights.entries()) {
-      const weight = session.plan.weights[index];
-      if (weight === undefined || had.weights[index] === hash) continue;
-      session.setWeight(weight.texture, this.floats(hash), hash);
+      const texture = session.plan.weights[index]?.texture;
+      if (texture === undefined || (had.weights[index] === hash && !stale.has(texture))) continue;
+      session.setWeight(texture, this.floats(hash), hash);
+      written.add(texture);
+    }
+    for (const [k, patch] of patches.entries()) {
+      if (!kept || k >= old.length || written.has(patch.texture)) session.patchWeight(patch);
     }
     for (const [index, hash] of content.inputs.entries()) {
       const input = session.plan.inputs[index];
@@ -336,4 +348,8 @@ export class Engine {
 }
 
 const isSame = (a: Content, b: Content): boolean =>
-  a.plan === b.plan && a.weights.join() === b.weights.join() && a.inputs.join() === b.inputs.join();
+  a.plan === b.plan &&
+  a.weights.join() === b.weights.join() &&
+  a.inputs.join() === b.inputs.join() &&
+  a.patches?.length === b.patches?.length &&
+  (a.patches ?? []).every((patch, k) => b.patches?.[k] === patch);

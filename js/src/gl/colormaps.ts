@@ -1,4 +1,5 @@
 // The colour maps as bytes: one row of 512 texels each; and a row of marks, for what is no number.
+import { SIGNED } from "../messages.ts";
 import { CIVIDIS, MAGMA, VIRIDIS } from "./colortables.ts";
 import type { ColorMapName, Theme } from "./types.ts";
 
@@ -8,11 +9,6 @@ export const MAP_TEXELS = 512;
 /** The signed maps' zero; ± 255 texels to the ends, so that zero is exactly the page's colour. */
 const ZERO = 256;
 
-/** From most negative over zero to most positive: design/README.md, section 2. */
-const SIGNED: Readonly<Record<Theme, string>> = {
-  light: "#6b2b00 #c0560c #f09a4a #fbd9b3 #ffffff #c3ddf3 #6fa8d8 #2a6cb0 #0b2f63",
-  dark: "#ffd093 #f2953a #a8570c #4a290b #0f1216 #123a63 #216bab #4fa3ec #b5dcff",
-};
 const GREY = (t: number): Rgb => [t * 255, t * 255, t * 255];
 const SEQUENTIAL = [nearest(VIRIDIS), nearest(CIVIDIS), nearest(MAGMA), GREY];
 const ORDER = ["viridis", "cividis", "magma", "grey"] as const;
@@ -24,7 +20,7 @@ export function mapLayer(map: ColorMapName, theme: Theme): number {
 
 /** Thirds of the row behind all maps: nothing, magenta, black. */
 export const MARKS_LAYER = 2 + ORDER.length;
-const MARKS = [
+const FLAGS = [
   [0, 0, 0, 0],
   [255, 0, 255, 255],
   [0, 0, 0, 255],
@@ -46,7 +42,7 @@ export function mapTexels(): Uint8Array {
     }
   }
   for (let k = 0; k < MAP_TEXELS; k++) {
-    const mark = MARKS[Math.floor((k * MARKS.length) / MAP_TEXELS)] ?? [];
+    const mark = FLAGS[Math.floor((k * FLAGS.length) / MAP_TEXELS)] ?? [];
     bytes.set(mark, (MARKS_LAYER * MAP_TEXELS + k) * 4);
   }
   return bytes;

@@ -5,7 +5,7 @@ import { calm, finished } from "./clock.ts";
 import type { GlDevice } from "./device.ts";
 import { copied } from "./passes.ts";
 import { type Linked, PASS_BINDING } from "./programs.ts";
-import { type Band, PlanError, type Progress } from "./types.ts";
+import { type Band, type Patch, PlanError, type Progress } from "./types.ts";
 
 /** Uploading waits for the device after this long, and the page can draw a frame. */
 const UPLOAD_MS = 16;
@@ -105,6 +105,18 @@ export class PlanObjects {
     this.textures[index] = this.device.shared.own(this.texture(index), size);
     this.write(index, data);
     this.offer(hash, index);
+  }
+
+  /** Writes a rectangle of a weight; where others share the texture, all of what `rows` gives into one of its own. */
+  patch(patch: Patch, rows: () => Float32Array): void {
+    const size = this.sizes[patch.texture];
+    if (size === undefined) throw new PlanError(`the Plan has no texture ${patch.texture}`);
+    const { shared, resources } = this.device;
+    const old = this.texture(patch.texture);
+    const own = shared.own(old, size);
+    this.textures[patch.texture] = own;
+    if (own === old) resources.patch(own, patch);
+    else this.write(patch.texture, rows());
   }
 
   /** Copies a texture to another one of its size and format. */

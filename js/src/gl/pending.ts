@@ -4,7 +4,7 @@ import { elements } from "./check.ts";
 import { listed } from "./messages.ts";
 import type { PlanObjects, Weights } from "./objects.ts";
 import type { Draw } from "./schedule.ts";
-import { PlanError } from "./types.ts";
+import { type Patch, PlanError } from "./types.ts";
 
 interface Written {
   /** Padded with zeros to the staging texture. */
@@ -26,6 +26,9 @@ export class Pending implements Weights {
   private readonly inputs: readonly Written[];
   private readonly weights = new Map<number, Replaced>();
   private readonly dirtyWeights = new Set<number>();
+  /** On top of those, in their order. */
+  private readonly patches = new Map<number, Patch[]>();
+  private readonly dirtyPatches = new Set<Patch>();
 
   constructor(plan: PlanHeader, weight: (hash: string) => Float32Array) {
     this.plan = plan;
@@ -68,19 +71,38 @@ export class Pending implements Weights {
     }
     this.weights.set(texture, { data, hash });
     this.dirtyWeights.add(texture);
+    for (const patch of this.patches.get(texture) ?? []) this.dirtyPatches.delete(patch);
+    this.patches.delete(texture);
+    this.version += 1;
+  }
+
+  patchWeight(patch: Patch): void {
+    const { texture, layer, x, y, width, height, data } = patch;
+    const size = this.plan.textures[texture];
+    if (size === undefined || !this.plan.weights.some((weight) => weight.texture === texture)) {
+      throw new PlanError(`texture ${texture} holds no weight`);
+    }
+    const fits = x + width <= size.width && y + height <= size.height && layer < size.layers;
+    if (!fits || data.length !== width * height * 4) {
+      throw new PlanError(
+        `a patch of ${width}×${height} texels at ${x}, ${y} of layer ${layer} does not fit into weight texture ${texture}`,
+      );
+    }
+    this.patches.set(texture, [...(this.patches.get(texture) ?? []), patch]);
+    this.dirtyPatches.add(patch);
     this.version += 1;
   }
 
   /** The rows of the Plan's weight number `index`, as last written. */
   data(index: number): Float32Array {
     const { texture, hash } = this.recordOf(index);
-    return this.weights.get(texture)?.data ?? this.weight(hash);
+    return this.patched(texture, this.weights.get(texture)?.data ?? this.weight(hash));
   }
 
   /** What is known of those rows: their hash, or "". */
   hash(index: number): string {
     const { texture, hash } = this.recordOf(index);
-    return (this.weights.get(texture) ?? { hash }).hash;
+    return this.patches.has(texture) ? "" : (this.weights.get(texture) ?? { hash }).hash;
   }
 
   /** Keys of the inputs that nobody has written yet. */
@@ -95,6 +117,11 @@ export class Pending implements Weights {
       if (replaced !== undefined) objects.replace(texture, replaced.data, replaced.hash);
     }
     this.dirtyWeights.clear();
+    for (const patch of this.dirtyPatches) {
+      const index = this.plan.weights.findIndex(({ texture }) => texture === patch.texture);
+      objects.patch(patch, () => this.data(index));
+    }
+    this.dirtyPatches.clear();
     const dirty = this.plan.inputs.filter((input, k) => {
       const place = this.inputs[k];
       if (!place?.dirty) return false;
@@ -108,7 +135,23 @@ export class Pending implements Weights {
   /** Everything is to be written again, into new objects with these weights. */
   restart(): void {
     this.dirtyWeights.clear();
+    this.dirtyPatches.clear();
     for (const place of this.inputs) place.dirty = place.written;
+  }
+
+  /** A copy of the rows with the texture's patches, or the rows themselves where there are none. */
+  private patched(texture: number, rows: Float32Array): Float32Array {
+    const patches = this.patches.get(texture);
+    const { width: across = 0, height: down = 0 } = this.plan.textures[texture] ?? {};
+    if (patches === undefined) return rows;
+    const copy = rows.slice();
+    for (const { layer, x, y, width, height, data } of patches) {
+      for (let row = 0; row < height; row++) {
+        const at = ((layer * down + y + row) * across + x) * 4;
+        copy.set(data.subarray(row * width * 4, (row + 1) * width * 4), at);
+      }
+    }
+    return copy;
   }
 
   private recordOf(index: number): Weight {

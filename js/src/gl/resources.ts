@@ -1,7 +1,14 @@
 // Textures, framebuffers and buffers, made and freed with a count of those alive.
 import type { Pass, PlanHeader, Texture } from "../plan.ts";
 import type { State } from "./state.ts";
-import { type Alive, ContextLostError, type Format, PlanError, type Precision } from "./types.ts";
+import {
+  type Alive,
+  ContextLostError,
+  type Format,
+  type Patch,
+  PlanError,
+  type Precision,
+} from "./types.ts";
 
 /** Texels of one upload call: 4 MiB, so that no call keeps the page long. */
 const UPLOAD_TEXELS = 2 ** 18;
@@ -76,6 +83,15 @@ export class Resources {
         yield width * count;
       }
     }
+  }
+
+  /** Writes a rectangle of a texture. */
+  patch(texture: WebGLTexture, { layer, x, y, width, height, data }: Patch): void {
+    const { gl } = this;
+    this.state.filled(texture);
+    gl.texSubImage3D(
+      gl.TEXTURE_2D_ARRAY, 0, x, y, layer, width, height, 1, gl.RGBA, gl.FLOAT, data,
+    ); // biome-ignore format: one call's arguments
   }
 
   /** Copies all of a texture, over which `from` is, to another one of its size and format. */

@@ -1,4 +1,5 @@
 // Writes, runs and reads a Plan on the device, and survives the loss of its context. No pictures here.
+// Longer than 400 lines: one class, since a run, a commit, a lost context and a measurement wait for each other.
 import type { Pass, PlanHeader, Value } from "../plan.ts";
 import { Carries } from "./carries.ts";
 import { checkPlan } from "./check.ts";
@@ -13,6 +14,7 @@ import { Sections } from "./sections.ts";
 import { type Finish, inSlices, runAtOnce, type Submission } from "./submit.ts";
 import {
   ContextLostError,
+  type Patch,
   PlanError,
   type Progress,
   type RunInfo,
@@ -118,6 +120,11 @@ export class Runner {
 
   setWeight(texture: number, data: Float32Array, hash?: string): void {
     this.pending.setWeight(texture, data, hash);
+    this.carries.forget();
+  }
+
+  patchWeight(patch: Patch): void {
+    this.pending.patchWeight(patch);
     this.carries.forget();
   }
 

@@ -210,6 +210,7 @@ export async function createSession(
     },
     write: (key, data) => runner.write(key, data),
     setWeight: (texture, data, hash) => runner.setWeight(texture, data, hash),
+    patchWeight: (patch) => runner.patchWeight(patch),
     run: async (options) => runner.run(options),
     commit: () => runner.commit(),
     time: (most) => time(device, runner, most),

@@ -84,6 +84,17 @@ export interface RunOptions {
 /** Where texels lie beside each other: x, y, width, and height where that is not 1. */
 export type Band = readonly [x: number, y: number, width: number, height?: number];
 
+/** Other numbers in a rectangle of a weight texture: `data` has four for each texel, in rows. */
+export interface Patch {
+  readonly texture: number;
+  readonly layer: number;
+  readonly x: number;
+  readonly y: number;
+  readonly width: number;
+  readonly height: number;
+  readonly data: Float32Array;
+}
+
 /** A Plan on the device: its programs, textures and weights. */
 export interface Session {
   readonly plan: PlanHeader;
@@ -98,6 +109,8 @@ export interface Session {
    * hold the same share the texture.
    */
   setWeight(texture: number, data: Float32Array, hash?: string): void;
+  /** A few other numbers on top of what `setWeight` or the Plan says of a texture, until `setWeight` of it. */
+  patchWeight(patch: Patch): void;
   /** Runs on the current inputs. Calls during a run share it, or the next one after a write or a commit. */
   run(options?: RunOptions): Promise<RunInfo>;
   /**
@@ -137,7 +150,7 @@ export interface Session {
 export type ColorMapName = (typeof COLORMAPS)[number];
 export type Theme = "light" | "dark";
 
-/** Which values get the ends of the colour map. */
+/** Which values are the limits of the colour map. */
 export interface Range {
   /** channel: each map its own; layer: shared by the image's maps; fixed: `low` to `high`. */
   readonly mode: "channel" | "layer" | "fixed";

@@ -27,7 +27,8 @@ export interface Network {
   readonly stages: readonly Stage[];
   /** Layers that can be drawn, in call order. */
   readonly layers: readonly Layer[];
-  readonly parameterCount: number;
+  /** Of a comparison's two networks apart: "1,234", "1,234 + 1,234". */
+  readonly parameterCounts: string;
   /** Examples in the batch. */
   readonly batch: number;
   /** What is compared with what, by each of the keys. */
@@ -63,7 +64,7 @@ export function networkOf(plan: PlanHeader): Network {
       returnsOf(plan.values),
     ),
     layers,
-    parameterCount: plan.layers.reduce((sum, layer) => sum + layer.parameters - layer.shared, 0),
+    parameterCounts: parametersOf(plan),
     batch: plan.batch,
     pairs: new Map(
       plan.comparison.pairs.flatMap((pair) =>
@@ -233,6 +234,20 @@ export function layerCount(plan: PlanHeader, names: readonly string[]): string {
   return `${full(first)} + ${full(names.length - first)}`;
 }
 
+function parametersOf({ layers, comparison }: PlanHeader): string {
+  const sum = (those: readonly Layer[]) =>
+    those.reduce((all, { parameters, shared }) => all + parameters - shared, 0);
+  if (comparison.pairs.length === 0) {
+    const all = sum(layers);
+    return `${full(all)} ${all === 1 ? "parameter" : "parameters"}`;
+  }
+  const first = layers.filter(({ name }) => name.startsWith("A."));
+  const second = layers.filter(({ name }) => !name.startsWith("A."));
+  // Of one model beside itself the second network has none of its own.
+  const own = sum(second);
+  return `${full(sum(first))}${own > 0 ? ` + ${full(own)}` : ""} parameters`;
+}
+
 /** "17 layers", "17 + 17 layers". */
 export function layersOf(plan: PlanHeader): string {
   const names = plan.layers.map(({ name }) => name);
@@ -253,23 +268,38 @@ export function shapeOfOne(shape: readonly number[], batch: number): string {
   return (examples ? shape.slice(1) : shape).join("×") || "scalar";
 }
 
-export type Picture = "maps" | "grey" | "rgb" | "bars" | "number";
+/** How a value is pictured; whoever shows one asks its `displayOf`. */
+export interface Display {
+  readonly name: "maps" | "grey" | "rgb" | "bars" | "number";
+  /** As a picture of maps is drawn; undefined for numbers without one. */
+  readonly drawn: "maps" | "grey" | "rgb" | undefined;
+  /** In colours of its own, with no colour map and no legend. */
+  readonly image: boolean;
+}
+
+const DISPLAYS = {
+  maps: { name: "maps", drawn: "maps", image: false },
+  grey: { name: "grey", drawn: "grey", image: true },
+  rgb: { name: "rgb", drawn: "rgb", image: true },
+  bars: { name: "bars", drawn: undefined, image: false },
+  number: { name: "number", drawn: undefined, image: false },
+} as const satisfies Readonly<Record<string, Display>>;
 
 /** How many channels a layer's grid has. */
 export function channelsOf(value: Value): number {
-  return pictureOf(value) === "rgb" ? 3 : value.nchw[1];
+  return displayOf(value).drawn === "rgb" ? 3 : value.nchw[1];
 }
 
 /** How one image of a value is best shown. Colour is for images: inputs and outputs. */
-export function pictureOf(value: Value): Picture {
+export function displayOf(value: Value): Display {
   const [, channels, height, width] = value.nchw;
-  if (height * width === 1) return channels === 1 ? "number" : "bars";
+  if (height * width === 1) return channels === 1 ? DISPLAYS.number : DISPLAYS.bars;
   const image = value.kind === "input" || value.kind === "output";
   if (image && value.shape.length === 4 && height > 1) {
-    if (channels === 3) return "rgb";
-    if (channels === 1) return "grey";
+    if (channels === 3) return DISPLAYS.rgb;
+    if (channels === 1) return DISPLAYS.grey;
   }
-  return "maps";
+  return DISPLAYS.maps;
 }
 
 /** "32 channels of 14×14"; "16 values" for a vector. */

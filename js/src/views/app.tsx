@@ -13,7 +13,7 @@ import { createPainter } from "./painter.ts";
 import { costsOf } from "./profile/costs.ts";
 import { roomStyles } from "./rooms.tsx";
 import { Message, StatusLine } from "./status.tsx";
-import css from "./style.css";
+import { style } from "./style.ts";
 import { shownTab } from "./tabs.tsx";
 import { watchRatio, watchTheme, watchWidth } from "./theme.ts";
 import { Tooltip } from "./tooltip.tsx";
@@ -23,11 +23,11 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
   const root = document.createElement("div");
   root.className = "nbglcnn";
   root.tabIndex = -1; // takes the focus when the element that had it is gone
-  const style = document.createElement("style");
+  const sheet = document.createElement("style");
   const stopStyles = effect(() => {
-    style.textContent = `${css}\n${roomStyles.value}`;
+    sheet.textContent = `${style}\n${roomStyles.value}`;
   });
-  el.append(style, root);
+  el.append(sheet, root);
   el.classList.add("nbg-place");
 
   const theme = watchTheme();
@@ -58,9 +58,10 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
     order: signal<readonly number[]>([]),
   };
   const stopKeys = listenToKeys(views);
-  // Fixed ends are those of the time when they were chosen.
+  // Fixed colour limits are those of the time when they were chosen.
   const stopEnds = effect(() => {
-    if (state.range.value !== "fixed" && state.ends.peek().size > 0) state.ends.value = new Map();
+    if (state.range.value !== "fixed" && state.colorLimits.peek().size > 0)
+      state.colorLimits.value = new Map();
   });
   // Another session's layers take their own time.
   let profiled = state.session.peek();
@@ -83,7 +84,7 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
     stopProfile();
     painter.dispose();
     for (const watched of [theme, ratio, width]) watched.dispose();
-    style.remove();
+    sheet.remove();
     root.remove();
     el.classList.remove("nbg-place");
   };
@@ -113,12 +114,12 @@ function Content() {
   const { state, network } = useViews();
   const now = network.value;
   if (now === null) return null;
-  const poster = state.poster.value;
-  if (poster !== null) {
+  const snapshot = state.snapshot.value;
+  if (snapshot !== null) {
     return (
-      <div class="nbg-poster">
+      <div class="nbg-snapshot">
         <img
-          src={poster}
+          src={snapshot}
           alt={`${state.plan.value?.name ?? "The network"}: pictures from Python`}
         />
       </div>

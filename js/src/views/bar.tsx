@@ -1,6 +1,5 @@
 // The bar above: which model, which tab, which example of the batch.
-import { plural } from "../format.ts";
-import { layersOf, type Network, pictureOf } from "../network/network.ts";
+import { displayOf, layersOf, type Network } from "../network/network.ts";
 import { useViews } from "./context.ts";
 import { Left, Right } from "./icons.tsx";
 import { pictureSize } from "./layout.ts";
@@ -13,7 +12,7 @@ export const NARROW = 520;
 export function Bar({ network }: { network: Network | null }) {
   const { state, width } = useViews();
   const plan = state.plan.value;
-  // A still picture has no tabs and no other example.
+  // A snapshot has no tabs and no other example.
   const live = network !== null && state.status.value.phase !== "unsupported";
   return (
     <header class="nbg-bar">
@@ -21,7 +20,7 @@ export function Bar({ network }: { network: Network | null }) {
         <strong class="nbg-name">{plan?.name ?? "Viewer"}</strong>
         {network !== null && (
           <span class="nbg-second">
-            {plan !== null && layersOf(plan)} · {plural(network.parameterCount, "parameter")}
+            {plan !== null && layersOf(plan)} · {network.parameterCounts}
           </span>
         )}
       </div>
@@ -102,8 +101,7 @@ function Examples({ network }: { network: Network }) {
     state.example.value = (to + network.batch) % network.batch;
   };
   const input = network.inputs[0];
-  const picture = input === undefined ? "number" : pictureOf(input);
-  const image = input !== undefined && (picture === "grey" || picture === "rgb") ? input : null;
+  const image = input !== undefined && displayOf(input).image ? input : null;
   return (
     <div class="nbg-examples" role="group" aria-label="Example of the batch">
       {image !== null && <Thumb input={image} ratio={ratio.value} />}

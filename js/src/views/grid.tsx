@@ -2,12 +2,12 @@
 
 import { count, exact, leftOut, percent, short } from "../format.ts";
 import type { ColorMapName, Statistics, Summary } from "../gl/types.ts";
-import { BESIDE } from "../messages.ts";
+import { MAX_COMPARED } from "../messages.ts";
 import type { Value } from "../plan.ts";
 import { useViews } from "./context.ts";
+import { type Bounds, FLAGS, flagOf } from "./flags.ts";
 import { isFlawed, px, tileSide } from "./layout.ts";
 import { Maps } from "./maps.tsx";
-import { type Bounds, MARKS, markOf } from "./marks.ts";
 import { gridOf } from "./order.ts";
 
 export function Grid(props: {
@@ -15,13 +15,13 @@ export function Grid(props: {
   channels: readonly number[];
   statistics: Statistics | null;
   selected: number | null;
-  beside: readonly number[];
+  compared: readonly number[];
   /** Its caption says so of channels near an end of their activation. */
   bounds: Bounds | null;
   width: number;
   map?: ColorMapName;
 }) {
-  const { value, channels, statistics, selected, beside, bounds } = props;
+  const { value, channels, statistics, selected, compared, bounds } = props;
   const { ratio: ratioOf, network } = useViews();
   const ratio = ratioOf.value;
   const isDifference = network.value?.pairs.get(value.key)?.difference === value.key;
@@ -53,7 +53,7 @@ export function Grid(props: {
                   value={value}
                   channel={channel}
                   summary={statistics?.channels[channel]}
-                  chosen={channel === selected || beside.includes(channel)}
+                  chosen={channel === selected || compared.includes(channel)}
                   selected={selected}
                   width={width}
                 />
@@ -66,7 +66,7 @@ export function Grid(props: {
                 key={channel}
                 channel={channel}
                 summary={statistics?.channels[channel]}
-                chosen={channel === selected || beside.includes(channel)}
+                chosen={channel === selected || compared.includes(channel)}
                 bounds={bounds}
                 width={width}
                 isDifference={isDifference}
@@ -101,16 +101,17 @@ function Frame(props: {
     : `channel ${channel}`;
   const select = (event: MouseEvent): void => {
     const layer = value.key;
-    const before = state.beside.peek();
+    const before = state.compared.peek();
     if (!event.shiftKey) {
-      state.beside.value = null;
+      state.compared.value = null;
       state.selected.value = { layer, channel };
       return;
     }
     const known = before?.layer === layer ? before.channels : [selected ?? channel];
     const others = known.filter((one) => one !== channel);
-    const channels = others.length < known.length ? others : [...known, channel].slice(-BESIDE);
-    state.beside.value = channels.length > 1 ? { layer, channels } : null;
+    const channels =
+      others.length < known.length ? others : [...known, channel].slice(-MAX_COMPARED);
+    state.compared.value = channels.length > 1 ? { layer, channels } : null;
     const now = channels.includes(selected ?? -1) ? selected : (channels[0] ?? channel);
     state.selected.value = { layer, channel: now };
   };
@@ -153,8 +154,8 @@ function Caption(props: {
 }
 
 function Mean({ summary, bounds }: { summary: Summary; bounds: Bounds | null }) {
-  const mark = markOf(summary, bounds);
-  if (mark !== null) return <span title={MARKS[mark]}>{mark}</span>;
+  const flag = flagOf(summary, bounds);
+  if (flag !== null) return <span title={FLAGS[flag]}>{flag}</span>;
   const flawed = isFlawed(summary);
   // As everywhere, the mean is that of the finite values; the count of the others stands beside it.
   const mean = flawed && Number.isNaN(summary.mean) ? null : summary.mean;

@@ -2,7 +2,7 @@
 
 import { exact, fixed, full, leftOut, ordinal, percent, plain } from "../format.ts";
 import type { Statistics, Summary } from "../gl/types.ts";
-import { pictureOf } from "../network/network.ts";
+import { displayOf } from "../network/network.ts";
 import type { Value } from "../plan.ts";
 import { useImageValues } from "./bars.tsx";
 import { colorTable, inkOn } from "./colors.ts";
@@ -25,9 +25,9 @@ export function Inspector(props: {
   place: string;
   kernels: Kernels | null;
   /** Channels to show beside each other; the one alone when there are fewer than two. */
-  beside: readonly number[];
+  compared: readonly number[];
 }) {
-  const { value, statistics, channel, place, kernels, beside } = props;
+  const { value, statistics, channel, place, kernels, compared } = props;
   const { state } = useViews();
   const explain = (): void => {
     state.selected.value = { layer: value.key, channel };
@@ -43,12 +43,12 @@ export function Inspector(props: {
           Explain
         </button>
       </header>
-      {pictureOf(value) === "bars" || pictureOf(value) === "number" ? (
+      {displayOf(value).drawn === undefined ? (
         <p class="nbg-number">
           {statistics ? fixed(statistics.channels[channel]?.mean ?? 0, 4) : "…"}
         </p>
       ) : (
-        <LargeMaps value={value} channels={beside.length > 1 ? beside : [channel]} />
+        <LargeMaps value={value} channels={compared.length > 1 ? compared : [channel]} />
       )}
       <div class="nbg-beside">
         {kernels !== null && <Filter kernels={kernels} channel={channel} />}
@@ -88,7 +88,7 @@ function LargeMap(props: { value: Value; channel: number; side: number }) {
   const [, channels, mapHeight, mapWidth] = value.nchw;
   const room = props.side * ratio.value;
   const scale = fitScale(Math.max(mapHeight, mapWidth), room);
-  const rgb = pictureOf(value) === "rgb";
+  const rgb = displayOf(value).drawn === "rgb";
   const shown = rgb ? Array.from({ length: channels }, (_, i) => i) : [channel];
   return (
     <Maps

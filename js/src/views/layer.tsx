@@ -5,10 +5,10 @@ import type { ColorMapName } from "../gl/types.ts";
 import {
   channelsOf,
   contents,
+  displayOf,
   firstValue,
   longType,
   type Network,
-  pictureOf,
   type Stage,
 } from "../network/network.ts";
 import type { Layer, Value } from "../plan.ts";
@@ -18,12 +18,12 @@ import { Choice, Select } from "./choice.tsx";
 import { useLater, useStatistics, useViews } from "./context.ts";
 import type * as explain from "./explain/room.ts";
 import { Filters, Pages, SmallFilters } from "./filters.tsx";
+import { boundsOf, type Flag, flagOf } from "./flags.ts";
 import { Grid } from "./grid.tsx";
 import { Inspector, placeOf } from "./inspector.tsx";
 import { pictureSize } from "./layout.ts";
 import { Legend } from "./legend.tsx";
 import { Maps } from "./maps.tsx";
-import { boundsOf, type Mark, markOf } from "./marks.ts";
 import { orderOf, PAGE } from "./order.ts";
 import { Badge } from "./parity.tsx";
 import { Rail } from "./rail.tsx";
@@ -51,7 +51,7 @@ const ORDERS: readonly (readonly [Order, string])[] = [
   ["similarity", "Similarity"],
 ];
 /** Which channels are shown. */
-type Shown = "all" | "live" | Mark;
+type Shown = "all" | "live" | Flag;
 const SHOWN: readonly (readonly [Shown, string])[] = [
   ["all", "All"],
   ["live", "Neither dead nor saturated"],
@@ -190,17 +190,17 @@ function MapsView(props: {
   const channel = chosen ?? plain[0] ?? 0;
   const alike = useSimilarity(later || by === "similarity" ? value : null, channel);
   const bounds = boundsOf(layer);
-  const marks = statistics?.channels.map((one) => markOf(one, bounds)) ?? [];
-  const marked = marks.some((mark) => mark !== null);
+  const flags = statistics?.channels.map((one) => flagOf(one, bounds)) ?? [];
+  const flagged = flags.some((flag) => flag !== null);
   const order = (by === "similarity" ? orderOf(length, by, statistics, alike) : plain).filter(
-    (one) => which === "all" || (marks[one] ?? "live") === which,
+    (one) => which === "all" || (flags[one] ?? "live") === which,
   );
-  const vector = pictureOf(value) === "bars";
+  const vector = displayOf(value).name === "bars";
   const pages = Math.ceil(order.length / PAGE);
   const page = Math.min(asked, Math.max(0, pages - 1));
   const shown = order.slice(page * PAGE, (page + 1) * PAGE);
-  const beside = state.beside.value?.layer === value.key ? state.beside.value.channels : [];
-  const colours = pictureOf(value) === "maps" && length === 3;
+  const compared = state.compared.value?.layer === value.key ? state.compared.value.channels : [];
+  const colours = displayOf(value).name === "maps" && length === 3;
   const wide = views.width.value >= 760;
   const width = views.width.value - 48 - (wide ? 300 + 28 : 0);
   const plan = state.plan.value;
@@ -220,7 +220,7 @@ function MapsView(props: {
             state.order.value = by;
           }}
         />
-        {(marked || which !== "all") && (
+        {(flagged || which !== "all") && (
           <Select label="Show" items={SHOWN} now={which} choose={setWhich} />
         )}
         <RangeChoice />
@@ -250,7 +250,7 @@ function MapsView(props: {
             channels={shown}
             statistics={statistics}
             selected={channel}
-            beside={beside}
+            compared={compared}
             bounds={bounds}
             width={width}
           />
@@ -272,7 +272,7 @@ function MapsView(props: {
             channel={channel}
             place={placeOf(state.order.value, order, channel)}
             kernels={own}
-            beside={beside}
+            compared={compared}
           />
         )}
       </div>

@@ -2,13 +2,13 @@
 
 import { short } from "../format.ts";
 import type { Statistics } from "../gl/types.ts";
-import { pictureOf } from "../network/network.ts";
+import { displayOf } from "../network/network.ts";
 import type { Value } from "../plan.ts";
 import { gradient } from "./colors.ts";
 import { useViews } from "./context.ts";
 
-/** The two ends of a colour map over values from `low` to `high`, and the part of the map that is used. */
-export function ends(low: number, high: number, signed: boolean, symmetric = false) {
+/** The limits of a colour map over values from `low` to `high`, and the part of the map that is used. */
+export function colorLimits(low: number, high: number, signed: boolean, symmetric = false) {
   const most = Math.max(Math.abs(low), Math.abs(high));
   if (!signed && symmetric) return { low: -most, high: most, from: 0, to: 1 };
   if (!signed) return { low, high, from: 0, to: 1 };
@@ -26,16 +26,15 @@ export function Legend(props: {
 }) {
   const { value, statistics, channel } = props;
   const { state, theme } = useViews();
-  const picture = pictureOf(value);
-  if (picture === "rgb" || picture === "grey" || statistics === null) return null;
+  if (displayOf(value).image || statistics === null) return null;
   const map = state.colormap.value;
   const own = state.range.value === "channel";
   const one = own && typeof channel === "number" ? statistics.channels[channel] : undefined;
   const summary = one ?? statistics.layer;
   if (Number.isNaN(summary.min)) return <span class="nbg-legend">no finite value</span>;
-  const kept = state.range.value === "fixed" ? state.ends.value.get(value.key) : undefined;
+  const kept = state.range.value === "fixed" ? state.colorLimits.value.get(value.key) : undefined;
   const { low: least, high: most } = kept ?? { low: summary.min, high: summary.max };
-  const { low, high, from, to } = ends(least, most, map === "signed", state.symmetric.value);
+  const { low, high, from, to } = colorLimits(least, most, map === "signed", state.symmetric.value);
   const words = own && one === undefined;
   const text = (number: number, word: string) => (words && number !== 0 ? word : short(number));
   const lowWord = map === "signed" || state.symmetric.value ? "−max" : "min";

@@ -2,10 +2,10 @@
 
 import {
   contents,
+  displayOf,
   imageShape,
   leafName,
   type Network,
-  pictureOf,
   type Stage,
   settings,
   shortType,
@@ -14,7 +14,7 @@ import {
 import type { Value } from "../plan.ts";
 import { Bars, NumberPicture } from "./bars.tsx";
 import { useViews } from "./context.ts";
-import { Ends } from "./ends.tsx";
+import { Endpoints } from "./endpoints.tsx";
 import { Right } from "./icons.tsx";
 import { boxMosaic } from "./layout.ts";
 import { Badge } from "./parity.tsx";
@@ -29,8 +29,8 @@ export function List({ network, stages }: { network: Network; stages: readonly S
   return (
     <div class="nbg-list" role="group" aria-label="Network, from input to output">
       <div class="nbg-both">
-        <Ends values={network.inputs} network={network} side={side} word="Input" />
-        <Ends values={network.outputs} network={network} side={side} word="Output" />
+        <Endpoints values={network.inputs} network={network} side={side} word="Input" />
+        <Endpoints values={network.outputs} network={network} side={side} word="Output" />
       </div>
       {groups.map((group) => [
         // One module needs no heading: its name stands in every row.
@@ -87,9 +87,9 @@ function Row({ network, stage, group }: { network: Network; stage: Stage; group:
 /** As many maps as fit a row, six as a rule; a vector as upright bars. */
 function SixMaps({ value, width, ratio }: { value: Value; width: number; ratio: number }) {
   const label = `${leafName(value.key)}, ${contents(value)}`;
-  const picture = pictureOf(value);
-  if (picture === "number") return <NumberPicture value={value} />;
-  if (picture === "bars") {
+  const { name } = displayOf(value);
+  if (name === "number") return <NumberPicture value={value} />;
+  if (name === "bars") {
     const most = Math.floor(width / 6);
     return <Bars value={value} width={width} height={44} most={most} upright label={label} />;
   }

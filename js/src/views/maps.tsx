@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { fixed, short } from "../format.ts";
 import type { ColorMapName, Range } from "../gl/types.ts";
-import { pictureOf } from "../network/network.ts";
+import { displayOf } from "../network/network.ts";
 import type { Value } from "../plan.ts";
 import { imageOf, placeOf, useStatistics, useViews } from "./context.ts";
 import { type Mosaic, px, tileSide } from "./layout.ts";
@@ -47,7 +47,7 @@ export function Maps(props: MapsProps) {
   const { state, painter, hover } = views;
   const canvas = useRef<HTMLCanvasElement>(null);
   const network = views.network.value;
-  const whole = pictureOf(value);
+  const whole = displayOf(value).drawn ?? "maps";
   const isPart = whole === "rgb" && (props.rgb === false || channels.length < value.nchw[1]);
   const picture = props.rgb ? "rgb" : isPart ? "maps" : whole;
   const image = network ? imageOf(value, network, state.example.value) : 0;
@@ -79,7 +79,7 @@ export function Maps(props: MapsProps) {
     map: props.map ?? state.colormap.value,
     theme: views.theme.value,
     range: props.range ?? own,
-    as: picture === "rgb" || picture === "grey" ? picture : "maps",
+    as: picture,
   };
 
   useEffect(() => {
@@ -226,16 +226,15 @@ function imageRange(low: number, high: number): Range {
 /** The range of a picture's colours: an image's own, or the chosen one for maps. */
 export function useRange(value: Value): Range {
   const { state } = useViews();
-  const picture = pictureOf(value);
-  const image = picture === "rgb" || picture === "grey";
+  const { image } = displayOf(value);
   const mode = state.range.value;
-  const kept = state.ends.value.get(value.key);
+  const kept = state.colorLimits.value.get(value.key);
   const settle = !image && mode === "fixed" && kept === undefined;
   const statistics = useStatistics(image || settle ? value : null);
   useEffect(() => {
     if (!settle || statistics === null || Number.isNaN(statistics.layer.min)) return;
     const { min: low, max: high } = statistics.layer;
-    state.ends.value = new Map([...state.ends.peek(), [value.key, { low, high }]]);
+    state.colorLimits.value = new Map([...state.colorLimits.peek(), [value.key, { low, high }]]);
   });
   const symmetric = state.symmetric.value;
   if (!image && mode === "fixed")
@@ -249,7 +248,7 @@ export function useRange(value: Value): Range {
 /** "grey, 0 to 1": what an image's darkest and lightest mean. */
 export function ImageRange({ value }: { value: Value }) {
   const range = useRange(value);
-  const word = pictureOf(value) === "rgb" ? "RGB" : "grey";
+  const word = displayOf(value).drawn === "rgb" ? "RGB" : "grey";
   if (range.low === undefined || range.high === undefined) return <>{word}</>;
   const whole = Number.isInteger(range.low) && Number.isInteger(range.high);
   const text = whole ? (end: number) => fixed(end, 0) : short;

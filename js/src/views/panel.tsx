@@ -2,7 +2,7 @@
 
 import { percent, short } from "../format.ts";
 import type { Statistics } from "../gl/types.ts";
-import { contents, firstValue, longType, type Network, pictureOf } from "../network/network.ts";
+import { contents, displayOf, firstValue, longType, type Network } from "../network/network.ts";
 import type { Value } from "../plan.ts";
 import { Bars } from "./bars.tsx";
 import { useHistogram, useStatistics, useViews } from "./context.ts";
@@ -31,7 +31,7 @@ export function Panel({ network }: { network: Network }) {
   const room = width.value - 2 * 24 - (width.value >= 760 ? 232 : 0);
   const most = Math.min(10, tilesAcross(value, ratio.value, room));
   const channels = value.nchw[1];
-  const maps = pictureOf(value) === "maps";
+  const maps = displayOf(value).name === "maps";
   const shown = Math.min(most, channels);
   const flawed = statistics?.channels.some(isFlawed) ? ", those with NaN or infinity first" : "";
   const which = maps && channels > shown ? ` · the ${shown} that vary most${flawed}` : "";
@@ -101,7 +101,7 @@ function Liveliest(props: { value: Value; statistics: Statistics | null; shown: 
 
 function WidePicture({ value, width }: { value: Value; width: number }) {
   const label = `${value.key}, ${contents(value)}`;
-  if (pictureOf(value) !== "bars") return <div class="nbg-lively" />;
+  if (displayOf(value).name !== "bars") return <div class="nbg-lively" />;
   const length = value.nchw[1];
   const most = Math.min(length, Math.floor(width / 6));
   const wide = Math.min(width, most * 24);

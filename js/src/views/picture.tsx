@@ -1,6 +1,6 @@
 // One value in a given room: an image, maps, bars, or a number, whatever shows it best.
 
-import { contents, pictureOf } from "../network/network.ts";
+import { contents, displayOf } from "../network/network.ts";
 import type { Value } from "../plan.ts";
 import { Bars, NumberPicture, TopValues } from "./bars.tsx";
 import { useStatistics, useViews } from "./context.ts";
@@ -50,11 +50,11 @@ function topOf(length: number, height: number): number {
 /** A value as a picture that fits the room. */
 export function Picture({ value, width, height, tile, top = false }: PictureProps) {
   const ratio = useViews().ratio.value;
-  const picture = pictureOf(value);
+  const display = displayOf(value);
   const [, channels, mapHeight, mapWidth] = value.nchw;
   const label = `${value.key}, ${contents(value)}`;
-  if (picture === "number") return <NumberPicture value={value} />;
-  if (picture === "bars") {
+  if (display.name === "number") return <NumberPicture value={value} />;
+  if (display.name === "bars") {
     if (top) return <TopValues value={value} most={topOf(channels, height)} />;
     const most = Math.min(channels, Math.floor(height / 4));
     const tall = Math.min(height, most * 12);
@@ -63,7 +63,7 @@ export function Picture({ value, width, height, tile, top = false }: PictureProp
     );
   }
   const room = { width: width * ratio, height: height * ratio };
-  if (picture === "rgb" || picture === "grey" || channels === 1) {
+  if (display.image || channels === 1) {
     const all = Array.from({ length: channels }, (_, i) => i);
     const { scale } = pictureSize(mapHeight, mapWidth, room);
     // An enlarged picture is drawn at its own resolution and enlarged by the browser.

@@ -1,6 +1,6 @@
 // One small picture per layer, so that one always knows where one is.
 import { useEffect, useRef } from "preact/hooks";
-import { contents, type Network, pictureOf, within } from "../network/network.ts";
+import { contents, displayOf, type Network, within } from "../network/network.ts";
 import type { Value } from "../plan.ts";
 import { useStatistics, useViews } from "./context.ts";
 import { byVariation, fitScale } from "./layout.ts";
@@ -117,10 +117,10 @@ function Item(props: { entry: Entry; current: boolean; pictures: boolean }) {
 function RailPicture({ value }: { value: Value }) {
   const ratio = useViews().ratio.value;
   const [, channels, height, width] = value.nchw;
-  const picture = pictureOf(value);
-  const statistics = useStatistics(picture === "maps" ? value : null);
+  const { name, drawn } = displayOf(value);
+  const statistics = useStatistics(name === "maps" ? value : null);
   const side = SIDE * ratio;
-  if (picture === "bars" || picture === "number") {
+  if (drawn === undefined) {
     const columns = Math.ceil(Math.sqrt(Math.min(channels, 256)));
     return (
       <Maps
@@ -133,7 +133,7 @@ function RailPicture({ value }: { value: Value }) {
     );
   }
   const liveliest = statistics && byVariation(statistics.channels)[0];
-  const shown = picture === "rgb" ? [0, 1, 2] : [liveliest ?? 0];
+  const shown = drawn === "rgb" ? [0, 1, 2] : [liveliest ?? 0];
   const scale = fitScale(Math.max(height, width), side);
   return <Maps value={value} channels={shown} columns={1} scale={scale} label={value.key} />;
 }

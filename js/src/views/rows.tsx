@@ -2,7 +2,7 @@
 
 import type { Network, Stage } from "../network/network.ts";
 import { useViews } from "./context.ts";
-import { Ends } from "./ends.tsx";
+import { Endpoints } from "./endpoints.tsx";
 import { Arrow } from "./icons.tsx";
 import { px } from "./layout.ts";
 import { ArrowColumn, BOX, StageView } from "./stage.tsx";
@@ -15,11 +15,11 @@ export function Rows({ network, stages }: { network: Network; stages: readonly S
   return (
     <div class="nbg-rows" role="group" aria-label="Network, from input to output">
       <div class="nbg-both">
-        <Ends values={network.inputs} network={network} side={side} word="Input" />
+        <Endpoints values={network.inputs} network={network} side={side} word="Input" />
         <div class="nbg-arrow" style={{ height: px(side) }}>
           <Arrow />
         </div>
-        <Ends values={network.outputs} network={network} side={side} word="Output" />
+        <Endpoints values={network.outputs} network={network} side={side} word="Output" />
         <p class="nbg-note">
           {stages.length} stages in rows, from top to bottom. Each is drawn at its own scale, with
           the channels that vary most.

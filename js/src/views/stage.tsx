@@ -2,10 +2,10 @@
 
 import {
   contents,
+  displayOf,
   imageShape,
   longType,
   type Network,
-  pictureOf,
   type Stage,
   shortType,
   within,
@@ -32,7 +32,7 @@ export function shownLayer(stage: Stage, selected: string | undefined): string {
 
 /** A value's maps for the layout; null for what is shown otherwise. */
 export const mapsOf = (value: Value | undefined): Maps | null => {
-  if (value === undefined || pictureOf(value) !== "maps") return null;
+  if (value === undefined || displayOf(value).name !== "maps") return null;
   const [, channels, height, width] = value.nchw;
   return { channels, height, width };
 };
@@ -143,7 +143,7 @@ export const Title = ({ text }: { text: string }) => (
 
 /** What isn't maps: bars of a vector, or a number. */
 function SmallPicture({ value, height }: { value: Value; height: number }) {
-  if (pictureOf(value) === "number") return <NumberPicture value={value} />;
+  if (displayOf(value).name === "number") return <NumberPicture value={value} />;
   const length = value.nchw[1];
   const most = Math.min(length, BARS.most, Math.max(4, Math.floor(height / 6)));
   const tall = Math.min(height, most * BARS.thickness);

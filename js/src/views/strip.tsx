@@ -3,7 +3,7 @@
 import type { Network, Stage } from "../network/network.ts";
 import { NARROW } from "./bar.tsx";
 import { useViews } from "./context.ts";
-import { Ends } from "./ends.tsx";
+import { Endpoints } from "./endpoints.tsx";
 import { fitLine, type Line } from "./layout.ts";
 import { List } from "./list.tsx";
 import { Rows } from "./rows.tsx";
@@ -55,7 +55,7 @@ function OneLine(props: { network: Network; stages: readonly Stage[]; line: Line
   const gap = Math.round(ratio);
   return (
     <div class="nbg-line" role="group" aria-label="Network, from input to output">
-      <Ends values={network.inputs} network={network} side={side} word="Input" />
+      <Endpoints values={network.inputs} network={network} side={side} word="Input" />
       {stages.map((stage, i) => (
         <StageColumn
           key={stage.key}
@@ -67,7 +67,7 @@ function OneLine(props: { network: Network; stages: readonly Stage[]; line: Line
         />
       ))}
       <ArrowColumn />
-      <Ends values={network.outputs} network={network} side={side} word="Output" />
+      <Endpoints values={network.outputs} network={network} side={side} word="Output" />
     </div>
   );
 }

@@ -1,4 +1,8 @@
-"""Collects a Plan while operators lower themselves: values, weights, programs and passes."""
+"""Collects a Plan while operators lower themselves: values, weights, programs and passes.
+
+Longer than 400 lines: one class, all that an operator may ask for while it lowers itself, whose
+methods share the Plan in the making.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-import msgspec
 import numpy as np
 
 from nbglcnn import plan as p
@@ -478,60 +481,3 @@ class Builder:
             fetches=8 if pairs else 16,
         )
         return p.Input(key, shape, dtype.name, staging, step)
-
-
-def settle_formats(builder: Builder) -> None:
-    """Give every texture its format, now that all is known of what lies where."""
-    for carry in builder.carries * 2:  # of two that share a source the second may know more
-        builder.formats.tied(carry.source, carry.target)
-    builder.textures = [
-        msgspec.structs.replace(texture, format=builder.formats.of(number))
-        for number, texture in enumerate(builder.textures)
-    ]
-
-
-def reuse_textures(builder: Builder, kept: set[int]) -> dict[int, int]:
-    """Let textures that nobody observes share memory when their lifetimes don't overlap.
-
-    `kept` are never shared: weights, staging, observed values. Only equal ones share, and those
-    with an edge of zeros only with each other: the rest draw there. Returns the new number of every
-    texture still in use.
-    """
-
-    def kind(texture: int) -> tuple[p.Texture, bool]:
-        return builder.textures[texture], texture in builder.edged
-
-    last: dict[int, int] = {}
-    for number, step in enumerate(builder.passes):
-        for texture in (*step.inputs, step.output):
-            last[texture] = number
-    renamed: dict[int, int] = {}
-    free: dict[tuple[p.Texture, bool], list[int]] = {}
-    for number, step in enumerate(builder.passes):
-        # The output is chosen before the inputs are freed: a pass must not write what it reads.
-        if step.output not in kept and step.output not in renamed:
-            pool = free.get(kind(step.output), [])
-            renamed[step.output] = pool.pop() if pool else step.output
-        for texture in dict.fromkeys((*step.inputs, step.output)):
-            if texture not in kept and last[texture] == number and texture in renamed:
-                free.setdefault(kind(texture), []).append(renamed[texture])
-    used = sorted({renamed.get(t, t) for t in [*kept, *last]})
-    compact = {old: new for new, old in enumerate(used)}
-    moved = {t: compact[renamed.get(t, t)] for t in [*kept, *last]}
-    builder.passes = [moved_step(step, moved) for step in builder.passes]
-    builder.textures = [builder.textures[t] for t in used]
-    builder.weights = [p.Weight(moved[w.texture], w.hash, w.recipe) for w in builder.weights]
-    return moved
-
-
-def moved_step(step: p.Pass, moved: Mapping[int, int]) -> p.Pass:
-    """A pass with its textures renumbered."""
-    return p.Pass(
-        step.program,
-        tuple(moved[t] for t in step.inputs),
-        moved[step.output],
-        step.uniforms,
-        step.viewport,
-        step.layer,
-        step.cost,
-    )

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence, Set
-from dataclasses import replace
 from typing import get_args
 
 import msgspec
-import numpy as np
 
 from nbglcnn import plan as p
-from nbglcnn.errors import InputError, UnsupportedOperator, nearest
-from nbglcnn.graph import Graph, Key, Node, Value, checked_observe, several
+from nbglcnn.errors import InputError, nearest
+from nbglcnn.graph import Graph, Key, Node, checked_observe
 from nbglcnn.layout import NCHW, Layout, batch_of, nchw_of, picture_of
 from nbglcnn.lowering.builder import (
     FLATTEN,
@@ -20,14 +18,12 @@ from nbglcnn.lowering.builder import (
     Builder,
     Tensor,
     flat_width,
-    moved_step,
-    reuse_textures,
-    settle_formats,
 )
 from nbglcnn.lowering.fields import Reaches
 from nbglcnn.lowering.fusion import fuse, has_spread
 from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.lowering.layers import layer_rows, layer_table, planes, reshaped
+from nbglcnn.lowering.reuse import moved_step, reuse_textures, settle_formats
 from nbglcnn.lowering.sections import (
     by_section,
     nodes_of,
@@ -36,94 +32,13 @@ from nbglcnn.lowering.sections import (
     section_of,
     shared_textures,
 )
+from nbglcnn.lowering.shapes import infer_shapes
 from nbglcnn.lowering.weights import INSIDE, kernel_cut, packed
 from nbglcnn.ops import OPERATORS, READ_THROUGH
 
 FLATTEN_KERNEL = Kernel("flatten_kernel", shader("flatten_kernel.glsl"), pixel=False)
 
-LARGEST = 2**28  # elements of one value: a gibibyte of float32
-LONGEST = 500  # characters of a reason: shapes and attributes in it may be very long
 Observe = str | Sequence[str]
-
-
-def problem_of(graph: Graph, node: Node) -> str | None:
-    """Why a node cannot run, in words that follow its name; None when it can."""
-    operator = OPERATORS.get(node.op) if node.domain in ("", "ai.onnx") else None
-    if operator is None:
-        name = f"{node.domain}.{node.op}" if node.domain else node.op
-        count = len(OPERATORS)
-        if name.startswith(("Random", "Bernoulli", "Multinomial")):
-            return f"{name} draws random numbers; draw them outside and give them as an input"
-        return f"the operator {name} is not among the {count} that nbglcnn runs (docs/operators.md)"
-    for name, value in node.attributes.items():
-        allowed = operator.attributes.get(name)
-        if allowed is None:
-            return f"{node.op}'s attribute {name}={value!r} is not supported"
-        if any(isinstance(v, float) and not math.isfinite(v) for v in several(value)):
-            return f"{node.op}'s attribute {name}={value!r} is not a finite number"
-        if not allowed(value):
-            found = f"{node.op}'s attribute {name}={value!r}"
-            return f"{found} is not supported; supported: {allowed.__doc__}"
-    try:
-        problem = operator.check(graph, node)
-    except (AssertionError, IndexError, ValueError, ZeroDivisionError, KeyError, TypeError):
-        return f"{node.op} has inputs or attributes that don't fit together"
-    return f"{node.op}: {problem}" if problem else None
-
-
-def layer_name(node: Node) -> str:
-    """How users know the layer a node belongs to."""
-    return node.module or node.name or (node.outputs[0] if node.outputs else node.op)
-
-
-def infer_shapes(graph: Graph) -> Graph:
-    """The graph with every shape computed by its operator's own rule; exporters declare wrong ones.
-
-    UnsupportedOperator at the first node that cannot run.
-    """
-    known, problems = partial_shapes(graph)
-    for node in graph.nodes:
-        if node.name in problems:
-            kind = f" ({node.module_type})" if node.module_type else ""
-            raise UnsupportedOperator(f"{layer_name(node)}{kind}: {problems[node.name]}")
-    return known
-
-
-def partial_shapes(graph: Graph) -> tuple[Graph, dict[str, str]]:
-    """The graph with our shapes where they can be had, and for each node that cannot run, why.
-
-    Behind such a node declared shapes are taken as they are.
-    """
-    values: dict[str, Value] = dict(graph.values)
-    known = replace(graph, values=values)
-    problems: dict[str, str] = {}
-    for node in graph.nodes:
-        problem = problem_of(known, node)
-        shapes: Sequence[tuple[int, ...]] = ()
-        if problem is None:
-            shapes = OPERATORS[node.op].shapes(known, node)
-            if not OPERATORS[node.op].empty and _from_nothing(known, node, shapes):
-                problem = f"{node.op}: an input without elements"
-            if any(d < 0 for shape in shapes for d in shape) or any(
-                math.prod(shape) > LARGEST for shape in shapes
-            ):
-                problem = f"{node.op}: its output would have the shape {shapes[0]}"
-        if problem is not None:
-            problems[node.name] = problem if len(problem) <= LONGEST else problem[:LONGEST] + "…"
-            continue
-        for name, shape in zip(node.outputs, shapes, strict=False):
-            if name:
-                declared = values.get(name)
-                dtype = declared.dtype if declared else np.dtype(np.float32)
-                values[name] = Value(name, tuple(int(d) for d in shape), dtype)
-    return known, problems
-
-
-def _from_nothing(graph: Graph, node: Node, shapes: Sequence[tuple[int, ...]]) -> bool:
-    """Whether something is to be computed from a run-time input without elements."""
-    values = (graph.values[name] for name in node.inputs if name)
-    empty = any(0 in value.shape and not value.is_constant for value in values)
-    return empty and any(math.prod(shape) for shape in shapes)
 
 
 def observed_keys(graph: Graph, observe: Observe) -> tuple[Key, ...]:

@@ -149,12 +149,12 @@ def _modulo(b: Builder, node: Node) -> None:
     combine(b, named(b, *node.inputs), function, value=node.outputs[0])
 
 
-FMOD = _each("remainder", REMAINDER)
-MODULO = _each(
-    "modulo",
+FMOD = _two("return remainder(a, b);", REMAINDER)
+MODULO = _two(
+    "vec4 r = remainder(a, b);"
+    " return vec4(modulo(r.x, b.x), modulo(r.y, b.y), modulo(r.z, b.z), modulo(r.w, b.w));",
     REMAINDER,
-    "float modulo(float a, float b) { float r = remainder(a, b);"
-    " return r != 0.0 && (r < 0.0) != (b < 0.0) ? r + b : r; }",
+    "float modulo(float r, float b) { return r != 0.0 && (r < 0.0) != (b < 0.0) ? r + b : r; }",
 )
 
 

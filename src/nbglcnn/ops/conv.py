@@ -1,4 +1,7 @@
-"""Convolutions: Conv and ConvTranspose, and what Gemm shares with them."""
+"""Convolutions: Conv and ConvTranspose, and what Gemm shares with them.
+
+Longer than 400 lines: Conv and ConvTranspose share their kernels, weights and limits.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The kernel's end of the comms: which pages are there, what each lacks, whose reply is whose."""
+"""The kernel's end of the comms: which pages are there, what each lacks, whose reply is whose.
+
+Longer than 400 lines: one class, since pages and requests change under one lock.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ import msgspec
 import numpy as np
 
 from nbglcnn.errors import ContextLost, DeviceError, NbglcnnError, PageError, PageTimeout
-from nbglcnn.plan import Float32, Target
+from nbglcnn.plan import Float32, Patch, Target
 from nbglcnn.viewer import protocol
 from nbglcnn.viewer.inbox import Inbox
 from nbglcnn.viewer.offer import Offer
@@ -29,6 +32,7 @@ from nbglcnn.viewer.protocol import (
     Need,
     Pace,
     Part,
+    Patches,
     Pointed,
     Probed,
     Progress,
@@ -67,9 +71,9 @@ class Page:
     pace: Pace | None = None
     health: Health | None = None
     error: str = ""
-    sampled: int = -1  # the revision that the self-test asked it for samples of
+    sampled: int = -1  # the revision that the parity check asked it for samples of
     samples: tuple[int, Float32] | None = None  # with the revision that they are of
-    told: str = ""  # the Plan whose self-test it has been told of
+    told: str = ""  # the Plan whose parity check it has been told of
 
 
 @dataclass
@@ -146,6 +150,21 @@ class Connection(Inbox):
                 self._send_state()
             return self.revision
 
+    def patch(self, patches: Sequence[Patch]) -> bool:
+        """Bring the pages up to date by patches alone; whether they fit into one message.
+
+        The offer stays the old one: a page that says hello later is to be shown a new one.
+        """
+        data = np.concatenate([patch.data.reshape(-1) for patch in patches], dtype=np.float32)
+        if data.nbytes > protocol.CHUNK:
+            return False
+        rectangles = tuple((p.texture, p.layer, *p.rectangle) for p in patches)
+        with self._lock:
+            base, self.revision = self.revision, self.revision + 1
+            if self.pages:
+                self.send(Patches(base, self.revision, rectangles), data.view(np.uint8).data)
+        return True
+
     def send(self, message: FromKernel, *buffers: memoryview) -> None:
         """Send one message to every page."""
         self._send_raw(msgspec.to_builtins(message), list(buffers))
@@ -156,13 +175,13 @@ class Connection(Inbox):
             return
         sizes = {name: blob.nbytes for name, blob in offer.blobs.items()}
         self.send(
-            State(self.revision, offer.plan, offer.weights, offer.inputs, sizes, offer.poster)
+            State(self.revision, offer.plan, offer.weights, offer.inputs, sizes, offer.snapshot)
         )
         # The core is there: it said hello. What people open later comes behind what the page needs
         # now, unasked, so that no view waits for a kernel that has become busy.
         for name in (*offer.blobs, *list(self._code)[1:]):
-            # A page that cannot draw gets no weights, but the layer table and a still picture.
-            still = name in (offer.plan, offer.poster)
+            # A page that cannot draw gets no weights, but the layer table and a snapshot.
+            still = name in (offer.plan, offer.snapshot)
             wanting = [p for p in self.pages.values() if not p.problem or still]
             if any(name not in page.has for page in wanting):
                 self._send_blob(name)
@@ -342,6 +361,7 @@ class Connection(Inbox):
             return False
         request.heard = now
         if request.missing:
+            request.repeated = False  # it is sending: what gets lost from here on can be asked for
             return False
         page.stage = None
         return True

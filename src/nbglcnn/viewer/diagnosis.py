@@ -13,7 +13,7 @@ from nbglcnn import __version__
 from nbglcnn.plan import Plan
 from nbglcnn.tables import table
 from nbglcnn.viewer.connection import Connection, Page
-from nbglcnn.viewer.selftest import Verdict
+from nbglcnn.viewer.parity import Verdict
 
 PACKAGES = (
     *("torch", "onnx", "onnxruntime", "numpy", "moderngl"),
@@ -34,7 +34,7 @@ def diagnosis(plan: Plan, connection: Connection, tested: Verdict | None, local:
         ("packages", ", ".join(_versions(PACKAGES))),
         *_of_page(connection),
         ("in Python", local or "nothing computed"),
-        ("self-test", anonymous(tested.words(plan, named=False)) if tested else "not made yet"),
+        ("parity check", anonymous(tested.words(plan, named=False)) if tested else "not made yet"),
         ("precision", plan.precision),
         (
             "plan",

@@ -64,7 +64,7 @@ class Local:
         names: Collection[str],
         patches: Sequence[Patch] = (),
     ) -> tuple[dict[str, Array], str]:
-        """Values for a still picture and who computed them: whoever has no shaders to compile."""
+        """Values for a snapshot and who computed them: whoever has no shaders to compile."""
         if self._key != (revision, plan.hash):
             first, self._first = self._first, {}
             if revision == 0 and first:

@@ -17,7 +17,7 @@ from nbglcnn.lowering.patches import changed_numbers, patches
 from nbglcnn.plan import Patch, Plan, Precision, Target, Value, content_hash, pack_file
 from nbglcnn.reference import cacheable
 from nbglcnn.session import stored
-from nbglcnn.viewer import poster
+from nbglcnn.viewer import snapshot as pictures
 from nbglcnn.viewer.local import Local
 from nbglcnn.viewer.offer import Offer
 
@@ -48,9 +48,9 @@ class Network:
         self._compile(None)
         self.arrays = self._accepted(arrays)
         self.revision = 0
-        pictured = {value.key for value in poster.chosen(self.plan)}
+        pictured = {value.key for value in pictures.chosen(self.plan)}
         self.local = Local(model, cacheable(self.graph, known, pictured))
-        self._picture: tuple[tuple[int, int], bytes] | None = None
+        self._snapshot: tuple[tuple[int, int], bytes] | None = None
 
     @property
     def model(self) -> Any:
@@ -173,16 +173,16 @@ class Network:
         """Who computes in this process."""
         return self.local.source(self.plan)
 
-    def picture(self, example: int) -> bytes:
-        """A still picture of the network's values for one example of the input, as PNG."""
+    def snapshot(self, example: int) -> bytes:
+        """A snapshot of the network's values for one example of the input, as PNG."""
         now = self.revision, example
-        if self._picture is None or self._picture[0] != now:
-            names = {value.key for value in poster.chosen(self.plan)}
+        if self._snapshot is None or self._snapshot[0] != now:
+            names = {value.key for value in pictures.chosen(self.plan)}
             values, source = self.local.pictured(
                 self.plan, self.graph, self.arrays, self.revision, names, self.patches
             )
-            self._picture = now, poster.draw(self.plan, values, example, source)
-        return self._picture[1]
+            self._snapshot = now, pictures.draw(self.plan, values, example, source)
+        return self._snapshot[1]
 
 
 def raw(array: Array) -> memoryview:

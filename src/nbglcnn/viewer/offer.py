@@ -14,4 +14,4 @@ class Offer:
     weights: tuple[str, ...]
     inputs: tuple[str, ...]
     blobs: Mapping[str, memoryview]
-    poster: str = ""
+    snapshot: str = ""

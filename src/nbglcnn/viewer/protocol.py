@@ -21,10 +21,16 @@ log = logging.getLogger("nbglcnn")
 
 CHUNK = 2 * 2**20  # bytes; notebook servers silently drop a frame above 10 MiB
 COLORMAPS = ("signed", "viridis", "cividis", "magma", "grey")
+# The signed colour map's stops by theme, at equal distances in linear light: from most negative
+# over zero, which is the colour of the page, to most positive.
+SIGNED = {
+    "light": "#6b2b00 #c0560c #f09a4a #fbd9b3 #ffffff #c3ddf3 #6fa8d8 #2a6cb0 #0b2f63",
+    "dark": "#ffd093 #f2953a #a8570c #4a290b #0f1216 #123a63 #216bab #4fa3ec #b5dcff",
+}
 COLOR_RANGES = ("channel", "layer", "fixed")
 VIEWS = ("network", "maps", "filters", "explain", "profile", "compare")
 ROOMS = ("graph", "explain", "compare", "profile")  # views whose code comes behind the weights
-BESIDE = 4  # channels that are shown large beside each other, at most
+MAX_COMPARED = 4  # channels that are shown large beside each other, at most
 MAX_BLOB = 2**31  # bytes of one blob; more than any texture we make
 
 Name = Annotated[str, Meta(max_length=64)]
@@ -39,8 +45,8 @@ class Message(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
 class State(Message, frozen=True):
     """What the page shall show: hashes of the Plan, of each of its weights, of each input array.
 
-    `revision` grows with every change; `sizes` are the bytes of every blob named here, and `poster`
-    is the hash of a still picture (PNG) for a page that cannot draw, "" when there is none.
+    `revision` grows with every change; `sizes` are the bytes of every blob named here, and
+    `snapshot` is the hash of a picture (PNG) for a page that cannot draw, "" when there is none.
     """
 
     revision: Count
@@ -48,7 +54,7 @@ class State(Message, frozen=True):
     weights: tuple[Name, ...]
     inputs: tuple[Name, ...]
     sizes: dict[str, Count]
-    poster: Name = ""
+    snapshot: Name = ""
 
 
 class Part(Message, frozen=True):
@@ -58,6 +64,18 @@ class Part(Message, frozen=True):
     part: Count
     count: Count
     bytes: Count
+
+
+class Patches(Message, frozen=True):
+    """Other numbers in rectangles of weight textures make revision `base` the `revision`.
+
+    Each rectangle is (texture, layer, x, y, width, height) in texels; the message's only buffer has
+    the texels of all of them, one after the other: four float32 each, in rows.
+    """
+
+    base: Count
+    revision: Count
+    rectangles: tuple[tuple[Count, Count, Count, Count, Count, Count], ...]
 
 
 class Read(Message, frozen=True):
@@ -74,7 +92,7 @@ class Read(Message, frozen=True):
 
 
 class Probe(Message, frozen=True):
-    """Asks one page for stretches of values, of exactly this revision: the self-test's samples.
+    """Asks one page for stretches of values, of exactly this revision: the parity check's samples.
 
     The `bands` of a key are (x, y, width) in texels of what reading its value draws.
     """
@@ -94,8 +112,8 @@ class Done(Message, frozen=True):
 class Verified(Message, frozen=True):
     """What verify() found of this revision: each layer's largest error, and whether it matches.
 
-    With a `page` it is what the self-test found there, in samples of every layer. `flawed` are the
-    values that aren't finite: how many NaN and infinities, and the channel of the first, or -1.
+    With a `page` it is what the parity check found there, in samples of every layer. `flawed` are
+    the values that aren't finite: how many NaN and infinities, and the channel of the first, or -1.
     """
 
     revision: Count
@@ -241,7 +259,7 @@ class Failed(Message, frozen=True):
     text: Text
 
 
-FromKernel = State | Part | Read | Probe | Done | Verified | Release | Refuse
+FromKernel = State | Part | Patches | Read | Probe | Done | Verified | Release | Refuse
 FromPage = Hello | Need | Progress | Ran | Health | Pace | Pointed | Reply | Probed | Failed
 
 # A page that speaks another dialect is told to reload, and no version number is kept by hand. The

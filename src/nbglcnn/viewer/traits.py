@@ -10,7 +10,7 @@ from traitlets import TraitError
 
 from nbglcnn.plan import Plan, Value
 from nbglcnn.viewer.connection import Page
-from nbglcnn.viewer.protocol import BESIDE, VIEWS, Spot
+from nbglcnn.viewer.protocol import MAX_COMPARED, VIEWS, Spot
 
 # What a page may set.
 OF_THE_PAGE = (
@@ -66,9 +66,9 @@ def checked_view(view: dict[str, Any], plan: Plan) -> dict[str, Any]:
     wrong = [c for c in channels if not isinstance(c, int) or not 0 <= c < count]
     if wrong:
         raise TraitError(f"{layer} has channels 0 to {count - 1}, not {wrong[0]!r}")
-    if len(channels) > BESIDE:
+    if len(channels) > MAX_COMPARED:
         raise TraitError(
-            f"at most {BESIDE} channels fit beside each other, not {len(channels)}; all of a "
+            f"at most {MAX_COMPARED} channels fit beside each other, not {len(channels)}; all of a "
             "layer's are in the grid"
         )
     if pixel is not None:
@@ -100,7 +100,7 @@ def hovered(spot: Spot | None, values: Sequence[Value]) -> dict[str, Any] | None
 
 
 def status_of(page: Page | None, plan: Plan, tested: str) -> dict[str, Any]:
-    """`status`: what the page heard last does; `tested` is what the self-test says of it."""
+    """`status`: what the page heard last does; `tested` is what the parity check says of it."""
     ran = page.ran if page else None
     stage = page.stage if page else None
     return {

@@ -1,4 +1,7 @@
-"""Viewer: a network's layers, live in a notebook page and back in numpy."""
+"""Viewer: a network's layers, live in a notebook page and back in numpy.
+
+Longer than 400 lines: a quarter are the public docstrings.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,9 @@ from nbglcnn.viewer.diagnosis import diagnosis
 from nbglcnn.viewer.inbox import inboxes
 from nbglcnn.viewer.network import Network
 from nbglcnn.viewer.offer import Offer
+from nbglcnn.viewer.parity import ParityCheck, verified, verify
 from nbglcnn.viewer.protocol import COLOR_RANGES, COLORMAPS
 from nbglcnn.viewer.reading import Reader, shaped
-from nbglcnn.viewer.selftest import SelfTest, verified, verify
 from nbglcnn.viewer.traits import (
     OF_THE_PAGE,
     as_json,
@@ -87,7 +90,7 @@ class Viewer(anywidget.AnyWidget):
         timeout: float = 10.0,
     ) -> None:
         self.network = Network(model, x, observe=observe, precision=precision)
-        self._needs_poster = False  # a page is there that cannot draw
+        self._needs_snapshot = False  # a page is there that cannot draw
         self._replaced = False
         self._mended: bool | None = None  # plain kernels: None untried, True taken, False useless
         this = weakref.ref(self)
@@ -98,7 +101,7 @@ class Viewer(anywidget.AnyWidget):
             changed=lambda: _call(this, "_follow"),
             code=code.pieces(),
         )
-        self._selftest = SelfTest(
+        self._parity = ParityCheck(
             self._connection,
             reference=self.network.local.reference,
             exact=self.network.local.exact,
@@ -178,8 +181,11 @@ class Viewer(anywidget.AnyWidget):
         Only where a BatchNorm's variance and epsilon have become 0: it can't be a part of the
         convolution before it then.
         """
-        self.network.load_state_dict(state_dict)
-        if self._connection.pages:  # others are offered what there is when they come
+        patches = self.network.load_state_dict(state_dict)
+        if not self._connection.pages:
+            return  # those that come later are offered what there is then
+        # A snapshot is drawn anew for a page that has no other picture.
+        if self._needs_snapshot or not patches or not self._connection.patch(patches):
             self._show()
 
     def verify(self, x: Any = None, *, timeout: float | None = None) -> Report[Match]:
@@ -251,7 +257,7 @@ class Viewer(anywidget.AnyWidget):
         Nothing of the model but its size is in it, no path and no name. Asks nobody.
         """
         plan = self.network.plan
-        tested = self._selftest.of(self._connection.page, plan)
+        tested = self._parity.of(self._connection.page, plan)
         return diagnosis(plan, self._connection, tested, self.network.local.opened)
 
     def close(self) -> None:
@@ -271,7 +277,7 @@ class Viewer(anywidget.AnyWidget):
     # Showing
 
     def _offer(self) -> Offer:
-        return self.network.offer(self._poster() if self._needs_poster else b"")
+        return self.network.offer(self._snapshot() if self._needs_snapshot else b"")
 
     def _show(self) -> int:
         return self._connection.show(self._offer())
@@ -283,13 +289,13 @@ class Viewer(anywidget.AnyWidget):
         return None
 
     def _examine(self) -> str:
-        """Go on with the self-test; what it has found of the page heard last, in words.
+        """Go on with the parity check; what it has found of the page heard last, in words.
 
         Where values are wrong the fast kernels are left out, for good if that mends them.
         """
         network = self.network
-        self._selftest.follow(network.plan, network.graph, network.arrays)
-        verdict = self._selftest.of(self._connection.page, network.plan)
+        self._parity.follow(network.plan, network.graph, network.arrays)
+        verdict = self._parity.of(self._connection.page, network.plan)
         if verdict is None:
             return ""
         if not verdict.wrong or self._mended is False:
@@ -305,8 +311,8 @@ class Viewer(anywidget.AnyWidget):
         page = self._connection.page
         if page is not None:
             Reader.pageless = False
-            if page.problem and not page.refused and not self._needs_poster:
-                self._needs_poster = True
+            if page.problem and not page.refused and not self._needs_snapshot:
+                self._needs_snapshot = True
                 self._show()
         if self._replaced and self.comm is not None:
             shown = any(p.health is None or p.health.views for p in self._connection.pages.values())
@@ -366,8 +372,8 @@ class Viewer(anywidget.AnyWidget):
     def _check_view(self, proposal: Any) -> dict[str, Any]:
         return checked_view(proposal["value"], self.network.plan)
 
-    def _poster(self) -> bytes:
-        return self.network.picture(self.example)
+    def _snapshot(self) -> bytes:
+        return self.network.snapshot(self.example)
 
     def __repr__(self) -> str:
         return f"Viewer of {self.network.plan.header.name} ({self._state})\n{self.layers!r}"
@@ -392,9 +398,9 @@ class Viewer(anywidget.AnyWidget):
             return None
         data, metadata = bundle
         try:
-            data["image/png"] = self._poster()
+            data["image/png"] = self._snapshot()
         except NbglcnnError as error:
-            protocol.warn_once(f"no still picture: {error}")
+            protocol.warn_once(f"no snapshot: {error}")
         return data, metadata
 
 

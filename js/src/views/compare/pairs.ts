@@ -42,7 +42,7 @@ export function changeOf(
   return { mean, max: number(1), relative: mean === 0 && own === 0 ? 0 : mean / own };
 }
 
-/** The ends that A and B share, of a channel or of the layer; null where there is no finite number. */
+/** The colour limits that A and B share, of a channel or of the layer; null where there is no finite number. */
 export function sharedEnds(
   a: Statistics,
   b: Statistics,
@@ -56,8 +56,8 @@ export function sharedEnds(
   return low <= high ? { low, high } : null;
 }
 
-export const fixedRange = (ends: { low: number; high: number } | null): Range | undefined =>
-  ends === null ? undefined : { mode: "fixed", ...ends };
+export const fixedRange = (limits: { low: number; high: number } | null): Range | undefined =>
+  limits === null ? undefined : { mode: "fixed", ...limits };
 
 /** Channels with the largest differences first: by the root of their mean square. */
 export function byDifference({ channels }: Statistics): number[] {

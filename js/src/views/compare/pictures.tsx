@@ -3,13 +3,13 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import { short } from "../../format.ts";
 import type { ColorMapName, Range } from "../../gl/types.ts";
-import { type Network, pictureOf } from "../../network/network.ts";
+import { displayOf, type Network } from "../../network/network.ts";
 import type { Comparison, Pair, Value } from "../../plan.ts";
 import { Bars, NumberPicture, shownElements, useImageValues } from "../bars.tsx";
 import { gradient } from "../colors.ts";
 import { useStatistics, useViews } from "../context.ts";
 import { fitScale, px } from "../layout.ts";
-import { ends } from "../legend.tsx";
+import { colorLimits } from "../legend.tsx";
 import { Maps } from "../maps.tsx";
 import { fixedRange, sharedEnds } from "./pairs.ts";
 
@@ -35,7 +35,7 @@ export function Pictures(props: {
   const [ofA, ofB] = [useStatistics(a), useStatistics(b)];
   const ofDifference = useStatistics(difference);
   const changed = useImageValues(difference && isFlat(difference) ? difference : null);
-  const image = a !== null && (pictureOf(a) === "grey" || pictureOf(a) === "rgb");
+  const image = a !== null && displayOf(a).image;
   const apart = state.range.value === "channel" && !(a && isFlat(a)) ? channel : null;
   const shared = ofA && ofB && sharedEnds(ofA, ofB, image ? null : apart);
   const ofOne = ofDifference && sharedEnds(ofDifference, ofDifference, apart);
@@ -85,14 +85,14 @@ export function Pictures(props: {
   );
 }
 
-/** The given ends, or for the range "Fixed" those of when it was chosen. */
+/** The given limits, or for the range "Fixed" those of when it was chosen. */
 function useKept(key: string, limits: Limits): Limits {
   const { state } = useViews();
   const fixed = state.range.value === "fixed";
-  const kept = state.ends.value.get(key);
+  const kept = state.colorLimits.value.get(key);
   useEffect(() => {
     if (!fixed || kept !== undefined || limits === null) return;
-    state.ends.value = new Map([...state.ends.peek(), [key, limits]]);
+    state.colorLimits.value = new Map([...state.colorLimits.peek(), [key, limits]]);
   });
   return (fixed && kept) || limits;
 }
@@ -103,8 +103,7 @@ function drawnAs(network: Network, key: string): Value | null {
   return network.outputs.find((one) => one.texture === value?.texture) ?? value ?? null;
 }
 
-const isFlat = (value: Value): boolean =>
-  pictureOf(value) === "bars" || pictureOf(value) === "number";
+const isFlat = (value: Value): boolean => displayOf(value).drawn === undefined;
 
 /** An image in 0 to 1 is shown as that. */
 const imageEnds = (limits: Limits): Limits =>
@@ -122,9 +121,9 @@ function One(props: {
   const { value, channel, side, limits, range, map, elements } = props;
   const { ratio } = useViews();
   const [, channels, height, width] = value.nchw;
-  const kind = pictureOf(value);
-  if (kind === "number") return <NumberPicture value={value} />;
-  if (kind === "bars") {
+  const display = displayOf(value);
+  if (display.name === "number") return <NumberPicture value={value} />;
+  if (display.name === "bars") {
     const longest = limits && Math.max(-limits.low, limits.high);
     return (
       <Bars
@@ -144,7 +143,7 @@ function One(props: {
   return (
     <Maps
       value={value}
-      channels={kind === "rgb" ? all : [Math.min(channel, channels - 1)]}
+      channels={display.drawn === "rgb" ? all : [Math.min(channel, channels - 1)]}
       columns={1}
       scale={Math.min(1, scale)}
       zoom={Math.max(1, scale) / ratio.value}
@@ -152,7 +151,7 @@ function One(props: {
       map={map}
       rank={scale >= 1}
       lines
-      label={kind === "maps" ? `${value.key}, channel ${channel}` : value.key}
+      label={display.name === "maps" ? `${value.key}, channel ${channel}` : value.key}
     />
   );
 }
@@ -168,7 +167,7 @@ function Captioned(props: {
 }) {
   const { letter, title, side, limits, map, children } = props;
   const theme = useViews().theme.value;
-  const shown = limits && ends(limits.low, limits.high, map === "signed");
+  const shown = limits && colorLimits(limits.low, limits.high, map === "signed");
   return (
     <figure
       class="nbg-one"

@@ -1,7 +1,7 @@
 // The Compare tab: a layer of A, of B and their difference, its channels, and how much each layer differs.
 import { useEffect, useState } from "preact/hooks";
 import { short } from "../../format.ts";
-import { contents, longType, type Network, pictureOf } from "../../network/network.ts";
+import { contents, displayOf, longType, type Network } from "../../network/network.ts";
 import type { Comparison, Pair, Value } from "../../plan.ts";
 import { Choice, Select } from "../choice.tsx";
 import { useStatistics, useViews } from "../context.ts";
@@ -122,7 +122,7 @@ function Channels(props: { value: Value; channel: number; width: number }) {
       <h3>B − A of each channel</h3>
       <div class="nbg-controls">
         <Select label="Sort" items={ORDERS} now={by} choose={setBy} />
-        {pictureOf(value) === "maps" && (
+        {displayOf(value).name === "maps" && (
           <>
             <span class="nbg-labelled">
               <span class="nbg-second">Range</span>
@@ -144,7 +144,7 @@ function Channels(props: { value: Value; channel: number; width: number }) {
         channels={order.slice(page * PAGE, (page + 1) * PAGE)}
         statistics={statistics}
         selected={channel}
-        beside={[]}
+        compared={[]}
         bounds={null}
         width={width}
         map="signed"

@@ -1,6 +1,6 @@
 // The colours of an explanation's cells: an image's numbers in grey, all others in the chosen map.
 
-import { pictureOf } from "../../network/network.ts";
+import { displayOf } from "../../network/network.ts";
 import type { Value } from "../../plan.ts";
 import { colorTable } from "../colors.ts";
 import { useViews } from "../context.ts";
@@ -20,8 +20,7 @@ export function useShown(value: Value, most: number): Color {
   const { theme } = useViews();
   const signed = useSigned(most);
   const { low, high } = useRange(value);
-  const picture = pictureOf(value);
-  if ((picture !== "rgb" && picture !== "grey") || low === undefined || high === undefined) {
+  if (!displayOf(value).image || low === undefined || high === undefined) {
     return signed;
   }
   const grey = colorTable("grey", theme.value);

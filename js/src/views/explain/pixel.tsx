@@ -2,7 +2,7 @@
 import { useRef } from "preact/hooks";
 import { type Around, NOTHING } from "../../explain/around.ts";
 import type { Lines } from "../../explain/window.ts";
-import { pictureOf } from "../../network/network.ts";
+import { displayOf } from "../../network/network.ts";
 import type { Value } from "../../plan.ts";
 import { useViews } from "../context.ts";
 import { fitScale, px, tileSide } from "../layout.ts";
@@ -52,7 +52,9 @@ export function OneMap(props: Place & { around?: Around; children: preact.Compon
   const ratio = useViews().ratio.value;
   const { scale, height } = mapSize(value, room, ratio, around);
   const channels =
-    pictureOf(value) === "rgb" ? Array.from({ length: value.nchw[1] }, (_, i) => i) : [channel];
+    displayOf(value).drawn === "rgb"
+      ? Array.from({ length: value.nchw[1] }, (_, i) => i)
+      : [channel];
   return (
     <Maps
       value={value}

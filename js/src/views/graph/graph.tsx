@@ -5,11 +5,12 @@ import type { Network } from "../../network/network.ts";
 import type { Camera } from "../../state.ts";
 import { useViews, ViewsContext } from "../context.ts";
 import { px } from "../layout.ts";
+import { type Placed, type Placement, SIDE } from "./boxes.ts";
 import { fit, gestures, reveal, windowHeight, zoomAt } from "./camera.ts";
 import { Lines } from "./lines.tsx";
 import { Look } from "./look.tsx";
 import { NodeView } from "./node.tsx";
-import { type Placed, type Placement, placementOf, SIDE } from "./place.ts";
+import { placementOf } from "./place.ts";
 import { firstOpen, type Tree, treeOf } from "./tree.ts";
 import { neighbour } from "./walk.ts";
 

@@ -3,7 +3,7 @@
 import { imageShape } from "../../network/network.ts";
 import { useViews } from "../context.ts";
 import { px } from "../layout.ts";
-import type { Line, Placement } from "./place.ts";
+import type { Line, Placement } from "./boxes.ts";
 
 export function Lines(props: { placement: Placement; zoom: number; selected: string | undefined }) {
   const { placement, zoom, selected } = props;

@@ -11,7 +11,7 @@ import { Picture } from "../picture.tsx";
 import { StageBar } from "../profile/bars.tsx";
 import { useHovered } from "../select.ts";
 import { Parts, shownLayer } from "../stage.tsx";
-import type { Placed } from "./place.ts";
+import type { Placed } from "./boxes.ts";
 import type { Node } from "./tree.ts";
 
 interface NodeProps {

@@ -1,78 +1,23 @@
 // Where the graph's nodes and lines go: flow steps right, resolution steps down, so that a U-Net looks like a U.
 // Lengths are CSS pixels at zoom 1. dagre would need a second for 200 nodes, and knows no resolution.
-import { type Edge, type Group, type Node, type Picture, pictureOf, type Tree } from "./tree.ts";
-
-/** A node's picture fits this square. */
-export const SIDE = 108;
-const SIGN = { width: 36, height: 24 };
-const LIST = { width: 172 };
-const CAPTION = { below: 54, beside: 104, height: 60 };
-const GAP = { across: 30, small: 14, rows: 48, skip: 56, bracket: 20, arch: 12 };
-
-/** Where a node's words stand; "inset" is below it, right of the arrow that comes from there. */
-export type Words = "below" | "inset" | "left" | "right" | "none";
-
-export interface Placed {
-  readonly node: Node;
-  readonly x: number;
-  readonly y: number;
-  readonly width: number;
-  readonly height: number;
-  readonly words: Words;
-}
-
-export interface Line {
-  readonly edge: Edge;
-  readonly from: Node;
-  readonly to: Node;
-  /** Pools and upsamplings on it. */
-  readonly steps: readonly Node[];
-  /** Of an SVG path. */
-  readonly path: string;
-  /** Where a word on it has its middle, and how long it may be; steps sit here too. */
-  readonly middle: { readonly x: number; readonly y: number; readonly room: number };
-  /** Where a word at its end has its middle. */
-  readonly end: { readonly x: number; readonly y: number };
-}
-
-/** An open group's name over its nodes in one row. */
-export interface Bracket {
-  readonly group: Group;
-  readonly x: number;
-  readonly y: number;
-  readonly width: number;
-  /** It bears the name: the group's first nodes are below it. */
-  readonly named: boolean;
-}
-
-export interface Placement {
-  readonly nodes: readonly Placed[];
-  readonly lines: readonly Line[];
-  readonly brackets: readonly Bracket[];
-  readonly width: number;
-  readonly height: number;
-}
-
-/** A node while it is placed. */
-interface Box {
-  readonly node: Node;
-  readonly width: number;
-  readonly height: number;
-  row: number;
-  rank: number;
-  lane: number;
-  words: Words;
-  x: number;
-  y: number;
-}
-
-/** An edge, or two with a step between them that is drawn on it. */
-interface Way {
-  readonly edge: Edge;
-  readonly from: Box;
-  readonly to: Box;
-  readonly steps: readonly Node[];
-}
+import {
+  type Box,
+  type Bracket,
+  CAPTION,
+  GAP,
+  isSmall,
+  LIST,
+  type Line,
+  type Placed,
+  type Placement,
+  right,
+  SIDE,
+  SIGN,
+  type Way,
+  type Words,
+} from "./boxes.ts";
+import { lineOf } from "./routes.ts";
+import { type Group, type Node, type Picture, pictureOf, type Tree } from "./tree.ts";
 
 const stepWidth = (node: Node): number => 14 + 6.6 * node.title.length;
 
@@ -196,11 +141,6 @@ function wordsOf(box: Box, { before, after, returns }: Flow): Words {
 
 /** Where the pictures of a lane begin. */
 const laneTop = (lane: readonly Box[]): number => Math.min(...lane.map((box) => box.y));
-/** By how much the edge behind a closed module stands out above and to the right. */
-const STACK = 7;
-const stack = ({ node }: Box): number => (node.kind === "group" ? STACK : 0);
-const isSmall = (box: Box): boolean => box.node.kind === "merge";
-const right = (box: Box): number => box.x + box.width;
 
 /** How far a node reaches with its words. */
 function extent(box: Box): { left: number; right: number; below: number } {
@@ -385,99 +325,4 @@ function bracketsOf(
     }
   }
   return [...found.values()];
-}
-
-type Point = readonly [number, number];
-const words = (...points: Point[]): string =>
-  points.map((point) => point.map((length) => Math.round(length * 10) / 10).join()).join(" ");
-/** The point `by` before `to` on the way there, half-way at most. */
-const short = ([x1, y1]: Point, [x2, y2]: Point, by: number): Point => {
-  const share = Math.min(0.5, by / (Math.hypot(x2 - x1, y2 - y1) || 1));
-  return [x2 + (x1 - x2) * share, y2 + (y1 - y2) * share];
-};
-
-/** A path along these points with round corners. */
-function polyline(first: Point, ...rest: Point[]): string {
-  let path = `M${words(first)}`;
-  for (const [i, corner] of rest.entries()) {
-    const before = rest[i - 1] ?? first;
-    const next = rest[i + 1];
-    path += next
-      ? `L${words(short(before, corner, 6))}Q${words(corner, short(next, corner, 6))}`
-      : `L${words(corner)}`;
-  }
-  return path;
-}
-
-/** The head of an arrow that points right, down or up. */
-function head([x, y]: Point, towards: "right" | "down" | "up"): string {
-  if (towards === "right") return `M${words([x - 5, y - 4])}L${words([x, y], [x - 5, y + 4])}`;
-  const back = towards === "down" ? -5 : 5;
-  return `M${words([x - 4, y + back])}L${words([x, y], [x + 4, y + back])}`;
-}
-
-/** Over a node and the names of the open modules around it. */
-const overNames = (box: Box): number =>
-  box.y - stack(box) - 25 - GAP.bracket * box.node.groups.length;
-
-function lineOf(way: Way, arch: number | undefined): Line {
-  const { edge, from, to, steps } = way;
-  const start: Point = [right(from) + 2 + stack(from), from.y + from.height / 2];
-  const end: Point = [to.x - 3, to.y + to.height / 2];
-  const line = (path: string, x: number, y: number, room: number, last: Point): Line => {
-    const ends = { from: from.node, to: to.node, steps };
-    return { edge, ...ends, path, middle: { x, y, room }, end: { x: last[0], y: last[1] } };
-  };
-  const between = (a: number, b: number, y: number) => [(a + b) / 2, y, b - a] as const;
-  const before: Point = [end[0] - 12, end[1]];
-  if (arch !== undefined) {
-    const a = right(from) - Math.min(10, from.width / 4);
-    const b = to.x + Math.min(10, to.width / 2);
-    const last: Point = [b, to.y - 3 - stack(to)];
-    const path = polyline([a, from.y - 2 - stack(from)], [a, arch], [b, arch], last);
-    return line(path + head(last, "down"), ...between(a, b, arch), [b, last[1] - 6]);
-  }
-  const low = Math.max(from.x, to.x);
-  const high = Math.min(right(from), right(to));
-  if (from.row !== to.row && high - low >= 8) {
-    // Right of the words below the upper node.
-    const x = isSmall(to) ? to.x + to.width / 2 : low + (high - low) * 0.85;
-    const down = to.y > from.y;
-    const last: Point = [x, down ? to.y - 3 - stack(to) : to.y + to.height + 3];
-    const path = polyline([x, down ? from.y + from.height + 2 : from.y - 2 - stack(from)], last);
-    const middle = [x, overNames(down ? to : from), 0] as const;
-    return line(path + head(last, down ? "down" : "up"), ...middle, [x, last[1] + (down ? -9 : 9)]);
-  }
-  if (to.row < from.row && isSmall(to)) {
-    // Out at the top, then along between the rows.
-    const last: Point = [to.x + to.width / 2, to.y + to.height + 3];
-    const x = right(from) - 12;
-    const top = overNames(from);
-    const path = polyline([x, from.y - 2 - stack(from)], [x, top], [last[0], top], last);
-    return line(path + head(last, "up"), ...between(x, last[0], top), [last[0], last[1] + 9]);
-  }
-  if (from.row !== to.row) {
-    const bend = Math.max(12, (end[0] - start[0]) / 2);
-    const curve = words([start[0] + bend, start[1]], [end[0] - bend, end[1]], end);
-    const middle = [(start[0] + end[0]) / 2, (start[1] + end[1]) / 2, end[0] - start[0]] as const;
-    return line(`M${words(start)}C${curve}${head(end, "right")}`, ...middle, before);
-  }
-  const arrow = head(end, "right");
-  if (from.lane === to.lane) {
-    return line(polyline(start, end) + arrow, ...between(start[0], end[0], start[1]), before);
-  }
-  if (to.lane > from.lane) {
-    const x = start[0] + 8;
-    const path = polyline(start, [x, start[1]], [x, end[1]], end);
-    return line(path + arrow, ...between(x, end[0], end[1]), before);
-  }
-  // A branch ends in a lane above: along its own, then up.
-  if (isSmall(to)) {
-    const last: Point = [to.x + to.width / 2, to.y + to.height + 3];
-    const path = polyline(start, [last[0], start[1]], last) + head(last, "up");
-    return line(path, ...between(start[0], last[0], start[1]), last);
-  }
-  const x = to.x - 14;
-  const path = polyline(start, [x, start[1]], [x, end[1]], end);
-  return line(path + arrow, ...between(start[0], x, start[1]), before);
 }

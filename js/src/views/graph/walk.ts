@@ -1,5 +1,5 @@
 // Which node an arrow key leads to: along the edges, forth and back, and to what stands above or below.
-import type { Placed, Placement } from "./place.ts";
+import type { Placed, Placement } from "./boxes.ts";
 import type { Node } from "./tree.ts";
 
 /** The next node for a key; null where there is none. */

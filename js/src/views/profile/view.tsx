@@ -12,7 +12,7 @@ import { isExpected } from "../measures.ts";
 import { Badge, rowOf } from "../parity.tsx";
 import { Soft } from "../soft.tsx";
 import { COSTS, costsOf, costText, type LayerCost } from "./costs.ts";
-import { Ways } from "./ways.tsx";
+import { DeliveryTimes } from "./delivery.tsx";
 
 const CLOCKS = {
   "gpu timer": "by the GPU’s timer",
@@ -84,7 +84,7 @@ export function ProfileView({ network }: { network: Network }) {
           {rest.measured ? duration(rest.ms) : <em>about {duration(rest.ms)}, estimated</em>}.
         </p>
       )}
-      {later && <Ways network={network} />}
+      {later && <DeliveryTimes network={network} />}
     </div>
   );
 }

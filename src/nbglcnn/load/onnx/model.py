@@ -1,4 +1,7 @@
-"""ONNX models: nodes are checked against their operators' schemas, then folded and keyed."""
+"""ONNX models: nodes are checked against their operators' schemas, then folded and keyed.
+
+Longer than 400 lines: the steps of reading a model, each of which needs what those before it know.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ from nbglcnn.load.passes.fold import simplify
 from nbglcnn.load.passes.infer import check_arity, numpy_type, schema_of
 
 if TYPE_CHECKING:
-    from onnx import AttributeProto, ModelProto, NodeProto
+    from onnx import AttributeProto, GraphProto, ModelProto, NodeProto
 
 OLDEST = 6  # operator set
 LONGEST = 300  # characters of a value's name that are kept
@@ -107,7 +110,20 @@ def _constants(draft: Draft, model: ModelProto, names: _Names, folder: str | Non
             raise ModelError("an initializer has no name")
         if names[tensor.name] in draft.constants:
             raise ModelError(f"two initializers are called {shown(tensor.name)}")
+        if tensor.data_type == tensor.STRING and tensor.name not in _read_names(model.graph):
+            continue  # class names, as some tools leave them
         draft.constants[names[tensor.name]] = tensor_array(tensor, tensor.name, folder)
+
+
+def _read_names(graph: GraphProto) -> set[str]:
+    """What nodes of a graph and of those inside it read, and its outputs."""
+    found = {output.name for output in graph.output}
+    for node in graph.node:
+        found.update(node.input)
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                found |= _read_names(inner)
+    return found
 
 
 def _input_specs(draft: Draft, model: ModelProto, names: _Names) -> tuple[list[Spec], list[str]]:

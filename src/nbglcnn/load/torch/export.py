@@ -27,6 +27,7 @@ from nbglcnn.load.torch.settings import reads_numbers, settings_read
 from nbglcnn.load.torch.source import ROOT, line_of_error, line_of_node, module_of
 from nbglcnn.load.torch.tables import tables_kept
 from nbglcnn.load.torch.thread import in_float32, quiet, random_numbers_kept, unwound
+from nbglcnn.load.torch.unpool import unpool_by_windows
 from nbglcnn.load.torch.written import written
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def export(
         correct_average_pools(program)
         clamp_by_one_type(program)
         attend_in_four_dimensions(program)
+        unpool_by_windows(program)
         name_all_dimensions(program)
         without_idle_squeezes(program)
         renamed = with_writable_names(program)

@@ -1,6 +1,6 @@
 // Where the network begins and ends: its input and output, the largest pictures.
 
-import { imageShape, type Network, pictureOf, type Stage } from "../network/network.ts";
+import { displayOf, imageShape, type Network, type Stage } from "../network/network.ts";
 import type { Value } from "../plan.ts";
 import { useViews } from "./context.ts";
 import { ImageRange } from "./maps.tsx";
@@ -8,7 +8,7 @@ import { Picture } from "./picture.tsx";
 import { Parts } from "./stage.tsx";
 
 /** Input or output pictures, one below the other where there are several. */
-export function Ends(props: {
+export function Endpoints(props: {
   values: readonly Value[];
   network: Network;
   side: number;
@@ -40,8 +40,7 @@ export function Ends(props: {
 function EndCaption(props: { value: Value; named: boolean; stage: Stage | undefined }) {
   const { value, named, stage } = props;
   const { state, network } = useViews();
-  const picture = pictureOf(value);
-  const image = picture === "grey" || picture === "rgb";
+  const { image } = displayOf(value);
   const batch = network.value?.batch ?? 1;
   const select = (layer: string): void => {
     state.selected.value = { layer, channel: null };

@@ -4,10 +4,10 @@ import type { Layer } from "../plan.ts";
 
 /** The ends of a bounded activation. */
 export type Bounds = readonly [number, number];
-export type Mark = "dead" | "sat";
+export type Flag = "dead" | "sat";
 
 /** What the captions' words mean. */
-export const MARKS: Readonly<Record<Mark, string>> = {
+export const FLAGS: Readonly<Record<Flag, string>> = {
   dead: "dead: zero everywhere in this picture",
   sat: "saturated: everywhere within 1 % of an end of the activation’s range, in this picture",
 };
@@ -21,7 +21,7 @@ export function boundsOf(layer: Layer | undefined): Bounds | null {
 }
 
 /** "dead" for a channel that is zero everywhere, "sat" for one that is all at an end of its range. */
-export function markOf(summary: Summary, bounds: Bounds | null): Mark | null {
+export function flagOf(summary: Summary, bounds: Bounds | null): Flag | null {
   if (summary.zeros === 1) return "dead";
   if (bounds === null) return null;
   const [low, high] = bounds;

@@ -1,8 +1,8 @@
-// What a picture's way to the screen costs: canvas to canvas, or read back to the page; and numbers to Python.
+// What each delivery of a picture to the screen costs: canvas to canvas, or read back to the page; and numbers to Python.
 import { useState } from "preact/hooks";
 import { duration, memory } from "../../format.ts";
 import type { Delivery, DrawJob, Session } from "../../gl/types.ts";
-import { channelsOf, contents, type Network, pictureOf } from "../../network/network.ts";
+import { channelsOf, contents, displayOf, type Network } from "../../network/network.ts";
 import type { Value } from "../../plan.ts";
 import { useViews } from "../context.ts";
 
@@ -20,10 +20,10 @@ interface Measured {
   readonly numbers: number;
 }
 
-export function Ways({ network }: { network: Network }) {
+export function DeliveryTimes({ network }: { network: Network }) {
   const { state } = useViews();
   const session = state.session.value;
-  const [way, setWay] = useState<Delivery>(session?.delivery ?? "canvas");
+  const [delivery, setDelivery] = useState<Delivery>(session?.delivery ?? "canvas");
   const [found, setFound] = useState<Measured | null>(null);
   const [busy, setBusy] = useState(false);
   const value = network.outputs[0] ?? network.inputs[0];
@@ -35,25 +35,25 @@ export function Ways({ network }: { network: Network }) {
       .finally(() => setBusy(false));
   };
   return (
-    <fieldset class="nbg-ways">
+    <fieldset class="nbg-delivery">
       <legend>How pictures reach the screen</legend>
       {WAYS.map(([one, word, text]) => (
         <label key={one}>
           <input
             type="radio"
-            name={`nbg-way-${state.plan.value?.name}`}
-            checked={way === one}
+            name={`nbg-delivery-${state.plan.value?.name}`}
+            checked={delivery === one}
             onChange={() => {
               session.delivery = one;
-              setWay(one);
-              // All pictures are drawn again, the new way.
+              setDelivery(one);
+              // All pictures are drawn again, by the new delivery.
               if (state.run.value !== null) state.run.value = { ...state.run.value };
             }}
           />
           <span>
             <strong>{word}</strong> <span class="nbg-second">{text}</span>
           </span>
-          <output data-way={one}>{found === null ? "–" : duration(found[one])}</output>
+          <output data-delivery={one}>{found === null ? "–" : duration(found[one])}</output>
         </label>
       ))}
       <p>
@@ -64,7 +64,7 @@ export function Ways({ network }: { network: Network }) {
             takes them from the GPU
           </span>
         </span>
-        <output data-way="numbers">{found === null ? "–" : duration(found.numbers)}</output>
+        <output data-delivery="numbers">{found === null ? "–" : duration(found.numbers)}</output>
       </p>
       <button type="button" class="nbg-button" disabled={busy} onClick={measure}>
         Measure with {value.key}
@@ -103,7 +103,6 @@ async function measured(session: Session, value: Value): Promise<Measured> {
 }
 
 function jobOf(value: Value): DrawJob {
-  const picture = pictureOf(value);
   return {
     key: value.key,
     canvas: document.createElement("canvas"),
@@ -115,7 +114,7 @@ function jobOf(value: Value): DrawJob {
     map: "viridis",
     theme: "light",
     range: { mode: "layer" },
-    as: picture === "rgb" || picture === "grey" ? picture : "maps",
+    as: displayOf(value).drawn ?? "maps",
   };
 }
 

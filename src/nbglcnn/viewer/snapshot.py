@@ -1,4 +1,4 @@
-"""The still picture that a saved notebook keeps: input, some layers' maps, output; a small PNG."""
+"""The snapshot that a saved notebook keeps: input, some layers' maps, output; a small PNG."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from nbglcnn.graph import Array
 from nbglcnn.plan import Plan, Value
+from nbglcnn.viewer.protocol import SIGNED
 
 MAX_BYTES = 90_000  # of the PNG: a notebook shall grow by less than 200 kB a Viewer
 STAGES = 7  # pictures beside each other, input and output among them
@@ -21,11 +22,6 @@ MAPS = 16  # of a layer
 INK, SECOND = (33, 33, 33), (97, 97, 97)
 MAGENTA = (255, 0, 255)
 
-# The signed colour map of light themes, negative to positive; zero is the colour of the page.
-STOPS = (
-    *("#6b2b00", "#c0560c", "#f09a4a", "#fbd9b3", "#ffffff"),
-    *("#c3ddf3", "#6fa8d8", "#2a6cb0", "#0b2f63"),
-)
 
 Pixels = npt.NDArray[np.uint8]
 Font = ImageFont.ImageFont | ImageFont.FreeTypeFont
@@ -33,8 +29,9 @@ Font = ImageFont.ImageFont | ImageFont.FreeTypeFont
 
 @cache
 def _signed() -> Pixels:
-    """511 colours, interpolated in linear light."""
-    stops = np.array([[int(s[i : i + 2], 16) for i in (1, 3, 5)] for s in STOPS]) / 255
+    """The signed map of light themes: 511 colours, interpolated in linear light."""
+    words = SIGNED["light"].split()
+    stops = np.array([[int(s[i : i + 2], 16) for i in (1, 3, 5)] for s in words]) / 255
     linear = np.where(stops <= 0.04045, stops / 12.92, ((stops + 0.055) / 1.055) ** 2.4)
     at = np.linspace(0, len(stops) - 1, 511)
     mixed = np.stack([np.interp(at, range(len(stops)), linear[:, k]) for k in range(3)], 1)

@@ -1,4 +1,4 @@
-"""The self-test in real JupyterLab: every device's values are looked at, and wrong ones mended."""
+"""The parity check in real JupyterLab: all values are looked at, and wrong ones mended."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ from torch import nn
 import nbglcnn
 from equal import assert_equal
 from lab import Lab, Notebook, alone
-from nbglcnn.viewer.selftest import STRETCHES, TEXELS, bands_of, bands_of_all, pick, split
+from nbglcnn.viewer.parity import STRETCHES, TEXELS, bands_of, bands_of_all, pick, split
 from viewer_models import IMPORTS, autoencoder, hooked, pictures
 
 # A driver that compiles some right shaders to wrong numbers.
@@ -37,15 +37,15 @@ def notebook(lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
         yield notebook
 
 
-def selftest_of(notebook: Notebook) -> str:
-    """What `viewer.status` says of the self-test once there is something to say."""
+def parity_of(notebook: Notebook) -> str:
+    """What `viewer.status` says of the parity check once there is something to say."""
     until = time.monotonic() + 60
     while time.monotonic() < until:
         found = notebook.run("print(viewer.status['self_test'])").text.strip()
         if found:
             return found
         notebook.page.wait_for_timeout(100)
-    raise AssertionError("no self-test was made")
+    raise AssertionError("no parity check was made")
 
 
 def show(notebook: Notebook, seed: int) -> None:
@@ -55,14 +55,14 @@ def show(notebook: Notebook, seed: int) -> None:
 
 def test_each_layer_is_looked_at_without_being_asked(notebook: Notebook) -> None:
     show(notebook, 90)
-    found = selftest_of(notebook)
+    found = parity_of(notebook)
     assert found.startswith("10 of 10 layers match PyTorch")
     assert "llvmpipe" in found and found.endswith("in samples of each")
     line = notebook.page.locator(".nbglcnn").last.locator(".nbg-status")
     expect(line).to_contain_text("10 of 10 layers match PyTorch")
     expect(line).to_contain_text("in samples of each")
     report = notebook.run("print(viewer.report())").text
-    assert "self-test" in report and "10 of 10 layers match PyTorch" in report
+    assert "parity check" in report and "10 of 10 layers match PyTorch" in report
     # Of another input only what verify() finds of every value.
     notebook.run("viewer.input = pictures(91); viewer.verify()")
     expect(line).to_contain_text("10 of 10 layers match PyTorch")
@@ -75,7 +75,7 @@ def test_a_driver_that_miscompiles_the_fast_kernels_gets_plain_ones(notebook: No
     notebook.page.evaluate("all => { window.miscompiled = all; }", [FAST])
     try:
         show(notebook, 93)
-        found = selftest_of(notebook)
+        found = parity_of(notebook)
         assert found.startswith("10 of 10 layers match PyTorch")
         assert found.endswith("with plain kernels, since the fast ones computed wrong numbers")
         line = notebook.page.locator(".nbglcnn").last.locator(".nbg-status")
@@ -93,7 +93,7 @@ def test_what_no_kernel_mends_is_said_and_the_fast_ones_stay(notebook: Notebook)
     notebook.page.evaluate("all => { window.miscompiled = all; }", [EVERY])
     try:
         show(notebook, 94)
-        found = selftest_of(notebook)
+        found = parity_of(notebook)
         assert "the first that is not: encoder.0" in found
         assert "plain kernels" not in found
         line = notebook.page.locator(".nbglcnn").last.locator(".nbg-status")

@@ -1,4 +1,4 @@
-"""The still picture of a saved notebook: its colours are those of the page, of the same values."""
+"""The snapshot of a saved notebook: its colours are those of the page, of the same values."""
 
 import io
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 import nbglcnn
 from colours import signed
 from nbglcnn import Viewer
-from nbglcnn.viewer.poster import GAP, SIDE, TOP, chosen, draw
+from nbglcnn.viewer.snapshot import GAP, SIDE, TOP, chosen, draw
 
 NEAR = 14  # of 255: the picture has a palette of 128 colours
 

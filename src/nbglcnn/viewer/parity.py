@@ -1,4 +1,4 @@
-"""The self-test: after a page's first run, samples of every value beside the framework's own.
+"""The parity check: after a page's first run, samples of every value beside the framework's own.
 
 Drivers do compile right shaders to wrong numbers, and exporters change what a network means. So
 each device's values are looked at once for every Plan, with the user's own input: four stretches of
@@ -61,7 +61,7 @@ class Verdict:
         return f"{text}, in samples of each{kernels}"
 
 
-class SelfTest:
+class ParityCheck:
     """Looks once at every device that shows a Viewer; `changed` is told when a verdict is there."""
 
     def __init__(
@@ -132,7 +132,7 @@ class SelfTest:
         self._verdicts[device] = verdict
         self._busy.discard(device)
         if verdict.report is not None and not verdict.report.ok:
-            log.warning("nbglcnn: self-test: %s", verdict.words(plan, named=True))
+            log.warning("nbglcnn: parity check: %s", verdict.words(plan, named=True))
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._changed)
 
@@ -199,7 +199,7 @@ def verify(network: Network, reader: Reader, timeout: float | None) -> tuple[Rep
 
 
 def verified(revision: int, report: Report[Match], framework: str, page: str = "") -> Verified:
-    """A report in the words that pages take; of the self-test, what `page` gave."""
+    """A report in the words that pages take; of the parity check, what `page` gave."""
     layers = tuple((row.layer, float(np.nan_to_num(row.max_abs)), row.ok) for row in report.rows)
     flawed = tuple(
         (row.layer, row.nan, row.inf, -1 if row.channel is None else row.channel)

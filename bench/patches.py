@@ -1,0 +1,41 @@
+"""Milliseconds in Python from one changed number of a parameter to its message to the page.
+
+`python bench/patches.py`: every parameter of resnet18, observed whole and its outputs alone.
+"""
+
+import time
+
+import numpy as np
+
+from models import MODELS
+from nbglcnn.tables import table
+from nbglcnn.viewer.network import Network
+
+TURNS = 5
+
+
+def main() -> None:
+    """Print the table."""
+    model = MODELS["resnet18"].build()
+    x = np.zeros((1, 3, 224, 224), np.float32)
+    rows = []
+    for observe in ("all", "outputs"):
+        network = Network(model, x, observe=observe, precision="float32")
+        found = []
+        for name, parameter in model.named_parameters():
+            index = tuple(size // 2 for size in parameter.shape)
+            for turn in range(TURNS):
+                begun = time.perf_counter()
+                patches = network.patch(name, index, float(turn + 1))
+                found.append(((time.perf_counter() - begun) * 1000, name, len(patches)))
+        times = [ms for ms, *_ in found]
+        most, name, _ = max(found)
+        whole = sum(not count for *_, count in found)
+        median, high = np.percentile(times, [50, 99])
+        rows.append([observe, f"{median:.2f}", f"{high:.2f}", f"{most:.2f}", name, str(whole)])
+    titles = ["observe", "median ms", "99th percentile", "largest", "of", "not patches"]
+    print(table(titles, rows))
+
+
+if __name__ == "__main__":
+    main()

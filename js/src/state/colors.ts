@@ -1,0 +1,28 @@
+// The colours that numbers are drawn in.
+import { type Signal, signal } from "@preact/signals";
+import type { ColorMapName } from "../gl/types.ts";
+import type { COLOR_RANGES } from "../messages.ts";
+
+/** Whose limits the colour map has: each channel its own, the layer's for all, or those the layer had when "fixed" was chosen. */
+export type RangeMode = (typeof COLOR_RANGES)[number];
+/** The least and the greatest value that a layer's colours are for. */
+export interface ColorLimits {
+  readonly low: number;
+  readonly high: number;
+}
+
+export interface ColorState {
+  readonly colormap: Signal<ColorMapName>;
+  readonly range: Signal<RangeMode>;
+  /** Sequential colour maps go from −max to max too. */
+  readonly symmetric: Signal<boolean>;
+  /** For the range "fixed": each layer's limits since that was chosen. */
+  readonly colorLimits: Signal<ReadonlyMap<string, ColorLimits>>;
+}
+
+export const colorState = (): ColorState => ({
+  colormap: signal("signed"),
+  range: signal("layer"),
+  symmetric: signal(false),
+  colorLimits: signal(new Map()),
+});

@@ -1,0 +1,32 @@
+// How it stands between the page and Python: written by Python's client.
+import { type Signal, signal } from "@preact/signals";
+import type { Verified } from "../messages.ts";
+import { type Status, says } from "../status.ts";
+
+/** The comparison with the framework's own values, when it was made. */
+export interface Parity extends Pick<Verified, "reference" | "layers" | "flawed"> {
+  /** By the parity check, of stretches of each layer; else of every value there is. */
+  readonly sampled: boolean;
+}
+
+export interface ConnectionState {
+  readonly status: Signal<Status>;
+  readonly parity: Signal<Parity | null>;
+  /** Whether Python can still be asked; the page goes on without it. */
+  readonly connected: Signal<boolean>;
+  /** URL of a snapshot from Python, for a page that cannot draw. */
+  readonly snapshot: Signal<string | null>;
+  /** Why views whose code comes later are not here, "" while that is on its way. */
+  readonly roomTrouble: Signal<string>;
+  /** The tallest the viewer may get, in CSS pixels; its content scrolls then. */
+  readonly height: Signal<number | null>;
+}
+
+export const connectionState = (): ConnectionState => ({
+  status: signal(says.connecting()),
+  parity: signal(null),
+  connected: signal(true),
+  snapshot: signal(null),
+  roomTrouble: signal(""),
+  height: signal(null),
+});

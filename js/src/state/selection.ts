@@ -1,0 +1,57 @@
+// What the reader looks at: tab, layer, channels, pixel and example.
+import { type Signal, signal } from "@preact/signals";
+import type { Spot, VIEWS } from "../messages.ts";
+
+/** A layer by name, and a channel of it when one was picked. */
+export interface Selection {
+  readonly layer: string;
+  readonly channel: number | null;
+}
+
+/** What of a layer the Layer tab shows. */
+export type Section = "maps" | "filters" | "explain";
+/** What Python calls a view is a tab, but for those that are sections of the Layer tab. */
+export type TabName = Exclude<(typeof VIEWS)[number], Section> | "layer";
+
+/** A pixel of maps of this size. */
+export interface Pixel {
+  readonly height: number;
+  readonly width: number;
+  readonly y: number;
+  readonly x: number;
+  /** Chosen from Python, which names the layer instead of its size. */
+  readonly layer?: string;
+}
+
+/** Channels of a layer that are shown large beside each other. */
+export interface ComparedChannels {
+  readonly layer: string;
+  readonly channels: readonly number[];
+}
+
+export type Order = "number" | "mean" | "max" | "variance" | "similarity";
+
+export interface SelectionState {
+  readonly tab: Signal<TabName>;
+  readonly section: Signal<Section>;
+  readonly selected: Signal<Selection | null>;
+  /** Which example of the batch is shown. */
+  readonly example: Signal<number>;
+  /** The pixel that is explained, kept from layer to layer of the same size. */
+  readonly pixel: Signal<Pixel | null>;
+  readonly compared: Signal<ComparedChannels | null>;
+  readonly order: Signal<Order>;
+  /** What is under the pointer in any view, for Python. */
+  readonly pointed: Signal<Spot | null>;
+}
+
+export const selectionState = (): SelectionState => ({
+  tab: signal("network"),
+  section: signal("maps"),
+  selected: signal(null),
+  example: signal(0),
+  pixel: signal(null),
+  compared: signal(null),
+  order: signal("number"),
+  pointed: signal(null),
+});

@@ -1,0 +1,98 @@
+// The lines of the graph: from a placed node to a placed node, as SVG paths with arrows.
+import { type Box, GAP, isSmall, type Line, right, stack, type Way } from "./boxes.ts";
+
+type Point = readonly [number, number];
+const words = (...points: Point[]): string =>
+  points.map((point) => point.map((length) => Math.round(length * 10) / 10).join()).join(" ");
+/** The point `by` before `to` on the way there, half-way at most. */
+const short = ([x1, y1]: Point, [x2, y2]: Point, by: number): Point => {
+  const share = Math.min(0.5, by / (Math.hypot(x2 - x1, y2 - y1) || 1));
+  return [x2 + (x1 - x2) * share, y2 + (y1 - y2) * share];
+};
+
+/** A path along these points with round corners. */
+function polyline(first: Point, ...rest: Point[]): string {
+  let path = `M${words(first)}`;
+  for (const [i, corner] of rest.entries()) {
+    const before = rest[i - 1] ?? first;
+    const next = rest[i + 1];
+    path += next
+      ? `L${words(short(before, corner, 6))}Q${words(corner, short(next, corner, 6))}`
+      : `L${words(corner)}`;
+  }
+  return path;
+}
+
+/** The head of an arrow that points right, down or up. */
+function head([x, y]: Point, towards: "right" | "down" | "up"): string {
+  if (towards === "right") return `M${words([x - 5, y - 4])}L${words([x, y], [x - 5, y + 4])}`;
+  const back = towards === "down" ? -5 : 5;
+  return `M${words([x - 4, y + back])}L${words([x, y], [x + 4, y + back])}`;
+}
+
+/** Over a node and the names of the open modules around it. */
+const overNames = (box: Box): number =>
+  box.y - stack(box) - 25 - GAP.bracket * box.node.groups.length;
+
+/** An edge's line; over the nodes between, at the height `arch`, where it has one. */
+export function lineOf(way: Way, arch: number | undefined): Line {
+  const { edge, from, to, steps } = way;
+  const start: Point = [right(from) + 2 + stack(from), from.y + from.height / 2];
+  const end: Point = [to.x - 3, to.y + to.height / 2];
+  const line = (path: string, x: number, y: number, room: number, last: Point): Line => {
+    const ends = { from: from.node, to: to.node, steps };
+    return { edge, ...ends, path, middle: { x, y, room }, end: { x: last[0], y: last[1] } };
+  };
+  const between = (a: number, b: number, y: number) => [(a + b) / 2, y, b - a] as const;
+  const before: Point = [end[0] - 12, end[1]];
+  if (arch !== undefined) {
+    const a = right(from) - Math.min(10, from.width / 4);
+    const b = to.x + Math.min(10, to.width / 2);
+    const last: Point = [b, to.y - 3 - stack(to)];
+    const path = polyline([a, from.y - 2 - stack(from)], [a, arch], [b, arch], last);
+    return line(path + head(last, "down"), ...between(a, b, arch), [b, last[1] - 6]);
+  }
+  const low = Math.max(from.x, to.x);
+  const high = Math.min(right(from), right(to));
+  if (from.row !== to.row && high - low >= 8) {
+    // Right of the words below the upper node.
+    const x = isSmall(to) ? to.x + to.width / 2 : low + (high - low) * 0.85;
+    const down = to.y > from.y;
+    const last: Point = [x, down ? to.y - 3 - stack(to) : to.y + to.height + 3];
+    const path = polyline([x, down ? from.y + from.height + 2 : from.y - 2 - stack(from)], last);
+    const middle = [x, overNames(down ? to : from), 0] as const;
+    return line(path + head(last, down ? "down" : "up"), ...middle, [x, last[1] + (down ? -9 : 9)]);
+  }
+  if (to.row < from.row && isSmall(to)) {
+    // Out at the top, then along between the rows.
+    const last: Point = [to.x + to.width / 2, to.y + to.height + 3];
+    const x = right(from) - 12;
+    const top = overNames(from);
+    const path = polyline([x, from.y - 2 - stack(from)], [x, top], [last[0], top], last);
+    return line(path + head(last, "up"), ...between(x, last[0], top), [last[0], last[1] + 9]);
+  }
+  if (from.row !== to.row) {
+    const bend = Math.max(12, (end[0] - start[0]) / 2);
+    const curve = words([start[0] + bend, start[1]], [end[0] - bend, end[1]], end);
+    const middle = [(start[0] + end[0]) / 2, (start[1] + end[1]) / 2, end[0] - start[0]] as const;
+    return line(`M${words(start)}C${curve}${head(end, "right")}`, ...middle, before);
+  }
+  const arrow = head(end, "right");
+  if (from.lane === to.lane) {
+    return line(polyline(start, end) + arrow, ...between(start[0], end[0], start[1]), before);
+  }
+  if (to.lane > from.lane) {
+    const x = start[0] + 8;
+    const path = polyline(start, [x, start[1]], [x, end[1]], end);
+    return line(path + arrow, ...between(x, end[0], end[1]), before);
+  }
+  // A branch ends in a lane above: along its own, then up.
+  if (isSmall(to)) {
+    const last: Point = [to.x + to.width / 2, to.y + to.height + 3];
+    const path = polyline(start, [last[0], start[1]], last) + head(last, "up");
+    return line(path, ...between(start[0], last[0], start[1]), last);
+  }
+  const x = to.x - 14;
+  const path = polyline(start, [x, start[1]], [x, end[1]], end);
+  return line(path + arrow, ...between(start[0], x, start[1]), before);
+}

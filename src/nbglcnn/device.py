@@ -1,0 +1,167 @@
+"""The process's OpenGL context (EGL, no window), on a thread of its own."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from nbglcnn import plan as p
+from nbglcnn.errors import DeviceError, OpenGLUnavailable
+from nbglcnn.lowering.glsl import VERTEX
+
+if TYPE_CHECKING:
+    import moderngl
+
+Result = TypeVar("Result")
+
+HEADER = "#version 300 es\n"
+GL_TEXTURE_2D_ARRAY = 0x8C1A
+GL_FRAMEBUFFER = 0x8D40
+GL_COLOR_BUFFER_BIT = 0x4000
+GL_COLOR_ATTACHMENT0 = 0x8CE0
+GL_FRAMEBUFFER_COMPLETE = 0x8CD5
+
+
+class Device:
+    """The process's one OpenGL context, on a thread of its own.
+
+    A context is current in one thread at a time, and a notebook calls from several (the main
+    thread, ipykernel's subshells, widget callbacks), so all OpenGL work is handed to this thread.
+    """
+
+    def __init__(self) -> None:
+        self._process = os.getpid()
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="nbglcnn-opengl")
+        self.programs: dict[str, moderngl.Program] = {}
+        self._worker = self._thread.submit(threading.current_thread).result()
+        self.call(self._open)
+
+    def call(self, work: Callable[[], Result]) -> Result:
+        """Run `work` on the OpenGL thread and wait for it."""
+        self.present()
+        if threading.current_thread() is self._worker:
+            # An object that is freed while this thread works closes its Session here: to wait for
+            # oneself would be for ever.
+            return work()
+        return self._thread.submit(work).result()
+
+    def present(self) -> None:
+        """OpenGLUnavailable in a process that was forked from the one that opened it."""
+        if not self.here:
+            raise OpenGLUnavailable(
+                "this process was forked from one with a Session, and OpenGL (with its thread) "
+                "stayed behind there. Start the process anew instead: "
+                "multiprocessing.get_context('spawn'), or for a DataLoader "
+                "multiprocessing_context='spawn'; or let the first Session be the child's own"
+            )
+
+    @property
+    def here(self) -> bool:
+        """Whether this is the process that opened it: a fork has neither its thread nor OpenGL."""
+        return self._process == os.getpid()
+
+    def _open(self) -> None:
+        try:
+            import moderngl
+        except ImportError as error:
+            raise OpenGLUnavailable(
+                f"moderngl cannot be imported ({error}); install it with: pip install moderngl"
+            ) from error
+        try:
+            # 4.3 is the first OpenGL that also compiles GLSL ES 3.00, the language of Plans.
+            settings: Any = {"backend": "egl"}
+            self.context = moderngl.create_context(require=430, standalone=True, **settings)
+        except Exception as error:
+            raise OpenGLUnavailable(
+                f"no OpenGL 4.3 without a window here ({error}). On Debian or Ubuntu: "
+                "apt-get install libegl1 libgl1 libgl1-mesa-dri libegl-mesa0"
+            ) from error
+        load = self.context.mglo._context.load
+
+        def function(name: str, *arguments: Any, result: Any = None) -> Any:
+            return ctypes.CFUNCTYPE(result, *arguments)(load(name))
+
+        unsigned, signed = ctypes.c_uint, ctypes.c_int
+        pointer = ctypes.POINTER(unsigned)
+        # moderngl cannot attach single layers of an array, which is how a pass writes all of them
+        # at once.
+        self._gen = function("glGenFramebuffers", signed, pointer)
+        self._delete = function("glDeleteFramebuffers", signed, pointer)
+        self.bind = function("glBindFramebuffer", unsigned, unsigned)
+        self._attach = function(
+            "glFramebufferTextureLayer", unsigned, unsigned, unsigned, signed, signed
+        )
+        self._draw_buffers = function("glDrawBuffers", signed, pointer)
+        self._status = function("glCheckFramebufferStatus", unsigned, result=unsigned)
+        self._clear = function("glClear", unsigned)
+        self._copy = function(
+            "glCopyImageSubData", *[unsigned, unsigned, *[signed] * 4] * 2, *[signed] * 3
+        )
+        self.viewport = function("glViewport", signed, signed, signed, signed)
+        info = self.context.info
+        self.renderer: str = info["GL_RENDERER"]
+        self.max_texture_size = int(info["GL_MAX_TEXTURE_SIZE"])
+
+    def framebuffer(self, texture: moderngl.TextureArray) -> int:
+        """A framebuffer over every layer of a texture, which it fills with zeros, as WebGL does."""
+        number = ctypes.c_uint()
+        self._gen(1, ctypes.byref(number))
+        self.bind(GL_FRAMEBUFFER, number.value)
+        layers = texture.layers
+        for layer in range(layers):
+            self._attach(GL_FRAMEBUFFER, GL_COLOR_ATTACHMENT0 + layer, texture.glo, 0, layer)
+        buffers = (ctypes.c_uint * layers)(*(GL_COLOR_ATTACHMENT0 + k for k in range(layers)))
+        self._draw_buffers(layers, buffers)
+        status = self._status(GL_FRAMEBUFFER)
+        if status != GL_FRAMEBUFFER_COMPLETE:
+            raise DeviceError(
+                f"{self.renderer} cannot draw to {layers} layers of floats (status {status:#x})"
+            )
+        self._clear(GL_COLOR_BUFFER_BIT)  # what passes leave out is read as well: an edge of zeros
+        return int(number.value)
+
+    def copy(self, source: moderngl.TextureArray, target: moderngl.TextureArray) -> None:
+        """Copy all of a texture to another one of its size and format, bit for bit."""
+        one, other = (
+            (texture.glo, GL_TEXTURE_2D_ARRAY, 0, 0, 0, 0) for texture in (source, target)
+        )
+        self._copy(*one, *other, *source.size)
+
+    def delete_framebuffer(self, number: int) -> None:
+        """Free a framebuffer."""
+        self._delete(1, ctypes.byref(ctypes.c_uint(number)))
+
+    def program(self, program: p.Program) -> moderngl.Program:
+        """A compiled program, shared by all sessions that use the same source."""
+        if program.source not in self.programs:
+            try:
+                self.programs[program.source] = self.context.program(
+                    vertex_shader=HEADER + VERTEX, fragment_shader=HEADER + program.source
+                )
+            except Exception as error:
+                lines = "\n".join(
+                    f"{k + 1:4} {line}"
+                    for k, line in enumerate((HEADER + program.source).split("\n"))
+                )
+                raise DeviceError(
+                    f"{self.renderer} did not compile the shader {program.name!r}: {error}\n{lines}"
+                ) from error
+        return self.programs[program.source]
+
+
+_device: Device | None = None
+_opening = threading.Lock()
+
+
+def shared_device() -> Device:
+    """The process's device, opened when it is first asked for; OpenGLUnavailable."""
+    global _device
+    if _device is None:
+        with _opening:  # two threads' first Sessions share one, too
+            if _device is None:
+                _device = Device()
+    return _device
