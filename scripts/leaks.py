@@ -145,7 +145,7 @@ class Counter:
         self._least: dict[str, int] = {}
 
     def count(self) -> dict[str, int]:
-        """Once the one has heard from the other that the old Viewer is gone; what leaks never goes."""
+        """Once both have heard that the old Viewer is gone; what leaks never goes."""
         for _ in range(20):
             # In no cell: JupyterLab keeps a cell's buttons each time that it was active.
             alive = [int(word) for word in self._notebook.ask("print(*alive())").split()]
