@@ -342,6 +342,8 @@ def running_lab(
     root = folder / "root"
     root.mkdir(parents=True)
     environment = {**os.environ, "HOME": str(folder), "JUPYTER_PLATFORM_DIRS": "0"}
+    # What this machine has downloaded is not downloaded again.
+    environment.setdefault("XDG_CACHE_HOME", str(Path.home() / ".cache"))
     for name in ("CONFIG", "DATA", "RUNTIME"):
         environment[f"JUPYTER_{name}_DIR"] = str(folder / name.lower())
     for name in ("SETTINGS", "WORKSPACES"):

@@ -103,7 +103,7 @@ def take(notebook: Notebook) -> list[Path]:
     cell.locator(".nbg-question").wait_for()
     notebook.rest()
     cell.locator(".nbglcnn").screenshot(path=pictures["explain"])
-    compared = viewer_cell(notebook, 1).locator(".nbglcnn")
+    compared = viewer_cell(notebook, 3).locator(".nbglcnn")
     compared.get_by_role("button", name="encoder.2", exact=True).click()
     compared.get_by_role("button", name="channel 22,").click()
     notebook.rest()

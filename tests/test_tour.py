@@ -78,11 +78,11 @@ def test_without_a_browser_the_tour_runs_and_keeps_snapshots(tmp_path: Path) -> 
     notebook = json.loads(file.read_text(encoding="utf-8"))
     outputs = [o for cell in notebook["cells"] for o in cell.get("outputs", [])]
     warned = [o["text"] for o in outputs if o.get("name") == "stderr"]
-    assert len(warned) == 1
-    assert "no page has shown this Viewer" in "".join(warned[0])
+    assert len(warned) == 2  # one for each Viewer that is read
+    assert all("no page has shown this Viewer" in "".join(text) for text in warned)
 
     views = [o["data"] for o in outputs if VIEW in o.get("data", {})]
-    assert len(views) == 3
+    assert len(views) == 5
     for data in views:
         with Image.open(io.BytesIO(base64.b64decode(data["image/png"]))) as picture:
             assert picture.width > 300
@@ -172,7 +172,7 @@ def test_in_jupyterlab_every_cell_runs_on_the_pages_webgl(tour: Tour) -> None:
     assert not [o["text"] for o in outputs if o.get("name") == "stderr"]
     assert "page (WebGL2: " in "".join(o.get("text", "") for o in outputs)
     assert str(tour.kernel("np.array(viewer.activations.source)")).startswith("page (WebGL2")
-    assert tour.notebook.save() < 2 * 200_000
+    assert tour.notebook.save() < 5 * 200_000
 
 
 def test_the_strip_has_a_distinct_picture_of_every_channel(tour: Tour) -> None:
