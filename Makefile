@@ -5,7 +5,7 @@ IN_VENV := .venv/bin/python -m
 WORKERS := -n 3 --dist worksteal
 NPM := PATH="$(CURDIR)/.venv/bin:$$PATH" npm --prefix js run --silent
 
-.PHONY: setup demo test lint fuzz sweep mutants conformance wild hosts soak screenshots bench bench-full
+.PHONY: setup demo test lint fuzz sweep mutants conformance wild hosts soak screenshots gallery bench bench-full
 
 setup:
 	@$(PYTHON) scripts/setup.py
@@ -65,6 +65,11 @@ soak:
 screenshots:
 	@$(PYTHON) scripts/setup.py --tests
 	@.venv/bin/python scripts/screenshots.py
+
+# docs/pictures/views anew: eight networks, four widths, two themes (10 minutes; make gallery ARGS=vit takes one's)
+gallery:
+	@$(PYTHON) scripts/setup.py --tests
+	@.venv/bin/python scripts/gallery.py $(ARGS)
 
 # nbglcnn beside its peers in one browser, growth with size, first pictures in JupyterLab, into docs/performance.md
 # (20 minutes; bench-full: the slowest networks and peers too; make bench ARGS="--only resnet18 --dry" prints some)

@@ -1,73 +1,107 @@
-"""Every view of three networks, light and dark, at three widths: docs/pictures/views."""
+"""The views of eight networks, light and dark, at four widths, into docs/pictures/views.
+
+`make gallery` takes all, `make gallery ARGS="vit resnet18"` those of some networks.
+"""
 
 import io
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from PIL import Image
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, sync_playwright
 
-from lab import Lab, Notebook, local_page
+from browsers import chromium_arguments, find_chromium
+from lab import QUIET, Lab, Notebook, local_page, running_lab
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "pictures" / "views"
-WIDTHS = (420, 900, 1200)
+WIDTHS = (420, 620, 848, 1420)  # the narrowest layout, a small one, JupyterLab's own, a projector
 THEMES = ("Light", "Dark")
 WINDOW = {"width": 1900, "height": 2400}  # all that is in it is drawn
 GAP = 24
-MAX_BYTES = 600_000
+SCALE = 0.6  # of a sheet's picture; words of 12 px can still be read
+MAX_BYTES = 320_000
 LEAST_COLOURS = {"profile": 60}  # words alone have a few dozen
 
 SETUP = f"""
 import sys
 sys.path[:0] = [*{[str(ROOT / name) for name in ("scripts", "notebooks", "tests/support")]!r}]
 import torch, nbglcnn
+import gallery_networks as networks
 from denoiser import trained
 from fashion_autoencoder import load_autoencoder, load_images
 from zoo import ResNet18
 
 torch.manual_seed(0)
 pictures = torch.from_numpy(load_images()[0])
-"""
-RESNET18 = """
-model = ResNet18(32, 10)
-x = torch.cat([pictures[:4], pictures[4:8], pictures[8:12]], 1)
-x = torch.nn.functional.interpolate(x, size=112, mode="bilinear")
-with torch.no_grad():
-    model.train()(x)  # running statistics of pictures: weights are random
-model.eval()
+
+def coloured(size):
+    x = torch.cat([pictures[:4], pictures[4:8], pictures[8:12]], 1)
+    return torch.nn.functional.interpolate(x, size=size, mode="bilinear")
 """
 COMPARED = """
 other = load_autoencoder()
 with torch.no_grad():
     for one in other.parameters(): one += 0.1 * one.abs().mean() * torch.randn_like(one)
 """
+
+
+def random(network: str, x: str) -> str:
+    """How a network with random weights and its input are made."""
+    return f"x = {x}\nmodel = networks.settled({network}, x)"
+
+
 # A network's name: how it and its input are made, a layer that says much, and two of its channels.
 NETWORKS = {
     "autoencoder": ("model, x = load_autoencoder(), pictures[:3]", "encoder.2", (23, 7)),
-    "resnet18": (RESNET18, "layer1.0.bn1", (3, 8)),
     "unet": ("model, x = trained()", "down2.2", (3, 8)),
+    "vgg11": (random("networks.vgg11()", "coloured(64)"), "features.6", (3, 8)),
+    "resnet18": (random("ResNet18(32, 10)", "coloured(112)"), "layer1.0.bn1", (3, 8)),
+    "densenet121": (random("networks.DenseNet121()", "coloured(112)"), "dense1.2.conv2", (3, 5)),
+    "attention-unet": (random("networks.AttentionUNet()", "coloured(64)"), "up1", (3, 8)),
+    "vit": (
+        random("networks.VisionTransformer()", "coloured(56)"),
+        "blocks.2.attn.softmax",
+        (1, 3),
+    ),
+    "signals": (random("networks.signals()", "networks.signal()"), "3", (2, 5)),
 }
-VIEWS = ("network", "maps", "filters", "explain", "profile")
+EVERYWHERE = ("network", "maps", "explain")
+# Of the trained ones the other views too.
+MORE = {"autoencoder": ("filters", "profile"), "unet": ("filters", "profile")}
 
 
-def take(lab: Lab, browser: Browser) -> list[Path]:
-    """The pictures; each is one view of one network, six times."""
+def main(names: list[str]) -> None:
+    """Take the pictures of these networks, or of all."""
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=find_chromium(), args=chromium_arguments("swiftshader")
+        )
+        with running_lab(Path(folder, "lab"), settings=QUIET) as lab:
+            for picture in take(lab, browser, names or list(NETWORKS)):
+                size = picture.stat().st_size
+                print(f"{picture.relative_to(ROOT)}: {size:,} bytes", flush=True)
+        browser.close()
+
+
+def take(lab: Lab, browser: Browser, names: list[str]) -> Iterator[Path]:
+    """The pictures; each is one view of one network, eight times."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    taken = []
-    for name, (made, layer, channels) in NETWORKS.items():
+    for name in names:
+        made, layer, channels = NETWORKS[name]
         with shown(lab, browser, made, "nbglcnn.Viewer(model, x, height=1500)") as notebook:
-            for view in VIEWS:
+            for view in (*EVERYWHERE, *MORE.get(name, ())):
                 words = {"network": "", "profile": "", "maps": f"{layer!r}, {list(channels)}"}
                 first = words.get(view, f"{layer!r}, {channels[0]}")
                 notebook.run(f"viewer.show({first}{', ' if first else ''}view={view!r})")
-                taken.append(montage(notebook, FOLDER / f"{name}-{view}.webp"))
-    both = "nbglcnn.compare(load_autoencoder(), other, pictures[:3])"
-    with shown(lab, browser, COMPARED, both) as notebook:
-        taken.append(montage(notebook, FOLDER / "autoencoder-compare.webp"))
-    return taken
+                yield montage(notebook, FOLDER / f"{name}-{view}.webp")
+    if "autoencoder" in names:
+        both = "nbglcnn.compare(load_autoencoder(), other, pictures[:3])"
+        with shown(lab, browser, COMPARED, both) as notebook:
+            yield montage(notebook, FOLDER / "autoencoder-compare.webp")
 
 
 @contextmanager
@@ -103,7 +137,8 @@ def montage(notebook: Notebook, file: Path) -> Path:
     for row, top in zip(rows, (0, heights[0] + GAP), strict=True):
         for number, one in enumerate(row):
             sheet.paste(one, (sum(WIDTHS[:number]) + GAP * number, top))
-    sheet.save(file, quality=50, method=6)
+    small = sheet.resize([round(SCALE * side) for side in size], Image.Resampling.LANCZOS)
+    small.save(file, quality=50, method=6)
     if file.stat().st_size > MAX_BYTES:
         sys.exit(f"{file} has {file.stat().st_size:,} bytes; at most {MAX_BYTES:,}")
     return file
@@ -113,7 +148,11 @@ def check(pictures: list[Image.Image], name: str) -> None:
     """Stop unless each is a picture of its own with many colours: all of it was drawn."""
     for number, one in enumerate(pictures):
         colours = one.getcolors(one.width * one.height) or []
-        if len(colours) < LEAST_COLOURS.get(name.split("-")[1].removesuffix(".webp"), 200):
+        if len(colours) < LEAST_COLOURS.get(name.split("-")[-1].removesuffix(".webp"), 200):
             sys.exit(f"{name}, picture {number}, has only {len(colours)} colours")
     if len({one.tobytes() for one in pictures}) < len(pictures):
         sys.exit(f"{name}: two pictures are the same")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -25,6 +25,9 @@ OWN = "python3"  # the kernel of the Python that runs this
 WARM = str(Path(__file__).with_name("warm_kernels.py"))
 CALL_WARM = ("-I", "-S", WARM)
 
+# Settings of a Lab that asks for no news.
+QUIET = {"@jupyterlab/apputils-extension/notification": {"fetchNews": "false"}}
+
 # What tests may ask and tell the page: every WebGL context, every float read, a mute button.
 PROBES = """
 window.probe = {

@@ -8,9 +8,8 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import Locator, Page, sync_playwright
 
-import gallery
 from browsers import chromium_arguments, find_chromium
-from lab import Lab, Notebook, local_page, running_lab
+from lab import QUIET, Lab, Notebook, local_page, running_lab
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = ROOT / "notebooks"
@@ -18,7 +17,6 @@ PICTURES = ROOT / "docs" / "pictures"
 BACKEND = "swiftshader"
 MAX_BYTES = 400_000
 SIZE = {"width": 1120, "height": 1700}  # all of the Layer tab
-QUIET = {"@jupyterlab/apputils-extension/notification": {"fetchNews": "false"}}
 
 
 def main() -> None:
@@ -37,8 +35,6 @@ def main() -> None:
                 wide(notebook)
                 for picture in [*take(notebook), take_graph(lab, page)]:
                     print(f"{picture.relative_to(ROOT)}: {shrink(picture):,} bytes")
-            for picture in gallery.take(lab, browser):
-                print(f"{picture.relative_to(ROOT)}: {picture.stat().st_size:,} bytes")
         browser.close()
 
 
