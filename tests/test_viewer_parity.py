@@ -41,7 +41,7 @@ def parity_of(notebook: Notebook) -> str:
     """What `viewer.status` says of the parity check once there is something to say."""
     until = time.monotonic() + 60
     while time.monotonic() < until:
-        found = notebook.run("print(viewer.status['self_test'])").text.strip()
+        found = notebook.run("print(viewer.status['parity'])").text.strip()
         if found:
             return found
         notebook.page.wait_for_timeout(100)

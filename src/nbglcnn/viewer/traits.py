@@ -113,7 +113,7 @@ def status_of(page: Page | None, plan: Plan, tested: str) -> dict[str, Any]:
         "ms": ran.ms if ran else None,
         "timing": ran.timing if ran else "",
         "precision": plan.precision,
-        "self_test": tested,
+        "parity": tested,
         "gpu_bytes": plan.gpu_bytes,
     }
 
