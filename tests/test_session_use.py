@@ -167,3 +167,63 @@ def test_sessions_and_viewers_cannot_be_pickled_and_plans_can(plan: Plan, sessio
     x = randn(*SHAPE)
     with Session(again) as other:
         assert_equal(other.run(x)["y"], session.run(x)["y"])
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+@pytest.mark.parametrize("count", [0, 1, 3, 4, 9])
+def test_a_batch_of_any_size_runs_in_pieces(batch: int, count: int) -> None:
+    model = model_of(
+        [
+            node("Conv", ["x", "w"], ["a"], kernel_shape=[3, 3]),
+            node("Relu", ["a"], ["r"]),
+            node("ReduceMean", ["r"], ["y"], axes=[2, 3], keepdims=0),
+        ],
+        {"x": (batch, 4, 6, 5)},
+        ["y"],
+        constants={"w": randn(5, 4, 3, 3)},
+        opset=17,
+    )
+    x = randn(count, 4, 6, 5)
+    with Session(nbglcnn.compile(model)) as session:
+        found = session.run(x)
+        apart = [session.run(np.repeat(one[None], batch, 0)) for one in x]
+    assert {key: len(value) for key, value in found.items()} == dict.fromkeys("xary", count)
+    for key, value in found.items():
+        expected = [one[key][0] for one in apart]
+        np.testing.assert_array_equal(value, np.reshape(expected, value.shape))
+
+
+def test_inputs_without_examples_go_with_each_piece() -> None:
+    x, bias = randn(7, 3, 5), randn(5)
+    with Session(nbglcnn.compile(products(2))) as session:
+        gain = randn(7, 1, 1)
+        found = session.run(x, gain, bias)["y"]
+    np.testing.assert_allclose(found, x * gain + bias, rtol=1e-6)
+    with Session(nbglcnn.compile(products(1))) as session:
+        one = randn(1, 1, 1)  # of a Plan for one example, one goes with all
+        found = session.run(x, one, bias)["y"]
+    np.testing.assert_allclose(found, x * one + bias, rtol=1e-6)
+
+
+def products(batch: int) -> onnx.ModelProto:
+    nodes = [node("Mul", ["x", "gain"], ["scaled"]), node("Add", ["scaled", "bias"], ["y"])]
+    shapes = {"x": (batch, 3, 5), "gain": (batch, 1, 1), "bias": (5,)}
+    return model_of(nodes, shapes, ["y"])
+
+
+def test_pieces_that_cannot_be_are_refused_before_anything_runs() -> None:
+    x, gain, bias = randn(6, 3, 5), randn(6, 1, 1), randn(5)
+    with Session(nbglcnn.compile(products(2))) as session:
+        with pytest.raises(InputError, match="different numbers of examples: 6 for 'x', 5 for"):
+            session.run(x, gain[:5], bias)
+        session.run(x[:2], gain[:2], bias)
+        with pytest.raises(InputError, match="'gain' was written for 2 examples, and the others"):
+            session.run(x)
+        with pytest.raises(InputError, match=r"shape \(6, 3, 4\) was given; it is \(2, 3, 5\)"):
+            session.run(x[..., :4], gain, bias)
+    total = model_of([node("ReduceSum", ["x"], ["total"], keepdims=0)], {"x": (1, 3)}, ["total"])
+    with (
+        Session(nbglcnn.compile(total)) as session,
+        pytest.raises(InputError, match=r"'total' of shape \(\) has no axis of examples"),
+    ):
+        session.run(randn(4, 3))

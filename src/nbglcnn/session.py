@@ -6,12 +6,14 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from nbglcnn import pieces
 from nbglcnn import plan as p
 from nbglcnn.device import GL_FRAMEBUFFER, shared_device
 from nbglcnn.errors import (
@@ -150,8 +152,13 @@ class Session:
         with self._alone():
             self._set(self._taken({key: array}))
 
-    def _taken(self, given: Mapping[str, Any]) -> list[tuple[p.Input, Array]]:
-        """What was given for some inputs, by key, as the arrays that go to the device."""
+    def _taken(
+        self, given: Mapping[str, Any], *, any_batch: bool = False
+    ) -> list[tuple[p.Input, Array]]:
+        """What was given for some inputs, by key, as the arrays that go to the device.
+
+        With `any_batch` the axis of examples may be of any length.
+        """
         self.check_open()
         records = {record.key: record for record in self.plan.header.inputs}
         for key in given:
@@ -162,7 +169,18 @@ class Session:
             Spec(key, records[key].shape, np.dtype(records[key].dtype), ANOTHER_SHAPE)
             for key in given
         ]
-        arrays = as_arrays(tuple(given.values()), specs)
+        free = [
+            replace(spec, shape=(None, *spec.shape[1:]))
+            if any_batch
+            and spec.shape
+            and pieces.has_examples(records[spec.name], self.plan.header.batch)
+            else spec
+            for spec in specs
+        ]
+        try:
+            arrays = as_arrays(tuple(given.values()), free)
+        except InputError:  # in the words of the Plan's own shapes, which fit even less
+            arrays = as_arrays(tuple(given.values()), specs)
         return [(records[k], stored(k, a)) for k, a in zip(given, arrays, strict=True)]
 
     def _set(self, taken: Sequence[tuple[p.Input, Array]]) -> None:
@@ -248,8 +266,13 @@ class Session:
         `section` runs one of the Plan's sections alone, with those that it follows from, and gives
         what these compute. (An input that is called "section" is given in a dict.)
 
+        `x` may have any number of examples: they run in pieces of as many as the Plan was compiled
+        for, each piece by itself, and the values are put together. What takes longer than a few
+        seconds has a progress bar.
+
         Raises:
-            InputError: `x` doesn't fit, or there is no such section; nothing has been written then.
+            InputError: `x` doesn't fit, or there is no such section, or a value cannot be put
+                together from pieces; nothing has been written then.
         """
         keys = [record.key for record in self.plan.header.inputs]
         items: tuple[Any, ...] = x
@@ -264,7 +287,7 @@ class Session:
         given = {**dict(zip(keys, items, strict=False)), **named}
         with self._alone():
             sections = self._sections(section)
-            taken = self._taken(given)
+            taken = self._taken(given, any_batch=True)
             for key in keys:
                 if key not in given and key not in self._inputs:
                     raise InputError(
@@ -272,13 +295,21 @@ class Session:
                         f"{', '.join(keys)}. Give a tuple with an array for each, or a dict by "
                         "their names"
                     )
-            self._set(taken)
-            self._call(partial(self._run, sections))
-            return {
-                value.key: self.read(value.key)
+            values = [
+                value
                 for value in self.plan.header.values
                 if self._written_in.get(value.texture, {*sections}) & {*sections}
-            }
+            ]
+            count = pieces.examples(self.plan.header, taken)
+
+            def run(taken: pieces.Taken) -> dict[str, Array]:
+                self._set(taken)
+                self._call(partial(self._run, sections))
+                return {value.key: self.read(value.key) for value in values}
+
+            if count is None:
+                return run(taken)
+            return pieces.joined(values, taken, self.plan.header.batch, count, run)
 
     def replace_weights(self, plan: p.Plan) -> None:
         """Upload the weights of a Plan made by `lower.repack` that differ from this session's."""
