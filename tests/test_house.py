@@ -36,6 +36,7 @@ MAY_IMPORT = {
     "plan": {"layout", "plan_checks", "plan_layers"},
     "plan_checks": {"plan_sections"},
     "plan_sections": set(),
+    "pieces": {"plan"},
     "plan_layers": {"tables"},
     "tables": set(),
     "weights": {"graph", "layout", "plan"},
@@ -57,14 +58,15 @@ MAY_IMPORT = {
     "reference": {"graph", "load"},
     # Of glsl the vertex shader, of no network.
     "device": {"glsl", "plan"},
-    "session": {"device", "glsl", "inputs", "layout", "plan", "plan_sections"},
+    "session": {"device", "glsl", "inputs", "layout", "pieces", "plan", "plan_sections"},
     "report": {"graph", "layout", "plan", "tables"},
     "api": BELOW | {"layers", "shapes"},
+    "recording": {"api", "inputs", "pieces", "plan", "session"},
     "viewer": ALL | {"export", "patches"},
     "export": ALL,
     "backend": ALL,
     "__main__": ALL | {"export"},
-    "__init__": ALL | {"viewer", "export", "backend"},
+    "__init__": ALL | {"viewer", "export", "backend", "recording"},
 }
 # Packages that stay in one room each.
 ONLY_IN = {
@@ -74,6 +76,8 @@ ONLY_IN = {
     "onnx": {"load", "reference", "backend"},
     "moderngl": {"device", "session"},
     "anywidget": {"viewer"},
+    "zarr": {"recording"},
+    "distributed": {"recording"},
 }
 
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from nbglcnn.api import verify as verify
     from nbglcnn.plan import Plan as Plan
     from nbglcnn.plan import Target as Target
+    from nbglcnn.recording import record as record
     from nbglcnn.session import Session as Session
     from nbglcnn.viewer import Viewer as Viewer
     from nbglcnn.viewer.comparison import compare as compare
@@ -24,6 +25,7 @@ _HOME = {
     "check": "api",
     "compare": "viewer.comparison",
     "compile": "api",
+    "record": "recording",
     "verify": "api",
     "ContextLost": "errors",
     "DeviceError": "errors",

@@ -1,0 +1,322 @@
+"""Activations of a data set that doesn't fit into memory, written to Zarr piece by piece."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import numpy as np
+import numpy.typing as npt
+
+from nbglcnn.api import compile
+from nbglcnn.errors import InputError, unknown
+from nbglcnn.inputs import as_arrays
+from nbglcnn.pieces import has_examples
+from nbglcnn.plan import Plan, Value, content_hash
+from nbglcnn.session import Session
+
+if TYPE_CHECKING:
+    import zarr
+
+Array = npt.NDArray[Any]
+
+RECORDED = "_recorded"  # which examples are there
+IN_FLIGHT = 2  # pieces for each thread of a cluster: one is computed, one is on its way
+TRIES = 4  # of a piece whose workers die
+LONGEST = 120  # letters of a file's name
+
+
+def record(
+    model: Any,
+    data: Any,
+    layers: Sequence[str],
+    path: str | Path,
+    *,
+    batch_size: int = 16,
+    client: Any = None,
+) -> zarr.Group:
+    """Write the activations of a data set to a Zarr group, an array for each layer.
+
+    An interrupted recording goes on where it was when it is called again with the same arguments.
+    Needs Zarr: `pip install "nbglcnn[zarr]"`.
+
+    Args:
+        model: what `compile` takes, or a Plan; then its batch is the size of a piece.
+        data: an array or a tensor (examples first; slices of it are read when their turn comes, so
+            it may be a memory map), a folder of pictures of one size, in the order of their names,
+            or a torch Dataset or a sequence of inputs. Of an item that is a tuple or a list, as
+            (input, label), the first part is taken.
+        layers: keys of `viewer.activations`. Each must have an axis of examples.
+        path: the folder of the Zarr group; made where it is not there.
+        batch_size: examples in a piece, and in a chunk of the arrays.
+        client: a `dask.distributed.Client`, over whose workers the pieces are mapped, each with a
+            Session of its own; a lost worker's pieces are computed again. Only the caller writes.
+
+    Returns:
+        The group, to be read. An array has the layer's name unless that has letters that no file
+        should (they are percent-encoded then); its attributes are `name`, `shape` of one example,
+        and `model`, a hash of the compiled network and its weights.
+
+    Raises:
+        InputError: the data is none of these, or an example doesn't fit; or `path` holds something
+            else, or a recording of another model or other data.
+        KeyError: there is no such layer.
+    """
+    library = _zarr()
+    source = _source(data)
+    count = len(source)
+    if count == 0:
+        raise InputError("record: the data has no examples")
+    if isinstance(model, Plan):
+        plan = model
+    else:
+        first = source.piece(range(min(batch_size, count)))
+        plan = compile(model, first, observe=[*layers])
+    size = plan.header.batch
+    values = _values(plan, layers)
+    names = {key: _name(key, number) for number, key in enumerate(values)}
+    attributes = {
+        "network": plan.header.name,
+        "layers": [*values],
+        "examples": count,
+        "batch_size": size,
+        "model": content_hash(plan.hash.encode(), *(w.hash.encode() for w in plan.header.weights)),
+        "first_example": content_hash(np.ascontiguousarray(source.piece(range(1))).tobytes()),
+    }
+    group = _opened(library, Path(path), attributes)
+    with library.config.set({"array.write_empty_chunks": True}):
+        arrays = {
+            key: group.require_array(
+                names[key],
+                shape=(count, *value.shape[1:]),
+                chunks=(size, *value.shape[1:]),
+                dtype=value.dtype,
+            )
+            for key, value in values.items()
+        }
+        for key, array in arrays.items():
+            own: dict[str, Any] = {
+                "name": key,
+                "shape": [*values[key].shape[1:]],
+                "model": attributes["model"],
+            }
+            array.update_attributes(own)
+        there = group.require_array(RECORDED, shape=(count,), chunks=(size,), dtype="bool")
+        _write(plan, source, arrays, there, size, client)
+    result: zarr.Group = library.open_group(path, mode="r")
+    return result
+
+
+def _write(
+    plan: Plan, source: _Source, arrays: Mapping[str, Any], there: Any, size: int, client: Any
+) -> None:
+    from tqdm.auto import tqdm
+
+    count, known = len(source), there[:]
+    todo = [
+        range(first, min(first + size, count))
+        for first in range(0, count, size)
+        if not known[first : first + size].all()
+    ]
+    if not todo:
+        return
+    done = count - sum(map(len, todo))
+    computed = _on_cluster if client is not None else _here
+    with tqdm(total=count, initial=done, unit="example", delay=3.0, leave=False) as bar:
+        for rows, found in computed(plan, source, todo, [*arrays], client):
+            for key, array in arrays.items():
+                array[rows.start : rows.stop] = found[key]
+            there[rows.start : rows.stop] = True  # last: a piece counts when all of it is there
+            bar.update(len(rows))
+
+
+Piece = tuple[range, Mapping[str, Array]]
+
+
+def _here(
+    plan: Plan, source: _Source, todo: Sequence[range], keys: Sequence[str], _: Any
+) -> Iterator[Piece]:
+    with Session(plan) as session:
+        for rows in todo:
+            found = session.run(source.piece(rows))
+            yield rows, {key: found[key] for key in keys}
+
+
+def _on_cluster(
+    plan: Plan, source: _Source, todo: Sequence[range], keys: Sequence[str], client: Any
+) -> Iterator[Piece]:
+    from distributed import CancelledError, as_completed
+    from distributed.scheduler import KilledWorker
+
+    data = plan.to_bytes()
+    name = content_hash(data)
+
+    def submitted(rows: range) -> Any:
+        # The Plan is one future for all pieces: it goes to each worker once.
+        return client.submit(compute, shared, name, source.piece(rows), [*keys], pure=False)
+
+    shared = client.scatter(data, broadcast=True, hash=False)
+    waiting, tries = iter(todo), dict.fromkeys(todo, 0)
+    threads = sum(client.nthreads().values()) or 1
+    flying = {submitted(rows): rows for rows in islice(waiting, IN_FLIGHT * threads)}
+    completed: Any = as_completed(flying)  # type: ignore[no-untyped-call]
+    for future in completed:
+        rows = flying.pop(future)
+        try:
+            found = future.result()
+        except (CancelledError, KilledWorker):  # with its worker the Plan may be gone, too
+            tries[rows] += 1
+            if tries[rows] >= TRIES:
+                raise
+            shared = client.scatter(data, broadcast=True, hash=False)
+            again = submitted(rows)
+        else:
+            yield rows, found
+            if (following := next(waiting, None)) is None:
+                continue
+            again, rows = submitted(following), following
+        flying[again] = rows
+        completed.add(again)
+
+
+_sessions: dict[str, Session] = {}  # a worker's, by what its Plan is
+_lock = threading.Lock()
+
+
+def compute(data: bytes, name: str, x: Any, keys: Sequence[str]) -> dict[str, Array]:
+    """On a worker: the values of one piece, by a Session that the process keeps."""
+    with _lock:
+        if name not in _sessions:
+            for old in _sessions.values():
+                old.close()
+            _sessions.clear()
+            _sessions[name] = Session(Plan.from_bytes(data))
+        found = _sessions[name].run(x)
+    return {key: found[key] for key in keys}
+
+
+def _values(plan: Plan, layers: Sequence[str]) -> dict[str, Value]:
+    if isinstance(layers, str):
+        raise InputError(f"record: layers is a list of names; {layers!r} was given: [{layers!r}]")
+    known = {value.key: value for value in plan.header.values}
+    for key in layers:
+        if key not in known:
+            raise KeyError(unknown(key, [*known]))
+        if not has_examples(known[key], plan.header.batch):
+            raise InputError(
+                f"record: {key!r} of shape {known[key].shape} has no axis of "
+                f"{plan.header.batch} examples; leave it out"
+            )
+    return {key: known[key] for key in layers}
+
+
+def _name(key: str, number: int) -> str:
+    """What a layer's array is called: its key, where a file can have that name everywhere."""
+    plain = re.fullmatch(r"[\w\-]([\w.\-]*[\w\-])?", key, re.ASCII) and key != RECORDED
+    name = key if plain else quote(key, safe="").replace(".", "%2E")
+    return name if len(name) <= LONGEST else f"layer{number}"
+
+
+def _opened(library: Any, path: Path, attributes: dict[str, Any]) -> Any:
+    if path.is_dir() and any(path.iterdir()):
+        try:
+            group = library.open_group(path, mode="r+")
+        except (FileNotFoundError, ValueError):
+            raise InputError(
+                f"record: {path} is there and no Zarr group: give another path"
+            ) from None
+        if "network" not in group.attrs:
+            raise InputError(f"record: {path} holds other data: give another path")
+        for name, value in attributes.items():
+            if group.attrs.get(name) != value:
+                raise InputError(
+                    f"record: {path} is a recording with {name} {group.attrs.get(name)!r}, and now "
+                    f"it is {value!r}: give another path, or delete it"
+                )
+        return group
+    group = library.open_group(path, mode="w")
+    group.update_attributes(attributes)
+    return group
+
+
+class _Source:
+    """Examples by their numbers: a slice of an array, or items one by one."""
+
+    def __init__(self, items: Any, sliced: bool, names: Sequence[str] | None = None) -> None:
+        self._items, self._sliced, self._names = items, sliced, names
+        self._shape: tuple[int, ...] | None = None  # of one example
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def piece(self, rows: range) -> Array:
+        if self._sliced:
+            [array] = as_arrays(self._items[rows.start : rows.stop])
+            return array
+        arrays = [self._example(row) for row in rows]
+        return np.concatenate(arrays)
+
+    def _example(self, row: int) -> Array:
+        what = f"example {row}" if self._names is None else self._names[row]
+        try:
+            [array] = as_arrays([self._item(row)])
+        except InputError as error:
+            raise InputError(f"record: {what}: {error}") from None
+        self._shape = self._shape or array.shape
+        if array.shape != self._shape:
+            raise InputError(
+                f"record: {what} has the shape {array.shape[1:]}, those before it "
+                f"{self._shape[1:]}: all must be of one size"
+            )
+        return array
+
+    def _item(self, row: int) -> Any:
+        item = self._items[row]
+        if isinstance(item, tuple | list) and item:
+            item = item[0]  # the rest are labels
+        if isinstance(item, Path):
+            from PIL import Image
+
+            with Image.open(item) as picture:
+                picture.load()
+                return picture
+        return item
+
+
+def _source(data: Any) -> _Source:
+    if isinstance(data, str | Path):
+        folder = Path(data)
+        if not folder.is_dir():
+            raise InputError(f"record: {folder} is no folder of pictures")
+        from PIL import Image
+
+        known = Image.registered_extensions()
+        files = sorted(file for file in folder.iterdir() if file.suffix.lower() in known)
+        if not files:
+            raise InputError(f"record: {folder} holds no pictures")
+        return _Source(files, False, [file.name for file in files])
+    if hasattr(data, "shape") and hasattr(data, "dtype"):
+        if not data.shape:
+            raise InputError("record: a single number was given; an array of examples is needed")
+        return _Source(data, True)
+    if hasattr(data, "__len__") and hasattr(data, "__getitem__") and not isinstance(data, Mapping):
+        return _Source(data, False)
+    raise InputError(
+        f"record: data is an array, a folder of pictures, or a torch Dataset or a sequence of "
+        f"inputs; {type(data).__name__} was given"
+    )
+
+
+def _zarr() -> Any:
+    try:
+        import zarr
+    except ImportError:
+        raise ImportError(
+            'record writes Zarr, which is not here: pip install "nbglcnn[zarr]"'
+        ) from None
+    return zarr

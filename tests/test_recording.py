@@ -1,0 +1,181 @@
+"""Activations of a data set in Zarr: right, resumable, and computed by workers that may die."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import zarr
+from distributed import Client, LocalCluster
+from PIL import Image
+from torch import Tensor, nn
+from torch.utils.data import TensorDataset
+
+import nbglcnn
+from equal import assert_equal
+from nbglcnn import InputError
+from onnx_models import model_of, node, randn
+
+LAYERS = ["0", "2"]
+
+
+def network(seed: int = 0) -> nn.Sequential:
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Conv2d(3, 5, 3), nn.ReLU(), nn.Conv2d(5, 2, 3, 2)).eval()
+
+
+def expected(model: nn.Sequential, x: np.ndarray) -> dict[str, np.ndarray]:
+    with torch.no_grad():
+        first = model[0](torch.from_numpy(x))
+        return {"0": first.numpy(), "2": model[2](model[1](first)).numpy()}
+
+
+class Counted:
+    """Examples one by one with labels; how often which was asked for, and what happens at one."""
+
+    def __init__(self, x: np.ndarray, at: int = -1, happens: Any = None) -> None:
+        self.x, self.at, self.happens, self.asked = x, at, happens, []
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, row: int) -> tuple[Tensor, int]:
+        self.asked.append(row)
+        if row == self.at and self.happens is not None:
+            self.happens()
+        return torch.from_numpy(self.x[row]), row % 10
+
+
+def test_layers_are_arrays_with_their_names_and_what_pytorch_computes(tmp_path: Path) -> None:
+    model, x = network(), randn(11, 3, 9, 8)
+    group = nbglcnn.record(model, x, LAYERS, tmp_path / "acts.zarr", batch_size=4)
+    for key, true in expected(model, x).items():
+        array = group[key]
+        assert array.chunks == (4, *true.shape[1:])
+        assert dict(array.attrs)["name"] == key
+        assert dict(array.attrs)["shape"] == [*true.shape[1:]]
+        assert_equal(array[:], true)
+    assert group.attrs["examples"] == 11
+    other = nbglcnn.record(network(1), x, LAYERS, tmp_path / "other.zarr", batch_size=4)
+    assert other["0"].attrs["model"] != group["0"].attrs["model"]
+
+
+def test_an_interrupted_recording_goes_on_where_it_was(tmp_path: Path) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    model, x, path = network(), randn(10, 3, 9, 8), tmp_path / "acts.zarr"
+    with pytest.raises(KeyboardInterrupt):
+        nbglcnn.record(model, Counted(x, 7, interrupt), LAYERS, path, batch_size=2)
+    rest = Counted(x)
+    group = nbglcnn.record(model, rest, LAYERS, path, batch_size=2)
+    assert sorted(set(rest.asked)) == [0, 1, 6, 7, 8, 9]  # the first piece to compile with
+    for key, true in expected(model, x).items():
+        assert_equal(group[key][:], true)
+    again = Counted(x)
+    nbglcnn.record(model, again, LAYERS, path, batch_size=2)
+    assert set(again.asked) <= {0, 1}
+
+
+def test_memory_maps_data_sets_and_folders_are_read_piece_by_piece(tmp_path: Path) -> None:
+    model = network()
+    pixels = np.random.default_rng(0).integers(0, 256, (5, 9, 8, 3), np.uint8)
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    for number, one in enumerate(pixels):
+        Image.fromarray(one).save(folder / f"{number}.png")
+    (folder / "notes.txt").write_text("no picture")
+    x = np.ascontiguousarray(pixels.transpose(0, 3, 1, 2), np.float32) / np.float32(255)
+    np.save(tmp_path / "x.npy", x)
+    true = expected(model, x)
+    for number, data in enumerate(
+        (
+            folder,
+            str(folder),
+            np.load(tmp_path / "x.npy", mmap_mode="r"),
+            torch.from_numpy(x),
+            TensorDataset(torch.from_numpy(x), torch.arange(5)),
+            [*x],
+        )
+    ):
+        group = nbglcnn.record(model, data, ["2"], tmp_path / f"{number}.zarr", batch_size=2)
+        assert_equal(group["2"][:], true["2"])
+
+
+def test_a_plan_records_in_pieces_of_its_batch(tmp_path: Path) -> None:
+    model, x = network(), randn(7, 3, 9, 8)
+    plan = nbglcnn.compile(model, x[:3], observe=["0"])
+    group = nbglcnn.record(plan, x, ["0"], tmp_path / "acts.zarr")
+    assert group["0"].chunks[0] == 3
+    assert_equal(group["0"][:], expected(model, x)["0"])
+
+
+def test_names_that_no_file_should_have_are_encoded(tmp_path: Path) -> None:
+    names = ["/up/../../out", "..", "a b:c", "ü" * 200]
+    nodes = [node("Relu", [a], [b]) for a, b in zip(["x", *names], names, strict=False)]
+    model = model_of(nodes, {"x": (2, 3)}, [names[-1]])
+    group = nbglcnn.record(model, randn(3, 3), names, tmp_path / "in" / "acts.zarr", batch_size=2)
+    assert {a.attrs["name"] for k, a in group.arrays() if k != "_recorded"} == set(names)
+    assert [file.name for file in tmp_path.iterdir()] == ["in"]
+    assert [file.name for file in (tmp_path / "in").iterdir()] == ["acts.zarr"]
+
+
+def test_what_cannot_be_recorded_is_said_and_nothing_is_lost(tmp_path: Path) -> None:
+    model, x, path = network(), randn(4, 3, 9, 8), tmp_path / "acts.zarr"
+    nbglcnn.record(model, x, ["2"], path, batch_size=2)
+    for words, *given in (
+        ("is a recording with model", network(1), x, ["2"], path),
+        ("is a recording with first_example", model, x + 1, ["2"], path),
+        ("is a recording with layers", model, x, LAYERS, path),
+        ("is there and no Zarr group", model, x, ["2"], tmp_path),
+        ("layers is a list of names", model, x, "2", tmp_path / "new"),
+        ("has no examples", model, x[:0], ["2"], tmp_path / "new"),
+        ("is no folder of pictures", model, tmp_path / "none", ["2"], tmp_path / "new"),
+        ("holds no pictures", model, path, ["2"], tmp_path / "new"),
+        ("int was given", model, 3, ["2"], tmp_path / "new"),
+    ):
+        with pytest.raises(InputError, match=words):
+            nbglcnn.record(*given, batch_size=2)
+    zarr.open_group(tmp_path / "theirs", mode="w")["a"] = np.arange(3)
+    with pytest.raises(InputError, match="holds other data"):
+        nbglcnn.record(model, x, ["2"], tmp_path / "theirs", batch_size=2)
+    with pytest.raises(KeyError, match="'3' is not a value"):
+        plan = nbglcnn.compile(model, x[:2])
+        nbglcnn.record(plan, x, ["3"], tmp_path / "new")
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    for number, size in enumerate([(8, 9), (8, 9), (9, 9)]):
+        Image.new("RGB", size).save(folder / f"{number}.png")
+    with pytest.raises(InputError, match=r"2.png has the shape \(3, 9, 9\), those before it"):
+        nbglcnn.record(model, folder, ["2"], tmp_path / "new", batch_size=2)
+    assert_equal(zarr.open_group(path, mode="r")["2"][:], expected(model, x)["2"])
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[Client]:
+    with (
+        LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            dashboard_address=None,
+            local_directory=str(tmp_path / "workers"),
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+def test_pieces_of_a_worker_that_dies_are_computed_again(client: Client, tmp_path: Path) -> None:
+    def kill() -> None:
+        os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+
+    model, x = network(), randn(24, 3, 9, 8)
+    data = Counted(x, 13, kill)
+    group = nbglcnn.record(model, data, LAYERS, tmp_path / "acts.zarr", batch_size=2, client=client)
+    assert 13 in data.asked
+    for key, true in expected(model, x).items():
+        assert_equal(group[key][:], true)
