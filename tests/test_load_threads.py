@@ -1,5 +1,6 @@
 """Loading changes nothing of the process: other threads, children, and what comes after it."""
 
+import gc
 import os
 import random
 import subprocess
@@ -8,6 +9,7 @@ import textwrap
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from torch import nn
 
 from nbglcnn.errors import NbglcnnError
 from nbglcnn.load import load
+from nbglcnn.load.torch import tables
 from nbglcnn.load.torch.thread import unwound
 
 X = np.ones((1, 3, 8, 8), np.float32)
@@ -41,6 +44,26 @@ def test_threads_load_side_by_side() -> None:
     assert [len(one.result()[0].nodes) for one in loads] == [3] * 4
     load(small(), X)
     assert before == (warnings.filters, list(warnings.filters), sys.stdout, sys.stderr)
+
+
+def test_only_translations_that_are_used_are_read_and_all_where_that_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from onnxscript.values import TracedOnnxFunction
+
+    monkeypatch.setattr(tables, "_registries", {})
+    nodes = load(small(), X)[0].nodes
+    ((_, pending),) = tables._registries.values()
+    assert len(pending) > 300
+    monkeypatch.setattr(tables, "_registries", {})
+    monkeypatch.delattr(TracedOnnxFunction, "function_ir")
+    names = {"function_ir": property(lambda self: SimpleNamespace(domain=""))}
+    monkeypatch.setattr(
+        TracedOnnxFunction, "__getattr__", lambda self, name: names[name].fget(self), raising=False
+    )
+    assert [node.op for node in load(small(), X)[0].nodes] == [node.op for node in nodes]
+    ((_, pending),) = tables._registries.values()
+    assert not pending
 
 
 class Meets(nn.Module):
@@ -185,14 +208,18 @@ def interrupted(model: nn.Module, after: int) -> int:
 def test_an_interrupt_anywhere_leaves_nothing_behind(request: pytest.FixtureRequest) -> None:
     model = small()
     load(model, X)
-    before = modes(), list(warnings.filters), torch.get_rng_state().tolist()
+
+    def state() -> object:
+        now = modes(), list(warnings.filters), torch.get_rng_state().tolist()
+        return *now, gc.isenabled()
+
+    before = state()
     calls = interrupted(model, -1)
     assert calls > 10_000
     generator = random.Random(0)
     for _ in range(200 if request.config.getoption("--sweep", False) else 6):
         at = generator.randrange(calls)
         interrupted(model, at)
-        now = modes(), list(warnings.filters), torch.get_rng_state().tolist()
-        assert now == before, f"interrupted at call {at}"
+        assert state() == before, f"interrupted at call {at}"
     graph, _ = load(model, X)
     assert len(graph.nodes) == 3

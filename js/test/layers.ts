@@ -14,6 +14,8 @@ export function layer(
     name,
     operator,
     module: operator,
+    type: operator,
+    label: "",
     attributes: {},
     input_shapes: [],
     output_shape: [],

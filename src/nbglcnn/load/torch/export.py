@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import re
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from nbglcnn.errors import UnsupportedModel, UnsupportedOperator
 from nbglcnn.load.draft import OPSET
 from nbglcnn.load.names import Call
+from nbglcnn.load.steps import begin
 from nbglcnn.load.torch.calls import Record, run
 from nbglcnn.load.torch.extra import decompositions, translations, unread
 from nbglcnn.load.torch.masks import choose_by_masks, has_masks
@@ -26,7 +28,13 @@ from nbglcnn.load.torch.program import (
 from nbglcnn.load.torch.settings import reads_numbers, settings_read
 from nbglcnn.load.torch.source import ROOT, line_of_error, line_of_node, module_of
 from nbglcnn.load.torch.tables import tables_kept
-from nbglcnn.load.torch.thread import in_float32, quiet, random_numbers_kept, unwound
+from nbglcnn.load.torch.thread import (
+    in_float32,
+    quiet,
+    random_numbers_kept,
+    uncollected,
+    unwound,
+)
 from nbglcnn.load.torch.unpool import unpool_by_windows
 from nbglcnn.load.torch.written import written
 
@@ -47,7 +55,7 @@ def export(
 
     settings: set[str] = set()
     twin = copy()
-    with unwound(), random_numbers_kept(lambda: None), torch.no_grad():
+    with uncollected(), unwound(), random_numbers_kept(lambda: None), torch.no_grad():
         try:
             program, record, autocast = _traced(twin, tensors, contextlib.nullcontext())
             if reads_numbers(program):
@@ -98,6 +106,8 @@ def _traced(
 ) -> tuple[Any, Record, bool]:
     import torch
 
+    first = "torch.export._trace" not in sys.modules
+    begin("importing PyTorch's exporter, once in a kernel" if first else "tracing it")
     tap, record = _tap(twin)
     try:
         with quiet(), in_float32() as mode, reading:
@@ -113,6 +123,7 @@ def _traced(
 def _to_onnx(program: Any) -> Any:
     import torch
 
+    begin("translating it to ONNX")
     with quiet(), tables_kept():
         # optimize=True would fold BatchNorm into Conv and merge equal parameters.
         return torch.onnx.export(

@@ -18,10 +18,12 @@ from nbglcnn.load.draft import Draft, free_name
 from nbglcnn.load.names import Call, place, torch_keys, walk
 from nbglcnn.load.passes.finish import finish
 from nbglcnn.load.passes.fold import simplify
+from nbglcnn.load.steps import begin
 from nbglcnn.load.torch.calls import by_key, run_hooked
 from nbglcnn.load.torch.check import check_module, detached_copy, drop_hooks, input_names, unwrapped
 from nbglcnn.load.torch.export import export
 from nbglcnn.load.torch.source import ROOT
+from nbglcnn.load.torch.words import Word, node_names, words_of
 
 if TYPE_CHECKING:
     import torch
@@ -44,6 +46,7 @@ def load_module(
     names = input_names(model, len(arrays))
     twin, notes = detached_copy(model)
     tensors = tuple(torch.from_numpy(np.array(a)) for a in arrays)
+    begin("running it once")
     try:
         seen = run_hooked(twin, tensors, twice=True)
     except InputError as error:
@@ -86,7 +89,7 @@ def load_module(
             f"{type(model).__name__} called other modules when it was exported than when it ran; "
             "does forward depend on something besides its input?"
         )
-    draft, captured = _draft(twin, exported, root, names, arrays)
+    draft, captured, words = _draft(twin, exported, root, names, arrays)
     draft.notes += notes
     draft.settings = settings
     for value, array in zip(captured, seen.arrays, strict=True):
@@ -99,6 +102,7 @@ def load_module(
         root,
         found,
         placed,
+        lambda at, node, value: words[at].of(value, node.op),
     )
     nodes = tuple(
         replace(node, module=call.path, module_type=call.module_type, call=call.name)
@@ -134,8 +138,8 @@ def _draft(
     root: Call,
     input_names: Sequence[str],
     arrays: Sequence[Array],
-) -> tuple[Draft, list[str]]:
-    """The exported graph as a Draft, and the captured values in order."""
+) -> tuple[Draft, list[str], list[Word]]:
+    """The exported graph as a Draft, the captured values in order, and a word for each node."""
     draft = Draft(name=type(twin).__name__, source="torch")
     names: dict[str, str] = {}  # of the exporter's values in the Draft
     taken: set[str] = set()
@@ -184,6 +188,9 @@ def _draft(
                 domain=node.domain,
             )
         )
+    words = words_of(graph, names)
+    named = node_names(zip(draft.nodes, words, strict=True))
+    draft.nodes = [replace(node, name=name) for node, name in zip(draft.nodes, named, strict=True)]
     produced = {out: i for i, node in enumerate(draft.nodes) for out in node.outputs}
     captured = [names[v.name] for v in graph.outputs][-sum(len(c.outputs) for c in walk(root)) :]
     draft.keep = list(captured)
@@ -191,7 +198,7 @@ def _draft(
     for call in _by_return(root):
         ends = [produced.get(captured[index], -1) for _, index in call.outputs]
         latest = call.end = max([latest, *ends])
-    return draft, captured
+    return draft, captured, words
 
 
 def _first_names(twin: torch.nn.Module) -> dict[str, str]:
