@@ -87,12 +87,7 @@ export function drawingOf(shown: readonly Shown[], ranges: Ranges, delivery: Del
         integers: [
           [x, top, column + k, row],
           [item.mapWidth + job.gap, item.mapHeight + job.gap, item.mapWidth, item.mapHeight],
-          [
-            mapLayer(mapOf(job), job.theme),
-            tapsOf(item),
-            layer,
-            MARKS_LAYER,
-          ],
+          [mapLayer(mapOf(job), job.theme), tapsOf(item), layer, MARKS_LAYER],
           [MODES.indexOf(job.range.mode), useOf(job)],
           [place.first, RANGE_COLUMNS, ...place.shared],
           ownOf(item),

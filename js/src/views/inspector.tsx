@@ -2,7 +2,7 @@
 
 import { exact, fixed, full, leftOut, ordinal, percent, plain } from "../format.ts";
 import type { Statistics, Summary } from "../gl/types.ts";
-import { displayOf } from "../network/network.ts";
+import { displayOf, frameOf } from "../network/network.ts";
 import type { Value } from "../plan.ts";
 import { useImageValues } from "./bars.tsx";
 import { colorTable, inkOn } from "./colors.ts";
@@ -87,9 +87,9 @@ function LargeMap(props: { value: Value; channel: number; side: number }) {
   const { ratio, state } = useViews();
   const [, channels, mapHeight, mapWidth] = value.nchw;
   const room = props.side * ratio.value;
-  const scale = fitScale(Math.max(mapHeight, mapWidth), room);
-  const rgb = displayOf(value).drawn === "rgb";
-  const shown = rgb ? Array.from({ length: channels }, (_, i) => i) : [channel];
+  const frame = frameOf(value);
+  const scale = fitScale(Math.max(frame.height, frame.width), room);
+  const shown = displayOf(value).image ? Array.from({ length: channels }, (_, i) => i) : [channel];
   return (
     <Maps
       value={value}

@@ -195,12 +195,13 @@ function MapsView(props: {
   const order = (by === "similarity" ? orderOf(length, by, statistics, alike) : plain).filter(
     (one) => which === "all" || (flags[one] ?? "live") === which,
   );
-  const vector = displayOf(value).name === "bars";
+  const { name } = displayOf(value);
+  const vector = name === "bars";
   const pages = Math.ceil(order.length / PAGE);
   const page = Math.min(asked, Math.max(0, pages - 1));
   const shown = order.slice(page * PAGE, (page + 1) * PAGE);
   const compared = state.compared.value?.layer === value.key ? state.compared.value.channels : [];
-  const colours = displayOf(value).name === "maps" && length === 3;
+  const colours = name === "maps" && length === 3;
   const wide = views.width.value >= 760;
   const width = views.width.value - 48 - (wide ? 300 + 28 : 0);
   const plan = state.plan.value;
@@ -224,7 +225,7 @@ function MapsView(props: {
           <Select label="Show" items={SHOWN} now={which} choose={setWhich} />
         )}
         <RangeChoice />
-        <ColorChoice />
+        {name !== "curves" && <ColorChoice />}
         <Legend value={value} statistics={statistics} channel={channel} />
         <span class="nbg-space" />
         <span class="nbg-second">

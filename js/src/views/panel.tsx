@@ -31,7 +31,7 @@ export function Panel({ network }: { network: Network }) {
   const room = width.value - 2 * 24 - (width.value >= 760 ? 232 : 0);
   const most = Math.min(10, tilesAcross(value, ratio.value, room));
   const channels = value.nchw[1];
-  const maps = displayOf(value).name === "maps";
+  const maps = displayOf(value).each;
   const shown = Math.min(most, channels);
   const flawed = statistics?.channels.some(isFlawed) ? ", those with NaN or infinity first" : "";
   const which = maps && channels > shown ? ` · the ${shown} that vary most${flawed}` : "";
