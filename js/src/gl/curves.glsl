@@ -41,10 +41,13 @@ void main() {
   float off = max(y.y - p.y, p.y - y.x), line = clamp(float(u.i[5].z) * 0.01 + 0.5 - off, 0.0, 1.0);
   float filled = max(min(y.y, y.z) - p.y, p.y - max(y.x, y.z)) < 0.0 ? 0.2 : 0.0;
   vec4 ground = FETCH(maps, vec3(ZERO, 0.5, shades.z));
-  vec4 ink = FETCH(maps, vec3(p.y < y.z ? POSITIVE : NEGATIVE, 0.5, shades.z));
+  vec4 grey = vec4(vec3(0.5), 1.0);
+  bool positive = low >= 0.0 || (high > 0.0 && p.y < y.z);
+  vec4 ink = FETCH(maps, vec3(positive ? POSITIVE : NEGATIVE, 0.5, shades.z));
+  if (low == 0.0 && high == 0.0) ink = mix(ground, grey, 0.7);
   vec4 colour = mix(ground, ink, filled);
   // The line at zero is what the map has at its middle, half way to grey.
-  if (abs(p.y - y.z) < 0.5) colour = mix(colour, vec4(vec3(0.5), 1.0), 0.5);
+  if (abs(p.y - y.z) < 0.5) colour = mix(colour, grey, 0.5);
   colour = mix(colour, ink, line);
   vec2 shade = marked(vec2(-1.0), p, largest);
   if (tile.w < 0.0 || max(p.x - size.x, p.y - size.y) > 0.0) shade = vec2(NONE, shades.w);

@@ -1,7 +1,6 @@
 // What a Plan's layer table says about the network's shape: chains of layers as stages, and who reads whom.
 
-import { full } from "../format.ts";
-import type { DrawJob } from "../gl/types.ts";
+import { full, plural } from "../format.ts";
 import type { Layer, Pair, PlanHeader, Value } from "../plan.ts";
 
 /** Layers that are shown as one picture, the last one's: Conv, BN and ReLU, for example. */
@@ -273,7 +272,7 @@ export function shapeOfOne(shape: readonly number[], batch: number): string {
 export interface Display {
   readonly name: "maps" | "attention" | "curves" | "classes" | "grey" | "rgb" | "bars" | "number";
   /** As a picture of maps is drawn; undefined for numbers without one. */
-  readonly drawn: DrawJob["as"] | undefined;
+  readonly drawn: "maps" | "grey" | "rgb" | "curves" | "classes" | undefined;
   /** In colours of its own, with no colour map and no legend. */
   readonly image: boolean;
   /** A picture for each channel, in one range or in their own. */
@@ -314,6 +313,14 @@ export function displayOf(value: Value): Display {
 /** A curve's picture is twice as wide as high, however many values it has. */
 const CURVE = { height: 21, width: 42 };
 
+/** What a value's channels are. */
+export function unitOf(value: Value): "head" | "class" | "value" | "channel" {
+  const { name } = displayOf(value);
+  if (name === "attention") return "head";
+  if (name === "classes" && value.nchw[1] > 1) return "class";
+  return name === "bars" || name === "number" ? "value" : "channel";
+}
+
 /** The sides of a channel's picture, of which layouts show a whole multiple. */
 export function frameOf(value: Value): { readonly height: number; readonly width: number } {
   const [, , height, width] = value.nchw;
@@ -326,6 +333,5 @@ export function contents(value: Value): string {
   if (value.shape.includes(0)) return "no values";
   if (height * width === 1) return channels === 1 ? "1 value" : `${channels} values`;
   const size = height === 1 ? String(width) : `${height}×${width}`;
-  const word = value.form === "attention" ? "head" : "channel";
-  return `${channels} ${word}${channels === 1 ? "" : "s"} of ${size}`;
+  return `${plural(channels, unitOf(value))} of ${size}`;
 }

@@ -8,8 +8,10 @@ import { useImageValues } from "./bars.tsx";
 import { colorTable, inkOn } from "./colors.ts";
 import { useHistogram, useValues, useViews } from "./context.ts";
 import { Histogram } from "./histogram.tsx";
+import type * as kinds from "./kinds/room.ts";
 import { fitScale, isFlawed, largest } from "./layout.ts";
 import { Maps } from "./maps.tsx";
+import { Room } from "./rooms.tsx";
 import { type Kernels, kernelStart } from "./weights.ts";
 
 const LARGE = 300;
@@ -28,7 +30,10 @@ export function Inspector(props: {
   compared: readonly number[];
 }) {
   const { value, statistics, channel, place, kernels, compared } = props;
-  const { state } = useViews();
+  const { state, width, network: shown } = useViews();
+  const network = shown.value;
+  const room = Math.min(LARGE, width.value - 48);
+  const word = displayOf(value).name === "attention" ? "Head" : "Channel";
   const explain = (): void => {
     state.selected.value = { layer: value.key, channel };
     state.section.value = "explain";
@@ -37,7 +42,7 @@ export function Inspector(props: {
     <aside class="nbg-inspector" aria-label={`Channel ${channel}`}>
       <header>
         <h3>
-          Channel {channel} <span class="nbg-second">{place}</span>
+          {word} {channel} <span class="nbg-second">{place}</span>
         </h3>
         <button type="button" class="nbg-button" onClick={explain}>
           Explain
@@ -49,6 +54,13 @@ export function Inspector(props: {
         </p>
       ) : (
         <LargeMaps value={value} channels={compared.length > 1 ? compared : [channel]} />
+      )}
+      {network && displayOf(value).name === "attention" && (
+        <Room<typeof kinds> name="kinds">
+          {({ Attended }) => (
+            <Attended network={network} value={value} head={channel} side={room} />
+          )}
+        </Room>
       )}
       <div class="nbg-beside">
         {kernels !== null && <Filter kernels={kernels} channel={channel} />}

@@ -1,6 +1,6 @@
 // The Layer tab: the rail, one layer's title, and its maps or filters.
 import { useEffect, useState } from "preact/hooks";
-import { full } from "../format.ts";
+import { full, plural } from "../format.ts";
 import type { ColorMapName } from "../gl/types.ts";
 import {
   channelsOf,
@@ -10,10 +10,11 @@ import {
   longType,
   type Network,
   type Stage,
+  unitOf,
 } from "../network/network.ts";
 import type { Layer, Value } from "../plan.ts";
 import type { Order, RangeMode, Section } from "../state.ts";
-import { Bars } from "./bars.tsx";
+import { Bars, NumberPicture } from "./bars.tsx";
 import { Choice, Select } from "./choice.tsx";
 import { useLater, useStatistics, useViews } from "./context.ts";
 import type * as explain from "./explain/room.ts";
@@ -21,6 +22,7 @@ import { Filters, Pages, SmallFilters } from "./filters.tsx";
 import { boundsOf, type Flag, flagOf } from "./flags.ts";
 import { Grid } from "./grid.tsx";
 import { Inspector, placeOf } from "./inspector.tsx";
+import type * as kinds from "./kinds/room.ts";
 import { pictureSize } from "./layout.ts";
 import { Legend } from "./legend.tsx";
 import { Maps } from "./maps.tsx";
@@ -195,8 +197,12 @@ function MapsView(props: {
   const order = (by === "similarity" ? orderOf(length, by, statistics, alike) : plain).filter(
     (one) => which === "all" || (flags[one] ?? "live") === which,
   );
-  const { name } = displayOf(value);
+  const { name, drawn } = displayOf(value);
   const vector = name === "bars";
+  // The layer that makes the output is shown as the output is, besides its channels.
+  const classes = network.outputs.find(
+    (one) => one.texture === value.texture && displayOf(one).name === "classes",
+  );
   const pages = Math.ceil(order.length / PAGE);
   const page = Math.min(asked, Math.max(0, pages - 1));
   const shown = order.slice(page * PAGE, (page + 1) * PAGE);
@@ -224,14 +230,13 @@ function MapsView(props: {
         {(flagged || which !== "all") && (
           <Select label="Show" items={SHOWN} now={which} choose={setWhich} />
         )}
-        <RangeChoice />
-        {name !== "curves" && <ColorChoice />}
-        <Legend value={value} statistics={statistics} channel={channel} />
+        {drawn !== undefined && <RangeChoice />}
+        {drawn !== undefined && drawn !== "curves" && <ColorChoice />}
+        {drawn !== undefined && <Legend value={value} statistics={statistics} channel={channel} />}
         <span class="nbg-space" />
         <span class="nbg-second">
           {shown.length < length && `${full(shown.length)} of `}
-          {full(length)} {vector ? "value" : "channel"}
-          {length === 1 ? "" : "s"}
+          {plural(length, unitOf(value))}
         </span>
       </div>
       <div class="nbg-two">
@@ -246,15 +251,28 @@ function MapsView(props: {
               label={`${value.key}, ${contents(value)}`}
             />
           )}
-          <Grid
-            value={value}
-            channels={shown}
-            statistics={statistics}
-            selected={channel}
-            compared={compared}
-            bounds={bounds}
-            width={width}
-          />
+          {classes !== undefined && (
+            <Room<typeof kinds> name="kinds">
+              {({ Classes }) => <Classes value={classes} side={Math.min(300, width)} />}
+            </Room>
+          )}
+          {name === "number" ? (
+            <NumberPicture value={value} />
+          ) : vector ? (
+            <Room<typeof kinds> name="kinds">
+              {({ Elements }) => <Elements value={value} channels={shown} selected={channel} />}
+            </Room>
+          ) : (
+            <Grid
+              value={value}
+              channels={shown}
+              statistics={statistics}
+              selected={channel}
+              compared={compared}
+              bounds={bounds}
+              width={width}
+            />
+          )}
           {shown.length === 0 && <p class="nbg-note">No channel of this picture is.</p>}
           {later && (
             <>

@@ -6,8 +6,10 @@ import type { ColorMapName, Range } from "../gl/types.ts";
 import { displayOf, frameOf } from "../network/network.ts";
 import type { Value } from "../plan.ts";
 import { imageOf, placeOf, useStatistics, useViews } from "./context.ts";
+import type * as kinds from "./kinds/room.ts";
 import { type Mosaic, px, tileSide } from "./layout.ts";
 import type { Drawing } from "./painter.ts";
+import { roomOf } from "./rooms.tsx";
 
 /** So long a finger is held before it reads numbers: as long as for the browser's own long press, nearly. */
 const HOLD_MS = 400;
@@ -30,6 +32,8 @@ interface MapsProps {
   label: string;
   /** The tooltip says the rank within the map, and the pixel is marked. */
   rank?: boolean;
+  /** Nothing is marked on it. */
+  still?: boolean;
   /** Hairlines between the maps. */
   lines?: boolean;
   /** As one picture of three colours, or each channel by itself; by default what suits the value. */
@@ -74,6 +78,10 @@ export function Maps(props: MapsProps) {
   const across = shown.columns * (tileWidth + gap) - gap;
   const down = shown.rows * (tileHeight + gap) - gap;
   const own = useRange(value);
+  const tokens = state.plan.value?.tokens ?? [];
+  const linked =
+    !props.still && (value.form === "attention" || tokens.some(({ input }) => input === value.key));
+  const Marks = linked ? roomOf<typeof kinds>("kinds")?.TokenMarks : undefined;
   const size = { width: px(across * zoom), height: px(props.high ?? down * zoom) };
 
   const drawing: Drawing = {
@@ -177,6 +185,18 @@ export function Maps(props: MapsProps) {
         style={size}
       />
       {rank && <Mark value={value} curve={isCurve} />}
+      {Marks !== undefined && (
+        <Marks
+          value={value}
+          mosaic={{
+            count: tiles,
+            columns: shown.columns,
+            width: tileWidth,
+            height: tileHeight,
+            gap,
+          }}
+        />
+      )}
       {children}
     </span>
   );

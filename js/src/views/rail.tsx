@@ -136,5 +136,5 @@ function RailPicture({ value }: { value: Value }) {
   const liveliest = statistics && byVariation(statistics.channels)[0];
   const shown = image ? Array.from({ length: channels }, (_, i) => i) : [liveliest ?? 0];
   const scale = drawn === "curves" ? side / width : fitScale(Math.max(height, width), side);
-  return <Maps value={value} channels={shown} columns={1} scale={scale} label={value.key} />;
+  return <Maps value={value} channels={shown} columns={1} scale={scale} label={value.key} still />;
 }

@@ -2,7 +2,7 @@
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { exact, full } from "../format.ts";
 import type { Spot } from "../messages.ts";
-import { displayOf, type Network } from "../network/network.ts";
+import { displayOf, type Network, unitOf } from "../network/network.ts";
 import { type Hover, imageOf, type Note, useValues, useViews } from "./context.ts";
 import { rank } from "./layout.ts";
 import { rankOf } from "./spread.ts";
@@ -34,7 +34,7 @@ export function describe(
   const [one] = hover.channels;
   const place: string[] = [];
   const { name } = displayOf(hover.value);
-  const word = name === "attention" ? "head" : name === "classes" ? "class" : "channel";
+  const word = name === "bars" ? "channel" : unitOf(hover.value);
   if (numbers.length === 1 && channels > 1) place.push(`${word} ${one}`);
   if (name === "attention") place.push(`token ${hover.y} looks at ${hover.x}`);
   if (size > 1) place.push(height > 1 ? `y ${hover.y}, x ${hover.x}` : `x ${hover.x}`);
