@@ -1,6 +1,6 @@
 // What a Plan's layer table says about the network's shape: chains of layers as stages, and who reads whom.
 
-import { full, plural } from "../format.ts";
+import { full } from "../format.ts";
 import type { Layer, Pair, PlanHeader, Value } from "../plan.ts";
 
 /** Layers that are shown as one picture, the last one's: Conv, BN and ReLU, for example. */
@@ -321,6 +321,13 @@ export function unitOf(value: Value): "head" | "class" | "value" | "channel" {
   return name === "bars" || name === "number" ? "value" : "channel";
 }
 
+/** "4 heads", "6 classes", "28 values", "1,024 channels". */
+export function unitsOf(value: Value, count = value.nchw[1]): string {
+  const unit = unitOf(value);
+  const ending = count === 1 ? "" : unit === "class" ? "es" : "s";
+  return `${full(count)} ${unit}${ending}`;
+}
+
 /** The sides of a channel's picture, of which layouts show a whole multiple. */
 export function frameOf(value: Value): { readonly height: number; readonly width: number } {
   const [, , height, width] = value.nchw;
@@ -333,5 +340,5 @@ export function contents(value: Value): string {
   if (value.shape.includes(0)) return "no values";
   if (height * width === 1) return channels === 1 ? "1 value" : `${channels} values`;
   const size = height === 1 ? String(width) : `${height}×${width}`;
-  return `${plural(channels, unitOf(value))} of ${size}`;
+  return `${unitsOf(value)} of ${size}`;
 }

@@ -1,6 +1,6 @@
 // The Layer tab: the rail, one layer's title, and its maps or filters.
 import { useEffect, useState } from "preact/hooks";
-import { full, plural } from "../format.ts";
+import { full } from "../format.ts";
 import type { ColorMapName } from "../gl/types.ts";
 import {
   channelsOf,
@@ -10,7 +10,7 @@ import {
   longType,
   type Network,
   type Stage,
-  unitOf,
+  unitsOf,
 } from "../network/network.ts";
 import type { Layer, Value } from "../plan.ts";
 import type { Order, RangeMode, Section } from "../state.ts";
@@ -236,7 +236,7 @@ function MapsView(props: {
         <span class="nbg-space" />
         <span class="nbg-second">
           {shown.length < length && `${full(shown.length)} of `}
-          {plural(length, unitOf(value))}
+          {unitsOf(value, length)}
         </span>
       </div>
       <div class="nbg-two">
