@@ -137,9 +137,10 @@ export function ColorChoice() {
   );
 }
 
-export function RangeChoice() {
+export function RangeChoice({ curves = false }: { curves?: boolean }) {
   const { range, colormap, symmetric } = useViews().state;
-  const signed = colormap.value === "signed";
+  // Curves have no colour map.
+  const signed = colormap.value === "signed" && !curves;
   return (
     <>
       <div class="nbg-labelled">
@@ -230,7 +231,7 @@ function MapsView(props: {
         {(flagged || which !== "all") && (
           <Select label="Show" items={SHOWN} now={which} choose={setWhich} />
         )}
-        {drawn !== undefined && <RangeChoice />}
+        {drawn !== undefined && <RangeChoice curves={drawn === "curves"} />}
         {drawn !== undefined && drawn !== "curves" && <ColorChoice />}
         {drawn !== undefined && <Legend value={value} statistics={statistics} channel={channel} />}
         <span class="nbg-space" />
