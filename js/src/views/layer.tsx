@@ -14,15 +14,13 @@ import {
 } from "../network/network.ts";
 import type { Layer, Value } from "../plan.ts";
 import type { Order, RangeMode, Section } from "../state.ts";
-import { Bars, NumberPicture } from "./bars.tsx";
+import { Channels } from "./channels.tsx";
 import { Choice, Select } from "./choice.tsx";
 import { useLater, useStatistics, useViews } from "./context.ts";
 import type * as explain from "./explain/room.ts";
 import { Filters, Pages, SmallFilters } from "./filters.tsx";
 import { boundsOf, type Flag, flagOf } from "./flags.ts";
-import { Grid } from "./grid.tsx";
 import { Inspector, placeOf } from "./inspector.tsx";
-import type * as kinds from "./kinds/room.ts";
 import { pictureSize } from "./layout.ts";
 import { Legend } from "./legend.tsx";
 import { Maps } from "./maps.tsx";
@@ -200,10 +198,6 @@ function MapsView(props: {
   );
   const { name, drawn } = displayOf(value);
   const vector = name === "bars";
-  // The layer that makes the output is shown as the output is, besides its channels.
-  const classes = network.outputs.find(
-    (one) => one.texture === value.texture && displayOf(one).name === "classes",
-  );
   const pages = Math.ceil(order.length / PAGE);
   const page = Math.min(asked, Math.max(0, pages - 1));
   const shown = order.slice(page * PAGE, (page + 1) * PAGE);
@@ -220,15 +214,17 @@ function MapsView(props: {
   return (
     <>
       <div class="nbg-controls">
-        <Select
-          label="Sort"
-          items={ORDERS}
-          now={state.order.value}
-          choose={(by) => {
-            state.order.value = by;
-          }}
-        />
-        {(flagged || which !== "all") && (
+        {name !== "number" && (
+          <Select
+            label="Sort"
+            items={ORDERS}
+            now={state.order.value}
+            choose={(by) => {
+              state.order.value = by;
+            }}
+          />
+        )}
+        {name !== "number" && (flagged || which !== "all") && (
           <Select label="Show" items={SHOWN} now={which} choose={setWhich} />
         )}
         {drawn !== undefined && <RangeChoice curves={drawn === "curves"} />}
@@ -237,43 +233,20 @@ function MapsView(props: {
         <span class="nbg-space" />
         <span class="nbg-second">
           {shown.length < length && `${full(shown.length)} of `}
-          {unitsOf(value, length)}
+          {name !== "number" && unitsOf(value, length)}
         </span>
       </div>
       <div class="nbg-two">
         <div class="nbg-main">
-          {vector && (
-            <Bars
-              value={value}
-              width={width}
-              height={120}
-              most={Math.min(length, Math.floor(width / 3))}
-              upright
-              label={`${value.key}, ${contents(value)}`}
-            />
-          )}
-          {classes !== undefined && (
-            <Room<typeof kinds> name="kinds">
-              {({ Classes }) => <Classes value={classes} side={Math.min(300, width)} />}
-            </Room>
-          )}
-          {name === "number" ? (
-            <NumberPicture value={value} />
-          ) : vector ? (
-            <Room<typeof kinds> name="kinds">
-              {({ Elements }) => <Elements value={value} channels={shown} selected={channel} />}
-            </Room>
-          ) : (
-            <Grid
-              value={value}
-              channels={shown}
-              statistics={statistics}
-              selected={channel}
-              compared={compared}
-              bounds={bounds}
-              width={width}
-            />
-          )}
+          <Channels
+            value={value}
+            channels={shown}
+            statistics={statistics}
+            selected={channel}
+            compared={compared}
+            bounds={bounds}
+            width={width}
+          />
           {shown.length === 0 && <p class="nbg-note">No channel of this picture is.</p>}
           {later && (
             <>
