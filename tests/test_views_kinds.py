@@ -36,8 +36,8 @@ def test_a_signal_is_a_curve_in_all_tabs(show: Show, signal: Tensor) -> None:
     torch.manual_seed(0)
     views, values = opened(show, Seq(), signal)
     page = views.page
-    for place in (".nbg-graph", ".nbg-panel"):
-        canvas = page.locator(f"{place} canvas[data-maps^='features.']").first
+    for place in (".nbg-end", ".nbg-stage", ".nbg-panel"):
+        canvas = page.locator(f"{place} canvas").first
         box, drawn = canvas.bounding_box(), pixels(canvas)
         assert box is not None and box["height"] > 20, "a strip of pixels, not a curve"
         assert len(np.unique(drawn.reshape(-1, 3), axis=0)) > 3
@@ -83,10 +83,10 @@ class Vectors(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.flat, self.fc, self.act = nn.Flatten(), nn.Linear(784, 12), nn.Tanh()
+        self.long, self.fc, self.act = nn.Linear(64, 784), nn.Linear(784, 12), nn.Tanh()
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        y = self.act(self.fc(self.flat(x)))
+        y = self.act(self.fc(self.long(x.flatten(1))))
         return y, y.mean()
 
 
@@ -105,20 +105,19 @@ def bars_of(svg: Locator) -> list[tuple[int, float]]:
 
 def test_vectors_are_bars_with_their_numbers_and_negative_ones_to_the_left(show: Show) -> None:
     torch.manual_seed(1)
-    x = torch.randn(1, 1, 28, 28)
-    views, values = opened(show, Vectors(), x)
+    views, values = opened(show, Vectors(), torch.randn(1, 1, 8, 8))
     views.quiet()
     page = views.page
-    long = page.locator(".nbg-bars[data-bars='flat']").first
+    long = page.locator(".nbg-bars[data-bars='long']").first
     shown = int(long.get_attribute("data-channels") or "0")
     expect(long).to_contain_text(re.compile(rf"{shown} of 784$"))
-    flat = values["flat"][0]
-    largest = sorted(np.argsort(-np.abs(flat), kind="stable")[:shown].tolist())
+    long_ = values["long"][0]
+    largest = sorted(np.argsort(-np.abs(long_), kind="stable")[:shown].tolist())
     bars = bars_of(long)
     assert [element for element, _ in bars] == largest
     most = max(abs(length) for _, length in bars)
     for element, length in bars:
-        assert length / most == pytest.approx(flat[element] / np.abs(flat).max(), abs=0.01)
+        assert length / most == pytest.approx(long_[element] / np.abs(long_).max(), abs=0.01)
     views.open_layer("fc", 0)
     rows = page.locator(".nbg-element")
     expect(rows).to_have_count(12)
@@ -138,7 +137,7 @@ def test_vectors_are_bars_with_their_numbers_and_negative_ones_to_the_left(show:
 
 def test_a_scalar_is_its_number(show: Show) -> None:
     torch.manual_seed(1)
-    views, values = opened(show, Vectors(), torch.randn(1, 1, 28, 28))
+    views, values = opened(show, Vectors(), torch.randn(1, 1, 8, 8))
     expected = pytest.approx(float(values["output[1]"]), rel=0.01)
     views.set(selected={"layer": "mean", "channel": None})
     panel = views.page.locator(".nbg-panel .nbg-number")
@@ -173,7 +172,7 @@ def test_a_segmentation_shows_its_classes_over_the_input_with_a_legend(show: Sho
         assert share == pytest.approx(100 * counts[k] / which.size, abs=0.06)
         painted = entry.locator(".nbg-swatch").evaluate("e => getComputedStyle(e).backgroundColor")
         assert painted == f"rgb({', '.join(str(int(c)) for c in colours[k])})"
-    stack = panel.locator(".nbg-over canvas")
+    stack = panel.locator(".nbg-laid canvas")
     assert [one.get_attribute("data-maps") for one in stack.all()] == ["x", "output"]
     below, above = (one.bounding_box() for one in stack.all())
     assert below == above, "the classes don't cover the input"
@@ -183,7 +182,7 @@ def test_a_segmentation_shows_its_classes_over_the_input_with_a_legend(show: Sho
     panel.get_by_role("button", name="Classes").click()
     expect(stack).to_have_count(1)
     expect(stack).to_have_attribute("data-maps", "output")
-    panel.get_by_role("button", name="Input").click()
+    panel.get_by_role("button", name="Input", exact=True).click()
     expect(stack).to_have_attribute("data-maps", "x")
 
 
@@ -241,7 +240,8 @@ def test_pointing_at_a_patch_marks_the_row_of_its_token(tokens: tuple[Views, np.
     views.set(selected={"layer": "blocks.0.weights", "channel": None})
     views.quiet()
     views.point(page.locator(".nbg-node[data-layer=x] canvas"), 2.5 / 3, 0.25)  # row 0, column 2
-    marks = page.locator(".nbg-panel .nbg-row-mark")
+    marks = page.locator(".nbg-look .nbg-maps", has=page.locator("[data-maps$='0.weights']"))
+    marks = marks.locator(".nbg-row-mark")
     expect(marks).to_have_count(2)  # in each head
     expect(marks.first).to_have_attribute("data-row", "3")
 

@@ -170,17 +170,17 @@ export function Bars(props: BarsProps) {
       {!bare &&
         shown.map((channel, i) =>
           i % step > 0 ? null : upright ? (
-            <text key={channel} class="nbg-index" x={(i + 0.5) * along} y={height - 3}>
+            <text key={channel} class="nbg-nth" x={(i + 0.5) * along} y={height - 3}>
               {channel}
             </text>
           ) : (
-            <text key={channel} class="nbg-index" x={left / 2} y={(i + 0.5) * along + 4}>
+            <text key={channel} class="nbg-nth" x={left / 2} y={(i + 0.5) * along + 4}>
               {channel}
             </text>
           ),
         )}
       {part && !upright && (
-        <text class="nbg-index" x={width / 2} y={height - 3}>
+        <text class="nbg-nth" x={width / 2} y={height - 3}>
           {shown.length} of {length}
         </text>
       )}

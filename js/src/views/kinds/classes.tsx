@@ -44,7 +44,7 @@ export function Classes(props: { value: Value; side: number }) {
         {input !== undefined && (
           <Choice label="What is shown" items={SHOWN} now={shown} choose={show} />
         )}
-        <div class="nbg-over" style={{ width: px(width), height: px(height) }} data-shown={shown}>
+        <div class="nbg-laid" style={{ width: px(width), height: px(height) }} data-shown={shown}>
           {input !== undefined && shown !== "classes" && picture(input)}
           {(input === undefined || shown !== "input") && picture(value)}
         </div>
