@@ -2,13 +2,12 @@
 
 from collections.abc import Callable
 
-import msgspec
 import pytest
 import torch
 from torch import Tensor, nn
 
 import nbglcnn
-from kinds import Segmenter, Seq, ViT
+from kinds import Segmenter, Seq, ViT, damaged_tokens
 from nbglcnn import ModelError, Plan
 from nbglcnn.plan import Tokens
 from ranks import Attend, Multihead
@@ -166,16 +165,6 @@ def test_an_output_of_scores_for_each_place_is_classes() -> None:
 
 
 def test_a_plan_with_tokens_of_nothing_is_refused() -> None:
-    plan = compiled(ViT(), 1, 3, 16, 16)
-    header = plan.header
-    [tokens] = header.tokens
-    damaged = [
-        {"tokens": (msgspec.structs.replace(tokens, input="y"),)},
-        {"tokens": (msgspec.structs.replace(tokens, places=(4, *tokens.places[1:])),)},
-        {"tokens": (msgspec.structs.replace(tokens, places=tokens.places[1:]),)},
-        {"tokens": ()},
-    ]
-    for fields in damaged:
-        broken = Plan(msgspec.structs.replace(header, **fields), plan.uniforms, plan.blobs)
+    for broken in damaged_tokens(compiled(ViT(), 1, 3, 16, 16)):
         with pytest.raises(ModelError, match="tokens"):
             Plan.from_bytes(broken.to_bytes())

@@ -5,14 +5,18 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+import torch
+from playwright.sync_api import Error
 
+import nbglcnn
 from carrier import carrier
 from colours import rgb
+from kinds import ViT, damaged_tokens
 from nbglcnn import Plan
 from nbglcnn.layout import NCHW, Layout
 from nbglcnn.plan import Form
 from nbglcnn.viewer.protocol import CLASS_COLORS
-from page import GlPage
+from page import ONE_RENDERER, GlPage
 from test_page_draw import MAGENTA
 
 CELL = (
@@ -150,3 +154,10 @@ def test_a_class_number_has_the_colour_of_its_class(gl: GlPage) -> None:
     np.testing.assert_allclose(flat[20:40], lighter, atol=1)
     np.testing.assert_array_equal(flat[60:], flat[:4])
     assert len({tuple(one) for one in flat[:60].tolist()}) == 60
+
+
+@ONE_RENDERER
+def test_a_plan_with_tokens_of_nothing_is_refused(gl: GlPage) -> None:
+    for broken in damaged_tokens(nbglcnn.compile(ViT().eval(), torch.rand(1, 3, 16, 16))):
+        with pytest.raises(Error, match=r"damaged Plan: .*tokens"):
+            gl.open(broken)

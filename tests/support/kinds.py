@@ -1,8 +1,13 @@
 """Small networks whose values have pictures of every kind: signals, attention, classes, vectors."""
 
+from collections.abc import Iterator
+
+import msgspec
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
+from nbglcnn import Plan
 
 
 class Seq(nn.Module):
@@ -64,3 +69,16 @@ class Segmenter(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         y = self.head(self.norm(self.down(x)))
         return functional.interpolate(y, size=x.shape[-2:], mode="bilinear")
+
+
+def damaged_tokens(plan: Plan) -> Iterator[Plan]:
+    """The Plan of a `ViT`, with tokens that stand for what isn't there."""
+    [tokens] = plan.header.tokens
+    for one in (
+        (msgspec.structs.replace(tokens, input="y"),),
+        (msgspec.structs.replace(tokens, places=(4, *tokens.places[1:])),),
+        (msgspec.structs.replace(tokens, places=tokens.places[1:]),),
+        (),
+    ):
+        header = msgspec.structs.replace(plan.header, tokens=one)
+        yield Plan(header, plan.uniforms, plan.blobs)

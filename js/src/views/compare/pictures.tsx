@@ -59,7 +59,8 @@ export function Pictures(props: {
     />
   );
   const map = image ? "grey" : state.colormap.value;
-  const both = image ? imageEnds(shared) : kept;
+  const isClasses = displayOf(a).name === "classes"; // whose colours have no ends
+  const both = isClasses ? null : image ? imageEnds(shared) : kept;
   const shownA = picture(a, both);
   const shownB = picture(b, both);
   return (
