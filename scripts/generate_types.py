@@ -79,6 +79,7 @@ def messages() -> str:
         f"export const CHUNK = {protocol.CHUNK};\n"
         f"export const COLORMAPS = {json.dumps(protocol.COLORMAPS)} as const;\n"
         f"export const SIGNED = {json.dumps(protocol.SIGNED)} as const;\n"
+        f"export const CLASS_COLORS = {json.dumps(protocol.CLASS_COLORS)};\n"
         f"export const COLOR_RANGES = {json.dumps(protocol.COLOR_RANGES)} as const;\n"
         f"export const VIEWS = {json.dumps(protocol.VIEWS)} as const;\n"
         f"export const ROOMS = {json.dumps(protocol.ROOMS)} as const;\n"

@@ -43,7 +43,7 @@ def test_each_head_of_an_attention_is_a_channel(
         views.open_layer(name, 3)
         views.quiet()
         page = views.page
-        expect(page.locator(".nbg-head")).to_contain_text("4 channels of 16×16")
+        expect(page.locator(".nbg-head")).to_contain_text("4 heads of 16×16")
         expect(page.locator(".nbg-grid .nbg-cell-caption")).to_have_count(HEADS)
         rows = page.locator(".nbg-table tbody tr")
         for word, pick in (("min", np.min), ("max", np.max), ("mean", np.mean)):

@@ -35,6 +35,7 @@ export interface PlanHeader {
   readonly comparison: Comparison;
   readonly reaches: readonly Reach[];
   readonly carries: readonly Carry[];
+  readonly tokens: readonly Tokens[];
   readonly blobs: Readonly<Record<string, readonly [number, number]>>;
 }
 
@@ -145,7 +146,9 @@ export interface Input {
  * over: images, channels, and a map's height and width (`layout.picture_of`). `layout` is how it
  * lies in `texture`, row-major elements in the same order but maybe in another nchw, and `words`
  * the same as the 16 integers of GLSL's `struct Layout`; `layer` is the first of the Plan's layers
- * that gives this very value (-1: it is an input's), so that a module has its last one's.
+ * that gives this very value (-1: it is an input's), so that a module has its last one's. `form`
+ * says what it is; `tokens` are the Header's that the rows and the columns of attention weights
+ * are (-1: not known).
  */
 export interface Value {
   readonly key: string;
@@ -158,6 +161,8 @@ export interface Value {
   readonly words: readonly number[];
   readonly read: Read;
   readonly layer: number;
+  readonly form: "attention" | "classes" | "maps" | "signal";
+  readonly tokens: readonly [number, number];
 }
 
 /** Where each element of an nchw lies in a texture array (see the module's text). */
@@ -331,6 +336,18 @@ export interface Carry {
   readonly target: number;
 }
 
+/**
+ * The places of an input's picture that tokens stand for: those of a grid over all of it.
+ *
+ * `places` has one for each token, counted row by row; -1: it stands for none.
+ */
+export interface Tokens {
+  readonly input: string;
+  readonly rows: number;
+  readonly columns: number;
+  readonly places: readonly number[];
+}
+
 /** What a field of a record may hold. */
 export type Kind =
   | "integer"
@@ -347,7 +364,7 @@ export type Kind =
 type Fields = Readonly<Record<string, Kind>>;
 /** Every record's fields. */
 export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
-  ["PlanHeader", {"version": "integer", "language": {"oneOf": ["glsl-es-300"]}, "name": "string", "observe": "string", "target": {"record": "Target"}, "textures": {"list": {"record": "Texture"}}, "programs": {"list": {"record": "Program"}}, "passes": {"list": {"record": "Pass"}}, "sections": {"list": {"record": "Section"}}, "weights": {"list": {"record": "Weight"}}, "inputs": {"list": {"record": "Input"}}, "values": {"list": {"record": "Value"}}, "parameters": {"list": {"record": "Value"}}, "outputs": {"list": "string"}, "layers": {"list": {"record": "Layer"}}, "uniform_bytes": "integer", "batch": "integer", "precision": {"oneOf": ["float16", "float32"]}, "comparison": {"record": "Comparison"}, "reaches": {"list": {"record": "Reach"}}, "carries": {"list": {"record": "Carry"}}, "blobs": {"map": {"tuple": ["integer", "integer"]}}}],
+  ["PlanHeader", {"version": "integer", "language": {"oneOf": ["glsl-es-300"]}, "name": "string", "observe": "string", "target": {"record": "Target"}, "textures": {"list": {"record": "Texture"}}, "programs": {"list": {"record": "Program"}}, "passes": {"list": {"record": "Pass"}}, "sections": {"list": {"record": "Section"}}, "weights": {"list": {"record": "Weight"}}, "inputs": {"list": {"record": "Input"}}, "values": {"list": {"record": "Value"}}, "parameters": {"list": {"record": "Value"}}, "outputs": {"list": "string"}, "layers": {"list": {"record": "Layer"}}, "uniform_bytes": "integer", "batch": "integer", "precision": {"oneOf": ["float16", "float32"]}, "comparison": {"record": "Comparison"}, "reaches": {"list": {"record": "Reach"}}, "carries": {"list": {"record": "Carry"}}, "tokens": {"list": {"record": "Tokens"}}, "blobs": {"map": {"tuple": ["integer", "integer"]}}}],
   ["Target", {"max_texture_size": "integer", "max_array_layers": "integer", "max_draw_buffers": "integer", "max_texture_units": "integer", "float32_render": "boolean", "fast_kernels": "boolean"}],
   ["Texture", {"width": "integer", "height": "integer", "layers": "integer", "format": {"oneOf": ["rgba16f", "rgba32f"]}}],
   ["Program", {"name": "string", "source": "string", "samplers": {"list": "string"}, "targets": "integer"}],
@@ -356,7 +373,7 @@ export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
   ["Weight", {"texture": "integer", "hash": "string", "recipe": {"record": "Recipe"}}],
   ["Recipe", {"packer": "string", "sources": {"list": "string"}, "arguments": {"map": "any"}}],
   ["Input", {"key": "string", "shape": {"list": "integer"}, "dtype": "string", "staging": "integer", "step": {"record": "Pass"}, "places": {"list": "integer"}}],
-  ["Value", {"key": "string", "kind": {"oneOf": ["input", "layer", "module", "output", "parameter"]}, "shape": {"list": "integer"}, "nchw": {"tuple": ["integer", "integer", "integer", "integer"]}, "dtype": "string", "texture": "integer", "layout": {"record": "Layout"}, "words": {"list": "integer"}, "read": {"record": "Read"}, "layer": "integer"}],
+  ["Value", {"key": "string", "kind": {"oneOf": ["input", "layer", "module", "output", "parameter"]}, "shape": {"list": "integer"}, "nchw": {"tuple": ["integer", "integer", "integer", "integer"]}, "dtype": "string", "texture": "integer", "layout": {"record": "Layout"}, "words": {"list": "integer"}, "read": {"record": "Read"}, "layer": "integer", "form": {"oneOf": ["attention", "classes", "maps", "signal"]}, "tokens": {"tuple": ["integer", "integer"]}}],
   ["Layout", {"nchw": {"tuple": ["integer", "integer", "integer", "integer"]}, "block": {"tuple": ["integer", "integer", "integer"]}, "phases": {"tuple": ["integer", "integer"]}, "side": "integer"}],
   ["Read", {"step": {"record": "Pass"}, "count": "integer"}],
   ["Layer", {"name": "string", "operator": "string", "module": "string", "attributes": {"map": "any"}, "input_shapes": {"list": {"list": "integer"}}, "output_shape": {"list": "integer"}, "parameters": "integer", "shared": "integer", "macs": "integer", "bytes": "integer", "description": "string", "inputs": {"list": "string"}, "operators": {"list": "string"}, "operands": {"list": {"record": "Operand"}}, "window": {"record": "Window"}, "places": {"list": "integer"}, "reads": {"list": {"tuple": ["integer", "integer", "integer"]}}, "role": {"oneOf": ["alias", "follows", "head", "leads", "merges", "resamples"]}, "short": "string", "explains": {"oneOf": ["batch norm", "concatenation", "convolution", "group norm", "layer norm", "log softmax", "matrix", "max pool", "mean pool", "nothing", "pointwise", "resampling", "response", "same", "slope", "softmax", "sum", "transposed convolution"]}, "composite": "boolean", "formula": "string", "bounds": {"tuple": ["any", "any"]}, "type": "string", "label": "string"}],
@@ -367,4 +384,5 @@ export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
   ["Reach", {"reader": {"list": "integer"}, "source": {"list": "integer"}, "axes": {"list": {"record": "Along"}}}],
   ["Along", {"axis": "integer", "kernel": "integer", "stride": "integer", "dilation": "integer", "begin": "integer", "transposed": "boolean", "padding": {"oneOf": ["edge", "reflect", "wrap", "zeros"]}, "table": {"list": {"list": "integer"}}}],
   ["Carry", {"source": "integer", "target": "integer"}],
+  ["Tokens", {"input": "string", "rows": "integer", "columns": "integer", "places": {"list": "integer"}}],
 ]);

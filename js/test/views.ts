@@ -9,6 +9,7 @@ import { mount } from "../src/views/app.tsx";
 import * as compare from "../src/views/compare/room.ts";
 import * as explain from "../src/views/explain/room.ts";
 import * as graph from "../src/views/graph/room.ts";
+import * as kinds from "../src/views/kinds/room.ts";
 import * as profile from "../src/views/profile/room.ts";
 import { openRoom } from "../src/views/rooms.tsx";
 
@@ -16,6 +17,7 @@ openRoom("graph", graph);
 openRoom("explain", explain);
 openRoom("compare", compare);
 openRoom("profile", profile);
+openRoom("kinds", kinds);
 const state = createState();
 const calls = { drawn: [] as string[], batches: 0, runs: 0, asked: 0, answered: 0 };
 

@@ -29,12 +29,14 @@ from nbglcnn.plan_layers import Along as Along
 from nbglcnn.plan_layers import Bounds as Bounds
 from nbglcnn.plan_layers import Comparison as Comparison
 from nbglcnn.plan_layers import Explains as Explains
+from nbglcnn.plan_layers import Form as Form
 from nbglcnn.plan_layers import Layer as Layer
 from nbglcnn.plan_layers import Layers as Layers
 from nbglcnn.plan_layers import Operand as Operand
 from nbglcnn.plan_layers import Pair as Pair
 from nbglcnn.plan_layers import Reach as Reach
 from nbglcnn.plan_layers import Role as Role
+from nbglcnn.plan_layers import Tokens as Tokens
 from nbglcnn.plan_layers import Window as Window
 from nbglcnn.plan_layers import layer_count as layer_count
 
@@ -191,7 +193,9 @@ class Value(msgspec.Struct, frozen=True):
     over: images, channels, and a map's height and width (`layout.picture_of`). `layout` is how it
     lies in `texture`, row-major elements in the same order but maybe in another nchw, and `words`
     the same as the 16 integers of GLSL's `struct Layout`; `layer` is the first of the Plan's layers
-    that gives this very value (-1: it is an input's), so that a module has its last one's.
+    that gives this very value (-1: it is an input's), so that a module has its last one's. `form`
+    says what it is; `tokens` are the Header's that the rows and the columns of attention weights
+    are (-1: not known).
     """
 
     key: str
@@ -204,6 +208,8 @@ class Value(msgspec.Struct, frozen=True):
     words: tuple[int, ...]
     read: Read
     layer: int = -1
+    form: Form = "maps"
+    tokens: tuple[int, int] = (-1, -1)
 
 
 class Input(msgspec.Struct, frozen=True):
@@ -248,6 +254,7 @@ class Header(msgspec.Struct, frozen=True):
     comparison: Comparison = Comparison()
     reaches: tuple[Reach, ...] = ()
     carries: tuple[Carry, ...] = ()
+    tokens: tuple[Tokens, ...] = ()
     blobs: dict[str, tuple[int, int]] = {}  # hash -> (offset after the header, bytes), in a file
 
 

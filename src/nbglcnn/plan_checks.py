@@ -40,7 +40,12 @@ def checksum(data: bytes | bytearray) -> int:
 
 def problem_of(header: Header) -> str | None:
     """What of a header points outside of what it should, in words; None when nothing does."""
-    return _section_problem(header) or _carry_problem(header) or _reach_problem(header)
+    return (
+        _section_problem(header)
+        or _carry_problem(header)
+        or _reach_problem(header)
+        or _tokens_problem(header)
+    )
 
 
 def _section_problem(header: Header) -> str | None:
@@ -125,4 +130,21 @@ def _reach_problem(header: Header) -> str | None:
             return f"layer {layer.name!r} has places along axes {layer.places}"
         if any(not 0 <= reach < len(header.reaches) for _, _, reach in layer.reads):
             return f"layer {layer.name!r} reads by a reach that is not there"
+    return None
+
+
+def _tokens_problem(header: Header) -> str | None:
+    """What of tokens, or of values that have them, points outside of what it should."""
+    inputs = {record.key for record in header.inputs}
+    for k, tokens in enumerate(header.tokens):
+        if tokens.input not in inputs or min(tokens.rows, tokens.columns) < 1:
+            return f"tokens {k} have {tokens.rows}×{tokens.columns} places of {tokens.input!r}"
+        if any(not -1 <= place < tokens.rows * tokens.columns for place in tokens.places):
+            return f"tokens {k} stand for places outside of their picture"
+    for value in header.values:
+        for number, side in zip(value.tokens, value.nchw[2:], strict=True):
+            if number != -1 and not 0 <= number < len(header.tokens):
+                return f"value {value.key!r} has tokens that are not there"
+            if number != -1 and len(header.tokens[number].places) != side:
+                return f"value {value.key!r} has {side} tokens along an axis of others"
     return None

@@ -42,6 +42,27 @@ Explains = Literal[
 Bounds = tuple[float | None, float | None]
 
 
+Form = Literal["maps", "signal", "attention", "classes"]
+"""What a value is, for its picture, besides what its shape says (a vector, a number, an image).
+
+A "signal" has one axis of places: each channel is a curve. "attention" are the weights by which a
+token (a row) sums up others (the columns), a map for each head. Of "classes" each place has a score
+for each channel, or the class's number itself.
+"""
+
+
+class Tokens(msgspec.Struct, frozen=True):
+    """The places of an input's picture that tokens stand for: those of a grid over all of it.
+
+    `places` has one for each token, counted row by row; -1: it stands for none.
+    """
+
+    input: str
+    rows: int
+    columns: int
+    places: tuple[int, ...]
+
+
 class Operand(msgspec.Struct, frozen=True):
     """What an operator reads at one place of its inputs, for explaining a value.
 

@@ -1,6 +1,7 @@
 // What the display's draws are made of: pictures on atlases, where each map lies, and the numbers of each draw.
 import { type Texture, UNIFORM_BYTES, type Value } from "../plan.ts";
-import { MARKS_LAYER, mapLayer } from "./colormaps.ts";
+import { CLASSES_APART, CLASSES_LAYER, MARKS_LAYER, mapLayer } from "./colormaps.ts";
+import type { DISPLAY } from "./kernels.ts";
 import { type Atlas, type Mosaic, mosaicOf, type Placed, pack } from "./mosaic.ts";
 import { groupsOf, isReshaped, writeNumbers } from "./numbers.ts";
 import { RANGE_COLUMNS, type Ranges } from "./ranges.ts";
@@ -14,7 +15,7 @@ const MOST_TAPS = 4;
 /** Texels along a side of the smallest table; larger ones are its double, and so on. */
 export const TABLE_SIDE = 64;
 /** display.glsl's i[3].y. */
-const USES = { signed: 0, spread: 1, symmetric: 2 } as const;
+const USES = { signed: 0, spread: 1, symmetric: 2, zero: 3 } as const;
 const MODES = ["channel", "layer", "fixed"] as const;
 
 /** A job with the value it shows. */
@@ -26,13 +27,13 @@ export interface Shown {
 }
 
 export type Picture = Mosaic & Shown;
+export type ProgramName = keyof typeof DISPLAY;
 
 /** One picture, or one of an image's three colours. */
 export interface Draw {
   readonly texture: WebGLTexture;
   readonly area: Box;
-  /** Which of DISPLAY's programs. */
-  readonly program: number;
+  readonly program: ProgramName;
   /** Byte offset of its uniform block. */
   readonly at: number;
   /** Which of red, green, blue and alpha it writes; all by default. */
@@ -86,14 +87,10 @@ export function drawingOf(shown: readonly Shown[], ranges: Ranges, delivery: Del
         integers: [
           [x, top, column + k, row],
           [item.mapWidth + job.gap, item.mapHeight + job.gap, item.mapWidth, item.mapHeight],
-          [
-            mapLayer(job.as === "maps" ? job.map : "grey", job.theme),
-            tapsOf(item),
-            layer,
-            MARKS_LAYER,
-          ],
+          [mapLayer(mapOf(job), job.theme), tapsOf(item), layer, MARKS_LAYER],
           [MODES.indexOf(job.range.mode), useOf(job)],
           [place.first, RANGE_COLUMNS, ...place.shared],
+          ownOf(item),
         ],
         floats: floatsOf(item, table),
       });
@@ -116,7 +113,7 @@ export function drawingOf(shown: readonly Shown[], ranges: Ranges, delivery: Del
 function pictureOf(one: Shown): Picture {
   const { job, value } = one;
   const [, , h, w] = value.nchw;
-  const count = job.as === "rgb" ? 1 : job.channels.length;
+  const count = isOne(job) ? 1 : job.channels.length;
   const mosaic = mosaicOf(h, w, { ...job, count });
   if (Math.max(mosaic.width, mosaic.height) > MOST_SIDE) {
     throw new RangeError(
@@ -127,11 +124,44 @@ function pictureOf(one: Shown): Picture {
   return { ...mosaic, ...one };
 }
 
-/** Which of DISPLAY's programs, and of RESHAPED_DISPLAY's behind them. */
-function programOf(picture: Picture): number {
-  const each = picture.job.range.mode === "channel";
-  if (isReshaped(picture.value)) return each ? 4 : 3;
-  return each ? 2 : tapsOf(picture) === 1 ? 0 : 1;
+/** Whether all channels make one picture. */
+function isOne({ as }: DrawJob): boolean {
+  return as === "rgb" || as === "classes";
+}
+
+/** A curve is drawn in the signed map's colours, whatever is chosen. */
+function mapOf({ as, map }: DrawJob): DrawJob["map"] {
+  if (as === "curves") return "signed";
+  return as === "maps" ? map : "grey";
+}
+
+/** The i[5] of curves.glsl and classes.glsl. */
+function ownOf({ job, value, mapHeight }: Picture): number[] {
+  const [, , h, w] = value.nchw;
+  if (job.as === "classes") return [job.channels.length, CLASSES_APART, CLASSES_LAYER];
+  return [Math.max(h, w), h > 1 ? 1 : 0, Math.round(Math.min(120, Math.max(60, mapHeight)))];
+}
+
+/** What values of a form are drawn with, besides what draws maps. */
+const OWN = { signal: "curves", classes: "classes", maps: "means", attention: "means" } as const;
+
+/** The names of the programs that values of a Plan may be drawn with. */
+export function programsFor(values: readonly Value[]): ProgramName[] {
+  const names = new Set<ProgramName>(["plain", "means", "each"]);
+  for (const value of values) {
+    const before = isReshaped(value) ? ("reshaped " as const) : "";
+    names.add(`${before}${OWN[value.form]}`);
+    if (before) names.add("reshaped means").add("reshaped each");
+  }
+  return [...names];
+}
+
+function programOf(picture: Picture): ProgramName {
+  const { as, range } = picture.job;
+  const before = isReshaped(picture.value) ? ("reshaped " as const) : "";
+  if (as === "curves" || as === "classes") return `${before}${as}`;
+  if (range.mode === "channel") return `${before}each`;
+  return before === "" && tapsOf(picture) === 1 ? "plain" : `${before}means`;
 }
 
 /** An image's colours one by one, also those that it doesn't have: black is drawn there. */
@@ -145,6 +175,7 @@ function tapsOf({ value, mapWidth, mapHeight }: Picture): number {
 }
 
 function useOf({ as, map, range }: DrawJob): number {
+  if (as === "curves") return range.symmetric ? USES.symmetric : USES.zero;
   if (as === "maps" && map === "signed") return USES.signed;
   return range.symmetric ? USES.symmetric : USES.spread;
 }
@@ -186,7 +217,8 @@ function tableOf(pictures: readonly Picture[]): { table: Table; corners: Map<Pic
 
 function cellsOf(picture: Picture): Cells {
   const { as, channels, columns } = picture.job;
-  const width = as === "rgb" ? 3 : Math.max(1, Math.min(columns, channels.length));
+  const beside = as === "classes" ? channels.length : columns;
+  const width = as === "rgb" ? 3 : Math.max(1, Math.min(beside, channels.length));
   return { width, height: Math.max(1, Math.ceil(channels.length / width)), picture };
 }
 

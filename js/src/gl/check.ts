@@ -26,6 +26,26 @@ export function textureBytes(textures: readonly Texture[]): number {
   return bytes.reduce((sum, one) => sum + one, 0);
 }
 
+/** Which places of a picture tokens stand for. */
+function checkTokens({ tokens, inputs, values }: PlanHeader, check: Check): void {
+  for (const [k, { input, rows, columns, places }] of tokens.entries()) {
+    check(
+      inputs.some(({ key }) => key === input) && Math.min(rows, columns) >= 1,
+      `tokens ${k} have ${rows}×${columns} places of ${JSON.stringify(input)}`,
+    );
+    check(
+      places.every((place) => place >= -1 && place < rows * columns),
+      `tokens ${k} stand for places outside of their picture`,
+    );
+  }
+  for (const { key, nchw, tokens: own } of values) {
+    const right = own.every((number, k) => {
+      return number === -1 || tokens[number]?.places.length === nchw[k + 2];
+    });
+    check(right, `value ${JSON.stringify(key)} has tokens that are not its own`);
+  }
+}
+
 /** Throws PlanError when any number of the Plan points outside what it should, or `target` is too small. */
 export function checkPlan(plan: PlanHeader, uniformBytes: number, target?: Target): void {
   const { textures, programs } = plan;
@@ -123,6 +143,7 @@ export function checkPlan(plan: PlanHeader, uniformBytes: number, target?: Targe
     // A parameter lies in its weight texture as a kernel wants it: it can be read, not drawn.
     check(fits(value, textures[value.texture]), `${what} does not fit its texture`);
   }
+  checkTokens(plan, check);
   for (const value of plan.parameters) checkValue(value, `parameter ${JSON.stringify(value.key)}`);
   for (const input of plan.inputs) {
     const what = `input ${JSON.stringify(input.key)}`;

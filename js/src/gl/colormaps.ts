@@ -1,5 +1,5 @@
 // The colour maps as bytes: one row of 512 texels each; and a row of marks, for what is no number.
-import { SIGNED } from "../messages.ts";
+import { CLASS_COLORS, SIGNED } from "../messages.ts";
 import { CIVIDIS, MAGMA, VIRIDIS } from "./colortables.ts";
 import type { ColorMapName, Theme } from "./types.ts";
 
@@ -26,7 +26,21 @@ const FLAGS = [
   [0, 0, 0, 255],
 ];
 
-/** All maps' texels, RGBA bytes, in the order of `mapLayer`, and the marks. */
+/** The row behind the marks: a texel for each class. */
+export const CLASSES_LAYER = MARKS_LAYER + 1;
+const CLASSES = CLASS_COLORS.split(" ").map(parse);
+/** As many classes have a colour of their own: as in CLASS_COLORS, then lighter, then darker. */
+export const CLASSES_APART = CLASSES.length * 3;
+
+/** The colour of a class. */
+export function classColor(which: number): Rgb {
+  const [r, g, b] = CLASSES[which % CLASSES.length] ?? [0, 0, 0];
+  const turn = Math.floor(which / CLASSES.length) % 3;
+  const mixed = (byte: number) => [byte, byte * 0.55 + 115, byte * 0.55][turn] ?? byte;
+  return [mixed(r), mixed(g), mixed(b)];
+}
+
+/** All maps' texels, RGBA bytes, in the order of `mapLayer`, the marks, and the classes. */
 export function mapTexels(): Uint8Array {
   const rows = [
     ...([SIGNED.light, SIGNED.dark] as const).map((stops) => {
@@ -35,7 +49,7 @@ export function mapTexels(): Uint8Array {
     }),
     ...SEQUENTIAL.map((at) => (k: number) => at(k / (MAP_TEXELS - 1))),
   ];
-  const bytes = new Uint8Array((rows.length + 1) * MAP_TEXELS * 4);
+  const bytes = new Uint8Array((rows.length + 2) * MAP_TEXELS * 4);
   for (const [row, at] of rows.entries()) {
     for (let k = 0; k < MAP_TEXELS; k++) {
       bytes.set([...at(k).map(Math.round), 255], (row * MAP_TEXELS + k) * 4);
@@ -44,6 +58,7 @@ export function mapTexels(): Uint8Array {
   for (let k = 0; k < MAP_TEXELS; k++) {
     const mark = FLAGS[Math.floor((k * FLAGS.length) / MAP_TEXELS)] ?? [];
     bytes.set(mark, (MARKS_LAYER * MAP_TEXELS + k) * 4);
+    bytes.set([...classColor(k).map(Math.round), 255], (CLASSES_LAYER * MAP_TEXELS + k) * 4);
   }
   return bytes;
 }

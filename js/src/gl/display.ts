@@ -5,14 +5,15 @@ import {
   type Drawing,
   drawingOf,
   type Picture,
+  type ProgramName,
+  programsFor,
   type Shown,
   TABLE_SIDE,
 } from "./atlas.ts";
 import { MAP_TEXELS, mapTexels } from "./colormaps.ts";
 import type { GlDevice } from "./device.ts";
-import { DISPLAY, RESHAPED_DISPLAY } from "./kernels.ts";
+import { DISPLAY } from "./kernels.ts";
 import type { Atlas } from "./mosaic.ts";
-import { isReshaped } from "./numbers.ts";
 import { type Linked, PASS_BINDING } from "./programs.ts";
 import type { Ranges } from "./ranges.ts";
 import type { Size } from "./resources.ts";
@@ -39,7 +40,7 @@ const PAPER_SIDE = 1024;
 
 export class Display {
   private readonly device: GlDevice;
-  private readonly linked: readonly Linked[];
+  private readonly linked: ReadonlyMap<ProgramName, Linked>;
   private readonly mapBytes: number;
   private readonly maps: WebGLTexture;
   private readonly buffer: WebGLBuffer;
@@ -48,7 +49,7 @@ export class Display {
   private renderTarget: RenderTarget | undefined;
   private pixels: ImageData | undefined;
 
-  private constructor(device: GlDevice, linked: readonly Linked[]) {
+  private constructor(device: GlDevice, linked: ReadonlyMap<ProgramName, Linked>) {
     const { gl, resources } = device;
     this.device = device;
     this.linked = linked;
@@ -65,10 +66,11 @@ export class Display {
 
   static async make(device: GlDevice, plan: PlanHeader): Promise<Display> {
     const { generation } = device;
-    const reshaped = plan.values.some(isReshaped) ? RESHAPED_DISPLAY : [];
-    const linked = await device.programs.acquire([...DISPLAY, ...reshaped]);
+    const names = programsFor(plan.values);
+    const linked = await device.programs.acquire(names.map((name) => DISPLAY[name]));
     device.check(generation);
-    return new Display(device, linked);
+    const named = names.flatMap((name, k) => (linked[k] ? [[name, linked[k]] as const] : []));
+    return new Display(device, new Map(named));
   }
 
   get bytes(): number {
@@ -92,7 +94,7 @@ export class Display {
     for (const [unit, one] of [texture, texture, this.maps, texture].entries()) {
       state.texture(unit, one);
     }
-    for (const { program } of this.linked) {
+    for (const { program } of this.linked.values()) {
       state.use(program);
       gl.drawArrays(gl.TRIANGLES, 0, 3);
     }
@@ -113,7 +115,7 @@ export class Display {
     resources.freeTexture(this.table.texture);
     this.freeRenderTarget(this.renderTarget);
     resources.freeBuffer(this.buffer);
-    programs.release(this.linked);
+    programs.release([...this.linked.values()]);
   }
 
   /** Usually the same is shown as the last time, with other values. What is new is asked for memory, which waits. */
@@ -216,7 +218,7 @@ export class Display {
     const always = [table, this.maps, ranges.found.texture];
     for (const [k, one] of always.entries()) state.texture(k + 1, one);
     for (const { texture, area, program, at, mask } of draws) {
-      const linked = this.linked[program];
+      const linked = this.linked.get(program);
       if (linked !== undefined) state.use(linked.program);
       state.texture(0, texture);
       state.viewport(...area);

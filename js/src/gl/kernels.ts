@@ -1,14 +1,17 @@
 // The display's and the statistics' own programs, put together as lowering/glsl.py does for a Plan's.
 import prelude from "../../../src/nbglcnn/shaders/prelude.glsl";
+import classes from "./classes.glsl";
 import colours from "./colours.glsl";
 import combine from "./combine.glsl";
 import common from "./common.glsl";
 import counts from "./counts.glsl";
+import curves from "./curves.glsl";
 import deviations from "./deviations.glsl";
 import display from "./display.glsl";
 import minMax from "./min_max.glsl";
 import partialSums from "./partial_sums.glsl";
 import picture from "./picture.glsl";
+import reading from "./reading.glsl";
 import reduction from "./reduction.glsl";
 import targets from "./targets.glsl";
 
@@ -50,17 +53,26 @@ export const RESHAPED_MIN_MAX = kernel(
   minMax,
 );
 export const COMBINE = kernel("combine", ["a", "list"], { TARGETS: 2 }, targets, combine);
-/** Maps of one value: the vertex shader takes the range that they share, the fragment shader does all else. */
-function maps(constants: Readonly<Record<string, number>>) {
+/** Pictures of one value: the vertex shader takes the range that they share, the fragment shader does all else. */
+function pictures(drawn: string, constants: Readonly<Record<string, number>>) {
+  const samplers = ["x0", "table", "maps", "ranges"];
   return {
-    ...kernel("display", ["x0", "table", "maps", "ranges"], constants, display, colours),
+    ...kernel("display", samplers, constants, display, reading, drawn),
     vertex: kernel("display", ["ranges"], { VERTEX: 1 }, display, picture).source,
   };
 }
-/** One read a pixel; means of several; those with a range for each channel. */
-export const DISPLAY = [maps({ PLAIN: 1 }), maps({}), maps({ BY_CHANNEL: 1 })];
-/** Behind them: means of several, and those with a range for each channel. */
-export const RESHAPED_DISPLAY = [maps(RESHAPED), maps({ BY_CHANNEL: 1, ...RESHAPED })];
+/** One read a pixel; means of several; those with a range for each channel; curves; the largest channel. */
+export const DISPLAY = {
+  plain: pictures(colours, { PLAIN: 1 }),
+  means: pictures(colours, {}),
+  each: pictures(colours, { BY_CHANNEL: 1 }),
+  curves: pictures(curves, {}),
+  classes: pictures(classes, {}),
+  "reshaped means": pictures(colours, RESHAPED),
+  "reshaped each": pictures(colours, { BY_CHANNEL: 1, ...RESHAPED }),
+  "reshaped curves": pictures(curves, RESHAPED),
+  "reshaped classes": pictures(classes, RESHAPED),
+} as const;
 
 const PARTIAL_MOMENTS = kernel(
   "partial moments",

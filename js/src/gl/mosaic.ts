@@ -13,6 +13,8 @@ export interface MosaicOptions {
   readonly columns: number;
   readonly gap: number;
   readonly scale: number;
+  /** Canvas pixels of a map whose size isn't that of its values: a curve's. */
+  readonly cell?: readonly [width: number, height: number] | undefined;
 }
 
 /** The size of `count` maps of h × w pixels; throws RangeError for numbers that make no picture. */
@@ -23,10 +25,13 @@ export function mosaicOf(h: number, w: number, options: MosaicOptions): Mosaic {
   }
   if (!Number.isInteger(columns) || columns < 1) throw new RangeError(`columns is ${columns}`);
   if (!Number.isInteger(gap) || gap < 0) throw new RangeError(`gap is ${gap}`);
-  const [mapWidth, mapHeight] = [
+  const [mapWidth, mapHeight] = options.cell ?? [
     Math.max(1, Math.round(w * scale)),
     Math.max(1, Math.round(h * scale)),
   ];
+  if (![mapWidth, mapHeight].every((side) => Number.isInteger(side) && side >= 1)) {
+    throw new RangeError(`a map of ${mapWidth} × ${mapHeight} pixels`);
+  }
   const across = Math.min(columns, Math.max(1, count));
   const down = Math.max(1, Math.ceil(count / columns));
   return {

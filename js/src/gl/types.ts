@@ -175,8 +175,13 @@ export interface DrawJob {
   readonly map: ColorMapName;
   readonly theme: Theme;
   readonly range: Range;
-  /** maps: each channel through the colour map; grey: each as a grey picture; rgb: three channels, one picture. */
-  readonly as: "maps" | "grey" | "rgb";
+  /**
+   * maps: each channel through the colour map; grey: each as a grey picture; rgb: three channels, one picture;
+   * curves: each along its one axis; classes: the channel with the largest value, in the class's colour, one picture.
+   */
+  readonly as: "maps" | "grey" | "rgb" | "curves" | "classes";
+  /** Canvas pixels of each curve. */
+  readonly cell?: readonly [width: number, height: number] | undefined;
 }
 
 /** Over finite values, except the three counts. Empty (no finite value): NaN. */

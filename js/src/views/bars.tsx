@@ -36,10 +36,49 @@ interface BarsProps {
   /** Elements that are shown, and the size of the longest bar, where they aren't the value's own. */
   channels?: readonly number[];
   longest?: number;
+  /** No numbers of elements, and no word of those that are left out. */
+  bare?: boolean;
   label: string;
 }
 
-/** A vector as bars to both sides of zero. */
+/** CSS pixels of a digit, and of a line of numbers, at the least size of type. */
+const DIGIT = 6.6;
+const LINE = 14;
+/** CSS pixels of a bar beside its number, in a column. */
+const BAR = 12;
+
+/** CSS pixels of a column of bars, with their numbers. */
+export const BARS_WIDTH = 78;
+
+/** A vector as a column of bars with their numbers: all of it, or what is largest. */
+export function TallBars(props: { value: Value; width: number; height: number; label: string }) {
+  const { value, width, height, label } = props;
+  const length = value.nchw[1];
+  const most = Math.max(1, Math.min(24, Math.floor((height - LINE) / BAR)));
+  // Thin bars in their order say more than a choice of thick ones.
+  const thin = Math.floor(height / 6);
+  const shown = length <= Math.max(most, thin) ? length : most;
+  const tall = Math.min(height, shown * BAR + (shown < length ? LINE : 0));
+  return (
+    <Bars
+      value={value}
+      width={Math.min(width, BARS_WIDTH)}
+      height={tall}
+      most={shown}
+      label={label}
+    />
+  );
+}
+
+/** Which of `count` bars have their number: as many as fit, at a step that reads well. */
+function numbered(count: number, each: number, room: number): number {
+  for (const step of [1, 2, 5]) if (each * step >= room) return step;
+  const least = room / each;
+  const tens = 10 ** Math.floor(Math.log10(least));
+  return [1, 2, 5, 10].map((k) => k * tens).find((step) => step >= least) ?? count;
+}
+
+/** A vector as bars to both sides of zero, each with its number. */
 export function Bars(props: BarsProps) {
   const { value, width, height, most, upright = false, label } = props;
   const views = useViews();
@@ -47,16 +86,23 @@ export function Bars(props: BarsProps) {
   const length = value.nchw[1];
   const shown = props.channels ?? shownElements(values, length, most);
   const top = props.longest ?? (values === null ? 1 : largest(values) || 1);
-  const along = (upright ? width : height) / shown.length;
-  const across = upright ? height : width;
+  const { bare = false } = props;
+  const part = !bare && shown.length < length;
+  const digits = String(Math.max(0, ...shown)).length * DIGIT + 4;
+  const [left, below] = bare ? [0, 0] : upright ? [0, LINE] : [digits, part ? LINE : 0];
+  const room = { width: width - left, height: height - below };
+  const along = (upright ? room.width : room.height) / shown.length;
+  const across = upright ? room.height : room.width;
   const thickness = Math.max(1, along > 4 ? along - 1.5 : along * 0.85);
+  // Of a choice each has its number, of all in their order some do.
+  const step = numbered(shown.length, along, upright ? digits + 4 : 11);
 
   const point = (event: PointerEvent): void => {
     const box = (event.currentTarget as Element).getBoundingClientRect();
     // As a share: the graph shows it larger or smaller.
     const at = upright
       ? (event.clientX - box.left) / box.width
-      : (event.clientY - box.top) / box.height;
+      : (event.clientY - box.top) / box.height / (room.height / height);
     const channel = shown[Math.floor(at * shown.length)];
     if (channel === undefined) return;
     const hover: Hover = {
@@ -90,7 +136,7 @@ export function Bars(props: BarsProps) {
         const number = values?.[channel] ?? 0;
         const slot = upright
           ? { x: i * along, y: 0, width: along, height: across }
-          : { x: 0, y: i * along, width: across, height: along };
+          : { x: left, y: i * along, width: across, height: along };
         if (!Number.isFinite(number)) return <NotFinite key={channel} number={number} {...slot} />;
         const size = (Math.abs(number) / top) * (across / 2 - 1);
         const positive = number >= 0;
@@ -100,13 +146,43 @@ export function Bars(props: BarsProps) {
         return upright ? (
           <rect key={channel} class={name} x={start} y={from} width={thickness} height={size} />
         ) : (
-          <rect key={channel} class={name} x={from} y={start} width={size} height={thickness} />
+          <rect
+            key={channel}
+            class={name}
+            x={left + from}
+            y={start}
+            width={size}
+            height={thickness}
+          />
         );
       })}
       {upright ? (
-        <line class="nbg-zero" x1={0} x2={width} y1={height / 2} y2={height / 2} />
+        <line class="nbg-zero" x1={0} x2={width} y1={across / 2} y2={across / 2} />
       ) : (
-        <line class="nbg-zero" x1={width / 2} x2={width / 2} y1={0} y2={height} />
+        <line
+          class="nbg-zero"
+          x1={left + across / 2}
+          x2={left + across / 2}
+          y1={0}
+          y2={room.height}
+        />
+      )}
+      {!bare &&
+        shown.map((channel, i) =>
+          i % step > 0 ? null : upright ? (
+            <text key={channel} class="nbg-nth" x={(i + 0.5) * along} y={height - 3}>
+              {channel}
+            </text>
+          ) : (
+            <text key={channel} class="nbg-nth" x={left / 2} y={(i + 0.5) * along + 4}>
+              {channel}
+            </text>
+          ),
+        )}
+      {part && !upright && (
+        <text class="nbg-nth" x={width / 2} y={height - 3}>
+          {shown.length} of {length}
+        </text>
       )}
     </svg>
   );

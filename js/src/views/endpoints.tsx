@@ -3,8 +3,10 @@
 import { displayOf, imageShape, type Network, type Stage } from "../network/network.ts";
 import type { Value } from "../plan.ts";
 import { useViews } from "./context.ts";
+import type * as kinds from "./kinds/room.ts";
 import { ImageRange } from "./maps.tsx";
 import { Picture } from "./picture.tsx";
+import { roomOf } from "./rooms.tsx";
 import { Parts } from "./stage.tsx";
 
 /** Input or output pictures, one below the other where there are several. */
@@ -37,6 +39,12 @@ export function Endpoints(props: {
   );
 }
 
+/** The classes of which there is most, where that code is here already. */
+function Few({ value }: { value: Value }) {
+  const Legend = roomOf<typeof kinds>("kinds")?.Legend;
+  return Legend === undefined ? null : <Legend value={value} most={4} />;
+}
+
 function EndCaption(props: { value: Value; named: boolean; stage: Stage | undefined }) {
   const { value, named, stage } = props;
   const { state, network } = useViews();
@@ -59,6 +67,7 @@ function EndCaption(props: { value: Value; named: boolean; stage: Stage | undefi
           </>
         )}
       </span>
+      {displayOf(value).name === "classes" && <Few value={value} />}
       {value.kind === "input" && batch > 1 && !named && (
         <span>
           example {state.example.value} of {batch}

@@ -3,6 +3,7 @@
 import { count, exact, leftOut, percent, short } from "../format.ts";
 import type { ColorMapName, Statistics, Summary } from "../gl/types.ts";
 import { MAX_COMPARED } from "../messages.ts";
+import { frameOf } from "../network/network.ts";
 import type { Value } from "../plan.ts";
 import { useViews } from "./context.ts";
 import { type Bounds, FLAGS, flagOf } from "./flags.ts";
@@ -25,10 +26,9 @@ export function Grid(props: {
   const { ratio: ratioOf, network } = useViews();
   const ratio = ratioOf.value;
   const isDifference = network.value?.pairs.get(value.key)?.difference === value.key;
-  const [, , mapHeight, mapWidth] = value.nchw;
-  const map = { height: mapHeight, width: mapWidth };
+  const map = frameOf(value);
   const { columns, scale, gap } = gridOf(map, channels.length, props.width, ratio);
-  const width = tileSide(mapWidth, scale) / ratio;
+  const width = tileSide(map.width, scale) / ratio;
   const rows: (readonly number[])[] = [];
   for (let i = 0; i < channels.length; i += columns) rows.push(channels.slice(i, i + columns));
   return (

@@ -2,14 +2,16 @@
 
 import { exact, fixed, full, leftOut, ordinal, percent, plain } from "../format.ts";
 import type { Statistics, Summary } from "../gl/types.ts";
-import { displayOf } from "../network/network.ts";
+import { displayOf, frameOf } from "../network/network.ts";
 import type { Value } from "../plan.ts";
 import { useImageValues } from "./bars.tsx";
 import { colorTable, inkOn } from "./colors.ts";
 import { useHistogram, useValues, useViews } from "./context.ts";
 import { Histogram } from "./histogram.tsx";
+import type * as kinds from "./kinds/room.ts";
 import { fitScale, isFlawed, largest } from "./layout.ts";
 import { Maps } from "./maps.tsx";
+import { Room } from "./rooms.tsx";
 import { type Kernels, kernelStart } from "./weights.ts";
 
 const LARGE = 300;
@@ -28,7 +30,10 @@ export function Inspector(props: {
   compared: readonly number[];
 }) {
   const { value, statistics, channel, place, kernels, compared } = props;
-  const { state } = useViews();
+  const { state, width, network: shown } = useViews();
+  const network = shown.value;
+  const room = Math.min(LARGE, width.value - 48);
+  const word = displayOf(value).name === "attention" ? "Head" : "Channel";
   const explain = (): void => {
     state.selected.value = { layer: value.key, channel };
     state.section.value = "explain";
@@ -37,7 +42,7 @@ export function Inspector(props: {
     <aside class="nbg-inspector" aria-label={`Channel ${channel}`}>
       <header>
         <h3>
-          Channel {channel} <span class="nbg-second">{place}</span>
+          {word} {channel} <span class="nbg-second">{place}</span>
         </h3>
         <button type="button" class="nbg-button" onClick={explain}>
           Explain
@@ -49,6 +54,13 @@ export function Inspector(props: {
         </p>
       ) : (
         <LargeMaps value={value} channels={compared.length > 1 ? compared : [channel]} />
+      )}
+      {network && displayOf(value).name === "attention" && (
+        <Room<typeof kinds> name="kinds">
+          {({ Attended }) => (
+            <Attended network={network} value={value} head={channel} side={room} />
+          )}
+        </Room>
       )}
       <div class="nbg-beside">
         {kernels !== null && <Filter kernels={kernels} channel={channel} />}
@@ -87,9 +99,9 @@ function LargeMap(props: { value: Value; channel: number; side: number }) {
   const { ratio, state } = useViews();
   const [, channels, mapHeight, mapWidth] = value.nchw;
   const room = props.side * ratio.value;
-  const scale = fitScale(Math.max(mapHeight, mapWidth), room);
-  const rgb = displayOf(value).drawn === "rgb";
-  const shown = rgb ? Array.from({ length: channels }, (_, i) => i) : [channel];
+  const frame = frameOf(value);
+  const scale = fitScale(Math.max(frame.height, frame.width), room);
+  const shown = displayOf(value).image ? Array.from({ length: channels }, (_, i) => i) : [channel];
   return (
     <Maps
       value={value}

@@ -10,16 +10,16 @@ import {
   longType,
   type Network,
   type Stage,
+  unitsOf,
 } from "../network/network.ts";
 import type { Layer, Value } from "../plan.ts";
 import type { Order, RangeMode, Section } from "../state.ts";
-import { Bars } from "./bars.tsx";
+import { Channels } from "./channels.tsx";
 import { Choice, Select } from "./choice.tsx";
 import { useLater, useStatistics, useViews } from "./context.ts";
 import type * as explain from "./explain/room.ts";
 import { Filters, Pages, SmallFilters } from "./filters.tsx";
 import { boundsOf, type Flag, flagOf } from "./flags.ts";
-import { Grid } from "./grid.tsx";
 import { Inspector, placeOf } from "./inspector.tsx";
 import { pictureSize } from "./layout.ts";
 import { Legend } from "./legend.tsx";
@@ -135,9 +135,10 @@ export function ColorChoice() {
   );
 }
 
-export function RangeChoice() {
+export function RangeChoice({ curves = false }: { curves?: boolean }) {
   const { range, colormap, symmetric } = useViews().state;
-  const signed = colormap.value === "signed";
+  // Curves have no colour map.
+  const signed = colormap.value === "signed" && !curves;
   return (
     <>
       <div class="nbg-labelled">
@@ -195,12 +196,13 @@ function MapsView(props: {
   const order = (by === "similarity" ? orderOf(length, by, statistics, alike) : plain).filter(
     (one) => which === "all" || (flags[one] ?? "live") === which,
   );
-  const vector = displayOf(value).name === "bars";
+  const { name, drawn } = displayOf(value);
+  const vector = name === "bars";
   const pages = Math.ceil(order.length / PAGE);
   const page = Math.min(asked, Math.max(0, pages - 1));
   const shown = order.slice(page * PAGE, (page + 1) * PAGE);
   const compared = state.compared.value?.layer === value.key ? state.compared.value.channels : [];
-  const colours = displayOf(value).name === "maps" && length === 3;
+  const colours = name === "maps" && length === 3;
   const wide = views.width.value >= 760;
   const width = views.width.value - 48 - (wide ? 300 + 28 : 0);
   const plan = state.plan.value;
@@ -212,40 +214,31 @@ function MapsView(props: {
   return (
     <>
       <div class="nbg-controls">
-        <Select
-          label="Sort"
-          items={ORDERS}
-          now={state.order.value}
-          choose={(by) => {
-            state.order.value = by;
-          }}
-        />
-        {(flagged || which !== "all") && (
+        {name !== "number" && (
+          <Select
+            label="Sort"
+            items={ORDERS}
+            now={state.order.value}
+            choose={(by) => {
+              state.order.value = by;
+            }}
+          />
+        )}
+        {name !== "number" && (flagged || which !== "all") && (
           <Select label="Show" items={SHOWN} now={which} choose={setWhich} />
         )}
-        <RangeChoice />
-        <ColorChoice />
-        <Legend value={value} statistics={statistics} channel={channel} />
+        {drawn !== undefined && <RangeChoice curves={drawn === "curves"} />}
+        {drawn !== undefined && drawn !== "curves" && <ColorChoice />}
+        {drawn !== undefined && <Legend value={value} statistics={statistics} channel={channel} />}
         <span class="nbg-space" />
         <span class="nbg-second">
           {shown.length < length && `${full(shown.length)} of `}
-          {full(length)} {vector ? "value" : "channel"}
-          {length === 1 ? "" : "s"}
+          {name !== "number" && unitsOf(value, length)}
         </span>
       </div>
       <div class="nbg-two">
         <div class="nbg-main">
-          {vector && (
-            <Bars
-              value={value}
-              width={width}
-              height={120}
-              most={Math.min(length, Math.floor(width / 3))}
-              upright
-              label={`${value.key}, ${contents(value)}`}
-            />
-          )}
-          <Grid
+          <Channels
             value={value}
             channels={shown}
             statistics={statistics}

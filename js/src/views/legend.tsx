@@ -34,10 +34,25 @@ export function Legend(props: {
   if (Number.isNaN(summary.min)) return <span class="nbg-legend">no finite value</span>;
   const kept = state.range.value === "fixed" ? state.colorLimits.value.get(value.key) : undefined;
   const { low: least, high: most } = kept ?? { low: summary.min, high: summary.max };
-  const { low, high, from, to } = colorLimits(least, most, map === "signed", state.symmetric.value);
+  const curves = displayOf(value).name === "curves";
+  // A curve has zero in its range.
+  const ends = curves ? [Math.min(0, least), Math.max(0, most)] : [least, most];
+  const signed = map === "signed" && !curves;
+  const symmetric = state.symmetric.value;
+  const { low, high, from, to } = colorLimits(ends[0] ?? 0, ends[1] ?? 0, signed, symmetric);
   const words = own && one === undefined;
   const text = (number: number, word: string) => (words && number !== 0 ? word : short(number));
-  const lowWord = map === "signed" || state.symmetric.value ? "−max" : "min";
+  const lowWord = signed || symmetric ? "−max" : "min";
+  if (curves) {
+    return (
+      <span class="nbg-legend">
+        {words && <span class="nbg-second">each to its own</span>}
+        <span>
+          {text(low, lowWord)} to {text(high, "max")} from bottom to top
+        </span>
+      </span>
+    );
+  }
   return (
     <span class="nbg-legend">
       {words && <span class="nbg-second">each to its own</span>}

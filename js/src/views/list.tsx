@@ -3,6 +3,7 @@
 import {
   contents,
   displayOf,
+  frameOf,
   imageShape,
   leafName,
   type Network,
@@ -93,7 +94,8 @@ function SixMaps({ value, width, ratio }: { value: Value; width: number; ratio: 
     const most = Math.floor(width / 6);
     return <Bars value={value} width={width} height={44} most={most} upright label={label} />;
   }
-  const [, channels, mapHeight, mapWidth] = value.nchw;
+  const channels = value.nchw[1];
+  const { height: mapHeight, width: mapWidth } = frameOf(value);
   const gap = Math.round(ratio);
   const tile = Math.floor((width * ratio - 5 * gap) / 6);
   const box = { width: width * ratio, height: Math.max(tile, 24 * ratio) };

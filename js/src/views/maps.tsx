@@ -3,11 +3,13 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { fixed, short } from "../format.ts";
 import type { ColorMapName, Range } from "../gl/types.ts";
-import { displayOf } from "../network/network.ts";
+import { displayOf, frameOf } from "../network/network.ts";
 import type { Value } from "../plan.ts";
 import { imageOf, placeOf, useStatistics, useViews } from "./context.ts";
+import type * as kinds from "./kinds/room.ts";
 import { type Mosaic, px, tileSide } from "./layout.ts";
 import type { Drawing } from "./painter.ts";
+import { roomOf } from "./rooms.tsx";
 
 /** So long a finger is held before it reads numbers: as long as for the browser's own long press, nearly. */
 const HOLD_MS = 400;
@@ -24,10 +26,14 @@ interface MapsProps {
   zoom?: number;
   /** CSS pixels of the picture's height, where that isn't in proportion: of a line of numbers. */
   high?: number;
+  /** CSS pixels of a curve. */
+  cell?: { readonly width: number; readonly height: number };
   /** Spoken by a screen reader. */
   label: string;
   /** The tooltip says the rank within the map, and the pixel is marked. */
   rank?: boolean;
+  /** Nothing is marked on it. */
+  still?: boolean;
   /** Hairlines between the maps. */
   lines?: boolean;
   /** As one picture of three colours, or each channel by itself; by default what suits the value. */
@@ -48,25 +54,34 @@ export function Maps(props: MapsProps) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const network = views.network.value;
   const whole = displayOf(value).drawn ?? "maps";
-  const isPart = whole === "rgb" && (props.rgb === false || channels.length < value.nchw[1]);
+  const isOne = whole === "rgb" || whole === "classes";
+  const isPart = isOne && (props.rgb === false || channels.length < value.nchw[1]);
   const picture = props.rgb ? "rgb" : isPart ? "maps" : whole;
+  const isWhole = picture === "rgb" || picture === "classes";
   const image = network ? imageOf(value, network, state.example.value) : 0;
   const gap = props.gap ?? 0;
   const asked = props.zoom ?? 1 / views.ratio.value;
   // A picture that the browser enlarges has one colour a value: NaN's hatch needs the pixels themselves.
-  const times = props.scale === 1 && gap === 0 ? Math.round(asked * views.ratio.value) : 1;
+  const isCurve = picture === "curves";
+  const enlarged = props.scale === 1 && gap === 0 && !isCurve;
+  const times = enlarged ? Math.round(asked * views.ratio.value) : 1;
   const flaws = useStatistics(times > 1 ? value : null);
   const hatched = flaws !== null && flaws.layer.nan > 0;
-  const scale = hatched ? times : props.scale;
-  const zoom = hatched ? asked / times : asked;
+  const scale = isCurve ? 1 : hatched ? times : props.scale;
+  // A curve is drawn at the device's own resolution, whatever it has room for.
+  const zoom = isCurve ? 1 / views.ratio.value : hatched ? asked / times : asked;
   const [, , height, width] = value.nchw;
-  const tiles = picture === "rgb" ? 1 : channels.length;
-  const tileWidth = tileSide(width, scale);
-  const tileHeight = tileSide(height, scale);
+  const cell = isCurve ? curveCell(props, asked * views.ratio.value, views.ratio.value) : undefined;
+  const tiles = isWhole ? 1 : channels.length;
+  const [tileWidth, tileHeight] = cell ?? [tileSide(width, scale), tileSide(height, scale)];
   const shown = { columns: Math.min(columns, tiles), rows: Math.ceil(tiles / columns) };
   const across = shown.columns * (tileWidth + gap) - gap;
   const down = shown.rows * (tileHeight + gap) - gap;
   const own = useRange(value);
+  const tokens = state.plan.value?.tokens ?? [];
+  const linked =
+    !props.still && (value.form === "attention" || tokens.some(({ input }) => input === value.key));
+  const Marks = linked ? roomOf<typeof kinds>("kinds")?.TokenMarks : undefined;
   const size = { width: px(across * zoom), height: px(props.high ?? down * zoom) };
 
   const drawing: Drawing = {
@@ -80,6 +95,7 @@ export function Maps(props: MapsProps) {
     theme: views.theme.value,
     range: props.range ?? own,
     as: picture,
+    cell,
   };
 
   useEffect(() => {
@@ -100,12 +116,18 @@ export function Maps(props: MapsProps) {
     const row = ((event.clientY - box.top) / box.height) * down;
     const i = Math.floor(column / (tileWidth + gap));
     const j = Math.floor(row / (tileHeight + gap));
-    const x = Math.floor((column - i * (tileWidth + gap)) / scale);
-    const y = Math.floor((row - j * (tileHeight + gap)) / scale);
+    const places = isCurve ? Math.max(height, width) : width;
+    const [perX, perY] = cell ? [cell[0] / places, cell[1]] : [scale, scale];
+    const x = Math.floor((column - i * (tileWidth + gap)) / perX);
+    const y = Math.floor((row - j * (tileHeight + gap)) / perY);
     const at = j * shown.columns + i;
-    const inside = x >= 0 && y >= 0 && x < width && y < height && at >= 0 && at < tiles;
+    const inside =
+      x >= 0 && y >= 0 && x < places && y < (isCurve ? 1 : height) && at >= 0 && at < tiles;
     const channel = channels[at];
-    return inside && channel !== undefined ? { channel, y, x } : null;
+    if (!inside || channel === undefined) return null;
+    return isCurve
+      ? { channel, ...(height > 1 ? { y: x, x: 0 } : { y: 0, x }) }
+      : { channel, y, x };
   };
   const point = (event: PointerEvent): void => {
     const at = under(event);
@@ -116,7 +138,7 @@ export function Maps(props: MapsProps) {
     }
     hover.value = {
       value,
-      channels: picture === "rgb" ? channels : [at.channel],
+      channels: isWhole ? channels : [at.channel],
       y: at.y,
       x: at.x,
       ...placeOf(event, views),
@@ -162,31 +184,51 @@ export function Maps(props: MapsProps) {
         data-columns={shown.columns}
         style={size}
       />
-      {rank && <Mark value={value} channels={channels} cell={{ w: width, h: height }} />}
+      {rank && <Mark value={value} curve={isCurve} />}
+      {Marks !== undefined && (
+        <Marks
+          value={value}
+          mosaic={{
+            count: tiles,
+            columns: shown.columns,
+            width: tileWidth,
+            height: tileHeight,
+            gap,
+          }}
+        />
+      )}
       {children}
     </span>
   );
 }
 
+/** Canvas pixels of a curve that has room for `asked` times its frame, or as high as is asked for. */
+function curveCell(props: MapsProps, asked: number, ratio: number): readonly [number, number] {
+  const [, , h, w] = props.value.nchw;
+  const round = (side: number) => Math.max(1, Math.round(side));
+  if (props.cell) return [round(props.cell.width * ratio), round(props.cell.height * ratio)];
+  const times = props.scale * asked;
+  if (props.high !== undefined) return [round(Math.max(h, w) * times), round(props.high * ratio)];
+  const { width, height } = frameOf(props.value);
+  return [round(width * times), round(height * times)];
+}
+
 /** The pixel under the pointer, in ink with a halo so that it shows on any colour map. */
-function Mark(props: {
-  value: Value;
-  channels: readonly number[];
-  cell: { w: number; h: number };
-}) {
+function Mark({ value, curve }: { value: Value; curve: boolean }) {
   const { hover: hovered, network } = useViews();
   const hover = hovered.value;
   if (hover === null || !hover.rank) return null;
-  const { key } = props.value;
+  const { key, nchw } = value;
   const pair = network.value?.pairs.get(key);
   const compared = pair !== undefined && pair === network.value?.pairs.get(hover.value.key);
   if (hover.value.key !== key && !compared) return null;
-  const { w, h } = props.cell;
+  const [, , h, w] = nchw;
+  const [places, at] = curve ? [Math.max(h, w), Math.max(hover.y, hover.x)] : [w, hover.x];
   const style = {
-    left: `${(hover.x / w) * 100}%`,
-    top: `${(hover.y / h) * 100}%`,
-    width: `${100 / w}%`,
-    height: `${100 / h}%`,
+    left: `${(at / places) * 100}%`,
+    top: curve ? "0" : `${(hover.y / h) * 100}%`,
+    width: `${100 / places}%`,
+    height: curve ? "100%" : `${100 / h}%`,
   };
   return <span class="nbg-mark" style={style} />;
 }
@@ -230,7 +272,8 @@ export function useRange(value: Value): Range {
   const mode = state.range.value;
   const kept = state.colorLimits.value.get(value.key);
   const settle = !image && mode === "fixed" && kept === undefined;
-  const statistics = useStatistics(image || settle ? value : null);
+  const isClasses = displayOf(value).name === "classes";
+  const statistics = useStatistics((image && !isClasses) || settle ? value : null);
   useEffect(() => {
     if (!settle || statistics === null || Number.isNaN(statistics.layer.min)) return;
     const { min: low, max: high } = statistics.layer;
@@ -240,6 +283,7 @@ export function useRange(value: Value): Range {
   if (!image && mode === "fixed")
     return { mode: "layer", ...(kept && { mode, ...kept }), symmetric };
   if (!image) return { mode, symmetric };
+  if (isClasses) return { mode: "fixed" }; // a class has no range
   // An image of NaN alone has no range.
   if (statistics === null || Number.isNaN(statistics.layer.min)) return { mode: "layer" };
   return imageRange(statistics.layer.min, statistics.layer.max);
@@ -248,6 +292,7 @@ export function useRange(value: Value): Range {
 /** "grey, 0 to 1": what an image's darkest and lightest mean. */
 export function ImageRange({ value }: { value: Value }) {
   const range = useRange(value);
+  if (displayOf(value).name === "classes") return <>the likeliest class of each place</>;
   const word = displayOf(value).drawn === "rgb" ? "RGB" : "grey";
   if (range.low === undefined || range.high === undefined) return <>{word}</>;
   const whole = Number.isInteger(range.low) && Number.isInteger(range.high);

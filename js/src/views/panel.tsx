@@ -4,12 +4,14 @@ import { percent, short } from "../format.ts";
 import type { Statistics } from "../gl/types.ts";
 import { contents, displayOf, firstValue, longType, type Network } from "../network/network.ts";
 import type { Value } from "../plan.ts";
-import { Bars } from "./bars.tsx";
+import { Bars, NumberPicture } from "./bars.tsx";
 import { useHistogram, useStatistics, useViews } from "./context.ts";
 import { Histogram } from "./histogram.tsx";
 import { Right } from "./icons.tsx";
+import type * as kinds from "./kinds/room.ts";
 import { byVariation, isFlawed } from "./layout.ts";
 import { Legend } from "./legend.tsx";
+import { Room } from "./rooms.tsx";
 import { TILE, Tile, tilesAcross } from "./tile.tsx";
 
 /** The layer that is commented: under the pointer, else selected, else the first. */
@@ -31,10 +33,16 @@ export function Panel({ network }: { network: Network }) {
   const room = width.value - 2 * 24 - (width.value >= 760 ? 232 : 0);
   const most = Math.min(10, tilesAcross(value, ratio.value, room));
   const channels = value.nchw[1];
-  const maps = displayOf(value).name === "maps";
+  const maps = displayOf(value).each;
   const shown = Math.min(most, channels);
   const flawed = statistics?.channels.some(isFlawed) ? ", those with NaN or infinity first" : "";
-  const which = maps && channels > shown ? ` · the ${shown} that vary most${flawed}` : "";
+  const bars = displayOf(value).name === "bars" ? barsAcross(room) : channels;
+  const which =
+    maps && channels > shown
+      ? ` · the ${shown} that vary most${flawed}`
+      : channels > bars
+        ? ` · the ${bars} largest`
+        : "";
   const open = (): void => {
     state.selected.value = { layer: value.key, channel: null };
     state.tab.value = "layer";
@@ -99,11 +107,24 @@ function Liveliest(props: { value: Value; statistics: Statistics | null; shown: 
   );
 }
 
+/** How many bars of a vector stand side by side. */
+const barsAcross = (width: number): number => Math.floor(width / 6);
+
 function WidePicture({ value, width }: { value: Value; width: number }) {
   const label = `${value.key}, ${contents(value)}`;
-  if (displayOf(value).name !== "bars") return <div class="nbg-lively" />;
+  const { name } = displayOf(value);
+  if (name === "classes") {
+    return (
+      <Room<typeof kinds> name="kinds">
+        {({ Classes }) => <Classes value={value} side={Math.min(220, width)} />}
+      </Room>
+    );
+  }
+  if (name !== "bars") {
+    return <div class="nbg-lively">{name === "number" && <NumberPicture value={value} />}</div>;
+  }
   const length = value.nchw[1];
-  const most = Math.min(length, Math.floor(width / 6));
+  const most = Math.min(length, barsAcross(width));
   const wide = Math.min(width, most * 24);
   return (
     <div class="nbg-lively">

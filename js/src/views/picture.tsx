@@ -1,8 +1,8 @@
 // One value in a given room: an image, maps, bars, or a number, whatever shows it best.
 
-import { contents, displayOf } from "../network/network.ts";
+import { contents, displayOf, frameOf } from "../network/network.ts";
 import type { Value } from "../plan.ts";
-import { Bars, NumberPicture, TopValues } from "./bars.tsx";
+import { NumberPicture, TallBars, TopValues } from "./bars.tsx";
 import { useStatistics, useViews } from "./context.ts";
 import { boxMosaic, byVariation, type Mosaic, pictureSize } from "./layout.ts";
 import { Maps, MosaicMaps } from "./maps.tsx";
@@ -40,6 +40,8 @@ interface PictureProps {
 
 /** CSS pixels of a row of `TopValues`. */
 const TOP_ROW = 20;
+/** So many curves stand one below the other in a box, as wide as it; more are a mosaic. */
+const CURVES = 8;
 
 /** How many of the largest values fit, ten at most, with a line for those that are left out. */
 function topOf(length: number, height: number): number {
@@ -56,15 +58,28 @@ export function Picture({ value, width, height, tile, top = false }: PictureProp
   if (display.name === "number") return <NumberPicture value={value} />;
   if (display.name === "bars") {
     if (top) return <TopValues value={value} most={topOf(channels, height)} />;
-    const most = Math.min(channels, Math.floor(height / 4));
-    const tall = Math.min(height, most * 12);
-    return (
-      <Bars value={value} width={Math.min(width, 54)} height={tall} most={most} label={label} />
-    );
+    return <TallBars value={value} width={width} height={height} label={label} />;
   }
   const room = { width: width * ratio, height: height * ratio };
+  const all = Array.from({ length: channels }, (_, i) => i);
+  if (display.name === "curves" && channels <= CURVES) {
+    const each = Math.min((height - channels + 1) / channels, width / 2);
+    const gap = Math.round(ratio);
+    const cell = { width, height: each };
+    return (
+      <Maps
+        value={value}
+        channels={all}
+        columns={1}
+        scale={1}
+        gap={gap}
+        label={label}
+        cell={cell}
+        lines
+      />
+    );
+  }
   if (display.image || channels === 1) {
-    const all = Array.from({ length: channels }, (_, i) => i);
     const { scale } = pictureSize(mapHeight, mapWidth, room);
     // An enlarged picture is drawn at its own resolution and enlarged by the browser.
     return scale > 1 ? (
@@ -74,7 +89,7 @@ export function Picture({ value, width, height, tile, top = false }: PictureProp
     );
   }
   const gap = Math.round(ratio);
-  const maps = { channels, height: mapHeight, width: mapWidth };
+  const maps = { channels, ...frameOf(value) };
   const mosaic = boxMosaic(maps, room, gap, Math.round(tile * ratio));
   return <StageMaps value={value} mosaic={mosaic} gap={gap} />;
 }

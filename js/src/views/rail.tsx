@@ -1,6 +1,6 @@
 // One small picture per layer, so that one always knows where one is.
 import { useEffect, useRef } from "preact/hooks";
-import { contents, displayOf, type Network, within } from "../network/network.ts";
+import { contents, displayOf, frameOf, type Network, within } from "../network/network.ts";
 import type { Value } from "../plan.ts";
 import { useStatistics, useViews } from "./context.ts";
 import { byVariation, fitScale } from "./layout.ts";
@@ -116,9 +116,10 @@ function Item(props: { entry: Entry; current: boolean; pictures: boolean }) {
 /** The channel that varies most; a vector as a square of its values. */
 function RailPicture({ value }: { value: Value }) {
   const ratio = useViews().ratio.value;
-  const [, channels, height, width] = value.nchw;
-  const { name, drawn } = displayOf(value);
-  const statistics = useStatistics(name === "maps" ? value : null);
+  const channels = value.nchw[1];
+  const { height, width } = frameOf(value);
+  const { each, drawn, image } = displayOf(value);
+  const statistics = useStatistics(each ? value : null);
   const side = SIDE * ratio;
   if (drawn === undefined) {
     const columns = Math.ceil(Math.sqrt(Math.min(channels, 256)));
@@ -133,7 +134,7 @@ function RailPicture({ value }: { value: Value }) {
     );
   }
   const liveliest = statistics && byVariation(statistics.channels)[0];
-  const shown = drawn === "rgb" ? [0, 1, 2] : [liveliest ?? 0];
-  const scale = fitScale(Math.max(height, width), side);
-  return <Maps value={value} channels={shown} columns={1} scale={scale} label={value.key} />;
+  const shown = image ? Array.from({ length: channels }, (_, i) => i) : [liveliest ?? 0];
+  const scale = drawn === "curves" ? side / width : fitScale(Math.max(height, width), side);
+  return <Maps value={value} channels={shown} columns={1} scale={scale} label={value.key} still />;
 }

@@ -25,6 +25,10 @@ export const roomStyles = computed(() =>
     .join("\n"),
 );
 
+/** A room's components where it is here: for what is only added to a view. */
+export const roomOf = <Exports extends RoomExports>(name: RoomName): Exports | undefined =>
+  here.value[name] as Exports | undefined;
+
 /** What a room shows, `<Room<typeof graph> name="graph">`; while it is not here, why. */
 export function Room<Exports extends RoomExports>(props: {
   name: RoomName;

@@ -3,6 +3,7 @@
 import {
   contents,
   displayOf,
+  frameOf,
   imageShape,
   longType,
   type Network,
@@ -11,7 +12,7 @@ import {
   within,
 } from "../network/network.ts";
 import type { Layer, Value } from "../plan.ts";
-import { Bars, NumberPicture } from "./bars.tsx";
+import { BARS_WIDTH, NumberPicture, TallBars } from "./bars.tsx";
 import { useViews } from "./context.ts";
 import { Arrow } from "./icons.tsx";
 import { boxMosaic, type Maps, type Mosaic } from "./layout.ts";
@@ -22,8 +23,6 @@ import { useHovered } from "./select.ts";
 
 /** CSS pixels of a stage's picture where each has its own scale. */
 export const BOX = 132;
-/** CSS pixels of a vector's bars. */
-export const BARS = { width: 54, most: 24, thickness: 12 };
 
 /** The layer of a stage that is shown: the selected one, else the last. */
 export function shownLayer(stage: Stage, selected: string | undefined): string {
@@ -32,9 +31,8 @@ export function shownLayer(stage: Stage, selected: string | undefined): string {
 
 /** A value's maps for the layout; null for what is shown otherwise. */
 export const mapsOf = (value: Value | undefined): Maps | null => {
-  if (value === undefined || displayOf(value).name !== "maps") return null;
-  const [, channels, height, width] = value.nchw;
-  return { channels, height, width };
+  if (value === undefined || !displayOf(value).each) return null;
+  return { channels: value.nchw[1], ...frameOf(value) };
 };
 
 export const ArrowColumn = () => (
@@ -62,9 +60,8 @@ export function StageView(props: {
   if (value === undefined) return null;
   const maps = mapsOf(value);
   // The layout was made for the stage's last layer; another one of it may have maps of another size.
-  const [, ...size] = value.nchw;
-  const [, ...planned] = network.values.get(stage.key)?.nchw ?? [];
-  const fits = maps !== null && size.join() === planned.join();
+  const fits =
+    maps !== null && JSON.stringify(maps) === JSON.stringify(mapsOf(network.values.get(stage.key)));
   const mosaic = fits ? props.mosaic : null;
   const own =
     maps !== null && mosaic === null
@@ -144,11 +141,8 @@ export const Title = ({ text }: { text: string }) => (
 /** What isn't maps: bars of a vector, or a number. */
 function SmallPicture({ value, height }: { value: Value; height: number }) {
   if (displayOf(value).name === "number") return <NumberPicture value={value} />;
-  const length = value.nchw[1];
-  const most = Math.min(length, BARS.most, Math.max(4, Math.floor(height / 6)));
-  const tall = Math.min(height, most * BARS.thickness);
   const label = `${value.key}, ${contents(value)}`;
-  return <Bars value={value} width={BARS.width} height={tall} most={most} label={label} />;
+  return <TallBars value={value} width={BARS_WIDTH} height={height} label={label} />;
 }
 
 /** Conv·BN·ReLU, each a way to show that layer. */

@@ -2,12 +2,13 @@
 
 import type { Network, Stage } from "../network/network.ts";
 import { NARROW } from "./bar.tsx";
+import { BARS_WIDTH } from "./bars.tsx";
 import { useViews } from "./context.ts";
 import { Endpoints } from "./endpoints.tsx";
 import { fitLine, type Line } from "./layout.ts";
 import { List } from "./list.tsx";
 import { Rows } from "./rows.tsx";
-import { ArrowColumn, BARS, isShort, mapsOf, StageView } from "./stage.tsx";
+import { ArrowColumn, isShort, mapsOf, StageView } from "./stage.tsx";
 
 /** The stages between the end pictures: the last one is the output's own where they are one value. */
 export function middleOf(network: Network): readonly Stage[] {
@@ -39,7 +40,7 @@ export function lineOf(network: Network, width: number, ratio: number): Line | n
     captions: middle.map(({ title }) =>
       Math.ceil(Math.max(84, isShort(title) ? title.length * 7.6 : 0) * ratio),
     ),
-    bars: BARS.width * ratio,
+    bars: BARS_WIDTH * ratio,
     gap: Math.round(ratio),
     ratio,
   };

@@ -1,5 +1,6 @@
 // A channel as a button: its map as large as a small picture may be, and words below it.
 import type { ComponentChildren } from "preact";
+import { frameOf } from "../network/network.ts";
 import type { Value } from "../plan.ts";
 import { useViews } from "./context.ts";
 import { fitScale, px, tileSide } from "./layout.ts";
@@ -10,13 +11,13 @@ export const TILE = 84;
 export const TILE_GAP = 8;
 
 const scaleOf = (value: Value, ratio: number): number => {
-  const [, , height, width] = value.nchw;
+  const { height, width } = frameOf(value);
   return fitScale(Math.max(height, width), TILE * ratio);
 };
 
 /** CSS pixels that a channel takes: its map at the largest whole scale, and room for its words. */
 export const tileWidth = (value: Value, ratio: number): number =>
-  Math.max(44, tileSide(value.nchw[3], scaleOf(value, ratio)) / ratio);
+  Math.max(44, tileSide(frameOf(value).width, scaleOf(value, ratio)) / ratio);
 
 /** How many tiles of a value stand side by side. */
 export const tilesAcross = (value: Value, ratio: number, room: number): number =>

@@ -2,9 +2,23 @@
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { exact, full } from "../format.ts";
 import type { Spot } from "../messages.ts";
-import type { Network } from "../network/network.ts";
+import { displayOf, type Network, unitOf } from "../network/network.ts";
 import { type Hover, imageOf, type Note, useValues, useViews } from "./context.ts";
+import { rank } from "./layout.ts";
 import { rankOf } from "./spread.ts";
+
+/** Of a picture of classes the channel that gives a place its colour, once the numbers are there. */
+function pointedAt(
+  hover: Hover,
+  network: Network,
+  example: number,
+  values: Float32Array | null,
+): Hover {
+  if (displayOf(hover.value).name !== "classes" || hover.channels.length < 2) return hover;
+  const { numbers } = numbersAt(hover, network, example, values);
+  const [first = 0] = rank(numbers.map((number) => number ?? Number.NaN));
+  return { ...hover, channels: [hover.channels[first] ?? 0] };
+}
 
 /** The words for a place in a picture; "…" for a number that is still on its way. */
 export function describe(
@@ -19,7 +33,10 @@ export function describe(
   const texts = numbers.map((number) => (number === undefined ? "…" : exact(number)));
   const [one] = hover.channels;
   const place: string[] = [];
-  if (numbers.length === 1 && channels > 1) place.push(`channel ${one}`);
+  const { name } = displayOf(hover.value);
+  const word = name === "bars" ? "channel" : unitOf(hover.value);
+  if (numbers.length === 1 && channels > 1) place.push(`${word} ${one}`);
+  if (name === "attention") place.push(`token ${hover.y} looks at ${hover.x}`);
   if (size > 1) place.push(height > 1 ? `y ${hover.y}, x ${hover.x}` : `x ${hover.x}`);
   if (hover.rank && values !== null && numbers.length === 1 && one !== undefined) {
     const start = startOf(one);
@@ -69,7 +86,7 @@ function useTold(hover: Hover | null, values: Float32Array | null): void {
   useEffect(() => {
     const spot =
       hover !== null && now?.values.has(hover.value.key) === true
-        ? spotOf(hover, now, example, values)
+        ? spotOf(pointedAt(hover, now, example, values), now, example, values)
         : null;
     if (spot === null && !telling.current) return; // another view of this viewer may tell
     telling.current = spot !== null;
@@ -117,7 +134,9 @@ export function Tooltip() {
   const difference = useValues(network?.values.get(pair?.difference ?? "") ?? null);
   useTold(hover, values);
   if (hover !== null && network !== null) {
-    const words = describe(hover, network, views.state.example.value, values);
+    const example = views.state.example.value;
+    const at = pointedAt(hover, network, example, values);
+    const words = describe(at, network, example, values);
     if (pair !== undefined) {
       const title = [a, b, difference]
         .map((one) => describe(hover, network, views.state.example.value, one).title)

@@ -89,11 +89,16 @@ class Reaches:
         places = self.places[name]
         return tuple(axis in places for axis in range(len(self._graph.shape(name))))
 
-    def _read(self, node: Node, name: str) -> Iterable[tuple[str, p.Reach]]:
-        """The values that a node reads for one of its outputs, and how."""
+    def links(self, node: Node, name: str) -> Iterable[tuple[str, Linked]]:
+        """The values that a node reads for one of its outputs, and their links."""
         for source, linked in zip(node.inputs, self._links[name], strict=True):
             if linked is not None and source in self.places:
-                yield source, self._reach(name, source, linked)
+                yield source, linked
+
+    def _read(self, node: Node, name: str) -> Iterable[tuple[str, p.Reach]]:
+        """The same, and how."""
+        for source, linked in self.links(node, name):
+            yield source, self._reach(name, source, linked)
 
     def _reach(self, name: str, source: str, linked: Linked) -> p.Reach:
         shapes = [self._graph.shape(one) for one in (name, source)]

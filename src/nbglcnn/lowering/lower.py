@@ -11,7 +11,7 @@ import msgspec
 from nbglcnn import plan as p
 from nbglcnn.errors import InputError, nearest
 from nbglcnn.graph import Graph, Key, Node, checked_observe
-from nbglcnn.layout import NCHW, Layout, batch_of, nchw_of, picture_of
+from nbglcnn.layout import NCHW, Layout, batch_of, nchw_of
 from nbglcnn.lowering.builder import (
     FLATTEN,
     FLATTEN_STRIPS,
@@ -20,6 +20,7 @@ from nbglcnn.lowering.builder import (
     flat_width,
 )
 from nbglcnn.lowering.fields import Reaches
+from nbglcnn.lowering.forms import Forms
 from nbglcnn.lowering.fusion import fuse, has_spread
 from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.lowering.layers import layer_rows, layer_table, planes, reshaped
@@ -97,16 +98,13 @@ def lower(
     b.enter_reads()
     rows = layer_rows(graph, layers)
     batch = max(1, batch_of(record.shape for record in inputs))  # 0: there is nothing to picture
-    maps = planes(graph)
-    values = [
-        _value(b, key.name, key.kind, key.value, rows[key.name], _picture(b, key, batch, maps))
-        for key in keys
-    ]
+    names = {key.value: key.name for key in graph.keys if key.kind == "input"}
+    forms = Forms(graph, reaches, planes(graph), names)
+    values = [_pictured(b, forms, key, rows[key.name], batch) for key in keys]
     parameters = [] if observe == "outputs" else _parameters(b)
     settle_formats(b)
-    return _finish(
-        b, graph, observe, precision, inputs, values, parameters, layers, batch, reaches.table
-    )
+    tables = (reaches.table, forms.table)
+    return _finish(b, graph, observe, precision, inputs, values, parameters, layers, batch, tables)
 
 
 def _lower_section(
@@ -138,13 +136,15 @@ def flatten_variant(layout: Layout, *, fast: bool = True) -> dict[str, int]:
     return {"PLAIN": int(plain), "ROWS": int(plain and layout.nchw[3] % 4 == 0)}
 
 
-def _picture(b: Builder, key: Key, batch: int, maps: frozenset[str]) -> NCHW:
-    """How a value is shown; of one without elements there is a zero to be seen."""
-    shape = b.shape(key.value)
-    if key.value in maps:
-        n, h, w = shape
-        shape = (n, 1, h, w)
-    return picture_of(shape, batch) if math.prod(shape) else (1, 1, 1, 1)
+def _pictured(b: Builder, forms: Forms, key: Key, row: int, batch: int) -> p.Value:
+    """A value with how it is shown; of one without elements there is a zero to be seen."""
+    some = math.prod(b.shape(key.value)) > 0
+    nchw = forms.nchw(key.value, batch) if some else (1, 1, 1, 1)
+    value = _value(b, key.name, key.kind, key.value, row, nchw)
+    if not some:
+        return value
+    form, tokens = forms.of(key.value, key.kind), forms.tokens(key.value, batch)
+    return msgspec.structs.replace(value, form=form, tokens=tokens)
 
 
 def _value(
@@ -262,7 +262,7 @@ def _finish(
     parameters: list[p.Value],
     layers: tuple[p.Layer, ...],
     batch: int,
-    reaches: tuple[p.Reach, ...],
+    tables: tuple[tuple[p.Reach, ...], tuple[p.Tokens, ...]],
 ) -> p.Plan:
     kept = {w.texture for w in b.weights} | {b.read_number}
     kept |= {i.staging for i in inputs} | {i.step.output for i in inputs}
@@ -298,8 +298,9 @@ def _finish(
         batch=batch,
         precision=precision,
         comparison=_comparison(graph, {v.key for v in values}),
-        reaches=reaches,
+        reaches=tables[0],
         carries=tuple(p.Carry(moved[c.source], moved[c.target]) for c in b.carries),
+        tokens=tables[1],
     )
     return p.Plan(header, bytes(b.uniforms), b.blobs)
 

@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import { short } from "../../format.ts";
 import type { ColorMapName, Range } from "../../gl/types.ts";
-import { displayOf, type Network } from "../../network/network.ts";
+import { displayOf, frameOf, type Network } from "../../network/network.ts";
 import type { Comparison, Pair, Value } from "../../plan.ts";
 import { Bars, NumberPicture, shownElements, useImageValues } from "../bars.tsx";
 import { gradient } from "../colors.ts";
@@ -59,7 +59,8 @@ export function Pictures(props: {
     />
   );
   const map = image ? "grey" : state.colormap.value;
-  const both = image ? imageEnds(shared) : kept;
+  const isClasses = displayOf(a).name === "classes"; // whose colours have no ends
+  const both = isClasses ? null : image ? imageEnds(shared) : kept;
   const shownA = picture(a, both);
   const shownB = picture(b, both);
   return (
@@ -120,7 +121,8 @@ function One(props: {
 }) {
   const { value, channel, side, limits, range, map, elements } = props;
   const { ratio } = useViews();
-  const [, channels, height, width] = value.nchw;
+  const channels = value.nchw[1];
+  const { height, width } = frameOf(value);
   const display = displayOf(value);
   if (display.name === "number") return <NumberPicture value={value} />;
   if (display.name === "bars") {
@@ -143,7 +145,7 @@ function One(props: {
   return (
     <Maps
       value={value}
-      channels={display.drawn === "rgb" ? all : [Math.min(channel, channels - 1)]}
+      channels={display.image ? all : [Math.min(channel, channels - 1)]}
       columns={1}
       scale={Math.min(1, scale)}
       zoom={Math.max(1, scale) / ratio.value}
@@ -151,7 +153,7 @@ function One(props: {
       map={map}
       rank={scale >= 1}
       lines
-      label={display.name === "maps" ? `${value.key}, channel ${channel}` : value.key}
+      label={display.each ? `${value.key}, channel ${channel}` : value.key}
     />
   );
 }

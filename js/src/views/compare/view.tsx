@@ -122,7 +122,7 @@ function Channels(props: { value: Value; channel: number; width: number }) {
       <h3>B − A of each channel</h3>
       <div class="nbg-controls">
         <Select label="Sort" items={ORDERS} now={by} choose={setBy} />
-        {displayOf(value).name === "maps" && (
+        {displayOf(value).each && (
           <>
             <span class="nbg-labelled">
               <span class="nbg-second">Range</span>

@@ -1,0 +1,118 @@
+// What a segmentation says: each place's class in its colour, over the input, and which classes there are.
+import { useMemo, useState } from "preact/hooks";
+import { full, percent } from "../../format.ts";
+import { classColor } from "../../gl/colormaps.ts";
+import { contents, displayOf, type Network } from "../../network/network.ts";
+import type { Value } from "../../plan.ts";
+import { useImageValues } from "../bars.tsx";
+import { Choice } from "../choice.tsx";
+import { useViews } from "../context.ts";
+import { pictureSize, px, tileSide } from "../layout.ts";
+import { Maps } from "../maps.tsx";
+import { countClasses } from "./count.ts";
+
+type Shown = "over" | "classes" | "input";
+const SHOWN: readonly (readonly [Shown, string])[] = [
+  ["over", "Over the input"],
+  ["classes", "Classes"],
+  ["input", "Input"],
+];
+
+/** The input whose picture classes cover: of the same proportions. */
+function pictureOf(network: Network, value: Value): Value | undefined {
+  const [, , h, w] = value.nchw;
+  return network.inputs.find((one) => {
+    const [, , height, width] = one.nchw;
+    return displayOf(one).image && Math.abs(height / h - width / w) * w <= 1;
+  });
+}
+
+/** Classes as a picture over the input's, with their legend. */
+export function Classes(props: { value: Value; side: number }) {
+  const { value, side } = props;
+  const { network, ratio } = useViews();
+  const [shown, show] = useState<Shown>("over");
+  const input = network.value ? pictureOf(network.value, value) : undefined;
+  const [, , h, w] = (input ?? value).nchw;
+  const room = { width: side * ratio.value, height: side * ratio.value };
+  const size = pictureSize(h, w, room);
+  const [width, height] = [size.width / ratio.value, size.height / ratio.value];
+  const picture = (one: Value) => <Filling value={one} width={width} />;
+  return (
+    <div class="nbg-classes">
+      <div class="nbg-classes-picture">
+        {input !== undefined && (
+          <Choice label="What is shown" items={SHOWN} now={shown} choose={show} />
+        )}
+        <div class="nbg-laid" style={{ width: px(width), height: px(height) }} data-shown={shown}>
+          {input !== undefined && shown !== "classes" && picture(input)}
+          {(input === undefined || shown !== "input") && picture(value)}
+        </div>
+      </div>
+      <Legend value={value} most={Math.max(4, Math.floor(side / 20) - 1)} />
+    </div>
+  );
+}
+
+/** A value as one picture of this width, whatever its own size: pictures of two sizes lie on each other. */
+function Filling({ value, width }: { value: Value; width: number }) {
+  const { ratio } = useViews();
+  const [, channels, h, w] = value.nchw;
+  const { scale } = pictureSize(h, w, { width: width * ratio.value, height: Number.MAX_VALUE });
+  const drawn = Math.min(1, scale);
+  return (
+    <Maps
+      value={value}
+      channels={Array.from({ length: channels }, (_, k) => k)}
+      columns={1}
+      scale={drawn}
+      zoom={width / tileSide(w, drawn)}
+      label={`${value.key}, ${contents(value)}`}
+    />
+  );
+}
+
+/** So many numbers are brought here at most to be counted. */
+const MOST_COUNTED = 8e6;
+
+/** Which classes there are in the picture, the most frequent first, with their colours and shares. */
+export function Legend({ value, most }: { value: Value; most: number }) {
+  const counted = value.read.count <= MOST_COUNTED;
+  const values = useImageValues(counted ? value : null);
+  const [, channels] = value.nchw;
+  const buffer = values?.buffer;
+  const start = values?.byteOffset;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a new view of the same numbers is no news
+  const found = useMemo(
+    () => (values === null ? [] : countClasses(values, channels)),
+    [buffer, start, channels],
+  );
+  if (!counted) {
+    return <p class="nbg-second">{full(channels)} classes; too many values to be counted here</p>;
+  }
+  const places = found.reduce((sum, one) => sum + one.count, 0);
+  const shown = found.slice(0, most);
+  const left = found.length - shown.length;
+  const all = channels > 1 ? channels : found.length;
+  const counts = channels > 1 ? `${full(found.length)} of ${full(all)}` : full(all);
+  return (
+    <div class="nbg-classes-legend">
+      <span class="nbg-second">
+        {counts} {all === 1 ? "class" : "classes"} in this picture
+      </span>
+      <ul>
+        {shown.map(({ which, count }) => (
+          <li key={which} data-class={which}>
+            <span
+              class="nbg-swatch"
+              style={{ background: `rgb(${classColor(which).join(" ")})` }}
+            />
+            <span>class {which}</span>
+            <strong>{percent(count / places, 1)}</strong>
+          </li>
+        ))}
+      </ul>
+      {left > 0 && <span class="nbg-second">{full(left)} more</span>}
+    </div>
+  );
+}

@@ -1,0 +1,64 @@
+// A vector's elements as rows: number, bar, value; each can be chosen.
+import { exact, short } from "../../format.ts";
+import type { Value } from "../../plan.ts";
+import { NotFinite, useImageValues } from "../bars.tsx";
+import { useViews } from "../context.ts";
+import { largest } from "../layout.ts";
+
+const BAR = { width: 72, height: 12 };
+
+export function Elements(props: {
+  value: Value;
+  /** In the order in which they are shown. */
+  channels: readonly number[];
+  selected: number | null;
+}) {
+  const { value, channels, selected } = props;
+  const { state } = useViews();
+  const values = useImageValues(value);
+  const most = values === null ? 1 : largest(values) || 1;
+  return (
+    <div class="nbg-elements" role="group" aria-label={`Values of ${value.key}`}>
+      {channels.map((channel) => (
+        <button
+          type="button"
+          key={channel}
+          class="nbg-element"
+          aria-pressed={channel === selected}
+          aria-label={`value ${channel}: ${exact(values?.[channel] ?? Number.NaN)}`}
+          tabIndex={channel === selected ? 0 : -1}
+          onClick={() => {
+            state.compared.value = null;
+            state.selected.value = { layer: value.key, channel };
+          }}
+        >
+          <span>{channel}</span>
+          <Bar number={values?.[channel] ?? 0} most={most} />
+          <strong>{values === null ? "…" : short(values[channel] ?? Number.NaN)}</strong>
+        </button>
+      ))}
+    </div>
+  );
+}
+
+/** To both sides of zero. */
+function Bar({ number, most }: { number: number; most: number }) {
+  const { width, height } = BAR;
+  const size = (Math.abs(number) / most) * (width / 2);
+  return (
+    <svg class="nbg-bars" width={width} height={height} aria-hidden="true">
+      {Number.isFinite(number) ? (
+        <rect
+          class={number >= 0 ? "nbg-positive" : "nbg-negative"}
+          x={number >= 0 ? width / 2 : width / 2 - size}
+          y={1}
+          width={size}
+          height={height - 2}
+        />
+      ) : (
+        <NotFinite number={number} x={0} y={1} width={width} height={height - 2} />
+      )}
+      <line class="nbg-zero" x1={width / 2} x2={width / 2} y1={0} y2={height} />
+    </svg>
+  );
+}

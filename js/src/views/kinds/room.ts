@@ -1,0 +1,5 @@
+// Pictures of some kinds of values that come behind the first ones: classes, tokens, long vectors.
+export { Classes, Legend } from "./classes.tsx";
+export { Elements } from "./elements.tsx";
+export { default as style } from "./style.css";
+export { Attended, TokenMarks } from "./tokens.tsx";
