@@ -45,8 +45,9 @@ class Message(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
 class State(Message, frozen=True):
     """What the page shall show: hashes of the Plan, of each of its weights, of each input array.
 
-    `revision` grows with every change; `sizes` are the bytes of every blob named here, and
-    `snapshot` is the hash of a picture (PNG) for a page that cannot draw, "" when there is none.
+    `revision` grows with every change; `sizes` are the bytes of every blob named here.
+    `snapshot` is the hash of a picture (PNG) for a page that cannot draw, `classes` that of a JSON
+    list of the names of the output's classes; "" when there is none.
     """
 
     revision: Count
@@ -55,6 +56,7 @@ class State(Message, frozen=True):
     inputs: tuple[Name, ...]
     sizes: dict[str, Count]
     snapshot: Name = ""
+    classes: Name = ""
 
 
 class Part(Message, frozen=True):
