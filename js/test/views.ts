@@ -11,11 +11,13 @@ import * as explain from "../src/views/explain/room.ts";
 import * as graph from "../src/views/graph/room.ts";
 import * as profile from "../src/views/profile/room.ts";
 import { openRoom } from "../src/views/rooms.tsx";
+import * as trail from "../src/views/trail/room.ts";
 
 openRoom("graph", graph);
 openRoom("explain", explain);
 openRoom("compare", compare);
 openRoom("profile", profile);
+openRoom("trail", trail);
 const state = createState();
 const calls = { drawn: [] as string[], batches: 0, runs: 0, asked: 0, answered: 0 };
 

@@ -5,6 +5,7 @@ import { useContext, useEffect, useState } from "preact/hooks";
 import type { Tensors } from "../explain/chain.ts";
 import type { Tensor } from "../explain/tensor.ts";
 import type { Histogram, Statistics, Theme } from "../gl/types.ts";
+import type { Names } from "../network/classes.ts";
 import type { Network } from "../network/network.ts";
 import type { Value } from "../plan.ts";
 import type { ViewerState } from "../state.ts";
@@ -39,6 +40,8 @@ export interface Note extends Place {
 export interface Views {
   readonly state: ViewerState;
   readonly network: ReadonlySignal<Network | null>;
+  /** What the classes are called, of values that are of the classes. */
+  readonly names: ReadonlySignal<Names>;
   readonly theme: ReadonlySignal<Theme>;
   readonly ratio: ReadonlySignal<number>;
   /** The viewer's own width in CSS pixels. */

@@ -89,16 +89,18 @@ function Frame(props: {
   width: number;
 }) {
   const { value, channel, summary, chosen, selected, width } = props;
-  const { state } = useViews();
+  const { state, names } = useViews();
+  const name = names.value(value.key)[channel];
+  const called = `channel ${channel}${name ? `, ${name}` : ""}`;
   const spoken = summary
     ? [
-        `channel ${channel}`,
+        called,
         `mean ${short(summary.mean)}`,
         `max ${short(summary.max)}`,
         `${percent(summary.zeros)} zero`,
         ...(isFlawed(summary) ? [leftOut(summary)] : []),
       ].join(", ")
-    : `channel ${channel}`;
+    : called;
   const select = (event: MouseEvent): void => {
     const layer = value.key;
     const before = state.compared.peek();

@@ -28,7 +28,8 @@ export function Inspector(props: {
   compared: readonly number[];
 }) {
   const { value, statistics, channel, place, kernels, compared } = props;
-  const { state } = useViews();
+  const { state, names } = useViews();
+  const name = names.value(value.key)[channel];
   const explain = (): void => {
     state.selected.value = { layer: value.key, channel };
     state.section.value = "explain";
@@ -37,7 +38,8 @@ export function Inspector(props: {
     <aside class="nbg-inspector" aria-label={`Channel ${channel}`}>
       <header>
         <h3>
-          Channel {channel} <span class="nbg-second">{place}</span>
+          Channel {channel} {name && <strong class="nbg-class">{name}</strong>}{" "}
+          <span class="nbg-second">{place}</span>
         </h3>
         <button type="button" class="nbg-button" onClick={explain}>
           Explain

@@ -2,6 +2,7 @@
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { exact, full } from "../format.ts";
 import type { Spot } from "../messages.ts";
+import type { Names } from "../network/classes.ts";
 import type { Network } from "../network/network.ts";
 import { type Hover, imageOf, type Note, useValues, useViews } from "./context.ts";
 import { rankOf } from "./spread.ts";
@@ -12,6 +13,7 @@ export function describe(
   network: Network,
   example: number,
   values: Float32Array | null,
+  names?: Names,
 ): { title: string; text: string } {
   const [, channels, height, width] = hover.value.nchw;
   const size = height * width;
@@ -20,6 +22,8 @@ export function describe(
   const [one] = hover.channels;
   const place: string[] = [];
   if (numbers.length === 1 && channels > 1) place.push(`channel ${one}`);
+  const name = names?.(hover.value.key)[one ?? -1];
+  if (numbers.length === 1 && name) place.unshift(name);
   if (size > 1) place.push(height > 1 ? `y ${hover.y}, x ${hover.x}` : `x ${hover.x}`);
   if (hover.rank && values !== null && numbers.length === 1 && one !== undefined) {
     const start = startOf(one);
@@ -117,10 +121,11 @@ export function Tooltip() {
   const difference = useValues(network?.values.get(pair?.difference ?? "") ?? null);
   useTold(hover, values);
   if (hover !== null && network !== null) {
-    const words = describe(hover, network, views.state.example.value, values);
+    const example = views.state.example.value;
+    const words = describe(hover, network, example, values, views.names.value);
     if (pair !== undefined) {
       const title = [a, b, difference]
-        .map((one) => describe(hover, network, views.state.example.value, one).title)
+        .map((one) => describe(hover, network, example, one).title)
         .map((text, k) => `${["A", "B", "B − A"][k]} ${text}`)
         .join(" · ");
       return <Tip {...words} title={title} left={hover.left} top={hover.top} />;
