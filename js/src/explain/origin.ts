@@ -10,10 +10,12 @@ export interface Origin {
   readonly y: number;
   readonly x: number;
   readonly amount: number;
+  /** The amount is that of the channel's whole map; the pixel is the one that gives most of it. */
+  readonly whole?: boolean;
 }
 
 /** An element of a value, in row-major order, as the channel and pixel that the views call it. */
-function spotOf({ nchw }: Value, index: number) {
+export function spotOf({ nchw }: Value, index: number) {
   const [, channels, height, width] = nchw;
   return {
     channel: Math.floor(index / (height * width)) % channels,

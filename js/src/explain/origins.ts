@@ -1,8 +1,10 @@
 // Where a number comes from: the numbers of other layers that it is made of, those that count most first.
 import type { Network } from "../network/network.ts";
+import type { Layer, Value } from "../plan.ts";
 import type { Chain } from "./chain.ts";
 import type { Explanation } from "./explanation.ts";
-import { type Origin, originAt, readBy } from "./origin.ts";
+import { beforeLayout, type Origin, originAt, readBy, spotOf } from "./origin.ts";
+import type { Products } from "./products.ts";
 import { coordinates, place, sizeOf } from "./tensor.ts";
 import type { Lines } from "./window.ts";
 
@@ -25,6 +27,40 @@ function largestTap({ rows, columns }: Lines, amounts: readonly number[]) {
   return null;
 }
 
+/** Of a dense layer's inputs what each channel of theirs gives, where they were maps before; else each input. */
+function channelsOf(
+  network: Network,
+  root: Layer,
+  source: Value,
+  { contributions }: Products,
+  index: number,
+): Origin[] {
+  const value = beforeLayout(network, source);
+  const [, , height, width] = value.nchw;
+  const whole = height * width > 1;
+  const sums = new Map<number, number>();
+  // The input that gives most, and the one that takes most.
+  const ends = new Map<number, { most: number; least: number }>();
+  const amountOf = (k: number): number => contributions[k] ?? 0;
+  for (let k = 0; k < contributions.length; k++) {
+    const read = readBy(root, source, index, k);
+    if (read === null) return [];
+    const of = whole ? spotOf(value, read).channel : k;
+    const { most, least } = ends.get(of) ?? { most: k, least: k };
+    sums.set(of, (sums.get(of) ?? 0) + amountOf(k));
+    ends.set(of, {
+      most: amountOf(k) > amountOf(most) ? k : most,
+      least: amountOf(k) < amountOf(least) ? k : least,
+    });
+  }
+  const largest = [...sums].sort(([a, p], [b, q]) => Math.abs(q) - Math.abs(p) || a - b);
+  return largest.slice(0, MOST).flatMap(([of, amount]) => {
+    const { most = 0, least = 0 } = ends.get(of) ?? {};
+    const read = readBy(root, source, index, amount < 0 ? least : most);
+    return read === null ? [] : { value, ...spotOf(value, read), amount, whole };
+  });
+}
+
 /** What the element `index` of a chain's last layer is made of. */
 export function originsOf(
   network: Network,
@@ -41,14 +77,9 @@ export function originsOf(
   };
   const found: Origin[] = [];
   switch (made.kind) {
-    case "dense": {
-      const { contributions } = made.products;
-      for (const k of bySize(contributions).slice(0, MOST)) {
-        const read = root && readBy(root, source, index, k);
-        if (read !== null) found.push(originAt(network, source, read, contributions[k] ?? 0));
-      }
+    case "dense":
+      if (root !== null) found.push(...channelsOf(network, root, source, made.products, index));
       break;
-    }
     case "convolution": {
       const { contributions, first, lines, patch } = made.products;
       for (const k of bySize(contributions).slice(0, MOST)) {

@@ -11,7 +11,7 @@ import { listenToKeys } from "./keys.ts";
 import { px } from "./layout.ts";
 import { createMeasures } from "./measures.ts";
 import { createPainter } from "./painter.ts";
-import { watchPresenting } from "./present.tsx";
+import { watchPresenting, zoomOf } from "./present.tsx";
 import { costsOf } from "./profile/costs.ts";
 import { roomStyles } from "./rooms.tsx";
 import { Message, StatusLine } from "./status.tsx";
@@ -35,6 +35,7 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
   const theme = watchTheme();
   const ratio = watchRatio();
   const width = watchWidth(root);
+  const zoom = computed(() => zoomOf(state, root));
   const painter = createPainter(state);
   const network = computed(() => {
     const plan = state.plan.value;
@@ -45,7 +46,8 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
     network,
     names: computed(() => namesOf(network.value, state.classes.value)),
     theme: theme.signal,
-    ratio: ratio.signal,
+    zoom,
+    ratio: computed(() => ratio.signal.value * zoom.value),
     width: width.signal,
     root,
     painter,

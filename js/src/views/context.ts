@@ -43,6 +43,9 @@ export interface Views {
   /** What the classes are called, of values that are of the classes. */
   readonly names: ReadonlySignal<Names>;
   readonly theme: ReadonlySignal<Theme>;
+  /** How much the viewer is enlarged for a projector: 1 in a notebook. */
+  readonly zoom: ReadonlySignal<number>;
+  /** Device pixels of one of the viewer's CSS pixels. */
   readonly ratio: ReadonlySignal<number>;
   /** The viewer's own width in CSS pixels. */
   readonly width: ReadonlySignal<number>;
@@ -82,11 +85,18 @@ export function useLater(): boolean {
   return later;
 }
 
+/** Where the pointer is in an element, in the viewer's CSS pixels: one that is presented is enlarged. */
+export function pointIn(element: Element, event: MouseEvent, { zoom }: Views) {
+  const box = element.getBoundingClientRect();
+  return {
+    left: (event.clientX - box.left) / zoom.value,
+    top: (event.clientY - box.top) / zoom.value,
+  };
+}
+
 /** Where the pointer is in a viewer. */
-export function placeOf(event: PointerEvent, { root }: Views): Place {
-  const box = root.getBoundingClientRect();
-  const of = event.currentTarget as Element;
-  return { left: event.clientX - box.left, top: event.clientY - box.top, of };
+export function placeOf(event: PointerEvent, views: Views): Place {
+  return { ...pointIn(views.root, event, views), of: event.currentTarget as Element };
 }
 
 /** The image of a value that belongs to the chosen example; 0 for a value without the batch's axis. */

@@ -1,8 +1,16 @@
 // For a projector: one view of the viewer takes the whole window, or the whole screen where the browser allows it.
 import { batch, effect } from "@preact/signals";
+import type { ViewerState } from "../state.ts";
 import { useViews, type Views } from "./context.ts";
 import { Screen } from "./icons.tsx";
 import { px } from "./layout.ts";
+
+/** How much larger everything is then; pictures are drawn for it, so that their pixels stay whole. */
+const ZOOM = 1.5;
+
+/** How much a view of the viewer is enlarged. */
+export const zoomOf = ({ presenting, presenter }: ViewerState, root: HTMLElement): number =>
+  presenting.value && presenter.value === root ? ZOOM : 1;
 
 /** Begins in this view, or ends wherever it is. */
 export function togglePresenting({ state, root }: Views): void {
@@ -44,6 +52,7 @@ function present(root: HTMLElement, place: HTMLElement, leave: () => void): () =
   // What the view stood in keeps its height, so that the notebook does not jump, nor a frame around it close.
   place.style.minHeight = px(root.offsetHeight);
   root.dataset.presenting = "";
+  root.style.setProperty("zoom", String(ZOOM));
   const fill = (): void => {
     if (!here || typeof root.showPopover !== "function") return;
     root.popover = "manual";
@@ -81,6 +90,7 @@ function present(root: HTMLElement, place: HTMLElement, leave: () => void): () =
     if (owner.fullscreenElement === root) void document.exitFullscreen().catch(() => undefined);
     root.popover = null;
     delete root.dataset.presenting;
+    root.style.removeProperty("zoom");
     place.style.minHeight = "";
     root.focus({ preventScroll: true });
   };

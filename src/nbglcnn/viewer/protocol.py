@@ -29,7 +29,8 @@ SIGNED = {
 }
 COLOR_RANGES = ("channel", "layer", "fixed")
 VIEWS = ("network", "maps", "filters", "explain", "profile", "compare")
-ROOMS = ("graph", "explain", "compare", "profile", "trail")  # views whose code comes behind the weights
+# Views whose code comes behind the weights.
+ROOMS = ("graph", "explain", "trail", "compare", "profile")
 MAX_COMPARED = 4  # channels that are shown large beside each other, at most
 MAX_BLOB = 2**31  # bytes of one blob; more than any texture we make
 

@@ -4,7 +4,7 @@ import type { Explanation } from "../../explain/explanation.ts";
 import type { Origin } from "../../explain/origin.ts";
 import { originsOf } from "../../explain/origins.ts";
 import { exact, short } from "../../format.ts";
-import type { Names } from "../../network/classes.ts";
+import { classText, type Names } from "../../network/classes.ts";
 import { displayOf, type Network } from "../../network/network.ts";
 import type { Value } from "../../plan.ts";
 import type { Step } from "../../state.ts";
@@ -57,6 +57,7 @@ export function Trail(props: Props) {
                     <button
                       type="button"
                       class="nbg-crumb"
+                      title={placeText(of, step, names)}
                       onClick={() => goTo(state, of, step, before.slice(0, k))}
                     >
                       {placeText(of, step, names)}
@@ -111,6 +112,7 @@ function Largest({ value, channel }: { value: Value; channel: number }) {
           key={one}
           class="nbg-way"
           aria-pressed={one === channel}
+          title={classText(named, one)}
           onClick={() => {
             state.selected.value = { layer: value.key, channel: one };
           }}
@@ -128,7 +130,7 @@ function Origins({ origins, go }: { origins: readonly Origin[]; go: (to: Origin)
   const names = useViews().names.value;
   return (
     <div class="nbg-ways" role="group" aria-label="Where it comes from">
-      <span class="nbg-second">{origins.length > 1 ? "Most of it from" : "From"}</span>
+      <span class="nbg-second">{origins.length > 1 ? "Counts most" : "From"}</span>
       {origins.map((origin, k) => (
         <button
           type="button"
@@ -137,7 +139,11 @@ function Origins({ origins, go }: { origins: readonly Origin[]; go: (to: Origin)
           data-origin={origin.value.key}
           onClick={() => go(origin)}
         >
-          <span class="nbg-way-name">{placeText(origin.value, origin, names)}</span>
+          <span class="nbg-way-name">
+            {origin.whole
+              ? `${origin.value.key}, all of channel ${origin.channel}`
+              : placeText(origin.value, origin, names)}
+          </span>
           {!Number.isNaN(origin.amount) && (
             <strong title={exact(origin.amount)}>{short(origin.amount)}</strong>
           )}
