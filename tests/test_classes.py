@@ -109,6 +109,12 @@ def test_quotes_in_a_files_names_stay() -> None:
     names = ("don't", 'a "b"', "c\\d", "e, 1: 'f'", "jack-o'-lantern", "Löwe")
     assert names_in(str(dict(enumerate(names)))) == names
     assert names_in(json.dumps(names)) == names
+    assert names_in(r"{0: 'L\xf6we', 1: 'a\tb', 2: '\U0001f981', 3: '\Uffffffff'}") == (
+        "Löwe",
+        "a b",
+        "🦁",
+        "",
+    )
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import enum
 import json
 import re
+import sys
 import unicodedata
 from collections.abc import Iterable, Mapping
 from operator import index
@@ -19,10 +19,13 @@ LONGEST = 100  # characters of a name that are kept
 MOST = 2**20  # names, so that no index in a dict asks for a gigabyte
 MOST_TEXT = 2**23  # characters of a file's text in which names are looked for
 EXPECTED = "expected a list of names, a dict of names by index, or weights with .meta['categories']"
-# Of Python's literals only these: a nested one may exhaust the interpreter's own stack.
+# Of Python's literals only these, and nothing of Python itself reads them.
 _SPACE = re.compile(r"[\s,]*")
 _INDEX = re.compile(r"(\d{1,9})\s*:\s*")
 _TEXT = re.compile(r"""'(?:[^'\\\n]|\\[^\n])*'|"(?:[^"\\\n]|\\[^\n])*\"""")
+_ESCAPE = re.compile(
+    r"\\(?:(?P<code>x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})|(?P<letter>.))", re.DOTALL
+)
 
 
 def cleaned(name: str) -> str:
@@ -173,11 +176,15 @@ def _literal(text: str) -> Any:
         if word is None or len(found) >= MOST:
             return None
         at = word.end()
-        try:  # one text, which holds nothing else
-            found[number] = ast.literal_eval(word[0]) if "\\" in word[0] else word[0][1:-1]
-        except (ValueError, SyntaxError):
-            return None
+        found[number] = _ESCAPE.sub(_unescaped, word[0][1:-1])
     return found
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    if found["code"]:
+        code = int(found["code"][1:], 16)
+        return chr(code) if code <= sys.maxunicode else ""
+    return {"n": "\n", "t": "\t", "r": "\r"}.get(found["letter"], found["letter"])
 
 
 def _after(pattern: re.Pattern[str], text: str, at: int) -> int:
