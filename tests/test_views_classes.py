@@ -215,6 +215,14 @@ def test_from_the_winning_class_to_the_pixel_one_click_a_step_and_back(
     crumbs.nth(1).click()
     expect(page.locator(".nbg-question")).to_contain_text(f"Why is fc, value {best(seen['fc'])}")
     expect(crumbs).to_have_count(1)
+    # Of a channel that takes away, the pixel that takes most.
+    views.quiet()
+    taker = next(c for c in order[:4] if channels[c] < 0)
+    ways.filter(has_text=f"all of channel {taker}").click()
+    y, x = divmod(int(products[taker].argmin()), 4)
+    expect(page.locator(".nbg-question")).to_contain_text(
+        f"pool, channel {taker}, pixel y {y}, x {x}"
+    )
     # Another layer is no step of the way.
     views.set(selected={"layer": "conv", "channel": 0})
     expect(page.locator(".nbg-question")).to_contain_text("Why is conv")
