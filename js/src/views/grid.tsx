@@ -22,7 +22,8 @@ export function Grid(props: {
   map?: ColorMapName;
 }) {
   const { value, channels, statistics, selected, compared, bounds } = props;
-  const { ratio: ratioOf, network } = useViews();
+  const { ratio: ratioOf, network, names } = useViews();
+  const named = names.value(value.key);
   const ratio = ratioOf.value;
   const isDifference = network.value?.pairs.get(value.key)?.difference === value.key;
   const [, , mapHeight, mapWidth] = value.nchw;
@@ -65,6 +66,7 @@ export function Grid(props: {
               <Caption
                 key={channel}
                 channel={channel}
+                name={named[channel] ?? ""}
                 summary={statistics?.channels[channel]}
                 chosen={channel === selected || compared.includes(channel)}
                 bounds={bounds}
@@ -133,19 +135,27 @@ function Frame(props: {
 /** The channel's number and mean, and what is wrong with it. */
 function Caption(props: {
   channel: number;
+  /** Of a class. */
+  name: string;
   summary: Summary | undefined;
   chosen: boolean;
   bounds: Bounds | null;
   width: number;
   isDifference: boolean;
 }) {
-  const { channel, summary, chosen, bounds, width, isDifference } = props;
+  const { channel, name, summary, chosen, bounds, width, isDifference } = props;
   return (
     <span
       class={chosen ? "nbg-cell-caption nbg-chosen" : "nbg-cell-caption"}
       style={{ width: px(width) }}
     >
-      <span>{channel}</span>
+      {name === "" ? (
+        <span>{channel}</span>
+      ) : (
+        <span class="nbg-cell-name" title={name}>
+          {channel} {name}
+        </span>
+      )}
       {summary?.zeros === 1 && isDifference ? (
         <span title="A and B are equal everywhere in this picture">equal</span>
       ) : (
