@@ -16,6 +16,7 @@ PACKAGE = ROOT / "src" / "nbglcnn"
 COMPILER = {"errors", "layout", "graph", "plan", "glsl", "weights", "builder", "ops", "lower"}
 BELOW = COMPILER | {
     "autodiff",
+    "classes",
     "datasets",
     "inputs",
     "load",
@@ -28,6 +29,7 @@ BELOW = COMPILER | {
 ALL = BELOW | {"api"}
 MAY_IMPORT = {
     "errors": set(),
+    "classes": set(),
     "datasets": set(),
     "layout": set(),
     "graph": set(),
@@ -55,7 +57,7 @@ MAY_IMPORT = {
     "lower": COMPILER | {"fields", "forms", "fusion", "layers", "reuse", "sections", "shapes"},
     "autodiff": COMPILER,
     "inputs": set(),
-    "load": {"graph", "inputs"},
+    "load": {"classes", "graph", "inputs"},
     "reference": {"graph", "load"},
     # Of glsl the vertex shader, of no network.
     "device": {"glsl", "plan"},

@@ -252,3 +252,66 @@ def test_python_turns_the_page_and_hears_of_its_turns(notebook: Notebook, view: 
         assert words in notebook.run(f"viewer.show({wrong})", fails=True).error
     notebook.run("viewer.set_state({'view': {'name': 'maps', 'layer': 'nothing'}})")
     assert notebook.run("print(viewer.view['layer'])").text == "encoder.0\n"
+
+
+def test_present_takes_the_window_from_a_cell_that_is_narrower(
+    notebook: Notebook, view: Locator
+) -> None:
+    page = notebook.page
+    window = page.evaluate("() => [innerWidth, innerHeight]")
+    seen = (
+        "(root) => { const { left, top, width, height } = root.getBoundingClientRect();"
+        " const at = (x, y) => root.contains(document.elementFromPoint(x, y));"
+        " return { box: [left, top, width, height].map(Math.round), above: at(4, 4) &&"
+        " at(innerWidth - 4, innerHeight - 4), zoom: root.currentCSSZoom }; }"
+    )
+    before = view.evaluate(seen)
+    assert before["box"][2] < window[0] - 50 and not before["above"]
+    notebook.run("viewer.present()\nNone")
+    expect(view).to_have_attribute("data-presenting", "")
+    # By a popover or as the full screen: the key that ran the cell may count as the reader's.
+    page.wait_for_function("(root) => root.clientWidth > 0", arg=view.element_handle())
+    now = view.evaluate(seen)
+    assert now["box"] == [0, 0, *page.evaluate("() => [innerWidth, innerHeight]")]
+    assert now["above"] and now["zoom"] == 1.5
+    assert notebook.run("print(viewer.presenting)").text == "True\n"
+    # A tab is where it seems to be, and the notebook gets no key of it.
+    view.get_by_role("tab", name="Network").click()
+    notebook.until("viewer.view['name'] == 'network'")
+    cells = page.locator(".jp-Cell").count()
+    page.keyboard.press("b")
+    page.keyboard.press("p")
+    expect(view).not_to_have_attribute("data-presenting", "")
+    assert page.locator(".jp-Cell").count() == cells
+    notebook.until("not viewer.presenting")
+    view.get_by_role("button", name="Present").click()
+    notebook.until("viewer.presenting")
+    notebook.run("viewer.present(False)\nNone")
+    expect(view).not_to_have_attribute("data-presenting", "")
+    assert view.evaluate(seen)["box"][2] == before["box"][2]
+
+
+def test_names_of_classes_reach_the_page_as_text_and_later_ones_replace_them(
+    notebook: Notebook,
+) -> None:
+    notebook.run(
+        "deep = nn.Sequential(nn.Flatten(), nn.Linear(22 * 18, 3)).eval()\n"
+        "names = ['<b>bold</b>', 'two\\nlines', 'Löwe 狮子']\n"
+        "viewer = Viewer(deep, x, classes=names)\nviewer"
+    )
+    rows = notebook.page.locator(".nbglcnn").last.locator(".nbg-top-name")
+    expect(rows).to_have_count(3)
+    expect(rows.filter(has_text="two lines")).to_have_count(1)
+    assert sorted(rows.all_inner_texts()) == ["<b>bold</b>", "Löwe 狮子", "two lines"]
+    assert not rows.locator("b").count()
+    runs = notebook.run("print(viewer.output.shape)\nviewer.classes = {1: 'middle'}").text
+    assert runs == "(2, 3)\n"
+    expect(rows.filter(has_text="middle")).to_have_count(1)
+    assert sorted(rows.all_inner_texts()) == ["0", "2", "middle"]
+    assert (
+        "TraitError: classes has 2 names"
+        in notebook.run("viewer.classes = ['a', 'b']", fails=True).error
+    )
+    notebook.run("viewer.classes = None")
+    expect(rows.filter(has_text="middle")).to_have_count(0)
+    notebook.run("ipywidgets.Widget.close_all()")

@@ -3,21 +3,22 @@
 import type { Kind, Target } from "./plan.ts";
 
 export const PACKAGE_VERSION = "0.1.0";
-export const PROTOCOL = "f0c87700b00f";
+export const PROTOCOL = "f72ebe333f3d";
 export const CHUNK = 2097152;
 export const COLORMAPS = ["signed", "viridis", "cividis", "magma", "grey"] as const;
 export const SIGNED = {"light": "#6b2b00 #c0560c #f09a4a #fbd9b3 #ffffff #c3ddf3 #6fa8d8 #2a6cb0 #0b2f63", "dark": "#ffd093 #f2953a #a8570c #4a290b #0f1216 #123a63 #216bab #4fa3ec #b5dcff"} as const;
 export const CLASS_COLORS = "#8c8c8c #1f77b4 #e8720c #2ca02c #d62728 #8c6bb1 #7f5539 #17becf #bcbd22 #3f3fbf #00806a #ffb84d #8fce5a #5aa9e6 #b5562b #5c6f7b #d8c99b #c06a6a #4d8f3a #2f4b7c";
 export const COLOR_RANGES = ["channel", "layer", "fixed"] as const;
 export const VIEWS = ["network", "maps", "filters", "explain", "profile", "compare"] as const;
-export const ROOMS = ["graph", "explain", "compare", "profile", "kinds"] as const;
+export const ROOMS = ["graph", "explain", "trail", "compare", "profile", "kinds"] as const;
 export const MAX_COMPARED = 4;
 
 /**
  * What the page shall show: hashes of the Plan, of each of its weights, of each input array.
  *
- * `revision` grows with every change; `sizes` are the bytes of every blob named here, and
- * `snapshot` is the hash of a picture (PNG) for a page that cannot draw, "" when there is none.
+ * `revision` grows with every change; `sizes` are the bytes of every blob named here.
+ * `snapshot` is the hash of a picture (PNG) for a page that cannot draw, `classes` that of a JSON
+ * list of the names of the output's classes; "" when there is none.
  */
 export interface State {
   readonly type: "state";
@@ -27,6 +28,7 @@ export interface State {
   readonly inputs: readonly string[];
   readonly sizes: Readonly<Record<string, number>>;
   readonly snapshot: string;
+  readonly classes: string;
 }
 
 /** One part of a blob, in the message's only buffer; `count` parts make `bytes` bytes. */
@@ -245,7 +247,7 @@ export type FromPage = Hello | Need | Progress | Ran | Health | Pace | Pointed |
 type Fields = Readonly<Record<string, Kind>>;
 /** Every record's fields. */
 export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
-  ["State", {"type": {"oneOf": ["state"]}, "revision": "integer", "plan": "string", "weights": {"list": "string"}, "inputs": {"list": "string"}, "sizes": {"map": "integer"}, "snapshot": "string"}],
+  ["State", {"type": {"oneOf": ["state"]}, "revision": "integer", "plan": "string", "weights": {"list": "string"}, "inputs": {"list": "string"}, "sizes": {"map": "integer"}, "snapshot": "string", "classes": "string"}],
   ["Part", {"type": {"oneOf": ["part"]}, "blob": "string", "part": "integer", "count": "integer", "bytes": "integer"}],
   ["Patches", {"type": {"oneOf": ["patches"]}, "base": "integer", "revision": "integer", "rectangles": {"list": {"tuple": ["integer", "integer", "integer", "integer", "integer", "integer"]}}}],
   ["Read", {"type": {"oneOf": ["read"]}, "id": "string", "keys": {"list": "string"}, "revision": "integer", "missing": {"list": {"tuple": ["integer", "integer"]}}}],

@@ -1,9 +1,11 @@
 // What a view can see and do: one set of signals per viewer, in slices of one feature each (state/), and of its engine.
 import { createSignals, type EngineSignals } from "./engine/signals.ts";
+import { type ClassState, classState } from "./state/classes.ts";
 import { type ColorState, colorState } from "./state/colors.ts";
 import { type ConnectionState, connectionState } from "./state/connection.ts";
 import { type CostState, costState } from "./state/costs.ts";
 import { type GraphState, graphState } from "./state/graph.ts";
+import { type PresentState, presentState } from "./state/present.ts";
 import { type SelectionState, selectionState } from "./state/selection.ts";
 
 export type { ColorLimits, RangeMode } from "./state/colors.ts";
@@ -16,7 +18,9 @@ export type {
   Pixel,
   Section,
   Selection,
+  Step,
   TabName,
+  Trail,
 } from "./state/selection.ts";
 
 /** Everything that views of one viewer share: a feature adds its slice. */
@@ -26,7 +30,9 @@ export interface ViewerState
     SelectionState,
     ColorState,
     GraphState,
-    CostState {}
+    CostState,
+    ClassState,
+    PresentState {}
 
 export const createState = (signals = createSignals()): ViewerState => ({
   ...signals,
@@ -35,4 +41,6 @@ export const createState = (signals = createSignals()): ViewerState => ({
   ...colorState(),
   ...graphState(),
   ...costState(),
+  ...classState(),
+  ...presentState(),
 });

@@ -81,6 +81,9 @@ function open(model: AnyModel): Opened {
     follow(model, "symmetric", (value) => {
       state.symmetric.value = value === true;
     }),
+    follow(model, "presenting", (value) => {
+      state.presenting.value = value === true;
+    }),
     follow(model, "selected", take),
     follow(model, "view", take),
     follow(model, "colormap", oneOf(COLORMAPS, state.colormap)),
@@ -89,6 +92,7 @@ function open(model: AnyModel): Opened {
     effect(() => tell(model, "color_range", state.range.value)),
     effect(() => tell(model, "example", state.example.value)),
     effect(() => tell(model, "symmetric", state.symmetric.value)),
+    effect(() => tell(model, "presenting", state.presenting.value)),
     // One message for a click that changes both.
     effect(() => {
       const view = viewOf(state);

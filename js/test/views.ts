@@ -12,12 +12,14 @@ import * as graph from "../src/views/graph/room.ts";
 import * as kinds from "../src/views/kinds/room.ts";
 import * as profile from "../src/views/profile/room.ts";
 import { openRoom } from "../src/views/rooms.tsx";
+import * as trail from "../src/views/trail/room.ts";
 
 openRoom("graph", graph);
 openRoom("explain", explain);
 openRoom("compare", compare);
 openRoom("profile", profile);
 openRoom("kinds", kinds);
+openRoom("trail", trail);
 const state = createState();
 const calls = { drawn: [] as string[], batches: 0, runs: 0, asked: 0, answered: 0 };
 

@@ -149,6 +149,7 @@ class Graph:
     comparison: Comparison | None = None  # of two networks in one
     settings: frozenset[str] = frozenset()  # parameters whose numbers decided what is computed
     carries: tuple[Carry, ...] = ()
+    classes: tuple[str, ...] = ()  # what the model itself calls the values of its output
 
     def shape(self, value: str) -> tuple[int, ...]:
         """The concrete shape of a value."""

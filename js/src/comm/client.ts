@@ -16,7 +16,7 @@ import { watchKernel } from "./host.ts";
 import { Reports } from "./reports.ts";
 import { Rooms } from "./rooms.ts";
 import { keepSnapshots } from "./snapshots.ts";
-import { decode, macrotask, patchesOf, warnOnce } from "./wire.ts";
+import { decode, macrotask, patchesOf, textsOf, warnOnce } from "./wire.ts";
 
 /** A failure before it is said of which read. */
 type Failure = Omit<Failed, "id">;
@@ -51,6 +51,8 @@ export class CommClient {
   private patches: readonly Patch[] = [];
   /** The revision whose values the engine has. */
   private ran = -1;
+  /** The blob with the names of classes that the views have. */
+  private named = "";
   private probe: Probe | undefined;
   /** What the parity check has found of this Plan: it holds when other inputs come. */
   private tested: Parity | null = null;
@@ -248,8 +250,10 @@ export class CommClient {
     void this.work();
   }
 
-  private needed({ plan, weights, inputs, snapshot }: State): Set<string> {
-    if (this.engine.device !== undefined) return new Set([plan, ...weights, ...inputs]);
+  private needed({ plan, weights, inputs, snapshot, classes }: State): Set<string> {
+    if (this.engine.device !== undefined) {
+      return new Set([plan, ...weights, ...inputs, ...(classes === "" ? [] : [classes])]);
+    }
     return new Set(snapshot === "" ? [plan] : [plan, snapshot]);
   }
 
@@ -304,6 +308,10 @@ export class CommClient {
       return;
     }
     if (engine.device.lost) return; // onRestored goes on
+    if (state.classes !== this.named) {
+      this.named = state.classes;
+      this.state.classes.value = textsOf(this.store.get(state.classes));
+    }
     await this.bring(state);
     if (this.ran < 0 || this.closed) return;
     for (const read of this.answers.waiting) {

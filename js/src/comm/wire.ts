@@ -41,6 +41,17 @@ export function patchesOf(
   });
 }
 
+/** A list of texts out of a blob of JSON; empty where it is none. */
+export function textsOf(data: Uint8Array<ArrayBuffer> | undefined): readonly string[] {
+  try {
+    const found: unknown = JSON.parse(new TextDecoder().decode(data));
+    if (Array.isArray(found) && found.every((one) => typeof one === "string")) return found;
+  } catch {
+    // As for anything else.
+  }
+  return [];
+}
+
 /** One line in the console; the same text, and more than a hundred different ones, only once. */
 export function warnOnce(text: string): void {
   if (warned.has(text) || warned.size >= 100) return;

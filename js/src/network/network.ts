@@ -232,6 +232,10 @@ export function settings(layer: Layer): string {
   return `${size}, stride ${new Set(strides).size === 1 ? strides[0] : strides.join("×")}`;
 }
 
+/** The layer that makes a value, under whatever other key that is kept. */
+export const layerOf = ({ layers, values }: Network, { texture }: Value): Layer | undefined =>
+  layers.findLast(({ name }) => values.get(name)?.texture === texture);
+
 /** What is looked at before anything is selected: the first stage with several channels. */
 export function firstValue({ stages, values }: Network): Value | undefined {
   const first = stages.find((stage) => values.get(stage.key)?.nchw[1] !== 1) ?? stages[0];

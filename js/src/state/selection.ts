@@ -23,6 +23,20 @@ export interface Pixel {
   readonly layer?: string;
 }
 
+/** A number that was explained: a layer's, at a channel and a pixel. */
+export interface Step {
+  readonly layer: string;
+  readonly channel: number;
+  readonly y: number;
+  readonly x: number;
+}
+
+/** The way to the layer that is explained, from number to number that it is made of; as long as it is that layer. */
+export interface Trail {
+  readonly to: string;
+  readonly before: readonly Step[];
+}
+
 /** Channels of a layer that are shown large beside each other. */
 export interface ComparedChannels {
   readonly layer: string;
@@ -40,6 +54,7 @@ export interface SelectionState {
   /** The pixel that is explained, kept from layer to layer of the same size. */
   readonly pixel: Signal<Pixel | null>;
   readonly compared: Signal<ComparedChannels | null>;
+  readonly trail: Signal<Trail | null>;
   readonly order: Signal<Order>;
   /** What is under the pointer in any view, for Python. */
   readonly pointed: Signal<Spot | null>;
@@ -52,6 +67,7 @@ export const selectionState = (): SelectionState => ({
   example: signal(0),
   pixel: signal(null),
   compared: signal(null),
+  trail: signal(null),
   order: signal("number"),
   pointed: signal(null),
 });

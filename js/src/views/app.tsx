@@ -1,6 +1,7 @@
 // The shell: bar, content, message and status line, mounted into one element.
 import { computed, effect, signal } from "@preact/signals";
 import { render } from "preact";
+import { namesOf } from "../network/classes.ts";
 import { networkOf } from "../network/network.ts";
 import type { ViewerState } from "../state.ts";
 import { Bar } from "./bar.tsx";
@@ -10,6 +11,7 @@ import { listenToKeys } from "./keys.ts";
 import { px } from "./layout.ts";
 import { createMeasures } from "./measures.ts";
 import { createPainter } from "./painter.ts";
+import { watchPresenting, zoomOf } from "./present.tsx";
 import { costsOf } from "./profile/costs.ts";
 import { roomStyles } from "./rooms.tsx";
 import { Message, StatusLine } from "./status.tsx";
@@ -33,6 +35,7 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
   const theme = watchTheme();
   const ratio = watchRatio();
   const width = watchWidth(root);
+  const zoom = computed(() => zoomOf(state, root));
   const painter = createPainter(state);
   const network = computed(() => {
     const plan = state.plan.value;
@@ -41,8 +44,10 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
   const views: Views = {
     state,
     network,
+    names: computed(() => namesOf(network.value, state.classes.value)),
     theme: theme.signal,
-    ratio: ratio.signal,
+    zoom,
+    ratio: computed(() => ratio.signal.value * zoom.value),
     width: width.signal,
     root,
     painter,
@@ -58,6 +63,7 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
     order: signal<readonly number[]>([]),
   };
   const stopKeys = listenToKeys(views);
+  const stopPresenting = watchPresenting(views, el);
   // Fixed colour limits are those of the time when they were chosen.
   const stopEnds = effect(() => {
     if (state.range.value !== "fixed" && state.colorLimits.peek().size > 0)
@@ -77,6 +83,7 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
   );
 
   return () => {
+    stopPresenting();
     render(null, root);
     stopKeys();
     stopStyles();
@@ -95,7 +102,7 @@ function App() {
   const now = network.value;
   root.dataset.theme = theme.value;
   root.dataset.phase = state.status.value.phase;
-  const height = state.height.value;
+  const height = state.presenting.value ? null : state.height.value;
   return (
     <>
       <Bar network={now} />

@@ -4,6 +4,7 @@ import { useViews } from "./context.ts";
 import { Left, Right } from "./icons.tsx";
 import { pictureSize } from "./layout.ts";
 import { Maps } from "./maps.tsx";
+import { PresentButton } from "./present.tsx";
 import { tabsOf } from "./tabs.tsx";
 
 /** CSS pixels below which everything is one column. */
@@ -25,7 +26,10 @@ export function Bar({ network }: { network: Network | null }) {
         )}
       </div>
       {live && (width.value < NARROW ? <Menu network={network} /> : <Tabs network={network} />)}
-      {live && network.batch > 1 ? <Examples network={network} /> : <span />}
+      <div class="nbg-right">
+        {live && network.batch > 1 && <Examples network={network} />}
+        {live && width.value >= NARROW && <PresentButton />}
+      </div>
     </header>
   );
 }

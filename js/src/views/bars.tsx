@@ -1,9 +1,10 @@
 // Vectors as signed bars, and the largest values of a long one as a list.
 
 import { short } from "../format.ts";
+import { classText } from "../network/classes.ts";
 import type { Value } from "../plan.ts";
 import { type Hover, imageOf, placeOf, useValues, useViews } from "./context.ts";
-import { largest, rank } from "./layout.ts";
+import { largest, px, rank } from "./layout.ts";
 
 /** The shown image's elements of a value. */
 export function useImageValues(value: Value | null): Float32Array | null {
@@ -208,39 +209,98 @@ export function NotFinite(props: {
   );
 }
 
+interface TopProps {
+  value: Value;
+  most: number;
+  /** CSS pixels that names may take, with their bars. */
+  width?: number;
+  /** Elements that are shown, and the ends of the longest bars, where they aren't the value's own. */
+  channels?: readonly number[];
+  ends?: { low: number; high: number } | null;
+  /** A click on a value asks why it is that. */
+  explain?: ((channel: number) => void) | undefined;
+}
+
 /** The largest values of a classifier's output, with their numbers; negative ones go left of a common zero. */
-export function TopValues({ value, most }: { value: Value; most: number }) {
+export function TopValues(props: TopProps) {
+  const { value, most, width = 0, explain } = props;
+  const { names } = useViews();
   const values = useImageValues(value);
   const length = value.nchw[1];
-  const order = values === null ? [] : rank(Array.from(values)).slice(0, most);
-  const finite = order.map((channel) => values?.[channel] ?? 0).filter(Number.isFinite);
+  const named = names.value(value.key);
+  const order = props.channels ?? (values ? rank(Array.from(values)).slice(0, most) : []);
+  const own = order.map((channel) => values?.[channel] ?? 0);
+  const finite = [...own, props.ends?.low ?? 0, props.ends?.high ?? 0].filter(Number.isFinite);
   const [low, high] = [Math.min(0, ...finite), Math.max(0, ...finite)];
   const share = (size: number): number => (100 * size) / (high - low || 1);
+  const room = named.length > 0 ? { width: px(Math.max(150, width)) } : {};
   return (
-    <div class="nbg-top" data-bars={value.key} data-channels={Math.min(most, length)}>
-      {order.map((channel) => {
-        const number = values?.[channel] ?? 0;
-        const size = Number.isFinite(number) ? number : 0;
-        const from = share(Math.min(0, size) - low);
-        return (
-          <div class="nbg-top-row" key={channel}>
-            <span>{channel}</span>
-            <span class="nbg-top-track">
-              <span
-                class={number >= 0 ? "nbg-top-bar" : "nbg-top-bar nbg-below"}
-                style={{ marginLeft: `${from}%`, width: `${share(Math.abs(size))}%` }}
-              />
-            </span>
-            <strong>{short(number)}</strong>
-          </div>
-        );
-      })}
-      {length > most && (
+    <div
+      class={named.length > 0 ? "nbg-top nbg-of-classes" : "nbg-top"}
+      style={room}
+      data-bars={value.key}
+      data-channels={props.channels?.length ?? Math.min(most, length)}
+    >
+      {order.map((channel) => (
+        <TopRow
+          key={channel}
+          number={values?.[channel] ?? 0}
+          name={named[channel] || `${channel}`}
+          title={classText(named, channel)}
+          share={share}
+          low={low}
+          explain={explain && (() => explain(channel))}
+        />
+      ))}
+      {length > most && props.channels === undefined && (
         <span class="nbg-second nbg-top-more">
           the {most} largest, {length - most} more
         </span>
       )}
     </div>
+  );
+}
+
+function TopRow(props: {
+  number: number;
+  name: string;
+  title: string;
+  share: (size: number) => number;
+  low: number;
+  explain: (() => void) | undefined;
+}) {
+  const { number, name, title, share, low, explain } = props;
+  const size = Number.isFinite(number) ? number : 0;
+  const from = share(Math.min(0, size) - low);
+  const row = (
+    <>
+      <span class="nbg-top-name">{name}</span>
+      <span class="nbg-top-track">
+        <span
+          class={number >= 0 ? "nbg-top-bar" : "nbg-top-bar nbg-below"}
+          style={{ marginLeft: `${from}%`, width: `${share(Math.abs(size))}%` }}
+        />
+      </span>
+      <strong>{short(number)}</strong>
+    </>
+  );
+  if (explain === undefined) {
+    return (
+      <div class="nbg-top-row" title={title}>
+        {row}
+      </div>
+    );
+  }
+  return (
+    <button
+      type="button"
+      class="nbg-top-row"
+      title={`${title}: why this number?`}
+      tabIndex={-1} // the Layer tab is the keyboard's way
+      onClick={explain}
+    >
+      {row}
+    </button>
   );
 }
 

@@ -5,6 +5,7 @@ import { useContext, useEffect, useState } from "preact/hooks";
 import type { Tensors } from "../explain/chain.ts";
 import type { Tensor } from "../explain/tensor.ts";
 import type { Histogram, Statistics, Theme } from "../gl/types.ts";
+import type { Names } from "../network/classes.ts";
 import type { Network } from "../network/network.ts";
 import type { Value } from "../plan.ts";
 import type { ViewerState } from "../state.ts";
@@ -39,7 +40,12 @@ export interface Note extends Place {
 export interface Views {
   readonly state: ViewerState;
   readonly network: ReadonlySignal<Network | null>;
+  /** What the classes are called, of values that are of the classes. */
+  readonly names: ReadonlySignal<Names>;
   readonly theme: ReadonlySignal<Theme>;
+  /** How much the viewer is enlarged for a projector: 1 in a notebook. */
+  readonly zoom: ReadonlySignal<number>;
+  /** Device pixels of one of the viewer's CSS pixels. */
   readonly ratio: ReadonlySignal<number>;
   /** The viewer's own width in CSS pixels. */
   readonly width: ReadonlySignal<number>;
@@ -79,11 +85,18 @@ export function useLater(): boolean {
   return later;
 }
 
+/** Where the pointer is in an element, in the viewer's CSS pixels: one that is presented is enlarged. */
+export function pointIn(element: Element, event: MouseEvent, { zoom }: Views) {
+  const box = element.getBoundingClientRect();
+  return {
+    left: (event.clientX - box.left) / zoom.value,
+    top: (event.clientY - box.top) / zoom.value,
+  };
+}
+
 /** Where the pointer is in a viewer. */
-export function placeOf(event: PointerEvent, { root }: Views): Place {
-  const box = root.getBoundingClientRect();
-  const of = event.currentTarget as Element;
-  return { left: event.clientX - box.left, top: event.clientY - box.top, of };
+export function placeOf(event: PointerEvent, views: Views): Place {
+  return { ...pointIn(views.root, event, views), of: event.currentTarget as Element };
 }
 
 /** The image of a value that belongs to the chosen example; 0 for a value without the batch's axis. */

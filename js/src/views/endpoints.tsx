@@ -1,6 +1,6 @@
 // Where the network begins and ends: its input and output, the largest pictures.
 
-import { displayOf, imageShape, type Network, type Stage } from "../network/network.ts";
+import { displayOf, imageShape, layerOf, type Network, type Stage } from "../network/network.ts";
 import type { Value } from "../plan.ts";
 import { useViews } from "./context.ts";
 import type * as kinds from "./kinds/room.ts";
@@ -17,6 +17,12 @@ export function Endpoints(props: {
   word: string;
 }) {
   const { values, network, side, word } = props;
+  const { state } = useViews();
+  const explain = (value: Value, channel: number): void => {
+    state.selected.value = { layer: layerOf(network, value)?.name ?? value.key, channel };
+    state.section.value = "explain";
+    state.tab.value = "layer";
+  };
   const many = values.length;
   const room = many > 1 ? (side - (many - 1) * 8) / many : side;
   const last = word === "Output" ? network.stages.at(-1) : undefined;
@@ -25,7 +31,14 @@ export function Endpoints(props: {
       <div class="nbg-shown">
         {values.map((value) => (
           <div class="nbg-image" key={value.key} data-layer={value.key}>
-            <Picture value={value} width={side} height={room} tile={20} top={word === "Output"} />
+            <Picture
+              value={value}
+              width={side}
+              height={room}
+              tile={20}
+              top={word === "Output"}
+              explain={(channel) => explain(value, channel)}
+            />
           </div>
         ))}
       </div>

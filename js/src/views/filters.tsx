@@ -5,7 +5,7 @@ import { longType, type Network, type Stage } from "../network/network.ts";
 import type { Layer, Value } from "../plan.ts";
 import { NotFinite } from "./bars.tsx";
 import { gradient } from "./colors.ts";
-import { placeOf, useValues, useViews } from "./context.ts";
+import { placeOf, pointIn, useValues, useViews } from "./context.ts";
 import { type Cell, KernelPictures } from "./kernels.tsx";
 import { largest } from "./layout.ts";
 import { type Kernels, kernelsOf, parametersOf } from "./weights.ts";
@@ -227,8 +227,7 @@ function Numbers(props: { layer: Layer; value: Value; width: number }) {
   const negative = values.some((number) => number < 0);
   const zero = negative ? height / 2 : height;
   const point = (event: PointerEvent): void => {
-    const box = (event.currentTarget as Element).getBoundingClientRect();
-    const i = Math.floor((event.clientX - box.left) / along);
+    const i = Math.floor(pointIn(event.currentTarget as Element, event, views).left / along);
     const number = values[i];
     views.note.value =
       number === undefined

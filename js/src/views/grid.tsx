@@ -23,7 +23,8 @@ export function Grid(props: {
   map?: ColorMapName;
 }) {
   const { value, channels, statistics, selected, compared, bounds } = props;
-  const { ratio: ratioOf, network } = useViews();
+  const { ratio: ratioOf, network, names } = useViews();
+  const named = names.value(value.key);
   const ratio = ratioOf.value;
   const isDifference = network.value?.pairs.get(value.key)?.difference === value.key;
   const map = frameOf(value);
@@ -65,6 +66,7 @@ export function Grid(props: {
               <Caption
                 key={channel}
                 channel={channel}
+                name={named[channel] ?? ""}
                 summary={statistics?.channels[channel]}
                 chosen={channel === selected || compared.includes(channel)}
                 bounds={bounds}
@@ -89,16 +91,18 @@ function Frame(props: {
   width: number;
 }) {
   const { value, channel, summary, chosen, selected, width } = props;
-  const { state } = useViews();
+  const { state, names } = useViews();
+  const name = names.value(value.key)[channel];
+  const called = `channel ${channel}${name ? `, ${name}` : ""}`;
   const spoken = summary
     ? [
-        `channel ${channel}`,
+        called,
         `mean ${short(summary.mean)}`,
         `max ${short(summary.max)}`,
         `${percent(summary.zeros)} zero`,
         ...(isFlawed(summary) ? [leftOut(summary)] : []),
       ].join(", ")
-    : `channel ${channel}`;
+    : called;
   const select = (event: MouseEvent): void => {
     const layer = value.key;
     const before = state.compared.peek();
@@ -131,19 +135,27 @@ function Frame(props: {
 /** The channel's number and mean, and what is wrong with it. */
 function Caption(props: {
   channel: number;
+  /** Of a class. */
+  name: string;
   summary: Summary | undefined;
   chosen: boolean;
   bounds: Bounds | null;
   width: number;
   isDifference: boolean;
 }) {
-  const { channel, summary, chosen, bounds, width, isDifference } = props;
+  const { channel, name, summary, chosen, bounds, width, isDifference } = props;
   return (
     <span
       class={chosen ? "nbg-cell-caption nbg-chosen" : "nbg-cell-caption"}
       style={{ width: px(width) }}
     >
-      <span>{channel}</span>
+      {name === "" ? (
+        <span>{channel}</span>
+      ) : (
+        <span class="nbg-cell-name" title={name}>
+          {channel} {name}
+        </span>
+      )}
       {summary?.zeros === 1 && isDifference ? (
         <span title="A and B are equal everywhere in this picture">equal</span>
       ) : (

@@ -12,6 +12,7 @@ const KEYS: readonly (readonly [string, string])[] = [
   ["c", "next colour map"],
   ["r", "range of each channel, or of the layer"],
   ["[ ]", "example before, example after"],
+  ["p", "for a projector: the whole window, larger type; p or Esc leads back"],
   ["Esc", "back; twice leaves the Viewer"],
   ["?", "this list"],
 ];

@@ -35,6 +35,11 @@ export const Arrow = () => (
     <path d="M1.5 8h13M10.5 4l4 4-4 4" />
   </Icon>
 );
+export const Screen = () => (
+  <Icon>
+    <path d="M1.8 2.8h12.4v8H1.8zM8 10.8v2.6M5 13.4h6" />
+  </Icon>
+);
 export const Matches = () => (
   <Icon>
     <circle cx="8" cy="8" r="6.3" />

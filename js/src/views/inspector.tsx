@@ -30,10 +30,11 @@ export function Inspector(props: {
   compared: readonly number[];
 }) {
   const { value, statistics, channel, place, kernels, compared } = props;
-  const { state, width, network: shown } = useViews();
+  const { state, width, names, network: shown } = useViews();
   const network = shown.value;
   const room = Math.min(LARGE, width.value - 48);
   const word = displayOf(value).name === "attention" ? "Head" : "Channel";
+  const name = names.value(value.key)[channel];
   const explain = (): void => {
     state.selected.value = { layer: value.key, channel };
     state.section.value = "explain";
@@ -42,7 +43,8 @@ export function Inspector(props: {
     <aside class="nbg-inspector" aria-label={`Channel ${channel}`}>
       <header>
         <h3>
-          {word} {channel} <span class="nbg-second">{place}</span>
+          {word} {channel} {name && <strong class="nbg-class">{name}</strong>}{" "}
+          <span class="nbg-second">{place}</span>
         </h3>
         <button type="button" class="nbg-button" onClick={explain}>
           Explain

@@ -2,7 +2,7 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { exact } from "../format.ts";
 import { colorTable } from "./colors.ts";
-import { placeOf, useViews } from "./context.ts";
+import { placeOf, pointIn, useViews } from "./context.ts";
 import { px } from "./layout.ts";
 import { inputChannel, type Kernels, kernelStart } from "./weights.ts";
 
@@ -86,12 +86,12 @@ export function KernelPictures(props: KernelsProps) {
   }, [kernels, values, which, columns, scale, gap, most, ratio, map, theme, width, height, kh, kw]);
 
   const point = (event: PointerEvent): void => {
-    const box = canvas.current?.getBoundingClientRect();
-    if (box === undefined) return;
-    const i = Math.floor((event.clientX - box.left) / (kw * scale + gap));
-    const j = Math.floor((event.clientY - box.top) / (kh * scale + gap));
-    const x = Math.floor((event.clientX - box.left - i * (kw * scale + gap)) / scale);
-    const y = Math.floor((event.clientY - box.top - j * (kh * scale + gap)) / scale);
+    if (canvas.current === null) return;
+    const { left, top } = pointIn(canvas.current, event, views);
+    const i = Math.floor(left / (kw * scale + gap));
+    const j = Math.floor(top / (kh * scale + gap));
+    const x = Math.floor((left - i * (kw * scale + gap)) / scale);
+    const y = Math.floor((top - j * (kh * scale + gap)) / scale);
     const cell = cells[j * columns + i];
     if (cell === undefined || i >= across || x < 0 || y < 0 || x >= kw || y >= kh) {
       views.note.value = null;

@@ -5,6 +5,7 @@ import { channelsOf, type Network } from "../network/network.ts";
 import type { TabName } from "../state.ts";
 import type { Views } from "./context.ts";
 import { orderOf } from "./order.ts";
+import { togglePresenting } from "./present.tsx";
 import { shownTab, type TabKeys } from "./tabs.tsx";
 
 // A text field, a list or an open menu needs these keys itself.
@@ -99,7 +100,14 @@ export function listenToKeys(views: Views): () => void {
         if (keys?.channel === undefined) return false;
         moveChannel(key === "ArrowDown" ? 1 : -1);
         return true;
+      case "p":
+        togglePresenting(views);
+        return true;
       case "Escape":
+        if (state.presenting.peek()) {
+          state.presenting.value = false;
+          return true;
+        }
         if (network === null || keys?.back === undefined) {
           // A second Esc gives the keyboard back to the notebook.
           if (document.activeElement instanceof HTMLElement) document.activeElement.blur();

@@ -36,28 +36,37 @@ interface PictureProps {
   tile: number;
   /** The output of a classifier shows its largest values. */
   top?: boolean;
+  /** A click on one of them asks why it is that. */
+  explain?: ((channel: number) => void) | undefined;
 }
 
-/** CSS pixels of a row of `TopValues`. */
+/** CSS pixels of a row of `TopValues`, and of one with the name of its class. */
 const TOP_ROW = 20;
 /** So many curves stand one below the other in a box, as wide as it; more are a mosaic. */
 const CURVES = 8;
+const NAMED_ROW = 27;
 
 /** How many of the largest values fit, ten at most, with a line for those that are left out. */
-function topOf(length: number, height: number): number {
-  const rows = Math.floor(height / TOP_ROW);
+function topOf(length: number, height: number, row: number): number {
+  const rows = Math.floor(height / row);
   return length <= Math.min(10, rows) ? length : Math.max(1, Math.min(10, rows - 1));
 }
 
 /** A value as a picture that fits the room. */
-export function Picture({ value, width, height, tile, top = false }: PictureProps) {
-  const ratio = useViews().ratio.value;
+export function Picture(props: PictureProps) {
+  const { value, width, height, tile, top = false, explain } = props;
+  const { ratio: ratioOf, names } = useViews();
+  const ratio = ratioOf.value;
   const display = displayOf(value);
   const [, channels, mapHeight, mapWidth] = value.nchw;
   const label = `${value.key}, ${contents(value)}`;
   if (display.name === "number") return <NumberPicture value={value} />;
   if (display.name === "bars") {
-    if (top) return <TopValues value={value} most={topOf(channels, height)} />;
+    if (top) {
+      const row = names.value(value.key).length > 0 ? NAMED_ROW : TOP_ROW;
+      const most = topOf(channels, height, row);
+      return <TopValues value={value} most={most} width={width} explain={explain} />;
+    }
     return <TallBars value={value} width={width} height={height} label={label} />;
   }
   const room = { width: width * ratio, height: height * ratio };

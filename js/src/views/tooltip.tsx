@@ -2,6 +2,7 @@
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { exact, full } from "../format.ts";
 import type { Spot } from "../messages.ts";
+import type { Names } from "../network/classes.ts";
 import { displayOf, type Network, unitOf } from "../network/network.ts";
 import { type Hover, imageOf, type Note, useValues, useViews } from "./context.ts";
 import { rank } from "./layout.ts";
@@ -26,6 +27,7 @@ export function describe(
   network: Network,
   example: number,
   values: Float32Array | null,
+  names?: Names,
 ): { title: string; text: string } {
   const [, channels, height, width] = hover.value.nchw;
   const size = height * width;
@@ -33,10 +35,12 @@ export function describe(
   const texts = numbers.map((number) => (number === undefined ? "…" : exact(number)));
   const [one] = hover.channels;
   const place: string[] = [];
-  const { name } = displayOf(hover.value);
-  const word = name === "bars" ? "channel" : unitOf(hover.value);
+  const shown = displayOf(hover.value).name;
+  const word = shown === "bars" ? "channel" : unitOf(hover.value);
   if (numbers.length === 1 && channels > 1) place.push(`${word} ${one}`);
-  if (name === "attention") place.push(`token ${hover.y} looks at ${hover.x}`);
+  if (shown === "attention") place.push(`token ${hover.y} looks at ${hover.x}`);
+  const name = names?.(hover.value.key)[one ?? -1];
+  if (numbers.length === 1 && name) place.unshift(name);
   if (size > 1) place.push(height > 1 ? `y ${hover.y}, x ${hover.x}` : `x ${hover.x}`);
   if (hover.rank && values !== null && numbers.length === 1 && one !== undefined) {
     const start = startOf(one);
@@ -136,10 +140,10 @@ export function Tooltip() {
   if (hover !== null && network !== null) {
     const example = views.state.example.value;
     const at = pointedAt(hover, network, example, values);
-    const words = describe(at, network, example, values);
+    const words = describe(at, network, example, values, views.names.value);
     if (pair !== undefined) {
       const title = [a, b, difference]
-        .map((one) => describe(hover, network, views.state.example.value, one).title)
+        .map((one) => describe(hover, network, example, one).title)
         .map((text, k) => `${["A", "B", "B − A"][k]} ${text}`)
         .join(" · ");
       return <Tip {...words} title={title} left={hover.left} top={hover.top} />;

@@ -27,7 +27,8 @@ class Draft:
     `keep` are values that must not vanish though no node reads them. `shapes` are trusted over
     inference, `declared` only without it. `settings` are the names of parameters whose numbers
     decided which nodes there are. `refused` are nodes that cannot be loaded and why, `lost` what
-    they would give; None where the first shall be an error.
+    they would give; None where the first shall be an error. `classes` are the model's own names for
+    the values of its output.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Draft:
     settings: frozenset[str] = frozenset()
     refused: list[tuple[Node, str]] | None = None
     lost: set[str] = field(default_factory=set)
+    classes: tuple[str, ...] = ()
 
     def refuse(self, node: Node, error: ModelError) -> None:
         """Note that a node cannot be loaded, or raise the error where that is an error."""

@@ -104,6 +104,7 @@ def _join(joined: Joined) -> Graph:
         notes=tuple(dict.fromkeys((*a.notes, *b.notes))),
         comparison=_record(joined, records, all_pairs),
         settings=frozenset(prefix + name for graph, _, prefix in sides for name in graph.settings),
+        classes=_classes(a, b),
     )  # fmt: skip
 
 
@@ -147,6 +148,13 @@ def differences(
 def _as_float(array: Array) -> Array:
     """In single precision, or in double where it is that already."""
     return np.asarray(array, np.float64 if array.dtype == np.float64 else np.float32)
+
+
+def _classes(a: Graph, b: Graph) -> tuple[str, ...]:
+    """The class names of both: where each has others, none would be right for the difference."""
+    if a.classes and b.classes and a.classes != b.classes:
+        return ()
+    return a.classes or b.classes
 
 
 def _names(joined: Joined) -> tuple[dict[str, str], dict[str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,8 @@ def compare(
         x_b: another input for `b`, with as many examples.
         titles: what A and B are called, for example ("epoch 1", "epoch 20").
         observe: which layers are compared and kept: "all", "outputs" alone, or names (in `a`).
-        options: further ones of the Viewer: `precision`, `height`, `timeout`.
+        options: further ones of the Viewer: `classes`, `precision`, `height`, `timeout`. Without
+            `classes` they are those of `a`, or of `b`, unless both have some and they differ.
 
     Layers are compared where they have one name and one shape; those without such a partner in
     their order, with one of the same operator and shape, then with one of the same shape.
@@ -84,7 +85,7 @@ def _side(model: Any, x: Any, same: Side | None = None) -> Side:
     if isinstance(model, Viewer):
         network = model.network
         arrays = network.arrays if x is None else as_arrays(x, load.specs_of(network.graph))
-        return Side(network.model, network.graph, arrays)
+        return Side(network.model, replace(network.graph, classes=network.classes), arrays)
     if same is not None:
         try:
             return Side(model, same.graph, as_arrays(x, load.specs_of(same.graph)))

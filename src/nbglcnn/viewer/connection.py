@@ -175,7 +175,15 @@ class Connection(Inbox):
             return
         sizes = {name: blob.nbytes for name, blob in offer.blobs.items()}
         self.send(
-            State(self.revision, offer.plan, offer.weights, offer.inputs, sizes, offer.snapshot)
+            State(
+                self.revision,
+                offer.plan,
+                offer.weights,
+                offer.inputs,
+                sizes,
+                offer.snapshot,
+                offer.classes,
+            )
         )
         # The core is there: it said hello. What people open later comes behind what the page needs
         # now, unasked, so that no view waits for a kernel that has become busy.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 
+from nbglcnn import classes as class_names
 from nbglcnn import load
 from nbglcnn.errors import unknown
 from nbglcnn.graph import Array, Graph
@@ -31,14 +33,22 @@ class Network:
     `model` and `x` are what the Viewer takes; `graph` holds the weights of now. `plan` is packed
     from it, but for what the `patches` say: changes of few numbers, which `hash_weights` makes a
     part of it. `revision` grows with every change of input or weights. `local` computes here what
-    no page does.
+    no page does. `classes` are the names of the output's classes, () where there are none.
     """
 
     plan: Plan
 
     def __init__(
-        self, model: Any, x: Any, *, observe: str | Sequence[str], precision: Precision
+        self,
+        model: Any,
+        x: Any,
+        *,
+        observe: str | Sequence[str],
+        precision: Precision,
+        classes: Any = None,
     ) -> None:
+        if classes is not None:
+            class_names.listed(classes)  # an error before minutes of work
         known: dict[str, Array] = {}
         self.graph, arrays = load.load(model, x, known)
         begin("compiling it")
@@ -49,6 +59,7 @@ class Network:
         self._unhashed: set[str] = set()
         self._compile(None)
         self.arrays = self._accepted(arrays)
+        self.classes = self.named(classes)
         self.revision = 0
         pictured = {value.key for value in pictures.chosen(self.plan)}
         self.local = Local(model, cacheable(self.graph, known, pictured))
@@ -65,6 +76,18 @@ class Network:
         """Make `x` the input; InputError where it doesn't fit, and the old one stays."""
         self.arrays = self._accepted(as_arrays(x, load.specs_of(self.graph)))
         self.revision += 1
+
+    def named(self, classes: Any) -> tuple[str, ...]:
+        """Class names as somebody gives them, one for each of the output's; InputError else.
+
+        None stands for the model's own, where it has any and they fit.
+        """
+        counts = {v.key: v.nchw[1] for v in self.values(self.plan.header.outputs)}
+        if classes is None:
+            own = self.graph.classes
+            return own if len(own) in counts.values() else ()
+        names = class_names.listed(classes)
+        return class_names.fitted(names, counts, some=isinstance(classes, Mapping))
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> list[Patch]:
         """Take other weights; the patches where these are all that has changed, else none."""
@@ -152,10 +175,10 @@ class Network:
         weights = tuple(weight.hash for weight in self.plan.header.weights)
         for name in weights:
             blobs[name] = raw(self.plan.blobs[name])
-        name = content_hash(picture) if picture else ""
-        if picture:
-            blobs[name] = memoryview(picture)
-        return Offer(self.plan.hash, weights, tuple(inputs), blobs, name)
+        words = json.dumps(self.classes).encode() if self.classes else b""
+        picture_name, words_name = (content_hash(b) if b else "" for b in (picture, words))
+        blobs |= {n: memoryview(b) for n, b in ((words_name, words), (picture_name, picture)) if b}
+        return Offer(self.plan.hash, weights, tuple(inputs), blobs, picture_name, words_name)
 
     def values(self, keys: Iterable[str]) -> list[Value]:
         """The Plan's records of these keys; KeyError for one that it doesn't keep."""

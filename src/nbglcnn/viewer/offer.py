@@ -15,3 +15,4 @@ class Offer:
     inputs: tuple[str, ...]
     blobs: Mapping[str, memoryview]
     snapshot: str = ""
+    classes: str = ""

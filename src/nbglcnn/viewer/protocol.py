@@ -35,13 +35,8 @@ CLASS_COLORS = (
 )
 COLOR_RANGES = ("channel", "layer", "fixed")
 VIEWS = ("network", "maps", "filters", "explain", "profile", "compare")
-ROOMS = (
-    "graph",
-    "explain",
-    "compare",
-    "profile",
-    "kinds",
-)  # views whose code comes behind the weights
+# Views whose code comes behind the weights.
+ROOMS = ("graph", "explain", "trail", "compare", "profile", "kinds")
 MAX_COMPARED = 4  # channels that are shown large beside each other, at most
 MAX_BLOB = 2**31  # bytes of one blob; more than any texture we make
 
@@ -57,8 +52,9 @@ class Message(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
 class State(Message, frozen=True):
     """What the page shall show: hashes of the Plan, of each of its weights, of each input array.
 
-    `revision` grows with every change; `sizes` are the bytes of every blob named here, and
-    `snapshot` is the hash of a picture (PNG) for a page that cannot draw, "" when there is none.
+    `revision` grows with every change; `sizes` are the bytes of every blob named here.
+    `snapshot` is the hash of a picture (PNG) for a page that cannot draw, `classes` that of a JSON
+    list of the names of the output's classes; "" when there is none.
     """
 
     revision: Count
@@ -67,6 +63,7 @@ class State(Message, frozen=True):
     inputs: tuple[Name, ...]
     sizes: dict[str, Count]
     snapshot: Name = ""
+    classes: Name = ""
 
 
 class Part(Message, frozen=True):

@@ -21,6 +21,7 @@ OF_THE_PAGE = (
     "colormap",
     "color_range",
     "symmetric",
+    "presenting",
 )
 
 

@@ -16,7 +16,7 @@ import traitlets
 from comm import DummyComm
 
 from nbglcnn import __version__
-from nbglcnn.errors import NbglcnnError, PageError
+from nbglcnn.errors import InputError, NbglcnnError, PageError
 from nbglcnn.plan import Layers, Precision, Target
 from nbglcnn.report import Match, Report
 from nbglcnn.viewer import blocking, code, lifetime, marimo, protocol
@@ -48,10 +48,13 @@ class Viewer(anywidget.AnyWidget):
     example input (a tuple for several), whose shape stays. `observe` is "all", "outputs" or a list
     of names to keep; `precision` "float16" stores values and weights in half the memory, right to
     about three digits. `height` bounds the view in CSS pixels; `timeout` is how many seconds a page
-    that is there may say nothing while Python waits for it.
+    that is there may say nothing while Python waits for it. `classes` names the values of the
+    output: a list, a dict by index, or weights with `.meta["categories"]`; an ONNX file may have
+    names itself.
 
     Traits, to observe and to link: `example`, `selected`, `view` (see `show`), `colormap`,
-    `color_range`, `symmetric` and `height` follow the page and can be set. Read-only are
+    `color_range`, `symmetric`, `height` and `presenting` (see `present`) follow the page and can be
+    set, `classes` can be set. Read-only are
     `running` (the page has a run under way, or had one within the last quarter of a second),
     `runs_per_second` (runs it has finished within the last second; 0 when idle), `hover` (the
     element under the pointer, or None) and `status`.
@@ -68,6 +71,10 @@ class Viewer(anywidget.AnyWidget):
     colormap = traitlets.Enum(COLORMAPS, "signed").tag(sync=True)
     color_range = traitlets.Enum(COLOR_RANGES, "layer").tag(sync=True)
     symmetric = traitlets.Bool(False).tag(sync=True)
+    presenting = traitlets.Bool(False).tag(sync=True)
+    # Not synced: names are as many as they like, and pages get them as they get weights.
+    # Any would let None pass unasked.
+    classes: traitlets.TraitType[Any, Any] = traitlets.TraitType(())
     view: traitlets.Dict[str, Any] = traitlets.Dict(
         default_value={"name": "network", "layer": None, "channels": [], "pixel": None}
     ).tag(sync=True)
@@ -87,11 +94,12 @@ class Viewer(anywidget.AnyWidget):
         *,
         observe: str | Sequence[str] = "all",
         precision: Precision = "float32",
+        classes: Any = None,
         height: int | None = None,
         timeout: float = 10.0,
     ) -> None:
         with steps_shown(model):
-            self.network = Network(model, x, observe=observe, precision=precision)
+            self.network = Network(model, x, observe=observe, precision=precision, classes=classes)
         self._needs_snapshot = False  # a page is there that cannot draw
         self._replaced = False
         self._mended: bool | None = None  # plain kernels: None untried, True taken, False useless
@@ -110,7 +118,7 @@ class Viewer(anywidget.AnyWidget):
             changed=lambda: _call(this, "_follow"),
         )
         self._show()
-        super().__init__(height=height)
+        super().__init__(height=height, classes=self.network.classes)
         self._reader = Reader(
             self.network,
             self._connection,
@@ -253,6 +261,13 @@ class Viewer(anywidget.AnyWidget):
                 self.selected = {"layer": name, "channel": first}
             self.view = whole
 
+    def present(self, on: bool = True) -> None:
+        """Show it for a projector: as wide as the window, with larger type and fewer controls.
+
+        `present(False)`, Esc or the button in the page lead back; `presenting` says how it stands.
+        """
+        self.presenting = on
+
     def report(self) -> str:
         """What a bug report needs, as text: versions, host, device, precision, memory, faults.
 
@@ -373,6 +388,19 @@ class Viewer(anywidget.AnyWidget):
     @traitlets.validate("view")
     def _check_view(self, proposal: Any) -> dict[str, Any]:
         return checked_view(proposal["value"], self.network.plan)
+
+    @traitlets.validate("classes")
+    def _check_classes(self, proposal: Any) -> tuple[str, ...]:
+        try:
+            return self.network.named(proposal["value"])
+        except InputError as error:
+            raise traitlets.TraitError(str(error)) from None
+
+    @traitlets.observe("classes")
+    def _name_classes(self, change: Any) -> None:
+        if change["new"] != self.network.classes:
+            self.network.classes = change["new"]
+            self._show()
 
     def _snapshot(self) -> bytes:
         return self.network.snapshot(self.example)

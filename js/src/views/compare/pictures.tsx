@@ -5,10 +5,10 @@ import { short } from "../../format.ts";
 import type { ColorMapName, Range } from "../../gl/types.ts";
 import { displayOf, frameOf, type Network } from "../../network/network.ts";
 import type { Comparison, Pair, Value } from "../../plan.ts";
-import { Bars, NumberPicture, shownElements, useImageValues } from "../bars.tsx";
+import { Bars, NumberPicture, shownElements, TopValues, useImageValues } from "../bars.tsx";
 import { gradient } from "../colors.ts";
 import { useStatistics, useViews } from "../context.ts";
-import { fitScale, px } from "../layout.ts";
+import { fitScale, px, rank } from "../layout.ts";
 import { colorLimits } from "../legend.tsx";
 import { Maps } from "../maps.tsx";
 import { fixedRange, sharedEnds } from "./pairs.ts";
@@ -18,6 +18,8 @@ const LARGE = 376;
 const GAP = 16;
 /** CSS pixels of a vector's bars. */
 const BARS = 150;
+/** How many classes stand beside each other with their names. */
+const CLASSES = 8;
 
 type Limits = { low: number; high: number } | null;
 
@@ -29,12 +31,14 @@ export function Pictures(props: {
   showing: Showing;
 }) {
   const { network, comparison, pair, channel, showing } = props;
-  const { state, width } = useViews();
+  const { state, width, names } = useViews();
   const [a, b] = [drawnAs(network, pair.a), drawnAs(network, pair.b)];
   const difference = network.values.get(pair.difference) ?? null;
   const [ofA, ofB] = [useStatistics(a), useStatistics(b)];
   const ofDifference = useStatistics(difference);
   const changed = useImageValues(difference && isFlat(difference) ? difference : null);
+  const called = names.value(difference?.key ?? "").length > 0;
+  const [valuesA, valuesB] = [useImageValues(called ? a : null), useImageValues(called ? b : null)];
   const image = a !== null && displayOf(a).image;
   const apart = state.range.value === "channel" && !(a && isFlat(a)) ? channel : null;
   const shared = ofA && ofB && sharedEnds(ofA, ofB, image ? null : apart);
@@ -46,7 +50,10 @@ export function Pictures(props: {
   const room = width.value - 48;
   const columns = width.value < 520 ? 1 : showing === "beside" ? 3 : 2;
   const side = Math.min(LARGE, Math.floor((room - (columns - 1) * GAP) / columns));
-  const bars = shownElements(changed, difference.nchw[1], Math.floor(side / 3));
+  const bars =
+    called && valuesA && valuesB
+      ? largestOfBoth(valuesA, valuesB)
+      : shownElements(changed, difference.nchw[1], Math.floor(side / 3));
   const picture = (value: Value, limits: Limits, map?: ColorMapName) => (
     <One
       value={value}
@@ -104,6 +111,10 @@ function drawnAs(network: Network, key: string): Value | null {
   return network.outputs.find((one) => one.texture === value?.texture) ?? value ?? null;
 }
 
+/** Of classes those that are largest in A or in B. */
+const largestOfBoth = (a: Float32Array, b: Float32Array): number[] =>
+  rank(Array.from(a, (one, k) => Math.max(one, b[k] ?? one))).slice(0, CLASSES);
+
 const isFlat = (value: Value): boolean => displayOf(value).drawn === undefined;
 
 /** An image in 0 to 1 is shown as that. */
@@ -120,11 +131,16 @@ function One(props: {
   elements: readonly number[];
 }) {
   const { value, channel, side, limits, range, map, elements } = props;
-  const { ratio } = useViews();
+  const { ratio, names } = useViews();
   const channels = value.nchw[1];
   const { height, width } = frameOf(value);
   const display = displayOf(value);
   if (display.name === "number") return <NumberPicture value={value} />;
+  if (display.name === "bars" && names.value(value.key).length > 0) {
+    return (
+      <TopValues value={value} most={channels} channels={elements} ends={limits} width={side} />
+    );
+  }
   if (display.name === "bars") {
     const longest = limits && Math.max(-limits.low, limits.high);
     return (

@@ -2,7 +2,7 @@
 
 import { exact, full, short } from "../../format.ts";
 import { NotFinite } from "../bars.tsx";
-import { placeOf, useViews } from "../context.ts";
+import { placeOf, pointIn, useViews } from "../context.ts";
 import { largest, rank } from "../layout.ts";
 import { Num } from "./number.tsx";
 
@@ -35,8 +35,7 @@ export function Contributions(props: {
   const value = (k: number): number => contributions[k] ?? Number.NaN;
   const spoken = shown.slice(0, 8).map((k) => `${noun} ${first + k} ${short(value(k))}`);
   const under = (event: MouseEvent): number | undefined => {
-    const box = (event.currentTarget as Element).getBoundingClientRect();
-    return shown[Math.floor((event.clientX - box.left) / along)];
+    return shown[Math.floor(pointIn(event.currentTarget as Element, event, views).left / along)];
   };
   const point = (event: PointerEvent): void => {
     const k = under(event);

@@ -1,7 +1,9 @@
 // A dense layer's number: every input times its weight, the ones that count most as a table.
 import type { Products } from "../../explain/products.ts";
 import { full } from "../../format.ts";
-import type { Value } from "../../plan.ts";
+import type { Layer, Value } from "../../plan.ts";
+import { Room } from "../rooms.tsx";
+import type * as trail from "../trail/room.ts";
 import { byContribution, Contributions } from "./contributions.tsx";
 import { Num } from "./number.tsx";
 
@@ -9,13 +11,19 @@ const ROWS = 8;
 
 export function Dense(props: {
   source: Value;
+  layer: Layer;
+  /** The number that is explained: a value's element, and that of the layer. */
+  value: Value;
+  channel: number;
+  index: number;
   products: Products;
   weight: string;
   chosen: number;
   choose: (k: number) => void;
   width: number;
 }) {
-  const { source, products, weight, chosen, choose, width } = props;
+  const { source, layer, value, channel, index, products, weight, chosen, choose, width } = props;
+  const read = { value, channel, index, layer, source };
   const order = byContribution(products.contributions);
   const top = order.slice(0, ROWS);
   const shown = top.includes(chosen) ? top : [...top.slice(0, ROWS - 1), chosen];
@@ -26,6 +34,7 @@ export function Dense(props: {
           {order.length > shown.length ? "The largest products" : "All products"}{" "}
           <span class="nbg-second">
             {source.key} × {weight}
+            <Room<typeof trail> name="trail">{({ LaidOut }) => <LaidOut {...read} />}</Room>
           </span>
         </h3>
         <table class="nbg-table nbg-terms">
@@ -43,7 +52,12 @@ export function Dense(props: {
               return (
                 cell && (
                   <tr key={k} class={k === chosen ? "nbg-chosen" : ""}>
-                    <th scope="row">{full(k)}</th>
+                    <th scope="row">
+                      {full(k)}
+                      <Room<typeof trail> name="trail">
+                        {({ ReadFrom }) => <ReadFrom {...read} k={k} />}
+                      </Room>
+                    </th>
                     <td>
                       <Num value={cell.input} />
                     </td>

@@ -8,7 +8,10 @@ import { contents, longType, type Network, type Stage } from "../../network/netw
 import type { Layer, Value } from "../../plan.ts";
 import type { Pixel } from "../../state.ts";
 import { imageOf, useTensors, useViews } from "../context.ts";
+import { rank } from "../layout.ts";
 import { isReadable } from "../measures.ts";
+import { Room } from "../rooms.tsx";
+import type * as trail from "../trail/room.ts";
 import { Cards } from "./cards.tsx";
 import { byContribution } from "./contributions.tsx";
 import { Dense } from "./dense.tsx";
@@ -31,7 +34,14 @@ export function ExplainView(props: { network: Network; value: Value; stage: Stag
   return (
     <div class="nbg-explain">
       {"title" in chain ? (
-        <Unknown words={chain} />
+        <>
+          <Unknown words={chain} />
+          {value.kind === "input" && (
+            <Room<typeof trail> name="trail">
+              {({ End }) => <End network={network} value={value} />}
+            </Room>
+          )}
+        </>
       ) : (
         <Explained key={value.key} network={network} value={value} chain={chain} />
       )}
@@ -93,8 +103,11 @@ function Explained(props: { network: Network; value: Value; chain: Chain }) {
   const { state } = views;
   const tensors = useTensors(chain.needed);
   const [, channels, height, width] = value.nchw;
-  const channel = Math.min(state.selected.value?.channel ?? 0, channels - 1);
   const image = imageOf(value, network, state.example.value);
+  // Of a vector, as a classifier gives, the largest until one is chosen.
+  const vector = height * width === 1 ? tensors?.get(value.key)?.data : undefined;
+  const [winner = 0] = rank([...(vector?.subarray(image * channels).subarray(0, channels) ?? [])]);
+  const channel = Math.min(state.selected.value?.channel ?? winner, channels - 1);
   const start = (image * channels + channel) * height * width;
   const at = usePixel(value, tensors, start);
   const index = at === null ? null : start + at.y * width + at.x;
@@ -108,18 +121,25 @@ function Explained(props: { network: Network; value: Value; chain: Chain }) {
     state.pixel.value = { height, width, y, x };
   };
   const place = { channels, height, width, channel, y: at.y, x: at.x };
+  const called = views.names.value(value.key)[channel];
   return (
     <>
       <header class="nbg-asked">
         <div>
           <h3 class="nbg-question">
-            Why is {placeName(value, place)} = <Num value={found.stored} />?
+            Why is {placeName(value, place)}
+            {called && <span class="nbg-class"> ({called})</span>} = <Num value={found.stored} />?
           </h3>
           {chain.root !== null && <p class="nbg-second">{layerText(chain.root)}</p>}
         </div>
         <Chooser value={value} place={place} choose={choose} slides={slides(chain)} />
       </header>
-      <Pictures chain={chain} found={found} index={index} />
+      <Room<typeof trail> name="trail">
+        {({ Trail }) => (
+          <Trail {...{ network, value, channel, ...at }} explained={{ chain, found, index }} />
+        )}
+      </Room>
+      <Pictures {...{ chain, found, index, value, channel }} />
       <div class="nbg-ending">
         <Cards explained={found} root={chain.root} />
         {height * width > 1 && (
@@ -227,8 +247,14 @@ function Index(props: { label: string; count: number; now: number; choose: (to: 
 }
 
 /** What the root does, as pictures. */
-function Pictures(props: { chain: Chain; found: Explanation; index: number }) {
-  const { chain, found, index } = props;
+function Pictures(props: {
+  chain: Chain;
+  found: Explanation;
+  index: number;
+  value: Value;
+  channel: number;
+}) {
+  const { chain, found, index, value, channel } = props;
   const views = useViews();
   const { root, source } = chain;
   const output = root === null ? 0 : (coordinates(root.output_shape, index)[1] ?? 0);
@@ -260,6 +286,7 @@ function Pictures(props: { chain: Chain; found: Explanation; index: number }) {
       {made.kind === "dense" && (
         <Dense
           {...shared}
+          {...{ value, channel, index, layer: root }}
           products={made.products}
           weight={weight}
           chosen={chosen}

@@ -60,8 +60,11 @@ export function gestures(now: () => Camera, camera: Signal<Camera | null>) {
   const fingers = new Map<number, { x: number; y: number }>();
   let moved = 0;
   const at = (event: MouseEvent) => {
-    const box = (event.currentTarget as Element).getBoundingClientRect();
-    return { x: event.clientX - box.left, y: event.clientY - box.top };
+    const element = event.currentTarget as HTMLElement;
+    const box = element.getBoundingClientRect();
+    // A viewer that is presented is enlarged.
+    const own = box.width > 0 ? element.offsetWidth / box.width : 1;
+    return { x: (event.clientX - box.left) * own, y: (event.clientY - box.top) * own };
   };
   const lift = (event: PointerEvent): void => {
     fingers.delete(event.pointerId);

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nbglcnn.classes import names_in
 from nbglcnn.errors import (
     InputError,
     ModelError,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 OLDEST = 6  # operator set
 LONGEST = 300  # characters of a value's name that are kept
+CLASSES = ("names", "classes", "labels")  # entries of the metadata that may hold class names
 GIVE_X = "Give an example input x, which fixes it"
 MADE_UP = 2**22  # numbers of an input that are drawn when no example is given; else it is zeros
 # Where a float constant is a setting and not a weight: (operator, positions; all where None).
@@ -90,7 +92,15 @@ def _loaded(
             raise UnsupportedModel(f"the output {shown(name)} is a sequence of tensors")
     keys = _keys(draft, done.aliases, {name for _, node in done.nodes for name in node.outputs})
     draft.outputs = [done.resolve(name) for name in draft.outputs]
+    draft.classes = _classes(model)
     return finish(draft, done, tuple(node for _, node in done.nodes), keys), arrays
+
+
+def _classes(model: ModelProto) -> tuple[str, ...]:
+    """The class names in a file's metadata; of the network's weights nothing depends on them."""
+    written = {entry.key: entry.value for entry in model.metadata_props}
+    found = (names_in(written[key]) for key in CLASSES if key in written)
+    return next(filter(None, found), ())
 
 
 class _Names(dict[str, str]):

@@ -31,6 +31,7 @@ def finish(draft: Draft, done: State, nodes: tuple[Node, ...], keys: Sequence[Ke
         source=draft.source,
         notes=tuple(draft.notes),
         settings=draft.settings,
+        classes=draft.classes,
     )
 
 

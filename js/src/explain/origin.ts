@@ -1,0 +1,57 @@
+// A number of another layer as the views call it: by channel and pixel, at the layer that gave it its value.
+import { layerOf, type Network } from "../network/network.ts";
+import type { Layer, Value } from "../plan.ts";
+import { coordinates, place, sizeOf } from "./tensor.ts";
+
+/** A number of another layer, and what it gives to the one that is explained. */
+export interface Origin {
+  readonly value: Value;
+  readonly channel: number;
+  readonly y: number;
+  readonly x: number;
+  readonly amount: number;
+  /** The amount is that of the channel's whole map; the pixel is the one that gives most of it. */
+  readonly whole?: boolean;
+}
+
+/** An element of a value, in row-major order, as the channel and pixel that the views call it. */
+export function spotOf({ nchw }: Value, index: number) {
+  const [, channels, height, width] = nchw;
+  return {
+    channel: Math.floor(index / (height * width)) % channels,
+    y: Math.floor(index / width) % height,
+    x: index % width,
+  };
+}
+
+/**
+ * The same element before it was only laid out anew: input 661 of a dense layer is channel 13, y 3, x 3 of the maps
+ * that were flattened.
+ */
+export function beforeLayout(network: Network, value: Value): Value {
+  const seen = new Set<Value>();
+  let now = value;
+  while (!seen.has(now)) {
+    seen.add(now);
+    const layer = network.layers.find(({ name }) => name === now.key);
+    // What has no layer of its own is another key of what one makes; an input is nobody's.
+    const given = layer === undefined && now.kind !== "input" ? layerOf(network, now)?.name : "";
+    const laidOut = layer?.explains === "same" && layer.inputs.length === 1;
+    const before = network.values.get((laidOut ? layer.inputs[0] : given) ?? "");
+    if (before !== undefined && sizeOf(before.shape) === sizeOf(now.shape)) now = before;
+  }
+  return now;
+}
+
+/** The element of a dense layer's source that its k-th product reads; null where it is transposed. */
+export function readBy(root: Layer, source: Value, index: number, k: number): number | null {
+  if (root.attributes.transA === 1) return null;
+  const at = coordinates(root.output_shape, index).slice(0, -1);
+  return at.length === source.shape.length - 1 ? place(source.shape, [...at, k]) : null;
+}
+
+/** An element of a value as an origin, at the layer that gave it its number. */
+export function originAt(network: Network, value: Value, index: number, amount: number): Origin {
+  const own = beforeLayout(network, value);
+  return { value: own, ...spotOf(own, index), amount };
+}

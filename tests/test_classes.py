@@ -1,0 +1,228 @@
+"""Class names: what is taken as names, what is refused and why, and where they come from."""
+
+import enum
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from torch import nn
+from traitlets import TraitError
+
+import nbglcnn
+from nbglcnn import InputError, Viewer
+from nbglcnn.classes import LONGEST, MOST_TEXT, cleaned, fitted, listed, names_in
+from onnx_models import model_of, node, randn
+
+NAMES = ("cat", "dog", "bird")
+
+
+class Weights(enum.Enum):
+    """As torchvision's: a member's meta has the names."""
+
+    DEFAULT = "v1"
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        return {"categories": list(NAMES)}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        list(NAMES),
+        NAMES,
+        np.array(NAMES),
+        {0: "cat", 2: "bird", 1: "dog"},
+        {"0": "cat", "1": "dog", "2": "bird"},
+        {np.int64(k): name for k, name in enumerate(NAMES)},
+        Weights.DEFAULT,
+    ],
+    ids=lambda given: type(given).__name__,
+)
+def test_names_are_a_list_a_dict_by_index_or_weights(given: Any) -> None:
+    assert listed(given) == NAMES
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("cat,dog,bird", "one text, 'cat,dog,bird'"),
+        (b"cat", "one text"),
+        (3, "of type int"),
+        ({"cat", "dog"}, "of type set, which has no order"),
+        (["cat", 7], r"classes\[1\] is 7, of type int.*\[str\(name\) for name in classes\]"),
+        (np.zeros(3), r"classes\[0\] is 0\.0"),
+        ({"cat": 0, "dog": 1}, r"the key 'cat'.*\{index: name for name, index in"),
+        ({-1: "cat"}, "the key '-1'"),
+        ({2**40: "cat"}, "the key '1099511627776'"),
+        ({0: None}, r"classes\[0\] is None"),
+        (Weights, r"the enum Weights itself: give one of its members, .* Weights\.DEFAULT"),
+        (type("W", (), {"meta": {"size": 3}})(), r"whose \.meta has no 'categories'"),
+    ],
+)
+def test_what_is_no_list_of_names_is_named_with_what_would_be(given: Any, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        listed(given)
+
+
+def test_a_name_is_one_short_line_of_plain_text() -> None:
+    assert cleaned("a\n\t b\r\nc") == "a b c"
+    assert cleaned("\u202eevil\u2066 \x00\x1b[31mred\ud800") == "evil [31mred"
+    assert cleaned("<b>bold</b>") == "<b>bold</b>"  # text is text wherever it is shown
+    assert cleaned("x" * 10**6) == "x" * (LONGEST - 1) + "…"
+    assert cleaned("Löwe, 狮子 🦁") == "Löwe, 狮子 🦁"
+    assert listed(["a\nb"]) == ("a b",)
+
+
+def test_names_fit_an_output_or_the_error_says_what_there_is() -> None:
+    assert fitted(NAMES, {"output": 3}) == NAMES
+    assert fitted(NAMES, {"output[0]": 5, "output[1]": 3}) == NAMES
+    assert fitted(("cat", "", "bird"), {"output": 5}, some=True) == ("cat", "", "bird", "", "")
+    for names, some, words in (
+        (NAMES, False, r"3 names, but output has 1,000: give one name for each value.*dict"),
+        (("cat",), False, "1 name, but output has 1,000"),
+        (("",) * 1000 + ("x",), True, "a name for 1,000, but output has 1,000:.*counted from 0"),
+    ):
+        with pytest.raises(InputError, match=words):
+            fitted(names, {"output": 1000}, some=some)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps(NAMES),
+        json.dumps(dict(enumerate(NAMES))),
+        str(dict(enumerate(NAMES))),  # as ultralytics writes it
+        str(list(NAMES)),
+        str(NAMES),
+        "{0: \"cat\", 1: 'dog',\n 2: 'bird',}",
+    ],
+)
+def test_a_files_names_are_json_or_a_python_literal(text: str) -> None:
+    assert names_in(text) == NAMES
+
+
+def test_quotes_in_a_files_names_stay() -> None:
+    names = ("don't", 'a "b"', "c\\d", "e, 1: 'f'", "jack-o'-lantern", "Löwe")
+    assert names_in(str(dict(enumerate(names)))) == names
+    assert names_in(json.dumps(names)) == names
+    assert names_in(r"{0: 'L\xf6we', 1: 'a\tb', 2: '\U0001f981', 3: '\Uffffffff'}") == (
+        "Löwe",
+        "a b",
+        "🦁",
+        "",
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "cats and dogs",
+        "3",
+        "[1, 2]",
+        "{'a': 'b'}",
+        "{0: ['a']}",
+        "{0: 'a'",
+        "{0: f'{print(1)}'}",
+        "[__import__('os').system('true')]",
+        "[" * 10**6,
+        "(" * 10**6,
+        "{0: " * 10**5,
+        "[" + "-" * 10**6 + "1]",
+        '["' + "a" * (MOST_TEXT + 1) + '"]',
+        "{0: '" + "\\" * 10**6,
+        "[9" + "9" * 10**5 + "]",
+        "{99999999: 'a'}",
+    ],
+    ids=lambda text: f"{text[:12]}… {len(text)}",
+)
+def test_what_a_file_says_otherwise_is_ignored(text: str) -> None:
+    assert names_in(text) == ()
+
+
+def classifier(count: int = 3, **metadata: str) -> onnx.ModelProto:
+    model = model_of(
+        [node("Gemm", ["x", "w"], ["y"])],
+        {"x": (2, 4)},
+        ["y"],
+        constants={"w": randn(4, count)},
+    )
+    onnx.helper.set_model_props(model, metadata)
+    return model
+
+
+def test_an_onnx_file_names_its_classes_itself() -> None:
+    for key in ("names", "classes", "labels"):
+        assert Viewer(classifier(**{key: str(dict(enumerate(NAMES)))})).classes == NAMES
+    first = classifier(labels='["x", "y", "z"]', names="what it likes", classes=json.dumps(NAMES))
+    assert Viewer(first).classes == NAMES
+    assert Viewer(classifier()).classes == ()
+    # A detector's four numbers of a box stand before its classes.
+    assert Viewer(classifier(7, names=json.dumps(NAMES))).classes == ()
+
+
+def test_given_names_go_before_the_files_own_and_none_brings_those_back() -> None:
+    viewer = Viewer(classifier(names=json.dumps(NAMES)), classes=["a", "b", "c"])
+    assert viewer.classes == ("a", "b", "c")
+    viewer.classes = {1: "only"}
+    assert viewer.classes == ("", "only", "")
+    viewer.classes = []
+    assert viewer.classes == ()
+    viewer.classes = None
+    assert viewer.classes == NAMES
+
+
+@pytest.fixture(scope="module")
+def viewer() -> Iterator[Viewer]:
+    viewer = Viewer(classifier())
+    yield viewer
+    viewer.close()
+
+
+def test_classes_can_be_set_later_and_what_does_not_fit_changes_nothing(viewer: Viewer) -> None:
+    seen = []
+    viewer.observe(lambda change: seen.append(change["new"]), "classes")
+    viewer.classes = Weights.DEFAULT
+    assert viewer.classes == NAMES and seen == [NAMES]
+    for wrong in (["a"], "abc", {"a": 0}):
+        with pytest.raises(TraitError, match="classes"):
+            viewer.classes = wrong
+    assert viewer.classes == viewer.network.classes == NAMES
+    offered = viewer.network.offer()
+    assert json.loads(bytes(offered.blobs[offered.classes])) == list(NAMES)
+    viewer.classes = ()
+    assert viewer.network.offer().classes == ""
+
+
+def test_pages_get_the_names_and_no_trait_of_a_saved_notebook_has_them(viewer: Viewer) -> None:
+    viewer.classes = NAMES
+    assert "classes" not in viewer.get_state() and "bird" not in repr(viewer.get_state())
+    revision = viewer._connection.revision
+    viewer.set_state({"classes": ["x", "y", "z"]})  # no page may change them
+    assert viewer.classes == NAMES and viewer._connection.revision == revision
+
+
+def test_wrong_names_are_said_before_anything_is_compiled() -> None:
+    with pytest.raises(InputError, match="classes is one text"):
+        Viewer(nn.Linear(4, 3), classes="cat")  # without x, which would be the next error
+    with pytest.raises(InputError, match="4 names, but y has 3"):
+        Viewer(classifier(), classes=list("abcd"))
+
+
+def test_a_comparison_takes_names_or_has_those_of_either() -> None:
+    mine, other = classifier(names=json.dumps(NAMES)), classifier(names='["x", "y", "z"]')
+    plain, x = classifier(), randn(2, 4)
+    assert nbglcnn.compare(plain, plain, x, classes=NAMES).classes == NAMES
+    assert nbglcnn.compare(mine, plain, x).classes == NAMES
+    assert nbglcnn.compare(plain, mine, x).classes == NAMES
+    assert nbglcnn.compare(mine, mine, x).classes == NAMES
+    assert nbglcnn.compare(mine, other, x).classes == ()
+    assert nbglcnn.compare(Viewer(plain, x, classes=NAMES), other, x).classes == ()
+    named = Viewer(plain, x, classes=NAMES)
+    assert nbglcnn.compare(named, plain).classes == NAMES
+    with pytest.raises(InputError, match=r"A\.y has 3 and B\.y has 3"):
+        nbglcnn.compare(plain, plain, x, classes=["a"])

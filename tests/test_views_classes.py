@@ -1,0 +1,306 @@
+"""Class names in the views, and the way from a class back to the pixels that made it."""
+
+import re
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+import torch
+from playwright.sync_api import Browser, Locator, Page, expect
+from torch import nn
+
+import nbglcnn
+from browsers import EMPTY, serving
+from test_views_axe import AXE, faults
+from viewer_models import hooked
+from views_page import CLIPPED, Views, number
+
+NAMES = [
+    "cat",
+    "dog",
+    "<img src=x onerror=alert(1)>",
+    "a\u202eb",
+    "",
+    "bird, " + " ".join(["long"] * 18),
+]
+LONG = [f"name {k}" for k in range(21_841)]
+
+
+class Net(nn.Module):
+    """A classifier of maps that are flattened."""
+
+    def __init__(self, classes: int = 6) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 5, 3, padding=1)
+        self.act = nn.ReLU()
+        self.pool = nn.MaxPool2d(2)
+        self.flat = nn.Flatten()
+        self.drop = nn.Dropout()
+        self.fc = nn.Linear(5 * 3 * 4, classes)
+        self.share = nn.Softmax(1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.flat(self.pool(self.act(self.conv(x))))
+        return self.share(self.fc(self.drop(x)))
+
+
+def made() -> tuple[nn.Module, np.ndarray]:
+    torch.manual_seed(4)
+    model = Net().eval()
+    with torch.no_grad():
+        model.fc.weight.mul_(6)
+    return model, np.random.default_rng(1).standard_normal((2, 3, 6, 8)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def seen() -> dict[str, np.ndarray]:
+    return hooked(*made())
+
+
+def opened(page: Page, plan: nbglcnn.Plan, *inputs: np.ndarray) -> Iterator[Views]:
+    files = {"/": EMPTY}
+    with serving(files.get) as address:
+        page.set_viewport_size({"width": 900, "height": 900})
+        errors: list[str] = []
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda m: errors.append(m.text) if m.type == "error" else None)
+        page.goto(address + "/")
+        yield Views(page, files, plan, *inputs)
+        assert not errors, errors
+        page.context.close()
+
+
+@pytest.fixture(scope="module")
+def views(browser: Callable[[str], Browser]) -> Iterator[Views]:
+    """The classifier with its names, open all the while."""
+    model, x = made()
+    page = browser("llvmpipe").new_context().new_page()
+    for views in opened(page, nbglcnn.compile(model, x), x):
+        views.set(classes=NAMES)
+        yield views
+
+
+def explain(views: Views, layer: str, channel: int | None = None) -> Locator:
+    views.set(trail=None, pixel=None, example=0, section="explain", tab="layer")
+    views.set(selected={"layer": layer, "channel": channel})
+    question = views.page.locator(".nbg-question")
+    expect(question).to_contain_text(f"Why is {layer},")
+    views.quiet()
+    return question
+
+
+def best(values: np.ndarray) -> int:
+    return int(values[0].argmax())
+
+
+def test_the_output_names_its_largest_classes_and_a_click_asks_why(
+    views: Views, seen: dict[str, np.ndarray]
+) -> None:
+    views.set(tab="network", example=0)
+    views.quiet()
+    page = views.page
+    rows = page.locator("[data-layer='output'] .nbg-top-row")
+    order = (-seen["output"][0]).argsort(kind="stable")
+    shown = [row.split("\n") for row in rows.all_inner_texts()]
+    assert 3 <= len(shown) <= len(order)
+    for (name, share), k in zip(shown, order, strict=False):
+        assert name == (NAMES[k] or str(k))
+        assert number(share) == pytest.approx(seen["output"][0, k], rel=0.06)
+    assert not page.locator("img").count()
+    rows.first.click()
+    expect(page.locator(".nbg-question")).to_contain_text(f"Why is share, value {order[0]} (")
+    assert views.get("selected") == {"layer": "share", "channel": order[0]}
+
+
+def test_explain_of_a_dense_layer_opens_at_the_winner_and_follows_it(
+    views: Views, seen: dict[str, np.ndarray]
+) -> None:
+    question = explain(views, "fc")
+    winners = [int(one.argmax()) for one in seen["fc"]]
+    assert winners[0] != winners[1]
+    for example, winner in enumerate(winners):
+        views.set(example=example)
+        expect(question).to_contain_text(f"fc, value {winner}")
+        if NAMES[winner]:
+            expect(question).to_contain_text(f"({NAMES[winner]})")
+    views.set(example=0)
+    largest = views.page.get_by_role("group", name="The largest values").get_by_role("button")
+    expect(largest.first).to_have_attribute("aria-pressed", "true")
+    order = (-seen["fc"][0]).argsort(kind="stable")[:5]
+    for row, k in zip(largest.all_inner_texts(), order, strict=True):
+        assert row.startswith(NAMES[k] or str(k))
+        assert number(row.rpartition("\n")[2]) == pytest.approx(seen["fc"][0, k], rel=0.06)
+    largest.nth(1).click()
+    expect(question).to_contain_text(f"fc, value {order[1]}")
+    expect(largest.nth(1)).to_have_attribute("aria-pressed", "true")
+
+
+def test_an_input_of_a_dense_layer_is_a_channel_and_a_pixel_one_click_away(
+    views: Views, seen: dict[str, np.ndarray]
+) -> None:
+    explain(views, "fc")
+    page = views.page
+    rows = page.locator(".nbg-terms tbody tr")
+    expect(page.locator(".nbg-explain")).to_contain_text("inputs are pool, 5×3×4")
+    for text in rows.all_inner_texts():
+        cells = text.split("\t")
+        k, c, y, x = (int(one) for one in re.findall(r"\d+", cells[0]))
+        assert np.unravel_index(k, (5, 3, 4)) == (c, y, x)
+        assert number(cells[1]) == pytest.approx(seen["pool"][0, c, y, x], abs=6e-4)
+    k, c, y, x = (int(one) for one in re.findall(r"\d+", rows.nth(2).inner_text().split("\t")[0]))
+    rows.nth(2).get_by_role("button").click()
+    question = page.locator(".nbg-question")
+    expect(question).to_contain_text(f"Why is pool, channel {c}, pixel y {y}, x {x} =")
+    assert number(question.inner_text().partition("=")[2]) == pytest.approx(
+        seen["pool"][0, c, y, x], abs=6e-4
+    )
+
+
+def test_from_the_winning_class_to_the_pixel_one_click_a_step_and_back(
+    views: Views, seen: dict[str, np.ndarray]
+) -> None:
+    explain(views, "share")
+    page = views.page
+    ways = page.locator("[data-origin]")
+    crumbs = page.get_by_role("navigation", name="The way here").get_by_role("button")
+    weight = made()[0].fc.weight.detach().numpy()[best(seen["fc"])]
+    products = (weight * seen["flat"][0]).reshape(5, 12).astype(np.float64)
+    channels = products.sum(1)
+    expect(ways).to_have_count(1)
+    ways.first.click()
+    # Channels of what was flattened, those whose maps give most in front.
+    expect(page.locator(".nbg-question")).to_contain_text("Why is fc,")
+    views.quiet()
+    order = (-abs(channels)).argsort()
+    assert ways.count() == 4
+    for text, c in zip(ways.all_inner_texts(), order, strict=False):
+        assert f"pool, all of channel {c}" in text
+        assert number(text.rpartition("\n")[2]) == pytest.approx(channels[c], rel=0.06)
+    ways.first.click()
+    c = int(order[0])
+    most = int((products[c] * np.sign(channels[c])).argmax())
+    y, x = divmod(most, 4)
+    expect(page.locator(".nbg-question")).to_contain_text(f"pool, channel {c}, pixel y {y}, x {x}")
+    views.quiet()
+    # The pool's winner, which is in its window and has its number.
+    ways.first.click()
+    expect(page.locator(".nbg-question")).to_contain_text(f"Why is act, channel {c}")
+    views.quiet()
+    pixel = views.get("pixel")
+    assert (pixel["y"] // 2, pixel["x"] // 2) == (y, x)
+    assert seen["act"][0, c, pixel["y"], pixel["x"]] == seen["pool"][0, c, y, x]
+    # Of a convolution the taps that count most.
+    assert 1 <= ways.count() <= 3
+    for text in ways.all_inner_texts():
+        k, v, u = (int(one) for one in re.findall(r"(?:channel|y|x) (\d+)", text))
+        kernel = made()[0].conv.weight.detach().numpy()[c, k]
+        tap = kernel[v - pixel["y"] + 1, u - pixel["x"] + 1]
+        product = tap * made()[1][0, k, v, u]
+        assert number(text.rpartition("\n")[2]) == pytest.approx(product, rel=0.06)
+    k, v, u = (int(one) for one in re.findall(r"(?:channel|y|x) (\d+)", ways.first.inner_text()))
+    ways.first.click()
+    end = page.locator(".nbg-given")
+    expect(end).to_contain_text(f"x, channel {k}, y {v}, x {u} =")
+    expect(end.locator("strong")).not_to_have_text("…")
+    assert number(end.locator("strong").inner_text()) == pytest.approx(
+        made()[1][0, k, v, u], abs=1e-5
+    )
+    mark, picture = (end.locator(one).bounding_box() for one in (".nbg-mark", "canvas"))
+    assert mark and picture
+    assert (mark["x"] - picture["x"]) / picture["width"] == pytest.approx(u / 8, abs=0.01)
+    assert (mark["y"] - picture["y"]) / picture["height"] == pytest.approx(v / 6, abs=0.01)
+    names = [text.partition(",")[0] for text in crumbs.all_inner_texts()]
+    assert names == ["share", "fc", "pool", "act"]
+    assert not page.evaluate(CLIPPED)
+    crumbs.nth(1).click()
+    expect(page.locator(".nbg-question")).to_contain_text(f"Why is fc, value {best(seen['fc'])}")
+    expect(crumbs).to_have_count(1)
+    # Of a channel that takes away, the pixel that takes most.
+    views.quiet()
+    taker = next(c for c in order[:4] if channels[c] < 0)
+    ways.filter(has_text=f"all of channel {taker}").click()
+    y, x = divmod(int(products[taker].argmin()), 4)
+    expect(page.locator(".nbg-question")).to_contain_text(
+        f"pool, channel {taker}, pixel y {y}, x {x}"
+    )
+    # Another layer is no step of the way.
+    views.set(selected={"layer": "conv", "channel": 0})
+    expect(page.locator(".nbg-question")).to_contain_text("Why is conv")
+    expect(crumbs).to_have_count(0)
+
+
+def test_names_are_in_the_tooltip_the_inspector_and_what_is_spoken(
+    views: Views, seen: dict[str, np.ndarray]
+) -> None:
+    views.set(section="maps", example=0)
+    views.open_layer("fc", 0)
+    page = views.page
+    expect(page.locator(".nbg-inspector h3")).to_contain_text("Channel 0 cat")
+    expect(page.get_by_role("button", name="channel 1, dog, mean")).to_be_visible()
+    bars = page.locator("svg[data-bars='fc']")
+    assert "dog · channel 1" in views.point(bars, 1.5 / 6, 0.5)
+    # What is no class has none.
+    views.open_layer("flat", 0)
+    expect(page.locator(".nbg-inspector h3")).not_to_contain_text("cat")
+
+
+def test_what_is_new_is_accessible(views: Views) -> None:
+    explain(views, "fc")
+    views.page.locator("[data-origin]").first.click()
+    views.quiet()
+    views.page.add_script_tag(path=str(AXE))
+    assert not faults(views.page, "light")
+    views.page.evaluate("() => { document.body.dataset.jpThemeLight = 'false'; }")
+    assert not faults(views.page, "dark")
+    views.page.evaluate("() => { document.body.dataset.jpThemeLight = 'true'; }")
+
+
+def test_compare_names_the_classes_of_a_of_b_and_of_their_difference(
+    browser: Callable[[str], Browser],
+) -> None:
+    model, x = made()
+    other = {name: 0.5 * tensor for name, tensor in model.state_dict().items()}
+    joined = nbglcnn.compare(model, other, x)
+    page = browser("llvmpipe").new_context().new_page()
+    a = hooked(model, x)["output"][0]
+    model.load_state_dict(other)
+    b = hooked(model, x)["output"][0]
+    order = (-np.maximum(a, b)).argsort(kind="stable")
+    for views in opened(page, joined.network.plan, x):
+        views.set(classes=NAMES, tab="compare", selected=None)
+        views.quiet()
+        pictures = page.locator(".nbg-compared .nbg-top")
+        for place, numbers in enumerate((a, b, b - a)):
+            rows = pictures.nth(place).locator(".nbg-top-row").all_inner_texts()
+            assert len(rows) == len(order)
+            for text, k in zip(rows, order, strict=True):
+                assert text.startswith(NAMES[k] or str(k))
+                assert number(text.rpartition("\n")[2]) == pytest.approx(
+                    numbers[k], rel=0.06, abs=1e-6
+                )
+    joined.close()
+
+
+def test_twenty_thousand_names_leave_the_page_quick(
+    show: Callable[..., Views],
+) -> None:
+    x = np.random.default_rng(2).standard_normal((1, 1, 2, 2)).astype(np.float32)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(4, len(LONG))).eval()
+    views = show(nbglcnn.compile(model, x), x)
+    page = views.page
+    views.quiet()
+    before = page.evaluate("() => document.querySelectorAll('.nbglcnn *').length")
+    took = page.evaluate(
+        """async (names) => {
+          const start = performance.now();
+          views.state.classes.value = names;
+          await new Promise(requestAnimationFrame);
+          await new Promise((done) => setTimeout(done));
+          return performance.now() - start;
+        }""",
+        LONG,
+    )
+    assert took < 1000
+    winner = int(hooked(model, x)["1"][0].argmax())
+    expect(page.locator(".nbg-top-row").first).to_contain_text(f"name {winner}")
+    assert page.evaluate("() => document.querySelectorAll('.nbglcnn *').length") < before + 50

@@ -1,0 +1,211 @@
+"""The view for a projector: the whole window, larger, with fewer controls, and back again."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+import nbglcnn
+from browsers import EMPTY, serving
+from test_views_axe import AXE, faults
+from viewer_models import autoencoder, pictures
+from views_page import CLIPPED, Views
+
+X = pictures(3)
+# The viewer in a host as narrow as a cell's output, which clips it and is moved by a transform.
+HOST = """() => {
+  const cell = document.createElement("div");
+  cell.style = "width: 620px; height: 500px; margin: 40px; overflow: hidden; contain: strict;"
+    + "transform: translateX(30px); opacity: 0.99";
+  const other = document.createElement("div");
+  other.style = "position: fixed; inset: 0 0 auto; height: 60px; z-index: 5; background: red";
+  document.body.append(cell, other);
+  cell.append(document.querySelector(".nbglcnn").parentElement);
+}"""
+# Where the viewer is in the window, and what a click there would meet.
+SEEN = """() => {
+  const root = document.querySelector(".nbglcnn");
+  const { left, top, width, height } = root.getBoundingClientRect();
+  const at = [[5, 5], [innerWidth - 5, 5], [5, innerHeight - 5], [innerWidth - 5, innerHeight - 5]];
+  return {
+    box: [left, top, width, height].map(Math.round),
+    above: at.every(([x, y]) => root.contains(document.elementFromPoint(x, y))),
+    whole: document.fullscreenElement === root,
+    layout: root.clientWidth,
+    text: parseFloat(getComputedStyle(root).fontSize) * root.currentCSSZoom,
+    place: Math.round(root.parentElement.getBoundingClientRect().height),
+  };
+}"""
+
+
+@pytest.fixture(scope="module")
+def views(browser: Callable[[str], Browser]) -> Iterator[Views]:
+    files = {"/": EMPTY}
+    with serving(files.get) as address:
+        page = browser("llvmpipe").new_context().new_page()
+        page.set_viewport_size({"width": 1280, "height": 720})
+        errors: list[str] = []
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda m: errors.append(m.text) if m.type == "error" else None)
+        page.goto(address + "/")
+        views = Views(page, files, nbglcnn.compile(autoencoder(3), X), X)
+        page.evaluate(HOST)
+        views.quiet()
+        yield views
+        assert not errors, errors
+        page.context.close()
+
+
+@pytest.fixture(autouse=True)
+def in_the_notebook(views: Views) -> None:
+    """Each test begins, and leaves the view, where it stands in the cell."""
+    views.set(presenting=False, tab="network", selected=None)
+    views.page.wait_for_function("() => document.fullscreenElement === null")
+
+
+def refuse(page: Page, how: str) -> None:
+    """Make the browser one that allows or knows less."""
+    page.evaluate(
+        {
+            "fullscreen": "() => { Element.prototype.requestFullscreen = () => Promise.reject("
+            "new TypeError('Permissions check failed')); }",
+            "fullscreen at once": "() => { Element.prototype.requestFullscreen = () => {"
+            " throw new TypeError('no'); }; }",
+            "all": "() => { delete Element.prototype.requestFullscreen;"
+            " delete HTMLElement.prototype.showPopover; }",
+        }[how]
+    )
+
+
+def test_a_click_takes_the_whole_screen_and_esc_or_a_click_leads_back(views: Views) -> None:
+    page = views.page
+    before = page.evaluate(SEEN)
+    assert before["layout"] < 620 and not before["above"]
+    button = page.get_by_role("button", name="Present")
+    button.click()
+    page.wait_for_function("() => document.fullscreenElement !== null")
+    views.quiet()
+    now = page.evaluate(SEEN)
+    assert now["whole"] and now["above"] and now["box"] == [0, 0, 1280, 720]
+    assert now["layout"] == 1280 // 1.5 and now["text"] == pytest.approx(13 * 1.5)
+    # The notebook below neither jumps nor closes.
+    assert now["place"] == pytest.approx(before["place"], abs=2)
+    assert views.get("presenting") is True
+    expect(page.locator(".nbg-status")).to_be_hidden()
+    expect(page.locator(".nbg-find")).to_be_hidden()
+    page.get_by_role("button", name="Back").click()
+    page.wait_for_function("() => document.fullscreenElement === null")
+    assert page.evaluate(SEEN) == before
+    assert views.get("presenting") is False
+    # The browser's own way back.
+    button.click()
+    page.wait_for_function("() => document.fullscreenElement !== null")
+    page.evaluate("() => document.exitFullscreen()")
+    page.wait_for_function("() => !views.state.presenting.value")
+    assert page.evaluate(SEEN) == before
+
+
+def test_keys_lead_there_and_back(views: Views) -> None:
+    page = views.page
+    page.locator(".nbglcnn").focus()
+    for key, on in (("p", True), ("p", False), ("p", True), ("Escape", False)):
+        page.keyboard.press(key)
+        page.wait_for_function("on => views.state.presenting.value === on", arg=on)
+        page.wait_for_function("on => (document.fullscreenElement !== null) === on", arg=on)
+        assert page.evaluate("() => document.activeElement.className") == "nbglcnn"
+    expect(page.locator(".nbg-find")).to_be_visible()
+
+
+def test_pictures_keep_whole_pixels_and_the_pointer_its_place(views: Views) -> None:
+    page = views.page
+    views.set(tab="layer", section="maps", selected={"layer": "encoder.0", "channel": 2})
+    views.set(presenting=True)
+    views.quiet()
+    # Device pixels of the canvas are those of the screen.
+    sizes = page.locator(".nbg-grid canvas[data-drawn]").evaluate_all(
+        "all => all.map((one) => [one.width, one.getBoundingClientRect().width])"
+    )
+    assert sizes and all(own == pytest.approx(shown, abs=0.1) for own, shown in sizes)
+    canvas = page.locator(".nbg-inspector canvas").first
+    assert "y 4, x 3" in views.point(canvas, 3.5 / 9, 4.5 / 11)
+    mouse, tip = canvas.bounding_box(), page.locator(".nbg-tip").bounding_box()
+    assert mouse and tip
+    x = mouse["x"] + mouse["width"] * 3.5 / 9
+    beside = min(abs(tip["x"] - x), abs(tip["x"] + tip["width"] - x))
+    assert beside == pytest.approx(14 * 1.5, abs=2)
+    # Numbers that are found by CSS pixels: a bar, a weight.
+    views.set(section="explain", selected={"layer": "encoder.3", "channel": 1}, pixel=None)
+    views.quiet()
+    terms = page.locator("[data-term]")
+    bars = page.locator("svg:has([data-term])").first
+    bars.scroll_into_view_if_needed()
+    box = bars.bounding_box()
+    assert box
+    last = terms.count() - 1
+    page.mouse.move(box["x"] + box["width"] * (last + 0.5) / terms.count(), box["y"] + 5)
+    wanted = f"from channel {terms.nth(last).get_attribute('data-term')}"
+    expect(page.locator(".nbg-tip")).to_contain_text(wanted)
+    assert not page.evaluate(CLIPPED)
+
+
+@pytest.mark.parametrize("how", ["fullscreen", "fullscreen at once", "all"])
+def test_where_the_browser_refuses_it_fills_the_window(
+    show: Callable[..., Views], how: str
+) -> None:
+    views = show(nbglcnn.compile(autoencoder(3), X), X)
+    page = views.page
+    refuse(page, how)
+    page.get_by_role("button", name="Present").click()
+    page.wait_for_function("() => document.querySelector('.nbglcnn').currentCSSZoom === 1.5")
+    views.quiet()
+    now = page.evaluate(SEEN)
+    assert not now["whole"] and now["above"] and now["box"] == [0, 0, 1200, 1000]
+    # With the focus elsewhere, there is still nothing else to be seen.
+    page.evaluate("() => document.activeElement.blur()")
+    page.keyboard.press("Escape")
+    page.wait_for_function("() => !views.state.presenting.value")
+    assert page.evaluate(SEEN)["layout"] > 1190
+
+
+def test_without_a_click_it_fills_the_window_out_of_a_clipped_and_moved_cell(
+    show: Callable[..., Views],
+) -> None:
+    views = show(nbglcnn.compile(autoencoder(3), X), X)
+    page = views.page
+    page.evaluate(HOST)
+    # To a page a test's call is like a click.
+    page.evaluate(
+        "() => Object.defineProperty(navigator, 'userActivation', {value: {isActive: false}})"
+    )
+    views.set(presenting=True)
+    views.quiet()
+    now = page.evaluate(SEEN)
+    assert not now["whole"] and now["above"] and now["box"] == [0, 0, 1200, 1000]
+    views.set(presenting=False)
+    views.quiet()
+    assert page.evaluate(SEEN)["layout"] < 620
+
+
+def test_of_two_views_one_presents_and_its_end_is_the_end_of_it(
+    show: Callable[..., Views],
+) -> None:
+    views = show(nbglcnn.compile(autoencoder(3), X), X)
+    page = views.page
+    page.evaluate("() => { globalThis.second = views.show(); }")
+    views.quiet()
+    page.get_by_role("button", name="Present").nth(1).click()
+    on = (
+        "() => [...document.querySelectorAll('.nbglcnn')].map((one) => 'presenting' in one.dataset)"
+    )
+    assert page.evaluate(on) == [False, True]
+    page.evaluate("() => second()")
+    assert views.get("presenting") is False
+    views.set(presenting=True)
+    assert page.evaluate(on) == [True]
+
+
+def test_the_view_for_a_projector_is_accessible(views: Views) -> None:
+    views.set(presenting=True, tab="layer", section="explain")
+    views.quiet()
+    views.page.add_script_tag(path=str(AXE))
+    assert not faults(views.page, "light")
