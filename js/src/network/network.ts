@@ -202,17 +202,43 @@ export const shortType = (layer: Layer): string => layer.short;
 /** The whole class name, for titles: "Conv2d". */
 export const longType = (layer: Layer): string => layer.module || layer.operator;
 
-const isNumbers = (value: unknown): value is readonly number[] =>
-  Array.isArray(value) && value.every((item) => typeof item === "number");
+/** A length for each axis, or one for all that are alike: "2", "1×2". */
+const along = (lengths: readonly number[]): string =>
+  new Set(lengths).size === 1 ? String(lengths[0]) : lengths.join("×");
 
-/** "4×4, stride 2": what a convolution or a pool looks at; "" for the rest. */
-export function settings(layer: Layer): string {
-  const { kernel_shape: kernel, strides } = layer.attributes;
-  if (!isNumbers(kernel) || kernel.length === 0) return "";
-  const size = kernel.join("×");
-  if (!isNumbers(strides) || strides.every((step) => step === 1)) return size;
-  return `${size}, stride ${new Set(strides).size === 1 ? strides[0] : strides.join("×")}`;
+/** Explanations of layers that make channels of channels. */
+const MIXING: ReadonlySet<Layer["explains"]> = new Set([
+  "convolution",
+  "transposed convolution",
+  "matrix",
+]);
+
+/** "16→32": how many features a layer with weights makes of how many; "" for the rest. */
+function widths({ explains, parameters, input_shapes: [input = []], ...layer }: Layer): string {
+  const { output_shape: output, places } = layer;
+  if (!MIXING.has(explains) || parameters === 0 || input.length !== output.length) return "";
+  // Channels lie along the axis that neither tells examples nor places apart.
+  const axis = output.findLastIndex((_, i) => i > 0 && !places.includes(i));
+  return axis < 0 ? "" : `${input[axis]}→${output[axis]}`;
 }
+
+/** "4×4, 16→32, stride 2": what a layer looks at and makes of it; "" for one without window and weights. */
+export function settings(layer: Layer): string {
+  const { kernel, strides, dilations } = layer.window;
+  const { group } = layer.attributes;
+  return [
+    kernel.join("×"),
+    widths(layer),
+    strides.some((step) => step !== 1) ? `stride ${along(strides)}` : "",
+    dilations.some((step) => step !== 1) ? `dilation ${along(dilations)}` : "",
+    typeof group === "number" && group > 1 ? `groups ${group}` : "",
+  ]
+    .filter((part) => part !== "")
+    .join(", ");
+}
+
+/** "Conv 3×3, 16→16", "ReLU": what a caption says of a layer beside its name. */
+export const describe = (layer: Layer): string => `${shortType(layer)} ${settings(layer)}`.trim();
 
 /** What is looked at before anything is selected: the first stage with several channels. */
 export function firstValue({ stages, values }: Network): Value | undefined {

@@ -10,7 +10,7 @@ import { firstOpen, groupsAround, treeOf } from "./graph/tree.ts";
 import { leaveFinder } from "./keys.ts";
 import { Panel } from "./panel.tsx";
 import { Room } from "./rooms.tsx";
-import { lineOf, Strip } from "./strip.tsx";
+import { isChain, Strip } from "./strip.tsx";
 
 const FORMS: readonly (readonly [Form, string])[] = [
   ["strip", "Strip"],
@@ -27,12 +27,9 @@ export function NetworkTab({ network }: { network: Network }) {
 }
 
 function NetworkView({ network }: { network: Network }) {
-  const { state, width, ratio } = useViews();
-  const plain =
-    width.value < NARROW ||
-    (network.stages.every((stage) => stage.reads.length === 0) &&
-      lineOf(network, width.value, ratio.value) !== null);
-  const form = state.form.value ?? (plain ? "strip" : "graph");
+  const { state, width } = useViews();
+  const suits = width.value < NARROW || isChain(network) ? "strip" : "graph";
+  const form = state.form.value ?? suits;
   return (
     <>
       <div class="nbg-forms">

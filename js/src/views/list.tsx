@@ -2,13 +2,13 @@
 
 import {
   contents,
+  describe,
   displayOf,
   imageShape,
   leafName,
   type Network,
   type Stage,
   settings,
-  shortType,
   within,
 } from "../network/network.ts";
 import type { Value } from "../plan.ts";
@@ -72,7 +72,7 @@ function Row({ network, stage, group }: { network: Network; stage: Stage; group:
         <span class="nbg-named">
           <Title text={within(stage.title, group)} /> <Badge layer={name} />
         </span>
-        <span>{head && `${shortType(head)} ${settings(head).replace(", stride ", " /")}`}</span>
+        <span>{head && describe(head)}</span>
         <span>{imageShape(value)}</span>
         <Reads stage={stage} group={group} />
       </span>
