@@ -88,17 +88,17 @@ function aliasesOf(
   return aliases;
 }
 
-/** Whether a module gives back just this value, so that what is computed of it stands behind the module. */
-type Returns = (module: string, key: string) => boolean;
+/** Modules that give back just this value, so that what is computed of it stands behind them. */
+type Returns = (key: string) => readonly string[];
 
 function returnsOf(values: readonly Value[]): Returns {
   const textures = new Map(values.map((value) => [value.key, value.texture]));
-  const returned = new Set(
-    values
-      .filter((value) => value.kind === "module")
-      .map((value) => `${value.texture} ${value.key.replace(/:\d+$/, "")}`),
-  );
-  return (module, key) => returned.has(`${textures.get(key)} ${module}`);
+  const returned = new Map<number, string[]>();
+  for (const { kind, key, texture } of values) {
+    if (kind !== "module") continue;
+    returned.set(texture, [...(returned.get(texture) ?? []), key.replace(/:\d+$/, "")]);
+  }
+  return (key) => returned.get(textures.get(key) ?? -1) ?? [];
 }
 
 /** Chains of layers in call order; a chain ends where somebody else reads it too, so no skip is hidden. */
@@ -106,7 +106,7 @@ export function stagesOf(
   layers: readonly Layer[],
   inputs: ReadonlySet<string>,
   aliases: ReadonlyMap<string, string> = new Map(),
-  returns: Returns = () => false,
+  returns: Returns = () => [],
 ): Stage[] {
   // Who reads behind an alias reads what the alias passes on, and is said to.
   const root = (key: string): string => aliases.get(key) ?? key;
@@ -127,7 +127,12 @@ export function stagesOf(
       layer.inputs.length > 0 &&
       layer.inputs.every((key) => root(key) === root(before.name));
     const leading = chain?.every(leads) ?? false;
-    if (continues && (follows(layer) || leading)) chain?.push(layer);
+    // A sum or concatenation at a module's end stays in it, whatever comes behind the module.
+    const ends =
+      before?.role === "merges" &&
+      before.module === "" &&
+      returns(before.name).some((module) => within(layer.name, module) === layer.name);
+    if (continues && !ends && (follows(layer) || leading)) chain?.push(layer);
     else chains.push([layer]);
   }
   return withReads(chains, inputs, root, returns);
@@ -158,7 +163,7 @@ function withReads(
       ? modulesOf(layers)
       : modules.slice(
           0,
-          1 + modules.findLastIndex((module) => !before || !returns(module, before.key)),
+          1 + modules.findLastIndex((module) => !before || !returns(before.key).includes(module)),
         );
     stages.push({
       layers,
