@@ -163,7 +163,7 @@ test("at first so much is open as can be read at a glance", () => {
   const resnet = [1, 2, 3, 4].flatMap((k) =>
     [0, 1].flatMap((j) => {
       const before = j ? `layer${k}.0.relu:1` : k > 1 ? `layer${k - 1}.1.relu:1` : "conv1";
-      return residual(`layer${k}.${j}`, before);
+      return residual(`layer${k}.${j}`, before).map(([a, b, c, d]): Row => [a, b, c, d, 64 >> k]);
     }),
   );
   const tree = treeFrom([
@@ -485,7 +485,9 @@ test("several skips out of repeated blocks to one place are one line", () => {
   const { nodes, edges } = pictureOf(tree, new Set(["b", "b.4"]));
   assert.ok(nodes.some(({ title }) => title === "0–3 × 4"));
   const ends = edges.map(({ from, to }) => `${from} → ${to}`);
-  assert.ok(ends.includes("b.0 × 4 → b.4.cat") && ends.includes("b.0 × 4 → b.5"));
+  // What only the network's code calls belongs to the module before it here.
+  const out = ends.filter((one) => one.startsWith("b.0 × 4"));
+  assert.deepEqual(out, ["b.0 × 4 → b.4.conv", "b.0 × 4 → b.5.cat"]);
   assert.equal(new Set(ends).size, ends.length);
 });
 

@@ -220,7 +220,7 @@ test("rows fill the width, with boxes in which the ends' pictures are not small"
 test("a mosaic of all channels is as large as its box allows and leaves no gap", () => {
   for (const [channels, side, box, columns, scale] of [
     [8, 32, 140, 4, 1],
-    [32, 14, 252, 4, 2],
+    [32, 14, 252, 8, 2],
     [12, 7, 132, 4, 4],
     [1, 64, 140, 1, 2],
     [4, 200, 202, 2, 1 / 2],

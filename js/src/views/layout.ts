@@ -124,10 +124,11 @@ export function fullMosaic(
       mosaic(maps, channels, i + 1, scale, gap),
     );
     const empty = (one: Mosaic): number => (one.rows * one.columns - channels) / channels;
-    const long = (one: Mosaic): number => Math.abs(Math.log(one.height / one.width));
+    // Lying rather than standing.
+    const long = (one: Mosaic): number => Math.abs(Math.log(one.width / one.height) - 0.01);
     const cost = (one: Mosaic): number => long(one) + 8 * empty(one);
     const fitting = ways.filter((one) => one.rows <= rows);
-    best = fitting.reduce((a, one) => (cost(one) <= cost(a) ? one : a));
+    best = fitting.reduce((a, one) => (cost(one) < cost(a) ? one : a));
     scale = scale < 1 ? 1 / (Math.round(1 / scale) - 1) : scale + 1;
   }
   return best;

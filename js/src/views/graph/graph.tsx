@@ -45,6 +45,18 @@ const nodeWith = (nodes: readonly Placed[], key: string | undefined): Placed | u
   nodes.find(({ node }) => node.layers.some(({ name }) => name === key)) ??
   nodes.find(({ node }) => node.value.key === key);
 
+/** What a group takes, open or closed. */
+function boxOf({ nodes }: Placement, id: string) {
+  const own = nodes.filter(
+    ({ node }) =>
+      node.groups.some((group) => group.id === id) ||
+      node.blocks.some(({ group }) => group.id === id),
+  );
+  const [x, y] = [Math.min(...own.map((one) => one.x)), Math.min(...own.map((one) => one.y))];
+  const width = Math.max(...own.map((one) => one.x + one.width)) - x;
+  return { x, y, width, height: Math.max(...own.map((one) => one.y + one.height)) - y };
+}
+
 export function Graph({ network }: { network: Network }) {
   const views = useViews();
   const { state, width } = views;
@@ -117,9 +129,12 @@ function Window(props: { tree: Tree; open: ReadonlySet<string>; placement: Place
       const far = all.zoom < Math.min(NEAR, camera.zoom) || isBeyond(all, there, view);
       if (to && (state.camera.peek() !== null || far)) {
         const { zoom } = camera;
-        state.camera.value = {
-          ...{ zoom, x: camera.x + (from.x - to.x) * zoom, y: camera.y + (from.y - to.y) * zoom },
-        };
+        const x = camera.x + (from.x - to.x) * zoom;
+        const stays = { zoom, x, y: camera.y + (from.y - to.y) * zoom };
+        // Where there is more than before, what was opened is seen.
+        state.camera.value = isBeyond(all, there, view)
+          ? reveal(stays, view, boxOf(there, id))
+          : stays;
       }
     });
     focus.current = element.current?.contains(document.activeElement) ?? false;

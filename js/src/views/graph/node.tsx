@@ -58,9 +58,10 @@ export function NodeView({ placed, chosen, stop, drawn, far, select, enter }: No
   const { node, x, y, width, height } = placed;
   const value = shownValue(node, network.value, state.selected.value?.layer);
   const sign = node.kind === "merge" || node.kind === "step";
+  const kind = node.blocks.length > 1 ? "nbg-stack nbg-many" : (KINDS[node.kind] ?? "");
   return (
     <div
-      class={`nbg-node ${KINDS[node.kind] ?? ""} ${node.blocks.length > 1 ? "nbg-many" : ""} ${chosen ? "nbg-chosen" : ""}`}
+      class={`nbg-node ${kind} ${chosen ? "nbg-chosen" : ""}`}
       data-node={node.id}
       data-kind={node.kind}
       data-layer={value.key}
