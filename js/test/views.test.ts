@@ -65,6 +65,23 @@ test("a chain ends where a skip begins, and says what it reads", () => {
   );
 });
 
+test("a sum that a module gives back stays in it, with what passes it on", () => {
+  const layers = [
+    layer("a.conv", "Conv", ["x"]),
+    layer("add", "Add", ["a.conv", "x"], { module: "" }),
+    layer("a.drop", "Identity", ["add"]),
+    layer("b.norm", "BatchNormalization", ["a.drop"]),
+    layer("b.conv", "Conv", ["b.norm"]),
+  ];
+  const chains = (returns?: (key: string) => readonly string[]) =>
+    stagesOf(layers, INPUT, new Map([["a.drop", "add"]]), returns).map((stage) =>
+      stage.layers.map(({ name }) => name).join(),
+    );
+  assert.deepEqual(chains(), ["a.conv", "add,a.drop,b.norm", "b.conv"]);
+  const returns = (key: string) => (key === "add" || key === "a.drop" ? ["a"] : []);
+  assert.deepEqual(chains(returns), ["a.conv", "add,a.drop", "b.norm", "b.conv"]);
+});
+
 test("layers that pass a value on neither end a chain nor hide who reads it", () => {
   const layers = [
     layer("0", "Conv", ["x"]),

@@ -128,10 +128,12 @@ export function stagesOf(
       layer.inputs.every((key) => root(key) === root(before.name));
     const leading = chain?.every(leads) ?? false;
     // A sum or concatenation at a module's end stays in it, whatever comes behind the module.
+    const made = chain?.findLast(({ role }) => role !== "alias");
     const ends =
-      before?.role === "merges" &&
-      before.module === "" &&
-      returns(before.name).some((module) => within(layer.name, module) === layer.name);
+      made?.role === "merges" &&
+      made.module === "" &&
+      layer.role !== "alias" &&
+      returns(made.name).some((module) => within(layer.name, module) === layer.name);
     if (continues && !ends && (follows(layer) || leading)) chain?.push(layer);
     else chains.push([layer]);
   }
