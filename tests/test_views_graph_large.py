@@ -131,19 +131,19 @@ def test_repeated_blocks_are_one_node_and_one_of_them_is_open_at_a_time(tower: S
     }
     tower.button(FOLD).dblclick()
     brackets = page.locator(".nbg-bracket > span")
-    expect(brackets).to_have_text(["blocks", "0 · 1 of 6"])
+    expect(brackets).to_have_text(["blocks", "0 · one of 6 alike"])
     assert {"blocks.1 × 5"} < set(tower.nodes()) and FOLD not in tower.nodes()
     assert tower.views.get("selected")["layer"].startswith("blocks.0.")
     assert tower.is_seen("blocks.0.conv2")
     # The next one takes its place.
     tower.button("blocks.1 × 5").focus()  # and comes into the window
     tower.button("blocks.1 × 5").dblclick()
-    expect(brackets).to_have_text(["blocks", "1 · 2 of 6"])
+    expect(brackets).to_have_text(["blocks", "1 · one of 6 alike"])
     assert {"blocks.0", "blocks.2 × 4"} < set(tower.nodes())
     # And by the keyboard: Enter opens the one before, Backspace closes it.
     tower.button("blocks.0").focus()
     page.keyboard.press("Enter")
-    expect(brackets).to_have_text(["blocks", "0 · 1 of 6"])
+    expect(brackets).to_have_text(["blocks", "0 · one of 6 alike"])
     expect(page.locator(".nbg-node .nbg-picture:focus")).to_have_count(1)
     page.keyboard.press("Backspace")
     expect(tower.button(FOLD)).to_be_focused()
@@ -152,11 +152,11 @@ def test_repeated_blocks_are_one_node_and_one_of_them_is_open_at_a_time(tower: S
     field = page.get_by_label("Find a layer")
     field.press_sequentially("blocks.4.conv1")
     field.press("Enter")
-    expect(brackets).to_have_text(["blocks", "4 · 5 of 6"])
+    expect(brackets).to_have_text(["blocks", "4 · one of 6 alike"])
     expect(tower.node("blocks.4.relu")).to_have_attribute("data-layer", "blocks.4.conv1")
     page.get_by_role("button", name="Close all").click()
     page.get_by_role("button", name="Open all").click()
-    expect(brackets).to_have_text(["blocks", "0 · 1 of 6"])
+    expect(brackets).to_have_text(["blocks", "0 · one of 6 alike"])
 
 
 def test_below_repeated_blocks_each_shows_what_it_gives_and_can_be_opened(tower: Shown) -> None:
@@ -172,7 +172,7 @@ def test_below_repeated_blocks_each_shows_what_it_gives_and_can_be_opened(tower:
     assert tower.views.get("selected") == {"layer": "blocks.3.relu:1", "channel": None}
     expect(tower.button(FOLD)).to_have_attribute("aria-pressed", "true")
     tiles.nth(3).dblclick()
-    expect(tower.page.locator(".nbg-bracket > span")).to_have_text(["blocks", "3 · 4 of 6"])
+    expect(tower.page.locator(".nbg-bracket > span")).to_have_text(["blocks", "3 · one of 6 alike"])
     names = {"blocks.0 × 3", "blocks.4 × 2", "blocks.3.relu:1"}
     assert names < {
         *tower.nodes(),

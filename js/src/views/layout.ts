@@ -101,10 +101,26 @@ export function boxMosaic(
       : Math.max(1, Math.ceil(least / side));
   const columns = Math.max(1, Math.floor((box.width + gap) / (tileSide(maps.width, scale) + gap)));
   const rows = Math.max(1, Math.floor((box.height + gap) / (tileSide(maps.height, scale) + gap)));
-  const shown = Math.min(maps.channels, columns * rows);
-  // A few maps stand as a square, not as a line.
-  const across = Math.min(columns, Math.max(Math.ceil(shown / rows), Math.ceil(Math.sqrt(shown))));
-  return mosaic(maps, shown, across, scale, gap);
+  return squarest(maps, Math.min(maps.channels, columns * rows), { columns, rows }, scale, gap);
+}
+
+/** So many channels in the columns and rows that there are: not as a line, and best without a gap in the last row. */
+function squarest(
+  maps: Maps,
+  shown: number,
+  { columns, rows }: { columns: number; rows: number },
+  scale: number,
+  gap: number,
+): Mosaic {
+  const empty = (one: Mosaic): number => (one.rows * one.columns - shown) / shown;
+  // Lying rather than standing.
+  const long = (one: Mosaic): number => Math.abs(Math.log(one.width / one.height) - 0.01);
+  const cost = (one: Mosaic): number => long(one) + 8 * empty(one);
+  return Array.from({ length: Math.max(1, Math.min(columns, shown)) }, (_, i) =>
+    mosaic(maps, shown, i + 1, scale, gap),
+  )
+    .filter((one) => one.rows <= rows)
+    .reduce((a, one) => (cost(one) < cost(a) ? one : a));
 }
 
 /** As many channels as a box holds; where it holds all of them, as large as they fit, best without a gap in the last row. */
@@ -116,19 +132,11 @@ export function fullMosaic(
 ): Mosaic {
   const { channels } = maps;
   let best = boxMosaic(maps, box, gap, least);
-  for (let { scale } = best; best.shown === channels; ) {
+  for (let { scale } = best; best.shown === channels && scale <= box.width; ) {
     const columns = Math.floor((box.width + gap) / (tileSide(maps.width, scale) + gap));
     const rows = Math.floor((box.height + gap) / (tileSide(maps.height, scale) + gap));
     if (columns * rows < channels) break;
-    const ways = Array.from({ length: Math.min(columns, channels) }, (_, i) =>
-      mosaic(maps, channels, i + 1, scale, gap),
-    );
-    const empty = (one: Mosaic): number => (one.rows * one.columns - channels) / channels;
-    // Lying rather than standing.
-    const long = (one: Mosaic): number => Math.abs(Math.log(one.width / one.height) - 0.01);
-    const cost = (one: Mosaic): number => long(one) + 8 * empty(one);
-    const fitting = ways.filter((one) => one.rows <= rows);
-    best = fitting.reduce((a, one) => (cost(one) < cost(a) ? one : a));
+    best = squarest(maps, channels, { columns, rows }, scale, gap);
     scale = scale < 1 ? 1 / (Math.round(1 / scale) - 1) : scale + 1;
   }
   return best;

@@ -31,8 +31,6 @@ import { neighbour } from "./walk.ts";
 const FAR = 54;
 /** Below this zoom captions of 12 pixels have fewer than 11: only names are left, and are kept that large. */
 const NAMES = 11 / 12;
-/** Below this one the word of a sign, "cat", is wider than the sign. */
-const SIGNS = 0.65;
 /** Below this one the names of modules in modules, one over the other, would touch. */
 const NESTED = 0.7;
 /** Below this one a module that was opened is looked at from near. */
@@ -209,7 +207,6 @@ function Window(props: { tree: Tree; open: ReadonlySet<string>; placement: Place
         <div
           class="nbg-sheet"
           data-words={words}
-          data-signs={camera.zoom >= SIGNS ? "" : undefined}
           data-nested={camera.zoom >= NESTED ? "" : undefined}
           style={sheet(camera, placement)}
         >
@@ -275,12 +272,10 @@ function nextBlock({ folds }: Tree, open: ReadonlySet<string>, { blocks }: Node)
   return before ? blocks.at(-1) : blocks[0];
 }
 
-/** "3", of repeated blocks "3 · 4 of 12". */
+/** "3", of repeated blocks "3 · one of 12 alike". */
 function bracketTitle({ folds }: Tree, group: Group): string {
   const fold = folds.get(group.id);
-  return fold === undefined
-    ? group.title
-    : `${group.title} · ${fold.indexOf(group) + 1} of ${fold.length}`;
+  return fold === undefined ? group.title : `${group.title} · one of ${fold.length} alike`;
 }
 
 const sheet = ({ zoom, x, y }: Camera, { width, height }: Placement) => ({
