@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
+from itertools import groupby, pairwise
 
 import numpy as np
 import pytest
@@ -53,6 +54,70 @@ def test_the_strip_shows_every_channel_of_every_stage_from_input_to_output(
     expect(page.locator(".nbg-line [data-bars='encoder.6'] rect")).to_have_count(16)
     tops = {box["y"] + box["height"] / 2 for one in canvases.all() if (box := one.bounding_box())}
     assert max(tops) - min(tops) <= 1, "pictures stand on one line"
+
+
+# The strip's stages: where their pictures are, and the words below them.
+CELLS = """() => [...document.querySelectorAll(
+  '.nbg-wrap > div, .nbg-line > .nbg-stage')].map((cell) => {
+  const stage = cell.querySelector('.nbg-stage') ?? cell;
+  const canvas = stage.querySelector('canvas');
+  const { left, right, top } = stage.querySelector('.nbg-shown').getBoundingClientRect();
+  const columns = Number(canvas?.dataset.columns ?? 1);
+  const words = [...stage.querySelectorAll(
+    '.nbg-name, .nbg-part, .nbg-caption > span:not(.nbg-named, .nbg-parts)')];
+  return { left, right, top, columns, width: canvas?.getBoundingClientRect().width ?? 0,
+    words: words.map((one) => one.textContent.trim()) };
+})"""
+
+
+def test_at_848_pixels_the_tours_network_is_one_line_that_fills_the_width(
+    show: Callable[..., Views],
+) -> None:
+    plan, images, _ = autoencoder()
+    page = show(plan, images, width=848).page
+    cells = page.evaluate(CELLS)
+    assert len(cells) == 7
+    assert {one["top"] for one in cells} == {cells[0]["top"]}
+    assert cells[0]["left"] == 25 and 848 - 25 - 8 < cells[-1]["right"] <= 848 - 25
+    assert all(b["left"] - a["right"] >= 16 for a, b in pairwise(cells))
+    for one in cells[1:-1]:
+        if one["width"]:
+            assert one["width"] / one["columns"] >= 20
+    assert min(cells[0]["width"], cells[-1]["width"]) >= 110
+    assert "Conv 4×4, 32→64, stride 2" in cells[2]["words"]
+    assert any(re.fullmatch("[0-9]+ of 64", text) for text in cells[2]["words"])
+    expect(page.locator(".nbg-own-scale")).to_contain_text("its own scale")
+
+
+@pytest.mark.parametrize("width", [620, 848, 1420])
+def test_a_chain_of_any_length_wraps_like_text(show: Callable[..., Views], width: int) -> None:
+    parts: list[nn.Module] = [nn.Conv2d(3, 16, 3, padding=1), nn.ReLU()]
+    for k in range(2, 41, 2):
+        parts += [nn.Conv2d(16, 16, 3, padding=1), nn.ReLU()]
+        parts += [nn.MaxPool2d(2)] if k == 20 else []
+    model = nn.Module()
+    model.features = nn.Sequential(*parts)
+    model.forward = model.features.forward  # type: ignore[method-assign]
+    x = np.random.default_rng(0).random((1, 3, 32, 32)).astype(np.float32)
+    page = show(nbglcnn.compile(model.eval(), x), x, width=width).page
+    cells = page.evaluate(CELLS)
+    assert len(cells) == 23, "21 convolutions and a pool; the last is the output"
+    assert cells[0]["words"][0] == "Input" and cells[-1]["words"][0] == "Output"
+    assert cells[2]["words"][:2] == ["features.2–3", "16×32×32"]
+    assert cells[2]["words"][2:4] == ["Conv 3×3, 16→16", "ReLU"]
+    pool = next(one for one in cells if one["words"][0] == "features.22")
+    assert pool["words"][1] == "16×16×16" and pool["width"] > 20
+    assert "MaxPool 2×2, stride 2" in pool["words"]
+    # Read as text is: along a row, then from the left of the next one, which is as wide.
+    rows = [list(row) for _, row in groupby(cells, key=lambda one: one["top"])]
+    assert 2 <= len(rows) <= 7 and len({len(row) for row in rows[:-1]}) == 1
+    assert [one["top"] for one in cells] == sorted(one["top"] for one in cells)
+    for row in rows:
+        lefts = [one["left"] for one in row]
+        assert lefts == sorted(lefts) and lefts[0] == pytest.approx(rows[0][0]["left"], abs=1)
+    assert rows[0][-1]["right"] > width - 25 - 20
+    assert all(one["width"] / one["columns"] >= 20 for one in cells[1:-1])
+    assert page.evaluate(CLIPPED) == []
 
 
 def test_pictures_differ_by_layer_and_have_many_colours(show: Callable[..., Views]) -> None:

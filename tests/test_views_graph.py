@@ -6,22 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from playwright.sync_api import Browser, Locator, expect
-from torch import nn
+from playwright.sync_api import Browser, expect
 
 import nbglcnn
 from denoiser import Denoiser
-from nbglcnn import Plan
-from viewer_models import hooked
+from graph_page import NODES, Shown, centre
 from views_page import CLIPPED, Views, number
 from zoo import ResNet18, UNet, autoencoder
 
-NODES = """() => Object.fromEntries([...document.querySelectorAll('.nbg-node')].map((node) => {
-  const { x, y, width, height } = node.getBoundingClientRect();
-  const layers = node.dataset.layers.split('\\n').filter((name) => name);
-  return [node.dataset.node, { kind: node.dataset.kind, layers, x, y, width, height }];
-}))"""
 LINES = """() => [...document.querySelectorAll('.nbg-edge')].map(({ dataset }) =>
   [dataset.from, ...dataset.steps.split('\\n').filter((id) => id), dataset.to])"""
 # A mosaic's maps as they are drawn, a number from 0 to 255 for each of their pixels.
@@ -32,71 +24,6 @@ GREYS = """(canvas) => {
     grey: [...data].filter((_, k) => k % 4 === 0),
     coloured: data.some((v, k) => k % 4 < 3 && v !== data[k - (k % 4)]) };
 }"""
-
-
-class Shown:
-    """A network in a page that all tests of it share, and its values in PyTorch."""
-
-    def __init__(self, browser: Browser, files: dict[str, bytes], address: str, model: nn.Module):
-        torch.manual_seed(0)
-        [first] = [one for one in model.modules() if isinstance(one, nn.Conv2d)][:1]
-        x = torch.randn(1, first.in_channels, 32, 32)
-        model.train()
-        with torch.no_grad():
-            model(torch.randn(8, *x.shape[1:]))  # normalisation that has seen data
-        self.x = x.numpy()
-        self.plan: Plan = nbglcnn.compile(model.eval(), self.x)
-        self.values = hooked(model, self.x)
-        self.errors: list[str] = []
-        self.page = browser.new_page(viewport={"width": 1200, "height": 1000})
-        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.goto(address + "/")
-        self.views = Views(self.page, files, self.plan, self.x)
-
-    def fresh(self) -> "Shown":
-        """As if nobody had done anything yet."""
-        self.page.set_viewport_size({"width": 1200, "height": 1000})
-        self.page.mouse.move(0, 0)
-        look = {"colormap": "signed", "range": "layer", "tab": "network", "selected": None}
-        self.views.set(form="graph", opened=None, camera=None, **look)
-        self.settle()
-        return self
-
-    def settle(self) -> None:
-        # Pictures follow a zoom when it is over.
-        self.page.wait_for_timeout(200)
-        self.views.settle()
-
-    def nodes(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.page.evaluate(NODES)
-        return found
-
-    def node(self, name: str) -> Locator:
-        return self.page.locator(f".nbg-node[data-node='{name}']")
-
-    def button(self, name: str) -> Locator:
-        return self.node(name).locator(".nbg-picture")
-
-    def set_open(self, *groups: str) -> None:
-        self.page.evaluate("ids => { views.state.opened.value = new Set(ids); }", list(groups))
-
-    def is_seen(self, name: str) -> bool:
-        """Whether a node is whole in the window."""
-        box = self.page.locator(".nbg-window").bounding_box()
-        node = self.nodes()[name]
-        assert box is not None
-        return all(
-            box[at] <= node[at] and node[at] + node[length] <= box[at] + box[length]
-            for at, length in (("x", "width"), ("y", "height"))
-        )
-
-    def camera(self) -> dict[str, float]:
-        """Zoom and place of the drawn sheet."""
-        found: dict[str, float] = self.page.locator(".nbg-sheet").evaluate(
-            "e => { const m = new DOMMatrix(getComputedStyle(e).transform);"
-            " return { zoom: m.a, x: m.e, y: m.f }; }"
-        )
-        return found
 
 
 @pytest.fixture(scope="module")
@@ -120,10 +47,6 @@ def opened(
     for one in made.values():
         one.page.close()
         assert not one.errors
-
-
-def centre(box: dict[str, float]) -> tuple[float, float]:
-    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
 
 @pytest.mark.parametrize("name", ["unet", "resnet18"])
@@ -378,29 +301,29 @@ def test_two_fingers_pinch_and_one_scrolls_past_a_graph_that_is_all_there(
     assert centre(shown.nodes()["cat"]) == pytest.approx((x, y), abs=3)
 
 
-def test_a_node_below_40_pixels_keeps_its_colours_and_loses_its_words(
+def test_far_nodes_are_blocks_with_their_names_and_near_ones_have_maps(
     opened: Callable[[str], Shown],
 ) -> None:
     shown = opened("unet")
-    words = shown.node("down1").locator(".nbg-caption > .nbg-name")
-    shape = shown.node("down1").locator(".nbg-caption > span").first
+    node = shown.node("down1")
+    words = node.locator(".nbg-caption > .nbg-name")
+    shape = node.locator(".nbg-caption > span").first
     expect(shape).to_be_visible()
-    for zoom, named in ((0.5, True), (0.38, True), (0.35, False)):
+    for zoom, far in ((0.55, False), (0.45, True)):
         shown.views.set(camera={"zoom": zoom, "x": 20, "y": 20})
-        shown.settle()
-        assert words.is_visible() == named
+        expect(node.locator(".nbg-block-name")).to_have_count(int(far))
+        shown.page.wait_for_timeout(200)
+        assert words.is_visible() is not far
         assert not shape.is_visible()
-        expect(shown.node("down1").locator("canvas")).to_be_visible()
-        assert (shown.nodes()["down1"]["width"] >= 40) == named
-    colours = (
-        shown.node("x")
-        .locator("canvas")
-        .evaluate(
-            "c => new Set(new Uint32Array(c.getContext('2d')"
-            ".getImageData(0, 0, c.width, c.height).data.buffer)).size"
-        )
-    )
-    assert colours > 16
+        assert node.locator("canvas").count() == int(not far)
+        name = node.locator(".nbg-block-name") if far else words
+        assert name.inner_text() == "down1"
+        size = name.evaluate("one => parseFloat(getComputedStyle(one).fontSize)") * zoom
+        assert size == pytest.approx(11, abs=0.1)
+    # No smaller than this.
+    for _ in range(6):
+        shown.page.get_by_role("button", name="Smaller").click()
+    assert shown.nodes()["down1"]["width"] == pytest.approx(44, abs=0.1)
 
 
 def test_arrows_move_along_the_edges_and_enter_opens(opened: Callable[[str], Shown]) -> None:

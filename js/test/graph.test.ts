@@ -4,9 +4,18 @@ import { test } from "node:test";
 import { networkOf } from "../src/network/network.ts";
 import type { Layer, PlanHeader, Value } from "../src/plan.ts";
 import type { Placed, Placement } from "../src/views/graph/boxes.ts";
-import { fit, reveal, windowHeight, zoomAt } from "../src/views/graph/camera.ts";
+import {
+  fit,
+  home,
+  isBeyond,
+  pan,
+  reveal,
+  windowHeight,
+  zoomAt,
+} from "../src/views/graph/camera.ts";
+import { allOpen, withOpen } from "../src/views/graph/fold.ts";
 import { placementOf } from "../src/views/graph/place.ts";
-import { firstOpen, pictureOf, type Tree, treeOf } from "../src/views/graph/tree.ts";
+import { firstOpen, openAround, pictureOf, type Tree, treeOf } from "../src/views/graph/tree.ts";
 import { neighbour } from "../src/views/graph/walk.ts";
 import { layer } from "./layers.ts";
 
@@ -154,7 +163,7 @@ test("at first so much is open as can be read at a glance", () => {
   const resnet = [1, 2, 3, 4].flatMap((k) =>
     [0, 1].flatMap((j) => {
       const before = j ? `layer${k}.0.relu:1` : k > 1 ? `layer${k - 1}.1.relu:1` : "conv1";
-      return residual(`layer${k}.${j}`, before);
+      return residual(`layer${k}.${j}`, before).map(([a, b, c, d]): Row => [a, b, c, d, 64 >> k]);
     }),
   );
   const tree = treeFrom([
@@ -359,7 +368,7 @@ test("arrows lead along the edges, and to what is above or below", () => {
 });
 
 test("zooming keeps what is under the pointer, fitting shows all, revealing moves no more than needed", () => {
-  const size = { width: 1000, height: 500 };
+  const size = { width: 1000, height: 500, readable: 0.45 };
   const view = { width: 600, height: windowHeight(size, 600) };
   const all = fit(size, view);
   assert.ok(all.x >= 20 && all.y >= 20 && all.x + size.width * all.zoom <= 580.001);
@@ -375,3 +384,135 @@ test("zooming keeps what is under the pointer, fitting shows all, revealing move
   assert.ok(seen.x + (box.x + box.width) * seen.zoom <= view.width);
   assert.equal(reveal(seen, view, box), seen);
 });
+
+test("a large graph is not made smaller than can be read: it begins at its input and is moved through", () => {
+  const large = { width: 4000, height: 300, readable: 0.5 };
+  const view = { width: 848, height: windowHeight(large, 848) };
+  const first = home(large, view);
+  assert.deepEqual(first, { zoom: 0.75, x: 20, y: first.y });
+  assert.ok(isBeyond(first, large, view));
+  assert.equal(fit(large, view).zoom, 44 / 108, "44 pixels a picture at least");
+  assert.equal(zoomAt(first, 0.01, 0, 0).zoom, 44 / 108);
+  // What fits and can be read is all there.
+  const small = { width: 1500, height: 300, readable: 0.5 };
+  assert.equal(home(small, view).zoom, (848 - 40) / 1500);
+  assert.ok(!isBeyond(home(small, view), small, view));
+  // The same size with longer names.
+  assert.equal(home({ ...small, readable: 0.6 }, view).zoom, 0.75);
+  // Sideways no further than the ends.
+  assert.equal(pan(first, 50, 0, large, view), first);
+  const right = pan(first, -100_000, 0, large, view);
+  assert.equal(right.x + large.width * right.zoom, view.width - 20);
+  assert.equal(pan(right, -10, 0, large, view), right);
+});
+
+/** A stem, and as many residual blocks as sizes are given, the first of them with one more layer. */
+const tower = (sides: readonly number[], more = false): Row[] => {
+  let last = "stem";
+  const rows = sides.flatMap((side, k) => {
+    const block = residual(`blocks.${k}`, last).map(([a, b, c, d]): Row => [a, b, c, d, side]);
+    if (more && k === 0) {
+      block.splice(3, 0, ["blocks.0.down", "Conv", last, 4, side]);
+    }
+    last = `blocks.${k}.relu:1`;
+    return block;
+  });
+  return [["stem", "Conv", "x", 4, 32], ...rows, ["head", "Conv", last, 3, 32]];
+};
+const nodesOf = (tree: Tree, open: ReadonlySet<string>): string[] =>
+  pictureOf(tree, open).nodes.map(({ title }) => title);
+
+test("repeated blocks are one node, of which one block opens at a time", () => {
+  const tree = treeFrom(tower(Array(8).fill(32)));
+  assert.deepEqual(nodesOf(tree, NONE), ["Input", "stem", "blocks", "head"]);
+  const blocks = withOpen(tree, NONE, "blocks");
+  assert.deepEqual(nodesOf(tree, blocks), ["Input", "stem", "0–7 × 8", "head"]);
+  const third = withOpen(tree, blocks, "blocks.2");
+  const seen = nodesOf(tree, third);
+  assert.deepEqual([seen[2], seen.at(-2)], ["0–1 × 2", "3–7 × 5"]);
+  assert.equal(
+    pictureOf(tree, third).nodes.filter(({ groups }) => groups.some(({ id }) => id === "blocks.2"))
+      .length,
+    seen.length - 5,
+  );
+  const fourth = withOpen(tree, third, "blocks.3");
+  assert.deepEqual([...fourth], ["blocks", "blocks.3"], "it takes the open one's place");
+  const last = nodesOf(tree, withOpen(tree, fourth, "blocks.7"));
+  assert.ok(last.includes("0–6 × 7") && !last.some((title) => title.startsWith("7–")));
+  assert.ok(nodesOf(tree, withOpen(tree, fourth, "blocks.1")).includes("0"), "one is no fold");
+  assert.deepEqual([...allOpen(tree)], ["blocks", "blocks.0"]);
+  assert.deepEqual([...openAround(tree, fourth, "blocks.5.conv2")], ["blocks", "blocks.5"]);
+  // All of a fold's layers are its own, and it gives what its last block gives.
+  const fold = pictureOf(tree, blocks).nodes[2];
+  assert.equal(fold?.layers.length, 40);
+  assert.equal(fold?.value.key, "blocks.7.relu:1");
+  assert.deepEqual(
+    fold?.blocks.map(({ value }) => value.key),
+    Array.from({ length: 8 }, (_, k) => `blocks.${k}.relu:1`),
+  );
+});
+
+test("blocks fold only where they are alike, follow each other and are three", () => {
+  const all = (rows: Row[]): string[] => {
+    const tree = treeFrom(rows);
+    return nodesOf(tree, new Set(["blocks"])).slice(2, -1);
+  };
+  assert.deepEqual(all(tower([32, 32])), ["0", "1"]);
+  assert.deepEqual(
+    all(tower([32, 32, 32, 32], true)),
+    ["0", "1–3 × 3"],
+    "another layer in the first",
+  );
+  assert.deepEqual(all(tower([32, 32, 32, 16, 16, 16])), ["0–2 × 3", "3–5 × 3"], "half the size");
+  // Branches side by side are no chain.
+  const branches = [0, 1, 2].flatMap((k): Row[] => [
+    [`blocks.${k}.a`, "Conv", "stem", 4, 32],
+    [`blocks.${k}.b`, "Conv", `blocks.${k}.a`, 4, 32],
+  ]);
+  const join: Row[] = [["cat", "Concat", "blocks.0.b blocks.1.b blocks.2.b", 12, 32]];
+  const beside = [["stem", "Conv", "x", 4, 32] as Row, ...branches, ...join];
+  assert.deepEqual(all([...beside, ["head", "Conv", "cat", 3, 32]]).slice(0, 3), ["0", "1", "2"]);
+});
+
+test("several skips out of repeated blocks to one place are one line", () => {
+  const before = (k: number): string =>
+    ["stem", ...Array.from({ length: k }, (_, j) => `b.${j}.conv`)].join(" ");
+  const dense = Array.from({ length: 6 }, (_, k): Row[] => [
+    [`b.${k}.cat`, "Concat", before(k), 4 + 4 * k, 32],
+    [`b.${k}.conv`, "Conv", `b.${k}.cat`, 4, 32],
+  ]);
+  const tree = treeFrom([["stem", "Conv", "x", 4, 32], ...dense.flat()]);
+  const { nodes, edges } = pictureOf(tree, new Set(["b", "b.4"]));
+  assert.ok(nodes.some(({ title }) => title === "0–3 × 4"));
+  const ends = edges.map(({ from, to }) => `${from} → ${to}`);
+  // What only the network's code calls belongs to the module before it here.
+  const out = ends.filter((one) => one.startsWith("b.0 × 4"));
+  assert.deepEqual(out, ["b.0 × 4 → b.4.conv", "b.0 × 4 → b.5.cat"]);
+  assert.equal(new Set(ends).size, ends.length);
+});
+
+test("tokens stay on the row of the maps that they come from", () => {
+  const rows: Row[] = [
+    ["patches", "Conv", "x", 8, 8],
+    ["tokens", "Transpose", "patches", 1, 60],
+    ["block", "MatMul", "tokens", 1, 60],
+    ["head", "MatMul", "block", 9, 1],
+  ];
+  const tree = treeFrom(rows);
+  const kinds = new Map<string, Partial<Layer>>([
+    ["patches", { places: [2, 3], window: window8 }],
+    ["tokens", { places: [1] }],
+    ["block", { places: [1] }],
+  ]);
+  for (const { layers } of tree.items.flatMap(({ stage }) => stage ?? [])) {
+    for (const one of layers) Object.assign(one, kinds.get(one.name));
+  }
+  const placement = placementOf(tree, NONE);
+  const y = (id: string): number => at(placement, id).y;
+  assert.ok(y("patches") > y("x"));
+  assert.deepEqual([y("tokens"), y("block")], [y("patches"), y("patches")]);
+});
+
+const window8 = {
+  ...{ kernel: [8, 8], strides: [8, 8], dilations: [1, 1], begins: [0, 0], ends: [0, 0] },
+};

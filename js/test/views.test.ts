@@ -5,6 +5,7 @@ import * as format from "../src/format.ts";
 import type { Statistics, Summary } from "../src/gl/types.ts";
 import {
   chainTitle,
+  describe,
   layerCount,
   layersOf,
   leafName,
@@ -66,6 +67,23 @@ test("a chain ends where a skip begins, and says what it reads", () => {
   );
 });
 
+test("a sum that a module gives back stays in it, with what passes it on", () => {
+  const layers = [
+    layer("a.conv", "Conv", ["x"]),
+    layer("add", "Add", ["a.conv", "x"], { module: "" }),
+    layer("a.drop", "Identity", ["add"]),
+    layer("b.norm", "BatchNormalization", ["a.drop"]),
+    layer("b.conv", "Conv", ["b.norm"]),
+  ];
+  const chains = (returns?: (key: string) => readonly string[]) =>
+    stagesOf(layers, INPUT, new Map([["a.drop", "add"]]), returns).map((stage) =>
+      stage.layers.map(({ name }) => name).join(),
+    );
+  assert.deepEqual(chains(), ["a.conv", "add,a.drop,b.norm", "b.conv"]);
+  const returns = (key: string) => (key === "add" || key === "a.drop" ? ["a"] : []);
+  assert.deepEqual(chains(returns), ["a.conv", "add,a.drop", "b.norm", "b.conv"]);
+});
+
 test("layers that pass a value on neither end a chain nor hide who reads it", () => {
   const layers = [
     layer("0", "Conv", ["x"]),
@@ -123,69 +141,138 @@ test("an operator stands below the module whose code calls it", () => {
     ],
     new Set(["x"]),
     new Map(),
-    (module) => module === "block" || module === "block.attn",
+    () => ["block", "block.attn"],
   );
   assert.deepEqual(sum?.modules, ["block"]);
   assert.deepEqual(product?.modules, ["block", "block.attn"]);
   assert.deepEqual([outside?.modules, outside?.title], [[], "Add 12"]);
 });
 
-test("captions say what windows look at", () => {
-  const conv = layer("l", "Conv", [], { attributes: { kernel_shape: [4, 4], strides: [2, 2] } });
-  assert.equal(settings(conv), "4×4, stride 2");
-  assert.equal(
-    settings(layer("l", "Conv", [], { attributes: { kernel_shape: [1, 3], strides: [1, 2] } })),
-    "1×3, stride 1×2",
-  );
+test("captions say what windows look at, and how wide a layer is", () => {
+  const window = (kernel: number[], strides: number[], dilations = kernel.map(() => 1)) => ({
+    ...{ kernel, strides, dilations, begins: [], ends: [] },
+  });
+  const shapes = (input: number[], output: number[], places: number[]) => ({
+    ...{ input_shapes: [input], output_shape: output, places, parameters: 9 },
+  });
+  const conv = layer("l", "Conv", [], {
+    window: window([4, 4], [2, 2]),
+    ...shapes([1, 16, 8, 8], [1, 32, 4, 4], [2, 3]),
+  });
+  assert.equal(settings(conv), "4×4, 16→32, stride 2");
+  assert.equal(describe(conv), "Conv 4×4, 16→32, stride 2");
+  const odd = layer("l", "Conv", [], {
+    ...shapes([2, 6, 9], [2, 6, 9], [2]),
+    window: window([3], [1], [4]),
+    attributes: { group: 6 },
+  });
+  assert.equal(settings(odd), "3, 6→6, dilation 4, groups 6");
+  const pool = layer("l", "MaxPool", [], {
+    ...shapes([1, 8, 8, 8], [1, 8, 8, 4], [2, 3]),
+    window: window([1, 3], [1, 2]),
+    parameters: 0,
+  });
+  assert.equal(settings(pool), "1×3, stride 1×2");
+  const dense = layer("l", "Gemm", [], shapes([1, 192], [1, 30], []));
+  assert.equal(settings(dense), "192→30");
+  const tokens = layer("l", "MatMul", [], shapes([1, 65, 32], [1, 65, 96], [1]));
+  assert.equal(settings(tokens), "32→96");
   assert.equal(settings(layer("l", "Relu", [])), "");
 });
 
-test("an autoencoder fits a line of 1200 px: all channels, one scale, the largest pictures outside", () => {
-  const maps = [
-    { channels: 32, height: 14, width: 14 },
-    { channels: 64, height: 7, width: 7 },
-    null,
-    { channels: 64, height: 7, width: 7 },
-    { channels: 32, height: 14, width: 14 },
-  ];
-  for (const [css, ratio] of [
-    [1200, 1],
-    [1200, 2],
-    [900, 1],
+const TOUR = [
+  { channels: 32, height: 14, width: 14 },
+  { channels: 64, height: 7, width: 7 },
+  null,
+  { channels: 64, height: 7, width: 7 },
+  { channels: 32, height: 14, width: 14 },
+];
+const roomOf = (css: number, ratio: number, height: number) => ({
+  width: (css - 48) * ratio,
+  height: height * ratio,
+  arrow: 20 * ratio,
+  captions: TOUR.map(() => 92 * ratio),
+  bars: 54 * ratio,
+  tile: 20 * ratio,
+  gap: ratio,
+  ratio,
+});
+type Room = ReturnType<typeof roomOf>;
+const lengthOf = (line: layout.Line, room: Room): number =>
+  line.stages.reduce(
+    (sum, one, i) => sum + Math.max(one?.width ?? room.bars, room.captions[i] ?? 0),
+    (line.stages.length + 1) * room.arrow + 2 * line.ends,
+  );
+
+test("where there is room a line has all channels at one scale", () => {
+  const maps = TOUR.map((one) => one && { ...one, height: 14, width: 14 });
+  const room = roomOf(1420, 1, 252);
+  const line = layout.fitLine(maps, 2, room);
+  assert.equal(line?.scale, 2);
+  assert.ok(line && lengthOf(line, room) <= room.width);
+  assert.deepEqual(
+    line.stages.map((one) => one?.shown),
+    maps.map((one) => one?.channels),
+  );
+});
+
+test("an autoencoder fits a line: maps of 20 pixels, the largest pictures outside", () => {
+  for (const [css, ratio, height] of [
+    [1420, 1, 252],
+    [1200, 2, 252],
+    [1120, 1, 235],
+    [900, 1, 189],
+    [848, 2, 180],
   ] as const) {
-    const room = {
-      width: (css - 48) * ratio,
-      height: 252 * ratio,
-      arrow: 24 * ratio,
-      captions: maps.map(() => 92 * ratio),
-      bars: 54 * ratio,
-      gap: ratio,
-      ratio,
-    };
-    const line = layout.fitLine(maps, 2, room);
-    assert.ok(line !== null);
-    assert.ok(Number.isInteger(line.scale) && line.scale >= 1);
-    const width = line.stages.reduce(
-      (sum, one, i) => sum + Math.max(one?.width ?? room.bars, room.captions[i] ?? 0),
-      6 * room.arrow + 2 * line.ends,
-    );
-    assert.ok(width <= room.width);
+    const room = roomOf(css, ratio, height);
+    assert.equal(layout.fitLine(TOUR, 2, room), null, "7×7 would have 14 pixels");
+    const line = layout.fitBoxes(TOUR, 2, room);
+    assert.ok(line !== null, `${css} px`);
+    assert.ok(lengthOf(line, room) <= room.width && lengthOf(line, room) > 0.85 * room.width);
     for (const [i, one] of line.stages.entries()) {
-      assert.equal(one?.shown, maps[i]?.channels);
-      if (one) assert.ok(one.height <= room.height && one.columns * one.rows >= one.shown);
+      const maps = TOUR[i] ?? null;
+      if (one === null || maps === null) continue;
+      const tile = maps.width * one.scale;
+      assert.ok(tile >= 20 * ratio && Number.isInteger(one.scale));
+      assert.ok(one.height <= room.height && one.columns * one.rows >= one.shown);
+      assert.ok(one.width <= line.ends);
+      if (css >= 1200) assert.equal(one.shown, maps.channels);
+      else assert.equal(one.shown, Math.min(maps.channels, one.columns * one.rows));
     }
-    if (css === 1200)
-      assert.deepEqual(
-        line.stages.map((one) => one?.columns),
-        [4, 8, undefined, 8, 4],
-      );
   }
+  assert.equal(layout.fitBoxes(TOUR, 2, roomOf(620, 1, 180)), null, "captions have no room");
 });
 
 test("a line says no rather than shrink maps below a device pixel", () => {
-  const room = { width: 1100, height: 250, arrow: 24, captions: [], bars: 54, gap: 1, ratio: 1 };
+  const room = roomOf(1148, 1, 250);
   assert.equal(layout.fitLine([{ channels: 64, height: 112, width: 112 }], 2, room), null);
   assert.equal(layout.fitLine([{ channels: 3, height: 300, width: 300 }], 2, room), null);
+});
+
+test("rows fill the width, with boxes in which the ends' pictures are not small", () => {
+  for (const width of [572, 800, 1072, 1372]) {
+    const { columns, box } = layout.fitRows(width, 20, []);
+    assert.ok(columns * (box + 20) <= width && width - columns * (box + 20) < columns);
+    assert.ok(box >= 112 && columns >= 4);
+  }
+  assert.equal(layout.fitRows(800, 20, []).columns, 6);
+  // 64 pixels double in boxes of 140, but not in those of 113.
+  assert.deepEqual(layout.fitRows(800, 20, [64]), { columns: 5, box: 140 });
+});
+
+test("a mosaic of all channels is as large as its box allows and leaves no gap", () => {
+  for (const [channels, side, box, columns, scale] of [
+    [8, 32, 140, 4, 1],
+    [32, 14, 252, 8, 2],
+    [12, 7, 132, 4, 4],
+    [1, 64, 140, 1, 2],
+    [4, 200, 202, 2, 1 / 2],
+  ] as const) {
+    const maps = { channels, height: side, width: side };
+    const one = layout.fullMosaic(maps, { width: box, height: box }, 1, 20);
+    assert.deepEqual([one.shown, one.columns, one.scale], [channels, columns, scale]);
+    assert.ok(one.width <= box && one.height <= box);
+  }
 });
 
 test("a box holds whole maps, some of them where all do not fit", () => {

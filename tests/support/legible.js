@@ -32,7 +32,8 @@
     }
     return found;
   };
-  const SCROLLED = '.nbg-rail-list, .nbg-look-list, .nbg-changes, .nbg-groups, .nbg-moved, pre';
+  const SCROLLED = '.nbg-rail-list, .nbg-look-list, .nbg-changes, .nbg-groups, .nbg-wrap, .nbg-moved, .nbg-beyond,' +
+    ' pre';
   // What of a place is to be seen; null where all of it is scrolled away.
   const seen = (rect, boxes) => {
     let { left, top, right, bottom } = rect;

@@ -2,7 +2,8 @@
 import type { PlanHeader } from "../plan.ts";
 import { checkPlan } from "./check.ts";
 import type { GlDevice } from "./device.ts";
-import { COMBINE, DISPLAY, MIN_MAX } from "./kernels.ts";
+import { displayPrograms } from "./display.ts";
+import { COMBINE, MIN_MAX } from "./kernels.ts";
 import type { Source } from "./programs.ts";
 import type { Device } from "./types.ts";
 
@@ -18,7 +19,7 @@ export function compileAhead(
   const device = given as GlDevice;
   checkPlan(plan, uniforms.byteLength, device.capabilities.target);
   device.check();
-  return compiled(device, [...plan.programs, ...DISPLAY, COMBINE, MIN_MAX]);
+  return compiled(device, [...plan.programs, ...displayPrograms(plan), COMBINE, MIN_MAX]);
 }
 
 async function compiled(device: GlDevice, sources: readonly Source[]): Promise<() => void> {

@@ -38,6 +38,10 @@ interface RenderTarget {
 /** Pixels along a side of the smallest render target; larger ones are its double, and so on. */
 const PAPER_SIDE = 1024;
 
+/** What a Plan's pictures are drawn with. */
+export const displayPrograms = (plan: PlanHeader) =>
+  programsFor(plan.values).map((name) => DISPLAY[name]);
+
 export class Display {
   private readonly device: GlDevice;
   private readonly linked: ReadonlyMap<ProgramName, Linked>;

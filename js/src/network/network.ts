@@ -88,17 +88,17 @@ function aliasesOf(
   return aliases;
 }
 
-/** Whether a module gives back just this value, so that what is computed of it stands behind the module. */
-type Returns = (module: string, key: string) => boolean;
+/** Modules that give back just this value, so that what is computed of it stands behind them. */
+type Returns = (key: string) => readonly string[];
 
 function returnsOf(values: readonly Value[]): Returns {
   const textures = new Map(values.map((value) => [value.key, value.texture]));
-  const returned = new Set(
-    values
-      .filter((value) => value.kind === "module")
-      .map((value) => `${value.texture} ${value.key.replace(/:\d+$/, "")}`),
-  );
-  return (module, key) => returned.has(`${textures.get(key)} ${module}`);
+  const returned = new Map<number, string[]>();
+  for (const { kind, key, texture } of values) {
+    if (kind !== "module") continue;
+    returned.set(texture, [...(returned.get(texture) ?? []), key.replace(/:\d+$/, "")]);
+  }
+  return (key) => returned.get(textures.get(key) ?? -1) ?? [];
 }
 
 /** Chains of layers in call order; a chain ends where somebody else reads it too, so no skip is hidden. */
@@ -106,7 +106,7 @@ export function stagesOf(
   layers: readonly Layer[],
   inputs: ReadonlySet<string>,
   aliases: ReadonlyMap<string, string> = new Map(),
-  returns: Returns = () => false,
+  returns: Returns = () => [],
 ): Stage[] {
   // Who reads behind an alias reads what the alias passes on, and is said to.
   const root = (key: string): string => aliases.get(key) ?? key;
@@ -127,7 +127,14 @@ export function stagesOf(
       layer.inputs.length > 0 &&
       layer.inputs.every((key) => root(key) === root(before.name));
     const leading = chain?.every(leads) ?? false;
-    if (continues && (follows(layer) || leading)) chain?.push(layer);
+    // A sum or concatenation at a module's end stays in it, whatever comes behind the module.
+    const made = chain?.findLast(({ role }) => role !== "alias");
+    const ends =
+      made?.role === "merges" &&
+      made.module === "" &&
+      layer.role !== "alias" &&
+      returns(made.name).some((module) => within(layer.name, module) === layer.name);
+    if (continues && !ends && (follows(layer) || leading)) chain?.push(layer);
     else chains.push([layer]);
   }
   return withReads(chains, inputs, root, returns);
@@ -160,7 +167,7 @@ function withReads(
       ? modulesOf(layers)
       : modules.slice(
           0,
-          1 + modules.findLastIndex((module) => !before || !returns(module, before.key)),
+          1 + modules.findLastIndex((module) => !before || !returns(before.key).includes(module)),
         );
     stages.push({
       layers,
@@ -220,21 +227,46 @@ export const shortType = (layer: Layer): string => layer.short;
 /** The whole class name, for titles: "Conv2d"; the operator where it is of none: "ReLU". */
 export const longType = (layer: Layer): string => layer.type;
 
-const isNumbers = (value: unknown): value is readonly number[] =>
-  Array.isArray(value) && value.every((item) => typeof item === "number");
+/** A length for each axis, or one for all that are alike: "2", "1×2". */
+const along = (lengths: readonly number[]): string =>
+  new Set(lengths).size === 1 ? String(lengths[0]) : lengths.join("×");
 
-/** "4×4, stride 2": what a convolution or a pool looks at; "" for the rest. */
-export function settings(layer: Layer): string {
-  const { kernel_shape: kernel, strides } = layer.attributes;
-  if (!isNumbers(kernel) || kernel.length === 0) return "";
-  const size = kernel.join("×");
-  if (!isNumbers(strides) || strides.every((step) => step === 1)) return size;
-  return `${size}, stride ${new Set(strides).size === 1 ? strides[0] : strides.join("×")}`;
+/** Explanations of layers that make channels of channels. */
+const MIXING: ReadonlySet<Layer["explains"]> = new Set([
+  "convolution",
+  "transposed convolution",
+  "matrix",
+]);
+
+/** "16→32": how many features a layer with weights makes of how many; "" for the rest. */
+function widths({ explains, parameters, input_shapes: [input = []], ...layer }: Layer): string {
+  const { output_shape: output, places } = layer;
+  if (!MIXING.has(explains) || parameters === 0 || input.length !== output.length) return "";
+  // Channels lie along the axis that neither tells examples nor places apart.
+  const axis = output.findLastIndex((_, i) => i > 0 && !places.includes(i));
+  return axis < 0 ? "" : `${input[axis]}→${output[axis]}`;
 }
 
 /** The layer that makes a value, under whatever other key that is kept. */
 export const layerOf = ({ layers, values }: Network, { texture }: Value): Layer | undefined =>
   layers.findLast(({ name }) => values.get(name)?.texture === texture);
+/** "4×4, 16→32, stride 2": what a layer looks at and makes of it; "" for one without window and weights. */
+export function settings(layer: Layer): string {
+  const { kernel, strides, dilations } = layer.window;
+  const { group } = layer.attributes;
+  return [
+    kernel.join("×"),
+    widths(layer),
+    strides.some((step) => step !== 1) ? `stride ${along(strides)}` : "",
+    dilations.some((step) => step !== 1) ? `dilation ${along(dilations)}` : "",
+    typeof group === "number" && group > 1 ? `groups ${group}` : "",
+  ]
+    .filter((part) => part !== "")
+    .join(", ");
+}
+
+/** "Conv 3×3, 16→16", "ReLU": what a caption says of a layer beside its name. */
+export const describe = (layer: Layer): string => `${shortType(layer)} ${settings(layer)}`.trim();
 
 /** What is looked at before anything is selected: the first stage with several channels. */
 export function firstValue({ stages, values }: Network): Value | undefined {

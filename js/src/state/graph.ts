@@ -15,12 +15,15 @@ export interface GraphState {
   readonly form: Signal<Form | null>;
   /** Ids of the graph's open groups; null before somebody opened or closed one. */
   readonly opened: Signal<ReadonlySet<string> | null>;
-  /** Null fits the whole graph in. */
+  /** A layer that was looked for: the graph opens the modules around it; null when it has. */
+  readonly sought: Signal<string | null>;
+  /** Null is the whole graph where that can be read, else its beginning. */
   readonly camera: Signal<Camera | null>;
 }
 
 export const graphState = (): GraphState => ({
   form: signal(null),
   opened: signal(null),
+  sought: signal(null),
   camera: signal(null),
 });

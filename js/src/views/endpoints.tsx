@@ -1,6 +1,13 @@
 // Where the network begins and ends: its input and output, the largest pictures.
 
-import { displayOf, imageShape, layerOf, type Network, type Stage } from "../network/network.ts";
+import {
+  describe,
+  displayOf,
+  imageShape,
+  layerOf,
+  type Network,
+  type Stage,
+} from "../network/network.ts";
 import type { Value } from "../plan.ts";
 import { useViews } from "./context.ts";
 import type * as kinds from "./kinds/room.ts";
@@ -88,7 +95,7 @@ function EndCaption(props: { value: Value; named: boolean; stage: Stage | undefi
       )}
       {value.kind === "output" && stage !== undefined && !named && (
         <span>
-          {stage.title} <Parts stage={stage} shown={stage.key} select={select} />
+          {stage.title} <Parts stage={stage} shown={stage.key} select={select} word={describe} />
         </span>
       )}
     </>

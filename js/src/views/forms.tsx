@@ -6,11 +6,10 @@ import { NARROW } from "./bar.tsx";
 import { Choice } from "./choice.tsx";
 import { useViews } from "./context.ts";
 import type * as graph from "./graph/room.ts";
-import { firstOpen, groupsAround, treeOf } from "./graph/tree.ts";
 import { leaveFinder } from "./keys.ts";
 import { Panel } from "./panel.tsx";
 import { Room } from "./rooms.tsx";
-import { lineOf, Strip } from "./strip.tsx";
+import { isChain, Strip } from "./strip.tsx";
 
 const FORMS: readonly (readonly [Form, string])[] = [
   ["strip", "Strip"],
@@ -27,12 +26,9 @@ export function NetworkTab({ network }: { network: Network }) {
 }
 
 function NetworkView({ network }: { network: Network }) {
-  const { state, width, ratio } = useViews();
-  const plain =
-    width.value < NARROW ||
-    (network.stages.every((stage) => stage.reads.length === 0) &&
-      lineOf(network, width.value, ratio.value) !== null);
-  const form = state.form.value ?? (plain ? "strip" : "graph");
+  const { state, width } = useViews();
+  const suits = width.value < NARROW || isChain(network) ? "strip" : "graph";
+  const form = state.form.value ?? suits;
   return (
     <>
       <div class="nbg-forms">
@@ -61,16 +57,13 @@ function Find({ network }: { network: Network }) {
   const id = useId();
   const find = (field: HTMLInputElement, parts: boolean): void => {
     const wanted = field.value.trim().toLowerCase();
-    const plan = state.plan.value;
     const found = network.layers.find(({ name, module, operator }) =>
       parts && wanted !== ""
         ? `${name} ${module} ${operator}`.toLowerCase().includes(wanted)
         : name.toLowerCase() === wanted,
     );
-    if (found === undefined || plan === null) return;
-    const tree = treeOf(plan, network);
-    const around = groupsAround(tree, found.name).map((group) => group.id);
-    state.opened.value = new Set([...(state.opened.value ?? firstOpen(tree)), ...around]);
+    if (found === undefined) return;
+    state.sought.value = found.name;
     state.selected.value = { layer: found.name, channel: null };
     leaveFinder(root);
   };

@@ -101,16 +101,51 @@ export function boxMosaic(
       : Math.max(1, Math.ceil(least / side));
   const columns = Math.max(1, Math.floor((box.width + gap) / (tileSide(maps.width, scale) + gap)));
   const rows = Math.max(1, Math.floor((box.height + gap) / (tileSide(maps.height, scale) + gap)));
-  const shown = Math.min(maps.channels, columns * rows);
-  // A few maps stand as a square, not as a line.
-  const across = Math.min(columns, Math.max(Math.ceil(shown / rows), Math.ceil(Math.sqrt(shown))));
-  return mosaic(maps, shown, across, scale, gap);
+  return squarest(maps, Math.min(maps.channels, columns * rows), { columns, rows }, scale, gap);
+}
+
+/** So many channels in the columns and rows that there are: not as a line, and best without a gap in the last row. */
+function squarest(
+  maps: Maps,
+  shown: number,
+  { columns, rows }: { columns: number; rows: number },
+  scale: number,
+  gap: number,
+): Mosaic {
+  const empty = (one: Mosaic): number => (one.rows * one.columns - shown) / shown;
+  // Lying rather than standing.
+  const long = (one: Mosaic): number => Math.abs(Math.log(one.width / one.height) - 0.01);
+  const cost = (one: Mosaic): number => long(one) + 8 * empty(one);
+  return Array.from({ length: Math.max(1, Math.min(columns, shown)) }, (_, i) =>
+    mosaic(maps, shown, i + 1, scale, gap),
+  )
+    .filter((one) => one.rows <= rows)
+    .reduce((a, one) => (cost(one) < cost(a) ? one : a));
+}
+
+/** As many channels as a box holds; where it holds all of them, as large as they fit, best without a gap in the last row. */
+export function fullMosaic(
+  maps: Maps,
+  box: { width: number; height: number },
+  gap: number,
+  least: number,
+): Mosaic {
+  const { channels } = maps;
+  let best = boxMosaic(maps, box, gap, least);
+  for (let { scale } = best; best.shown === channels && scale <= box.width; ) {
+    const columns = Math.floor((box.width + gap) / (tileSide(maps.width, scale) + gap));
+    const rows = Math.floor((box.height + gap) / (tileSide(maps.height, scale) + gap));
+    if (columns * rows < channels) break;
+    best = squarest(maps, channels, { columns, rows }, scale, gap);
+    scale = scale < 1 ? 1 / (Math.round(1 / scale) - 1) : scale + 1;
+  }
+  return best;
 }
 
 /** What stands on the strip's line: mosaics between the pictures at both ends. */
 export interface Line {
-  /** Device pixels per map pixel, the same for all stages. */
-  readonly scale: number;
+  /** Device pixels per map pixel, the same for all stages; null where each has its own. */
+  readonly scale: number | null;
   readonly stages: readonly (Mosaic | null)[];
   /** Device pixels a side that the end pictures may have. */
   readonly ends: number;
@@ -127,8 +162,23 @@ export interface LineRoom {
   readonly captions: readonly number[];
   /** Width of a stage that is bars or a number. */
   readonly bars: number;
+  /** A channel's map is at least so large. */
+  readonly tile: number;
   readonly gap: number;
   readonly ratio: number;
+}
+
+const tallestOf = (mosaics: readonly (Mosaic | null)[]): number =>
+  Math.max(0, ...mosaics.map((one) => one?.height ?? 0));
+
+/** What end pictures have beside these mosaics on one line. */
+function leftFor(mosaics: readonly (Mosaic | null)[], ends: number, room: LineRoom): number {
+  const width = mosaics.reduce(
+    (sum, one, i) => sum + Math.max(one?.width ?? room.bars, room.captions[i] ?? 0),
+    (mosaics.length + ends - 1) * room.arrow,
+  );
+  if (width > room.width) return Number.NEGATIVE_INFINITY;
+  return ends === 0 ? room.height : Math.floor(Math.min((room.width - width) / ends, room.height));
 }
 
 /**
@@ -140,28 +190,61 @@ export function fitLine(
   ends: number,
   room: LineRoom,
 ): Line | null {
-  const arrows = (stages.length + ends - 1) * room.arrow;
   const smallest = Math.min(room.height, 110 * room.ratio);
-  for (let scale = Math.round(5 * room.ratio); scale >= 1; scale--) {
+  const sides = stages.flatMap((maps) => (maps ? Math.max(maps.width, maps.height) : []));
+  const least = Math.max(1, Math.ceil(room.tile / Math.min(...sides, room.tile)));
+  for (let scale = Math.round(5 * room.ratio); scale >= least; scale--) {
     const mosaics = stages.map((maps) =>
       maps === null ? null : tallMosaic(maps, scale, room.gap, room.height),
     );
     if (mosaics.some((one, i) => one === null && stages[i] !== null)) continue;
-    const width = mosaics.reduce(
-      (sum, one, i) => sum + Math.max(one?.width ?? room.bars, room.captions[i] ?? 0),
-      arrows,
-    );
-    const left = ends === 0 ? room.height : (room.width - width) / ends;
+    const left = leftFor(mosaics, ends, room);
     // The pictures at both ends are the largest things on the line.
-    const tallest = Math.max(0, ...mosaics.map((one) => one?.height ?? 0));
+    const tallest = tallestOf(mosaics);
     const wanted =
       scale > 2 * room.ratio ? Math.max(smallest, Math.min(tallest, room.height)) : smallest;
-    if (width <= room.width && left >= wanted) {
-      const ends = Math.floor(Math.min(left, room.height));
-      return { scale, stages: mosaics, ends, tallest: tallest || ends };
-    }
+    if (left >= wanted) return { scale, stages: mosaics, ends: left, tallest: tallest || left };
   }
   return null;
+}
+
+/**
+ * One line where each stage has its own scale, and as many channels as a box holds: the widest boxes that
+ * leave the end pictures wider than they are; null where captions have no room.
+ */
+export function fitBoxes(
+  stages: readonly (Maps | null)[],
+  ends: number,
+  room: LineRoom,
+): Line | null {
+  const narrowest = Math.max(...room.captions, room.bars);
+  for (let width = Math.round(2.5 * narrowest); width >= narrowest; width -= 4) {
+    const box = { width, height: room.height };
+    const mosaics = stages.map((maps) => maps && fullMosaic(maps, box, room.gap, room.tile));
+    const left = leftFor(mosaics, ends, room);
+    if (left < Math.min(room.height, Math.max(110 * room.ratio, width))) continue;
+    return { scale: null, stages: mosaics, ends: left, tallest: tallestOf(mosaics) || left };
+  }
+  return null;
+}
+
+/**
+ * Rows of boxes, each behind an arrow, that fill the width (CSS pixels); some wider boxes rather than such in
+ * which pictures of these sides are small, since they grow by whole numbers.
+ */
+export function fitRows(
+  width: number,
+  arrow: number,
+  ends: readonly number[],
+): { columns: number; box: number } {
+  const most = Math.max(1, Math.floor(width / (Math.min(150, Math.max(112, width / 9)) + arrow)));
+  const rows = (columns: number) => ({ columns, box: Math.floor(width / columns) - arrow });
+  const fill = (columns: number): number => {
+    const { box } = rows(columns);
+    return Math.min(1, ...ends.map((side) => (side * fitScale(side, box)) / box));
+  };
+  const fewer = [most, most - 1, most - 2].filter((columns) => columns >= 3);
+  return rows(fewer.find((columns) => fill(columns) > 0.7) ?? most);
 }
 
 /** The whole number of device pixels per picture pixel that fits `room`, and the size it gives. */

@@ -2,6 +2,7 @@
 
 import {
   contents,
+  describe,
   displayOf,
   frameOf,
   imageShape,
@@ -9,7 +10,6 @@ import {
   type Network,
   type Stage,
   settings,
-  shortType,
   within,
 } from "../network/network.ts";
 import type { Value } from "../plan.ts";
@@ -73,7 +73,7 @@ function Row({ network, stage, group }: { network: Network; stage: Stage; group:
         <span class="nbg-named">
           <Title text={within(stage.title, group)} /> <Badge layer={name} />
         </span>
-        <span>{head && `${shortType(head)} ${settings(head).replace(", stride ", " /")}`}</span>
+        <span>{head && describe(head)}</span>
         <span>{imageShape(value)}</span>
         <Reads stage={stage} group={group} />
       </span>

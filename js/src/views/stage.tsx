@@ -2,6 +2,7 @@
 
 import {
   contents,
+  describe,
   displayOf,
   frameOf,
   imageShape,
@@ -112,7 +113,7 @@ export function StageView(props: {
           <Title text={within(stage.title, group)} /> <Badge layer={name} />
         </span>
         <span>{imageShape(value)}</span>
-        <Parts stage={stage} shown={name} select={select} />
+        <Parts stage={stage} shown={name} select={select} word={describe} />
         {drawn !== null && drawn.shown < value.nchw[1] && (
           <span>
             {drawn.shown} of {value.nchw[1]}
@@ -146,8 +147,14 @@ function SmallPicture({ value, height }: { value: Value; height: number }) {
 }
 
 /** Conv·BN·ReLU, each a way to show that layer. */
-export function Parts(props: { stage: Stage; shown: string; select: (layer: string) => void }) {
-  const { stage, shown, select } = props;
+export function Parts(props: {
+  stage: Stage;
+  shown: string;
+  select: (layer: string) => void;
+  /** What each is called. */
+  word?: (layer: Layer) => string;
+}) {
+  const { stage, shown, select, word = shortType } = props;
   const part = (layer: Layer) => (
     <button
       type="button"
@@ -157,10 +164,8 @@ export function Parts(props: { stage: Stage; shown: string; select: (layer: stri
       title={`${layer.name} ${longType(layer)}${layer.description ? `(${layer.description})` : ""}`}
       onClick={() => select(layer.name)}
     >
-      {shortType(layer)}
+      {word(layer)}
     </button>
   );
-  return (
-    <span class="nbg-parts">{stage.layers.map((layer, i) => [i > 0 ? "·" : "", part(layer)])}</span>
-  );
+  return <span class="nbg-parts">{stage.layers.map(part)}</span>;
 }

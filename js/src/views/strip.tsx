@@ -1,11 +1,11 @@
 // The network as a strip: from a picture to a picture, on one line where it fits, else in rows.
 
-import type { Network, Stage } from "../network/network.ts";
+import { displayOf, type Network, type Stage } from "../network/network.ts";
 import { NARROW } from "./bar.tsx";
 import { BARS_WIDTH } from "./bars.tsx";
 import { useViews } from "./context.ts";
 import { Endpoints } from "./endpoints.tsx";
-import { fitLine, type Line } from "./layout.ts";
+import { fitBoxes, fitLine, fitRows, fullMosaic, type Line, type Mosaic, px } from "./layout.ts";
 import { List } from "./list.tsx";
 import { Rows } from "./rows.tsx";
 import { ArrowColumn, isShort, mapsOf, StageView } from "./stage.tsx";
@@ -25,59 +25,126 @@ export function Strip({ network }: { network: Network }) {
   if (width.value < NARROW) return <List network={network} stages={middle} />;
   const line = lineOf(network, width.value, ratio.value);
   if (line !== null) return <OneLine network={network} stages={middle} line={line} />;
-  return <Rows network={network} stages={middle} />;
+  return isChain(network) ? (
+    <Wrapped network={network} stages={middle} />
+  ) : (
+    <Rows network={network} stages={middle} />
+  );
 }
 
-/** All stages on one line; null for more than twelve, or where they don't fit. */
-export function lineOf(network: Network, width: number, ratio: number): Line | null {
+/** Whether each stage reads just what stands before it. */
+export const isChain = (network: Network): boolean =>
+  network.stages.every((stage) => stage.reads.length === 0);
+
+/** CSS pixels: around the strip, between neighbours, and a channel's map at least. */
+const PAD = 24;
+const ARROW = 20;
+const TILE = 20;
+
+/** All stages on one line, at one scale if it can be; null for more than twelve, or where they don't fit. */
+function lineOf(network: Network, width: number, ratio: number): Line | null {
   const middle = middleOf(network);
-  const pad = 24;
+  if (middle.length > 12) return null;
   const room = {
-    width: Math.floor((width - 2 * pad) * ratio),
+    width: Math.floor((width - 2 * PAD) * ratio),
     height: Math.floor(Math.min(252, Math.max(180, width * 0.21)) * ratio),
-    arrow: Math.floor(20 * ratio),
+    arrow: Math.floor(ARROW * ratio),
     // A short name is not broken; bold digits and letters are about 7.6 px wide.
     captions: middle.map(({ title }) =>
       Math.ceil(Math.max(84, isShort(title) ? title.length * 7.6 : 0) * ratio),
     ),
     bars: BARS_WIDTH * ratio,
+    tile: TILE * ratio,
     gap: Math.round(ratio),
     ratio,
   };
   const ends = network.inputs.length > 0 && network.outputs.length > 0 ? 2 : 0;
   const maps = middle.map((stage) => mapsOf(network.values.get(stage.key)));
-  return middle.length <= 12 ? fitLine(maps, ends, room) : null;
+  return fitLine(maps, ends, room) ?? fitBoxes(maps, ends, room);
 }
 
-function OneLine(props: { network: Network; stages: readonly Stage[]; line: Line }) {
-  const { network, stages, line } = props;
+interface Props {
+  network: Network;
+  stages: readonly Stage[];
+}
+
+function OneLine({ network, stages, line }: Props & { line: Line }) {
   const ratio = useViews().ratio.value;
   const side = line.ends / ratio;
   const gap = Math.round(ratio);
   return (
-    <div class="nbg-line" role="group" aria-label="Network, from input to output">
-      <Endpoints values={network.inputs} network={network} side={side} word="Input" />
-      {stages.map((stage, i) => (
-        <StageColumn
-          key={stage.key}
-          network={network}
-          stage={stage}
-          mosaic={line.stages[i] ?? null}
-          gap={gap}
-          height={line.tallest / ratio}
-        />
-      ))}
-      <ArrowColumn />
-      <Endpoints values={network.outputs} network={network} side={side} word="Output" />
-    </div>
+    <>
+      <div class="nbg-line" role="group" aria-label="Network, from input to output">
+        <Endpoints values={network.inputs} network={network} side={side} word="Input" />
+        {stages.map((stage, i) => (
+          <StageColumn
+            key={stage.key}
+            network={network}
+            stage={stage}
+            mosaic={line.stages[i] ?? null}
+            gap={gap}
+            height={line.tallest / ratio}
+          />
+        ))}
+        <ArrowColumn />
+        <Endpoints values={network.outputs} network={network} side={side} word="Output" />
+      </div>
+      {line.scale === null && <OwnScale />}
+    </>
   );
 }
+
+/** What a reader should know of pictures that aren't at one scale. */
+const OwnScale = () => (
+  <p class="nbg-note nbg-own-scale">
+    Each layer is drawn at its own scale; where not all channels fit, those that vary most.
+  </p>
+);
 
 function StageColumn(props: Parameters<typeof StageView>[0]) {
   return (
     <>
       <ArrowColumn />
       <StageView {...props} />
+    </>
+  );
+}
+
+/** A long chain in rows that wrap like text: the input first, the output last. */
+function Wrapped({ network, stages }: Props) {
+  const { width, ratio } = useViews();
+  const images = [...network.inputs, ...network.outputs].filter((value) => displayOf(value).image);
+  const sides = images.map((value) => Math.max(...value.nchw.slice(2)));
+  const { columns, box } = fitRows(width.value - 2 * PAD, ARROW, sides);
+  const gap = Math.round(ratio.value);
+  const own = (stage: Stage): Mosaic | null => {
+    const maps = mapsOf(network.values.get(stage.key));
+    const room = { width: box * ratio.value, height: box * ratio.value };
+    return maps && fullMosaic(maps, room, gap, Math.round(TILE * ratio.value));
+  };
+  return (
+    <>
+      <div
+        class="nbg-wrap"
+        role="group"
+        aria-label="Network, from input to output"
+        style={{ "--nb-columns": columns, "--nb-box": px(box) }}
+      >
+        <div class="nbg-first">
+          <Endpoints values={network.inputs} network={network} side={box} word="Input" />
+        </div>
+        {stages.map((stage) => (
+          <div key={stage.key}>
+            <ArrowColumn />
+            <StageView network={network} stage={stage} mosaic={own(stage)} gap={gap} height={box} />
+          </div>
+        ))}
+        <div class="nbg-last">
+          <ArrowColumn />
+          <Endpoints values={network.outputs} network={network} side={box} word="Output" />
+        </div>
+      </div>
+      <OwnScale />
     </>
   );
 }

@@ -6,7 +6,9 @@ export const SIDE = 108;
 export const SIGN = { width: 36, height: 24 };
 export const LIST = { width: 172 };
 export const CAPTION = { below: 54, beside: 104, height: 60 };
-export const GAP = { across: 30, small: 14, rows: 48, skip: 56, bracket: 20, arch: 12 };
+/** A name of 11 pixels on screen: the room for its longest part at zoom 1, and what a bold letter takes. */
+export const NAME = { width: 130, letter: 6.8 };
+export const GAP = { across: 30, small: 14, rows: 48, skip: 56, bracket: 20, arch: 12, word: 18 };
 
 /** Where a node's words stand; "inset" is below it, right of the arrow that comes from there. */
 export type Words = "below" | "inset" | "left" | "right" | "none";
@@ -50,7 +52,12 @@ export interface Placement {
   readonly brackets: readonly Bracket[];
   readonly width: number;
   readonly height: number;
+  /** The zoom from which on the longest name has room. */
+  readonly readable: number;
 }
+
+/** A name's parts, behind each of which it may go on in a second line. */
+export const partsOf = (title: string): string[] => title.split(/(?<=[._–/ ])/);
 
 /** A node while it is placed. */
 export interface Box {

@@ -1,6 +1,7 @@
 // Zoom and pan of the graph: which part of it is seen, and how gestures change that.
 import type { Signal } from "@preact/signals";
 import type { Camera } from "../../state.ts";
+import { SIDE } from "./boxes.ts";
 
 export interface Size {
   readonly width: number;
@@ -8,24 +9,71 @@ export interface Size {
 }
 
 const MARGIN = 20;
-const LIMITS = { least: 0.1, most: 4 };
+/** A node's picture has 44 pixels at least. */
+const LIMITS = { least: 44 / SIDE, most: 4 };
 /** A small graph is enlarged no more than this. */
 const LARGEST_FIT = 1.25;
+/** A graph whose names can't be read when it fits begins at this zoom, and is moved through. */
+const START = 0.75;
+
+/** A graph's size, and the zoom from which on its names can be read. */
+export interface Extent extends Size {
+  readonly readable: number;
+}
+
+const isReadable = ({ readable }: Extent, zoom: number): boolean =>
+  zoom >= Math.max(LIMITS.least, Math.min(START, readable));
+
+const across = (size: Size, width: number): number =>
+  Math.min(LARGEST_FIT, (width - 2 * MARGIN) / size.width);
 
 /** Height of the window for a graph of this size: all of it, where that isn't higher than most of a notebook cell. */
-export function windowHeight(size: Size, width: number): number {
-  const zoom = Math.min(LARGEST_FIT, (width - 2 * MARGIN) / size.width);
+export function windowHeight(size: Extent, width: number): number {
+  const whole = across(size, width);
+  const zoom = isReadable(size, whole) ? whole : START;
   const most = Math.min(720, Math.max(320, width * 0.62));
   return Math.round(Math.min(most, size.height * zoom + 2 * MARGIN));
 }
 
-/** All of the graph, in the middle of the window. */
-export function fit(size: Size, view: Size): Camera {
-  const across = (view.width - 2 * MARGIN) / size.width;
-  const down = (view.height - 2 * MARGIN) / size.height;
-  const zoom = Math.min(LARGEST_FIT, across, down);
-  const x = (view.width - size.width * zoom) / 2;
-  return { zoom, x, y: (view.height - size.height * zoom) / 2 };
+/** At this zoom in the middle of the window, or from its beginning on where there is more. */
+function placed(size: Size, view: Size, zoom: number): Camera {
+  const start = (length: number, room: number): number => Math.max(MARGIN, (room - length) / 2);
+  const x = start(size.width * zoom, view.width);
+  return { zoom, x, y: start(size.height * zoom, view.height) };
+}
+
+const wholeZoom = (size: Size, view: Size): number =>
+  Math.min(across(size, view.width), (view.height - 2 * MARGIN) / size.height);
+
+/** All of the graph, or as much of it as the least zoom shows. */
+export const fit = (size: Size, view: Size): Camera =>
+  placed(size, view, Math.max(LIMITS.least, wholeZoom(size, view)));
+
+/** What is seen before anybody moves: all of the graph where that can be read, else its beginning. */
+export function home(size: Extent, view: Size): Camera {
+  const zoom = wholeZoom(size, view);
+  return placed(size, view, isReadable(size, zoom) ? zoom : START);
+}
+
+/** Whether some of the graph is outside of the window. */
+export const isBeyond = ({ zoom, x, y }: Camera, size: Size, view: Size): boolean =>
+  x < 0 || y < 0 || x + size.width * zoom > view.width || y + size.height * zoom > view.height;
+
+/** Moves along, no further than the graph's ends; the same camera if it is there. */
+export function pan(camera: Camera, dx: number, dy: number, size: Size, view: Size): Camera {
+  const along = (start: number, by: number, length: number, room: number): number => {
+    const [low, high] = [Math.min(MARGIN, room - MARGIN - length), Math.max(MARGIN, start)];
+    return Math.min(Math.max(high, MARGIN), Math.max(Math.min(low, start), start + by));
+  };
+  const { zoom } = camera;
+  const x = along(camera.x, dx, size.width * zoom, view.width);
+  const y = along(camera.y, dy, size.height * zoom, view.height);
+  return x === camera.x && y === camera.y ? camera : { zoom, x, y };
+}
+
+/** The point of the graph in the middle of the window. */
+export function centred({ zoom }: Camera, view: Size, x: number, y: number): Camera {
+  return { zoom, x: view.width / 2 - x * zoom, y: view.height / 2 - y * zoom };
 }
 
 /** Zooms by a factor; what is under a point of the window stays there. */
@@ -55,8 +103,19 @@ export function reveal(
 /** Below so many pixels a press is a click. */
 const STILL = 4;
 
-/** Handlers of the window: drag pans, two fingers pinch, the wheel zooms with Ctrl or ⌘. */
-export function gestures(now: () => Camera, camera: Signal<Camera | null>) {
+/** What a window shows now. */
+export interface Scene {
+  readonly camera: Camera;
+  readonly size: Size;
+  readonly view: Size;
+}
+
+/**
+ * Handlers of the window: drag pans, two fingers pinch, the wheel zooms with Ctrl or ⌘. Sideways it moves a graph
+ * that is wider than the window; up and down it is the notebook's.
+ */
+export function gestures(scene: () => Scene, camera: Signal<Camera | null>) {
+  const now = (): Camera => scene().camera;
   const fingers = new Map<number, { x: number; y: number }>();
   let moved = 0;
   const at = (event: MouseEvent) => {
@@ -71,11 +130,21 @@ export function gestures(now: () => Camera, camera: Signal<Camera | null>) {
   };
   return {
     onWheel(event: WheelEvent): void {
-      if (!event.ctrlKey && !event.metaKey) return;
+      // A pinch on a touchpad comes as a wheel in pixels; a mouse's notch is 100 or 3 lines.
+      const unit = event.deltaMode === 1 ? 33 : 1;
+      if (!event.ctrlKey && !event.metaKey) {
+        const sideways = event.shiftKey && event.deltaX === 0 ? event.deltaY : event.deltaX;
+        if (!event.shiftKey && Math.abs(sideways) <= Math.abs(event.deltaY)) return;
+        const { camera: old, size, view } = scene();
+        const next = pan(old, -sideways * unit, 0, size, view);
+        if (next === old) return;
+        event.preventDefault();
+        camera.value = next;
+        return;
+      }
       event.preventDefault();
       const { x, y } = at(event);
-      // A pinch on a touchpad comes as a wheel in pixels; a mouse's notch is 100 or 3 lines.
-      const step = event.deltaMode === 1 ? event.deltaY * 33 : event.deltaY;
+      const step = event.deltaY * unit;
       camera.value = zoomAt(now(), 2 ** (-Math.max(-100, Math.min(100, step)) / 200), x, y);
     },
     onPointerDown(event: PointerEvent): void {
@@ -89,7 +158,9 @@ export function gestures(now: () => Camera, camera: Signal<Camera | null>) {
       const { x, y } = at(event);
       const other = [...fingers].find(([id]) => id !== event.pointerId)?.[1];
       // One finger scrolls the page over a graph that is all there.
-      if (other === undefined && event.pointerType === "touch" && camera.peek() === null) return;
+      const { size, view } = scene();
+      const still = camera.peek() === null && !isBeyond(now(), size, view);
+      if (other === undefined && event.pointerType === "touch" && still) return;
       moved += Math.hypot(x - before.x, y - before.y);
       if (moved < STILL) return;
       const element = event.currentTarget as Element;

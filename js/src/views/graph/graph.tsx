@@ -1,25 +1,38 @@
 // The Network tab as a graph: modules closed or open in place, skips, live pictures; zoom, pan and keys.
 import { batch, computed, useSignal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import type { Network } from "../../network/network.ts";
 import type { Camera } from "../../state.ts";
 import { useViews, ViewsContext } from "../context.ts";
 import { px } from "../layout.ts";
 import { type Placed, type Placement, SIDE } from "./boxes.ts";
-import { fit, gestures, reveal, windowHeight, zoomAt } from "./camera.ts";
+import {
+  fit,
+  gestures,
+  home,
+  isBeyond,
+  reveal,
+  type Scene,
+  type Size,
+  windowHeight,
+  zoomAt,
+} from "./camera.ts";
+import { allOpen, withOpen } from "./fold.ts";
 import { Lines } from "./lines.tsx";
 import { Look } from "./look.tsx";
+import { Minimap } from "./minimap.tsx";
 import { NodeView } from "./node.tsx";
 import { placementOf } from "./place.ts";
-import { firstOpen, type Tree, treeOf } from "./tree.ts";
+import { firstOpen, type Group, type Node, openAround, type Tree, treeOf } from "./tree.ts";
 import { neighbour } from "./walk.ts";
 
-/** A node's picture this small on screen has no words: four letters of a name are wider. */
-const TINY = 40;
+/** Nodes that are smaller than this, and than at first, are seen from far: blocks with their names, no pictures. */
+const FAR = 54;
 /** Below this zoom captions of 12 pixels have fewer than 11: only names are left, and are kept that large. */
 const NAMES = 11 / 12;
-/** Below this one the word of a sign, "cat", is wider than the sign. */
-const SIGNS = 0.65;
+/** Below this one the names of modules in modules, one over the other, would touch. */
+const NESTED = 0.7;
 /** Below this one a module that was opened is looked at from near. */
 const NEAR = 0.55;
 /** Milliseconds after which a zoom is over, and pictures are drawn for it. */
@@ -30,13 +43,37 @@ const nodeWith = (nodes: readonly Placed[], key: string | undefined): Placed | u
   nodes.find(({ node }) => node.layers.some(({ name }) => name === key)) ??
   nodes.find(({ node }) => node.value.key === key);
 
+/** What a group takes, open or closed. */
+function boxOf({ nodes }: Placement, id: string) {
+  const own = nodes.filter(
+    ({ node }) =>
+      node.groups.some((group) => group.id === id) ||
+      node.blocks.some(({ group }) => group.id === id),
+  );
+  const [x, y] = [Math.min(...own.map((one) => one.x)), Math.min(...own.map((one) => one.y))];
+  const width = Math.max(...own.map((one) => one.x + one.width)) - x;
+  return { x, y, width, height: Math.max(...own.map((one) => one.y + one.height)) - y };
+}
+
 export function Graph({ network }: { network: Network }) {
   const views = useViews();
   const { state, width } = views;
   const plan = state.plan.value;
   if (plan === null || width.value === 0) return null;
   const tree = treeOf(plan, network);
-  const open = state.opened.value ?? firstOpen(tree);
+  const chosen = state.opened.value ?? firstOpen(tree);
+  const sought = state.sought.value;
+  const open = useMemo(
+    () => (sought === null ? chosen : openAround(tree, chosen, sought)),
+    [tree, chosen, sought],
+  );
+  useEffect(() => {
+    if (sought === null) return;
+    batch(() => {
+      state.opened.value = open;
+      state.sought.value = null;
+    });
+  }, [state, sought, open]);
   return <Window tree={tree} open={open} placement={placementOf(tree, open)} />;
 }
 
@@ -46,11 +83,11 @@ function Window(props: { tree: Tree; open: ReadonlySet<string>; placement: Place
   const { state } = views;
   const element = useRef<HTMLDivElement>(null);
   const view = { width: views.width.value, height: windowHeight(placement, views.width.value) };
-  const fitted = fit(placement, view);
-  const camera = state.camera.value ?? fitted;
-  const current = useRef(camera);
-  current.current = camera;
-  const handlers = useMemo(() => gestures(() => current.current, state.camera), [state]);
+  const camera = state.camera.value ?? home(placement, view);
+  const scene = useRef<Scene>({ camera, size: placement, view });
+  scene.current = { camera, size: placement, view };
+  const handlers = useMemo(() => gestures(() => scene.current, state.camera), [state]);
+  const beyond = isBeyond(camera, placement, view);
   const sharp = useSharpZoom(camera.zoom);
   // Inside, a CSS pixel is `zoom` of them: pictures are drawn for the device's pixels all the same.
   const inner = useMemo(
@@ -78,25 +115,37 @@ function Window(props: { tree: Tree; open: ReadonlySet<string>; placement: Place
   };
   /** Opens or closes a group; what was at `from` stays where it is on screen. */
   const toggle = (id: string, from: Placed): void => {
-    const next = new Set(open);
-    if (!next.delete(id)) next.add(id);
+    const next = open.has(id)
+      ? new Set([...open].filter((one) => one !== id))
+      : withOpen(tree, open, id);
     const there = placementOf(tree, next);
-    const all = fit(there, { ...view, height: windowHeight(there, view.width) });
-    const to = nodeWith(there.nodes, from.node.layers[0]?.name);
+    const all = home(there, { ...view, height: windowHeight(there, view.width) });
+    const inside = tree.items.find(({ groups }) => groups.some((group) => group.id === id));
+    const to = nodeWith(there.nodes, inside?.stage?.key);
     batch(() => {
       state.opened.value = next;
-      if (to && (state.camera.peek() !== null || all.zoom < Math.min(NEAR, camera.zoom))) {
+      const far = all.zoom < Math.min(NEAR, camera.zoom) || isBeyond(all, there, view);
+      if (to && (state.camera.peek() !== null || far)) {
         const { zoom } = camera;
-        state.camera.value = {
-          ...{ zoom, x: camera.x + (from.x - to.x) * zoom, y: camera.y + (from.y - to.y) * zoom },
-        };
+        const x = camera.x + (from.x - to.x) * zoom;
+        const stays = { zoom, x, y: camera.y + (from.y - to.y) * zoom };
+        // Where there is more than before, what was opened is seen.
+        state.camera.value = isBeyond(all, there, view)
+          ? reveal(stays, view, boxOf(there, id))
+          : stays;
       }
     });
     focus.current = element.current?.contains(document.activeElement) ?? false;
   };
+  /** Opens a closed module, or one of the repeated blocks that a node stands for. */
+  const openBlock = (placed: Placed, block = nextBlock(tree, open, placed.node)): void => {
+    if (block === undefined) return;
+    state.selected.value = { layer: block.value.key, channel: null };
+    toggle(block.group.id, placed);
+  };
   const enter = (placed: Placed): void => {
     select(placed);
-    if (placed.node.kind === "group") toggle(placed.node.id, placed);
+    if (placed.node.kind === "group") openBlock(placed);
     else state.tab.value = "layer";
   };
 
@@ -134,7 +183,8 @@ function Window(props: { tree: Tree; open: ReadonlySet<string>; placement: Place
     if (next && next !== seen) state.camera.value = next;
   }, [wanted]);
 
-  const words = SIDE * camera.zoom < TINY ? "none" : camera.zoom < NAMES ? "names" : "all";
+  const far = SIDE * camera.zoom < FAR && camera.zoom < 0.97 * home(placement, view).zoom;
+  const words = far ? "blocks" : camera.zoom < NAMES ? "names" : "all";
   const visible = ({ x, y, width, height }: Placed): boolean => {
     const left = camera.x + x * camera.zoom;
     const top = camera.y + y * camera.zoom;
@@ -146,7 +196,7 @@ function Window(props: { tree: Tree; open: ReadonlySet<string>; placement: Place
     <div class="nbg-graph">
       <div
         ref={element}
-        class={state.camera.value === null ? "nbg-window" : "nbg-window nbg-moved"}
+        class={`nbg-window ${state.camera.value === null ? "" : "nbg-moved"} ${beyond ? "nbg-beyond" : ""}`}
         role="group"
         aria-label="Network as a graph, from input to output"
         style={{ height: px(view.height) }}
@@ -157,7 +207,7 @@ function Window(props: { tree: Tree; open: ReadonlySet<string>; placement: Place
         <div
           class="nbg-sheet"
           data-words={words}
-          data-signs={camera.zoom >= SIGNS ? "" : undefined}
+          data-nested={camera.zoom >= NESTED ? "" : undefined}
           style={sheet(camera, placement)}
         >
           <Lines placement={placement} zoom={camera.zoom} selected={state.selected.value?.layer} />
@@ -176,7 +226,7 @@ function Window(props: { tree: Tree; open: ReadonlySet<string>; placement: Place
                 if (one) toggle(group.id, one);
               }}
             >
-              {named && <span>{group.title}</span>}
+              {named && <span>{bracketTitle(tree, group)}</span>}
             </button>
           ))}
           <ViewsContext.Provider value={inner}>
@@ -187,6 +237,7 @@ function Window(props: { tree: Tree; open: ReadonlySet<string>; placement: Place
                 chosen={placed === chosen}
                 stop={placed === stop}
                 drawn={visible(placed)}
+                far={far}
                 select={select}
                 enter={enter}
               />
@@ -194,10 +245,37 @@ function Window(props: { tree: Tree; open: ReadonlySet<string>; placement: Place
           </ViewsContext.Provider>
         </div>
       </div>
-      <Tools tree={tree} open={open} camera={camera} view={view} />
-      {chosen?.node.kind === "group" && <Look node={chosen.node} />}
+      <Tools tree={tree} open={open} placement={placement} camera={camera} view={view}>
+        {beyond && (
+          <Minimap
+            placement={placement}
+            camera={camera}
+            view={view}
+            move={(next) => {
+              state.camera.value = next;
+            }}
+          />
+        )}
+      </Tools>
+      {chosen?.node.kind === "group" && (
+        <Look node={chosen.node} openBlock={(block) => openBlock(chosen, block)} />
+      )}
     </div>
   );
+}
+
+/** Which of a node's repeated blocks is opened: the one beside the open one, else the first. */
+function nextBlock({ folds }: Tree, open: ReadonlySet<string>, { blocks }: Node) {
+  const fold = folds.get(blocks[0]?.group.id ?? "") ?? [];
+  const opened = fold.findIndex(({ id }) => open.has(id));
+  const before = fold.findIndex(({ id }) => id === blocks[0]?.group.id) < opened;
+  return before ? blocks.at(-1) : blocks[0];
+}
+
+/** "3", of repeated blocks "3 · one of 12 alike". */
+function bracketTitle({ folds }: Tree, group: Group): string {
+  const fold = folds.get(group.id);
+  return fold === undefined ? group.title : `${group.title} · one of ${fold.length} alike`;
 }
 
 const sheet = ({ zoom, x, y }: Camera, { width, height }: Placement) => ({
@@ -222,15 +300,17 @@ function useSharpZoom(zoom: number) {
 function Tools(props: {
   tree: Tree;
   open: ReadonlySet<string>;
+  placement: Placement;
   camera: Camera;
-  view: { width: number; height: number };
+  view: Size;
+  children: ComponentChildren;
 }) {
-  const { tree, open, camera, view } = props;
+  const { tree, open, placement, camera, view, children } = props;
   const { state } = useViews();
   const zoom = (by: number): void => {
     state.camera.value = zoomAt(camera, by, view.width / 2, view.height / 2);
   };
-  const ids = tree.groups.map(({ id }) => id);
+  const all = allOpen(tree);
   const button = (word: string, label: string, act: () => void, off = false) => (
     <button
       type="button"
@@ -243,25 +323,27 @@ function Tools(props: {
       {word}
     </button>
   );
-  const set = (all: readonly string[]) => () => {
+  const set = (ids: ReadonlySet<string>) => () => {
     batch(() => {
-      state.opened.value = new Set(all);
+      state.opened.value = ids;
       state.camera.value = null;
     });
   };
   return (
     <div class="nbg-graph-tools" role="toolbar" aria-label="Graph">
-      {ids.length > 0 && button("Open all", "Open all modules", set(ids), open.size === ids.length)}
-      {ids.length > 0 && button("Close all", "Close all modules", set([]), open.size === 0)}
+      {all.size > 0 && button("Open all", "Open all modules", set(all), open.size === all.size)}
+      {all.size > 0 && button("Close all", "Close all modules", set(new Set()), open.size === 0)}
       {button("−", "Smaller", () => zoom(1 / 1.25))}
       {button("+", "Larger", () => zoom(1.25))}
       {button("Fit", "Fit the whole graph in", () => {
-        state.camera.value = null;
+        const [whole, first] = [fit(placement, view), home(placement, view)];
+        state.camera.value = whole.zoom === first.zoom ? null : whole;
       })}
-      <span class="nbg-second">
-        {ids.length > open.size && "a stacked edge is a closed module · "}
+      <span class="nbg-second nbg-graph-hint">
+        {tree.groups.length > open.size && "a stacked edge is a closed module · "}
         drag moves, Ctrl or ⌘ with the wheel zooms
       </span>
+      {children}
     </div>
   );
 }

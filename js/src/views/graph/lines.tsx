@@ -3,12 +3,17 @@
 import { imageShape } from "../../network/network.ts";
 import { useViews } from "../context.ts";
 import { px } from "../layout.ts";
-import type { Line, Placement } from "./boxes.ts";
+import { type Line, type Placement, SIGN } from "./boxes.ts";
 
 export function Lines(props: { placement: Placement; zoom: number; selected: string | undefined }) {
   const { placement, zoom, selected } = props;
   const { width, height, lines } = placement;
   const skips = lines.filter(({ edge }) => edge.skip !== "");
+  const values = useViews().network.value?.values;
+  const words = wordsOn(skips, zoom, (key) => {
+    const value = values?.get(key);
+    return value ? imageShape(value) : "";
+  });
   return (
     <>
       <svg class="nbg-edges" width={width} height={height} aria-hidden="true">
@@ -27,7 +32,12 @@ export function Lines(props: { placement: Placement; zoom: number; selected: str
         ))}
       </svg>
       {skips.map((line) => (
-        <Skip key={nameOf(line)} line={line} zoom={zoom} selected={line.edge.key === selected} />
+        <Skip
+          key={nameOf(line)}
+          line={line}
+          text={words.get(line) ?? ""}
+          selected={line.edge.key === selected}
+        />
       ))}
     </>
   );
@@ -35,8 +45,38 @@ export function Lines(props: { placement: Placement; zoom: number; selected: str
 
 const nameOf = ({ edge }: Line): string => `${edge.from}\n${edge.to}\n${edge.key}`;
 
+/** What each skip says: its shape where there is room, less where there is less, nothing where another one's words are. */
+function wordsOn(
+  skips: readonly Line[],
+  zoom: number,
+  shapeOf: (key: string) => string,
+): Map<Line, string> {
+  const found = new Map<Line, string>();
+  // As large as style.css makes it.
+  const letter = Math.max(6.4, 5.6 / zoom);
+  const height = Math.max(16, 14 / zoom);
+  const taken = skips
+    .filter(({ to }) => to.kind !== "merge")
+    .map(({ end }) => ({ ...end, half: SIGN.width / 2 }));
+  // A short one first: a longer one over it has more room beside.
+  for (const line of [...skips].sort((a, b) => a.middle.room - b.middle.room)) {
+    const { x, y, room } = line.middle;
+    const isFree = (text: string): boolean =>
+      text.length * letter <= room &&
+      taken.every(
+        (one) =>
+          Math.abs(one.y - y) >= height ||
+          Math.abs(one.x - x) >= one.half + (text.length * letter) / 2,
+      );
+    const text = [`skip ${shapeOf(line.edge.key)}`, "skip"].find(isFree) ?? "";
+    found.set(line, text);
+    if (text !== "") taken.push({ x, y, half: (text.length * letter) / 2 + 4 });
+  }
+  return found;
+}
+
 /** Words on a skip that are a button, the line itself for the pointer, and "+" or "cat" where it ends. */
-function Skip({ line, zoom, selected }: { line: Line; zoom: number; selected: boolean }) {
+function Skip({ line, text, selected }: { line: Line; text: string; selected: boolean }) {
   const { state, network } = useViews();
   const { edge, middle, end, from, to } = line;
   const value = network.value?.values.get(edge.key);
@@ -44,11 +84,6 @@ function Skip({ line, zoom, selected }: { line: Line; zoom: number; selected: bo
   const select = (): void => {
     state.selected.value = { layer: edge.key, channel: null };
   };
-  const full = `skip ${shape}`;
-  // As large as style.css makes it.
-  const letter = Math.max(6.4, 5.6 / zoom);
-  const words = zoom < 0.4 ? [""] : [full, "skip", ""];
-  const text = words.find((one) => one.length * letter <= middle.room);
   const label = `Skip from ${from.title} to ${to.title}: ${edge.key}, ${shape}`;
   return (
     <>

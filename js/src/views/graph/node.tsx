@@ -1,5 +1,6 @@
 // One node of the graph: a picture with words, a closed module with a stacked edge, a sign, or a step on a line.
 
+import type { ComponentChildren } from "preact";
 import { plural } from "../../format.ts";
 import { contents, imageShape, type Network } from "../../network/network.ts";
 import type { Value } from "../../plan.ts";
@@ -11,7 +12,7 @@ import { Picture } from "../picture.tsx";
 import { StageBar } from "../profile/bars.tsx";
 import { useHovered } from "../select.ts";
 import { Parts, shownLayer } from "../stage.tsx";
-import type { Placed } from "./boxes.ts";
+import { type Placed, partsOf } from "./boxes.ts";
 import type { Node } from "./tree.ts";
 
 interface NodeProps {
@@ -21,6 +22,8 @@ interface NodeProps {
   stop: boolean;
   /** It is in the window. */
   drawn: boolean;
+  /** Seen from far: its name, no picture. */
+  far: boolean;
   select: (placed: Placed) => void;
   enter: (placed: Placed) => void;
 }
@@ -39,21 +42,26 @@ function shownValue(node: Node, network: Network | null, selected: string | unde
 }
 
 /** "down2, 6 layers, closed: down2.5, 24 channels of 64×64". */
-function spoken({ kind, title, layers }: Node, value: Value): string {
+function spoken({ kind, title, layers, blocks }: Node, value: Value): string {
   const what = `${value.key}, ${contents(value)}`;
+  if (blocks.length > 1) return `${title}, blocks of one structure, closed: ${what}`;
   if (kind === "group") return `${title}, ${plural(layers.length, "layer")}, closed: ${what}`;
   return title === value.key ? what : `${title}: ${what}`;
 }
 
-export function NodeView({ placed, chosen, stop, drawn, select, enter }: NodeProps) {
+const broken = (title: string): ComponentChildren =>
+  partsOf(title).map((part, i) => [i > 0 && <wbr />, part]);
+
+export function NodeView({ placed, chosen, stop, drawn, far, select, enter }: NodeProps) {
   const { network, state } = useViews();
   const hovered = useHovered();
   const { node, x, y, width, height } = placed;
   const value = shownValue(node, network.value, state.selected.value?.layer);
   const sign = node.kind === "merge" || node.kind === "step";
+  const kind = node.blocks.length > 1 ? "nbg-stack nbg-many" : (KINDS[node.kind] ?? "");
   return (
     <div
-      class={`nbg-node ${KINDS[node.kind] ?? ""} ${chosen ? "nbg-chosen" : ""}`}
+      class={`nbg-node ${kind} ${chosen ? "nbg-chosen" : ""}`}
       data-node={node.id}
       data-kind={node.kind}
       data-layer={value.key}
@@ -74,6 +82,10 @@ export function NodeView({ placed, chosen, stop, drawn, select, enter }: NodePro
       >
         {sign ? (
           <span>{node.title}</span>
+        ) : far ? (
+          <span class="nbg-block-name" title={node.title}>
+            {broken(node.title)}
+          </span>
         ) : (
           drawn && (
             <Picture
@@ -103,7 +115,7 @@ function Words(props: { placed: Placed; value: Value; enter: (placed: Placed) =>
   return (
     <div class={`nbg-caption nbg-at-${words}`}>
       <strong class="nbg-name" title={node.title}>
-        {node.title}
+        {broken(node.title)}
       </strong>
       <span class="nbg-named">
         {imageShape(value)} {node.kind !== "group" && <Badge layer={value.key} />}
@@ -117,7 +129,10 @@ function Words(props: { placed: Placed; value: Value; enter: (placed: Placed) =>
           aria-label={`Open ${node.title} here`}
           onClick={() => enter(placed)}
         >
-          <Right /> {plural(node.layers.length, "layer")}
+          <Right />{" "}
+          {node.blocks.length > 1
+            ? `${node.blocks.length} blocks`
+            : plural(node.layers.length, "layer")}
         </button>
       )}
       {node.kind !== "group" && stage && <Parts stage={stage} shown={value.key} select={select} />}

@@ -1,5 +1,7 @@
 // Where the graph's nodes and lines go: flow steps right, resolution steps down, so that a U-Net looks like a U.
 // Lengths are CSS pixels at zoom 1. dagre would need a second for 200 nodes, and knows no resolution.
+
+import type { Value } from "../../plan.ts";
 import {
   type Box,
   type Bracket,
@@ -8,8 +10,10 @@ import {
   isSmall,
   LIST,
   type Line,
+  NAME,
   type Placed,
   type Placement,
+  partsOf,
   right,
   SIDE,
   SIGN,
@@ -54,7 +58,9 @@ function place(picture: Picture): Placement {
     if (cost < best.cost * 0.97) best = { cost, shift };
   }
   const size = coordinates(flow, best.shift);
-  return { ...drawn(flow, picture), ...size };
+  const parts = boxes.flatMap(({ node }) => (node.kind === "merge" ? [] : partsOf(node.title)));
+  const readable = (Math.max(...parts.map((part) => part.length)) * NAME.letter) / NAME.width;
+  return { ...drawn(flow, picture), ...size, readable };
 }
 
 interface Flow {
@@ -67,11 +73,43 @@ interface Flow {
   readonly returns: boolean;
 }
 
+const sideOf = ({ nchw }: Value): number => Math.max(...nchw.slice(2));
+
+/**
+ * How often a node's picture is half as large as the largest one. What isn't a picture (tokens, attention) is
+ * where it comes from, until a window or a change of resolution makes a picture again.
+ */
+function levelsOf({ nodes, edges }: Picture): number[] {
+  const inputs = nodes.filter(({ kind }) => kind === "input");
+  const rank = Math.max(...inputs.map(({ value }) => value.shape.length));
+  const pictured = new Map<string, boolean>();
+  for (const { id, kind, value, layers } of nodes) {
+    const made = layers.some(
+      ({ window, role }) => window.kernel.length > 0 || role === "resamples",
+    );
+    const last = layers.find(({ name }) => name === value.key);
+    const places = last?.places.length ?? 0;
+    // A layer table without places says nothing.
+    const maps = value.shape.length === rank && (places === 0 || places === rank - 2);
+    const before = edges.some(({ from, to }) => to === id && pictured.get(from));
+    pictured.set(id, kind === "input" || (maps && (made || before)));
+  }
+  const pictures = nodes.filter(({ id }) => pictured.get(id));
+  const largest = Math.max(...pictures.map(({ value }) => sideOf(value)));
+  const levels = new Map<string, number>();
+  for (const { id, value } of nodes) {
+    const own = Math.round(Math.log2(largest / sideOf(value)));
+    const source = edges.find(({ to, from }) => to === id && levels.has(from))?.from ?? "";
+    const stays = !pictured.get(id) && sideOf(value) > 1;
+    levels.set(id, (stays ? levels.get(source) : undefined) ?? own);
+  }
+  return [...levels.values()];
+}
+
 /** Steps (pools, upsampling) between two nodes go on the line; all others get a box. */
 function boxesOf({ nodes, edges }: Picture): { boxes: Box[]; ways: Way[] } {
-  const sides = nodes.map(({ value }) => Math.max(...value.nchw.slice(2)));
-  const largest = Math.max(...sides);
-  const levels = sides.map((side) => Math.round(Math.log2(largest / side)));
+  const sides = nodes.map(({ value }) => sideOf(value));
+  const levels = levelsOf({ nodes, edges });
   const shown = levels.filter((_, i) => nodes[i]?.kind !== "step");
   const rows = [...new Set(shown)].sort((a, b) => a - b);
   const boxes = new Map<string, Box>();
@@ -226,7 +264,9 @@ function headroom(lane: readonly Box[], ways: readonly Way[]): number {
   const arches = archesOf(lane, ways);
   const depth = Math.max(...lane.map((box) => box.node.groups.length));
   return (
-    depth * GAP.bracket + Math.max(0, ...arches.values()) * GAP.arch + (arches.size > 0 ? 6 : 0)
+    depth * GAP.bracket +
+    Math.max(0, ...arches.values()) * GAP.arch +
+    (arches.size > 0 ? GAP.word : 0)
   );
 }
 
@@ -249,7 +289,10 @@ function archesOf(lane: readonly Box[], ways: readonly Way[]): Map<Way, number> 
 }
 
 /** What is drawn, now that every box has its place. */
-function drawn({ boxes, ways }: Flow, picture: Picture): Omit<Placement, "width" | "height"> {
+function drawn(
+  { boxes, ways }: Flow,
+  picture: Picture,
+): Omit<Placement, "width" | "height" | "readable"> {
   const lanes = new Map<string, Box[]>();
   for (const box of boxes) {
     const name = `${box.row} ${box.lane}`;
@@ -312,7 +355,7 @@ function bracketsOf(
   arches: ReadonlyMap<Way, number>,
   first: ReadonlyMap<Group, Node>,
 ): Bracket[] {
-  const over = [...arches].flatMap(([way, y]) => (lane.includes(way.from) ? y - 6 : []));
+  const over = [...arches].flatMap(([way, y]) => (lane.includes(way.from) ? y - GAP.word : []));
   const top = Math.min(laneTop(lane), ...over);
   const depth = Math.max(...lane.map((box) => box.node.groups.length));
   const found = new Map<Group, Bracket>();

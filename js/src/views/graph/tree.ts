@@ -2,6 +2,7 @@
 
 import { type Network, type Stage, shortType, within } from "../../network/network.ts";
 import type { Layer, PlanHeader, Value } from "../../plan.ts";
+import { type Fold, foldsOf, segmentsOf, segmentTitle, withOpen } from "./fold.ts";
 
 /** A module's stages that stand one after the other. A module that is entered again later is another group. */
 export interface Group {
@@ -19,7 +20,7 @@ interface Link {
 }
 
 /** A stage, or an input, with the groups around it from the outermost on. */
-interface Item {
+export interface Item {
   readonly stage: Stage | null;
   readonly value: Value;
   readonly groups: readonly Group[];
@@ -29,6 +30,8 @@ interface Item {
 export interface Tree {
   readonly items: readonly Item[];
   readonly groups: readonly Group[];
+  /** Repeated blocks, by each of them. */
+  readonly folds: ReadonlyMap<string, Fold>;
   /** How many stages read each item. */
   readonly readers: readonly number[];
   readonly network: Network;
@@ -45,6 +48,13 @@ export interface Node {
   readonly stages: readonly Stage[];
   /** The open groups around it, from the outermost on. */
   readonly groups: readonly Group[];
+  /** What a closed group stands for: itself, or several repeated blocks, with the value that each gives. */
+  readonly blocks: readonly Block[];
+}
+
+export interface Block {
+  readonly group: Group;
+  readonly value: Value;
 }
 
 export interface Edge {
@@ -101,7 +111,8 @@ function newTree(plan: PlanHeader, network: Network): Tree {
   for (const from of items.flatMap((item) => [...new Set(item.links.map((link) => link.from))])) {
     readers[from] = (readers[from] ?? 0) + 1;
   }
-  return { items, groups: [...new Set(modules.flat())], readers, network };
+  const groups = [...new Set(modules.flat())];
+  return { items, groups, folds: foldsOf(items, groups), readers, network };
 }
 
 /** The groups around each stage: runs of neighbours in one module, several, and not just those of the run around it. */
@@ -136,15 +147,27 @@ function modulesOf(stages: readonly Stage[]): Group[][] {
 const ALL = 12;
 const GLANCE = 7;
 
-/** The groups that are open before anybody chose: as many levels as give about seven nodes, rather more than fewer. */
-export function firstOpen({ items, groups }: Tree): ReadonlySet<string> {
-  const stages = items.filter((item) => item.stage !== null);
-  if (stages.length <= ALL) return new Set(groups.map((group) => group.id));
+/**
+ * The groups that are open before anybody chose: as many levels as give about seven nodes, rather more than fewer.
+ * Repeated blocks are closed.
+ */
+export function firstOpen(tree: Tree): ReadonlySet<string> {
+  const { items, folds } = tree;
+  const openTo = (depth: number): ReadonlySet<string> =>
+    new Set(
+      items.flatMap(({ groups }) => {
+        const folded = groups.findIndex(({ id }) => folds.has(id));
+        return groups.slice(0, folded < 0 ? depth : Math.min(depth, folded)).map(({ id }) => id);
+      }),
+    );
   const depths = Math.max(...items.map((item) => item.groups.length));
+  const stages = items.filter((item) => item.stage !== null).length;
+  if (stages <= ALL) return openTo(depths);
+  const inputs = items.length - stages;
   let best: { cost: number; open: ReadonlySet<string> } = { cost: Infinity, open: new Set() };
   for (let depth = 0; depth <= depths; depth++) {
-    const open = new Set(items.flatMap((item) => item.groups.slice(0, depth).map(({ id }) => id)));
-    const shown = new Set(stages.map((item) => item.groups[depth]?.id ?? item.stage?.key)).size;
+    const open = openTo(depth);
+    const shown = new Set(idsOf(tree, open)).size - inputs;
     const cost = Math.max(Math.log(shown / GLANCE), 1.5 * Math.log(GLANCE / shown));
     if (cost < best.cost) best = { cost, open };
   }
@@ -154,15 +177,27 @@ export function firstOpen({ items, groups }: Tree): ReadonlySet<string> {
 const closedGroup = (item: Item, open: ReadonlySet<string>): Group | undefined =>
   item.groups.find((group) => !open.has(group.id));
 
-/** Ids of the groups that have to be open for a layer to be a node's own. */
-export function groupsAround({ items }: Tree, layer: string): readonly Group[] {
-  return items.find((item) => item.stage?.layers.some(({ name }) => name === layer))?.groups ?? [];
+/** The groups open that make a layer a node's own, and these. */
+export function openAround(tree: Tree, open: ReadonlySet<string>, layer: string) {
+  const item = tree.items.find(({ stage }) => stage?.layers.some(({ name }) => name === layer));
+  return (item?.groups ?? []).reduce((all, { id }) => withOpen(tree, all, id), open);
+}
+
+/** What each item's node is called: itself, the closed group around it, or the repeated blocks that this is one of. */
+function idsOf(tree: Tree, open: ReadonlySet<string>): string[] {
+  const segments = segmentsOf(tree, open);
+  return tree.items.map((item) => {
+    const closed = closedGroup(item, open);
+    if (closed === undefined) return item.stage?.key ?? item.value.key;
+    const [first, ...more] = segments.get(closed.id) ?? [];
+    return first && more.length > 0 ? `${first.id} × ${1 + more.length}` : closed.id;
+  });
 }
 
 /** Nodes in call order and edges between them, when just these groups are open. */
 export function pictureOf(tree: Tree, open: ReadonlySet<string>): Picture {
   const { items, network } = tree;
-  const ids = items.map((item) => closedGroup(item, open)?.id ?? item.stage?.key ?? item.value.key);
+  const ids = idsOf(tree, open);
   const members = new Map<string, Item[]>();
   for (const [i, item] of items.entries()) {
     const id = ids[i] ?? "";
@@ -189,9 +224,18 @@ export function pictureOf(tree: Tree, open: ReadonlySet<string>): Picture {
   const joined = new Set(
     [...edges.values()].map((edge) => !edge.skip && `${edge.from}\n${edge.to}`),
   );
-  const all = [...edges.values()].map((edge) =>
-    joined.has(`${edge.from}\n${edge.to}`) ? { ...edge, skip: "" } : edge,
-  );
+  const closed = new Set(segmentsOf(tree, open).keys());
+  const lines = new Map<string, Edge>();
+  for (const edge of edges.values()) {
+    const ends = `${edge.from}\n${edge.to}`;
+    const one = joined.has(ends) ? { ...edge, skip: "" } : edge;
+    // Of what several blocks give, one line shows the last.
+    const many = members
+      .get(edge.from)
+      ?.some(({ groups }) => groups.some(({ id }) => closed.has(id)));
+    lines.set(many ? ends : `${ends}\n${edge.key}`, one);
+  }
+  const all = [...lines.values()];
   const single = network.inputs.length === 1;
   const nodes = [...members].map(([id, own]) => {
     const node = nodeOf(id, own, open, all);
@@ -214,14 +258,16 @@ function nodeOf(
   const [first] = own;
   if (first === undefined || last === undefined) throw new Error(`${id} stands for nothing`);
   const groups = first.groups.filter((group) => open.has(group.id));
-  const closed = closedGroup(first, open);
-  if (first.stage === null) {
-    return { id, kind: "input", title: id, value: first.value, layers, stages, groups };
+  const common = { id, value: last.value, layers, stages, groups, blocks: [] };
+  if (first.stage === null) return { ...common, kind: "input", title: id, value: first.value };
+  const blocks = new Map<Group, Block>();
+  for (const item of own) {
+    const group = closedGroup(item, open);
+    if (group) blocks.set(group, { group, value: item.value });
   }
-  if (closed !== undefined) {
-    const { module } = closed;
-    const title = within(module, groups.at(-1)?.module ?? "");
-    return { id, kind: "group", title, value: last.value, layers, stages, groups };
+  if (blocks.size > 0) {
+    const title = segmentTitle([...blocks.keys()], groups.at(-1)?.module ?? "");
+    return { ...common, kind: "group", title, blocks: [...blocks.values()] };
   }
   const [layer] = layers;
   const before = edges.filter((edge) => edge.to === id);
@@ -238,7 +284,7 @@ function nodeOf(
   const name = within(first.stage.title, groups.at(-1)?.module ?? "");
   const signs = { merge: shortType, step: (one: Layer) => stepTitle(one, name), stage: () => name };
   const title = layer ? signs[kind](layer) : name;
-  return { id, kind, title, value: last.value, layers, stages, groups };
+  return { ...common, kind, title };
 }
 
 /** "MaxPool ½"; with its name where it has weights: "up1 ConvT ×2". */
@@ -270,7 +316,6 @@ function withOutputs({ nodes, edges }: Picture, { outputs, values }: Network): P
     if (ends && makes(maker.value.key)) {
       all.set(maker.id, { ...maker, kind: "output", title, value });
     } else {
-      const groups: readonly Group[] = [];
       const key = maker.layers.findLast(({ name }) => makes(name))?.name ?? maker.value.key;
       all.set(value.key, {
         id: value.key,
@@ -279,7 +324,8 @@ function withOutputs({ nodes, edges }: Picture, { outputs, values }: Network): P
         value,
         layers: [],
         stages: [],
-        groups,
+        groups: [],
+        blocks: [],
       });
       more.push({ from: maker.id, to: value.key, key, skip: "" });
     }

@@ -1,0 +1,50 @@
+// The whole of a graph that is larger than its window, small: a frame says what the window shows.
+
+import type { Camera } from "../../state.ts";
+import type { Placement } from "./boxes.ts";
+import { centred, type Size } from "./camera.ts";
+
+/** CSS pixels that it may take. */
+const ROOM = { width: 200, height: 60 };
+
+export function Minimap(props: {
+  placement: Placement;
+  camera: Camera;
+  view: Size;
+  move: (camera: Camera) => void;
+}) {
+  const { placement, camera, view, move } = props;
+  const { width, height, nodes } = placement;
+  const scale = Math.min(ROOM.width / width, ROOM.height / height);
+  const go = (event: PointerEvent): void => {
+    if (event.buttons !== 1) return;
+    const map = event.currentTarget as Element;
+    const box = map.getBoundingClientRect();
+    map.setPointerCapture(event.pointerId);
+    move(centred(camera, view, (event.clientX - box.x) / scale, (event.clientY - box.y) / scale));
+  };
+  const { zoom } = camera;
+  return (
+    <svg
+      class="nbg-minimap"
+      width={width * scale}
+      height={height * scale}
+      viewBox={`0 0 ${width} ${height}`}
+      role="img"
+      aria-label="The whole graph, and what of it the window shows"
+      onPointerDown={go}
+      onPointerMove={go}
+    >
+      {nodes.map(({ node, x, y, width, height }) => (
+        <rect key={node.id} x={x} y={y} width={width} height={height} />
+      ))}
+      <rect
+        class="nbg-frame"
+        x={-camera.x / zoom}
+        y={-camera.y / zoom}
+        width={view.width / zoom}
+        height={view.height / zoom}
+      />
+    </svg>
+  );
+}

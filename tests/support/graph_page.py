@@ -1,0 +1,87 @@
+"""A page with one network as a graph, and where its nodes are."""
+
+from typing import Any
+
+import torch
+from playwright.sync_api import Browser, Locator
+from torch import nn
+
+import nbglcnn
+from nbglcnn import Plan
+from viewer_models import hooked
+from views_page import Views
+
+NODES = """() => Object.fromEntries([...document.querySelectorAll('.nbg-node')].map((node) => {
+  const { x, y, width, height } = node.getBoundingClientRect();
+  const layers = node.dataset.layers.split('\\n').filter((name) => name);
+  return [node.dataset.node, { kind: node.dataset.kind, layers, x, y, width, height }];
+}))"""
+
+
+class Shown:
+    """A network in a page that all tests of it share, and its values in PyTorch."""
+
+    def __init__(self, browser: Browser, files: dict[str, bytes], address: str, model: nn.Module):
+        torch.manual_seed(0)
+        [first] = [one for one in model.modules() if isinstance(one, nn.Conv2d)][:1]
+        x = torch.randn(1, first.in_channels, 32, 32)
+        model.train()
+        with torch.no_grad():
+            model(torch.randn(8, *x.shape[1:]))  # normalisation that has seen data
+        self.x = x.numpy()
+        self.plan: Plan = nbglcnn.compile(model.eval(), self.x)
+        self.values = hooked(model, self.x)
+        self.errors: list[str] = []
+        self.page = browser.new_page(viewport={"width": 1200, "height": 1000})
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.goto(address + "/")
+        self.views = Views(self.page, files, self.plan, self.x)
+
+    def fresh(self) -> "Shown":
+        """As if nobody had done anything yet."""
+        self.page.set_viewport_size({"width": 1200, "height": 1000})
+        self.page.mouse.move(0, 0)
+        look = {"colormap": "signed", "range": "layer", "tab": "network", "selected": None}
+        self.views.set(form="graph", opened=None, camera=None, **look)
+        self.settle()
+        return self
+
+    def settle(self) -> None:
+        # Pictures follow a zoom when it is over.
+        self.page.wait_for_timeout(200)
+        self.views.settle()
+
+    def nodes(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.page.evaluate(NODES)
+        return found
+
+    def node(self, name: str) -> Locator:
+        return self.page.locator(f".nbg-node[data-node='{name}']")
+
+    def button(self, name: str) -> Locator:
+        return self.node(name).locator(".nbg-picture")
+
+    def set_open(self, *groups: str) -> None:
+        self.page.evaluate("ids => { views.state.opened.value = new Set(ids); }", list(groups))
+
+    def is_seen(self, name: str) -> bool:
+        """Whether a node is whole in the window."""
+        box = self.page.locator(".nbg-window").bounding_box()
+        node = self.nodes()[name]
+        assert box is not None
+        return all(
+            box[at] <= node[at] and node[at] + node[length] <= box[at] + box[length]
+            for at, length in (("x", "width"), ("y", "height"))
+        )
+
+    def camera(self) -> dict[str, float]:
+        """Zoom and place of the drawn sheet."""
+        found: dict[str, float] = self.page.locator(".nbg-sheet").evaluate(
+            "e => { const m = new DOMMatrix(getComputedStyle(e).transform);"
+            " return { zoom: m.a, x: m.e, y: m.f }; }"
+        )
+        return found
+
+
+def centre(box: dict[str, float]) -> tuple[float, float]:
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
