@@ -138,7 +138,7 @@ def test_vectors_are_bars_with_their_numbers_and_negative_ones_to_the_left(show:
 def test_a_scalar_is_its_number(show: Show) -> None:
     torch.manual_seed(1)
     views, values = opened(show, Vectors(), torch.randn(1, 1, 8, 8))
-    expected = pytest.approx(float(values["output[1]"]), rel=0.01)
+    expected = pytest.approx(float(values["output[1]"]), rel=0.06)
     views.set(selected={"layer": "mean", "channel": None})
     panel = views.page.locator(".nbg-panel .nbg-number")
     expect(panel).not_to_have_text("…")
