@@ -54,6 +54,7 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
     measures: createMeasures(state),
     hover: signal<Hover | null>(null),
     note: signal<Note | null>(null),
+    token: signal(null),
     pointed: signal<string | null>(null),
     costs: computed(() => {
       const plan = state.plan.value;

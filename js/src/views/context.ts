@@ -55,6 +55,8 @@ export interface Views {
   /** The pixel under the pointer. */
   readonly hover: Signal<Hover | null>;
   readonly note: Signal<Note | null>;
+  /** The row of attention weights that was pointed at last: whose value's, and which token. */
+  readonly token: Signal<{ readonly key: string; readonly row: number } | null>;
   /** The layer under the pointer. */
   readonly pointed: Signal<string | null>;
   /** What each layer costs; not news with every run: estimates are shares here. */

@@ -1,5 +1,5 @@
 // Which token looks at which: the row of attention weights under the pointer, over the patches that its tokens stand for.
-import { useState } from "preact/hooks";
+import { useEffect } from "preact/hooks";
 import { exact, short } from "../../format.ts";
 import { contents, type Network } from "../../network/network.ts";
 import type { Tokens, Value } from "../../plan.ts";
@@ -106,13 +106,16 @@ export function TokenMarks(props: {
   mosaic: { count: number; columns: number; width: number; height: number; gap: number };
 }) {
   const { value, mosaic } = props;
-  const { hover: hovered, state } = useViews();
+  const { hover: hovered, state, token: last } = useViews();
   const hover = hovered.value;
   const known = state.plan.value?.tokens ?? [];
   const looks = hover?.value.form === "attention" ? tokensOf(hover.value, known) : undefined;
   const isInput = looks?.rows?.input === value.key || looks?.columns?.input === value.key;
   const values = useImageValues(isInput && hover !== null ? hover.value : null);
-  if (hover === null) return null;
+  if (hover === null) {
+    const row = last.value?.key === value.key ? last.value.row : -1;
+    return row < 0 ? null : <RowMarks value={value} row={row} mosaic={mosaic} />;
+  }
   if (isInput) {
     const [head = 0] = hover.channels;
     const weights = values && rowOf(hover.value, values, head, hover.y);
@@ -161,8 +164,7 @@ function RowMarks(props: {
 /** What one token looks at: its row's largest weights, and all of them over the patches. */
 export function Attended(props: { network: Network; value: Value; head: number; side: number }) {
   const { network, value, head, side } = props;
-  const { hover, ratio, state } = useViews();
-  const [kept, keep] = useState(-1);
+  const { hover, ratio, state, token: last } = useViews();
   const values = useImageValues(value);
   const { rows, columns } = tokensOf(value, state.plan.value?.tokens ?? []);
   const input = network.inputs.find(({ key }) => key === columns?.input);
@@ -175,9 +177,19 @@ export function Attended(props: { network: Network; value: Value; head: number; 
         : at.value.key === rows?.input
           ? tokenAt(rows, at.value, at.y, at.x)
           : -1;
-  // The last one stays when the pointer leaves.
-  if (under >= 0 && under !== kept) keep(under);
-  const token = Math.min(Math.max(0, under >= 0 ? under : kept), value.nchw[2] - 1);
+  const kept = last.value?.key === value.key ? last.value.row : 0;
+  const token = under >= 0 ? under : kept;
+  const { key } = value;
+  // It stays when the pointer leaves, for as long as this is open.
+  useEffect(() => {
+    if (under >= 0) last.value = { key, row: under };
+  }, [last, key, under]);
+  useEffect(
+    () => () => {
+      last.value = null;
+    },
+    [last],
+  );
   if (values === null) return null;
   const weights = rowOf(value, values, head, token);
   const order = rank(Array.from(weights));
@@ -191,6 +203,17 @@ export function Attended(props: { network: Network; value: Value; head: number; 
           {input === undefined ? "a row" : "a row or a patch"}
         </span>
       </h3>
+      <input
+        type="range"
+        min={0}
+        max={value.nchw[2] - 1}
+        value={token}
+        aria-label="Token"
+        aria-valuetext={`token ${token}${words === "" ? "" : `, ${words}`}`}
+        onInput={(event) => {
+          last.value = { key, row: event.currentTarget.valueAsNumber };
+        }}
+      />
       <div class="nbg-attended-two">
         {input !== undefined && columns !== undefined && (
           <Looked
