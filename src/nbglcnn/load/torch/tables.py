@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from threading import get_ident
+from types import SimpleNamespace
 from typing import Any
 
 from nbglcnn.load.draft import OPSET
 
-_registries: dict[int, Any] = {}
+_Pending = dict[int, Callable[[Any], None]]
+_registries: dict[int, tuple[Any, _Pending]] = {}
 _decompositions: dict[object, dict[Any, Any]] = {}
 _looked_up: set[object] = set()
 
@@ -29,20 +32,74 @@ def tables_kept() -> Iterator[None]:
 
 
 def _keep_translations() -> AbstractContextManager[None]:
-    """It would parse 500 functions."""
+    """It would parse 500 functions, of which a network uses ten."""
     from torch.onnx._internal.exporter._registration import ONNXRegistry
 
     build = ONNXRegistry.from_torchlib
 
+    class Kept(ONNXRegistry):  # type: ignore[misc]
+        """A copy of a table, as an export adds translations of its own to it."""
+
+        def __init__(self, opset_version: int) -> None:
+            super().__init__()
+            whole, self._pending = _registries[opset_version]
+            vars(self).update(vars(whole))
+            self.functions = {name: list(found) for name, found in whole.functions.items()}
+
+        def get_decomps(self, target: Any) -> Any:
+            found = super().get_decomps(target)
+            for meta in found:
+                if (infer := self._pending.pop(id(meta), None)) is not None:
+                    infer(meta)
+            return found
+
     def kept(opset_version: int = OPSET) -> Any:
         if opset_version not in _registries:
-            _registries[opset_version] = build(opset_version=opset_version)
-        table = ONNXRegistry()
-        vars(table).update(vars(_registries[opset_version]))
-        table.functions = {name: list(found) for name, found in table.functions.items()}
-        return table
+            _registries[opset_version] = _built(build, opset_version)
+        return Kept(opset_version)
 
     return _replaced(ONNXRegistry, "from_torchlib", staticmethod(kept))
+
+
+def _built(build: Callable[..., Any], opset_version: int) -> tuple[Any, _Pending]:
+    """The whole table, and what is still to be read of its functions when one is used: by id.
+
+    That are their parameters, from type annotations, which is most of the time.
+    """
+    pending: _Pending = {}
+    with ExitStack() as undo:
+        try:
+            for replaced in _put_off(pending):
+                undo.enter_context(replaced)
+        except (ImportError, AttributeError, KeyError):
+            undo.close()  # this torch or onnxscript has other names: all of it now
+        return build(opset_version=opset_version), pending
+
+
+def _put_off(pending: _Pending) -> Iterator[AbstractContextManager[None]]:
+    """What makes this thread leave to `pending` what a table of translations reads of functions."""
+    from onnxscript.values import TracedOnnxFunction
+    from torch.onnx._internal.exporter._registration import OnnxDecompMeta
+
+    # PyTorch's own are few and the process's, so they are read whole.
+    from torch.onnx._internal.exporter._torchlib import ops  # noqa: F401
+
+    infer: Callable[[Any], None] = vars(OnnxDecompMeta)["__post_init__"]
+    parsed: Any = vars(TracedOnnxFunction)["function_ir"]
+    mine = get_ident()
+
+    def later(self: Any) -> None:
+        if get_ident() != mine or self.is_custom:
+            infer(self)
+        else:
+            pending[id(self)] = infer
+
+    def unparsed(self: Any) -> Any:
+        """Only its domain is asked for, and not used."""
+        return parsed.fget(self) if get_ident() != mine else SimpleNamespace(domain="")
+
+    yield _replaced(OnnxDecompMeta, "__post_init__", later)
+    yield _replaced(TracedOnnxFunction, "function_ir", property(unparsed))
 
 
 def _keep_decompositions() -> AbstractContextManager[None]:
