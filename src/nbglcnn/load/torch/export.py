@@ -26,7 +26,13 @@ from nbglcnn.load.torch.program import (
 from nbglcnn.load.torch.settings import reads_numbers, settings_read
 from nbglcnn.load.torch.source import ROOT, line_of_error, line_of_node, module_of
 from nbglcnn.load.torch.tables import tables_kept
-from nbglcnn.load.torch.thread import in_float32, quiet, random_numbers_kept, unwound
+from nbglcnn.load.torch.thread import (
+    in_float32,
+    quiet,
+    random_numbers_kept,
+    uncollected,
+    unwound,
+)
 from nbglcnn.load.torch.unpool import unpool_by_windows
 from nbglcnn.load.torch.written import written
 
@@ -47,7 +53,7 @@ def export(
 
     settings: set[str] = set()
     twin = copy()
-    with unwound(), random_numbers_kept(lambda: None), torch.no_grad():
+    with uncollected(), unwound(), random_numbers_kept(lambda: None), torch.no_grad():
         try:
             program, record, autocast = _traced(twin, tensors, contextlib.nullcontext())
             if reads_numbers(program):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import os
 import sys
@@ -19,11 +20,14 @@ NOISY = ("torch", "onnxscript", "onnx_ir")  # loggers
 
 
 FORKED = False  # whether this process is a fork of one that had this module
+_uncollected = False
 
 
 def _in_child() -> None:
     global LOCK, FORKED
     LOCK, FORKED = threading.RLock(), True
+    if _uncollected:  # by a thread that stayed in the parent
+        gc.enable()
 
 
 if hasattr(os, "register_at_fork"):
@@ -54,6 +58,25 @@ def _without_lost_threads() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
+
+
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """Nobody looks for garbage meanwhile: a third of a first export's time, which makes none.
+
+    What it imports and traces are a million objects that stay.
+    """
+    global _uncollected
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    _uncollected = True
+    try:
+        yield
+    finally:
+        _uncollected = False
+        gc.enable()
 
 
 class _OfThisThread(logging.Filter):
