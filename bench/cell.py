@@ -1,8 +1,10 @@
 """From `Viewer(model, x)` in a cell of a real JupyterLab to its first picture, part by part.
 
-    python bench/cell.py [--only NAME ...] [--renderers swiftshader llvmpipe]
+    python bench/cell.py [--only NAME ...] [--renderers swiftshader llvmpipe] [--pause SECONDS]
 
-Each network is shown by two cells of a new kernel, with other weights in the second one.
+Each network is shown by two cells of a new kernel, with other weights in the second one. Before the
+first there is a pause behind the cell that imports, as people take, who have yet to write it; with
+`--pause 0` the cells follow each other, as by Run All.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ CELLS = ("fashion autoencoder", "resnet18", "pix2pix64")
 HEAVY = "pix2pix64"  # 218 MB of weights; on one renderer unless everything is measured
 PARTS = ("export", "import", "plan", "transfer", "shaders", "run")
 PATIENCE_MS = 300_000
+PAUSE_S = 3.0
 AGAIN = "() => { window.clock = { tasks: [] }; }"
 CLEAN = "() => !document.querySelector('.nbglcnn')"
 DRAWN = "() => window.clock?.drawn !== undefined"
@@ -131,7 +134,7 @@ def measured(page: Page, seen: dict[str, float]) -> dict[str, Any]:
     }
 
 
-def cells(lab: Lab, name: str, renderer: str) -> list[dict[str, Any]]:
+def cells(lab: Lab, name: str, renderer: str, pause: float) -> list[dict[str, Any]]:
     """A first cell and a second one of a kernel."""
     found = []
     with sync_playwright() as playwright:
@@ -140,6 +143,7 @@ def cells(lab: Lab, name: str, renderer: str) -> list[dict[str, Any]]:
         )
         with alone(lab, browser) as notebook:
             notebook.run(PREPARE.format(bench=str(BENCH)))
+            notebook.page.wait_for_timeout(1000 * pause)
             for seed in (1, 2):
                 notebook.page.evaluate(CLOCK if seed == 1 else AGAIN)
                 index = notebook.start(SHOW.format(seed=seed, name=name))
@@ -158,7 +162,7 @@ def cells(lab: Lab, name: str, renderer: str) -> list[dict[str, Any]]:
 
 
 def first_pictures(
-    names: Sequence[str], renderers: Sequence[str], *, full: bool = True
+    names: Sequence[str], renderers: Sequence[str], *, full: bool = True, pause: float = PAUSE_S
 ) -> dict[str, Any]:
     """By renderer and network: both cells."""
     found: dict[str, Any] = {}
@@ -167,7 +171,7 @@ def first_pictures(
             for name in names:
                 if name == HEAVY and renderer != renderers[0] and not full:
                     continue
-                rows = cells(lab, name, renderer)
+                rows = cells(lab, name, renderer, pause)
                 found.setdefault(renderer, {})[name] = rows
                 show(name, renderer, rows)
     return found
@@ -190,9 +194,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--only", nargs="*", default=[], help="networks whose name contains one")
     parser.add_argument("--renderers", nargs="*", default=["swiftshader", "llvmpipe"])
+    parser.add_argument("--pause", type=float, default=PAUSE_S, help="seconds before the first")
     given = parser.parse_args()
     names = [n for n in CELLS if not given.only or any(part in n for part in given.only)]
-    first_pictures(names, given.renderers)
+    first_pictures(names, given.renderers, pause=given.pause)
 
 
 if __name__ == "__main__":

@@ -294,8 +294,11 @@ export class CommClient {
       this.leave();
       return;
     }
-    if (!this.gathered()) return;
     const { engine } = this;
+    if (!this.gathered()) {
+      engine.prepare(state.plan);
+      return;
+    }
     if (engine.device === undefined) {
       this.showSnapshot(state);
       return;

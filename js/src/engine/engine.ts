@@ -1,5 +1,6 @@
 // Runs a Plan in the page: device, session, Plan, weights, inputs, run loop and timing. It knows neither Python nor a view.
 import { batch } from "@preact/signals";
+import { compileAhead } from "../gl/ahead.ts";
 import { parseContainer } from "../gl/format.ts";
 import { createSession } from "../gl/session.ts";
 import {
@@ -65,6 +66,8 @@ export class Engine {
   private readonly undo: (() => void)[] = [];
   private readonly timing: Timing;
   private loaded: { readonly session: Session; content: Content } | undefined;
+  /** A Plan whose programs are compiled before it is shown, and what undoes that. */
+  private ahead: { readonly plan: string; readonly undo: Promise<() => void> } | undefined;
   private wanted: Content | undefined;
   private turn: Promise<void> = Promise.resolve();
   private urgent = false;
@@ -169,9 +172,35 @@ export class Engine {
     this.signals.plan.value ??= this.parse(plan).plan;
   }
 
+  /**
+   * A Plan is here and its weights are not: says in `signals.plan` what network it is, and compiles its programs.
+   * What is wrong with it is said when it is shown.
+   */
+  prepare(plan: string): void {
+    const { device } = this;
+    const known = plan === this.loaded?.content.plan || plan === this.ahead?.plan;
+    if (known || device === undefined || device.lost || this.store.get(plan) === undefined) return;
+    this.forgetAhead();
+    try {
+      const { plan: header, uniforms } = this.parse(plan);
+      const undo = compileAhead(device, header, uniforms);
+      undo.catch(() => undefined);
+      this.ahead = { plan, undo };
+      this.signals.plan.value ??= header;
+    } catch {
+      this.ahead = { plan, undo: Promise.resolve(() => undefined) }; // it is not looked at again
+    }
+  }
+
+  private forgetAhead(): void {
+    this.ahead?.undo.then((undo) => undo()).catch(() => undefined);
+    this.ahead = undefined;
+  }
+
   /** Frees what it holds on the device; the next `show` makes it anew. */
   release(): void {
     this.wanted = undefined;
+    this.forgetAhead();
     this.drop();
   }
 
@@ -245,7 +274,8 @@ export class Engine {
       0,
     );
     if (this.bytes + bytes > TOGETHER_BYTES) this.drop();
-    const session = await this.make(header, uniforms, device);
+    // What was compiled ahead is the session's from here on.
+    const session = await this.make(header, uniforms, device).finally(() => this.forgetAhead());
     const old = this.loaded?.session;
     const first = old === undefined;
     const settle = () => {
