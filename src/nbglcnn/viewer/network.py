@@ -12,6 +12,7 @@ from nbglcnn import load
 from nbglcnn.errors import unknown
 from nbglcnn.graph import Array, Graph
 from nbglcnn.inputs import as_arrays
+from nbglcnn.load.steps import begin
 from nbglcnn.lowering import lower
 from nbglcnn.lowering.patches import changed_numbers, patches
 from nbglcnn.plan import Patch, Plan, Precision, Target, Value, content_hash, pack_file
@@ -40,6 +41,7 @@ class Network:
     ) -> None:
         known: dict[str, Array] = {}
         self.graph, arrays = load.load(model, x, known)
+        begin("compiling it")
         self._observe = observe
         self._precision = precision
         self.patches: list[Patch] = []

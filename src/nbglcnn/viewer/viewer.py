@@ -29,6 +29,7 @@ from nbglcnn.viewer.offer import Offer
 from nbglcnn.viewer.parity import ParityCheck, verified, verify
 from nbglcnn.viewer.protocol import COLOR_RANGES, COLORMAPS
 from nbglcnn.viewer.reading import Reader, shaped
+from nbglcnn.viewer.steps import steps_shown
 from nbglcnn.viewer.traits import (
     OF_THE_PAGE,
     as_json,
@@ -89,7 +90,8 @@ class Viewer(anywidget.AnyWidget):
         height: int | None = None,
         timeout: float = 10.0,
     ) -> None:
-        self.network = Network(model, x, observe=observe, precision=precision)
+        with steps_shown(model):
+            self.network = Network(model, x, observe=observe, precision=precision)
         self._needs_snapshot = False  # a page is there that cannot draw
         self._replaced = False
         self._mended: bool | None = None  # plain kernels: None untried, True taken, False useless

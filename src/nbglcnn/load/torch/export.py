@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import re
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from nbglcnn.errors import UnsupportedModel, UnsupportedOperator
 from nbglcnn.load.draft import OPSET
 from nbglcnn.load.names import Call
+from nbglcnn.load.steps import begin
 from nbglcnn.load.torch.calls import Record, run
 from nbglcnn.load.torch.extra import decompositions, translations, unread
 from nbglcnn.load.torch.masks import choose_by_masks, has_masks
@@ -104,6 +106,8 @@ def _traced(
 ) -> tuple[Any, Record, bool]:
     import torch
 
+    first = "torch.export._trace" not in sys.modules
+    begin("importing PyTorch's exporter, once in a kernel" if first else "tracing it")
     tap, record = _tap(twin)
     try:
         with quiet(), in_float32() as mode, reading:
@@ -119,6 +123,8 @@ def _traced(
 def _to_onnx(program: Any) -> Any:
     import torch
 
+    calls = sum(node.op == "call_function" for node in program.graph.nodes)
+    begin(f"translating {calls:,} operators")
     with quiet(), tables_kept():
         # optimize=True would fold BatchNorm into Conv and merge equal parameters.
         return torch.onnx.export(

@@ -18,6 +18,7 @@ from nbglcnn.load.draft import Draft, free_name
 from nbglcnn.load.names import Call, place, torch_keys, walk
 from nbglcnn.load.passes.finish import finish
 from nbglcnn.load.passes.fold import simplify
+from nbglcnn.load.steps import begin
 from nbglcnn.load.torch.calls import by_key, run_hooked
 from nbglcnn.load.torch.check import check_module, detached_copy, drop_hooks, input_names, unwrapped
 from nbglcnn.load.torch.export import export
@@ -44,6 +45,7 @@ def load_module(
     names = input_names(model, len(arrays))
     twin, notes = detached_copy(model)
     tensors = tuple(torch.from_numpy(np.array(a)) for a in arrays)
+    begin("running it once")
     try:
         seen = run_hooked(twin, tensors, twice=True)
     except InputError as error:
