@@ -37,7 +37,7 @@ def _keep_translations() -> AbstractContextManager[None]:
 
     build = ONNXRegistry.from_torchlib
 
-    class Kept(ONNXRegistry):  # type: ignore[misc]
+    class Kept(ONNXRegistry):
         """A copy of a table, as an export adds translations of its own to it."""
 
         def __init__(self, opset_version: int) -> None:
