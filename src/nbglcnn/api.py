@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from nbglcnn.errors import InputError, NbglcnnError, UnsupportedModel
 from nbglcnn.graph import Graph, Node
 from nbglcnn.load import alone, load, partly
+from nbglcnn.lowering.composites import spelled
 from nbglcnn.lowering.layers import layer_keys, layer_nodes
 from nbglcnn.lowering.lower import Observe, lower
 from nbglcnn.lowering.shapes import layer_name, partial_shapes
@@ -133,7 +134,7 @@ def _in_order(
     """A row for each layer of what could be loaded and of what couldn't, as in the file."""
     rows = _supported(graph)
     rows += [
-        Support(next(filter(None, node.outputs), node.name), node.op, False, reason)
+        Support(next(filter(None, node.outputs), node.name), spelled(node.op), False, reason)
         for node, reason in refused
     ]
     place = {name: at for at, name in enumerate(names)}
@@ -149,9 +150,9 @@ def _supported(graph: Graph) -> list[Support]:
     for layer, nodes in layer_nodes(graph).items():
         told.update(node.name for node in nodes)
         reasons = dict.fromkeys(problems[node.name] for node in nodes if node.name in problems)
-        operators = " + ".join(dict.fromkeys(node.op for node in nodes)) or types[layer]
+        operators = " + ".join(dict.fromkeys(spelled(node.op) for node in nodes)) or types[layer]
         rows.append(Support(layer, operators or "Identity", not reasons, "; ".join(reasons)))
     for node in graph.nodes:  # of no layer, as what a loop or a condition holds
         if node.name in problems and node.name not in told:
-            rows.append(Support(layer_name(node), node.op, False, problems[node.name]))
+            rows.append(Support(layer_name(node), spelled(node.op), False, problems[node.name]))
     return rows

@@ -102,6 +102,10 @@ class Reach(msgspec.Struct, frozen=True):
 class Layer(msgspec.Struct, frozen=True):
     """One row of the summary: a leaf module's call, or an operator that belongs to none.
 
+    `name` is its key; an operator of a PyTorch model says in which module it is and what the code
+    says there: "block.0: relu", "attn: q @ k.T". `type` is what people call it: PyTorch's class, or
+    the operator in PyTorch's spelling ("ReLU").
+
     `operator` is the ONNX operator ("Conv"), `module` PyTorch's class name ("Conv2d", "" for an
     ONNX file), `description` its settings in PyTorch's words; `parameters` counts trainable
     numbers and `shared` those of them that an earlier row has too (a module that is called twice,
@@ -144,6 +148,7 @@ class Layer(msgspec.Struct, frozen=True):
     composite: bool = False
     formula: str = ""
     bounds: Bounds = (None, None)
+    type: str = ""
 
 
 class Pair(msgspec.Struct, frozen=True):
@@ -209,7 +214,7 @@ class Layers(Sequence[Layer]):
         return [
             (
                 layer.name,
-                layer.module or layer.operator,
+                layer.type,
                 "×".join(map(str, layer.output_shape)) or "scalar",
                 f"{layer.parameters:,}" if layer.parameters else "",
                 f"{layer.macs:,}" if layer.macs else "",

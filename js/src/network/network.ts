@@ -154,7 +154,9 @@ function withReads(
       ? sources.length === 1 && sources[0] === root(before.key)
       : sources.every((key) => inputs.has(key)) && sources.length === inputs.size;
     // A functional operator (an addition) belongs to the module that is under way.
-    modules = layers.some((layer) => layer.module !== "" || layer.name.includes("/"))
+    const placed = ({ module, name }: Layer) =>
+      module !== "" || name.includes("/") || name.includes(INSIDE);
+    modules = layers.some(placed)
       ? modulesOf(layers)
       : modules.slice(
           0,
@@ -175,23 +177,36 @@ function withReads(
 
 const separatorOf = (name: string): string => (name.startsWith("/") ? "/" : ".");
 
+/** Between the module's call that an operator is in and what it is called there: "block.0: relu", "block:1: q @ k.T". */
+const INSIDE = ": ";
+
+/** Where the last part of a name begins. */
+function lastPart(name: string): number {
+  const inside = name.indexOf(INSIDE);
+  return inside < 0 ? name.lastIndexOf(separatorOf(name)) + 1 : inside + INSIDE.length;
+}
+
 function modulesOf(layers: readonly Layer[]): string[] {
   const owner = layers.findLast((layer) => layer.module !== "") ?? layers.at(-1);
   const name = owner?.name ?? "";
   const separator = separatorOf(name);
-  const path = name.split(separator).filter((part) => part !== "");
-  return path.slice(0, -1).map((_, i) => path.slice(0, i + 1).join(separator));
+  const [module = "", inside] = name.split(INSIDE);
+  const path = module.split(separator).filter((part) => part !== "");
+  const own = inside === undefined ? path.slice(0, -1) : [...path.slice(0, -1), calledBy(path)];
+  return own.map((_, i) => own.slice(0, i + 1).join(separator));
 }
+
+/** The last module of a path, whichever of its calls it was. */
+const calledBy = (path: readonly string[]): string => (path.at(-1) ?? "").replace(/:\d+$/, "");
 
 /** "encoder.0–2" for encoder.0, encoder.1, encoder.2; "layer1.0.conv1–relu" for words. */
 export function chainTitle(names: readonly string[]): string {
   const first = names[0] ?? "";
   const last = names.at(-1) ?? "";
   if (names.length < 2) return first;
-  const separator = separatorOf(first);
-  const at = first.lastIndexOf(separator) + 1;
+  const at = lastPart(first);
   const sameParent =
-    names.every((name) => name.lastIndexOf(separator) + 1 === at) &&
+    names.every((name) => lastPart(name) === at) &&
     names.every((name) => name.slice(0, at) === first.slice(0, at));
   return sameParent ? `${first}–${last.slice(at)}` : `${first} – ${last}`;
 }
@@ -199,8 +214,8 @@ export function chainTitle(names: readonly string[]): string {
 /** "Conv", "BN", "ReLU": what a caption calls a layer. */
 export const shortType = (layer: Layer): string => layer.short;
 
-/** The whole class name, for titles: "Conv2d". */
-export const longType = (layer: Layer): string => layer.module || layer.operator;
+/** The whole class name, for titles: "Conv2d"; the operator where it is of none: "ReLU". */
+export const longType = (layer: Layer): string => layer.type;
 
 const isNumbers = (value: unknown): value is readonly number[] =>
   Array.isArray(value) && value.every((item) => typeof item === "number");
@@ -222,6 +237,7 @@ export function firstValue({ stages, values }: Network): Value | undefined {
 
 /** A name below its module's heading: "conv1–relu" of "layer1.0.conv1–relu" in layer1.0. */
 export function within(name: string, group: string): string {
+  if (group !== "" && name.startsWith(`${group}${INSIDE}`)) return leafName(name);
   const start = `${group}${separatorOf(name)}`;
   const absolute = name.startsWith("/") ? `/${start}` : start;
   return group !== "" && name.startsWith(absolute) ? name.slice(absolute.length) : name;
@@ -255,8 +271,7 @@ export function layersOf(plan: PlanHeader): string {
 }
 
 /** Last part of a layer's name, for a place beside its module's: "2" of "encoder.2". */
-export const leafName = (name: string): string =>
-  name.slice(name.lastIndexOf(separatorOf(name)) + 1) || name;
+export const leafName = (name: string): string => name.slice(lastPart(name)) || name;
 
 /** C×H×W of one image of a value, as its own rank says: "32×14×14", "10", "scalar". */
 export const imageShape = ({ shape, nchw }: Value): string => shapeOfOne(shape, nchw[0]);

@@ -122,7 +122,7 @@ function Examples({ network }: { network: Network }) {
       >
         {Array.from({ length: network.batch }, (_, i) => (
           <option key={i} value={i}>
-            {i} of {network.batch}
+            {i + 1} of {network.batch}
           </option>
         ))}
       </select>

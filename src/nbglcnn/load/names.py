@@ -96,8 +96,13 @@ def torch_keys(
     root: Call,
     captured: Sequence[str],
     placed: Sequence[tuple[int, Node, Call]],
+    word: Callable[[int, Node, str], str],
 ) -> list[Key]:
-    """All keys in order. `inputs` maps forward's parameters to values, `captured` are values."""
+    """All keys in order. `inputs` maps forward's parameters to values, `captured` are values.
+
+    `word` is what an operator that belongs to no module calls a value: its key says in which call
+    it is, `block.0: add`.
+    """
     within: dict[int, list[tuple[int, Node]]] = {}
     for at, node, call in placed:
         if not call.leaf or call is root:
@@ -115,18 +120,18 @@ def torch_keys(
         pending = next(operators, None)
         for child in call.children:
             while pending is not None and pending[0] < child.end:
-                operator(pending[1])
+                operator(call, *pending)
                 pending = next(operators, None)
             add(child)
         while pending is not None:
-            operator(pending[1])
+            operator(call, *pending)
             pending = next(operators, None)
 
-    def operator(node: Node) -> None:
-        for output in node.outputs:
-            if output:
-                weak.append(len(keys))
-                keys.append(Key(output, output, "layer"))
+    def operator(call: Call, at: int, node: Node) -> None:
+        for output in filter(None, node.outputs):
+            text = word(at, node, output)
+            weak.append(len(keys))
+            keys.append(Key(f"{call.name}: {text}" if call.path else text, output, "layer"))
 
     for name, value in inputs.items():
         weak.append(len(keys))

@@ -9,7 +9,7 @@ import numpy as np
 
 from nbglcnn import plan as p
 from nbglcnn.graph import Graph, Key, Node
-from nbglcnn.lowering.composites import Whole, describe, whole
+from nbglcnn.lowering.composites import Whole, describe, spelled, whole
 from nbglcnn.lowering.fields import Reaches
 from nbglcnn.ops import OPERATORS
 from nbglcnn.ops.window import Window
@@ -115,6 +115,7 @@ def layer_table(graph: Graph, reaches: Reaches) -> tuple[tuple[p.Layer, ...], di
                 composite=description.composite,
                 formula=description.formula,
                 bounds=description.bounds,
+                type=key.module_type or spelled(told.operator),
             )
         )
         by_value.setdefault(key.value, key.name)

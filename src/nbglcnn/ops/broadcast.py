@@ -304,7 +304,7 @@ OPERATORS = [
                 _chain(_two("return smaller(a, b);", NAN)), "merges"),
     Operator("PRelu", "Like LeakyRelu, with a learned slope, mostly one per channel.", _shape,
              _Functions(PRELU), {}, _prelu_problem, role="follows", reach=local, explains="slope",
-             formula=written("where(x < 0, slope * x, x)"), bounds=None, short=None,
+             formula=written("where(x < 0, slope * x, x)"), bounds=None, short="PReLU",
              shape_inputs=()),
     binary("Equal", "1 where both are equal.", _test("equal")),
     binary("Greater", "1 where the first is greater.", _test("greaterThan")),

@@ -23,6 +23,7 @@ from nbglcnn.load.torch.calls import by_key, run_hooked
 from nbglcnn.load.torch.check import check_module, detached_copy, drop_hooks, input_names, unwrapped
 from nbglcnn.load.torch.export import export
 from nbglcnn.load.torch.source import ROOT
+from nbglcnn.load.torch.words import Word, node_names, words_of
 
 if TYPE_CHECKING:
     import torch
@@ -88,7 +89,7 @@ def load_module(
             f"{type(model).__name__} called other modules when it was exported than when it ran; "
             "does forward depend on something besides its input?"
         )
-    draft, captured = _draft(twin, exported, root, names, arrays)
+    draft, captured, words = _draft(twin, exported, root, names, arrays)
     draft.notes += notes
     draft.settings = settings
     for value, array in zip(captured, seen.arrays, strict=True):
@@ -101,6 +102,7 @@ def load_module(
         root,
         found,
         placed,
+        lambda at, node, value: words[at].of(value, node.op),
     )
     nodes = tuple(
         replace(node, module=call.path, module_type=call.module_type, call=call.name)
@@ -136,8 +138,8 @@ def _draft(
     root: Call,
     input_names: Sequence[str],
     arrays: Sequence[Array],
-) -> tuple[Draft, list[str]]:
-    """The exported graph as a Draft, and the captured values in order."""
+) -> tuple[Draft, list[str], list[Word]]:
+    """The exported graph as a Draft, the captured values in order, and a word for each node."""
     draft = Draft(name=type(twin).__name__, source="torch")
     names: dict[str, str] = {}  # of the exporter's values in the Draft
     taken: set[str] = set()
@@ -186,6 +188,9 @@ def _draft(
                 domain=node.domain,
             )
         )
+    words = words_of(graph, names)
+    named = node_names(zip(draft.nodes, words, strict=True))
+    draft.nodes = [replace(node, name=name) for node, name in zip(draft.nodes, named, strict=True)]
     produced = {out: i for i, node in enumerate(draft.nodes) for out in node.outputs}
     captured = [names[v.name] for v in graph.outputs][-sum(len(c.outputs) for c in walk(root)) :]
     draft.keep = list(captured)
@@ -193,7 +198,7 @@ def _draft(
     for call in _by_return(root):
         ends = [produced.get(captured[index], -1) for _, index in call.outputs]
         latest = call.end = max([latest, *ends])
-    return draft, captured
+    return draft, captured, words
 
 
 def _first_names(twin: torch.nn.Module) -> dict[str, str]:

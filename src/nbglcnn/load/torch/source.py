@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import traceback
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,17 +36,17 @@ def line_of_error(errors: Iterable[BaseException]) -> str:
 
 def line_of_node(node: Any) -> str:
     """The line that an fx node was traced from, told as `line_of_error` does."""
-    frames = re.findall(
-        r'^ *File "([^"]+)", line (\d+), in .*\n(?: {4}(.*))?',
-        node.meta.get("stack_trace") or "",
-        re.MULTILINE,
-    )
-    for file, number, text in reversed(frames):
-        if _is_users(file):
-            return _shown(file, int(number), text)
-    return ""
+    lines = users_lines(node.meta.get("stack_trace") or "")
+    return _shown(*lines[-1]) if lines else ""
 
 
+def users_lines(stack: str) -> list[tuple[str, int, str]]:
+    """File, number and text of each line of the user's that a trace went through, the last last."""
+    frames = re.findall(r'^ *File "([^"]+)", line (\d+), in .*\n(?: {4}(.*))?', stack, re.MULTILINE)
+    return [(file, int(number), text) for file, number, text in frames if _is_users(file)]
+
+
+@cache
 def _is_users(file: str) -> bool:
     import torch
 
