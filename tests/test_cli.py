@@ -156,4 +156,4 @@ def test_a_terminal_without_the_letters_gets_others(tmp_path: Path) -> None:
         env={**os.environ, **plain},
     )
     assert run.returncode == 0, run.stderr
-    assert "gr??e?  Relu" in run.stdout
+    assert "gr??e?  ReLU" in run.stdout

@@ -169,14 +169,15 @@ def test_nested_containers_reused_with_functional_operators_in_place() -> None:
     assert names == [
         *("x", "sigmoid"),
         *("block", "block.conv", "block.act", "block.inner", "block.inner.0", "block.inner.1"),
-        *("block.inner.2", "add", "relu_1", "max_pool2d"),
+        *("block.inner.2", "block: add", "block: relu", "max_pool2d"),
         *("block:1", "block.conv:1", "block.act:1", "block.inner:1", "block.inner.0:1"),
-        *("block.inner.1:1", "block.inner.2:1", "add_1", "relu_3", "mean", "cat", "flat", "output"),
+        *("block.inner.1:1", "block.inner.2:1", "block:1: add", "block:1: relu"),
+        *("mean", "cat", "flat", "output"),
     ]
     kinds = {k.name: (k.kind, k.module_type) for k in graph.keys}
     assert kinds["block"] == ("module", "Residual")
     assert kinds["block.act:1"] == ("layer", "ReLU")
-    assert kinds["add"] == ("layer", "")
+    assert kinds["block: add"] == ("layer", "")
     assert kinds["output"] == ("output", "Twice")
     calls = {n.outputs[0]: n.call for n in graph.nodes}
     assert calls["add_1"] == "block:1"
@@ -187,7 +188,7 @@ def test_the_models_output_is_called_output_whatever_a_value_in_between_is_calle
     root = Call("", 0, False, "Net", "", [("", 0), ("[1]", 1)], end=3)
     names = ("output", "y", "output[1]")
     nodes = [(k, Node(str(k), "Relu", ("x",), (name,))) for k, name in enumerate(names)]
-    keys = torch_keys({"x": "x"}, root, ["y", "z"], place(root, nodes))
+    keys = torch_keys({"x": "x"}, root, ["y", "z"], place(root, nodes), lambda _, __, value: value)
     assert {key.name: key.value for key in keys} == {
         **{"x": "x", "output:1": "output", "y": "y", "output[1]:1": "output[1]"},
         **{"output": "y", "output[1]": "z"},
@@ -861,7 +862,7 @@ def test_inputs_that_are_changed_unused_or_returned() -> None:
     graph, arrays = load(Odd().eval(), (x, randn(2), randn(4)))
     assert_array_equal(arrays[0], x)
     assert [k.name for k in graph.keys] == [
-        *("x", "unused", "same", "mul", "val_1", "mean", "output[0].mean", "output[1]")
+        *("x", "unused", "same", "mul", "mean.mean", "mean", "output[0].mean", "output[1]")
     ]
     found = values(graph, arrays)
     assert_allclose(found["output[0].mean"], 2 * x.mean(), rtol=1e-6)

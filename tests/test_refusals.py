@@ -193,7 +193,7 @@ def test_check_reports_each_module_of_a_model_that_cannot_be_exported() -> None:
     report = nbglcnn.check(model, X)
     assert [(row.layer, row.operator, row.ok) for row in report.rows] == [
         ("conv", "Conv", True),
-        ("inner.0", "Relu", True),
+        ("inner.0", "ReLU", True),
         ("inner.1", "Deciding", False),
         ("last", "Conv", True),
         ("Sequential", "the whole", False),

@@ -14,6 +14,7 @@ export function layer(
     name,
     operator,
     module: operator,
+    type: operator,
     attributes: {},
     input_shapes: [],
     output_shape: [],

@@ -38,7 +38,7 @@ from nbglcnn.plan_layers import Role as Role
 from nbglcnn.plan_layers import Window as Window
 from nbglcnn.plan_layers import layer_count as layer_count
 
-VERSION = 5  # of the format; a reader refuses any other
+VERSION = 6  # of the format; a reader refuses any other
 ALIGN = (
     256  # of every blob in the file, and of each pass's uniforms: WebGL2's largest offset alignment
 )
