@@ -68,12 +68,12 @@ def words_of(nodes: Iterable[Any], names: Mapping[str, str]) -> list[Word]:
         traced = re.match(r"%(\w+)", fx_node)
         name = traced[1] if traced else ""
         if name not in told:
-            told[name] = _word(node, fx_node, products)
+            told[name] = _word(node, fx_node, told, products)
         own = {}
         for value in node.outputs:
             piece = given[name, node.op_type]
             given[name, node.op_type] += 1
-            if value.name == name and len(node.outputs) == 1:
+            if value.name == name:
                 own[names[name]] = told[name]
             elif len(node.outputs) > 1 or value.name.startswith(PICKED):
                 own[names[value.name]] = f"{told[name]}[{piece}]"
@@ -81,10 +81,17 @@ def words_of(nodes: Iterable[Any], names: Mapping[str, str]) -> list[Word]:
     return found
 
 
-def _word(node: Any, fx_node: str, products: Counter[tuple[str, ...]]) -> str:
-    target = re.search(r"target=(?:torch\.ops\.\w+\.)?<?(?:built-in function )?(\w+)", fx_node)
+def _word(
+    node: Any, fx_node: str, told: Mapping[str, str], products: Counter[tuple[str, ...]]
+) -> str:
+    target = re.search(
+        r"target=(?:torch\.ops\.\w+\.|operator\.|math\.|<built-in function )?(\w+)", fx_node
+    )
     if target is None:
         return ""
+    picked = re.search(r"args = \(%(\w+), (\d+)\)", fx_node)
+    if target[1] == PICKED and picked and picked[1] in told:
+        return f"{told[picked[1]]}[{picked[2]}]"
     bare = target[1].strip("_").removeprefix("upsample_")
     word = "interpolate" if "upsample_" in target[1] else PLAIN.get(bare, bare)
     lines = users_lines(node.metadata_props.get(STACK, ""))
