@@ -25,12 +25,12 @@ from playwright.sync_api import Page, sync_playwright  # noqa: E402
 
 from browsers import chromium_arguments, find_chromium  # noqa: E402
 from lab import Lab, alone, running_lab  # noqa: E402
+from targets import PAUSE_S  # noqa: E402
 
 CELLS = ("fashion autoencoder", "resnet18", "pix2pix64")
 HEAVY = "pix2pix64"  # 218 MB of weights; on one renderer unless everything is measured
 PARTS = ("export", "import", "plan", "transfer", "shaders", "run")
 PATIENCE_MS = 300_000
-PAUSE_S = 3.0
 AGAIN = "() => { window.clock = { tasks: [] }; }"
 CLEAN = "() => !document.querySelector('.nbglcnn')"
 DRAWN = "() => window.clock?.drawn !== undefined"

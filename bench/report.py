@@ -10,7 +10,7 @@ import numpy as np
 
 from nbglcnn.tables import table
 from plot import PLOT, draw
-from targets import GOALS, REFERENCE, WRONG, shares, verdict
+from targets import GOALS, PAUSE_S, REFERENCE, WRONG, shares, verdict
 
 FILE = Path(__file__).parents[1] / "docs" / "performance.md"
 PICTURE_S = {"fashion autoencoder": (6.0, 3.0), "resnet18": (15.0, 7.5)}  # in both cells
@@ -181,7 +181,8 @@ def _cells(found: dict[str, Any]) -> str:
     return (
         "## The first picture\n"
         "Seconds from `Viewer(model, x)` in a cell of JupyterLab to its first picture, in a new "
-        "kernel and again with another network of the same kind. *Plan* is everything from the "
+        f"kernel, {PAUSE_S:g} s behind the cell that imports PyTorch and nbglcnn, and again with "
+        "another network of the same kind. *Plan* is everything from the "
         "graph to packed weights. The first words appear so long after the Viewer is displayed; "
         "the longest task is how long the page could not answer, in milliseconds. Behind a stroke "
         "is what it may be; the Plan may take 1 s."

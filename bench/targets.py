@@ -8,6 +8,7 @@ from typing import Any
 REFERENCE = "tfjs webgl"
 WRONG = 1e-5
 TINY_MS = 1.5
+PAUSE_S = 3.0  # before the first cell that shows a network, behind the one that imports
 LAYERS = ("conv", "depthwise", "gemm")  # what the names of single layers begin with
 
 Rows = dict[str, Any]  # of one network, by peer

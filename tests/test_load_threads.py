@@ -1,5 +1,6 @@
 """Loading changes nothing of the process: other threads, children, and what comes after it."""
 
+import gc
 import os
 import random
 import subprocess
@@ -185,14 +186,18 @@ def interrupted(model: nn.Module, after: int) -> int:
 def test_an_interrupt_anywhere_leaves_nothing_behind(request: pytest.FixtureRequest) -> None:
     model = small()
     load(model, X)
-    before = modes(), list(warnings.filters), torch.get_rng_state().tolist()
+
+    def state() -> object:
+        now = modes(), list(warnings.filters), torch.get_rng_state().tolist()
+        return *now, gc.isenabled()
+
+    before = state()
     calls = interrupted(model, -1)
     assert calls > 10_000
     generator = random.Random(0)
     for _ in range(200 if request.config.getoption("--sweep", False) else 6):
         at = generator.randrange(calls)
         interrupted(model, at)
-        now = modes(), list(warnings.filters), torch.get_rng_state().tolist()
-        assert now == before, f"interrupted at call {at}"
+        assert state() == before, f"interrupted at call {at}"
     graph, _ = load(model, X)
     assert len(graph.nodes) == 3

@@ -182,7 +182,7 @@ def test_a_unet_looks_like_a_u(opened: Callable[[str], Shown]) -> None:
         box = skip.bounding_box()
         assert box is not None
         assert -25 < centre(box)[1] - at[source][1] < 0
-    assert [shown.button(name).inner_text() for name in ("cat", "cat_1")] == ["cat", "cat"]
+    assert [shown.button(name).inner_text() for name in ("cat", "cat:1")] == ["cat", "cat"]
     # Words stand outside of the U.
     for name, side in (("down2", -1), ("join2", 1)):
         box = shown.node(name).locator(".nbg-caption").bounding_box()

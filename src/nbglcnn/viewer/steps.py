@@ -46,7 +46,8 @@ def summary(model: Any) -> str:
     )
     # A lazy module's have no size yet.
     size = sum(p.numel() for p in model.parameters() if not hasattr(p, "materialize"))
+    layers = "1 layer" if len(leaves) == 1 else f"{len(leaves):,} layers"
     return (
-        f"{type(model).__name__}: {len(leaves):,} layers, {size:,} parameters\n"
+        f"{type(model).__name__}: {layers}, {size:,} parameters\n"
         f"{shown}{', …' if len(kinds) > KINDS else ''}"
     )

@@ -123,8 +123,7 @@ def _traced(
 def _to_onnx(program: Any) -> Any:
     import torch
 
-    calls = sum(node.op == "call_function" for node in program.graph.nodes)
-    begin(f"translating {calls:,} operators")
+    begin("translating it to ONNX")
     with quiet(), tables_kept():
         # optimize=True would fold BatchNorm into Conv and merge equal parameters.
         return torch.onnx.export(

@@ -70,9 +70,9 @@ def uncollected() -> Iterator[None]:
     if not gc.isenabled():
         yield
         return
-    gc.disable()
-    _uncollected = True
     try:
+        gc.disable()
+        _uncollected = True
         yield
     finally:
         _uncollected = False
