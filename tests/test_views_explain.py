@@ -669,7 +669,7 @@ def test_an_operator_is_right_in_every_view_by_its_record_alone(show: Callable[.
     # It belongs to the stage of the convolution, which the graph draws as the output.
     views.set(tab="network", form="graph", opened=None, camera=None)
     node = page.locator(f".nbg-node[data-node='{triangle.name}']")
-    expect(node).to_have_attribute("data-layers", f"conv {triangle.name}")
+    expect(node).to_have_attribute("data-layers", f"conv\n{triangle.name}")
     expect(node).to_have_attribute("data-kind", "output")
     expect(page.locator(".nbg-node")).to_have_count(2)  # the other is the input
     views.set(tab="layer", section="explain")

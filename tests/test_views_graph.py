@@ -19,11 +19,11 @@ from zoo import ResNet18, UNet, autoencoder
 
 NODES = """() => Object.fromEntries([...document.querySelectorAll('.nbg-node')].map((node) => {
   const { x, y, width, height } = node.getBoundingClientRect();
-  const layers = node.dataset.layers.split(' ').filter((name) => name);
+  const layers = node.dataset.layers.split('\\n').filter((name) => name);
   return [node.dataset.node, { kind: node.dataset.kind, layers, x, y, width, height }];
 }))"""
 LINES = """() => [...document.querySelectorAll('.nbg-edge')].map(({ dataset }) =>
-  [dataset.from, ...dataset.steps.split(' ').filter((id) => id), dataset.to])"""
+  [dataset.from, ...dataset.steps.split('\\n').filter((id) => id), dataset.to])"""
 # A mosaic's maps as they are drawn, a number from 0 to 255 for each of their pixels.
 GREYS = """(canvas) => {
   const { width, height, dataset } = canvas;
@@ -453,7 +453,7 @@ def test_a_click_selects_and_a_skip_selects_what_travels(opened: Callable[[str],
     expect(page.locator(".nbg-panel .nbg-title strong")).to_have_text("join2.5")
     page.get_by_role("button", name="Skip from down1 to cat: down1.5, 4×32×32").click()
     assert shown.views.get("selected") == {"layer": "down1.5", "channel": None}
-    expect(page.locator(".nbg-travels")).to_have_attribute("data-to", "cat_1")
+    expect(page.locator(".nbg-travels")).to_have_attribute("data-to", "cat:1")
     # The line itself, far from its words.
     nodes = shown.nodes()
     left, right = nodes["down2"], nodes["cat"]

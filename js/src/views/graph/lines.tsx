@@ -22,7 +22,7 @@ export function Lines(props: { placement: Placement; zoom: number; selected: str
             data-from={line.from.id}
             data-to={line.to.id}
             data-key={line.edge.key}
-            data-steps={line.steps.map(({ id }) => id).join(" ")}
+            data-steps={line.steps.map(({ id }) => id).join("\n")}
           />
         ))}
       </svg>

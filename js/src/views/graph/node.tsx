@@ -57,7 +57,7 @@ export function NodeView({ placed, chosen, stop, drawn, select, enter }: NodePro
       data-node={node.id}
       data-kind={node.kind}
       data-layer={value.key}
-      data-layers={node.layers.map(({ name }) => name).join(" ")}
+      data-layers={node.layers.map(({ name }) => name).join("\n")}
       style={{ left: px(x), top: px(y), width: px(width), height: px(height) }}
       onPointerEnter={() => hovered.enter(value.key)}
       onPointerLeave={() => hovered.leave(value.key)}
