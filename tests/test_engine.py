@@ -84,6 +84,37 @@ def test_another_plan_keeps_the_programs_the_weights_and_the_pictures(
     check(engine, model, -IMAGES)  # the weights are there still
 
 
+def test_a_plans_shaders_are_compiled_before_its_weights_are_there(
+    engine: Engine, model: nn.Sequential
+) -> None:
+    plan = nbglcnn.compile(model, IMAGES)
+    content = engine.content(plan, IMAGES)
+    engine.page.evaluate("a => page.engine.prepare('not here')")
+    assert engine.counted()["compiled"] == 0
+    before = engine.page.evaluate("() => page.alive()")
+    engine.page.evaluate(
+        "async (a) => { for (const _ of [1, 2]) page.engine.prepare(a.plan); await page.ahead(); }",
+        content,
+    )
+    assert engine.page.evaluate("() => page.engine.signals.plan.value.name") == "Sequential"
+    assert engine.page.evaluate("() => page.alive().programs") > len(plan.header.programs)
+    early = engine.counted()
+    assert early["compiled"] > len(plan.header.programs) and early["uploaded"] == 0
+    engine.page.evaluate("a => page.engine.show(a)", content)
+    check(engine, model)
+    assert engine.counted()["compiled"] <= 1, "the vertex shader, or one that only reading needs"
+    engine.page.evaluate("() => page.engine.release()")
+    assert engine.page.evaluate("() => page.alive()") == before
+
+
+def test_what_is_wrong_with_a_plan_is_said_when_it_is_shown(engine: Engine) -> None:
+    engine.put("damaged", b"no Plan at all")
+    engine.page.evaluate("() => page.engine.prepare('damaged')")
+    assert engine.page.evaluate("() => page.engine.signals.plan.value") is None
+    with pytest.raises(Error, match="Plan"):
+        engine.page.evaluate("() => page.engine.show({ plan: 'damaged', weights: [], inputs: [] })")
+
+
 def test_the_old_network_is_gone_when_another_cannot_be_made(
     engine: Engine, model: nn.Sequential
 ) -> None:

@@ -9,6 +9,7 @@ import textwrap
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from torch import nn
 
 from nbglcnn.errors import NbglcnnError
 from nbglcnn.load import load
+from nbglcnn.load.torch import tables
 from nbglcnn.load.torch.thread import unwound
 
 X = np.ones((1, 3, 8, 8), np.float32)
@@ -42,6 +44,26 @@ def test_threads_load_side_by_side() -> None:
     assert [len(one.result()[0].nodes) for one in loads] == [3] * 4
     load(small(), X)
     assert before == (warnings.filters, list(warnings.filters), sys.stdout, sys.stderr)
+
+
+def test_only_translations_that_are_used_are_read_and_all_where_that_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from onnxscript.values import TracedOnnxFunction
+
+    monkeypatch.setattr(tables, "_registries", {})
+    nodes = load(small(), X)[0].nodes
+    ((_, pending),) = tables._registries.values()
+    assert len(pending) > 300
+    monkeypatch.setattr(tables, "_registries", {})
+    monkeypatch.delattr(TracedOnnxFunction, "function_ir")
+    names = {"function_ir": property(lambda self: SimpleNamespace(domain=""))}
+    monkeypatch.setattr(
+        TracedOnnxFunction, "__getattr__", lambda self, name: names[name].fget(self), raising=False
+    )
+    assert [node.op for node in load(small(), X)[0].nodes] == [node.op for node in nodes]
+    ((_, pending),) = tables._registries.values()
+    assert not pending
 
 
 class Meets(nn.Module):

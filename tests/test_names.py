@@ -2,6 +2,7 @@
 
 import numpy as np
 import torch
+from onnx import TensorProto, helper
 from torch import nn
 from torch.nn import functional as F
 
@@ -98,6 +99,24 @@ def test_without_the_code_an_operator_keeps_its_own_word() -> None:
     assert isinstance(made, type)
     found = [key.name for key in load(made().eval(), X)[0].keys]
     assert found == ["x", "transpose", "matmul", "output"]
+
+
+def test_a_file_s_names_stay_and_its_numbers_are_said_in_words() -> None:
+    nodes = [
+        helper.make_node("Relu", ["x"], ["45"]),
+        helper.make_node("Neg", ["45"], ["val_19"]),
+        helper.make_node("Abs", ["val_19"], ["Abs 7"]),
+        helper.make_node("Abs", ["Abs 7"], ["onnx::Abs_7"]),
+        helper.make_node("Neg", ["onnx::Abs_7"], ["y1"]),
+    ]
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, (1, 3)) for n in ("x", "y1"))
+    model = helper.make_model(
+        helper.make_graph(nodes, "g", [x], [y]), opset_imports=[helper.make_opsetid("", 20)]
+    )
+    layers = compile(model).layers
+    assert [layer.name for layer in layers] == ["45", "val_19", "Abs 7", "onnx::Abs_7", "y1"]
+    # Two of one name would be one place in the graph.
+    assert [layer.label for layer in layers] == ["ReLU 45", "Neg 19", "", "", ""]
 
 
 def test_errors_name_an_operator_by_its_words() -> None:

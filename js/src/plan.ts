@@ -185,7 +185,8 @@ export interface Read {
  *
  * `name` is its key; an operator of a PyTorch model says in which module it is and what the code
  * says there: "block.0: relu", "attn: q @ k.T". `type` is what people call it: PyTorch's class, or
- * the operator in PyTorch's spelling ("ReLU").
+ * the operator in PyTorch's spelling ("ReLU"). `label` is what pictures say in place of a `name`
+ * that is an exporter's number: "Conv 45".
  *
  * `operator` is the ONNX operator ("Conv"), `module` PyTorch's class name ("Conv2d", "" for an
  * ONNX file), `description` its settings in PyTorch's words; `parameters` counts trainable
@@ -230,6 +231,7 @@ export interface Layer {
   readonly formula: string;
   readonly bounds: readonly [number | null, number | null];
   readonly type: string;
+  readonly label: string;
 }
 
 /**
@@ -357,7 +359,7 @@ export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
   ["Value", {"key": "string", "kind": {"oneOf": ["input", "layer", "module", "output", "parameter"]}, "shape": {"list": "integer"}, "nchw": {"tuple": ["integer", "integer", "integer", "integer"]}, "dtype": "string", "texture": "integer", "layout": {"record": "Layout"}, "words": {"list": "integer"}, "read": {"record": "Read"}, "layer": "integer"}],
   ["Layout", {"nchw": {"tuple": ["integer", "integer", "integer", "integer"]}, "block": {"tuple": ["integer", "integer", "integer"]}, "phases": {"tuple": ["integer", "integer"]}, "side": "integer"}],
   ["Read", {"step": {"record": "Pass"}, "count": "integer"}],
-  ["Layer", {"name": "string", "operator": "string", "module": "string", "attributes": {"map": "any"}, "input_shapes": {"list": {"list": "integer"}}, "output_shape": {"list": "integer"}, "parameters": "integer", "shared": "integer", "macs": "integer", "bytes": "integer", "description": "string", "inputs": {"list": "string"}, "operators": {"list": "string"}, "operands": {"list": {"record": "Operand"}}, "window": {"record": "Window"}, "places": {"list": "integer"}, "reads": {"list": {"tuple": ["integer", "integer", "integer"]}}, "role": {"oneOf": ["alias", "follows", "head", "leads", "merges", "resamples"]}, "short": "string", "explains": {"oneOf": ["batch norm", "concatenation", "convolution", "group norm", "layer norm", "log softmax", "matrix", "max pool", "mean pool", "nothing", "pointwise", "resampling", "response", "same", "slope", "softmax", "sum", "transposed convolution"]}, "composite": "boolean", "formula": "string", "bounds": {"tuple": ["any", "any"]}, "type": "string"}],
+  ["Layer", {"name": "string", "operator": "string", "module": "string", "attributes": {"map": "any"}, "input_shapes": {"list": {"list": "integer"}}, "output_shape": {"list": "integer"}, "parameters": "integer", "shared": "integer", "macs": "integer", "bytes": "integer", "description": "string", "inputs": {"list": "string"}, "operators": {"list": "string"}, "operands": {"list": {"record": "Operand"}}, "window": {"record": "Window"}, "places": {"list": "integer"}, "reads": {"list": {"tuple": ["integer", "integer", "integer"]}}, "role": {"oneOf": ["alias", "follows", "head", "leads", "merges", "resamples"]}, "short": "string", "explains": {"oneOf": ["batch norm", "concatenation", "convolution", "group norm", "layer norm", "log softmax", "matrix", "max pool", "mean pool", "nothing", "pointwise", "resampling", "response", "same", "slope", "softmax", "sum", "transposed convolution"]}, "composite": "boolean", "formula": "string", "bounds": {"tuple": ["any", "any"]}, "type": "string", "label": "string"}],
   ["Operand", {"kind": {"oneOf": ["number", "omitted", "parameter", "setting", "unnamed", "value"]}, "key": "string", "number": "number"}],
   ["Window", {"kernel": {"list": "integer"}, "strides": {"list": "integer"}, "dilations": {"list": "integer"}, "begins": {"list": "integer"}, "ends": {"list": "integer"}}],
   ["Comparison", {"titles": {"tuple": ["string", "string"]}, "pairs": {"list": {"record": "Pair"}}, "only_a": {"list": "string"}, "only_b": {"list": "string"}, "table": "string"}],

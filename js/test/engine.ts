@@ -82,6 +82,8 @@ Object.assign(globalThis, {
     },
     read: async (key: string, of = engine) => textOf(await of.read(key)),
     draw,
+    /** When what was compiled ahead is there. */
+    ahead: () => engine.prepared(),
     lose: () => gl.getExtension("WEBGL_lose_context"),
     alive: () => ({ ...device.alive }),
   },

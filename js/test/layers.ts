@@ -15,6 +15,7 @@ export function layer(
     operator,
     module: operator,
     type: operator,
+    label: "",
     attributes: {},
     input_shapes: [],
     output_shape: [],

@@ -3,7 +3,15 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as format from "../src/format.ts";
 import type { Statistics, Summary } from "../src/gl/types.ts";
-import { chainTitle, layerCount, layersOf, settings, stagesOf } from "../src/network/network.ts";
+import {
+  chainTitle,
+  layerCount,
+  layersOf,
+  leafName,
+  settings,
+  stagesOf,
+  within,
+} from "../src/network/network.ts";
 import type { PlanHeader } from "../src/plan.ts";
 import * as layout from "../src/views/layout.ts";
 import { gridOf, orderOf } from "../src/views/order.ts";
@@ -96,6 +104,30 @@ test("titles join what names share", () => {
   assert.equal(chainTitle(["conv1", "bn1", "relu"]), "conv1–relu");
   assert.equal(chainTitle(["a.conv", "b.bn"]), "a.conv – b.bn");
   assert.equal(chainTitle(["/layer1/Conv", "/layer1/Relu"]), "/layer1/Conv–Relu");
+  assert.equal(chainTitle(["block.0: add", "block.0: relu"]), "block.0: add–relu");
+  assert.equal(chainTitle(["attn: q @ k.T"]), "attn: q @ k.T");
+});
+
+test("an operator stands below the module whose code calls it", () => {
+  assert.equal(leafName("blocks.0.attn: q @ k.T"), "q @ k.T");
+  assert.equal(leafName("blocks.0.attn.qkv"), "qkv");
+  assert.equal(within("blocks.0: relu", "blocks.0"), "relu");
+  assert.equal(within("blocks.0: relu", "blocks"), "0: relu");
+  const functional = { module: "" };
+  const [, sum, product, outside] = stagesOf(
+    [
+      layer("block.conv", "Conv", ["x"]),
+      layer("block:1: add", "Add", ["block.conv", "x"], functional),
+      layer("block.attn: q @ k.T", "MatMul", ["block:1: add", "x"], functional),
+      layer("12", "Add", ["block.attn: q @ k.T", "x"], { ...functional, label: "Add 12" }),
+    ],
+    new Set(["x"]),
+    new Map(),
+    (module) => module === "block" || module === "block.attn",
+  );
+  assert.deepEqual(sum?.modules, ["block"]);
+  assert.deepEqual(product?.modules, ["block", "block.attn"]);
+  assert.deepEqual([outside?.modules, outside?.title], [[], "Add 12"]);
 });
 
 test("captions say what windows look at", () => {

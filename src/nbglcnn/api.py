@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from nbglcnn.errors import InputError, NbglcnnError, UnsupportedModel
 from nbglcnn.graph import Graph, Node
 from nbglcnn.load import alone, load, partly
-from nbglcnn.lowering.composites import spelled
-from nbglcnn.lowering.layers import layer_keys, layer_nodes
+from nbglcnn.lowering.layers import layer_keys, layer_nodes, spelled
 from nbglcnn.lowering.lower import Observe, lower
 from nbglcnn.lowering.shapes import layer_name, partial_shapes
 from nbglcnn.plan import Plan, Precision, Target

@@ -104,7 +104,8 @@ class Layer(msgspec.Struct, frozen=True):
 
     `name` is its key; an operator of a PyTorch model says in which module it is and what the code
     says there: "block.0: relu", "attn: q @ k.T". `type` is what people call it: PyTorch's class, or
-    the operator in PyTorch's spelling ("ReLU").
+    the operator in PyTorch's spelling ("ReLU"). `label` is what pictures say in place of a `name`
+    that is an exporter's number: "Conv 45".
 
     `operator` is the ONNX operator ("Conv"), `module` PyTorch's class name ("Conv2d", "" for an
     ONNX file), `description` its settings in PyTorch's words; `parameters` counts trainable
@@ -149,6 +150,7 @@ class Layer(msgspec.Struct, frozen=True):
     formula: str = ""
     bounds: Bounds = (None, None)
     type: str = ""
+    label: str = ""
 
 
 class Pair(msgspec.Struct, frozen=True):

@@ -192,6 +192,11 @@ export class Engine {
     }
   }
 
+  /** Resolves when what `prepare` compiles is there, or has failed. */
+  async prepared(): Promise<void> {
+    await this.ahead?.undo.catch(() => undefined);
+  }
+
   private forgetAhead(): void {
     this.ahead?.undo.then((undo) => undo()).catch(() => undefined);
     this.ahead = undefined;

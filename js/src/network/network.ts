@@ -147,7 +147,7 @@ function withReads(
     if (last === undefined) continue;
     // An addition and its activation are called by the activation's module.
     const named = layers.filter((layer) => layer.module !== "");
-    const title = chainTitle((named.length > 0 ? named : layers).map((layer) => layer.name));
+    const title = chainTitle((named.length > 0 ? named : layers).map(labelOf));
     const sources = [...new Set(layers[0]?.inputs.map(root))];
     const before = stages.at(-1);
     const plain = before
@@ -198,6 +198,9 @@ function modulesOf(layers: readonly Layer[]): string[] {
 
 /** The last module of a path, whichever of its calls it was. */
 const calledBy = (path: readonly string[]): string => (path.at(-1) ?? "").replace(/:\d+$/, "");
+
+/** A layer's name, in words where it is an exporter's number. */
+export const labelOf = (layer: Layer): string => layer.label || layer.name;
 
 /** "encoder.0–2" for encoder.0, encoder.1, encoder.2; "layer1.0.conv1–relu" for words. */
 export function chainTitle(names: readonly string[]): string {

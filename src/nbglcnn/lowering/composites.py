@@ -99,12 +99,6 @@ def describe(
     )
 
 
-def spelled(op: str) -> str:
-    """An operator as PyTorch's class for it is spelled, where that is another spelling: ReLU."""
-    short = OPERATORS[op].short if op in OPERATORS else None
-    return short if short is not None and short.lower() == op.lower() else op
-
-
 def short_name(name: str) -> str:
     """What captions call an operator or a module: "BN" of BatchNorm2d and BatchNormalization."""
     name = re.sub(r"[123]d$", "", name)

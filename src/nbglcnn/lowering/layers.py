@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
+from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 
+import msgspec
 import numpy as np
 
 from nbglcnn import plan as p
 from nbglcnn.graph import Graph, Key, Node
-from nbglcnn.lowering.composites import Whole, describe, spelled, whole
+from nbglcnn.lowering.composites import Whole, describe, whole
 from nbglcnn.lowering.fields import Reaches
 from nbglcnn.ops import OPERATORS
 from nbglcnn.ops.window import Window
@@ -26,6 +29,27 @@ def layer_keys(graph: Graph) -> list[Key]:
         for key in graph.keys
         if key.kind == "layer" or (key.kind == "output" and key.value not in named)
     ]
+
+
+def spelled(op: str) -> str:
+    """An operator as PyTorch's class for it is spelled, where that is another spelling: ReLU."""
+    short = OPERATORS[op].short if op in OPERATORS else None
+    return short if short is not None and short.lower() == op.lower() else op
+
+
+# What exporters call a value that has no name of its own: "45", "val_19", "onnx::Conv_45".
+_NUMBERED = re.compile(r"(?:val_|onnx::\w+_)?(\d+)")
+
+
+def labels(names: Mapping[str, str]) -> dict[str, str]:
+    """What people read in place of names that are numbers, by these; `names` have layers' types."""
+    found = {
+        name: f"{kind} {number[1]}"
+        for name, kind in names.items()
+        if (number := _NUMBERED.fullmatch(name))
+    }
+    taken = Counter([*found.values(), *names])
+    return {name: label for name, label in found.items() if taken[label] == 1}
 
 
 def planes(graph: Graph) -> frozenset[str]:
@@ -120,7 +144,11 @@ def layer_table(graph: Graph, reaches: Reaches) -> tuple[tuple[p.Layer, ...], di
         )
         by_value.setdefault(key.value, key.name)
         counted |= trained
-    return tuple(rows), layer_of
+    told_as = labels({row.name: row.type for row in rows})
+    return (
+        tuple(msgspec.structs.replace(row, label=told_as.get(row.name, "")) for row in rows),
+        layer_of,
+    )
 
 
 def layer_rows(graph: Graph, layers: Sequence[p.Layer]) -> dict[str, int]:
