@@ -9,7 +9,7 @@ export const COLORMAPS = ["signed", "viridis", "cividis", "magma", "grey"] as co
 export const SIGNED = {"light": "#6b2b00 #c0560c #f09a4a #fbd9b3 #ffffff #c3ddf3 #6fa8d8 #2a6cb0 #0b2f63", "dark": "#ffd093 #f2953a #a8570c #4a290b #0f1216 #123a63 #216bab #4fa3ec #b5dcff"} as const;
 export const COLOR_RANGES = ["channel", "layer", "fixed"] as const;
 export const VIEWS = ["network", "maps", "filters", "explain", "profile", "compare"] as const;
-export const ROOMS = ["graph", "explain", "compare", "profile"] as const;
+export const ROOMS = ["graph", "explain", "fields", "resampling", "attention", "compare", "profile"] as const;
 export const MAX_COMPARED = 4;
 
 /**

@@ -37,6 +37,7 @@ Explains = Literal[
     "sum",
     "concatenation",
     "resampling",
+    "padding",
 ]
 """Which explanation shows how a number comes about; "nothing" where there is none yet."""
 Bounds = tuple[float | None, float | None]

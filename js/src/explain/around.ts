@@ -11,12 +11,10 @@ export interface Around {
 
 export const NOTHING: Around = { top: 0, bottom: 0, left: 0, right: 0 };
 
-/** Of convolutions, transposed ones and pools; a border that repeats the map lies in it. */
+/** Of convolutions, transposed ones, pools and padding. */
 export function aroundOf(layer: Layer): Around {
   const rank = (layer.input_shapes[0]?.length ?? 2) - 2;
-  if (layer.attributes.padding_mode !== undefined || layer.window.kernel.length !== rank) {
-    return NOTHING;
-  }
+  if (layer.window.kernel.length !== rank) return NOTHING;
   const [across, down] = [beyond(layer, -1), beyond(layer, -2)];
   return { top: down.before, bottom: down.behind, left: across.before, right: across.behind };
 }

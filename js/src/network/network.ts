@@ -214,6 +214,35 @@ export function settings(layer: Layer): string {
   return `${size}, stride ${new Set(strides).size === 1 ? strides[0] : strides.join("×")}`;
 }
 
+/** "Conv 3×3, 16→32, stride 1, padding 1": a layer in a few words; the name alone where it has no window or matrix. */
+export function said(
+  layer: Layer,
+  name = /\w/.test(layer.short) ? layer.short : longType(layer),
+): string {
+  const { explains, input_shapes: shapes, output_shape: output, window, attributes } = layer;
+  const [weighs, mixes] = [explains.endsWith("convolution"), explains === "matrix"];
+  const { kernel, strides, dilations, begins, ends } = window;
+  const sides = (numbers: readonly number[]): string =>
+    new Set(numbers).size === 1 ? String(numbers[0]) : numbers.join("×");
+  const padding = begins.join() === ends.join() ? sides(begins) : `${begins} and ${ends}`;
+  const axis = mixes ? -1 : 1;
+  const sampled = explains === "resampling";
+  const border = attributes.padding_mode ?? attributes.mode;
+  const words = [
+    sampled
+      ? `${attributes.mode}, ${shapes[0]?.slice(2).join("×")}→${output.slice(2).join("×")}`
+      : "",
+    kernel.some((size) => size > 1) ? kernel.join("×") : weighs ? kernel.join("×") : "",
+    (weighs || mixes) && layer.parameters > 0 ? `${shapes[0]?.at(axis)}→${output.at(axis)}` : "",
+    kernel.some((size) => size > 1) || weighs ? `stride ${sides(strides)}` : "",
+    [...begins, ...ends].some((size) => size !== 0) ? `padding ${padding}` : "",
+    typeof border === "string" && begins.length > 0 ? border : "",
+    dilations.some((step) => step !== 1) ? `dilation ${sides(dilations)}` : "",
+    weighs && Number(attributes.group ?? 1) > 1 ? `groups ${attributes.group}` : "",
+  ].filter((word) => word !== "");
+  return words.length === 0 ? name : `${name} ${words.join(", ")}`;
+}
+
 /** What is looked at before anything is selected: the first stage with several channels. */
 export function firstValue({ stages, values }: Network): Value | undefined {
   const first = stages.find((stage) => values.get(stage.key)?.nchw[1] !== 1) ?? stages[0];

@@ -29,7 +29,8 @@ SIGNED = {
 }
 COLOR_RANGES = ("channel", "layer", "fixed")
 VIEWS = ("network", "maps", "filters", "explain", "profile", "compare")
-ROOMS = ("graph", "explain", "compare", "profile")  # views whose code comes behind the weights
+# Views whose code comes behind the weights; some of them are parts of Explain.
+ROOMS = ("graph", "explain", "fields", "resampling", "attention", "compare", "profile")
 MAX_COMPARED = 4  # channels that are shown large beside each other, at most
 MAX_BLOB = 2**31  # bytes of one blob; more than any texture we make
 

@@ -67,7 +67,7 @@ interface Flow {
   readonly returns: boolean;
 }
 
-/** Steps (pools, upsampling) between two nodes go on the line; all others get a box. */
+/** Steps (pools, resampling) between two nodes go on the line; all others get a box. */
 function boxesOf({ nodes, edges }: Picture): { boxes: Box[]; ways: Way[] } {
   const sides = nodes.map(({ value }) => Math.max(...value.nchw.slice(2)));
   const largest = Math.max(...sides);
