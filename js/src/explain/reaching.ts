@@ -36,14 +36,14 @@ function inside(counts: readonly number[]): readonly number[] {
   return [...new Set(counts.slice(quarter, counts.length - quarter))].sort((a, b) => b - a);
 }
 
-/** "4 inside, fewer at the border"; "4, 2 and 1 in turns: a checkerboard arises where weights alone don't even it out". */
+/** "4 everywhere but at the border, so no checkerboard arises"; "4, 2 and 1 in turns: checkerboards arise". */
 export function countsText({ rows, columns }: Counts): string {
   const kinds = inside(rows).flatMap((a) => inside(columns).map((b) => a * b));
   const found = [...new Set(kinds)].sort((a, b) => b - a);
   const all = rows.flatMap((a) => columns.map((b) => a * b));
   if (found.length > 1) {
     const listed = `${found.slice(0, -1).join(", ")} and ${found.at(-1)}`;
-    return `${listed} in turns, so the picture tends to a checkerboard`;
+    return `${listed} in turns: checkerboards arise`;
   }
   const fewer = all.some((count) => count < (found[0] ?? 0));
   return `${found[0] ?? 0} everywhere${fewer ? " but at the border" : ""}, so no checkerboard arises`;

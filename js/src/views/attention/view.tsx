@@ -45,13 +45,14 @@ export function AttentionPicture(props: Props) {
   const part = power / found.share.sum;
   const between = Math.abs(input - found.score.sum) > 1e-4 * Math.max(1, Math.abs(input));
   const shares = found.share.powers.map((one) => one / found.share.sum);
-  const who = `head ${pair.head}: token ${pair.query} asks token ${pair.key}`;
+  const who = `head ${pair.head}, query of token ${pair.query}`;
+  const both = `${who}, key of token ${pair.key}`;
   return (
     <div class="nbg-attention">
       <Step
         asked={layer === scores}
-        title="1 · How well they fit"
-        text={`${scores.name}, ${who}: each number of q times that of k, summed`}
+        title="1 · q·k of one pair"
+        text={`${scores.name}, ${both}: each number of q times that of k, summed`}
       >
         <Row {...{ kit, width }} products={found.score} names={[`q: ${q}`, `k: ${k}`]} />
         <p class="nbg-second">
@@ -65,14 +66,14 @@ export function AttentionPicture(props: Props) {
       </Step>
       <Step
         asked={layer === share}
-        title="2 · What share of its attention that is"
+        title="2 · Its softmax row"
         text={`${share.name}, ${who}: e to the power of each score of the row, as shares of 1`}
       >
         <Contributions
           contributions={shares}
           first={0}
           noun="token"
-          words={`that token ${pair.query} could ask`}
+          words="by their keys"
           chosen={pair.key}
           choose={choose}
           width={width}
@@ -85,8 +86,8 @@ export function AttentionPicture(props: Props) {
       </Step>
       <Step
         asked={layer === mix}
-        title="3 · What it takes over"
-        text={`${mix.name}, head ${pair.head}, token ${pair.query}: v of all tokens by these shares`}
+        title="3 · The weighted sum of v"
+        text={`${mix.name}, ${who}: the values of all tokens by these shares`}
       >
         {pair.features > 1 && (
           <label class="nbg-labelled">

@@ -37,14 +37,35 @@ function Card(props: {
 
 const longTypeOf = (root: Layer | null): string => (root ? longType(root) : "");
 
+/** What the cards have no room for: whose mean and deviation a normalisation has. */
+function Notes({ steps }: { steps: readonly Taken[] }) {
+  return (
+    <>
+      {steps.map(({ step, by }) =>
+        by === null ? null : (
+          <p key={step.layer.name} class="nbg-second">
+            {longType(step.layer)} {step.layer.name}:{" "}
+            {by.names === undefined
+              ? `mean and deviation are those of ${full(by.count ?? 0)} numbers of this very picture.`
+              : `mean and deviation are the training’s (${by.names[0]}, √(${by.names[1]} + eps)), fixed in eval mode: they are the same for every picture.`}
+          </p>
+        ),
+      )}
+    </>
+  );
+}
+
 export function Cards({ explained, root }: { explained: Explanation; root: Layer | null }) {
   return (
-    <ol class="nbg-cards" aria-label="Step by step">
-      <Start made={explained.made} root={root} start={explained.start} />
-      {explained.steps.map((taken) => (
-        <StepCard key={taken.step.layer.name} taken={taken} />
-      ))}
-    </ol>
+    <div class="nbg-steps">
+      <ol class="nbg-cards" aria-label="Step by step">
+        <Start made={explained.made} root={root} start={explained.start} />
+        {explained.steps.map((taken) => (
+          <StepCard key={taken.step.layer.name} taken={taken} />
+        ))}
+      </ol>
+      <Notes steps={explained.steps} />
+    </div>
   );
 }
 
@@ -292,19 +313,7 @@ function StepCard({ taken }: { taken: Taken }) {
       <Num value={deviation} strong />
       <br />× <Num value={by.scale} strong /> <Added value={by.shift} strong />
       <br />
-      <span class="nbg-second">
-        {by.names ? (
-          <>
-            mean and deviation are the training’s ({by.names[0]}, √({by.names[1]} + eps)), fixed in
-            eval mode; then weight and bias
-          </>
-        ) : (
-          <>
-            mean and deviation of {full(by.count ?? 0)} numbers of this picture, then weight and
-            bias
-          </>
-        )}
-      </span>
+      <span class="nbg-second">mean, deviation; weight, bias</span>
     </Card>
   );
 }

@@ -69,13 +69,17 @@ export function roomOf(value: Value, width: number, count: number): number {
   return each >= LEAST_CURVE ? Math.min(MOST_CURVE, each) : width;
 }
 
-/** "channel 3 of 8×14×14 · −0.2 … 1.3" */
-function textOf({ value, channel }: Source, batch: number, line: Float32Array | null): string {
+/** "channel 3 of 8×14×14". */
+function textOf({ value, channel }: Source, batch: number): string {
   const shape = shapeOfOne(value.shape, batch);
-  const own = value.nchw[1] > 1 ? `channel ${channel} of ${shape}` : shape;
-  if (line === null) return own;
+  return value.nchw[1] > 1 ? `channel ${channel} of ${shape}` : shape;
+}
+
+/** "−0.2 to 1.3": between which numbers a curve lies. */
+function endsOf(line: Float32Array | null): string {
+  if (line === null) return "";
   const ends = [line.reduce((a, b) => Math.min(a, b)), line.reduce((a, b) => Math.max(a, b))];
-  return `${own}, ${ends.map(short).join(" to ")}`;
+  return ends.map(short).join(" to ");
 }
 
 export function SourceFigure(props: {
@@ -93,7 +97,8 @@ export function SourceFigure(props: {
     <div class="nbg-from" style={{ width: px(Math.max(CAPTION, outer.width)) }}>
       <Figure
         title={value.kind === "input" ? "Input" : value.key}
-        text={textOf(source, views.network.value?.batch ?? 1, line)}
+        text={textOf(source, views.network.value?.batch ?? 1)}
+        whole={endsOf(line)}
       >
         <InputMap
           value={value}

@@ -60,7 +60,7 @@ export function Counted({ counts, y, x }: { counts: Counts; y: number; x: number
         <strong>Weights that reach each pixel</strong>{" "}
         <span class="nbg-second">
           {at(y, x)} here; {countsText(counts)}
-          {part && "; the pixels around this one"}
+          {part && "; shown around this one"}
         </span>
       </figcaption>
       <div class="nbg-maps" onPointerMove={point} onPointerDown={point} onPointerLeave={leave}>

@@ -6,6 +6,9 @@ import type { Value } from "../../plan.ts";
 import type { Drawn, Source } from "../explain/ends.tsx";
 import type * as Kit from "../explain/kit.ts";
 
+/** CSS pixels of an equation over four pixels. */
+const NEEDS = 3 * 112 + 2 * 28;
+
 export function Resized(props: {
   kit: typeof Kit;
   source: Value;
@@ -37,8 +40,7 @@ export function Resized(props: {
     return `y ${part.y}, x ${part.x}: ${exact(part.value)} × ${exact(part.share)}`;
   };
   return (
-    <>
-      <Ends sources={[from]} drawn={drawn} />
+    <Ends sources={[from]} drawn={drawn} needs={parts.length > 1 ? NEEDS : 0}>
       {parts.length > 1 && (
         <div class={`nbg-flowing nbg-way-${way === "beside" ? "below" : "stacked"}`}>
           <Equation
@@ -70,6 +72,6 @@ export function Resized(props: {
           />
         </div>
       )}
-    </>
+    </Ends>
   );
 }
