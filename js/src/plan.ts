@@ -243,7 +243,8 @@ export interface Operand {
 /**
  * How a kernel or pool slides, an entry per spatial axis; `begins` and `ends` are padding.
  *
- * All are empty for an operator without a window. What `auto_pad` means is already worked out.
+ * All are empty for an operator without a window; one that only pads has `begins` and `ends`. What
+ * `auto_pad` means is already worked out.
  */
 export interface Window {
   readonly kernel: readonly number[];

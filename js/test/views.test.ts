@@ -3,7 +3,15 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as format from "../src/format.ts";
 import type { Statistics, Summary } from "../src/gl/types.ts";
-import { chainTitle, layerCount, layersOf, settings, stagesOf } from "../src/network/network.ts";
+import {
+  chainTitle,
+  describe,
+  layerCount,
+  layersOf,
+  said,
+  settings,
+  stagesOf,
+} from "../src/network/network.ts";
 import type { PlanHeader } from "../src/plan.ts";
 import * as layout from "../src/views/layout.ts";
 import { gridOf, orderOf } from "../src/views/order.ts";
@@ -98,13 +106,35 @@ test("titles join what names share", () => {
   assert.equal(chainTitle(["/layer1/Conv", "/layer1/Relu"]), "/layer1/Conv–Relu");
 });
 
-test("captions say what windows look at", () => {
-  const conv = layer("l", "Conv", [], { attributes: { kernel_shape: [4, 4], strides: [2, 2] } });
-  assert.equal(settings(conv), "4×4, stride 2");
-  assert.equal(
-    settings(layer("l", "Conv", [], { attributes: { kernel_shape: [1, 3], strides: [1, 2] } })),
-    "1×3, stride 1×2",
-  );
+test("captions say what windows look at, and how wide a layer is", () => {
+  const window = (kernel: number[], strides: number[], dilations = kernel.map(() => 1)) => ({
+    ...{ kernel, strides, dilations, begins: [], ends: [] },
+  });
+  const shapes = (input: number[], output: number[], places: number[]) => ({
+    ...{ input_shapes: [input], output_shape: output, places, parameters: 9 },
+  });
+  const conv = layer("l", "Conv", [], {
+    window: window([4, 4], [2, 2]),
+    ...shapes([1, 16, 8, 8], [1, 32, 4, 4], [2, 3]),
+  });
+  assert.equal(settings(conv), "4×4, 16→32, stride 2");
+  assert.equal(describe(conv), "Conv 4×4, 16→32, stride 2");
+  const odd = layer("l", "Conv", [], {
+    ...shapes([2, 6, 9], [2, 6, 9], [2]),
+    window: window([3], [1], [4]),
+    attributes: { group: 6 },
+  });
+  assert.equal(settings(odd), "3, 6→6, dilation 4, groups 6");
+  const pool = layer("l", "MaxPool", [], {
+    ...shapes([1, 8, 8, 8], [1, 8, 8, 4], [2, 3]),
+    window: window([1, 3], [1, 2]),
+    parameters: 0,
+  });
+  assert.equal(settings(pool), "1×3, stride 1×2");
+  const dense = layer("l", "Gemm", [], shapes([1, 192], [1, 30], []));
+  assert.equal(settings(dense), "192→30");
+  const tokens = layer("l", "MatMul", [], shapes([1, 65, 32], [1, 65, 96], [1]));
+  assert.equal(settings(tokens), "32→96");
   assert.equal(settings(layer("l", "Relu", [])), "");
 });
 
@@ -343,4 +373,38 @@ test("a renderer is called by the name that people know", () => {
     ["Mali-G78", "Mali-G78"],
   ] as const;
   for (const [renderer, name] of names) assert.equal(format.rendererName(renderer), name);
+});
+
+test("a layer is told in few words: its window, its channels, its padding", () => {
+  const window = (kernel: number[], strides: number[], begins: number[], ends = begins) => ({
+    ...{ kernel, strides, begins, ends, dilations: kernel.map(() => 1) },
+  });
+  const shapes = (input: number[], output: number[], places: number[]) => ({
+    ...{ input_shapes: [input], output_shape: output, places, parameters: 9 },
+  });
+  const maps = shapes([2, 16, 9, 9], [2, 32, 5, 5], [2, 3]);
+  const conv = { ...maps, window: window([3, 3], [1, 1], [1, 1]) };
+  assert.equal(said(layer("l", "Conv", [], conv)), "Conv 3×3, 16→32, stride 1, padding 1");
+  const mirrored = { ...conv, attributes: { padding_mode: "reflect", group: 4 } };
+  assert.equal(
+    said(layer("l", "Conv", [], mirrored), "Conv2d"),
+    "Conv2d 3×3, 16→32, stride 1, groups 4, padding 1, reflect",
+  );
+  const odd = { ...maps, window: window([1, 3], [1, 2], [0, 1], [0, 2]) };
+  assert.equal(
+    said(layer("l", "ConvTranspose", [], odd)),
+    "ConvT 1×3, 16→32, stride 1×2, padding 0,1 and 0,2",
+  );
+  const pool = { ...maps, window: window([2, 2], [2, 2], [0, 0]), parameters: 0 };
+  assert.equal(said(layer("l", "MaxPool", [], pool)), "MaxPool 2×2, stride 2");
+  const dense = shapes([2, 5, 512], [2, 5, 10], [1]);
+  assert.equal(said(layer("l", "MatMul", [], { ...dense, short: "Linear" })), "Linear 512→10");
+  const resized = {
+    ...shapes([1, 3, 4, 5], [1, 3, 8, 10], [2, 3]),
+    attributes: { mode: "nearest" },
+  };
+  assert.equal(said(layer("l", "Resize", [], resized)), "Resize nearest, 4×5→8×10");
+  assert.equal(said(layer("l", "Add", [], maps)), "Add", "a sign alone says little");
+  const pad = { ...maps, window: window([], [], [2, 2]), attributes: { mode: "edge" } };
+  assert.equal(said(layer("l", "Pad", [], pad)), "Pad padding 2, edge");
 });

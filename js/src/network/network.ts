@@ -202,46 +202,43 @@ export const shortType = (layer: Layer): string => layer.short;
 /** The whole class name, for titles: "Conv2d". */
 export const longType = (layer: Layer): string => layer.module || layer.operator;
 
-const isNumbers = (value: unknown): value is readonly number[] =>
-  Array.isArray(value) && value.every((item) => typeof item === "number");
+/** A length for each axis, or one for all that are alike: "2", "1×2". */
+const along = (lengths: readonly number[]): string =>
+  new Set(lengths).size === 1 ? String(lengths[0]) : lengths.join("×");
 
-/** "4×4, stride 2": what a convolution or a pool looks at; "" for the rest. */
+/** Explanations of layers that make channels of channels. */
+const MIXING: ReadonlySet<Layer["explains"]> = new Set([
+  "convolution",
+  "transposed convolution",
+  "matrix",
+]);
+
+/** "16→32": how many features a layer with weights makes of how many; "" for the rest. */
+function widths({ explains, parameters, input_shapes: [input = []], ...layer }: Layer): string {
+  const { output_shape: output, places } = layer;
+  if (!MIXING.has(explains) || parameters === 0 || input.length !== output.length) return "";
+  // Channels lie along the axis that neither tells examples nor places apart.
+  const axis = output.findLastIndex((_, i) => i > 0 && !places.includes(i));
+  return axis < 0 ? "" : `${input[axis]}→${output[axis]}`;
+}
+
+/** "4×4, 16→32, stride 2": what a layer looks at and makes of it; "" for one without window and weights. */
 export function settings(layer: Layer): string {
-  const { kernel_shape: kernel, strides } = layer.attributes;
-  if (!isNumbers(kernel) || kernel.length === 0) return "";
-  const size = kernel.join("×");
-  if (!isNumbers(strides) || strides.every((step) => step === 1)) return size;
-  return `${size}, stride ${new Set(strides).size === 1 ? strides[0] : strides.join("×")}`;
+  const { kernel, strides, dilations } = layer.window;
+  const { group } = layer.attributes;
+  return [
+    kernel.join("×"),
+    widths(layer),
+    strides.some((step) => step !== 1) ? `stride ${along(strides)}` : "",
+    dilations.some((step) => step !== 1) ? `dilation ${along(dilations)}` : "",
+    typeof group === "number" && group > 1 ? `groups ${group}` : "",
+  ]
+    .filter((part) => part !== "")
+    .join(", ");
 }
 
-/** "Conv 3×3, 16→32, stride 1, padding 1": a layer in a few words; the name alone where it has no window or matrix. */
-export function said(
-  layer: Layer,
-  name = /\w/.test(layer.short) ? layer.short : longType(layer),
-): string {
-  const { explains, input_shapes: shapes, output_shape: output, window, attributes } = layer;
-  const [weighs, mixes] = [explains.endsWith("convolution"), explains === "matrix"];
-  const { kernel, strides, dilations, begins, ends } = window;
-  const sides = (numbers: readonly number[]): string =>
-    new Set(numbers).size === 1 ? String(numbers[0]) : numbers.join("×");
-  const padding = begins.join() === ends.join() ? sides(begins) : `${begins} and ${ends}`;
-  const axis = mixes ? -1 : 1;
-  const sampled = explains === "resampling";
-  const border = attributes.padding_mode ?? attributes.mode;
-  const words = [
-    sampled
-      ? `${attributes.mode}, ${shapes[0]?.slice(2).join("×")}→${output.slice(2).join("×")}`
-      : "",
-    kernel.some((size) => size > 1) ? kernel.join("×") : weighs ? kernel.join("×") : "",
-    (weighs || mixes) && layer.parameters > 0 ? `${shapes[0]?.at(axis)}→${output.at(axis)}` : "",
-    kernel.some((size) => size > 1) || weighs ? `stride ${sides(strides)}` : "",
-    [...begins, ...ends].some((size) => size !== 0) ? `padding ${padding}` : "",
-    typeof border === "string" && begins.length > 0 ? border : "",
-    dilations.some((step) => step !== 1) ? `dilation ${sides(dilations)}` : "",
-    weighs && Number(attributes.group ?? 1) > 1 ? `groups ${attributes.group}` : "",
-  ].filter((word) => word !== "");
-  return words.length === 0 ? name : `${name} ${words.join(", ")}`;
-}
+/** "Conv 3×3, 16→16", "ReLU": what a caption says of a layer beside its name. */
+export const describe = (layer: Layer): string => `${shortType(layer)} ${settings(layer)}`.trim();
 
 /** What is looked at before anything is selected: the first stage with several channels. */
 export function firstValue({ stages, values }: Network): Value | undefined {
@@ -338,4 +335,29 @@ export function contents(value: Value): string {
   if (height * width === 1) return channels === 1 ? "1 value" : `${channels} values`;
   const size = height === 1 ? String(width) : `${height}×${width}`;
   return `${channels} channel${channels === 1 ? "" : "s"} of ${size}`;
+}
+
+/** "Conv 3×3, 16→16, stride 1, padding 1": a layer in a few words with all that shapes what it does; `name` for its type. */
+export function said(
+  layer: Layer,
+  name = /\w/.test(layer.short) ? layer.short : longType(layer),
+): string {
+  const { explains, window, attributes, input_shapes: shapes, output_shape: output } = layer;
+  const { strides, begins, ends } = window;
+  const own = settings(layer).split(", ");
+  const at = own.findIndex((part) => part.includes("→"));
+  const border = attributes.padding_mode ?? attributes.mode;
+  const sampled = explains === "resampling";
+  if (strides.length > 0 && strides.every((step) => step === 1) && own[0] !== "") {
+    own.splice(Math.max(at, 0) + 1, 0, "stride 1");
+  }
+  const more = [
+    begins.some((size) => size !== 0) || ends.some((size) => size !== 0)
+      ? `padding ${begins.join() === ends.join() ? along(begins) : `${begins} and ${ends}`}`
+      : "",
+    typeof border === "string" && (begins.length > 0 || sampled) ? border : "",
+    sampled ? [shapes[0] ?? [], output].map((shape) => shape.slice(2).join("×")).join("→") : "",
+  ];
+  const words = [...own, ...more].filter((part) => part !== "").join(", ");
+  return words === "" ? name : `${name} ${words}`;
 }

@@ -93,9 +93,10 @@ def _factor(facts: Facts, node: Node) -> tuple[int, float] | None:
     output = broadcast_shape(*(facts.shape(value) for value in node.inputs))
     for position, other in enumerate(reversed(node.inputs)):
         data = facts.constant(node.inputs[position])
-        known = data is not None and data.size == 1 and data.dtype.kind == "f"
-        if known and np.isfinite(data).all() and facts.constant(other) is None and facts.shape(other) == output:
-            return position, float(np.asarray(data).reshape(()))
+        if data is None or data.size != 1 or data.dtype.kind != "f" or not np.isfinite(data).all():
+            continue
+        if facts.constant(other) is None and facts.shape(other) == output:
+            return position, float(data.reshape(()))
     return None
 
 

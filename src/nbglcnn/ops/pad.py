@@ -205,12 +205,11 @@ def _along(axis: int, padding: Padding, mode: str) -> Along | None:
 
 
 def _window(facts: Facts, node: Node) -> Window:
-    """A window of one place that slides over the margin too; none where it isn't explained."""
+    """A margin as a window has it, with no kernel; none where it isn't explained."""
     known = _explains(facts, node) == "padding"
     spatial = _paddings(facts, node)[2:] if known else []
-    ones, begins = (1,) * len(spatial), tuple(padding.before for padding in spatial)
-    ends, output = (tuple(p.after for p in spatial), tuple(p.result for p in spatial))
-    return Window(ones, ones, ones, begins, ends, output)
+    begins, ends = tuple(p.before for p in spatial), tuple(p.after for p in spatial)
+    return Window((), (), (), begins, ends, tuple(p.result for p in spatial))
 
 
 def _explains(facts: Facts, node: Node) -> Explains:

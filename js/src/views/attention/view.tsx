@@ -91,7 +91,7 @@ export function AttentionPicture(props: Props) {
       >
         {pair.features > 1 && (
           <label class="nbg-labelled">
-            <span class="nbg-second">Number of v</span>
+            <span class="nbg-second">Shown for feature</span>
             <input
               class="nbg-select nbg-index"
               type="number"

@@ -83,7 +83,7 @@ function Both({ kit, ...props }: Props & { phased: Phased }) {
     weight: kit.useSigned(kit.mostOf(cells.weight)),
     product: kit.useSigned(kit.mostOf(cells.product)),
   };
-  const flat = source.nchw[2] === 1;
+  const flat = source.nchw[2] === 1 && patch.rows === 1;
   const [sy, sx] = phased.strides;
   const counted = sub.cells.filter((one) => one.state === "input").length;
   const total = sub.cells.reduce((sum, one) => sum + one.product, 0);
