@@ -311,3 +311,14 @@ def test_source_and_result_are_of_one_size_beside_each_other(
         assert abs(source["y"] - result["y"]) < 60
         sides = [max(one["width"], one["height"]) for one in (source, result)]
         assert min(sides) > 0.8 * max(sides), (layer, sides)
+
+
+def test_a_map_made_of_a_single_number_is_shown_too(show: Callable[..., Views]) -> None:
+    model = nn.Sequential(nn.ConvTranspose2d(3, 2, 4))
+    x = torch.randn(1, 3, 1, 1)
+    views = opened(show, model, x)
+    explained(views.page, "0", [1, 2, 3])
+    expect(views.page.locator(".nbg-pick canvas")).to_have_count(1)
+    expect(views.page.locator(".nbg-from")).to_have_count(1)
+    still(views)
+    assert faults(views.page) == []

@@ -178,8 +178,16 @@ interface EndsProps {
 /** Sources, and the result behind them. */
 export function Ends(props: EndsProps) {
   const [first] = props.sources.filter(({ value }) => hasPlaces(value));
-  if (first === undefined) return <div class="nbg-after-ends">{props.children}</div>;
-  return <Row {...props} first={first} />;
+  if (first !== undefined) return <Row {...props} first={first} />;
+  const { result, tensors, width } = props.drawn;
+  return (
+    <div class="nbg-after-ends">
+      {hasPlaces(result.value) && (
+        <ResultFigure {...{ result, tensors }} room={roomOf(result.value, width, 2)} />
+      )}
+      {props.children}
+    </div>
+  );
 }
 
 function Row({ first, sources, drawn, needs = 0, children }: EndsProps & { first: Source }) {
