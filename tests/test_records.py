@@ -61,7 +61,8 @@ def test_a_record_that_leaves_something_out_is_an_error(field: str) -> None:
 @pytest.mark.parametrize("name", OPERATORS)
 def test_a_record_agrees_with_itself(name: str) -> None:
     record = OPERATORS[name]
-    assert (record.formula is not None) == (record.explains in ("pointwise", "slope"))
+    if not callable(record.explains):
+        assert (record.formula is not None) == (record.explains in ("pointwise", "slope"))
     assert record.short != name, "None already says so"
     assert list(record.shape_inputs) == sorted(set(record.shape_inputs))
     assert 0 not in record.shape_inputs, "what an operator computes with is no setting"
@@ -124,6 +125,40 @@ def test_a_clip_says_where_it_ends(
     model = model_of([made], {"x": NUMBERS.shape}, ["y"], constants=constants)
     layer = nbglcnn.compile(model, NUMBERS).layers["y"]
     assert (layer.formula, layer.bounds) == (formula, bounds)
+
+
+@pytest.mark.parametrize("name", ["Mul", "Sub", "Div"])
+@pytest.mark.parametrize("first", [False, True])
+def test_one_number_beside_a_tensor_makes_a_function(name: str, first: bool) -> None:
+    inputs = ["k", "x"] if first else ["x", "k"]
+    model = model_of(
+        [node(name, inputs, ["y"])], {"x": NUMBERS.shape}, ["y"], constants={"k": np.float32(0.25)}
+    )
+    plan = nbglcnn.compile(model, NUMBERS)
+    with nbglcnn.Session(plan) as session:
+        actual = session.run(NUMBERS)["y"]
+    layer = plan.layers["y"]
+    assert layer.explains == "pointwise"
+    expected = computed(layer.formula, NUMBERS)
+    np.testing.assert_allclose(actual, expected, rtol=1e-6)
+    # Of several numbers it is none.
+    constants = {"k": np.ones(8, np.float32)}
+    model = model_of([node(name, inputs, ["y"])], {"x": NUMBERS.shape}, ["y"], constants=constants)
+    layer = nbglcnn.compile(model, NUMBERS).layers["y"]
+    assert (layer.explains, layer.formula) == ("nothing", "")
+
+
+def test_a_margin_of_a_map_says_where_it_begins() -> None:
+    pads = np.array([0, 0, 1, 2, 0, 0, 3, 0], np.int64)
+    layer, _ = one_layer("Pad", NUMBERS, {"pads": pads}, mode="reflect")
+    assert layer.explains == "padding"
+    assert (layer.window.begins, layer.window.ends) == ((1, 2), (3, 0))
+    # Of channels, or where something is cut off, it isn't explained.
+    for position, more in ((1, 1), (2, -1)):
+        changed = pads.copy()
+        changed[position] = more
+        layer, _ = one_layer("Pad", NUMBERS, {"pads": changed})
+        assert (layer.explains, layer.window.begins) == ("nothing", ())
 
 
 COMPOSITES = [

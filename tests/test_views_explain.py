@@ -12,53 +12,12 @@ from playwright.sync_api import Page, expect
 from torch import nn
 
 import nbglcnn
+from explained import exactly, explained, near
 from page import encode
 from viewer_models import hooked
 from views_page import CLIPPED, Views, number
 
 PIXELS = 20
-
-# Everything that is shown of one pixel. A <data>'s value has all digits of what its text rounds.
-SHOWN = """async ([layer, channel, y, x]) => {
-  const { state } = views;
-  const [, , height, width] = state.plan.value.values.find((one) => one.key === layer).layout.nchw;
-  state.selected.value = { layer, channel };
-  state.pixel.value = { height, width, y, x };
-  const root = document.querySelector('.nbglcnn');
-  const question = () => root.querySelector('.nbg-question')?.innerText ?? '';
-  const pixel = height > 1 ? `, pixel y ${y}, x ${x} =` : `, x ${x} =`;
-  const place = height * width > 1 ? pixel : `, value ${channel} =`;
-  const channelled = height * width > 1 ? `, channel ${channel}` : '';
-  const wanted = `Why is ${layer}${channelled}${place}`;
-  for (let k = 0; k < 1500 && !question().startsWith(wanted); k++) {
-    await new Promise((done) => setTimeout(done, k < 20 ? 0 : 20));
-  }
-  if (!question().startsWith(wanted)) throw new Error(`${wanted} is not in ${root.innerText}`);
-  const steps = root.querySelector('[aria-label^="Step by step"]');
-  const numbers = (from) => [...(from?.querySelectorAll('data') ?? [])].map(
-    (one) => [Number(one.value), one.innerText]);
-  const matrix = (name) => numbers(root.querySelector(`table[aria-label="${name}"]`));
-  return {
-    question: question(),
-    value: numbers(root.querySelector('.nbg-question'))[0],
-    patch: matrix('Patch of the input'),
-    filter: matrix('Filter'),
-    products: matrix('Products'),
-    window: matrix('Window of the input'),
-    ringed: [...root.querySelectorAll('.nbg-matrix[aria-label^="Window"] .nbg-ring data')]
-      .map((one) => Number(one.value)),
-    terms: Object.fromEntries([...root.querySelectorAll('[data-term]')].map(
-      (one) => [one.dataset.term, Number(one.dataset.value)])),
-    chosen: Number([...root.querySelectorAll('label')].find(
-      (one) => one.innerText.startsWith('Shown for'))?.querySelector('input').value ?? 0),
-    cards: [...steps.children].map((card) => ({
-      title: card.querySelector('strong').innerText,
-      lines: numbers(card.querySelector('.nbg-lines')),
-      result: numbers(card.querySelector('.nbg-result'))[0],
-    })),
-    rounding: root.querySelector('.nbg-rounding').innerText,
-  };
-}"""
 
 
 class Net(nn.Module):
@@ -104,16 +63,6 @@ def made() -> tuple[nn.Module, np.ndarray]:
                 module.running_mean.normal_()
                 module.running_var.uniform_(0.3, 2)
     return model.eval(), x.numpy()
-
-
-def near(value: float) -> Any:
-    """Equal but for rounding to float32."""
-    return pytest.approx(value, rel=1e-5, abs=1e-5)
-
-
-def exactly(value: float) -> Any:
-    """Equal but for the order of additions in double precision."""
-    return pytest.approx(value, rel=1e-9, abs=1e-12)
 
 
 # Layers whose pixels are explained by a patch and a filter, and by products alone.
@@ -179,10 +128,6 @@ def followed(cards: list[dict[str, Any]], now: float) -> float:
 SUMS = ("odd.2", "groups.1", "up.2", "spread", "dense.1")
 
 
-def explained(page: Page, layer: str, at: list[int]) -> dict[str, Any]:
-    return dict(page.evaluate(SHOWN, [layer, *at]))
-
-
 def places(values: np.ndarray, random: np.random.Generator) -> list[list[int]]:
     """Channel, y, x: corners of the map first, then anywhere."""
     shape = [*values.shape[1:], 1, 1][:3]
@@ -211,8 +156,8 @@ def test_the_shown_terms_add_up_to_the_shown_value_which_is_pytorchs(
             if layer in SUMS:
                 found = followed(shown["cards"], summed(shown))
             elif layer == "tanh":
-                left, right, total, last = shown["cards"]
-                assert total["result"][0] == exactly(left["result"][0] + right["result"][0])
+                total, last = shown["cards"]
+                assert total["result"][0] == exactly(sum(one for one, _ in total["lines"]))
                 found = followed([last], total["result"][0])
             elif layer == "most":
                 inside = [one for one, _ in shown["window"]]
@@ -491,7 +436,7 @@ def test_a_phase_has_its_whole_filter_at_the_border_too_and_both_pictures_agree(
     given = torch.randn(1, 1, 5, 5)
     views = show(nbglcnn.compile(model, given), given.numpy())
     views.set(tab="layer", section="explain")
-    views.page.evaluate(SHOWN, ["0", 1, y, x])
+    explained(views.page, "0", [1, y, x])
     found = views.page.evaluate(BOTH_WAYS)
     phase = f"phase ({(y + 1) % 2}, {(x + 1) % 2}) of 4: an ordinary 2×2 filter{words}"
     assert found["phase"] == phase
@@ -563,7 +508,7 @@ def test_the_fields_of_a_pixel_are_drawn_where_its_gradients_are_not_zero(
             expected = {"from,x": np.flatnonzero(gradient[0, 0].numpy()).tolist()}
             reached = jacobian[:, 0, 1, y, x_].numpy()
             expected["to,output"] = np.flatnonzero(reached).tolist()
-            views.page.evaluate(SHOWN, [name, 1, y, x_])
+            explained(views.page, name, [1, y, x_])
             figures = views.page.locator("[data-field]").all()
             found = dict(figure.evaluate(COVERED) for figure in figures)
             assert found == expected, (name, y, x_)

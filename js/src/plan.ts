@@ -231,7 +231,7 @@ export interface Layer {
   readonly reads: readonly (readonly [number, number, number])[];
   readonly role: "alias" | "follows" | "head" | "leads" | "merges" | "resamples";
   readonly short: string;
-  readonly explains: "batch norm" | "concatenation" | "convolution" | "group norm" | "layer norm" | "log softmax" | "matrix" | "max pool" | "mean pool" | "nothing" | "pointwise" | "resampling" | "response" | "same" | "slope" | "softmax" | "sum" | "transposed convolution";
+  readonly explains: "batch norm" | "concatenation" | "convolution" | "group norm" | "layer norm" | "log softmax" | "matrix" | "max pool" | "mean pool" | "nothing" | "padding" | "pointwise" | "resampling" | "response" | "same" | "slope" | "softmax" | "sum" | "transposed convolution";
   readonly composite: boolean;
   readonly formula: string;
   readonly bounds: readonly [number | null, number | null];
@@ -255,7 +255,8 @@ export interface Operand {
 /**
  * How a kernel or pool slides, an entry per spatial axis; `begins` and `ends` are padding.
  *
- * All are empty for an operator without a window. What `auto_pad` means is already worked out.
+ * All are empty for an operator without a window; one that only pads has `begins` and `ends`. What
+ * `auto_pad` means is already worked out.
  */
 export interface Window {
   readonly kernel: readonly number[];
@@ -376,7 +377,7 @@ export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
   ["Value", {"key": "string", "kind": {"oneOf": ["input", "layer", "module", "output", "parameter"]}, "shape": {"list": "integer"}, "nchw": {"tuple": ["integer", "integer", "integer", "integer"]}, "dtype": "string", "texture": "integer", "layout": {"record": "Layout"}, "words": {"list": "integer"}, "read": {"record": "Read"}, "layer": "integer", "form": {"oneOf": ["attention", "classes", "maps", "signal"]}, "tokens": {"tuple": ["integer", "integer"]}}],
   ["Layout", {"nchw": {"tuple": ["integer", "integer", "integer", "integer"]}, "block": {"tuple": ["integer", "integer", "integer"]}, "phases": {"tuple": ["integer", "integer"]}, "side": "integer"}],
   ["Read", {"step": {"record": "Pass"}, "count": "integer"}],
-  ["Layer", {"name": "string", "operator": "string", "module": "string", "attributes": {"map": "any"}, "input_shapes": {"list": {"list": "integer"}}, "output_shape": {"list": "integer"}, "parameters": "integer", "shared": "integer", "macs": "integer", "bytes": "integer", "description": "string", "inputs": {"list": "string"}, "operators": {"list": "string"}, "operands": {"list": {"record": "Operand"}}, "window": {"record": "Window"}, "places": {"list": "integer"}, "reads": {"list": {"tuple": ["integer", "integer", "integer"]}}, "role": {"oneOf": ["alias", "follows", "head", "leads", "merges", "resamples"]}, "short": "string", "explains": {"oneOf": ["batch norm", "concatenation", "convolution", "group norm", "layer norm", "log softmax", "matrix", "max pool", "mean pool", "nothing", "pointwise", "resampling", "response", "same", "slope", "softmax", "sum", "transposed convolution"]}, "composite": "boolean", "formula": "string", "bounds": {"tuple": ["any", "any"]}, "type": "string", "label": "string"}],
+  ["Layer", {"name": "string", "operator": "string", "module": "string", "attributes": {"map": "any"}, "input_shapes": {"list": {"list": "integer"}}, "output_shape": {"list": "integer"}, "parameters": "integer", "shared": "integer", "macs": "integer", "bytes": "integer", "description": "string", "inputs": {"list": "string"}, "operators": {"list": "string"}, "operands": {"list": {"record": "Operand"}}, "window": {"record": "Window"}, "places": {"list": "integer"}, "reads": {"list": {"tuple": ["integer", "integer", "integer"]}}, "role": {"oneOf": ["alias", "follows", "head", "leads", "merges", "resamples"]}, "short": "string", "explains": {"oneOf": ["batch norm", "concatenation", "convolution", "group norm", "layer norm", "log softmax", "matrix", "max pool", "mean pool", "nothing", "padding", "pointwise", "resampling", "response", "same", "slope", "softmax", "sum", "transposed convolution"]}, "composite": "boolean", "formula": "string", "bounds": {"tuple": ["any", "any"]}, "type": "string", "label": "string"}],
   ["Operand", {"kind": {"oneOf": ["number", "omitted", "parameter", "setting", "unnamed", "value"]}, "key": "string", "number": "number"}],
   ["Window", {"kernel": {"list": "integer"}, "strides": {"list": "integer"}, "dilations": {"list": "integer"}, "begins": {"list": "integer"}, "ends": {"list": "integer"}}],
   ["Comparison", {"titles": {"tuple": ["string", "string"]}, "pairs": {"list": {"record": "Pair"}}, "only_a": {"list": "string"}, "only_b": {"list": "string"}, "table": "string"}],

@@ -9,6 +9,7 @@ import {
   layerCount,
   layersOf,
   leafName,
+  said,
   settings,
   stagesOf,
   within,
@@ -462,4 +463,38 @@ test("a renderer is called by the name that people know", () => {
     ["Mali-G78", "Mali-G78"],
   ] as const;
   for (const [renderer, name] of names) assert.equal(format.rendererName(renderer), name);
+});
+
+test("a layer is told in few words: its window, its channels, its padding", () => {
+  const window = (kernel: number[], strides: number[], begins: number[], ends = begins) => ({
+    ...{ kernel, strides, begins, ends, dilations: kernel.map(() => 1) },
+  });
+  const shapes = (input: number[], output: number[], places: number[]) => ({
+    ...{ input_shapes: [input], output_shape: output, places, parameters: 9 },
+  });
+  const maps = shapes([2, 16, 9, 9], [2, 32, 5, 5], [2, 3]);
+  const conv = { ...maps, window: window([3, 3], [1, 1], [1, 1]) };
+  assert.equal(said(layer("l", "Conv", [], conv)), "Conv 3×3, 16→32, stride 1, padding 1");
+  const mirrored = { ...conv, attributes: { padding_mode: "reflect", group: 4 } };
+  assert.equal(
+    said(layer("l", "Conv", [], mirrored), "Conv2d"),
+    "Conv2d 3×3, 16→32, stride 1, groups 4, padding 1, reflect",
+  );
+  const odd = { ...maps, window: window([1, 3], [1, 2], [0, 1], [0, 2]) };
+  assert.equal(
+    said(layer("l", "ConvTranspose", [], odd)),
+    "ConvT 1×3, 16→32, stride 1×2, padding 0,1 and 0,2",
+  );
+  const pool = { ...maps, window: window([2, 2], [2, 2], [0, 0]), parameters: 0 };
+  assert.equal(said(layer("l", "MaxPool", [], pool)), "MaxPool 2×2, stride 2");
+  const dense = shapes([2, 5, 512], [2, 5, 10], [1]);
+  assert.equal(said(layer("l", "MatMul", [], { ...dense, short: "Linear" })), "Linear 512→10");
+  const resized = {
+    ...shapes([1, 3, 4, 5], [1, 3, 8, 10], [2, 3]),
+    attributes: { mode: "nearest" },
+  };
+  assert.equal(said(layer("l", "Resize", [], resized)), "Resize nearest, 4×5→8×10");
+  assert.equal(said(layer("l", "Add", [], maps)), "Add", "a sign alone says little");
+  const pad = { ...maps, window: window([], [], [2, 2]), attributes: { mode: "edge" } };
+  assert.equal(said(layer("l", "Pad", [], pad)), "Pad padding 2, edge");
 });

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { countsText, reaching } from "../src/explain/reaching.ts";
 import { slidingLines, spansOf, stateOf, transposedLines } from "../src/explain/window.ts";
 
 const window = (kernel: number, stride: number, begin: number, dilation = 1) => ({
@@ -69,4 +70,37 @@ test("rows and columns are told in the order in which a filter reads them", () =
   assert.equal(said("wrap", 0, 3), "rows 5, 0, 1 (wrapped around at the border), columns 2–4");
   assert.equal(said("edge", 3, 0), "rows 2–4, columns 0, 0, 1 (repeated at the border)");
   assert.equal(said(undefined, 0, 3), "rows 0–1 (1 outside), columns 2–4");
+});
+
+test("weights that reach a place are those of all inputs that stamp it", () => {
+  for (const [kernel, stride, begin, dilation, extra] of [
+    [4, 2, 1, 1, 0],
+    [3, 2, 0, 1, 1],
+    [5, 3, 1, 1, 0],
+    [3, 2, 0, 2, 0],
+    [2, 3, 0, 1, 0],
+  ] as const) {
+    const size = 5;
+    const length = (size - 1) * stride - 2 * begin + (kernel - 1) * dilation + 1 + extra;
+    const found = reaching(window(kernel, stride, begin, dilation), [size, size], [length, length]);
+    assert.ok(found);
+    for (let at = 0; at < length; at++) {
+      const lines = transposedLines(
+        window(kernel, stride, begin, dilation),
+        [size, size],
+        [0, 0, at, at],
+      );
+      const taps = lines?.rows.filter(({ state }) => state === "input").length;
+      assert.deepEqual([found.rows[at], found.columns[at]], [taps, taps], `${kernel}: ${at}`);
+    }
+  }
+  const counts = (kernel: number, stride: number) => {
+    const found = reaching(window(kernel, stride, 0), [9, 9], Array(2).fill(8 * stride + kernel));
+    return found === null ? "" : countsText(found);
+  };
+  assert.equal(counts(4, 2), "4 everywhere but at the border, so no checkerboard arises");
+  assert.equal(counts(2, 2), "1 everywhere, so no checkerboard arises");
+  assert.equal(counts(3, 2), "4, 2 and 1 in turns: checkerboards arise");
+  assert.equal(counts(1, 2), "1 and 0 in turns: checkerboards arise");
+  assert.equal(reaching(window(3, 2, 0), [2, 3, 4], [5, 7, 9]), null, "a volume");
 });

@@ -37,6 +37,7 @@ Explains = Literal[
     "sum",
     "concatenation",
     "resampling",
+    "padding",
 ]
 """Which explanation shows how a number comes about; "nothing" where there is none yet."""
 Bounds = tuple[float | None, float | None]
@@ -79,7 +80,8 @@ class Operand(msgspec.Struct, frozen=True):
 class Window(msgspec.Struct, frozen=True):
     """How a kernel or pool slides, an entry per spatial axis; `begins` and `ends` are padding.
 
-    All are empty for an operator without a window. What `auto_pad` means is already worked out.
+    All are empty for an operator without a window; one that only pads has `begins` and `ends`. What
+    `auto_pad` means is already worked out.
     """
 
     kernel: tuple[int, ...] = ()

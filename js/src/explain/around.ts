@@ -11,12 +11,10 @@ export interface Around {
 
 export const NOTHING: Around = { top: 0, bottom: 0, left: 0, right: 0 };
 
-/** Of convolutions, transposed ones and pools; a border that repeats the map lies in it. */
+/** Of convolutions, transposed ones, pools and padding. */
 export function aroundOf(layer: Layer): Around {
   const rank = (layer.input_shapes[0]?.length ?? 2) - 2;
-  if (layer.attributes.padding_mode !== undefined || layer.window.kernel.length !== rank) {
-    return NOTHING;
-  }
+  if (layer.window.begins.length !== rank) return NOTHING;
   const [across, down] = [beyond(layer, -1), beyond(layer, -2)];
   return { top: down.before, bottom: down.behind, left: across.before, right: across.behind };
 }
@@ -24,8 +22,9 @@ export function aroundOf(layer: Layer): Around {
 /** Before the first pixel of an axis, and behind its last one: the last window may leave the padding, too. */
 function beyond(layer: Layer, axis: number): { before: number; behind: number } {
   const { kernel, strides, dilations, begins } = layer.window;
-  const [begin, taps] = [begins.at(axis), kernel.at(axis)];
-  if (begin === undefined || taps === undefined) return { before: 0, behind: 0 };
+  const begin = begins.at(axis);
+  if (begin === undefined) return { before: 0, behind: 0 };
+  const taps = kernel.at(axis) ?? 1;
   const last = (layer.input_shapes[0]?.at(axis) ?? 1) - 1;
   const output = (layer.output_shape.at(axis) ?? 1) - 1;
   const stride = strides.at(axis) ?? 1;

@@ -1,6 +1,6 @@
 // How a layer's number came about: the layer that makes it, and the steps that each change it alone.
 
-import type { Network, Stage } from "../network/network.ts";
+import { leafName, type Network, type Stage } from "../network/network.ts";
 import type { Layer, Operand, Value } from "../plan.ts";
 import { type Formula, formulaOf } from "./formula.ts";
 import { coordinates, element, sizeOf, type Tensor } from "./tensor.ts";
@@ -43,10 +43,11 @@ const ROOTS: ReadonlySet<Layer["explains"]> = new Set<Layer["explains"]>([
   "sum",
   "concatenation",
   "resampling",
+  "padding",
 ]);
 const KNOWN =
   "So far these are: convolutions and transposed ones over maps and lines, dense layers, pools, softmax, sums and " +
-  "concatenations of layers, upsampling, normalisations, and functions of one number.";
+  "concatenations of layers, upsampling, padding, normalisations, and functions of one number.";
 
 function stepOf(layer: Layer, network: Network): Step | null {
   if (layer.composite) return null;
@@ -172,13 +173,16 @@ export interface Normalization {
   readonly epsilon: number;
   readonly scale: number;
   readonly shift: number;
+  /** The layer's own mean and variance, by the last parts of their names. */
+  readonly names?: readonly [string, string];
   /** How many numbers of this picture the mean and variance are of; none where they are the layer's own. */
   readonly count?: number;
 }
 
-/** An operand's number at a place. */
-function numberOf(tensors: Tensors, operand: Operand | undefined, at: number): number {
+/** An operand's number at a place; of one that isn't there, zero. */
+export function numberOf(tensors: Tensors, operand: Operand | undefined, at: number): number {
   if (operand === undefined) return Number.NaN;
+  if (operand.kind === "omitted") return 0;
   if (operand.kind === "number") return operand.number;
   const data = tensors.get(operand.key)?.data ?? [];
   return element(data, data.length === 1 ? 0 : at);
@@ -230,6 +234,9 @@ export function standardization(layer: Layer, tensors: Tensors, index: number): 
   };
 }
 
+const leafOf = (operand: Operand | undefined, otherwise: string): string =>
+  operand?.kind === "parameter" || operand?.kind === "value" ? leafName(operand.key) : otherwise;
+
 /** By the operator's operands: scale, shift, mean, variance. */
 export function normalization(layer: Layer, tensors: Tensors, channel: number): Normalization {
   const [, scale, shift, mean, variance] = layer.operands;
@@ -241,6 +248,7 @@ export function normalization(layer: Layer, tensors: Tensors, channel: number): 
     epsilon: typeof epsilon === "number" ? epsilon : 1e-5,
     scale: of(scale),
     shift: of(shift),
+    names: [leafOf(mean, "mean"), leafOf(variance, "variance")],
   };
 }
 

@@ -5,6 +5,7 @@ import {
   type Normalization,
   normalization,
   normalized,
+  numberOf,
   pointwise,
   type Step,
   standardization,
@@ -13,7 +14,7 @@ import {
   unusual,
 } from "./chain.ts";
 import type { Formula } from "./formula.ts";
-import { type Copied, concatenated, type Mixed, resized } from "./moved.ts";
+import { type Copied, concatenated, type Mixed, type Padded, padded, resized } from "./moved.ts";
 import { type Pooled, pool } from "./pool.ts";
 import { biasAt, convolution, dense, type Products, type Sliding } from "./products.ts";
 import { type Response, response } from "./response.ts";
@@ -36,6 +37,7 @@ export type Made =
   | { readonly kind: "addition"; readonly terms: readonly Bias[] }
   | { readonly kind: "copied"; readonly copied: Copied }
   | { readonly kind: "mixed"; readonly mixed: Mixed }
+  | { readonly kind: "padded"; readonly padded: Padded }
   | { readonly kind: "given" };
 
 /** A step with the number before it and the one after. */
@@ -105,6 +107,8 @@ function startOf(made: Made, given: number): number {
       return made.copied.value;
     case "mixed":
       return made.mixed.value;
+    case "padded":
+      return made.padded.value;
     case "given":
       return given;
   }
@@ -139,6 +143,11 @@ function make(root: Layer, tensors: Tensors, index: number): Made | null {
     case "resampling": {
       const mixed = resized(root, x, index);
       return mixed && { kind: "mixed", mixed };
+    }
+    case "padding": {
+      const margin = root.operands[2];
+      const found = padded(root, x, margin === undefined ? 0 : numberOf(tensors, margin, 0), index);
+      return found && { kind: "padded", padded: found };
     }
     case "sum":
       return additionOf(root, tensors, index);

@@ -1,7 +1,8 @@
-// Numbers that come from elsewhere: a concatenation copies them, upsampling mixes its neighbours.
+// Numbers that come from elsewhere: a concatenation copies them, resampling mixes its neighbours.
 import type { Layer } from "../plan.ts";
 import type { Tensors } from "./chain.ts";
-import { coordinates, element, place, type Tensor } from "./tensor.ts";
+import { coordinates, element, place, sizeOf, type Tensor } from "./tensor.ts";
+import { type Line, type Lines, slidingLines, stateOf } from "./window.ts";
 
 /** An element of one of several inputs. */
 export interface Copied {
@@ -29,6 +30,28 @@ export function concatenated(root: Layer, tensors: Tensors, index: number): Copi
   return null;
 }
 
+/** A number that padding puts beside a map: one of the map's own, or a constant. */
+export interface Padded {
+  readonly lines: Lines;
+  /** Whether a number of the map stands there. */
+  readonly inside: boolean;
+  readonly value: number;
+}
+
+/** Of a Pad over lines and maps; null for volumes. */
+export function padded(root: Layer, x: Tensor, margin: number, index: number): Padded | null {
+  const at = coordinates(root.output_shape, index);
+  const lines = slidingLines(root.window, x.shape.slice(2), at, root.attributes.mode);
+  const [row] = lines?.rows ?? [];
+  const [column] = lines?.columns ?? [];
+  if (lines === null || row === undefined || column === undefined) return null;
+  const inside = stateOf(row, column) === "input";
+  const [image = 0, channel = 0] = at;
+  const map = (image * (x.shape[1] ?? 1) + channel) * sizeOf(x.shape.slice(2));
+  const from = map + row.at * (x.shape.at(-1) ?? 1) + column.at;
+  return { lines, inside, value: inside ? element(x.data, from) : margin };
+}
+
 /** A pixel of the input with its share. */
 export interface Part {
   readonly y: number;
@@ -39,6 +62,8 @@ export interface Part {
 
 export interface Mixed {
   readonly parts: readonly Part[];
+  /** The rows and columns that they lie in. */
+  readonly lines: Lines;
   readonly value: number;
 }
 
@@ -94,5 +119,11 @@ export function resized(root: Layer, x: Tensor, index: number): Mixed | null {
       };
     }),
   );
-  return { parts, value: parts.reduce((sum, { share, value }) => sum + share * value, 0) };
+  const line = ({ at: own }: { at: number }, tap: number): Line => ({
+    tap,
+    at: own,
+    state: "input",
+  });
+  const lines = { rows: rows.map(line), columns: columns.map(line) };
+  return { parts, lines, value: parts.reduce((sum, { share, value }) => sum + share * value, 0) };
 }

@@ -1,5 +1,6 @@
 // Sets of places, and how a reach carries them from readers to what they depend on, and back.
 import type { Along, Reach } from "../plan.ts";
+import { REPEATED } from "./repeated.ts";
 import { coordinates, sizeOf } from "./tensor.ts";
 
 /** A 1 for each place of a value, in row-major order. */
@@ -23,19 +24,6 @@ export interface Carrier {
   readonly to: readonly number[];
   readonly sides: readonly Side[];
 }
-
-/** Where padding reads in a map, by what it repeats. */
-const REPEATED: Readonly<Record<Along["padding"], (at: number, size: number) => number>> = {
-  zeros: (at) => at,
-  edge: (at, size) => Math.min(Math.max(at, 0), size - 1),
-  wrap: (at, size) => ((at % size) + size) % size,
-  reflect: (at, size) => {
-    const around = 2 * (size - 1);
-    if (around === 0) return 0;
-    const from = ((at % around) + around) % around;
-    return Math.min(from, around - from);
-  },
-};
 
 /** The places of an axis that each of a reader's places depends on. */
 function readBy(along: Along, length: number, size: number): Lists {

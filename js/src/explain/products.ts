@@ -15,6 +15,8 @@ export interface Product {
   readonly weight: number;
   readonly product: number;
   readonly state: State;
+  /** "y 1, x 0": of padding, which pixel of the map it repeats. */
+  readonly repeated?: string;
 }
 
 /** What one input channel gives, tap by tap. */
@@ -63,7 +65,9 @@ function productsOf({ first, channels, lines, input, weight }: Source): Products
     const state = stateOf(row, column);
     const number = state === "input" ? input(k, row.at, column.at) : 0;
     const factor = weight(k, row.tap, column.tap);
-    return { input: number, weight: factor, product: number * factor, state };
+    const found = { input: number, weight: factor, product: number * factor, state };
+    const outside = row.stands !== undefined || column.stands !== undefined;
+    return outside ? { ...found, repeated: `y ${row.at}, x ${column.at}` } : found;
   };
   const contributions = new Float64Array(channels);
   let [count, positive, negative, sum] = [0, 0, 0, 0];
@@ -140,18 +144,25 @@ const POINT: Lines = {
   columns: [{ tap: 0, at: 0, state: "input" }],
 };
 
-/** Gemm and MatMul: a row of the first times a column of the second; null where batches of both are multiplied. */
+/** Gemm and MatMul: a row of the first times a column of the second, of the batch that the output's place is in. */
 export function dense(layer: Layer, a: Tensor, b: Tensor, index: number): Products | null {
   const at = coordinates(layer.output_shape, index);
   const [row = 0, column = 0] = at.slice(-2);
   const flip = (name: string): boolean => layer.attributes[name] === 1;
   const { alpha } = layer.attributes;
   const factor = typeof alpha === "number" ? alpha : 1;
-  if (a.shape.length < 2 || b.shape.length !== 2 || a.shape.length !== at.length) return null;
+  const batched = (shape: readonly number[]): boolean =>
+    shape.length >= 2 && shape.length <= at.length;
+  if (!batched(a.shape) || !batched(b.shape) || at.length < 2) return null;
   const inner = a.shape.at(flip("transA") ? -2 : -1) ?? 1;
-  const batch = at.slice(0, -2);
-  const left = (k: number) => place(a.shape, [...batch, ...(flip("transA") ? [k, row] : [row, k])]);
-  const right = (k: number) => place(b.shape, flip("transB") ? [column, k] : [k, column]);
+  const batch = (shape: readonly number[]): number[] =>
+    shape
+      .slice(0, -2)
+      .map((length, k) => (length === 1 ? 0 : (at[at.length - shape.length + k] ?? 0)));
+  const left = (k: number) =>
+    place(a.shape, [...batch(a.shape), ...(flip("transA") ? [k, row] : [row, k])]);
+  const right = (k: number) =>
+    place(b.shape, [...batch(b.shape), ...(flip("transB") ? [column, k] : [k, column])]);
   return productsOf({
     first: 0,
     channels: inner,

@@ -1,5 +1,6 @@
 // Where a window lies over a map: the rows and columns that its taps read, in the input or outside of it.
 import type { Window } from "../plan.ts";
+import { REPEATED, repeats } from "./repeated.ts";
 
 /** "padding": outside the map. "inserted": between two of its pixels, where a transposed convolution has zeros. */
 export type State = "input" | "padding" | "inserted";
@@ -11,7 +12,12 @@ export interface Line {
   /** The row or column of the input; of the map with inserted zeros where it isn't in the input. */
   readonly at: number;
   readonly state: State;
+  /** Where the tap stands outside of the map, where padding there repeats what is at `at`. */
+  readonly stands?: number;
 }
+
+/** Where a tap stands, over the map or outside of it. */
+export const standsAt = ({ at, stands }: Line): number => stands ?? at;
 
 /** A window over a map at one position. */
 export interface Lines {
@@ -38,14 +44,16 @@ interface Axis {
 /** Both axes; a line of numbers is a map of one row. Null for volumes, and where the numbers don't fit together. */
 function axesOf(window: Window, spatial: readonly number[]): readonly [Axis, Axis] | null {
   const rank = spatial.length;
-  const fits = [window.kernel, window.strides, window.dilations, window.begins];
-  if (rank < 1 || rank > 2 || fits.some((one) => one.length !== rank)) return null;
+  const { kernel, strides, dilations, begins } = window;
+  // What only pads has no kernel.
+  const given = [kernel, strides, dilations].every(({ length }) => length === 0 || length === rank);
+  if (rank < 1 || rank > 2 || begins.length !== rank || !given) return null;
   const axis = (i: number): Axis => ({
     size: spatial[i] ?? 1,
-    kernel: window.kernel[i] ?? 1,
-    stride: window.strides[i] ?? 1,
-    dilation: window.dilations[i] ?? 1,
-    begin: window.begins[i] ?? 0,
+    kernel: kernel[i] ?? 1,
+    stride: strides[i] ?? 1,
+    dilation: dilations[i] ?? 1,
+    begin: begins[i] ?? 0,
   });
   const single = { size: 1, kernel: 1, stride: 1, dilation: 1, begin: 0 };
   return rank === 1 ? [single, axis(0)] : [axis(0), axis(1)];
@@ -67,16 +75,6 @@ function linesOf(
   return { rows: along(axes[0], y), columns: along(axes[1], x) };
 }
 
-/** Where padding reads in the map, by ONNX's names. */
-const REPEATED: Readonly<Record<string, (at: number, size: number) => number>> = {
-  wrap: (at, size) => (at + size) % size,
-  edge: (at, size) => Math.min(size - 1, Math.max(0, at)),
-  reflect: (at, size) => {
-    const from = Math.abs(at);
-    return from < size ? from : 2 * (size - 1) - from;
-  },
-};
-
 /** What a convolution or pool reads for an output at these coordinates; `mode`: of padding other than zeros. */
 export function slidingLines(
   window: Window,
@@ -89,9 +87,15 @@ export function slidingLines(
     axes &&
     linesOf(axes, at, ({ size, stride, dilation, begin }, output, tap) => {
       const from = output * stride - begin + tap * dilation;
-      const repeated = REPEATED[String(mode)];
-      if (repeated) return { tap, at: repeated(from, size), state: "input" };
-      return { tap, at: from, state: from >= 0 && from < size ? "input" : "padding" };
+      if (from >= 0 && from < size) return { tap, at: from, state: "input" };
+      return repeats(mode) === null
+        ? { tap, at: from, state: "padding" }
+        : {
+            tap,
+            at: REPEATED[mode as keyof typeof REPEATED](from, size),
+            state: "input",
+            stands: from,
+          };
     })
   );
 }
@@ -133,13 +137,6 @@ export function stateOf(row: Line, column: Line): State {
   return row.state === "padding" || column.state === "padding" ? "padding" : "input";
 }
 
-/** What padding other than zeros does, in words. */
-const BORDERS: Readonly<Record<string, string>> = {
-  wrap: "wrapped around",
-  edge: "repeated",
-  reflect: "mirrored",
-};
-
 /** "19–22"; with gaps "3, 5, 7", beyond the border "0–1 (1 outside)", where it repeats "1, 0, 1 (mirrored at the border)". */
 function span(lines: readonly Line[], border: string): string {
   const places = lines.filter((line) => line.state !== "padding").map((line) => line.at);
@@ -154,6 +151,6 @@ function span(lines: readonly Line[], border: string): string {
 
 /** "rows 19–22, columns 15–18": what a window reads, in the order of its taps. */
 export function spansOf({ rows, columns }: Lines, flat: boolean, mode?: unknown): string {
-  const border = BORDERS[String(mode)] ?? "repeated";
+  const border = repeats(mode) ?? "repeated";
   return `${flat ? "" : `rows ${span(rows, border)}, `}columns ${span(columns, border)}`;
 }

@@ -396,3 +396,28 @@ export function contents(value: Value): string {
   const size = height === 1 ? String(width) : `${height}×${width}`;
   return `${unitsOf(value)} of ${size}`;
 }
+
+/** "Conv 3×3, 16→16, stride 1, padding 1": a layer in a few words with all that shapes what it does; `name` for its type. */
+export function said(
+  layer: Layer,
+  name = /\w/.test(layer.short) ? layer.short : longType(layer),
+): string {
+  const { explains, window, attributes, input_shapes: shapes, output_shape: output } = layer;
+  const { strides, begins, ends } = window;
+  const own = settings(layer).split(", ");
+  const at = own.findIndex((part) => part.includes("→"));
+  const border = attributes.padding_mode ?? attributes.mode;
+  const sampled = explains === "resampling";
+  if (strides.length > 0 && strides.every((step) => step === 1) && own[0] !== "") {
+    own.splice(Math.max(at, 0) + 1, 0, "stride 1");
+  }
+  const more = [
+    begins.some((size) => size !== 0) || ends.some((size) => size !== 0)
+      ? `padding ${begins.join() === ends.join() ? along(begins) : `${begins} and ${ends}`}`
+      : "",
+    typeof border === "string" && (begins.length > 0 || sampled) ? border : "",
+    sampled ? [shapes[0] ?? [], output].map((shape) => shape.slice(2).join("×")).join("→") : "",
+  ];
+  const words = [...own, ...more].filter((part) => part !== "").join(", ");
+  return words === "" ? name : `${name} ${words}`;
+}

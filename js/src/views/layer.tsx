@@ -10,6 +10,7 @@ import {
   longType,
   type Network,
   type Stage,
+  said,
   unitsOf,
 } from "../network/network.ts";
 import type { Layer, Value } from "../plan.ts";
@@ -117,8 +118,10 @@ function titleOf(value: Value, layer: Layer | undefined, stage: Stage | undefine
   const before = stage?.layers.slice(0, stage.layers.indexOf(layer)) ?? [];
   const names = before.map((one) => `${one.name} ${longType(one)}`);
   const after = names.length > 0 ? [`after ${names.join(" and ")}`] : [];
-  const described = layer.description !== "" ? [layer.description] : [];
-  return [longType(layer), contents(value), ...described, ...after].join(" · ");
+  const told = said(layer, longType(layer));
+  // PyTorch's own words where there are no shorter ones.
+  const described = told === longType(layer) && layer.description !== "" ? [layer.description] : [];
+  return [told, contents(value), ...described, ...after].join(" · ");
 }
 
 export function ColorChoice() {

@@ -88,6 +88,36 @@ class _Functions:
         combine(b, named(b, *node.inputs), function, value=node.outputs[0])
 
 
+def _factor(facts: Facts, node: Node) -> tuple[int, float] | None:
+    """Which input is one number, the same everywhere and known now, and it; None if neither is."""
+    output = broadcast_shape(*(facts.shape(value) for value in node.inputs))
+    for position, other in enumerate(reversed(node.inputs)):
+        data = facts.constant(node.inputs[position])
+        if data is None or data.size != 1 or data.dtype.kind != "f" or not np.isfinite(data).all():
+            continue
+        if facts.constant(other) is None and facts.shape(other) == output:
+            return position, float(data.reshape(()))
+    return None
+
+
+def _by_number(facts: Facts, node: Node) -> Explains:
+    """With one number beside a tensor it is a function of one number."""
+    return "nothing" if _factor(facts, node) is None else "pointwise"
+
+
+def _sign(sign: str) -> Callable[[Facts, Node], str]:
+    """The formula of such a function: "x * 0.5", "1.0 - x"."""
+
+    def formula(facts: Facts, node: Node) -> str:
+        found = _factor(facts, node)
+        if found is None:
+            return ""
+        position, number = found
+        return f"{number!r} {sign} x" if position == 0 else f"x {sign} {number!r}"
+
+    return formula
+
+
 def elementwise(
     name: str,
     doc: str,
@@ -98,13 +128,14 @@ def elementwise(
     attributes: Mapping[str, Allowed] | None = None,
     check: Callable[[Facts, Node], str | None] = _problem,
     reach: Reach = local,
-    explains: Explains = "nothing",
+    explains: Explains | Callable[[Facts, Node], Explains] = "nothing",
+    formula: Callable[[Facts, Node], str] | None = None,
     short: str | None = None,
 ) -> Operator:
     """An operator that computes each element from one element of each of its inputs."""
     return Operator(
         name, doc, shapes, lower, attributes or {}, check, role=role, reach=reach,
-        explains=explains, formula=None, bounds=None, short=short, shape_inputs=(),
+        explains=explains, formula=formula, bounds=None, short=short, shape_inputs=(),
     )  # fmt: skip
 
 
@@ -117,11 +148,18 @@ def binary(
     *,
     reach: Reach = local,
     explains: Explains = "nothing",
+    sign: str = "",
     short: str | None = None,
 ) -> Operator:
-    """An operator of two or three tensors that computes each element by `function`."""
+    """An operator of two or three tensors that computes each element by `function`.
+
+    `sign`: how a formula writes it, where one number beside a tensor makes it a function.
+    """
     lower = _Functions(function, integers)
-    return elementwise(name, doc, lower, role, reach=reach, explains=explains, short=short)
+    return elementwise(
+        name, doc, lower, role, reach=reach, short=short,
+        explains=_by_number if sign else explains, formula=_sign(sign) if sign else None,
+    )  # fmt: skip
 
 
 def _chain(function: str, mean: bool = False) -> Callable[[Builder, Node], None]:
@@ -286,11 +324,11 @@ def _unary(name: str, doc: str, function: str) -> Operator:
 OPERATORS = [
     binary("Add", "Adds two tensors.", ADD, role="merges", explains="sum", short="+"),
     binary("Sub", "Subtracts the second tensor from the first.", _two("return a - b;"),
-           role="merges", short="−"),
+           role="merges", sign="-", short="−"),
     binary("Mul", "Multiplies two tensors element by element.", MULTIPLY, role="merges",
-           reach=_scaled, short="×"),
+           reach=_scaled, sign="*", short="×"),
     binary("Div", "Divides the first tensor by the second; integers toward zero.", DIVIDE,
-           _each("quotient", WHOLE), role="merges", short="÷"),
+           _each("quotient", WHOLE), role="merges", sign="/", short="÷"),
     binary("Pow", "Raises the first tensor to the power of the second.", _each("power", POWER)),
     elementwise("Mod",
                 "The remainder of a division; the sign is the divisor's (fmod=1: the other).",

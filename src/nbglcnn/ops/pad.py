@@ -26,7 +26,8 @@ from nbglcnn.ops.operator import (
 )
 from nbglcnn.ops.reach import Linked, first, listed, shifted, taken
 from nbglcnn.ops.strided import by_element, whole
-from nbglcnn.plan import Along
+from nbglcnn.ops.window import Window
+from nbglcnn.plan import Along, Explains
 
 MODES = ("constant", "edge", "reflect", "wrap")  # their numbers are pad.glsl's MODE
 PAD = Kernel("pad", shader("pad.glsl"), slots="float margin")
@@ -203,6 +204,23 @@ def _along(axis: int, padding: Padding, mode: str) -> Along | None:
     return listed(axis, padding.result, padding.length, places)
 
 
+def _window(facts: Facts, node: Node) -> Window:
+    """A margin as a window has it, with no kernel; none where it isn't explained."""
+    known = _explains(facts, node) == "padding"
+    spatial = _paddings(facts, node)[2:] if known else []
+    begins, ends = tuple(p.before for p in spatial), tuple(p.after for p in spatial)
+    return Window((), (), (), begins, ends, tuple(p.result for p in spatial))
+
+
+def _explains(facts: Facts, node: Node) -> Explains:
+    """Margins of lines and maps are explained; of examples, channels and volumes they are not."""
+    paddings = _paddings(facts, node)
+    outer, spatial = paddings[:2], paddings[2:]
+    kept = not any(p.before or p.after for p in outer)
+    grows = all(p.before >= 0 and p.after >= 0 for p in spatial)
+    return "padding" if kept and grows and len(spatial) in (1, 2) else "nothing"
+
+
 _pad_problem = first_problem(
     needs_constant(1, "pads"),
     needs_constant(3, "axes"),
@@ -212,9 +230,9 @@ _center_problem = first_problem(needs_constant(1, "shape"), _problem)
 
 OPERATORS = [
     Operator("Pad", "Adds a margin to axes: a constant, the edge, mirrored or wrapped around.",
-             _shape, _draw, {"mode": only(*MODES)}, _pad_problem, role="head",
-             reach=first(_linked), explains="nothing", formula=None, bounds=None, short=None,
-             shape_inputs=(1, 3)),
+             _shape, _draw, {"mode": only(*MODES)}, _pad_problem, window=_window,
+             role="head", reach=first(_linked), explains=_explains, formula=None, bounds=None,
+             short=None, shape_inputs=(1, 3)),
     Operator("CenterCropPad", "Cuts or pads axes to given lengths, the middle in the middle.",
              _shape, _draw, {"axes": anything}, _center_problem, role="head",
              reach=first(_linked), explains="nothing", formula=None, bounds=None, short=None,

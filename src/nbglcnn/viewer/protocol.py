@@ -35,8 +35,18 @@ CLASS_COLORS = (
 )
 COLOR_RANGES = ("channel", "layer", "fixed")
 VIEWS = ("network", "maps", "filters", "explain", "profile", "compare")
-# Views whose code comes behind the weights.
-ROOMS = ("graph", "explain", "trail", "compare", "profile", "kinds")
+# Views whose code comes behind the weights; some of them are parts of Explain.
+ROOMS = (
+    "graph",
+    "explain",
+    "fields",
+    "resampling",
+    "attention",
+    "trail",
+    "compare",
+    "profile",
+    "kinds",
+)
 MAX_COMPARED = 4  # channels that are shown large beside each other, at most
 MAX_BLOB = 2**31  # bytes of one blob; more than any texture we make
 

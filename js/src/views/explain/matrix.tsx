@@ -18,6 +18,8 @@ export interface Cell {
   readonly mark?: "ring" | "struck";
   /** No number stands there at all. */
   readonly empty?: boolean;
+  /** Padding that repeats the map: which of its pixels this is. */
+  readonly repeated?: string | undefined;
 }
 
 export interface MatrixProps {
@@ -41,7 +43,7 @@ const PRECISE = 44;
 const LARGE = 50;
 
 /** As many digits as a cell has room for. */
-function cellText(value: number, cell: number): string {
+export function cellText(value: number, cell: number): string {
   const size = Math.abs(value);
   if (value === 0) return "0";
   if (!Number.isFinite(value) || size >= 9999.5) return short(value);
@@ -107,12 +109,19 @@ function Td(props: {
     odd,
     state === "input" ? "" : "nbg-hatched",
     mark === undefined ? "" : `nbg-${mark}`,
+    one.repeated === undefined ? "" : "nbg-repeated",
     over ? "nbg-linked" : "",
   ].filter((one) => one !== "");
   const plainly = state === "input" && odd === "";
   const style = plainly ? { background: `rgb(${painted.join(" ")})`, color: inkOn(painted) } : {};
   return (
-    <td data-i={i} data-state={state} class={classes.join(" ")} style={style}>
+    <td
+      data-i={i}
+      data-state={state}
+      data-from={one.repeated}
+      class={classes.join(" ")}
+      style={style}
+    >
       {one.empty !== true && (
         <data value={String(value)}>{cell >= NUMBERED ? cellText(value, cell) : ""}</data>
       )}
@@ -121,18 +130,26 @@ function Td(props: {
 }
 
 /** A picture or matrix under a caption: what it is, and its particulars. */
-export function Figure(props: { title: string; text?: string; children: ComponentChildren }) {
+export function Figure(props: {
+  title: string;
+  text?: string;
+  /** Words that stay on one line. */
+  whole?: string;
+  children: ComponentChildren;
+}) {
+  const { title, text = "", whole = "", children } = props;
   return (
     <figure class="nbg-figure">
       <figcaption>
         <strong>
-          <Soft text={props.title} />
+          <Soft text={title} />
         </strong>{" "}
         <span class="nbg-second">
-          <Soft text={props.text ?? ""} />
-        </span>
+          <Soft text={whole === "" || text === "" ? text : `${text},`} />
+        </span>{" "}
+        {whole !== "" && <span class="nbg-second nbg-whole">{whole}</span>}
       </figcaption>
-      {props.children}
+      {children}
     </figure>
   );
 }

@@ -1,6 +1,13 @@
 // A number in an explanation: few digits to read, all of them on hover and for programs.
 import { exact, fixed } from "../../format.ts";
 
+/** The number that a text of ours says. */
+export const told = (text: string): number =>
+  Number(text.replaceAll("−", "-").replace("∞", "Infinity"));
+
+/** A number as `Num` and `Added` show it, for seeing whether what is shown adds up as it is shown. */
+export const asShown = (value: number, decimals = 3): number => told(fixed(value, decimals));
+
 /** A number with three decimals, all its digits in its title and its value. */
 export function Num(props: { value: number; strong?: boolean; decimals?: number }) {
   const { value, strong = false, decimals = 3 } = props;

@@ -1,28 +1,22 @@
 // The Explain view: why one pixel of a layer has its value, in the numbers of the last run.
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo } from "preact/hooks";
+import { attentionOf } from "../../explain/attention.ts";
 import { type Chain, chainOf, type Tensors, type Unexplained } from "../../explain/chain.ts";
-import { type Explanation, explain, type Made } from "../../explain/explanation.ts";
-import { coordinates } from "../../explain/tensor.ts";
+import { type Explanation, explain } from "../../explain/explanation.ts";
 import { exact, full, short } from "../../format.ts";
-import { contents, longType, type Network, type Stage } from "../../network/network.ts";
-import type { Layer, Value } from "../../plan.ts";
+import { type Network, type Stage, said } from "../../network/network.ts";
+import type { Value } from "../../plan.ts";
 import type { Pixel } from "../../state.ts";
 import { imageOf, useTensors, useViews } from "../context.ts";
+import type * as fields from "../fields/room.ts";
 import { rank } from "../layout.ts";
 import { isReadable } from "../measures.ts";
 import { Room } from "../rooms.tsx";
 import type * as trail from "../trail/room.ts";
-import { Cards } from "./cards.tsx";
-import { byContribution } from "./contributions.tsx";
-import { Dense } from "./dense.tsx";
-import { FieldPictures } from "./fields.tsx";
-import { Figure } from "./matrix.tsx";
+import * as kit from "./kit.ts";
 import { Num } from "./number.tsx";
-import { PixelMap } from "./pixel.tsx";
-import { PoolPicture } from "./pools.tsx";
-import { Shares } from "./shares.tsx";
+import { Pictures } from "./pictures.tsx";
 import { Slide } from "./slide.tsx";
-import { Convolved } from "./sums.tsx";
 
 export function ExplainView(props: { network: Network; value: Value; stage: Stage | undefined }) {
   const { network, value, stage } = props;
@@ -101,7 +95,16 @@ function Explained(props: { network: Network; value: Value; chain: Chain }) {
   const { network, value, chain } = props;
   const views = useViews();
   const { state } = views;
-  const tensors = useTensors(chain.needed);
+  const attention = useMemo(() => {
+    const layer = network.layers.find((one) => one.name === value.key);
+    const found = layer ? attentionOf(network, layer) : null;
+    return found?.needed.every(isReadable) ? found : null;
+  }, [network, value]);
+  const needed = useMemo(
+    () => [...new Set([...chain.needed, ...(attention?.needed ?? [])])],
+    [chain, attention],
+  );
+  const tensors = useTensors(needed);
   const [, channels, height, width] = value.nchw;
   const image = imageOf(value, network, state.example.value);
   // Of a vector, as a classifier gives, the largest until one is chosen.
@@ -115,7 +118,8 @@ function Explained(props: { network: Network; value: Value; chain: Chain }) {
     () => (tensors === null || index === null ? null : explain(chain, value.key, tensors, index)),
     [chain, value.key, tensors, index],
   );
-  if (at === null || index === null || found === null) return <p class="nbg-note">…</p>;
+  if (at === null || index === null || found === null || tensors === null)
+    return <p class="nbg-note">…</p>;
   if ("title" in found) return <Unknown words={found} />;
   const choose = (y: number, x: number): void => {
     state.pixel.value = { height, width, y, x };
@@ -130,7 +134,7 @@ function Explained(props: { network: Network; value: Value; chain: Chain }) {
             Why is {placeName(value, place)}
             {called && <span class="nbg-class"> ({called})</span>} = <Num value={found.stored} />?
           </h3>
-          {chain.root !== null && <p class="nbg-second">{layerText(chain.root)}</p>}
+          <p class="nbg-second">{madeBy(chain)}</p>
         </div>
         <Chooser value={value} place={place} choose={choose} slides={slides(chain)} />
       </header>
@@ -139,32 +143,32 @@ function Explained(props: { network: Network; value: Value; chain: Chain }) {
           <Trail {...{ network, value, channel, ...at }} explained={{ chain, found, index }} />
         )}
       </Room>
-      <Pictures {...{ chain, found, index, value, channel }} />
-      <div class="nbg-ending">
-        <Cards explained={found} root={chain.root} />
-        {height * width > 1 && (
-          <Figure title={value.key} text={`channel ${channel}: click another pixel`}>
-            <PixelMap
-              value={value}
-              channel={channel}
-              room={height === 1 ? 260 : 150}
-              y={at.y}
-              x={at.x}
-              choose={choose}
-              label={`channel ${channel} of ${value.key}`}
-            />
-          </Figure>
-        )}
-      </div>
+      <Pictures
+        chain={chain}
+        attention={attention}
+        found={found}
+        index={index}
+        drawn={{
+          result: { value, channel, ...at, choose },
+          tensors,
+          width: views.width.value - 50,
+        }}
+      />
       <Rounding found={found} />
-      <FieldPictures network={network} value={value} y={at.y} x={at.x} />
+      <Room<typeof fields> name="fields">
+        {({ FieldPictures }) => (
+          <FieldPictures kit={kit} network={network} value={value} y={at.y} x={at.x} />
+        )}
+      </Room>
     </>
   );
 }
 
-/** "encoder.0 Conv2d(1, 32, kernel_size=(4, 4))". */
-const layerText = (layer: Layer): string =>
-  `${layer.name} ${longType(layer)}${layer.description === "" ? "" : `(${layer.description})`}`;
+/** "encoder.0 Conv 4×4, 1→32, stride 2 → encoder.1 BN → encoder.2 ReLU". */
+const madeBy = ({ root, steps }: Chain): string =>
+  [...(root === null ? [] : [root]), ...steps.map(({ layer }) => layer)]
+    .map((layer) => `${layer.name} ${said(layer)}`)
+    .join(" → ");
 
 interface Where {
   channels: number;
@@ -244,80 +248,6 @@ function Index(props: { label: string; count: number; now: number; choose: (to: 
       />
     </label>
   );
-}
-
-/** What the root does, as pictures. */
-function Pictures(props: {
-  chain: Chain;
-  found: Explanation;
-  index: number;
-  value: Value;
-  channel: number;
-}) {
-  const { chain, found, index, value, channel } = props;
-  const views = useViews();
-  const { root, source } = chain;
-  const output = root === null ? 0 : (coordinates(root.output_shape, index)[1] ?? 0);
-  const { chosen, choose } = useTerm(found.made, output);
-  const width = views.width.value - 50;
-  const { made } = found;
-  if (root === null) {
-    return (
-      <p class="nbg-second">
-        The steps below change the number of {source.key}, {contents(source)}, at the same place.
-      </p>
-    );
-  }
-  const shared = { source, width };
-  const weight = root.operands[1]?.key ?? "";
-  return (
-    <>
-      {made.kind === "convolution" && (
-        <Convolved
-          {...shared}
-          layer={root}
-          products={made.products}
-          chosen={chosen}
-          choose={choose}
-          weight={weight}
-          output={output}
-        />
-      )}
-      {made.kind === "dense" && (
-        <Dense
-          {...shared}
-          {...{ value, channel, index, layer: root }}
-          products={made.products}
-          weight={weight}
-          chosen={chosen}
-          choose={choose}
-        />
-      )}
-      {made.kind === "pool" && (
-        <PoolPicture {...shared} layer={root} pooled={made.pooled} channel={output} />
-      )}
-      {made.kind === "softmax" && <Shares {...shared} share={made.share} />}
-    </>
-  );
-}
-
-/**
- * The input channel that is shown tap by tap: the one that gives most where an output channel is first
- * looked at, and that one still where the filter goes on, until the reader chooses another.
- */
-function useTerm(made: Made, output: number) {
-  const held = useRef({ output: -1, term: 0 });
-  const [, redraw] = useState(0);
-  const terms =
-    made.kind === "convolution" || made.kind === "dense" ? made.products.contributions : null;
-  if (terms !== null && (held.current.output !== output || held.current.term >= terms.length)) {
-    held.current = { output, term: byContribution(terms)[0] ?? 0 };
-  }
-  const choose = (term: number): void => {
-    held.current = { output, term };
-    redraw((count) => count + 1);
-  };
-  return { chosen: held.current.term, choose };
 }
 
 /** The GPU's number beside the one that the shown terms add up to. */

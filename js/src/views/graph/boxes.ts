@@ -26,7 +26,7 @@ export interface Line {
   readonly edge: Edge;
   readonly from: Node;
   readonly to: Node;
-  /** Pools and upsamplings on it. */
+  /** Pools and resamplings on it. */
   readonly steps: readonly Node[];
   /** Of an SVG path. */
   readonly path: string;

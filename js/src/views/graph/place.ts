@@ -106,7 +106,7 @@ function levelsOf({ nodes, edges }: Picture): number[] {
   return [...levels.values()];
 }
 
-/** Steps (pools, upsampling) between two nodes go on the line; all others get a box. */
+/** Steps (pools, resampling) between two nodes go on the line; all others get a box. */
 function boxesOf({ nodes, edges }: Picture): { boxes: Box[]; ways: Way[] } {
   const sides = nodes.map(({ value }) => sideOf(value));
   const levels = levelsOf({ nodes, edges });

@@ -296,7 +296,7 @@ function stepTitle(layer: Layer, name: string): string {
   return `${layer.parameters > 0 ? `${name} ` : ""}${shortType(layer)} ${by}`;
 }
 
-/** Whether both sides of a pool or an upsampling are maps. */
+/** Whether both sides of a pool or an resampling are maps. */
 function resized({ input_shapes: [input = []], output_shape: output }: Layer): boolean {
   const maps = (shape: readonly number[]) => shape.slice(2).some((length) => length > 1);
   return maps(input) && maps(output) && input.slice(2).join() !== output.slice(2).join();

@@ -8,7 +8,7 @@ import { coordinates, place } from "../../explain/tensor.ts";
 import { channelsOf, type Network } from "../../network/network.ts";
 import type { PlanHeader, Value } from "../../plan.ts";
 import { useViews } from "../context.ts";
-import { mapSize, OneMap } from "./pixel.tsx";
+import type * as Kit from "../explain/kit.ts";
 
 /** Who gives a value, a layer or an input, and along which axes its places lie. */
 function sourceOf(plan: PlanHeader, value: Value) {
@@ -30,8 +30,14 @@ function covered(plan: PlanHeader, value: Value, found: ReadonlyMap<string, Mask
   return markedIn(pixels ?? new Uint8Array(height * width), height, width);
 }
 
-export function FieldPictures(props: { network: Network; value: Value; y: number; x: number }) {
-  const { network, value, y, x } = props;
+export function FieldPictures(props: {
+  kit: typeof Kit;
+  network: Network;
+  value: Value;
+  y: number;
+  x: number;
+}) {
+  const { kit, network, value, y, x } = props;
   const { state } = useViews();
   const plan = state.plan.value;
   const channel = state.selected.value?.channel ?? 0;
@@ -59,6 +65,7 @@ export function FieldPictures(props: { network: Network; value: Value; y: number
       {from.map((one) => (
         <FieldPicture
           key={one.key}
+          kit={kit}
           value={one}
           marked={covered(plan, one, found.from)}
           of={of}
@@ -67,13 +74,20 @@ export function FieldPictures(props: { network: Network; value: Value; y: number
         />
       ))}
       {to.map((one) => (
-        <FieldPicture key={one.key} value={one} marked={covered(plan, one, found.to)} of={of} />
+        <FieldPicture
+          key={one.key}
+          kit={kit}
+          value={one}
+          marked={covered(plan, one, found.to)}
+          of={of}
+        />
       ))}
     </section>
   );
 }
 
 interface PictureProps {
+  kit: typeof Kit;
   value: Value;
   marked: Marked;
   /** What the explained number is: a pixel of a map, or a value. */
@@ -86,10 +100,11 @@ interface PictureProps {
 const ROOM = 220;
 const LONG = 300;
 
-function FieldPicture({ value, marked, of, theory = null, from = false }: PictureProps) {
+function FieldPicture({ kit, value, marked, of, theory = null, from = false }: PictureProps) {
+  const { OneMap } = kit;
   const { ratio, state } = useViews();
   const room = marked.height === 1 ? LONG : ROOM;
-  const size = mapSize(value, room, ratio.value);
+  const size = kit.mapSize(value, room, ratio.value);
   const [down, along] = [size.height / marked.height, size.width / marked.width];
   const path = useMemo(() => outline(marked, down, along), [marked, down, along]);
   const channel = Math.min(state.selected.value?.channel ?? 0, channelsOf(value) - 1);

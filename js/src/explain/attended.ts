@@ -1,0 +1,72 @@
+// One pair of tokens of an attention, in numbers: its score, its share, and what it takes over.
+import type { Layer } from "../plan.ts";
+import type { Attention } from "./attention.ts";
+import type { Tensors } from "./chain.ts";
+import type { dense, Products } from "./products.ts";
+import type { Share, softmax } from "./softmax.ts";
+
+/** One pair of tokens, and one feature of the result. */
+export interface Pair {
+  /** The row of scores: a head's query. */
+  readonly row: number;
+  readonly query: number;
+  readonly head: number;
+  readonly key: number;
+  readonly feature: number;
+  readonly keys: number;
+  readonly features: number;
+}
+
+/** The pair that an element of one of the three layers belongs to; of the result, with the key of the largest share. */
+export function pairOf(
+  { scores, mix }: Attention,
+  layer: Layer,
+  tensors: Tensors,
+  index: number,
+  share: string,
+): Pair {
+  const [queries = 1, keys = 1] = scores.output_shape.slice(-2);
+  const features = mix.output_shape.at(-1) ?? 1;
+  const last = layer === mix ? features : keys;
+  const row = Math.floor(index / last);
+  const own = index % last;
+  const shares =
+    tensors.get(share)?.data.subarray(row * keys, (row + 1) * keys) ?? new Float32Array();
+  const key =
+    layer === mix ? shares.indexOf(shares.reduce((a, b) => Math.max(a, b), -Infinity)) : own;
+  const feature = layer === mix ? own : 0;
+  const place = { row, query: row % queries, head: Math.floor(row / queries) };
+  return { ...place, key: Math.max(0, key), feature, keys, features };
+}
+
+/** Explain's own, of which this room has no copy. */
+export interface Arithmetic {
+  readonly dense: typeof dense;
+  readonly softmax: typeof softmax;
+}
+
+/** What is multiplied and added for a pair; null where the shapes are others. */
+export interface Attended {
+  readonly score: Products;
+  readonly share: Share;
+  readonly mix: Products;
+}
+
+export function attended(
+  { dense, softmax }: Arithmetic,
+  attention: Attention,
+  tensors: Tensors,
+  pair: Pair,
+): Attended | null {
+  const { scores, share, mix } = attention;
+  const product = (layer: Layer, index: number): Products | null => {
+    const [a, b] = layer.operands.map(({ key }) => tensors.get(key));
+    return a && b ? dense(layer, a, b, index) : null;
+  };
+  const x = tensors.get(share.operands[0]?.key ?? "");
+  const at = pair.row * pair.keys + pair.key;
+  const score = product(scores, at);
+  const shares = x ? softmax(share, x, at) : null;
+  const mixed = product(mix, pair.row * pair.features + pair.feature);
+  return score && shares && mixed && { score, share: shares, mix: mixed };
+}

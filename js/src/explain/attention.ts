@@ -1,0 +1,68 @@
+// Attention as the layer table tells it: scores of a matrix product, their softmax, and a second product with that.
+import type { Network } from "../network/network.ts";
+import type { Layer, Value } from "../plan.ts";
+import { sizeOf } from "./tensor.ts";
+
+/** Layers between the scores and the softmax, or behind it, are few: a factor, a mask, another shape. */
+const MOST_BETWEEN = 6;
+
+export interface Attention {
+  /** q·k of each pair of tokens: (…, queries, keys). */
+  readonly scores: Layer;
+  readonly share: Layer;
+  /** The sums of v by their shares: (…, queries, features). */
+  readonly mix: Layer;
+  /** Everything that is read for it. */
+  readonly needed: readonly Value[];
+}
+
+const multiplies = ({ explains, composite, operands }: Layer): boolean =>
+  explains === "matrix" && !composite && operands.slice(0, 2).every(({ kind }) => kind === "value");
+
+/** From a layer back over those of as many numbers, in the same order, until one is found. */
+function before(
+  network: Network,
+  key: string,
+  wanted: (layer: Layer) => boolean,
+  through: (layer: Layer) => boolean,
+): Layer | null {
+  let now = network.layers.find((layer) => layer.name === key);
+  for (let k = 0; k < MOST_BETWEEN && now !== undefined; k++) {
+    if (wanted(now)) return now;
+    if (!through(now)) return null;
+    const size = sizeOf(now.output_shape);
+    const from = now.inputs.find((one) => sizeOf(network.values.get(one)?.shape ?? []) === size);
+    now = network.layers.find((layer) => layer.name === from);
+  }
+  return null;
+}
+
+const keepsOrder = ({ explains, output_shape: shape, input_shapes: given }: Layer): boolean =>
+  explains === "same" || given.some((one) => one.join() === shape.join());
+
+/** The attention that a layer is a part of: its scores, their softmax or its result; null for other layers. */
+export function attentionOf(network: Network, layer: Layer): Attention | null {
+  for (const mix of network.layers) {
+    if (!multiplies(mix)) continue;
+    const shares = (one: Layer): boolean =>
+      one.explains === "softmax" &&
+      [-1, one.output_shape.length - 1].includes(Number(one.attributes.axis ?? -1));
+    const share = before(
+      network,
+      mix.operands[0]?.key ?? "",
+      shares,
+      ({ explains }) => explains === "same",
+    );
+    const scores = share && before(network, share.operands[0]?.key ?? "", multiplies, keepsOrder);
+    if (share === null || scores === null || ![scores, share, mix].includes(layer)) continue;
+    const keys = [scores, share, mix].flatMap((one) => [
+      one.name,
+      ...one.operands.map(({ key }) => key),
+    ]);
+    const needed = [...new Set(keys)].map((key) => network.values.get(key));
+    return needed.includes(undefined)
+      ? null
+      : { scores, share, mix, needed: needed.filter((one) => one !== undefined) };
+  }
+  return null;
+}

@@ -1,0 +1,166 @@
+// What makes a number, as pictures and as a row of cards: each kind of explanation has its own.
+import { useRef, useState } from "preact/hooks";
+import { aroundOf } from "../../explain/around.ts";
+import type { Attention } from "../../explain/attention.ts";
+import type { Chain } from "../../explain/chain.ts";
+import type { Explanation, Made } from "../../explain/explanation.ts";
+import { coordinates, place } from "../../explain/tensor.ts";
+import type { Lines } from "../../explain/window.ts";
+import { contents } from "../../network/network.ts";
+import type { Value } from "../../plan.ts";
+import type * as attending from "../attention/room.ts";
+import { useViews } from "../context.ts";
+import type * as resampling from "../resampling/room.ts";
+import { Room } from "../rooms.tsx";
+import { Cards } from "./cards.tsx";
+import { byContribution } from "./contributions.tsx";
+import { Dense } from "./dense.tsx";
+import { type Drawn, Ends, ResultFigure, roomOf, type Source } from "./ends.tsx";
+import * as kit from "./kit.ts";
+import { Shares } from "./shares.tsx";
+import { Convolved } from "./sums.tsx";
+
+/** Kinds of which source and result are not drawn as maps beside each other. */
+const BARS: ReadonlySet<Made["kind"]> = new Set<Made["kind"]>(["dense", "softmax"]);
+
+export function Pictures(props: {
+  chain: Chain;
+  /** That the layer is a part of. */
+  attention: Attention | null;
+  found: Explanation;
+  index: number;
+  drawn: Drawn;
+}) {
+  const { chain, found, drawn } = props;
+  const { root } = chain;
+  const { result, width, tensors } = drawn;
+  const [, , height, across] = result.value.nchw;
+  const beside = BARS.has(found.made.kind) && height * across > 1;
+  return (
+    <>
+      <Making {...props} />
+      <div class="nbg-ending">
+        <Cards explained={found} root={root} />
+        {beside && <ResultFigure {...{ result, tensors }} room={roomOf(result.value, width, 2)} />}
+      </div>
+      {root === null && (
+        <p class="nbg-second">
+          Each step changes the number of {chain.source.key}, {contents(chain.source)}, in its
+          place.
+        </p>
+      )}
+    </>
+  );
+}
+
+function Making({ chain, attention, found, index, drawn }: Parameters<typeof Pictures>[0]) {
+  const { made } = found;
+  const { root, source } = chain;
+  const values = useViews().network.value?.values;
+  const output = root === null ? 0 : (coordinates(root.output_shape, index)[1] ?? 0);
+  const { chosen, choose } = useTerm(made, output);
+  const { width } = drawn;
+  if (root === null) return <Ends sources={[pixelOf(source, index)]} drawn={drawn} />;
+  const layer = [attention?.scores, attention?.share, attention?.mix].find(
+    (one) => one?.name === drawn.result.value.key,
+  );
+  if (attention !== null && layer !== undefined) {
+    return (
+      <Room<typeof attending> name="attention">
+        {({ AttentionPicture }) => (
+          <AttentionPicture {...{ kit, attention, layer, index, width }} tensors={drawn.tensors} />
+        )}
+      </Room>
+    );
+  }
+  const weight = root.operands[1]?.key ?? "";
+  switch (made.kind) {
+    case "convolution": {
+      const { products } = made;
+      const shared = { layer: root, source, chosen, choose, weight, output, drawn };
+      if (products.phased === null) return <Convolved {...shared} products={products} />;
+      return (
+        <Room<typeof resampling> name="resampling">
+          {({ Transposed }) => <Transposed {...shared} kit={kit} products={products} />}
+        </Room>
+      );
+    }
+    case "dense":
+      return (
+        <Dense
+          {...{ source, width, weight, chosen, choose, index, layer: root }}
+          value={drawn.result.value}
+          channel={drawn.result.channel}
+          products={made.products}
+        />
+      );
+    case "pool":
+      return (
+        <Room<typeof resampling> name="resampling">
+          {({ PoolPicture }) => (
+            <PoolPicture
+              {...{ kit, source, drawn }}
+              layer={root}
+              pooled={made.pooled}
+              channel={output}
+            />
+          )}
+        </Room>
+      );
+    case "softmax":
+      return <Shares {...{ source, width }} share={made.share} />;
+    case "mixed":
+      return (
+        <Room<typeof resampling> name="resampling">
+          {({ Resized }) => (
+            <Resized {...{ source, drawn }} kit={kit} mixed={made.mixed} channel={output} />
+          )}
+        </Room>
+      );
+    case "padded": {
+      const { lines } = made.padded;
+      const marked = "the pixel that is passed on";
+      const from = { value: source, channel: output, lines, around: aroundOf(root), marked };
+      return <Ends sources={[from]} drawn={drawn} />;
+    }
+    case "copied": {
+      const from = values?.get(made.copied.key);
+      if (from === undefined) return null;
+      return <Ends sources={[pixelOf(from, place(from.shape, made.copied.at))]} drawn={drawn} />;
+    }
+    case "addition": {
+      const terms = made.terms.flatMap(({ key }) => values?.get(key) ?? []);
+      return <Ends sources={terms.map((term) => pixelOf(term, index))} drawn={drawn} />;
+    }
+    case "response":
+    case "given":
+      return <Ends sources={[pixelOf(source, index)]} drawn={drawn} />;
+  }
+}
+
+/** A value with one of its pixels marked: that of an element. */
+function pixelOf(value: Value, index: number): Source {
+  const [, channel = 0, y = 0, x = 0] = coordinates(value.nchw, index);
+  const line = (at: number) => [{ tap: 0, at, state: "input" }] as const;
+  const lines: Lines = { rows: line(y), columns: line(x) };
+  return { value, channel, lines, marked: "the pixel" };
+}
+
+/**
+ * The input channel that is shown tap by tap: the one that gives most where an output channel is first
+ * looked at, and that one still where the filter goes on, until the reader chooses another.
+ */
+function useTerm(made: Made, output: number) {
+  const held = useRef({ output: -1, term: 0 });
+  const [, redraw] = useState(0);
+  const terms =
+    made.kind === "convolution" || made.kind === "dense" ? made.products.contributions : null;
+  if (terms !== null && (held.current.output !== output || held.current.term >= terms.length)) {
+    held.current = { output, term: byContribution(terms)[0] ?? 0 };
+  }
+  const choose = (term: number): void => {
+    held.current = { output, term };
+    redraw((count) => count + 1);
+  };
+  return { chosen: held.current.term, choose };
+}

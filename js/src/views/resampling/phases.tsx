@@ -1,0 +1,68 @@
+// Which weights of a filter each phase of a transposed convolution has: those of this one are marked.
+import type { Phased } from "../../explain/window.ts";
+import type * as Kit from "../explain/kit.ts";
+
+/** CSS pixels of the diagram's longer side, of one weight at most, and the least with its letters. */
+const SIDE = 132;
+const MOST = 26;
+const LETTERED = 20;
+
+/** A letter for each phase while there are so many. */
+const LETTERS = "ABCDEFGHIJKLMNOP";
+
+export function Phases(props: {
+  kit: typeof Kit;
+  phased: Phased;
+  dilations: readonly number[];
+  rows: number;
+  columns: number;
+}) {
+  const { kit, phased, dilations, rows, columns } = props;
+  const { Figure } = kit;
+  const { filter, strides } = phased;
+  const [sy, sx] = strides;
+  const [dy, dx] = [dilations.at(-2) ?? 1, dilations.at(-1) ?? 1];
+  const cell = Math.min(MOST, SIDE / Math.max(rows, columns));
+  const own = [
+    new Set(filter.rows.map(({ tap }) => tap)),
+    new Set(filter.columns.map(({ tap }) => tap)),
+  ];
+  const taps = Array.from({ length: rows * columns }, (_, i) => ({
+    y: Math.floor(i / columns),
+    x: i % columns,
+  }));
+  const isOwn = ({ y, x }: { y: number; x: number }): boolean =>
+    (own[0]?.has(y) ?? false) && (own[1]?.has(x) ?? false);
+  const letters = cell >= LETTERED && sy * sx <= LETTERS.length;
+  const many = taps.filter(isOwn).length;
+  return (
+    <Figure
+      title="Phases"
+      text={`this one has ${many} of the filter’s ${taps.length} weights${letters ? "; those of one letter go together" : ""}`}
+    >
+      <svg
+        class="nbg-phases"
+        width={columns * cell}
+        height={rows * cell}
+        role="img"
+        aria-label={`The filter’s ${rows}×${columns} weights; phase (${phased.phase.join(", ")}) has ${many} of them`}
+      >
+        {taps.map((tap) => (
+          <g key={`${tap.y} ${tap.x}`} class={isOwn(tap) ? "nbg-own" : ""}>
+            <rect
+              x={tap.x * cell + 0.5}
+              y={tap.y * cell + 0.5}
+              width={cell - 1}
+              height={cell - 1}
+            />
+            {letters && (
+              <text x={(tap.x + 0.5) * cell} y={(tap.y + 0.5) * cell + 4}>
+                {LETTERS[((tap.y * dy) % sy) * sx + ((tap.x * dx) % sx)]}
+              </text>
+            )}
+          </g>
+        ))}
+      </svg>
+    </Figure>
+  );
+}

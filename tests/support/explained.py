@@ -1,0 +1,62 @@
+"""What the Explain view shows of one number, read in the page."""
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+# Everything that is shown of one pixel. A <data>'s value has all digits of what its text rounds.
+SHOWN = """async ([layer, channel, y, x]) => {
+  const { state } = views;
+  const [, , height, width] = state.plan.value.values.find((one) => one.key === layer).nchw;
+  state.selected.value = { layer, channel };
+  state.pixel.value = { height, width, y, x };
+  const root = document.querySelector('.nbglcnn');
+  const question = () => root.querySelector('.nbg-question')?.innerText ?? '';
+  const pixel = height > 1 ? `, pixel y ${y}, x ${x} =` : `, x ${x} =`;
+  const place = height * width > 1 ? pixel : `, value ${channel} =`;
+  const channelled = height * width > 1 ? `, channel ${channel}` : '';
+  const wanted = `Why is ${layer}${channelled}${place}`;
+  for (let k = 0; k < 1500 && !question().startsWith(wanted); k++) {
+    await new Promise((done) => setTimeout(done, k < 20 ? 0 : 20));
+  }
+  if (!question().startsWith(wanted)) throw new Error(`${wanted} is not in ${root.innerText}`);
+  const steps = root.querySelector('[aria-label^="Step by step"]');
+  const numbers = (from) => [...(from?.querySelectorAll('data') ?? [])].map(
+    (one) => [Number(one.value), one.innerText]);
+  const matrix = (name) => numbers(root.querySelector(`table[aria-label="${name}"]`));
+  return {
+    question: question(),
+    value: numbers(root.querySelector('.nbg-question'))[0],
+    patch: matrix('Patch of the input'),
+    filter: matrix('Filter'),
+    products: matrix('Products'),
+    window: matrix('Window of the input'),
+    ringed: [...root.querySelectorAll('.nbg-matrix[aria-label^="Window"] .nbg-ring data')]
+      .map((one) => Number(one.value)),
+    terms: Object.fromEntries([...root.querySelectorAll('[data-term]')].map(
+      (one) => [one.dataset.term, Number(one.dataset.value)])),
+    chosen: Number([...root.querySelectorAll('label')].find(
+      (one) => one.innerText.startsWith('Shown for'))?.querySelector('input').value ?? 0),
+    cards: [...steps.children].map((card) => ({
+      title: card.querySelector('strong').innerText,
+      lines: numbers(card.querySelector('.nbg-lines')),
+      result: numbers(card.querySelector('.nbg-result'))[0],
+    })),
+    rounding: root.querySelector('.nbg-rounding').innerText,
+  };
+}"""
+
+
+def near(value: float) -> Any:
+    """Equal but for rounding to float32."""
+    return pytest.approx(value, rel=1e-5, abs=1e-5)
+
+
+def exactly(value: float) -> Any:
+    """Equal but for the order of additions in double precision."""
+    return pytest.approx(value, rel=1e-9, abs=1e-12)
+
+
+def explained(page: Page, layer: str, at: list[int]) -> dict[str, Any]:
+    return dict(page.evaluate(SHOWN, [layer, *at]))
