@@ -209,7 +209,9 @@ class Value(msgspec.Struct, frozen=True):
 class Input(msgspec.Struct, frozen=True):
     """Where an input array goes: its elements, four a texel, into `staging`; then draw `step`.
 
-    `places` are the axes that tell places apart, as a Layer's.
+    `places` are the axes that tell places apart, as a Layer's. `layer` is the Plan's layer whose
+    value it is, which Python computes (-1: it is one of the network's own inputs, which stand in
+    front).
     """
 
     key: str
@@ -218,6 +220,7 @@ class Input(msgspec.Struct, frozen=True):
     staging: int
     step: Pass
     places: tuple[int, ...] = ()
+    layer: int = -1
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -283,13 +286,23 @@ class Plan:
         return self.header.values
 
     @property
+    def inputs(self) -> tuple[Input, ...]:
+        """The network's own inputs, without the values that Python computes."""
+        return tuple(record for record in self.header.inputs if record.layer < 0)
+
+    @property
+    def in_python(self) -> tuple[Input, ...]:
+        """The values that Python computes, as inputs."""
+        return tuple(record for record in self.header.inputs if record.layer >= 0)
+
+    @property
     def computed(self) -> list[str]:
         """The keys of all values but the inputs: layers in order, then modules of several layers.
 
         What a module gives is what its last layer gave, so that layers are where to look first.
         A difference is not among them: that of two values may be as small as their rounding.
         """
-        inputs = {record.key for record in self.header.inputs}
+        inputs = {record.key for record in self.inputs}
         comparison = self.header.comparison
         inputs |= {comparison.table, *(pair.difference for pair in comparison.pairs)}
         layers = {layer.name for layer in self.header.layers}

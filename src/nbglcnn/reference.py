@@ -203,7 +203,8 @@ def _seen(
     kept = _needed(graph, names)
     tensors = [torch.from_numpy(np.array(a)) for a in arrays]
     with doubled(twin) if dtype is np.float64 else contextlib.nullcontext():
-        seen = run_hooked(twin, tensors, kept, float32=AUTOCAST in graph.notes)
+        cut = {node.module for node in graph.nodes if node.python and node.python.node is None}
+        seen = run_hooked(twin, tensors, kept, float32=AUTOCAST in graph.notes, cut=cut)
     known = by_key(graph, arrays, seen.arrays, seen.root)
     return {name: known[name] for name in kept}
 
@@ -268,12 +269,27 @@ def _by_runtime(
     keys = [key for key in graph.keys if names is None or key.name in names]
     inputs = dict(zip(graph.inputs, arrays, strict=True))
     known = {key.name: inputs[key.value] for key in graph.keys if key.kind == "input"}
+    given = of_file(model, graph, arrays, [key.name for key in keys])
+    for key in keys:
+        if key.name in given and given[key.name].shape == graph.shape(key.value):
+            known.setdefault(key.name, given[key.name])
+    return known
+
+
+def of_file(
+    model: Any, graph: Graph, arrays: Sequence[Array], names: Collection[str]
+) -> dict[str, Array]:
+    """Outputs of an ONNX file and those of `names` that its nodes give, by ONNX Runtime.
+
+    With the Graph's weights. Nothing where that isn't there, cannot run the file, or the Graph
+    computes in other types than the file says.
+    """
     if graph.notes:
-        return known
+        return {}
     try:
         import onnxruntime  # type: ignore[import-untyped]
     except ImportError:
-        return known
+        return {}
     import onnx
     from onnx import numpy_helper
 
@@ -294,9 +310,10 @@ def _by_runtime(
             tensor.CopyFrom(numpy_helper.from_array(np.asarray(data, order="C"), name))
     outputs = {output.name for output in proto.graph.output}
     made = {name for node in proto.graph.node for name in node.output}
-    for key in keys:
-        if key.name in made - outputs:
-            proto.graph.output.append(onnx.ValueInfoProto(name=key.name))
+    for name in names:
+        if name in made - outputs:
+            proto.graph.output.append(onnx.ValueInfoProto(name=name))
+    inputs = dict(zip(graph.inputs, arrays, strict=True))
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
@@ -307,12 +324,8 @@ def _by_runtime(
         of = [output.name for output in session.get_outputs()]
         found = session.run(None, {name: np.asarray(array) for name, array in inputs.items()})
     except Exception:  # an operator set that is newer than the runtime's, or a type it lacks
-        return known
-    given = dict(zip(of, found, strict=True))
-    for key in keys:
-        if key.name in given and given[key.name].shape == graph.shape(key.value):
-            known.setdefault(key.name, given[key.name])
-    return known
+        return {}
+    return dict(zip(of, found, strict=True))
 
 
 def run_graph(

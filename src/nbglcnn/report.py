@@ -30,16 +30,21 @@ Row = TypeVar("Row", "Support", "Match", "Change")
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """Whether a layer can run; `reason` says why not, and what could."""
+    """Whether a layer can run; `reason` says why not, and what could.
+
+    One that cannot may be computed in Python for a Viewer.
+    """
 
     layer: str
     operator: str
     ok: bool
     reason: str = ""
+    in_python: bool = False
 
     def cells(self) -> tuple[str, ...]:
         """The row of the table."""
-        return self.layer, self.operator, "yes" if self.ok else "no", self.reason
+        said = "yes" if self.ok else "in Python" if self.in_python else "no"
+        return self.layer, self.operator, said, self.reason
 
 
 @dataclass(frozen=True, slots=True)

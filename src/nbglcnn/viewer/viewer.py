@@ -47,7 +47,9 @@ class Viewer(anywidget.AnyWidget):
     example input (a tuple for several), whose shape stays. `observe` is "all", "outputs" or a list
     of names to keep; `precision` "float16" stores values and weights in half the memory, right to
     about three digits. `height` bounds the view in CSS pixels; `timeout` is how many seconds a page
-    that is there may say nothing while Python waits for it.
+    that is there may say nothing while Python waits for it. A layer that cannot run on the GPU is
+    computed in Python, by PyTorch or ONNX Runtime, for each input, and its value sent to the page;
+    with `strict` it is an error, as in `compile`.
 
     Traits, to observe and to link: `example`, `selected`, `view` (see `show`), `colormap`,
     `color_range`, `symmetric` and `height` follow the page and can be set. Read-only are
@@ -88,8 +90,9 @@ class Viewer(anywidget.AnyWidget):
         precision: Precision = "float32",
         height: int | None = None,
         timeout: float = 10.0,
+        strict: bool = False,
     ) -> None:
-        self.network = Network(model, x, observe=observe, precision=precision)
+        self.network = Network(model, x, observe=observe, precision=precision, strict=strict)
         self._needs_snapshot = False  # a page is there that cannot draw
         self._replaced = False
         self._mended: bool | None = None  # plain kernels: None untried, True taken, False useless

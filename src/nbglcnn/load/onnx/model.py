@@ -6,7 +6,7 @@ Longer than 400 lines: the steps of reading a model, each of which needs what th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from nbglcnn.errors import (
     UnsupportedOperator,
     nearest,
 )
-from nbglcnn.graph import Array, Attribute, Graph, Key, Node
+from nbglcnn.graph import OWN, Array, Attribute, Graph, InPython, Key, Node
 from nbglcnn.inputs import Spec, as_arrays
 from nbglcnn.load.bounds import checked_shape, shown
 from nbglcnn.load.draft import FLOAT32, OPSET, WIDE, Draft, label
@@ -52,16 +52,33 @@ def load_onnx(source: Any, x: Any) -> tuple[Graph, tuple[Array, ...]]:
     return _loaded(Draft(name=name[:LONGEST], source="onnx"), model, folder, x)
 
 
-def load_partly(source: Any, x: Any) -> tuple[Graph, list[tuple[Node, str]], list[str]]:
-    """The Graph of what of a model can be loaded, the other nodes and why, and all in order.
+@dataclass(frozen=True)
+class Part:
+    """What of a model can be loaded: its Graph for inputs, and the nodes that cannot.
+
+    Each of these with the reason, and whether that is only what it reads; `names` are all values
+    in the file's order.
+    """
+
+    graph: Graph
+    arrays: tuple[Array, ...]
+    refused: list[tuple[Node, str, bool]]
+    names: list[str]
+
+
+Given = Mapping[str, tuple[Array, str]]
+
+
+def load_partly(source: Any, x: Any, given: Given) -> Part:
+    """What of a model can be loaded; nodes whose outputs are `given` (and why) Python computes.
 
     Raises what `load_onnx` does where that isn't about a single node.
     """
     model, name, folder = read_model(source)
-    draft = Draft(name=name[:LONGEST], source="onnx", refused=[])
-    graph, _ = _loaded(draft, model, folder, x)
+    draft = Draft(name=name[:LONGEST], source="onnx", refused=[], given=given)
+    graph, arrays = _loaded(draft, model, folder, x)
     assert draft.refused is not None
-    return graph, draft.refused, [o for p in model.graph.node for o in p.output]
+    return Part(graph, arrays, draft.refused, [o for p in model.graph.node for o in p.output])
 
 
 def _loaded(
@@ -223,7 +240,8 @@ def _nodes(draft: Draft, model: ModelProto, names: _Names, folder: str | None) -
                 + ("" if version < OLDEST else " (by the onnx that is installed)")
             )
         try:
-            added = _read(node, proto, version, folder)
+            left = _left_to_python(draft, node, proto, version, folder)
+            added = left or _read(node, proto, version, folder)
         except UnsupportedModel as error:
             draft.refuse(node, error)
             produced.update(filter(None, node.outputs))
@@ -234,6 +252,25 @@ def _nodes(draft: Draft, model: ModelProto, names: _Names, folder: str | None) -
             draft.versions.append(of)
             draft.guards.append(tuple((names[name], wanted) for name, wanted in guards))
     return produced
+
+
+def _left_to_python(
+    draft: Draft, node: Node, proto: NodeProto, version: int, folder: str | None
+) -> list[tuple[Node, int]]:
+    """The node as one that Python computes, where all of its outputs are given."""
+    outputs = list(filter(None, node.outputs))
+    if not outputs or not all(name in draft.given for name in outputs):
+        return []
+    for name in outputs:
+        array, reason = draft.given[name]
+        draft.declared[name] = array.shape, array.dtype
+    read = None
+    if not node.domain:
+        today, own = (schema_of(node.op, "", of).since_version for of in (OPSET, version))
+        if today == own:  # else it may compute something else today
+            read = _read(node, proto, version, folder)[0][0]
+    python = InPython(node.op, reason, read)
+    return [(replace(node, op=OWN, domain="", python=python), OPSET)]
 
 
 def _read(node: Node, proto: NodeProto, version: int, folder: str | None) -> list[tuple[Node, int]]:
