@@ -295,6 +295,12 @@ class Plan:
         """The values that Python computes, as inputs."""
         return tuple(record for record in self.header.inputs if record.layer >= 0)
 
+    @cached_property
+    def from_python(self) -> frozenset[str]:
+        """The keys of all values that Python computes: of layers, and of what repeats them."""
+        own = {number for number, layer in enumerate(self.header.layers) if layer.python}
+        return frozenset(value.key for value in self.values if value.layer in own)
+
     @property
     def computed(self) -> list[str]:
         """The keys of all values but the inputs: layers in order, then modules of several layers.

@@ -83,11 +83,20 @@ def _simplify(position: int, original: Node, state: State) -> None:
         for name in filter(None, node.outputs):
             shape, dtype = draft.declared[name]
             state.shapes[name], state.dtypes[name] = shape, FLOAT32 if dtype in WIDE else dtype
-        state.nodes.append((position, node))
+        state.nodes.append((position, _of_tensors(node, state)))
         return
     for step in _rewritten(node, draft.versions[position] if draft.versions else OPSET, state):
         step = replace(step, inputs=tuple(state.resolve(i) for i in step.inputs))
         _one(step, position, state)
+
+
+def _of_tensors(node: Node, state: State) -> Node:
+    """A node that Python computes, reading tensors alone: of a sequence what it was cut from."""
+    made = {name: state.sequences[name].source for name in node.inputs if name in state.sequences}
+    if not made or node.python is None:
+        return node
+    inputs = tuple(made.get(name, name) for name in node.inputs)
+    return replace(node, inputs=inputs, python=replace(node.python, node=None))
 
 
 def _holds(condition: str, wanted: bool, state: State) -> bool:
