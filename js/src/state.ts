@@ -4,6 +4,7 @@ import { type ColorState, colorState } from "./state/colors.ts";
 import { type ConnectionState, connectionState } from "./state/connection.ts";
 import { type CostState, costState } from "./state/costs.ts";
 import { type GraphState, graphState } from "./state/graph.ts";
+import { type PythonState, pythonState } from "./state/python.ts";
 import { type SelectionState, selectionState } from "./state/selection.ts";
 
 export type { ColorLimits, RangeMode } from "./state/colors.ts";
@@ -26,7 +27,8 @@ export interface ViewerState
     SelectionState,
     ColorState,
     GraphState,
-    CostState {}
+    CostState,
+    PythonState {}
 
 export const createState = (signals = createSignals()): ViewerState => ({
   ...signals,
@@ -35,4 +37,5 @@ export const createState = (signals = createSignals()): ViewerState => ({
   ...colorState(),
   ...graphState(),
   ...costState(),
+  ...pythonState(),
 });

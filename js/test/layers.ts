@@ -32,6 +32,7 @@ export function layer(
     composite: false,
     formula: "",
     bounds: [null, null],
+    python: "",
     ...more,
   };
 }

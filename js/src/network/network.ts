@@ -121,8 +121,10 @@ export function stagesOf(
   for (const layer of layers) {
     const chain = chains.at(-1);
     const before = chain?.at(-1);
+    // What Python computes stands by itself, with its mark.
     const continues =
       before !== undefined &&
+      !before.python &&
       (readers.get(root(before.name)) ?? 0) <= 1 &&
       layer.inputs.length > 0 &&
       layer.inputs.every((key) => root(key) === root(before.name));
@@ -199,8 +201,9 @@ export function chainTitle(names: readonly string[]): string {
 /** "Conv", "BN", "ReLU": what a caption calls a layer. */
 export const shortType = (layer: Layer): string => layer.short;
 
-/** The whole class name, for titles: "Conv2d". */
-export const longType = (layer: Layer): string => layer.module || layer.operator;
+/** The whole class name, for titles: "Conv2d", "LSTM (in Python)". */
+export const longType = ({ module, operator, python }: Layer): string =>
+  `${module || operator}${python ? " (in Python)" : ""}`;
 
 const isNumbers = (value: unknown): value is readonly number[] =>
   Array.isArray(value) && value.every((item) => typeof item === "number");

@@ -10,6 +10,7 @@ import { Histogram } from "./histogram.tsx";
 import { Right } from "./icons.tsx";
 import { byVariation, isFlawed } from "./layout.ts";
 import { Legend } from "./legend.tsx";
+import { InPython } from "./python.tsx";
 import { TILE, Tile, tilesAcross } from "./tile.tsx";
 
 /** The layer that is commented: under the pointer, else selected, else the first. */
@@ -46,7 +47,7 @@ export function Panel({ network }: { network: Network }) {
     <section class="nbg-panel" aria-label={`About ${value.key}`}>
       <header>
         <div class="nbg-title">
-          <strong>{value.key}</strong>
+          <strong>{value.key}</strong> <InPython layer={value.key} />
           <span class="nbg-second">
             {title} · {contents(value)}
             {which}

@@ -11,6 +11,7 @@ import list from "./list.css";
 import narrow from "./narrow.css";
 import panel from "./panel.css";
 import picture from "./picture.css";
+import python from "./python.css";
 import rail from "./rail.css";
 import rows from "./rows.css";
 import status from "./status.css";
@@ -36,5 +37,6 @@ export const style = [
   tooltip,
   forms,
   costs,
+  python,
   narrow,
 ].join("\n");

@@ -115,6 +115,7 @@ def status_of(page: Page | None, plan: Plan, tested: str) -> dict[str, Any]:
         "precision": plan.precision,
         "self_test": tested,
         "gpu_bytes": plan.gpu_bytes,
+        "in_python": [layer.name for layer in plan.layers if layer.python],
     }
 
 
