@@ -140,15 +140,16 @@ def test_another_shape_for_another_input_is_an_error_that_names_the_layer() -> N
 
 def test_two_networks_are_compared_with_their_layers_in_python() -> None:
     (a, x, own), (b, *_) = made("LSTM"), made("LSTM", seed=1)
-    with nbglcnn.compare(a, b, x) as comparison:
-        mine, theirs = called(a, x), called(b, x)
-        for key in ("relu", "lstm[0]", "after"):
-            found = comparison[key]
-            assert_equal(found.difference, theirs[key] - mine[key], name=key)
-        report = comparison.verify()
-        assert report.ok and len(report.in_python) == 2 * len(own)
-        comparison.input = -x
-        assert_equal(comparison["lstm[0]"].b, called(b, -x)["lstm[0]"])
+    comparison = nbglcnn.compare(a, b, x)
+    mine, theirs = called(a, x), called(b, x)
+    for key in ("relu", "lstm[0]", "after"):
+        found = comparison[key]
+        assert_equal(found.difference, theirs[key] - mine[key], name=key)
+    report = comparison.verify()
+    assert report.ok and len(report.in_python) == 2 * len(own)
+    comparison.input = -x
+    assert_equal(comparison["lstm[0]"].b, called(b, -x)["lstm[0]"])
+    comparison.close()
 
 
 def test_a_snapshot_and_no_opengl_work_as_with_other_networks(

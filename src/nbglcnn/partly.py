@@ -11,7 +11,7 @@ from nbglcnn.errors import InputError, NbglcnnError, UnsupportedModel, Unsupport
 from nbglcnn.graph import Array, Graph, Node, with_python
 from nbglcnn.load import Joined, is_module, load, partly
 from nbglcnn.load.passes.evaluate import evaluate
-from nbglcnn.lowering.shapes import layer_name, left_to_python
+from nbglcnn.lowering.shapes import layer_name, left_to_python, missing
 from nbglcnn.reference import cacheable, from_cache, of_file, reference, run_graph
 
 # What decides by numbers what is computed is refused, as in PyTorch.
@@ -32,7 +32,7 @@ def load_mixed(
     if isinstance(model, Joined):
         graph, arrays = load(model)
     elif is_module(model):
-        graph, arrays = load(model, x, known, left_to_python)
+        graph, arrays = load(model, x, known, left_to_python, missing)
     else:
         graph, arrays = _of_onnx(model, x)
     try:

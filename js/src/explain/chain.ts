@@ -145,7 +145,7 @@ function rootProblem(root: Layer): Unexplained | null {
   if (root.python) {
     return {
       title: `${root.name} is computed in Python`,
-      text: `The page gets its numbers from there, and not how they come about; they are under Maps. ${root.python}`,
+      text: `The page gets its numbers from there and not how they come about; they are under Maps. Why: ${root.python}`,
     };
   }
   if (root.composite) {

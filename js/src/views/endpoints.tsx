@@ -5,6 +5,7 @@ import type { Value } from "../plan.ts";
 import { useViews } from "./context.ts";
 import { ImageRange } from "./maps.tsx";
 import { Picture } from "./picture.tsx";
+import { InPython } from "./python.tsx";
 import { Parts } from "./stage.tsx";
 
 /** Input or output pictures, one below the other where there are several. */
@@ -49,7 +50,7 @@ function EndCaption(props: { value: Value; named: boolean; stage: Stage | undefi
     <>
       <span>
         {named ? `${value.key} ` : ""}
-        {imageShape(value)}
+        {imageShape(value)} <InPython layer={value.key} />
         {image && (
           <>
             {" · "}

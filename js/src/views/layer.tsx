@@ -99,7 +99,7 @@ export function LayerView({ network }: { network: Network }) {
           }}
         />
       </div>
-      <PythonNote layer={value.key} />
+      {shown !== "explain" && <PythonNote layer={value.key} />}
       {shown === "maps" && (
         <MapsView key={value.key} {...{ network, value, stage, layer, later }} />
       )}

@@ -58,10 +58,11 @@ export function PythonNote({ layer: key }: { layer: string }) {
   const words = saidOf(layer, old);
   return (
     <p class="nbg-note nbg-python-note">
-      <strong>{words[0]?.toUpperCase() + words.slice(1)}.</strong> {sentence(layer.python)} What is
-      before and behind it runs here.
+      <strong>{capital(words)}.</strong> {sentence(layer.python)} What is before and behind it runs
+      here.
     </p>
   );
 }
 
-const sentence = (text: string): string => `${text}${/[.!?]$/.test(text) ? "" : "."}`;
+const sentence = (text: string): string => `${capital(text)}${/[.!?]$/.test(text) ? "" : "."}`;
+const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);

@@ -20,7 +20,7 @@ from nbglcnn.load.torch.thread import one_at_a_time
 
 if TYPE_CHECKING:
     from nbglcnn.load.onnx.model import Given, Part
-    from nbglcnn.load.torch.module import Problems
+    from nbglcnn.load.torch.module import Missing, Problems
 
 __all__ = [
     "Joined",
@@ -43,6 +43,7 @@ def load(
     x: Any = None,
     known: dict[str, Array] | None = None,
     problems: Problems | None = None,
+    missing: Missing | None = None,
 ) -> tuple[Graph, tuple[Array, ...]]:
     """The Graph of a torch module, an ONNX ModelProto, its bytes or its file, and `x` as arrays.
 
@@ -50,16 +51,20 @@ def load(
     shapes can do without. `known` receives by key what was computed of `x` on the way: of a torch
     module the values that its modules gave, else nothing. `problems` says of the nodes of a torch
     module's Graph why they cannot run: they, or the modules that hold what cannot be exported, are
-    left to Python then.
+    left to Python then. `missing` says so of an operator by its name.
     """
     if isinstance(model, Joined):
         return model.graph, model.arrays
     with one_at_a_time():
-        return _load(model, x, known, problems)
+        return _load(model, x, known, problems, missing)
 
 
 def _load(
-    model: Any, x: Any, known: dict[str, Array] | None, problems: Problems | None
+    model: Any,
+    x: Any,
+    known: dict[str, Array] | None,
+    problems: Problems | None,
+    missing: Missing | None,
 ) -> tuple[Graph, tuple[Array, ...]]:
     if is_module(model):
         from nbglcnn.load.torch.module import load_module
@@ -70,7 +75,7 @@ def _load(
                 "Give x, for example numpy.zeros((1, 3, 64, 64), 'float32')"
             )
         arrays = _arrays_of(model, x)
-        return load_module(model, arrays, known, problems), arrays
+        return load_module(model, arrays, known, problems, missing), arrays
     if isinstance(model, str | os.PathLike | bytes | bytearray | memoryview) or _is_proto(model):
         from nbglcnn.load.onnx.model import load_onnx
 

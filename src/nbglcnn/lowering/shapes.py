@@ -16,6 +16,14 @@ LARGEST = 2**28  # elements of one value: a gibibyte of float32
 LONGEST = 500  # characters of a reason: shapes and attributes in it may be very long
 
 
+def missing(name: str) -> str | None:
+    """What is said of an operator without a record; None of one that has one."""
+    if name in OPERATORS:
+        return None
+    count = len(OPERATORS)
+    return f"the operator {name} is not among the {count} that nbglcnn runs (docs/operators.md)"
+
+
 def problem_of(graph: Graph, node: Node) -> str | None:
     """Why a node cannot run, in words that follow its name; None when it can."""
     if node.python is not None:
@@ -23,10 +31,9 @@ def problem_of(graph: Graph, node: Node) -> str | None:
     operator = OPERATORS.get(node.op) if node.domain in ("", "ai.onnx") else None
     if operator is None:
         name = f"{node.domain}.{node.op}" if node.domain else node.op
-        count = len(OPERATORS)
         if _draws(node):
             return f"{name} draws random numbers; draw them outside and give them as an input"
-        return f"the operator {name} is not among the {count} that nbglcnn runs (docs/operators.md)"
+        return missing(name)
     for name, value in node.attributes.items():
         allowed = operator.attributes.get(name)
         if allowed is None:

@@ -231,6 +231,7 @@ function Tools(props: {
     state.camera.value = zoomAt(camera, by, view.width / 2, view.height / 2);
   };
   const ids = tree.groups.map(({ id }) => id);
+  const hasPython = state.plan.value?.layers.some(({ python }) => python !== "") ?? false;
   const button = (word: string, label: string, act: () => void, off = false) => (
     <button
       type="button"
@@ -260,6 +261,7 @@ function Tools(props: {
       })}
       <span class="nbg-second">
         {ids.length > open.size && "a stacked edge is a closed module · "}
+        {hasPython && "a dashed one is computed in Python · "}
         drag moves, Ctrl or ⌘ with the wheel zooms
       </span>
     </div>

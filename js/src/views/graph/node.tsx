@@ -2,6 +2,7 @@
 
 import { plural } from "../../format.ts";
 import { contents, imageShape, type Network } from "../../network/network.ts";
+import { pythonOf } from "../../network/python.ts";
 import type { Value } from "../../plan.ts";
 import { useViews } from "../context.ts";
 import { Right } from "../icons.tsx";
@@ -51,9 +52,11 @@ export function NodeView({ placed, chosen, stop, drawn, select, enter }: NodePro
   const { node, x, y, width, height } = placed;
   const value = shownValue(node, network.value, state.selected.value?.layer);
   const sign = node.kind === "merge" || node.kind === "step";
+  const python = node.kind !== "group" && pythonOf(state.plan.value, value) !== undefined;
+  const classes = [KINDS[node.kind], chosen && "nbg-chosen", python && "nbg-by-python"];
   return (
     <div
-      class={`nbg-node ${KINDS[node.kind] ?? ""} ${chosen ? "nbg-chosen" : ""}`}
+      class={["nbg-node", ...classes].filter(Boolean).join(" ")}
       data-node={node.id}
       data-kind={node.kind}
       data-layer={value.key}
@@ -66,7 +69,7 @@ export function NodeView({ placed, chosen, stop, drawn, select, enter }: NodePro
         type="button"
         class="nbg-picture"
         aria-pressed={chosen}
-        aria-label={spoken(node, value)}
+        aria-label={spoken(node, value) + (python ? ", computed in Python" : "")}
         tabIndex={stop ? 0 : -1}
         title={sign ? `${node.title}, ${imageShape(value)}` : undefined}
         onClick={() => select(placed)}
@@ -97,6 +100,7 @@ function Words(props: { placed: Placed; value: Value; enter: (placed: Placed) =>
   const { node, words } = placed;
   const { state } = useViews();
   const [stage] = node.stages;
+  const own = node.layers.filter(({ python }) => python).length;
   const select = (layer: string): void => {
     state.selected.value = { layer, channel: null };
   };
@@ -118,6 +122,7 @@ function Words(props: { placed: Placed; value: Value; enter: (placed: Placed) =>
           onClick={() => enter(placed)}
         >
           <Right /> {plural(node.layers.length, "layer")}
+          {own > 0 && `, ${own} in Python`}
         </button>
       )}
       {node.kind !== "group" && stage && <Parts stage={stage} shown={value.key} select={select} />}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -143,6 +143,19 @@ def widened(
         if type(module) is type(wrong) and _settings(module) == _settings(wrong)
     ]
     return _outermost({**reasons, **{p: str(error) for p in alike if p}})
+
+
+def recurrent(model: torch.nn.Module, missing: Callable[[str], str | None]) -> dict[str, str]:
+    """Recurrent layers whose operators are missing, and why: they need no trace to be found."""
+    import torch
+
+    found = {}
+    for path, module in model.named_modules():
+        if path and isinstance(module, torch.nn.RNNBase):
+            reason = missing(module.mode.partition("_")[0])  # RNN_TANH
+            if reason is not None:
+                found[path] = reason
+    return found
 
 
 def leaves_of(

@@ -20,7 +20,7 @@ from nbglcnn.load.passes.finish import finish
 from nbglcnn.load.passes.fold import simplify
 from nbglcnn.load.torch.calls import by_key, run_hooked
 from nbglcnn.load.torch.check import check_module, detached_copy, drop_hooks, input_names, unwrapped
-from nbglcnn.load.torch.cut import StandIns, leaves_of, widened
+from nbglcnn.load.torch.cut import StandIns, leaves_of, recurrent, widened
 from nbglcnn.load.torch.export import export
 from nbglcnn.load.torch.source import ROOT
 
@@ -32,6 +32,7 @@ AUTOCAST = "what forward computes within torch.autocast is computed in float32"
 
 
 Problems = Callable[[Graph], Mapping[str, str]]
+Missing = Callable[[str], str | None]
 
 
 def load_module(
@@ -39,31 +40,33 @@ def load_module(
     arrays: Sequence[Array],
     known: dict[str, Array] | None = None,
     problems: Problems | None = None,
+    missing: Missing | None = None,
 ) -> Graph:
     """The Graph of an eval-mode module for inputs of these shapes. `model` is left as it is.
 
     `known` receives what the modules gave for these inputs, by key: load runs them anyway. With
     `problems`, which says of a Graph's nodes why they cannot run, these are left to Python, and so
-    are the innermost modules that hold what cannot be exported.
+    are the innermost modules that hold what cannot be exported; `missing` says so of an operator.
     """
     model = unwrapped(model)
     check_module(model)
-    reasons: dict[str, str] = {}
+    reasons = {} if missing is None else recurrent(model, missing)
+    first = True  # some things need be told once alone
     while True:
         try:
-            graph = _loaded(model, arrays, known, reasons)
+            graph = _loaded(model, arrays, known, reasons, first)
         except UnsupportedModel as error:
             more = None if problems is None else widened(model, reasons, error)
             if more is None:
                 raise
-            reasons = more
+            reasons, first = more, False
             continue
         wrong = problems(graph) if problems is not None else {}
         nodes = {node.name: (node, wrong[node.name]) for node in graph.nodes if node.name in wrong}
         cut, alone = leaves_of(model, nodes)
         if not cut:
             return with_python(graph, alone)
-        reasons |= cut
+        reasons, first = {**reasons, **cut}, False
 
 
 def _loaded(
@@ -71,6 +74,7 @@ def _loaded(
     arrays: Sequence[Array],
     known: dict[str, Array] | None,
     reasons: Mapping[str, str],
+    first: bool,
 ) -> Graph:
     """The Graph, in which Python computes the modules that there are `reasons` for."""
     import torch
@@ -79,7 +83,7 @@ def _loaded(
     twin, notes = detached_copy(model)
     tensors = tuple(torch.from_numpy(np.array(a)) for a in arrays)
     try:
-        seen = run_hooked(twin, tensors, twice=not reasons, cut=reasons)
+        seen = run_hooked(twin, tensors, twice=first, cut=reasons)
     except InputError as error:
         if not notes:
             raise
@@ -87,13 +91,13 @@ def _loaded(
             f"{error.args[0]}. Here {notes[0]}: where forward makes numbers of another type for "
             "them, as by .double() or .half(), leave that out"
         ) from error
-    if not seen.again:
+    if first and not seen.again:
         warnings.warn(UNEQUAL, UserWarning, stacklevel=users_line())
     if not seen.root.outputs:
         raise UnsupportedModel(
             f"{type(model).__name__} gives no tensor, nor a tuple, list, dict or dataclass of them"
         )
-    if seen.others and not reasons:
+    if seen.others and first:
         warnings.warn(_left_out(seen.others), UserWarning, stacklevel=users_line())
 
     def copy() -> torch.nn.Module:  # each run starts from the state that the user gave
