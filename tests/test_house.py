@@ -19,6 +19,7 @@ BELOW = COMPILER | {
     "datasets",
     "inputs",
     "load",
+    "partly",
     "reference",
     "report",
     "device",
@@ -55,6 +56,7 @@ MAY_IMPORT = {
     "inputs": set(),
     "load": {"graph", "inputs"},
     "reference": {"graph", "load"},
+    "partly": {"graph", "load", "reference", "shapes"},
     # Of glsl the vertex shader, of no network.
     "device": {"glsl", "plan"},
     "session": {"device", "glsl", "inputs", "layout", "plan", "plan_sections"},

@@ -10,15 +10,17 @@ import pytest
 import torch
 from onnx import parser
 from PIL import Image
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 from torch import nn
 
 import nbglcnn
 from equal import assert_equal
+from lab import Lab, alone
 from left_to_python import NETWORKS, Spectrum, Summed, called, conv, made
 from nbglcnn import InputError, UnsupportedModel, Viewer
 from nbglcnn.errors import OpenGLUnavailable
 from nbglcnn.viewer import local
+from viewer_models import IMPORTS
 from views_page import Views
 
 
@@ -236,16 +238,11 @@ def test_random_numbers_and_loops_of_a_file_are_refused() -> None:
         Viewer(onnx_model(loop))
 
 
-@pytest.fixture
-def views(show: Callable[..., Views]) -> tuple[Views, nn.Module, np.ndarray]:
+def test_views_mark_what_python_computes(show: Callable[..., Views]) -> None:
     model = nn.Sequential(conv(3, 4), nn.ReLU(), Summed(4), nn.ReLU(), conv(4, 4), Spectrum())
     x = np.random.default_rng(5).standard_normal((2, 3, 12, 10)).astype(np.float32)
     network = Viewer(model.eval(), x).network
-    return show(network.plan, *network.arrays, *network.sent), model, x
-
-
-def test_views_mark_what_python_computes(views: tuple[Views, nn.Module, np.ndarray]) -> None:
-    shown, *_ = views
+    shown = show(network.plan, *network.arrays, *network.sent)
     page = shown.page
     line = page.locator(".nbg-status")
     expect(line).to_contain_text("2 layers computed in Python")
@@ -272,12 +269,7 @@ def test_views_mark_what_python_computes(views: tuple[Views, nn.Module, np.ndarr
         "title", "computed in Python, and in no run of the page"
     )
 
-
-def test_views_say_when_the_page_has_changed_what_goes_in(
-    views: tuple[Views, nn.Module, np.ndarray],
-) -> None:
-    shown, *_ = views
-    page = shown.page
+    # And what is of another input than the page's, where the page changes what goes in.
     shown.set(tab="network", form="graph")
     page.evaluate("() => { views.state.changed.value = new Set(['3']); }")
     marks = page.locator(".nbg-node .nbg-python")
@@ -286,16 +278,28 @@ def test_views_say_when_the_page_has_changed_what_goes_in(
     expect(page.locator(".nbg-status")).to_contain_text("1 of them of the last input from Python")
 
 
-def test_the_page_goes_on_with_what_python_sent(
-    views: tuple[Views, nn.Module, np.ndarray],
+def test_a_notebooks_page_goes_on_with_what_python_sends(
+    lab: Lab, browser: Callable[[str], Browser]
 ) -> None:
-    shown, model, x = views
-    expected = called(model, x)
-    for key in (*map(str, range(6)), "output"):
-        found = shown.page.evaluate(
-            "async (key) => [...await views.state.session.value.read(key)]", key
-        )
-        assert_equal(np.float32(found).reshape(expected[key].shape), expected[key], name=key)
+    with alone(lab, browser("llvmpipe")) as notebook:
+        notebook.run(IMPORTS + "from left_to_python import made\nmodel, x, _ = made('LSTM')")
+        notebook.run("viewer = Viewer(model, x)\nviewer")
+        line = notebook.page.locator(".nbg-status")
+        expect(line).to_contain_text("3 layers computed in Python")
+        expect(line).to_contain_text("8 of 8 layers match PyTorch")
+        model, x, own = made("LSTM")
+        for given, cell in ((x, "x"), (-x, "-x")):
+            notebook.run(f"viewer.input = {cell}")
+            values = notebook.array("viewer.activations.to_dict()")
+            for key, true in called(model, given).items():
+                assert_equal(values[key], true, name=key)
+        assert notebook.run("print(viewer.activations.source)").text.startswith("page (WebGL2")
+        other, *_ = made("LSTM", seed=1)
+        notebook.run("viewer.load_state_dict(made('LSTM', seed=1)[0].state_dict())")
+        for key in (*own, "after", "output"):
+            found = notebook.array(f"viewer.activations[{key!r}]")
+            assert_equal(found, called(other, -x)[key], name=key)
+        assert notebook.run("print(viewer.verify().in_python)").text.strip() == repr(own)
 
 
 def test_a_reader_of_a_damaged_plan_refuses_what_does_not_agree() -> None:
