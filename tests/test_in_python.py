@@ -1,6 +1,7 @@
 """Layers that cannot run: Python computes them, the rest runs, and everybody says so."""
 
 import io
+import resource
 from collections.abc import Callable
 from typing import Any
 
@@ -224,6 +225,29 @@ def test_nodes_of_an_onnx_file_are_computed_by_onnx_runtime(name: str) -> None:
     with pytest.raises(UnsupportedModel):
         nbglcnn.compile(model, x)
     viewer.close()
+
+
+def test_what_a_file_asks_onnx_runtime_for_is_limited() -> None:
+    # 10^10 numbers of three; and one in another file, which the loader of plain nodes would refuse.
+    model = parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]>\n'
+        "g (float[1,3] x) => (float[a,b] y) {\n  k = Constant<value=float{1e10}>()\n"
+        "  m = ReduceMax<keepdims=0>(x)\n  l = Mul(m, k)\n  c = Cast<to=7>(l)\n"
+        "  s = Constant<value=int64[1]{1}>()\n  n = Reshape(c, s)\n  o = Concat<axis=0>(s, n)\n"
+        "  t = Tile(x, o)\n  y = Neg(t)\n}"
+    )
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    x = np.ones((1, 3), np.float32)
+    with pytest.raises(UnsupportedModel, match="Tile"):
+        Viewer(model, x)
+    assert not nbglcnn.check(model, x).ok
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2**20  # kB
+    model = onnx_model("y = com.microsoft.Inverse(x)")
+    outside = onnx.TensorProto(name="t", data_type=1, dims=[1], data_location=1)
+    outside.external_data.add(key="location", value="../secret")
+    model.graph.node[0].attribute.append(onnx.helper.make_attribute("t", outside))
+    with pytest.raises(nbglcnn.ModelError, match="another file"):
+        Viewer(model)
 
 
 def test_random_numbers_and_loops_of_a_file_are_refused() -> None:

@@ -135,8 +135,8 @@ def _in_order(part: Part) -> list[Support]:
     """A row for each layer of what could be loaded and of what couldn't, as in the file."""
     rows = _supported(part.graph)
     rows += [
-        Support(next(filter(None, node.outputs), node.name), node.op, False, reason)
-        for node, reason, _ in part.refused
+        Support(next(filter(None, node.outputs), node.name), node.op, False, str(error))
+        for node, error in part.refused
     ]
     place = {name: at for at, name in enumerate(part.names)}
     return sorted(rows, key=lambda row: place.get(row.layer, len(place)))

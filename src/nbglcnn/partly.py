@@ -10,12 +10,15 @@ import numpy as np
 from nbglcnn.errors import InputError, NbglcnnError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Array, Graph, Node, with_python
 from nbglcnn.load import Joined, is_module, load, partly
+from nbglcnn.load.draft import Behind, Unknown
 from nbglcnn.load.passes.evaluate import evaluate
 from nbglcnn.lowering.shapes import layer_name, left_to_python, missing
 from nbglcnn.reference import cacheable, from_cache, of_file, reference, run_graph
 
 # What decides by numbers what is computed is refused, as in PyTorch.
 DECIDING = ("If", "Loop", "Scan", "SequenceMap")
+# What cannot give more numbers than it reads, a few times over: nothing limits onnx.reference.
+SHRINKING = ("Unique", "NonZero", "Compress", "RNN", "LSTM", "GRU")
 
 
 def load_mixed(
@@ -75,19 +78,22 @@ def _unread(
     """
     part = partly(model, x, known)
     assert part is not None
-    wrong = [(node, reason) for node, reason, behind in part.refused if not behind]
-    if any(node.op in DECIDING for node, _ in wrong) or (part.refused and not wrong):
+    wrong = [(node, error) for node, error in part.refused if not isinstance(error, Behind)]
+    if part.refused and not wrong:
+        return None
+    # What is too large, or decides by numbers, nobody else is asked for.
+    if not all(isinstance(error, Unknown) and node.op not in DECIDING for node, error in wrong):
         return None
     names = [name for node, _ in wrong for name in node.outputs if name]
     found = of_file(model, part.graph, part.arrays, names) if names else {}
     given: dict[str, tuple[Array, str]] = {}
-    for node, reason in wrong:
+    for node, error in wrong:
         own = [name for name in node.outputs if name]
         if not all(name in found for name in own):
             found |= _by_itself(part.graph, part.arrays, node)
         if not own or not all(_is_dense(found.get(name)) for name in own):
             return None
-        given |= {name: (found[name], reason) for name in own}
+        given |= {name: (found[name], str(error)) for name in own}
     return part.graph, part.arrays, given
 
 
@@ -97,7 +103,7 @@ def _is_dense(array: object) -> bool:
 
 def _by_itself(graph: Graph, arrays: Sequence[Array], node: Node) -> dict[str, Array]:
     """What onnx.reference makes of a node's inputs, where there is no ONNX Runtime."""
-    if node.domain:
+    if node.domain or node.op not in SHRINKING:
         return {}
     known = dict(zip(graph.inputs, arrays, strict=True))
     values = {key.name: key.value for key in graph.keys}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from math import prod
@@ -17,6 +18,7 @@ from nbglcnn.load.joined import differences, parts
 from nbglcnn.load.passes.evaluate import evaluate
 
 EXACT_MACS = 10**10  # some ten seconds
+MOST_BYTES = 2**33  # that ONNX Runtime may take for what it computes, and the weights
 
 
 def reference(
@@ -279,10 +281,10 @@ def _by_runtime(
 def of_file(
     model: Any, graph: Graph, arrays: Sequence[Array], names: Collection[str]
 ) -> dict[str, Array]:
-    """Outputs of an ONNX file and those of `names` that its nodes give, by ONNX Runtime.
+    """Those of `names` that an ONNX file's nodes give, by ONNX Runtime, with the Graph's weights.
 
-    With the Graph's weights. Nothing where that isn't there, cannot run the file, or the Graph
-    computes in other types than the file says.
+    It gets no more of the file than they follow from. Nothing where it isn't there, cannot run
+    that, or the Graph computes in other types than the file says.
     """
     if graph.notes:
         return {}
@@ -294,6 +296,7 @@ def of_file(
     from onnx import numpy_helper
 
     from nbglcnn.load.onnx.file import read_model, tensor_array
+    from nbglcnn.load.onnx.model import needed_nodes
 
     source, _, folder = read_model(model)
     proto = onnx.ModelProto()
@@ -308,15 +311,23 @@ def of_file(
         data = graph.values[value].data if value else tensor_array(tensor, name, folder)
         if value or tensor.data_location == tensor.EXTERNAL:
             tensor.CopyFrom(numpy_helper.from_array(np.asarray(data, order="C"), name))
-    outputs = {output.name for output in proto.graph.output}
     made = {name for node in proto.graph.node for name in node.output}
+    outputs = {output.name: output for output in proto.graph.output if output.name in names}
     for name in names:
-        if name in made - outputs:
-            proto.graph.output.append(onnx.ValueInfoProto(name=name))
+        if name in made:
+            outputs.setdefault(name, onnx.ValueInfoProto(name=name))
+    steps = needed_nodes(proto.graph, outputs)
+    if any(a.t.data_location == a.t.EXTERNAL for node in steps for a in node.attribute):
+        return {}  # bytes have no folder
+    for field, kept in (("node", steps), ("output", list(outputs.values()))):
+        proto.graph.ClearField(field)
+        getattr(proto.graph, field).extend(kept)
     inputs = dict(zip(graph.inputs, arrays, strict=True))
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
+    if _with_limit():
+        options.add_session_config_entry("session.use_env_allocators", "1")
     try:
         session = onnxruntime.InferenceSession(
             proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
@@ -326,6 +337,20 @@ def of_file(
     except Exception:  # an operator set that is newer than the runtime's, or a type it lacks
         return {}
     return dict(zip(of, found, strict=True))
+
+
+@functools.cache
+def _with_limit() -> bool:
+    """Whether what ONNX Runtime allocates for us is limited: a small file can ask for terabytes."""
+    import onnxruntime as ort
+
+    kind = ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR
+    try:
+        memory = ort.OrtMemoryInfo("Cpu", kind, 0, ort.OrtMemType.DEFAULT)
+        ort.create_and_register_allocator(memory, ort.OrtArenaCfg({"max_mem": MOST_BYTES}))
+    except Exception:  # somebody else has registered one
+        return False
+    return True
 
 
 def run_graph(

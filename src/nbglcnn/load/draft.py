@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nbglcnn.errors import ModelError, UnsupportedOperator
+from nbglcnn.errors import ModelError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Array, Node, Value
 from nbglcnn.load.bounds import shown
 
@@ -22,6 +22,10 @@ class Behind(UnsupportedOperator):
     """A node reads what cannot run, so that nothing can be said of it."""
 
 
+class Unknown(UnsupportedOperator):
+    """What a node gives cannot be told before it runs; another engine may know."""
+
+
 @dataclass(slots=True)
 class Draft:
     """Nodes in topological order over named values, constants by name, and what is known of shapes.
@@ -31,10 +35,9 @@ class Draft:
     values that `with_parameters` may replace, `buffers` those of these that are not trained.
     `keep` are values that must not vanish though no node reads them. `shapes` are trusted over
     inference, `declared` only without it. `settings` are the names of parameters whose numbers
-    decided which nodes there are. `refused` are nodes that cannot be loaded, why, and whether only
-    for what they read; `lost` is what they would give; None where the first shall be an error.
-    `at` is the module of the node that is being folded. `given` are outputs of nodes that Python
-    computes, and why.
+    decided which nodes there are. `refused` are nodes that cannot be loaded and why, `lost` what
+    they would give; None where the first shall be an error. `at` is the module of the node that is
+    being folded. `given` are outputs of nodes that Python computes, and why.
     """
 
     name: str
@@ -52,16 +55,16 @@ class Draft:
     declared: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     settings: frozenset[str] = frozenset()
-    refused: list[tuple[Node, str, bool]] | None = None
+    refused: list[tuple[Node, UnsupportedModel]] | None = None
     lost: set[str] = field(default_factory=set)
     at: str = ""
     given: Mapping[str, tuple[Array, str]] = field(default_factory=dict)
 
-    def refuse(self, node: Node, error: ModelError) -> None:
+    def refuse(self, node: Node, error: UnsupportedModel) -> None:
         """Note that a node cannot be loaded, or raise the error where that is an error."""
         if self.refused is None:
             raise error
-        self.refused.append((node, str(error), isinstance(error, Behind)))
+        self.refused.append((node, error))
         self.lost.update(filter(None, node.outputs))
 
 

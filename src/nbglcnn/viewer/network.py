@@ -88,7 +88,7 @@ class Network:
         old, self.graph = self.graph, graph
         changed = changed_numbers(old, graph)
         self.revision += 1
-        moved = any(one is not other for one, other in zip(sent, self.sent, strict=True))
+        moved = [one.tobytes() for one in sent] != [one.tobytes() for one in self.sent]
         self.sent = sent
         if not lower.fits(self.plan, graph, changed.keys()):
             self._compile(self.plan.header.target)

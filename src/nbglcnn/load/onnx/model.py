@@ -22,7 +22,7 @@ from nbglcnn.errors import (
 from nbglcnn.graph import OWN, Array, Attribute, Graph, InPython, Key, Node
 from nbglcnn.inputs import Spec, as_arrays
 from nbglcnn.load.bounds import checked_shape, shown
-from nbglcnn.load.draft import FLOAT32, OPSET, WIDE, Draft, label
+from nbglcnn.load.draft import FLOAT32, OPSET, WIDE, Draft, Unknown, label
 from nbglcnn.load.onnx.branches import Guarded, unbranched
 from nbglcnn.load.onnx.file import read_model, tensor_array
 from nbglcnn.load.onnx.functions import domain_of, inlined
@@ -54,15 +54,14 @@ def load_onnx(source: Any, x: Any) -> tuple[Graph, tuple[Array, ...]]:
 
 @dataclass(frozen=True)
 class Part:
-    """What of a model can be loaded: its Graph for inputs, and the nodes that cannot.
+    """What of a model can be loaded: its Graph for inputs, and the nodes that cannot, and why.
 
-    Each of these with the reason, and whether that is only what it reads; `names` are all values
-    in the file's order.
+    `names` are all values in the file's order.
     """
 
     graph: Graph
     arrays: tuple[Array, ...]
-    refused: list[tuple[Node, str, bool]]
+    refused: list[tuple[Node, UnsupportedModel]]
     names: list[str]
 
 
@@ -130,6 +129,23 @@ def _constants(draft: Draft, model: ModelProto, names: _Names, folder: str | Non
         if tensor.data_type == tensor.STRING and tensor.name not in _read_names(model.graph):
             continue  # class names, as some tools leave them
         draft.constants[names[tensor.name]] = tensor_array(tensor, tensor.name, folder)
+
+
+def needed_nodes(graph: GraphProto, outputs: Iterable[str]) -> list[NodeProto]:
+    """The nodes that some values follow from, in the file's order."""
+    made = {name: at for at, node in enumerate(graph.node) for name in node.output if name}
+    kept: set[int] = set()
+    waiting = list(outputs)
+    while waiting:
+        at = made.get(waiting.pop())
+        if at is not None and at not in kept:
+            kept.add(at)
+            node = graph.node[at]
+            waiting += node.input
+            for attribute in node.attribute:
+                for inner in (attribute.g, *attribute.graphs):
+                    waiting += _read_names(inner)
+    return [node for at, node in enumerate(graph.node) if at in kept]
 
 
 def _read_names(graph: GraphProto) -> set[str]:
@@ -275,13 +291,14 @@ def _left_to_python(
 
 def _read(node: Node, proto: NodeProto, version: int, folder: str | None) -> list[tuple[Node, int]]:
     """A checked node with its attributes, or the nodes that it stands for; their operator sets."""
+    # Also of a node that is left to ONNX Runtime: no tensor in it may be in another file.
+    given = {a.name: _attribute(node, a, folder) for a in proto.attribute} if node.domain else {}
     if node.domain == MICROSOFT and node.op in KNOWN:
-        given = {a.name: _attribute(node, a, folder) for a in proto.attribute}
         return [(step, OPSET) for step in translated(node, given)]
     if node.domain:
         own = "" if node.domain != MICROSOFT else f", and of this one {', '.join(sorted(KNOWN))}"
         near = nearest(node.op, list(KNOWN)) if node.domain == MICROSOFT else ""
-        raise UnsupportedOperator(
+        raise Unknown(
             f"{label(node)}: of the operator set {shown(node.domain)}; ONNX's own are supported"
             f"{own}{near}"
         )

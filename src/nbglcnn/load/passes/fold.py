@@ -52,7 +52,7 @@ def simplify(draft: Draft) -> State:
             draft.refuse(original, error)
     needed = [*draft.outputs, *draft.keep]
     if draft.refused is not None:  # what can run before them is wanted too
-        needed += [name for node, *_ in draft.refused for name in node.inputs]
+        needed += [name for node, _ in draft.refused for name in node.inputs]
         needed = [name for name in needed if state.known(state.resolve(name))]
     _drop_unused(state, [state.resolve(name) for name in needed])
     return state
