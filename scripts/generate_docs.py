@@ -26,7 +26,8 @@ TOP = """\
 The {count} ONNX operators that can run. PyTorch models come in through `torch.onnx.export`, which
 turns every module and function into some of these; ONNX files of operator set {oldest} and later
 are rewritten to {opset} while they are read. `nbglcnn.check(model, x)` says of each layer whether
-it can run, before anything runs.
+it can run, before anything runs; a Viewer has those that cannot
+[computed in Python](reference.md#layers-in-python).
 
 An attribute that is not listed, or a value of it that is not, is refused with
 `UnsupportedOperator`, which names the layer, the attribute and what is supported. All are computed

@@ -20,6 +20,7 @@ BELOW = COMPILER | {
     "datasets",
     "inputs",
     "load",
+    "partly",
     "reference",
     "report",
     "device",
@@ -59,6 +60,7 @@ MAY_IMPORT = {
     "inputs": set(),
     "load": {"classes", "graph", "inputs"},
     "reference": {"graph", "load"},
+    "partly": {"graph", "load", "reference", "shapes"},
     # Of glsl the vertex shader, of no network.
     "device": {"glsl", "plan"},
     "session": {"device", "glsl", "inputs", "layout", "pieces", "plan", "plan_sections"},

@@ -128,7 +128,9 @@ export interface Recipe {
 /**
  * Where an input array goes: its elements, four a texel, into `staging`; then draw `step`.
  *
- * `places` are the axes that tell places apart, as a Layer's.
+ * `places` are the axes that tell places apart, as a Layer's. `layer` is the Plan's layer whose
+ * value it is, which Python computes (-1: it is one of the network's own inputs, which stand in
+ * front).
  */
 export interface Input {
   readonly key: string;
@@ -137,6 +139,7 @@ export interface Input {
   readonly staging: number;
   readonly step: Pass;
   readonly places: readonly number[];
+  readonly layer: number;
 }
 
 /**
@@ -210,6 +213,9 @@ export interface Read {
  * that the layer computes, so there is none; `formula`, of a function of one number, in x, as
  * Python would write it (`row` and `column` are the last two coordinates, `slope` is the second
  * operand); `bounds`, the ends at which it saturates.
+ *
+ * `python` says why the model's own framework computes the value in the place of passes, for the
+ * last input from Python; empty for a layer that the GPU computes.
  */
 export interface Layer {
   readonly name: string;
@@ -237,6 +243,7 @@ export interface Layer {
   readonly bounds: readonly [number | null, number | null];
   readonly type: string;
   readonly label: string;
+  readonly python: string;
 }
 
 /**
@@ -373,11 +380,11 @@ export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
   ["Section", {"name": "string", "first": "integer", "count": "integer"}],
   ["Weight", {"texture": "integer", "hash": "string", "recipe": {"record": "Recipe"}}],
   ["Recipe", {"packer": "string", "sources": {"list": "string"}, "arguments": {"map": "any"}}],
-  ["Input", {"key": "string", "shape": {"list": "integer"}, "dtype": "string", "staging": "integer", "step": {"record": "Pass"}, "places": {"list": "integer"}}],
+  ["Input", {"key": "string", "shape": {"list": "integer"}, "dtype": "string", "staging": "integer", "step": {"record": "Pass"}, "places": {"list": "integer"}, "layer": "integer"}],
   ["Value", {"key": "string", "kind": {"oneOf": ["input", "layer", "module", "output", "parameter"]}, "shape": {"list": "integer"}, "nchw": {"tuple": ["integer", "integer", "integer", "integer"]}, "dtype": "string", "texture": "integer", "layout": {"record": "Layout"}, "words": {"list": "integer"}, "read": {"record": "Read"}, "layer": "integer", "form": {"oneOf": ["attention", "classes", "maps", "signal"]}, "tokens": {"tuple": ["integer", "integer"]}}],
   ["Layout", {"nchw": {"tuple": ["integer", "integer", "integer", "integer"]}, "block": {"tuple": ["integer", "integer", "integer"]}, "phases": {"tuple": ["integer", "integer"]}, "side": "integer"}],
   ["Read", {"step": {"record": "Pass"}, "count": "integer"}],
-  ["Layer", {"name": "string", "operator": "string", "module": "string", "attributes": {"map": "any"}, "input_shapes": {"list": {"list": "integer"}}, "output_shape": {"list": "integer"}, "parameters": "integer", "shared": "integer", "macs": "integer", "bytes": "integer", "description": "string", "inputs": {"list": "string"}, "operators": {"list": "string"}, "operands": {"list": {"record": "Operand"}}, "window": {"record": "Window"}, "places": {"list": "integer"}, "reads": {"list": {"tuple": ["integer", "integer", "integer"]}}, "role": {"oneOf": ["alias", "follows", "head", "leads", "merges", "resamples"]}, "short": "string", "explains": {"oneOf": ["batch norm", "concatenation", "convolution", "group norm", "layer norm", "log softmax", "matrix", "max pool", "mean pool", "nothing", "padding", "pointwise", "resampling", "response", "same", "slope", "softmax", "sum", "transposed convolution"]}, "composite": "boolean", "formula": "string", "bounds": {"tuple": ["any", "any"]}, "type": "string", "label": "string"}],
+  ["Layer", {"name": "string", "operator": "string", "module": "string", "attributes": {"map": "any"}, "input_shapes": {"list": {"list": "integer"}}, "output_shape": {"list": "integer"}, "parameters": "integer", "shared": "integer", "macs": "integer", "bytes": "integer", "description": "string", "inputs": {"list": "string"}, "operators": {"list": "string"}, "operands": {"list": {"record": "Operand"}}, "window": {"record": "Window"}, "places": {"list": "integer"}, "reads": {"list": {"tuple": ["integer", "integer", "integer"]}}, "role": {"oneOf": ["alias", "follows", "head", "leads", "merges", "resamples"]}, "short": "string", "explains": {"oneOf": ["batch norm", "concatenation", "convolution", "group norm", "layer norm", "log softmax", "matrix", "max pool", "mean pool", "nothing", "padding", "pointwise", "resampling", "response", "same", "slope", "softmax", "sum", "transposed convolution"]}, "composite": "boolean", "formula": "string", "bounds": {"tuple": ["any", "any"]}, "type": "string", "label": "string", "python": "string"}],
   ["Operand", {"kind": {"oneOf": ["number", "omitted", "parameter", "setting", "unnamed", "value"]}, "key": "string", "number": "number"}],
   ["Window", {"kernel": {"list": "integer"}, "strides": {"list": "integer"}, "dilations": {"list": "integer"}, "begins": {"list": "integer"}, "ends": {"list": "integer"}}],
   ["Comparison", {"titles": {"tuple": ["string", "string"]}, "pairs": {"list": {"record": "Pair"}}, "only_a": {"list": "string"}, "only_b": {"list": "string"}, "table": "string"}],

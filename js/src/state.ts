@@ -6,6 +6,7 @@ import { type ConnectionState, connectionState } from "./state/connection.ts";
 import { type CostState, costState } from "./state/costs.ts";
 import { type GraphState, graphState } from "./state/graph.ts";
 import { type PresentState, presentState } from "./state/present.ts";
+import { type PythonState, pythonState } from "./state/python.ts";
 import { type SelectionState, selectionState } from "./state/selection.ts";
 
 export type { ColorLimits, RangeMode } from "./state/colors.ts";
@@ -32,7 +33,8 @@ export interface ViewerState
     GraphState,
     CostState,
     ClassState,
-    PresentState {}
+    PresentState,
+    PythonState {}
 
 export const createState = (signals = createSignals()): ViewerState => ({
   ...signals,
@@ -43,4 +45,5 @@ export const createState = (signals = createSignals()): ViewerState => ({
   ...costState(),
   ...classState(),
   ...presentState(),
+  ...pythonState(),
 });

@@ -34,6 +34,7 @@ export function layer(
     composite: false,
     formula: "",
     bounds: [null, null],
+    python: "",
     ...more,
   };
 }

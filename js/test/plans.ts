@@ -61,6 +61,7 @@ export function header(change: (plan: Any) => void = () => undefined): PlanHeade
         staging: 0,
         step: pass(0, [0, 3], 1, [3, 2]),
         places: [2, 3],
+        layer: -1,
       },
     ],
     values: [value],

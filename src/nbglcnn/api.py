@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from nbglcnn.errors import InputError, NbglcnnError, UnsupportedModel
-from nbglcnn.graph import Graph, Node
+from nbglcnn.graph import Graph
 from nbglcnn.load import alone, load, partly
 from nbglcnn.lowering.layers import layer_keys, layer_nodes, spelled
 from nbglcnn.lowering.lower import Observe, lower
 from nbglcnn.lowering.shapes import layer_name, partial_shapes
+from nbglcnn.partly import load_mixed
 from nbglcnn.plan import Plan, Precision, Target
 from nbglcnn.reference import engine, exact, exact_alone, reference
 from nbglcnn.report import Match, Report, Support, compared
 
 if TYPE_CHECKING:
+    from nbglcnn.load.onnx.model import Part
     from nbglcnn.session import Session
 
 
@@ -57,17 +59,19 @@ def check(model: Any, x: Any = None) -> Report[Support]:
     """Which layers can run and why the others can't, before anything runs.
 
     Takes what `compile` takes; raises what it raises for a file that is damaged or unsafe, and for
-    an input that doesn't fit. Of a torch module that cannot be exported as a whole, is in training
-    mode or holds what has no layers (TorchScript, 8-bit weights) each module is tried by itself in
-    eval mode, and the last row says why the whole cannot run and what to do. Of an ONNX model each
-    layer has its row; what lies behind one that cannot run may have to be left open.
+    an input that doesn't fit. Layers that cannot run, but that a Viewer has computed in Python, are
+    marked so; `compile` refuses them, and `report.ok` is False. Of a torch module of which that
+    cannot be told (its own forward cannot be exported, it is in training mode or holds what has no
+    layers: TorchScript, 8-bit weights) each module is tried by itself in eval mode, and the last
+    row says why the whole cannot run and what to do. Of an ONNX model each layer has its row; what
+    lies behind one that neither can run nor be computed in Python may have to be left open.
     """
     try:
-        graph, _ = load(model, x)
+        graph, _ = load_mixed(model, x)
     except UnsupportedModel as error:
         with contextlib.suppress(UnsupportedModel):  # where it isn't about single nodes
             if (found := partly(model, x)) is not None:
-                return Report(tuple(_in_order(*found)), "can run")
+                return Report(tuple(_in_order(found)), "can run")
         name = type(model).__name__
         whole = Support(name, "the whole", False, str(error))
         return Report((*_apart(model, x), whole), "can run")
@@ -127,16 +131,14 @@ def _apart(model: Any, x: Any) -> Iterator[Support]:
         yield Support(path, operators, not reasons, "; ".join(reasons))
 
 
-def _in_order(
-    graph: Graph, refused: Sequence[tuple[Node, str]], names: Sequence[str]
-) -> list[Support]:
+def _in_order(part: Part) -> list[Support]:
     """A row for each layer of what could be loaded and of what couldn't, as in the file."""
-    rows = _supported(graph)
+    rows = _supported(part.graph)
     rows += [
-        Support(next(filter(None, node.outputs), node.name), spelled(node.op), False, reason)
-        for node, reason in refused
+        Support(next(filter(None, node.outputs), node.name), spelled(node.op), False, str(error))
+        for node, error in part.refused
     ]
-    place = {name: at for at, name in enumerate(names)}
+    place = {name: at for at, name in enumerate(part.names)}
     return sorted(rows, key=lambda row: place.get(row.layer, len(place)))
 
 
@@ -149,8 +151,12 @@ def _supported(graph: Graph) -> list[Support]:
     for layer, nodes in layer_nodes(graph).items():
         told.update(node.name for node in nodes)
         reasons = dict.fromkeys(problems[node.name] for node in nodes if node.name in problems)
-        operators = " + ".join(dict.fromkeys(spelled(node.op) for node in nodes)) or types[layer]
-        rows.append(Support(layer, operators or "Identity", not reasons, "; ".join(reasons)))
+        own = [node.python for node in nodes if node.python is not None]
+        reasons |= dict.fromkeys(python.reason for python in own)
+        called = (node.python.operator if node.python else spelled(node.op) for node in nodes)
+        operators = " + ".join(dict.fromkeys(called)) or types[layer]
+        why = "; ".join(reasons)
+        rows.append(Support(layer, operators or "Identity", not reasons, why, bool(own)))
     for node in graph.nodes:  # of no layer, as what a loop or a condition holds
         if node.name in problems and node.name not in told:
             rows.append(Support(layer_name(node), spelled(node.op), False, problems[node.name]))

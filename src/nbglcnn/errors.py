@@ -16,6 +16,8 @@ class ModelError(NbglcnnError):
 class UnsupportedModel(ModelError):
     """The model is valid, but nbglcnn cannot run it as it is."""
 
+    module = ""  # path of the innermost PyTorch module that it is about, if Python could compute it
+
 
 class UnsupportedOperator(UnsupportedModel):
     """A layer uses an operator, or an attribute of one, that has no shader."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -44,13 +44,26 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
+class InPython:
+    """What the model's own framework computes in the place of passes, and why.
+
+    `operator` is its name for people: a module's class, or the ONNX operator that is `node`, which
+    onnx.reference can compute from its inputs.
+    """
+
+    operator: str
+    reason: str
+    node: Node | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """One ONNX operator call. Omitted optional inputs are the empty string.
 
     `module` is the path of the innermost PyTorch module it came from ("" for an ONNX file),
     `module_type` that module's class name, `call` the key of the call it ran in (`block:1`; "" for
     the model's own). `domain` is "" for the standard operators. `section` is the part of the Plan
-    that runs it.
+    that runs it. Of a node with `python` the framework computes the outputs, for the present input.
     """
 
     name: str
@@ -63,6 +76,7 @@ class Node:
     domain: str = ""
     call: str = ""
     section: str = FORWARD
+    python: InPython | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +185,10 @@ class Graph:
                 found.update(filter(None, node.outputs))
         return frozenset(key.name for key in self.keys if key.value in found)
 
+    def in_python(self) -> dict[str, Node]:
+        """The values that the framework computes, each with the node that gives it."""
+        return {out: node for node in self.nodes if node.python for out in node.outputs if out}
+
     def key(self, name: str) -> Key:
         """The key called `name`; KeyError when there is none."""
         for key in self.keys:
@@ -187,3 +205,18 @@ def checked_observe(observe: Any) -> None:
         fits = isinstance(observe, Collection) and all(isinstance(name, str) for name in observe)
     if not fits:
         raise InputError(f'observe={observe!r}: expected "all", "outputs" or a list of layer names')
+
+
+OWN = "Python"  # what `op` is of a node with `python`: no file can have one of that name
+
+
+def with_python(graph: Graph, reasons: Mapping[str, str]) -> Graph:
+    """The Graph with some nodes, by name, left to Python, each for its reason."""
+
+    def left(node: Node) -> Node:
+        if node.name not in reasons:
+            return node
+        own = InPython(node.op, reasons[node.name], node)
+        return replace(node, op=OWN, domain="", python=own)
+
+    return replace(graph, nodes=tuple(map(left, graph.nodes)))

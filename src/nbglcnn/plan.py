@@ -215,7 +215,9 @@ class Value(msgspec.Struct, frozen=True):
 class Input(msgspec.Struct, frozen=True):
     """Where an input array goes: its elements, four a texel, into `staging`; then draw `step`.
 
-    `places` are the axes that tell places apart, as a Layer's.
+    `places` are the axes that tell places apart, as a Layer's. `layer` is the Plan's layer whose
+    value it is, which Python computes (-1: it is one of the network's own inputs, which stand in
+    front).
     """
 
     key: str
@@ -224,6 +226,7 @@ class Input(msgspec.Struct, frozen=True):
     staging: int
     step: Pass
     places: tuple[int, ...] = ()
+    layer: int = -1
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -290,13 +293,29 @@ class Plan:
         return self.header.values
 
     @property
+    def inputs(self) -> tuple[Input, ...]:
+        """The network's own inputs, without the values that Python computes."""
+        return tuple(record for record in self.header.inputs if record.layer < 0)
+
+    @property
+    def in_python(self) -> tuple[Input, ...]:
+        """The values that Python computes, as inputs."""
+        return tuple(record for record in self.header.inputs if record.layer >= 0)
+
+    @cached_property
+    def from_python(self) -> frozenset[str]:
+        """The keys of all values that Python computes: of layers, and of what repeats them."""
+        own = {number for number, layer in enumerate(self.header.layers) if layer.python}
+        return frozenset(value.key for value in self.values if value.layer in own)
+
+    @property
     def computed(self) -> list[str]:
         """The keys of all values but the inputs: layers in order, then modules of several layers.
 
         What a module gives is what its last layer gave, so that layers are where to look first.
         A difference is not among them: that of two values may be as small as their rounding.
         """
-        inputs = {record.key for record in self.header.inputs}
+        inputs = {record.key for record in self.inputs}
         comparison = self.header.comparison
         inputs |= {comparison.table, *(pair.difference for pair in comparison.pairs)}
         layers = {layer.name for layer in self.header.layers}

@@ -40,12 +40,14 @@ def checksum(data: bytes | bytearray) -> int:
 
 def problem_of(header: Header) -> str | None:
     """What of a header points outside of what it should, in words; None when nothing does."""
-    return (
-        _section_problem(header)
-        or _carry_problem(header)
-        or _reach_problem(header)
-        or _tokens_problem(header)
+    problems = (
+        _section_problem,
+        _carry_problem,
+        _reach_problem,
+        _tokens_problem,
+        _python_problem,
     )
+    return next(filter(None, (find(header) for find in problems)), None)
 
 
 def _section_problem(header: Header) -> str | None:
@@ -83,6 +85,19 @@ def _impurity(header: Header) -> str | None:
                 if own and texture not in written and (len(own) > 1 or max(own) >= number):
                     return f"pass {k} reads texture {texture} before it is written"
             written.add(step.output)
+    return None
+
+
+def _python_problem(header: Header) -> str | None:
+    """Where inputs and layers don't agree on what Python computes."""
+    layers = [one.layer for one in header.inputs]
+    if layers != sorted(layers, key=lambda layer: layer >= 0):
+        return "an input stands behind what Python computes"
+    for one in header.inputs:
+        if one.layer >= len(header.layers) or (
+            one.layer >= 0 and not header.layers[one.layer].python
+        ):
+            return f"input {one.key!r} is of layer {one.layer}, which Python doesn't compute"
     return None
 
 

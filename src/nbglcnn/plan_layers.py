@@ -147,6 +147,9 @@ class Layer(msgspec.Struct, frozen=True):
     that the layer computes, so there is none; `formula`, of a function of one number, in x, as
     Python would write it (`row` and `column` are the last two coordinates, `slope` is the second
     operand); `bounds`, the ends at which it saturates.
+
+    `python` says why the model's own framework computes the value in the place of passes, for the
+    last input from Python; empty for a layer that the GPU computes.
     """
 
     name: str
@@ -174,6 +177,7 @@ class Layer(msgspec.Struct, frozen=True):
     bounds: Bounds = (None, None)
     type: str = ""
     label: str = ""
+    python: str = ""
 
 
 class Pair(msgspec.Struct, frozen=True):
@@ -239,7 +243,7 @@ class Layers(Sequence[Layer]):
         return [
             (
                 layer.name,
-                layer.type,
+                layer.type + (" (in Python)" if layer.python else ""),
                 "×".join(map(str, layer.output_shape)) or "scalar",
                 f"{layer.parameters:,}" if layer.parameters else "",
                 f"{layer.macs:,}" if layer.macs else "",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from math import prod
@@ -17,6 +18,7 @@ from nbglcnn.load.joined import differences, parts
 from nbglcnn.load.passes.evaluate import evaluate
 
 EXACT_MACS = 10**10  # some ten seconds
+MOST_BYTES = 2**33  # that ONNX Runtime may take for what it computes, and the weights
 
 
 def reference(
@@ -203,7 +205,8 @@ def _seen(
     kept = _needed(graph, names)
     tensors = [torch.from_numpy(np.array(a)) for a in arrays]
     with doubled(twin) if dtype is np.float64 else contextlib.nullcontext():
-        seen = run_hooked(twin, tensors, kept, float32=AUTOCAST in graph.notes)
+        cut = {node.module for node in graph.nodes if node.python and node.python.node is None}
+        seen = run_hooked(twin, tensors, kept, float32=AUTOCAST in graph.notes, cut=cut)
     known = by_key(graph, arrays, seen.arrays, seen.root)
     return {name: known[name] for name in kept}
 
@@ -268,16 +271,32 @@ def _by_runtime(
     keys = [key for key in graph.keys if names is None or key.name in names]
     inputs = dict(zip(graph.inputs, arrays, strict=True))
     known = {key.name: inputs[key.value] for key in graph.keys if key.kind == "input"}
+    given = of_file(model, graph, arrays, [key.name for key in keys])
+    for key in keys:
+        if key.name in given and given[key.name].shape == graph.shape(key.value):
+            known.setdefault(key.name, given[key.name])
+    return known
+
+
+def of_file(
+    model: Any, graph: Graph, arrays: Sequence[Array], names: Collection[str]
+) -> dict[str, Array]:
+    """Those of `names` that an ONNX file's nodes give, by ONNX Runtime, with the Graph's weights.
+
+    It gets no more of the file than they follow from. Nothing where it isn't there, cannot run
+    that, or the Graph computes in other types than the file says.
+    """
     if graph.notes:
-        return known
+        return {}
     try:
         import onnxruntime  # type: ignore[import-untyped]
     except ImportError:
-        return known
+        return {}
     import onnx
     from onnx import numpy_helper
 
     from nbglcnn.load.onnx.file import read_model, tensor_array
+    from nbglcnn.load.onnx.model import needed_nodes
 
     source, _, folder = read_model(model)
     proto = onnx.ModelProto()
@@ -292,14 +311,23 @@ def _by_runtime(
         data = graph.values[value].data if value else tensor_array(tensor, name, folder)
         if value or tensor.data_location == tensor.EXTERNAL:
             tensor.CopyFrom(numpy_helper.from_array(np.asarray(data, order="C"), name))
-    outputs = {output.name for output in proto.graph.output}
     made = {name for node in proto.graph.node for name in node.output}
-    for key in keys:
-        if key.name in made - outputs:
-            proto.graph.output.append(onnx.ValueInfoProto(name=key.name))
+    outputs = {output.name: output for output in proto.graph.output if output.name in names}
+    for name in names:
+        if name in made:
+            outputs.setdefault(name, onnx.ValueInfoProto(name=name))
+    steps = needed_nodes(proto.graph, outputs)
+    if any(a.t.data_location == a.t.EXTERNAL for node in steps for a in node.attribute):
+        return {}  # bytes have no folder
+    for field, kept in (("node", steps), ("output", list(outputs.values()))):
+        proto.graph.ClearField(field)
+        getattr(proto.graph, field).extend(kept)
+    inputs = dict(zip(graph.inputs, arrays, strict=True))
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
+    if _with_limit():
+        options.add_session_config_entry("session.use_env_allocators", "1")
     try:
         session = onnxruntime.InferenceSession(
             proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
@@ -307,12 +335,22 @@ def _by_runtime(
         of = [output.name for output in session.get_outputs()]
         found = session.run(None, {name: np.asarray(array) for name, array in inputs.items()})
     except Exception:  # an operator set that is newer than the runtime's, or a type it lacks
-        return known
-    given = dict(zip(of, found, strict=True))
-    for key in keys:
-        if key.name in given and given[key.name].shape == graph.shape(key.value):
-            known.setdefault(key.name, given[key.name])
-    return known
+        return {}
+    return dict(zip(of, found, strict=True))
+
+
+@functools.cache
+def _with_limit() -> bool:
+    """Whether what ONNX Runtime allocates for us is limited: a small file can ask for terabytes."""
+    import onnxruntime as ort
+
+    kind = ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR
+    try:
+        memory = ort.OrtMemoryInfo("Cpu", kind, 0, ort.OrtMemType.DEFAULT)
+        ort.create_and_register_allocator(memory, ort.OrtArenaCfg({"max_mem": MOST_BYTES}))
+    except Exception:  # somebody else has registered one
+        return False
+    return True
 
 
 def run_graph(

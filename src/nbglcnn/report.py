@@ -30,16 +30,21 @@ Row = TypeVar("Row", "Support", "Match", "Change")
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """Whether a layer can run; `reason` says why not, and what could."""
+    """Whether a layer can run; `reason` says why not, and what could.
+
+    One that cannot may be computed in Python for a Viewer.
+    """
 
     layer: str
     operator: str
     ok: bool
     reason: str = ""
+    in_python: bool = False
 
     def cells(self) -> tuple[str, ...]:
         """The row of the table."""
-        return self.layer, self.operator, "yes" if self.ok else "no", self.reason
+        said = "yes" if self.ok else "in Python" if self.in_python else "no"
+        return self.layer, self.operator, said, self.reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +71,8 @@ class Match(_Distance):
     the layer is from what the model computes in float64, and how far the reference is; `alone`
     where that was no verdict: how far the layer is from float64 on its own inputs. `nan` and `inf`
     count what isn't finite, of `channel` is the first NaN, or else the first infinity; None where a
-    layer has neither, or no channels.
+    layer has neither, or no channels. With `in_python` the value is the framework's own, which the
+    device only holds: there is nothing to match.
     """
 
     double: tuple[float, float] | None = None
@@ -74,6 +80,7 @@ class Match(_Distance):
     nan: int = 0
     inf: int = 0
     channel: int | None = None
+    in_python: bool = False
 
     @property
     def flaw(self) -> str:
@@ -87,6 +94,8 @@ class Match(_Distance):
     def cells(self) -> tuple[str, ...]:
         """The row of the table."""
         *cells, ok = _Distance.cells(self)
+        if self.in_python and self.ok:
+            ok = "in Python"
         told = [self.flaw] if self.flaw else []
         if self.double is not None:
             own, reference = self.double
@@ -138,10 +147,23 @@ class Report(Generic[Row]):
 
     @property
     def counted(self) -> tuple[Row, ...]:
-        """The rows of layers; all rows where there is none, as with `observe="outputs"`."""
+        """The rows of layers that count; all where there is none, as with `observe="outputs"`.
+
+        What Python computes isn't compared with itself.
+        """
+        return tuple(r for r in self._shown if not (isinstance(r, Match) and r.in_python))
+
+    @property
+    def _shown(self) -> tuple[Row, ...]:
         if self.layers is None:
             return self.rows
         return tuple(row for row in self.rows if row.layer in self.layers) or self.rows
+
+    @property
+    def in_python(self) -> tuple[str, ...]:
+        """The layers that are computed in Python."""
+        rows = (row for row in self._shown if isinstance(row, Support | Match))
+        return tuple(row.layer for row in rows if row.in_python)
 
     @property
     def matching(self) -> int:
@@ -152,7 +174,7 @@ class Report(Generic[Row]):
     def found(self) -> str:
         """How many are ok: "17 of 17 layers match PyTorch", "17 + 16 of 17 + 17 layers …"."""
         rows = self.counted
-        named = self.layers is None or any(row.layer in self.layers for row in rows)
+        named = self.layers is None or any(row.layer in self.layers for row in self.rows)
         ok = layer_count([row.layer for row in rows if row.ok], two=self.two)
         return (
             f"{ok} of {layer_count([row.layer for row in rows], two=self.two)} "
@@ -162,7 +184,7 @@ class Report(Generic[Row]):
     @property
     def flaws(self) -> str:
         """How many layers have NaN or infinity, and the first of them; nothing where none has."""
-        all_rows: Sequence[object] = self.counted
+        all_rows: Sequence[object] = self._shown
         rows = [row for row in all_rows if isinstance(row, Match) and row.nan + row.inf]
         if not rows:
             return ""
@@ -184,7 +206,9 @@ class Report(Generic[Row]):
         every: Sequence[object] = self.counted
         judged = sum(isinstance(row, Match) and row.ok and row.double is not None for row in every)
         by = f", {judged} of them by float64" if judged else ""
-        return "; ".join(filter(None, (self.found + by, first, self.flaws)))
+        names = ", ".join(self.in_python)
+        own = f"{len(self.in_python)} computed in Python ({names})" if names else ""
+        return "; ".join(filter(None, (self.found + by, first, own, self.flaws)))
 
     def _table(self, style: Style) -> str:
         titles = TITLES[type(self.rows[0])] if self.rows else ()
@@ -311,11 +335,13 @@ def compared(
                 rows[number] = judged_alone(row, actual[row.layer], own[row.layer])
             if not rows[number].ok:
                 break  # what follows a layer that is wrong has its faults, and keeps its verdict
-    nchw = {value.key: value.nchw for value in plan.values}
+    values = {value.key: value for value in plan.values}
     for number, row in enumerate(rows):
         whole = (wholes or actual)[row.layer]
-        nan, inf, channel = _not_finite(whole, nchw[row.layer])
-        rows[number] = replace(row, nan=nan, inf=inf, channel=channel)
+        nan, inf, channel = _not_finite(whole, values[row.layer].nchw)
+        rows[number] = replace(
+            row, nan=nan, inf=inf, channel=channel, in_python=row.layer in plan.from_python
+        )
     within = (
         ""
         if plan.precision == "float32"

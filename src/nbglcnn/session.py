@@ -381,7 +381,11 @@ def stored(key: str, array: Array) -> Array:
 
     Shape and type are `as_arrays`' business.
     """
-    if array.dtype.kind in "iu" and array.size and int(np.abs(array.astype(object)).max()) > EXACT:
+    if (
+        array.dtype.kind in "iu"
+        and array.size
+        and int(np.max(np.abs(array.astype(object)))) > EXACT
+    ):
         raise InputError(
             f"input {key!r} holds integers beyond 2^24, which float32 cannot hold exactly"
         )

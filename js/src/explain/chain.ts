@@ -143,6 +143,12 @@ const missing = (key: string): Unexplained => ({
 
 function rootProblem(root: Layer): Unexplained | null {
   const name = root.module || root.operator;
+  if (root.python) {
+    return {
+      title: `${root.name} is computed in Python`,
+      text: `The page gets its numbers from there and not how they come about; they are under Maps. Why: ${root.python}`,
+    };
+  }
   if (root.composite) {
     const parts = root.operators.join(", ");
     return {

@@ -121,8 +121,10 @@ export function stagesOf(
   for (const layer of layers) {
     const chain = chains.at(-1);
     const before = chain?.at(-1);
+    // What Python computes stands by itself, with its mark.
     const continues =
       before !== undefined &&
+      !before.python &&
       (readers.get(root(before.name)) ?? 0) <= 1 &&
       layer.inputs.length > 0 &&
       layer.inputs.every((key) => root(key) === root(before.name));
@@ -224,8 +226,9 @@ export function chainTitle(names: readonly string[]): string {
 /** "Conv", "BN", "ReLU": what a caption calls a layer. */
 export const shortType = (layer: Layer): string => layer.short;
 
-/** The whole class name, for titles: "Conv2d"; the operator where it is of none: "ReLU". */
-export const longType = (layer: Layer): string => layer.type;
+/** The whole class name, for titles: "Conv2d", "LSTM (in Python)"; the operator where it is of none: "ReLU". */
+export const longType = ({ type, python }: Layer): string =>
+  `${type}${python ? " (in Python)" : ""}`;
 
 /** A length for each axis, or one for all that are alike: "2", "1×2". */
 const along = (lengths: readonly number[]): string =>
@@ -250,6 +253,7 @@ function widths({ explains, parameters, input_shapes: [input = []], ...layer }: 
 /** The layer that makes a value, under whatever other key that is kept. */
 export const layerOf = ({ layers, values }: Network, { texture }: Value): Layer | undefined =>
   layers.findLast(({ name }) => values.get(name)?.texture === texture);
+
 /** "4×4, 16→32, stride 2": what a layer looks at and makes of it; "" for one without window and weights. */
 export function settings(layer: Layer): string {
   const { kernel, strides, dilations } = layer.window;

@@ -13,6 +13,7 @@ import { useViews } from "./context.ts";
 import type * as kinds from "./kinds/room.ts";
 import { ImageRange } from "./maps.tsx";
 import { Picture } from "./picture.tsx";
+import { InPython } from "./python.tsx";
 import { roomOf } from "./rooms.tsx";
 import { Parts } from "./stage.tsx";
 
@@ -77,7 +78,7 @@ function EndCaption(props: { value: Value; named: boolean; stage: Stage | undefi
     <>
       <span>
         {named ? `${value.key} ` : ""}
-        {imageShape(value)}
+        {imageShape(value)} <InPython layer={value.key} />
         {image && (
           <>
             {" · "}

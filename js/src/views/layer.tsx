@@ -27,6 +27,7 @@ import { Legend } from "./legend.tsx";
 import { Maps } from "./maps.tsx";
 import { orderOf, PAGE } from "./order.ts";
 import { Badge } from "./parity.tsx";
+import { PythonNote } from "./python.tsx";
 import { Rail } from "./rail.tsx";
 import { Room } from "./rooms.tsx";
 import { LayerValues, Similar, useSimilarity } from "./values.tsx";
@@ -99,6 +100,7 @@ export function LayerView({ network }: { network: Network }) {
           }}
         />
       </div>
+      {shown !== "explain" && <PythonNote layer={value.key} />}
       {shown === "maps" && (
         <MapsView key={value.key} {...{ network, value, stage, layer, later }} />
       )}

@@ -11,6 +11,7 @@ import { Right } from "./icons.tsx";
 import type * as kinds from "./kinds/room.ts";
 import { byVariation, isFlawed } from "./layout.ts";
 import { Legend } from "./legend.tsx";
+import { InPython } from "./python.tsx";
 import { Room } from "./rooms.tsx";
 import { TILE, Tile, tilesAcross } from "./tile.tsx";
 
@@ -54,7 +55,7 @@ export function Panel({ network }: { network: Network }) {
     <section class="nbg-panel" aria-label={`About ${value.key}`}>
       <header>
         <div class="nbg-title">
-          <strong>{value.key}</strong>
+          <strong>{value.key}</strong> <InPython layer={value.key} />
           <span class="nbg-second">
             {title} · {contents(value)}
             {which}

@@ -5,6 +5,7 @@ import type { PlanHeader } from "../plan.ts";
 import type { Parity } from "../state.ts";
 import { useViews } from "./context.ts";
 import { Differs, Matches } from "./icons.tsx";
+import { InPython } from "./python.tsx";
 
 /** The largest error of all layers. */
 export const worst = ({ layers }: Parity): number =>
@@ -60,10 +61,18 @@ export function flawsOf(parity: Parity, plan: PlanHeader): string | null {
   return `${count} NaN or infinity, ${places.join("; ")}`;
 }
 
+/** Beside a layer's name: whether Python computes it, else whether it matches. */
 export function Badge({ layer }: { layer: string }) {
   const verdict = verdictOf(useViews().state.parity.value, layer);
-  if (verdict === null) return null;
-  const { words, matches, finite } = verdict;
+  return (
+    <>
+      <InPython layer={layer} />
+      {verdict !== null && <Mark {...verdict} />}
+    </>
+  );
+}
+
+function Mark({ words, matches, finite }: Verdict) {
   return (
     <span
       class={matches && finite ? "nbg-badge nbg-ok" : "nbg-badge nbg-warn"}

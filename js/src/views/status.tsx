@@ -9,6 +9,7 @@ import { useViews } from "./context.ts";
 import { KeysButton } from "./help.tsx";
 import { Differs, Matches } from "./icons.tsx";
 import { countedOf, flawsOf, worst } from "./parity.tsx";
+import { PythonCount } from "./python.tsx";
 
 const WORDS: Record<Status["phase"], string> = {
   connecting: "Starting",
@@ -73,6 +74,7 @@ export function StatusLine() {
       {plan?.target.fast_kernels === false && (
         <span class="nbg-warn">Plain kernels: faster ones compute wrong numbers here</span>
       )}
+      <PythonCount />
       {parity !== null && <Match />}
       <KeysButton />
     </footer>

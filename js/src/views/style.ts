@@ -12,6 +12,7 @@ import narrow from "./narrow.css";
 import panel from "./panel.css";
 import picture from "./picture.css";
 import present from "./present.css";
+import python from "./python.css";
 import rail from "./rail.css";
 import rows from "./rows.css";
 import status from "./status.css";
@@ -38,5 +39,6 @@ export const style = [
   forms,
   costs,
   present,
+  python,
   narrow,
 ].join("\n");

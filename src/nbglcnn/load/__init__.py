@@ -7,15 +7,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from nbglcnn.errors import InputError, ModelError, NbglcnnError
-from nbglcnn.graph import Array, Graph, Node
+from nbglcnn.graph import Array, Graph
 from nbglcnn.inputs import Spec, as_arrays
 from nbglcnn.load.joined import Joined, Side
 from nbglcnn.load.names import specs_of
 from nbglcnn.load.parameters import fitting, with_numbers, with_parameters
 from nbglcnn.load.torch.thread import one_at_a_time
+
+if TYPE_CHECKING:
+    from nbglcnn.load.onnx.model import Given, Part
+    from nbglcnn.load.torch.module import Missing, Problems
 
 __all__ = [
     "Joined",
@@ -34,21 +39,33 @@ __all__ = [
 
 
 def load(
-    model: Any, x: Any = None, known: dict[str, Array] | None = None
+    model: Any,
+    x: Any = None,
+    known: dict[str, Array] | None = None,
+    problems: Problems | None = None,
+    missing: Missing | None = None,
 ) -> tuple[Graph, tuple[Array, ...]]:
     """The Graph of a torch module, an ONNX ModelProto, its bytes or its file, and `x` as arrays.
 
     `x` is an example input (a tuple for several, or a dict by name); only an ONNX model with static
     shapes can do without. `known` receives by key what was computed of `x` on the way: of a torch
-    module the values that its modules gave, else nothing.
+    module the values that its modules gave, else nothing. `problems` says of the nodes of a torch
+    module's Graph why they cannot run: they, or the modules that hold what cannot be exported, are
+    left to Python then. `missing` says so of an operator by its name.
     """
     if isinstance(model, Joined):
         return model.graph, model.arrays
     with one_at_a_time():
-        return _load(model, x, known)
+        return _load(model, x, known, problems, missing)
 
 
-def _load(model: Any, x: Any, known: dict[str, Array] | None) -> tuple[Graph, tuple[Array, ...]]:
+def _load(
+    model: Any,
+    x: Any,
+    known: dict[str, Array] | None,
+    problems: Problems | None,
+    missing: Missing | None,
+) -> tuple[Graph, tuple[Array, ...]]:
     if is_module(model):
         from nbglcnn.load.torch.module import load_module
 
@@ -58,7 +75,7 @@ def _load(model: Any, x: Any, known: dict[str, Array] | None) -> tuple[Graph, tu
                 "Give x, for example numpy.zeros((1, 3, 64, 64), 'float32')"
             )
         arrays = _arrays_of(model, x)
-        return load_module(model, arrays, known), arrays
+        return load_module(model, arrays, known, problems, missing), arrays
     if isinstance(model, str | os.PathLike | bytes | bytearray | memoryview) or _is_proto(model):
         from nbglcnn.load.onnx.model import load_onnx
 
@@ -97,17 +114,18 @@ def alone(model: Any, x: Any) -> list[tuple[str, str, Graph | NbglcnnError]]:
         return pieces(model, _arrays_of(model, x))
 
 
-def partly(model: Any, x: Any) -> tuple[Graph, list[tuple[Node, str]], list[str]] | None:
+def partly(model: Any, x: Any, given: Given = MappingProxyType({})) -> Part | None:
     """Of an ONNX model with nodes that cannot be loaded: the Graph of the others, these and why.
 
-    Besides the names of all values in the file's order. Of other models there is nothing.
+    Nodes whose outputs are `given`, each with the reason, are left to Python. Of other models there
+    is nothing.
     """
     if is_module(model) or isinstance(model, Joined):
         return None
     from nbglcnn.load.onnx.model import load_partly
 
     with one_at_a_time():
-        return load_partly(model, x)
+        return load_partly(model, x, given)
 
 
 def rewrites(op: str, domain: str = "") -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from nbglcnn.errors import ModelError
+from nbglcnn.errors import ModelError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Array, Node, Value
 from nbglcnn.load.bounds import shown
 
@@ -15,6 +16,14 @@ OPSET = 21  # the one that operators are lowered from: GroupNormalization is who
 FLOAT32 = np.dtype(np.float32)
 HALF = np.dtype(np.float16)
 WIDE = {np.dtype(np.float64), HALF}  # at run time these are float32
+
+
+class Behind(UnsupportedOperator):
+    """A node reads what cannot run, so that nothing can be said of it."""
+
+
+class Unknown(UnsupportedOperator):
+    """What a node gives cannot be told before it runs; another engine may know."""
 
 
 @dataclass(slots=True)
@@ -28,7 +37,8 @@ class Draft:
     inference, `declared` only without it. `settings` are the names of parameters whose numbers
     decided which nodes there are. `refused` are nodes that cannot be loaded and why, `lost` what
     they would give; None where the first shall be an error. `classes` are the model's own names for
-    the values of its output.
+    the values of its output. `at` is the module of the node that is being folded. `given` are
+    outputs of nodes that Python computes, and why.
     """
 
     name: str
@@ -46,15 +56,17 @@ class Draft:
     declared: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     settings: frozenset[str] = frozenset()
-    refused: list[tuple[Node, str]] | None = None
+    refused: list[tuple[Node, UnsupportedModel]] | None = None
     lost: set[str] = field(default_factory=set)
     classes: tuple[str, ...] = ()
+    at: str = ""
+    given: Mapping[str, tuple[Array, str]] = field(default_factory=dict)
 
-    def refuse(self, node: Node, error: ModelError) -> None:
+    def refuse(self, node: Node, error: UnsupportedModel) -> None:
         """Note that a node cannot be loaded, or raise the error where that is an error."""
         if self.refused is None:
             raise error
-        self.refused.append((node, str(error)))
+        self.refused.append((node, error))
         self.lost.update(filter(None, node.outputs))
 
 
@@ -137,7 +149,8 @@ def label(node: Node) -> str:
     """A node as messages name it: its operator and the module or node name."""
     name = node.name or (node.outputs[0] if node.outputs else "")
     where = f"in module {shown(node.module)}" if node.module else f"node {shown(name)}"
-    return f"{node.op[:80]} ({where})"
+    op = node.op if node.python is None else node.python.operator
+    return f"{op[:80]} ({where})"
 
 
 def integer(node: Node, name: str, default: int) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 
 from nbglcnn import plan as p
 from nbglcnn.graph import Graph, Key, Node
-from nbglcnn.ops import OPERATORS
+from nbglcnn.ops import OPERATORS, RECORDS
 
 # Padding that repeats the map's own numbers, by ONNX's names.
 _MODES = ("reflect", "edge", "wrap")
@@ -86,8 +86,8 @@ def describe(
         return Description("alias", short, "same")
     if told.composite and key.module_type in MODULES:
         return _module(graph, nodes[0], MODULES[key.module_type], key.description, short)
-    record = OPERATORS[told.operator]
-    same = all(OPERATORS[node.op].explained(graph, node) == "same" for node in nodes)
+    record = RECORDS[told.operator]
+    same = all(RECORDS[node.op].explained(graph, node) == "same" for node in nodes)
     main = replace(main, op=told.operator)
     return Description(
         record.role,
@@ -95,7 +95,7 @@ def describe(
         "same" if same else record.explained(graph, main),
         told.composite and not same,
         record.formula(graph, main) if record.formula and len(nodes) == 1 else "",
-        OPERATORS[nodes[-1].op].bounded(graph, nodes[-1]),
+        RECORDS[nodes[-1].op].bounded(graph, nodes[-1]),
     )
 
 
@@ -114,7 +114,7 @@ def _module(
 ) -> Description:
     settings = _settings(description)
     if isinstance(known, str):
-        record = OPERATORS[known]
+        record = RECORDS[known]
         node = replace(node, op=known, attributes=settings)
         formula = record.formula(graph, node) if record.formula else ""
         return Description(

@@ -9,7 +9,7 @@ import msgspec
 
 from nbglcnn import plan as p
 from nbglcnn.graph import Graph, Node
-from nbglcnn.ops import OPERATORS
+from nbglcnn.ops import RECORDS
 from nbglcnn.ops.axes import nchw_flags
 from nbglcnn.ops.operator import Shape
 from nbglcnn.ops.reach import Linked
@@ -37,7 +37,7 @@ class Reaches:
         for node in graph.nodes:
             for position, name in enumerate(node.outputs):
                 if name:
-                    self._links[name] = OPERATORS[node.op].reach(graph, node, position)
+                    self._links[name] = RECORDS[node.op].reach(graph, node, position)
                     self.places[name] = self._followed(node, name)
 
     @property

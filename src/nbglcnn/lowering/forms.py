@@ -14,7 +14,7 @@ from nbglcnn import plan as p
 from nbglcnn.graph import Graph, Node
 from nbglcnn.layout import NCHW, picture_of
 from nbglcnn.lowering.fields import Reaches
-from nbglcnn.ops import OPERATORS
+from nbglcnn.ops import RECORDS
 from nbglcnn.ops.operator import Shape
 from nbglcnn.ops.reach import MOST_LISTED, Linked, same, taken
 
@@ -105,7 +105,7 @@ def _signals(graph: Graph, links: Reaches) -> frozenset[str]:
 
     pairs: list[tuple[str, str]] = []
     for node in graph.nodes:
-        record = OPERATORS[node.op]
+        record = RECORDS[node.op]
         kind = record.explained(graph, node)
         if record.window is not None or kind in ("batch norm", "group norm"):
             found.update(filter(None, (node.inputs[0], *node.outputs)))
@@ -135,7 +135,7 @@ def _attention(graph: Graph) -> frozenset[str]:
         """The value itself and those behind it that are weights."""
         found: set[str] = set()
         for node in readers.get(name, ()) if steps else ():
-            kind = OPERATORS[node.op].explained(graph, node)
+            kind = RECORDS[node.op].explained(graph, node)
             if kind == "matrix" and node.inputs[0] == name:
                 other = graph.values.get(node.inputs[1])
                 if other is None or not other.is_constant:
@@ -151,7 +151,7 @@ def _attention(graph: Graph) -> frozenset[str]:
 
     found: set[str] = set()
     for node in graph.nodes:
-        if OPERATORS[node.op].explained(graph, node) == "softmax":
+        if RECORDS[node.op].explained(graph, node) == "softmax":
             rank = len(graph.shape(node.outputs[0]))
             axis = node.attributes.get("axis", -1)
             if rank > 1 and axis in (-1, rank - 1):
@@ -179,7 +179,7 @@ def _classes(graph: Graph, planes: frozenset[str]) -> frozenset[str]:
         node = producer.get(name)
         if node is None or steps == 0:
             return False
-        record = OPERATORS[node.op]
+        record = RECORDS[node.op]
         kind = record.explained(graph, node)
         if kind in ("softmax", "log softmax"):
             return node.attributes.get("axis", -1) in (1, -3)
@@ -217,7 +217,7 @@ class _Grids:
             if len(shape) == 4 and shape[1] in IMAGES:
                 self._sides[name] = {2: (inputs[name], 0), 3: (inputs[name], 1)}
         for node in graph.nodes:
-            stays = OPERATORS[node.op].explained(graph, node) in KEEPING
+            stays = RECORDS[node.op].explained(graph, node) in KEEPING
             for name in filter(None, node.outputs):
                 for source, linked in links.links(node, name):
                     if source in self._sides or source in self._tokens:

@@ -12,9 +12,9 @@ import numpy as np
 
 from nbglcnn import plan as p
 from nbglcnn.graph import Graph, Key, Node
-from nbglcnn.lowering.composites import Whole, describe, whole
+from nbglcnn.lowering.composites import Whole, describe, short_name, whole
 from nbglcnn.lowering.fields import Reaches
-from nbglcnn.ops import OPERATORS
+from nbglcnn.ops import RECORDS
 from nbglcnn.ops.window import Window
 
 
@@ -33,7 +33,7 @@ def layer_keys(graph: Graph) -> list[Key]:
 
 def spelled(op: str) -> str:
     """An operator as PyTorch's class for it is spelled, where that is another spelling: ReLU."""
-    short = OPERATORS[op].short if op in OPERATORS else None
+    short = RECORDS[op].short if op in RECORDS else None
     return short if short is not None and short.lower() == op.lower() else op
 
 
@@ -97,17 +97,18 @@ def layer_table(graph: Graph, reaches: Reaches) -> tuple[tuple[p.Layer, ...], di
         read = [name for node in mine for name in node.inputs if name]
         parameters = {name for name in read if graph.values[name].is_constant}
         trained = {origin for name in parameters for origin in origins.get(name, ())}
-        main = max(mine, key=lambda n: OPERATORS[n.op].macs(graph, n), default=None)
+        main = max(mine, key=lambda n: RECORDS[n.op].macs(graph, n), default=None)
         inputs = [name for name in read if name not in parameters and name in by_value]
         mine.sort(key=lambda node: place[node.name])
-        window = OPERATORS[main.op].window if main else None
+        window = RECORDS[main.op].window if main else None
         shape = graph.shape(key.value)
         told = whole(graph, mine, main) if main else Whole("Identity", ())
         description = describe(graph, mine, main, told, key)
+        own = [node.python for node in mine if node.python is not None]
         rows.append(
             p.Layer(
                 name=key.name,
-                operator=told.operator,
+                operator=own[0].operator if own else told.operator,
                 module=key.module_type,
                 attributes={
                     k: v.tolist() if isinstance(v, np.ndarray) else v
@@ -119,14 +120,14 @@ def layer_table(graph: Graph, reaches: Reaches) -> tuple[tuple[p.Layer, ...], di
                 output_shape=shape,
                 parameters=sum(math.prod(graph.shape(name)) for name in trained),
                 shared=sum(math.prod(graph.shape(name)) for name in trained & counted),
-                macs=sum(OPERATORS[n.op].macs(graph, n) for n in mine),
+                macs=sum(RECORDS[n.op].macs(graph, n) for n in mine),
                 bytes=4 * math.prod(shape),
                 description=key.description,
                 inputs=tuple(by_value[value] for value in sources),
-                operators=tuple(n.op for n in mine),
+                operators=tuple(n.python.operator if n.python else n.op for n in mine),
                 operands=tuple(
                     p.Operand("setting")
-                    if name and k in OPERATORS[told.operator].shape_inputs
+                    if name and k in RECORDS[told.operator].shape_inputs
                     else operand.of(name, by_value)
                     for k, name in enumerate(told.inputs)
                 ),
@@ -134,12 +135,13 @@ def layer_table(graph: Graph, reaches: Reaches) -> tuple[tuple[p.Layer, ...], di
                 places=reaches.places.get(key.value, ()),
                 reads=reaches.reads(key.value, reversed(mine), sources),
                 role=description.role,
-                short=description.short,
+                short=short_name(key.module_type or own[0].operator) if own else description.short,
                 explains=description.explains,
                 composite=description.composite,
                 formula=description.formula,
                 bounds=description.bounds,
                 type=key.module_type or spelled(told.operator),
+                python=own[0].reason if own else "",
             )
         )
         by_value.setdefault(key.value, key.name)
@@ -224,7 +226,7 @@ def reshaped(graph: Graph) -> dict[str, str]:
     """For constants that are others in another shape: those, with their elements in that order."""
     origins: dict[str, str] = {}
     for node in graph.folded:
-        record = OPERATORS.get(node.op)
+        record = RECORDS.get(node.op)
         if record is not None and record.role in ("leads", "alias"):
             source = node.inputs[0]
             origins[node.outputs[0]] = origins.get(source, source)

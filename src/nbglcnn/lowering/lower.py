@@ -35,7 +35,7 @@ from nbglcnn.lowering.sections import (
 )
 from nbglcnn.lowering.shapes import infer_shapes
 from nbglcnn.lowering.weights import INSIDE, kernel_cut, packed
-from nbglcnn.ops import OPERATORS, READ_THROUGH
+from nbglcnn.ops import READ_THROUGH, RECORDS
 
 FLATTEN_KERNEL = Kernel("flatten_kernel", shader("flatten_kernel.glsl"), pixel=False)
 
@@ -85,18 +85,19 @@ def lower(
     nodes, epilogues = fuse(graph, watched)
     reaches = Reaches(graph)
     layers, layer_of = layer_table(graph, reaches)
+    rows = layer_rows(graph, layers)
     b = Builder(graph, target, epilogues, precision)
     inputs = []
     for value in graph.inputs:
         key = next(key.name for key in graph.keys if key.kind == "input" and key.value == value)
         places = reaches.places[value]
         inputs.append(msgspec.structs.replace(b.input(key, value), places=places))
+    inputs += _from_python(b, nodes, layer_of, watched, rows)
     for carry in graph.carries:
         b.carried(carry)
     for section in section_names(graph):
         _lower_section(b, section, nodes, layer_of, watched)
     b.enter_reads()
-    rows = layer_rows(graph, layers)
     batch = max(1, batch_of(record.shape for record in inputs))  # 0: there is nothing to picture
     names = {key.value: key.name for key in graph.keys if key.kind == "input"}
     forms = Forms(graph, reaches, planes(graph), names)
@@ -105,6 +106,29 @@ def lower(
     settle_formats(b)
     tables = (reaches.table, forms.table)
     return _finish(b, graph, observe, precision, inputs, values, parameters, layers, batch, tables)
+
+
+def _from_python(
+    b: Builder,
+    nodes: Sequence[Node],
+    layer_of: Mapping[str, int],
+    watched: Collection[str],
+    rows: Mapping[str, int],
+) -> list[p.Input]:
+    """The uploads of what Python computes, as far as anybody wants it."""
+    found = []
+    read = {name for node in nodes for name in node.inputs}
+    names = {key.value: key.name for key in reversed(b.graph.keys)}
+    for node in nodes:
+        if node.python is None:
+            continue
+        for name in filter(None, node.outputs):
+            if math.prod(b.shape(name)) and (name in read or name in watched):
+                b.enter(node, layer_of.get(node.name, -1))
+                one = b.input(names[name], name)
+                found.append(msgspec.structs.replace(one, layer=rows[names[name]]))
+    b.enter_reads()
+    return found
 
 
 def _lower_section(
@@ -118,7 +142,7 @@ def _lower_section(
         b.enter(node, layer_of.get(node.name, -1))
         # Where no element is, nothing is drawn.
         if any(math.prod(b.shape(name)) for name in node.outputs if name):
-            lower_node = OPERATORS[node.op].lower
+            lower_node = RECORDS[node.op].lower
             if node.op in READ_THROUGH and not any(name in watched for name in node.outputs):
                 b.defer(node, lower_node)
             else:

@@ -10,21 +10,30 @@ import numpy as np
 
 from nbglcnn.errors import UnsupportedOperator
 from nbglcnn.graph import Graph, Node, Value, several
-from nbglcnn.ops import OPERATORS
+from nbglcnn.ops import OPERATORS, RECORDS
 
 LARGEST = 2**28  # elements of one value: a gibibyte of float32
 LONGEST = 500  # characters of a reason: shapes and attributes in it may be very long
 
 
+def missing(name: str) -> str | None:
+    """What is said of an operator without a record; None of one that has one."""
+    if name in OPERATORS:
+        return None
+    count = len(OPERATORS)
+    return f"the operator {name} is not among the {count} that nbglcnn runs (docs/operators.md)"
+
+
 def problem_of(graph: Graph, node: Node) -> str | None:
     """Why a node cannot run, in words that follow its name; None when it can."""
+    if node.python is not None:
+        return None
     operator = OPERATORS.get(node.op) if node.domain in ("", "ai.onnx") else None
     if operator is None:
         name = f"{node.domain}.{node.op}" if node.domain else node.op
-        count = len(OPERATORS)
-        if name.startswith(("Random", "Bernoulli", "Multinomial")):
+        if _draws(node):
             return f"{name} draws random numbers; draw them outside and give them as an input"
-        return f"the operator {name} is not among the {count} that nbglcnn runs (docs/operators.md)"
+        return missing(name)
     for name, value in node.attributes.items():
         allowed = operator.attributes.get(name)
         if allowed is None:
@@ -39,6 +48,17 @@ def problem_of(graph: Graph, node: Node) -> str | None:
     except (AssertionError, IndexError, ValueError, ZeroDivisionError, KeyError, TypeError):
         return f"{node.op} has inputs or attributes that don't fit together"
     return f"{node.op}: {problem}" if problem else None
+
+
+def _draws(node: Node) -> bool:
+    return node.op.startswith(("Random", "Bernoulli", "Multinomial"))
+
+
+def left_to_python(graph: Graph) -> dict[str, str]:
+    """The nodes that cannot run, and why, but for those that would give other numbers each time."""
+    _, problems = partial_shapes(graph)
+    drawn = {node.name for node in graph.nodes if _draws(node)}
+    return {name: reason for name, reason in problems.items() if name not in drawn}
 
 
 def layer_name(node: Node) -> str:
@@ -71,8 +91,8 @@ def partial_shapes(graph: Graph) -> tuple[Graph, dict[str, str]]:
         problem = problem_of(known, node)
         shapes: Sequence[tuple[int, ...]] = ()
         if problem is None:
-            shapes = OPERATORS[node.op].shapes(known, node)
-            if not OPERATORS[node.op].empty and _from_nothing(known, node, shapes):
+            shapes = RECORDS[node.op].shapes(known, node)
+            if not RECORDS[node.op].empty and _from_nothing(known, node, shapes):
                 problem = f"{node.op}: an input without elements"
             if any(d < 0 for shape in shapes for d in shape) or any(
                 math.prod(shape) > LARGEST for shape in shapes

@@ -12,6 +12,7 @@ from nbglcnn.ops import (
     pad,
     pointwise,
     pool,
+    python,
     reduce,
     resize,
     sample,
@@ -45,6 +46,8 @@ FAMILIES = (
 OPERATORS: dict[str, Operator] = {
     operator.name: operator for family in FAMILIES for operator in family.OPERATORS
 }
+# Those, and the one that is no operator of ONNX: what Python computes.
+RECORDS: dict[str, Operator] = {**OPERATORS, python.RECORD.name: python.RECORD}
 
 # Nodes that end in an epilogue, those of them that only take an activation, and the unary ones that
 # may stand there (ops/conv.py, ops/concat.py, fusion.py).

@@ -13,6 +13,7 @@ from nbglcnn.errors import InputError, ModelError, unknown
 from nbglcnn.graph import Array
 from nbglcnn.inputs import as_arrays
 from nbglcnn.load import Joined, Side
+from nbglcnn.partly import load_mixed
 from nbglcnn.plan import Comparison as ComparedPlan
 from nbglcnn.report import Change, Report
 from nbglcnn.viewer.viewer import Viewer
@@ -26,6 +27,7 @@ def compare(
     *,
     titles: tuple[str, str] = ("", ""),
     observe: str | Sequence[str] = "all",
+    strict: bool = False,
     **options: Any,
 ) -> Comparison:
     """Run two networks, or one on two inputs, with the difference B − A of every layer.
@@ -37,6 +39,7 @@ def compare(
         x_b: another input for `b`, with as many examples.
         titles: what A and B are called, for example ("epoch 1", "epoch 20").
         observe: which layers are compared and kept: "all", "outputs" alone, or names (in `a`).
+        strict: refuse what would be computed in Python, as for the Viewer.
         options: further ones of the Viewer: `classes`, `precision`, `height`, `timeout`. Without
             `classes` they are those of `a`, or of `b`, unless both have some and they differ.
 
@@ -54,7 +57,7 @@ def compare(
     title_a, title_b = titles
     if x is None and not isinstance(a, Viewer) and isinstance(b, Viewer):
         x = b.network.arrays
-    left = _side(a, x)
+    left = _side(a, x, strict)
     given = x if x_b is None else x_b
     if given is None and not isinstance(b, Viewer):
         given = left.arrays
@@ -62,7 +65,7 @@ def compare(
         changed = load.with_parameters(left.graph, b)
         right = Side(left.model, changed, as_arrays(given, load.specs_of(changed)))
     else:
-        right = _side(b, given, left if a is b else None)
+        right = _side(b, given, strict, left if a is b else None)
     counts = [{array.shape[:1] for array in side.arrays} for side in (left, right)]
     if len(counts[0]) == len(counts[1]) == 1 and counts[0] != counts[1]:
         few, many = (sizes.pop()[0] for sizes in counts)
@@ -78,7 +81,7 @@ def compare(
     return Comparison(joined, **options)
 
 
-def _side(model: Any, x: Any, same: Side | None = None) -> Side:
+def _side(model: Any, x: Any, strict: bool, same: Side | None = None) -> Side:
     """A model or Viewer with an input; `same` is a side with the same model."""
     if isinstance(model, Comparison):
         raise ModelError("a comparison is no model: give one of the two that it compares")
@@ -91,7 +94,7 @@ def _side(model: Any, x: Any, same: Side | None = None) -> Side:
             return Side(model, same.graph, as_arrays(x, load.specs_of(same.graph)))
         except InputError:
             pass  # of another shape, or none that fits: then `load` says so
-    graph, arrays = load.load(model, x)
+    graph, arrays = (load.load if strict else load_mixed)(model, x)
     return Side(model, graph, arrays)
 
 

@@ -38,7 +38,7 @@ def diagnosis(plan: Plan, connection: Connection, tested: Verdict | None, local:
         ("precision", plan.precision),
         (
             "plan",
-            f"{plan.layer_count} layers, {len(plan.header.passes)} passes, "
+            f"{plan.layer_count} layers{_left_to_python(plan)}, {len(plan.header.passes)} passes, "
             f"{len(plan.header.programs)} programs, {len(plan.header.textures)} textures",
         ),
         ("memory", f"{plan.gpu_bytes} bytes on the GPU by the Plan, {_held(connection.page)}"),
@@ -51,6 +51,11 @@ def diagnosis(plan: Plan, connection: Connection, tested: Verdict | None, local:
         ("last error", anonymous(connection.last_error) or "none"),
     ]
     return table((), rows)
+
+
+def _left_to_python(plan: Plan) -> str:
+    count = sum(layer.python != "" for layer in plan.layers)
+    return f" ({count} computed in Python)" if count else ""
 
 
 def anonymous(text: str) -> str:

@@ -38,17 +38,18 @@ class Local:
         arrays: Sequence[Array],
         revision: int,
         patches: Sequence[Patch] = (),
+        sent: Sequence[Array] = (),
     ) -> dict[str, Array]:
         """Every value of the Plan; computed when `revision` is another one than last time.
 
-        `patches` are all that lie on top of the Plan's weights.
+        `patches` are all that lie on top of the Plan's weights, `sent` what Python computes.
         """
         if self._key != (revision, plan.hash):
             session = self._open(plan)
             if session is not None:
                 session.patch(patches[self._patched :])
                 self._patched = len(patches)
-                self._values = session.run(*arrays)
+                self._values = session.run((*arrays, *sent))
             else:
                 found = reference(self.model, graph, arrays)
                 self._values = {value.key: found[value.key] for value in plan.values}
@@ -63,6 +64,7 @@ class Local:
         revision: int,
         names: Collection[str],
         patches: Sequence[Patch] = (),
+        sent: Sequence[Array] = (),
     ) -> tuple[dict[str, Array], str]:
         """Values for a snapshot and who computed them: whoever has no shaders to compile."""
         if self._key != (revision, plan.hash):
@@ -72,7 +74,7 @@ class Local:
             found = quick_reference(self.model, graph, arrays, names)
             if found is not None:
                 return found, engine(self.model)
-        return self.values(plan, graph, arrays, revision, patches), self.source(plan)
+        return self.values(plan, graph, arrays, revision, patches, sent), self.source(plan)
 
     def source(self, plan: Plan) -> str:
         """Who computes: `local (OpenGL: renderer)` or `reference (PyTorch 2.13)`."""

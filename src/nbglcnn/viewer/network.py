@@ -17,6 +17,7 @@ from nbglcnn.inputs import as_arrays
 from nbglcnn.load.steps import begin
 from nbglcnn.lowering import lower
 from nbglcnn.lowering.patches import changed_numbers, patches
+from nbglcnn.partly import load_mixed, values_in_python
 from nbglcnn.plan import Patch, Plan, Precision, Target, Value, content_hash, pack_file
 from nbglcnn.reference import cacheable
 from nbglcnn.session import stored
@@ -33,7 +34,9 @@ class Network:
     `model` and `x` are what the Viewer takes; `graph` holds the weights of now. `plan` is packed
     from it, but for what the `patches` say: changes of few numbers, which `hash_weights` makes a
     part of it. `revision` grows with every change of input or weights. `local` computes here what
-    no page does. `classes` are the names of the output's classes, () where there are none.
+    no page does. `classes` are the names of the output's classes, () where there are none. Unless
+    `strict`, the model's framework computes the layers that cannot run: `sent` are their values for
+    the input of now, in the order of the Plan's.
     """
 
     plan: Plan
@@ -46,11 +49,12 @@ class Network:
         observe: str | Sequence[str],
         precision: Precision,
         classes: Any = None,
+        strict: bool = False,
     ) -> None:
         if classes is not None:
             class_names.listed(classes)  # an error before minutes of work
         known: dict[str, Array] = {}
-        self.graph, arrays = load.load(model, x, known)
+        self.graph, arrays = (load.load if strict else load_mixed)(model, x, known)
         begin("compiling it")
         self._observe = observe
         self._precision = precision
@@ -60,6 +64,7 @@ class Network:
         self._compile(None)
         self.arrays = self._accepted(arrays)
         self.classes = self.named(classes)
+        self.sent = self._in_order(known)
         self.revision = 0
         pictured = {value.key for value in pictures.chosen(self.plan)}
         self.local = Local(model, cacheable(self.graph, known, pictured))
@@ -74,7 +79,9 @@ class Network:
 
     def set_input(self, x: Any) -> None:
         """Make `x` the input; InputError where it doesn't fit, and the old one stays."""
-        self.arrays = self._accepted(as_arrays(x, load.specs_of(self.graph)))
+        arrays = self._accepted(as_arrays(x, load.specs_of(self.graph)))
+        self.sent = self._from_framework(self.graph, arrays)
+        self.arrays = arrays
         self.revision += 1
 
     def named(self, classes: Any) -> tuple[str, ...]:
@@ -98,16 +105,19 @@ class Network:
         return self._take(load.with_numbers(self.graph, name, index, numbers))
 
     def _take(self, graph: Graph) -> list[Patch]:
+        sent = self._from_framework(graph, self.arrays)
         old, self.graph = self.graph, graph
         changed = changed_numbers(old, graph)
         self.revision += 1
+        moved = [one.tobytes() for one in sent] != [one.tobytes() for one in self.sent]
+        self.sent = sent
         if not lower.fits(self.plan, graph, changed.keys()):
             self._compile(self.plan.header.target)
             return []
         found = patches(self.plan, old, graph, changed)
         self._unhashed.update(changed)
         self._patch_bytes += sum(patch.data.nbytes for patch in found or ())
-        if found is None or self._patch_bytes > PATCH_BYTES:
+        if moved or found is None or self._patch_bytes > PATCH_BYTES:
             self.hash_weights()
             return []
         self.patches += found
@@ -157,9 +167,24 @@ class Network:
         self._file = memoryview(pack_file(self.plan, {}))
 
     def _accepted(self, arrays: Sequence[Array]) -> tuple[Array, ...]:
-        for record, array in zip(self.plan.header.inputs, arrays, strict=True):
+        for record, array in zip(self.plan.inputs, arrays, strict=True):
             stored(record.key, array)  # InputError for what float32 textures cannot hold
         return tuple(np.asarray(array, order="C") for array in arrays)
+
+    def _from_framework(self, graph: Graph, arrays: Sequence[Array]) -> tuple[Array, ...]:
+        """What Python computes of these inputs and weights."""
+        if not self.plan.in_python:
+            return ()
+        return self._in_order(values_in_python(self.model, graph, arrays))
+
+    def _in_order(self, found: Mapping[str, Array]) -> tuple[Array, ...]:
+        for record in self.plan.in_python:
+            stored(record.key, found[record.key])
+        return tuple(found[record.key] for record in self.plan.in_python)
+
+    def _uploads(self) -> tuple[Array, ...]:
+        """All of the Plan's inputs: the network's own, and what Python computes."""
+        return (*self.arrays, *self.sent)
 
     # What it gives
 
@@ -168,7 +193,7 @@ class Network:
         self.hash_weights()
         blobs: dict[str, memoryview] = {self.plan.hash: self._file}
         inputs = []
-        for record, array in zip(self.plan.header.inputs, self.arrays, strict=True):
+        for record, array in zip(self.plan.header.inputs, self._uploads(), strict=True):
             data = raw(stored(record.key, array))
             inputs.append(content_hash(data))
             blobs[inputs[-1]] = data
@@ -190,7 +215,9 @@ class Network:
 
     def computed(self, keys: Sequence[str]) -> list[Array]:
         """Values of now, computed in this process."""
-        found = self.local.values(self.plan, self.graph, self.arrays, self.revision, self.patches)
+        found = self.local.values(
+            self.plan, self.graph, self.arrays, self.revision, self.patches, self.sent
+        )
         return [found[key].copy() for key in keys]
 
     @property
@@ -204,7 +231,7 @@ class Network:
         if self._snapshot is None or self._snapshot[0] != now:
             names = {value.key for value in pictures.chosen(self.plan)}
             values, source = self.local.pictured(
-                self.plan, self.graph, self.arrays, self.revision, names, self.patches
+                self.plan, self.graph, self.arrays, self.revision, names, self.patches, self.sent
             )
             self._snapshot = now, pictures.draw(self.plan, values, example, source)
         return self._snapshot[1]

@@ -116,6 +116,7 @@ def status_of(page: Page | None, plan: Plan, tested: str) -> dict[str, Any]:
         "precision": plan.precision,
         "parity": tested,
         "gpu_bytes": plan.gpu_bytes,
+        "in_python": [layer.name for layer in plan.layers if layer.python],
     }
 
 

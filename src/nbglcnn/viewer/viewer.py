@@ -51,6 +51,9 @@ class Viewer(anywidget.AnyWidget):
     that is there may say nothing while Python waits for it. `classes` names the values of the
     output: a list, a dict by index, or weights with `.meta["categories"]`; an ONNX file may have
     names itself.
+    that is there may say nothing while Python waits for it. A layer that cannot run on the GPU is
+    computed in Python, by PyTorch or ONNX Runtime, for each input, and its value sent to the page;
+    with `strict` it is an error, as in `compile`.
 
     Traits, to observe and to link: `example`, `selected`, `view` (see `show`), `colormap`,
     `color_range`, `symmetric`, `height` and `presenting` (see `present`) follow the page and can be
@@ -97,9 +100,12 @@ class Viewer(anywidget.AnyWidget):
         classes: Any = None,
         height: int | None = None,
         timeout: float = 10.0,
+        strict: bool = False,
     ) -> None:
         with steps_shown(model):
-            self.network = Network(model, x, observe=observe, precision=precision, classes=classes)
+            self.network = Network(
+                model, x, observe=observe, precision=precision, classes=classes, strict=strict
+            )
         self._needs_snapshot = False  # a page is there that cannot draw
         self._replaced = False
         self._mended: bool | None = None  # plain kernels: None untried, True taken, False useless

@@ -311,6 +311,7 @@ function Tools(props: {
     state.camera.value = zoomAt(camera, by, view.width / 2, view.height / 2);
   };
   const all = allOpen(tree);
+  const hasPython = state.plan.value?.layers.some(({ python }) => python !== "") ?? false;
   const button = (word: string, label: string, act: () => void, off = false) => (
     <button
       type="button"
@@ -341,6 +342,7 @@ function Tools(props: {
       })}
       <span class="nbg-second nbg-graph-hint">
         {tree.groups.length > open.size && "a stacked edge is a closed module · "}
+        {hasPython && "a dashed one is computed in Python · "}
         drag moves, Ctrl or ⌘ with the wheel zooms
       </span>
       {children}

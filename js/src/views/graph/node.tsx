@@ -3,6 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { plural } from "../../format.ts";
 import { contents, imageShape, type Network } from "../../network/network.ts";
+import { pythonOf } from "../../network/python.ts";
 import type { Value } from "../../plan.ts";
 import { useViews } from "../context.ts";
 import { Right } from "../icons.tsx";
@@ -58,10 +59,12 @@ export function NodeView({ placed, chosen, stop, drawn, far, select, enter }: No
   const { node, x, y, width, height } = placed;
   const value = shownValue(node, network.value, state.selected.value?.layer);
   const sign = node.kind === "merge" || node.kind === "step";
-  const kind = node.blocks.length > 1 ? "nbg-stack nbg-many" : (KINDS[node.kind] ?? "");
+  const python = node.kind !== "group" && pythonOf(state.plan.value, value) !== undefined;
+  const kind = node.blocks.length > 1 ? "nbg-stack nbg-many" : KINDS[node.kind];
+  const classes = [kind, chosen && "nbg-chosen", python && "nbg-by-python"];
   return (
     <div
-      class={`nbg-node ${kind} ${chosen ? "nbg-chosen" : ""}`}
+      class={["nbg-node", ...classes].filter(Boolean).join(" ")}
       data-node={node.id}
       data-kind={node.kind}
       data-layer={value.key}
@@ -74,7 +77,7 @@ export function NodeView({ placed, chosen, stop, drawn, far, select, enter }: No
         type="button"
         class="nbg-picture"
         aria-pressed={chosen}
-        aria-label={spoken(node, value)}
+        aria-label={spoken(node, value) + (python ? ", computed in Python" : "")}
         tabIndex={stop ? 0 : -1}
         title={sign ? `${node.title}, ${imageShape(value)}` : undefined}
         onClick={() => select(placed)}
@@ -109,6 +112,7 @@ function Words(props: { placed: Placed; value: Value; enter: (placed: Placed) =>
   const { node, words } = placed;
   const { state } = useViews();
   const [stage] = node.stages;
+  const own = node.layers.filter(({ python }) => python).length;
   const select = (layer: string): void => {
     state.selected.value = { layer, channel: null };
   };
@@ -133,6 +137,7 @@ function Words(props: { placed: Placed; value: Value; enter: (placed: Placed) =>
           {node.blocks.length > 1
             ? `${node.blocks.length} blocks`
             : plural(node.layers.length, "layer")}
+          {own > 0 && `, ${own} in Python`}
         </button>
       )}
       {node.kind !== "group" && stage && <Parts stage={stage} shown={value.key} select={select} />}

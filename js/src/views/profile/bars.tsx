@@ -18,6 +18,7 @@ function CostBar({ layers }: { layers: readonly Layer[] }) {
   const plan = state.plan.value;
   const cost = state.cost.value;
   if (plan === null) return null;
+  if (cost === "ms" && layers.length > 0 && layers.every(({ python }) => python)) return null;
   const all = costs.value;
   const total = all.reduce((sum, one) => sum + (one[cost] ?? 0), 0);
   const own = all.filter((_, k) => layers.includes(plan.layers[k] as Layer)).reduce(sum, NOTHING);

@@ -281,7 +281,7 @@ function LayerRow({ row, tops }: { row: Row; tops: Readonly<Record<string, numbe
       </td>
       <td data-column="shape">{shapeOfOne(layer.output_shape, state.plan.value?.batch ?? 1)}</td>
       {COSTS.map(([one]) => (
-        <Cell key={one} cost={one} of={cost} top={tops[one] ?? 0} />
+        <Cell key={one} cost={one} of={cost} top={tops[one] ?? 0} python={layer.python !== ""} />
       ))}
       <td data-column="error">
         {compared === undefined ? (
@@ -296,13 +296,16 @@ function LayerRow({ row, tops }: { row: Row; tops: Readonly<Record<string, numbe
   );
 }
 
-function Cell({ cost, of, top }: { cost: Cost; of: LayerCost; top: number }) {
+function Cell(props: { cost: Cost; of: LayerCost; top: number; python: boolean }) {
+  const { cost, of, top, python } = props;
   const share = top > 0 ? (of[cost] ?? 0) / top : 0;
   const nothing = cost === "ms" ? of.passes === 0 : of[cost] === 0;
   const estimated = cost === "ms" && !of.measured;
   const title = nothing
     ? cost === "ms"
-      ? "no pass of its own: another layer’s compute it too, or nothing has to"
+      ? python
+        ? "computed in Python, and in no run of the page"
+        : "no pass of its own: another layer’s compute it too, or nothing has to"
       : undefined
     : `${percent(share)} of the largest${estimated ? ", estimated from its share of the work" : ""}`;
   return (

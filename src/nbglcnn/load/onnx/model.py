@@ -6,7 +6,7 @@ Longer than 400 lines: the steps of reading a model, each of which needs what th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +20,10 @@ from nbglcnn.errors import (
     UnsupportedOperator,
     nearest,
 )
-from nbglcnn.graph import Array, Attribute, Graph, Key, Node
+from nbglcnn.graph import OWN, Array, Attribute, Graph, InPython, Key, Node
 from nbglcnn.inputs import Spec, as_arrays
 from nbglcnn.load.bounds import checked_shape, shown
-from nbglcnn.load.draft import FLOAT32, OPSET, WIDE, Draft, label
+from nbglcnn.load.draft import FLOAT32, OPSET, WIDE, Draft, Unknown, label
 from nbglcnn.load.onnx.branches import Guarded, unbranched
 from nbglcnn.load.onnx.file import read_model, tensor_array
 from nbglcnn.load.onnx.functions import domain_of, inlined
@@ -54,16 +54,32 @@ def load_onnx(source: Any, x: Any) -> tuple[Graph, tuple[Array, ...]]:
     return _loaded(Draft(name=name[:LONGEST], source="onnx"), model, folder, x)
 
 
-def load_partly(source: Any, x: Any) -> tuple[Graph, list[tuple[Node, str]], list[str]]:
-    """The Graph of what of a model can be loaded, the other nodes and why, and all in order.
+@dataclass(frozen=True)
+class Part:
+    """What of a model can be loaded: its Graph for inputs, and the nodes that cannot, and why.
+
+    `names` are all values in the file's order.
+    """
+
+    graph: Graph
+    arrays: tuple[Array, ...]
+    refused: list[tuple[Node, UnsupportedModel]]
+    names: list[str]
+
+
+Given = Mapping[str, tuple[Array, str]]
+
+
+def load_partly(source: Any, x: Any, given: Given) -> Part:
+    """What of a model can be loaded; nodes whose outputs are `given` (and why) Python computes.
 
     Raises what `load_onnx` does where that isn't about a single node.
     """
     model, name, folder = read_model(source)
-    draft = Draft(name=name[:LONGEST], source="onnx", refused=[])
-    graph, _ = _loaded(draft, model, folder, x)
+    draft = Draft(name=name[:LONGEST], source="onnx", refused=[], given=given)
+    graph, arrays = _loaded(draft, model, folder, x)
     assert draft.refused is not None
-    return graph, draft.refused, [o for p in model.graph.node for o in p.output]
+    return Part(graph, arrays, draft.refused, [o for p in model.graph.node for o in p.output])
 
 
 def _loaded(
@@ -123,6 +139,23 @@ def _constants(draft: Draft, model: ModelProto, names: _Names, folder: str | Non
         if tensor.data_type == tensor.STRING and tensor.name not in _read_names(model.graph):
             continue  # class names, as some tools leave them
         draft.constants[names[tensor.name]] = tensor_array(tensor, tensor.name, folder)
+
+
+def needed_nodes(graph: GraphProto, outputs: Iterable[str]) -> list[NodeProto]:
+    """The nodes that some values follow from, in the file's order."""
+    made = {name: at for at, node in enumerate(graph.node) for name in node.output if name}
+    kept: set[int] = set()
+    waiting = list(outputs)
+    while waiting:
+        at = made.get(waiting.pop())
+        if at is not None and at not in kept:
+            kept.add(at)
+            node = graph.node[at]
+            waiting += node.input
+            for attribute in node.attribute:
+                for inner in (attribute.g, *attribute.graphs):
+                    waiting += _read_names(inner)
+    return [node for at, node in enumerate(graph.node) if at in kept]
 
 
 def _read_names(graph: GraphProto) -> set[str]:
@@ -233,7 +266,8 @@ def _nodes(draft: Draft, model: ModelProto, names: _Names, folder: str | None) -
                 + ("" if version < OLDEST else " (by the onnx that is installed)")
             )
         try:
-            added = _read(node, proto, version, folder)
+            left = _left_to_python(draft, node, proto, version, folder)
+            added = left or _read(node, proto, version, folder)
         except UnsupportedModel as error:
             draft.refuse(node, error)
             produced.update(filter(None, node.outputs))
@@ -246,15 +280,35 @@ def _nodes(draft: Draft, model: ModelProto, names: _Names, folder: str | None) -
     return produced
 
 
+def _left_to_python(
+    draft: Draft, node: Node, proto: NodeProto, version: int, folder: str | None
+) -> list[tuple[Node, int]]:
+    """The node as one that Python computes, where all of its outputs are given."""
+    outputs = list(filter(None, node.outputs))
+    if not outputs or not all(name in draft.given for name in outputs):
+        return []
+    for name in outputs:
+        array, reason = draft.given[name]
+        draft.declared[name] = array.shape, array.dtype
+    read = None
+    if not node.domain:
+        today, own = (schema_of(node.op, "", of).since_version for of in (OPSET, version))
+        if today == own:  # else it may compute something else today
+            read = _read(node, proto, version, folder)[0][0]
+    python = InPython(node.op, reason, read)
+    return [(replace(node, op=OWN, domain="", python=python), OPSET)]
+
+
 def _read(node: Node, proto: NodeProto, version: int, folder: str | None) -> list[tuple[Node, int]]:
     """A checked node with its attributes, or the nodes that it stands for; their operator sets."""
+    # Also of a node that is left to ONNX Runtime: no tensor in it may be in another file.
+    given = {a.name: _attribute(node, a, folder) for a in proto.attribute} if node.domain else {}
     if node.domain == MICROSOFT and node.op in KNOWN:
-        given = {a.name: _attribute(node, a, folder) for a in proto.attribute}
         return [(step, OPSET) for step in translated(node, given)]
     if node.domain:
         own = "" if node.domain != MICROSOFT else f", and of this one {', '.join(sorted(KNOWN))}"
         near = nearest(node.op, list(KNOWN)) if node.domain == MICROSOFT else ""
-        raise UnsupportedOperator(
+        raise Unknown(
             f"{label(node)}: of the operator set {shown(node.domain)}; ONNX's own are supported"
             f"{own}{near}"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,11 @@ POOL = ("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "storage_o
 
 def evaluate(node: Node, values: Mapping[str, Array]) -> dict[str, Array]:
     """The outputs of a node by name."""
+    if node.python is not None:
+        own = node.python.node
+        if own is None:
+            raise ModelError(f"{label(node)}: only its own framework can compute it")
+        node = replace(own, inputs=node.inputs, outputs=node.outputs)
     inputs = [values[i] if i else None for i in node.inputs]
     try:
         results = _results(node, inputs)

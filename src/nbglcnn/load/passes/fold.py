@@ -11,7 +11,7 @@ import numpy as np
 from nbglcnn.errors import ModelError, NbglcnnError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Array, Node
 from nbglcnn.load.bounds import MAX_FOLDED_BYTES, shown
-from nbglcnn.load.draft import FLOAT32, HALF, OPSET, WIDE, Draft, State, integer, label
+from nbglcnn.load.draft import FLOAT32, HALF, OPSET, WIDE, Behind, Draft, State, integer, label
 from nbglcnn.load.passes.algebra import DOMAIN
 from nbglcnn.load.passes.evaluate import evaluate
 from nbglcnn.load.passes.infer import element_type, infer, numpy_type
@@ -45,6 +45,7 @@ def simplify(draft: Draft) -> State:
     for name, (shape, dtype) in draft.inputs.items():
         state.shapes[name], state.dtypes[name] = shape, dtype
     for position, original in enumerate(draft.nodes):
+        draft.at = original.module
         try:
             _simplify(position, original, state)
         except UnsupportedModel as error:
@@ -64,15 +65,13 @@ def _simplify(position: int, original: Node, state: State) -> None:
     if draft.refused is not None and any(
         state.resolve(c) not in state.constants for c, _ in guards
     ):
-        raise UnsupportedOperator("cannot be told: in a branch of an If that cannot run")
+        raise Behind("cannot be told: in a branch of an If that cannot run")
     if not all(_holds(*guard, state) for guard in guards):
         return
     if lost := draft.lost.intersection(original.inputs):
         if original.op == "If" and original.inputs[0] not in lost:
             _holds(original.inputs[0], True, state)
-        raise UnsupportedOperator(
-            f"cannot be told: its input {shown(min(lost))} comes from what cannot run"
-        )
+        raise Behind(f"cannot be told: its input {shown(min(lost))} comes from what cannot run")
     if original.op == "If" and not original.domain:
         _choose(original, state)
         return
@@ -80,9 +79,24 @@ def _simplify(position: int, original: Node, state: State) -> None:
     for name in node.inputs:
         if name and not state.known(name):
             raise ModelError(f"{label(node)}: its input {shown(name)} is produced by nothing")
+    if node.python is not None:
+        for name in filter(None, node.outputs):
+            shape, dtype = draft.declared[name]
+            state.shapes[name], state.dtypes[name] = shape, FLOAT32 if dtype in WIDE else dtype
+        state.nodes.append((position, _of_tensors(node, state)))
+        return
     for step in _rewritten(node, draft.versions[position] if draft.versions else OPSET, state):
         step = replace(step, inputs=tuple(state.resolve(i) for i in step.inputs))
         _one(step, position, state)
+
+
+def _of_tensors(node: Node, state: State) -> Node:
+    """A node that Python computes, reading tensors alone: of a sequence what it was cut from."""
+    made = {name: state.sequences[name].source for name in node.inputs if name in state.sequences}
+    if not made or node.python is None:
+        return node
+    inputs = tuple(made.get(name, name) for name in node.inputs)
+    return replace(node, inputs=inputs, python=replace(node.python, node=None))
 
 
 def _holds(condition: str, wanted: bool, state: State) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from nbglcnn.errors import ModelError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Node, several
 from nbglcnn.load.bounds import checked_shape, shown
-from nbglcnn.load.draft import FLOAT32, OPSET, WIDE, State, integer, label, numbers
+from nbglcnn.load.draft import FLOAT32, OPSET, WIDE, State, Unknown, integer, label, numbers
 
 MAX_SHOWN_TO_RULES = 4096  # elements of an integer constant that a shape rule may look at
 
@@ -38,11 +38,9 @@ def infer(node: Node, state: State) -> int:
         dtype = dtype or (declared[1] if declared is not None else FLOAT32)
         shape = state.draft.shapes.get(name, _ceil_pool(node, shape, state))
         if shape is None and node.op in RECURRENT:
-            raise UnsupportedOperator(
-                f"{label(node)}: recurrent layers are not supported (docs/operators.md)"
-            )
+            raise Unknown(f"{label(node)}: recurrent layers are not supported (docs/operators.md)")
         if shape is None:
-            raise UnsupportedOperator(
+            raise Unknown(
                 f"{label(node)}: the shape of its output {shown(name)} cannot be told before "
                 "it runs (it depends on the input's numbers)"
             )
@@ -84,7 +82,7 @@ def _by_onnx(node: Node, state: State) -> Found:
     schema = schema_of(node.op, node.domain, version)
     check_arity(node, schema)
     if any(name in state.sequences for name in node.inputs):
-        raise UnsupportedOperator(f"{label(node)}: takes a sequence of tensors")
+        raise Unknown(f"{label(node)}: takes a sequence of tensors")
     _check_numbers(node, state)
     if node.op in ("Conv", "ConvTranspose"):
         _check_groups(node, state)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 class Record:
     """What hooks have seen of one run: tensors in the order of return, and the calls still open.
 
-    `others` is what the call that returned last gave besides tensors and None.
+    `others` is what the call that returned last gave besides tensors and None. Of the modules in
+    `cut` nothing inside is seen, `given` has what their calls gave as it is, by name.
     """
 
     captured: list[torch.Tensor] = field(default_factory=list)
@@ -34,6 +35,9 @@ class Record:
     root: Call | None = None
     kept: Container[str] | None = None
     others: list[tuple[str, Any]] = field(default_factory=list)
+    cut: Container[str] = ()
+    given: dict[str, Any] = field(default_factory=dict)
+    inside: int = 0  # how many calls below one of a module in `cut` are open
 
     @property
     def where(self) -> str:
@@ -48,13 +52,14 @@ class Seen:
     """What hooks saw: all calls' tensors, the tree of calls, and what of it can't be relied on.
 
     `again` says, where the model was called a second time, that it gave the same outputs; `others`
-    what it gave besides tensors and None, each with what picks it.
+    what it gave besides tensors and None, each with what picks it; `given` as the Record has it.
     """
 
     arrays: list[Array]
     root: Call
     again: bool = True
     others: Sequence[tuple[str, Any]] = ()
+    given: Mapping[str, Any] = field(default_factory=dict)
 
 
 def run_hooked(
@@ -64,16 +69,18 @@ def run_hooked(
     *,
     float32: bool = False,
     twice: bool = False,
+    cut: Container[str] = (),
 ) -> Seen:
     """Run once and give what forward hooks see: all calls' tensors, and the tree of calls.
 
     Tensors that are not the model's and not `kept` may have been altered since. In `float32`
-    an autocast in forward changes nothing. The model's state is another one afterwards.
+    an autocast in forward changes nothing. The modules in `cut` are seen from outside alone. The
+    model's state is another one afterwards.
     """
     import torch
 
     named = list(model.named_modules())
-    record, second = Record(kept=kept), Record(kept=())
+    record, second = Record(kept=kept, cut=cut), Record(kept=(), cut=cut)
 
     def call(record: Record) -> None:
         run(model, named, [t.clone() for t in tensors], record)
@@ -107,7 +114,7 @@ def run_hooked(
             except Exception:  # of a list that the first call has emptied
                 again = False
     assert record.root is not None
-    return Seen(arrays, record.root, again, record.others)
+    return Seen(arrays, record.root, again, record.others, record.given)
 
 
 def _described(tensors: Sequence[torch.Tensor]) -> str:
@@ -183,9 +190,13 @@ def run(
 
     def before(path: str) -> Callable[..., None]:
         def hook(module: torch.nn.Module, _: Any) -> None:
+            if record.stack and record.stack[-1].path in record.cut:
+                record.inside += 1
+                return
             number = record.counts.get(path, 0)
             record.counts[path] = number + 1
-            call = Call(path, number, _is_leaf(module), type(module).__name__, _describe(module))
+            leaf = path in record.cut or is_leaf(module)
+            call = Call(path, number, leaf, type(module).__name__, _describe(module))
             if record.stack:
                 record.stack[-1].children.append(call)
             record.stack.append(call)
@@ -193,8 +204,13 @@ def run(
         return hook
 
     def after(_: torch.nn.Module, __: Any, output: Any) -> None:
+        if record.inside:
+            record.inside -= 1
+            return
         call = record.stack.pop()
         record.others = []
+        if call.path in record.cut:
+            record.given[call.name] = output
         for suffix, tensor in leaves(output, is_tensor):
             if not is_tensor(tensor):
                 record.others += [(suffix, tensor)] * (tensor is not None)
@@ -227,7 +243,8 @@ def _too_large(call: Call, tensor: torch.Tensor) -> UnsupportedModel:
     )
 
 
-def _is_leaf(module: torch.nn.Module) -> bool:
+def is_leaf(module: torch.nn.Module) -> bool:
+    """Whether nothing inside it is a layer."""
     return not any(name != "parametrizations" for name, _ in module.named_children())
 
 

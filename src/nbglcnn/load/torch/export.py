@@ -13,6 +13,7 @@ from nbglcnn.load.draft import OPSET
 from nbglcnn.load.names import Call
 from nbglcnn.load.steps import begin
 from nbglcnn.load.torch.calls import Record, run
+from nbglcnn.load.torch.cut import StandIns
 from nbglcnn.load.torch.extra import decompositions, translations, unread
 from nbglcnn.load.torch.masks import choose_by_masks, has_masks
 from nbglcnn.load.torch.program import (
@@ -26,7 +27,7 @@ from nbglcnn.load.torch.program import (
     without_idle_squeezes,
 )
 from nbglcnn.load.torch.settings import reads_numbers, settings_read
-from nbglcnn.load.torch.source import ROOT, line_of_error, line_of_node, module_of
+from nbglcnn.load.torch.source import ROOT, line_of_error, line_of_node, module_of, path_of
 from nbglcnn.load.torch.tables import tables_kept
 from nbglcnn.load.torch.thread import (
     in_float32,
@@ -43,13 +44,14 @@ if TYPE_CHECKING:
 
 
 def export(
-    copy: Callable[[], torch.nn.Module], tensors: tuple[torch.Tensor, ...]
+    copy: Callable[[], torch.nn.Module], tensors: tuple[torch.Tensor, ...], stands: StandIns
 ) -> tuple[torch.nn.Module, Any, Call, frozenset[str], bool]:
     """A copy, it as an onnx_ir graph whose outputs are all calls' tensors, and the tree of calls.
 
     Also the names of buffers and parameters whose numbers decided what is computed, and whether an
     autocast in forward was left out. Each trace has a copy of its own, for it leaves it in another
-    state.
+    state. What `stands` in for modules are further inputs, and what these read stands before the
+    calls' tensors.
     """
     import torch
 
@@ -57,7 +59,7 @@ def export(
     twin = copy()
     with uncollected(), unwound(), random_numbers_kept(lambda: None), torch.no_grad():
         try:
-            program, record, autocast = _traced(twin, tensors, contextlib.nullcontext())
+            program, record, autocast = _traced(twin, tensors, stands, contextlib.nullcontext())
             if reads_numbers(program):
                 twin = copy()
                 reading = settings_read(twin, settings)
@@ -69,7 +71,7 @@ def export(
             if reading is None:
                 raise
         if reading is not None:
-            program, record, autocast = _traced(twin, tensors, reading)
+            program, record, autocast = _traced(twin, tensors, stands, reading)
         if has_masks(program):
             with quiet():
                 program = choose_by_masks(program)
@@ -85,15 +87,15 @@ def export(
         try:
             exported = _to_onnx(program)
         except Exception as error:
-            message = _untranslated(twin, program, error)
-            if not _MISSING.search(message) or not unread(program):
-                raise UnsupportedOperator(message) from error
+            refusal = _untranslated(twin, program, error)
+            if not _MISSING.search(str(refusal)) or not unread(program):
+                raise refusal from error
             try:
                 with quiet():
                     program = program.run_decompositions(dict(decompositions()))
                 exported = _to_onnx(program)
             except Exception:
-                raise UnsupportedOperator(message) from error
+                raise refusal from error
     assert record.root is not None
     for name, old in renamed.items():
         if name in exported.model.graph.initializers:
@@ -102,22 +104,25 @@ def export(
 
 
 def _traced(
-    twin: torch.nn.Module, tensors: tuple[torch.Tensor, ...], reading: Any
+    twin: torch.nn.Module, tensors: tuple[torch.Tensor, ...], stands: StandIns, reading: Any
 ) -> tuple[Any, Record, bool]:
     import torch
 
     first = "torch.export._trace" not in sys.modules
     begin("importing PyTorch's exporter, once in a kernel" if first else "tracing it")
-    tap, record = _tap(twin)
+    tap, record = _tap(twin, stands)
     try:
         with quiet(), in_float32() as mode, reading:
-            program = torch.export.export(tap, tensors, strict=False)
+            program = torch.export.export(tap, (*tensors, *stands.tensors()), strict=False)
             return program, record, mode.entered
     except Exception as error:
-        raise UnsupportedModel(
+        refusal = UnsupportedModel(
             f"{type(twin).__name__} cannot be traced{record.where}"
             f"{line_of_error(_chain(error))}: {_plain(error)}"
-        ) from error
+        )
+        if record.stack and not _decides(error):
+            refusal.module = record.stack[-1].path
+        raise refusal from error
 
 
 def _to_onnx(program: Any) -> Any:
@@ -143,22 +148,26 @@ class _InForward(Exception):
     """An error in the model's own code, while it is traced."""
 
 
-def _tap(twin: torch.nn.Module) -> tuple[torch.nn.Module, Record]:
-    """The wrapper to export: its outputs are all captured tensors."""
+def _tap(twin: torch.nn.Module, stands: StandIns) -> tuple[torch.nn.Module, Record]:
+    """The wrapper to export: its outputs are what `stands` reads and all captured tensors."""
     import torch
 
-    record = Record()
+    record = Record(cut=stands.reasons)
+    stands.place(twin, record)
     named = list(twin.named_modules())
 
     class Tap(torch.nn.Module):
-        def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        def forward(self, *given: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            count = len(given) - len(stands.arrays)
+            inputs = given[:count]
+            stands.begin(given[count:])
             try:
                 with in_float32(), written(getattr(self, ROOT)):
                     run(getattr(self, ROOT), named, inputs, record)
             except RuntimeError as error:
                 # Of a RuntimeError about data the exporter prints all that it has traced.
                 raise _InForward(f"{type(error).__name__}: {error}") from error
-            return tuple(record.captured)
+            return (*(one for reads in stands.reads for one in reads), *record.captured)
 
     tap = Tap()
     # Inside the wrapper a submodule may be called `code`: as the root's it breaks the exporter.
@@ -184,11 +193,20 @@ def _chain(error: BaseException) -> list[BaseException]:
     return found
 
 
+def _depends(error: BaseException) -> bool:
+    """Whether what is computed depends on numbers, by what the tracer says."""
+    kind = type(error).__name__
+    return "DataDependent" in kind or "DynamicOutputShape" in kind or "UserError" in kind
+
+
+def _decides(error: BaseException) -> bool:
+    return any(map(_depends, _chain(error)))
+
+
 def _plain(error: BaseException) -> str:
     """Why tracing failed, in a sentence or two."""
     for one in _chain(error):
-        kind = type(one).__name__
-        if "DataDependent" in kind or "DynamicOutputShape" in kind or "UserError" in kind:
+        if _depends(one):
             return (
                 "what it computes depends on the input's numbers (an `if`, a loop or a size that "
                 "is read from a tensor), so it has no fixed graph. Make that choice outside the "
@@ -207,7 +225,7 @@ def _plain(error: BaseException) -> str:
     return f"{type(error).__name__}: {_first_line(error)}"
 
 
-def _untranslated(twin: torch.nn.Module, program: Any, error: BaseException) -> str:
+def _untranslated(twin: torch.nn.Module, program: Any, error: BaseException) -> UnsupportedOperator:
     """Which operator has no ONNX form, and the module it is in."""
     text = "\n".join(str(one) for one in _chain(error))
     name = type(twin).__name__
@@ -220,12 +238,15 @@ def _untranslated(twin: torch.nn.Module, program: Any, error: BaseException) -> 
         if (at and node.name == at[1]) or (named and _operator(node) == named)
     ]
     where = module_of(found[0]) + line_of_node(found[0]) if found else name
-    if missing:
-        return (
-            f"{where}: PyTorch's operator {missing[1]} has no ONNX form, so it cannot be drawn; "
-            "replace it by others with the same result"
-        )
-    return f"{where}: cannot be translated to ONNX: {_first_line(_chain(error)[-1])}"
+    refusal = UnsupportedOperator(
+        f"{where}: PyTorch's operator {missing[1]} has no ONNX form, so it cannot be drawn; "
+        "replace it by others with the same result"
+        if missing
+        else f"{where}: cannot be translated to ONNX: {_first_line(_chain(error)[-1])}"
+    )
+    if found:
+        refusal.module = path_of(found[0])
+    return refusal
 
 
 def _first_line(error: BaseException) -> str:

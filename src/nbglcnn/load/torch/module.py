@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nbglcnn.errors import InputError, UnsupportedModel, UnsupportedOperator, users_line
-from nbglcnn.graph import Array, Attribute, Graph, Node
+from nbglcnn.graph import Array, Attribute, Graph, Node, with_python
 from nbglcnn.load.bounds import shown
 from nbglcnn.load.draft import Draft, free_name
 from nbglcnn.load.names import Call, place, torch_keys, walk
@@ -21,6 +21,7 @@ from nbglcnn.load.passes.fold import simplify
 from nbglcnn.load.steps import begin
 from nbglcnn.load.torch.calls import by_key, run_hooked
 from nbglcnn.load.torch.check import check_module, detached_copy, drop_hooks, input_names, unwrapped
+from nbglcnn.load.torch.cut import StandIns, leaves_of, recurrent, widened
 from nbglcnn.load.torch.export import export
 from nbglcnn.load.torch.source import ROOT
 from nbglcnn.load.torch.words import Word, node_names, words_of
@@ -32,23 +33,60 @@ UNEQUAL = "the outputs of two equal calls of forward differ"
 AUTOCAST = "what forward computes within torch.autocast is computed in float32"
 
 
+Problems = Callable[[Graph], Mapping[str, str]]
+Missing = Callable[[str], str | None]
+
+
 def load_module(
-    model: torch.nn.Module, arrays: Sequence[Array], known: dict[str, Array] | None = None
+    model: torch.nn.Module,
+    arrays: Sequence[Array],
+    known: dict[str, Array] | None = None,
+    problems: Problems | None = None,
+    missing: Missing | None = None,
 ) -> Graph:
     """The Graph of an eval-mode module for inputs of these shapes. `model` is left as it is.
 
-    `known` receives what the modules gave for these inputs, by key: load runs them anyway.
+    `known` receives what the modules gave for these inputs, by key: load runs them anyway. With
+    `problems`, which says of a Graph's nodes why they cannot run, these are left to Python, and so
+    are the innermost modules that hold what cannot be exported; `missing` says so of an operator.
     """
-    import torch
-
     model = unwrapped(model)
     check_module(model)
+    reasons = {} if missing is None else recurrent(model, missing)
+    first = True  # some things need be told once alone
+    while True:
+        try:
+            graph = _loaded(model, arrays, known, reasons, first)
+        except UnsupportedModel as error:
+            more = None if problems is None else widened(model, reasons, error)
+            if more is None:
+                raise
+            reasons, first = more, False
+            continue
+        wrong = problems(graph) if problems is not None else {}
+        nodes = {node.name: (node, wrong[node.name]) for node in graph.nodes if node.name in wrong}
+        cut, alone = leaves_of(model, nodes)
+        if not cut:
+            return with_python(graph, alone)
+        reasons, first = {**reasons, **cut}, False
+
+
+def _loaded(
+    model: torch.nn.Module,
+    arrays: Sequence[Array],
+    known: dict[str, Array] | None,
+    reasons: Mapping[str, str],
+    first: bool,
+) -> Graph:
+    """The Graph, in which Python computes the modules that there are `reasons` for."""
+    import torch
+
     names = input_names(model, len(arrays))
     twin, notes = detached_copy(model)
     tensors = tuple(torch.from_numpy(np.array(a)) for a in arrays)
     begin("running it once")
     try:
-        seen = run_hooked(twin, tensors, twice=True)
+        seen = run_hooked(twin, tensors, twice=first, cut=reasons)
     except InputError as error:
         if not notes:
             raise
@@ -56,13 +94,13 @@ def load_module(
             f"{error.args[0]}. Here {notes[0]}: where forward makes numbers of another type for "
             "them, as by .double() or .half(), leave that out"
         ) from error
-    if not seen.again:
+    if first and not seen.again:
         warnings.warn(UNEQUAL, UserWarning, stacklevel=users_line())
     if not seen.root.outputs:
         raise UnsupportedModel(
             f"{type(model).__name__} gives no tensor, nor a tuple, list, dict or dataclass of them"
         )
-    if seen.others:
+    if seen.others and first:
         warnings.warn(_left_out(seen.others), UserWarning, stacklevel=users_line())
 
     def copy() -> torch.nn.Module:  # each run starts from the state that the user gave
@@ -73,28 +111,35 @@ def load_module(
         drop_hooks(twin)
         return twin
 
+    stands = StandIns.of(reasons, seen)
     try:
-        twin, exported, root, settings, autocast = export(copy, tensors)
+        twin, exported, root, settings, autocast = export(copy, tensors, stands)
     except UnsupportedModel:
         # A hook that calls .numpy() breaks the export. Do without hooks if they change nothing.
         twin = copy()
-        if not drop_hooks(twin) or not _same(seen.arrays, run_hooked(twin, tensors).arrays):
+        if not drop_hooks(twin) or not _same(
+            seen.arrays, run_hooked(twin, tensors, cut=reasons).arrays
+        ):
             raise
-        twin, exported, root, settings, autocast = export(copy_without_hooks, tensors)
+        twin, exported, root, settings, autocast = export(copy_without_hooks, tensors, stands)
     if autocast:
         notes.append(AUTOCAST)
-        seen = run_hooked(detached_copy(model)[0], tensors, float32=True)
+        seen = run_hooked(detached_copy(model)[0], tensors, float32=True, cut=reasons)
     if _calls(root) != _calls(seen.root):
         raise UnsupportedModel(
             f"{type(model).__name__} called other modules when it was exported than when it ran; "
             "does forward depend on something besides its input?"
         )
-    draft, captured, words = _draft(twin, exported, root, names, arrays)
+    draft, captured, words = _draft(twin, exported, root, names, arrays, stands)
     draft.notes += notes
     draft.settings = settings
     for value, array in zip(captured, seen.arrays, strict=True):
         draft.shapes[value] = array.shape
-    done = simplify(draft)
+    try:
+        done = simplify(draft)
+    except UnsupportedModel as error:
+        error.module = error.module or draft.at
+        raise
     placed = place(root, done.nodes)
     found = [done.resolve(v) for v in captured]
     keys = torch_keys(
@@ -138,6 +183,7 @@ def _draft(
     root: Call,
     input_names: Sequence[str],
     arrays: Sequence[Array],
+    stands: StandIns,
 ) -> tuple[Draft, list[str], list[Word]]:
     """The exported graph as a Draft, the captured values in order, and a word for each node."""
     draft = Draft(name=type(twin).__name__, source="torch")
@@ -148,8 +194,14 @@ def _draft(
         names[old] = free_name(new, taken)
         return names[old]
 
-    for value, wanted, array in zip(graph.inputs, input_names, arrays, strict=True):
+    inputs = graph.inputs[: len(arrays)]
+    for value, wanted, array in zip(inputs, input_names, arrays, strict=True):
         draft.inputs[rename(value.name, wanted)] = array.shape, array.dtype
+    keys = [call.name + suffix for call in stands.calls for suffix, _ in call.outputs]
+    stood = []
+    for value, wanted, array in zip(graph.inputs[len(arrays) :], keys, stands.arrays, strict=True):
+        stood.append(rename(value.name, wanted))
+        draft.declared[stood[-1]] = array.shape, array.dtype
     first = _first_names(twin)
     exported = {key.removeprefix(ROOT + "."): key for key in graph.initializers}
     for name, same in first.items():
@@ -191,8 +243,18 @@ def _draft(
     words = words_of(graph, names)
     named = node_names(zip(draft.nodes, words, strict=True))
     draft.nodes = [replace(node, name=name) for node, name in zip(draft.nodes, named, strict=True)]
+    given = [names[v.name] for v in graph.outputs]
+    count = sum(len(c.outputs) for c in walk(root))
+    captured, given = given[-count:], given[:-count]
+    read = given[len(given) - sum(map(len, stands.reads)) :]
+    for step in stands.nodes(stood, read, draft.parameters):
+        # Where it is called: before the first that reads it, and behind what it reads.
+        at = next(
+            k for k, node in enumerate(draft.nodes) if not set(step.outputs).isdisjoint(node.inputs)
+        )
+        draft.nodes.insert(at, step)
+        words.insert(at, Word("", {}))
     produced = {out: i for i, node in enumerate(draft.nodes) for out in node.outputs}
-    captured = [names[v.name] for v in graph.outputs][-sum(len(c.outputs) for c in walk(root)) :]
     draft.keep = list(captured)
     latest = -1
     for call in _by_return(root):

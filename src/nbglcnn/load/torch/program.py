@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from nbglcnn.errors import UnsupportedOperator
-from nbglcnn.load.torch.source import line_of_node, module_of
+from nbglcnn.load.torch.source import line_of_node, module_of, path_of
 
 # What ends a string in double quotes, or its line, where it is written as it is.
 _UNWRITABLE = re.compile(r'["\n\r\x00\\]')
@@ -58,8 +58,8 @@ def correct_average_pools(program: Any) -> None:
         if divisor is None:
             continue
         if arguments.get("ceil_mode"):
-            raise UnsupportedOperator(
-                f"{module_of(node)}: average pooling with both ceil_mode and divisor_override"
+            raise _refusal(
+                node, f"{module_of(node)}: average pooling with both ceil_mode and divisor_override"
             )
         size = arguments["kernel_size"]
         area = size[0] ** pools[node.target] if len(size) == 1 else 1
@@ -102,10 +102,17 @@ def refuse_wrong_translations(program: Any) -> None:
 
     for node in program.graph.nodes:
         if node.target is torch.ops.aten.multilabel_margin_loss.default:
-            raise UnsupportedOperator(
+            raise _refusal(
+                node,
                 f"{module_of(node)}{line_of_node(node)}: PyTorch's exporter translates "
-                "multilabel_margin_loss to ONNX wrongly; compute the loss outside the network"
+                "multilabel_margin_loss to ONNX wrongly; compute the loss outside the network",
             )
+
+
+def _refusal(node: Any, words: str) -> UnsupportedOperator:
+    refusal = UnsupportedOperator(words)
+    refusal.module = path_of(node)
+    return refusal
 
 
 def refuse_loops_and_branches(program: Any) -> None:

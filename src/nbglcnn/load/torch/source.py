@@ -13,13 +13,18 @@ ROOT = "model"  # the user's module inside the wrapper that is exported
 LONGEST = 120  # characters of a line that are shown
 
 
+def path_of(node: Any) -> str:
+    """The path of the innermost module that an fx node belongs to."""
+    stack = list((node.meta.get("nn_module_stack") or {}).values())
+    return str(stack[-1][0]).removeprefix(ROOT).removeprefix(".") if stack else ""
+
+
 def module_of(node: Any) -> str:
     """The path and type of the innermost module that an fx node belongs to."""
     stack = list((node.meta.get("nn_module_stack") or {}).values())
     if not stack:
         return "the model"
-    path, kind = stack[-1]
-    path = str(path).removeprefix(ROOT).removeprefix(".")
+    path, kind = path_of(node), stack[-1][1]
     name = kind.rpartition(".")[2] if isinstance(kind, str) else getattr(kind, "__name__", "")
     return f"{path or 'the model itself'} ({name})"
 

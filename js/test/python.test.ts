@@ -1,0 +1,58 @@
+// What is said of layers that Python computes.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { longType, stagesOf } from "../src/network/network.ts";
+import { inPython, outdated, pythonOf, saidOf } from "../src/network/python.ts";
+import type { PlanHeader, Value } from "../src/plan.ts";
+import { layer } from "./layers.ts";
+
+const WHY = "the operator LSTM is not among those that run";
+const lstm = (name: string, input: string) =>
+  layer(name, "Conv", [input], { module: "LSTM", python: WHY });
+const layers = [
+  layer("a", "Conv", ["x"]),
+  layer("side", "Conv", ["x"]),
+  lstm("b", "a"),
+  layer("c", "Relu", ["b"]),
+  lstm("d", "c"),
+  layer("e", "Add", ["d", "side"]),
+  lstm("f", "e"),
+];
+const plan = { layers } as unknown as PlanHeader;
+
+test("a layer in Python is a stage by itself, whatever follows it", () => {
+  const stages = stagesOf(layers, new Set(["x"])).map((stage) =>
+    stage.layers.map(({ name }) => name),
+  );
+  assert.deepEqual(stages, [["a"], ["side"], ["b"], ["c"], ["d"], ["e"], ["f"]]);
+  assert.equal(longType(layers[2] ?? lstm("", "")), "LSTM (in Python)");
+  assert.deepEqual(
+    inPython(plan).map(({ name }) => name),
+    ["b", "d", "f"],
+  );
+});
+
+test("a value is Python's where its layer is, also under another name", () => {
+  const value = (layer: number) => ({ key: "output", layer }) as unknown as Value;
+  assert.equal(pythonOf(plan, value(6))?.name, "f");
+  assert.equal(pythonOf(plan, value(5)), undefined);
+  assert.equal(pythonOf(plan, value(-1)), undefined);
+  assert.equal(pythonOf(null, undefined), undefined);
+});
+
+test("what the page changes makes old what Python computed of it, and nothing behind that", () => {
+  assert.deepEqual([...outdated(plan, new Set())], []);
+  // b keeps its value, so that c and d follow from nothing that was changed.
+  assert.deepEqual([...outdated(plan, new Set(["a"]))], ["b"]);
+  assert.deepEqual([...outdated(plan, new Set(["side"]))], ["f"]);
+  assert.deepEqual([...outdated(plan, new Set(["x"]))], ["b", "f"]);
+  assert.deepEqual([...outdated(plan, new Set(["c"]))], ["d"]);
+});
+
+test("it is said for which input", () => {
+  assert.equal(saidOf(lstm("b", "a"), false), "computed in Python: LSTM, for this input");
+  assert.match(
+    saidOf(lstm("b", "a"), true),
+    /for the last input from Python; the page has changed/,
+  );
+});
