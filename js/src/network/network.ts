@@ -316,6 +316,9 @@ export function layersOf(plan: PlanHeader): string {
 /** Last part of a layer's name, for a place beside its module's: "2" of "encoder.2". */
 export const leafName = (name: string): string => name.slice(lastPart(name)) || name;
 
+/** A name's parts, behind each of which it may go on in the next line. */
+export const partsOf = (name: string): string[] => name.split(/(?<=[._–/ ])/);
+
 /** C×H×W of one image of a value, as its own rank says: "32×14×14", "10", "scalar". */
 export const imageShape = ({ shape, nchw }: Value): string => shapeOfOne(shape, nchw[0]);
 

@@ -1,5 +1,6 @@
 // One stage of the network: its picture, and below it what it is.
 
+import type { ComponentChildren } from "preact";
 import {
   contents,
   describe,
@@ -8,6 +9,7 @@ import {
   imageShape,
   longType,
   type Network,
+  partsOf,
   type Stage,
   shortType,
   within,
@@ -129,14 +131,20 @@ export function StageView(props: {
 /** What a stage reads, where that isn't simply what stands before it. */
 export const Reads = ({ stage, group }: { stage: Stage; group: string }) =>
   stage.reads.length === 0 ? null : (
-    <span class="nbg-reads">reads {stage.reads.map((name) => within(name, group)).join(", ")}</span>
+    <span class="nbg-reads">
+      reads {broken(stage.reads.map((name) => within(name, group)).join(", "))}
+    </span>
   );
+
+/** A name that may go on in the next line behind its separators. */
+export const broken = (name: string): ComponentChildren =>
+  partsOf(name).map((part, i) => [i > 0 && <wbr />, part]);
 
 export const isShort = (title: string): boolean => title.length <= 14;
 
-/** A short name stays on one line; a long one may break anywhere. */
+/** A short name stays on one line; a long one may break, anywhere if it must. */
 export const Title = ({ text }: { text: string }) => (
-  <strong class={isShort(text) ? "nbg-name nbg-keep" : "nbg-name"}>{text}</strong>
+  <strong class={isShort(text) ? "nbg-name nbg-keep" : "nbg-name"}>{broken(text)}</strong>
 );
 
 /** What isn't maps: bars of a vector, or a number. */

@@ -56,9 +56,6 @@ export interface Placement {
   readonly readable: number;
 }
 
-/** A name's parts, behind each of which it may go on in a second line. */
-export const partsOf = (title: string): string[] => title.split(/(?<=[._–/ ])/);
-
 /** A node while it is placed. */
 export interface Box {
   readonly node: Node;

@@ -1,6 +1,5 @@
 // One node of the graph: a picture with words, a closed module with a stacked edge, a sign, or a step on a line.
 
-import type { ComponentChildren } from "preact";
 import { plural } from "../../format.ts";
 import { contents, imageShape, type Network } from "../../network/network.ts";
 import { pythonOf } from "../../network/python.ts";
@@ -12,8 +11,8 @@ import { Badge } from "../parity.tsx";
 import { Picture } from "../picture.tsx";
 import { StageBar } from "../profile/bars.tsx";
 import { useHovered } from "../select.ts";
-import { Parts, shownLayer } from "../stage.tsx";
-import { type Placed, partsOf } from "./boxes.ts";
+import { broken, Parts, shownLayer } from "../stage.tsx";
+import type { Placed } from "./boxes.ts";
 import type { Node } from "./tree.ts";
 
 interface NodeProps {
@@ -49,9 +48,6 @@ function spoken({ kind, title, layers, blocks }: Node, value: Value): string {
   if (kind === "group") return `${title}, ${plural(layers.length, "layer")}, closed: ${what}`;
   return title === value.key ? what : `${title}: ${what}`;
 }
-
-const broken = (title: string): ComponentChildren =>
-  partsOf(title).map((part, i) => [i > 0 && <wbr />, part]);
 
 export function NodeView({ placed, chosen, stop, drawn, far, select, enter }: NodeProps) {
   const { network, state } = useViews();
