@@ -63,7 +63,7 @@ def tower(page_of_tower: Shown) -> Shown:
 FOLD = f"blocks.0 × {TIMES}"
 FRAME = """() => {
   const map = document.querySelector('.nbg-minimap').getBoundingClientRect();
-  const frame = document.querySelector('.nbg-frame').getBoundingClientRect();
+  const frame = document.querySelector('.nbg-here').getBoundingClientRect();
   return [(frame.left - map.left) / map.width, frame.width / map.width];
 }"""
 

@@ -39,7 +39,7 @@ export function Minimap(props: {
         <rect key={node.id} x={x} y={y} width={width} height={height} />
       ))}
       <rect
-        class="nbg-frame"
+        class="nbg-here"
         x={-camera.x / zoom}
         y={-camera.y / zoom}
         width={view.width / zoom}
