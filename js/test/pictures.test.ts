@@ -3,9 +3,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { MAP_TEXELS, mapLayer, mapTexels, parse, ramp } from "../src/gl/colormaps.ts";
 import { listed, shaderMessage } from "../src/gl/messages.ts";
-import { mosaicOf, pack } from "../src/gl/mosaic.ts";
+import { type MosaicOptions, mosaicOf, pack } from "../src/gl/mosaic.ts";
 import { stripsOf } from "../src/gl/numbers.ts";
 import { channelSummary, summary } from "../src/gl/summary.ts";
+import { countClasses } from "../src/views/kinds/count.ts";
 
 test("a mosaic has no gap outside", () => {
   const options = { count: 5, columns: 3, gap: 2, scale: 2 };
@@ -18,13 +19,16 @@ test("a mosaic has no gap outside", () => {
 
 test("numbers that make no picture are refused", () => {
   const options = { count: 5, columns: 3, gap: 2, scale: 2 };
-  for (const wrong of [
+  const wrongs: readonly Partial<MosaicOptions>[] = [
     { scale: 0 },
     { scale: 1.5 },
     { scale: Number.NaN },
     { columns: 0 },
+    { cell: [0, 4] },
+    { cell: [2.5, 4] },
     { gap: 0.5 },
-  ]) {
+  ];
+  for (const wrong of wrongs) {
     assert.throws(() => mosaicOf(7, 4, { ...options, ...wrong }), RangeError);
   }
 });
@@ -60,7 +64,7 @@ test("the signed maps have the design's stops, zero in the middle texel", () => 
     const from = (layer * MAP_TEXELS + k) * 4;
     return [...texels.subarray(from, from + 4)];
   };
-  assert.equal(texels.length, 7 * MAP_TEXELS * 4);
+  assert.equal(texels.length, 8 * MAP_TEXELS * 4);
   const light = mapLayer("signed", "light");
   assert.deepEqual(at(light, 1), [0x6b, 0x2b, 0x00, 255]);
   assert.deepEqual(at(light, 256), [255, 255, 255, 255]);
@@ -72,6 +76,20 @@ test("the signed maps have the design's stops, zero in the middle texel", () => 
     assert.deepEqual(at(mapLayer("magma", theme), 0), [0, 0, 4, 255]);
     assert.deepEqual(at(mapLayer("grey", theme), 511), [255, 255, 255, 255]);
   }
+});
+
+test("classes are counted by the largest score of each place, the first of equals", () => {
+  const scores = Float32Array.of(1, 5, 2, Number.NaN, 1, 5, 3, 0, 0, 6, 3, 9);
+  assert.deepEqual(countClasses(scores, 3), [
+    { which: 0, count: 1 },
+    { which: 1, count: 1 },
+    { which: 2, count: 1 },
+  ]);
+  const classes = Float32Array.of(7, 7, 2, 7, Number.NaN, 2);
+  assert.deepEqual(countClasses(classes, 1), [
+    { which: 7, count: 3 },
+    { which: 2, count: 2 },
+  ]);
 });
 
 test("stops are joined in linear light", () => {

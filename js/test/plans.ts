@@ -26,6 +26,8 @@ export function header(change: (plan: Any) => void = () => undefined): PlanHeade
     words: [1, 4, 2, 3, 3, 2, 1, 1, 1, 1, 1, 1, 1, 1, 3, 2],
     read: { step: pass(0, [1, 3], 2, [3, 2]), count: 24 },
     layer: -1,
+    form: "maps",
+    tokens: [-1, -1],
   };
   const plan = {
     version: VERSION,
@@ -50,6 +52,7 @@ export function header(change: (plan: Any) => void = () => undefined): PlanHeade
     passes: [],
     sections: [{ name: "forward", first: 0, count: 0 }],
     carries: [],
+    tokens: [],
     weights: [
       { texture: 3, hash: HASH, recipe: { packer: "tensor", sources: ["w"], arguments: {} } },
     ],
