@@ -40,6 +40,7 @@ def test_every_layer_is_pytorchs_before_in_and_behind_python(name: str) -> None:
     model, x, own = made(name)
     viewer = Viewer(model, x)
     assert tuple(layer.name for layer in viewer.layers if layer.python) == own
+    assert viewer.network.plan.header.batch == len(x)
     compare_all(viewer, model, x, len(own) if name != "ViT" else 5)
     viewer.input = x[::-1] * 2  # what Python computes follows the input
     compare_all(viewer, model, x[::-1] * 2, 2)

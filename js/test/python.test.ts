@@ -8,7 +8,7 @@ import { layer } from "./layers.ts";
 
 const WHY = "the operator LSTM is not among those that run";
 const lstm = (name: string, input: string) =>
-  layer(name, "Conv", [input], { module: "LSTM", python: WHY });
+  layer(name, "Conv", [input], { module: "LSTM", type: "LSTM", python: WHY });
 const layers = [
   layer("a", "Conv", ["x"]),
   layer("side", "Conv", ["x"]),

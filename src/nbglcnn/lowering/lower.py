@@ -92,13 +92,14 @@ def lower(
         key = next(key.name for key in graph.keys if key.kind == "input" and key.value == value)
         places = reaches.places[value]
         inputs.append(msgspec.structs.replace(b.input(key, value), places=places))
+    # 0 examples: there is nothing to picture
+    batch = max(1, batch_of(record.shape for record in inputs))
     inputs += _from_python(b, nodes, layer_of, watched, rows)
     for carry in graph.carries:
         b.carried(carry)
     for section in section_names(graph):
         _lower_section(b, section, nodes, layer_of, watched)
     b.enter_reads()
-    batch = max(1, batch_of(record.shape for record in inputs))  # 0: there is nothing to picture
     names = {key.value: key.name for key in graph.keys if key.kind == "input"}
     forms = Forms(graph, reaches, planes(graph), names)
     values = [_pictured(b, forms, key, rows[key.name], batch) for key in keys]
