@@ -3,16 +3,14 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as format from "../src/format.ts";
 import type { Statistics, Summary } from "../src/gl/types.ts";
+import { chainTitle, leafName, within } from "../src/network/names.ts";
 import {
-  chainTitle,
   describe,
   layerCount,
   layersOf,
-  leafName,
   said,
   settings,
   stagesOf,
-  within,
 } from "../src/network/network.ts";
 import type { PlanHeader } from "../src/plan.ts";
 import * as layout from "../src/views/layout.ts";

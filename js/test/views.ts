@@ -10,6 +10,7 @@ import * as attention from "../src/views/attention/room.ts";
 import * as compare from "../src/views/compare/room.ts";
 import * as explain from "../src/views/explain/room.ts";
 import * as fields from "../src/views/fields/room.ts";
+import * as filters from "../src/views/filters/room.ts";
 import * as graph from "../src/views/graph/room.ts";
 import * as kinds from "../src/views/kinds/room.ts";
 import * as profile from "../src/views/profile/room.ts";
@@ -18,6 +19,7 @@ import { openRoom } from "../src/views/rooms.tsx";
 import * as trail from "../src/views/trail/room.ts";
 
 openRoom("graph", graph);
+openRoom("filters", filters);
 openRoom("explain", explain);
 openRoom("fields", fields);
 openRoom("resampling", resampling);

@@ -1,6 +1,7 @@
 // How a layer's number came about: the layer that makes it, and the steps that each change it alone.
 
-import { leafName, type Network, type Stage } from "../network/network.ts";
+import { leafName } from "../network/names.ts";
+import type { Network, Stage } from "../network/network.ts";
 import type { Layer, Operand, Value } from "../plan.ts";
 import { type Formula, formulaOf } from "./formula.ts";
 import { coordinates, element, sizeOf, type Tensor } from "./tensor.ts";

@@ -2,6 +2,7 @@
 
 import { full } from "../format.ts";
 import type { Layer, Pair, PlanHeader, Value } from "../plan.ts";
+import { chainTitle, INSIDE, labelOf, modulesOf, within } from "./names.ts";
 
 /** Layers that are shown as one picture, the last one's: Conv, BN and ReLU, for example. */
 export interface Stage {
@@ -184,45 +185,6 @@ function withReads(
   return stages;
 }
 
-const separatorOf = (name: string): string => (name.startsWith("/") ? "/" : ".");
-
-/** Between the module's call that an operator is in and what it is called there: "block.0: relu", "block:1: q @ k.T". */
-const INSIDE = ": ";
-
-/** Where the last part of a name begins. */
-function lastPart(name: string): number {
-  const inside = name.indexOf(INSIDE);
-  return inside < 0 ? name.lastIndexOf(separatorOf(name)) + 1 : inside + INSIDE.length;
-}
-
-function modulesOf(layers: readonly Layer[]): string[] {
-  const owner = layers.findLast((layer) => layer.module !== "") ?? layers.at(-1);
-  const name = owner?.name ?? "";
-  const separator = separatorOf(name);
-  const [module = "", inside] = name.split(INSIDE);
-  const path = module.split(separator).filter((part) => part !== "");
-  const own = inside === undefined ? path.slice(0, -1) : [...path.slice(0, -1), calledBy(path)];
-  return own.map((_, i) => own.slice(0, i + 1).join(separator));
-}
-
-/** The last module of a path, whichever of its calls it was. */
-const calledBy = (path: readonly string[]): string => (path.at(-1) ?? "").replace(/:\d+$/, "");
-
-/** A layer's name, in words where it is an exporter's number. */
-export const labelOf = (layer: Layer): string => layer.label || layer.name;
-
-/** "encoder.0–2" for encoder.0, encoder.1, encoder.2; "layer1.0.conv1–relu" for words. */
-export function chainTitle(names: readonly string[]): string {
-  const first = names[0] ?? "";
-  const last = names.at(-1) ?? "";
-  if (names.length < 2) return first;
-  const at = lastPart(first);
-  const sameParent =
-    names.every((name) => lastPart(name) === at) &&
-    names.every((name) => name.slice(0, at) === first.slice(0, at));
-  return sameParent ? `${first}–${last.slice(at)}` : `${first} – ${last}`;
-}
-
 /** "Conv", "BN", "ReLU": what a caption calls a layer. */
 export const shortType = (layer: Layer): string => layer.short;
 
@@ -278,14 +240,6 @@ export function firstValue({ stages, values }: Network): Value | undefined {
   return values.get(first?.key ?? "");
 }
 
-/** A name below its module's heading: "conv1–relu" of "layer1.0.conv1–relu" in layer1.0. */
-export function within(name: string, group: string): string {
-  if (group !== "" && name.startsWith(`${group}${INSIDE}`)) return leafName(name);
-  const start = `${group}${separatorOf(name)}`;
-  const absolute = name.startsWith("/") ? `/${start}` : start;
-  return group !== "" && name.startsWith(absolute) ? name.slice(absolute.length) : name;
-}
-
 /** How many of a Plan's layers have these names, those of two networks apart: "17", "17 + 17". */
 export function layerCount(plan: PlanHeader, names: readonly string[]): string {
   if (plan.comparison.pairs.length === 0) return full(names.length);
@@ -311,97 +265,6 @@ function parametersOf({ layers, comparison }: PlanHeader): string {
 export function layersOf(plan: PlanHeader): string {
   const names = plan.layers.map(({ name }) => name);
   return `${layerCount(plan, names)} ${names.length === 1 ? "layer" : "layers"}`;
-}
-
-/** Last part of a layer's name, for a place beside its module's: "2" of "encoder.2". */
-export const leafName = (name: string): string => name.slice(lastPart(name)) || name;
-
-/** A name's parts, behind each of which it may go on in the next line. */
-export const partsOf = (name: string): string[] => name.split(/(?<=[._–/ ])/);
-
-/** C×H×W of one image of a value, as its own rank says: "32×14×14", "10", "scalar". */
-export const imageShape = ({ shape, nchw }: Value): string => shapeOfOne(shape, nchw[0]);
-
-/** A shape without the batch's axis, which a vector or a number hasn't, nor heads × tokens × tokens. */
-export function shapeOfOne(shape: readonly number[], batch: number): string {
-  const alone = shape.length === 1 && shape[0] === 1;
-  const examples = shape.length > 0 && !alone && [1, batch].includes(shape[0] ?? 1);
-  return (examples ? shape.slice(1) : shape).join("×") || "scalar";
-}
-
-/** How a value is pictured; whoever shows one asks its `displayOf`. */
-export interface Display {
-  readonly name: "maps" | "attention" | "curves" | "classes" | "grey" | "rgb" | "bars" | "number";
-  /** As a picture of maps is drawn; undefined for numbers without one. */
-  readonly drawn: "maps" | "grey" | "rgb" | "curves" | "classes" | undefined;
-  /** In colours of its own, with no colour map and no legend. */
-  readonly image: boolean;
-  /** A picture for each channel, in one range or in their own. */
-  readonly each: boolean;
-}
-
-const DISPLAYS = {
-  maps: { name: "maps", drawn: "maps", image: false, each: true },
-  attention: { name: "attention", drawn: "maps", image: false, each: true },
-  curves: { name: "curves", drawn: "curves", image: false, each: true },
-  classes: { name: "classes", drawn: "classes", image: true, each: false },
-  grey: { name: "grey", drawn: "grey", image: true, each: false },
-  rgb: { name: "rgb", drawn: "rgb", image: true, each: false },
-  bars: { name: "bars", drawn: undefined, image: false, each: false },
-  number: { name: "number", drawn: undefined, image: false, each: false },
-} as const satisfies Readonly<Record<string, Display>>;
-
-/** How many channels a layer's grid has. */
-export function channelsOf(value: Value): number {
-  return displayOf(value).drawn === "rgb" ? 3 : value.nchw[1];
-}
-
-/** How one image of a value is best shown. Colour is for images and classes: inputs and outputs. */
-export function displayOf(value: Value): Display {
-  const [, channels, height, width] = value.nchw;
-  if (height * width === 1) return channels === 1 ? DISPLAYS.number : DISPLAYS.bars;
-  if (value.form === "signal") return DISPLAYS.curves;
-  if (value.form === "attention") return DISPLAYS.attention;
-  if (value.form === "classes" && value.kind === "output") return DISPLAYS.classes;
-  const image = value.kind === "input" || value.kind === "output";
-  if (image && value.shape.length === 4 && height > 1) {
-    if (channels === 3) return DISPLAYS.rgb;
-    if (channels === 1) return DISPLAYS.grey;
-  }
-  return DISPLAYS.maps;
-}
-
-/** A curve's picture is twice as wide as high, however many values it has. */
-const CURVE = { height: 21, width: 42 };
-
-/** What a value's channels are. */
-export function unitOf(value: Value): "head" | "class" | "value" | "channel" {
-  const { name } = displayOf(value);
-  if (name === "attention") return "head";
-  if (name === "classes" && value.nchw[1] > 1) return "class";
-  return name === "bars" || name === "number" ? "value" : "channel";
-}
-
-/** "4 heads", "6 classes", "28 values", "1,024 channels". */
-export function unitsOf(value: Value, count = value.nchw[1]): string {
-  const unit = unitOf(value);
-  const ending = count === 1 ? "" : unit === "class" ? "es" : "s";
-  return `${full(count)} ${unit}${ending}`;
-}
-
-/** The sides of a channel's picture, of which layouts show a whole multiple. */
-export function frameOf(value: Value): { readonly height: number; readonly width: number } {
-  const [, , height, width] = value.nchw;
-  return displayOf(value).drawn === "curves" ? CURVE : { height, width };
-}
-
-/** "32 channels of 14×14"; "16 values" for a vector. */
-export function contents(value: Value): string {
-  const [, channels, height, width] = value.nchw;
-  if (value.shape.includes(0)) return "no values";
-  if (height * width === 1) return channels === 1 ? "1 value" : `${channels} values`;
-  const size = height === 1 ? String(width) : `${height}×${width}`;
-  return `${unitsOf(value)} of ${size}`;
 }
 
 /** "Conv 3×3, 16→16, stride 1, padding 1": a layer in a few words with all that shapes what it does; `name` for its type. */

@@ -1,5 +1,6 @@
 // The bar above: which model, which tab, which example of the batch.
-import { displayOf, layersOf, type Network } from "../network/network.ts";
+import { displayOf } from "../network/display.ts";
+import { layersOf, type Network } from "../network/network.ts";
 import { useViews } from "./context.ts";
 import { Left, Right } from "./icons.tsx";
 import { pictureSize } from "./layout.ts";

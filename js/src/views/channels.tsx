@@ -1,6 +1,6 @@
 // In the middle of the Layer tab: a layer's channels in the way that suits it, maps and curves in a grid, a vector as bars.
 import type { ComponentProps } from "preact";
-import { contents, displayOf } from "../network/network.ts";
+import { contents, displayOf } from "../network/display.ts";
 import { Bars, NumberPicture } from "./bars.tsx";
 import { useViews } from "./context.ts";
 import { Grid } from "./grid.tsx";

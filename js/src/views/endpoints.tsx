@@ -1,13 +1,7 @@
 // Where the network begins and ends: its input and output, the largest pictures.
 
-import {
-  describe,
-  displayOf,
-  imageShape,
-  layerOf,
-  type Network,
-  type Stage,
-} from "../network/network.ts";
+import { displayOf, imageShape } from "../network/display.ts";
+import { describe, layerOf, type Network, type Stage } from "../network/network.ts";
 import type { Value } from "../plan.ts";
 import { useViews } from "./context.ts";
 import type * as kinds from "./kinds/room.ts";

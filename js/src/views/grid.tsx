@@ -3,7 +3,7 @@
 import { count, exact, leftOut, percent, short } from "../format.ts";
 import type { ColorMapName, Statistics, Summary } from "../gl/types.ts";
 import { MAX_COMPARED } from "../messages.ts";
-import { frameOf } from "../network/network.ts";
+import { frameOf } from "../network/display.ts";
 import type { Value } from "../plan.ts";
 import { useViews } from "./context.ts";
 import { type Bounds, FLAGS, flagOf } from "./flags.ts";

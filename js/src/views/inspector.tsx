@@ -2,7 +2,7 @@
 
 import { exact, fixed, full, leftOut, ordinal, percent, plain } from "../format.ts";
 import type { Statistics, Summary } from "../gl/types.ts";
-import { displayOf, frameOf } from "../network/network.ts";
+import { displayOf, frameOf } from "../network/display.ts";
 import type { Value } from "../plan.ts";
 import { useImageValues } from "./bars.tsx";
 import { colorTable, inkOn } from "./colors.ts";

@@ -1,7 +1,8 @@
 // The keyboard, while the viewer has the focus; JupyterLab's own single-key commands stay quiet meanwhile.
 import { batch } from "@preact/signals";
 import { COLORMAPS } from "../messages.ts";
-import { channelsOf, type Network } from "../network/network.ts";
+import { channelsOf } from "../network/display.ts";
+import type { Network } from "../network/network.ts";
 import type { TabName } from "../state.ts";
 import type { Views } from "./context.ts";
 import { orderOf } from "./order.ts";

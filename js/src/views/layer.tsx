@@ -2,34 +2,26 @@
 import { useEffect, useState } from "preact/hooks";
 import { full } from "../format.ts";
 import type { ColorMapName } from "../gl/types.ts";
-import {
-  channelsOf,
-  contents,
-  displayOf,
-  firstValue,
-  longType,
-  type Network,
-  type Stage,
-  said,
-  unitsOf,
-} from "../network/network.ts";
+import { channelsOf, contents, displayOf, unitsOf } from "../network/display.ts";
+import { firstValue, longType, type Network, type Stage, said } from "../network/network.ts";
 import type { Layer, Value } from "../plan.ts";
 import type { Order, RangeMode, Section } from "../state.ts";
 import { Channels } from "./channels.tsx";
 import { Choice, Select } from "./choice.tsx";
 import { useLater, useStatistics, useViews } from "./context.ts";
 import type * as explain from "./explain/room.ts";
-import { Filters, Pages, SmallFilters } from "./filters.tsx";
+import type * as filters from "./filters/room.ts";
 import { boundsOf, type Flag, flagOf } from "./flags.ts";
 import { Inspector, placeOf } from "./inspector.tsx";
 import { pictureSize } from "./layout.ts";
 import { Legend } from "./legend.tsx";
 import { Maps } from "./maps.tsx";
 import { orderOf, PAGE } from "./order.ts";
+import { Pages } from "./pages.tsx";
 import { Badge } from "./parity.tsx";
 import { PythonNote } from "./python.tsx";
 import { Rail } from "./rail.tsx";
-import { Room } from "./rooms.tsx";
+import { Room, roomOf } from "./rooms.tsx";
 import { LayerValues, Similar, useSimilarity } from "./values.tsx";
 import { parametersOf, weighted } from "./weights.ts";
 
@@ -213,6 +205,7 @@ function MapsView(props: {
   const plan = state.plan.value;
   const kernels = plan && stage && layer ? weighted(plan, network, stage) : null;
   const own = kernels !== null && kernels.outputs === length ? kernels : null;
+  const room = roomOf<typeof filters>("filters");
   useEffect(() => {
     views.order.value = order;
   });
@@ -257,7 +250,9 @@ function MapsView(props: {
             <>
               {colours && <Colours value={value} />}
               {pages > 1 && <Pages page={page} pages={pages} go={setPage} />}
-              {own !== null && <SmallFilters kernels={own} order={shown} width={width} />}
+              {own !== null && room && (
+                <room.SmallFilters kernels={own} order={shown} width={width} />
+              )}
               {!vector && <Similar value={value} channel={channel} width={width} alike={alike} />}
               <LayerValues value={value} width={width} statistics={statistics} />
             </>
@@ -310,7 +305,9 @@ function FiltersView({ network, stage }: { network: Network; stage: Stage }) {
       <div class="nbg-controls">
         <ColorChoice />
       </div>
-      <Filters network={network} stage={stage} width={width.value - 48} />
+      <Room<typeof filters> name="filters">
+        {({ Filters }) => <Filters network={network} stage={stage} width={width.value - 48} />}
+      </Room>
     </>
   );
 }

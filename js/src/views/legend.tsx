@@ -2,7 +2,7 @@
 
 import { short } from "../format.ts";
 import type { Statistics } from "../gl/types.ts";
-import { displayOf } from "../network/network.ts";
+import { displayOf } from "../network/display.ts";
 import type { Value } from "../plan.ts";
 import { gradient } from "./colors.ts";
 import { useViews } from "./context.ts";

@@ -1,17 +1,8 @@
 // The network in a narrow place: both pictures above, then one row per stage.
 
-import {
-  contents,
-  describe,
-  displayOf,
-  frameOf,
-  imageShape,
-  leafName,
-  type Network,
-  type Stage,
-  settings,
-  within,
-} from "../network/network.ts";
+import { contents, displayOf, frameOf, imageShape } from "../network/display.ts";
+import { leafName, within } from "../network/names.ts";
+import { describe, type Network, type Stage, settings } from "../network/network.ts";
 import type { Value } from "../plan.ts";
 import { Bars, NumberPicture } from "./bars.tsx";
 import { useViews } from "./context.ts";

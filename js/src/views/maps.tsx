@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { fixed, short } from "../format.ts";
 import type { ColorMapName, Range } from "../gl/types.ts";
-import { displayOf, frameOf } from "../network/network.ts";
+import { displayOf, frameOf } from "../network/display.ts";
 import type { Value } from "../plan.ts";
 import { imageOf, placeOf, useStatistics, useViews } from "./context.ts";
 import type * as kinds from "./kinds/room.ts";

@@ -2,7 +2,8 @@
 
 import { percent, short } from "../format.ts";
 import type { Statistics } from "../gl/types.ts";
-import { contents, displayOf, firstValue, longType, type Network } from "../network/network.ts";
+import { contents, displayOf } from "../network/display.ts";
+import { firstValue, longType, type Network } from "../network/network.ts";
 import type { Value } from "../plan.ts";
 import { Bars, NumberPicture } from "./bars.tsx";
 import { useHistogram, useStatistics, useViews } from "./context.ts";

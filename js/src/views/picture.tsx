@@ -1,6 +1,6 @@
 // One value in a given room: an image, maps, bars, or a number, whatever shows it best.
 
-import { contents, displayOf, frameOf } from "../network/network.ts";
+import { contents, displayOf, frameOf } from "../network/display.ts";
 import type { Value } from "../plan.ts";
 import { NumberPicture, TallBars, TopValues } from "./bars.tsx";
 import { useStatistics, useViews } from "./context.ts";

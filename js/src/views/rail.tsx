@@ -1,6 +1,8 @@
 // One small picture per layer, so that one always knows where one is.
 import { useEffect, useRef } from "preact/hooks";
-import { contents, displayOf, frameOf, type Network, within } from "../network/network.ts";
+import { contents, displayOf, frameOf } from "../network/display.ts";
+import { within } from "../network/names.ts";
+import type { Network } from "../network/network.ts";
 import type { Value } from "../plan.ts";
 import { useStatistics, useViews } from "./context.ts";
 import { byVariation, fitScale } from "./layout.ts";

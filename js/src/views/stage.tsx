@@ -1,19 +1,9 @@
 // One stage of the network: its picture, and below it what it is.
 
 import type { ComponentChildren } from "preact";
-import {
-  contents,
-  describe,
-  displayOf,
-  frameOf,
-  imageShape,
-  longType,
-  type Network,
-  partsOf,
-  type Stage,
-  shortType,
-  within,
-} from "../network/network.ts";
+import { contents, displayOf, frameOf, imageShape } from "../network/display.ts";
+import { partsOf, within } from "../network/names.ts";
+import { describe, longType, type Network, type Stage, shortType } from "../network/network.ts";
 import type { Layer, Value } from "../plan.ts";
 import { BARS_WIDTH, NumberPicture, TallBars } from "./bars.tsx";
 import { useViews } from "./context.ts";

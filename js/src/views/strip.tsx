@@ -1,6 +1,7 @@
 // The network as a strip: from a picture to a picture, on one line where it fits, else in rows.
 
-import { displayOf, type Network, type Stage } from "../network/network.ts";
+import { displayOf } from "../network/display.ts";
+import type { Network, Stage } from "../network/network.ts";
 import { NARROW } from "./bar.tsx";
 import { BARS_WIDTH } from "./bars.tsx";
 import { useViews } from "./context.ts";

@@ -1,7 +1,6 @@
 // The core's style sheet: that of each component, in the order in which later rules win.
 import bar from "./bar.css";
 import costs from "./costs.css";
-import filters from "./filters.css";
 import forms from "./forms.css";
 import grid from "./grid.css";
 import help from "./help.css";
@@ -33,7 +32,6 @@ export const style = [
   layer,
   grid,
   inspector,
-  filters,
   status,
   tooltip,
   forms,

@@ -38,6 +38,7 @@ VIEWS = ("network", "maps", "filters", "explain", "profile", "compare")
 # Views whose code comes behind the weights; some of them are parts of Explain.
 ROOMS = (
     "graph",
+    "filters",
     "explain",
     "fields",
     "resampling",

@@ -1,7 +1,8 @@
 // The table of layers with how much each differs, sorted by any of its numbers.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { exact, percent, short } from "../../format.ts";
-import { contents, type Network } from "../../network/network.ts";
+import { contents } from "../../network/display.ts";
+import type { Network } from "../../network/network.ts";
 import type { Comparison, Pair } from "../../plan.ts";
 import { useValues, useViews } from "../context.ts";
 import { type Change, changeOf, listedPairs } from "./pairs.ts";

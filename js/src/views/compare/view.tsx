@@ -1,14 +1,15 @@
 // The Compare tab: a layer of A, of B and their difference, its channels, and how much each layer differs.
 import { useEffect, useState } from "preact/hooks";
 import { short } from "../../format.ts";
-import { contents, displayOf, longType, type Network } from "../../network/network.ts";
+import { contents, displayOf } from "../../network/display.ts";
+import { longType, type Network } from "../../network/network.ts";
 import type { Comparison, Pair, Value } from "../../plan.ts";
 import { Choice, Select } from "../choice.tsx";
 import { useStatistics, useViews } from "../context.ts";
-import { Pages } from "../filters.tsx";
 import { Grid } from "../grid.tsx";
 import { ColorChoice } from "../layer.tsx";
 import { PAGE } from "../order.ts";
+import { Pages } from "../pages.tsx";
 import { Changes, relativeText, useChanges } from "./changes.tsx";
 import { byDifference, type Change, shownPair } from "./pairs.ts";
 import { Pictures, type Showing } from "./pictures.tsx";

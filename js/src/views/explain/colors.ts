@@ -1,6 +1,6 @@
 // The colours of an explanation's cells: an image's numbers in grey, all others in the chosen map.
 
-import { displayOf } from "../../network/network.ts";
+import { displayOf } from "../../network/display.ts";
 import type { Value } from "../../plan.ts";
 import { colorTable } from "../colors.ts";
 import { useViews } from "../context.ts";

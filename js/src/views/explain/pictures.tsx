@@ -6,7 +6,7 @@ import type { Chain } from "../../explain/chain.ts";
 import type { Explanation, Made } from "../../explain/explanation.ts";
 import { coordinates, place } from "../../explain/tensor.ts";
 import type { Lines } from "../../explain/window.ts";
-import { contents } from "../../network/network.ts";
+import { contents } from "../../network/display.ts";
 import type { Value } from "../../plan.ts";
 import type * as attending from "../attention/room.ts";
 import { useViews } from "../context.ts";

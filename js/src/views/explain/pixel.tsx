@@ -3,7 +3,7 @@ import { useRef } from "preact/hooks";
 import { type Around, NOTHING } from "../../explain/around.ts";
 import { type Line, type Lines, standsAt } from "../../explain/window.ts";
 import { exact } from "../../format.ts";
-import { displayOf } from "../../network/network.ts";
+import { displayOf } from "../../network/display.ts";
 import type { Value } from "../../plan.ts";
 import { placeOf, useViews } from "../context.ts";
 import { fitScale, px, tileSide } from "../layout.ts";

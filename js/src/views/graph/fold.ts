@@ -1,6 +1,6 @@
 // Repeated blocks: sibling modules of one structure, one behind the other, are one node of which one block can be open.
 
-import { within } from "../../network/network.ts";
+import { within } from "../../network/names.ts";
 import type { Group, Item, Tree } from "./tree.ts";
 
 /** From so many blocks on. */

@@ -1,6 +1,6 @@
 // The graph's lines: what travels where. A skip says what travels, and can be clicked.
 
-import { imageShape } from "../../network/network.ts";
+import { imageShape } from "../../network/display.ts";
 import { useViews } from "../context.ts";
 import { px } from "../layout.ts";
 import { type Line, type Placement, SIGN } from "./boxes.ts";

@@ -1,7 +1,9 @@
 // A fast look into a closed module: its layers side by side, below the graph; of repeated blocks what each gives.
 
 import { plural } from "../../format.ts";
-import { contents, shortType, within } from "../../network/network.ts";
+import { contents } from "../../network/display.ts";
+import { within } from "../../network/names.ts";
+import { shortType } from "../../network/network.ts";
 import type { Value } from "../../plan.ts";
 import { useViews } from "../context.ts";
 import { Picture } from "../picture.tsx";

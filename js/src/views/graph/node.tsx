@@ -1,7 +1,8 @@
 // One node of the graph: a picture with words, a closed module with a stacked edge, a sign, or a step on a line.
 
 import { plural } from "../../format.ts";
-import { contents, imageShape, type Network } from "../../network/network.ts";
+import { contents, imageShape } from "../../network/display.ts";
+import type { Network } from "../../network/network.ts";
 import { pythonOf } from "../../network/python.ts";
 import type { Value } from "../../plan.ts";
 import { useViews } from "../context.ts";

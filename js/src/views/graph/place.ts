@@ -1,7 +1,7 @@
 // Where the graph's nodes and lines go: flow steps right, resolution steps down, so that a U-Net looks like a U.
 // Lengths are CSS pixels at zoom 1. dagre would need a second for 200 nodes, and knows no resolution.
 
-import { partsOf } from "../../network/network.ts";
+import { partsOf } from "../../network/names.ts";
 import type { Value } from "../../plan.ts";
 import {
   type Box,

@@ -1,6 +1,7 @@
 // The network as nodes and edges, for any choice of open modules: a closed module is one node.
 
-import { type Network, type Stage, shortType, within } from "../../network/network.ts";
+import { within } from "../../network/names.ts";
+import { type Network, type Stage, shortType } from "../../network/network.ts";
 import type { Layer, PlanHeader, Value } from "../../plan.ts";
 import { type Fold, foldsOf, segmentsOf, segmentTitle, withOpen } from "./fold.ts";
 

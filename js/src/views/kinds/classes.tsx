@@ -2,7 +2,8 @@
 import { useMemo, useState } from "preact/hooks";
 import { full, percent } from "../../format.ts";
 import { classColor } from "../../gl/colormaps.ts";
-import { contents, displayOf, type Network } from "../../network/network.ts";
+import { contents, displayOf } from "../../network/display.ts";
+import type { Network } from "../../network/network.ts";
 import type { Value } from "../../plan.ts";
 import { useImageValues } from "../bars.tsx";
 import { Choice } from "../choice.tsx";

@@ -1,7 +1,8 @@
 // Which token looks at which: the row of attention weights under the pointer, over the patches that its tokens stand for.
 import { useEffect } from "preact/hooks";
 import { exact, short } from "../../format.ts";
-import { contents, type Network } from "../../network/network.ts";
+import { contents } from "../../network/display.ts";
+import type { Network } from "../../network/network.ts";
 import type { Tokens, Value } from "../../plan.ts";
 import { useImageValues } from "../bars.tsx";
 import { useViews } from "../context.ts";

@@ -2,7 +2,8 @@
 import { useState } from "preact/hooks";
 import { duration, memory } from "../../format.ts";
 import type { Delivery, DrawJob, Session } from "../../gl/types.ts";
-import { channelsOf, contents, displayOf, type Network } from "../../network/network.ts";
+import { channelsOf, contents, displayOf } from "../../network/display.ts";
+import type { Network } from "../../network/network.ts";
 import type { Value } from "../../plan.ts";
 import { useViews } from "../context.ts";
 

@@ -1,6 +1,6 @@
 // Which number of which layer an input of a dense layer is, before it was flattened.
 import { originAt, readBy } from "../../explain/origin.ts";
-import { imageShape } from "../../network/network.ts";
+import { imageShape } from "../../network/display.ts";
 import type { Layer, Value } from "../../plan.ts";
 import { useViews } from "../context.ts";
 import { goTo, spotText, stepsTo } from "./steps.ts";

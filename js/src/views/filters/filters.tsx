@@ -1,14 +1,15 @@
 // The weights of a layer as pictures: kernels, rows of a linear layer, scale and shift of a normalisation.
 import { useMemo, useState } from "preact/hooks";
-import { exact, short } from "../format.ts";
-import { longType, type Network, type Stage } from "../network/network.ts";
-import type { Layer, Value } from "../plan.ts";
-import { NotFinite } from "./bars.tsx";
-import { gradient } from "./colors.ts";
-import { placeOf, pointIn, useValues, useViews } from "./context.ts";
+import { exact, short } from "../../format.ts";
+import { longType, type Network, type Stage } from "../../network/network.ts";
+import type { Layer, Value } from "../../plan.ts";
+import { NotFinite } from "../bars.tsx";
+import { gradient } from "../colors.ts";
+import { placeOf, pointIn, useValues, useViews } from "../context.ts";
+import { largest } from "../layout.ts";
+import { Pages } from "../pages.tsx";
+import { type Kernels, kernelsOf, parametersOf } from "../weights.ts";
 import { type Cell, KernelPictures } from "./kernels.tsx";
-import { largest } from "./layout.ts";
-import { type Kernels, kernelsOf, parametersOf } from "./weights.ts";
 
 /** Ends of the weights' colours, as a legend. */
 function WeightLegend({ most }: { most: number }) {
@@ -183,28 +184,6 @@ function KernelTable({ kernels, width }: { kernels: Kernels; width: number }) {
   );
 }
 
-export function Pages(props: { page: number; pages: number; go: (page: number) => void }) {
-  const { page, pages, go } = props;
-  return (
-    <div class="nbg-pages">
-      <button type="button" class="nbg-button" disabled={page === 0} onClick={() => go(page - 1)}>
-        Previous
-      </button>
-      <span>
-        Page {page + 1} of {pages}
-      </span>
-      <button
-        type="button"
-        class="nbg-button"
-        disabled={page === pages - 1}
-        onClick={() => go(page + 1)}
-      >
-        Next
-      </button>
-    </div>
-  );
-}
-
 const NAMES = new Map([
   ["weight", "scale"],
   ["bias", "shift"],
@@ -249,7 +228,7 @@ function Numbers(props: { layer: Layer; value: Value; width: number }) {
           {word.slice(1)}{" "}
           <span class="nbg-second">
             {value.key} · {value.shape.join("×")} ·{" "}
-            {negative ? `±${short(most)}` : `0 to ${short(most)}`}
+            {largest(values) === 0 ? "all 0" : negative ? `±${short(most)}` : `0 to ${short(most)}`}
           </span>
         </h3>
       </header>

@@ -1,10 +1,10 @@
 // Kernels as pictures: small numbers painted by the processor, since they are read for their tooltips anyway.
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { exact } from "../format.ts";
-import { colorTable } from "./colors.ts";
-import { placeOf, pointIn, useViews } from "./context.ts";
-import { px } from "./layout.ts";
-import { inputChannel, type Kernels, kernelStart } from "./weights.ts";
+import { exact } from "../../format.ts";
+import { colorTable } from "../colors.ts";
+import { placeOf, pointIn, useViews } from "../context.ts";
+import { px } from "../layout.ts";
+import { inputChannel, type Kernels, kernelStart } from "../weights.ts";
 
 /** One kernel in a picture of several: an output channel and the k-th input channel that it reads. */
 export interface Cell {
