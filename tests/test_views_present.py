@@ -95,6 +95,7 @@ def test_a_click_takes_the_whole_screen_and_esc_or_a_click_leads_back(views: Vie
     expect(page.locator(".nbg-find")).to_be_hidden()
     page.get_by_role("button", name="Back").click()
     page.wait_for_function("() => document.fullscreenElement === null")
+    views.quiet()
     assert page.evaluate(SEEN) == before
     assert views.get("presenting") is False
     # The browser's own way back.
@@ -102,6 +103,7 @@ def test_a_click_takes_the_whole_screen_and_esc_or_a_click_leads_back(views: Vie
     page.wait_for_function("() => document.fullscreenElement !== null")
     page.evaluate("() => document.exitFullscreen()")
     page.wait_for_function("() => !views.state.presenting.value")
+    views.quiet()
     assert page.evaluate(SEEN) == before
 
 
