@@ -43,8 +43,7 @@ export function Inspector(props: {
     <aside class="nbg-inspector" aria-label={`Channel ${channel}`}>
       <header>
         <h3>
-          {word} {channel} {name && <strong class="nbg-class">{name}</strong>}{" "}
-          <span class="nbg-second">{place}</span>
+          {word} {channel} {name && <strong>{name}</strong>} <span class="nbg-second">{place}</span>
         </h3>
         <button type="button" class="nbg-button" onClick={explain}>
           Explain

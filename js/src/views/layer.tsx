@@ -22,6 +22,7 @@ import { Badge } from "./parity.tsx";
 import { PythonNote } from "./python.tsx";
 import { Rail } from "./rail.tsx";
 import { Room, roomOf } from "./rooms.tsx";
+import type * as trail from "./trail/room.ts";
 import { LayerValues, Similar, useSimilarity } from "./values.tsx";
 import { parametersOf, weighted } from "./weights.ts";
 
@@ -100,6 +101,11 @@ export function LayerView({ network }: { network: Network }) {
       {shown === "explain" && (
         <Room<typeof explain> name="explain">
           {({ ExplainView }) => <ExplainView network={network} value={value} stage={stage} />}
+        </Room>
+      )}
+      {shown === "explain" && value.kind === "input" && (
+        <Room<typeof trail> name="trail">
+          {({ End }) => <End network={network} value={value} />}
         </Room>
       )}
     </div>

@@ -22,8 +22,10 @@ export function Dense(props: {
   choose: (k: number) => void;
   width: number;
 }) {
-  const { source, layer, value, channel, index, products, weight, chosen, choose, width } = props;
-  const read = { value, channel, index, layer, source };
+  const { source, products, weight, chosen, choose, width } = props;
+  const readFrom = (k: number | null) => (
+    <Room<typeof trail> name="trail">{({ ReadFrom }) => <ReadFrom {...props} k={k} />}</Room>
+  );
   const order = byContribution(products.contributions);
   const top = order.slice(0, ROWS);
   const shown = top.includes(chosen) ? top : [...top.slice(0, ROWS - 1), chosen];
@@ -34,7 +36,7 @@ export function Dense(props: {
           {order.length > shown.length ? "The largest products" : "All products"}{" "}
           <span class="nbg-second">
             {source.key} × {weight}
-            <Room<typeof trail> name="trail">{({ LaidOut }) => <LaidOut {...read} />}</Room>
+            {readFrom(null)}
           </span>
         </h3>
         <table class="nbg-table nbg-terms">
@@ -54,9 +56,7 @@ export function Dense(props: {
                   <tr key={k} class={k === chosen ? "nbg-chosen" : ""}>
                     <th scope="row">
                       {full(k)}
-                      <Room<typeof trail> name="trail">
-                        {({ ReadFrom }) => <ReadFrom {...read} k={k} />}
-                      </Room>
+                      {readFrom(k)}
                     </th>
                     <td>
                       <Num value={cell.input} />

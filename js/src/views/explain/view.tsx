@@ -28,14 +28,7 @@ export function ExplainView(props: { network: Network; value: Value; stage: Stag
   return (
     <div class="nbg-explain">
       {"title" in chain ? (
-        <>
-          <Unknown words={chain} />
-          {value.kind === "input" && (
-            <Room<typeof trail> name="trail">
-              {({ End }) => <End network={network} value={value} />}
-            </Room>
-          )}
-        </>
+        <Unknown words={chain} />
       ) : (
         <Explained key={value.key} network={network} value={value} chain={chain} />
       )}
@@ -109,7 +102,7 @@ function Explained(props: { network: Network; value: Value; chain: Chain }) {
   const image = imageOf(value, network, state.example.value);
   // Of a vector, as a classifier gives, the largest until one is chosen.
   const vector = height * width === 1 ? tensors?.get(value.key)?.data : undefined;
-  const [winner = 0] = rank([...(vector?.subarray(image * channels).subarray(0, channels) ?? [])]);
+  const [winner = 0] = rank([...(vector?.slice(image * channels, (image + 1) * channels) ?? [])]);
   const channel = Math.min(state.selected.value?.channel ?? winner, channels - 1);
   const start = (image * channels + channel) * height * width;
   const at = usePixel(value, tensors, start);
@@ -132,7 +125,7 @@ function Explained(props: { network: Network; value: Value; chain: Chain }) {
         <div>
           <h3 class="nbg-question">
             Why is {placeName(value, place)}
-            {called && <span class="nbg-class"> ({called})</span>} = <Num value={found.stored} />?
+            {called && ` (${called})`} = <Num value={found.stored} />?
           </h3>
           <p class="nbg-second">{madeBy(chain)}</p>
         </div>

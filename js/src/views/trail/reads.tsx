@@ -21,8 +21,8 @@ function useOrigin({ layer, source, index }: Read, k: number) {
   return network === null || read === null ? null : originAt(network, source, read, Number.NaN);
 }
 
-/** "of features.3, 32×7×7": what the inputs were before they were laid in a row. */
-export function LaidOut(props: Read) {
+/** "inputs are features.3, 32×7×7": what they were before they were laid in a row. */
+function LaidOut(props: Read) {
   const value = useOrigin(props, 0)?.value ?? props.source;
   if (value.key === props.source.key) return null;
   return (
@@ -33,8 +33,12 @@ export function LaidOut(props: Read) {
   );
 }
 
-/** "channel 13, y 3, x 3": the k-th input, one click away. */
-export function ReadFrom(props: Read & { k: number }) {
+/** The k-th input, or of all what they are. */
+export const ReadFrom = ({ k, ...read }: Read & { k: number | null }) =>
+  k === null ? <LaidOut {...read} /> : <Input {...read} k={k} />;
+
+/** "channel 13, y 3, x 3": an input, one click away. */
+function Input(props: Read & { k: number }) {
   const { value, channel, k } = props;
   const { state, names } = useViews();
   const origin = useOrigin(props, k);

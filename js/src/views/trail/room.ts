@@ -1,5 +1,5 @@
 // The way from a number to those that it is made of, as a room.
 
-export { LaidOut, ReadFrom } from "./reads.tsx";
+export { ReadFrom } from "./reads.tsx";
 export { default as style } from "./style.css";
 export { End, Trail } from "./view.tsx";

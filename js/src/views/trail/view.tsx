@@ -92,7 +92,11 @@ export function End({ network, value }: { network: Network; value: Value }) {
   const { y, x } = pixel.value ?? { y: 0, x: 0 };
   const channel = Math.min(selected.value?.channel ?? 0, channels - 1);
   const inside = y < height && x < width ? { y, x } : { y: 0, x: 0 };
-  return <Trail {...{ network, value, channel, ...inside }} explained={null} />;
+  return (
+    <div class="nbg-way-end">
+      <Trail {...{ network, value, channel, ...inside }} explained={null} />
+    </div>
+  );
 }
 
 /** Of a vector the values that compete with the explained one. */
