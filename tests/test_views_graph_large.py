@@ -9,6 +9,8 @@ from torch import nn
 
 from graph_page import Shown, centre
 from legible import faults
+from test_views_axe import AXE
+from test_views_axe import faults as unfair
 
 TIMES = 6
 
@@ -178,3 +180,19 @@ def test_below_repeated_blocks_each_shows_what_it_gives_and_can_be_opened(tower:
         *tower.nodes(),
         *(layer for one in tower.nodes().values() for layer in one["layers"]),
     }
+
+
+def test_a_large_graph_breaks_no_serious_rule_of_accessibility(tower: Shown) -> None:
+    tower.page.add_script_tag(path=str(AXE))
+    tower.set_open("blocks", "blocks.2")
+    tower.button("blocks.3 × 3").focus()
+    tower.page.keyboard.press("ArrowLeft")
+    tower.button("blocks.3 × 3").click()
+    for theme in ("light", "dark"):
+        tower.page.evaluate("t => { document.body.dataset.jpThemeLight = t === 'light'; }", theme)
+        tower.settle()
+        for camera in (tower.views.get("camera"), {"zoom": 0.42, "x": 20, "y": 20}):
+            tower.views.set(camera=camera)
+            expect(tower.page.locator(".nbg-minimap")).to_be_visible()
+            assert unfair(tower.page, theme) == []
+    tower.page.evaluate("() => { document.body.dataset.jpThemeLight = true; }")

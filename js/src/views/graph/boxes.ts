@@ -8,7 +8,7 @@ export const LIST = { width: 172 };
 export const CAPTION = { below: 54, beside: 104, height: 60 };
 /** A name of 11 pixels on screen: the room for its longest part at zoom 1, and what a bold letter takes. */
 export const NAME = { width: 130, letter: 6.8 };
-export const GAP = { across: 30, small: 14, rows: 48, skip: 56, bracket: 20, arch: 12, word: 18 };
+export const GAP = { across: 30, small: 14, rows: 48, skip: 56, bracket: 32, arch: 12, word: 18 };
 
 /** Where a node's words stand; "inset" is below it, right of the arrow that comes from there. */
 export type Words = "below" | "inset" | "left" | "right" | "none";
