@@ -134,7 +134,9 @@ export const isShort = (title: string): boolean => title.length <= 14;
 
 /** A short name stays on one line; a long one may break, anywhere if it must. */
 export const Title = ({ text }: { text: string }) => (
-  <strong class={isShort(text) ? "nbg-name nbg-keep" : "nbg-name"}>{broken(text)}</strong>
+  <strong class={isShort(text) ? "nbg-name nbg-keep" : "nbg-name"}>
+    {isShort(text) ? text : broken(text)}
+  </strong>
 );
 
 /** What isn't maps: bars of a vector, or a number. */
