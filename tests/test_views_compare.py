@@ -315,7 +315,7 @@ def test_vectors_are_bars_with_the_same_elements_and_scale(show: Callable[..., V
         bars = charts.nth(k).locator("rect")
         tall = bars.evaluate_all("all => all.map((one) => one.height.baseVal.value)")
         longest = abs(values.difference).max() if k == 2 else top
-        assert tall == pytest.approx(list(abs(of[kept]) / longest * 74), abs=0.02)
+        assert tall == pytest.approx(list(abs(of[kept]) / longest * 67), abs=0.02)
     comparison.close()
 
 

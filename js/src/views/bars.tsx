@@ -37,8 +37,6 @@ interface BarsProps {
   /** Elements that are shown, and the size of the longest bar, where they aren't the value's own. */
   channels?: readonly number[];
   longest?: number;
-  /** No numbers of elements, and no word of those that are left out. */
-  bare?: boolean;
   label: string;
 }
 
@@ -87,10 +85,9 @@ export function Bars(props: BarsProps) {
   const length = value.nchw[1];
   const shown = props.channels ?? shownElements(values, length, most);
   const top = props.longest ?? (values === null ? 1 : largest(values) || 1);
-  const { bare = false } = props;
-  const part = !bare && shown.length < length;
+  const part = shown.length < length;
   const digits = String(Math.max(0, ...shown)).length * DIGIT + 4;
-  const [left, below] = bare ? [0, 0] : upright ? [0, LINE] : [digits, part ? LINE : 0];
+  const [left, below] = upright ? [0, LINE] : [digits, part ? LINE : 0];
   const room = { width: width - left, height: height - below };
   const along = (upright ? room.width : room.height) / shown.length;
   const across = upright ? room.height : room.width;
@@ -168,18 +165,17 @@ export function Bars(props: BarsProps) {
           y2={room.height}
         />
       )}
-      {!bare &&
-        shown.map((channel, i) =>
-          i % step > 0 ? null : upright ? (
-            <text key={channel} class="nbg-nth" x={(i + 0.5) * along} y={height - 3}>
-              {channel}
-            </text>
-          ) : (
-            <text key={channel} class="nbg-nth" x={left / 2} y={(i + 0.5) * along + 4}>
-              {channel}
-            </text>
-          ),
-        )}
+      {shown.map((channel, i) =>
+        i % step > 0 ? null : upright ? (
+          <text key={channel} class="nbg-nth" x={(i + 0.5) * along} y={height - 3}>
+            {channel}
+          </text>
+        ) : (
+          <text key={channel} class="nbg-nth" x={left / 2} y={(i + 0.5) * along + 4}>
+            {channel}
+          </text>
+        ),
+      )}
       {part && !upright && (
         <text class="nbg-nth" x={width / 2} y={height - 3}>
           {shown.length} of {length}
