@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
+from legible import network, still
 from test_views import autoencoder
 from views_page import Views
 
@@ -59,3 +60,21 @@ def test_no_view_breaks_a_serious_rule(show: Callable[..., Views], theme: str) -
             found[width, *place.values()] = faults(views.page, theme)
     wrong = {where: what for where, what in found.items() if what}
     assert not wrong, wrong
+
+
+@pytest.mark.parametrize(
+    ("name", "layers"),
+    [("autoencoder", ["decoder.0"]), ("attention", ["share"]), ("signal", ["0", "6"])],
+)
+def test_no_explanation_breaks_a_serious_rule(
+    show: Callable[..., Views], name: str, layers: list[str]
+) -> None:
+    """Of a transposed convolution, of attention, and of lines of numbers."""
+    plan, inputs = network(name)
+    views = show(plan, *inputs, width=848)
+    views.page.add_script_tag(path=str(AXE))
+    views.set(tab="layer", section="explain")
+    for layer in layers:
+        views.set(selected={"layer": layer, "channel": 1})
+        still(views)
+        assert faults(views.page, "light") == [], layer
