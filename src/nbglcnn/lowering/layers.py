@@ -41,14 +41,14 @@ def spelled(op: str) -> str:
 _NUMBERED = re.compile(r"(?:val_|onnx::\w+_)?(\d+)")
 
 
-def labels(names: Mapping[str, str]) -> dict[str, str]:
-    """What people read in place of names that are numbers, by these; `names` have layers' types."""
+def _labels(rows: Sequence[p.Layer]) -> dict[str, str]:
+    """What people read in place of names that are numbers; a PyTorch module "0" is called so."""
     found = {
-        name: f"{kind} {number[1]}"
-        for name, kind in names.items()
-        if (number := _NUMBERED.fullmatch(name))
+        row.name: f"{row.type} {number[1]}"
+        for row in rows
+        if not row.module and (number := _NUMBERED.fullmatch(row.name))
     }
-    taken = Counter([*found.values(), *names])
+    taken = Counter([*found.values(), *(row.name for row in rows)])
     return {name: label for name, label in found.items() if taken[label] == 1}
 
 
@@ -146,11 +146,9 @@ def layer_table(graph: Graph, reaches: Reaches) -> tuple[tuple[p.Layer, ...], di
         )
         by_value.setdefault(key.value, key.name)
         counted |= trained
-    told_as = labels({row.name: row.type for row in rows})
-    return (
-        tuple(msgspec.structs.replace(row, label=told_as.get(row.name, "")) for row in rows),
-        layer_of,
-    )
+    labels = _labels(rows)
+    labelled = (msgspec.structs.replace(row, label=labels.get(row.name, "")) for row in rows)
+    return tuple(labelled), layer_of
 
 
 def layer_rows(graph: Graph, layers: Sequence[p.Layer]) -> dict[str, int]:
