@@ -404,8 +404,11 @@ def test_nothing_is_drawn_unless_something_changed(show: Callable[..., Views]) -
     page.evaluate(clear)
     page.wait_for_timeout(400)
     assert page.evaluate("views.calls.drawn") == []
+    chosen = page.locator("select[aria-label=Example] option:checked")
+    assert chosen.inner_text() == f"1 of {len(images)}", "people count from 1, Python from 0"
     page.get_by_label("Next example").click()
     views.quiet()
+    assert (views.get("example"), chosen.inner_text()) == (1, f"2 of {len(images)}")
     drawn = page.evaluate("views.calls.drawn")
     assert {"x", "encoder.2", "encoder.5", "decoder.2", "decoder.5", "output"} <= set(drawn)
     assert page.evaluate("views.calls.runs") == 0, "another example is drawn, not computed"
