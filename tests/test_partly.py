@@ -104,7 +104,7 @@ def test_check_has_a_row_for_each_layer_around_what_cannot_be_read(op: str) -> N
         f"g (float[1,3] x) => (y) {{\n  r = Relu(x)\n  {text}\n  n = Neg(r)\n  y = Add(odd, n)\n}}"
     )
     found = rows(model)
-    assert found["r"][:2] == ("Relu", True)
+    assert found["r"][:2] == ("ReLU", True)
     assert found["n"][:2] == ("Neg", True)
     assert found["odd"][:2] == (op, False)
     assert reason in found["odd"][2]
