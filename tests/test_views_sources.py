@@ -210,7 +210,7 @@ def test_a_line_of_numbers_is_explained_by_curves_with_numbers(show: Callable[..
 
 
 class Heads(nn.Module):
-    """Attention of two heads over five tokens."""
+    """Attention of two heads over five tokens, of two examples."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -218,18 +218,19 @@ class Heads(nn.Module):
 
     def split(self, x: torch.Tensor) -> list[torch.Tensor]:
         layers = (self.q, self.k, self.v)
-        return [one(x).reshape(1, 5, 2, 4).transpose(1, 2) for one in layers]
+        return [one(x).reshape(2, 5, 2, 4).transpose(1, 2) for one in layers]
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return F.scaled_dot_product_attention(*self.split(x)).transpose(1, 2).reshape(1, 5, 8)
+        return F.scaled_dot_product_attention(*self.split(x)).transpose(1, 2).reshape(2, 5, 8)
 
 
 def test_attention_is_explained_by_a_pair_its_softmax_row_and_the_weighted_sum(
     show: Callable[..., Views],
 ) -> None:
     torch.manual_seed(5)
-    model, x = Heads().eval(), torch.randn(1, 5, 6) * 2
+    model, x = Heads().eval(), torch.randn(2, 5, 6) * 2
     views = opened(show, model, x)
+    views.set(example=1)
     page = views.page
     plan: list[Any] = list(nbglcnn.compile(model, x).layers)
     scores, mix = (one.name for one in plan if one.operator == "MatMul" and not one.module)
@@ -237,9 +238,9 @@ def test_attention_is_explained_by_a_pair_its_softmax_row_and_the_weighted_sum(
     factor = next(one.name for one in plan if one.operator == "Mul")
     with torch.no_grad():
         q, k, v = model.split(x)
-        wanted = (q @ k.transpose(2, 3) / 2)[0]
+        wanted = (q @ k.transpose(2, 3) / 2)[1]
         shares = wanted.softmax(-1)
-        mixed = shares @ v[0]
+        mixed = shares @ v[1]
     steps = page.locator(".nbg-attention > section")
     for layer, truth, at in (
         (scores, wanted, [1, 3, 2]),

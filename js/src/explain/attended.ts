@@ -26,6 +26,8 @@ export function pairOf(
   share: string,
 ): Pair {
   const [queries = 1, keys = 1] = scores.output_shape.slice(-2);
+  // Heads have an axis of their own, or are told apart along the first one.
+  const heads = scores.output_shape.length > 3 ? (scores.output_shape.at(-3) ?? 1) : Infinity;
   const features = mix.output_shape.at(-1) ?? 1;
   const last = layer === mix ? features : keys;
   const row = Math.floor(index / last);
@@ -35,7 +37,7 @@ export function pairOf(
   const key =
     layer === mix ? shares.indexOf(shares.reduce((a, b) => Math.max(a, b), -Infinity)) : own;
   const feature = layer === mix ? own : 0;
-  const place = { row, query: row % queries, head: Math.floor(row / queries) };
+  const place = { row, query: row % queries, head: Math.floor(row / queries) % heads };
   return { ...place, key: Math.max(0, key), feature, keys, features };
 }
 

@@ -16,6 +16,8 @@ import { CAPTION } from "./taps.tsx";
 
 /** CSS pixels of a picture, of a curve, and between two of them. */
 const PICTURE = 240;
+/** Of a result's caption, which has the layer's name. */
+const NAME = 160;
 const [LEAST_CURVE, MOST_CURVE] = [260, 520];
 export const GAP = 40;
 
@@ -131,7 +133,7 @@ export function ResultFigure({
   const place = { value, room, line, large: true };
   const { outer } = sizeIn(place, ratio.value);
   return (
-    <div class="nbg-from" style={{ width: px(Math.max(CAPTION, outer.width)) }}>
+    <div class="nbg-from" style={{ width: px(Math.max(NAME, outer.width)) }}>
       <Figure
         title={value.key}
         text={`${value.nchw[1] > 1 ? `channel ${channel}: ` : ""}click another ${line ? "place" : "pixel"}`}
@@ -162,8 +164,7 @@ export function usePair(source: Source, { result, tensors, width }: Drawn, count
     }
   }
   const taken =
-    Math.max(CAPTION, size.outer.width) +
-    (hasPlaces(result.value) ? GAP + Math.max(to, CAPTION) : 0);
+    Math.max(CAPTION, size.outer.width) + (hasPlaces(result.value) ? GAP + Math.max(to, NAME) : 0);
   return { room, to, taken };
 }
 
