@@ -239,7 +239,7 @@ def test_nan_and_inf_are_drawn_in_a_colour_of_their_own(channels: int) -> None:
         (lambda: Viewer(autoencoder(3), np.zeros((1, 1, 22, 18), "uint8")), InputError, "uint8"),
         (lambda: Viewer("a string", np.zeros(3)), ModelError, "."),
         (
-            lambda: Viewer(nn.LSTM(4, 2).eval(), np.zeros((5, 1, 4), "float32")),
+            lambda: Viewer(nn.LSTM(4, 2).eval(), np.zeros((5, 1, 4), "float32"), strict=True),
             UnsupportedOperator,
             "operator LSTM is not among",
         ),

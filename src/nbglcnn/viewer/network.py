@@ -108,9 +108,9 @@ class Network:
         sent = self._from_framework(graph, self.arrays)
         old, self.graph = self.graph, graph
         changed = changed_numbers(old, graph)
-        self.revision += 1
         moved = [one.tobytes() for one in sent] != [one.tobytes() for one in self.sent]
         self.sent = sent
+        self.revision += 1
         if not lower.fits(self.plan, graph, changed.keys()):
             self._compile(self.plan.header.target)
             return []
