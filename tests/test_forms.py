@@ -44,6 +44,9 @@ def test_what_a_1d_convolution_reads_and_writes_is_a_signal() -> None:
 def test_tokens_are_no_signal_though_their_shape_is_one() -> None:
     plan = compiled(nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), nn.GELU()), 1, 16, 8)
     assert set(forms(plan).values()) == {"maps"}
+    # Nor is what mixes all places of a signal.
+    found = forms(compiled(nn.Sequential(nn.Conv1d(4, 4, 3, padding=1), nn.Linear(8, 8)), 1, 4, 8))
+    assert found == {"x": "signal", "0": "signal", "1": "maps", "output": "maps"}
 
 
 def test_a_2d_convolution_with_one_row_or_column_makes_signals() -> None:
