@@ -46,7 +46,7 @@ def test_tokens_are_no_signal_though_their_shape_is_one() -> None:
     assert set(forms(plan).values()) == {"maps"}
     # Nor is what mixes all places of a signal.
     found = forms(compiled(nn.Sequential(nn.Conv1d(4, 4, 3, padding=1), nn.Linear(8, 8)), 1, 4, 8))
-    assert found == {"x": "signal", "0": "signal", "1": "maps", "output": "maps"}
+    assert found == {"input": "signal", "0": "signal", "1": "maps", "output": "maps"}
 
 
 def test_a_2d_convolution_with_one_row_or_column_makes_signals() -> None:
