@@ -79,6 +79,7 @@ const MOST_COUNTED = 8e6;
 /** Which classes there are in the picture, the most frequent first, with their colours and shares. */
 export function Legend({ value, most }: { value: Value; most: number }) {
   const counted = value.read.count <= MOST_COUNTED;
+  const called = useViews().names.value(value.key);
   const values = useImageValues(counted ? value : null);
   const [, channels] = value.nchw;
   const buffer = values?.buffer;
@@ -108,7 +109,7 @@ export function Legend({ value, most }: { value: Value; most: number }) {
               class="nbg-swatch"
               style={{ background: `rgb(${classColor(which).join(" ")})` }}
             />
-            <span>class {which}</span>
+            <span>{called[which] || `class ${which}`}</span>
             <strong>{percent(count / places, 1)}</strong>
           </li>
         ))}
