@@ -227,3 +227,17 @@ def test_pieces_that_cannot_be_are_refused_before_anything_runs() -> None:
         pytest.raises(InputError, match=r"'total' of shape \(\) has no axis of examples"),
     ):
         session.run(randn(4, 3))
+
+
+@pytest.mark.parametrize("op", ["Gather", "GatherND", "GatherElements"])
+def test_an_index_outside_of_its_axis_gives_nan(op: str) -> None:
+    shape = {"Gather": (3,), "GatherND": (3, 1), "GatherElements": (3, 2)}[op]
+    nodes = [node("Cast", ["f"], ["i"], to=7), node(op, ["x", "i"], ["y"])]
+    model = model_of(nodes, {"x": (4, 2), "f": shape}, ["y"])
+    x, rows = randn(4, 2), np.float32([1, 4, -4])
+    indices = np.broadcast_to(rows.reshape(-1, *[1] * (len(shape) - 1)), shape)
+    with Session(nbglcnn.compile(model)) as session:
+        found = session.run(x, indices)["y"]
+        later = session.run(x, np.zeros(shape, np.float32))["y"]
+    np.testing.assert_array_equal(found, np.stack([x[1], np.full(2, np.nan), x[0]]))
+    np.testing.assert_array_equal(later, np.stack([x[0]] * 3))

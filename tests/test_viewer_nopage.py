@@ -8,6 +8,7 @@ import sys
 import time
 import warnings
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import numpy as np
@@ -17,6 +18,7 @@ from nbconvert.preprocessors import ExecutePreprocessor
 from PIL import Image
 from torch import Tensor, nn
 
+import nbglcnn
 from equal import assert_equal
 from nbglcnn import InputError, ModelError, PageError, UnsupportedOperator, Viewer
 from nbglcnn.viewer import reading
@@ -347,3 +349,57 @@ def test_a_report_for_a_bug_says_versions_and_sizes_and_nothing_private() -> Non
 )
 def test_messages_in_a_report_hold_no_names_and_paths(text: str, left: str) -> None:
     assert anonymous(text) == left
+
+
+class Nested(nn.Module):
+    def forward(self, x: torch.Tensor) -> dict[str, Any]:
+        return {"a": x + 1, "pair": (x, [x * 2, x * 3])}
+
+
+def test_nested_outputs_come_as_the_model_returns_them() -> None:
+    x = torch.rand(1, 2, 3, 3)
+    viewer = Viewer(Nested().eval(), x)
+    true, found = Nested()(x), viewer.output
+    assert list(found) == ["a", "pair"] and len(found["pair"]) == len(found["pair"][1]) == 2
+    np.testing.assert_allclose(found["a"], true["a"], rtol=1e-6)
+    np.testing.assert_allclose(found["pair"][1][1], true["pair"][1][1], rtol=1e-6)
+    viewer.close()
+
+
+class Masked(nn.Module):
+    """Its second input is called as its module."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mask = nn.Conv2d(2, 2, 1)
+
+    def forward(self, image: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return self.mask(image) * mask
+
+
+def test_inputs_have_the_names_that_forward_gives_them_wherever_they_are_taken() -> None:
+    model, named = (
+        Masked().eval(),
+        {"image": torch.rand(1, 2, 3, 3), "mask": torch.ones(1, 2, 3, 3)},
+    )
+    viewer = Viewer(model, named)
+    other = {"mask": torch.rand(1, 2, 3, 3), "image": torch.rand(1, 2, 3, 3)}
+    with torch.no_grad():
+        true = model(**other)
+    viewer.input = other
+    np.testing.assert_allclose(viewer.output, true, rtol=1e-5)
+    assert viewer.verify(other).ok
+    np.testing.assert_allclose(viewer.run(other), true, rtol=1e-5)
+    with nbglcnn.Session(nbglcnn.compile(model, named)) as session:
+        np.testing.assert_allclose(session.run(**other)["output"], true, rtol=1e-5)
+        np.testing.assert_allclose(session.run(other)["output"], true, rtol=1e-5)
+    viewer.close()
+
+
+def test_a_closed_viewer_takes_nothing() -> None:
+    viewer = Viewer(Nested().eval(), torch.rand(1, 2, 3, 3))
+    viewer.close()
+    with pytest.raises(PageError, match="closed"):
+        viewer.input = torch.rand(1, 2, 3, 3)
+    with pytest.raises(PageError, match="closed"):
+        viewer.load_state_dict({})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -63,7 +64,17 @@ def check_count(given: int, names: Sequence[str]) -> None:
         )
 
 
+def by_names(given: Mapping[Any, Any], names: Sequence[str]) -> dict[Any, Any]:
+    """Inputs by the names that a network has for them, given by those of forward's parameters.
+
+    An input that is called as a module has another one, `mask:1`.
+    """
+    own = {name.rpartition(":")[0]: name for name in names if re.fullmatch(r".+:\d+", name)}
+    return {name if name in names else own.get(name, name): x for name, x in given.items()}
+
+
 def _in_order(given: Mapping[Any, Any], names: Sequence[str]) -> tuple[Any, ...]:
+    given = by_names(given, names)
     for name in given:
         if name not in names:
             near = nearest(name, names)

@@ -24,6 +24,11 @@ ATOL = 1e-6
 # roundings, in another order. Above a hundredth of the largest value they may be faults as well.
 AS_FAR = 2.0
 ROUNDING = 1e-2
+# Of a row that could not be judged on its own inputs.
+UNKEPT = (
+    "what it is computed from is not kept, so rounding that a deep network amplifies cannot be "
+    'told from a fault: verify with observe="all"'
+)
 
 Row = TypeVar("Row", "Support", "Match", "Change")
 
@@ -127,13 +132,14 @@ class Report(Generic[Row]):
 
     A row may be a module or an output that repeats a layer's value: what is counted are `layers`,
     as `viewer.layers` has them, or all rows where that is None. Those of `two` networks in a
-    comparison are counted apart.
+    comparison are counted apart. `advice` is what to do where a row is not ok.
     """
 
     rows: tuple[Row, ...]
     subject: str
     layers: frozenset[str] | None = None
     two: bool = False
+    advice: str = ""
 
     @property
     def ok(self) -> bool:
@@ -208,7 +214,8 @@ class Report(Generic[Row]):
         by = f", {judged} of them by float64" if judged else ""
         names = ", ".join(self.in_python)
         own = f"{len(self.in_python)} computed in Python ({names})" if names else ""
-        return "; ".join(filter(None, (self.found + by, first, own, self.flaws)))
+        advice = "" if self.ok else self.advice
+        return "; ".join(filter(None, (self.found + by, first, advice, own, self.flaws)))
 
     def _table(self, style: Style) -> str:
         titles = TITLES[type(self.rows[0])] if self.rows else ()
@@ -326,6 +333,7 @@ def compared(
             else r
             for r in rows
         ]
+    advice = ""
     if failed and alone is not None and plan.precision == "float32":
         for number, row in enumerate(rows):
             if row.ok:
@@ -333,6 +341,8 @@ def compared(
             # One at a time: onnx.reference is slow, and the first wrong layer ends it.
             if row.layer in (own := alone([row.layer])):
                 rows[number] = judged_alone(row, actual[row.layer], own[row.layer])
+            elif not {*plan.computed} >= {layer.name for layer in plan.layers}:
+                advice = UNKEPT
             if not rows[number].ok:
                 break  # what follows a layer that is wrong has its faults, and keeps its verdict
     values = {value.key: value for value in plan.values}
@@ -351,7 +361,7 @@ def compared(
         within = f" (what follows from float16 within {RTOL['float16']:g} of a layer's largest)"
     layers = frozenset(layer.name for layer in plan.layers)
     two = bool(plan.header.comparison.pairs)
-    return Report(tuple(rows), f"match {reference}{within}", layers, two)
+    return Report(tuple(rows), f"match {reference}{within}", layers, two, advice)
 
 
 def _largest(array: Array) -> float:

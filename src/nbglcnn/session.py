@@ -23,7 +23,7 @@ from nbglcnn.errors import (
     SessionClosed,
     unknown,
 )
-from nbglcnn.inputs import Spec, as_arrays
+from nbglcnn.inputs import Spec, as_arrays, by_names
 from nbglcnn.layout import EXACT
 from nbglcnn.plan_sections import needed, written_in
 
@@ -161,6 +161,7 @@ class Session:
         """
         self.check_open()
         records = {record.key: record for record in self.plan.header.inputs}
+        given = by_names(given, [*records])
         for key in given:
             if key not in records:
                 names = ", ".join(map(repr, records))
@@ -284,7 +285,7 @@ class Session:
             raise InputError(
                 f"{len(items)} inputs given; this Plan has {len(keys)}: {', '.join(keys)}"
             )
-        given = {**dict(zip(keys, items, strict=False)), **named}
+        given = {**dict(zip(keys, items, strict=False)), **by_names(named, keys)}
         with self._alone():
             sections = self._sections(section)
             taken = self._taken(given, any_batch=True)
@@ -315,7 +316,10 @@ class Session:
         """Upload the weights of a Plan made by `lower.repack` that differ from this session's."""
         self.check_open()
         if plan.hash != self.plan.hash:
-            raise ValueError("the Plan differs in more than its weights")
+            raise InputError(
+                "replace_weights: the Plan differs in more than its weights. Give one that was "
+                "compiled from the same network with the same arguments"
+            )
 
         def upload() -> None:
             for old, new in zip(self.plan.header.weights, plan.header.weights, strict=True):

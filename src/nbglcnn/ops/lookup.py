@@ -225,13 +225,14 @@ def _gather_nd_reach(facts: Facts, node: Node, position: int) -> Sequence[Linked
 
 
 OPERATORS = [
-    Operator("Gather", "Chooses slices along an axis by their numbers.", _gather_shape, _draw,
+    Operator("Gather", "Chooses slices along an axis by their numbers; one outside of it is NaN.",
+             _gather_shape, _draw,
              {"axis": anything}, _problem, role="head", reach=_gather_reach, explains="nothing",
              formula=None, bounds=None, short=None, shape_inputs=()),
-    Operator("GatherND", "Chooses slices by the numbers of several axes.", _gather_nd_shape, _draw,
-             {"batch_dims": anything}, _problem, role="head", reach=_gather_nd_reach,
-             explains="nothing", formula=None, bounds=None, short=None, shape_inputs=()),
-    Operator("GatherElements", "Chooses an element along an axis for each element of the indices.",
+    Operator("GatherND", "Chooses slices by the numbers of several axes; one outside is NaN.",
+             _gather_nd_shape, _draw, {"batch_dims": anything}, _problem, role="head",
+             reach=_gather_nd_reach, explains="nothing", formula=None, bounds=None, short=None, shape_inputs=()),
+    Operator("GatherElements", "Chooses an element along an axis by each index; one outside is NaN.",
              _indices_shape, _draw_elements, {"axis": anything}, _elements_problem,
              role="head", reach=everything, explains="nothing",
              formula=None, bounds=None, short=None, shape_inputs=()),

@@ -7,6 +7,7 @@ float source(ivec4 at) {
   int index = u.i[0].x;
 #if INDEXED
   int place = int(flat_element(x1, u.x[1], e));
+  bool outside = place < -u.i[0].w || place >= u.i[0].w;
   index += clamp(place < 0 ? place + u.i[0].w : place, 0, u.i[0].w - 1) * u.i[0].z;
 #endif
   for (int d = u.i[0].y - 1; d > 0; d--) {
@@ -16,5 +17,9 @@ float source(ivec4 at) {
     index += (e - rest * axis.x) * axis.y;
     e = rest;
   }
-  return flat_element(x0, u.x[0], index + e * u.i[1].y);
+  float chosen = flat_element(x0, u.x[0], index + e * u.i[1].y);
+#if INDEXED
+  if (outside) chosen = uintBitsToFloat(0x7fc00000u);
+#endif
+  return chosen;
 }

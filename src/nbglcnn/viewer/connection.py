@@ -270,7 +270,13 @@ class Connection(Inbox):
         total = sum(protocol.parts_of(len(a.data)) for a in request.parts)
         came = total - len(request.missing)
         names = request.keys[0] if len(request.keys) == 1 else f"{len(request.keys)} values"
-        if page is not None and page.error:
+        if threading.current_thread() is not threading.main_thread():
+            doing = (
+                "it was asked in a thread, and the kernel hears no page while its main thread "
+                "waits for that (join, result(), the end of `with ThreadPoolExecutor`): let the "
+                "cell end, or await asyncio.to_thread(…)"
+            )
+        elif page is not None and page.error:
             doing = f"its last message was: {page.error}"
         elif came:
             doing = f"{came} of {total} parts came, the others not even when asked for again"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import time
 import warnings
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -136,7 +137,8 @@ class Reader:
                 why = f"the page cannot run this Viewer ({page.problem})"
             else:
                 why = f"no page has shown this Viewer in {HELLO_S} s"
-            where = self._network.source.removeprefix("local ").replace(": ", ", ").strip("()")
+            where = self._network.source.removeprefix("local ").replace(": ", ", ")
+            where = where[1:-1] if where.startswith("(") else where
             advice = "Display it, or reload and trust the notebook, to have them from the page."
             warnings.warn(
                 f"{why}; values are computed in Python ({where}). {advice}",
@@ -152,12 +154,36 @@ def finished(value: Value, flat: Array) -> Array:
 
 
 def shaped(keys: Sequence[str], arrays: Sequence[Array]) -> object:
-    """Outputs as forward returns them; their keys are `output`, `output[0]` or `output['name']`."""
+    """Outputs as forward returns them, by their keys: `output`, `output[0]`, `output['a'][1]`.
+
+    Lists and tuples are tuples. Where forward gives other things between its tensors, or a file has
+    outputs of other names, it is a dict by the keys.
+    """
+    paths = [_path(key) for key in keys]
     if len(keys) == 1 and "[" not in keys[0]:
         return arrays[0]
-    if list(keys) == [f"output[{i}]" for i in range(len(keys))]:
-        return tuple(arrays)
-    names = [key.removeprefix("output['").removesuffix("']") for key in keys]
-    if list(keys) == [f"output['{name}']" for name in names]:
-        return dict(zip(names, arrays, strict=True))
-    return dict(zip(keys, arrays, strict=True))
+    found = _nested(dict(zip(paths, arrays, strict=True))) if None not in paths else None
+    return dict(zip(keys, arrays, strict=True)) if found is None else found
+
+
+def _path(key: str) -> tuple[int | str, ...] | None:
+    """What stands in the brackets behind `output`; None for another key."""
+    if not re.fullmatch(r"output(\[\d+\]|\['[^']*'\])+", key):
+        return None
+    steps = re.findall(r"\[(?:(\d+)|'([^']*)')\]", key)
+    return tuple(int(number) if number else name for number, name in steps)
+
+
+def _nested(given: Mapping[Any, Array]) -> object:
+    """Arrays by paths as tuples and dicts; None where the numbers of a tuple are not all there."""
+    if () in given:
+        return given[()] if len(given) == 1 else None
+    parts: dict[int | str, dict[tuple[int | str, ...], Array]] = {}
+    for (first, *rest), array in given.items():
+        parts.setdefault(first, {})[tuple(rest)] = array
+    made = {step: _nested(part) for step, part in parts.items()}
+    if any(one is None for one in made.values()):
+        return None
+    if all(isinstance(step, str) for step in made):
+        return made
+    return tuple(made.values()) if list(made) == list(range(len(made))) else None

@@ -21,7 +21,7 @@ from nbglcnn.plan import Layers, Precision, Target
 from nbglcnn.report import Match, Report
 from nbglcnn.viewer import blocking, code, lifetime, marimo, protocol
 from nbglcnn.viewer.activations import Activations, as_asked, names_of
-from nbglcnn.viewer.connection import Connection
+from nbglcnn.viewer.connection import CLOSED, Connection
 from nbglcnn.viewer.diagnosis import diagnosis
 from nbglcnn.viewer.inbox import inboxes
 from nbglcnn.viewer.network import Network
@@ -153,6 +153,7 @@ class Viewer(anywidget.AnyWidget):
 
     @input.setter
     def input(self, x: Any) -> None:
+        self._check_open()
         self.network.set_input(x)
         self._show()
 
@@ -197,6 +198,7 @@ class Viewer(anywidget.AnyWidget):
         Only where a BatchNorm's variance and epsilon have become 0: it can't be a part of the
         convolution before it then.
         """
+        self._check_open()
         patches = self.network.load_state_dict(state_dict)
         if not self._connection.pages:
             return  # those that come later are offered what there is then
@@ -292,6 +294,10 @@ class Viewer(anywidget.AnyWidget):
         if hasattr(self, "network"):
             self.network.local.close()
         super().close()
+
+    def _check_open(self) -> None:
+        if self._connection.closed:
+            raise PageError(CLOSED)
 
     def _closed_by_page(self) -> None:
         self._connection.disconnect()
