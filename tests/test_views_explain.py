@@ -336,7 +336,7 @@ def test_layers_of_several_operators_are_explained_as_one(show: Callable[..., Vi
             assert found == near(value), (layer, at)
 
 
-def test_what_is_not_explained_is_said_with_the_operators_name(
+def test_what_is_not_explained_is_said_with_its_name(
     show: Callable[..., Views],
 ) -> None:
     class Net(nn.Module):
@@ -361,8 +361,8 @@ def test_what_is_not_explained_is_said_with_the_operators_name(
     views = show(nbglcnn.compile(model, tuple(arrays)), *arrays)
     views.set(section="explain")
     said = {
-        "blocks": "DepthToSpace is not explained yet.",
-        "solid": "Conv is not explained yet for this shape.",
+        "blocks": "PixelShuffle is not explained yet.",
+        "solid": "Conv3d is not explained yet in this form.",
         "picture": "picture is given, not computed.",
     }
     for layer, words in said.items():

@@ -47,7 +47,7 @@ const ROOTS: ReadonlySet<Layer["explains"]> = new Set<Layer["explains"]>([
   "padding",
 ]);
 const KNOWN =
-  "So far these are: convolutions and transposed ones over maps and lines, dense layers, pools, softmax, sums and " +
+  "Explained are convolutions and transposed ones over maps and lines, dense layers, pools, softmax, sums and " +
   "concatenations of layers, upsampling, padding, normalisations, and functions of one number.";
 
 function stepOf(layer: Layer, network: Network): Step | null {
@@ -159,14 +159,14 @@ function rootProblem(root: Layer): Unexplained | null {
   }
   if (ROOTS.has(root.explains)) return null;
   return {
-    title: `${root.operator} is not explained yet`,
-    text: `${root.name} is made by this operator; its numbers are under Maps. ${KNOWN}`,
+    title: `${name} is not explained yet`,
+    text: `${root.name} is made by the operator ${root.operator}; its numbers are under Maps. ${KNOWN}`,
   };
 }
 
 /** A root that is known, over a shape that isn't. */
 export const unusual = (root: Layer): Unexplained => ({
-  title: `${root.operator} is not explained yet for this shape`,
+  title: `${root.module || root.operator} is not explained yet in this form`,
   text: `${root.name} reads ${root.input_shapes.map((shape) => shape.join("×")).join(" and ")}. ${KNOWN}`,
 });
 
