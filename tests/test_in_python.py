@@ -112,7 +112,7 @@ def test_check_marks_them_and_is_not_ok() -> None:
         ("2", "Squashed", False, True),
         ("3", "Conv", True, False),
         ("4", "Summed", False, True),
-        ("5", "Relu", True, False),
+        ("5", "ReLU", True, False),
     ]
     assert "it calls .numpy() on a tensor" in report.rows[1].reason
     assert not report.ok and report.in_python == own

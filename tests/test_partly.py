@@ -67,7 +67,7 @@ def test_an_if_is_named_with_the_input_that_it_looks_at_and_runs_as_it_advises()
 def test_check_has_a_row_for_each_layer_around_an_if() -> None:
     found = rows(parser.parse_model(SR))
     assert list(found) == ["r", "is", "t", "y", "ta", "tb"]
-    assert found["r"] == ("Relu", True, "")
+    assert found["r"] == ("ReLU", True, "")
     assert found["t"][0] == "If" and "the input 'sr'" in found["t"][2]
     assert found["y"][2] == "cannot be told: its input 't' comes from what cannot run"
     assert found["tb"][2] == "cannot be told: in a branch of an If that cannot run"

@@ -178,7 +178,11 @@ def test_in_jupyterlab_every_cell_runs_on_the_pages_webgl(tour: Tour) -> None:
 def test_the_strip_has_a_distinct_picture_of_every_channel(tour: Tour) -> None:
     viewer = tour.viewer()
     mosaics = tour.mosaics(viewer)
-    assert {key: len(found) for key, found in mosaics.items() if key in STAGES} == STAGES
+    for key, channels in STAGES.items():  # where not all fit, the caption says so
+        count = len(mosaics[key])
+        assert channels / 2 < count <= channels
+        caption = viewer.locator(f".nbg-stage[data-layer='{key}']").inner_text()
+        assert (f"{count} of {channels}" in caption) == (count < channels)
     assert {"x", "output"} <= set(mosaics)
     bars = viewer.locator(f".nbg-stage[data-layer='{CODE}'] .nbg-bars rect")
     assert bars.count() == 16

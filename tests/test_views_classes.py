@@ -236,7 +236,7 @@ def test_names_are_in_the_tooltip_the_inspector_and_what_is_spoken(
     views.open_layer("fc", 0)
     page = views.page
     expect(page.locator(".nbg-inspector h3")).to_contain_text("Channel 0 cat")
-    expect(page.get_by_role("button", name="channel 1, dog, mean")).to_be_visible()
+    expect(page.get_by_role("button", name="value 1, dog:")).to_be_visible()
     bars = page.locator("svg[data-bars='fc']")
     assert "dog · channel 1" in views.point(bars, 1.5 / 6, 0.5)
     # What is no class has none.

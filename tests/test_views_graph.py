@@ -422,10 +422,14 @@ def test_the_pointer_reads_values_at_any_zoom(opened: Callable[[str], Shown]) ->
     shown.views.set(camera={"zoom": 0.8, "x": 0, "y": 0})
     bars = shown.page.locator(".nbg-node [data-bars='avgpool']")
     code = shown.values["avgpool"].ravel()
-    expect(bars.locator("rect")).to_have_count(27)
-    text = shown.views.point(bars, 0.5, 3.5 / 27)
+    count = bars.locator("rect").count()
+    assert count >= 5
+    whole, fourth = bars.bounding_box(), bars.locator("rect").nth(3).bounding_box()
+    assert whole is not None and fourth is not None
+    middle = fourth["y"] + fourth["height"] / 2 - whole["y"]
+    text = shown.views.point(bars, 0.5, middle / whole["height"])
     channel = int(number(text.split("channel")[1]))
-    assert channel == sorted(np.argsort(-np.abs(code), kind="stable")[:27])[3]
+    assert channel == sorted(np.argsort(-np.abs(code), kind="stable")[:count])[3]
     assert number(text) == pytest.approx(float(code[channel]), rel=1e-4)
 
 
@@ -439,7 +443,7 @@ def test_a_layer_is_found_by_its_name_or_its_type(opened: Callable[[str], Shown]
     field.press_sequentially("layer3.0.conv2")
     field.press("Enter")
     assert shown.views.get("selected") == {"layer": "layer3.0.conv2", "channel": None}
-    expect(shown.node("layer3.0.bn2")).to_have_class("nbg-node  nbg-chosen")
+    expect(shown.node("layer3.0.bn2")).to_have_class("nbg-node nbg-chosen")
     expect(shown.node("layer2")).to_have_count(1)
     field.fill("maxpool2d")
     field.press("Enter")

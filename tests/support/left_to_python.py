@@ -127,7 +127,7 @@ def conv(inputs: int, outputs: int) -> nn.Module:
 # By name: the network, the shape of its input, and what Python computes of it.
 NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], tuple[str, ...]]] = {
     "LSTM": (Recurrent, (2, 3, 10), ("lstm[0]", "lstm[1][0]", "lstm[1][1]")),
-    "ViT": (SmallViT, (2, 3, 8, 8), ("linalg_det", "linalg_det_1")),
+    "ViT": (SmallViT, (2, 3, 8, 8), ("blocks.0: linalg_det", "blocks.1: linalg_det")),
     "first": (lambda: nn.Sequential(Summed(3), conv(3, 4)), (2, 3, 7, 5), ("0",)),
     "last": (lambda: nn.Sequential(conv(3, 4), Spectrum()), (2, 3, 7, 5), ("1",)),
     "one after the other": (

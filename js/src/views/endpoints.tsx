@@ -85,7 +85,7 @@ function EndCaption(props: { value: Value; named: boolean; stage: Stage | undefi
       {displayOf(value).name === "classes" && <Few value={value} />}
       {value.kind === "input" && batch > 1 && !named && (
         <span>
-          example {state.example.value} of {batch}
+          example {state.example.value + 1} of {batch}
         </span>
       )}
       {value.kind === "output" && stage !== undefined && !named && (

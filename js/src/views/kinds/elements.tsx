@@ -14,7 +14,8 @@ export function Elements(props: {
   selected: number | null;
 }) {
   const { value, channels, selected } = props;
-  const { state } = useViews();
+  const { state, names } = useViews();
+  const called = names.value(value.key);
   const values = useImageValues(value);
   const most = values === null ? 1 : largest(values) || 1;
   return (
@@ -25,7 +26,7 @@ export function Elements(props: {
           key={channel}
           class="nbg-element"
           aria-pressed={channel === selected}
-          aria-label={`value ${channel}: ${exact(values?.[channel] ?? Number.NaN)}`}
+          aria-label={`value ${[channel, called[channel]].filter((one) => one !== undefined && one !== "").join(", ")}: ${exact(values?.[channel] ?? Number.NaN)}`}
           tabIndex={channel === selected ? 0 : -1}
           onClick={() => {
             state.compared.value = null;
@@ -35,6 +36,7 @@ export function Elements(props: {
           <span>{channel}</span>
           <Bar number={values?.[channel] ?? 0} most={most} />
           <strong>{values === null ? "…" : short(values[channel] ?? Number.NaN)}</strong>
+          {called[channel] && <span class="nbg-class">{called[channel]}</span>}
         </button>
       ))}
     </div>
