@@ -23,7 +23,7 @@ THEMES = ("Light", "Dark")
 WINDOW = {"width": 1900, "height": 2400}  # all that is in it is drawn
 GAP = 24
 SCALE = 0.6  # of a sheet's picture; words of 12 px can still be read
-MAX_BYTES = 320_000
+MAX_BYTES = 400_000
 LEAST_COLOURS = {"profile": 60}  # words alone have a few dozen
 
 SETUP = f"""

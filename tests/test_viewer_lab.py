@@ -406,7 +406,8 @@ def test_large_values_come_in_parts_and_a_lost_part_is_asked_for_again(notebook:
         "large = Viewer(nn.Sequential(wide), big)\n"
         "raw, reads = large._connection._send_raw, []\n"
         "def count(content, buffers):\n"
-        "    if content['type'] == 'read': reads.append([list(one) for one in content['missing']])\n"
+        "    missing = content.get('missing', ())\n"
+        "    if content['type'] == 'read': reads.append([list(one) for one in missing])\n"
         "    raw(content, buffers)\n"
         "large._connection._send_raw = count"
     )

@@ -254,6 +254,32 @@ def test_python_turns_the_page_and_hears_of_its_turns(notebook: Notebook, view: 
     assert notebook.run("print(viewer.view['layer'])").text == "encoder.0\n"
 
 
+def test_steps_of_explain_reach_python_and_stay_where_they_lead(notebook: Notebook) -> None:
+    notebook.run(
+        "class Added(nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.conv, self.act = nn.Conv2d(2, 2, 3, padding=1), nn.Tanh()\n"
+        "        self.pool, self.flat, self.fc = nn.MaxPool2d(2), nn.Flatten(), nn.Linear(18, 3)\n"
+        "    def forward(self, x):\n"
+        "        y = self.act(self.conv(x))\n"
+        "        return self.fc(self.flat(self.pool((y + x) * y)))\n"
+        "viewer = Viewer(Added().eval(), torch.randn(1, 2, 6, 7))\n"
+        "viewer.show('add', 1, pixel=(2, 3))\nviewer"
+    )
+    view = notebook.page.locator(".nbglcnn").last
+    question = view.locator(".nbg-question")
+    expect(question).to_contain_text("Why is add, channel 1, pixel y 2, x 3 =")
+    view.locator("[data-origin]").filter(has_text="act").first.click()
+    expect(question).to_contain_text("Why is act, channel 1, pixel y 2, x 3 =")
+    notebook.until("viewer.view['layer'] == 'act' and viewer.view['pixel'] == [2, 3]")
+    # A layer of another size is not asked for the same pixel.
+    view.locator(".nbg-rail-item[title^='fc,']").click()
+    expect(question).to_contain_text("Why is fc, value")
+    notebook.until("viewer.view['layer'] == 'fc' and viewer.view['pixel'] in (None, [0, 0])")
+    notebook.run("ipywidgets.Widget.close_all()")
+
+
 def test_present_takes_the_window_from_a_cell_that_is_narrower(
     notebook: Notebook, view: Locator
 ) -> None:

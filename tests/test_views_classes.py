@@ -304,3 +304,33 @@ def test_twenty_thousand_names_leave_the_page_quick(
     winner = int(hooked(model, x)["1"][0].argmax())
     expect(page.locator(".nbg-top-row").first).to_contain_text(f"name {winner}")
     assert page.evaluate("() => document.querySelectorAll('.nbglcnn *').length") < before + 50
+
+
+class Added(nn.Module):
+    """What is added lies at the sum's own place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.act = nn.Conv2d(2, 2, 3, padding=1), nn.Tanh()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.act(self.conv(x))
+        return (y + x) * y
+
+
+def test_a_step_to_the_same_place_of_another_layer_stays_there(
+    show: Callable[..., Views],
+) -> None:
+    torch.manual_seed(3)
+    x = torch.randn(1, 2, 6, 7).numpy()
+    model = Added().eval()
+    plan = nbglcnn.compile(model, x)
+    views = show(plan, x)
+    views.set(section="explain", tab="layer")
+    views.open_layer("add", 1)
+    views.set(pixel={"height": 6, "width": 7, "y": 2, "x": 3})
+    page = views.page
+    question = page.locator(".nbg-question")
+    expect(question).to_contain_text("Why is add, channel 1, pixel y 2, x 3 =")
+    page.locator("[data-origin]").filter(has_text="act").first.click()
+    expect(question).to_contain_text("Why is act, channel 1, pixel y 2, x 3 =")

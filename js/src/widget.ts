@@ -62,8 +62,11 @@ function open(model: AnyModel): Opened {
   const client = new CommClient(model, enter);
   const { state } = client;
   let seen = "";
-  // Python may set both at once: neither is told back before the other is taken.
+  let telling = false;
+  // Python may set both at once: neither is told back before the other is taken. Our own are no news, and are
+  // set one after the other: the one would be taken with what the other was before.
   const take = () =>
+    telling ||
     batch(() => {
       state.selected.value = selection(model.get("selected"));
       const view = model.get("view");
@@ -97,7 +100,9 @@ function open(model: AnyModel): Opened {
     effect(() => {
       const view = viewOf(state);
       seen = JSON.stringify(view);
+      telling = true;
       tell(model, "selected", state.selected.value, "view", view);
+      telling = false;
     }),
   ];
   return {
@@ -144,12 +149,15 @@ function tell(model: AnyModel, ...pairs: readonly unknown[]): void {
 }
 
 /** What the views show, in the words of Python's `view`. */
-function viewOf({ tab, section, selected, compared, pixel }: ViewerState) {
+function viewOf({ tab, section, selected, compared, pixel, plan }: ViewerState) {
   const name = tab.value === "layer" ? section.value : tab.value;
   const layer = selected.value?.layer ?? null;
   const channels = compared.value?.layer === layer ? (compared.value?.channels ?? []) : [];
   const spot = name === "explain" && layer !== null ? pixel.value : null;
-  return { name, layer, channels, pixel: spot && [spot.y, spot.x] };
+  // One of another layer's maps is not taken along to a layer of another size.
+  const [, , height, width] = plan.value?.values.find(({ key }) => key === layer)?.nchw ?? [];
+  const fits = spot?.layer === layer || (spot?.height === height && spot?.width === width);
+  return { name, layer, channels, pixel: spot && fits ? [spot.y, spot.x] : null };
 }
 
 /** Turns the views to what Python's `view` says. */
