@@ -315,7 +315,7 @@ class Added(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = self.act(self.conv(x))
-        return (y + x) * y
+        return (y + x).mean((2, 3))
 
 
 def test_a_step_to_the_same_place_of_another_layer_stays_there(
@@ -334,3 +334,10 @@ def test_a_step_to_the_same_place_of_another_layer_stays_there(
     expect(question).to_contain_text("Why is add, channel 1, pixel y 2, x 3 =")
     page.locator("[data-origin]").filter(has_text="act").first.click()
     expect(question).to_contain_text("Why is act, channel 1, pixel y 2, x 3 =")
+    # The mean of each map is a pool of it, and leads to its pixels.
+    views.open_layer("mean", 1)
+    expect(question).to_contain_text("Why is mean, value 1 =")
+    true = float(hooked(model, x)["output"][0, 1])
+    assert number(question.inner_text().partition("=")[2]) == pytest.approx(true, abs=6e-4)
+    page.locator("[data-origin]").first.click()
+    expect(question).to_contain_text("Why is add, channel 1, pixel y ")

@@ -212,9 +212,16 @@ def test_the_keys_are_listed(
     show: Callable[..., Views], marked: tuple[Plan, np.ndarray, dict[str, np.ndarray]]
 ) -> None:
     views = show(*marked[:2])
+    tab = views.get("tab")
     views.page.locator(".nbg-picture").first.focus()
     views.page.keyboard.press("?")
     keys = views.page.get_by_role("region", name="Keys")
     expect(keys).to_contain_text("next colour map")
+    expect(keys).to_be_in_viewport()
     views.page.get_by_role("button", name="Keys").click()
     expect(keys).to_have_count(0)
+    views.page.locator(".nbg-picture").first.focus()
+    views.page.keyboard.press("?")
+    views.page.keyboard.press("Escape")
+    expect(keys).to_have_count(0)
+    assert views.get("tab") == tab

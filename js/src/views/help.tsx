@@ -1,4 +1,5 @@
 // The keys, for whoever asks: `?`, or the button in the status line.
+import { useEffect, useRef } from "preact/hooks";
 import { useViews } from "./context.ts";
 
 const KEYS: readonly (readonly [string, string])[] = [
@@ -19,9 +20,14 @@ const KEYS: readonly (readonly [string, string])[] = [
 
 export function Keys() {
   const { help } = useViews();
+  const list = useRef<HTMLElement>(null);
+  // Asked for by a key, it may be out of sight.
+  useEffect(() => {
+    if (help.value) list.current?.scrollIntoView({ block: "nearest" });
+  }, [help.value]);
   if (!help.value) return null;
   return (
-    <section class="nbg-keys" aria-label="Keys">
+    <section class="nbg-keys" aria-label="Keys" ref={list}>
       <dl>
         {KEYS.map(([key, text]) => (
           <div key={key}>

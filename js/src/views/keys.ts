@@ -105,6 +105,10 @@ export function listenToKeys(views: Views): () => void {
         togglePresenting(views);
         return true;
       case "Escape":
+        if (views.help.peek()) {
+          views.help.value = false;
+          return true;
+        }
         if (state.presenting.peek()) {
           state.presenting.value = false;
           return true;

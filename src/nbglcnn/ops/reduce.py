@@ -319,11 +319,11 @@ def _axis(facts: Facts, node: Node) -> Sequence[int]:
 
 
 def _pooled(kind: Explains) -> Callable[[Facts, Node], Explains]:
-    """A pool where whole maps become one pixel each: how adaptive pools to one are exported."""
+    """A pool where whole maps become one pixel each: adaptive pools to one, or `x.mean((2, 3))`."""
 
     def explains(facts: Facts, node: Node) -> Explains:
         source, shape = facts.shape(node.inputs[0]), facts.shape(node.outputs[0])
-        maps = len(source) > 2 and shape == (*source[:2], *(1 for _ in source[2:]))
+        maps = len(source) > 2 and shape in (source[:2], (*source[:2], *(1 for _ in source[2:])))
         return kind if maps else "nothing"
 
     return explains

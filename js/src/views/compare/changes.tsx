@@ -1,11 +1,11 @@
 // The table of layers with how much each differs, sorted by any of its numbers.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { exact, percent, short } from "../../format.ts";
+import { exact, short } from "../../format.ts";
 import { contents } from "../../network/display.ts";
 import type { Network } from "../../network/network.ts";
 import type { Comparison, Pair } from "../../plan.ts";
 import { useValues, useViews } from "../context.ts";
-import { type Change, changeOf, listedPairs } from "./pairs.ts";
+import { type Change, changeOf, listedPairs, relativeText } from "./pairs.ts";
 
 type Measure = keyof Change;
 const MEASURES: readonly (readonly [Measure, string, string])[] = [
@@ -24,10 +24,6 @@ export function useChanges(network: Network, comparison: Comparison): ReadonlyMa
     comparison.pairs.map((pair) => [pair, changeOf(table, pair, network.batch, example)]),
   );
 }
-
-/** "12 %"; of ten times and more "41 ×". */
-export const relativeText = (share: number): string =>
-  share < 10 ? percent(share, share > 0 && share < 0.1 ? 1 : 0) : `${short(share)} ×`;
 
 export function Changes(props: {
   network: Network;

@@ -1,8 +1,7 @@
 // Where two networks differ, on their graph: below each stage a bar with its number.
 import type { Layer } from "../../plan.ts";
 import { useValues, useViews } from "../context.ts";
-import { relativeText } from "./changes.tsx";
-import { changeOf } from "./pairs.ts";
+import { changeOf, relativeText } from "./pairs.ts";
 
 /** The relative difference of the last of some layers that is compared; a click opens its comparison. */
 export function DifferenceBar({ layers }: { layers: readonly Layer[] }) {

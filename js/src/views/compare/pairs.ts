@@ -1,4 +1,5 @@
 // Which layers are compared, and what the table and the colours of a pair are: no page, no GPU.
+import { percent, short } from "../../format.ts";
 import type { Range, Statistics } from "../../gl/types.ts";
 import type { Network } from "../../network/network.ts";
 import type { Pair } from "../../plan.ts";
@@ -64,3 +65,7 @@ export function byDifference({ channels }: Statistics): number[] {
   const size = channels.map(({ mean, std }) => (Number.isNaN(mean) ? 0 : Math.hypot(mean, std)));
   return size.map((_, i) => i).sort((i, j) => (size[j] ?? 0) - (size[i] ?? 0) || i - j);
 }
+
+/** "12 %"; of ten times and more "41 ×". */
+export const relativeText = (share: number): string =>
+  share < 10 ? percent(share, share > 0 && share < 0.1 ? 1 : 0) : `${short(share)} ×`;

@@ -10,8 +10,8 @@ import { Grid } from "../grid.tsx";
 import { ColorChoice } from "../layer.tsx";
 import { PAGE } from "../order.ts";
 import { Pages } from "../pages.tsx";
-import { Changes, relativeText, useChanges } from "./changes.tsx";
-import { byDifference, type Change, shownPair } from "./pairs.ts";
+import { Changes, useChanges } from "./changes.tsx";
+import { byDifference, type Change, relativeText, shownPair } from "./pairs.ts";
 import { Pictures, type Showing } from "./pictures.tsx";
 
 const SHOWINGS: readonly (readonly [Showing, string])[] = [
