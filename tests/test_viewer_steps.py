@@ -120,11 +120,12 @@ def check_whole(told: Told) -> None:
 
 
 def check_ended(told: Told) -> None:
-    """Right numbers up to the end, then the reads say that there is no Viewer any more, at once."""
-    outcomes = [outcome for name, outcome, _ in told if name.startswith("read")]
+    """Right numbers up to the end, then all that asks a Viewer says that there is none, at once."""
+    asking = ("read", "change")
+    outcomes = [outcome for name, outcome, _ in told if name.startswith(asking)]
     assert outcomes == sorted(outcomes, reverse=True), told  # "right" before "PageError"
     assert set(outcomes) <= {"right", CLOSED}, told
-    assert all(outcome == "right" for name, outcome, _ in told if name[:4] != "read"), told
+    assert all(o == "right" for name, o, _ in told if not name.startswith(asking)), told
     assert all(seconds < SOON_S for *_, seconds in told), told
 
 
