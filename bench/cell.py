@@ -79,7 +79,7 @@ PREPARE = """
 import json, sys, time
 sys.path[:0] = [{bench!r}]
 import torch, torch.export, torch.onnx
-from nbglcnn import Viewer, load
+from nbglcnn import Viewer
 from nbglcnn.lowering import lower
 from nbglcnn.viewer import network as module
 from models import MODELS
@@ -95,7 +95,7 @@ def clocked(owner, name, label):
     setattr(owner, name, timed)
 clocked(torch.export, "export", "export")
 clocked(torch.onnx, "export", "export")
-clocked(load, "load", "load")
+clocked(module, "load_mixed", "load")
 clocked(lower, "lower", "lower")
 clocked(module, "pack_file", "pack")
 """
