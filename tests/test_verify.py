@@ -11,7 +11,7 @@ from torch import nn
 
 import nbglcnn
 from nbglcnn import InputError, Session, Viewer
-from nbglcnn.report import judged, match
+from nbglcnn.report import compared, judged, match
 from nbglcnn.viewer.parity import verified
 from viewer_models import autoencoder, pictures
 
@@ -482,3 +482,18 @@ def test_the_layers_of_two_networks_are_counted_apart() -> None:
     comparison = nbglcnn.compare(longer[:2], longer, x)
     assert comparison.verify().summary.startswith("2 + 3 of 2 + 3 layers match PyTorch")
     comparison.close()
+
+
+@pytest.mark.parametrize("observe", ["all", "outputs"])
+def test_a_verdict_that_rounding_may_have_made_says_what_would_tell(observe: str) -> None:
+    model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU()).eval()
+    plan = nbglcnn.compile(model, np.zeros((1, 1, 5, 5), "f4"), observe=observe)
+    right = {value.key: np.ones(value.shape, np.float32) for value in plan.values}
+    wrong = {key: array * 1.1 for key, array in right.items()}
+
+    def nothing(_: Sequence[str]) -> dict[str, np.ndarray]:
+        return {}  # what the layer is computed from is not there
+
+    told = compared(plan, wrong, right, "PyTorch", exact=nothing, alone=nothing).summary
+    assert ('verify with observe="all"' in told) == (observe == "outputs")
+    assert "observe=" not in compared(plan, right, right, "PyTorch", alone=nothing).summary
