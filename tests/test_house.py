@@ -16,11 +16,14 @@ PACKAGE = ROOT / "src" / "nbglcnn"
 COMPILER = {"errors", "layout", "graph", "plan", "glsl", "weights", "builder", "ops", "lower"}
 BELOW = COMPILER | {
     "autodiff",
+    "bars",
     "classes",
+    "colors",
     "datasets",
     "inputs",
     "load",
     "partly",
+    "pictures",
     "reference",
     "report",
     "device",
@@ -32,6 +35,9 @@ MAY_IMPORT = {
     "errors": set(),
     "classes": set(),
     "datasets": set(),
+    "colors": set(),
+    "bars": {"colors"},
+    "pictures": {"bars", "colors", "graph", "plan"},
     "layout": set(),
     "graph": set(),
     "glsl": {"layout", "slots"},
@@ -63,7 +69,10 @@ MAY_IMPORT = {
     "partly": {"graph", "load", "reference", "shapes"},
     # Of glsl the vertex shader, of no network.
     "device": {"glsl", "plan"},
-    "session": {"device", "glsl", "inputs", "layout", "pieces", "plan", "plan_sections"},
+    "session": {
+        *("colors", "device", "glsl", "inputs", "layout"),
+        *("pictures", "pieces", "plan", "plan_sections"),
+    },
     "report": {"graph", "layout", "plan", "tables"},
     "api": BELOW | {"layers", "shapes"},
     "recording": {"api", "inputs", "pieces", "plan", "session"},
