@@ -1,6 +1,7 @@
 """The Viewer in real JupyterLab: numbers that the page computed, asked for in every way."""
 
 import ast
+import io
 import re
 from collections.abc import Callable, Iterator
 
@@ -9,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 from playwright.sync_api import Browser, expect
 
 from equal import assert_equal
@@ -502,3 +504,18 @@ def test_another_thread_reads_once_the_cell_has_ended(notebook: Notebook) -> Non
     )
     notebook.until("got")
     assert_equal(notebook.array("got[0]"), hooked(autoencoder(SEED), pictures(SEED))["output"])
+
+
+def test_a_snapshot_is_the_view_as_it_is_on_screen(notebook: Notebook) -> None:
+    notebook.run("viewer.show('decoder.0', [2]); viewer.colormap = 'viridis'")
+    view = notebook.page.locator(".nbglcnn").last
+    expect(view.locator(".nbg-layer")).to_have_attribute("data-layer", "decoder.0")
+    view.scroll_into_view_if_needed()
+    taken = notebook.array("np.asarray(viewer.snapshot())").astype(int)
+    shot = Image.open(io.BytesIO(view.screenshot())).convert("RGB")
+    mine = Image.fromarray(taken.astype(np.uint8)).resize(shot.size)
+    wrong = np.abs(np.asarray(mine, int) - np.asarray(shot, int)).max(-1) > 60
+    # Letters may stand a part of a pixel beside each other; pictures and lines may not be missing.
+    assert wrong.mean() < 0.02
+    assert len(np.unique(taken.reshape(-1, 3), axis=0)) > 100
+    notebook.run("viewer.colormap = 'signed'; viewer.show()")

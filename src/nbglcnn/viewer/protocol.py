@@ -37,9 +37,11 @@ ROOMS = (
     "compare",
     "profile",
     "kinds",
+    "screen",
 )
 MAX_COMPARED = 4  # channels that are shown large beside each other, at most
 MAX_BLOB = 2**31  # bytes of one blob; more than any texture we make
+MAX_SCREEN = 2**26  # bytes of the PNG of a view
 
 Name = Annotated[str, Meta(max_length=64)]
 Text = Annotated[str, Meta(max_length=10_000)]
@@ -92,13 +94,15 @@ class Read(Message, frozen=True):
     """Asks for values under their keys, computed from `revision` or a later one.
 
     Sent again with the same `id`, it asks for the `missing` parts, (index of the key, part), of an
-    answer, or for all of it when there are none listed.
+    answer, or for all of it when there are none listed. With `screen` it asks for no value but for
+    the view as it is on screen, a PNG, which comes like that of a first key.
     """
 
     id: Name  # at the top level and a string: ipykernel 7.4 routes the reply by exactly this field
     keys: tuple[str, ...]
     revision: Count
     missing: tuple[tuple[Count, Count], ...] = ()
+    screen: bool = False
 
 
 class Probe(Message, frozen=True):
@@ -242,7 +246,10 @@ class Pointed(Message, frozen=True):
 
 
 class Reply(Message, frozen=True):
-    """One part of the float32 elements of `keys[key]` of a Read, in the message's only buffer."""
+    """One part of the float32 elements of `keys[key]` of a Read, in the message's only buffer.
+
+    Of a `screen` one part of the PNG.
+    """
 
     page: Name
     id: Name

@@ -5,6 +5,7 @@ Longer than 400 lines: a quarter are the public docstrings.
 
 from __future__ import annotations
 
+import io
 import os
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
@@ -292,6 +293,19 @@ class Viewer(anywidget.AnyWidget):
         }
         array = self._reader.read([key]).arrays[0]
         return pictures.picture(value, array, channels=channels, **{**own, **look})
+
+    def snapshot(self, *, timeout: float | None = None) -> Image.Image:
+        """The whole view as it is on screen, an RGB image, in the screen's own pixels.
+
+        Of several pages the first that answers takes it. `timeout` is how many seconds the page may
+        say nothing, the Viewer's own unless given.
+
+        Raises:
+            PageNotConnected: no page shows the Viewer.
+            PageError: the page could not take it, and why.
+        """
+        png = self._reader.screen(timeout)
+        return Image.open(io.BytesIO(png)).convert("RGB")
 
     def present(self, on: bool = True) -> None:
         """Show it for a projector: as wide as the window, with larger type and fewer controls.
