@@ -65,9 +65,10 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
     order: signal<readonly number[]>([]),
   };
   const stopKeys = listenToKeys(views);
-  const screen = () => {
+  const screen = async () => {
     const room = roomOf<typeof screens>("screen");
-    if (room === undefined) return Promise.reject(new Error("its code has not come yet"));
+    if (room === undefined) throw new Error("its code has not come yet");
+    await painter.all();
     return room.pictureOf(root, sheet.textContent ?? "");
   };
   state.screens.add(screen);
