@@ -32,6 +32,7 @@ from nbglcnn.plan_layers import Explains as Explains
 from nbglcnn.plan_layers import Form as Form
 from nbglcnn.plan_layers import Layer as Layer
 from nbglcnn.plan_layers import Layers as Layers
+from nbglcnn.plan_layers import Move as Move
 from nbglcnn.plan_layers import Operand as Operand
 from nbglcnn.plan_layers import Pair as Pair
 from nbglcnn.plan_layers import Reach as Reach
@@ -40,7 +41,7 @@ from nbglcnn.plan_layers import Tokens as Tokens
 from nbglcnn.plan_layers import Window as Window
 from nbglcnn.plan_layers import layer_count as layer_count
 
-VERSION = 6  # of the format; a reader refuses any other
+VERSION = 7  # of the format; a reader refuses any other
 ALIGN = (
     256  # of every blob in the file, and of each pass's uniforms: WebGL2's largest offset alignment
 )

@@ -44,6 +44,7 @@ ROOMS = (
     "resampling",
     "attention",
     "trail",
+    "operands",
     "compare",
     "profile",
     "kinds",
