@@ -10,6 +10,8 @@ export interface Origin {
   readonly channel: number;
   readonly y: number;
   readonly x: number;
+  /** Of a value with examples in front, which of them. */
+  readonly image: number;
   readonly amount: number;
   /** The amount is that of the channel's whole map, or of the patch of it; the pixel is the one that gives most of it. */
   readonly of?: "channel" | "patch";
@@ -19,6 +21,7 @@ export interface Origin {
 export function spotOf({ nchw }: Value, index: number) {
   const [, channels, height, width] = nchw;
   return {
+    image: Math.floor(index / (channels * height * width)),
     channel: Math.floor(index / (height * width)) % channels,
     y: Math.floor(index / width) % height,
     x: index % width,

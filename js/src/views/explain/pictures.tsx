@@ -12,7 +12,8 @@ import type * as attending from "../attention/room.ts";
 import { useViews } from "../context.ts";
 import type * as operands from "../operands/room.ts";
 import type * as resampling from "../resampling/room.ts";
-import { Room } from "../rooms.tsx";
+import { roomOf as openRoomOf, Room } from "../rooms.tsx";
+import type * as trail from "../trail/room.ts";
 import { Cards } from "./cards.tsx";
 import { byContribution } from "./contributions.tsx";
 import { Dense } from "./dense.tsx";
@@ -57,7 +58,7 @@ export function Pictures(props: {
 function Making({ chain, attention, found, index, drawn }: Parameters<typeof Pictures>[0]) {
   const { made } = found;
   const { root, source } = chain;
-  const values = useViews().network.value?.values;
+  const network = useViews().network.value;
   const output = root === null ? 0 : (coordinates(root.output_shape, found.at)[1] ?? 0);
   const { chosen, choose } = useTerm(made, output);
   const { width } = drawn;
@@ -135,8 +136,11 @@ function Making({ chain, attention, found, index, drawn }: Parameters<typeof Pic
     case "elementwise": {
       const terms = made.kind === "copied" ? [made.copied] : made.terms;
       const sources = terms.flatMap((term) => {
-        const value = values?.get(term.key);
-        return value === undefined ? [] : [pixelOf(value, term.index)];
+        const value = network?.values.get(term.key);
+        if (network === null || value === undefined) return [];
+        // As maps, where it was laid out as tokens or a row only.
+        const seen = openRoomOf<typeof trail>("trail")?.beforeLayout(network, value) ?? value;
+        return [pixelOf(seen.nchw[2] > 1 ? seen : value, term.index)];
       });
       return <Ends sources={sources} drawn={drawn} />;
     }

@@ -1,6 +1,6 @@
 // The Explain view: why one pixel of a layer has its value, in the numbers of the last run.
 import { useEffect, useMemo } from "preact/hooks";
-import { attentionOf } from "../../explain/attention.ts";
+import { type Attention, attentionOf } from "../../explain/attention.ts";
 import { type Chain, chainOf, type Tensors, type Unexplained } from "../../explain/chain.ts";
 import { type Explanation, explain } from "../../explain/explanation.ts";
 import { exact, full, short } from "../../format.ts";
@@ -147,7 +147,11 @@ function Explained(props: { network: Network; value: Value; chain: Chain }) {
           </h3>
           <p class="nbg-second">{madeBy(chain)}</p>
         </div>
-        <Chooser value={value} place={place} choose={choose} slides={slides(chain)} />
+        <Chooser
+          {...{ value, place, choose }}
+          last={pair && value.shape.length > 3 ? lastOf(attention, value) : ""}
+          slides={slides(chain)}
+        />
       </header>
       <Room<typeof trail> name="trail">
         {({ Trail }) => (
@@ -197,6 +201,9 @@ function placeName(value: Value, { channels, height, width, channel, y, x }: Whe
   return channels === 1 ? `${value.key}, ${pixel}` : `${value.key}, channel ${channel}, ${pixel}`;
 }
 
+const lastOf = (attention: Attention | null, { key }: Value): string =>
+  attention?.mix.name === key ? "Feature" : "Key";
+
 const slides = (chain: Chain): string | null => {
   if (chain.root === null || chain.root.window.kernel.length === 0) return null;
   return chain.root.explains.endsWith("convolution") ? "filter" : "window";
@@ -207,11 +214,12 @@ function Chooser(props: {
   value: Value;
   place: Where;
   choose: (y: number, x: number) => void;
+  /** What stands along the last axis where channels are heads, and rows the tokens of queries; else "". */
+  last: string;
   slides: string | null;
 }) {
-  const { value, place, choose, slides: what } = props;
+  const { value, place, choose, last, slides: what } = props;
   const { state } = useViews();
-  const pair = value.form === "attention";
   const { channels, height, width, channel, y, x } = place;
   const toChannel = (to: number): void => {
     state.selected.value = { layer: value.key, channel: to };
@@ -220,17 +228,17 @@ function Chooser(props: {
     <div class="nbg-tools">
       {channels > 1 && (
         <Index
-          label={pair ? "Head" : height * width === 1 ? "Value" : "Channel"}
+          label={last ? "Head" : height * width === 1 ? "Value" : "Channel"}
           count={channels}
           now={channel}
           choose={toChannel}
         />
       )}
       {height > 1 && (
-        <Index label={pair ? "Query" : "y"} count={height} now={y} choose={(to) => choose(to, x)} />
+        <Index label={last ? "Query" : "y"} count={height} now={y} choose={(to) => choose(to, x)} />
       )}
       {width > 1 && (
-        <Index label={pair ? "Key" : "x"} count={width} now={x} choose={(to) => choose(y, to)} />
+        <Index label={last || "x"} count={width} now={x} choose={(to) => choose(y, to)} />
       )}
       {what !== null && height * width > 1 && (
         <Slide

@@ -13,9 +13,18 @@ import { roomOf } from "../rooms.tsx";
 type Spot = Omit<Step, "layer">;
 
 /** Explains another number: `before` are the steps that led there. */
-export function goTo(state: ViewerState, value: Value, to: Spot, before: readonly Step[]): void {
-  const [, , height, width] = value.nchw;
+export function goTo(
+  state: ViewerState,
+  value: Value,
+  to: Spot & { readonly image?: number },
+  before: readonly Step[],
+): void {
+  const [images, , height, width] = value.nchw;
   batch(() => {
+    // A value that has no examples in front may have led to any of them.
+    if (to.image !== undefined && images > 1 && images === state.plan.value?.batch) {
+      state.example.value = to.image;
+    }
     state.trail.value = { to: value.key, before };
     state.selected.value = { layer: value.key, channel: to.channel };
     state.pixel.value = { height, width, y: to.y, x: to.x };

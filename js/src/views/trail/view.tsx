@@ -143,7 +143,7 @@ function Origins(props: {
   return (
     <div class="nbg-ways" role="group" aria-label="Where it comes from">
       <span class="nbg-second">
-        {operands ? "Of" : origins.length > 1 ? "Counts most" : "From"}
+        {operands ? "Operands" : origins.length > 1 ? "Counts most" : "From"}
       </span>
       {origins.map((origin, k) => (
         <button
