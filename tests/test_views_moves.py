@@ -1,4 +1,4 @@
-"""Explain of what is moved, joined, gated and biased: the shown terms, and the way through a ViT."""
+"""Explain of what is moved, joined, gated and biased: its terms, and the way through a ViT."""
 
 import re
 from collections.abc import Callable
@@ -196,8 +196,7 @@ def test_from_the_winning_class_of_a_vit_to_a_patch_of_the_picture_by_clicks_alo
     # Pixels of the picture that the patch's convolution reads, those of the patch it has come to.
     end = page.locator(".nbg-given")
     expect(end.locator("strong")).not_to_have_text("…")
-    words = [int(one) for one in re.findall(r"(?:channel|y|x) (\d+)", end.inner_text())]
-    channel, y, x_ = words
+    channel, y, x_ = (int(k) for k in re.findall(r"(?:channel|y|x) (\d+)", end.inner_text()))
     assert number(end.inner_text().partition("=")[2]) == near(float(x[0, channel, y, x_]))
     assert [text.partition(",")[0] for text in crumbs.all_inner_texts()] == PATH
     patch = re.search(r"y (\d), x (\d)", crumbs.last.inner_text())

@@ -1,4 +1,4 @@
-"""Small networks that move numbers and join them: a ViT with a class token, windows of a Swin, gates."""
+"""Small networks that move numbers and join them: a ViT with a class token, a Swin, gates."""
 
 import torch
 from torch import Tensor, nn
@@ -129,25 +129,26 @@ class Function(nn.Module):
         return self.function(*x)
 
 
+FUNCTIONS = {
+    "shuffle": lambda x: x.unflatten(1, (2, 4)).transpose(1, 2).flatten(1, 2),
+    "parts": lambda x: x.unflatten(3, (2, 4)).permute(0, 2, 3, 1, 4)[:, 1].flip(1),
+    "stacked": lambda x: torch.stack([x, x.flip(3)], 2).flatten(1, 2),
+    "rolled": lambda x: torch.roll(x, (2, -1), (2, 3)),
+    "tokens": lambda x: x.flatten(2).transpose(1, 2) @ x.flatten(2),
+    "shares": lambda x: x.flatten(2).transpose(1, 2).softmax(-1).transpose(1, 2),
+    "scaled": lambda x: (x.mean((2, 3), keepdim=True).transpose(0, 0) * x).permute(0, 2, 3, 1),
+    "product": lambda x: (x.transpose(2, 3).flatten(2) * x.flatten(2)).unflatten(2, (8, 6)),
+    "crossed": lambda x: torch.cat([x.transpose(1, 2), x.flip(1)[:, :6, :8]], 2),
+    "means": lambda x: x.permute(0, 2, 3, 1).mean(1),
+}  # fmt: skip
+
+
 class Several(nn.Module):
     """Modules that are one layer each, of operators that move and at most one that computes."""
 
-    FUNCTIONS = {
-        "shuffle": lambda x: x.unflatten(1, (2, 4)).transpose(1, 2).flatten(1, 2),
-        "parts": lambda x: x.unflatten(3, (2, 4)).permute(0, 2, 3, 1, 4)[:, 1].flip(1),
-        "stacked": lambda x: torch.stack([x, x.flip(3)], 2).flatten(1, 2),
-        "rolled": lambda x: torch.roll(x, (2, -1), (2, 3)),
-        "tokens": lambda x: x.flatten(2).transpose(1, 2) @ x.flatten(2),
-        "shares": lambda x: x.flatten(2).transpose(1, 2).softmax(-1).transpose(1, 2),
-        "scaled": lambda x: (x.mean((2, 3), keepdim=True).transpose(0, 0) * x).permute(0, 2, 3, 1),
-        "product": lambda x: (x.transpose(2, 3).flatten(2) * x.flatten(2)).unflatten(2, (8, 6)),
-        "crossed": lambda x: torch.cat([x.transpose(1, 2), x.flip(1)[:, :6, :8]], 2),
-        "means": lambda x: x.permute(0, 2, 3, 1).mean(1),
-    }  # fmt: skip
-
     def __init__(self) -> None:
         super().__init__()
-        self.parts = nn.ModuleDict({k: Function(one) for k, one in self.FUNCTIONS.items()})
+        self.parts = nn.ModuleDict({k: Function(one) for k, one in FUNCTIONS.items()})
         self.mha = nn.MultiheadAttention(8, 2, batch_first=True)
 
     def forward(self, x: Tensor) -> dict[str, Tensor]:

@@ -255,7 +255,7 @@ class _Operands:
                 self._trained.update(node.outputs)
 
     def of(self, read: Moved, shape: tuple[int, ...], keys: Mapping[str, str]) -> p.Operand:
-        """The operand that this value's elements are; `keys` are those of values that can be read."""
+        """The operand that has this value's elements; `keys` are those of values to be read."""
         name = read.name
         if not name:
             return p.Operand("omitted")

@@ -1,4 +1,4 @@
-"""Which elements a layer's numbers are, or are computed of: its operators that only move, joined."""
+"""Which elements a layer's numbers are, or are computed of: what its operators move, joined."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def moves_only(graph: Graph, node: Node) -> bool:
 def moved_from(
     graph: Graph, name: str, producer: Mapping[str, Node], known: Container[str]
 ) -> tuple[Moved, tuple[Node, ...]]:
-    """The value that a value's elements are of, at most back to `known`; and the operators between."""
+    """The value that a value's elements are of, back to `known` at most, and what lies between."""
     moves: list[p.Move] = []
     passed: list[Node] = []
     while name not in known and (node := producer.get(name)) is not None:

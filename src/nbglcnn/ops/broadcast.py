@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
-from nbglcnn.graph import Array, Node
+from nbglcnn.graph import Node
 from nbglcnn.lowering.builder import Builder
 from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.lowering.slots import Part
 from nbglcnn.ops.elementwise import Operand, broadcast_shape, combine, named
+from nbglcnn.ops.masks import leave_out
 from nbglcnn.ops.movement import needs_constant
 from nbglcnn.ops.operator import (
     Allowed,
@@ -28,8 +27,8 @@ from nbglcnn.ops.operator import (
     written,
 )
 from nbglcnn.ops.pointwise import SELECT
-from nbglcnn.ops.reach import NOTHING, Linked, Reach, local, same
-from nbglcnn.plan import Along, Explains, Role
+from nbglcnn.ops.reach import NOTHING, Linked, Reach, local
+from nbglcnn.plan import Explains, Role
 
 NAN = shader("nan.glsl")
 WHOLE = shader("quotient.glsl")
@@ -129,10 +128,10 @@ def _folded(start: str, last: str = "{}") -> Callable[[Facts, Node], str]:
     """The formula of any number of operands, two at a time."""
 
     def formula(_facts: Facts, node: Node) -> str:
-        first, *rest = NAMES[: len(node.inputs)]
-        for name in rest:
-            first = start.format(first, name)
-        return last.format(first, len(node.inputs))
+        text = NAMES[0]
+        for name in NAMES[1 : len(node.inputs)]:
+            text = start.format(text, name)
+        return last.format(text, len(node.inputs))
 
     return formula
 
@@ -259,7 +258,7 @@ def _chosen(facts: Facts, node: Node, position: int) -> list[Linked | None]:
     if known is not None:
         condition = known.astype(bool)
         for k, mask in ((1, condition), (2, ~condition)):
-            _mask(facts, node, found, k, mask)
+            leave_out(facts, node, found, k, mask)
     return found
 
 
@@ -270,34 +269,8 @@ def _scaled(facts: Facts, node: Node, position: int) -> list[Linked | None]:
         factors = facts.constant(name)
         if factors is not None and factors.any():
             size = np.abs(factors)
-            _mask(facts, node, found, k, size > NOTHING * size.max())
+            leave_out(facts, node, found, k, size > NOTHING * size.max())
     return found
-
-
-def _mask(facts: Facts, node: Node, found: list[Linked | None], position: int, mask: Array) -> None:
-    """Leave out places of an input, axis by axis where the mask is a product of such."""
-    shape = facts.shape(node.outputs[0])
-    if mask.all() or facts.shape(node.inputs[position]) != shape:
-        return
-    mask = mask.reshape((1,) * (len(shape) - mask.ndim) + mask.shape)
-    ends = [k for k in range(1, mask.ndim) if (_seen(mask, 0, k) & _seen(mask, k) == mask).all()]
-    groups = list(pairwise([0, *ends, mask.ndim]))
-    links = []
-    for axis, (start, end) in enumerate(groups):
-        own = np.broadcast_to(
-            _seen(mask, start, end).reshape(mask.shape[start:end]), shape[start:end]
-        )
-        table = tuple((k,) if there else () for k, there in enumerate(own.reshape(-1).tolist()))
-        links.append(same(axis) if own.all() else Along(axis, table=table))
-    view = tuple(math.prod(shape[start:end]) for start, end in groups)
-    found[position] = Linked(view, view, tuple(links))
-
-
-def _seen(mask: Array, start: int, end: int | None = None) -> Array:
-    """What some axes of a mask say, whatever the others are."""
-    axes = range(mask.ndim)[start:end]
-    others = tuple(k for k in range(mask.ndim) if k not in axes)
-    return np.asarray(mask.any(axis=others, keepdims=True))
 
 
 # A part of each matrix. i[0]: its rows and columns, the diagonal, 1 for what is above it.
@@ -330,7 +303,7 @@ def _triangle_reach(facts: Facts, node: Node, position: int) -> list[Linked | No
     beyond = np.arange(columns) - np.arange(rows)[:, None] - _diagonal(facts, node)
     kept = beyond >= 0 if integer(node, "upper", 1) else beyond <= 0
     found = [*local(facts, node, position)[:1], *[None] * (len(node.inputs) - 1)]
-    _mask(facts, node, found, 0, np.broadcast_to(kept, (*others, rows, columns)))
+    leave_out(facts, node, found, 0, np.broadcast_to(kept, (*others, rows, columns)))
     return found
 
 
