@@ -173,6 +173,7 @@ def test_what_is_chosen_by_numbers_that_are_computed_has_no_place_of_its_own() -
         Move((4,), (0,), axis=0, table=(1, 2)),
         Move((4,), (0,), axis=1, table=(1,) * 4),
         Move((3,), (1,)),
+        Move((4,), (2,)),
     ],
     ids=str,
 )

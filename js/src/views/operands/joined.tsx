@@ -17,6 +17,7 @@ export function Joined(props: { kit: typeof Kit; source: Value; pooled: Pooled; 
       noun="number"
       words={`of ${source.key} that are joined to one`}
       chosen={pooled.kind === "max" ? pooled.winner : largestOf(numbers)}
+      descending={pooled.kind === "max"}
       width={width}
     />
   );
