@@ -62,7 +62,9 @@ def test_a_record_that_leaves_something_out_is_an_error(field: str) -> None:
 def test_a_record_agrees_with_itself(name: str) -> None:
     record = OPERATORS[name]
     if not callable(record.explains):
-        assert (record.formula is not None) == (record.explains in ("pointwise", "slope"))
+        formulas = ("pointwise", "slope", "elementwise")
+        assert (record.formula is not None) == (record.explains in formulas)
+        assert (record.move is not None) == (record.explains == "moved")
     assert record.short != name, "None already says so"
     assert list(record.shape_inputs) == sorted(set(record.shape_inputs))
     assert 0 not in record.shape_inputs, "what an operator computes with is no setting"
@@ -141,11 +143,12 @@ def test_one_number_beside_a_tensor_makes_a_function(name: str, first: bool) -> 
     assert layer.explains == "pointwise"
     expected = computed(layer.formula, NUMBERS)
     np.testing.assert_allclose(actual, expected, rtol=1e-6)
-    # Of several numbers it is none.
+    # Of several numbers it is one of two operands.
     constants = {"k": np.ones(8, np.float32)}
     model = model_of([node(name, inputs, ["y"])], {"x": NUMBERS.shape}, ["y"], constants=constants)
     layer = nbglcnn.compile(model, NUMBERS).layers["y"]
-    assert (layer.explains, layer.formula) == ("nothing", "")
+    sign = {"Mul": "*", "Sub": "-", "Div": "/"}[name]
+    assert (layer.explains, layer.formula) == ("elementwise", f"a {sign} b")
 
 
 def test_a_margin_of_a_map_says_where_it_begins() -> None:

@@ -189,15 +189,19 @@ def test_from_the_winning_class_to_the_pixel_one_click_a_step_and_back(
     pixel = views.get("pixel")
     assert (pixel["y"] // 2, pixel["x"] // 2) == (y, x)
     assert seen["act"][0, c, pixel["y"], pixel["x"]] == seen["pool"][0, c, y, x]
-    # Of a convolution the taps that count most.
-    assert 1 <= ways.count() <= 3
-    for text in ways.all_inner_texts():
-        k, v, u = (int(one) for one in re.findall(r"(?:channel|y|x) (\d+)", text))
-        kernel = made()[0].conv.weight.detach().numpy()[c, k]
-        tap = kernel[v - pixel["y"] + 1, u - pixel["x"] + 1]
-        product = tap * made()[1][0, k, v, u]
-        assert number(text.rpartition("\n")[2]) == pytest.approx(product, rel=0.06)
-    k, v, u = (int(one) for one in re.findall(r"(?:channel|y|x) (\d+)", ways.first.inner_text()))
+    # Of a convolution the channels that give most, all the products of each together.
+    kernel = made()[0].conv.weight.detach().numpy()[c].astype(np.float64)
+    around = np.pad(made()[1][0], ((0, 0), (1, 1), (1, 1)))
+    taps = kernel * around[:, pixel["y"] : pixel["y"] + 3, pixel["x"] : pixel["x"] + 3]
+    sums = taps.sum((1, 2))
+    assert ways.count() == 3
+    for text, k in zip(ways.all_inner_texts(), (-abs(sums)).argsort(), strict=True):
+        assert f"x, channel {k}’s patch" in text
+        assert number(text.rpartition("\n")[2]) == pytest.approx(sums[k], rel=0.06)
+    # A click goes to the tap that gives most of it.
+    k = int(abs(sums).argmax())
+    dy, dx = divmod(int((taps[k] * np.sign(sums[k])).argmax()), 3)
+    v, u = pixel["y"] + dy - 1, pixel["x"] + dx - 1
     ways.first.click()
     end = page.locator(".nbg-given")
     expect(end).to_contain_text(f"x, channel {k}, y {v}, x {u} =")

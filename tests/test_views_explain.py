@@ -343,7 +343,7 @@ def test_what_is_not_explained_is_said_with_its_name(
         def __init__(self) -> None:
             super().__init__()
             self.solid = nn.Conv3d(1, 2, 2)
-            self.blocks = nn.PixelShuffle(2)
+            self.blocks = nn.Softmin(1)
             self.line = nn.Sequential(nn.Conv1d(3, 5, 3, stride=2), nn.Tanh())
 
         def forward(
@@ -361,7 +361,7 @@ def test_what_is_not_explained_is_said_with_its_name(
     views = show(nbglcnn.compile(model, tuple(arrays)), *arrays)
     views.set(section="explain")
     said = {
-        "blocks": "PixelShuffle is not explained yet.",
+        "blocks": "Softmin is not explained yet.",
         "solid": "Conv3d is not explained yet in this form.",
         "picture": "picture is given, not computed.",
     }
@@ -571,7 +571,7 @@ def test_numbers_of_the_picture_itself_and_from_elsewhere_are_explained(
                 source = "elu" if channel < 4 else "first.2"
                 own = channel if channel < 4 else channel - 4
                 words = views.page.locator(".nbg-card").inner_text()
-                assert source in words and f"its channel {own}," in words
+                assert f"{source}, channel {own}, y {y}, x {x_}" in words
             elif layer == "third.1":
                 found = followed(cards[1:], cards[0]["result"][0])
             else:

@@ -212,7 +212,9 @@ export interface Read {
  * `explains`, the kind of `operator`'s explanation, and `composite`: that operator isn't all
  * that the layer computes, so there is none; `formula`, of a function of one number, in x, as
  * Python would write it (`row` and `column` are the last two coordinates, `slope` is the second
- * operand); `bounds`, the ends at which it saturates.
+ * operand), or of the operands, which are a, b, c and so on; `bounds`, the ends at which it
+ * saturates. Where other operators only move what `operator` gives, that has the shape `made`,
+ * and `moves` lead to its elements.
  *
  * `python` says why the model's own framework computes the value in the place of passes, for the
  * last input from Python; empty for a layer that the GPU computes.
@@ -237,13 +239,15 @@ export interface Layer {
   readonly reads: readonly (readonly [number, number, number])[];
   readonly role: "alias" | "follows" | "head" | "leads" | "merges" | "resamples";
   readonly short: string;
-  readonly explains: "batch norm" | "concatenation" | "convolution" | "group norm" | "layer norm" | "log softmax" | "matrix" | "max pool" | "mean pool" | "nothing" | "padding" | "pointwise" | "resampling" | "response" | "same" | "slope" | "softmax" | "sum" | "transposed convolution";
+  readonly explains: "batch norm" | "concatenation" | "convolution" | "elementwise" | "group norm" | "layer norm" | "log softmax" | "matrix" | "max pool" | "mean pool" | "moved" | "nothing" | "padding" | "pointwise" | "resampling" | "response" | "same" | "slope" | "softmax" | "sum" | "sum pool" | "transposed convolution";
   readonly composite: boolean;
   readonly formula: string;
   readonly bounds: readonly [number | null, number | null];
   readonly type: string;
   readonly label: string;
   readonly python: string;
+  readonly made: readonly number[];
+  readonly moves: readonly Move[];
 }
 
 /**
@@ -251,12 +255,29 @@ export interface Layer {
  *
  * A "value" or "parameter" can be read as `key`, where the Plan keeps it; a constant whose
  * elements are all the same is a "number"; an "unnamed" one has no key; an optional input that
- * isn't there is "omitted"; a "setting" is a shape, axes or the like.
+ * isn't there is "omitted"; a "setting" is a shape, axes or the like. The operator reads it in
+ * `shape`; an element of that is the one of `key` that all `moves` lead to, one after the other.
  */
 export interface Operand {
   readonly kind: "number" | "omitted" | "parameter" | "setting" | "unnamed" | "value";
   readonly key: string;
   readonly number: number;
+  readonly shape: readonly number[];
+  readonly moves: readonly Move[];
+}
+
+/**
+ * Which element of a source each element of a value is, both counted in row-major order.
+ *
+ * An element has coordinates along `sizes`; its source is `offset` and the sum of coordinate ·
+ * stride. Along `axis` (−1: along none) `table` has what each place adds instead.
+ */
+export interface Move {
+  readonly sizes: readonly number[];
+  readonly strides: readonly number[];
+  readonly offset: number;
+  readonly axis: number;
+  readonly table: readonly number[];
 }
 
 /**
@@ -384,8 +405,9 @@ export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
   ["Value", {"key": "string", "kind": {"oneOf": ["input", "layer", "module", "output", "parameter"]}, "shape": {"list": "integer"}, "nchw": {"tuple": ["integer", "integer", "integer", "integer"]}, "dtype": "string", "texture": "integer", "layout": {"record": "Layout"}, "words": {"list": "integer"}, "read": {"record": "Read"}, "layer": "integer", "form": {"oneOf": ["attention", "classes", "maps", "signal"]}, "tokens": {"tuple": ["integer", "integer"]}}],
   ["Layout", {"nchw": {"tuple": ["integer", "integer", "integer", "integer"]}, "block": {"tuple": ["integer", "integer", "integer"]}, "phases": {"tuple": ["integer", "integer"]}, "side": "integer"}],
   ["Read", {"step": {"record": "Pass"}, "count": "integer"}],
-  ["Layer", {"name": "string", "operator": "string", "module": "string", "attributes": {"map": "any"}, "input_shapes": {"list": {"list": "integer"}}, "output_shape": {"list": "integer"}, "parameters": "integer", "shared": "integer", "macs": "integer", "bytes": "integer", "description": "string", "inputs": {"list": "string"}, "operators": {"list": "string"}, "operands": {"list": {"record": "Operand"}}, "window": {"record": "Window"}, "places": {"list": "integer"}, "reads": {"list": {"tuple": ["integer", "integer", "integer"]}}, "role": {"oneOf": ["alias", "follows", "head", "leads", "merges", "resamples"]}, "short": "string", "explains": {"oneOf": ["batch norm", "concatenation", "convolution", "group norm", "layer norm", "log softmax", "matrix", "max pool", "mean pool", "nothing", "padding", "pointwise", "resampling", "response", "same", "slope", "softmax", "sum", "transposed convolution"]}, "composite": "boolean", "formula": "string", "bounds": {"tuple": ["any", "any"]}, "type": "string", "label": "string", "python": "string"}],
-  ["Operand", {"kind": {"oneOf": ["number", "omitted", "parameter", "setting", "unnamed", "value"]}, "key": "string", "number": "number"}],
+  ["Layer", {"name": "string", "operator": "string", "module": "string", "attributes": {"map": "any"}, "input_shapes": {"list": {"list": "integer"}}, "output_shape": {"list": "integer"}, "parameters": "integer", "shared": "integer", "macs": "integer", "bytes": "integer", "description": "string", "inputs": {"list": "string"}, "operators": {"list": "string"}, "operands": {"list": {"record": "Operand"}}, "window": {"record": "Window"}, "places": {"list": "integer"}, "reads": {"list": {"tuple": ["integer", "integer", "integer"]}}, "role": {"oneOf": ["alias", "follows", "head", "leads", "merges", "resamples"]}, "short": "string", "explains": {"oneOf": ["batch norm", "concatenation", "convolution", "elementwise", "group norm", "layer norm", "log softmax", "matrix", "max pool", "mean pool", "moved", "nothing", "padding", "pointwise", "resampling", "response", "same", "slope", "softmax", "sum", "sum pool", "transposed convolution"]}, "composite": "boolean", "formula": "string", "bounds": {"tuple": ["any", "any"]}, "type": "string", "label": "string", "python": "string", "made": {"list": "integer"}, "moves": {"list": {"record": "Move"}}}],
+  ["Operand", {"kind": {"oneOf": ["number", "omitted", "parameter", "setting", "unnamed", "value"]}, "key": "string", "number": "number", "shape": {"list": "integer"}, "moves": {"list": {"record": "Move"}}}],
+  ["Move", {"sizes": {"list": "integer"}, "strides": {"list": "integer"}, "offset": "integer", "axis": "integer", "table": {"list": "integer"}}],
   ["Window", {"kernel": {"list": "integer"}, "strides": {"list": "integer"}, "dilations": {"list": "integer"}, "begins": {"list": "integer"}, "ends": {"list": "integer"}}],
   ["Comparison", {"titles": {"tuple": ["string", "string"]}, "pairs": {"list": {"record": "Pair"}}, "only_a": {"list": "string"}, "only_b": {"list": "string"}, "table": "string"}],
   ["Pair", {"name": "string", "a": "string", "b": "string", "difference": "string", "row": "integer"}],

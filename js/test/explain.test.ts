@@ -9,12 +9,13 @@ import { concatenated, resized } from "../src/explain/moved.ts";
 import { carriers, carry, type Mask } from "../src/explain/places.ts";
 import { pool } from "../src/explain/pool.ts";
 import { convolution, dense } from "../src/explain/products.ts";
+import { readOf, termOf, termsOf } from "../src/explain/read.ts";
 import { response } from "../src/explain/response.ts";
 import { softmax } from "../src/explain/softmax.ts";
 import { coordinates, place, sizeOf, type Tensor } from "../src/explain/tensor.ts";
 import { slidingLines, transposedLines } from "../src/explain/window.ts";
-import type { Along } from "../src/plan.ts";
-import { layer } from "./layers.ts";
+import type { Along, Move } from "../src/plan.ts";
+import { layer, operand } from "./layers.ts";
 
 /** Numbers that differ everywhere, the same in every run. */
 function numbers(key: string, ...shape: number[]): Tensor {
@@ -168,7 +169,7 @@ test("norms of the picture itself go by the numbers that belong together", () =>
     ["LayerNormalization", { axis: 1 }, () => true],
   ];
   const tensors = new Map([["x", x]]);
-  const operands = [{ kind: "value", key: "x", number: 0 }] as const;
+  const operands = [operand(x)];
   for (const [operator, attributes, same] of norms) {
     const norm = layer("norm", operator, ["x"], { attributes, operands, output_shape: x.shape });
     for (let i = 0; i < x.data.length; i++) {
@@ -186,7 +187,7 @@ test("norms of the picture itself go by the numbers that belong together", () =>
 test("a number of a concatenation is one of its parts'", () => {
   const parts = [numbers("a", 2, 3, 2), numbers("b", 2, 1, 2), numbers("c", 2, 4, 2)];
   const tensors = new Map(parts.map((part) => [part.key, part]));
-  const operands = parts.map(({ key }) => ({ kind: "value", key, number: 0 }) as const);
+  const operands = parts.map((part) => operand(part));
   const output = [2, 8, 2];
   for (const axis of [1, -2]) {
     const cat = layer("cat", "Concat", ["a", "b", "c"], {
@@ -200,8 +201,74 @@ test("a number of a concatenation is one of its parts'", () => {
       const part = parts[k];
       assert.ok(part);
       const found = concatenated(cat, tensors, i);
-      assert.deepEqual([found?.key, found?.at], [part.key, [n, own, w]]);
+      assert.deepEqual([found?.key, found?.index], [part.key, place(part.shape, [n, own, w])]);
       assert.equal(found?.value, at(part, n, own, w));
+    }
+  }
+});
+
+/** Every second place of the middle axis, backwards; and places of a list along the last one. */
+const MOVES: readonly Move[] = [
+  { sizes: [2, 3, 2], strides: [10, -4, 1], offset: 8, axis: -1, table: [] },
+  { sizes: [4, 5], strides: [5, 0], offset: 0, axis: 1, table: [4, 0, 3, 0, 1] },
+];
+
+test("an operand's elements are those that all its moves lead to", () => {
+  const x = numbers("x", 4, 5);
+  const one = operand(x, [2, 3, 2], MOVES);
+  const read = readOf(one, new Map([["x", x]]));
+  assert.deepEqual(read?.shape, [2, 3, 2]);
+  const table = [4, 0, 3, 0, 1];
+  for (let i = 0; i < 12; i++) {
+    const [a = 0, b = 0, c = 0] = coordinates([2, 3, 2], i);
+    // Of a 4×5 with its columns in the list's order.
+    const before = 8 + 10 * a - 4 * b + c;
+    const expected = at(x, Math.floor(before / 5), table[before % 5] ?? -1);
+    assert.equal(read?.data[i], expected);
+    assert.equal(termOf(one, new Map([["x", x]]), i)?.value, expected);
+  }
+});
+
+test("operands are broadcast, and their formula is of their numbers in order", () => {
+  const [x, gate] = [numbers("x", 2, 3, 2, 4), numbers("gate", 3, 1, 1)];
+  const tensors = new Map([
+    ["x", x],
+    ["gate", gate],
+  ]);
+  const half = { ...operand(x), kind: "number", key: "", number: 0.5, shape: [] } as const;
+  const one = layer("y", "Where", ["x", "gate"], {
+    explains: "elementwise",
+    operands: [operand(gate), operand(x), half],
+    output_shape: x.shape,
+  });
+  for (let i = 0; i < x.data.length; i++) {
+    const [, c = 0] = coordinates(x.shape, i);
+    const terms = termsOf(one, tensors, i);
+    assert.deepEqual(
+      terms?.map(({ key, index, value }) => [key, index, value]),
+      [
+        ["gate", c, gate.data[c]],
+        ["x", i, x.data[i]],
+        ["", 0, 0.5],
+      ],
+    );
+  }
+});
+
+test("a product of matrices tells which elements each of its products is of", () => {
+  const [a, b] = [numbers("a", 2, 1, 4, 3), numbers("b", 3, 5, 3)];
+  const one = layer("y", "MatMul", ["a", "b"], {
+    attributes: { transB: 1 },
+    output_shape: [2, 3, 4, 5],
+  });
+  for (let i = 0; i < 120; i++) {
+    const [n = 0, m = 0, row = 0, column = 0] = coordinates([2, 3, 4, 5], i);
+    const found = dense(one, a, b, i);
+    for (let k = 0; k < 3; k++) {
+      const [left, right] = found?.pair(k) ?? [];
+      assert.equal(left, place(a.shape, [n, 0, row, k]));
+      assert.equal(right, place(b.shape, [m, column, k]));
+      near(found?.contributions[k], at(a, n, 0, row, k) * at(b, m, column, k), i);
     }
   }
 });
@@ -285,8 +352,12 @@ test("formulas are read as Python reads them, and written as people write them",
     ["round(x)", -1.5, -2, "round(x)"],
     ["clip(x, -inf, 6.0)", 9, 6, "clip(x, −Infinity, 6)"],
     ["where(column - row >= 1e0, x, 0)", 5, 5, "4 − 3 ≥ 1: x; else 0"],
+    ["a * b", 0, 1.5, "a · b"],
+    ["where(a != 0, b, c)", 0, -0.5, "a ≠ 0: b; else c"],
+    ["where(b == 0, a, c)", 0, 4, "b = 0: a; else c"],
+    ["a - b * floor(a / b)", 0, 0, "a − b · floor(a / b)"],
   ] as const) {
-    const found = formulaOf(source, { row: 3, column: 4 });
+    const found = formulaOf(source, { row: 3, column: 4 }, { a: -3, b: -0.5, c: 4 });
     near(found.of(x), expected, source);
     assert.equal(found.text, text);
   }

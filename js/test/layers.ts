@@ -1,5 +1,6 @@
 // Layers of a Plan's table, for tests of what the views make of them.
-import type { Layer } from "../src/plan.ts";
+import type { Tensor } from "../src/explain/tensor.ts";
+import type { Layer, Move, Operand } from "../src/plan.ts";
 import { OPERATORS } from "./operators.ts";
 
 export function layer(
@@ -35,6 +36,15 @@ export function layer(
     formula: "",
     bounds: [null, null],
     python: "",
+    made: [],
+    moves: [],
     ...more,
   };
 }
+
+/** What an operator reads of a tensor: all of it as it is, or moved and in another shape. */
+export const operand = (
+  { key, shape }: Tensor,
+  read: readonly number[] = shape,
+  moves: readonly Move[] = [],
+): Operand => ({ kind: "value", key, number: 0, shape: read, moves });

@@ -13,6 +13,7 @@ import * as fields from "../src/views/fields/room.ts";
 import * as filters from "../src/views/filters/room.ts";
 import * as graph from "../src/views/graph/room.ts";
 import * as kinds from "../src/views/kinds/room.ts";
+import * as operands from "../src/views/operands/room.ts";
 import * as profile from "../src/views/profile/room.ts";
 import * as resampling from "../src/views/resampling/room.ts";
 import { openRoom } from "../src/views/rooms.tsx";
@@ -30,6 +31,7 @@ openRoom("profile", profile);
 openRoom("kinds", kinds);
 openRoom("trail", trail);
 openRoom("screen", screen);
+openRoom("operands", operands);
 const state = createState();
 const calls = { drawn: [] as string[], batches: 0, runs: 0, asked: 0, answered: 0 };
 

@@ -32,6 +32,7 @@ from nbglcnn.plan_layers import Explains as Explains
 from nbglcnn.plan_layers import Form as Form
 from nbglcnn.plan_layers import Layer as Layer
 from nbglcnn.plan_layers import Layers as Layers
+from nbglcnn.plan_layers import Move as Move
 from nbglcnn.plan_layers import Operand as Operand
 from nbglcnn.plan_layers import Pair as Pair
 from nbglcnn.plan_layers import Reach as Reach

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ from nbglcnn.errors import ModelError
 from nbglcnn.plan_sections import written_in
 
 if TYPE_CHECKING:
-    from nbglcnn.plan import Header
+    from nbglcnn.plan import Header, Move
 
 
 MAGIC = b"NBGLCNN2"  # then the header's length and the checksum, 4 bytes each, then the header
@@ -46,6 +47,7 @@ def problem_of(header: Header) -> str | None:
         _reach_problem,
         _tokens_problem,
         _python_problem,
+        _moves_problem,
     )
     return next(filter(None, (find(header) for find in problems)), None)
 
@@ -163,3 +165,34 @@ def _tokens_problem(header: Header) -> str | None:
             if number != -1 and len(header.tokens[number].places) != side:
                 return f"value {value.key!r} has {side} tokens along an axis of others"
     return None
+
+
+def _moves_problem(header: Header) -> str | None:
+    """Where a layer's numbers are said to come from elements that are not there."""
+    sizes = {one.key: math.prod(one.shape) for one in (*header.values, *header.parameters)}
+    for layer in header.layers:
+        ways = [(operand.moves, operand.shape, operand.key) for operand in layer.operands]
+        for moves, shape, key in [*ways, (layer.moves, layer.output_shape, "")]:
+            count = math.prod(shape)
+            for move in moves:
+                low, high = _reached(move, count)
+                if low < 0 or high < 0:
+                    return f"layer {layer.name!r} moves elements of {shape} that are not there"
+                count = high + 1
+            if moves and count > sizes.get(key, math.prod(layer.made or shape)):
+                return f"layer {layer.name!r} moves elements of {shape} from outside of a value"
+    return None
+
+
+def _reached(move: Move, count: int) -> tuple[int, int]:
+    """The first and the last element that a move of so many leads to; (−1, −1) where it is none."""
+    lengths = len(move.strides) == len(move.sizes) and -1 <= move.axis < len(move.sizes)
+    if not lengths or min(move.sizes, default=1) < 1 or math.prod(move.sizes) < count:
+        return -1, -1
+    if len(move.table) != (move.sizes[move.axis] if move.axis >= 0 else 0):
+        return -1, -1
+    low = high = move.offset
+    for axis, (size, stride) in enumerate(zip(move.sizes, move.strides, strict=True)):
+        ends = move.table if axis == move.axis else (0, (size - 1) * stride)
+        low, high = low + min(ends), high + max(ends)
+    return low, high

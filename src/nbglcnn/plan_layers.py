@@ -34,8 +34,11 @@ Explains = Literal[
     "softmax",
     "log softmax",
     "response",
+    "sum pool",
     "sum",
+    "elementwise",
     "concatenation",
+    "moved",
     "resampling",
     "padding",
 ]
@@ -64,17 +67,34 @@ class Tokens(msgspec.Struct, frozen=True):
     places: tuple[int, ...]
 
 
+class Move(msgspec.Struct, frozen=True):
+    """Which element of a source each element of a value is, both counted in row-major order.
+
+    An element has coordinates along `sizes`; its source is `offset` and the sum of coordinate ·
+    stride. Along `axis` (−1: along none) `table` has what each place adds instead.
+    """
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int = 0
+    axis: int = -1
+    table: tuple[int, ...] = ()
+
+
 class Operand(msgspec.Struct, frozen=True):
     """What an operator reads at one place of its inputs, for explaining a value.
 
     A "value" or "parameter" can be read as `key`, where the Plan keeps it; a constant whose
     elements are all the same is a "number"; an "unnamed" one has no key; an optional input that
-    isn't there is "omitted"; a "setting" is a shape, axes or the like.
+    isn't there is "omitted"; a "setting" is a shape, axes or the like. The operator reads it in
+    `shape`; an element of that is the one of `key` that all `moves` lead to, one after the other.
     """
 
     kind: Literal["value", "parameter", "number", "unnamed", "omitted", "setting"]
     key: str = ""
     number: float = 0.0
+    shape: tuple[int, ...] = ()
+    moves: tuple[Move, ...] = ()
 
 
 class Window(msgspec.Struct, frozen=True):
@@ -146,7 +166,9 @@ class Layer(msgspec.Struct, frozen=True):
     `explains`, the kind of `operator`'s explanation, and `composite`: that operator isn't all
     that the layer computes, so there is none; `formula`, of a function of one number, in x, as
     Python would write it (`row` and `column` are the last two coordinates, `slope` is the second
-    operand); `bounds`, the ends at which it saturates.
+    operand), or of the operands, which are a, b, c and so on; `bounds`, the ends at which it
+    saturates. Where other operators only move what `operator` gives, that has the shape `made`,
+    and `moves` lead to its elements.
 
     `python` says why the model's own framework computes the value in the place of passes, for the
     last input from Python; empty for a layer that the GPU computes.
@@ -178,6 +200,8 @@ class Layer(msgspec.Struct, frozen=True):
     type: str = ""
     label: str = ""
     python: str = ""
+    made: tuple[int, ...] = ()
+    moves: tuple[Move, ...] = ()
 
 
 class Pair(msgspec.Struct, frozen=True):

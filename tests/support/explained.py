@@ -8,14 +8,14 @@ from playwright.sync_api import Page
 # Everything that is shown of one pixel. A <data>'s value has all digits of what its text rounds.
 SHOWN = """async ([layer, channel, y, x]) => {
   const { state } = views;
-  const [, , height, width] = state.plan.value.values.find((one) => one.key === layer).nchw;
+  const [, channels, height, width] = state.plan.value.values.find((one) => one.key === layer).nchw;
   state.selected.value = { layer, channel };
   state.pixel.value = { height, width, y, x };
   const root = document.querySelector('.nbglcnn');
   const question = () => root.querySelector('.nbg-question')?.innerText ?? '';
   const pixel = height > 1 ? `, pixel y ${y}, x ${x} =` : `, x ${x} =`;
-  const place = height * width > 1 ? pixel : `, value ${channel} =`;
-  const channelled = height * width > 1 ? `, channel ${channel}` : '';
+  const place = height * width > 1 ? pixel : channels > 1 ? `, value ${channel} =` : ' =';
+  const channelled = height * width > 1 && channels > 1 ? `, channel ${channel}` : '';
   const wanted = `Why is ${layer}${channelled}${place}`;
   for (let k = 0; k < 1500 && !question().startsWith(wanted); k++) {
     await new Promise((done) => setTimeout(done, k < 20 ? 0 : 20));

@@ -3,6 +3,7 @@ import type { Layer } from "../plan.ts";
 import type { Attention } from "./attention.ts";
 import type { Tensors } from "./chain.ts";
 import type { dense, Products } from "./products.ts";
+import type { readOf } from "./read.ts";
 import type { Share, softmax } from "./softmax.ts";
 
 /** One pair of tokens, and one feature of the result. */
@@ -45,6 +46,7 @@ export function pairOf(
 export interface Arithmetic {
   readonly dense: typeof dense;
   readonly softmax: typeof softmax;
+  readonly readOf: typeof readOf;
 }
 
 /** What is multiplied and added for a pair; null where the shapes are others. */
@@ -55,17 +57,17 @@ export interface Attended {
 }
 
 export function attended(
-  { dense, softmax }: Arithmetic,
+  { dense, softmax, readOf }: Arithmetic,
   attention: Attention,
   tensors: Tensors,
   pair: Pair,
 ): Attended | null {
   const { scores, share, mix } = attention;
   const product = (layer: Layer, index: number): Products | null => {
-    const [a, b] = layer.operands.map(({ key }) => tensors.get(key));
+    const [a, b] = layer.operands.map((operand) => readOf(operand, tensors));
     return a && b ? dense(layer, a, b, index) : null;
   };
-  const x = tensors.get(share.operands[0]?.key ?? "");
+  const x = readOf(share.operands[0], tensors);
   const at = pair.row * pair.keys + pair.key;
   const score = product(scores, at);
   const shares = x ? softmax(share, x, at) : null;

@@ -16,8 +16,11 @@ export interface Attention {
   readonly needed: readonly Value[];
 }
 
-const multiplies = ({ explains, composite, operands }: Layer): boolean =>
-  explains === "matrix" && !composite && operands.slice(0, 2).every(({ kind }) => kind === "value");
+const multiplies = ({ explains, composite, made, operands }: Layer): boolean =>
+  explains === "matrix" &&
+  !composite &&
+  made.length === 0 &&
+  operands.slice(0, 2).every(({ kind }) => kind === "value");
 
 /** From a layer back over those of as many numbers, in the same order, until one is found. */
 function before(
@@ -46,6 +49,7 @@ export function attentionOf(network: Network, layer: Layer): Attention | null {
     if (!multiplies(mix)) continue;
     const shares = (one: Layer): boolean =>
       one.explains === "softmax" &&
+      one.made.length === 0 &&
       [-1, one.output_shape.length - 1].includes(Number(one.attributes.axis ?? -1));
     const share = before(
       network,

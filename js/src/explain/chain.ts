@@ -4,6 +4,7 @@ import { leafName } from "../network/names.ts";
 import type { Network, Stage } from "../network/network.ts";
 import type { Layer, Operand, Value } from "../plan.ts";
 import { type Formula, formulaOf } from "./formula.ts";
+import { movedTo } from "./read.ts";
 import { coordinates, element, sizeOf, type Tensor } from "./tensor.ts";
 
 /** A layer that changes each number by itself, in its place. */
@@ -15,7 +16,10 @@ export type Step =
   | { readonly kind: "same"; readonly layer: Layer };
 
 export interface Chain {
-  /** The layer whose many inputs make the number; null where the chain begins with a number that is given. */
+  /**
+   * The layer whose many inputs make the number, with the shape in which its operator does; null where the chain begins
+   * with a number that is given.
+   */
   readonly root: Layer | null;
   /** What the root reads first, or the number that is given. */
   readonly source: Value;
@@ -38,17 +42,20 @@ const ROOTS: ReadonlySet<Layer["explains"]> = new Set<Layer["explains"]>([
   "matrix",
   "max pool",
   "mean pool",
+  "sum pool",
   "softmax",
   "log softmax",
   "response",
   "sum",
+  "elementwise",
   "concatenation",
+  "moved",
   "resampling",
   "padding",
 ]);
 const KNOWN =
-  "Explained are convolutions and transposed ones over maps and lines, dense layers, pools, softmax, sums and " +
-  "concatenations of layers, upsampling, padding, normalisations, and functions of one number.";
+  "Explained are convolutions and transposed ones over maps and lines, products of matrices, pools, softmax, what " +
+  "goes number by number or only moves numbers, upsampling, padding, and normalisations.";
 
 function stepOf(layer: Layer, network: Network): Step | null {
   if (layer.composite) return null;
@@ -101,31 +108,34 @@ export function chainOf(network: Network, stage: Stage, layer: Layer): Chain | U
     const before = source;
     now = stage.layers.find((one) => one.name === before);
   }
-  const root = now ?? null;
+  const root = now === undefined ? null : asMade(now);
   if (root !== null) {
     const problem = rootProblem(root);
     if (problem !== null) return problem;
-    source = root.operands[0]?.key ?? "";
+    source = root.operands.find(({ key }) => key !== "")?.key ?? "";
   }
-  const read: Operand[] = [
-    ...(root?.operands ?? []),
-    ...steps.flatMap(readBy),
-    ...[source, layer.name].map((key): Operand => ({ kind: "value", key, number: 0 })),
-  ];
-  return withValues(network, { root, steps }, source, read);
+  const read: Operand[] = [...(root?.operands ?? []), ...steps.flatMap(readBy)];
+  return withValues(network, { root, steps }, source, layer.name, read);
 }
+
+/** With the shape of what its operator gives, before that is only moved. */
+const asMade = (layer: Layer): Layer =>
+  layer.made.length > 0 ? { ...layer, output_shape: layer.made } : layer;
 
 function withValues(
   network: Network,
   chain: Pick<Chain, "root" | "steps">,
   source: string,
+  last: string,
   read: readonly Operand[],
 ): Chain | Unexplained {
   const needed = new Map<string, Value>();
-  for (const { kind, key } of read) {
-    if (kind === "omitted" || kind === "number" || kind === "setting") continue;
+  const keys = read.flatMap(({ kind, key }) =>
+    kind === "omitted" || kind === "number" || kind === "setting" ? [] : [key],
+  );
+  for (const key of [...keys, source, last]) {
     const value = network.values.get(key) ?? network.parameters.get(key);
-    if (value === undefined) return missing(kind === "unnamed" ? "" : key);
+    if (value === undefined) return missing(key);
     needed.set(key, value);
   }
   const first = needed.get(source);
@@ -192,7 +202,7 @@ export function numberOf(tensors: Tensors, operand: Operand | undefined, at: num
   if (operand.kind === "omitted") return 0;
   if (operand.kind === "number") return operand.number;
   const data = tensors.get(operand.key)?.data ?? [];
-  return element(data, data.length === 1 ? 0 : at);
+  return element(data, data.length === 1 ? 0 : movedTo(operand.moves, at));
 }
 
 /** The function of a step at a place, with the numbers there for what it names. */

@@ -13,13 +13,14 @@ import {
   type Unexplained,
   unusual,
 } from "./chain.ts";
-import type { Formula } from "./formula.ts";
-import { type Copied, concatenated, type Mixed, type Padded, padded, resized } from "./moved.ts";
+import { type Formula, formulaOf } from "./formula.ts";
+import { concatenated, type Mixed, type Padded, padded, resized } from "./moved.ts";
 import { type Pooled, pool } from "./pool.ts";
-import { biasAt, convolution, dense, type Products, type Sliding } from "./products.ts";
+import { convolution, dense, type Paired, type Sliding } from "./products.ts";
+import { type From, movedTo, readOf, spreadAt, type Term, termOf, termsOf } from "./read.ts";
 import { type Response, response } from "./response.ts";
 import { type Share, softmax } from "./softmax.ts";
-import { coordinates, element, type Tensor } from "./tensor.ts";
+import { coordinates, element } from "./tensor.ts";
 
 /** A number that is added, and its name. */
 export interface Bias {
@@ -30,12 +31,13 @@ export interface Bias {
 /** What the root does, by its kind. */
 export type Made =
   | { readonly kind: "convolution"; readonly products: Sliding; readonly bias: Bias | null }
-  | { readonly kind: "dense"; readonly products: Products; readonly bias: Bias | null }
+  | { readonly kind: "dense"; readonly products: Paired; readonly bias: Bias | null }
   | { readonly kind: "pool"; readonly pooled: Pooled }
   | { readonly kind: "softmax"; readonly share: Share }
   | { readonly kind: "response"; readonly response: Response }
-  | { readonly kind: "addition"; readonly terms: readonly Bias[] }
-  | { readonly kind: "copied"; readonly copied: Copied }
+  | { readonly kind: "addition"; readonly terms: readonly Term[] }
+  | { readonly kind: "elementwise"; readonly terms: readonly Term[]; readonly formula: Formula }
+  | { readonly kind: "copied"; readonly copied: Term }
   | { readonly kind: "mixed"; readonly mixed: Mixed }
   | { readonly kind: "padded"; readonly padded: Padded }
   | { readonly kind: "given" };
@@ -52,6 +54,10 @@ export interface Taken {
 
 export interface Explanation {
   readonly made: Made;
+  /** The element of what the root gives. */
+  readonly at: number;
+  /** Where an element of what the root reads comes from, by the operand's position. */
+  readonly from: (position: number, index: number) => From;
   /** The number before the first step. */
   readonly start: number;
   readonly steps: readonly Taken[];
@@ -68,10 +74,12 @@ export function explain(
   tensors: Tensors,
   index: number,
 ): Explanation | Unexplained {
-  const made =
-    chain.root === null ? ({ kind: "given" } as const) : make(chain.root, tensors, index);
-  if (made === null) return chain.root ? unusual(chain.root) : { title: last, text: "" };
-  const start = startOf(made, element(tensors.get(chain.source.key)?.data ?? [], index));
+  const { root } = chain;
+  const at = root === null ? index : movedTo(root.moves, index);
+  const made = root === null ? ({ kind: "given" } as const) : make(root, tensors, at);
+  if (made === null) return root ? unusual(root) : { title: last, text: "" };
+  const whole = chain.needed.some(({ key, dtype }) => key === last && dtype.includes("int"));
+  const start = startOf(made, element(tensors.get(chain.source.key)?.data ?? [], index), whole);
   const steps: Taken[] = [];
   let now = start;
   for (const step of chain.steps) {
@@ -87,10 +95,15 @@ export function explain(
     steps.push({ step, before, after: now, by, formula });
   }
   const stored = element(tensors.get(last)?.data ?? [], index);
-  return { made, start, steps, total: now, stored };
+  const from = (position: number, one: number): From => {
+    const { key, moves } = root?.operands[position] ?? { key: "", moves: [] };
+    return { key, index: movedTo(moves, one) };
+  };
+  return { made, at, from, start, steps, total: now, stored };
 }
 
-function startOf(made: Made, given: number): number {
+/** `whole`: of integers, whose quotients are cut off. */
+function startOf(made: Made, given: number, whole: boolean): number {
   switch (made.kind) {
     case "convolution":
     case "dense":
@@ -103,6 +116,8 @@ function startOf(made: Made, given: number): number {
       return made.response.value;
     case "addition":
       return made.terms.reduce((sum, { value }) => sum + value, 0);
+    case "elementwise":
+      return whole ? Math.trunc(made.formula.of(0)) : made.formula.of(0);
     case "copied":
       return made.copied.value;
     case "mixed":
@@ -115,13 +130,28 @@ function startOf(made: Made, given: number): number {
 }
 
 function make(root: Layer, tensors: Tensors, index: number): Made | null {
-  const tensor = (position: number): Tensor | null =>
-    tensors.get(root.operands[position]?.key ?? "") ?? null;
-  const [x, weight] = [tensor(0), tensor(1)];
-  if (root.explains === "concatenation") {
-    const copied = concatenated(root, tensors, index);
-    return copied && { kind: "copied", copied };
+  const { operands } = root;
+  switch (root.explains) {
+    case "concatenation": {
+      const copied = concatenated(root, tensors, index);
+      return copied && { kind: "copied", copied };
+    }
+    case "moved": {
+      const copied = operands[0] ? termOf(operands[0], tensors, index) : null;
+      return copied && { kind: "copied", copied };
+    }
+    case "sum": {
+      const terms = termsOf(root, tensors, index);
+      return terms && { kind: "addition", terms };
+    }
+    case "elementwise": {
+      const terms = termsOf(root, tensors, index);
+      const names = terms?.map(({ value }, k) => [nameOf(k), value] as const);
+      const formula = names && formulaOf(root.formula, {}, Object.fromEntries(names));
+      return terms && formula ? { kind: "elementwise", terms, formula } : null;
+    }
   }
+  const [x, weight] = [readOf(operands[0], tensors), readOf(operands[1], tensors)];
   if (x === null) return null;
   switch (root.explains) {
     case "convolution":
@@ -149,8 +179,6 @@ function make(root: Layer, tensors: Tensors, index: number): Made | null {
       const found = padded(root, x, margin === undefined ? 0 : numberOf(tensors, margin, 0), index);
       return found && { kind: "padded", padded: found };
     }
-    case "sum":
-      return additionOf(root, tensors, index);
     default: {
       const pooled = pool(root, x, index);
       return pooled && { kind: "pool", pooled };
@@ -158,17 +186,8 @@ function make(root: Layer, tensors: Tensors, index: number): Made | null {
   }
 }
 
-/** A sum of two tensors of the same shape, as of a skip; null for others. */
-function additionOf(root: Layer, tensors: Tensors, index: number): Made | null {
-  const terms: Bias[] = [];
-  for (const { kind, key, number } of root.operands) {
-    const tensor = tensors.get(key);
-    if (kind === "number") terms.push({ key: "a constant", value: number });
-    else if (tensor === undefined || `${tensor.shape}` !== `${root.output_shape}`) return null;
-    else terms.push({ key, value: element(tensor.data, index) });
-  }
-  return { kind: "addition", terms };
-}
+/** What a formula calls its operands: a, b, c and so on. */
+export const nameOf = (position: number): string => String.fromCharCode(97 + position);
 
 /** The third operand's number for this output. */
 function biasOf(root: Layer, tensors: Tensors, index: number): Bias | null {
@@ -177,12 +196,12 @@ function biasOf(root: Layer, tensors: Tensors, index: number): Bias | null {
   const { beta } = root.attributes;
   const factor = typeof beta === "number" ? beta : 1;
   if (operand.kind === "number") return { key: "", value: factor * operand.number };
-  const bias = tensors.get(operand.key);
-  if (bias === undefined) return null;
+  const bias = readOf(operand, tensors);
+  if (bias === null) return null;
   const at = coordinates(root.output_shape, index);
   const own =
     root.explains === "matrix"
-      ? biasAt(bias, root.output_shape, at)
+      ? element(bias.data, spreadAt(bias.shape, at))
       : element(bias.data, at[1] ?? 0);
   return { key: operand.key, value: factor * own };
 }

@@ -102,6 +102,8 @@ const OPERATIONS: ReadonlyMap<string, Operation> = new Map<string, Operation>([
   ["<=", { level: COMPARISON, of: truth((a, b) => a <= b), text: spaced("≤", COMPARISON) }],
   [">", { level: COMPARISON, of: truth((a, b) => a > b), text: spaced(">", COMPARISON) }],
   [">=", { level: COMPARISON, of: truth((a, b) => a >= b), text: spaced("≥", COMPARISON) }],
+  ["==", { level: COMPARISON, of: truth((a, b) => a === b), text: spaced("=", COMPARISON) }],
+  ["!=", { level: COMPARISON, of: truth((a, b) => a !== b), text: spaced("≠", COMPARISON) }],
   ["+", { level: SUM, of: (a = 0, b = 0) => a + b, text: spaced("+", SUM) }],
   ["-", { level: SUM, of: (a = 0, b = 0) => a - b, text: spaced("−", SUM) }],
   ["*", { level: PRODUCT, of: (a = 0, b = 0) => a * b, text: product }],
@@ -143,7 +145,7 @@ function called(name: string, parts: readonly Part[]): Pick<Part, "text" | "leve
   return { text: `${name === "Phi" ? "Φ" : name}(${text})`, level: ATOM };
 }
 
-const TOKEN = /\s*(\d+\.?\d*(?:e[-+]?\d+)?|[A-Za-z_]\w*|\*\*|[<>]=?|[-+*/(),])/y;
+const TOKEN = /\s*(\d+\.?\d*(?:e[-+]?\d+)?|[A-Za-z_]\w*|\*\*|[<>]=?|[=!]=|[-+*/(),])/y;
 
 function tokensOf(source: string): string[] {
   const tokens: string[] = [];
@@ -156,8 +158,10 @@ function tokensOf(source: string): string[] {
   return tokens;
 }
 
-/** Reads a formula; names in `values` stand for these numbers. */
-export function formulaOf(source: string, values: Readonly<Record<string, number>> = {}): Formula {
+type Named = Readonly<Record<string, number>>;
+
+/** Reads a formula; names in `values` stand for these numbers, and those in `names` as well, but are still called so. */
+export function formulaOf(source: string, values: Named = {}, names: Named = {}): Formula {
   const tokens = tokensOf(source);
   const next = (token: string): boolean => {
     if (tokens[0] !== token) return false;
@@ -177,6 +181,8 @@ export function formulaOf(source: string, values: Readonly<Record<string, number
     if (/^\d/.test(token)) return numeral(Number(token));
     if (next("(")) return call(token);
     if (token === "x") return { of: (x) => x, text: "x", level: ATOM };
+    const named = names[token];
+    if (named !== undefined) return { of: () => named, text: token, level: ATOM };
     const value = { inf: Infinity, nan: Number.NaN, ...values }[token];
     if (value === undefined) throw new SyntaxError(`${source} names an unknown ${token}`);
     return numeral(value);

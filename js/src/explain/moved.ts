@@ -1,30 +1,19 @@
 // Numbers that come from elsewhere: a concatenation copies them, resampling mixes its neighbours.
 import type { Layer } from "../plan.ts";
 import type { Tensors } from "./chain.ts";
+import { type Term, termOf } from "./read.ts";
 import { coordinates, element, place, sizeOf, type Tensor } from "./tensor.ts";
 import { type Line, type Lines, slidingLines, stateOf } from "./window.ts";
 
-/** An element of one of several inputs. */
-export interface Copied {
-  readonly key: string;
-  readonly at: readonly number[];
-  /** The axis along which the inputs lie one after the other. */
-  readonly axis: number;
-  readonly value: number;
-}
-
-export function concatenated(root: Layer, tensors: Tensors, index: number): Copied | null {
+/** Of a concatenation the part that an element is in, and where it stands there; null where that isn't there. */
+export function concatenated(root: Layer, tensors: Tensors, index: number): Term | null {
   const at = coordinates(root.output_shape, index);
   const given = Number(root.attributes.axis);
   const axis = given < 0 ? given + at.length : given;
-  for (const { key } of root.operands) {
-    const tensor = tensors.get(key);
-    const length = tensor?.shape[axis];
-    if (tensor === undefined || length === undefined) return null;
+  for (const operand of root.operands) {
     const own = at[axis] ?? 0;
-    if (own < length) {
-      return { key, at, axis, value: element(tensor.data, place(tensor.shape, at)) };
-    }
+    const length = operand.shape[axis] ?? 0;
+    if (own < length) return termOf(operand, tensors, place(operand.shape, at));
     at[axis] = own - length;
   }
   return null;

@@ -1,7 +1,8 @@
 // A number of another layer as the views call it: by channel and pixel, at the layer that gave it its value.
 import { layerOf, type Network } from "../network/network.ts";
-import type { Layer, Value } from "../plan.ts";
-import { coordinates, place, sizeOf } from "./tensor.ts";
+import type { Value } from "../plan.ts";
+import type { From } from "./read.ts";
+import { sizeOf } from "./tensor.ts";
 
 /** A number of another layer, and what it gives to the one that is explained. */
 export interface Origin {
@@ -9,15 +10,18 @@ export interface Origin {
   readonly channel: number;
   readonly y: number;
   readonly x: number;
+  /** Of a value with examples in front, which of them. */
+  readonly image: number;
   readonly amount: number;
-  /** The amount is that of the channel's whole map; the pixel is the one that gives most of it. */
-  readonly whole?: boolean;
+  /** The amount is that of the channel's whole map, or of the patch of it; the pixel is the one that gives most of it. */
+  readonly of?: "channel" | "patch";
 }
 
 /** An element of a value, in row-major order, as the channel and pixel that the views call it. */
 export function spotOf({ nchw }: Value, index: number) {
   const [, channels, height, width] = nchw;
   return {
+    image: Math.floor(index / (channels * height * width)),
     channel: Math.floor(index / (height * width)) % channels,
     y: Math.floor(index / width) % height,
     x: index % width,
@@ -43,15 +47,14 @@ export function beforeLayout(network: Network, value: Value): Value {
   return now;
 }
 
-/** The element of a dense layer's source that its k-th product reads; null where it is transposed. */
-export function readBy(root: Layer, source: Value, index: number, k: number): number | null {
-  if (root.attributes.transA === 1) return null;
-  const at = coordinates(root.output_shape, index).slice(0, -1);
-  return at.length === source.shape.length - 1 ? place(source.shape, [...at, k]) : null;
-}
-
 /** An element of a value as an origin, at the layer that gave it its number. */
 export function originAt(network: Network, value: Value, index: number, amount: number): Origin {
   const own = beforeLayout(network, value);
   return { value: own, ...spotOf(own, index), amount };
+}
+
+/** The same of an element that is known by its value's key; null of a parameter's. */
+export function originFrom(network: Network, { key, index }: From, amount: number): Origin | null {
+  const value = network.values.get(key);
+  return value === undefined ? null : originAt(network, value, index, amount);
 }

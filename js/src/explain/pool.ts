@@ -4,13 +4,13 @@ import { coordinates, element, type Tensor } from "./tensor.ts";
 import { type Line, type Lines, type State, slidingLines, stateOf } from "./window.ts";
 
 export interface Pooled {
-  readonly kind: "max" | "mean";
+  readonly kind: "max" | "mean" | "sum";
   readonly lines: Lines;
   readonly cells: readonly { readonly input: number; readonly state: State }[];
   /** Of a maximum: the cell that is passed on. */
   readonly winner: number;
   readonly sum: number;
-  /** Of a mean: what the sum is divided by. */
+  /** Of a mean: what the sum is divided by; of a sum 1. */
   readonly divisor: number;
   readonly value: number;
 }
@@ -18,6 +18,7 @@ export interface Pooled {
 const KINDS: Readonly<Partial<Record<Layer["explains"], Pooled["kind"]>>> = {
   "max pool": "max",
   "mean pool": "mean",
+  "sum pool": "sum",
 };
 
 /** Of maps and lines; null for volumes. */
@@ -43,9 +44,9 @@ export function pool(layer: Layer, x: Tensor, index: number): Pooled | null {
   const inside = cells.filter((cell) => cell.state === "input");
   const sum = inside.reduce((total, cell) => total + cell.input, 0);
   const winner = largestOf(cells);
-  const divisor =
-    layer.attributes.count_include_pad === 1 ? padded(layer, x, lines) : inside.length;
-  const value = kind === "mean" ? sum / divisor : (cells[winner]?.input ?? -Infinity);
+  const count = layer.attributes.count_include_pad === 1 ? padded(layer, x, lines) : inside.length;
+  const divisor = kind === "sum" ? 1 : count;
+  const value = kind === "max" ? (cells[winner]?.input ?? -Infinity) : sum / divisor;
   return { kind, lines, cells, winner, sum, divisor, value };
 }
 

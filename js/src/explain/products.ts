@@ -41,6 +41,12 @@ export interface Products {
   patch(k: number, lines?: Lines): Patch;
 }
 
+/** What a dense layer's products are made of, besides. */
+export interface Paired extends Products {
+  /** Which elements of both operands the k-th product is of. */
+  readonly pair: (k: number) => readonly [number, number];
+}
+
 /** What a convolution's products are made of, besides. */
 export interface Sliding extends Products {
   readonly lines: Lines;
@@ -145,7 +151,7 @@ const POINT: Lines = {
 };
 
 /** Gemm and MatMul: a row of the first times a column of the second, of the batch that the output's place is in. */
-export function dense(layer: Layer, a: Tensor, b: Tensor, index: number): Products | null {
+export function dense(layer: Layer, a: Tensor, b: Tensor, index: number): Paired | null {
   const at = coordinates(layer.output_shape, index);
   const [row = 0, column = 0] = at.slice(-2);
   const flip = (name: string): boolean => layer.attributes[name] === 1;
@@ -163,18 +169,12 @@ export function dense(layer: Layer, a: Tensor, b: Tensor, index: number): Produc
     place(a.shape, [...batch(a.shape), ...(flip("transA") ? [k, row] : [row, k])]);
   const right = (k: number) =>
     place(b.shape, [...batch(b.shape), ...(flip("transB") ? [column, k] : [k, column])]);
-  return productsOf({
+  const products = productsOf({
     first: 0,
     channels: inner,
     lines: POINT,
     input: (k) => element(a.data, left(k)),
     weight: (k) => factor * element(b.data, right(k)),
   });
-}
-
-/** What is added to the products: an element of the bias, which may be one number for several places. */
-export function biasAt(bias: Tensor, shape: readonly number[], at: readonly number[]): number {
-  const missing = shape.length - bias.shape.length;
-  const own = bias.shape.map((length, axis) => (length === 1 ? 0 : (at[axis + missing] ?? 0)));
-  return element(bias.data, place(bias.shape, own));
+  return { ...products, pair: (k) => [left(k), right(k)] };
 }

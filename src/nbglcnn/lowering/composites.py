@@ -78,9 +78,12 @@ class Description:
 
 
 def describe(
-    graph: Graph, nodes: Sequence[Node], main: Node | None, told: Whole, key: Key
+    graph: Graph, nodes: Sequence[Node], main: Node | None, told: Whole, key: Key, *, moves: bool
 ) -> Description:
-    """What the page is told of a layer that `nodes` compute, in order; `main` as in `whole`."""
+    """What the page is told of a layer that `nodes` compute, in order; `main` as in `whole`.
+
+    `moves`: all of them only move elements.
+    """
     short = short_name(key.module_type or told.operator)
     if main is None:
         return Description("alias", short, "same")
@@ -92,9 +95,9 @@ def describe(
     return Description(
         record.role,
         short,
-        "same" if same else record.explained(graph, main),
+        "same" if same else "moved" if moves else record.explained(graph, main),
         told.composite and not same,
-        record.formula(graph, main) if record.formula and len(nodes) == 1 else "",
+        record.formula(graph, main) if record.formula and not told.composite else "",
         RECORDS[nodes[-1].op].bounded(graph, nodes[-1]),
     )
 

@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
 
 import msgspec
 import numpy as np
@@ -14,6 +15,7 @@ from nbglcnn import plan as p
 from nbglcnn.graph import Graph, Key, Node
 from nbglcnn.lowering.composites import Whole, describe, short_name, whole
 from nbglcnn.lowering.fields import Reaches
+from nbglcnn.lowering.moves import Moved, Reading, moved_from, moves_only, reading_of
 from nbglcnn.ops import RECORDS
 from nbglcnn.ops.window import Window
 
@@ -97,13 +99,17 @@ def layer_table(graph: Graph, reaches: Reaches) -> tuple[tuple[p.Layer, ...], di
         read = [name for node in mine for name in node.inputs if name]
         parameters = {name for name in read if graph.values[name].is_constant}
         trained = {origin for name in parameters for origin in origins.get(name, ())}
-        main = max(mine, key=lambda n: RECORDS[n.op].macs(graph, n), default=None)
+        computing = [node for node in mine if not moves_only(graph, node)]
+        main = max(computing or mine, key=lambda n: RECORDS[n.op].macs(graph, n), default=None)
         inputs = [name for name in read if name not in parameters and name in by_value]
         mine.sort(key=lambda node: place[node.name])
         window = RECORDS[main.op].window if main else None
-        shape = graph.shape(key.value)
         told = whole(graph, mine, main) if main else Whole("Identity", ())
-        description = describe(graph, mine, main, told, key)
+        reading = Reading(())
+        if main is not None:
+            reading = reading_of(graph, key.value, mine, main, told.inputs, producer, by_value)
+        told = replace(told, composite=told.composite and not reading.alone)
+        description = describe(graph, mine, main, told, key, moves=reading.moves)
         own = [node.python for node in mine if node.python is not None]
         rows.append(
             p.Layer(
@@ -117,19 +123,19 @@ def layer_table(graph: Graph, reaches: Reaches) -> tuple[tuple[p.Layer, ...], di
                 if main
                 else {},
                 input_shapes=tuple(graph.shape(v) for v in dict.fromkeys(inputs)),
-                output_shape=shape,
+                output_shape=graph.shape(key.value),
                 parameters=sum(math.prod(graph.shape(name)) for name in trained),
                 shared=sum(math.prod(graph.shape(name)) for name in trained & counted),
                 macs=sum(RECORDS[n.op].macs(graph, n) for n in mine),
-                bytes=4 * math.prod(shape),
+                bytes=4 * math.prod(graph.shape(key.value)),
                 description=key.description,
                 inputs=tuple(by_value[value] for value in sources),
                 operators=tuple(n.python.operator if n.python else n.op for n in mine),
                 operands=tuple(
                     p.Operand("setting")
-                    if name and k in RECORDS[told.operator].shape_inputs
-                    else operand.of(name, by_value)
-                    for k, name in enumerate(told.inputs)
+                    if read.name and k in RECORDS[told.operator].shape_inputs
+                    else operand.of(read, shape, by_value)
+                    for k, (read, shape) in enumerate(reading.reads)
                 ),
                 window=_window(window(graph, main), told) if window and main else p.Window(),
                 places=reaches.places.get(key.value, ()),
@@ -142,6 +148,8 @@ def layer_table(graph: Graph, reaches: Reaches) -> tuple[tuple[p.Layer, ...], di
                 bounds=description.bounds,
                 type=key.module_type or spelled(told.operator),
                 python=own[0].reason if own else "",
+                made=reading.made,
+                moves=reading.behind,
             )
         )
         by_value.setdefault(key.value, key.name)
@@ -239,31 +247,42 @@ class _Operands:
         self._parameters: dict[str, str] = {}
         for parameter, value in graph.parameters.items():
             self._parameters.setdefault(value, parameter)
-        self._shaped = reshaped(graph)
+        self._folded = {name: node for node in graph.folded for name in node.outputs if name}
         # Numbers that come with new weights are none that a table could hold.
         self._trained = set(graph.parameters.values())
         for node in graph.folded:
             if self._trained.intersection(node.inputs):
                 self._trained.update(node.outputs)
 
-    def of(self, name: str, keys: Mapping[str, str]) -> p.Operand:
-        """The operand that is this value; `keys` are those of values that can be read."""
+    def of(self, read: Moved, shape: tuple[int, ...], keys: Mapping[str, str]) -> p.Operand:
+        """The operand that has this value's elements; `keys` are those of values to be read."""
+        name = read.name
         if not name:
             return p.Operand("omitted")
         if name in keys:
-            return p.Operand("value", keys[name])
+            return p.Operand("value", keys[name], shape=shape, moves=read.moves)
         data = self._graph.values[name].data
         if data is None or data.dtype.kind not in "fiub" or not data.size:
             return p.Operand("unnamed")
         if name in self._trained:
-            origin = self._shaped.get(name, name)
-            parameter = self._parameters.get(origin) if data.dtype.kind == "f" else None
-            return p.Operand("parameter", parameter) if parameter else p.Operand("unnamed")
+            origin = self._origin(name)
+            parameter = self._parameters.get(origin.name) if data.dtype.kind == "f" else None
+            if parameter is None:
+                return p.Operand("unnamed")
+            moves = (*read.moves, *origin.moves)
+            return p.Operand("parameter", parameter, shape=shape, moves=moves)
         # Axes that were stretched may be far longer than what lies in memory.
         short = data[tuple(slice(None if stride else 1) for stride in data.strides)]
         number = float(short.min())
         same = math.isfinite(number) and number == float(short.max())
         return p.Operand("number", number=number) if same else p.Operand("unnamed")
+
+    def _origin(self, name: str) -> Moved:
+        """The parameter whose elements a constant's are; itself where it was computed."""
+        try:
+            return moved_from(self._graph, name, self._folded, self._parameters)[0]
+        except (AssertionError, IndexError, ValueError, ZeroDivisionError, KeyError, TypeError):
+            return Moved(name)  # nobody has checked what runs while the model is read
 
 
 def _window(window: Window, told: Whole) -> p.Window:

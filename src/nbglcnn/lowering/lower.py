@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from typing import get_args
 
 import msgspec
@@ -103,7 +103,7 @@ def lower(
     names = {key.value: key.name for key in graph.keys if key.kind == "input"}
     forms = Forms(graph, reaches, planes(graph), names)
     values = [_pictured(b, forms, key, rows[key.name], batch) for key in keys]
-    parameters = [] if observe == "outputs" else _parameters(b)
+    parameters = [] if observe == "outputs" else _parameters(b, layers)
     settle_formats(b)
     tables = (reaches.table, forms.table)
     return _finish(b, graph, observe, precision, inputs, values, parameters, layers, batch, tables)
@@ -214,11 +214,12 @@ def _read(
 MOST_TURNED = 2**20  # elements; twice the memory would be much for larger ones
 
 
-def _parameters(b: Builder) -> list[p.Value]:
+def _parameters(b: Builder, layers: Iterable[p.Layer]) -> list[p.Value]:
     """The parameters as tensors that can be read, for pictures of filters.
 
     Those packed for a convolution are read out of that texture; others are small and get their own,
-    and so does what is only used transposed, as a Linear's weight over a sequence, if it is.
+    and so does what is only used transposed, as a Linear's weight over a sequence, or otherwise
+    moved, as a token of the class that stands before each example's, if it is.
     """
     packed_as = {
         w.recipe.sources[0]: w
@@ -233,6 +234,10 @@ def _parameters(b: Builder) -> list[p.Value]:
         turned = node.op == "Transpose" and used.intersection(node.outputs)
         if turned and math.prod(b.shape(node.inputs[0])) <= MOST_TURNED:
             used.add(node.inputs[0])
+    for operand in (one for layer in layers for one in layer.operands):
+        value = b.graph.parameters.get(operand.key, "")
+        if operand.kind == "parameter" and operand.moves:
+            used |= {value} if math.prod(b.shape(value)) <= MOST_TURNED else set()
     for name, value in b.graph.parameters.items():
         if b.graph.values[value].dtype.kind != "f" or value not in used:
             continue

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
-from nbglcnn.graph import Array, Node
+from nbglcnn.graph import Node
 from nbglcnn.lowering.builder import Builder
 from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.lowering.slots import Part
 from nbglcnn.ops.elementwise import Operand, broadcast_shape, combine, named
+from nbglcnn.ops.masks import leave_out
 from nbglcnn.ops.movement import needs_constant
 from nbglcnn.ops.operator import (
     Allowed,
@@ -28,8 +27,8 @@ from nbglcnn.ops.operator import (
     written,
 )
 from nbglcnn.ops.pointwise import SELECT
-from nbglcnn.ops.reach import NOTHING, Linked, Reach, local, same
-from nbglcnn.plan import Along, Explains, Role
+from nbglcnn.ops.reach import NOTHING, Linked, Reach, local
+from nbglcnn.plan import Explains, Role
 
 NAN = shader("nan.glsl")
 WHOLE = shader("quotient.glsl")
@@ -102,18 +101,37 @@ def _factor(facts: Facts, node: Node) -> tuple[int, float] | None:
 
 def _by_number(facts: Facts, node: Node) -> Explains:
     """With one number beside a tensor it is a function of one number."""
-    return "nothing" if _factor(facts, node) is None else "pointwise"
+    return "elementwise" if _factor(facts, node) is None else "pointwise"
 
 
 def _sign(sign: str) -> Callable[[Facts, Node], str]:
-    """The formula of such a function: "x * 0.5", "1.0 - x"."""
+    """The formula of such a function: "x * 0.5", "1.0 - x"; of two tensors "a - b"."""
 
     def formula(facts: Facts, node: Node) -> str:
         found = _factor(facts, node)
         if found is None:
-            return ""
+            return f"a {sign} b"
         position, number = found
         return f"{number!r} {sign} x" if position == 0 else f"x {sign} {number!r}"
+
+    return formula
+
+
+NAMES = "abcdefghijklmnopqrstuvw"  # operands in a formula; x is another number
+
+
+def _several(facts: Facts, node: Node) -> Explains:
+    return "elementwise" if len(node.inputs) <= len(NAMES) else "nothing"
+
+
+def _folded(start: str, last: str = "{}") -> Callable[[Facts, Node], str]:
+    """The formula of any number of operands, two at a time."""
+
+    def formula(_facts: Facts, node: Node) -> str:
+        text = NAMES[0]
+        for name in NAMES[1 : len(node.inputs)]:
+            text = start.format(text, name)
+        return last.format(text, len(node.inputs))
 
     return formula
 
@@ -147,18 +165,21 @@ def binary(
     role: Role = "head",
     *,
     reach: Reach = local,
-    explains: Explains = "nothing",
+    explains: Explains = "elementwise",
     sign: str = "",
+    formula: str = "",
     short: str | None = None,
 ) -> Operator:
     """An operator of two or three tensors that computes each element by `function`.
 
-    `sign`: how a formula writes it, where one number beside a tensor makes it a function.
+    `sign`: how a formula writes it, where one number beside a tensor makes it a function; or
+    `formula`: it, in a, b and c.
     """
     lower = _Functions(function, integers)
+    known = _sign(sign) if sign else written(formula) if formula else None
     return elementwise(
         name, doc, lower, role, reach=reach, short=short,
-        explains=_by_number if sign else explains, formula=_sign(sign) if sign else None,
+        explains=_by_number if sign else explains, formula=known,
     )  # fmt: skip
 
 
@@ -237,7 +258,7 @@ def _chosen(facts: Facts, node: Node, position: int) -> list[Linked | None]:
     if known is not None:
         condition = known.astype(bool)
         for k, mask in ((1, condition), (2, ~condition)):
-            _mask(facts, node, found, k, mask)
+            leave_out(facts, node, found, k, mask)
     return found
 
 
@@ -248,34 +269,8 @@ def _scaled(facts: Facts, node: Node, position: int) -> list[Linked | None]:
         factors = facts.constant(name)
         if factors is not None and factors.any():
             size = np.abs(factors)
-            _mask(facts, node, found, k, size > NOTHING * size.max())
+            leave_out(facts, node, found, k, size > NOTHING * size.max())
     return found
-
-
-def _mask(facts: Facts, node: Node, found: list[Linked | None], position: int, mask: Array) -> None:
-    """Leave out places of an input, axis by axis where the mask is a product of such."""
-    shape = facts.shape(node.outputs[0])
-    if mask.all() or facts.shape(node.inputs[position]) != shape:
-        return
-    mask = mask.reshape((1,) * (len(shape) - mask.ndim) + mask.shape)
-    ends = [k for k in range(1, mask.ndim) if (_seen(mask, 0, k) & _seen(mask, k) == mask).all()]
-    groups = list(pairwise([0, *ends, mask.ndim]))
-    links = []
-    for axis, (start, end) in enumerate(groups):
-        own = np.broadcast_to(
-            _seen(mask, start, end).reshape(mask.shape[start:end]), shape[start:end]
-        )
-        table = tuple((k,) if there else () for k, there in enumerate(own.reshape(-1).tolist()))
-        links.append(same(axis) if own.all() else Along(axis, table=table))
-    view = tuple(math.prod(shape[start:end]) for start, end in groups)
-    found[position] = Linked(view, view, tuple(links))
-
-
-def _seen(mask: Array, start: int, end: int | None = None) -> Array:
-    """What some axes of a mask say, whatever the others are."""
-    axes = range(mask.ndim)[start:end]
-    others = tuple(k for k in range(mask.ndim) if k not in axes)
-    return np.asarray(mask.any(axis=others, keepdims=True))
 
 
 # A part of each matrix. i[0]: its rows and columns, the diagonal, 1 for what is above it.
@@ -308,7 +303,7 @@ def _triangle_reach(facts: Facts, node: Node, position: int) -> list[Linked | No
     beyond = np.arange(columns) - np.arange(rows)[:, None] - _diagonal(facts, node)
     kept = beyond >= 0 if integer(node, "upper", 1) else beyond <= 0
     found = [*local(facts, node, position)[:1], *[None] * (len(node.inputs) - 1)]
-    _mask(facts, node, found, 0, np.broadcast_to(kept, (*others, rows, columns)))
+    leave_out(facts, node, found, 0, np.broadcast_to(kept, (*others, rows, columns)))
     return found
 
 
@@ -317,8 +312,21 @@ def _triangle_formula(facts: Facts, node: Node) -> str:
     return f"where(column - row {sign} {_diagonal(facts, node)}, x, 0)"
 
 
-def _unary(name: str, doc: str, function: str) -> Operator:
-    return elementwise(name, doc, _Functions(function), shapes=same_shape, check=no_reason)
+def _unary(name: str, doc: str, function: str, formula: str) -> Operator:
+    lower, told = _Functions(function), written(formula)
+    return elementwise(
+        name, doc, lower, shapes=same_shape, check=no_reason, explains="elementwise", formula=told
+    )
+
+
+def _modulo_formula(_facts: Facts, node: Node) -> str:
+    whole = "sign(a / b) * floor(abs(a / b))" if integer(node, "fmod", 0) else "floor(a / b)"
+    return f"a - b * {whole}"
+
+
+def _infinite_formula(_facts: Facts, node: Node) -> str:
+    low, high = (integer(node, f"detect_{name}", 1) for name in ("negative", "positive"))
+    return f"where(abs(a) == inf, where(a < 0, {low}, {high}), 0)"
 
 
 OPERATORS = [
@@ -329,38 +337,49 @@ OPERATORS = [
            reach=_scaled, sign="*", short="×"),
     binary("Div", "Divides the first tensor by the second; integers toward zero.", DIVIDE,
            _each("quotient", WHOLE), role="merges", sign="/", short="÷"),
-    binary("Pow", "Raises the first tensor to the power of the second.", _each("power", POWER)),
+    binary("Pow", "Raises the first tensor to the power of the second.", _each("power", POWER),
+           formula="a ** b"),
     elementwise("Mod",
                 "The remainder of a division; the sign is the divisor's (fmod=1: the other).",
-                _modulo, attributes={"fmod": only(0, 1)}),
+                _modulo, attributes={"fmod": only(0, 1)}, explains="elementwise",
+                formula=_modulo_formula),
     elementwise("Sum", "Adds any number of tensors.", _chain(ADD), "merges", explains="sum",
                 short="+"),
-    elementwise("Mean", "The mean of any number of tensors.", _chain(ADD, mean=True), "merges"),
+    elementwise("Mean", "The mean of any number of tensors.", _chain(ADD, mean=True), "merges",
+                explains=_several, formula=_folded("{} + {}", "({}) / {}")),
     elementwise("Max", "The largest of any number of tensors, element by element.",
-                _chain(_two("return larger(a, b);", NAN)), "merges"),
+                _chain(_two("return larger(a, b);", NAN)), "merges", explains=_several,
+                formula=_folded("max({}, {})")),
     elementwise("Min", "The smallest of any number of tensors, element by element.",
-                _chain(_two("return smaller(a, b);", NAN)), "merges"),
+                _chain(_two("return smaller(a, b);", NAN)), "merges", explains=_several,
+                formula=_folded("min({}, {})")),
     Operator("PRelu", "Like LeakyRelu, with a learned slope, mostly one per channel.", _shape,
              _Functions(PRELU), {}, _prelu_problem, role="follows", reach=local, explains="slope",
              formula=written("where(x < 0, slope * x, x)"), bounds=None, short="PReLU",
              shape_inputs=()),
-    binary("Equal", "1 where both are equal.", _test("equal")),
-    binary("Greater", "1 where the first is greater.", _test("greaterThan")),
-    binary("GreaterOrEqual", "1 where the first is not less.", _test("greaterThanEqual")),
-    binary("Less", "1 where the first is less.", _test("lessThan")),
+    binary("Equal", "1 where both are equal.", _test("equal"),
+           formula="where(a == b, 1, 0)"),
+    binary("Greater", "1 where the first is greater.", _test("greaterThan"),
+           formula="where(a > b, 1, 0)"),
+    binary("GreaterOrEqual", "1 where the first is not less.", _test("greaterThanEqual"),
+           formula="where(a >= b, 1, 0)"),
+    binary("Less", "1 where the first is less.", _test("lessThan"),
+           formula="where(a < b, 1, 0)"),
     binary("LessOrEqual", "1 where the first is at most the second.",
-           _test("lessThanEqual")),
-    binary("And", "1 where both are true.", _two("return a * b;")),
-    binary("Or", "1 where one of both is true.", _two("return max(a, b);")),
-    binary("Xor", "1 where one alone is true.", _two("return abs(a - b);")),
+           _test("lessThanEqual"),
+           formula="where(a <= b, 1, 0)"),
+    binary("And", "1 where both are true.", _two("return a * b;"), formula="a * b"),
+    binary("Or", "1 where one of both is true.", _two("return max(a, b);"), formula="max(a, b)"),
+    binary("Xor", "1 where one alone is true.", _two("return abs(a - b);"), formula="abs(a - b)"),
     binary("Where", "The second tensor where the first is true, else the third.", WHERE,
-           reach=_chosen),
-    _unary("Not", "1 where the input is false.", _one("return 1.0 - a;")),
+           reach=_chosen, formula="where(a != 0, b, c)"),
+    _unary("Not", "1 where the input is false.", _one("return 1.0 - a;"), "1 - a"),
     _unary("IsNaN", "1 where the input is not a number.",
-           _one("return select(is_nan(a), vec4(1.0), vec4(0.0));", NAN)),
+           _one("return select(is_nan(a), vec4(1.0), vec4(0.0));", NAN),
+           "where(a == a, 0, 1)"),
     elementwise("IsInf", "1 where the input is infinite.", _infinite, shapes=same_shape,
                 attributes={"detect_negative": only(0, 1), "detect_positive": only(0, 1)},
-                check=no_reason),
+                check=no_reason, explains="elementwise", formula=_infinite_formula),
     Operator("Trilu", "Keeps each matrix above or below a diagonal; the rest becomes 0.",
              same_shape, _triangle, {"upper": only(0, 1)}, needs_constant(1, "k"), role="follows",
              reach=_triangle_reach, explains="pointwise", formula=_triangle_formula, bounds=None,

@@ -22,7 +22,8 @@ from nbglcnn.ops.operator import (
 )
 from nbglcnn.ops.pointwise import activation_of
 from nbglcnn.ops.reach import Linked, first, same, shifted
-from nbglcnn.ops.strided import gather, whole
+from nbglcnn.ops.strided import gather, moved, whole
+from nbglcnn.plan import Move
 
 CONCAT = Kernel("concat", shader("concat.glsl"))
 BLOCKS = Kernel("concat", shader("concat.glsl"), pixel=False)
@@ -151,6 +152,11 @@ def _split(b: Builder, node: Node) -> None:
         start += size
 
 
+def _split_move(facts: Facts, node: Node, position: int) -> Move:
+    shape, axis, sizes = facts.shape(node.inputs[0]), axis_of(facts, node, 0), _sizes(facts, node)
+    return moved(whole(shape).sliced(axis, sum(sizes[:position]), sizes[position]))
+
+
 def _concat_reach(facts: Facts, node: Node, position: int) -> list[Linked | None]:
     shape, axis = facts.shape(node.outputs[position]), axis_of(facts, node, 0)
     found: list[Linked | None] = []
@@ -194,9 +200,10 @@ OPERATORS = [
         _split,
         {"axis": anything, "num_outputs": anything},
         _split_problem,
+        move=_split_move,
         role="head",
         reach=first(_split_linked),
-        explains="nothing",
+        explains="moved",
         formula=None,
         bounds=None,
         short=None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,10 +16,11 @@ from nbglcnn.lowering.builder import Builder
 from nbglcnn.ops.movement import place, settled_shape
 from nbglcnn.ops.operator import Facts, Operator, Shape, anything, axis_of, integer
 from nbglcnn.ops.reach import Linked, everything, listed, same
-from nbglcnn.ops.strided import MOST_AXES, STRIDED, View, axis_words, by_element, whole
-from nbglcnn.plan import Along
+from nbglcnn.ops.strided import MOST_AXES, STRIDED, View, axis_words, by_element, moved, whole
+from nbglcnn.plan import Along, Explains, Move
 
 LOOKUP = by_element("lookup")
+MOST_TOLD = 4096  # indices in the layer table: those of a window of 7×7 tokens are 2401
 MOST_INDICES = 6  # of one row; the uniforms u.i[2..7] hold their axes
 
 
@@ -144,6 +145,40 @@ def _draw(b: Builder, node: Node) -> None:
     )
 
 
+def _gather_move(facts: Facts, node: Node, _position: int) -> Move | None:
+    """Of indices that are known, and are few or at even distances."""
+    indices, shape = facts.constant(node.inputs[1]), facts.shape(node.inputs[0])
+    if indices is None:
+        return None
+    axis = axis_of(facts, node, 0)
+    places = [row[0] for row in _wrapped(indices, shape[axis])]
+    if _evenly_spaced(np.array(places)):
+        step = places[1] - places[0] if len(places) > 1 else 1
+        return moved(whole(shape).sliced(axis, places[0], len(places), step))
+    outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
+    table = tuple(place * inner for place in places)
+    return _listed((outer, len(table), inner), (shape[axis] * inner, 0, 1), 1, table)
+
+
+def _gather_nd_move(facts: Facts, node: Node, _position: int) -> Move | None:
+    indices = facts.constant(node.inputs[1])
+    if indices is None:
+        return None
+    choice = _gather_nd_choice(facts, node)
+    rows = indices.reshape(-1, len(choice.lengths)) % np.array(choice.lengths)
+    starts = np.arange(len(rows)) // choice.rows * choice.per_outer
+    table = tuple(map(int, starts + rows @ np.array(choice.strides)))
+    return _listed((len(rows), choice.inner), (0, 1), 0, table)
+
+
+def _listed(sizes: Shape, strides: Shape, axis: int, table: Shape) -> Move | None:
+    return Move(sizes, strides, 0, axis, table) if len(table) <= MOST_TOLD else None
+
+
+def _known(move: Callable[[Facts, Node, int], Move | None]) -> Callable[[Facts, Node], Explains]:
+    return lambda facts, node: "nothing" if move(facts, node, 0) is None else "moved"
+
+
 def _elements_view(facts: Facts, node: Node) -> View:
     axis, data = axis_of(facts, node, 0), whole(facts.shape(node.inputs[0]))
     strides = tuple(0 if k == axis else stride for k, stride in enumerate(data.strides))
@@ -227,11 +262,12 @@ def _gather_nd_reach(facts: Facts, node: Node, position: int) -> Sequence[Linked
 OPERATORS = [
     Operator("Gather", "Chooses slices along an axis by their numbers; one outside of it is NaN.",
              _gather_shape, _draw,
-             {"axis": anything}, _problem, role="head", reach=_gather_reach, explains="nothing",
+             {"axis": anything}, _problem, move=_gather_move, role="head", reach=_gather_reach,
+             explains=_known(_gather_move),
              formula=None, bounds=None, short=None, shape_inputs=()),
     Operator("GatherND", "Chooses slices by the numbers of several axes; one outside is NaN.",
-             _gather_nd_shape, _draw, {"batch_dims": anything}, _problem, role="head",
-             reach=_gather_nd_reach, explains="nothing",
+             _gather_nd_shape, _draw, {"batch_dims": anything}, _problem, move=_gather_nd_move,
+             role="head", reach=_gather_nd_reach, explains=_known(_gather_nd_move),
              formula=None, bounds=None, short=None, shape_inputs=()),
     Operator("GatherElements", "Chooses elements along an axis by indices; one outside is NaN.",
              _indices_shape, _draw_elements, {"axis": anything}, _elements_problem,

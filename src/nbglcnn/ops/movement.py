@@ -28,7 +28,7 @@ from nbglcnn.ops.operator import (
     text,
 )
 from nbglcnn.ops.reach import Linked, Reach, first, local, permuted, renamed, same, shifted
-from nbglcnn.ops.strided import MOST_AXES, View, by_element, gather, whole
+from nbglcnn.ops.strided import MOST_AXES, View, by_element, gather, moved, whole
 from nbglcnn.plan import Along, Role
 
 DEPTH_TO_SPACE = by_element("depth_to_space")
@@ -186,8 +186,9 @@ def moving(
         place(b, node, view(b, node))
 
     return Operator(
-        name, doc, shapes, draw, attributes, problem, role=role, reach=reach, explains="nothing",
-        formula=None, bounds=None, short=None, shape_inputs=shape_inputs,
+        name, doc, shapes, draw, attributes, problem, move=lambda f, n, _: moved(view(f, n)),
+        role=role, reach=reach, explains="moved", formula=None, bounds=None, short=None,
+        shape_inputs=shape_inputs,
     )  # fmt: skip
 
 
@@ -328,6 +329,15 @@ def _draw_depth_to_space(b: Builder, node: Node) -> None:
     b.draw(DEPTH_TO_SPACE, output, [x], integers=[block, along, across], fetches=16)
 
 
+def _depth_to_space_view(facts: Facts, node: Node) -> View:
+    shape, block = facts.shape(node.inputs[0]), integer(node, "blocksize", 1)
+    channels = shape[1] // (block * block)
+    crd = text(node, "mode", "DCR") == "CRD"
+    parts = (channels, block, block) if crd else (block, block, channels)
+    split = whole(shape).split(1, parts)
+    return split.transposed((0, 1, 4, 2, 5, 3) if crd else (0, 3, 4, 1, 5, 2))
+
+
 def _space_to_depth(facts: Facts, node: Node) -> Shape:
     (n, c, h, w), block = facts.shape(node.inputs[0]), integer(node, "blocksize", 1)
     return (n, c * block * block, h // block, w // block)
@@ -365,7 +375,8 @@ OPERATORS = [
     Operator("DepthToSpace", "Spreads groups of channels over blocks of pixels (pixel shuffle).",
              _depth_to_space, _draw_depth_to_space,
              {"blocksize": anything, "mode": only("DCR", "CRD")}, _blocks_problem,
-             role="resamples", reach=first(_blocks_linked), explains="nothing",
+             move=lambda f, n, _: moved(_depth_to_space_view(f, n)),
+             role="resamples", reach=first(_blocks_linked), explains="moved",
              formula=None, bounds=None, short=None, shape_inputs=()),
     moving("SpaceToDepth", "Gathers blocks of pixels into channels.", _space_to_depth_view,
            attributes={"blocksize": anything, "mode": only("DCR", "CRD")}, shape=_space_to_depth,

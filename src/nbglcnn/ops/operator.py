@@ -11,7 +11,7 @@ from nbglcnn.graph import Array, Attribute, Node
 from nbglcnn.lowering.builder import Builder
 from nbglcnn.lowering.slots import Part
 from nbglcnn.ops.reach import Reach
-from nbglcnn.plan import Bounds, Explains, Role
+from nbglcnn.plan import Bounds, Explains, Move, Role
 
 if TYPE_CHECKING:
     from nbglcnn.ops.window import Window
@@ -73,13 +73,16 @@ class Operator:
     other is refused); `check` says why a node cannot run, or None; `macs` counts MACs;
     `function` is the GLSL `vec4 activate(vec4 v)` of a unary operator and `numbers` fills its
     slots, so that it can also run behind a convolution; `empty`: it makes something of inputs
-    without elements; `window` says how it slides over its first input, for explaining it; `doc` is
-    one sentence for people.
+    without elements; `window` says how it slides over its first input, for explaining it; `move`,
+    of one that moves elements, which of its first input's each of an output is (None where that
+    isn't known); `reads`, of a reduction, its first input as one map of all that is joined for each
+    channel; `doc` is one sentence for people.
 
     What every record says, so that no other file lists operators: `role` among its neighbours;
     `reach`, which places of its inputs a place of an output can depend on; `explains`, the kind of
     its explanation (of a node, where that depends on one); `formula`, the function of one number
-    that a "pointwise" or "slope" explanation computes and shows (None: its kind says it all);
+    that a "pointwise" or "slope" explanation computes and shows, or that of the operands a, b, c, …
+    of an "elementwise" one (None: its kind says it all);
     `bounds`, the ends at which it saturates (None: at none); `short`, what captions call it (None:
     its name); `shape_inputs`, the inputs that are shapes, axes or other settings, no numbers that
     it computes with.
@@ -96,6 +99,8 @@ class Operator:
     numbers: Callable[[Facts, Node], Mapping[str, float]] | None = None
     empty: bool = False
     window: Callable[[Facts, Node], Window] | None = None
+    move: Callable[[Facts, Node, int], Move | None] | None = None
+    reads: Callable[[Facts, Node], tuple[Shape, Move] | None] | None = None
     _: KW_ONLY
     role: Role
     reach: Reach

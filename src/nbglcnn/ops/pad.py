@@ -25,9 +25,9 @@ from nbglcnn.ops.operator import (
     text,
 )
 from nbglcnn.ops.reach import Linked, first, listed, shifted, taken
-from nbglcnn.ops.strided import by_element, whole
+from nbglcnn.ops.strided import View, by_element, moved, whole
 from nbglcnn.ops.window import Window
-from nbglcnn.plan import Along, Explains
+from nbglcnn.plan import Along, Explains, Move
 
 MODES = ("constant", "edge", "reflect", "wrap")  # their numbers are pad.glsl's MODE
 PAD = Kernel("pad", shader("pad.glsl"), slots="float margin")
@@ -106,12 +106,19 @@ def _value(b: Builder, node: Node) -> float | Tensor:
     return b.stored(node.inputs[2]) if data is None else float(data.reshape(()))
 
 
+def _cropped(facts: Facts, node: Node) -> View | None:
+    """What is left where nothing is added."""
+    view, paddings = whole(facts.shape(node.inputs[0])), _paddings(facts, node)
+    if any(p.before > 0 or p.after > 0 for p in paddings):
+        return None
+    for axis, padding in enumerate(paddings):
+        view = view.sliced(axis, padding.start, padding.kept)
+    return view
+
+
 def _draw(b: Builder, node: Node) -> None:
-    paddings, shape = _paddings(b, node), b.shape(node.inputs[0])
-    if all(p.before <= 0 and p.after <= 0 for p in paddings):
-        view = whole(shape)
-        for axis, padding in enumerate(paddings):
-            view = view.sliced(axis, padding.start, padding.kept)
+    paddings, shape, view = _paddings(b, node), b.shape(node.inputs[0]), _cropped(b, node)
+    if view is not None:
         place(b, node, view)
         return
     mode, value = MODES.index(text(node, "mode", "constant")), _value(b, node)
@@ -218,7 +225,18 @@ def _explains(facts: Facts, node: Node) -> Explains:
     outer, spatial = paddings[:2], paddings[2:]
     kept = not any(p.before or p.after for p in outer)
     grows = all(p.before >= 0 and p.after >= 0 for p in spatial)
-    return "padding" if kept and grows and len(spatial) in (1, 2) else "nothing"
+    if kept and grows and len(spatial) in (1, 2):
+        return "padding"
+    return _crops(facts, node)
+
+
+def _crops(facts: Facts, node: Node) -> Explains:
+    return "nothing" if _cropped(facts, node) is None else "moved"
+
+
+def _move(facts: Facts, node: Node, _position: int) -> Move | None:
+    view = _cropped(facts, node)
+    return None if view is None else moved(view)
 
 
 _pad_problem = first_problem(
@@ -231,10 +249,11 @@ _center_problem = first_problem(needs_constant(1, "shape"), _problem)
 OPERATORS = [
     Operator("Pad", "Adds a margin to axes: a constant, the edge, mirrored or wrapped around.",
              _shape, _draw, {"mode": only(*MODES)}, _pad_problem, window=_window,
+             move=_move,
              role="head", reach=first(_linked), explains=_explains, formula=None, bounds=None,
              short=None, shape_inputs=(1, 3)),
     Operator("CenterCropPad", "Cuts or pads axes to given lengths, the middle in the middle.",
-             _shape, _draw, {"axes": anything}, _center_problem, role="head",
-             reach=first(_linked), explains="nothing", formula=None, bounds=None, short=None,
+             _shape, _draw, {"axes": anything}, _center_problem, move=_move, role="head",
+             reach=first(_linked), explains=_crops, formula=None, bounds=None, short=None,
              shape_inputs=(1,)),
 ]  # fmt: skip

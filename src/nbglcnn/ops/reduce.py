@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nbglcnn.graph import Node
@@ -28,8 +28,8 @@ from nbglcnn.ops.operator import (
 )
 from nbglcnn.ops.pointwise import POWERS, SELECT
 from nbglcnn.ops.reach import mixing
-from nbglcnn.ops.strided import gather, whole
-from nbglcnn.plan import Explains
+from nbglcnn.ops.strided import gather, moved, whole
+from nbglcnn.plan import Explains, Move
 
 REDUCE = Kernel("reduce", shader("reduce.glsl"), slots="float joined")
 HELPERS = "\n".join([SELECT, POWERS, shader("nan.glsl"), shader("reduce_kinds.glsl")])
@@ -318,22 +318,23 @@ def _axis(facts: Facts, node: Node) -> Sequence[int]:
     return (axis_of(facts, node, 0),)
 
 
-def _pooled(kind: Explains) -> Callable[[Facts, Node], Explains]:
-    """A pool where whole maps become one pixel each: adaptive pools to one, or `x.mean((2, 3))`."""
-
-    def explains(facts: Facts, node: Node) -> Explains:
-        source, shape = facts.shape(node.inputs[0]), facts.shape(node.outputs[0])
-        maps = len(source) > 2 and shape in (source[:2], (*source[:2], *(1 for _ in source[2:])))
-        return kind if maps else "nothing"
-
-    return explains
+def _reads(facts: Facts, node: Node) -> tuple[Shape, Move] | None:
+    """All that is joined as one map; None where that is so, as of adaptive pools to one pixel."""
+    source, shape = facts.shape(node.inputs[0]), facts.shape(node.outputs[0])
+    if len(source) > 2 and shape in (source[:2], (*source[:2], *(1 for _ in source[2:]))):
+        return None
+    axes = _axes(facts, node)
+    order = [*(k for k in range(len(source)) if k not in axes), *axes]
+    joined = math.prod(source[k] for k in axes)
+    view = whole(source).transposed(order)
+    return (1, size(source) // max(joined, 1), joined), moved(view)
 
 
 def _reduction(name: str, doc: str, kind: str, explains: Explains = "nothing") -> Operator:
     attributes = {"keepdims": only(0, 1), "noop_with_empty_axes": only(0, 1)}
     return Operator(
         name, doc, _shape, _Reduction(kind), attributes, _problem, empty=True, role="head",
-        reach=mixing(_axes), explains=_pooled(explains), formula=None, bounds=None, short=None,
+        reads=_reads, reach=mixing(_axes), explains=explains, formula=None, bounds=None, short=None,
         shape_inputs=(1,),
     )  # fmt: skip
 
@@ -348,7 +349,7 @@ def _index(name: str, doc: str, smallest: bool) -> Operator:
 
 
 OPERATORS = [
-    _reduction("ReduceSum", "The sum along axes.", "sum"),
+    _reduction("ReduceSum", "The sum along axes.", "sum", "sum pool"),
     _reduction("ReduceMean", "The mean along axes.", "mean", "mean pool"),
     _reduction("ReduceMax", "The largest element along axes.", "max", "max pool"),
     _reduction("ReduceMin", "The smallest element along axes.", "min"),

@@ -10,6 +10,7 @@ from nbglcnn.layout import NCHW, Layout
 from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import ROUNDS, Kernel, shader
 from nbglcnn.ops.operator import Shape
+from nbglcnn.plan import Move
 
 
 def by_element(name: str, slots: str = "") -> Kernel:
@@ -76,6 +77,11 @@ class View:
         assert all(a in (1, b) for a, b in zip(sizes, shape, strict=True)), (self, shape)
         kept = (0 if a == 1 else s for a, s in zip(sizes, strides, strict=True))
         return View(tuple(shape), tuple(kept), self.offset)
+
+
+def moved(view: View) -> Move:
+    """A view for the layer table."""
+    return Move(view.sizes, view.strides, view.offset)
 
 
 def whole(shape: Sequence[int]) -> View:

@@ -34,6 +34,7 @@ ROOMS = (
     "resampling",
     "attention",
     "trail",
+    "operands",
     "compare",
     "profile",
     "kinds",

@@ -1,39 +1,15 @@
 // The steps from a sum to the layer's number, as a row of cards.
-import type { ComponentChildren } from "preact";
 import type { Bias, Explanation, Made, Taken } from "../../explain/explanation.ts";
-import { repeats } from "../../explain/repeated.ts";
-import { fixed, full } from "../../format.ts";
+import { full } from "../../format.ts";
 import { longType, shortType } from "../../network/network.ts";
 import type { Layer } from "../../plan.ts";
+import type * as operands from "../operands/room.ts";
+import { Room } from "../rooms.tsx";
+import { Card } from "./card.tsx";
 import { Curve } from "./curve.tsx";
+import type { Result } from "./ends.tsx";
+import * as kit from "./kit.ts";
 import { Added, asShown, Num } from "./number.tsx";
-
-function Card(props: {
-  title: string;
-  words: string;
-  value: number;
-  /** What the numbers on the card give as they are shown. */
-  again?: number;
-  children?: ComponentChildren;
-}) {
-  const { title, words, value, again = value, children } = props;
-  return (
-    <li class="nbg-card">
-      <p>
-        <strong>{title}</strong> <span class="nbg-second">{words}</span>
-      </p>
-      <div class="nbg-lines">{children}</div>
-      <p class="nbg-result">
-        {fixed(again) !== fixed(value) && (
-          <abbr title="The numbers above are rounded: as they are shown they give another one.">
-            ≈
-          </abbr>
-        )}
-        <Num value={value} />
-      </p>
-    </li>
-  );
-}
 
 const longTypeOf = (root: Layer | null): string => (root ? longType(root) : "");
 
@@ -55,11 +31,12 @@ function Notes({ steps }: { steps: readonly Taken[] }) {
   );
 }
 
-export function Cards({ explained, root }: { explained: Explanation; root: Layer | null }) {
+export function Cards(props: { explained: Explanation; root: Layer | null; result: Result }) {
+  const { explained, root, result } = props;
   return (
     <div class="nbg-steps">
       <ol class="nbg-cards" aria-label="Step by step">
-        <Start made={explained.made} root={root} start={explained.start} />
+        <Start made={explained.made} start={explained.start} {...{ root, result }} />
         {explained.steps.map((taken) => (
           <StepCard key={taken.step.layer.name} taken={taken} />
         ))}
@@ -69,23 +46,25 @@ export function Cards({ explained, root }: { explained: Explanation; root: Layer
   );
 }
 
-function Start(props: { made: Made; root: Layer | null; start: number }) {
-  const { made, root, start } = props;
+function Start(props: { made: Made; root: Layer | null; start: number; result: Result }) {
+  const { made, root, start, result } = props;
   switch (made.kind) {
     case "convolution":
     case "dense":
       return <Summed {...made} />;
     case "pool": {
-      const { kind, sum, divisor, value } = made.pooled;
+      const { kind, sum, divisor, value, cells } = made.pooled;
       return (
         <Card
-          title={kind === "max" ? "Maximum" : "Mean"}
+          title={{ max: "Maximum", mean: "Mean", sum: "Sum" }[kind]}
           words={root?.name ?? ""}
           value={value}
-          again={kind === "max" ? value : asShown(sum) / divisor}
+          again={kind === "mean" ? asShown(sum) / divisor : value}
         >
           {kind === "max" ? (
-            "the largest of the window, as it is"
+            "the largest of these, as it is"
+          ) : kind === "sum" ? (
+            `of ${full(cells.length)} numbers`
           ) : (
             <>
               <Num value={sum} /> / {full(divisor)}
@@ -126,111 +105,17 @@ function Start(props: { made: Made; root: Layer | null; start: number }) {
         </>
       );
     }
-    case "response": {
-      const { around, input, squares, bias, share, beta, value } = made.response;
-      return (
-        <>
-          <Card
-            title="Squares"
-            words="of the channels around it"
-            value={squares}
-            again={around.reduce((all, one) => all + asShown(one.value) ** 2, 0)}
-          >
-            {around.map(({ channel, value }) => (
-              <div key={channel}>
-                <Num value={value} strong />² <span class="nbg-second">channel {channel}</span>
-              </div>
-            ))}
-          </Card>
-          <Card
-            title={longTypeOf(root)}
-            words={root?.name ?? ""}
-            value={value}
-            again={
-              asShown(input) /
-              (asShown(bias) + asShown(share, 7) * asShown(squares)) ** asShown(beta)
-            }
-          >
-            <Num value={input} strong /> / ( <Num value={bias} /> +{" "}
-            <Num value={share} decimals={7} /> × <Num value={squares} /> )
-            <sup>
-              <Num value={beta} />
-            </sup>
-          </Card>
-        </>
-      );
-    }
-    case "addition":
-      return (
-        <Card
-          title="Sum"
-          words={root?.name ?? ""}
-          value={start}
-          again={made.terms.reduce((all, { value }) => all + asShown(value), 0)}
-        >
-          {made.terms.map(({ key, value }, i) => (
-            <div key={i}>
-              {i === 0 ? <Num value={value} strong /> : <Added value={value} strong />}{" "}
-              <span class="nbg-second">{key}</span>
-            </div>
-          ))}
-        </Card>
-      );
-    case "copied": {
-      const { key, at, axis, value } = made.copied;
-      return (
-        <Card title="From" words={key} value={value}>
-          {axis === 1 ? `its channel ${at[1]}` : `its place ${at[axis]} on axis ${axis}`}, as it is
-        </Card>
-      );
-    }
-    case "mixed": {
-      const { parts, value } = made.mixed;
-      const words = parts.length === 1 ? "the pixel that lies there" : "of the pixels around";
-      return (
-        <Card
-          title={parts.length === 1 ? "Copy" : "Mixture"}
-          words={words}
-          value={value}
-          again={parts.reduce(
-            (all, part) => all + (parts.length > 1 ? asShown(part.share) : 1) * asShown(part.value),
-            0,
-          )}
-        >
-          {parts.map((part) => (
-            <div key={`${part.y} ${part.x}`}>
-              {parts.length > 1 && (
-                <>
-                  <Num value={part.share} /> ×{" "}
-                </>
-              )}
-              <Num value={part.value} strong />{" "}
-              <span class="nbg-second">
-                y {part.y}, x {part.x}
-              </span>
-            </div>
-          ))}
-        </Card>
-      );
-    }
-    case "padded": {
-      const { lines, inside, value } = made.padded;
-      const [row, column] = [lines.rows[0], lines.columns[0]];
-      const how = repeats(root?.attributes.mode);
-      const border = row?.stands !== undefined || column?.stands !== undefined;
-      return (
-        <Card title={longTypeOf(root)} words={root?.name ?? ""} value={value}>
-          {inside
-            ? `y ${row?.at}, x ${column?.at}, ${border ? `${how} at the border` : "as it is"}`
-            : "the number that the padding is filled with"}
-        </Card>
-      );
-    }
     case "given":
       return (
         <Card title="Given" words="by the layer before" value={start}>
           the number at the same place
         </Card>
+      );
+    default:
+      return (
+        <Room<typeof operands> name="operands">
+          {({ Operands }) => <Operands {...{ kit, made, root, start, result }} />}
+        </Room>
       );
   }
 }

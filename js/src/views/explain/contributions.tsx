@@ -19,13 +19,15 @@ export function Contributions(props: {
   /** Behind "All 64 channels". */
   words: string;
   chosen: number;
+  /** From the highest to the lowest, and not by size. */
+  descending?: boolean;
   /** Absent where the choice is not the reader's. */
   choose?: (k: number) => void;
   width: number;
 }) {
-  const { contributions, first, noun, words, chosen, choose, width } = props;
+  const { contributions, first, noun, words, chosen, descending, choose, width } = props;
   const views = useViews();
-  const order = byContribution(contributions);
+  const order = descending ? rank([...contributions]) : byContribution(contributions);
   const count = contributions.length;
   const along = Math.max(4, Math.min(32, Math.floor(width / count)));
   const shown = order.slice(0, Math.max(1, Math.floor(width / along)));

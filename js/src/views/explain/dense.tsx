@@ -1,31 +1,28 @@
 // A dense layer's number: every input times its weight, the ones that count most as a table.
-import type { Products } from "../../explain/products.ts";
+import type { Explanation } from "../../explain/explanation.ts";
+import type { Paired } from "../../explain/products.ts";
 import { full } from "../../format.ts";
-import type { Layer, Value } from "../../plan.ts";
+import type { Value } from "../../plan.ts";
 import { Room } from "../rooms.tsx";
 import type * as trail from "../trail/room.ts";
 import { byContribution, Contributions } from "./contributions.tsx";
+import type { Result } from "./ends.tsx";
 import { Num } from "./number.tsx";
 
 const ROWS = 8;
 
 export function Dense(props: {
   source: Value;
-  layer: Layer;
-  /** The number that is explained: a value's element, and that of the layer. */
-  value: Value;
-  channel: number;
-  index: number;
-  products: Products;
+  found: Explanation;
+  products: Paired;
+  result: Result;
   weight: string;
   chosen: number;
   choose: (k: number) => void;
   width: number;
 }) {
-  const { source, products, weight, chosen, choose, width } = props;
-  const readFrom = (k: number | null) => (
-    <Room<typeof trail> name="trail">{({ ReadFrom }) => <ReadFrom {...props} k={k} />}</Room>
-  );
+  const { source, found, products, result, weight, chosen, choose, width } = props;
+  const from = (k: number) => found.from(0, products.pair(k)[0]);
   const order = byContribution(products.contributions);
   const top = order.slice(0, ROWS);
   const shown = top.includes(chosen) ? top : [...top.slice(0, ROWS - 1), chosen];
@@ -36,7 +33,7 @@ export function Dense(props: {
           {order.length > shown.length ? "The largest products" : "All products"}{" "}
           <span class="nbg-second">
             {source.key} × {weight}
-            {readFrom(null)}
+            <Room<typeof trail> name="trail">{({ LaidOut }) => <LaidOut from={from(0)} />}</Room>
           </span>
         </h3>
         <table class="nbg-table nbg-terms">
@@ -56,7 +53,9 @@ export function Dense(props: {
                   <tr key={k} class={k === chosen ? "nbg-chosen" : ""}>
                     <th scope="row">
                       {full(k)}
-                      {readFrom(k)}
+                      <Room<typeof trail> name="trail">
+                        {({ Going }) => <Going from={from(k)} at={result} />}
+                      </Room>
                     </th>
                     <td>
                       <Num value={cell.input} />

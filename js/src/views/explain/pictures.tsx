@@ -4,14 +4,16 @@ import { aroundOf } from "../../explain/around.ts";
 import type { Attention } from "../../explain/attention.ts";
 import type { Chain } from "../../explain/chain.ts";
 import type { Explanation, Made } from "../../explain/explanation.ts";
-import { coordinates, place } from "../../explain/tensor.ts";
+import { coordinates } from "../../explain/tensor.ts";
 import type { Lines } from "../../explain/window.ts";
 import { contents } from "../../network/display.ts";
-import type { Value } from "../../plan.ts";
+import type { Operand, Value } from "../../plan.ts";
 import type * as attending from "../attention/room.ts";
 import { useViews } from "../context.ts";
+import type * as operands from "../operands/room.ts";
 import type * as resampling from "../resampling/room.ts";
-import { Room } from "../rooms.tsx";
+import { roomOf as openRoomOf, Room } from "../rooms.tsx";
+import type * as trail from "../trail/room.ts";
 import { Cards } from "./cards.tsx";
 import { byContribution } from "./contributions.tsx";
 import { Dense } from "./dense.tsx";
@@ -40,7 +42,7 @@ export function Pictures(props: {
     <>
       <Making {...props} />
       <div class="nbg-ending">
-        <Cards explained={found} root={root} />
+        <Cards explained={found} {...{ root, result }} />
         {beside && <ResultFigure {...{ result, tensors }} room={roomOf(result.value, width, 2)} />}
       </div>
       {root === null && (
@@ -56,8 +58,8 @@ export function Pictures(props: {
 function Making({ chain, attention, found, index, drawn }: Parameters<typeof Pictures>[0]) {
   const { made } = found;
   const { root, source } = chain;
-  const values = useViews().network.value?.values;
-  const output = root === null ? 0 : (coordinates(root.output_shape, index)[1] ?? 0);
+  const network = useViews().network.value;
+  const output = root === null ? 0 : (coordinates(root.output_shape, found.at)[1] ?? 0);
   const { chosen, choose } = useTerm(made, output);
   const { width } = drawn;
   if (root === null) return <Ends sources={[pixelOf(source, index)]} drawn={drawn} />;
@@ -88,13 +90,19 @@ function Making({ chain, attention, found, index, drawn }: Parameters<typeof Pic
     case "dense":
       return (
         <Dense
-          {...{ source, width, weight, chosen, choose, index, layer: root }}
-          value={drawn.result.value}
-          channel={drawn.result.channel}
+          {...{ source, found, width, weight, chosen, choose }}
+          result={drawn.result}
           products={made.products}
         />
       );
     case "pool":
+      if (!seenIn(source, root.operands[0])) {
+        return (
+          <Room<typeof operands> name="operands">
+            {({ Joined }) => <Joined {...{ kit, source, width }} pooled={made.pooled} />}
+          </Room>
+        );
+      }
       return (
         <Room<typeof resampling> name="resampling">
           {({ PoolPicture }) => (
@@ -123,20 +131,28 @@ function Making({ chain, attention, found, index, drawn }: Parameters<typeof Pic
       const from = { value: source, channel: output, lines, around: aroundOf(root), marked };
       return <Ends sources={[from]} drawn={drawn} />;
     }
-    case "copied": {
-      const from = values?.get(made.copied.key);
-      if (from === undefined) return null;
-      return <Ends sources={[pixelOf(from, place(from.shape, made.copied.at))]} drawn={drawn} />;
-    }
-    case "addition": {
-      const terms = made.terms.flatMap(({ key }) => values?.get(key) ?? []);
-      return <Ends sources={terms.map((term) => pixelOf(term, index))} drawn={drawn} />;
+    case "copied":
+    case "addition":
+    case "elementwise": {
+      const terms = made.kind === "copied" ? [made.copied] : made.terms;
+      const sources = terms.flatMap((term) => {
+        const value = network?.values.get(term.key);
+        if (network === null || value === undefined) return [];
+        // As maps, where it was laid out as tokens or a row only.
+        const seen = openRoomOf<typeof trail>("trail")?.beforeLayout(network, value) ?? value;
+        return [pixelOf(seen.nchw[2] > 1 ? seen : value, term.index)];
+      });
+      return <Ends sources={sources} drawn={drawn} />;
     }
     case "response":
     case "given":
       return <Ends sources={[pixelOf(source, index)]} drawn={drawn} />;
   }
 }
+
+/** Whether an operator reads maps as they are shown, so that what it looks at can be marked in them. */
+const seenIn = ({ nchw }: Value, operand: Operand | undefined): boolean =>
+  operand?.moves.length === 0 && operand.shape[0] === nchw[0] && operand.shape[1] === nchw[1];
 
 /** A value with one of its pixels marked: that of an element. */
 function pixelOf(value: Value, index: number): Source {

@@ -1,6 +1,6 @@
 // The Explain view: why one pixel of a layer has its value, in the numbers of the last run.
 import { useEffect, useMemo } from "preact/hooks";
-import { attentionOf } from "../../explain/attention.ts";
+import { type Attention, attentionOf } from "../../explain/attention.ts";
 import { type Chain, chainOf, type Tensors, type Unexplained } from "../../explain/chain.ts";
 import { type Explanation, explain } from "../../explain/explanation.ts";
 import { exact, full, short } from "../../format.ts";
@@ -11,7 +11,7 @@ import { imageOf, useTensors, useViews } from "../context.ts";
 import type * as fields from "../fields/room.ts";
 import { rank } from "../layout.ts";
 import { isReadable } from "../measures.ts";
-import { Room } from "../rooms.tsx";
+import { Room, roomOf } from "../rooms.tsx";
 import type * as trail from "../trail/room.ts";
 import * as kit from "./kit.ts";
 import { Num } from "./number.tsx";
@@ -28,7 +28,7 @@ export function ExplainView(props: { network: Network; value: Value; stage: Stag
   return (
     <div class="nbg-explain">
       {"title" in chain ? (
-        <Unknown words={chain} />
+        <Unknown words={chain} network={network} value={value} />
       ) : (
         <Explained key={value.key} network={network} value={value} chain={chain} />
       )}
@@ -51,29 +51,46 @@ function readable(chain: Chain | Unexplained): Chain | Unexplained {
   };
 }
 
-function Unknown({ words }: { words: Unexplained }) {
+/** Why there is nothing to be seen here; the way that led here is still there to go back. */
+function Unknown(props: { words: Unexplained; network: Network; value: Value }) {
+  const { words, network, value } = props;
+  const { pixel, selected } = useViews().state;
+  const [, channels, height, width] = value.nchw;
+  const channel = Math.min(selected.value?.channel ?? 0, channels - 1);
+  const { y = 0, x = 0 } = fits(value, pixel.value) ? pixel.value : {};
+  const at = { y: Math.min(y, height - 1), x: Math.min(x, width - 1) };
   return (
-    <div class="nbg-unknown" role="status">
-      <strong>{words.title}.</strong>
-      <p class="nbg-second">{words.text}</p>
-    </div>
+    <>
+      {/* An input has its own, with its picture. */}
+      {value.kind !== "input" && (
+        <Room<typeof trail> name="trail">
+          {({ Trail }) => <Trail {...{ network, value, channel, ...at }} explained={null} />}
+        </Room>
+      )}
+      <div class="nbg-unknown" role="status">
+        <strong>{words.title}.</strong>
+        <p class="nbg-second">{words.text}</p>
+      </div>
+    </>
   );
 }
+
+/** Whether a pixel that was chosen is one of a value's. */
+const fits = ({ key, nchw }: Value, one: Pixel | null): one is Pixel =>
+  one !== null && (one.layer === key || (one.height === nchw[2] && one.width === nchw[3]));
 
 /** The pixel that is explained: the one that was chosen, or else where the channel's largest value is. */
 function usePixel(value: Value, tensors: Tensors | null, start: number) {
   const { pixel } = useViews().state;
   const [, , height, width] = value.nchw;
-  const fits = (one: Pixel | null): one is Pixel =>
-    one !== null && (one.layer === value.key || (one.height === height && one.width === width));
   const chosen = pixel.value;
-  const data = fits(chosen) ? null : (tensors?.get(value.key)?.data ?? null);
+  const data = fits(value, chosen) ? null : (tensors?.get(value.key)?.data ?? null);
   useEffect(() => {
-    if (data === null || fits(pixel.peek())) return; // somebody may have chosen since
+    if (data === null || fits(value, pixel.peek())) return; // somebody may have chosen since
     const at = largestAt(data, start, height * width);
     pixel.value = { height, width, y: Math.floor(at / width), x: at % width };
   });
-  return fits(chosen) ? chosen : null;
+  return fits(value, chosen) ? chosen : null;
 }
 
 function largestAt(data: Float32Array, start: number, size: number): number {
@@ -113,23 +130,28 @@ function Explained(props: { network: Network; value: Value; chain: Chain }) {
   );
   if (at === null || index === null || found === null || tensors === null)
     return <p class="nbg-note">…</p>;
-  if ("title" in found) return <Unknown words={found} />;
+  if ("title" in found) return <Unknown words={found} network={network} value={value} />;
   const choose = (y: number, x: number): void => {
     state.pixel.value = { height, width, y, x };
   };
   const place = { channels, height, width, channel, y: at.y, x: at.x };
+  const pair = roomOf<typeof trail>("trail")?.pairText(network, state.plan.value, value, place);
   const called = views.names.value(value.key)[channel];
   return (
     <>
       <header class="nbg-asked">
         <div>
           <h3 class="nbg-question">
-            Why is {placeName(value, place)}
+            Why is {pair ? `${value.key}, ${pair}` : placeName(value, place)}
             {called && ` (${called})`} = <Num value={found.stored} />?
           </h3>
           <p class="nbg-second">{madeBy(chain)}</p>
         </div>
-        <Chooser value={value} place={place} choose={choose} slides={slides(chain)} />
+        <Chooser
+          {...{ value, place, choose }}
+          last={pair && value.shape.length > 3 ? lastOf(attention, value) : ""}
+          slides={slides(chain)}
+        />
       </header>
       <Room<typeof trail> name="trail">
         {({ Trail }) => (
@@ -179,6 +201,9 @@ function placeName(value: Value, { channels, height, width, channel, y, x }: Whe
   return channels === 1 ? `${value.key}, ${pixel}` : `${value.key}, channel ${channel}, ${pixel}`;
 }
 
+const lastOf = (attention: Attention | null, { key }: Value): string =>
+  attention?.mix.name === key ? "Feature" : "Key";
+
 const slides = (chain: Chain): string | null => {
   if (chain.root === null || chain.root.window.kernel.length === 0) return null;
   return chain.root.explains.endsWith("convolution") ? "filter" : "window";
@@ -189,9 +214,11 @@ function Chooser(props: {
   value: Value;
   place: Where;
   choose: (y: number, x: number) => void;
+  /** What stands along the last axis where channels are heads, and rows the tokens of queries; else "". */
+  last: string;
   slides: string | null;
 }) {
-  const { value, place, choose, slides: what } = props;
+  const { value, place, choose, last, slides: what } = props;
   const { state } = useViews();
   const { channels, height, width, channel, y, x } = place;
   const toChannel = (to: number): void => {
@@ -201,14 +228,18 @@ function Chooser(props: {
     <div class="nbg-tools">
       {channels > 1 && (
         <Index
-          label={height * width === 1 ? "Value" : "Channel"}
+          label={last ? "Head" : height * width === 1 ? "Value" : "Channel"}
           count={channels}
           now={channel}
           choose={toChannel}
         />
       )}
-      {height > 1 && <Index label="y" count={height} now={y} choose={(to) => choose(to, x)} />}
-      {width > 1 && <Index label="x" count={width} now={x} choose={(to) => choose(y, to)} />}
+      {height > 1 && (
+        <Index label={last ? "Query" : "y"} count={height} now={y} choose={(to) => choose(to, x)} />
+      )}
+      {width > 1 && (
+        <Index label={last || "x"} count={width} now={x} choose={(to) => choose(y, to)} />
+      )}
       {what !== null && height * width > 1 && (
         <Slide
           what={what}

@@ -29,7 +29,7 @@ export function PoolPicture(props: {
   const cell = Math.max(6, Math.min(54, Math.floor(drawn.width / columns), Math.floor(300 / rows)));
   const color = kit.useShown(source, largest(cells.map((one) => one.input)) || 1);
   const shown = cells.map(({ input, state }, i): Cell => {
-    if (kind === "mean") return { value: input, state };
+    if (kind !== "max") return { value: input, state };
     if (state !== "input") return { value: input, state, empty: true };
     return { value: input, state, mark: i === winner ? "ring" : "struck" };
   });

@@ -1,30 +1,27 @@
-// Which number of which layer an input of a dense layer is, before it was flattened.
-import { originAt, readBy } from "../../explain/origin.ts";
+// Where numbers that are read come from, one click away, and what they were before they were laid in a row.
+import { beforeLayout, originAt } from "../../explain/origin.ts";
+import type { From } from "../../explain/read.ts";
+import { coordinates } from "../../explain/tensor.ts";
 import { imageShape } from "../../network/display.ts";
-import type { Layer, Value } from "../../plan.ts";
+import type { Value } from "../../plan.ts";
 import { useViews } from "../context.ts";
-import { goTo, spotText, stepsTo } from "./steps.ts";
+import { goTo, stepsTo, usePlaces } from "./steps.ts";
 
-interface Read {
-  /** The number that is explained, and where it stands in the dense layer's output. */
-  value: Value;
-  channel: number;
-  index: number;
-  layer: Layer;
-  /** What the layer reads. */
-  source: Value;
-}
-
-function useOrigin({ layer, source, index }: Read, k: number) {
-  const network = useViews().network.value;
-  const read = readBy(layer, source, index, k);
-  return network === null || read === null ? null : originAt(network, source, read, Number.NaN);
+/** The number that is explained. */
+interface At {
+  readonly value: Value;
+  readonly channel: number;
+  readonly y: number;
+  readonly x: number;
 }
 
 /** "inputs are features.3, 32×7×7": what they were before they were laid in a row. */
-function LaidOut(props: Read) {
-  const value = useOrigin(props, 0)?.value ?? props.source;
-  if (value.key === props.source.key) return null;
+export function LaidOut({ from }: { from: From }) {
+  const network = useViews().network.value;
+  const source = network?.values.get(from.key);
+  if (network === null || source === undefined) return null;
+  const value = beforeLayout(network, source);
+  if (value.key === source.key) return null;
   return (
     <>
       {" "}
@@ -33,26 +30,31 @@ function LaidOut(props: Read) {
   );
 }
 
-/** The k-th input, or of all what they are. */
-export const ReadFrom = ({ k, ...read }: Read & { k: number | null }) =>
-  k === null ? <LaidOut {...read} /> : <Input {...read} k={k} />;
-
-/** "channel 13, y 3, x 3": an input, one click away. */
-function Input(props: Read & { k: number }) {
-  const { value, channel, k } = props;
-  const { state, names } = useViews();
-  const origin = useOrigin(props, k);
-  if (origin === null) return null;
+/** "channel 13, y 3, x 3": a number that is read, one click away; with its layer where it is `named`. */
+export function Going({ from, at, named = false }: { from: From; at: At; named?: boolean }) {
+  const { state, network } = useViews();
+  const { placeText, spotText } = usePlaces();
+  const source = network.value?.values.get(from.key);
+  if (network.value === null || source === undefined) {
+    const parameter = network.value?.parameters.get(from.key);
+    if (parameter === undefined) return null;
+    const where = coordinates(parameter.shape, from.index).join(", ");
+    return (
+      <span class="nbg-second">
+        {from.key}[{where}], a parameter
+      </span>
+    );
+  }
+  const origin = originAt(network.value, source, from.index, Number.NaN);
+  const words = named ? placeText(origin.value, origin) : spotText(origin.value, origin);
   return (
     <button
       type="button"
       class="nbg-from-where"
       title={`Explain it in ${origin.value.key}`}
-      onClick={() => {
-        goTo(state, origin.value, origin, stepsTo(state, value, { channel, y: 0, x: 0 }));
-      }}
+      onClick={() => goTo(state, origin.value, origin, stepsTo(state, at.value, at))}
     >
-      {spotText(origin.value, origin, names.value) || origin.value.key}
+      {words || origin.value.key}
     </button>
   );
 }

@@ -4,25 +4,20 @@ import type { Explanation } from "../../explain/explanation.ts";
 import type { Origin } from "../../explain/origin.ts";
 import { originsOf } from "../../explain/origins.ts";
 import { exact, short } from "../../format.ts";
-import { classText, type Names } from "../../network/classes.ts";
+import { classText } from "../../network/classes.ts";
 import { displayOf } from "../../network/display.ts";
 import type { Network } from "../../network/network.ts";
 import type { Value } from "../../plan.ts";
-import type { Step } from "../../state.ts";
 import { useImageValues } from "../bars.tsx";
 import { useViews } from "../context.ts";
 import { fitScale, px, rank } from "../layout.ts";
 import { Maps } from "../maps.tsx";
-import { goTo, spotText, stepsTo } from "./steps.ts";
+import { goTo, stepsTo, usePlaces } from "./steps.ts";
 
 /** The largest values of a vector that are offered beside the one that is explained. */
 const LARGEST = 5;
 /** CSS pixels of the picture at the way's end. */
 const SIDE = 260;
-
-/** "features.3, channel 13, y 3, x 3". */
-const placeText = (value: Value, spot: Omit<Step, "layer">, names: Names): string =>
-  [value.key, spotText(value, spot, names)].filter((part) => part !== "").join(", ");
 
 interface Props {
   network: Network;
@@ -31,14 +26,14 @@ interface Props {
   channel: number;
   y: number;
   x: number;
-  /** How it came about; null of an input, where the way ends. */
+  /** How it came about; null where that isn't known, and of an input, where the way ends. */
   explained: { chain: Chain; found: Explanation; index: number } | null;
 }
 
 export function Trail(props: Props) {
   const { network, value, channel, y, x, explained } = props;
-  const { state, names: namesOf } = useViews();
-  const names = namesOf.value;
+  const { state } = useViews();
+  const { placeText } = usePlaces();
   const here = { channel, y, x };
   const steps = stepsTo(state, value, here);
   const before = steps.slice(0, -1);
@@ -58,16 +53,16 @@ export function Trail(props: Props) {
                     <button
                       type="button"
                       class="nbg-crumb"
-                      title={placeText(of, step, names)}
+                      title={placeText(of, step)}
                       onClick={() => goTo(state, of, step, before.slice(0, k))}
                     >
-                      {placeText(of, step, names)}
+                      {placeText(of, step)}
                     </button>
                   </li>
                 )
               );
             })}
-            <li aria-current="step">{placeText(value, here, names)}</li>
+            <li aria-current="step">{placeText(value, here)}</li>
           </ol>
         </nav>
       )}
@@ -75,12 +70,13 @@ export function Trail(props: Props) {
       {origins.length > 0 && (
         <Origins
           origins={origins}
+          operands={explained?.found.made.kind === "elementwise"}
           go={(origin) => {
             goTo(state, origin.value, origin, steps);
           }}
         />
       )}
-      {explained === null && <Given {...{ network, value, channel, y, x }} />}
+      {value.kind === "input" && <Given {...{ network, value, channel, y, x }} />}
     </div>
   );
 }
@@ -131,24 +127,34 @@ function Largest({ value, channel }: { value: Value; channel: number }) {
 }
 
 /** What the number is made of most, each one click away. */
-function Origins({ origins, go }: { origins: readonly Origin[]; go: (to: Origin) => void }) {
-  const names = useViews().names.value;
+function Origins(props: {
+  origins: readonly Origin[];
+  /** They are all that there is, in their order. */
+  operands: boolean;
+  go: (to: Origin) => void;
+}) {
+  const { origins, operands, go } = props;
+  const { placeText } = usePlaces();
+  const words = (origin: Origin): string => {
+    const { value, channel, of } = origin;
+    if (of === "channel") return `${value.key}, all of channel ${channel}`;
+    return of === "patch" ? `${value.key}, channel ${channel}’s patch` : placeText(value, origin);
+  };
   return (
     <div class="nbg-ways" role="group" aria-label="Where it comes from">
-      <span class="nbg-second">{origins.length > 1 ? "Counts most" : "From"}</span>
+      <span class="nbg-second">
+        {operands ? "Operands" : origins.length > 1 ? "Counts most" : "From"}
+      </span>
       {origins.map((origin, k) => (
         <button
           type="button"
           key={k}
           class="nbg-way"
           data-origin={origin.value.key}
+          title={origin.of && `To ${placeText(origin.value, origin)}, which gives most of it`}
           onClick={() => go(origin)}
         >
-          <span class="nbg-way-name">
-            {origin.whole
-              ? `${origin.value.key}, all of channel ${origin.channel}`
-              : placeText(origin.value, origin, names)}
-          </span>
+          <span class="nbg-way-name">{words(origin)}</span>
           {!Number.isNaN(origin.amount) && (
             <strong title={exact(origin.amount)}>{short(origin.amount)}</strong>
           )}
@@ -161,7 +167,8 @@ function Origins({ origins, go }: { origins: readonly Origin[]; go: (to: Origin)
 /** The end of the way: the number in the input's picture. */
 function Given(props: Pick<Props, "network" | "value" | "channel" | "y" | "x">) {
   const { value, channel, y, x } = props;
-  const { ratio, names } = useViews();
+  const { ratio } = useViews();
+  const { placeText } = usePlaces();
   const values = useImageValues(value);
   const [, channels, height, width] = value.nchw;
   const display = displayOf(value);
@@ -171,7 +178,7 @@ function Given(props: Pick<Props, "network" | "value" | "channel" | "y" | "x">) 
   return (
     <figure class="nbg-given">
       <figcaption>
-        {placeText(value, { channel, y, x }, names.value)} {"= "}
+        {placeText(value, { channel, y, x })} {"= "}
         <strong>{number === undefined ? "…" : exact(number)}</strong>
       </figcaption>
       {display.drawn !== undefined && (

@@ -1,0 +1,164 @@
+// Cards of numbers that come from elsewhere as they are, go number by number, or are mixed of a few.
+import type { ComponentChildren } from "preact";
+import type { Made } from "../../explain/explanation.ts";
+import type { Term } from "../../explain/read.ts";
+import { repeats } from "../../explain/repeated.ts";
+import { longType } from "../../network/network.ts";
+import type { Layer } from "../../plan.ts";
+import type { Result } from "../explain/ends.tsx";
+import type * as Kit from "../explain/kit.ts";
+import { Room } from "../rooms.tsx";
+import type * as trail from "../trail/room.ts";
+
+/** A number and where it comes from, a click away. */
+function Operand(props: {
+  kit: typeof Kit;
+  term: Term;
+  at: Result;
+  /** What stands before the number. */
+  children?: ComponentChildren;
+}) {
+  const { kit, term, at, children } = props;
+  return (
+    <div class="nbg-operand">
+      <span>{children}</span>
+      <kit.Num value={term.value} strong />
+      <From term={term} at={at} />
+    </div>
+  );
+}
+
+function From({ term, at }: { term: Term; at: Result }) {
+  if (term.key === "") return <span class="nbg-second">a constant</span>;
+  return (
+    <Room<typeof trail> name="trail">{({ Going }) => <Going from={term} at={at} named />}</Room>
+  );
+}
+
+export function Operands(props: {
+  kit: typeof Kit;
+  made: Made;
+  root: Layer | null;
+  start: number;
+  result: Result;
+}) {
+  const { kit, made, root, start, result } = props;
+  const { asShown, Card, Num } = kit;
+  const name = root?.name ?? "";
+  const type = root === null ? "" : longType(root);
+  switch (made.kind) {
+    case "copied":
+      return (
+        <Card title="From" words="elsewhere, as it is" value={start}>
+          <From term={made.copied} at={result} />
+        </Card>
+      );
+    case "addition":
+      return (
+        <Card
+          title="Sum"
+          words={name}
+          value={start}
+          again={made.terms.reduce((all, { value }) => all + asShown(value), 0)}
+        >
+          {made.terms.map((term, i) => (
+            <Operand key={i} {...{ kit, term }} at={result}>
+              {i > 0 && "+"}
+            </Operand>
+          ))}
+        </Card>
+      );
+    case "elementwise": {
+      const names = made.terms.map(({ value }, k) => [kit.nameOf(k), asShown(value)] as const);
+      const again = kit.formulaOf(root?.formula ?? "", {}, Object.fromEntries(names)).of(0);
+      return (
+        <Card title={type} words={name} value={start} again={again}>
+          {made.terms.map((term, i) => (
+            <Operand key={i} {...{ kit, term }} at={result}>
+              {kit.nameOf(i)} =
+            </Operand>
+          ))}
+          <div class="nbg-operation">{made.formula.text}</div>
+        </Card>
+      );
+    }
+    case "response": {
+      const { around, input, squares, bias, share, beta, value } = made.response;
+      return (
+        <>
+          <Card
+            title="Squares"
+            words="of the channels around it"
+            value={squares}
+            again={around.reduce((all, one) => all + asShown(one.value) ** 2, 0)}
+          >
+            {around.map(({ channel, value }) => (
+              <div key={channel}>
+                <Num value={value} strong />² <span class="nbg-second">channel {channel}</span>
+              </div>
+            ))}
+          </Card>
+          <Card
+            title={type}
+            words={name}
+            value={value}
+            again={
+              asShown(input) /
+              (asShown(bias) + asShown(share, 7) * asShown(squares)) ** asShown(beta)
+            }
+          >
+            <Num value={input} strong /> / ( <Num value={bias} /> +{" "}
+            <Num value={share} decimals={7} /> × <Num value={squares} /> )
+            <sup>
+              <Num value={beta} />
+            </sup>
+          </Card>
+        </>
+      );
+    }
+    case "mixed": {
+      const { parts, value } = made.mixed;
+      const words = parts.length === 1 ? "the pixel that lies there" : "of the pixels around";
+      return (
+        <Card
+          title={parts.length === 1 ? "Copy" : "Mixture"}
+          words={words}
+          value={value}
+          again={parts.reduce(
+            (all, part) => all + (parts.length > 1 ? asShown(part.share) : 1) * asShown(part.value),
+            0,
+          )}
+        >
+          {parts.map((part) => (
+            <div key={`${part.y} ${part.x}`}>
+              {parts.length > 1 && (
+                <>
+                  <Num value={part.share} /> ×{" "}
+                </>
+              )}
+              <Num value={part.value} strong />{" "}
+              <span class="nbg-second">
+                y {part.y}, x {part.x}
+              </span>
+            </div>
+          ))}
+        </Card>
+      );
+    }
+    case "padded": {
+      const { lines, inside, value } = made.padded;
+      const [row, column] = [lines.rows[0], lines.columns[0]];
+      const how = repeats(root?.attributes.mode);
+      const border = row?.stands !== undefined || column?.stands !== undefined;
+      return (
+        <Card title={type} words={name} value={value}>
+          {inside
+            ? `y ${row?.at}, x ${column?.at}, ${border ? `${how} at the border` : "as it is"}`
+            : "the number that the padding is filled with"}
+        </Card>
+      );
+    }
+    default:
+      return null;
+  }
+}
