@@ -15,6 +15,8 @@ import { Room } from "./rooms.tsx";
 import { type Kernels, kernelStart } from "./weights.ts";
 
 const LARGE = 300;
+/** CSS pixels beside it where nothing stands below. */
+const BESIDE = 164;
 /** Kernels up to this many weights are shown with their numbers. */
 const NUMBERED = 7;
 /** CSS pixels of a number's cell. */
@@ -69,7 +71,7 @@ export function Inspector(props: {
           value={value}
           channel={channel}
           summary={statistics?.channels[channel]}
-          beside={besideFilter(kernels)}
+          beside={state.presenting.value ? BESIDE : besideFilter(kernels)}
         />
       </div>
       {statistics !== null && <Table statistics={statistics} channel={channel} />}
