@@ -1,4 +1,4 @@
-"""What keeps its place, and what is taken along: the switch of a layer's sections, a pixel, a name."""
+"""What keeps its place, and what is taken along: a layer's switch, the rail, a pixel, a name."""
 
 from collections.abc import Callable
 
@@ -9,8 +9,10 @@ from playwright.sync_api import Page, expect
 from torch import nn
 
 import nbglcnn
+from kinds import ViT
 from viewer_models import autoencoder, pictures
 from views_page import Views, number
+from zoo import ResNet18
 
 Show = Callable[..., Views]
 SECTIONS = ("Maps", "Filters", "Explain")
@@ -38,7 +40,7 @@ def test_the_switch_of_sections_stays_where_it_is(show: Show, width: int) -> Non
     plan = nbglcnn.compile(model.eval(), x)
     views = show(plan, x.numpy(), width=width)
     seen = {}
-    for layer in ("x", "0", "2", "3", "4", "6"):
+    for layer in ("input", "0", "2", "3", "4", "6"):
         views.open_layer(layer)
         for section in ("maps", "filters", "explain"):
             views.set(section=section)
@@ -56,18 +58,12 @@ def test_the_switch_of_sections_stays_where_it_is(show: Show, width: int) -> Non
 
 def test_the_pixel_of_a_tile_is_the_one_that_is_explained(show: Show) -> None:
     x = pictures(3)
-    views = show(nbglcnn.compile(autoencoder(3), x), x)
+    plan = nbglcnn.compile(autoencoder(3), x)
+    views = show(plan, x)
     page = views.page
     views.open_layer("encoder.0", 0)
     views.quiet()
-    grid = page.locator(".nbg-grid canvas").first
-    columns, shown = (
-        int(grid.get_attribute(f"data-{name}") or 0) for name in ("columns", "channels")
-    )
-    _, channels, height, width = next(
-        one for one in nbglcnn.compile(autoencoder(3), x).values if one.key == "encoder.0"
-    ).nchw
-    assert (height, width) != (1, 1) and shown == min(columns, channels)
+    height, width = next(one for one in plan.layers if one.name == "encoder.0").output_shape[2:]
     frames = page.locator(".nbg-frame")
     for channel, y, x_ in ((1, 2, 3), (2, height - 1, 0)):
         frame = frames.nth(channel)
@@ -133,3 +129,90 @@ def test_an_input_has_the_name_that_forward_gives_it(show: Show) -> None:
     expect(page.locator(".nbg-explain .nbg-figure").first).to_contain_text("photo")
     expect(page.locator(".nbg-explain")).not_to_contain_text("Input")
     assert number(page.locator(".nbg-question").inner_text().split("=")[1]) is not None
+
+
+RAIL = """() => {
+  const rail = document.querySelector('.nbg-rail-list').getBoundingClientRect();
+  const item = document.querySelector('.nbg-rail-item[aria-current=true]').getBoundingClientRect();
+  return [item.left - rail.left, rail.right - item.right, scrollY];
+}"""
+
+
+def test_the_rail_follows_the_selected_layer_and_moves_nothing_else(show: Show) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(1, 3, 32, 32)
+    plan = nbglcnn.compile(ResNet18(4, 10).eval(), x)
+    views = show(plan, x.numpy(), width=850)
+    page = views.page
+    page.evaluate("() => { document.body.style.padding = '900px 0'; scrollTo(0, 800); }")
+    names = [one.name for one in plan.layers]
+
+    def seen(what: str) -> None:
+        views.quiet()
+        left, right, scrolled = page.evaluate(RAIL)
+        assert left >= 0 and right >= 0, (what, left, right)
+        assert scrolled == 800, what
+
+    # From the graph, from Python, by the keys, and by a step of Explain.
+    views.set(tab="network", form="graph", selected={"layer": names[-1], "channel": None})
+    page.get_by_role("tab", name="Layer").dispatch_event("click")
+    seen("the last one, chosen in the graph")
+    for name in (names[0], names[len(names) // 2], names[-3]):
+        views.set(selected={"layer": name, "channel": None})
+        seen(name)
+    page.locator(".nbglcnn").evaluate("one => one.focus({ preventScroll: true })")
+    for _ in range(12):
+        page.keyboard.press("ArrowLeft")
+    seen("twelve to the left")
+    views.set(section="explain", selected={"layer": "layer4.1.conv2", "channel": 0})
+    views.quiet()
+    page.locator(".nbg-way").first.dispatch_event("click")
+    seen("what it is made of")
+    # And where the room gets less.
+    views.set(selected={"layer": names[20], "channel": None}, section="maps")
+    for width in (1200, 620, 850, 520):
+        page.set_viewport_size({"width": width, "height": 900})
+        seen(f"{width} px")
+    # A module's name stays where only its last layers are seen.
+    group = page.locator(".nbg-rail-group", has=page.locator("[aria-current=true]"))
+    word, rail = group.locator("> .nbg-second"), page.locator(".nbg-rail-list")
+    page.evaluate("() => { document.querySelector('.nbg-rail-list').scrollLeft += 60; }")
+    inner, outer = word.bounding_box(), rail.bounding_box()
+    assert inner is not None and outer is not None and inner["x"] >= outer["x"] - 1
+
+
+@pytest.mark.parametrize("width", [520, 600, 760, 850, 1100, 1420])
+def test_a_projectors_view_is_one_click_away_at_every_width(show: Show, width: int) -> None:
+    class WithTheLongestNameThatAnybodyWouldGiveToANetwork(nn.Sequential):
+        pass
+
+    x = pictures(3)
+    model = WithTheLongestNameThatAnybodyWouldGiveToANetwork(*autoencoder(3).children())
+    views = show(nbglcnn.compile(model.eval(), x), x, width=width)
+    button = views.page.get_by_role("button", name="Present")
+    box = button.bounding_box()
+    assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= width
+    views.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    views.page.wait_for_function("() => views.state.presenting.value")
+    expect(views.page.get_by_role("button", name="Back")).to_be_visible()
+
+
+def test_a_long_name_in_the_rail_ends_as_it_does(show: Show) -> None:
+    torch.manual_seed(4)
+    x = torch.rand(1, 3, 16, 24)
+    plan = nbglcnn.compile(ViT().eval(), x)
+    views = show(plan, x.numpy(), width=848)
+    views.open_layer("blocks.0.weights")
+    items = views.page.locator(".nbg-rail-item")
+    found = {}
+    for item in items.all():
+        title = (item.get_attribute("title") or "").partition(", ")[0]
+        found[title] = item.inner_text()
+        box = item.bounding_box()
+        assert box is not None and box["width"] <= 110, title
+    cut = {name: word for name, word in found.items() if "…" in word}
+    assert set(found) <= {"x", *(one.name for one in plan.layers)} and len(cut) > 3
+    for name, word in cut.items():
+        first, _, last = word.partition("…")
+        assert name.endswith(last) and len(last) > 4 and len(word) <= 14, (name, word)
+        assert first == "" or first in name
