@@ -128,6 +128,7 @@ function RailPicture({ value }: { value: Value }) {
   const { name, each, drawn, image } = displayOf(value);
   const statistics = useStatistics(each ? value : null);
   const side = SIDE * ratio;
+  if (value.shape.includes(0)) return null;
   if (name === "number") return <NumberPicture value={value} />;
   if (drawn === undefined) {
     const Thumb = roomOf<typeof kinds>("kinds")?.Thumb;

@@ -121,7 +121,7 @@ function Words(props: { placed: Placed; value: Value; enter: (placed: Placed) =>
         {broken(node.title)}
       </strong>
       <span class="nbg-named">
-        {node.kind === "input" && node.title !== value.key && `${value.key} · `}
+        {node.kind === "input" && node.title !== value.key && `${value.key} `}
         {imageShape(value)} {node.kind !== "group" && <Badge layer={value.key} />}
       </span>
       {node.kind === "group" && (
