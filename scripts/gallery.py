@@ -70,8 +70,12 @@ NETWORKS = {
     "signals": (random("networks.signals()", "networks.signal()"), "3", (2, 5)),
 }
 EVERYWHERE = ("network", "maps", "explain")
-# Of the trained ones the other views too.
-MORE = {"autoencoder": ("filters", "profile"), "unet": ("filters", "profile")}
+# Of the trained ones the other views too, and filters that are curves.
+MORE = {
+    "autoencoder": ("filters", "profile"),
+    "unet": ("filters", "profile"),
+    "signals": ("filters",),
+}
 
 
 def main(names: list[str]) -> None:

@@ -78,8 +78,9 @@ REST = """async (ms) => {
     const begins = ["receiving", "compiling", "running"].map((phase) => `[data-phase=${phase}]`);
     if (document.querySelector(begins.join()) !== null) return "a Viewer that begins";
     const texts = views.map((view) => view.innerText);
-    const busy = ["…", "building", "Stop measuring"].find((word) => texts.join().includes(word));
-    if (busy !== undefined) return busy;
+    // A number that is on its way; before a letter it stands for what was left out of a name.
+    const busy = /…(?!\\w)|building|Stop measuring/.exec(texts.join());
+    if (busy !== null) return busy[0];
     if (!texts.every((text) => text.includes(" match "))) return "no comparison with PyTorch";
     return drawn().includes("undrawn") ? "an undrawn canvas" : "";
   };

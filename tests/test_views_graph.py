@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 from playwright.sync_api import Browser, expect
+from torch import nn
 
 import nbglcnn
 from denoiser import Denoiser
+from gallery_networks import VisionTransformer
 from graph_page import NODES, Shown, centre
 from views_page import CLIPPED, Views, number
 from zoo import ResNet18, UNet, autoencoder
@@ -26,6 +28,13 @@ GREYS = """(canvas) => {
 }"""
 
 
+def vit() -> nn.Module:
+    """The gallery's, over the 16 patches of a picture of 32×32."""
+    model = VisionTransformer()
+    model.places = nn.Parameter(model.places[:, :16].clone())
+    return model
+
+
 @pytest.fixture(scope="module")
 def opened(
     browser: Callable[[str], Browser], site: tuple[str, dict[str, bytes]]
@@ -36,6 +45,7 @@ def opened(
         "unet": lambda: UNet(4),
         "resnet18": lambda: ResNet18(4, 10),
         "denoiser": Denoiser,
+        "vit": vit,
     }
 
     def get(name: str) -> Shown:
@@ -272,6 +282,48 @@ def test_no_label_of_the_graph_touches_another(opened: Callable[[str], Shown], n
         assert len(labels) > 5
         assert touching(labels, 4) == [], button
     shown.views.set(camera=None)
+
+
+# What of the graph is outside of its window: nodes, and all that is written.
+OUTSIDE = """() => {
+  const window_ = document.querySelector('.nbg-window');
+  const box = window_.getBoundingClientRect();
+  const all = '.nbg-node, .nbg-caption > *, .nbg-bracket, .nbg-skip, .nbg-block-name';
+  return [...window_.querySelectorAll(all)].filter((one) => one.checkVisibility()).filter((one) => {
+    const { left, top, right, bottom, width } = one.getBoundingClientRect();
+    return width > 0 && (left < box.left - 0.5 || top < box.top - 0.5
+      || right > box.right + 0.5 || bottom > box.bottom + 0.5);
+  }).map((one) => `${one.className}: ${one.textContent}`);
+}"""
+
+
+@pytest.mark.parametrize("name", ["resnet18", "vit"])
+@pytest.mark.parametrize("width", [848, 1100, 1420])
+def test_fit_shows_every_node_and_caption(
+    opened: Callable[[str], Shown], name: str, width: int
+) -> None:
+    shown = opened(name)
+    page = shown.page
+    page.set_viewport_size({"width": width, "height": 1000})
+    for opening in ("Close all", "Open all"):
+        button = page.get_by_role("button", name=opening)
+        if button.is_enabled():
+            button.click()
+        page.get_by_role("button", name="Larger").click()
+        page.get_by_role("button", name="Fit").click()
+        shown.settle()
+        assert page.evaluate(OUTSIDE) == [], opening
+        last = page.locator(".nbg-node[data-kind=output]").bounding_box()
+        assert last is not None and last["x"] + last["width"] < width
+        # What is too small for names has pictures, and its name for the pointer.
+        if last["width"] < 30:
+            node = page.locator(".nbg-node[data-kind=stage] > .nbg-picture").first
+            assert node.locator("canvas, svg").count() == 1
+        before = shown.camera()["zoom"]
+        page.get_by_role("button", name="Smaller").click()
+        assert shown.camera()["zoom"] <= before
+        page.get_by_role("button", name="Larger").click()
+        assert shown.camera()["zoom"] > before * 0.99
 
 
 def test_two_fingers_pinch_and_one_scrolls_past_a_graph_that_is_all_there(

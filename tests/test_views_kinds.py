@@ -135,6 +135,40 @@ def test_vectors_are_bars_with_their_numbers_and_negative_ones_to_the_left(show:
     expect(rows.nth(7)).to_have_attribute("aria-pressed", "true")
 
 
+def test_the_rail_has_bars_for_vectors_and_numbers_for_scalars(show: Show) -> None:
+    torch.manual_seed(1)
+    views, values = opened(show, Vectors(), torch.randn(1, 1, 8, 8), width=848)
+    views.open_layer("act", 0)
+    views.quiet()
+    for name, count in (("act", 12), ("long", 28)):
+        item = views.page.locator(f".nbg-rail-item[title^='{name},']")
+        thumb = item.locator("[data-thumb]")
+        box = thumb.bounding_box()
+        assert box is not None and (box["width"], box["height"]) == (28, 28)
+        rows = thumb.locator("g")
+        expect(rows).to_have_count(count)
+        # The one of many that reaches farthest to either side of zero.
+        edges = np.arange(count + 1) * values[name].size // count
+        most = np.abs(values[name]).max()
+        for row, first, last in zip(rows.all(), edges[:-1], edges[1:], strict=True):
+            own = values[name][0, first:last]
+            for kind, size in (("negative", -own.min()), ("positive", own.max())):
+                bar = row.locator(f".nbg-{kind}")
+                if size <= 0:
+                    expect(bar).to_have_count(0)
+                    continue
+                x, width = (float(bar.get_attribute(one) or "nan") for one in ("x", "width"))
+                assert width == pytest.approx(14 * size / most, abs=1e-3)
+                assert x == pytest.approx(14 if kind == "positive" else 14 - width, abs=1e-3)
+    last = views.page.locator(".nbg-rail-item").last
+    told = last.locator(".nbg-number")
+    assert number(told.inner_text()) == pytest.approx(float(values["act"].mean()), rel=0.06)
+    size = told.evaluate("one => parseFloat(getComputedStyle(one).fontSize)")
+    assert 11 - 1e-2 <= size <= 13
+    inner, outer = told.bounding_box(), last.bounding_box()
+    assert inner is not None and outer is not None and inner["width"] <= outer["width"] + 8
+
+
 def test_a_scalar_is_its_number(show: Show) -> None:
     torch.manual_seed(1)
     views, values = opened(show, Vectors(), torch.randn(1, 1, 8, 8))

@@ -3,15 +3,19 @@
 from collections.abc import Callable, Iterator
 
 import pytest
+import torch
 from playwright.sync_api import Browser, Page, expect
+from torch import nn
 
 import nbglcnn
 from browsers import EMPTY, serving
+from fashion_autoencoder import load_autoencoder, load_images
 from test_views_axe import AXE, faults
 from viewer_models import autoencoder, pictures
 from views_page import CLIPPED, Views
 
 X = pictures(3)
+ZOOM = 720 / 626
 # The viewer in a host as narrow as a cell's output, which clips it and is moved by a transform.
 HOST = """() => {
   const cell = document.createElement("div");
@@ -87,7 +91,9 @@ def test_a_click_takes_the_whole_screen_and_esc_or_a_click_leads_back(views: Vie
     views.quiet()
     now = page.evaluate(SEEN)
     assert now["whole"] and now["above"] and now["box"] == [0, 0, 1280, 720]
-    assert now["layout"] == 1280 // 1.5 and now["text"] == pytest.approx(13 * 1.5)
+    # Larger by what is left of the window's 720 pixels.
+    assert now["layout"] == pytest.approx(1280 / ZOOM, abs=1)
+    assert now["text"] == pytest.approx(13 * ZOOM, abs=0.01)
     # The notebook below neither jumps nor closes.
     assert now["place"] == pytest.approx(before["place"], abs=2)
     assert views.get("presenting") is True
@@ -134,7 +140,7 @@ def test_pictures_keep_whole_pixels_and_the_pointer_its_place(views: Views) -> N
     assert mouse and tip
     x = mouse["x"] + mouse["width"] * 3.5 / 9
     beside = min(abs(tip["x"] - x), abs(tip["x"] + tip["width"] - x))
-    assert beside == pytest.approx(14 * 1.5, abs=2)
+    assert beside == pytest.approx(14 * ZOOM, abs=2)
     # Numbers that are found by CSS pixels: a bar, a weight.
     views.set(section="explain", selected={"layer": "encoder.3", "channel": 1}, pixel=None)
     views.quiet()
@@ -158,7 +164,9 @@ def test_where_the_browser_refuses_it_fills_the_window(
     page = views.page
     refuse(page, how)
     page.get_by_role("button", name="Present").click()
-    page.wait_for_function("() => document.querySelector('.nbglcnn').currentCSSZoom === 1.5")
+    page.wait_for_function(
+        "() => Math.abs(document.querySelector('.nbglcnn').currentCSSZoom - 1.15) < 1e-3"
+    )
     views.quiet()
     now = page.evaluate(SEEN)
     assert not now["whole"] and now["above"] and now["box"] == [0, 0, 1200, 1000]
@@ -211,3 +219,84 @@ def test_the_view_for_a_projector_is_accessible(views: Views) -> None:
     views.quiet()
     views.page.add_script_tag(path=str(AXE))
     assert not faults(views.page, "light")
+
+
+FITS = """() => {
+  const { clientHeight, scrollHeight, clientWidth, scrollWidth } =
+    document.querySelector(".nbg-content");
+  return [scrollHeight - clientHeight, scrollWidth - clientWidth];
+}"""
+
+
+@pytest.mark.parametrize(
+    ("size", "zoom"),
+    [
+        ((1280, 720), 720 / 626),
+        ((1366, 768), 1366 / 1113),
+        ((1920, 1080), 1080 / 626),
+        ((1024, 768), 1.15),
+        ((900, 600), 1.15),
+    ],
+)
+def test_the_zoom_is_the_windows(
+    show: Callable[..., Views], size: tuple[int, int], zoom: float
+) -> None:
+    views = show(nbglcnn.compile(autoencoder(3), X), X)
+    page = views.page
+    refuse(page, "fullscreen")
+    page.get_by_role("button", name="Present").click()
+    page.set_viewport_size({"width": size[0], "height": size[1]})
+    page.wait_for_function(
+        "zoom => Math.abs(document.querySelector('.nbglcnn').currentCSSZoom - zoom) < 1e-3",
+        arg=zoom,
+    )
+    views.quiet()
+    now = page.evaluate(SEEN)
+    assert now["box"] == [0, 0, *size] and now["layout"] == pytest.approx(size[0] / zoom, abs=1)
+    # Pictures are drawn for it.
+    sizes = page.locator(".nbg-line canvas[data-drawn]").evaluate_all(
+        "all => all.map((one) => [one.width, one.getBoundingClientRect().width])"
+    )
+    own = [(pixels, shown) for pixels, shown in sizes if pixels > 100]
+    assert all(a == pytest.approx(b, abs=0.6) for a, b in own)
+
+
+def test_on_a_projector_the_tours_network_and_sixteen_maps_need_no_scrolling(
+    show: Callable[..., Views],
+) -> None:
+    images = load_images()[0][:3]
+    views = show(nbglcnn.compile(load_autoencoder(), images), images)
+    page = views.page
+    page.set_viewport_size({"width": 1280, "height": 720})
+    views.set(presenting=True)
+    views.quiet()
+    assert page.evaluate(FITS) == [0, 0]
+    expect(page.locator(".nbg-line .nbg-stage")).to_have_count(7)
+    note = page.locator(".nbg-own-scale").bounding_box()
+    line = page.locator(".nbg-line").bounding_box()
+    assert note is not None and line is not None
+    assert note["y"] + note["height"] <= line["y"] + 20, "the note stands beside the forms"
+    assert not page.evaluate(CLIPPED)
+
+
+@pytest.mark.parametrize("kernel", [3, 4, 5])
+@pytest.mark.parametrize("side", [14, 28, 64])
+def test_sixteen_maps_and_the_large_one_need_no_scrolling(
+    show: Callable[..., Views], kernel: int, side: int
+) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Conv2d(3, 16, kernel, padding="same"), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2)
+    )
+    x = torch.rand(1, 3, side, side)
+    views = show(nbglcnn.compile(model.eval(), x), x.numpy())
+    page = views.page
+    page.set_viewport_size({"width": 1280, "height": 720})
+    views.set(presenting=True, tab="layer", section="maps")
+    for layer in ("0", "2", "3"):
+        views.set(selected={"layer": layer, "channel": 3})
+        views.quiet()
+        assert page.evaluate(FITS) == [0, 0], layer
+        expect(page.locator(".nbg-frame")).to_have_count(16)
+        expect(page.locator(".nbg-inspector canvas").first).to_be_visible()
+    assert not page.evaluate(CLIPPED)

@@ -242,7 +242,7 @@ def test_the_rail_has_the_modules_above_their_layers(show: Callable[..., Views])
     views.quiet()
     groups = views.page.locator(".nbg-rail-group").all_inner_texts()
     assert [text.split() for text in groups[:4]] == [
-        ["in"],
+        ["x"],
         ["low", "0", "1"],
         ["high", "0", "1"],
         ["head", *groups[3].split()[1:]],

@@ -391,8 +391,13 @@ test("a large graph is not made smaller than can be read: it begins at its input
   const first = home(large, view);
   assert.deepEqual(first, { zoom: 0.75, x: 20, y: first.y });
   assert.ok(isBeyond(first, large, view));
-  assert.equal(fit(large, view).zoom, 44 / 108, "44 pixels a picture at least");
-  assert.equal(zoomAt(first, 0.01, 0, 0).zoom, 44 / 108);
+  assert.equal(zoomAt(first, 0.01, 0, 0).zoom, 44 / 108, "44 pixels a picture at least");
+  // But where all of it is wanted, and no smaller than that then.
+  const all = fit(large, view);
+  assert.equal(all.zoom, (848 - 40) / 4000);
+  assert.ok(!isBeyond(all, large, view));
+  assert.equal(zoomAt(all, 0.8, 0, 0).zoom, all.zoom);
+  assert.ok(Math.abs(zoomAt(all, 1.25, 0, 0).zoom / all.zoom - 1.25) < 1e-9);
   // What fits and can be read is all there.
   const small = { width: 1500, height: 300, readable: 0.5 };
   assert.equal(home(small, view).zoom, (848 - 40) / 1500);

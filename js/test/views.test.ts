@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as format from "../src/format.ts";
 import type { Statistics, Summary } from "../src/gl/types.ts";
-import { chainTitle, leafName, within } from "../src/network/names.ts";
+import { brief, chainTitle, leafName, within } from "../src/network/names.ts";
 import {
   describe,
   layerCount,
@@ -123,6 +123,22 @@ test("titles join what names share", () => {
   assert.equal(chainTitle(["/layer1/Conv", "/layer1/Relu"]), "/layer1/Conv–Relu");
   assert.equal(chainTitle(["block.0: add", "block.0: relu"]), "block.0: add–relu");
   assert.equal(chainTitle(["attn: q @ k.T"]), "attn: q @ k.T");
+});
+
+test("a name that is too long ends as it does", () => {
+  const names = [
+    ["attn.softmax", "attn.softmax"],
+    ["downsample.0", "downsample.0"],
+    ["attention.output.project", "…project"],
+    ["attn: unbind.slice:1", "…slice:1"],
+    ["attn: weights @ v", "…weights @ v"],
+    ["/block/layer/Conv_12", "…layer/Conv_12"],
+    ["averylongnamewithoutanyparts", "averylo…yparts"],
+  ] as const;
+  for (const [name, short] of names) {
+    assert.equal(brief(name, 14), short);
+    assert.ok(short.length <= 14);
+  }
 });
 
 test("an operator stands below the module whose code calls it", () => {

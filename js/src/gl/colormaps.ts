@@ -77,10 +77,11 @@ export function ramp(stops: readonly Rgb[]): (t: number) => Rgb {
 
 /** The nearest colour of a table, for 0 to 1. */
 function nearest(table: string): (t: number) => Rgb {
-  const last = table.length / 6 - 1;
+  const bytes = atob(table);
+  const count = bytes.length / 3;
   return (t) => {
-    const at = 6 * Math.min(last, Math.floor(t * (last + 1)));
-    return parse(`#${table.slice(at, at + 6)}`);
+    const at = 3 * Math.min(count - 1, Math.floor(t * count));
+    return [bytes.charCodeAt(at), bytes.charCodeAt(at + 1), bytes.charCodeAt(at + 2)];
   };
 }
 

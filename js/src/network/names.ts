@@ -53,3 +53,13 @@ export const leafName = (name: string): string => name.slice(lastPart(name)) || 
 
 /** A name's parts, behind each of which it may go on in the next line. */
 export const partsOf = (name: string): string[] => name.split(/(?<=[._–/ ])/);
+
+/** A name in so many letters: it ends as it does, without the modules that it begins with, else without its middle. */
+export function brief(name: string, most: number): string {
+  if (name.length <= most) return name;
+  const ends = partsOf(name).map((_, k, parts) => parts.slice(k).join(""));
+  const end = ends.slice(1).find((one) => one.length < most);
+  if (end !== undefined) return `…${end}`;
+  const half = most / 2;
+  return `${name.slice(0, Math.floor(half))}…${name.slice(1 - Math.ceil(half))}`;
+}

@@ -10,6 +10,8 @@ import { tabsOf } from "./tabs.tsx";
 
 /** CSS pixels below which everything is one column. */
 export const NARROW = 520;
+/** In fewer there is no room for its button; `p` is the way then. */
+const PRESENT = 500;
 
 export function Bar({ network }: { network: Network | null }) {
   const { state, width } = useViews();
@@ -29,7 +31,7 @@ export function Bar({ network }: { network: Network | null }) {
       {live && (width.value < NARROW ? <Menu network={network} /> : <Tabs network={network} />)}
       <div class="nbg-right">
         {live && network.batch > 1 && <Examples network={network} />}
-        {live && width.value >= NARROW && <PresentButton />}
+        {live && (width.value >= PRESENT || state.presenting.value) && <PresentButton />}
       </div>
     </header>
   );

@@ -6,15 +6,23 @@ interface Choosing<T extends string> {
   items: readonly (readonly [T, string])[];
   now: T;
   choose: (item: T) => void;
+  /** What can't be chosen here, and stays in its place. */
+  off?: T | false;
 }
 
 /** One of a few, side by side. */
 export function Choice<T extends string>(props: Choosing<T>) {
-  const { label, items, now, choose } = props;
+  const { label, items, now, choose, off } = props;
   return (
     <div class="nbg-choice" role="group" aria-label={label}>
       {items.map(([item, word]) => (
-        <button type="button" key={item} aria-pressed={item === now} onClick={() => choose(item)}>
+        <button
+          type="button"
+          key={item}
+          aria-pressed={item === now}
+          disabled={item === off}
+          onClick={() => choose(item)}
+        >
           {word}
         </button>
       ))}

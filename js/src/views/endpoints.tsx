@@ -71,7 +71,7 @@ function EndCaption(props: { value: Value; named: boolean; stage: Stage | undefi
   return (
     <>
       <span>
-        {named ? `${value.key} ` : ""}
+        {(named || value.kind === "input") && `${value.key} `}
         {imageShape(value)} <InPython layer={value.key} />
         {image && (
           <>

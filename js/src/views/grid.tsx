@@ -23,7 +23,8 @@ export function Grid(props: {
   map?: ColorMapName;
 }) {
   const { value, channels, statistics, selected, compared, bounds } = props;
-  const { ratio: ratioOf, network, names } = useViews();
+  const { state, ratio: ratioOf, network, names } = useViews();
+  const [, , height, across] = value.nchw;
   const named = names.value(value.key);
   const ratio = ratioOf.value;
   const isDifference = network.value?.pairs.get(value.key)?.difference === value.key;
@@ -45,6 +46,9 @@ export function Grid(props: {
             map={props.map}
             rgb={false}
             label={`channels ${row.join(", ")} of ${value.key}`}
+            pick={(y, x) => {
+              state.pixel.value = { height, width: across, y, x };
+            }}
           >
             {/* Within the maps, so that the pointer over a frame is over the map below it. */}
             <span class="nbg-frames" style={{ gap: px(gap / ratio) }}>

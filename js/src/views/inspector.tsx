@@ -9,12 +9,15 @@ import { colorTable, inkOn } from "./colors.ts";
 import { useHistogram, useValues, useViews } from "./context.ts";
 import { Histogram } from "./histogram.tsx";
 import type * as kinds from "./kinds/room.ts";
-import { fitScale, isFlawed, largest } from "./layout.ts";
+import { fitScale, isFlawed, largest, px } from "./layout.ts";
 import { Maps } from "./maps.tsx";
 import { Room } from "./rooms.tsx";
 import { type Kernels, kernelStart } from "./weights.ts";
 
 const LARGE = 300;
+/** CSS pixels beside it where nothing stands below, and weights up to which there is room for them. */
+const BESIDE = 163;
+const FEW = 5;
 /** Kernels up to this many weights are shown with their numbers. */
 const NUMBERED = 7;
 /** CSS pixels of a number's cell. */
@@ -69,7 +72,7 @@ export function Inspector(props: {
           value={value}
           channel={channel}
           summary={statistics?.channels[channel]}
-          beside={besideFilter(kernels)}
+          beside={state.presenting.value ? BESIDE : besideFilter(kernels)}
         />
       </div>
       {statistics !== null && <Table statistics={statistics} channel={channel} />}
@@ -155,7 +158,7 @@ function ChannelValues(props: {
       <Histogram
         found={found}
         width={beside}
-        height={beside < LARGE ? 120 : 56}
+        height={beside === BESIDE ? 80 : beside < LARGE ? 120 : 56}
         mark={here ? values?.[channel * size + at.y * width + at.x] : undefined}
         label={`Values of channel ${channel}`}
       />
@@ -177,7 +180,9 @@ function Filter({ kernels, channel }: { kernels: Kernels; channel: number }) {
   const strength = (k: number) => kernelOf(k).reduce((sum, weight) => sum + weight * weight, 0);
   let strongest = 0;
   for (let k = 1; k < inputs; k++) if (strength(k) > strength(strongest)) strongest = k;
-  if (Math.max(height, width) > NUMBERED) return null;
+  const few = state.presenting.value;
+  if (Math.max(height, width) > (few ? FEW : NUMBERED)) return null;
+  const cell = few ? Math.min(CELL, Math.floor(BESIDE / width)) : CELL;
   const kernel = kernelOf(strongest);
   const most = largest(kernel) || 1;
   const table = colorTable(state.colormap.value, theme.value);
@@ -192,7 +197,10 @@ function Filter({ kernels, channel }: { kernels: Kernels; channel: number }) {
           </span>
         )}
       </figcaption>
-      <div class="nbg-weights" style={{ gridTemplateColumns: `repeat(${width}, ${CELL}px)` }}>
+      <div
+        class="nbg-weights"
+        style={{ gridTemplateColumns: `repeat(${width}, ${cell}px)`, gridAutoRows: px(cell) }}
+      >
         {Array.from(kernel, (weight, i) => {
           const color = table(0.5 + (0.5 * weight) / most);
           const painted = { background: `rgb(${color.join(" ")})`, color: inkOn(color) };

@@ -86,8 +86,9 @@ export function LayerView({ network }: { network: Network }) {
         </div>
         <Choice
           label="What of the layer"
-          items={SECTIONS.filter(([one]) => one !== "filters" || hasFilters)}
+          items={SECTIONS}
           now={shown}
+          off={!hasFilters && "filters"}
           choose={(one) => {
             section.value = one;
           }}
@@ -97,7 +98,7 @@ export function LayerView({ network }: { network: Network }) {
       {shown === "maps" && (
         <MapsView key={value.key} {...{ network, value, stage, layer, later }} />
       )}
-      {shown === "filters" && stage && <FiltersView network={network} stage={stage} />}
+      {shown === "filters" && stage && <FiltersView {...{ network, stage, value }} />}
       {shown === "explain" && (
         <Room<typeof explain> name="explain">
           {({ ExplainView }) => <ExplainView network={network} value={value} stage={stage} />}
@@ -207,7 +208,8 @@ function MapsView(props: {
   const compared = state.compared.value?.layer === value.key ? state.compared.value.channels : [];
   const colours = name === "maps" && length === 3;
   const wide = views.width.value >= 760;
-  const width = views.width.value - 48 - (wide ? 300 + 28 : 0);
+  const presenting = state.presenting.value;
+  const width = views.width.value - 48 - (wide ? 28 + (presenting ? 480 : 300) : 0);
   const plan = state.plan.value;
   const kernels = plan && stage && layer ? weighted(plan, network, stage) : null;
   const own = kernels !== null && kernels.outputs === length ? kernels : null;
@@ -256,11 +258,15 @@ function MapsView(props: {
             <>
               {colours && <Colours value={value} />}
               {pages > 1 && <Pages page={page} pages={pages} go={setPage} />}
-              {own !== null && room && (
-                <room.SmallFilters kernels={own} order={shown} width={width} />
+              {!presenting && (
+                <>
+                  {own !== null && room && (
+                    <room.SmallFilters kernels={own} order={shown} width={width} />
+                  )}
+                  {!vector && <Similar {...{ value, channel, width, alike }} />}
+                  <LayerValues {...{ value, width, statistics }} />
+                </>
               )}
-              {!vector && <Similar value={value} channel={channel} width={width} alike={alike} />}
-              <LayerValues value={value} width={width} statistics={statistics} />
             </>
           )}
         </div>
@@ -304,13 +310,16 @@ function Colours({ value }: { value: Value }) {
   );
 }
 
-function FiltersView({ network, stage }: { network: Network; stage: Stage }) {
+function FiltersView(props: { network: Network; stage: Stage; value: Value }) {
+  const { network, stage, value } = props;
   const { width } = useViews();
   return (
     <>
-      <div class="nbg-controls">
-        <ColorChoice />
-      </div>
+      {displayOf(value).drawn !== "curves" && (
+        <div class="nbg-controls">
+          <ColorChoice />
+        </div>
+      )}
       <Room<typeof filters> name="filters">
         {({ Filters }) => <Filters network={network} stage={stage} width={width.value - 48} />}
       </Room>

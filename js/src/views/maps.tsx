@@ -147,7 +147,7 @@ export function Maps(props: MapsProps) {
   };
   const { pick } = props;
   const click = (event: MouseEvent): void => {
-    const at = under(event);
+    const at = event.detail > 0 && under(event); // by a key it has no place
     if (at) pick?.(at.y, at.x);
   };
   const leave = (): void => {
@@ -184,7 +184,7 @@ export function Maps(props: MapsProps) {
         data-columns={shown.columns}
         style={size}
       />
-      {rank && <Mark value={value} curve={isCurve} />}
+      {rank && <Mark value={value} curve={isCurve} kept={pick !== undefined} />}
       {Marks !== undefined && (
         <Marks
           value={value}
@@ -213,20 +213,23 @@ function curveCell(props: MapsProps, asked: number, ratio: number): readonly [nu
   return [round(width * times), round(height * times)];
 }
 
-/** The pixel under the pointer, in ink with a halo so that it shows on any colour map. */
-function Mark({ value, curve }: { value: Value; curve: boolean }) {
-  const { hover: hovered, network } = useViews();
-  const hover = hovered.value;
-  if (hover === null || !hover.rank) return null;
+/** The pixel under the pointer, or the chosen one, in ink with a halo so that it shows on any colour map. */
+function Mark({ value, curve, kept }: { value: Value; curve: boolean; kept: boolean }) {
+  const { hover, network, state } = useViews();
   const { key, nchw } = value;
-  const pair = network.value?.pairs.get(key);
-  const compared = pair !== undefined && pair === network.value?.pairs.get(hover.value.key);
-  if (hover.value.key !== key && !compared) return null;
   const [, , h, w] = nchw;
-  const [places, at] = curve ? [Math.max(h, w), Math.max(hover.y, hover.x)] : [w, hover.x];
+  const pointed = hover.value?.rank ? hover.value : null;
+  const pair = network.value?.pairs.get(key);
+  const compared =
+    pair !== undefined && pair === network.value?.pairs.get(pointed?.value.key ?? "");
+  const chosen = state.pixel.value;
+  const fits = kept && chosen?.height === h && chosen.width === w;
+  const place = pointed?.value.key === key || compared ? pointed : fits ? chosen : null;
+  if (place === null) return null;
+  const [places, at] = curve ? [Math.max(h, w), Math.max(place.y, place.x)] : [w, place.x];
   const style = {
     left: `${(at / places) * 100}%`,
-    top: curve ? "0" : `${(hover.y / h) * 100}%`,
+    top: curve ? "0" : `${(place.y / h) * 100}%`,
     width: `${100 / places}%`,
     height: curve ? "100%" : `${100 / h}%`,
   };

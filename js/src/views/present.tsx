@@ -1,16 +1,20 @@
 // For a projector: one view of the viewer takes the whole window, or the whole screen where the browser allows it.
-import { batch, effect } from "@preact/signals";
+import { batch, effect, signal } from "@preact/signals";
 import type { ViewerState } from "../state.ts";
 import { useViews, type Views } from "./context.ts";
 import { Screen } from "./icons.tsx";
 import { px } from "./layout.ts";
 
+/** What a view has room for then, in its own CSS pixels: the tour's network fits, from a projector's 1280×720 on. */
+const ROOM = { width: 1113, height: 626 };
+const LEAST_ZOOM = 1.15;
+
 /** How much larger everything is then; pictures are drawn for it, so that their pixels stay whole. */
-const ZOOM = 1.5;
+const larger = signal(LEAST_ZOOM);
 
 /** How much a view of the viewer is enlarged. */
 export const zoomOf = ({ presenting, presenter }: ViewerState, root: HTMLElement): number =>
-  presenting.value && presenter.value === root ? ZOOM : 1;
+  presenting.value && presenter.value === root ? larger.value : 1;
 
 /** Begins in this view, or ends wherever it is. */
 export function togglePresenting({ state, root }: Views): void {
@@ -52,7 +56,13 @@ function present(root: HTMLElement, place: HTMLElement, leave: () => void): () =
   // What the view stood in keeps its height, so that the notebook does not jump, nor a frame around it close.
   place.style.minHeight = px(root.offsetHeight);
   root.dataset.presenting = "";
-  root.style.setProperty("zoom", String(ZOOM));
+  const enlarge = (): void => {
+    const { width, height } = ROOM;
+    const zoom = Math.max(LEAST_ZOOM, Math.min(innerWidth / width, innerHeight / height));
+    larger.value = zoom;
+    root.style.setProperty("zoom", String(zoom));
+  };
+  enlarge();
   const fill = (): void => {
     if (!here || typeof root.showPopover !== "function") return;
     root.popover = "manual";
@@ -81,12 +91,14 @@ function present(root: HTMLElement, place: HTMLElement, leave: () => void): () =
   };
   document.addEventListener("fullscreenchange", onScreen);
   window.addEventListener("keydown", onKey, true);
+  window.addEventListener("resize", enlarge);
   void screen();
   root.focus({ preventScroll: true });
   return () => {
     here = false;
     document.removeEventListener("fullscreenchange", onScreen);
     window.removeEventListener("keydown", onKey, true);
+    window.removeEventListener("resize", enlarge);
     if (owner.fullscreenElement === root) void document.exitFullscreen().catch(() => undefined);
     root.popover = null;
     delete root.dataset.presenting;

@@ -1,14 +1,19 @@
 // One small picture per layer, so that one always knows where one is.
 import { useEffect, useRef } from "preact/hooks";
 import { contents, displayOf, frameOf } from "../network/display.ts";
-import { within } from "../network/names.ts";
+import { brief, within } from "../network/names.ts";
 import type { Network } from "../network/network.ts";
 import type { Value } from "../plan.ts";
+import { NumberPicture } from "./bars.tsx";
 import { useStatistics, useViews } from "./context.ts";
+import type * as kinds from "./kinds/room.ts";
 import { byVariation, fitScale } from "./layout.ts";
 import { Maps } from "./maps.tsx";
+import { roomOf } from "./rooms.tsx";
 
 const SIDE = 28;
+/** Of a layer's name: a longer one would part the pictures. */
+const LETTERS = 14;
 const INPUTS = "\0in"; // no module's name
 
 interface Entry {
@@ -30,11 +35,10 @@ function entriesOf(network: Network): { group: string; entries: Entry[] }[] {
     const word = within(layer.name, group);
     return value ? [{ value, drawn: output ?? value, word, group }] : [];
   });
-  const many = network.inputs.length > 1;
   const inputs = network.inputs.map((value) => ({
     value,
     drawn: value,
-    word: many ? value.key : "in",
+    word: value.key,
     group: INPUTS,
   }));
   const groups: { group: string; entries: Entry[] }[] = [];
@@ -49,8 +53,9 @@ function entriesOf(network: Network): { group: string; entries: Entry[] }[] {
 export function Rail(props: { network: Network; current: string; pictures: boolean }) {
   const { network, current, pictures } = props;
   const list = useRef<HTMLDivElement>(null);
+  const width = useViews().width.value;
   // Only the rail scrolls; scrollIntoView would move the notebook too.
-  // biome-ignore lint/correctness/useExhaustiveDependencies: another current layer is what moves it
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another layer or width is what moves it
   useEffect(() => {
     const rail = list.current;
     const item = rail?.querySelector<HTMLElement>("[aria-current=true]");
@@ -59,7 +64,7 @@ export function Rail(props: { network: Network; current: string; pictures: boole
     if (left < rail.scrollLeft || left + item.offsetWidth > rail.scrollLeft + rail.clientWidth) {
       rail.scrollLeft = left - rail.clientWidth / 2;
     }
-  }, [current]);
+  }, [current, width]);
   const groups = entriesOf(network);
   // One module needs no heading: its name stands nowhere else either.
   const headed = groups.filter(({ group }) => group !== INPUTS).length > 1;
@@ -110,30 +115,24 @@ function Item(props: { entry: Entry; current: boolean; pictures: boolean }) {
       }}
     >
       <span class="nbg-rail-picture">{pictures && <RailPicture value={drawn} />}</span>
-      <span>{word}</span>
+      <span>{brief(word, LETTERS)}</span>
     </button>
   );
 }
 
-/** The channel that varies most; a vector as a square of its values. */
+/** The channel that varies most; bars of a vector, the number of a scalar. */
 function RailPicture({ value }: { value: Value }) {
   const ratio = useViews().ratio.value;
   const channels = value.nchw[1];
   const { height, width } = frameOf(value);
-  const { each, drawn, image } = displayOf(value);
+  const { name, each, drawn, image } = displayOf(value);
   const statistics = useStatistics(each ? value : null);
   const side = SIDE * ratio;
+  if (value.shape.includes(0)) return null;
+  if (name === "number") return <NumberPicture value={value} />;
   if (drawn === undefined) {
-    const columns = Math.ceil(Math.sqrt(Math.min(channels, 256)));
-    return (
-      <Maps
-        value={value}
-        channels={Array.from({ length: Math.min(channels, 256) }, (_, i) => i)}
-        columns={columns}
-        scale={Math.max(1, Math.floor(side / columns))}
-        label={value.key}
-      />
-    );
+    const Thumb = roomOf<typeof kinds>("kinds")?.Thumb;
+    return Thumb ? <Thumb value={value} side={SIDE} /> : null;
   }
   const liveliest = statistics && byVariation(statistics.channels)[0];
   const shown = image ? Array.from({ length: channels }, (_, i) => i) : [liveliest ?? 0];

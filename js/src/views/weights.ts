@@ -27,6 +27,8 @@ export interface Kernels {
   readonly inputs: number;
   readonly height: number;
   readonly width: number;
+  /** Over a signal: taps along a line, which are drawn as a curve. */
+  readonly line: boolean;
   /** Of ConvTranspose the weight is stored input channel first. */
   readonly transposed: boolean;
   readonly groups: number;
@@ -42,6 +44,7 @@ export function kernelsOf(plan: PlanHeader, network: Network, layer: Layer): Ker
   if ((transposed || layer.explains === "convolution") && weight.shape.length >= 3) {
     const [first = 1, second = 1] = weight.shape;
     const spatial = weight.shape.slice(2);
+    const over = network.values.get(layer.name)?.form === "signal" && spatial.includes(1);
     const { group } = layer.attributes;
     const groups = typeof group === "number" ? group : 1;
     return {
@@ -51,6 +54,7 @@ export function kernelsOf(plan: PlanHeader, network: Network, layer: Layer): Ker
       inputs: transposed ? first / groups : second,
       height: spatial.length > 1 ? (spatial[0] ?? 1) : 1,
       width: spatial.at(-1) ?? 1,
+      line: over || spatial.length === 1,
       transposed,
       groups,
     };
@@ -64,6 +68,7 @@ export function kernelsOf(plan: PlanHeader, network: Network, layer: Layer): Ker
     inputs: 1,
     height: 1,
     width: inputs,
+    line: false,
     transposed: false,
     groups: 1,
   };

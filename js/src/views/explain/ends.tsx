@@ -98,7 +98,7 @@ export function SourceFigure(props: {
   return (
     <div class="nbg-from" style={{ width: px(Math.max(CAPTION, outer.width)) }}>
       <Figure
-        title={value.kind === "input" ? "Input" : value.key}
+        title={value.key}
         text={textOf(source, views.network.value?.batch ?? 1)}
         whole={endsOf(line)}
       >

@@ -5,11 +5,12 @@ import { Fields } from "../../explain/fields.ts";
 import { gapsOf, type Marked, markedIn, outline, toldOf } from "../../explain/marked.ts";
 import { type Mask, pixelsOf, placeOf } from "../../explain/places.ts";
 import { coordinates, place } from "../../explain/tensor.ts";
-import { channelsOf } from "../../network/display.ts";
+import { channelsOf, displayOf } from "../../network/display.ts";
 import type { Network } from "../../network/network.ts";
 import type { PlanHeader, Value } from "../../plan.ts";
 import { useViews } from "../context.ts";
 import type * as Kit from "../explain/kit.ts";
+import { Maps } from "../maps.tsx";
 
 /** Who gives a value, a layer or an input, and along which axes its places lie. */
 function sourceOf(plan: PlanHeader, value: Value) {
@@ -97,17 +98,22 @@ interface PictureProps {
   from?: boolean;
 }
 
-/** CSS pixels of a picture of a map, and of a line of numbers. */
+/** CSS pixels of a picture of a map, and of a curve. */
 const ROOM = 220;
-const LONG = 300;
+const CURVE = { width: 300, height: 96 };
 
 function FieldPicture({ kit, value, marked, of, theory = null, from = false }: PictureProps) {
   const { OneMap } = kit;
   const { ratio, state } = useViews();
-  const room = marked.height === 1 ? LONG : ROOM;
-  const size = kit.mapSize(value, room, ratio.value);
-  const [down, along] = [size.height / marked.height, size.width / marked.width];
-  const path = useMemo(() => outline(marked, down, along), [marked, down, along]);
+  const curve = displayOf(value).drawn === "curves";
+  const size = curve ? CURVE : kit.mapSize(value, ROOM, ratio.value);
+  // Whichever way a signal lies, its curve goes from left to right.
+  const shown = useMemo(
+    () => (curve ? markedIn(marked.mask, 1, marked.mask.length) : marked),
+    [curve, marked],
+  );
+  const [down, along] = [size.height / shown.height, size.width / shown.width];
+  const path = useMemo(() => outline(shown, down, along), [shown, down, along]);
   const channel = Math.min(state.selected.value?.channel ?? 0, channelsOf(value) - 1);
   const word = from ? "Receptive field" : "Projective field";
   const [where, gaps] = [toldOf(marked, value.key, theory), gapsOf(marked)];
@@ -116,7 +122,18 @@ function FieldPicture({ kit, value, marked, of, theory = null, from = false }: P
     : `${where}${gaps ? `; ${gaps} can depend on this one` : `, that can depend on this ${of}`}`;
   // Between pixels that are left out a thick line would hide those that are not.
   const line = gaps === "" ? "" : "nbg-ray";
-  const picture = { value, channel: from ? 0 : channel, room, label: `${word}: ${where}` };
+  const one = from ? 0 : channel;
+  const label = `${word}: ${where}`;
+  const over = (
+    <svg class="nbg-over" width={size.width} height={size.height} aria-hidden="true">
+      {curve && <path class="nbg-range" d={path} />}
+      {["nbg-halo", "nbg-ink"].map((name) => (
+        <g key={name} class={name}>
+          <path class={line} d={path} />
+        </g>
+      ))}
+    </svg>
+  );
   return (
     <figure
       data-field={`${from ? "from" : "to"},${value.key}`}
@@ -125,15 +142,15 @@ function FieldPicture({ kit, value, marked, of, theory = null, from = false }: P
       <figcaption>
         <strong>{word}</strong> <span class="nbg-second">{words}</span>
       </figcaption>
-      <OneMap {...picture}>
-        <svg class="nbg-over" width={size.width} height={size.height} aria-hidden="true">
-          {["nbg-halo", "nbg-ink"].map((name) => (
-            <g key={name} class={name}>
-              <path class={line} d={path} />
-            </g>
-          ))}
-        </svg>
-      </OneMap>
+      {curve ? (
+        <Maps {...{ value, label }} channels={[one]} columns={1} scale={1} cell={CURVE} rank>
+          {over}
+        </Maps>
+      ) : (
+        <OneMap {...{ value, label }} channel={one} room={ROOM}>
+          {over}
+        </OneMap>
+      )}
     </figure>
   );
 }

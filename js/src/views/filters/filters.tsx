@@ -11,9 +11,16 @@ import { Pages } from "../pages.tsx";
 import { type Kernels, kernelsOf, parametersOf } from "../weights.ts";
 import { type Cell, KernelPictures } from "./kernels.tsx";
 
-/** Ends of the weights' colours, as a legend. */
-function WeightLegend({ most }: { most: number }) {
+/** Ends of the weights' colours, or of their curves, as a legend. */
+function WeightLegend({ most, line }: { most: number; line: boolean }) {
   const { state, theme } = useViews();
+  if (line) {
+    return (
+      <span class="nbg-legend">
+        {short(-most)} to {short(most)} from bottom to top
+      </span>
+    );
+  }
   return (
     <span class="nbg-legend">
       <span>{short(-most)}</span>
@@ -28,15 +35,26 @@ function WeightLegend({ most }: { most: number }) {
 
 const SMALL_GAP = 7;
 
+/** CSS pixels of a kernel: whole ones a weight; a curve as wide as about `side`, and wider for its taps. */
+function cellOf({ height, width, line }: Kernels, scale: number, side: number) {
+  if (!line) return { width: width * scale, height: height * scale };
+  const wide = Math.round(Math.max(1.4 * side, Math.min(120, 2 * height * width)));
+  return { width: wide, height: Math.round(0.7 * side) };
+}
+
+const scaleFor = ({ height, width }: Kernels, side: number): number =>
+  Math.max(1, Math.floor(side / Math.max(height, width)));
+
 /** Up to four rows of kernels about 34 px large; a little smaller where that fills the last row. */
-function smallRows(count: number, kernel: { height: number; width: number }, width: number) {
-  const largest = Math.max(1, Math.floor(34 / Math.max(kernel.height, kernel.width)));
+function smallRows(count: number, kernels: Kernels, width: number) {
+  const side = 34;
+  const largest = scaleFor(kernels, side);
   const rowsAt = (scale: number) => {
-    const step = kernel.width * scale + SMALL_GAP;
-    const most = Math.max(1, Math.floor((width + SMALL_GAP) / step));
+    const cell = cellOf(kernels, scale, (side * scale) / largest);
+    const most = Math.max(1, Math.floor((width + SMALL_GAP) / (cell.width + SMALL_GAP)));
     const shown = Math.min(count, most * 4);
     const columns = Math.ceil(shown / Math.ceil(shown / most));
-    return { scale, columns, shown };
+    return { cell, columns, shown };
   };
   for (let scale = largest; scale >= largest * 0.7; scale--) {
     const rows = rowsAt(scale);
@@ -50,13 +68,12 @@ export function SmallFilters(props: { kernels: Kernels; order: readonly number[]
   const { kernels, order, width } = props;
   const values = useValues(kernels.weight);
   const most = useMemo(() => (values === null ? 0 : largest(values)), [values]);
-  const { height: kh, width: kw } = kernels;
   // One output channel has a kernel for each input channel; several are shown by their first.
   const single = kernels.outputs === 1 && kernels.inputs > 1;
   const all = single
     ? Array.from({ length: kernels.inputs }, (_, input): Cell => ({ output: 0, input }))
     : order.map((output): Cell => ({ output, input: 0 }));
-  const { scale, columns, shown } = smallRows(all.length, { height: kh, width: kw }, width);
+  const { cell, columns, shown } = smallRows(all.length, kernels, width);
   const cells = all.slice(0, shown);
   if (values === null || kernels.weight.shape.length === 2) return null;
   const some = cells.length < all.length ? `${cells.length} of ${all.length} · ` : "";
@@ -74,7 +91,7 @@ export function SmallFilters(props: { kernels: Kernels; order: readonly number[]
         values={values}
         cells={cells}
         columns={columns}
-        scale={scale}
+        cell={cell}
         gap={SMALL_GAP}
         most={most}
         label={`Filters of ${kernels.layer.name}`}
@@ -96,7 +113,7 @@ function Weights(props: { title: string; words: string } & Parameters<typeof Ker
             {weight.key} · {weight.shape.join("×")} · {words}
           </span>
         </h3>
-        <WeightLegend most={pictures.most} />
+        <WeightLegend most={pictures.most} line={pictures.kernels.line} />
       </header>
       <KernelPictures {...pictures} />
     </>
@@ -134,18 +151,20 @@ function KernelTable({ kernels, width }: { kernels: Kernels; width: number }) {
   const values = useValues(kernels.weight);
   const most = useMemo(() => (values === null ? 0 : largest(values)), [values]);
   const [page, setPage] = useState(0);
-  const { height: kh, width: kw, inputs, outputs } = kernels;
+  const { inputs, outputs } = kernels;
   const linear = kernels.weight.shape.length === 2;
   const room = width - 40;
+  const side = inputs === 1 ? 34 : inputs <= 16 ? 28 : 16;
   // One picture a row for a matrix; a kernel is at least 14 px, and wide layers get pages of columns.
   const scale = linear
-    ? Math.max(1, Math.min(12, Math.floor(room / kw)))
-    : Math.max(1, Math.floor((inputs === 1 ? 34 : inputs <= 16 ? 28 : 16) / Math.max(kh, kw)));
-  const gap = linear ? 0 : Math.max(2, Math.min(6, Math.round(kw * scale * 0.18)));
-  const across = Math.max(1, Math.floor((room + gap) / (kw * scale + gap)));
+    ? Math.max(1, Math.min(12, Math.floor(room / kernels.width)))
+    : scaleFor(kernels, side);
+  const cell = cellOf(kernels, scale, side);
+  const gap = linear ? 0 : Math.max(2, Math.min(6, Math.round(cell.width * 0.18)));
+  const across = Math.max(1, Math.floor((room + gap) / (cell.width + gap)));
   const wrapped = inputs === 1 && !linear;
   const columns = wrapped ? across : Math.min(inputs, across);
-  const rows = linear ? 256 : wrapped ? 64 : Math.max(1, Math.floor(560 / (kh * scale + gap)));
+  const rows = linear ? 256 : wrapped ? 64 : Math.max(1, Math.floor(560 / (cell.height + gap)));
   const perPage = wrapped ? rows * across : rows;
   const pages = Math.ceil(outputs / perPage);
   const cells = useMemo(() => {
@@ -174,7 +193,7 @@ function KernelTable({ kernels, width }: { kernels: Kernels; width: number }) {
         values={values}
         cells={cells}
         columns={columns}
-        scale={scale}
+        cell={cell}
         gap={gap}
         most={most}
         label={`Weights of ${kernels.layer.name}`}

@@ -5,6 +5,7 @@ import { colorTable } from "../colors.ts";
 import { placeOf, pointIn, useViews } from "../context.ts";
 import { px } from "../layout.ts";
 import { inputChannel, type Kernels, kernelStart } from "../weights.ts";
+import { paintColors, paintCurve } from "./paint.ts";
 
 /** One kernel in a picture of several: an output channel and the k-th input channel that it reads. */
 export interface Cell {
@@ -17,30 +18,27 @@ interface KernelsProps {
   values: Float32Array;
   cells: readonly Cell[];
   columns: number;
-  /** CSS pixels per weight, and between kernels. */
-  scale: number;
+  /** CSS pixels of a kernel, and between kernels. */
+  cell: { readonly width: number; readonly height: number };
   gap: number;
   /** The value with the map's full colour. */
   most: number;
   label: string;
 }
 
-const MAGENTA = [255, 0, 255] as const;
-const BLACK = [0, 0, 0] as const;
-
-/** Kernels in a mosaic, signed around zero in the chosen map's colours. */
+/** Kernels in a mosaic: signed around zero in the chosen map's colours, or as curves. */
 export function KernelPictures(props: KernelsProps) {
-  const { kernels, values, cells, columns, scale, gap, most, label } = props;
+  const { kernels, values, cells, columns, cell, gap, most, label } = props;
   const views = useViews();
   const canvas = useRef<HTMLCanvasElement>(null);
   const ratio = views.ratio.value;
-  const map = views.state.colormap.value;
+  const map = kernels.line ? "signed" : views.state.colormap.value;
   const theme = views.theme.value;
   const { height: kh, width: kw } = kernels;
   const across = Math.min(columns, cells.length);
   const down = Math.ceil(cells.length / Math.max(1, columns));
-  const width = across * (kw * scale + gap) - gap;
-  const height = down * (kh * scale + gap) - gap;
+  const width = across * (cell.width + gap) - gap;
+  const height = down * (cell.height + gap) - gap;
 
   const which = cells.map(({ output, input }) => `${output} ${input}`).join();
 
@@ -49,62 +47,54 @@ export function KernelPictures(props: KernelsProps) {
     const element = canvas.current;
     const context = element?.getContext("2d");
     if (!element || !context || cells.length === 0) return;
-    const [tw, th] = [
-      Math.round((kw * scale + gap) * ratio),
-      Math.round((kh * scale + gap) * ratio),
-    ];
-    const one = Math.max(1, Math.round(scale * ratio));
     element.width = Math.round(width * ratio);
     element.height = Math.round(height * ratio);
     const table = colorTable(map, theme);
-    const picture = new ImageData(element.width, element.height);
-    for (const [i, cell] of cells.entries()) {
-      const start = kernelStart(kernels, cell.output, cell.input);
-      const left = (i % columns) * tw;
-      const top = Math.floor(i / columns) * th;
-      for (let k = 0; k < kh * kw; k++) {
-        const value = values[start + k] ?? Number.NaN;
-        const shade = table(most > 0 ? 0.5 + (0.5 * value) / most : 0.5);
-        const color = Number.isFinite(value) ? shade : MAGENTA;
-        const corner = { x: left + (k % kw) * one, y: top + Math.floor(k / kw) * one };
-        for (let y = 0; y < one; y++) {
-          for (let x = 0; x < one && corner.x + x < element.width; x++) {
-            // Black stripes over the magenta of a NaN, as in the maps.
-            const striped = Number.isNaN(value) && (x + y) % 4 < 2;
-            const [r, g, b] = striped ? BLACK : color;
-            const at = ((corner.y + y) * element.width + corner.x + x) * 4;
-            picture.data[at] = r;
-            picture.data[at + 1] = g;
-            picture.data[at + 2] = b;
-            picture.data[at + 3] = 255;
-          }
-        }
-      }
+    const steps = [cell.width, cell.height].map((side) => Math.round((side + gap) * ratio));
+    const [tw = 1, th = 1] = steps;
+    const shown = cells.map(({ output, input }, i) => {
+      const start = kernelStart(kernels, output, input);
+      const weights = values.subarray(start, start + kh * kw);
+      return { weights, left: (i % columns) * tw, top: Math.floor(i / columns) * th };
+    });
+    if (kernels.line) {
+      const size = { width: cell.width * ratio, height: cell.height * ratio };
+      for (const one of shown) paintCurve(context, one, size, most, ratio, table);
+    } else {
+      const one = Math.max(1, Math.round((cell.width * ratio) / kw));
+      const picture = new ImageData(element.width, element.height);
+      for (const kernel of shown) paintColors(picture, kernel, kw, one, most, table);
+      // One call for all: each takes as long as hundreds of pixels.
+      context.putImageData(picture, 0, 0);
     }
-    // One call for all: each takes as long as hundreds of pixels.
-    context.putImageData(picture, 0, 0);
-  }, [kernels, values, which, columns, scale, gap, most, ratio, map, theme, width, height, kh, kw]);
+  }, [kernels, values, which, columns, cell.width, cell.height, gap, most, ratio, map, theme]);
 
   const point = (event: PointerEvent): void => {
     if (canvas.current === null) return;
     const { left, top } = pointIn(canvas.current, event, views);
-    const i = Math.floor(left / (kw * scale + gap));
-    const j = Math.floor(top / (kh * scale + gap));
-    const x = Math.floor((left - i * (kw * scale + gap)) / scale);
-    const y = Math.floor((top - j * (kh * scale + gap)) / scale);
-    const cell = cells[j * columns + i];
-    if (cell === undefined || i >= across || x < 0 || y < 0 || x >= kw || y >= kh) {
+    const i = Math.floor(left / (cell.width + gap));
+    const j = Math.floor(top / (cell.height + gap));
+    const along = (left - i * (cell.width + gap)) / cell.width;
+    const beside = (top - j * (cell.height + gap)) / cell.height;
+    // A curve has its taps from left to right, whichever way the signal lies.
+    const column = kernels.line && kw === 1;
+    const x = column ? 0 : Math.floor(along * kw);
+    const y = Math.floor((column ? along : beside) * kh);
+    const at = cells[j * columns + i];
+    const inside = along >= 0 && along < 1 && beside >= 0 && beside < 1;
+    if (at === undefined || i >= across || !inside) {
       views.note.value = null;
       return;
     }
-    const value = values[kernelStart(kernels, cell.output, cell.input) + y * kw + x];
-    const from = inputChannel(kernels, cell.output, cell.input);
+    const value = values[kernelStart(kernels, at.output, at.input) + y * kw + x];
+    const from = inputChannel(kernels, at.output, at.input);
     const linear = kernels.weight.shape.length === 2;
+    const place = kernels.line ? (column ? `y ${y}` : `x ${x}`) : `y ${y}, x ${x}`;
     views.note.value = {
       title: value === undefined ? "…" : exact(value),
       text: linear
-        ? `output ${cell.output}, input ${x}`
-        : `channel ${cell.output}, input channel ${from} · y ${y}, x ${x}`,
+        ? `output ${at.output}, input ${x}`
+        : `channel ${at.output}, input channel ${from} · ${place}`,
       ...placeOf(event, views),
     };
   };

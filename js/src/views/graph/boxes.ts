@@ -8,6 +8,8 @@ export const LIST = { width: 172 };
 export const CAPTION = { below: 54, beside: 104, height: 60 };
 /** A name of 11 pixels on screen: the room for its longest part at zoom 1, and what a bold letter takes. */
 export const NAME = { width: 130, letter: 6.8 };
+/** The widest line below a node: it begins with the node, and may be longer. */
+export const WORDS = 136;
 export const GAP = { across: 30, small: 14, rows: 48, skip: 56, bracket: 32, arch: 12, word: 18 };
 
 /** Where a node's words stand; "inset" is below it, right of the arrow that comes from there. */

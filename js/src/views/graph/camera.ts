@@ -9,7 +9,7 @@ export interface Size {
 }
 
 const MARGIN = 20;
-/** A node's picture has 44 pixels at least. */
+/** A node's picture has 44 pixels at least, but where all of a large graph is wanted. */
 const LIMITS = { least: 44 / SIDE, most: 4 };
 /** A small graph is enlarged no more than this. */
 const LARGEST_FIT = 1.25;
@@ -45,9 +45,8 @@ function placed(size: Size, view: Size, zoom: number): Camera {
 const wholeZoom = (size: Size, view: Size): number =>
   Math.min(across(size, view.width), (view.height - 2 * MARGIN) / size.height);
 
-/** All of the graph, or as much of it as the least zoom shows. */
-export const fit = (size: Size, view: Size): Camera =>
-  placed(size, view, Math.max(LIMITS.least, wholeZoom(size, view)));
+/** All of the graph, however small. */
+export const fit = (size: Size, view: Size): Camera => placed(size, view, wholeZoom(size, view));
 
 /** What is seen before anybody moves: all of the graph where that can be read, else its beginning. */
 export function home(size: Extent, view: Size): Camera {
@@ -78,7 +77,7 @@ export function centred({ zoom }: Camera, view: Size, x: number, y: number): Cam
 
 /** Zooms by a factor; what is under a point of the window stays there. */
 export function zoomAt({ zoom, x, y }: Camera, by: number, px: number, py: number): Camera {
-  const next = Math.min(LIMITS.most, Math.max(LIMITS.least, zoom * by));
+  const next = Math.min(LIMITS.most, Math.max(Math.min(LIMITS.least, zoom), zoom * by));
   const grown = next / zoom;
   return { zoom: next, x: px - (px - x) * grown, y: py - (py - y) * grown };
 }

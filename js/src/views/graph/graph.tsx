@@ -29,6 +29,8 @@ import { neighbour } from "./walk.ts";
 
 /** Nodes that are smaller than this, and than at first, are seen from far: blocks with their names, no pictures. */
 const FAR = 54;
+/** In fewer pixels names have no room: they are pictures again, where there are no more than so many. */
+const TINY = { side: 30, most: 64 };
 /** Below this zoom captions of 12 pixels have fewer than 11: only names are left, and are kept that large. */
 const NAMES = 11 / 12;
 /** Below this one the names of modules in modules, one over the other, would touch. */
@@ -184,6 +186,8 @@ function Window(props: { tree: Tree; open: ReadonlySet<string>; placement: Place
   }, [wanted]);
 
   const far = SIDE * camera.zoom < FAR && camera.zoom < 0.97 * home(placement, view).zoom;
+  const tiny = SIDE * camera.zoom < TINY.side;
+  const shows = tiny && nodes.length > TINY.most ? "nothing" : far && !tiny ? "name" : "picture";
   const words = far ? "blocks" : camera.zoom < NAMES ? "names" : "all";
   const visible = ({ x, y, width, height }: Placed): boolean => {
     const left = camera.x + x * camera.zoom;
@@ -237,7 +241,7 @@ function Window(props: { tree: Tree; open: ReadonlySet<string>; placement: Place
                 chosen={placed === chosen}
                 stop={placed === stop}
                 drawn={visible(placed)}
-                far={far}
+                shows={shows}
                 select={select}
                 enter={enter}
               />

@@ -24,7 +24,7 @@ interface NodeProps {
   /** It is in the window. */
   drawn: boolean;
   /** Seen from far: its name, no picture. */
-  far: boolean;
+  shows: "picture" | "name" | "nothing";
   select: (placed: Placed) => void;
   enter: (placed: Placed) => void;
 }
@@ -50,7 +50,8 @@ function spoken({ kind, title, layers, blocks }: Node, value: Value): string {
   return title === value.key ? what : `${title}: ${what}`;
 }
 
-export function NodeView({ placed, chosen, stop, drawn, far, select, enter }: NodeProps) {
+export function NodeView(props: NodeProps) {
+  const { placed, chosen, stop, drawn, shows, select, enter } = props;
   const { network, state } = useViews();
   const hovered = useHovered();
   const { node, x, y, width, height } = placed;
@@ -76,18 +77,19 @@ export function NodeView({ placed, chosen, stop, drawn, far, select, enter }: No
         aria-pressed={chosen}
         aria-label={spoken(node, value) + (python ? ", computed in Python" : "")}
         tabIndex={stop ? 0 : -1}
-        title={sign ? `${node.title}, ${imageShape(value)}` : undefined}
+        title={sign || shows !== "picture" ? `${node.title}, ${imageShape(value)}` : undefined}
         onClick={() => select(placed)}
         onDblClick={() => enter(placed)}
       >
         {sign ? (
           <span>{node.title}</span>
-        ) : far ? (
+        ) : shows === "name" ? (
           <span class="nbg-block-name" title={node.title}>
             {broken(node.title)}
           </span>
         ) : (
-          drawn && (
+          drawn &&
+          shows === "picture" && (
             <Picture
               value={value}
               width={width}
@@ -119,6 +121,7 @@ function Words(props: { placed: Placed; value: Value; enter: (placed: Placed) =>
         {broken(node.title)}
       </strong>
       <span class="nbg-named">
+        {node.kind === "input" && node.title !== value.key && `${value.key} `}
         {imageShape(value)} {node.kind !== "group" && <Badge layer={value.key} />}
       </span>
       {node.kind === "group" && (

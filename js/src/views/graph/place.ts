@@ -18,6 +18,7 @@ import {
   SIDE,
   SIGN,
   type Way,
+  WORDS,
   type Words,
 } from "./boxes.ts";
 import { lineOf } from "./routes.ts";
@@ -216,7 +217,9 @@ function coordinates(flow: Flow, shift: number): { width: number; height: number
   const left = Math.min(...boxes.map((box) => box.x - extent(box).left));
   for (const box of boxes) box.x -= left;
   const bottom = rowsDown(flow);
-  return { width: Math.max(...boxes.map((box) => right(box) + extent(box).right)), height: bottom };
+  const reach = (box: Box): number =>
+    box.words === "below" ? Math.max(box.width, WORDS) : box.width + extent(box).right;
+  return { width: Math.max(...boxes.map((box) => box.x + reach(box))), height: bottom };
 }
 
 /** Moves what leads up to a far place nearer to it, while what it comes from is still above: the foot of a U. */

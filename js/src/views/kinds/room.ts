@@ -2,4 +2,5 @@
 export { Classes, Legend } from "./classes.tsx";
 export { Elements } from "./elements.tsx";
 export { default as style } from "./style.css";
+export { Thumb } from "./thumb.tsx";
 export { Attended, TokenMarks } from "./tokens.tsx";

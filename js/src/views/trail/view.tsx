@@ -5,7 +5,7 @@ import type { Origin } from "../../explain/origin.ts";
 import { originsOf } from "../../explain/origins.ts";
 import { exact, short } from "../../format.ts";
 import { classText } from "../../network/classes.ts";
-import { displayOf } from "../../network/display.ts";
+import { displayOf, frameOf } from "../../network/display.ts";
 import type { Network } from "../../network/network.ts";
 import type { Value } from "../../plan.ts";
 import { useImageValues } from "../bars.tsx";
@@ -173,7 +173,8 @@ function Given(props: Pick<Props, "network" | "value" | "channel" | "y" | "x">) 
   const [, channels, height, width] = value.nchw;
   const display = displayOf(value);
   const number = values?.[(channel * height + y) * width + x];
-  const scale = fitScale(Math.max(height, width), SIDE * ratio.value);
+  const frame = frameOf(value);
+  const scale = fitScale(Math.max(frame.height, frame.width), SIDE * ratio.value);
   const all = Array.from({ length: channels }, (_, k) => k);
   return (
     <figure class="nbg-given">

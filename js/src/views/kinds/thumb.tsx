@@ -1,0 +1,54 @@
+// A vector as a small picture of its bars: so many as can be told apart, each of the elements that it stands for.
+import type { Value } from "../../plan.ts";
+import { NotFinite, useImageValues } from "../bars.tsx";
+import { largest } from "../layout.ts";
+
+interface Bar {
+  readonly low: number;
+  readonly high: number;
+  /** Of its elements one that is NaN or infinite. */
+  readonly flaw: number | undefined;
+}
+
+/** The elements in order, in as many runs as there are bars: how far each reaches to both sides of zero. */
+function barsOf(values: Float32Array, most: number): Bar[] {
+  const count = Math.min(values.length, most);
+  return Array.from({ length: count }, (_, i) => {
+    const from = Math.floor((i * values.length) / count);
+    const own = values.subarray(from, Math.floor(((i + 1) * values.length) / count));
+    return {
+      low: own.reduce((a, b) => Math.min(a, b), 0),
+      high: own.reduce((a, b) => Math.max(a, b), 0),
+      flaw: own.find((one) => !Number.isFinite(one)),
+    };
+  });
+}
+
+/** In a square: negative bars grow to the left of zero. */
+export function Thumb({ value, side }: { value: Value; side: number }) {
+  const values = useImageValues(value);
+  if (values === null) return null;
+  const bars = barsOf(values, side); // of a CSS pixel at least
+  const each = side / bars.length;
+  const thick = each < 3 ? each : each - 1;
+  const reach = side / 2 / (largest(values) || 1);
+  const zero = side / 2;
+  return (
+    <svg class="nbg-bars" width={side} height={side} data-thumb={value.key} aria-hidden="true">
+      {bars.map(({ low, high, flaw }, i) => {
+        const place = { y: i * each + (each - thick) / 2, height: thick };
+        if (flaw !== undefined) {
+          return <NotFinite key={i} number={flaw} x={0} width={side} {...place} />;
+        }
+        const [left, right] = [-low * reach, high * reach];
+        return (
+          <g key={i}>
+            {left > 0 && <rect class="nbg-negative" x={zero - left} width={left} {...place} />}
+            {right > 0 && <rect class="nbg-positive" x={zero} width={right} {...place} />}
+          </g>
+        );
+      })}
+      <line class="nbg-zero" x1={zero} x2={zero} y1={0} y2={side} />
+    </svg>
+  );
+}
