@@ -48,7 +48,7 @@ def draw(plan: Plan, values: Mapping[str, Array], example: int, source: str) -> 
     shown = chosen(plan)
     size = SIDE
     while True:
-        png = _draw(plan, shown, values, example, source, size)
+        png = row(plan, shown, values, example, source, size)
         if len(png) <= MAX_BYTES or size <= 40:
             return png
         size = size * 3 // 4
@@ -73,14 +73,15 @@ def chosen(plan: Plan) -> list[Value]:
     return [*inputs, *(layers[i] for i in at), *outputs]
 
 
-def _draw(
+def row(
     plan: Plan,
     shown: Sequence[Value],
     values: Mapping[str, Array],
     example: int,
     source: str,
-    size: int,
+    size: int = SIDE,
 ) -> bytes:
+    """A PNG of these values of one example, side by side."""
     name, small = ImageFont.load_default(11), ImageFont.load_default(10)
     width = GAP + (size + GAP) * len(shown)
     sheet = Image.new("RGB", (max(width, 260), TOP + size + BOTTOM + 18), "white")
