@@ -5,7 +5,7 @@ IN_VENV := .venv/bin/python -m
 WORKERS := -n 3 --dist worksteal
 NPM := PATH="$(CURDIR)/.venv/bin:$$PATH" npm --prefix js run --silent
 
-.PHONY: setup demo test lint fuzz sweep mutants conformance wild hosts soak screenshots gallery bench bench-full
+.PHONY: setup demo test lint fuzz sweep mutants conformance wild hosts soak screenshots gallery lessons bench bench-full
 
 setup:
 	@$(PYTHON) scripts/setup.py
@@ -33,7 +33,7 @@ fuzz:
 # at six widths (15 minutes of it), the tour and two files of notebooks on SwiftShader too
 sweep:
 	@$(PYTHON) scripts/setup.py --tests
-	$(IN_VENV) pytest $(WORKERS) tests/test_page_sweep.py tests/test_viewer_steps.py tests/test_ops.py tests/test_strips.py tests/test_page_values.py tests/test_fields.py tests/test_extremes.py tests/test_load_threads.py tests/test_views_layout.py tests/test_tour.py tests/test_viewer_lab.py tests/test_viewer_life.py tests/test_real_models.py tests/test_page_life.py tests/test_page_draw.py --sweep swiftshader $(ARGS)
+	$(IN_VENV) pytest $(WORKERS) tests/test_page_sweep.py tests/test_viewer_steps.py tests/test_ops.py tests/test_strips.py tests/test_page_values.py tests/test_fields.py tests/test_extremes.py tests/test_load_threads.py tests/test_views_layout.py tests/test_tour.py tests/test_viewer_lab.py tests/test_viewer_life.py tests/test_real_models.py tests/test_page_life.py tests/test_page_draw.py tests/test_export.py --sweep swiftshader $(ARGS)
 
 # faults put into a copy of the code, one at a time (tests/mutants/): which of them does no test notice? (half an hour;
 # make mutants ARGS="weights" puts in those of one area)
@@ -70,6 +70,10 @@ screenshots:
 gallery:
 	@$(PYTHON) scripts/setup.py --tests
 	@.venv/bin/python scripts/gallery.py $(ARGS)
+
+# the pages of docs/lessons
+lessons: setup
+	@.venv/bin/python scripts/lessons.py
 
 # nbglcnn beside its peers in one browser, growth with size, first pictures in JupyterLab, into docs/performance.md
 # (20 minutes; bench-full: the slowest networks and peers too; make bench ARGS="--only resnet18 --dry" prints some)

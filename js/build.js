@@ -9,6 +9,7 @@ import * as esbuild from "esbuild";
 const outdir = "../src/nbglcnn/static";
 const CORE = "src/widget.ts";
 const MODULES = "core:modules";
+const ROOMS = "core:rooms";
 const isRoom = (name) => existsSync(`src/views/${name}/room.ts`);
 const rooms = existsSync("src/views") ? readdirSync("src/views").filter(isRoom).sort() : [];
 
@@ -62,6 +63,24 @@ const offering = (names) => ({
     }));
   },
 });
+
+/** All rooms, for a page that has them from the first. */
+const withRooms = {
+  name: "with rooms",
+  setup(build) {
+    build.onResolve({ filter: new RegExp(`^${ROOMS}$`) }, ({ path }) => ({
+      path,
+      namespace: "rooms",
+    }));
+    build.onLoad({ filter: /.*/, namespace: "rooms" }, () => ({
+      resolveDir: resolve("."),
+      contents: [
+        ...rooms.map((name, k) => `import * as m${k} from "./src/views/${name}/room.ts";`),
+        `export const rooms = [${rooms.map((name, k) => `{ name: "${name}", room: m${k} }`).join(", ")}];`,
+      ].join("\n"),
+    }));
+  },
+};
 
 /** Leaves in a room's code an import of each of these files. */
 const taking = (files) => ({
@@ -139,7 +158,13 @@ async function buildAll() {
   // A page keeps the loader's text for each Viewer, in two bytes a letter where one is beyond Latin-1.
   const loader = await esbuild.build({ ...entry("src/loader.ts"), charset: "ascii" });
   const runtime = await esbuild.build(entry("src/runtime.ts"));
-  const built = [loader, runtime, ...(await buildCore())];
+  // One script in a document, which no module is: that would be loaded from somewhere.
+  const page = await esbuild.build({
+    ...entry("src/page.ts"),
+    format: "iife",
+    plugins: [texts, withRooms],
+  });
+  const built = [loader, runtime, page, ...(await buildCore())];
   const files = built.flatMap(({ metafile }) => Object.keys(metafile.inputs));
   writeFileSync(`${outdir}/LICENSES.txt`, licenses(files));
 }

@@ -53,7 +53,7 @@ SEEN_MAPS = """() =>
     return document.elementsFromPoint(left + width / 2, top + height / 2).includes(canvas);
   })"""
 HOST = "127.0.0.1"
-INSIDE = ("data", "blob", "about")  # schemes of what a page has itself
+INSIDE = ("data", "blob", "about", "file")  # schemes of what a page has itself
 # Chromium reports a wrong WebGL call as a mere warning, and some notes on speed beside it.
 WRONG = re.compile("INVALID_|GL_OUT_OF|error", re.IGNORECASE)
 

@@ -69,7 +69,7 @@ def types(model: type = plan.Header) -> str:
 def messages() -> str:
     """The text of messages.ts."""
     unions = {"FromKernel": protocol.FromKernel, "FromPage": protocol.FromPage}
-    _, records = msgspec.json.schema_components(unions.values())
+    _, records = msgspec.json.schema_components([*unions.values(), protocol.Exported])
     del records["Target"]  # imported from plan.ts
     heard = {c.__name__: records[c.__name__] for c in get_args(protocol.FromKernel)}
     parts = [

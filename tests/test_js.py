@@ -42,7 +42,7 @@ def borrow_node_modules(checkout: Path) -> None:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """The least that can be bundled: three entries, a shader's text, and a room."""
+    """The least that can be bundled: four entries, a shader's text, and a room."""
     (tmp_path / "js" / "src" / "views" / "attic").mkdir(parents=True)
     (tmp_path / "src" / "nbglcnn" / "shaders").mkdir(parents=True)
     for name in ("build.js", "package.json", "package-lock.json", "tsconfig.json"):
@@ -62,6 +62,10 @@ def checkout(tmp_path: Path) -> Path:
     )
     (tmp_path / "js" / "src" / "runtime.ts").write_text("export const answer: number = 42;")
     (tmp_path / "js" / "src" / "loader.ts").write_text("export const small: boolean = true;")
+    (tmp_path / "js" / "src" / "page.ts").write_text(
+        'import { rooms } from "core:rooms";\n'
+        "console.log(...rooms.map(({ name, room }) => `${name}: ${room.found().join()}`));"
+    )
     return tmp_path
 
 
@@ -89,6 +93,15 @@ def test_a_room_shares_the_cores_modules_and_brings_only_its_own(checkout: Path)
     )
     assert run.stdout == "attic true src/shared.ts\n"
     assert "'core'" not in (static / "attic.js").read_text().replace('"', "'")
+
+
+def test_the_pages_script_has_all_rooms_in_it(checkout: Path) -> None:
+    bundle(checkout, PATH)
+    node = shutil.which("node", path=PATH)
+    assert node is not None
+    script = checkout / "src" / "nbglcnn" / "static" / "page.js"
+    run = subprocess.run([node, str(script)], capture_output=True, text=True, check=True)
+    assert run.stdout == "attic: [object Object],attic\n"
 
 
 @pytest.mark.parametrize(
@@ -137,6 +150,7 @@ def test_the_bundles_stay_small() -> None:
     for room in ROOMS:
         assert (static / f"{room}.js").stat().st_size <= 60_000, room
     assert (static / "runtime.js").stat().st_size <= 60_000
+    assert (static / "page.js").stat().st_size <= 480_000  # all of it
     # Pages keep one for each Viewer that they ever showed.
     assert (static / "loader.js").stat().st_size <= 4_000
 
@@ -164,10 +178,10 @@ def test_a_wheel_carries_the_bundles_shaders_and_types_and_nothing_else(tmp_path
     expected = {
         f"nbglcnn/{file.relative_to(package).as_posix()}"
         for file in package.rglob("*")
-        if file.suffix in (".py", ".glsl") or file.name == "py.typed"
+        if file.suffix in (".py", ".glsl", ".html") or file.name == "py.typed"
     }
-    static = ("loader.js", "widget.js", *(f"{room}.js" for room in ROOMS), "runtime.js")
+    static = ("loader.js", "widget.js", *(f"{room}.js" for room in ROOMS), "runtime.js", "page.js")
     expected |= {f"nbglcnn/static/{name}" for name in (*static, "LICENSES.txt")}
     assert {name for name in files if ".dist-info/" not in name} == expected
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in files)
-    assert wheel.stat().st_size < 600_000
+    assert wheel.stat().st_size < 800_000

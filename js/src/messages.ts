@@ -240,6 +240,23 @@ export interface Failed {
   readonly text: string;
 }
 
+/**
+ * What an exported page shows first: the traits of its Viewer, and a view for each step.
+ *
+ * `snapshot` is a picture of the network, as a data: URL, for a browser that cannot draw.
+ */
+export interface Exported {
+  readonly view: Readonly<Record<string, unknown>>;
+  readonly selected: Readonly<Record<string, unknown>> | null;
+  readonly colormap: string;
+  readonly color_range: string;
+  readonly symmetric: boolean;
+  readonly example: number;
+  readonly classes: readonly string[];
+  readonly steps: readonly (Readonly<Record<string, unknown>>)[];
+  readonly snapshot: string;
+}
+
 export type FromKernel = State | Part | Patches | Read | Probe | Done | Verified | Release | Refuse;
 
 export type FromPage = Hello | Need | Progress | Ran | Health | Pace | Pointed | Reply | Probed | Failed;

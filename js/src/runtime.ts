@@ -3,18 +3,17 @@
 //   import { load } from "./runtime.js";
 //   const session = await load(await (await fetch("model.plan")).arrayBuffer());
 //   const output = await session.run(new Float32Array(1 * 3 * 224 * 224));
+import { type Arrays, namedArrays, onlyOrAll } from "./arrays.ts";
 import { type GlDevice, openDevice } from "./gl/device.ts";
 import { parsePlan } from "./gl/format.ts";
 import { readValue } from "./gl/reads.ts";
 import { Runner } from "./gl/runner.ts";
 import { Sections } from "./gl/sections.ts";
-import { type Device, PlanError, type Precision, type Progress } from "./gl/types.ts";
+import type { Device, Precision, Progress } from "./gl/types.ts";
 
+export type { Arrays } from "./arrays.ts";
 export * from "./gl/types.ts";
 export { openDevice };
-
-/** One array by name. */
-export type Arrays = Readonly<Record<string, Float32Array>>;
 
 export interface LoadedPlan {
   /** Shapes of inputs and outputs by name, in order; arrays are row-major. */
@@ -79,7 +78,7 @@ export async function load(
     precision: device.capabilities.precision === "float16" ? "float16" : plan.precision,
     bytes: runner.bytes,
     async run(input, section) {
-      const arrays = named(input, plan.inputs[0]?.key, plan.inputs.length);
+      const arrays = namedArrays(input, plan.inputs);
       for (const [name, array] of arrays) runner.write(name, array);
       // After a write reading runs what it needs; nothing was written where the state alone is another.
       if (section !== undefined) await runner.run({ urgent: true, section });
@@ -90,11 +89,7 @@ export async function load(
         if (!sections.gives(texture, sections.named(section))) continue;
         outputs.push([key, await readValue(runner, key)]);
       }
-      const [only] = outputs;
-      if (outputs.length === 1 && only !== undefined) return only[1];
-      const result: Record<string, Float32Array> = Object.create(null); // names come from a file
-      for (const [key, array] of outputs) result[key] = array;
-      return result;
+      return onlyOrAll(outputs);
     },
     read: (name) => readValue(runner, name),
     commit: () => runner.commit(),
@@ -105,18 +100,6 @@ export async function load(
       giveBack();
     },
   };
-}
-
-function named(
-  input: Float32Array | Arrays,
-  first: string | undefined,
-  count: number,
-): [string, Float32Array][] {
-  if (!(input instanceof Float32Array)) return Object.entries(input);
-  if (first === undefined || count !== 1) {
-    throw new PlanError(`this network has ${count} inputs: give { name: array }`);
-  }
-  return [[first, input]];
 }
 
 function borrow(): Device {

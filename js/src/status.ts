@@ -42,6 +42,11 @@ export const says = {
     title: "Connecting to Python",
     text: "The network and its weights come from the kernel.",
   }),
+  opening: (): Status => ({
+    phase: "connecting",
+    title: "Opening the network",
+    text: "It is in this page, with its weights.",
+  }),
   receiving: (done: number, total: number): Status => ({
     phase: "receiving",
     title: "Receiving weights",
@@ -80,12 +85,13 @@ export const says = {
     detail:
       "Run the cells that make the model and the Viewer again; a new Viewer takes this place.",
   }),
-  unsupported: (reason: DeviceUnavailable["reason"], found: string): Status => ({
+  /** `alone`: in a page without Python. */
+  unsupported: (reason: DeviceUnavailable["reason"], found: string, alone = false): Status => ({
     phase: "unsupported",
     title: LACKS[reason],
-    text:
-      "The pictures above were computed by Python and stand still. Everything under " +
-      "viewer.activations works. To see it live, turn on hardware acceleration or use another browser.",
+    text: `The pictures above were computed by Python and stand still. ${
+      alone ? "" : "Everything under viewer.activations works. "
+    }To see it live, turn on hardware acceleration or use another browser.`,
     action: "What was found",
     detail: found,
   }),

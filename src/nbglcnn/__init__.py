@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from nbglcnn.api import check as check
     from nbglcnn.api import compile as compile
     from nbglcnn.api import verify as verify
+    from nbglcnn.export import export_html as export_html
     from nbglcnn.plan import Plan as Plan
     from nbglcnn.plan import Target as Target
     from nbglcnn.recording import record as record
@@ -25,6 +26,7 @@ _HOME = {
     "check": "api",
     "compare": "viewer.comparison",
     "compile": "api",
+    "export_html": "export",
     "record": "recording",
     "verify": "api",
     "ContextLost": "errors",

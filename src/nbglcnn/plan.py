@@ -40,7 +40,7 @@ from nbglcnn.plan_layers import Tokens as Tokens
 from nbglcnn.plan_layers import Window as Window
 from nbglcnn.plan_layers import layer_count as layer_count
 
-VERSION = 6  # of the format; a reader refuses any other
+VERSION = 7  # of the format; a reader refuses any other
 ALIGN = (
     256  # of every blob in the file, and of each pass's uniforms: WebGL2's largest offset alignment
 )
@@ -50,6 +50,7 @@ Float32 = npt.NDArray[np.float32]
 Precision = Literal["float32", "float16"]
 Format = Literal["rgba32f", "rgba16f"]
 TEXEL_BYTES = {"rgba32f": 16, "rgba16f": 8}
+IN_FILE = {"rgba32f": "<f4", "rgba16f": "<f2"}  # numbers of a weight, as numpy calls them
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -148,8 +149,8 @@ class Recipe(msgspec.Struct, frozen=True):
 class Weight(msgspec.Struct, frozen=True):
     """The contents of a texture that no pass writes: float32 RGBA, named by content hash.
 
-    A carry's target begins with them.
-    They are float32 for a texture of 16-bit floats too, which rounds them when they are uploaded.
+    A carry's target begins with them. For a texture of 16-bit floats a file has them in float16,
+    rounded to the nearest; elsewhere they are float32 for it too.
     """
 
     texture: int
@@ -387,7 +388,12 @@ def pack_file(plan: Plan, blobs: Mapping[str, Float32]) -> bytes:
     """A Plan file with these blobs: all for a file, none for the page, which gets them apart."""
     offset = _aligned(len(plan.uniforms))
     table: dict[str, tuple[int, int]] = {}
-    for name, blob in blobs.items():
+    formats = {w.hash: plan.header.textures[w.texture].format for w in plan.header.weights}
+    with np.errstate(over="ignore"):  # beyond 65504 they are infinite on the device too
+        packed = {
+            name: blob.astype(IN_FILE[formats.get(name, "rgba32f")]) for name, blob in blobs.items()
+        }
+    for name, blob in packed.items():
         table[name] = (offset, blob.nbytes)
         offset = _aligned(offset + blob.nbytes)
     header = msgspec.json.encode(msgspec.structs.replace(plan.header, blobs=table))
@@ -398,7 +404,7 @@ def pack_file(plan: Plan, blobs: Mapping[str, Float32]) -> bytes:
     data[16 : 16 + len(header)] = header
     data[start : start + len(plan.uniforms)] = plan.uniforms
     for name, (at, size) in table.items():
-        data[start + at : start + at + size] = blobs[name].tobytes()
+        data[start + at : start + at + size] = packed[name].tobytes()
     data[12:16] = checksum(data).to_bytes(4, "little")
     return bytes(data)
 
@@ -423,11 +429,14 @@ def unpack_file(data: bytes) -> Plan:
         at, length = header.blobs.get(weight.hash, (0, -1))
         texture = header.textures[weight.texture]
         shape = (texture.layers, texture.height, texture.width, 4)
-        if length != 4 * int(np.prod(shape, dtype=object)) or not 0 <= at <= len(body) - length:
+        stored = np.dtype(IN_FILE[texture.format])
+        size = stored.itemsize * int(np.prod(shape, dtype=object))
+        if length != size or not 0 <= at <= len(body) - length:
             raise ModelError(
                 f"damaged Plan file: weight {weight.hash} is missing or has a wrong size"
             )
-        blobs[weight.hash] = np.frombuffer(body[at : at + length], np.float32).reshape(shape).copy()
+        packed = np.frombuffer(body[at : at + length], stored).reshape(shape)
+        blobs[weight.hash] = packed.astype(np.float32)
     if not 0 <= header.uniform_bytes <= len(body):
         raise ModelError("damaged Plan file: uniforms are missing")
     return Plan(header, bytes(body[: header.uniform_bytes]), blobs)

@@ -1,5 +1,6 @@
 // What the application around the page says of itself and of its kernel, as far as it does.
 import type { AnyModel } from "@anywidget/types";
+import { at } from "../unknown.ts";
 
 /** A signal of JupyterLab and Notebook 7. */
 interface Told {
@@ -29,13 +30,6 @@ export function watchKernel(model: AnyModel, gone: () => void): () => void {
   return () => {
     for (const [signal, slot] of signals) signal.disconnect(slot);
   };
-}
-
-/** A property of what may be no object at all. */
-export function at(owner: unknown, key: string): unknown {
-  return typeof owner === "object" && owner !== null
-    ? (owner as Readonly<Record<string, unknown>>)[key]
-    : undefined;
 }
 
 /** "JupyterLab 4.6.6", "VS Code", or nothing. */

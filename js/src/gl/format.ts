@@ -1,5 +1,13 @@
 // A Plan's file and the checks that its numbers pass before anything is allocated for them.
-import { ALIGN, type Kind, MAGIC, type PlanHeader, RECORDS, VERSION } from "../plan.ts";
+import {
+  ALIGN,
+  type Kind,
+  MAGIC,
+  type PlanHeader,
+  RECORDS,
+  TEXEL_BYTES,
+  VERSION,
+} from "../plan.ts";
 import { checkPlan } from "./check.ts";
 import { crc32 } from "./crc.ts";
 import { PlanError } from "./types.ts";
@@ -70,13 +78,19 @@ export function parsePlan(file: ArrayBuffer | Uint8Array): PlanFile {
   const blobs = new Map<string, Float32Array>();
   for (const { hash, texture } of plan.weights) {
     const place = Object.hasOwn(plan.blobs, hash) ? plan.blobs[hash] : undefined;
-    const { width = 0, height = 0, layers = 0 } = plan.textures[texture] ?? {};
+    const { width = 0, height = 0, layers = 0, format = "rgba32f" } = plan.textures[texture] ?? {};
     const [at, length] = place ?? [0, -1];
     const fits = at % 4 === 0 && at >= 0 && at + length <= body.length;
-    if (length !== width * height * layers * 16 || !fits) {
+    if (length !== width * height * layers * TEXEL_BYTES[format] || !fits) {
       throw damaged(`weight ${hash} is missing or has a wrong size`);
     }
-    blobs.set(hash, new Float32Array(body.buffer, body.byteOffset + at, length / 4));
+    const from = body.byteOffset + at;
+    blobs.set(
+      hash,
+      format === "rgba32f"
+        ? new Float32Array(body.buffer, from, length / 4)
+        : widened(new Uint16Array(body.buffer, from, length / 2)),
+    );
   }
   return {
     plan,
@@ -87,6 +101,20 @@ export function parsePlan(file: ArrayBuffer | Uint8Array): PlanFile {
       return blob;
     },
   };
+}
+
+/** Numbers of 16 bits (IEEE 754's binary16) as float32, which has all of them. */
+function widened(halves: Uint16Array): Float32Array {
+  const numbers = new Float32Array(halves.length);
+  const bits = new Uint32Array(numbers.buffer);
+  for (const [k, half] of halves.entries()) {
+    const [sign, rest] = [(half & 0x8000) << 16, half & 0x7fff];
+    if (rest >= 0x7c00)
+      bits[k] = sign | 0x7f800000 | ((rest & 0x3ff) << 13); // infinite, or NaN
+    else if (rest >= 0x400) bits[k] = sign | ((rest << 13) + 0x38000000);
+    else numbers[k] = (sign === 0 ? 1 : -1) * rest * 2 ** -24; // subnormal, or zero
+  }
+  return numbers;
 }
 
 /** A header out of JSON; throws PlanError where it isn't what plan.py writes. */

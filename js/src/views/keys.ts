@@ -16,13 +16,17 @@ const takesKeys = (target: EventTarget | null): boolean =>
 const isFinder = (target: EventTarget | null): boolean =>
   target instanceof HTMLElement && target.matches(".nbg-finder");
 
+/** What has the focus, also where the viewer stands in a shadow tree. */
+const focused = (root: HTMLElement): Element | null =>
+  (root.getRootNode() as Document | ShadowRoot).activeElement;
+
 /** From the field that finds layers to the layer that is selected, once the view shows it. */
 export function leaveFinder(root: HTMLElement): void {
   const field = root.querySelector<HTMLInputElement>(".nbg-finder");
   if (field !== null) field.value = "";
   root.focus({ preventScroll: true });
   requestAnimationFrame(() => {
-    if (document.activeElement !== root) return; // somebody went on
+    if (focused(root) !== root) return; // somebody went on
     root.querySelector<HTMLElement>(".nbg-picture[tabindex='0'], .nbg-row.nbg-chosen")?.focus();
   });
 }
@@ -115,7 +119,8 @@ export function listenToKeys(views: Views): () => void {
         }
         if (network === null || keys?.back === undefined) {
           // A second Esc gives the keyboard back to the notebook.
-          if (document.activeElement instanceof HTMLElement) document.activeElement.blur();
+          const active = focused(root);
+          if (active instanceof HTMLElement) active.blur();
           return true;
         }
         show(keys.back(network));
@@ -148,7 +153,11 @@ export function listenToKeys(views: Views): () => void {
     const { channel, layerFocus } = shownKeys(network);
     const across = key === "ArrowLeft" || key === "ArrowRight";
     const place = across || channel === undefined ? layerFocus : ".nbg-frame";
+    const from = focused(root);
     following = requestAnimationFrame(() => {
+      const now = focused(root);
+      // The element that had the focus may have been drawn anew; the next key or click may have taken it elsewhere.
+      if (now !== from && now !== root && now !== null && now !== document.body) return;
       root.querySelector<HTMLElement>(`${place}[tabindex="0"]`)?.focus();
     });
   };

@@ -253,14 +253,18 @@ export function MosaicMaps(props: {
   );
 }
 
-/** An image keeps the range it was made for, so that it doesn't pulse: 0 to 1, −1 to 1, 0 to 255. */
+/**
+ * An image keeps the range it was made for, so that it doesn't pulse: 0 to 1, −1 to 1, 0 to 255. What is but a little
+ * above 1 isn't of bytes.
+ */
 function imageRange(low: number, high: number): Range {
   for (const [least, most] of [
     [0, 1],
     [-1, 1],
     [0, 255],
   ] as const) {
-    if (low >= least && high <= most) return { mode: "fixed", low: least, high: most };
+    if (low >= least && high <= most && (most < 255 || high > 16))
+      return { mode: "fixed", low: least, high: most };
   }
   return { mode: "layer", low, high };
 }

@@ -182,10 +182,6 @@ class Network:
             stored(record.key, found[record.key])
         return tuple(found[record.key] for record in self.plan.in_python)
 
-    def _uploads(self) -> tuple[Array, ...]:
-        """All of the Plan's inputs: the network's own, and what Python computes."""
-        return (*self.arrays, *self.sent)
-
     # What it gives
 
     def offer(self, picture: bytes = b"") -> Offer:
@@ -193,8 +189,8 @@ class Network:
         self.hash_weights()
         blobs: dict[str, memoryview] = {self.plan.hash: self._file}
         inputs = []
-        for record, array in zip(self.plan.header.inputs, self._uploads(), strict=True):
-            data = raw(stored(record.key, array))
+        for array in self.uploads():
+            data = raw(array)
             inputs.append(content_hash(data))
             blobs[inputs[-1]] = data
         weights = tuple(weight.hash for weight in self.plan.header.weights)
@@ -204,6 +200,22 @@ class Network:
         picture_name, words_name = (content_hash(b) if b else "" for b in (picture, words))
         blobs |= {n: memoryview(b) for n, b in ((words_name, words), (picture_name, picture)) if b}
         return Offer(self.plan.hash, weights, tuple(inputs), blobs, picture_name, words_name)
+
+    def portable(self, precision: Precision | None = None) -> Plan:
+        """The Plan of now for any device: with WebGL 2's guaranteed minimums.
+
+        In the precision of the Viewer unless given, whatever its pages' devices can do.
+        """
+        self.hash_weights()
+        asked = precision or self._precision
+        if self.plan.header.target == Target() and self.plan.precision == asked:
+            return self.plan
+        return lower.lower(self.graph, observe=self._observe, precision=asked)
+
+    def uploads(self) -> list[Array]:
+        """What a Plan's inputs hold, as float32: the network's own, and what Python computes."""
+        pairs = zip(self.plan.header.inputs, (*self.arrays, *self.sent), strict=True)
+        return [stored(record.key, array) for record, array in pairs]
 
     def values(self, keys: Iterable[str]) -> list[Value]:
         """The Plan's records of these keys; KeyError for one that it doesn't keep."""

@@ -279,6 +279,23 @@ class Failed(Message, frozen=True):
     text: Text
 
 
+class Exported(msgspec.Struct, frozen=True):
+    """What an exported page shows first: the traits of its Viewer, and a view for each step.
+
+    `snapshot` is a picture of the network, as a data: URL, for a browser that cannot draw.
+    """
+
+    view: dict[str, Any]
+    selected: dict[str, Any] | None
+    colormap: str
+    color_range: str
+    symmetric: bool
+    example: int
+    classes: tuple[str, ...]
+    steps: tuple[dict[str, Any], ...]
+    snapshot: str
+
+
 FromKernel = State | Part | Patches | Read | Probe | Done | Verified | Release | Refuse
 FromPage = Hello | Need | Progress | Ran | Health | Pace | Pointed | Reply | Probed | Failed
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 from weakref import WeakSet
 
@@ -50,8 +51,7 @@ class Viewer(anywidget.AnyWidget):
     about three digits. `height` bounds the view in CSS pixels; `timeout` is how many seconds a page
     that is there may say nothing while Python waits for it. `classes` names the values of the
     output: a list, a dict by index, or weights with `.meta["categories"]`; an ONNX file may have
-    names itself.
-    that is there may say nothing while Python waits for it. A layer that cannot run on the GPU is
+    names itself. A layer that cannot run on the GPU is
     computed in Python, by PyTorch or ONNX Runtime, for each input, and its value sent to the page;
     with `strict` it is an error, as in `compile`.
 
@@ -275,6 +275,29 @@ class Viewer(anywidget.AnyWidget):
         `present(False)`, Esc or the button in the page lead back; `presenting` says how it stands.
         """
         self.presenting = on
+
+    def to_html(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        title: str | None = None,
+        text: str = "",
+        steps: Sequence[Mapping[str, Any]] = (),
+        precision: Precision | None = None,
+    ) -> Path:
+        """Write this Viewer as a page of its own, which runs offline, without a kernel.
+
+        It has the weights, the input and the view of now. The arguments are those of
+        `nbglcnn.export_html`; `precision` is the Viewer's own unless given.
+        """
+        from nbglcnn import export  # which writes Viewers
+
+        traits = {name: getattr(self, name) for name in OF_THE_PAGE}
+        del traits["height"], traits["presenting"]
+        content = export.page(
+            self.network, title=title, text=text, steps=steps, precision=precision, traits=traits
+        )
+        return export.write(path, content)
 
     def report(self) -> str:
         """What a bug report needs, as text: versions, host, device, precision, memory, faults.

@@ -1,0 +1,227 @@
+// The client of an exported page's engine: it shows what the page holds, and what scripts of the page ask for.
+import { type Arrays, namedArrays, onlyOrAll } from "../arrays.ts";
+import { type Content, Engine } from "../engine/engine.ts";
+import { pageStore } from "../engine/store.ts";
+import { parsePlan } from "../gl/format.ts";
+import { PlanError, type Progress } from "../gl/types.ts";
+import { COLOR_RANGES, COLORMAPS, type Exported, VIEWS } from "../messages.ts";
+import type { PlanHeader } from "../plan.ts";
+import { createState, type ViewerState } from "../state.ts";
+import { says } from "../status.ts";
+import { selectionOf, turn, viewOf } from "../turning.ts";
+import type { Contents } from "./contents.ts";
+
+/** What to turn the views to, in the words of Python's `view`. */
+export interface View {
+  /** By default "explain" for a pixel, "maps" for a layer, else "network". */
+  readonly name?: string;
+  readonly layer?: string | null;
+  readonly channels?: readonly number[];
+  /** y and x. */
+  readonly pixel?: readonly number[] | null;
+}
+
+/** What `window.nbglcnn` promises, for scripts in the page and around it. */
+export interface Page {
+  /** Names that `read` takes: inputs, layers and modules in call order, outputs. */
+  readonly keys: readonly string[];
+  /** A value or parameter of the whole batch, row-major. */
+  read(key: string): Promise<Float32Array>;
+  /** Runs another input, row-major, or several by name: the output, or all by name where there are several. */
+  run(input: Float32Array | Arrays): Promise<Float32Array | Arrays>;
+  /** Turns the views. */
+  show(view: View): void;
+}
+
+/** The page has one Plan. */
+const PLAN = "plan";
+
+export class PageClient implements Page {
+  readonly state: ViewerState;
+  private readonly engine: Engine;
+  private readonly store = pageStore();
+  private readonly exported: Exported;
+  private plan: PlanHeader | undefined;
+  private content: Content = { plan: PLAN, weights: [], inputs: [] };
+  /** One run or read at a time, in the order in which they are asked for. */
+  private turn: Promise<unknown> = Promise.resolve();
+  private busy = 0;
+  private given = 0;
+  private compilingSince = 0;
+
+  constructor(exported: Exported) {
+    this.exported = exported;
+    this.engine = new Engine({
+      onProgress: (progress) => this.follow(progress),
+      onLost: () => {
+        this.state.status.value = says.lost(this.plan?.layers.length ?? 0);
+      },
+      onRestored: () => {
+        this.queue(() => this.bring()).catch(() => undefined); // the message says it
+      },
+      onTimed: () => undefined,
+      onPace: () => undefined,
+      isBusy: () => this.busy > 0,
+    });
+    this.state = createState(this.engine.signals);
+    this.state.status.value = says.opening();
+    const { state } = this;
+    const { view, selected, colormap, color_range, symmetric, example, classes } = exported;
+    state.colormap.value = COLORMAPS.find((one) => one === colormap) ?? "signed";
+    state.range.value = COLOR_RANGES.find((one) => one === color_range) ?? "layer";
+    state.symmetric.value = symmetric;
+    state.example.value = example;
+    state.classes.value = classes;
+    state.selected.value = selectionOf(selected);
+    turn(state, view);
+  }
+
+  get keys(): readonly string[] {
+    return this.plan?.values.map(({ key }) => key) ?? [];
+  }
+
+  /** A view was mounted; returns what to call when it is taken away. */
+  watch(): () => void {
+    return this.engine.watch();
+  }
+
+  /** Takes what the page holds; throws where that is damaged, and the view says it. */
+  take({ file, inputs }: Contents): void {
+    try {
+      const { plan, weight } = parsePlan(file);
+      this.plan = plan;
+      this.store.put(PLAN, file, 1);
+      for (const { hash } of plan.weights) {
+        const { buffer, byteOffset, byteLength } = weight(hash);
+        this.store.put(hash, new Uint8Array(buffer as ArrayBuffer, byteOffset, byteLength), 1);
+      }
+      this.content = {
+        plan: PLAN,
+        weights: plan.weights.map(({ hash }) => hash),
+        inputs: inputs.map((data) => this.keep(data)),
+      };
+      this.engine.describe(PLAN);
+    } catch (error) {
+      this.fail(error);
+      throw error;
+    }
+  }
+
+  /** Runs it; rejects where that cannot be, and the view says why. */
+  async start(): Promise<void> {
+    const { unavailable } = this.engine;
+    if (unavailable !== undefined) {
+      this.state.snapshot.value = this.exported.snapshot;
+      const found = `${unavailable.message} (${unavailable.detail})`;
+      this.state.status.value = says.unsupported(unavailable.reason, found, true);
+      throw unavailable;
+    }
+    await this.queue(() => this.bring());
+  }
+
+  read(key: string): Promise<Float32Array> {
+    return this.queue(() => this.engine.read(key));
+  }
+
+  run(input: Float32Array | Arrays): Promise<Float32Array | Arrays> {
+    return this.queue(async () => {
+      const plan = this.plan as PlanHeader;
+      const names = [...this.content.inputs];
+      const old: string[] = [];
+      const own = plan.inputs.filter(({ layer }) => layer < 0);
+      const arrays = namedArrays(input, own);
+      for (const [key, array] of arrays) checkInput(own, key, array);
+      for (const [key, array] of arrays) {
+        const at = plan.inputs.findIndex((one) => one.key === key);
+        old.push(names[at] ?? "");
+        const copy = new Float32Array(array);
+        names[at] = this.keep(new Uint8Array(copy.buffer));
+      }
+      this.content = { ...this.content, inputs: names };
+      // What Python computed was of the inputs that the page came with.
+      this.state.changed.value = new Set([
+        ...this.state.changed.peek(),
+        ...arrays.map(([key]) => key),
+      ]);
+      await this.bring(true);
+      for (const name of old) this.store.release(name);
+      const outputs: [string, Float32Array][] = [];
+      for (const key of plan.outputs) outputs.push([key, await this.engine.read(key)]);
+      return onlyOrAll(outputs);
+    });
+  }
+
+  show(view: View): void {
+    const { state } = this;
+    const { layer = null, channels = [], pixel = null } = view;
+    const name = view.name ?? (layer === null ? "network" : pixel === null ? "maps" : "explain");
+    if (!VIEWS.some((one) => one === name)) {
+      throw new RangeError(`there is no view ${name}; there are ${VIEWS.join(", ")}`);
+    }
+    if (layer !== null && !this.keys.includes(layer)) {
+      throw new RangeError(`there is no layer ${layer} whose values are kept`);
+    }
+    if (layer !== null) state.selected.value = { layer, channel: channels[0] ?? null };
+    turn(state, { ...viewOf(state), name, layer, channels, pixel });
+  }
+
+  /** Bytes in the page's store, under a name of their own. */
+  private keep(data: Uint8Array<ArrayBuffer>): string {
+    const name = `input ${this.given++}`;
+    this.store.put(name, data, 1);
+    return name;
+  }
+
+  private queue<T>(job: () => Promise<T>): Promise<T> {
+    this.busy += 1;
+    const done = this.turn.then(job).finally(() => {
+      this.busy -= 1;
+      this.engine.idle();
+    });
+    this.turn = done.catch(() => undefined);
+    return done;
+  }
+
+  private async bring(urgent = false): Promise<void> {
+    try {
+      await this.engine.show(this.content, { urgent });
+    } catch (error) {
+      this.fail(error);
+      throw error;
+    }
+    if (this.engine.shown !== undefined) this.state.status.value = says.ready(); // else it was lost meanwhile
+  }
+
+  private follow({ stage, done, total }: Progress): void {
+    if (stage === "compile") {
+      this.compilingSince ||= performance.now();
+      const seconds = (performance.now() - this.compilingSince) / 1000;
+      this.state.status.value = says.compiling(done, total, seconds);
+    } else if (stage === "run" && this.compilingSince > 0) {
+      this.compilingSince = 0;
+      this.state.status.value = says.running();
+    }
+  }
+
+  private fail(error: unknown): void {
+    if (this.engine.device?.lost) return; // it comes back
+    const text = error instanceof Error ? error.message : String(error);
+    this.state.status.value = says.failed("This network could not be run here", text);
+  }
+}
+
+function checkInput(inputs: PlanHeader["inputs"], key: string, array: unknown): void {
+  const input = inputs.find((one) => one.key === key);
+  if (input === undefined) {
+    const names = inputs.map((one) => one.key).join(", ");
+    throw new PlanError(`there is no input ${key}; there are ${names}`);
+  }
+  const count = input.shape.reduce((product, size) => product * size, 1);
+  if (!(array instanceof Float32Array) || array.length !== count) {
+    const found =
+      array instanceof Float32Array ? `${array.length} numbers` : "no Float32Array of them";
+    throw new PlanError(
+      `input ${key} takes ${count} numbers (${input.shape.join("×")}), not ${found}`,
+    );
+  }
+}

@@ -1,0 +1,41 @@
+// What an exported page holds: Python wrote it into the document, as text that nothing runs.
+import type { Exported } from "../messages.ts";
+
+export interface Contents {
+  /** A Plan file with its weights. */
+  readonly file: Uint8Array<ArrayBuffer>;
+  /** In the order of the Plan's inputs, as float32. */
+  readonly inputs: readonly Uint8Array<ArrayBuffer>[];
+}
+
+/** Letters that are decoded at once: a multiple of four, the unit of base64. */
+const STRIDE = 2 ** 20;
+
+/** What the views show first. */
+export function exportedOf(): Exported {
+  return JSON.parse(document.getElementById("nbglcnn-page")?.textContent ?? "");
+}
+
+/** Takes the network out of the document, which needs not keep a copy of it. */
+export function takeContents(): Contents {
+  const blobs = [...document.querySelectorAll("script[data-nbglcnn]")];
+  const [file, ...inputs] = blobs.map((element) => {
+    const bytes = decoded(element.textContent ?? "");
+    element.remove();
+    return bytes;
+  });
+  if (file === undefined) throw new Error("this page holds no network");
+  return { file, inputs };
+}
+
+/** The bytes of base64. Not by fetch, which the page's policy forbids, data: URLs too. */
+function decoded(text: string): Uint8Array<ArrayBuffer> {
+  const pad = text.endsWith("==") ? 2 : text.endsWith("=") ? 1 : 0;
+  const bytes = new Uint8Array((text.length / 4) * 3 - pad);
+  let at = 0;
+  for (let from = 0; from < text.length; from += STRIDE) {
+    const letters = atob(text.slice(from, from + STRIDE));
+    for (let k = 0; k < letters.length; k++) bytes[at++] = letters.charCodeAt(k);
+  }
+  return bytes;
+}

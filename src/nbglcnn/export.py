@@ -1,0 +1,212 @@
+"""A network in its Viewer as one HTML file, which runs without Python and without a network."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from string import Template
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+
+from nbglcnn import __version__
+from nbglcnn.errors import InputError, NbglcnnError
+from nbglcnn.viewer import code, protocol
+from nbglcnn.viewer.network import Network, raw
+from nbglcnn.viewer.traits import checked_view
+
+if TYPE_CHECKING:
+    from nbglcnn.plan import Plan, Precision
+
+PAGE = Path(__file__).with_name("page.html")
+SCRIPT = code.STATIC / "page.js"
+# Nothing is loaded and nothing sent; the page's one script runs, and none that a name could bring.
+POLICY = (
+    "default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
+    "img-src data: blob:; base-uri 'none'; form-action 'none'"
+)
+FIRST_VIEW: dict[str, Any] = {"name": "network", "layer": None, "channels": [], "pixel": None}
+
+
+def export_html(
+    model: Any,
+    x: Any,
+    path: str | os.PathLike[str],
+    *,
+    title: str | None = None,
+    text: str = "",
+    steps: Sequence[Mapping[str, Any]] = (),
+    observe: str | Sequence[str] = "all",
+    precision: Precision = "float32",
+    classes: Any = None,
+    strict: bool = False,
+) -> Path:
+    """Write a page that shows the network in its Viewer, without a kernel and without a network.
+
+    Args:
+        model: as for the Viewer. `compare(…).to_html(…)` writes the page of a comparison.
+        x: the examples that the page has, as for the Viewer; None for an ONNX file that fixes its
+            inputs' shapes, which are zeros then.
+        path: the file; one that is there is replaced.
+        title: the page's title and heading; by default the model's name, and no heading.
+        text: Markdown (CommonMark with tables) above the Viewer; markup in it stays text.
+        steps: a lesson: for each step a dict with `text`, Markdown, and `view`, as `Viewer.view`,
+            of which any part may be left out: {"name": "explain", "layer": "encoder.0",
+            "pixel": [3, 4]}. The Viewer turns as the reader goes on, back, or by the address's #3.
+        observe: what can be looked at, as for the Viewer.
+        precision: "float16" halves the weights, which are right to about three digits then.
+        classes: the names of the output's classes, as for the Viewer.
+        strict: an error for a layer that cannot run on the GPU; else the page has its value for
+            `x`, computed here.
+
+    The path that was written is returned.
+
+    Raises:
+        InputError: a step is none: it names what the network doesn't have; and as for the Viewer.
+        OSError: the file cannot be written.
+    """
+    network = Network(
+        model, x, observe=observe, precision=precision, classes=classes, strict=strict
+    )
+    return write(path, page(network, title=title, text=text, steps=steps))
+
+
+def write(path: str | os.PathLike[str], content: bytes) -> Path:
+    """Write a page whole or not at all."""
+    target = Path(path)
+    part = target.with_name(f".{target.name}.part")
+    try:
+        part.write_bytes(content)
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+    return target
+
+
+def page(
+    network: Network,
+    *,
+    title: str | None = None,
+    text: str = "",
+    steps: Sequence[Mapping[str, Any]] = (),
+    precision: Precision | None = None,
+    traits: Mapping[str, Any] | None = None,
+) -> bytes:
+    """The page of a network as it is now; `traits` are those of a Viewer, to begin with."""
+    plan = network.portable(precision)
+    shown = {
+        "view": FIRST_VIEW,
+        "selected": None,
+        "colormap": "signed",
+        "color_range": "layer",
+        "symmetric": False,
+        "example": 0,
+        **(traits or {}),
+    }
+    views = [_view(step, number, plan) for number, step in enumerate(steps, 1)]
+    exported = protocol.Exported(
+        **shown, classes=network.classes, steps=tuple(views), snapshot=_snapshot(network, shown)
+    )
+    script = SCRIPT.read_text("utf-8").strip()
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    blobs: list[bytes | memoryview] = [plan.to_bytes(), *map(raw, network.uploads())]
+    name = title or plan.header.name
+    return (
+        Template(PAGE.read_text("utf-8"))
+        .substitute(
+            policy=POLICY.format(digest=digest),
+            version=__version__,
+            title=html.escape(name),
+            heading=f"<h1>{html.escape(title)}</h1>\n" if title else "",
+            text=f'<div class="text">{markdown(text)}</div>\n' if text else "",
+            steps=_steps(steps),
+            exported=_as_json(exported),
+            blobs="\n".join(_blob(blob) for blob in blobs),
+            script=script,
+        )
+        .encode()
+    )
+
+
+def markdown(text: str) -> str:
+    """HTML of Markdown: text and structure alone. Markup is text, pictures are data: URLs."""
+    # commonmark leaves markup as it is unless told otherwise.
+    parser = MarkdownIt("commonmark", {"html": False}, renderer_cls=_Renderer).enable("table")
+    return str(parser.render(text)).strip()
+
+
+class _Renderer(RendererHTML):
+    """The library's own, but for what would load something, and for links."""
+
+    def image(self, tokens: Any, index: int, options: Any, env: Any) -> str:
+        token = tokens[index]
+        if str(token.attrGet("src") or "").startswith("data:image/"):
+            return str(super().image(tokens, index, options, env))
+        return html.escape(token.content)  # the page loads nothing
+
+    def link_open(self, tokens: Any, index: int, options: Any, env: Any) -> str:
+        if not str(tokens[index].attrGet("href") or "").startswith("#"):
+            tokens[index].attrSet("rel", "noopener noreferrer")
+        return str(self.renderToken(tokens, index, options, env))
+
+
+def _view(step: Mapping[str, Any], number: int, plan: Plan) -> dict[str, Any]:
+    """What the Viewer shows at a step, with all of its keys."""
+    if unknown := set(step) - {"text", "view"}:
+        raise InputError(
+            f"step {number}: a step has text and view, not {', '.join(sorted(unknown))}"
+        )
+    if not isinstance(step.get("text", ""), str):
+        raise InputError(f"step {number}: its text is no text but {type(step['text']).__name__}")
+    view = dict(step.get("view") or {})
+    spot, layer = view.get("pixel"), view.get("layer")
+    view.setdefault("name", "network" if layer is None else "maps" if spot is None else "explain")
+    try:
+        return checked_view(view, plan)
+    except Exception as error:  # a TraitError, or what a pixel of another form gives
+        raise InputError(f"step {number}: {error}") from None
+
+
+def _steps(steps: Sequence[Mapping[str, Any]]) -> str:
+    """The steps' texts, all there for readers without scripts, and what leads through them."""
+    if not steps:
+        return ""
+    texts = "".join(
+        f'<section data-step="{k}" class="text" aria-label="Step {k} of {len(steps)}">'
+        f"{markdown(step.get('text', ''))}</section>\n"
+        for k, step in enumerate(steps, 1)
+    )
+    links = "".join(f'<li><a href="#{k}">{k}</a></li>' for k in range(1, len(steps) + 1))
+    return (
+        f'<div class="steps-text" aria-live="polite">{texts}</div>\n'
+        '<nav class="steps" aria-label="Steps of the lesson">'
+        '<button type="button" data-go="back">Back</button>'
+        f'<ol>{links}</ol><button type="button" data-go="next">Next</button></nav>\n'
+    )
+
+
+def _snapshot(network: Network, shown: Mapping[str, Any]) -> str:
+    """A picture for browsers that cannot draw; "" where none can be had."""
+    try:
+        png = network.snapshot(shown["example"])
+    except NbglcnnError as error:
+        protocol.warn_once(f"no snapshot: {error}")
+        return ""
+    return f"data:image/png;base64,{base64.b64encode(png).decode()}"
+
+
+def _as_json(record: msgspec.Struct) -> str:
+    """JSON that no name can end, whatever markup it has."""
+    return json.dumps(msgspec.to_builtins(record)).replace("<", "\\u003c")
+
+
+def _blob(data: bytes | memoryview) -> str:
+    text = base64.b64encode(data).decode()
+    return f'<script type="application/octet-stream" data-nbglcnn>{text}</script>'

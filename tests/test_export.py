@@ -1,0 +1,475 @@
+"""Exported pages: the whole Viewer in one file, opened from a disk with the network off."""
+
+import base64
+import hashlib
+import html
+import io
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from playwright.sync_api import Page, expect
+from torch import nn
+
+import nbglcnn
+from equal import assert_equal
+from fashion_autoencoder import load_autoencoder, load_images
+from firefox import FirefoxPage, firefox_page, missing_packages
+from nbglcnn import InputError
+from nbglcnn.export import SCRIPT, markdown
+from viewer_models import autoencoder, hooked, pictures
+from zoo import ResNet18, UNet
+
+SOURCES = Path(__file__).parents[1] / "js" / "src"
+LESSON = [
+    {"text": "# The picture\n\nwhat goes in", "view": {"layer": "input"}},
+    {"text": "## *Filters*", "view": {"layer": "encoder.0", "name": "filters"}},
+    {"text": "Why?", "view": {"layer": "encoder.0", "channels": [2], "pixel": [3, 4]}},
+]
+# What a value is in a page: base64 of its float32.
+READ = """async (key) => {
+  const data = await (await window.nbglcnn).read(key);
+  const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+  let text = '';
+  for (let k = 0; k < bytes.length; k += 32768)
+    text += String.fromCharCode(...bytes.subarray(k, k + 32768));
+  return btoa(text);
+}"""
+RUN = """async (text) => {
+  const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+  const y = await (await window.nbglcnn).run(new Float32Array(bytes.buffer));
+  return [...y.slice(0, 5)];
+}"""
+KEYS = "async () => (await window.nbglcnn).keys"
+SHOWN = """() => document.querySelector('.nbg-layer')?.dataset.layer
+  ?? document.querySelector('[data-tab][aria-selected=true]').dataset.tab"""
+
+
+def values(page: Page | FirefoxPage) -> dict[str, np.ndarray]:
+    """Every value of an exported page."""
+    found = {}
+    for key in page.evaluate(KEYS):
+        found[key] = np.frombuffer(base64.b64decode(page.evaluate(READ, key)), np.float32)
+    return found
+
+
+def layers(model: nn.Module, x: np.ndarray) -> dict[str, np.ndarray]:
+    """What PyTorch computes of it, but for the input, which is called as in forward."""
+    return {key: value for key, value in hooked(model, x).items() if key != "input"}
+
+
+def check(page: Page | FirefoxPage, expected: dict[str, np.ndarray], rtol: float = 1e-4) -> None:
+    """All values of a page that have a partner equal it."""
+    found = values(page)
+    assert found.keys() >= expected.keys()
+    for key, array in expected.items():
+        assert found[key].size == array.size, key
+        assert_equal(found[key].reshape(array.shape), array, rtol=rtol, name=key)
+
+
+@pytest.fixture
+def offline(new_page: Callable[..., Page]) -> Iterator[Callable[..., Page]]:
+    """offline(path, "llvmpipe"): a page of a file, with the network off; errors fail the test."""
+    errors: list[str] = []
+
+    def open_file(path: Path, backend: str = "llvmpipe", **options: Any) -> Page:
+        page = new_page(backend, offline=True, viewport={"width": 1200, "height": 900}, **options)
+        page.on("console", lambda m: errors.append(m.text) if m.type == "error" else None)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.goto(path.as_uri())
+        return page
+
+    yield open_file
+    assert not errors, errors
+
+
+@pytest.fixture(scope="module")
+def lesson(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lesson of three steps on a small autoencoder."""
+    path = tmp_path_factory.mktemp("lesson") / "lesson.html"
+    text = "Two **pictures**, `2×1×22×18`."
+    return nbglcnn.export_html(
+        autoencoder(3), pictures(3), path, title="A lesson", text=text, steps=LESSON
+    )
+
+
+def test_every_value_of_a_page_equals_pytorchs(
+    offline: Callable[..., Page], lesson: Path, backend: str
+) -> None:
+    page = offline(lesson, backend)
+    model = autoencoder(3)
+    check(page, hooked(model, pictures(3)))
+    other = pictures(9)
+    text = base64.b64encode(other.tobytes()).decode()
+    with torch.no_grad():
+        expected = model(torch.from_numpy(other)).numpy()
+    np.testing.assert_allclose(
+        page.evaluate(RUN, text), expected.reshape(-1)[:5], rtol=1e-4, atol=1e-6
+    )
+    check(page, hooked(model, other))
+
+
+def test_a_wrong_input_is_refused_and_the_page_goes_on(
+    offline: Callable[..., Page], lesson: Path
+) -> None:
+    page = offline(lesson)
+    refused = page.evaluate(
+        """async () => {
+          const page = await window.nbglcnn;
+          const said = (error) => error.message;
+          return [await page.run(new Float32Array(3)).catch(said),
+            await page.run({ picture: new Float32Array(3) }).catch(said),
+            await page.read('encoder.9').catch(said)];
+        }"""
+    )
+    assert refused[0] == "input input takes 792 numbers (2×1×22×18), not 3 numbers"
+    assert refused[1] == "there is no input picture; there are input"
+    assert "encoder.9" in refused[2]
+    with pytest.raises(Exception, match=r"there is no layer encoder\.9"):
+        page.evaluate("async () => (await window.nbglcnn).show({ layer: 'encoder.9' })")
+    check(page, hooked(autoencoder(3), pictures(3)))
+
+
+@pytest.mark.parametrize("name", ["fashion", "unet", "comparison"])
+def test_networks_of_the_notebook_pass_in_pages(
+    offline: Callable[..., Page], tmp_path: Path, name: str, backend: str
+) -> None:
+    path = tmp_path / "page.html"
+    if name == "fashion":
+        model, x = load_autoencoder(), load_images()[0][:4]
+        nbglcnn.export_html(model, x, path)
+        expected = layers(model, x) | {"x": x}
+    elif name == "unet":
+        torch.manual_seed(1)
+        model = UNet().eval()
+        x = np.random.default_rng(1).random((1, 3, 40, 32), np.float32)
+        nbglcnn.export_html(model, x, path)
+        expected = layers(model, x) | {"x": x}
+        del expected["pool"]  # called twice: the hook has kept the last
+    else:
+        a, b, x = autoencoder(3), autoencoder(3), pictures(3)
+        with torch.no_grad():
+            b.encoder[0].weight.mul_(1.5)
+        comparison = nbglcnn.compare(a, b, x)
+        comparison.to_html(path)
+        of_a, of_b = hooked(a, x), hooked(b, x)
+        names = ["encoder.0", "encoder.4", "decoder.0", "decoder.4"]
+        expected = {f"A.{key}": of_a[key] for key in names}
+        expected |= {f"B.{key}": of_b[key] for key in names}
+        comparison.close()
+    check(offline(path, backend), expected)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("backend", ["swiftshader", "llvmpipe"])
+def test_resnet18_passes_in_a_page(
+    offline: Callable[..., Page], tmp_path: Path, backend: str
+) -> None:
+    path, model, x = resnet18(tmp_path)
+    page = offline(path, backend)
+    check(page, layers(model, x), rtol=1e-3)
+
+
+@pytest.mark.sweep
+def test_pages_pass_in_firefox(tmp_path: Path, lesson: Path) -> None:
+    if missing := missing_packages():
+        pytest.skip(f"apt-get install {' '.join(missing)}")
+    path, model, x = resnet18(tmp_path)
+    with firefox_page(tmp_path / "profile") as page:
+        page.goto(lesson.as_uri())
+        check(page, hooked(autoencoder(3), pictures(3)))
+        page.goto(path.as_uri())
+        check(page, layers(model, x), rtol=1e-3)
+
+
+def resnet18(folder: Path) -> tuple[Path, nn.Module, np.ndarray]:
+    torch.manual_seed(1)
+    model = ResNet18().eval()
+    x = np.random.default_rng(1).random((1, 3, 224, 224), np.float32)
+    return nbglcnn.export_html(model, x, folder / "resnet18.html"), model, x
+
+
+@pytest.mark.parametrize("precision", ["float32", "float16"])
+def test_a_page_is_as_large_as_what_it_holds(tmp_path: Path, precision: Any) -> None:
+    model, x = load_autoencoder(), load_images()[0][:4]
+    path = nbglcnn.export_html(model, x, tmp_path / "page.html", precision=precision)
+    plan = nbglcnn.compile(model, x, precision=precision)
+    expected = SCRIPT.stat().st_size + (len(plan.to_bytes()) + x.nbytes) * 4 / 3
+    assert abs(path.stat().st_size - expected) < 0.02 * expected
+
+
+def test_half_precision_halves_the_weights(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Conv2d(64, 128, 3), nn.Conv2d(128, 128, 3)).eval()
+    x = np.zeros((1, 64, 9, 9), np.float32)
+    single, half = (
+        nbglcnn.export_html(model, x, tmp_path / f"{p}.html", precision=p).stat().st_size
+        for p in ("float32", "float16")
+    )
+    weights = sum(blob.nbytes for blob in nbglcnn.compile(model, x).blobs.values())
+    assert single - half == pytest.approx(weights / 2 * 4 / 3, rel=0.01)
+
+
+def test_a_page_in_half_precision_is_right_to_three_digits(
+    offline: Callable[..., Page], tmp_path: Path
+) -> None:
+    model, x = autoencoder(3), pictures(3)
+    path = nbglcnn.export_html(model, x, tmp_path / "page.html", precision="float16")
+    check(offline(path), hooked(model, x), rtol=2e-2)
+
+
+def test_all_views_are_in_the_page(offline: Callable[..., Page], lesson: Path) -> None:
+    page = offline(lesson)
+    page.evaluate(KEYS)
+    page.get_by_role("tab", name="Profile").click()
+    expect(page.locator(".nbg-profile")).to_be_visible()
+    for name, seen in (
+        ("maps", ".nbg-grid"), ("filters", ".nbg-filters"), ("explain", ".nbg-explain"),
+    ):  # fmt: skip
+        page.evaluate(
+            "async (name) => (await window.nbglcnn).show({ name, layer: 'encoder.0' })", name
+        )
+        expect(page.locator(seen).first).to_be_visible()
+    page.evaluate("async () => (await window.nbglcnn).show({ name: 'network' })")
+    expect(page.locator(".nbg-picture").first).to_be_visible()
+    expect(page.locator("body")).not_to_contain_text("from Python.")
+
+
+def test_a_lesson_turns_the_viewer(offline: Callable[..., Page], lesson: Path) -> None:
+    page = offline(lesson)
+    page.evaluate(KEYS)
+    back, next_ = (page.get_by_role("button", name=name, exact=True) for name in ("Back", "Next"))
+    expect(page.get_by_role("heading", name="The picture")).to_be_visible()
+    expect(back).to_be_disabled()
+    next_.click()
+    expect(page.get_by_role("heading", name="Filters")).to_be_visible()
+    expect(page.get_by_role("heading", name="The picture")).not_to_be_visible()
+    expect(page.locator(".nbg-filters").first).to_be_visible()
+    next_.click()
+    expect(next_).to_be_disabled()
+    assert page.url.endswith("#3")
+    expect(page.locator(".nbg-explain")).to_contain_text("y 3, x 4")
+    page.go_back()
+    expect(page.locator(".nbg-filters").first).to_be_visible()
+    page.get_by_role("link", name="1", exact=True).click()
+    expect(page.get_by_role("heading", name="The picture")).to_be_visible()
+    # An address with a step opens there.
+    page.goto(f"{lesson.as_uri()}#3")
+    page.reload()
+    page.evaluate(KEYS)
+    expect(page.locator(".nbg-explain")).to_contain_text("y 3, x 4")
+
+
+def test_the_page_begins_as_its_viewer_was(offline: Callable[..., Page], tmp_path: Path) -> None:
+    viewer = nbglcnn.Viewer(autoencoder(3), pictures(3))
+    viewer.colormap, viewer.example = "viridis", 1
+    viewer.show("encoder.1", [4])
+    page = offline(viewer.to_html(tmp_path / "page.html"))
+    viewer.close()
+    page.evaluate(KEYS)
+    assert page.evaluate(SHOWN) == "encoder.1"
+    expect(page.get_by_label("Example", exact=True)).to_have_value("1")
+    expect(page.locator("main h1")).to_have_count(0)
+    assert page.title() == "Sequential"
+
+
+def test_a_viewers_weights_of_now_are_in_its_page(
+    offline: Callable[..., Page], tmp_path: Path
+) -> None:
+    model = autoencoder(3)
+    viewer = nbglcnn.Viewer(model, pictures(3))
+    state = {k: v * 1.25 if v.dtype.is_floating_point else v for k, v in model.state_dict().items()}
+    viewer.load_state_dict(state)
+    viewer.input = pictures(5)
+    path = viewer.to_html(tmp_path / "page.html")
+    viewer.close()
+    model.load_state_dict(state)
+    check(offline(path), hooked(model, pictures(5)))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_page_follows_the_readers_theme(
+    offline: Callable[..., Page], lesson: Path, scheme: str
+) -> None:
+    page = offline(lesson, color_scheme=scheme)
+    page.evaluate(KEYS)
+    assert page.locator(".nbglcnn").get_attribute("data-theme") == scheme
+    shot = np.array(Image.open(io.BytesIO(page.screenshot())).convert("L"))
+    assert (shot[5, 5] > 200) == (scheme == "light")
+
+
+def test_names_and_texts_with_markup_are_text(offline: Callable[..., Page], tmp_path: Path) -> None:
+    evil = "</script><script>window.pwned = 1</script><img src=x onerror='window.pwned = 2'>"
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.add_module(
+                "a<script>window['pwned']=3<" + chr(0x2F) + "script>", nn.Conv2d(1, 2, 1)
+            )
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return next(self.children())(x)
+
+    path = nbglcnn.export_html(
+        Net().eval(),
+        np.zeros((1, 1, 4, 4), np.float32),
+        tmp_path / "page.html",
+        title=evil,
+        text=f"{evil}\n\n[a](javascript:window.pwned=4) ![b](https://example.org/b.png)\n\n{evil}",
+        steps=[{"text": evil}],
+        classes=[evil, "b"],
+    )
+    page = offline(path)
+    keys = page.evaluate(KEYS)
+    assert any("<script>" in key for key in keys)
+    page.wait_for_timeout(300)
+    assert page.evaluate("window.pwned") is None
+    assert page.title() == evil
+    expect(page.locator("h1")).to_have_text(evil)
+    assert page.locator("script").count() == 2  # the JSON, and the page's own
+    assert page.locator("main img").count() == 0
+
+
+def test_the_policy_stops_scripts_and_requests(new_page: Callable[..., Page], lesson: Path) -> None:
+    page = new_page("llvmpipe", offline=True)
+    page.goto(lesson.as_uri())
+    page.evaluate(KEYS)
+    blocked = page.evaluate(
+        """async () => {
+          const blocked = [];
+          const note = (event) => blocked.push(event.effectiveDirective);
+          document.addEventListener('securitypolicyviolation', note);
+          const script = document.createElement('script');
+          script.textContent = 'window.pwned = 1';
+          document.body.append(script);
+          const image = new Image();
+          image.src = 'http://127.0.0.1:9/x.png';
+          await fetch('http://127.0.0.1:9/').catch(() => undefined);
+          await new Promise((done) => setTimeout(done)); // what is evaluated from outside may eval
+          try { new Function('window.pwned = 2')(); } catch {}
+          await new Promise((done) => setTimeout(done, 200));
+          return [window.pwned ?? null, ...blocked.sort()];
+        }"""
+    )  # fmt: skip
+    assert blocked[0] is None
+    assert set(blocked[1:]) >= {"connect-src", "img-src", "script-src-elem", "script-src"}
+
+
+def test_the_page_works_in_a_frame(offline: Callable[..., Page], lesson: Path) -> None:
+    frame = lesson.with_name("around.html")
+    frame.write_text(
+        f'<!doctype html><iframe src="{html.escape(lesson.name)}" width=900 height=600></iframe>'
+    )
+    page = offline(frame)
+    inner = page.frames[1]
+    found = np.frombuffer(base64.b64decode(inner.evaluate(READ, "encoder.0")), np.float32)
+    expected = hooked(autoencoder(3), pictures(3))["encoder.0"]
+    assert_equal(found.reshape(expected.shape), expected, rtol=1e-4)
+
+
+def test_a_page_without_webgl_shows_pythons_picture(
+    new_page: Callable[..., Page], lesson: Path
+) -> None:
+    page = new_page("llvmpipe", offline=True)
+    page.add_init_script("HTMLCanvasElement.prototype.getContext = () => null;"
+                         "OffscreenCanvas.prototype.getContext = () => null;")  # fmt: skip
+    page.goto(lesson.as_uri())
+    expect(page.locator(".nbg-message")).to_contain_text("no WebGL 2")
+    expect(page.locator(".nbg-snapshot img")).to_be_visible()
+    expect(page.locator(".nbg-message")).not_to_contain_text("viewer.activations")
+
+
+def test_a_damaged_page_says_so(new_page: Callable[..., Page], lesson: Path) -> None:
+    broken = lesson.with_name("broken.html")
+    text = lesson.read_text("utf-8")
+    at = text.index("data-nbglcnn>") + 40_000
+    broken.write_text(text[:at] + ("B" if text[at] != "B" else "C") + text[at + 1 :], "utf-8")
+    page = new_page("llvmpipe", offline=True)
+    page.goto(broken.as_uri())
+    expect(page.locator(".nbg-message")).to_contain_text("damaged Plan file: checksum")
+
+
+def test_a_lost_context_comes_back_in_a_page(new_page: Callable[..., Page], lesson: Path) -> None:
+    page = new_page("swiftshader", offline=True)
+    page.add_init_script(
+        "const get = OffscreenCanvas.prototype.getContext;"
+        "OffscreenCanvas.prototype.getContext = function (...a) {"
+        " return (window.gl = get.apply(this, a)); };"
+    )
+    page.goto(lesson.as_uri())
+    page.evaluate(KEYS)
+    page.evaluate(
+        """async () => {
+          const lose = window.gl.getExtension('WEBGL_lose_context');
+          lose.loseContext();
+          await new Promise((done) => setTimeout(done, 300));
+          lose.restoreContext();
+        }"""
+    )
+    expect(page.locator(".nbg-phase-ready")).to_be_visible()
+    check(page, hooked(autoencoder(3), pictures(3)))
+
+
+def reached(*entries: Path) -> set[str]:
+    """The files of js/src that these need, themselves too."""
+    found: set[Path] = set()
+    pending = list(entries)
+    while pending:
+        file = pending.pop()
+        if file in found or file.suffix not in (".ts", ".tsx"):
+            continue
+        found.add(file)
+        names = re.findall(r'(?:from|import) "(\.[^"]+)"', file.read_text("utf-8"))
+        pending += [(file.parent / name).resolve() for name in names]
+    return {str(file.relative_to(SOURCES)) for file in found}
+
+
+def test_a_page_has_the_notebooks_engine_and_views_and_no_other() -> None:
+    rooms = sorted((SOURCES / "views").glob("*/room.ts"))
+    notebook = reached(SOURCES / "widget.ts", *rooms)
+    page = reached(SOURCES / "page.ts", *rooms)
+    assert {"engine/engine.ts", "views/app.tsx", "gl/session.ts"} <= page & notebook
+    own = {file for file in page - notebook if not file.startswith(("page.ts", "page/"))}
+    assert own == {"arrays.ts"}  # which runtime.js has too
+    assert not {file for file in page if file.startswith("comm/")}, "Python's client is not in it"
+
+
+def test_markdown_is_structure_and_text() -> None:
+    assert markdown("# A\n\n*b* `c<d`") == "<h1>A</h1>\n<p><em>b</em> <code>c&lt;d</code></p>"
+    assert markdown("<b>x</b>") == "<p>&lt;b&gt;x&lt;/b&gt;</p>"
+    assert markdown("![alt](https://a.b/c.png)") == "<p>alt</p>"
+    assert 'src="data:image/png;base64,AA"' in markdown("![alt](data:image/png;base64,AA)")
+    assert "javascript:" not in re.sub(r"<p>.*?</p>", "", markdown("[x](javascript:alert(1))"))
+    assert 'href="javascript' not in markdown("[x](javascript:alert(1))")
+    assert "<table>" in markdown("|a|b|\n|-|-|\n|1|2|")
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        ({"view": {"layer": "encoder.9"}}, "step 1: there is no layer 'encoder.9'"),
+        ({"view": {"name": "video"}}, "step 1: there is no view 'video'"),
+        ({"view": {"layer": "encoder.0", "pixel": [99, 0]}}, "11×9 pixels"),
+        ({"words": "x"}, "step 1: a step has text and view, not words"),
+        ({"text": 3}, "step 1: its text is no text but int"),
+    ],
+)
+def test_a_step_that_is_none_is_refused(tmp_path: Path, step: dict[str, Any], words: str) -> None:
+    path = tmp_path / "page.html"
+    with pytest.raises(InputError, match=re.escape(words)):
+        nbglcnn.export_html(autoencoder(3), pictures(3), path, steps=[step])
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_page_says_what_policy_it_has(lesson: Path) -> None:
+    text = lesson.read_text("utf-8")
+    script = re.findall(r"<script>(.*)</script>", text, re.DOTALL)[-1]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = re.findall(r'Security-Policy" content="([^"]*)"', text)[0]
+    assert policy.startswith(f"default-src 'none'; script-src 'sha256-{digest}'; ")
+    assert "unsafe-eval" not in policy and "http" not in policy
