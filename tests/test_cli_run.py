@@ -13,8 +13,8 @@ from PIL import Image
 from torch import nn
 
 from command import NET, nbglcnn, without
-from nbglcnn.cli import main
 from equal import assert_equal
+from nbglcnn.cli import main
 from onnx_models import model_of, node, randn
 
 

@@ -1,9 +1,12 @@
 """`html` and `serve`: the exported page as a file, and for this machine alone."""
 
+import base64
 import http.client
 import os
+import re
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +18,7 @@ from PIL import Image
 from playwright.sync_api import Page
 
 from command import COMMAND, nbglcnn
+from nbglcnn import Plan
 from nbglcnn.serving import HEADERS, PageServer
 from onnx_models import model_of, node, randn
 
@@ -60,6 +64,8 @@ def test_the_page_is_under_its_address_alone_and_ctrl_c_ends_it(
     served: tuple[subprocess.Popen[str], str], gl_page: Callable[..., Page]
 ) -> None:
     process, url = served
+    assert process.stdout is not None
+    assert process.stdout.readline() == "Ctrl-C ends it.\n"
     port, path = int(url.split(":")[2].split("/")[0]), "/" + url.split("/", 3)[3]
     assert url.startswith("http://127.0.0.1:") and len(path) > 30
     status, headers, content = asked(port, path)
@@ -73,16 +79,13 @@ def test_the_page_is_under_its_address_alone_and_ctrl_c_ends_it(
     page.goto(url)
     page.wait_for_selector(".nbglcnn canvas[data-drawn]")
     os.kill(process.pid, signal.SIGINT)
-    out, told = process.communicate(timeout=20)
+    _, told = process.communicate(timeout=20)
     assert (process.returncode, told) == (0, "")
-    assert "Ctrl-C" in out
 
 
 @pytest.fixture
 def server() -> Iterator[PageServer]:
     """The server in this process."""
-    import threading
-
     with PageServer(b"<!doctype html>the page") as made:
         thread = threading.Thread(target=made.serve_forever, daemon=True)
         thread.start()
@@ -165,12 +168,14 @@ def test_html_writes_a_page_with_title_text_and_pictures(
     assert "größe" in page.inner_text("body")
 
 
-def test_a_page_is_named_after_its_model_by_default(model: Path, tmp_path: Path) -> None:
+def test_a_page_is_named_after_its_model_and_holds_the_precision_asked_for(
+    model: Path, tmp_path: Path
+) -> None:
     copy = tmp_path / "net.onnx"
     copy.write_bytes(model.read_bytes())
-    whole = nbglcnn("html", copy)
-    assert whole.stdout.startswith(f"{tmp_path / 'net.html'}: ")
-    page = (tmp_path / "net.html").read_text("utf-8")
-    nbglcnn("html", copy, "-o", tmp_path / "half.html", "--precision", "float16")
-    assert '"precision":"float16"' not in page
-    assert len((tmp_path / "half.html").read_bytes()) > 100_000
+    for precision, words in (("float32", ()), ("float16", ("--precision", "float16"))):
+        run = nbglcnn("html", copy, *words)
+        assert run.stdout.startswith(f"{tmp_path / 'net.html'}: "), run.stderr
+        page = (tmp_path / "net.html").read_text("utf-8")
+        [plan, *_] = re.findall(r"<script [^>]*data-nbglcnn>([^<]+)</script>", page)
+        assert Plan.from_bytes(base64.b64decode(plan)).precision == precision
