@@ -30,7 +30,8 @@ GL_COLOR_BUFFER_BIT = 0x4000
 GL_COLOR_ATTACHMENT0 = 0x8CE0
 GL_FRAMEBUFFER_COMPLETE = 0x8CD5
 INDEX = "GLCONTEXT_DEVICE_INDEX"  # what glcontext, which opens devices, takes before any argument
-# Renderers on the processor, whose timers leave out what they do later, as in js/src/gl/context.ts.
+# Renderers on the processor. They draw later than they are asked to, so that llvmpipe's timer says
+# 0 ms of whole layers; js/src/gl/context.ts has them too.
 SOFTWARE = re.compile("swiftshader|llvmpipe|softpipe|software|basic render", re.IGNORECASE)
 
 

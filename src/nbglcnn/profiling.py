@@ -13,7 +13,8 @@ from nbglcnn.tables import Style, table
 # A layer is repeated until it takes so long, for a clock's own cost to be small; but no more often.
 ENOUGH_MS = 3.0
 MOST_REPEATS = 64
-TRIES = 5  # of which the shortest counts: whatever else the machine does makes times longer only
+TRIES = 3  # of which the shortest counts: whatever else the machine does makes times longer only
+ROUNDS = 3  # layers that add up to more than a run were disturbed, and are measured again
 REST = "(the rest)"  # passes that belong to no layer
 
 ClockName = Literal["GPU timer", "wall clock"]
@@ -70,7 +71,7 @@ class Profile:
     def summary(self) -> str:
         """One sentence."""
         first = self.slowest
-        most = f"; {first.layer} takes {100 * first.share:.0f} % of it" if first else ""
+        most = f"; {first.layer} takes most, {100 * first.share:.0f} %" if first else ""
         return f"{self.ms:.3f} ms a run on {self.renderer}, by {_ARTICLES[self.clock]}{most}"
 
     def _table(self, style: Style) -> str:
@@ -100,11 +101,16 @@ def profiled(header: Header, draw: Callable[[Pass], None], clock: Clock, rendere
     of: dict[int, list[Pass]] = {}
     for step in header.passes:
         of.setdefault(step.layer, []).append(step)
-    total = _timed(header.passes, draw, clock)
     names = [*((k, layer.name, layer.type) for k, layer in enumerate(header.layers))]
     names += [(-1, REST, "")] * (-1 in of)
     found = [(name, kind, of.get(k, [])) for k, name, kind in names]
-    times = [_timed(passes, draw, clock) if passes else 0.0 for _, _, passes in found]
+    parts = [list(header.passes), *(passes for _, _, passes in found)]
+    best = [_timed(passes, draw, clock) for passes in parts]
+    for _ in range(ROUNDS - 1):
+        if sum(best[1:]) <= best[0]:
+            break
+        best = [min(ms, _timed(p, draw, clock)) for p, ms in zip(parts, best, strict=True)]
+    total, *times = best
     whole = sum(times) or 1.0
     rows = tuple(
         LayerTime(name, kind, ms, ms / whole, len(passes))
@@ -115,6 +121,8 @@ def profiled(header: Header, draw: Callable[[Pass], None], clock: Clock, rendere
 
 def _timed(passes: Sequence[Pass], draw: Callable[[Pass], None], clock: Clock) -> float:
     """The milliseconds of passes, the shortest of TRIES; a first time builds what they need."""
+    if not passes:
+        return 0.0
 
     def again(repeats: int) -> float:
         def work() -> None:
