@@ -1,6 +1,5 @@
 """What every runtime of Plans must do, by one list for all: see docs/runtimes.md."""
 
-import zlib
 from collections.abc import Callable
 
 import msgspec
@@ -13,8 +12,8 @@ from torch import nn
 
 import nbglcnn
 from browsers import RENDERERS
-from carrier import LAYOUTS, carrier
-from damaged import DAMAGED, damaged
+from carrier import LAYOUTS, carrier, odd_values
+from damaged import DAMAGED, damaged, resealed
 from equal import assert_equal
 from nbglcnn import Plan
 from nbglcnn.load import load
@@ -59,19 +58,6 @@ def model() -> nn.Sequential:
 
 def opened(runtime: Runtime, plan: Plan) -> Loaded:
     return runtime.load(plan.to_bytes())
-
-
-def odd_values(shape: tuple[int, ...]) -> np.ndarray:
-    """Both signs, exact zeros, NaN and infinities; nothing finite in the last channel."""
-    array = RANDOM.standard_normal(shape).astype(np.float32) * 3
-    array[RANDOM.random(shape) < 0.2] = 0
-    array[RANDOM.random(shape) < 0.05] = np.nan
-    array[RANDOM.random(shape) < 0.05] = np.inf
-    array[RANDOM.random(shape) < 0.05] = -np.inf
-    if shape[1] > 1:
-        array[:, -1] = np.nan
-        array[:, -1, 0, 0] = np.inf
-    return array
 
 
 def test_every_value_equals_pytorch_and_follows_the_input(
@@ -142,7 +128,6 @@ def test_values_and_weights_in_float16_are_right_to_three_digits_and_take_half(
     )
     networks = [opened(runtime, plan) for plan in (whole, half)]
     assert [network.precision for network in networks] == ["float32", "float16"]
-    # In the page what no pass draws at all isn't allocated for reading.
     assert networks[0].bytes - networks[1].bytes == whole.gpu_bytes - half.gpu_bytes
     expected = reference(model, *load(model, IMAGES))
     networks[1].run({"input": IMAGES})
@@ -233,12 +218,6 @@ def test_wrong_sections_and_carries_are_refused_in_the_same_words(runtime: Runti
         with pytest.raises(Refused, match=f"damaged Plan( file)?: .*{says}"):
             runtime.load(damaged(name).to_bytes())
             pytest.fail(name)
-
-
-def resealed(data: bytes) -> bytes:
-    """A Plan file that was altered, with the checksum of what it is now."""
-    kept = zlib.crc32(data[:12] + data[16:])
-    return data[:12] + kept.to_bytes(4, "little") + data[16:]
 
 
 def test_a_damaged_file_is_refused_in_the_same_words(runtime: Runtime) -> None:

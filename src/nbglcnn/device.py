@@ -89,9 +89,9 @@ class Device:
             with _chosen(self._index):
                 self.context = moderngl.create_context(require=430, standalone=True, **settings)
         except Exception as error:
-            which = f"on device {self._index}" if self._index else "here"
+            why = f"device {self._index}: {error}" if self._index else error
             raise OpenGLUnavailable(
-                f"no OpenGL 4.3 without a window {which} ({error}). On Debian or Ubuntu: "
+                f"no OpenGL 4.3 without a window here ({why}). On Debian or Ubuntu: "
                 "apt-get install libegl1 libgl1 libgl1-mesa-dri libegl-mesa0"
             ) from error
         load = self.context.mglo._context.load

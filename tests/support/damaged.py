@@ -1,5 +1,6 @@
 """Plans whose sections or carries are wrong, and what both readers say of them."""
 
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -116,3 +117,11 @@ def damaged(name: str) -> Plan:
     plan = lower(two_states(leaky()))
     alter, _ = DAMAGED[name]
     return Plan(replace(plan.header, **alter(plan.header)), plan.uniforms, plan.blobs)
+
+
+def resealed(data: bytes) -> bytes:
+    """A Plan file that was altered, with the checksum of what it is now."""
+    if len(data) < 16:
+        return data
+    kept = zlib.crc32(data[:12] + data[16:])
+    return data[:12] + kept.to_bytes(4, "little") + data[16:]
