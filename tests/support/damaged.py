@@ -136,6 +136,10 @@ DAMAGED: dict[str, tuple[Callable[[Header], dict[str, Any]], str]] = {
         _pass(0, inputs=lambda h: (len(h.textures), *h.passes[0].inputs[1:])),
         "pass 0 reads a texture that is not there",
     ),
+    "an input before the first": (
+        _pass(0, inputs=lambda h: (-1, *h.passes[0].inputs[1:])),
+        "pass 0 reads a texture that is not there",
+    ),
     "a pass that reads what it writes": (
         _pass(0, inputs=lambda h: (h.passes[0].output, *h.passes[0].inputs[1:])),
         "pass 0 reads what it writes",
