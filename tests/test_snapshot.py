@@ -9,21 +9,10 @@ from PIL import Image
 from torch import Tensor, nn
 
 import nbglcnn
-from colours import rgb, signed
+from colours import signed
 from nbglcnn import Viewer
-from nbglcnn.viewer.protocol import CLASS_COLORS
-from nbglcnn.viewer.snapshot import (
-    GAP,
-    NEGATIVE,
-    POSITIVE,
-    SIDE,
-    TOP,
-    _bars,
-    _classes,
-    _curve,
-    chosen,
-    draw,
-)
+from nbglcnn.bars import NEGATIVE, POSITIVE, bars
+from nbglcnn.viewer.snapshot import GAP, SIDE, TOP, chosen, draw
 
 NEAR = 14  # of 255: the picture has a palette of 128 colours
 
@@ -104,24 +93,9 @@ def colour(picture: Image.Image, which: tuple[int, int, int]) -> np.ndarray:
 def test_a_vector_is_bars_negative_to_the_left_and_the_largest_where_not_all_fit() -> None:
     vector = np.zeros(40, np.float32)
     vector[7], vector[31] = -2, 1
-    picture = _bars(vector, SIDE)
-    left, right = colour(picture, NEGATIVE), colour(picture, POSITIVE)
+    picture = bars(vector, SIDE, height=SIDE)
+    left, right = (colour(picture, of["light"]) for of in (NEGATIVE, POSITIVE))
     assert left.any() and right.any()
     assert np.flatnonzero(left.any(0)).max() < np.flatnonzero(right.any(0)).min()
     assert left.any(0).sum() == pytest.approx(2 * right.any(0).sum(), abs=2)
     assert np.flatnonzero(left.any(1)).max() < np.flatnonzero(right.any(1)).min()
-
-
-def test_a_signal_is_a_curve_around_zero_that_leaves_no_peak_out() -> None:
-    values = np.zeros(1000, np.float32)
-    values[255], values[755] = 1, -1
-    picture = _curve(values, -1, 1, 100, 40)
-    up, down = colour(picture, POSITIVE), colour(picture, NEGATIVE)
-    assert np.flatnonzero(up[:18].any(0)).tolist() == [25]
-    assert np.flatnonzero(down[22:].any(0)).tolist() == [75]
-
-
-def test_classes_have_the_pages_colours() -> None:
-    scores = np.random.default_rng(0).standard_normal((9, 4, 5)).astype(np.float32)
-    colours = rgb(CLASS_COLORS.replace("#", ""))
-    np.testing.assert_array_equal(_classes(scores), colours[scores.argmax(0)])

@@ -1,6 +1,7 @@
 """The Viewer in real JupyterLab: numbers that the page computed, asked for in every way."""
 
 import ast
+import io
 import re
 from collections.abc import Callable, Iterator
 
@@ -9,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 from playwright.sync_api import Browser, expect
 
 from equal import assert_equal
@@ -502,3 +504,28 @@ def test_another_thread_reads_once_the_cell_has_ended(notebook: Notebook) -> Non
     )
     notebook.until("got")
     assert_equal(notebook.array("got[0]"), hooked(autoencoder(SEED), pictures(SEED))["output"])
+
+
+def test_a_snapshot_is_the_view_as_it_is_on_screen(notebook: Notebook) -> None:
+    notebook.run("viewer.show('decoder.0', [2]); viewer.colormap = 'viridis'")
+    view = notebook.page.locator(".nbglcnn").last
+    expect(view.locator(".nbg-layer")).to_have_attribute("data-layer", "decoder.0")
+    expect(view.get_by_text("dead channels")).to_be_attached()
+    taken = notebook.array("np.asarray(viewer.snapshot())")
+    box = view.bounding_box()
+    assert box is not None
+    assert taken.shape == (round(box["height"]), round(box["width"]), 3)
+    for part in (".nbg-bar", ".nbg-rail", ".nbg-grid", ".nbg-histogram"):
+        element = view.locator(part).first
+        element.scroll_into_view_if_needed()
+        shot = Image.open(io.BytesIO(element.screenshot())).convert("RGB")
+        here, around = element.bounding_box(), view.bounding_box()
+        assert here is not None and around is not None
+        y, x = round(here["y"] - around["y"]), round(here["x"] - around["x"])
+        mine = Image.fromarray(taken[y : y + shot.height, x : x + shot.width])
+        # Letters may stand a part of a pixel beside each other.
+        blurred = (np.asarray(one.reduce(4), int) for one in (mine, shot))
+        wrong = np.abs(np.subtract(*blurred)).max(-1) > 50
+        assert wrong.mean() < 0.03, part
+        assert len(mine.getcolors(2**20) or ()) > 20, part
+    notebook.run("viewer.colormap = 'signed'; viewer.show()")

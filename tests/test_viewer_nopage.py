@@ -403,3 +403,10 @@ def test_a_closed_viewer_takes_nothing() -> None:
         viewer.input = torch.rand(1, 2, 3, 3)
     with pytest.raises(PageError, match="closed"):
         viewer.load_state_dict({})
+
+
+def test_a_snapshot_needs_a_page() -> None:
+    viewer = Viewer(nn.ReLU(), np.ones((1, 1, 2, 2), np.float32))
+    with pytest.raises(nbglcnn.PageNotConnected, match=r"viewer\.picture\(key\)"):
+        viewer.snapshot()
+    viewer.close()

@@ -3,14 +3,14 @@
 import type { Kind, Target } from "./plan.ts";
 
 export const PACKAGE_VERSION = "0.1.0";
-export const PROTOCOL = "f72ebe333f3d";
+export const PROTOCOL = "0f5de8e99831";
 export const CHUNK = 2097152;
 export const COLORMAPS = ["signed", "viridis", "cividis", "magma", "grey"] as const;
 export const SIGNED = {"light": "#6b2b00 #c0560c #f09a4a #fbd9b3 #ffffff #c3ddf3 #6fa8d8 #2a6cb0 #0b2f63", "dark": "#ffd093 #f2953a #a8570c #4a290b #0f1216 #123a63 #216bab #4fa3ec #b5dcff"} as const;
 export const CLASS_COLORS = "#8c8c8c #1f77b4 #e8720c #2ca02c #d62728 #8c6bb1 #7f5539 #17becf #bcbd22 #3f3fbf #00806a #ffb84d #8fce5a #5aa9e6 #b5562b #5c6f7b #d8c99b #c06a6a #4d8f3a #2f4b7c";
 export const COLOR_RANGES = ["channel", "layer", "fixed"] as const;
 export const VIEWS = ["network", "maps", "filters", "explain", "profile", "compare"] as const;
-export const ROOMS = ["graph", "filters", "explain", "fields", "resampling", "attention", "trail", "compare", "profile", "kinds"] as const;
+export const ROOMS = ["graph", "filters", "explain", "fields", "resampling", "attention", "trail", "compare", "profile", "kinds", "screen"] as const;
 export const MAX_COMPARED = 4;
 
 /**
@@ -57,7 +57,8 @@ export interface Patches {
  * Asks for values under their keys, computed from `revision` or a later one.
  *
  * Sent again with the same `id`, it asks for the `missing` parts, (index of the key, part), of an
- * answer, or for all of it when there are none listed.
+ * answer, or for all of it when there are none listed. With `screen` it asks for no value but for
+ * the view as it is on screen, a PNG, which comes like that of a first key.
  */
 export interface Read {
   readonly type: "read";
@@ -65,6 +66,7 @@ export interface Read {
   readonly keys: readonly string[];
   readonly revision: number;
   readonly missing: readonly (readonly [number, number])[];
+  readonly screen: boolean;
 }
 
 /**
@@ -212,7 +214,11 @@ export interface Spot {
   readonly values: readonly (number | "-Infinity" | "Infinity" | "NaN")[];
 }
 
-/** One part of the float32 elements of `keys[key]` of a Read, in the message's only buffer. */
+/**
+ * One part of the float32 elements of `keys[key]` of a Read, in the message's only buffer.
+ *
+ * Of a `screen` one part of the PNG.
+ */
 export interface Reply {
   readonly type: "reply";
   readonly page: string;
@@ -267,7 +273,7 @@ export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
   ["State", {"type": {"oneOf": ["state"]}, "revision": "integer", "plan": "string", "weights": {"list": "string"}, "inputs": {"list": "string"}, "sizes": {"map": "integer"}, "snapshot": "string", "classes": "string"}],
   ["Part", {"type": {"oneOf": ["part"]}, "blob": "string", "part": "integer", "count": "integer", "bytes": "integer"}],
   ["Patches", {"type": {"oneOf": ["patches"]}, "base": "integer", "revision": "integer", "rectangles": {"list": {"tuple": ["integer", "integer", "integer", "integer", "integer", "integer"]}}}],
-  ["Read", {"type": {"oneOf": ["read"]}, "id": "string", "keys": {"list": "string"}, "revision": "integer", "missing": {"list": {"tuple": ["integer", "integer"]}}}],
+  ["Read", {"type": {"oneOf": ["read"]}, "id": "string", "keys": {"list": "string"}, "revision": "integer", "missing": {"list": {"tuple": ["integer", "integer"]}}, "screen": "boolean"}],
   ["Probe", {"type": {"oneOf": ["probe"]}, "page": "string", "revision": "integer", "keys": {"list": "string"}, "bands": {"list": {"list": {"tuple": ["integer", "integer", "integer"]}}}}],
   ["Done", {"type": {"oneOf": ["done"]}, "read": "string"}],
   ["Verified", {"type": {"oneOf": ["verified"]}, "revision": "integer", "reference": "string", "layers": {"list": {"tuple": ["string", "number", "boolean"]}}, "flawed": {"list": {"tuple": ["string", "integer", "integer", "integer"]}}, "page": "string"}],

@@ -16,6 +16,7 @@ import * as kinds from "../src/views/kinds/room.ts";
 import * as profile from "../src/views/profile/room.ts";
 import * as resampling from "../src/views/resampling/room.ts";
 import { openRoom } from "../src/views/rooms.tsx";
+import * as screen from "../src/views/screen/room.ts";
 import * as trail from "../src/views/trail/room.ts";
 
 openRoom("graph", graph);
@@ -28,6 +29,7 @@ openRoom("compare", compare);
 openRoom("profile", profile);
 openRoom("kinds", kinds);
 openRoom("trail", trail);
+openRoom("screen", screen);
 const state = createState();
 const calls = { drawn: [] as string[], batches: 0, runs: 0, asked: 0, answered: 0 };
 

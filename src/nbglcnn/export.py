@@ -20,11 +20,13 @@ from nbglcnn import __version__
 from nbglcnn.errors import InputError, NbglcnnError
 from nbglcnn.viewer import code, protocol
 from nbglcnn.viewer.network import Network, raw
+from nbglcnn.viewer.snapshot import MAX_BYTES
 from nbglcnn.viewer.traits import checked_view
 
 if TYPE_CHECKING:
     from nbglcnn.plan import Plan, Precision
 
+SNAPSHOT_SHARE = 0.006  # of the page's bytes, at most
 PAGE = Path(__file__).with_name("page.html")
 SCRIPT = code.STATIC / "page.js"
 # Nothing is loaded and nothing sent; the page's one script runs, and none that a name could bring.
@@ -111,12 +113,16 @@ def page(
         **(traits or {}),
     }
     views = [_view(step, number, plan) for number, step in enumerate(steps, 1)]
-    exported = protocol.Exported(
-        **shown, classes=network.classes, steps=tuple(views), snapshot=_snapshot(network, shown)
-    )
     script = SCRIPT.read_text("utf-8").strip()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     blobs: list[bytes | memoryview] = [plan.to_bytes(), *map(raw, network.uploads())]
+    most = int(SNAPSHOT_SHARE * (len(script) + sum(map(len, blobs))))
+    exported = protocol.Exported(
+        **shown,
+        classes=network.classes,
+        steps=tuple(views),
+        snapshot=_snapshot(network, shown["example"], min(MAX_BYTES, most)),
+    )
     name = title or plan.header.name
     return (
         Template(PAGE.read_text("utf-8"))
@@ -192,10 +198,10 @@ def _steps(steps: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _snapshot(network: Network, shown: Mapping[str, Any]) -> str:
+def _snapshot(network: Network, example: int, most: int) -> str:
     """A picture for browsers that cannot draw; "" where none can be had."""
     try:
-        png = network.snapshot(shown["example"])
+        png = network.snapshot(example, most)
     except NbglcnnError as error:
         protocol.warn_once(f"no snapshot: {error}")
         return ""

@@ -1,4 +1,7 @@
-"""Session: runs a Plan on the machine's own OpenGL (EGL, no window)."""
+"""Session: runs a Plan on the machine's own OpenGL (EGL, no window).
+
+Longer than 400 lines: a quarter are the public docstrings.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from nbglcnn import pieces
+from nbglcnn import pictures, pieces
 from nbglcnn import plan as p
 from nbglcnn.device import GL_FRAMEBUFFER, shared_device
 from nbglcnn.errors import (
@@ -30,6 +33,10 @@ from nbglcnn.session_inputs import taken
 
 if TYPE_CHECKING:
     import moderngl
+    from PIL import Image
+
+    from nbglcnn.colors import Colormap, Theme
+    from nbglcnn.pictures import ColorRange
 
 Array = npt.NDArray[Any]
 Result = TypeVar("Result")
@@ -252,6 +259,57 @@ class Session:
             framebuffer.read_into(data, viewport=(0, 0, width, height), components=4, dtype="f4")
         result = data[: value.read.count].reshape(value.shape)
         return result if value.dtype == "float32" else result.astype(value.dtype)
+
+    def picture(
+        self,
+        key: str,
+        channels: int | Sequence[int] | None = None,
+        *,
+        example: int = 0,
+        colormap: Colormap = "signed",
+        color_range: ColorRange = "layer",
+        symmetric: bool = False,
+        columns: int | None = None,
+        scale: int = 1,
+        theme: Theme = "light",
+    ) -> Image.Image:
+        """A value's feature maps after the last run, in the colours of the page: an RGB image.
+
+        Args:
+            key: the name of a value, as for `read`.
+            channels: which, in this order; by default all. (Three-channel inputs and outputs are
+                one picture in colour unless channels are given, and scores of classes the class.)
+            example: of the batch, from 0.
+            colormap: "signed", "viridis", "cividis", "magma" or "grey". Inputs and outputs of one
+                or three channels have their own colours.
+            color_range: whose least and greatest value the colours are for: the "layer"'s, each
+                "channel" its own, or (low, high).
+            symmetric: whether sequential colour maps go from -max to max, as the signed one does.
+            columns: maps beside each other; by default as many as make a square.
+            scale: pixels along a side of a value.
+            theme: "light" or "dark", in which zero has another colour.
+
+        Maps stand a pixel apart. 1-D signals are curves, vectors bars, a scalar is its number.
+        NaN is hatched magenta, infinities are solid magenta.
+
+        Raises:
+            KeyError: there is no such value.
+            InputError: an argument has no meaning here, or the picture would be too large.
+        """
+        array = self.read(key)
+        found = (*self.plan.header.values, *self.plan.header.parameters)
+        return pictures.picture(
+            next(value for value in found if value.key == key),
+            array,
+            channels=channels,
+            example=example,
+            colormap=colormap,
+            color_range=color_range,
+            symmetric=symmetric,
+            columns=columns,
+            scale=scale,
+            theme=theme,
+        )
 
     def run(self, *x: Any, section: str | None = None, **named: Any) -> dict[str, Array]:
         """Run on an input and give every value, in the Plan's order.

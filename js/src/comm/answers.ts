@@ -8,9 +8,11 @@ const BREATHE_BYTES = 16 * 2 ** 20;
 /** An answer is kept this long for parts that got lost, or until Python has all of it. */
 const KEEP_MS = 60_000;
 
+type Bytes = Float32Array<ArrayBuffer> | Uint8Array<ArrayBuffer>;
+
 interface Answer {
   readonly revision: number;
-  readonly values: readonly Float32Array<ArrayBuffer>[];
+  readonly values: readonly Bytes[];
   readonly timer: ReturnType<typeof setTimeout>;
 }
 
@@ -18,6 +20,8 @@ export interface AnswersEvents {
   send(reply: Omit<Reply, "type" | "page">, data: ArrayBuffer): void;
   /** So many of a question's values are read. */
   onProgress(done: number, total: number): void;
+  /** A picture of the view. */
+  onScreen(): Promise<Bytes>;
 }
 
 export class Answers {
@@ -51,11 +55,13 @@ export class Answers {
   /** Reads and sends what is asked for, of `revision`. */
   async answer(engine: Engine, read: Read, revision: number): Promise<void> {
     if (read.revision > revision) return; // its State is on the way
-    const values: Float32Array<ArrayBuffer>[] = [];
+    const values: Bytes[] = [];
     const answer = { revision, values };
-    for (const [k, key] of read.keys.entries()) {
-      this.events.onProgress(k, read.keys.length);
-      const value = await engine.read(key);
+    const { onScreen, onProgress } = this.events;
+    const asked = read.screen ? [onScreen] : read.keys.map((key) => () => engine.read(key));
+    for (const [k, ask] of asked.entries()) {
+      onProgress(k, asked.length);
+      const value = await ask();
       if (!this.reads.has(read.id)) return; // nobody waits any more
       // At once: while it is on its way, the next value is drawn.
       await this.reply(read.id, answer, partsOf(value, values.push(value) - 1));
@@ -109,7 +115,7 @@ export class Answers {
   }
 }
 
-function partsOf(value: Float32Array, key: number): (readonly [number, number])[] {
+function partsOf(value: Bytes, key: number): (readonly [number, number])[] {
   const count = Math.max(1, Math.ceil(value.byteLength / CHUNK));
   return Array.from({ length: count }, (_, part) => [key, part] as const);
 }

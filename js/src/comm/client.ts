@@ -96,6 +96,10 @@ export class CommClient {
     this.answers = new Answers({
       send: (reply, data) => this.reports.send({ type: "reply", page, ...reply }, [data]),
       onProgress: (done, total) => this.reports.busy("reading", done, total),
+      onScreen: () => {
+        const [screen] = this.state.screens;
+        return screen?.() ?? Promise.reject(new Error("no view of it is open in this page"));
+      },
     });
     this.rooms = new Rooms(model.get("_code"), {
       ask: (blob, parts) => this.reports.send({ type: "need", page, blob, parts }),

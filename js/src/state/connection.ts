@@ -18,6 +18,8 @@ export interface ConnectionState {
   readonly snapshot: Signal<string | null>;
   /** Why views whose code comes later are not here, "" while that is on its way. */
   readonly roomTrouble: Signal<string>;
+  /** Each view's way to a picture of itself, a PNG; it rejects where that cannot be had. */
+  readonly screens: Set<() => Promise<Uint8Array<ArrayBuffer>>>;
   /** The tallest the viewer may get, in CSS pixels; its content scrolls then. */
   readonly height: Signal<number | null>;
 }
@@ -28,5 +30,6 @@ export const connectionState = (): ConnectionState => ({
   connected: signal(true),
   snapshot: signal(null),
   roomTrouble: signal(""),
+  screens: new Set(),
   height: signal(null),
 });

@@ -13,7 +13,8 @@ import { createMeasures } from "./measures.ts";
 import { createPainter } from "./painter.ts";
 import { watchPresenting, zoomOf } from "./present.tsx";
 import { costsOf } from "./profile/costs.ts";
-import { roomStyles } from "./rooms.tsx";
+import { roomOf, roomStyles } from "./rooms.tsx";
+import type * as screens from "./screen/room.ts";
 import { Message, StatusLine } from "./status.tsx";
 import { style } from "./style.ts";
 import { shownTab } from "./tabs.tsx";
@@ -64,6 +65,13 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
     order: signal<readonly number[]>([]),
   };
   const stopKeys = listenToKeys(views);
+  const screen = async () => {
+    const room = roomOf<typeof screens>("screen");
+    if (room === undefined) throw new Error("its code has not come yet");
+    await painter.all();
+    return room.pictureOf(root, sheet.textContent ?? "");
+  };
+  state.screens.add(screen);
   const stopPresenting = watchPresenting(views, el);
   // Fixed colour limits are those of the time when they were chosen.
   const stopEnds = effect(() => {
@@ -84,6 +92,7 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
   );
 
   return () => {
+    state.screens.delete(screen);
     stopPresenting();
     render(null, root);
     stopKeys();

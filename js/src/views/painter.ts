@@ -10,6 +10,8 @@ export interface Painter {
   /** Shows a drawing in a canvas from now on; null leaves what is there. */
   show(canvas: HTMLCanvasElement, drawing: Drawing | null): void;
   forget(canvas: HTMLCanvasElement): void;
+  /** Draws what is out of sight too, once. */
+  all(): Promise<void>;
   /** Canvases that are looked after, for leak tests. */
   readonly size: number;
   dispose(): void;
@@ -34,11 +36,12 @@ export function createPainter(state: ViewerState): Painter {
   let timer = 0;
   let last = Number.NEGATIVE_INFINITY;
   let settling = false;
+  let everything = false;
 
   /** What is to be drawn now. */
   const due = (): (Entry & { readonly job: DrawJob })[] => {
     const drawn = (entry: Entry): entry is Entry & { readonly job: DrawJob } =>
-      entry.dirty && entry.visible && entry.job !== null;
+      entry.dirty && (entry.visible || everything) && entry.job !== null;
     return (state.session.peek()?.sequence ?? 0) === 0 ? [] : [...entries.values()].filter(drawn);
   };
 
@@ -121,6 +124,12 @@ export function createPainter(state: ViewerState): Painter {
     forget(canvas) {
       entries.delete(canvas);
       observer.unobserve(canvas);
+    },
+    async all() {
+      everything = true;
+      await state.session.peek()?.settle(due().map((entry) => entry.job));
+      draw();
+      everything = false;
     },
     get size() {
       return entries.size;

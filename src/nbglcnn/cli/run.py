@@ -69,7 +69,7 @@ def run(given: argparse.Namespace) -> int:
     if given.out is not None:
         png = given.out.suffix.lower() == ".png"
         with words.writing(given.out):
-            given.out.write_bytes(maps.sheet(plan, values, renderer) if png else archive(values))
+            given.out.write_bytes(maps.sheet(plan, values) if png else archive(values))
     rows = {key: statistics(array) for key, array in values.items()}
     if given.json:
         out = None if given.out is None else str(given.out)

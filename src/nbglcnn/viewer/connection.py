@@ -89,6 +89,7 @@ class Request:
     computed: int = 0  # the revision that the answer is of
     repeated: bool = False
     failures: dict[str, Failed] = field(default_factory=dict)
+    screen: bool = False  # of the view, whose size nobody knows before it comes
 
     @property
     def missing(self) -> tuple[tuple[int, int], ...]:
@@ -212,7 +213,17 @@ class Connection(Inbox):
                 uuid.uuid4().hex, tuple(keys), self.revision, [Assembly(s) for s in sizes], _now()
             )
             self._requests[request.id] = request
-            self.send(Read(request.id, request.keys, request.revision))
+            self.send(_question(request))
+            return request
+
+    def ask_screen(self) -> Request:
+        """Send a Read of the view as it is on screen."""
+        with self._lock:
+            request = Request(
+                uuid.uuid4().hex, (), self.revision, [Assembly(0)], _now(), screen=True
+            )
+            self._requests[request.id] = request
+            self.send(_question(request))
             return request
 
     def drop(self, request: Request) -> None:
@@ -246,14 +257,7 @@ class Connection(Inbox):
                 partly = len(request.missing) < sum(
                     protocol.parts_of(len(a.data)) for a in request.parts
                 )
-                self.send(
-                    Read(
-                        request.id,
-                        request.keys,
-                        request.revision,
-                        request.missing if partly else (),
-                    )
-                )
+                self.send(_question(request, request.missing if partly else ()))
             if quiet > timeout:
                 page = self.page
                 if page is not None and page.health is not None and page.health.lost:
@@ -270,6 +274,8 @@ class Connection(Inbox):
         total = sum(protocol.parts_of(len(a.data)) for a in request.parts)
         came = total - len(request.missing)
         names = request.keys[0] if len(request.keys) == 1 else f"{len(request.keys)} values"
+        if request.screen:
+            names = "a picture of it"
         if threading.current_thread() is not threading.main_thread():
             doing = (
                 "it was asked in a thread, and the kernel hears no page while its main thread "
@@ -371,6 +377,8 @@ class Connection(Inbox):
                 return False
             request.page, request.computed = page.id, reply.revision
             request.parts = [Assembly(len(a.data)) for a in request.parts]
+        if request.screen and len(request.parts[0].data) != reply.bytes <= protocol.MAX_SCREEN:
+            request.parts = [Assembly(reply.bytes)]
         if not request.parts[reply.key].add(reply.part, reply.count, reply.bytes, buffers[0]):
             return False
         request.heard = now
@@ -420,10 +428,14 @@ class Connection(Inbox):
             else:
                 self.show(offer)
             for request in self._requests.values():  # the page that was asked may be gone
-                self.send(Read(request.id, request.keys, request.revision))
+                self.send(_question(request))
 
     def __len__(self) -> int:
         return len(self._requests)
+
+
+def _question(request: Request, missing: tuple[tuple[int, int], ...] = ()) -> Read:
+    return Read(request.id, request.keys, request.revision, missing, request.screen)
 
 
 def _now() -> float:

@@ -68,7 +68,7 @@ class Network:
         self.revision = 0
         pictured = {value.key for value in pictures.chosen(self.plan)}
         self.local = Local(model, cacheable(self.graph, known, pictured))
-        self._snapshot: tuple[tuple[int, int], bytes] | None = None
+        self._snapshot: tuple[tuple[int, int, int], bytes] | None = None
 
     @property
     def model(self) -> Any:
@@ -237,15 +237,15 @@ class Network:
         """Who computes in this process."""
         return self.local.source(self.plan)
 
-    def snapshot(self, example: int) -> bytes:
-        """A snapshot of the network's values for one example of the input, as PNG."""
-        now = self.revision, example
+    def snapshot(self, example: int, most: int = pictures.MAX_BYTES) -> bytes:
+        """A PNG of the network's values for one example of the input, of `most` bytes."""
+        now = self.revision, example, most
         if self._snapshot is None or self._snapshot[0] != now:
             names = {value.key for value in pictures.chosen(self.plan)}
             values, source = self.local.pictured(
                 self.plan, self.graph, self.arrays, self.revision, names, self.patches, self.sent
             )
-            self._snapshot = now, pictures.draw(self.plan, values, example, source)
+            self._snapshot = now, pictures.draw(self.plan, values, example, source, most)
         return self._snapshot[1]
 
 

@@ -15,24 +15,14 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 from msgspec import Meta
 
+from nbglcnn.colors import CLASS_COLORS as CLASS_COLORS
+from nbglcnn.colors import COLORMAPS as COLORMAPS
+from nbglcnn.colors import SIGNED as SIGNED
 from nbglcnn.plan import Target
 
 log = logging.getLogger("nbglcnn")
 
 CHUNK = 2 * 2**20  # bytes; notebook servers silently drop a frame above 10 MiB
-COLORMAPS = ("signed", "viridis", "cividis", "magma", "grey")
-# The signed colour map's stops by theme, at equal distances in linear light: from most negative
-# over zero, which is the colour of the page, to most positive.
-SIGNED = {
-    "light": "#6b2b00 #c0560c #f09a4a #fbd9b3 #ffffff #c3ddf3 #6fa8d8 #2a6cb0 #0b2f63",
-    "dark": "#ffd093 #f2953a #a8570c #4a290b #0f1216 #123a63 #216bab #4fa3ec #b5dcff",
-}
-# Of classes by their number: as different as can be, grey for the first, which is the background
-# mostly, and no magenta. The next so many are the same, lighter, then darker.
-CLASS_COLORS = (
-    "#8c8c8c #1f77b4 #e8720c #2ca02c #d62728 #8c6bb1 #7f5539 #17becf #bcbd22 #3f3fbf "
-    "#00806a #ffb84d #8fce5a #5aa9e6 #b5562b #5c6f7b #d8c99b #c06a6a #4d8f3a #2f4b7c"
-)
 COLOR_RANGES = ("channel", "layer", "fixed")
 VIEWS = ("network", "maps", "filters", "explain", "profile", "compare")
 # Views whose code comes behind the weights; some of them are parts of Explain.
@@ -47,9 +37,11 @@ ROOMS = (
     "compare",
     "profile",
     "kinds",
+    "screen",
 )
 MAX_COMPARED = 4  # channels that are shown large beside each other, at most
 MAX_BLOB = 2**31  # bytes of one blob; more than any texture we make
+MAX_SCREEN = 2**26  # bytes of the PNG of a view
 
 Name = Annotated[str, Meta(max_length=64)]
 Text = Annotated[str, Meta(max_length=10_000)]
@@ -102,13 +94,15 @@ class Read(Message, frozen=True):
     """Asks for values under their keys, computed from `revision` or a later one.
 
     Sent again with the same `id`, it asks for the `missing` parts, (index of the key, part), of an
-    answer, or for all of it when there are none listed.
+    answer, or for all of it when there are none listed. With `screen` it asks for no value but for
+    the view as it is on screen, a PNG, which comes like that of a first key.
     """
 
     id: Name  # at the top level and a string: ipykernel 7.4 routes the reply by exactly this field
     keys: tuple[str, ...]
     revision: Count
     missing: tuple[tuple[Count, Count], ...] = ()
+    screen: bool = False
 
 
 class Probe(Message, frozen=True):
@@ -252,7 +246,10 @@ class Pointed(Message, frozen=True):
 
 
 class Reply(Message, frozen=True):
-    """One part of the float32 elements of `keys[key]` of a Read, in the message's only buffer."""
+    """One part of the float32 elements of `keys[key]` of a Read, in the message's only buffer.
+
+    Of a `screen` one part of the PNG.
+    """
 
     page: Name
     id: Name

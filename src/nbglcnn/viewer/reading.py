@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from nbglcnn.errors import PageError, users_line
+from nbglcnn.errors import PageError, PageNotConnected, users_line
 from nbglcnn.graph import Array
 from nbglcnn.plan import Value
 from nbglcnn.viewer import blocking
@@ -76,6 +76,25 @@ class Reader:
             return answer
         finally:
             steps.close()
+
+    def screen(self, timeout: float | None) -> bytes:
+        """The view as it is on screen, a PNG; PageNotConnected where no page has it."""
+        for done in self._greeted():
+            blocking.wait(done)
+        if self._connection.closed:
+            raise PageError(CLOSED)
+        if not self._connection.pages:
+            raise PageNotConnected(
+                "no page shows this Viewer, so that there is nothing to take a picture of: display "
+                "it first. viewer.picture(key) draws a layer's maps without a page"
+            )
+        patience = self._timeout if timeout is None else timeout
+        request = self._connection.ask_screen()
+        try:
+            blocking.wait(lambda: self._connection.answered(request, patience))
+        finally:
+            self._connection.drop(request)
+        return bytes(request.parts[0].data)
 
     def source(self) -> str:
         """Who computes what is read."""

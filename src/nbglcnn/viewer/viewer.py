@@ -5,6 +5,7 @@ Longer than 400 lines: a quarter are the public docstrings.
 
 from __future__ import annotations
 
+import io
 import os
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,8 +16,9 @@ from weakref import WeakSet
 import anywidget
 import traitlets
 from comm import DummyComm
+from PIL import Image
 
-from nbglcnn import __version__
+from nbglcnn import __version__, pictures
 from nbglcnn.errors import InputError, NbglcnnError, PageError
 from nbglcnn.plan import Layers, Precision, Target
 from nbglcnn.report import Match, Report
@@ -268,6 +270,42 @@ class Viewer(anywidget.AnyWidget):
                 first = channels[0] if channels else None
                 self.selected = {"layer": name, "channel": first}
             self.view = whole
+
+    def picture(
+        self, key: str, channels: int | Sequence[int] | None = None, **look: Any
+    ) -> Image.Image:
+        """A layer's feature maps as an RGB image, drawn by Python from the values of now.
+
+        The arguments are those of `Session.picture`. What isn't given of `example`, `colormap`,
+        `color_range` ("fixed" counts as "layer") and `symmetric` is as the page has it.
+
+        Raises:
+            KeyError: there is no such value.
+            InputError: an argument has no meaning here, or the picture would be too large.
+        """
+        [value] = self.network.values([key])
+        color_range = "layer" if self.color_range == "fixed" else self.color_range
+        own = {
+            "example": min(self.example, value.nchw[0] - 1),
+            "colormap": self.colormap,
+            "color_range": color_range,
+            "symmetric": self.symmetric,
+        }
+        array = self._reader.read([key]).arrays[0]
+        return pictures.picture(value, array, channels=channels, **{**own, **look})
+
+    def snapshot(self, *, timeout: float | None = None) -> Image.Image:
+        """The whole view as it is on screen, an RGB image, in the screen's own pixels.
+
+        Of several pages the first that answers takes it. `timeout` is how many seconds the page may
+        say nothing, the Viewer's own unless given.
+
+        Raises:
+            PageNotConnected: no page shows the Viewer.
+            PageError: the page could not take it, and why.
+        """
+        png = self._reader.screen(timeout)
+        return Image.open(io.BytesIO(png)).convert("RGB")
 
     def present(self, on: bool = True) -> None:
         """Show it for a projector: as wide as the window, with larger type and fewer controls.

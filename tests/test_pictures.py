@@ -1,0 +1,239 @@
+"""Pictures from Python: the same pixels as the page's own canvases have of the same values."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+import nbglcnn
+from colours import rgb
+from nbglcnn import InputError, Session, Viewer, pictures
+from nbglcnn.colors import BACKGROUND, COLORMAPS, texels
+from nbglcnn.plan import Plan
+from page import GlPage
+from viewer_models import autoencoder
+from viewer_models import pictures as inputs
+from views_page import MAPS, Views, pixels
+
+STEP = 1  # of 255
+
+
+class Kinds(nn.Module):
+    """Maps, a colour picture, one in grey, values beyond 1, and scores of five classes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maps = nn.Conv2d(3, 6, 3, padding=1)
+        self.grey, self.classes = nn.Conv2d(6, 1, 1), nn.Conv2d(6, 5, 1)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        y = self.maps(x)
+        return self.grey(y) * 0.7, self.classes(y), torch.sigmoid(y[:, :3])
+
+
+def both(
+    gl: GlPage, plan: Plan, arrays: Sequence[np.ndarray], asked: Sequence[dict[str, Any]]
+) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """The page's canvas (RGB and opacity) and Python's picture of the same values, for each."""
+    session = gl.open(plan)
+    values = gl.values(session, arrays)
+    known = {value.key: value for value in plan.values}
+    jobs = []
+    for one in asked:
+        value = known[one["key"]]
+        drawn = pictures.drawn_as(value)
+        channels = one.get("channels") or list(range(value.nchw[1]))
+        limits = one.get("range", "layer")
+        mode: Any = {"mode": limits}
+        if not isinstance(limits, str):
+            mode = {"mode": "fixed", "low": limits[0], "high": limits[1]}
+        if drawn in ("grey", "rgb"):
+            low, high = pictures.image_limits(values[value.key][one.get("example", 0)])
+            mode = {"mode": "fixed", "low": float(low), "high": float(high)}
+        mode["symmetric"] = one.get("symmetric", False)
+        jobs.append(
+            {
+                "key": value.key,
+                "image": one.get("example", 0),
+                "channels": channels,
+                "columns": one.get("columns", 1),
+                "gap": 1,
+                "scale": one.get("scale", 1),
+                "map": one.get("colormap", "signed"),
+                "theme": one.get("theme", "light"),
+                "range": mode,
+                "as": drawn,
+                **({"cell": [42, 21]} if drawn == "curves" else {}),
+            }
+        )
+    found = []
+    for one, canvas in zip(asked, gl.draw(session, *jobs), strict=True):
+        own = {name: value for name, value in one.items() if name not in ("key", "range")}
+        picture = pictures.picture(
+            known[one["key"]],
+            values[one["key"]],
+            color_range=one.get("range", "layer"),
+            **own,
+        )
+        found.append((canvas[..., :3], canvas[..., 3], np.asarray(picture)))
+    return found
+
+
+def equal(page: np.ndarray, opacity: np.ndarray, python: np.ndarray, theme: str) -> None:
+    """All pixels are equal, but for gaps, which show what is behind them."""
+    assert page.shape == python.shape
+    solid = opacity == 255
+    assert solid.any()
+    difference = np.abs(page[solid].astype(int) - python[solid].astype(int))
+    assert difference.max() <= STEP
+    assert (python[~solid] == rgb(BACKGROUND[theme].lstrip("#"))[0]).all()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_pictures_of_layers_are_the_pages(gl: GlPage, theme: Any) -> None:
+    x = inputs(3)
+    plan = nbglcnn.compile(autoencoder(3), x)
+    asked: list[dict[str, Any]] = [
+        {"key": "encoder.0", "columns": 3, "scale": 2},
+        {"key": "encoder.4", "columns": 2, "scale": 3, "example": 1},
+        {"key": "decoder.0", "columns": 4, "colormap": "viridis", "range": "channel"},
+        {"key": "decoder.2", "channels": [6, 0, 3], "columns": 2, "colormap": "magma"},
+        {"key": "encoder.1", "columns": 9, "colormap": "cividis", "symmetric": True},
+        {"key": "encoder.2", "columns": 9, "colormap": "grey", "range": (-0.25, 0.5)},
+        {"key": "input", "scale": 4},
+        {"key": "output", "example": 1, "scale": 2},
+    ]
+    for one in both(gl, plan, [x], [{"theme": theme, **each} for each in asked]):
+        equal(*one, theme)
+
+
+def test_pictures_in_their_own_colours_are_the_pages(gl: GlPage) -> None:
+    torch.manual_seed(0)
+    model = Kinds().eval()
+    x = np.random.default_rng(0).random((2, 3, 17, 12)).astype(np.float32)
+    plan = nbglcnn.compile(model, x)
+    outputs = list(plan.header.outputs)
+    kinds = [pictures.drawn_as(v) for v in plan.values if v.key in outputs]
+    assert kinds == ["grey", "classes", "rgb"]
+    asked = [{"key": key, "scale": 3} for key in (*outputs, "x")]
+    for page, opacity, python in both(gl, plan, [x], asked):
+        equal(page, opacity, python, "light")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("length", [30, 300])
+def test_curves_are_the_pages(gl: GlPage, length: int, theme: Any) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv1d(2, 5, 5, padding=2), nn.ReLU()).eval()
+    x = np.random.default_rng(1).standard_normal((1, 2, length)).astype(np.float32)
+    plan = nbglcnn.compile(model, x)
+    asked = [{"key": key, "theme": theme} for key in ("input", "0", "1")]
+    for one in both(gl, plan, [x], asked):
+        equal(*one, theme)
+
+
+def test_what_is_no_number_is_marked_as_in_the_page(gl: GlPage) -> None:
+    x = np.linspace(-1, 1, 2 * 6 * 7, dtype=np.float32).reshape(1, 2, 6, 7)
+    x[0, 0, 1, 2], x[0, 0, 3, 4], x[0, 1, 5, 6] = np.nan, np.inf, -np.inf
+    plan = nbglcnn.compile(nn.Sequential(nn.Identity(), nn.Hardtanh(-5, 5), nn.Identity()), x)
+    asked = [
+        {"key": "input", "columns": 1, "scale": 4},
+        {"key": "input", "columns": 2, "range": "channel"},
+    ]
+    for page, opacity, python in both(gl, plan, [x], asked):
+        equal(page, opacity, python, "light")
+        assert (python == (255, 0, 255)).all(-1).any()
+
+
+def test_the_pages_tiles_are_those_of_the_picture(show: Callable[..., Views]) -> None:
+    x = inputs(3)
+    plan = nbglcnn.compile(autoencoder(3), x)
+    views = show(plan, x)
+    views.open_layer("encoder.0")
+    grid = pixels(views.page.locator(f".nbg-grid {MAPS.split()[-1]}").first)
+    scale = grid.shape[0] // 11
+    assert scale > 2
+    step = 9 * scale + (grid.shape[1] - 9 * 9 * scale) // 8  # nine maps of 11×9 beside each other
+    with Session(plan) as session:
+        session.run(x)
+        for channel in range(9):
+            tile = grid[:, channel * step : channel * step + 9 * scale].astype(int)
+            mine = np.asarray(session.picture("encoder.0", channel, scale=scale), int)
+            assert mine.shape == tile.shape
+            # Of values that differ in their last digit, which may be at the edge of a colour.
+            difference = np.abs(mine - tile).max(-1)
+            assert difference.max() <= 3
+            assert (difference <= STEP).mean() > 0.99
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("name", COLORMAPS)
+def test_colour_maps_are_monotonous_and_begin_and_end_as_they_should(name: Any, theme: Any) -> None:
+    row = texels(name, theme).astype(float)
+    light = row @ [0.2126, 0.7152, 0.0722]
+    assert row.shape == (512, 3)
+    halves = [light[1:257], light[256:]] if name == "signed" else [light]
+    for half in halves:
+        steps = np.diff(half)
+        assert (steps >= -0.5).all() or (steps <= 0.5).all()
+        assert abs(half[-1] - half[0]) > 80
+
+
+@pytest.mark.filterwarnings("ignore:no page")
+def test_a_viewers_picture_is_as_its_page_stands() -> None:
+    x = inputs(3)
+    viewer = Viewer(autoencoder(3), x)
+    plan = nbglcnn.compile(autoencoder(3), x)
+    with Session(plan) as session:
+        session.run(x)
+        viewer.example, viewer.colormap, viewer.color_range = 1, "viridis", "channel"
+        mine = viewer.picture("decoder.0", [2, 0], scale=2)
+        expected = session.picture(
+            "decoder.0", [2, 0], example=1, colormap="viridis", color_range="channel", scale=2
+        )
+        assert np.abs(np.asarray(mine, int) - np.asarray(expected, int)).max() <= STEP
+        other = viewer.picture("decoder.0", colormap="signed", example=0, theme="dark")
+        assert other.size == session.picture("decoder.0", example=0, theme="dark").size
+        viewer.color_range = "fixed"
+        assert viewer.picture("input").size == (18, 22)
+    viewer.close()
+
+
+def test_vectors_scalars_and_parameters_have_pictures() -> None:
+    model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(18, 7), nn.Linear(7, 1))
+    x = np.ones((1, 1, 5, 5), np.float32)
+    with Session(nbglcnn.compile(model.eval(), x)) as session:
+        session.run(x)
+        assert session.picture("2").height == 7 * 12
+        assert session.picture("2", [1, 5]).height == 2 * 12
+        assert session.picture("3").size == (132, 44)
+        assert isinstance(session.picture("0.weight", scale=8), Image.Image)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"channels": [9]}, "channels: encoder.0 has 0 to 8, not [9]"),
+        ({"channels": []}, "channels: encoder.0 has 0 to 8, not none"),
+        ({"example": 2}, "example 2: encoder.0 has 2, from 0"),
+        ({"colormap": "viridus"}, "viridis"),
+        ({"theme": "blue"}, "light"),
+        ({"color_range": (1, 0)}, "color_range is (1, 0)"),
+        ({"scale": 0}, "scale is 0: give a whole number from 1 on"),
+        ({"scale": 3000}, "at most 16384"),
+        ({"columns": 1.5}, "columns is 1.5"),
+    ],
+)
+def test_an_argument_without_meaning_is_refused(arguments: dict[str, Any], words: str) -> None:
+    x = inputs(3)
+    with Session(nbglcnn.compile(autoencoder(3), x)) as session:
+        session.run(x)
+        with pytest.raises(InputError) as caught:
+            session.picture("encoder.0", **arguments)
+        assert words in str(caught.value)
+        with pytest.raises(KeyError, match="encoder"):
+            session.picture("encoder.99")
