@@ -1,16 +1,21 @@
 """The command line, as somebody types it."""
 
-import os
+import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from command import nbglcnn
 from nbglcnn import Plan, Session
+from nbglcnn.cli import COMMANDS
+from nbglcnn.cli.arguments import PRECISIONS
+from nbglcnn.plan import Precision
 
 
 @pytest.fixture
@@ -27,11 +32,6 @@ def model(tmp_path: Path) -> Path:
     file = tmp_path / "double.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)]), file)
     return file
-
-
-def nbglcnn(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "nbglcnn", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True)
 
 
 def test_compile_writes_a_plan_of_the_outputs(model: Path) -> None:
@@ -148,12 +148,53 @@ def test_a_terminal_without_the_letters_gets_others(tmp_path: Path) -> None:
     )
     file = tmp_path / "m.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)]), file)
-    plain = {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    run = subprocess.run(
-        [sys.executable, "-m", "nbglcnn", "check", str(file)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, **plain},
-    )
+    run = nbglcnn("check", file, LC_ALL="POSIX", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
     assert run.returncode == 0, run.stderr
     assert "gr??e?  ReLU" in run.stdout
+
+
+def test_each_command_has_help_with_examples() -> None:
+    whole = nbglcnn("--help").stdout
+    for name in COMMANDS:
+        run = nbglcnn(name, "--help")
+        assert (run.returncode, run.stderr) == (0, "")
+        assert name in whole
+        assert run.stdout.count(f"nbglcnn {name} ") >= 3  # the usage, and two examples
+    assert nbglcnn().returncode == nbglcnn("train", "model.onnx").returncode == 2
+
+
+def test_help_imports_nothing_heavy() -> None:
+    program = "import sys; from nbglcnn.cli import parser; parser(); print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    loaded = set(run.stdout.split())
+    assert "nbglcnn.cli.serve" in loaded
+    assert not loaded & {"torch", "onnx", "numpy", "msgspec", "moderngl", "anywidget", "tqdm"}
+
+
+def test_the_command_is_installed_under_its_name() -> None:
+    command = Path(sys.executable).with_name("nbglcnn")
+    run = subprocess.run([command, "--version"], capture_output=True, text=True)
+    assert run.stdout == nbglcnn("--version").stdout != ""
+
+
+def test_the_precisions_are_the_plans() -> None:
+    assert get_args(Precision) == PRECISIONS
+
+
+def test_check_and_summary_give_json(model: Path) -> None:
+    shape = ("--shape", "1x2x5x3", "--json")
+    checked = json.loads(nbglcnn("check", model, *shape).stdout)
+    assert checked["ok"] is True
+    assert [(row["layer"], row["operator"]) for row in checked["layers"]] == [
+        ("a", "ReLU"),
+        ("y", "Mul"),
+    ]
+    summary = json.loads(nbglcnn("summary", model, *shape).stdout)
+    assert [row["output_shape"] for row in summary["layers"]] == [[1, 2, 5, 3]] * 2
+    assert (summary["name"], summary["parameters"]) == ("double", 1)
+
+
+def test_what_reads_the_output_may_end_before_it(model: Path) -> None:
+    command = f"{sys.executable} -m nbglcnn summary {model} --shape 1x2x5x3 | true"
+    run = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert "Traceback" not in run.stderr and "Exception" not in run.stderr

@@ -69,23 +69,27 @@ MAY_IMPORT = {
     "reference": {"graph", "load"},
     "partly": {"graph", "load", "reference", "shapes"},
     # Of glsl the vertex shader, of no network.
-    "device": {"glsl", "plan"},
+    "device": {"glsl", "plan", "profiling"},
+    "profiling": {"plan", "tables"},
     "session": {
-        *("colors", "device", "glsl", "inputs", "layout"),
-        *("pictures", "pieces", "plan", "plan_sections"),
+        *("colors", "device", "inputs", "pictures", "pieces", "plan", "plan_sections"),
+        *("profiling", "session_inputs"),
     },
+    "session_inputs": {"inputs", "layout", "pieces", "plan"},
     "report": {"graph", "layout", "plan", "tables"},
     "api": BELOW | {"layers", "shapes"},
     "recording": {"api", "inputs", "pieces", "plan", "session"},
     "viewer": ALL | {"export", "patches"},
     "export": ALL | {"viewer"},
     "backend": ALL,
-    "__main__": ALL | {"export"},
+    "serving": set(),
+    "cli": ALL | {"export", "pieces", "serving", "viewer"},
+    "__main__": {"cli"},
     "__init__": ALL | {"viewer", "export", "backend", "recording"},
 }
 # Packages that stay in one room each.
 ONLY_IN = {
-    "torch": {"load", "reference"},
+    "torch": {"load", "reference", "cli"},
     "onnx_ir": {"load"},
     "onnxscript": {"load"},
     "onnx": {"load", "reference", "backend"},

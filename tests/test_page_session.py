@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import nbglcnn
-from carrier import LAYOUTS, carrier
+from carrier import LAYOUTS, carrier, odd_values
 from equal import assert_equal
 from page import GlPage
 from summaries import check_histogram, check_summary
@@ -34,47 +34,6 @@ def model() -> nn.Sequential:
 @pytest.fixture(scope="module")
 def plan(model: nn.Sequential) -> nbglcnn.Plan:
     return nbglcnn.compile(model, IMAGES)
-
-
-def values_of(model: nn.Sequential, images: np.ndarray) -> dict[str, np.ndarray]:
-    values = {"input": images}
-    with torch.inference_mode():
-        x = torch.from_numpy(images.copy())
-        for name, layer in model.named_children():
-            x = layer(x)
-            values[name] = x.numpy()
-    return values
-
-
-def odd_values(shape: tuple[int, ...]) -> np.ndarray:
-    """Both signs, exact zeros, NaN and infinities; nothing finite in the last channel."""
-    array = RANDOM.standard_normal(shape).astype(np.float32) * 3
-    array[RANDOM.random(shape) < 0.2] = 0
-    array[RANDOM.random(shape) < 0.05] = np.nan
-    array[RANDOM.random(shape) < 0.05] = np.inf
-    array[RANDOM.random(shape) < 0.05] = -np.inf
-    if shape[1] > 1:
-        array[:, -1] = np.nan
-        array[:, -1, 0, 0] = np.inf
-    return array
-
-
-def test_every_value_equals_pytorch_and_follows_the_input(
-    gl: GlPage, model: nn.Sequential, plan: nbglcnn.Plan
-) -> None:
-    session = gl.open(plan)
-    for images in (IMAGES, IMAGES[::-1] * 3 - 1):
-        gl.write(session, "input", images)
-        for key, value in values_of(model, images).items():
-            assert_equal(gl.read(session, key), value, name=key)
-
-
-def test_arrays_survive_every_layout_bit_for_bit(gl: GlPage) -> None:
-    for name, layout in LAYOUTS.items():
-        session = gl.open(carrier(layout))
-        array = odd_values(layout.nchw)
-        gl.write(session, "x", array)
-        np.testing.assert_array_equal(gl.read(session, "x"), array, err_msg=name)
 
 
 def test_statistics_equal_numpy(gl: GlPage) -> None:

@@ -3,7 +3,6 @@
 import ctypes
 import math
 import re
-import zlib
 
 import msgspec
 import numpy as np
@@ -15,7 +14,7 @@ from torch import nn
 
 import nbglcnn
 from carrier import LAYOUTS, carrier
-from damaged import DAMAGED, damaged
+from damaged import resealed
 from equal import assert_equal
 from nbglcnn import ModelError, Plan, Session
 from nbglcnn.layout import Layout, batch_of, nchw_of, picture_of
@@ -23,7 +22,7 @@ from nbglcnn.load import load, with_parameters
 from nbglcnn.lowering.builder import FLATTEN, Builder
 from nbglcnn.lowering.lower import lower, repack
 from nbglcnn.lowering.reuse import reuse_textures
-from nbglcnn.plan import VERSION, Recipe, Texture, Weight
+from nbglcnn.plan import Recipe, Texture, Weight
 from onnx_models import model_of, node
 
 sizes = st.integers(1, 9)
@@ -165,31 +164,6 @@ def test_a_plan_survives_its_file(tmp_path):
         assert_equal(session.run(X)["output"], truth(model))
 
 
-def test_a_damaged_file_is_refused(tmp_path):
-    data = nbglcnn.compile(small(), X).to_bytes()
-    for broken in (
-        b"",
-        b"hello",
-        data[:100],
-        data[: len(data) // 2],
-        b"X" + data[1:],
-        resealed(data[:8] + b"\xff" * 8 + data[16:]),
-    ):
-        with pytest.raises(ModelError):
-            Plan.from_bytes(broken)
-    newer = data.replace(b'"version":%d' % VERSION, b'"version":9', 1)
-    with pytest.raises(ModelError, match="format 9"):
-        Plan.from_bytes(resealed(newer))
-
-
-def resealed(data: bytes) -> bytes:
-    """A Plan file that was altered, with the checksum of what it is now."""
-    if len(data) < 16:
-        return data
-    kept = zlib.crc32(data[:12] + data[16:])
-    return data[:12] + kept.to_bytes(4, "little") + data[16:]
-
-
 def test_a_file_with_any_bit_flipped_is_refused():
     blob = np.arange(4, dtype=np.float32).reshape(1, 1, 1, 4)
     header = msgspec.structs.replace(
@@ -206,12 +180,6 @@ def test_a_file_with_any_bit_flipped_is_refused():
         with pytest.raises(ModelError, match=r"damaged Plan file: checksum|first 8 bytes"):
             Plan.from_bytes(bytes(data))
         data[bit // 8] ^= 1 << bit % 8
-
-
-@pytest.mark.parametrize("name", DAMAGED)
-def test_a_file_with_wrong_sections_or_carries_is_refused(name):
-    with pytest.raises(ModelError, match=f"damaged Plan file: .*{DAMAGED[name][1]}"):
-        Plan.from_bytes(damaged(name).to_bytes())
 
 
 @pytest.mark.parametrize("weights", [True, False])

@@ -109,7 +109,6 @@ class Tokens(nn.Module):
 @pytest.mark.parametrize(
     ("make", "shape", "observe"),
     [
-        pytest.param(lambda: nn.Conv1d(1, 8, 9), (1, 1, 17_000), "all", id="17,000 samples"),
         pytest.param(minute, (2, 1, 20_000), "all", id="two signals"),
         pytest.param(minute, (1, 1, 960_000), "outputs", id="a minute at 16 kHz"),
         pytest.param(Tokens, (1, 13, 12_549, 4), "outputs", id="13×12549×4"),

@@ -1,17 +1,22 @@
-"""The process's OpenGL context (EGL, no window), on a thread of its own."""
+"""The process's OpenGL contexts (EGL, no window), one a device, each on a thread of its own."""
 
 from __future__ import annotations
 
 import ctypes
 import os
+import re
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from ctypes.util import find_library
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from nbglcnn import plan as p
-from nbglcnn.errors import DeviceError, OpenGLUnavailable
+from nbglcnn.errors import DeviceError, InputError, OpenGLUnavailable
 from nbglcnn.lowering.glsl import VERTEX
+from nbglcnn.profiling import Clock, ClockName
 
 if TYPE_CHECKING:
     import moderngl
@@ -24,18 +29,25 @@ GL_FRAMEBUFFER = 0x8D40
 GL_COLOR_BUFFER_BIT = 0x4000
 GL_COLOR_ATTACHMENT0 = 0x8CE0
 GL_FRAMEBUFFER_COMPLETE = 0x8CD5
+INDEX = "GLCONTEXT_DEVICE_INDEX"  # what glcontext, which opens devices, takes before any argument
+# Renderers on the processor. They draw later than they are asked to, so that llvmpipe's timer says
+# 0 ms of whole layers; js/src/gl/context.ts has them too.
+SOFTWARE = re.compile("swiftshader|llvmpipe|softpipe|software|basic render", re.IGNORECASE)
 
 
 class Device:
-    """The process's one OpenGL context, on a thread of its own.
+    """The process's one OpenGL context on a device, on a thread of its own.
 
     A context is current in one thread at a time, and a notebook calls from several (the main
     thread, ipykernel's subshells, widget callbacks), so all OpenGL work is handed to this thread.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, index: int) -> None:
         self._process = os.getpid()
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="nbglcnn-opengl")
+        self._index = index
+        self._thread = ThreadPoolExecutor(
+            max_workers=1, thread_name_prefix=f"nbglcnn-opengl-{index}"
+        )
         self.programs: dict[str, moderngl.Program] = {}
         self._worker = self._thread.submit(threading.current_thread).result()
         self.call(self._open)
@@ -73,11 +85,13 @@ class Device:
             ) from error
         try:
             # 4.3 is the first OpenGL that also compiles GLSL ES 3.00, the language of Plans.
-            settings: Any = {"backend": "egl"}
-            self.context = moderngl.create_context(require=430, standalone=True, **settings)
+            settings: Any = {"backend": "egl", "device_index": self._index}
+            with _chosen(self._index):
+                self.context = moderngl.create_context(require=430, standalone=True, **settings)
         except Exception as error:
+            why = f"device {self._index}: {error}" if self._index else error
             raise OpenGLUnavailable(
-                f"no OpenGL 4.3 without a window here ({error}). On Debian or Ubuntu: "
+                f"no OpenGL 4.3 without a window here ({why}). On Debian or Ubuntu: "
                 "apt-get install libegl1 libgl1 libgl1-mesa-dri libegl-mesa0"
             ) from error
         load = self.context.mglo._context.load
@@ -105,6 +119,14 @@ class Device:
         info = self.context.info
         self.renderer: str = info["GL_RENDERER"]
         self.max_texture_size = int(info["GL_MAX_TEXTURE_SIZE"])
+        self._clock: Clock | None = None
+
+    def clock(self) -> Clock:
+        """The best clock for this device's work, to be used on its thread."""
+        if self._clock is None:
+            software = SOFTWARE.search(self.renderer) is not None
+            self._clock = (_WallClock if software else _GpuTimer)(self.context)
+        return self._clock
 
     def framebuffer(self, texture: moderngl.TextureArray) -> int:
         """A framebuffer over every layer of a texture, which it fills with zeros, as WebGL does."""
@@ -153,15 +175,101 @@ class Device:
         return self.programs[program.source]
 
 
-_device: Device | None = None
+class _GpuTimer:
+    """The device's own time for its work, without what it waited."""
+
+    name: ClockName = "GPU timer"
+
+    def __init__(self, context: moderngl.Context) -> None:
+        self._query = context.query(time=True)
+
+    def ms(self, work: Callable[[], None]) -> float:
+        with self._query:
+            work()
+        return float(self._query.elapsed) / 1e6
+
+
+class _WallClock:
+    """From a device that has nothing to do, to one that has done the work."""
+
+    name: ClockName = "wall clock"
+
+    def __init__(self, context: moderngl.Context) -> None:
+        self._finish = context.finish
+
+    def ms(self, work: Callable[[], None]) -> float:
+        self._finish()
+        start = time.perf_counter()
+        work()
+        self._finish()
+        return (time.perf_counter() - start) * 1000
+
+
+_devices: dict[int, Device] = {}
 _opening = threading.Lock()
 
 
-def shared_device() -> Device:
-    """The process's device, opened when it is first asked for; OpenGLUnavailable."""
-    global _device
-    if _device is None:
+def shared_device(index: int | None = None) -> Device:
+    """The process's device of this number, opened when it is first asked for.
+
+    Raises:
+        OpenGLUnavailable: there is no OpenGL here, or not on this device.
+        DeviceError: there is no such device.
+    """
+    index = _number(index)
+    if index not in _devices:
         with _opening:  # two threads' first Sessions share one, too
-            if _device is None:
-                _device = Device()
-    return _device
+            if index not in _devices:
+                _devices[index] = Device(index)
+    return _devices[index]
+
+
+def _number(index: int | None) -> int:
+    """Which of EGL's devices is meant; glcontext itself takes any number, and reads beyond them."""
+    if index is None:
+        own = os.environ.get(INDEX, "")
+        index = int(own) if own.isdecimal() else 0
+        if index == 0:
+            return 0
+    if not isinstance(index, int) or isinstance(index, bool):
+        raise InputError(f"device={index!r}: a device's number is needed, as in device=0")
+    count = device_count()
+    if index < 0 or (count and index >= count):
+        has = {None: "cannot say how many it has", 1: "has 1 here, device 0"}
+        words = has.get(count, f"has {count} here, from 0 on")
+        raise DeviceError(f"there is no OpenGL device {index}: EGL {words}")
+    return index
+
+
+def device_count() -> int | None:
+    """How many devices EGL has; None where it is not there, or cannot say."""
+    name = find_library("EGL")
+    if name is None:
+        return None
+    try:
+        egl = ctypes.CDLL(name)
+    except OSError:
+        return None
+    egl.eglGetProcAddress.restype = ctypes.c_void_p
+    egl.eglGetProcAddress.argtypes = [ctypes.c_char_p]
+    address = egl.eglGetProcAddress(b"eglQueryDevicesEXT")
+    if not address:
+        return None
+    signed = ctypes.c_int
+    query = ctypes.CFUNCTYPE(ctypes.c_uint, signed, ctypes.c_void_p, ctypes.POINTER(signed))
+    count = signed()
+    return count.value if query(address)(0, None, ctypes.byref(count)) else None
+
+
+@contextmanager
+def _chosen(index: int) -> Iterator[None]:
+    """Keeps the environment's number from being taken in the place of the one asked for."""
+    own = os.environ.get(INDEX)
+    if own is None or own == str(index):
+        yield
+        return
+    del os.environ[INDEX]
+    try:
+        yield
+    finally:
+        os.environ[INDEX] = own

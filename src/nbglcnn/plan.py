@@ -23,7 +23,9 @@ import numpy.typing as npt
 
 from nbglcnn.errors import ModelError
 from nbglcnn.layout import Layout
+from nbglcnn.plan_checks import ALIGN as ALIGN
 from nbglcnn.plan_checks import MAGIC as MAGIC
+from nbglcnn.plan_checks import UNIFORM_BYTES as UNIFORM_BYTES
 from nbglcnn.plan_checks import checksum, header_bytes, problem_of
 from nbglcnn.plan_layers import Along as Along
 from nbglcnn.plan_layers import Bounds as Bounds
@@ -42,10 +44,6 @@ from nbglcnn.plan_layers import Window as Window
 from nbglcnn.plan_layers import layer_count as layer_count
 
 VERSION = 7  # of the format; a reader refuses any other
-ALIGN = (
-    256  # of every blob in the file, and of each pass's uniforms: WebGL2's largest offset alignment
-)
-UNIFORM_BYTES = 512  # of one pass's uniform block, as glsl/prelude.glsl declares it
 
 Float32 = npt.NDArray[np.float32]
 Precision = Literal["float32", "float16"]

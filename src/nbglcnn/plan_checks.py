@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import math
 import zlib
+from collections.abc import Iterator
+from math import prod
 from typing import TYPE_CHECKING
 
 from nbglcnn.errors import ModelError
 from nbglcnn.plan_sections import written_in
 
 if TYPE_CHECKING:
-    from nbglcnn.plan import Header, Move
+    from nbglcnn.plan import Header, Move, Pass
 
 
+# Of every blob in the file, and of each pass's uniforms: WebGL 2's largest offset alignment.
+ALIGN = 256
+UNIFORM_BYTES = 512  # of one pass's uniform block, as shaders/prelude.glsl declares it
 MAGIC = b"NBGLCNN2"  # then the header's length and the checksum, 4 bytes each, then the header
 
 
@@ -42,6 +46,9 @@ def checksum(data: bytes | bytearray) -> int:
 def problem_of(header: Header) -> str | None:
     """What of a header points outside of what it should, in words; None when nothing does."""
     problems = (
+        _texture_problem,
+        _pass_problem,
+        _value_problem,
         _section_problem,
         _carry_problem,
         _reach_problem,
@@ -50,6 +57,86 @@ def problem_of(header: Header) -> str | None:
         _moves_problem,
     )
     return next(filter(None, (find(header) for find in problems)), None)
+
+
+def _texture_problem(header: Header) -> str | None:
+    """A texture without texels, or what names one that is not there."""
+    count = len(header.textures)
+    for k, texture in enumerate(header.textures):
+        if min(texture.width, texture.height, texture.layers) < 1:
+            return f"texture {k} has no texels"
+    for weight in header.weights:
+        if not 0 <= weight.texture < count:
+            return f"weight {weight.hash} has no texture"
+    for value in (*header.values, *header.parameters):
+        if not 0 <= value.texture < count:
+            return f"value {value.key!r} has no texture"
+    for record in header.inputs:
+        if not 0 <= record.staging < count:
+            return f"input {record.key!r} does not read its staging texture"
+    return None
+
+
+def _steps(header: Header) -> Iterator[tuple[str, Pass]]:
+    """Everything that is drawn, and what it is called."""
+    yield from ((f"pass {k}", step) for k, step in enumerate(header.passes))
+    for value in header.values:
+        yield f"reading value {value.key!r}", value.read.step
+    for value in header.parameters:
+        yield f"reading parameter {value.key!r}", value.read.step
+    yield from ((f"input {record.key!r}", record.step) for record in header.inputs)
+
+
+def _pass_problem(header: Header) -> str | None:
+    """What of a pass points outside of the Plan."""
+    count = len(header.textures)
+    for what, step in _steps(header):
+        width, height = step.viewport
+        if not (0 <= step.program < len(header.programs) and 0 <= step.output < count):
+            return f"{what} names no program or output"
+        program, output = header.programs[step.program], header.textures[step.output]
+        if len(step.inputs) != len(program.samplers):
+            return f"{what} has {len(step.inputs)} inputs"
+        if not all(0 <= texture < count for texture in step.inputs):
+            return f"{what} reads a texture that is not there"
+        if step.output in step.inputs:
+            return f"{what} reads what it writes"
+        if program.targets != output.layers:
+            return f"{what} writes {program.targets} of {output.layers} layers"
+        if width < 1 or height < 1:
+            return f"{what} has an empty viewport"
+        if width > output.width or height > output.height:
+            return f"{what} draws outside its output"
+        end = step.uniforms + UNIFORM_BYTES
+        if step.uniforms < 0 or step.uniforms % ALIGN or end > header.uniform_bytes:
+            return f"{what} has its uniforms at {step.uniforms} of {header.uniform_bytes}"
+    return None
+
+
+def _value_problem(header: Header) -> str | None:
+    """What of values and inputs has another size than it is read or written by."""
+    for value in (*header.values, *header.parameters):
+        width, height = value.read.step.viewport
+        if header.textures[value.read.step.output].layers != 1:
+            return f"reading value {value.key!r} writes several layers"
+        if min(value.shape, default=0) < 0 or value.read.count != prod(value.shape):
+            return f"value {value.key!r} reads {value.read.count} elements"
+        if value.read.count > 4 * width * height:
+            return f"value {value.key!r} reads more than it draws"
+    for record in header.inputs:
+        staging = header.textures[record.staging]
+        if record.staging not in record.step.inputs:
+            return f"input {record.key!r} does not read its staging texture"
+        if min(record.shape, default=0) < 0:
+            return f"input {record.key!r} has a wrong shape"
+        if staging.layers != 1:
+            return f"input {record.key!r} has several staging layers"
+        if prod(record.shape) > 4 * staging.width * staging.height:
+            return f"input {record.key!r} does not fit its staging texture"
+    keys = {value.key for value in header.values}
+    if missing := [key for key in header.outputs if key not in keys]:
+        return f"output {missing[0]!r} is no value"
+    return None
 
 
 def _section_problem(header: Header) -> str | None:
@@ -169,17 +256,17 @@ def _tokens_problem(header: Header) -> str | None:
 
 def _moves_problem(header: Header) -> str | None:
     """Where a layer's numbers are said to come from elements that are not there."""
-    sizes = {one.key: math.prod(one.shape) for one in (*header.values, *header.parameters)}
+    sizes = {one.key: prod(one.shape) for one in (*header.values, *header.parameters)}
     for layer in header.layers:
         ways = [(operand.moves, operand.shape, operand.key) for operand in layer.operands]
         for moves, shape, key in [*ways, (layer.moves, layer.output_shape, "")]:
-            count = math.prod(shape)
+            count = prod(shape)
             for move in moves:
                 low, high = _reached(move, count)
                 if low < 0 or high < 0:
                     return f"layer {layer.name!r} moves elements of {shape} that are not there"
                 count = high + 1
-            if moves and count > sizes.get(key, math.prod(layer.made or shape)):
+            if moves and count > sizes.get(key, prod(layer.made or shape)):
                 return f"layer {layer.name!r} moves elements of {shape} from outside of a value"
     return None
 
@@ -187,7 +274,7 @@ def _moves_problem(header: Header) -> str | None:
 def _reached(move: Move, count: int) -> tuple[int, int]:
     """The first and the last element that a move of so many leads to; (−1, −1) where it is none."""
     lengths = len(move.strides) == len(move.sizes) and -1 <= move.axis < len(move.sizes)
-    if not lengths or min(move.sizes, default=1) < 1 or math.prod(move.sizes) < count:
+    if not lengths or min(move.sizes, default=1) < 1 or prod(move.sizes) < count:
         return -1, -1
     if len(move.table) != (move.sizes[move.axis] if move.axis >= 0 else 0):
         return -1, -1

@@ -9,7 +9,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -26,9 +25,11 @@ from nbglcnn.errors import (
     SessionClosed,
     unknown,
 )
-from nbglcnn.inputs import Spec, as_arrays, by_names
-from nbglcnn.layout import EXACT
+from nbglcnn.inputs import by_names
 from nbglcnn.plan_sections import needed, written_in
+from nbglcnn.profiling import Profile, profiled
+from nbglcnn.session_inputs import stored as stored
+from nbglcnn.session_inputs import taken
 
 if TYPE_CHECKING:
     import moderngl
@@ -40,29 +41,32 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 Result = TypeVar("Result")
 
-ANOTHER_SHAPE = "Compile again for another shape"
 STORED = {"rgba32f": "f4", "rgba16f": "f2"}
 
 
 class Session:
     """Runs a Plan on local OpenGL.
 
+    `device` is the number of one of the devices that EGL has, where there are several; by default
+    it is that of the environment's GLCONTEXT_DEVICE_INDEX, or 0. All Sessions of a device take
+    turns there.
+
     Several threads may use one: each `run`, `read` or `write` is done as a whole before
     another thread's begins. What takes several calls (`write`, `draw`, `read`) is not; there, give
     each thread a Session.
 
-    Raises OpenGLUnavailable when there is none, DeviceError when it cannot run this Plan,
-    ModelError for what is no Plan.
+    Raises OpenGLUnavailable when there is none, DeviceError when there is no device of this number
+    or it cannot run this Plan, ModelError for what is no Plan.
     """
 
-    def __init__(self, plan: p.Plan) -> None:
+    def __init__(self, plan: p.Plan, *, device: int | None = None) -> None:
         if not isinstance(plan, p.Plan):
             raise ModelError(
                 f"a Session runs a Plan; {type(plan).__name__} was given. Give a Plan: "
                 "nbglcnn.compile(model, x), or nbglcnn.Plan.load(path) of a saved one"
             )
         self.plan = plan
-        self._device = shared_device()
+        self._device = shared_device(device)
         # Held around several calls of the device's thread, which never takes it itself.
         self._lock = threading.RLock()
         self._closed = False
@@ -157,42 +161,10 @@ class Session:
     def write(self, key: str, array: Any) -> None:
         """Set an input: what `compile` takes for it, of the shape that the Plan was made for."""
         with self._alone():
-            self._set(self._taken({key: array}))
+            self._set(taken(self.plan.header, {key: array}))
 
-    def _taken(
-        self, given: Mapping[str, Any], *, any_batch: bool = False
-    ) -> list[tuple[p.Input, Array]]:
-        """What was given for some inputs, by key, as the arrays that go to the device.
-
-        With `any_batch` the axis of examples may be of any length.
-        """
-        self.check_open()
-        records = {record.key: record for record in self.plan.header.inputs}
-        given = by_names(given, [*records])
-        for key in given:
-            if key not in records:
-                names = ", ".join(map(repr, records))
-                raise InputError(f"no input {key!r}; this Plan's inputs: {names}")
-        specs = [
-            Spec(key, records[key].shape, np.dtype(records[key].dtype), ANOTHER_SHAPE)
-            for key in given
-        ]
-        free = [
-            replace(spec, shape=(None, *spec.shape[1:]))
-            if any_batch
-            and spec.shape
-            and pieces.has_examples(records[spec.name], self.plan.header.batch)
-            else spec
-            for spec in specs
-        ]
-        try:
-            arrays = as_arrays(tuple(given.values()), free)
-        except InputError:  # in the words of the Plan's own shapes, which fit even less
-            arrays = as_arrays(tuple(given.values()), specs)
-        return [(records[k], stored(k, a)) for k, a in zip(given, arrays, strict=True)]
-
-    def _set(self, taken: Sequence[tuple[p.Input, Array]]) -> None:
-        for record, data in taken:
+    def _set(self, arrays: Sequence[tuple[p.Input, Array]]) -> None:
+        for record, data in arrays:
             self._inputs[record.key] = data
             self._call(partial(self._write, record, data))
 
@@ -224,6 +196,31 @@ class Session:
             for step in self.plan.header.passes[section.first : section.first + section.count]:
                 self._draw(step)
         self._ran.update(sections)
+
+    def profile(self) -> Profile:
+        """How long each layer takes for the inputs written last, each measured by itself.
+
+        By the GPU's own timer where there is one that can be trusted, else by the wall clock, which
+        waits until the device has finished: `profile.clock` says which. It is no step of a state;
+        all values are those of a run afterwards.
+
+        Raises:
+            InputError: an input hasn't been written yet.
+        """
+        header = self.plan.header
+
+        def work() -> Profile:
+            found = profiled(header, self._draw, self._device.clock(), self.renderer)
+            for step in header.passes:
+                self._draw(step)
+            return found
+
+        with self._alone():
+            if missing := [one.key for one in header.inputs if one.key not in self._inputs]:
+                raise InputError(
+                    f"profile: the input {missing[0]!r} has not been written yet: call run first"
+                )
+            return self._device.call(work)
 
     def commit(self) -> None:
         """Make what the last runs computed the state that the next run begins with.
@@ -346,7 +343,7 @@ class Session:
         given = {**dict(zip(keys, items, strict=False)), **by_names(named, keys)}
         with self._alone():
             sections = self._sections(section)
-            taken = self._taken(given, any_batch=True)
+            arrays = taken(self.plan.header, given, any_batch=True)
             for key in keys:
                 if key not in given and key not in self._inputs:
                     raise InputError(
@@ -359,16 +356,16 @@ class Session:
                 for value in self.plan.header.values
                 if self._written_in.get(value.texture, {*sections}) & {*sections}
             ]
-            count = pieces.examples(self.plan.header, taken)
+            count = pieces.examples(self.plan.header, arrays)
 
-            def run(taken: pieces.Taken) -> dict[str, Array]:
-                self._set(taken)
+            def run(piece: pieces.Taken) -> dict[str, Array]:
+                self._set(piece)
                 self._call(partial(self._run, sections))
                 return {value.key: self.read(value.key) for value in values}
 
             if count is None:
-                return run(taken)
-            return pieces.joined(values, taken, self.plan.header.batch, count, run)
+                return run(arrays)
+            return pieces.joined(values, arrays, self.plan.header.batch, count, run)
 
     def replace_weights(self, plan: p.Plan) -> None:
         """Upload the weights of a Plan made by `lower.repack` that differ from this session's."""
@@ -436,19 +433,3 @@ class Session:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def stored(key: str, array: Array) -> Array:
-    """An input as float32, which is what textures hold; InputError where that alters its numbers.
-
-    Shape and type are `as_arrays`' business.
-    """
-    if (
-        array.dtype.kind in "iu"
-        and array.size
-        and int(np.max(np.abs(array.astype(object)))) > EXACT
-    ):
-        raise InputError(
-            f"input {key!r} holds integers beyond 2^24, which float32 cannot hold exactly"
-        )
-    return np.asarray(array, np.float32, order="C")

@@ -10,6 +10,7 @@ from nbglcnn.lowering.builder import flat_width
 from nbglcnn.lowering.glsl import Kernel, program_source, shader
 from nbglcnn.lowering.lower import flatten_variant
 
+RANDOM = np.random.default_rng(3)
 LAYOUTS = {
     "one channel": Layout((1, 1, 4, 6)),
     "odd": Layout((1, 3, 5, 7)),
@@ -115,3 +116,16 @@ def carrier(layout: Layout, nchw: NCHW | None = None, **fields: Any) -> p.Plan:
         batch=layout.nchw[0],
     )
     return p.Plan(p.msgspec.structs.replace(header, **fields), uniforms, {})
+
+
+def odd_values(shape: tuple[int, ...]) -> np.ndarray:
+    """Both signs, exact zeros, NaN and infinities; nothing finite in the last channel."""
+    array = RANDOM.standard_normal(shape).astype(np.float32) * 3
+    array[RANDOM.random(shape) < 0.2] = 0
+    array[RANDOM.random(shape) < 0.05] = np.nan
+    array[RANDOM.random(shape) < 0.05] = np.inf
+    array[RANDOM.random(shape) < 0.05] = -np.inf
+    if shape[1] > 1:
+        array[:, -1] = np.nan
+        array[:, -1, 0, 0] = np.inf
+    return array

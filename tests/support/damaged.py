@@ -1,5 +1,6 @@
 """Plans whose sections or carries are wrong, and what both readers say of them."""
 
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -45,6 +46,31 @@ def _same_format(header: Header) -> dict[str, Any]:
     target = header.carries[0].target
     textures[target] = replace(textures[target], format="rgba16f")
     return {"textures": tuple(textures)}
+
+
+def _value(number: int, **fields: Any) -> Callable[[Header], dict[str, Any]]:
+    """Another value."""
+
+    def altered(header: Header) -> dict[str, Any]:
+        values = list(header.values)
+        values[number] = replace(values[number], **fields)
+        return {"values": tuple(values)}
+
+    return altered
+
+
+def _input(**fields: Any) -> Callable[[Header], dict[str, Any]]:
+    """Another first input; fields that are functions are of the header."""
+
+    def altered(header: Header) -> dict[str, Any]:
+        found = {name: one(header) if callable(one) else one for name, one in fields.items()}
+        return {"inputs": (replace(header.inputs[0], **found),)}
+
+    return altered
+
+
+def _no_texels(header: Header) -> dict[str, Any]:
+    return {"textures": (replace(header.textures[0], width=0), *header.textures[1:])}
 
 
 def _written_later(header: Header) -> int:
@@ -102,6 +128,37 @@ DAMAGED: dict[str, tuple[Callable[[Header], dict[str, Any]], str]] = {
         _carry(target=lambda h: h.carries[1].target),
         "carry 1 has the target of another one",
     ),
+    "a texture without texels": (_no_texels, "texture 0 has no texels"),
+    "a program that is not there": (_pass(0, program=99), "pass 0 names no program or output"),
+    "a texture before the first as output": (_pass(1, output=-1), "pass 1 names no program or"),
+    "an input too many": (_pass(0, inputs=lambda h: (*h.passes[0].inputs, 0)), "pass 0 has 3 inp"),
+    "an input that is not there": (
+        _pass(0, inputs=lambda h: (len(h.textures), *h.passes[0].inputs[1:])),
+        "pass 0 reads a texture that is not there",
+    ),
+    "an input before the first": (
+        _pass(0, inputs=lambda h: (-1, *h.passes[0].inputs[1:])),
+        "pass 0 reads a texture that is not there",
+    ),
+    "a pass that reads what it writes": (
+        _pass(0, inputs=lambda h: (h.passes[0].output, *h.passes[0].inputs[1:])),
+        "pass 0 reads what it writes",
+    ),
+    "a viewport of nothing": (_pass(2, viewport=(0, 1)), "pass 2 has an empty viewport"),
+    "a viewport beyond its output": (_pass(2, viewport=(9999, 1)), "pass 2 draws outside its"),
+    "uniforms beyond the last": (
+        _pass(0, uniforms=lambda h: h.uniform_bytes),
+        "pass 0 has its uniforms at",
+    ),
+    "uniforms between two": (_pass(0, uniforms=8), "pass 0 has its uniforms at 8 of"),
+    "a value without a texture": (_value(1, texture=-1), "has no texture"),
+    "a value of another size": (_value(1, shape=(2, 5, 6, 8)), "reads 420 elements"),
+    "an output that is no value": (lambda _: {"outputs": ("z",)}, "output .z. is no value"),
+    "an input that reads another texture": (
+        _input(staging=lambda h: h.inputs[0].step.output),
+        "does not read its staging texture",
+    ),
+    "an input beyond its texture": (_input(shape=(99, 5, 6, 7)), "does not fit its staging text"),
     "a state without contents": (
         lambda h: {
             "weights": tuple(one for one in h.weights if one.texture != h.carries[0].target)
@@ -116,3 +173,11 @@ def damaged(name: str) -> Plan:
     plan = lower(two_states(leaky()))
     alter, _ = DAMAGED[name]
     return Plan(replace(plan.header, **alter(plan.header)), plan.uniforms, plan.blobs)
+
+
+def resealed(data: bytes) -> bytes:
+    """A Plan file that was altered, with the checksum of what it is now."""
+    if len(data) < 16:
+        return data
+    kept = zlib.crc32(data[:12] + data[16:])
+    return data[:12] + kept.to_bytes(4, "little") + data[16:]

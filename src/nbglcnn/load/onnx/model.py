@@ -220,28 +220,33 @@ def _made_up(specs: Sequence[Spec], written: Sequence[str]) -> tuple[Array, ...]
     return tuple(arrays)
 
 
-def zeros_like_inputs(source: Any, shapes: Sequence[tuple[int, ...]]) -> tuple[Array, ...]:
-    """Zeros of these shapes, one for each input, in the types that the file gives its inputs.
+def input_specs(source: Any) -> list[Spec]:
+    """The inputs of a model as its file says them, without reading the rest of it."""
+    return _read_inputs(source)[0]
+
+
+def inputs_of_shapes(source: Any, shapes: Sequence[tuple[int, ...]]) -> tuple[Array, ...]:
+    """Example inputs of these shapes, one for each input, in the types that the file gives them.
 
     Raises:
         InputError: there are more or fewer shapes than inputs.
     """
-    model, name, folder = read_model(source)
-    draft, names = Draft(name=name[:LONGEST], source="onnx"), _Names()
-    _constants(draft, model, names, folder)
-    specs, _ = _input_specs(draft, model, names)
+    specs, written = _read_inputs(source)
     if len(shapes) != len(specs):
         inputs = ", ".join(shown(spec.name) for spec in specs) or "none"
         count = "1 input" if len(specs) == 1 else f"{len(specs)} inputs"
         raise InputError(
             f"the model has {count} ({inputs}): give a shape for each, not {len(shapes)} of them"
         )
-    return tuple(
-        np.broadcast_to(  # a view of one number
-            np.zeros((), spec.dtype), checked_shape(f"the input {shown(spec.name)}", shape)
-        )
-        for spec, shape in zip(specs, shapes, strict=True)
-    )
+    own = [replace(spec, shape=shape) for spec, shape in zip(specs, shapes, strict=True)]
+    return _made_up(own, written)
+
+
+def _read_inputs(source: Any) -> tuple[list[Spec], list[str]]:
+    model, name, folder = read_model(source)
+    draft, names = Draft(name=name[:LONGEST], source="onnx"), _Names()
+    _constants(draft, model, names, folder)
+    return _input_specs(draft, model, names)
 
 
 def _nodes(draft: Draft, model: ModelProto, names: _Names, folder: str | None) -> set[str]:

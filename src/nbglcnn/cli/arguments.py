@@ -1,0 +1,81 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+import argparse
+import re
+
+PRECISIONS = ("float32", "float16")
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """MODEL and the shapes of its inputs."""
+    parser.add_argument(
+        "model",
+        metavar="MODEL",
+        help="an .onnx file; or net.py:NAME, a torch.nn.Module in a Python file or a function "
+        "there that makes one",
+    )
+    parser.add_argument(
+        "--shape",
+        type=shape,
+        action="append",
+        default=[],
+        metavar="1x3x224x224",
+        help="the shape of an input, where the model leaves it open; once for each input, "
+        'in their order ("scalar" for a single number)',
+    )
+
+
+def add_images(parser: argparse.ArgumentParser, *, count: str | None = None) -> None:
+    """The input's files: positional ones, so many as `count` says, or else behind --input."""
+    words = (
+        "pictures, a batch of them; or .npy, an array as the model takes it (several are put "
+        "together along the first axis); or .npz, with an array for each input by its name"
+    )
+    if count is None:
+        parser.add_argument(
+            "--input", dest="images", nargs="+", default=[], metavar="IMAGE", help=words
+        )
+    else:
+        parser.add_argument("images", nargs=count, metavar="IMAGE", help=words)
+    parser.add_argument(
+        "--resize",
+        action="store_true",
+        help="resize pictures to the size that the model, or --shape, says",
+    )
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Numbers for other programs."""
+    parser.add_argument(
+        "--json", action="store_true", help="print JSON (NaN and infinities are null there)"
+    )
+
+
+def add_precision(parser: argparse.ArgumentParser) -> None:
+    """What values and weights are stored in."""
+    parser.add_argument(
+        "--precision",
+        choices=PRECISIONS,
+        default="float32",
+        help="what values and weights are stored in: float32 (default), or float16, half the size",
+    )
+
+
+def shape(text: str) -> tuple[int, ...]:
+    """The sizes of "1x3x224x224"; of "scalar" none."""
+    if text == "scalar":
+        return ()
+    if not re.fullmatch(r"[1-9]\d*(x[1-9]\d*)*", text):
+        raise argparse.ArgumentTypeError(
+            f'{text!r} is no shape: write sizes like 1x3x224x224, or "scalar" for a single number'
+        )
+    return tuple(int(part) for part in text.split("x"))
+
+
+def at_least_one(text: str) -> int:
+    """A count."""
+    if not re.fullmatch(r"[1-9]\d{0,6}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no count from 1 on")
+    return int(text)

@@ -1,0 +1,155 @@
+"""`nbglcnn bench`: milliseconds a run, beside ONNX Runtime or PyTorch on the processor."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from nbglcnn.cli import arguments
+
+if TYPE_CHECKING:
+    from nbglcnn.cli.models import Model
+    from nbglcnn.graph import Array
+    from nbglcnn.session import Session
+
+DOES = "measure the milliseconds of a run on this machine's OpenGL"
+EXAMPLES = """examples:
+  nbglcnn bench model.onnx
+  nbglcnn bench net.py:make_model --shape 1x3x224x224 --runs 50 --json
+
+A run uploads the inputs, computes, and reads the outputs. "fused" keeps the outputs alone,
+"kept" every layer's values, as the Viewer does. ONNX Runtime, or for a torch module PyTorch,
+runs on the processor with all of its threads."""
+WARM_UP = 3
+LONG_S = 30.0  # after which no further round is begun
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    arguments.add_model(parser)
+    arguments.add_images(parser)
+    parser.add_argument(
+        "--runs", type=arguments.at_least_one, default=20, metavar="N", help="of each; default: 20"
+    )
+    arguments.add_precision(parser)
+    arguments.add_json(parser)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Print the medians."""
+    from nbglcnn.api import compile
+    from nbglcnn.cli import inputs, models, words
+    from nbglcnn.load import load
+    from nbglcnn.session import Session
+    from nbglcnn.tables import table
+
+    model = models.find(given.model)
+    x = inputs.example(model, given.images, given.shape, resize=given.resize)
+    x = inputs.pieces(model, x)[0]
+    with words.working("compiling"):
+        graph, arrays = load(model.source, x)
+        fused, kept = (
+            compile(model.source, x, observe=observe, precision=given.precision)
+            for observe in ("outputs", "all")
+        )
+    other, engine, missing = _other(model, graph.inputs, arrays)
+    if missing:
+        words.note(missing)
+    with Session(fused) as one, Session(kept) as two:
+        works: dict[str, Callable[[], object]] = {
+            "fused": lambda: _run(one, arrays),
+            "kept": lambda: _run(two, arrays),
+        }
+        if other is not None:
+            works["other"] = other
+        ms = medians(works, given.runs)
+        renderer = one.renderer
+    if given.json:
+        words.print_json(
+            {
+                "renderer": renderer,
+                "precision": fused.precision,
+                "fused_ms": ms["fused"],
+                "kept_ms": ms["kept"],
+                "engine": engine or None,
+                "engine_ms": ms.get("other"),
+                "runs": given.runs,
+            }
+        )
+        return 0
+    names = {
+        "fused": f"fused, on {renderer}",
+        "kept": f"kept, on {renderer}",
+        "other": f"{engine}, on the processor",
+    }
+    rows = [(names[name], f"{value:.2f}") for name, value in ms.items()]
+    print(table(("what", "median ms"), rows, numbers=(1,)))
+    return 0
+
+
+def medians(works: Mapping[str, Callable[[], object]], runs: int) -> dict[str, float]:
+    """The median milliseconds of each, in turns, so that what else the machine does hits all."""
+    from tqdm import tqdm
+
+    calls: dict[str, list[float]] = {name: [] for name in works}
+    begun = time.perf_counter()
+    for turn in tqdm(range(WARM_UP + runs), unit="run", leave=False, delay=1, disable=None):
+        for name, work in works.items():
+            start = time.perf_counter()
+            work()
+            calls[name].append((time.perf_counter() - start) * 1000)
+        if turn >= WARM_UP and time.perf_counter() - begun > LONG_S:
+            break
+    return {name: statistics.median(ms[WARM_UP:]) for name, ms in calls.items()}
+
+
+def _run(session: Session, arrays: tuple[Array, ...]) -> None:
+    for record, array in zip(session.plan.inputs, arrays, strict=True):
+        session.write(record.key, array)
+    session.draw()
+    for key in session.plan.header.outputs:
+        session.read(key)
+
+
+def _other(
+    model: Model, names: tuple[str, ...], arrays: tuple[Array, ...]
+) -> tuple[Callable[[], object] | None, str, str]:
+    """A run by the model's own framework, that one's name, and what is said where it isn't there.
+
+    `names` are the Graph's inputs.
+    """
+    from nbglcnn.reference import engine
+
+    if model.is_python:
+        return _by_torch(model.source, arrays), engine(model.source), ""
+    try:
+        import onnxruntime  # type: ignore[import-untyped]
+    except ImportError:
+        return None, "", "ONNX Runtime is not installed (pip install onnxruntime): not measured"
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    try:
+        session = onnxruntime.InferenceSession(
+            model.source, options, providers=["CPUExecutionProvider"]
+        )
+        given = dict(zip(names, arrays, strict=True))
+        session.run(None, given)
+    except Exception as error:  # an operator set that is newer than the runtime's, or a type
+        words = str(error).strip().splitlines()[0]
+        return None, "", f"ONNX Runtime cannot run this model, so it is not measured: {words}"
+    return lambda: session.run(None, given), engine(model.source), ""
+
+
+def _by_torch(module: Any, arrays: tuple[Array, ...]) -> Callable[[], object]:
+    import torch
+
+    tensors = [torch.from_numpy(array.copy()) for array in arrays]
+
+    def run() -> object:
+        with torch.inference_mode():
+            return module(*tensors)
+
+    return run

@@ -1,0 +1,40 @@
+"""`nbglcnn check`: which layers can run, and why others can't."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+
+from nbglcnn.cli import arguments
+
+DOES = "say of each layer whether it can run"
+EXAMPLES = """examples:
+  nbglcnn check model.onnx
+  nbglcnn check model.onnx --shape 1x3x224x224 --json
+  nbglcnn check net.py:make_model --input cat.jpg
+
+The exit status is 1 where a layer cannot run."""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    arguments.add_model(parser)
+    arguments.add_images(parser)
+    arguments.add_json(parser)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Print a row for each layer."""
+    from nbglcnn.api import check
+    from nbglcnn.cli import inputs, models, words
+
+    model = models.find(given.model)
+    x = inputs.example(model, given.images, given.shape, resize=given.resize)
+    with words.working("checking"):
+        report = check(model.source, inputs.at_once(model, x))
+    if given.json:
+        rows = [asdict(row) for row in report.rows]
+        words.print_json({"ok": report.ok, "summary": report.summary, "layers": rows})
+    else:
+        print(report)
+    return 0 if report.ok else 1

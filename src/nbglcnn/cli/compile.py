@@ -1,0 +1,49 @@
+"""`nbglcnn compile`: a Plan as a file, which any page runs."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from nbglcnn.cli import arguments
+
+DOES = "write a Plan that any page runs"
+EXAMPLES = """examples:
+  nbglcnn compile model.onnx
+  nbglcnn compile model.onnx -o small.plan --precision float16
+  nbglcnn compile net.py:make_model --shape 1x3x224x224 --observe encoder.0,encoder.2"""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    arguments.add_model(parser)
+    arguments.add_images(parser)
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="default: the model's name with .plan"
+    )
+    parser.add_argument(
+        "--observe",
+        default="outputs",
+        metavar="all",
+        help="what can be read: outputs (default, fastest), all, or names with commas",
+    )
+    arguments.add_precision(parser)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Write the Plan and say what is in it."""
+    from nbglcnn.api import compile
+    from nbglcnn.cli import inputs, models, words
+
+    model = models.find(given.model)
+    x = inputs.example(model, given.images, given.shape, resize=given.resize)
+    observe = given.observe if given.observe in ("all", "outputs") else given.observe.split(",")
+    with words.working("compiling"):
+        plan = compile(
+            model.source, inputs.at_once(model, x), observe=observe, precision=given.precision
+        )
+    output = given.output or model.beside(".plan")
+    with words.writing(output):
+        plan.save(output)
+    print(f"{output}: {plan!r}, {Path(output).stat().st_size:,} bytes")
+    return 0

@@ -1,0 +1,54 @@
+"""`nbglcnn html`: the network in its Viewer as one file."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from nbglcnn.cli import arguments
+
+DOES = "write a page that shows the network live, without Python and without a server"
+EXAMPLES = """examples:
+  nbglcnn html model.onnx
+  nbglcnn html model.onnx -o lesson.html --input cat.jpg dog.jpg --title "What a CNN sees"
+  nbglcnn html net.py:make_model --shape 1x3x224x224 --text lesson.md --precision float16"""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    arguments.add_model(parser)
+    arguments.add_images(parser)
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="default: the model's name with .html"
+    )
+    parser.add_argument("--title", help="the page's title and heading; default: the model's name")
+    parser.add_argument(
+        "--text", metavar="FILE.md", help="Markdown that stands above the network, in UTF-8"
+    )
+    arguments.add_precision(parser)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Write the page and say how large it is."""
+    from nbglcnn.cli import inputs, models, words
+    from nbglcnn.export import export_html
+
+    text = _text(given.text) if given.text else ""
+    model = models.find(given.model)
+    x = inputs.example(model, given.images, given.shape, resize=given.resize)
+    output = given.output or model.beside(".html")
+    with words.working("making the page"), words.writing(output):
+        export_html(
+            model.source, x, output, title=given.title, text=text, precision=given.precision
+        )
+    print(f"{output}: {Path(output).stat().st_size:,} bytes")
+    return 0
+
+
+def _text(file: str) -> str:
+    from nbglcnn.cli.words import Refused
+
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise Refused(f"{file} is no text in UTF-8") from None

@@ -1,0 +1,72 @@
+"""Maps of layers as a picture: a row for each example, in it a picture for each layer."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from nbglcnn.graph import Array
+    from nbglcnn.plan import Plan, Value
+
+MOST_ROWS = 32
+SIDE = 320  # pixels that a layer's maps have beside each other, where they are small enough
+GAP, LINE = 16, 18  # pixels between pictures, and of a line of words
+
+
+def sheet(plan: Plan, values: Mapping[str, Array]) -> bytes:
+    """A PNG of these values, of the first MOST_ROWS examples."""
+    from PIL import Image, ImageDraw, ImageFont
+
+    known = {value.key: value for value in plan.values}
+    shown = [_whole(known[key], array, plan.header.batch) for key, array in values.items()]
+    count = min(MOST_ROWS, max(value.nchw[0] for value in shown))
+    rows = [[_picture(value, values[value.key], row) for value in shown] for row in range(count)]
+    font = ImageFont.load_default(12)
+    pen = ImageDraw.Draw(Image.new("RGB", (1, 1)))
+    # Pillow's own font has no ×.
+    words = [f"{v.key}  {'x'.join(map(str, v.nchw[1:]))}" for v in shown]
+    widths = [
+        max(rows[0][k].width, int(pen.textlength(text, font))) for k, text in enumerate(words)
+    ]
+    height = max(picture.height for row in rows for picture in row) + LINE + GAP
+    size = (GAP + sum(width + GAP for width in widths), height * count)
+    whole = Image.new("RGB", size, "white")
+    pen = ImageDraw.Draw(whole)
+    for number, row in enumerate(rows):
+        left = GAP
+        for picture, text, width in zip(row, words, widths, strict=True):
+            pen.text((left, number * height), text, fill=(33, 33, 33), font=font)
+            whole.paste(picture, (left, number * height + LINE))
+            left += width + GAP
+    data = io.BytesIO()
+    whole.save(data, "PNG", optimize=True)
+    return data.getvalue()
+
+
+def _whole(value: Value, array: Array, batch: int) -> Value:
+    """The value of all examples, which may be more than a Plan has at once."""
+    from msgspec.structs import replace
+
+    from nbglcnn.pieces import has_examples
+
+    if not has_examples(value, batch):
+        return value
+    return replace(value, shape=array.shape, nchw=(len(array), *value.nchw[1:]))
+
+
+def _picture(value: Value, array: Array, example: int) -> Image:
+    """One example of a value, or of one that has no examples itself."""
+    from nbglcnn.pictures import across, drawn_as, picture
+
+    _, channels, _, width = value.nchw
+    drawn = drawn_as(value)
+    columns = across(channels) if drawn == "maps" else 1
+    scale = max(1, SIDE // (columns * width)) if drawn in ("maps", "grey", "rgb", "classes") else 1
+    if drawn == "curves":
+        columns = across(channels) if channels > 8 else 1
+    example = min(example, value.nchw[0] - 1)
+    return picture(value, array, example=example, columns=columns, scale=scale)

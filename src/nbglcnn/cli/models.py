@@ -1,0 +1,117 @@
+"""MODEL: the path of an ONNX file, or a torch module that a Python file has or makes."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from nbglcnn.cli.words import Refused
+from nbglcnn.errors import nearest
+
+
+@dataclass(frozen=True)
+class Model:
+    """What the functions of nbglcnn take as a model, and what people call it."""
+
+    source: Any
+    name: str
+    is_python: bool = False
+
+    def beside(self, suffix: str) -> str:
+        """A file's name for what is made of it: beside an ONNX file, or else in this folder."""
+        place = Path(f"{self.name}.py" if self.is_python else self.source)
+        return str(place.with_suffix(suffix))
+
+
+def find(text: str) -> Model:
+    """The model that MODEL names.
+
+    Raises:
+        Refused: the Python file cannot be imported, or has no such module or function.
+    """
+    file, _, name = text.rpartition(":")
+    if file.endswith(".py"):
+        return Model(_made(Path(file).resolve(), name), name, True)
+    if text.endswith(".py"):
+        path = Path(text).resolve()
+        some = _names(_imported(path))
+        has = f"; {path.name} has {', '.join(some[:8])}" if some else ""
+        raise Refused(
+            f"say what in {path.name} makes the model: {text}:NAME, a torch.nn.Module or a "
+            f"function that makes one{has}"
+        )
+    return Model(text, Path(text).stem)
+
+
+def _made(path: Path, name: str) -> Any:
+    from nbglcnn.load import is_module
+
+    module = _imported(path)
+    if name not in vars(module):
+        near = nearest(name, _names(module))
+        has = "" if near else f"; it has {', '.join(_names(module)[:8]) or 'none of its own'}"
+        raise Refused(f"{path.name} has no {name!r}{near}{has}")
+    found = vars(module)[name]
+    if is_module(found):
+        return found.eval()
+    if not callable(found):
+        raise Refused(
+            f"{name!r} in {path.name} is of type {type(found).__name__}; a torch.nn.Module, or a "
+            "function that makes one, is needed"
+        )
+    made = _of_theirs(path, f"{name}()", found)
+    if not is_module(made):
+        raise Refused(f"{name}() in {path.name} gave a {type(made).__name__}, no torch.nn.Module")
+    return made.eval()
+
+
+def _imported(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise Refused(f"there is no file {path}")
+    # Under a name that no other module has: a file may be called like a package that it imports.
+    spec = importlib.util.spec_from_file_location(f"nbglcnn_model_{path.stem}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    sys.path.insert(0, str(path.parent))  # as where Python runs the file itself
+    loader = spec.loader
+    _of_theirs(path, "importing it", lambda: loader.exec_module(module))
+    return module
+
+
+def _of_theirs(path: Path, doing: str, work: Any) -> Any:
+    """What their code gives; Refused with its line where it fails. It prints beside our result."""
+    try:
+        with redirect_stdout(sys.stderr):
+            return work()
+    except (Exception, SystemExit) as error:
+        at = [
+            frame.lineno
+            for frame in traceback.extract_tb(error.__traceback__)
+            if frame.filename == str(path)
+        ]
+        lines = [error.lineno] if isinstance(error, SyntaxError) else at[-1:]
+        where = f", line {lines[0]}" if lines else ""
+        words = error.msg if isinstance(error, SyntaxError) else error
+        raise Refused(f"{path.name}{where}: {doing}: {type(error).__name__}: {words}") from None
+
+
+def _names(module: ModuleType) -> list[str]:
+    """What of a file's own could be meant: functions, classes and modules that it defines."""
+    from nbglcnn.load import is_module
+
+    return [
+        name
+        for name, found in vars(module).items()
+        if not name.startswith("_")
+        and (
+            is_module(found)
+            or (callable(found) and getattr(found, "__module__", "") == module.__name__)
+        )
+    ]

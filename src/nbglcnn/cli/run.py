@@ -1,0 +1,125 @@
+"""`nbglcnn run`: the values of layers for pictures, as numbers, arrays or a sheet of maps."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nbglcnn.cli import arguments
+
+if TYPE_CHECKING:
+    from nbglcnn.graph import Array
+
+DOES = "run pictures, and print or keep the values of layers"
+EXAMPLES = """examples:
+  nbglcnn run model.onnx cat.jpg --resize
+  nbglcnn run model.onnx cat.jpg dog.jpg --layer conv1 --layer layer2.0 --out values.npz
+  nbglcnn run net.py:make_model cat.jpg --layer encoder.0 --out maps.png
+
+Several pictures are a batch, of any size. `nbglcnn summary MODEL` has the layers' names."""
+STATISTICS = ("min", "max", "mean", "std")
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    arguments.add_model(parser)
+    arguments.add_images(parser, count="+")
+    parser.add_argument(
+        "--layer",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a layer, as `summary` names it; several times for several. Default: the outputs",
+    )
+    parser.add_argument(
+        "--out",
+        type=_out,
+        metavar="FILE",
+        help=".npz: an array for each layer by its name; .png: a sheet of the layers' maps",
+    )
+    arguments.add_precision(parser)
+    arguments.add_json(parser)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Run the pictures; print each layer's statistics, write what was asked for."""
+    from nbglcnn.api import compile
+    from nbglcnn.cli import inputs, maps, models, words
+    from nbglcnn.session import Session
+    from nbglcnn.tables import table
+
+    model = models.find(given.model)
+    x = inputs.example(model, given.images, given.shape, resize=given.resize)
+    with words.working("compiling"):
+        plan = compile(
+            model.source,
+            inputs.at_once(model, x),
+            observe=list(dict.fromkeys(given.layer)) or "outputs",
+            precision=given.precision,
+        )
+    with Session(plan) as session:
+        found = session.run(x)
+        renderer = session.renderer
+    keys = dict.fromkeys(given.layer or plan.header.outputs)
+    values = {key: found[key] for key in keys}
+    if given.out is not None:
+        png = given.out.suffix.lower() == ".png"
+        with words.writing(given.out):
+            given.out.write_bytes(maps.sheet(plan, values) if png else archive(values))
+    rows = {key: statistics(array) for key, array in values.items()}
+    if given.json:
+        out = None if given.out is None else str(given.out)
+        words.print_json({"renderer": renderer, "out": out, "layers": rows})
+        return 0
+    titles = ("layer", "shape", *STATISTICS, "not finite")
+    print(table(titles, [_cells(key, row) for key, row in rows.items()], numbers=range(2, 7)))
+    if given.out is not None:
+        print(f"{given.out}: {len(values)} layers, computed on {renderer}")
+    return 0
+
+
+def statistics(array: Array) -> dict[str, Any]:
+    """What is said of a value; the numbers are of what is finite."""
+    import numpy as np
+
+    numbers = array.astype(np.float64).reshape(-1)
+    finite = numbers[np.isfinite(numbers)]
+    known = (finite.min(), finite.max(), finite.mean(), finite.std()) if finite.size else ()
+    return {
+        "shape": list(array.shape),
+        "dtype": str(array.dtype),
+        **dict.fromkeys(STATISTICS),
+        **{name: float(one) for name, one in zip(STATISTICS, known, strict=False)},
+        "nan": int(np.isnan(numbers).sum()),
+        "inf": int(np.isinf(numbers).sum()),
+    }
+
+
+def archive(values: Mapping[str, Array]) -> bytes:
+    """What numpy.load reads as arrays by name; numpy.savez itself takes no array called "file"."""
+    import numpy as np
+
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as made:
+        for key, array in values.items():
+            with made.open(f"{key}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
+    return data.getvalue()
+
+
+def _cells(key: str, row: Mapping[str, Any]) -> tuple[str, ...]:
+    shape = "×".join(map(str, row["shape"])) or "scalar"
+    numbers = ("" if row[name] is None else f"{row[name]:.4g}" for name in STATISTICS)
+    wrong = [f"{row[name]:,} {name}" for name in ("nan", "inf") if row[name]]
+    return key, shape, *numbers, ", ".join(wrong)
+
+
+def _out(text: str) -> Path:
+    path = Path(text)
+    if path.suffix.lower() not in (".png", ".npz"):
+        raise argparse.ArgumentTypeError(f"{text!r} ends neither with .png nor with .npz")
+    return path

@@ -1,0 +1,63 @@
+"""`nbglcnn serve`: the exported page on this machine's own address, until Ctrl-C."""
+
+from __future__ import annotations
+
+import argparse
+import re
+
+from nbglcnn.cli import arguments
+
+DOES = "show the network in this machine's browser, until Ctrl-C"
+EXAMPLES = """examples:
+  nbglcnn serve model.onnx
+  nbglcnn serve model.onnx --input cat.jpg --port 8123 --no-browser
+
+Only this machine reaches it (127.0.0.1), by an address that cannot be guessed."""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    arguments.add_model(parser)
+    arguments.add_images(parser)
+    parser.add_argument(
+        "--port", type=_port, default=0, metavar="N", help="default: one that is free"
+    )
+    parser.add_argument("--no-browser", action="store_true", help="print the address alone")
+    parser.add_argument("--title", help="the page's title and heading; default: the model's name")
+    arguments.add_precision(parser)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Serve until somebody types Ctrl-C."""
+    from nbglcnn.cli import inputs, models, words
+    from nbglcnn.export import page
+    from nbglcnn.serving import PageServer, show
+    from nbglcnn.viewer.network import Network
+
+    model = models.find(given.model)
+    x = inputs.example(model, given.images, given.shape, resize=given.resize)
+    with words.working("making the page"):
+        network = Network(model.source, x, observe="all", precision=given.precision)
+        content = page(network, title=given.title)
+    try:
+        server = PageServer(content, given.port)
+    except OSError as error:
+        raise words.Refused(
+            f"port {given.port} of this machine cannot be had: {error.strerror or error}. Give "
+            "another --port, or none"
+        ) from None
+    try:
+        with server:
+            print(f"{server.url}\nCtrl-C ends it.", flush=True)
+            if not given.no_browser:
+                show(server.url)
+            server.serve_forever()
+    except KeyboardInterrupt:
+        print()
+    return 0
+
+
+def _port(text: str) -> int:
+    if not re.fullmatch(r"\d{1,5}", text) or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port from 0 to 65535")
+    return int(text)

@@ -1,0 +1,56 @@
+"""`nbglcnn summary`: the table of layers."""
+
+from __future__ import annotations
+
+import argparse
+
+from nbglcnn.cli import arguments
+
+DOES = "print the table of layers: names, types, output shapes, parameters, MACs"
+EXAMPLES = """examples:
+  nbglcnn summary model.onnx
+  nbglcnn summary net.py:make_model --shape 1x3x224x224
+
+MACs are multiply–accumulate operations, for the whole batch."""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    arguments.add_model(parser)
+    arguments.add_images(parser)
+    arguments.add_json(parser)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Print the layers and their sums."""
+    from nbglcnn.cli import inputs, models, words
+    from nbglcnn.lowering.lower import lower
+    from nbglcnn.partly import load_mixed
+
+    model = models.find(given.model)
+    x = inputs.example(model, given.images, given.shape, resize=given.resize)
+    with words.working("reading the model"):
+        graph, _ = load_mixed(model.source, inputs.at_once(model, x))
+        plan = lower(graph, observe="outputs")
+    layers = plan.layers
+    parameters = sum(layer.parameters - layer.shared for layer in layers)
+    macs = sum(layer.macs for layer in layers)
+    if given.json:
+        rows = [
+            {
+                "name": layer.name,
+                "type": layer.type,
+                "output_shape": layer.output_shape,
+                "parameters": layer.parameters,
+                "shared": layer.shared,
+                "macs": layer.macs,
+                "in_python": bool(layer.python),
+            }
+            for layer in layers
+        ]
+        sums = {"parameters": parameters, "macs": macs}
+        words.print_json({"name": plan.header.name, **sums, "layers": rows})
+    else:
+        print(layers)
+        print(f"{len(layers):,} layers, {parameters:,} parameters, {macs:,} MACs")
+    return 0

@@ -1,0 +1,68 @@
+"""`nbglcnn verify`: every layer beside ONNX Runtime, or for a torch module beside PyTorch."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from typing import Any
+
+from nbglcnn.cli import arguments
+
+DOES = "compare every layer with ONNX Runtime, or with PyTorch"
+EXAMPLES = """examples:
+  nbglcnn verify model.onnx
+  nbglcnn verify model.onnx cat.jpg --resize
+  nbglcnn verify net.py:make_model --shape 1x3x224x224 --precision float16
+
+The exit status is 1 where a layer differs by more than rounding."""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    arguments.add_model(parser)
+    arguments.add_images(parser, count="*")
+    arguments.add_precision(parser)
+    arguments.add_json(parser)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Print a row for each layer, and a verdict."""
+    from tqdm import tqdm
+
+    from nbglcnn.api import compile, verify
+    from nbglcnn.cli import inputs, models, words
+    from nbglcnn.reference import engine
+    from nbglcnn.session import Session
+
+    model = models.find(given.model)
+    x = inputs.example(model, given.images, given.shape, resize=given.resize)
+    parts = inputs.pieces(model, x)
+    if not model.is_python and not engine(model.source).startswith("ONNX Runtime"):
+        words.note(
+            f"ONNX Runtime is not installed (pip install onnxruntime); {engine(model.source)} "
+            "computes in its place, which takes longer"
+        )
+    with words.working("compiling"):
+        plan = compile(model.source, parts[0], precision=given.precision)
+    with Session(plan) as session:
+        bar = tqdm(parts, unit="batch", leave=False, delay=1, disable=None)
+        reports = [verify(session, model.source, part) for part in bar]
+    ok = all(report.ok for report in reports)
+    if given.json:
+        found = [_of(report) for report in reports]
+        words.print_json({"ok": ok, "reports": found})
+    else:
+        for number, report in enumerate(reports, 1):
+            if len(reports) > 1:
+                print(f"batch {number} of {len(reports)}")
+            print(report)
+    return 0 if ok else 1
+
+
+def _of(report: Any) -> dict[str, Any]:
+    return {
+        "ok": report.ok,
+        "summary": report.summary,
+        "first_diverging": report.first_diverging,
+        "layers": [asdict(row) for row in report.rows],
+    }

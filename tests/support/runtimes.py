@@ -1,0 +1,151 @@
+"""What every runtime of Plans can do, and the two that there are: local OpenGL, a page's WebGL 2.
+
+docs/runtimes.md says what a third one has to do; with an adapter here test_runtimes.py proves it.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+from playwright.sync_api import Error
+
+from nbglcnn import NbglcnnError, Plan, Session
+from page import GlPage, decode, encode
+
+Arrays = Mapping[str, np.ndarray]
+
+
+class Refused(Exception):
+    """A Plan file, or what is asked of it, in the runtime's own words."""
+
+
+class Loaded(Protocol):
+    """A Plan on a device. Arrays are row-major, in the shapes and types that the Plan says."""
+
+    sections: list[str]
+    precision: str
+    bytes: int
+
+    def run(self, inputs: Arrays, section: str | None = None) -> dict[str, np.ndarray]:
+        """The outputs; of a section those that it computes. Inputs that are left out stay."""
+
+    def read(self, key: str) -> np.ndarray:
+        """A value of the last run, or a parameter."""
+
+    def commit(self) -> None:
+        """What the last run computed is the state that the next one begins with."""
+
+    def close(self) -> None:
+        """Nothing of it stays on the device."""
+
+
+class Runtime(Protocol):
+    """Reads Plan files; Refused for one that is damaged."""
+
+    name: str
+
+    def load(self, file: bytes) -> Loaded: ...
+
+
+class OpenGL:
+    """This machine's own, in Python."""
+
+    name = "OpenGL"
+
+    def load(self, file: bytes) -> Loaded:
+        try:
+            return _Local(Session(Plan.from_bytes(file)))
+        except NbglcnnError as error:
+            raise Refused(str(error)) from None
+
+
+class _Local:
+    def __init__(self, session: Session) -> None:
+        header = session.plan.header
+        self._session = session
+        self.sections = [section.name for section in header.sections]
+        self.precision, self.bytes = header.precision, session.plan.gpu_bytes
+
+    def run(self, inputs: Arrays, section: str | None = None) -> dict[str, np.ndarray]:
+        try:
+            found = self._session.run(dict(inputs), section=section)
+        except NbglcnnError as error:
+            raise Refused(str(error)) from None
+        return {key: found[key] for key in self._session.plan.header.outputs if key in found}
+
+    def read(self, key: str) -> np.ndarray:
+        try:
+            return self._session.read(key)
+        except (NbglcnnError, KeyError) as error:
+            raise Refused(str(error)) from None
+
+    def commit(self) -> None:
+        self._session.commit()
+
+    def close(self) -> None:
+        self._session.close()
+
+
+class WebGL:
+    """static/runtime.js's code in a page."""
+
+    def __init__(self, gl: GlPage, name: str) -> None:
+        self.name = name
+        self._gl = gl
+        gl.page.evaluate("() => { globalThis.loaded = []; }")
+
+    def load(self, file: bytes) -> Loaded:
+        number, facts = _evaluated(self._gl, LOAD, self._gl.serve(file))
+        return _InPage(self._gl, number, Plan.from_bytes(file), facts)
+
+
+LOAD = """async (url) => {
+  const plan = await gl.load(await (await fetch(url)).arrayBuffer(), { device: gl.opened() });
+  const { sections, precision, bytes } = plan;
+  return [loaded.push(plan) - 1, { sections, precision, bytes }];
+}"""
+# With one output the runtime gives its array alone.
+RUN = """async ([k, inputs, section]) => {
+  const arrays = Object.fromEntries(inputs.map(([key, data]) => [key, gl.floats(data)]));
+  const found = await loaded[k].run(arrays, section ?? undefined);
+  if (found instanceof Float32Array) return [[null, gl.base64(found)]];
+  return Object.entries(found).map(([key, data]) => [key, gl.base64(data)]);
+}"""
+READ = "async ([k, key]) => gl.base64(await loaded[k].read(key))"
+
+
+class _InPage:
+    def __init__(self, gl: GlPage, number: int, plan: Plan, facts: dict[str, Any]) -> None:
+        self._gl, self._number = gl, number
+        header = plan.header
+        self._values = {value.key: value for value in (*header.parameters, *header.values)}
+        self._outputs = header.outputs
+        self.sections: list[str] = facts["sections"]
+        self.precision: str = facts["precision"]
+        self.bytes: int = facts["bytes"]
+
+    def run(self, inputs: Arrays, section: str | None = None) -> dict[str, np.ndarray]:
+        given = [[key, encode(array)] for key, array in inputs.items()]
+        found = _evaluated(self._gl, RUN, [self._number, given, section])
+        only = self._outputs[0]
+        return {key or only: self._shaped(key or only, data) for key, data in found}
+
+    def read(self, key: str) -> np.ndarray:
+        return self._shaped(key, _evaluated(self._gl, READ, [self._number, key]))
+
+    def _shaped(self, key: str, data: str) -> np.ndarray:
+        value = self._values[key]
+        return decode(data).reshape(value.shape).astype(value.dtype)
+
+    def commit(self) -> None:
+        _evaluated(self._gl, "k => loaded[k].commit()", self._number)
+
+    def close(self) -> None:
+        _evaluated(self._gl, "k => loaded[k].close()", self._number)
+
+
+def _evaluated(gl: GlPage, script: str, argument: Any) -> Any:
+    try:
+        return gl.page.evaluate(script, argument)
+    except Error as error:
+        raise Refused(str(error)) from None

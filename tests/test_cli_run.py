@@ -1,0 +1,308 @@
+"""`run`, `verify`, `summary` and `bench` beside PyTorch and ONNX Runtime, and what they refuse."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+from PIL import Image
+from torch import nn
+
+from command import NET, nbglcnn, without
+from equal import assert_equal
+from nbglcnn.cli import main
+from onnx_models import model_of, node, randn
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Models and pictures, as in somebody's folder."""
+    made = tmp_path_factory.mktemp("work")
+    (made / "net.py").write_text(NET)
+    random = np.random.default_rng(0)
+    for name, size in (("a.png", (10, 8)), ("b.png", (10, 8)), ("wide.png", (15, 8))):
+        pixels = random.integers(0, 256, (size[1], size[0], 3), np.uint8)
+        Image.fromarray(pixels).save(made / name)
+    weights = {"w": randn(4, 3, 3, 3), "b": randn(4)}
+    nodes = [
+        node("Conv", ["image", "w", "b"], ["maps"], kernel_shape=[3, 3], pads=[1] * 4),
+        node("Relu", ["maps"], ["rest"]),
+        node("GlobalAveragePool", ["rest"], ["y"]),
+    ]
+    for file, shape in (("fixed.onnx", (1, 3, 8, 10)), ("any.onnx", ("n", 3, "h", "w"))):
+        onnx.save(model_of(nodes, {"image": shape}, ["y"], constants=weights), made / file)
+    return made
+
+
+def pixels(folder: Path, *names: str) -> np.ndarray:
+    arrays = [np.asarray(Image.open(folder / name), np.float32) / 255 for name in names]
+    return np.stack(arrays).transpose(0, 3, 1, 2)
+
+
+def by_onnx_runtime(file: Path, x: np.ndarray) -> dict[str, np.ndarray]:
+    """Each image by itself, as the file wants them."""
+    model = onnx.load(file)
+    for name in ("maps", "rest"):
+        model.graph.output.append(onnx.ValueInfoProto(name=name))
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    runs = [session.run(None, {"image": one[None]}) for one in x]
+    names = [output.name for output in session.get_outputs()]
+    return {name: np.concatenate(values) for name, *values in zip(names, *runs, strict=True)}
+
+
+@pytest.mark.parametrize("file", ["fixed.onnx", "any.onnx"])
+def test_run_gives_a_batchs_layers_as_onnx_runtime_has_them(
+    folder: Path, tmp_path: Path, file: str
+) -> None:
+    out = tmp_path / "values.npz"
+    layers = ("--layer", "maps", "--layer", "y")
+    run = nbglcnn("run", folder / file, *(folder / one for one in ("a.png", "b.png")), *layers,
+                  "--out", out, "--json")  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    expected = by_onnx_runtime(folder / "fixed.onnx", pixels(folder, "a.png", "b.png"))
+    told = json.loads(run.stdout)
+    with np.load(out) as found:
+        assert found.files == ["maps", "y"]
+        for key in found.files:
+            assert_equal(found[key], expected[key], name=key)
+            row = told["layers"][key]
+            assert row["shape"] == list(expected[key].shape)
+            for name in ("min", "max", "mean", "std"):
+                assert row[name] == pytest.approx(getattr(expected[key], name)(), rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["small", "make_model"])
+def test_run_gives_what_a_python_files_module_gives(
+    folder: Path, tmp_path: Path, name: str
+) -> None:
+    names: dict[str, nn.Module] = {}
+    exec(NET, names)
+    model = names[name] if name == "small" else names[name]()  # type: ignore[operator]
+    out = tmp_path / "values.npz"
+    run = nbglcnn("run", folder / f"net.py:{name}", folder / "a.png", "--layer", "0",
+                  "--layer", "output", "--out", out)  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    assert "building" not in run.stdout  # what their file prints is no result
+    x = torch.from_numpy(pixels(folder, "a.png"))
+    with torch.inference_mode(), np.load(out) as found:
+        assert_equal(found["0"], model.eval()[0](x).numpy())
+        assert_equal(found["output"], model(x).numpy())
+
+
+def test_a_layer_of_any_name_is_an_array_of_that_name(tmp_path: Path) -> None:
+    names = ("file", "allow_pickle", "a/b")
+    nodes = [node("Relu", ["x"], ["file"]), node("Neg", ["file"], ["allow_pickle"]),
+             node("Exp", ["allow_pickle"], ["a/b"])]  # fmt: skip
+    onnx.save(model_of(nodes, {"x": (1, 3)}, ["a/b"]), tmp_path / "m.onnx")
+    x = randn(1, 3)
+    np.save(tmp_path / "x.npy", x)
+    layers = [word for name in names for word in ("--layer", name)]
+    run = nbglcnn("run", "m.onnx", "x.npy", *layers, "--out", "v.npz", folder=tmp_path)
+    assert run.returncode == 0, run.stderr
+    relu = np.maximum(x, 0)
+    with np.load(tmp_path / "v.npz") as found:
+        for name, expected in zip(names, (relu, -relu, np.exp(-relu)), strict=True):
+            assert_equal(found[name], expected)
+
+
+def test_several_inputs_come_from_an_archive_by_their_names(tmp_path: Path) -> None:
+    nodes = [node("Mul", ["x", "gain"], ["scaled"]), node("Add", ["scaled", "x"], ["y"])]
+    shapes = {"x": (1, 3, 4), "gain": (1, 3, 1)}
+    onnx.save(model_of(nodes, shapes, ["y"]), tmp_path / "m.onnx")
+    x, gain = randn(2, 3, 4), randn(2, 3, 1)
+    for k in range(2):
+        np.savez(tmp_path / f"{k}.npz", x=x[k : k + 1], gain=gain[k : k + 1])
+    run = nbglcnn("run", "m.onnx", "0.npz", "1.npz", "--out", "v.npz", folder=tmp_path)
+    assert run.returncode == 0, run.stderr
+    with np.load(tmp_path / "v.npz") as found:
+        assert_equal(found["y"], x * gain + x)
+
+
+def test_the_statistics_say_how_many_numbers_are_not_finite(tmp_path: Path) -> None:
+    onnx.save(model_of([node("Neg", ["x"], ["y"])], {"x": (1, 4)}, ["y"]), tmp_path / "m.onnx")
+    np.save(tmp_path / "x.npy", np.float32([[np.nan, np.inf, -3, 1]]))
+    row = json.loads(nbglcnn("run", "m.onnx", "x.npy", "--json", folder=tmp_path).stdout)
+    assert row["layers"]["y"] == {
+        "shape": [1, 4], "dtype": "float32", "nan": 1, "inf": 1,
+        "min": -1, "max": 3, "mean": 1, "std": 2,
+    }  # fmt: skip
+    np.save(tmp_path / "x.npy", np.float32([[np.nan] * 4]))
+    row = json.loads(nbglcnn("run", "m.onnx", "x.npy", "--json", folder=tmp_path).stdout)
+    assert row["layers"]["y"]["mean"] is None
+
+
+def test_a_sheet_has_the_maps_of_each_picture(folder: Path, tmp_path: Path) -> None:
+    def sheet(*pictures: str) -> np.ndarray:
+        files = [folder / one for one in pictures]
+        layers = ("--layer", "maps", "--layer", "rest")
+        run = nbglcnn("run", folder / "fixed.onnx", *files, *layers, "--out", tmp_path / "maps.png")
+        assert run.returncode == 0, run.stderr
+        return np.asarray(Image.open(tmp_path / "maps.png").convert("RGB"), np.int16)
+
+    one, two = sheet("a.png"), sheet("a.png", "b.png")
+    assert two.shape == (2 * one.shape[0], *one.shape[1:])
+    np.testing.assert_array_equal(two[: len(one)], one)
+    differ = (two[: len(one)] != two[len(one) :]).any(2)
+    assert differ.mean() > 0.1
+    blue = (one[..., 2] - one[..., 0] > 60).sum(axis=0)
+    half = one.shape[1] // 2
+    orange = (one[..., 0] - one[..., 2] > 60).sum(axis=0)
+    assert blue[:half].any() and blue[half:].any()  # values above zero: blue
+    assert orange[:half].any() and not orange[half:].any()  # and of a ReLU none below
+
+
+def test_pictures_of_another_size_are_resized_when_that_is_asked_for(
+    folder: Path, tmp_path: Path
+) -> None:
+    run = nbglcnn("run", folder / "fixed.onnx", folder / "wide.png")
+    assert run.returncode == 1
+    assert "wide.png is 15×8 pixels, and 10×8 pixels are needed: --resize makes" in run.stderr
+    run = nbglcnn("run", folder / "any.onnx", folder / "a.png", folder / "wide.png")
+    assert "pictures of a batch have one size" in run.stderr
+    run = nbglcnn("run", folder / "any.onnx", folder / "a.png", "--resize")
+    assert "takes pictures of any size. Give it with --shape" in run.stderr
+    resized = Image.open(folder / "wide.png").resize((10, 8), Image.Resampling.BILINEAR)
+    x = (np.asarray(resized, np.float32) / 255).transpose(2, 0, 1)[None]
+    expected = by_onnx_runtime(folder / "fixed.onnx", x)["maps"]
+    for file, shape in (("fixed.onnx", ()), ("any.onnx", ("--shape", "1x3x8x10"))):
+        out = tmp_path / "v.npz"
+        run = nbglcnn("run", folder / file, folder / "wide.png", "--resize", *shape,
+                      "--layer", "maps", "--out", out)  # fmt: skip
+        assert run.returncode == 0, run.stderr
+        with np.load(out) as found:
+            assert_equal(found["maps"], expected)
+
+
+def test_a_picture_is_as_the_camera_was_held(folder: Path, tmp_path: Path) -> None:
+    picture = Image.open(folder / "a.png").rotate(90, expand=True)
+    exif = picture.getexif()
+    exif[0x0112] = 6  # to be turned by 90° to the right
+    picture.save(tmp_path / "turned.png", exif=exif)
+    found = [
+        json.loads(nbglcnn("run", folder / "fixed.onnx", file, "--json").stdout)["layers"]
+        for file in (tmp_path / "turned.png", folder / "a.png")
+    ]
+    assert found[0] == found[1]
+
+
+def test_verify_compares_with_onnx_runtime_and_with_pytorch(folder: Path) -> None:
+    run = nbglcnn("verify", folder / "any.onnx", folder / "a.png", folder / "b.png")
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "3 of 3 layers match ONNX Runtime" in run.stdout
+    run = nbglcnn("verify", folder / "fixed.onnx", folder / "a.png", folder / "b.png", "--json")
+    found = json.loads(run.stdout)
+    assert found["ok"] and len(found["reports"]) == 2  # the file takes one at a time
+    assert [row["layer"] for row in found["reports"][1]["layers"]] == ["maps", "rest", "y"]
+    first, second = (report["layers"] for report in found["reports"])
+    assert all(0 <= row["relative"] < 1e-5 for row in first)
+    assert [row["mean_abs"] for row in first] != [row["mean_abs"] for row in second]
+    run = nbglcnn("verify", folder / "net.py:small", "--shape", "2x3x9x7")
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "4 of 4 layers match PyTorch" in run.stdout
+
+
+def test_verify_finds_a_layer_that_is_wrong(tmp_path: Path) -> None:
+    """Numbers that half precision cannot hold."""
+    nodes = [node("Mul", ["x", "much"], ["a"]), node("Relu", ["a"], ["y"])]
+    much = {"much": np.float32(1e6)}
+    onnx.save(model_of(nodes, {"x": (1, 3, 4, 4)}, ["y"], constants=much), tmp_path / "m.onnx")
+    run = nbglcnn("verify", tmp_path / "m.onnx", "--precision", "float16", "--json")
+    assert run.returncode == 1
+    [report] = json.loads(run.stdout)["reports"]
+    assert report["first_diverging"] == "a"
+    assert report["layers"][0]["relative"] is None  # infinities in other places
+
+
+def test_without_onnx_runtime_a_sentence_says_so(folder: Path, tmp_path: Path) -> None:
+    hidden = without(tmp_path, "onnxruntime")
+    run = nbglcnn("bench", folder / "fixed.onnx", "--runs", 2, **hidden)
+    assert run.returncode == 0
+    assert "ONNX Runtime is not installed (pip install onnxruntime): not measured" in run.stderr
+    assert run.stdout.count("\n") == 3
+    run = nbglcnn("verify", folder / "fixed.onnx", **hidden)
+    assert run.returncode == 0
+    assert "ONNX Runtime is not installed" in run.stderr
+    assert "match onnx.reference" in run.stdout
+
+
+@pytest.mark.parametrize(
+    ("model", "engine"), [("fixed.onnx", "ONNX Runtime"), ("net.py:make_model", "PyTorch")]
+)
+def test_bench_measures_both_plans_and_the_framework(folder: Path, model: str, engine: str) -> None:
+    run = nbglcnn("bench", folder / model, "--shape", "1x3x8x10", "--runs", 3, "--json")
+    assert run.returncode == 0, run.stderr
+    found = json.loads(run.stdout)
+    assert all(0 < found[name] < 10_000 for name in ("fused_ms", "kept_ms", "engine_ms"))
+    assert found["engine"].startswith(engine) and found["runs"] == 3
+
+
+def test_summary_prints_the_layers_and_their_sums(folder: Path) -> None:
+    run = nbglcnn("summary", folder / "net.py:make_model", "--shape", "1x3x8x10")
+    lines = run.stdout.splitlines()
+    assert lines[0].split() == ["name", "type", "output", "shape", "parameters", "MACs"]
+    assert lines[1].split() == ["0", "Conv2d", "1×4×6×8", "112", "5,184"]
+    assert lines[-1] == "4 layers, 498 parameters, 5,568 MACs"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("summary", "net.py"), "net.py:NAME, a torch.nn.Module"),
+        (("summary", "net.py"), "net.py has small, make_model, Doubled, number, broken"),
+        (("summary", "net.py:make_modle"), "net.py has no 'make_modle' (near: make_model)"),
+        (("summary", "net.py:size"), "'size' in net.py is of type int; a torch.nn.Module"),
+        (("summary", "net.py:number"), "number() in net.py gave a int, no torch.nn.Module"),
+        (("summary", "net.py:broken"), "net.py, line 28: broken(): FileNotFoundError"),
+        (("summary", "none.py:make"), "there is no file "),
+        (("summary", "missing.py:make"), "missing.py, line 2: importing it: ModuleNotFoundError"),
+        (("summary", "wrong.py:make"), "wrong.py, line 1: importing it: SyntaxError"),
+        (("summary", "ends.py:make"), "ends.py, line 1: importing it: SystemExit: 3"),
+        (("summary", "net.py:small"), "needs an example input"),
+        (("run", "net.py:small", "a.png", "--layer", "00"), "no layer '00' (near: 0"),
+        (("run", "fixed.onnx", "none.png"), "there is no file none.png"),
+        (("run", "fixed.onnx", "net.py"), "net.py is no picture that Pillow can read"),
+        (("run", "fixed.onnx", "cut.png"), "cut.png cannot be read as a picture"),
+        (("run", "fixed.onnx", "pickled.npy"), "pickled.npy cannot be read as arrays"),
+        (("run", "fixed.onnx", "a.png", "pickled.npy"), ".npy and picture files in one batch"),
+        (("run", "fixed.onnx", "a.png", "--out", "none/v.npz"), "cannot write none/v.npz: No such"),
+        (("run", "net.py:Doubled", "pair.npz"), "Doubled"),
+        (("html", "fixed.onnx", "--text", "none.md"), "none.md"),
+    ],
+)
+def test_what_cannot_be_is_said_in_a_line(
+    folder: Path,
+    arguments: tuple[str, ...],
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (folder / "missing.py").write_text("import torch\nimport nothing_of_this_name\n")
+    (folder / "wrong.py").write_text("def make(:\n")
+    (folder / "ends.py").write_text("raise SystemExit(3)\n")
+    (folder / "cut.png").write_bytes((folder / "a.png").read_bytes()[:100])
+    np.save(folder / "pickled.npy", np.array([{}]), allow_pickle=True)
+    np.savez(folder / "pair.npz", x=np.zeros(2, "f4"), z=np.zeros(2, "f4"))
+    assert main(arguments) == 1
+    said = capsys.readouterr()
+    told = said.err.removeprefix("building\n")
+    assert said.out == "" and told.startswith("nbglcnn: ") and words in told
+    assert told.count("\n") == 1
+
+
+def test_an_error_in_their_own_code_has_no_traceback_of_ours(folder: Path) -> None:
+    run = nbglcnn("summary", folder / "net.py:broken")
+    assert (run.returncode, run.stdout) == (1, "")
+    assert run.stderr.startswith("building\nnbglcnn: net.py, line 28: ")
+    assert "Traceback" not in run.stderr
+
+
+def test_a_file_that_is_neither_picture_nor_archive_is_a_wrong_command(folder: Path) -> None:
+    run = nbglcnn("run", folder / "fixed.onnx", folder / "a.png", "--out", "maps.gif")
+    assert run.returncode == 2
+    assert "'maps.gif' ends neither with .png nor with .npz" in run.stderr

@@ -1,0 +1,244 @@
+"""What every runtime of Plans must do, by one list for all: see docs/runtimes.md."""
+
+from collections.abc import Callable
+
+import msgspec
+import numpy as np
+import onnx
+import pytest
+import torch
+from playwright.sync_api import Page
+from torch import nn
+
+import nbglcnn
+from browsers import RENDERERS
+from carrier import LAYOUTS, carrier, odd_values
+from damaged import DAMAGED, damaged, resealed
+from equal import assert_equal
+from nbglcnn import Plan
+from nbglcnn.load import load
+from nbglcnn.lowering.lower import lower
+from nbglcnn.plan import VERSION
+from nbglcnn.reference import reference
+from onnx_models import model_of, node, randn
+from page import GlPage
+from recurrent import INPUTS, SHAPE, START, crossed, crossed_of, leaky, stepped, two_states
+from runtimes import Loaded, OpenGL, Refused, Runtime, WebGL
+
+RANDOM = np.random.default_rng(3)
+IMAGES = RANDOM.standard_normal((2, 3, 13, 19)).astype(np.float32)
+HALF = 2e-2
+
+
+@pytest.fixture(params=["OpenGL", *RENDERERS])
+def runtime(
+    request: pytest.FixtureRequest,
+    gl_page: Callable[..., Page],
+    site: tuple[str, dict[str, bytes]],
+) -> Runtime:
+    """Each of the runtimes; the page's on both renderers."""
+    if request.param == "OpenGL":
+        return OpenGL()
+    return WebGL(GlPage(gl_page(request.param), site[1]), request.param)
+
+
+@pytest.fixture(scope="module")
+def model() -> nn.Sequential:
+    """Maps in blocks and in quadrants, odd sizes and channels."""
+    torch.manual_seed(7)
+    return nn.Sequential(
+        nn.Conv2d(3, 5, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(5, 5, 3, stride=2, padding=1),
+        nn.ConvTranspose2d(5, 6, 4, stride=2, padding=1),
+        nn.Sigmoid(),
+        nn.Flatten(),
+    ).eval()
+
+
+def opened(runtime: Runtime, plan: Plan) -> Loaded:
+    return runtime.load(plan.to_bytes())
+
+
+def test_every_value_equals_pytorch_and_follows_the_input(
+    runtime: Runtime, model: nn.Sequential
+) -> None:
+    plan = nbglcnn.compile(model, IMAGES)
+    network = opened(runtime, plan)
+    for images in (IMAGES, IMAGES[::-1] * 3 - 1):
+        expected = reference(model, *load(model, images))
+        assert_equal(network.run({"input": images})["output"], expected["output"])
+        for value in plan.values:
+            assert_equal(network.read(value.key), expected[value.key], name=value.key)
+    for name, tensor in model.state_dict().items():
+        assert_equal(network.read(name), tensor.numpy(), name=name)
+
+
+def test_arrays_survive_every_layout_bit_for_bit(runtime: Runtime) -> None:
+    """Also NaN and infinities, and what is cut into strips."""
+    for name, layout in LAYOUTS.items():
+        network = opened(runtime, carrier(layout))
+        array = odd_values(layout.nchw)
+        np.testing.assert_array_equal(network.run({"x": array})["x"], array, err_msg=name)
+        network.close()
+
+
+def test_a_value_longer_than_a_texture_equals_pytorch(runtime: Runtime) -> None:
+    torch.manual_seed(0)
+    model, x = nn.Conv1d(1, 8, 9).eval(), RANDOM.standard_normal((1, 1, 17_000)).astype("f4")
+    plan = nbglcnn.compile(model, x)
+    longest = plan.header.target.max_texture_size
+    assert max(max(t.width, t.height) for t in plan.header.textures) <= longest
+    assert any("#define WRAPPED" in program.source for program in plan.header.programs)
+    with torch.inference_mode():
+        expected = model(torch.from_numpy(x)).numpy()
+    assert_equal(opened(runtime, plan).run({"input": x})["output"], expected)
+
+
+def test_several_inputs_and_outputs_of_several_types_go_by_their_names(runtime: Runtime) -> None:
+    nodes = [
+        node("Gather", ["table", "tokens"], ["rows"]),
+        node("Mul", ["rows", "gain"], ["scaled"]),
+        node("ArgMax", ["scaled"], ["most"], axis=-1, keepdims=0),
+        node("Greater", ["scaled", "gain"], ["more"]),
+    ]
+    proto = model_of(
+        nodes, {"tokens": (5,), "gain": (5, 1)}, ["scaled", "most", "more"],
+        constants={"table": randn(7, 3)},
+    )  # fmt: skip
+    proto.graph.input[0].type.tensor_type.elem_type = onnx.TensorProto.INT64
+    tokens, gain = np.array([6, 0, 3, 3, 1]), randn(5, 1)
+    network = opened(runtime, nbglcnn.compile(proto))
+    scaled = randn(7, 3)[tokens] * gain
+    found = network.run({"tokens": tokens, "gain": gain})
+    assert list(found) == ["scaled", "most", "more"]
+    assert_equal(found["scaled"], scaled)
+    assert_equal(found["most"], scaled.argmax(-1))
+    assert_equal(found["more"], scaled > gain)
+    # An input that is left out is the one that was written last.
+    assert_equal(network.run({"gain": -gain})["scaled"], -scaled)
+
+
+@pytest.mark.parametrize("observe", ["all", "outputs"])
+def test_values_and_weights_in_float16_are_right_to_three_digits_and_take_half(
+    runtime: Runtime, model: nn.Sequential, observe: str
+) -> None:
+    whole, half = (
+        nbglcnn.compile(model, IMAGES, observe=observe, precision=p) for p in ("float32", "float16")
+    )
+    networks = [opened(runtime, plan) for plan in (whole, half)]
+    assert [network.precision for network in networks] == ["float32", "float16"]
+    assert networks[0].bytes - networks[1].bytes == whole.gpu_bytes - half.gpu_bytes
+    expected = reference(model, *load(model, IMAGES))
+    networks[1].run({"input": IMAGES})
+    for value in half.values:
+        found = networks[1].read(value.key)
+        assert_equal(found, expected[value.key], rtol=HALF, name=value.key)
+        np.testing.assert_array_equal(found, found.astype(np.float16).astype(np.float32))
+
+
+@pytest.mark.parametrize("observe", ["all", "outputs"])
+def test_three_commits_are_three_steps(runtime: Runtime, observe: str) -> None:
+    network = opened(runtime, lower(two_states(leaky()), observe=observe))
+    s, before = START, np.zeros(SHAPE, np.float32)
+    for x in INPUTS:
+        expected = stepped(x, s)
+        found = network.run({"x": x})
+        assert_equal(found["y"], expected["y"])
+        assert_equal(found["d"], x - before)
+        network.commit()
+        s, before = expected["next"], x
+        if observe == "all":
+            assert_equal(network.read("s"), s)  # also before the next run
+            assert_equal(network.read("p"), x)
+
+
+def test_runs_without_a_commit_are_one_step(runtime: Runtime) -> None:
+    network = opened(runtime, lower(leaky()))
+    network.run({"x": INPUTS[0]})
+    for section in (None, "forward", "post", "forward", None):
+        network.run({}, section)
+    once = stepped(INPUTS[0], START)
+    assert_equal(network.read("y"), once["y"])
+    assert_equal(network.read("s"), START)
+    network.commit()
+    network.commit()  # nothing has run since
+    assert_equal(network.read("s"), once["next"])
+
+
+def test_a_section_runs_with_those_that_it_follows_from(runtime: Runtime) -> None:
+    network = opened(runtime, lower(leaky()))
+    assert network.sections == ["forward", "post"]
+    assert network.run({"x": INPUTS[0]}, "forward") == {}  # it computes no output
+    assert_equal(network.read("next"), stepped(INPUTS[0], START)["next"])
+    assert_equal(network.run({"x": INPUTS[1]}, "post")["y"], stepped(INPUTS[1], START)["y"])
+    with pytest.raises(Refused, match=r"no section .train."):
+        network.run({}, "train")
+
+
+def test_a_section_that_runs_alone_finds_what_it_reads(runtime: Runtime) -> None:
+    network = opened(runtime, lower(crossed(), observe="outputs"))
+    network.run({"x": INPUTS[0]})
+    for _ in range(5):
+        assert_equal(network.run({}, "post")["y"], crossed_of(INPUTS[0]))
+
+
+def test_nan_and_infinities_are_carried(runtime: Runtime) -> None:
+    x = INPUTS[0].copy()
+    x.ravel()[:3] = np.nan, np.inf, -np.inf
+    network = opened(runtime, lower(leaky()))
+    network.run({"x": x})
+    network.commit()
+    network.run({"x": INPUTS[1]})
+    expected = stepped(INPUTS[1], stepped(x, START)["next"])["next"]
+    assert np.isnan(expected.ravel()[0]) and np.isinf(expected.ravel()[1:3]).all()
+    assert_equal(network.read("next"), expected)
+
+
+def test_two_of_one_file_have_states_of_their_own(runtime: Runtime) -> None:
+    one, other = (opened(runtime, lower(leaky())) for _ in range(2))
+    one.run({"x": INPUTS[0]})
+    one.commit()
+    once = stepped(INPUTS[0], START)
+    assert_equal(other.run({"x": INPUTS[0]})["y"], once["y"])
+    assert_equal(one.run({})["y"], stepped(INPUTS[0], once["next"])["y"])
+
+
+def test_what_is_closed_is_refused_and_others_go_on(runtime: Runtime) -> None:
+    one, other = (opened(runtime, lower(leaky())) for _ in range(2))
+    one.run({"x": INPUTS[0]})
+    one.close()
+    with pytest.raises(Refused, match="closed"):
+        one.read("y")
+    assert_equal(other.run({"x": INPUTS[0]})["y"], stepped(INPUTS[0], START)["y"])
+
+
+def test_wrong_sections_and_carries_are_refused_in_the_same_words(runtime: Runtime) -> None:
+    for name, (_, says) in DAMAGED.items():
+        with pytest.raises(Refused, match=f"damaged Plan( file)?: .*{says}"):
+            runtime.load(damaged(name).to_bytes())
+            pytest.fail(name)
+
+
+def test_a_damaged_file_is_refused_in_the_same_words(runtime: Runtime) -> None:
+    data = nbglcnn.compile(nn.Conv2d(3, 2, 3).eval(), IMAGES).to_bytes()
+    header = msgspec.json.decode(data[16 : 16 + int.from_bytes(data[8:12], "little")])
+    newer = data.replace(b'"version":%d' % VERSION, b'"version":9', 1)
+    flipped = bytearray(data)
+    flipped[len(data) // 2] ^= 4
+    first = header["weights"][0]["hash"]
+    renamed = data.replace(b'"blobs":{"%s' % first[:8].encode(), b'"blobs":{"00000000', 1)
+    assert newer != data != renamed
+    for broken, words in (
+        (b"", "not a Plan file of this version"),
+        (b"X" + data[1:], "not a Plan file of this version"),
+        (data[: len(data) // 2], "checksum [0-9a-f]{8}, the file says [0-9a-f]{8}; copy it again"),
+        (bytes(flipped), "checksum [0-9a-f]{8}, the file says [0-9a-f]{8}; copy it again"),
+        (resealed(data[:8] + b"\xff" * 8 + data[16:]), "header of 4294967295 bytes in a file of"),
+        (resealed(newer), r"of format 9; .* reads \d+. Compile the model again"),
+        (resealed(renamed), f"weight {first} is missing or has a wrong size"),
+    ):
+        with pytest.raises(Refused, match=words):
+            runtime.load(broken)
+            pytest.fail(words)
+    assert runtime.load(data).sections == ["forward"]
