@@ -312,6 +312,35 @@ def test_a_step_leads_to_the_example_that_the_number_is_of(show: Show) -> None:
         )
 
 
+class Words(nn.Module):
+    """A convolution over words, by the rows of a table that their numbers choose."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.conv = nn.Embedding(9, 4), nn.Conv1d(4, 3, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.conv(self.words(x).transpose(1, 2)).amax(2)
+
+
+def test_a_word_says_which_row_of_the_table_its_number_chooses(show: Show) -> None:
+    torch.manual_seed(4)
+    model, x = Words(), torch.tensor([[3, 0, 8, 5, 5], [1, 7, 2, 0, 6]])
+    views, _ = opened(show, model, x)
+    page = views.page
+    views.set(tab="layer", section="explain", example=1)
+    table = model.words.weight.detach().numpy()
+    for token, feature in ((1, 2), (3, 0), (4, 3)):
+        shown = explained(page, "words", [token, 0, feature])
+        word = int(x[1, token])
+        assert shown["value"][0] == near(float(table[word, feature]))
+        assert shown["cards"][0]["result"][0] == near(float(table[word, feature]))
+        card = page.locator(".nbg-card")
+        expect(card).to_contain_text(f"words.weight[{word}, {feature}], a parameter")
+        assert [value for value, _ in shown["cards"][0]["lines"]] == [word]
+        expect(page.locator("[data-origin]")).to_contain_text("x, value")
+
+
 class Pooled(nn.Module):
     """A layer that is not explained between two that are."""
 
