@@ -161,7 +161,7 @@ def test_what_is_chosen_by_numbers_that_are_computed_has_no_place_of_its_own() -
         {"x": X.shape}, ["y"],
     )  # fmt: skip
     layer = nbglcnn.compile(model, X).layers["y"]
-    assert (layer.explains, layer.operands[0].moves) == ("nothing", ())
+    assert (layer.explains, layer.operands[0].moves) == ("chosen", ())
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import nbglcnn
 from explained import exactly, explained, near
-from moving import ClassToken, Gated, Several, Windows
+from moving import Attended, ClassToken, Gated, Several, Windows
 from nbglcnn.graph import Array
 from nbglcnn.plan import Layer, Plan
 from test_records import computed
@@ -216,6 +216,47 @@ def test_from_the_winning_class_of_a_vit_to_a_patch_of_the_picture_by_clicks_alo
     expect(crumbs).to_have_count(7)
 
 
+@pytest.mark.parametrize(
+    ("model", "shape", "first", "least"),
+    [(Attended, (2, 3, 12, 12), "head", 15), (Windows, (2, 4, 4, 8), "mean", 15)],
+)
+def test_no_step_of_the_way_is_a_dead_end(
+    show: Show, model: Callable[[], nn.Module], shape: tuple[int, ...], first: str, least: int
+) -> None:
+    """What counts most leads to the input, through nn.MultiheadAttention and shifted windows."""
+    torch.manual_seed(2)
+    x = torch.rand(shape)
+    views, (plan, values) = opened(show, model(), x)
+    page = views.page
+    views.set(tab="layer", section="explain", example=1)
+    views.set(selected={"layer": first, "channel": None})
+    ways = page.locator("[data-origin]")
+    sums = page.locator(".nbg-rounding")
+    seen: list[str] = []
+    while len(seen) < 40:
+        views.quiet()
+        name = views.get("selected")["layer"]
+        if name == "x":
+            break
+        assert name not in seen
+        seen.append(name)
+        own = shown_as(plan, values, name)
+        own = own[1 if len(own) == 2 else 0]
+        place, chosen = views.get("pixel"), views.get("selected")["channel"]
+        number_ = own[int(own.argmax()) if chosen is None else chosen]
+        truth = float(number_.flat[0] if number_.size == 1 else number_[place["y"], place["x"]])
+        for side in ("total", "stored"):
+            assert float(sums.get_attribute(f"data-{side}") or "nan") == near(truth), (name, side)
+        ways.first.click()
+    assert len(seen) >= least, seen
+    assert views.get("example") == 1
+    place, channel = views.get("pixel"), views.get("selected")["channel"]
+    given = page.locator(".nbg-given strong")
+    expect(given).not_to_have_text("…")
+    wanted = float(shown_as(plan, values, "x")[1, channel, place["y"], place["x"]])
+    assert number(given.inner_text()) == near(wanted)
+
+
 def test_attention_is_asked_for_by_head_query_and_key_in_headings_and_crumbs(show: Show) -> None:
     model, x = vit()
     views, (_, values) = opened(show, model, x)
@@ -269,6 +310,35 @@ def test_a_step_leads_to_the_example_that_the_number_is_of(show: Show) -> None:
         assert number(question.inner_text().rpartition("=")[2]) == pytest.approx(
             float(values["transpose"][example, 9, 2]), abs=6e-4
         )
+
+
+class Words(nn.Module):
+    """A convolution over words, by the rows of a table that their numbers choose."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.conv = nn.Embedding(9, 4), nn.Conv1d(4, 3, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.conv(self.words(x).transpose(1, 2)).amax(2)
+
+
+def test_a_word_says_which_row_of_the_table_its_number_chooses(show: Show) -> None:
+    torch.manual_seed(4)
+    model, x = Words(), torch.tensor([[3, 0, 8, 5, 5], [1, 7, 2, 0, 6]])
+    views, _ = opened(show, model, x)
+    page = views.page
+    views.set(tab="layer", section="explain", example=1)
+    table = model.words.weight.detach().numpy()
+    for token, feature in ((1, 2), (3, 0), (4, 3)):
+        shown = explained(page, "words", [token, 0, feature])
+        word = int(x[1, token])
+        assert shown["value"][0] == near(float(table[word, feature]))
+        assert shown["cards"][0]["result"][0] == near(float(table[word, feature]))
+        card = page.locator(".nbg-card")
+        expect(card).to_contain_text(f"words.weight[{word}, {feature}], a parameter")
+        assert [value for value, _ in shown["cards"][0]["lines"]] == [word]
+        expect(page.locator("[data-origin]")).to_contain_text("x, value")
 
 
 class Pooled(nn.Module):

@@ -5,7 +5,7 @@ import { aroundOf } from "../src/explain/around.ts";
 import { normalized, standardization } from "../src/explain/chain.ts";
 import { around, type Extents, extentsBy } from "../src/explain/extents.ts";
 import { formulaOf } from "../src/explain/formula.ts";
-import { concatenated, resized } from "../src/explain/moved.ts";
+import { chosen, concatenated, resized } from "../src/explain/moved.ts";
 import { carriers, carry, type Mask } from "../src/explain/places.ts";
 import { pool } from "../src/explain/pool.ts";
 import { convolution, dense } from "../src/explain/products.ts";
@@ -226,6 +226,35 @@ test("an operand's elements are those that all its moves lead to", () => {
     const expected = at(x, Math.floor(before / 5), table[before % 5] ?? -1);
     assert.equal(read?.data[i], expected);
     assert.equal(termOf(one, new Map([["x", x]]), i)?.value, expected);
+  }
+});
+
+test("what is chosen by numbers is where they say, counted from the end where negative", () => {
+  const x = numbers("x", 2, 4, 3);
+  const rows = { key: "rows", shape: [2, 2], data: Float32Array.from([3, 0, -1, 2]) };
+  const own = { key: "own", shape: [2, 1, 3], data: Float32Array.from([3, 0, -1, 2, -4, 1]) };
+  const tensors = new Map([x, rows, own].map((one) => [one.key, one]));
+  const wrapped = (row: number): number => (row < 0 ? row + 4 : row);
+  const slices = layer("y", "Gather", ["x", "rows"], {
+    attributes: { axis: -2 },
+    operands: [operand(x), operand(rows)],
+    output_shape: [2, 2, 2, 3],
+  });
+  for (let i = 0; i < 24; i++) {
+    const [n = 0, a = 0, b = 0, c = 0] = coordinates([2, 2, 2, 3], i);
+    const row = at(rows, a, b);
+    const found = chosen(slices, tensors, i);
+    assert.equal(found?.by.value, row);
+    assert.equal(found?.copied.value, at(x, n, wrapped(row), c));
+  }
+  const each = layer("y", "GatherElements", ["x", "own"], {
+    attributes: { axis: 1 },
+    operands: [operand(x), operand(own)],
+    output_shape: own.shape,
+  });
+  for (let i = 0; i < 6; i++) {
+    const [n = 0, , c = 0] = coordinates(own.shape, i);
+    assert.equal(chosen(each, tensors, i)?.copied.value, at(x, n, wrapped(own.data[i] ?? 0), c));
   }
 });
 

@@ -34,7 +34,7 @@ export const OPERATORS: Readonly<Record<string, Pick<Layer, "role" | "short" | "
   ConvTranspose: {"role": "resamples", "short": "ConvT", "explains": "transposed convolution"},
   Gather: {"role": "head", "short": "Gather", "explains": "nothing"},
   GatherND: {"role": "head", "short": "GatherND", "explains": "nothing"},
-  GatherElements: {"role": "head", "short": "GatherElements", "explains": "nothing"},
+  GatherElements: {"role": "head", "short": "GatherElements", "explains": "chosen"},
   Gemm: {"role": "head", "short": "Gemm", "explains": "matrix"},
   MatMul: {"role": "head", "short": "MatMul", "explains": "matrix"},
   Identity: {"role": "alias", "short": "Identity", "explains": "same"},

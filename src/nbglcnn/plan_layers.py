@@ -39,6 +39,7 @@ Explains = Literal[
     "elementwise",
     "concatenation",
     "moved",
+    "chosen",
     "resampling",
     "padding",
 ]

@@ -54,6 +54,23 @@ class ClassToken(nn.Module):
         return self.head(self.norm(self.blocks(tokens))[:, 0])
 
 
+class Attended(nn.Module):
+    """The same with PyTorch's own attention, whose tokens stand before the examples."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches, self.token = nn.Conv2d(3, 8, 4, 4), nn.Parameter(torch.randn(1, 1, 8) / 20)
+        self.norm, self.head = nn.LayerNorm(8), nn.Linear(8, 5)
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        patches = self.patches(x).flatten(2).transpose(1, 2)
+        tokens = torch.cat([self.token.expand(len(x), -1, -1), patches], dim=1)
+        normed = self.norm(tokens)
+        tokens = tokens + 4 * self.attention(normed, normed, normed, need_weights=False)[0]
+        return self.head(tokens[:, 0])
+
+
 class Windows(nn.Module):
     """A shifted window's attention as a Swin has it, with a bias for each pair of places."""
 

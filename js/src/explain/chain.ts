@@ -50,6 +50,7 @@ const ROOTS: ReadonlySet<Layer["explains"]> = new Set<Layer["explains"]>([
   "elementwise",
   "concatenation",
   "moved",
+  "chosen",
   "resampling",
   "padding",
 ]);

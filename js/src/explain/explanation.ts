@@ -14,7 +14,7 @@ import {
   unusual,
 } from "./chain.ts";
 import { type Formula, formulaOf } from "./formula.ts";
-import { concatenated, type Mixed, type Padded, padded, resized } from "./moved.ts";
+import { chosen, concatenated, type Mixed, type Padded, padded, resized } from "./moved.ts";
 import { type Pooled, pool } from "./pool.ts";
 import { convolution, dense, type Paired, type Sliding } from "./products.ts";
 import { type From, movedTo, readOf, spreadAt, type Term, termOf, termsOf } from "./read.ts";
@@ -37,7 +37,8 @@ export type Made =
   | { readonly kind: "response"; readonly response: Response }
   | { readonly kind: "addition"; readonly terms: readonly Term[] }
   | { readonly kind: "elementwise"; readonly terms: readonly Term[]; readonly formula: Formula }
-  | { readonly kind: "copied"; readonly copied: Term }
+  /** `by`: the number that says which one it is. */
+  | { readonly kind: "copied"; readonly copied: Term; readonly by: Term | null }
   | { readonly kind: "mixed"; readonly mixed: Mixed }
   | { readonly kind: "padded"; readonly padded: Padded }
   | { readonly kind: "given" };
@@ -134,11 +135,15 @@ function make(root: Layer, tensors: Tensors, index: number): Made | null {
   switch (root.explains) {
     case "concatenation": {
       const copied = concatenated(root, tensors, index);
-      return copied && { kind: "copied", copied };
+      return copied && { kind: "copied", copied, by: null };
+    }
+    case "chosen": {
+      const terms = chosen(root, tensors, index);
+      return terms && { kind: "copied", ...terms };
     }
     case "moved": {
       const copied = operands[0] ? termOf(operands[0], tensors, index) : null;
-      return copied && { kind: "copied", copied };
+      return copied && { kind: "copied", copied, by: null };
     }
     case "sum": {
       const terms = termsOf(root, tensors, index);

@@ -19,6 +19,31 @@ export function concatenated(root: Layer, tensors: Tensors, index: number): Term
   return null;
 }
 
+/**
+ * Of a choice along an axis by numbers that are computed: a slice by each, or for each element one. The element, and the
+ * number that it is chosen by; null where they aren't there.
+ */
+export function chosen(root: Layer, tensors: Tensors, index: number) {
+  const [data, indices] = root.operands;
+  if (data === undefined || indices === undefined) return null;
+  const at = coordinates(root.output_shape, index);
+  const { axis: given = 0 } = root.attributes;
+  const axis = Number(given) < 0 ? Number(given) + data.shape.length : Number(given);
+  const rank = indices.shape.length;
+  const each = rank === data.shape.length && rank === at.length;
+  const by = termOf(
+    indices,
+    tensors,
+    place(indices.shape, each ? at : at.slice(axis, axis + rank)),
+  );
+  if (by === null) return null;
+  // From the end, where it is negative.
+  const own = by.value < 0 ? by.value + (data.shape[axis] ?? 0) : by.value;
+  const rest = at.slice(each ? axis + 1 : axis + rank);
+  const copied = termOf(data, tensors, place(data.shape, [...at.slice(0, axis), own, ...rest]));
+  return copied && { copied, by };
+}
+
 /** A number that padding puts beside a map: one of the map's own, or a constant. */
 export interface Padded {
   readonly lines: Lines;

@@ -149,6 +149,9 @@ export function originsOf(
       break;
     case "copied":
       origins.push(...[originFrom(network, made.copied, made.copied.value) ?? []].flat());
+      if (made.by !== null) {
+        origins.push(...[originFrom(network, made.by, made.by.value) ?? []].flat());
+      }
       break;
     case "padded": {
       const { lines, inside, value } = made.padded;
@@ -170,7 +173,7 @@ export function originsOf(
         origins.push(...[originFrom(network, from(0, found.at), Number.NaN) ?? []].flat());
       }
   }
-  // The operands of an operation stand in its order.
-  if (made.kind === "elementwise") return origins;
+  // The operands of an operation stand in its order, and what is chosen before what it is chosen by.
+  if (made.kind === "elementwise" || made.kind === "copied") return origins;
   return origins.sort((a, b) => Math.abs(b.amount) - Math.abs(a.amount) || 0);
 }

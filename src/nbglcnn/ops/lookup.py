@@ -175,8 +175,10 @@ def _listed(sizes: Shape, strides: Shape, axis: int, table: Shape) -> Move | Non
     return Move(sizes, strides, 0, axis, table) if len(table) <= MOST_TOLD else None
 
 
-def _known(move: Callable[[Facts, Node, int], Move | None]) -> Callable[[Facts, Node], Explains]:
-    return lambda facts, node: "nothing" if move(facts, node, 0) is None else "moved"
+def _known(
+    move: Callable[[Facts, Node, int], Move | None], otherwise: Explains
+) -> Callable[[Facts, Node], Explains]:
+    return lambda facts, node: otherwise if move(facts, node, 0) is None else "moved"
 
 
 def _elements_view(facts: Facts, node: Node) -> View:
@@ -263,14 +265,14 @@ OPERATORS = [
     Operator("Gather", "Chooses slices along an axis by their numbers; one outside of it is NaN.",
              _gather_shape, _draw,
              {"axis": anything}, _problem, move=_gather_move, role="head", reach=_gather_reach,
-             explains=_known(_gather_move),
+             explains=_known(_gather_move, "chosen"),
              formula=None, bounds=None, short=None, shape_inputs=()),
     Operator("GatherND", "Chooses slices by the numbers of several axes; one outside is NaN.",
              _gather_nd_shape, _draw, {"batch_dims": anything}, _problem, move=_gather_nd_move,
-             role="head", reach=_gather_nd_reach, explains=_known(_gather_nd_move),
+             role="head", reach=_gather_nd_reach, explains=_known(_gather_nd_move, "nothing"),
              formula=None, bounds=None, short=None, shape_inputs=()),
     Operator("GatherElements", "Chooses elements along an axis by indices; one outside is NaN.",
              _indices_shape, _draw_elements, {"axis": anything}, _elements_problem,
-             role="head", reach=everything, explains="nothing",
+             role="head", reach=everything, explains="chosen",
              formula=None, bounds=None, short=None, shape_inputs=()),
 ]  # fmt: skip

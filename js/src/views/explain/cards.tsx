@@ -11,8 +11,6 @@ import type { Result } from "./ends.tsx";
 import * as kit from "./kit.ts";
 import { Added, asShown, Num } from "./number.tsx";
 
-const longTypeOf = (root: Layer | null): string => (root ? longType(root) : "");
-
 /** What the cards have no room for: whose mean and deviation a normalisation has. */
 function Notes({ steps }: { steps: readonly Taken[] }) {
   return (
@@ -52,59 +50,6 @@ function Start(props: { made: Made; root: Layer | null; start: number; result: R
     case "convolution":
     case "dense":
       return <Summed {...made} />;
-    case "pool": {
-      const { kind, sum, divisor, value, cells } = made.pooled;
-      return (
-        <Card
-          title={{ max: "Maximum", mean: "Mean", sum: "Sum" }[kind]}
-          words={root?.name ?? ""}
-          value={value}
-          again={kind === "mean" ? asShown(sum) / divisor : value}
-        >
-          {kind === "max" ? (
-            "the largest of these, as it is"
-          ) : kind === "sum" ? (
-            `of ${full(cells.length)} numbers`
-          ) : (
-            <>
-              <Num value={sum} /> / {full(divisor)}
-            </>
-          )}
-        </Card>
-      );
-    }
-    case "softmax": {
-      const { inputs, powers, largest, sum, position, value } = made.share;
-      const [input = Number.NaN, power = Number.NaN] = [inputs[position], powers[position]];
-      const logarithm = root?.explains === "log softmax";
-      const again = asShown(power) / asShown(sum);
-      return (
-        <>
-          <Card
-            title="Power"
-            words="e to the difference"
-            value={power}
-            again={Math.exp(asShown(input) - asShown(largest))}
-          >
-            <Num value={input} /> <Added value={-largest} />
-            <br />
-            <span class="nbg-second">less the largest of {full(inputs.length)}</span>
-          </Card>
-          <Card
-            title={longTypeOf(root)}
-            words={root?.name ?? ""}
-            value={value}
-            again={logarithm ? Math.log(again) : again}
-          >
-            <Num value={power} /> / <Num value={sum} strong />
-            <br />
-            <span class="nbg-second">
-              its share of the sum{logarithm ? ", as a logarithm" : ""}
-            </span>
-          </Card>
-        </>
-      );
-    }
     case "given":
       return (
         <Card title="Given" words="by the layer before" value={start}>

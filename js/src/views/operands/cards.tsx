@@ -1,8 +1,9 @@
-// Cards of numbers that come from elsewhere as they are, go number by number, or are mixed of a few.
+// Cards of all that is no sum of products: numbers from elsewhere, of several operands, of a window or along an axis.
 import type { ComponentChildren } from "preact";
 import type { Made } from "../../explain/explanation.ts";
 import type { Term } from "../../explain/read.ts";
 import { repeats } from "../../explain/repeated.ts";
+import { full } from "../../format.ts";
 import { longType } from "../../network/network.ts";
 import type { Layer } from "../../plan.ts";
 import type { Result } from "../explain/ends.tsx";
@@ -43,7 +44,7 @@ export function Operands(props: {
   result: Result;
 }) {
   const { kit, made, root, start, result } = props;
-  const { asShown, Card, Num } = kit;
+  const { Added, asShown, Card, Num } = kit;
   const name = root?.name ?? "";
   const type = root === null ? "" : longType(root);
   switch (made.kind) {
@@ -51,6 +52,11 @@ export function Operands(props: {
       return (
         <Card title="From" words="elsewhere, as it is" value={start}>
           <From term={made.copied} at={result} />
+          {made.by !== null && (
+            <Operand {...{ kit, term: made.by }} at={result}>
+              chosen by
+            </Operand>
+          )}
         </Card>
       );
     case "addition":
@@ -156,6 +162,54 @@ export function Operands(props: {
             ? `y ${row?.at}, x ${column?.at}, ${border ? `${how} at the border` : "as it is"}`
             : "the number that the padding is filled with"}
         </Card>
+      );
+    }
+    case "pool": {
+      const { kind, sum, divisor, value, cells } = made.pooled;
+      return (
+        <Card
+          title={{ max: "Maximum", mean: "Mean", sum: "Sum" }[kind]}
+          words={name}
+          value={value}
+          again={kind === "mean" ? asShown(sum) / divisor : value}
+        >
+          {kind === "max" ? (
+            "the largest of these, as it is"
+          ) : kind === "sum" ? (
+            `of ${full(cells.length)} numbers`
+          ) : (
+            <>
+              <Num value={sum} /> / {full(divisor)}
+            </>
+          )}
+        </Card>
+      );
+    }
+    case "softmax": {
+      const { inputs, powers, largest, sum, position, value } = made.share;
+      const [input = Number.NaN, power = Number.NaN] = [inputs[position], powers[position]];
+      const logarithm = root?.explains === "log softmax";
+      const again = asShown(power) / asShown(sum);
+      return (
+        <>
+          <Card
+            title="Power"
+            words="e to the difference"
+            value={power}
+            again={Math.exp(asShown(input) - asShown(largest))}
+          >
+            <Num value={input} /> <Added value={-largest} />
+            <br />
+            <span class="nbg-second">less the largest of {full(inputs.length)}</span>
+          </Card>
+          <Card title={type} words={name} value={value} again={logarithm ? Math.log(again) : again}>
+            <Num value={power} /> / <Num value={sum} strong />
+            <br />
+            <span class="nbg-second">
+              its share of the sum{logarithm ? ", as a logarithm" : ""}
+            </span>
+          </Card>
+        </>
       );
     }
     default:

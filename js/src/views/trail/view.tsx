@@ -70,7 +70,7 @@ export function Trail(props: Props) {
       {origins.length > 0 && (
         <Origins
           origins={origins}
-          operands={explained?.found.made.kind === "elementwise"}
+          operands={["elementwise", "copied"].includes(explained?.found.made.kind ?? "")}
           go={(origin) => {
             goTo(state, origin.value, origin, steps);
           }}
@@ -143,7 +143,7 @@ function Origins(props: {
   return (
     <div class="nbg-ways" role="group" aria-label="Where it comes from">
       <span class="nbg-second">
-        {operands ? "Operands" : origins.length > 1 ? "Counts most" : "From"}
+        {origins.length === 1 ? "From" : operands ? "Operands" : "Counts most"}
       </span>
       {origins.map((origin, k) => (
         <button
