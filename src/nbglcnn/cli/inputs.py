@@ -143,7 +143,7 @@ def _loaded(file: str) -> Any:
     import numpy as np
 
     try:
-        found = np.load(file, allow_pickle=False)
+        found = np.load(file)  # NumPy refuses pickles unless told otherwise
         if isinstance(found, np.ndarray):
             return found
         with found:

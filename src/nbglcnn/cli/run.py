@@ -107,7 +107,7 @@ def archive(values: Mapping[str, Array]) -> bytes:
     with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as made:
         for key, array in values.items():
             with made.open(f"{key}.npy", "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
+                np.lib.format.write_array(member, np.ascontiguousarray(array))
     return data.getvalue()
 
 
