@@ -11,7 +11,7 @@ from damaged import DAMAGED, damaged
 from engine_page import Engine
 from equal import assert_equal
 from nbglcnn.lowering.lower import lower
-from page import GlPage, decode, encode
+from page import ONE_RENDERER, GlPage, decode, encode
 from recurrent import INPUTS, SHAPE, START, crossed, crossed_of, leaky, stepped, two_states
 
 LOSE = """async () => {
@@ -55,6 +55,7 @@ def test_three_commits_are_three_steps(gl: GlPage, observe: str) -> None:
             assert_equal(gl.read(session, "p"), x)
 
 
+@ONE_RENDERER
 @pytest.mark.parametrize("committed", [False, True])
 def test_what_runs_again_changes_nothing(gl: GlPage, committed: bool) -> None:
     """Runs, each section, timing, the profile of each layer and reads; also when a commit waits."""
@@ -86,6 +87,7 @@ def test_what_runs_again_changes_nothing(gl: GlPage, committed: bool) -> None:
     assert_equal(gl.read(session, "y"), stepped(INPUTS[2], state)["y"])
 
 
+@ONE_RENDERER
 def test_a_profile_leaves_what_a_commit_takes(gl: GlPage) -> None:
     """The layers' passes run by themselves, over textures that hold other values by then."""
     session = gl.open(lower(leaky(), observe="outputs"))
@@ -99,6 +101,7 @@ def test_a_profile_leaves_what_a_commit_takes(gl: GlPage) -> None:
     assert_equal(gl.read(session, "y"), stepped(INPUTS[1], s)["y"])
 
 
+@ONE_RENDERER
 def test_a_section_runs_alone_and_what_it_follows_from_when_that_is_old(gl: GlPage) -> None:
     session = gl.open(lower(leaky()))
     gl.write(session, "x", INPUTS[0])
@@ -112,6 +115,7 @@ def test_a_section_runs_alone_and_what_it_follows_from_when_that_is_old(gl: GlPa
         gl.run(session, "train")
 
 
+@ONE_RENDERER
 def test_a_section_that_runs_alone_finds_what_it_reads(gl: GlPage) -> None:
     session = gl.open(lower(crossed(), observe="outputs"))
     gl.write(session, "x", INPUTS[0])
@@ -121,6 +125,7 @@ def test_a_section_that_runs_alone_finds_what_it_reads(gl: GlPage) -> None:
     assert_equal(gl.read(session, "y"), crossed_of(INPUTS[0]))
 
 
+@ONE_RENDERER
 def test_a_value_of_an_old_section_is_computed_when_it_is_read(gl: GlPage) -> None:
     session = gl.open(lower(leaky()))
     gl.write(session, "x", INPUTS[0])
@@ -132,6 +137,7 @@ def test_a_value_of_an_old_section_is_computed_when_it_is_read(gl: GlPage) -> No
     assert_equal(gl.read(session, "y"), twice["y"])
 
 
+@ONE_RENDERER
 def test_a_run_behind_a_commit_is_a_step_of_its_own(gl: GlPage) -> None:
     session = gl.open(lower(leaky()))
     gl.write(session, "x", INPUTS[0])
@@ -171,6 +177,7 @@ def test_a_lost_context_restores_the_initial_contents(gl: GlPage, waits: bool) -
     assert_equal(gl.read(session, "y"), stepped(INPUTS[2], anew["next"])["y"])
 
 
+@ONE_RENDERER
 def test_two_sessions_of_one_plan_have_states_of_their_own(gl: GlPage) -> None:
     plan = lower(leaky())
     one, other = gl.open(plan), gl.open(plan)
@@ -200,6 +207,7 @@ def test_two_sessions_of_one_plan_have_states_of_their_own(gl: GlPage) -> None:
     assert_equal(gl.read(fourth, "y"), stepped(INPUTS[1], START)["y"])
 
 
+@ONE_RENDERER
 def test_new_initial_contents_begin_the_state_anew(gl: GlPage) -> None:
     plan = lower(leaky())
     session = gl.open(plan)
@@ -227,6 +235,7 @@ def test_nan_and_infinities_are_carried(gl: GlPage) -> None:
     assert_equal(found.ravel()[3:], expected["next"].ravel()[3:])
 
 
+@ONE_RENDERER
 def test_any_page_runs_sections_and_commits_by_the_runtime(gl: GlPage) -> None:
     url = gl.serve(lower(leaky(), observe="outputs").to_bytes())
     first, forward, again = gl.page.evaluate(
@@ -249,6 +258,7 @@ def test_any_page_runs_sections_and_commits_by_the_runtime(gl: GlPage) -> None:
     assert_equal(decode(again).reshape(SHAPE), stepped(INPUTS[0], s["next"])["y"])
 
 
+@ONE_RENDERER
 def test_an_engine_runs_sections_and_commits(gl_page: Callable[..., Page], backend: str) -> None:
     engine = Engine(gl_page(backend, allow="CONTEXT_LOST_WEBGL|context lost"))
     plan = lower(leaky())
@@ -279,6 +289,7 @@ def test_an_engine_runs_sections_and_commits(gl_page: Callable[..., Page], backe
     assert_equal(engine.read("y").reshape(SHAPE), stepped(INPUTS[3], START)["y"])
 
 
+@ONE_RENDERER
 def test_pictures_are_of_the_section_that_ran_last(gl: GlPage) -> None:
     session = gl.open(lower(leaky()))
     gl.write(session, "x", INPUTS[0])
