@@ -38,7 +38,7 @@ FIRST = """
     for line in sys.stdin:
         program = os.fork()
         if program == 0:
-            signal.alarm(100)  # seconds, after which it ends
+            signal.alarm(200)  # seconds, after which it ends
             exec(json.loads(line))
             sys.exit()
         _, status = os.waitpid(program, 0)
