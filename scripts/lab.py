@@ -169,6 +169,7 @@ class Lab:
     notebooks: int = 0
     log: Path = field(default_factory=Path)
     path: str = "lab/tree"  # of its pages
+    environment: Mapping[str, str] = field(default_factory=dict)  # in which Jupyter has its kernels
 
     def notebook(self, page: Page, name: str | None = None, kernel: str = OWN) -> "Notebook":
         """Open a notebook, a new one unless it has a name."""
@@ -395,7 +396,7 @@ def running_lab(
             stack.enter_context(forking(folder, environment))
         process = stack.enter_context(server(command, health, log, environment, signals=signals))
         path = "lab/tree" if application == "jupyterlab" else "notebooks"
-        yield Lab(url, root, process, log=log, path=path)
+        yield Lab(url, root, process, log=log, path=path, environment=environment)
 
 
 @contextmanager

@@ -1,9 +1,9 @@
 """Jupyter kernels as forks of one process that has imported what the tests' notebooks need.
 
 A kernel that imports PyTorch and its exporter by itself is busy for six seconds before its first
-Viewer. `warm_kernels.py SOCKET` forks them. `warm_kernels.py SOCKET FILE` is what Jupyter starts as
-a kernel with that connection file: it asks for a fork, hands signals on to it, and ends with it;
-the fork is killed when this process is gone. POSIX and Linux's pidfd only.
+Viewer. `warm_kernels.py SOCKET` forks them. `warm_kernels.py SOCKET FILE [OPTION …]` is what
+Jupyter starts as a kernel with that connection file: it asks for a fork, hands signals on to it,
+and ends with it; the fork is killed when this process is gone. POSIX and Linux's pidfd only.
 """
 
 import contextlib
@@ -72,14 +72,16 @@ def fork(caller: socket.socket, others: list[socket.socket]) -> int:
     if pid == 0:
         for other in (caller, *others):
             other.close()
-        be_kernel(json.loads(request), streams)
+        be_kernel(streams, **json.loads(request))
     for stream in streams:
         os.close(stream)
     caller.send(str(pid).encode())
     return pid
 
 
-def be_kernel(request: dict[str, object], streams: list[int]) -> None:
+def be_kernel(
+    streams: list[int], *, environment: dict[str, str], folder: str, arguments: list[str]
+) -> None:
     """Be that kernel, to its end."""
     status = 1
     try:
@@ -88,9 +90,9 @@ def be_kernel(request: dict[str, object], streams: list[int]) -> None:
             os.dup2(stream, number)
             os.close(stream)
         os.environ.clear()
-        os.environ.update(request["environment"])
-        os.chdir(str(request["folder"]))
-        sys.argv = ["ipykernel_launcher", "-f", str(request["file"])]
+        os.environ.update(environment)
+        os.chdir(folder)
+        sys.argv = ["ipykernel_launcher", "-f", *arguments]
         import atexit
 
         from ipykernel.kernelapp import launch_new_instance
@@ -120,11 +122,11 @@ def end(
     caller.close()
 
 
-def call(path: str, file: str) -> int:
-    """Stand for a kernel before Jupyter; its exit status."""
+def call(path: str, *arguments: str) -> int:
+    """Stand for a kernel with these arguments before Jupyter; its exit status."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
         server.connect(path)
-        request = {"environment": dict(os.environ), "folder": os.getcwd(), "file": file}
+        request = {"environment": {**os.environ}, "folder": os.getcwd(), "arguments": arguments}
         socket.send_fds(server, [json.dumps(request).encode()], [0, 1, 2])
         pid = int(server.recv(16))
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -44,16 +44,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "test_page_values.py more networks, "
         "test_fields.py hundreds of them, test_extremes.py all of torch.nn, "
         "test_views_layout.py every view at every width, the notebooks of test_tour.py, "
-        "test_viewer_lab.py and test_viewer_life.py run on SwiftShader too",
+        "test_viewer_lab.py and test_viewer_life.py run on SwiftShader too, as what is not the "
+        "renderer's of test_engine.py, test_metamorphic.py, test_page_*.py",
     )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out what only `make sweep` takes."""
+    """Leaves out what only `make sweep` takes; the tests in JupyterLab come first.
+
+    Workers begin with a third of the tests each, in their order: so one of them has all of these,
+    its server and its warm kernels, which mostly wait, and the others compute meanwhile.
+    """
     if config.getoption("--sweep") is None:
         left = [item for item in items if item.get_closest_marker("sweep")]
         config.hook.pytest_deselected(items=left)
         items[:] = [item for item in items if item not in set(left)]
+    items.sort(key=lambda item: "lab" not in getattr(item, "fixturenames", ()))
 
 
 @pytest.fixture(scope="session")
@@ -262,7 +268,7 @@ def frames(
     """frames(2): so many iframes of one page, each a document of its own."""
 
     def make(count: int) -> list[Frame]:
-        page = gl_page("swiftshader")
+        page = gl_page("llvmpipe")  # which builds shaders fastest
         page.evaluate(
             """count => {
               for (let k = 0; k < count; k++) {

@@ -122,16 +122,6 @@ def test_odd_names_stay_different_names() -> None:
     assert len(reference(named(*names), graph, arrays)) == len(keys)
 
 
-@pytest.fixture
-def show(gl_page: Callable[..., Page], site: tuple[str, dict[str, bytes]]) -> Callable[..., Views]:
-    def open_views(plan: Plan, *inputs: np.ndarray) -> Views:
-        page = gl_page("swiftshader")
-        page.set_viewport_size({"width": 1200, "height": 1000})
-        return Views(page, site[1], plan, *inputs)
-
-    return open_views
-
-
 FOREIGN = """() => {
   const tags = ['IMG', 'IFRAME', 'OBJECT', 'EMBED', 'FRAME', 'A', 'SCRIPT'];
   const links = ['href', 'src', 'action', 'formaction', 'xlink:href', 'data', 'srcdoc'];

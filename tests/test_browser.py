@@ -1,12 +1,15 @@
 """The browsers of conftest.py are what they say, and a page that misbehaves fails its test."""
 
+import subprocess
+import sys
+import textwrap
 from collections.abc import Callable
+from fnmatch import fnmatch
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from playwright.sync_api import Page
-
-pytest_plugins = ["pytester"]
 
 DRAW = """() => {
   const gl = document.createElement("canvas").getContext("webgl2");
@@ -49,6 +52,8 @@ def test_each_renderer_draws_32_bit_floats(gl_page: Callable[..., Page], backend
     assert drawn["pixels"][15] == pytest.approx(3e-5, rel=1e-6)
 
 
+Told = dict[str, list[tuple[str, str]]]
+
 MISBEHAVIOURS = {
     "other machines*http://example.org": "fetch('http://example.org/').catch(() => 0)",
     "other machines*ws://example.org": "{ const made = new WebSocket('ws://example.org/');"
@@ -62,61 +67,72 @@ MISBEHAVIOURS = {
 }
 
 
-def take_conftest(pytester: pytest.Pytester) -> None:
-    """Put this folder's conftest.py, and what it imports, into the test's own project."""
-    tests = Path(__file__).parent
-    pytester.makeconftest((tests / "conftest.py").read_text(encoding="utf-8"))
+ASKING = "evaluate(\"fetch('http://example.org/').catch(() => 0)\")"
+# A project with this folder's conftest.py: tests that misbehave, and what stands beside them.
+WAYS = f"""
+    def test_bare(browser):
+        browser("swiftshader").new_page().{ASKING}
+
+    def test_context(browser):
+        browser("swiftshader").new_context().new_page().{ASKING}
+
+    def test_itself(browser):
+        page = browser("swiftshader").new_page()
+        page.goto("data:text/html,<p>mine")
+        page.evaluate("fetch(URL.createObjectURL(new Blob(['x']))).then((got) => got.text())")
+"""
+LOOP = """
+    import asyncio
+
+    async def answer(): return 42
+
+    def test_loop(): assert asyncio.run(answer()) == 42
+"""
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
+    """What went wrong with each test of that project, by name: the part that failed and its text.
+
+    One run for all of them; each has a page of its own, and the neighbours' errors are not its.
+    """
+    folder, tests = tmp_path_factory.mktemp("project"), Path(__file__).parent
     folders = [str(tests), str(tests / "support"), str(tests.parent / "scripts")]
-    pytester.makepyprojecttoml(f"[tool.pytest.ini_options]\npythonpath = {folders}")
+    (folder / "conftest.py").write_text((tests / "conftest.py").read_text("utf-8"))
+    (folder / "pyproject.toml").write_text(f"[tool.pytest.ini_options]\npythonpath = {folders}")
+    pages = [
+        f"def test_{number}(gl_page):\n    gl_page('swiftshader', allow={allow!r})"
+        f".evaluate({script!r})\n"
+        for number, (words, script) in enumerate(MISBEHAVIOURS.items())
+        for allow in ["ERR_NAME" if words.startswith("other machines") else "(?!)"]
+    ]
+    (folder / "test_a.py").write_text("\n".join(pages))
+    (folder / "test_b.py").write_text(textwrap.dedent(LOOP))
+    (folder / "test_c.py").write_text(textwrap.dedent(WAYS))
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--junitxml=told.xml"]
+    run = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    count = len(MISBEHAVIOURS)
+    assert f"{count + 4} passed" in run.stdout and f"{count + 2} errors" in run.stdout, run.stdout
+    found: Told = {}
+    for case in ElementTree.parse(folder / "told.xml").iter("testcase"):
+        wrong = [(one.get("message") or "", one.text or "") for one in case if one.tag != "skipped"]
+        found.setdefault(str(case.get("name")), []).extend(wrong)
+    return found
 
 
 @pytest.mark.parametrize("words", MISBEHAVIOURS)
-def test_a_page_that_misbehaves_fails_its_test(pytester: pytest.Pytester, words: str) -> None:
-    take_conftest(pytester)
-    allow = "ERR_NAME" if words.startswith("other machines") else "(?!)"
-    pytester.makepyfile(
-        f"""
-        def test_page(gl_page):
-            gl_page("swiftshader", allow={allow!r}).evaluate({MISBEHAVIOURS[words]!r})
-        """
-    )
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
-    result.assert_outcomes(passed=1, errors=1)
-    result.stdout.fnmatch_lines([f"*{words}*"])
+def test_a_page_that_misbehaves_fails_its_test(told: Told, words: str) -> None:
+    [(part, text)] = told[f"test_{list(MISBEHAVIOURS).index(words)}"]
+    assert part.startswith("failed on teardown")
+    assert any(fnmatch(line, f"*{words}*") for line in text.splitlines()), text
 
 
-def test_a_page_opened_in_any_way_may_ask_only_this_machine(pytester: pytest.Pytester) -> None:
-    take_conftest(pytester)
-    asking = "evaluate(\"fetch('http://example.org/').catch(() => 0)\")"
-    pytester.makepyfile(
-        f"""
-        def test_bare(browser):
-            browser("swiftshader").new_page().{asking}
-
-        def test_context(browser):
-            browser("swiftshader").new_context().new_page().{asking}
-
-        def test_itself(browser):
-            page = browser("swiftshader").new_page()
-            page.goto("data:text/html,<p>mine")
-            page.evaluate("fetch(URL.createObjectURL(new Blob(['x']))).then((got) => got.text())")
-        """
-    )
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
-    result.assert_outcomes(passed=3, errors=2)
-    result.stdout.fnmatch_lines(["*ERROR at teardown of test_bare*", "*http://example.org*"])
+def test_a_page_opened_in_any_way_may_ask_only_this_machine(told: Told) -> None:
+    for name in ("test_bare", "test_context"):
+        [(part, text)] = told[name]
+        assert part.startswith("failed on teardown") and "http://example.org" in text
+    assert told["test_itself"] == []
 
 
-def test_no_event_loop_is_left_running_for_the_next_module(pytester: pytest.Pytester) -> None:
-    take_conftest(pytester)
-    pytester.makepyfile(
-        test_a="def test_page(gl_page): gl_page('swiftshader')",
-        test_b="""
-        import asyncio
-
-        async def answer(): return 42
-
-        def test_loop(): assert asyncio.run(answer()) == 42
-        """,
-    )
-    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=2)
+def test_no_event_loop_is_left_running_for_the_next_module(told: Told) -> None:
+    assert told["test_loop"] == []

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -42,22 +43,35 @@ def with_python(pages: list[Path]) -> list[Path]:
     return [page for page in pages if "\n```python\n" in page.read_text()]
 
 
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
+    """ran(page): the folder in which its code has run, once for all tests."""
+
+    @cache
+    def folder(page: Path) -> Path:
+        made = tmp_path_factory.mktemp(page.stem)
+        run_blocks(page, made)
+        return made
+
+    return folder
+
+
 @pytest.mark.parametrize("page", with_python(PAGES), ids=lambda page: page.name)
-def test_the_code_on_a_page_runs(page: Path, tmp_path: Path) -> None:
-    run_blocks(page, tmp_path)
+def test_the_code_on_a_page_runs(page: Path, ran: Callable[[Path], Path]) -> None:
+    ran(page)
 
 
 def test_the_readmes_web_page_shows_what_its_plan_gives(
-    tmp_path: Path, gl_page: Callable[..., Page], site: tuple[str, dict[str, bytes]]
+    ran: Callable[[Path], Path], gl_page: Callable[..., Page], site: tuple[str, dict[str, bytes]]
 ) -> None:
     readme = ROOT / "README.md"
-    run_blocks(readme, tmp_path)
+    folder = ran(readme)
     [html] = re.findall(r"^```html\n(.*?)^```", readme.read_text(), re.M | re.S)
     _, files = site
     # Its favicon is nobody's business here.
     files["/readme/index.html"] = html.replace("<p", '<link rel="icon" href="data:,"><p').encode()
     for name in ("model.plan", "runtime.js"):
-        files[f"/readme/{name}"] = (tmp_path / name).read_bytes()
+        files[f"/readme/{name}"] = (folder / name).read_bytes()
     page = gl_page("swiftshader", path="/readme/index.html")
     page.wait_for_function("() => document.getElementById('result').textContent !== ''")
     words = page.inner_text("#result")

@@ -17,7 +17,7 @@ from nbglcnn import load
 from nbglcnn.lowering.lower import lower
 from nbglcnn.lowering.patches import changed_numbers, patches
 from nbglcnn.plan import Patch
-from page import JOB, decode
+from page import JOB, ONE_RENDERER, decode
 
 IMAGES = np.random.default_rng(2).standard_normal((1, 3, 9, 7)).astype(np.float32)
 
@@ -68,6 +68,7 @@ def test_plan_bytes_go_in_and_pictures_and_values_come_out(
     assert engine.page.evaluate("() => [page.engine.frame, page.engine.views]") == [1, 0]
 
 
+@ONE_RENDERER
 def test_another_plan_keeps_the_programs_the_weights_and_the_pictures(
     engine: Engine, model: nn.Sequential
 ) -> None:
@@ -84,6 +85,7 @@ def test_another_plan_keeps_the_programs_the_weights_and_the_pictures(
     check(engine, model, -IMAGES)  # the weights are there still
 
 
+@ONE_RENDERER
 def test_a_plans_shaders_are_compiled_before_its_weights_are_there(
     engine: Engine, model: nn.Sequential
 ) -> None:
@@ -107,6 +109,7 @@ def test_a_plans_shaders_are_compiled_before_its_weights_are_there(
     assert engine.page.evaluate("() => page.alive()") == before
 
 
+@ONE_RENDERER
 def test_what_is_wrong_with_a_plan_is_said_when_it_is_shown(engine: Engine) -> None:
     engine.put("damaged", b"no Plan at all")
     engine.page.evaluate("() => page.engine.prepare('damaged')")
@@ -115,6 +118,7 @@ def test_what_is_wrong_with_a_plan_is_said_when_it_is_shown(engine: Engine) -> N
         engine.page.evaluate("() => page.engine.show({ plan: 'damaged', weights: [], inputs: [] })")
 
 
+@ONE_RENDERER
 def test_the_old_network_is_gone_when_another_cannot_be_made(
     engine: Engine, model: nn.Sequential
 ) -> None:
@@ -127,6 +131,7 @@ def test_the_old_network_is_gone_when_another_cannot_be_made(
     assert engine.page.evaluate("() => page.engine.signals.session.value") is None
 
 
+@ONE_RENDERER
 def test_weights_that_change_in_one_network_stay_in_another(
     engine: Engine, model: nn.Sequential
 ) -> None:
@@ -161,6 +166,7 @@ def test_a_lost_context_comes_back_without_a_client(engine: Engine, model: nn.Se
     check(engine, model)
 
 
+@ONE_RENDERER
 def test_nothing_stays_on_the_device_when_an_engine_is_closed(
     engine: Engine, model: nn.Sequential
 ) -> None:
@@ -220,6 +226,7 @@ def test_a_patch_uploads_its_rectangle_and_survives_all_that_weights_do(
     check(engine, model, other)
 
 
+@ONE_RENDERER
 def test_a_patch_is_not_shared_with_another_engine_of_these_weights(
     engine: Engine, model: nn.Sequential
 ) -> None:
@@ -243,6 +250,7 @@ def test_a_patch_is_not_shared_with_another_engine_of_these_weights(
     assert_equal(second.reshape(1, 4, 7, 5), outputs(model, IMAGES)["3"])
 
 
+@ONE_RENDERER
 def test_a_patch_that_does_not_fit_is_refused(engine: Engine, model: nn.Sequential) -> None:
     plan = nbglcnn.compile(model, IMAGES)
     content = engine.content(plan, IMAGES)

@@ -26,7 +26,7 @@ def test_every_flow_goes_well_in_notebook_7(
 ) -> None:
     with (
         running_lab(tmp_path / "notebook", application="notebook") as lab,
-        local_page(browser("swiftshader")) as page,
+        local_page(browser("llvmpipe")) as page,
         closing(JupyterHost(lab.notebook(page))) as host,
     ):
         prepare(host)

@@ -11,7 +11,6 @@ from numpy.testing import assert_array_equal
 from playwright.sync_api import Browser
 
 from browsers import complaints
-from conftest import BACKENDS
 from equal import assert_all_equal
 from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower
@@ -48,13 +47,16 @@ class Engine:
         return values
 
 
-@pytest.fixture(scope="module", params=["opengl", *BACKENDS])
+@pytest.fixture(
+    scope="module",
+    params=["opengl", pytest.param("swiftshader", marks=pytest.mark.sweep), "llvmpipe"],
+)
 def engine(
     request: pytest.FixtureRequest,
     browser: Callable[[str], Browser],
     site: tuple[str, dict[str, bytes]],
 ) -> Iterator[Engine]:
-    """Local OpenGL, then Chromium on each renderer."""
+    """Local OpenGL, then Chromium; on SwiftShader in `make sweep`: test_ops.py has its numbers."""
     if request.param == "opengl":
         yield Engine(None)
         return

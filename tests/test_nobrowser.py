@@ -5,6 +5,7 @@ import io
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import nbformat
@@ -13,6 +14,7 @@ import pytest
 from PIL import Image
 
 from equal import assert_equal
+from lab import Lab
 from viewer_models import autoencoder, hooked, pictures
 
 SOURCES = (
@@ -40,10 +42,15 @@ def notebook(tmp_path: Path) -> Path:
     return file
 
 
-def run(folder: Path, *command: str) -> None:
+def run(folder: Path, *command: str, environment: Mapping[str, str] | None = None) -> None:
     """Run a module of this Python in a folder; a hang is an error as well."""
     ended = subprocess.run(
-        [sys.executable, "-m", *command], cwd=folder, capture_output=True, text=True, timeout=240
+        [sys.executable, "-m", *command],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
     )
     assert ended.returncode == 0, ended.stderr
 
@@ -77,19 +84,26 @@ def test_papermill_runs_a_viewer_with_its_parameters(notebook: Path) -> None:
     assert [o for o in outputs if "image/png" in o.get("data", {})]
 
 
-def test_nbconvert_runs_a_viewer_into_a_page_that_shows_the_snapshot(notebook: Path) -> None:
+# A kernel that imports PyTorch itself is papermill's above; these are forks, which start at once.
+def test_nbconvert_runs_a_viewer_into_a_page_that_shows_the_snapshot(
+    notebook: Path, lab: Lab
+) -> None:
     run(
         notebook.parent,
         *("nbconvert", "--to", "html", "--execute", notebook.name),
         "--ExecutePreprocessor.store_widget_state=False",
+        environment=lab.environment,
     )
     assert_values(notebook.parent, 1)
     [colours] = pictures_in(notebook.with_suffix(".html").read_text("utf-8"))
     assert colours > 16
 
 
-def test_a_notebook_with_saved_widgets_is_converted_with_the_snapshot(notebook: Path) -> None:
-    run(notebook.parent, "nbconvert", "--to", "notebook", "--execute", "--inplace", notebook.name)
+def test_a_notebook_with_saved_widgets_is_converted_with_the_snapshot(
+    notebook: Path, lab: Lab
+) -> None:
+    execute = ("nbconvert", "--to", "notebook", "--execute", "--inplace", notebook.name)
+    run(notebook.parent, *execute, environment=lab.environment)
     assert nbformat.read(notebook, 4).metadata["widgets"]
     clear = "--ClearMetadataPreprocessor.enabled=True"
     run(notebook.parent, "nbconvert", "--to", "html", clear, notebook.name)

@@ -383,6 +383,7 @@ def test_drawing_on_a_graphics_card_reads_nothing_back(gl: GlPage) -> None:
     assert calls == []
 
 
+@ONE_RENDERER
 @pytest.mark.parametrize(
     "job, message",
     [

@@ -47,6 +47,7 @@ def key_of_output(plan: nbglcnn.Plan) -> str:
     return plan.header.outputs[0]
 
 
+@ONE_RENDERER
 def test_replaced_weights_are_used_and_nothing_is_compiled(
     gl: GlPage, model: nn.Sequential, plan: nbglcnn.Plan
 ) -> None:
@@ -280,6 +281,7 @@ CLOSING = """async ([n, url, x, question]) => {
 }""".replace("COUNTED", COUNTED)
 
 
+@ONE_RENDERER
 @pytest.mark.parametrize("question", ["run", "read", "sample", "statistics", "histogram"])
 def test_a_session_closed_during_a_question_leaves_nothing(
     gl: GlPage, plan: nbglcnn.Plan, question: str
@@ -304,6 +306,7 @@ def test_a_session_closed_during_a_question_leaves_nothing(
     assert gl.alive() == dict.fromkeys(before, 0)
 
 
+@ONE_RENDERER
 @pytest.mark.parametrize("question", ["sample", "statistics"])
 def test_an_input_that_comes_during_a_question_leaves_nothing(
     gl: GlPage, plan: nbglcnn.Plan, question: str
@@ -327,6 +330,7 @@ def test_an_input_that_comes_during_a_question_leaves_nothing(
     gl.wait_alive(before)
 
 
+@ONE_RENDERER
 def test_each_read_passes_through_read_pixels(gl: GlPage, plan: nbglcnn.Plan) -> None:
     session = gl.open(plan)
     gl.write(session, "input", X)
@@ -346,6 +350,7 @@ def test_each_read_passes_through_read_pixels(gl: GlPage, plan: nbglcnn.Plan) ->
         assert any(np.array_equal(one[: data.size], data.ravel()) for one in seen), value.key
 
 
+@ONE_RENDERER
 def test_wrong_names_and_lengths_say_what_is_right(gl: GlPage, plan: nbglcnn.Plan) -> None:
     session = gl.open(plan)
     with pytest.raises(Exception, match='nothing was written to input "input" yet'):
@@ -376,6 +381,7 @@ def test_a_refused_shader_shows_its_lines_and_frees_everything(gl: GlPage) -> No
     assert gl.page.evaluate("gl.opened().capabilities.renderer")
 
 
+@ONE_RENDERER
 def test_a_plan_for_a_larger_device_is_refused_by_name(gl: GlPage) -> None:
     whole = carrier(LAYOUTS["odd"])
     large = (msgspec.structs.replace(whole.header.textures[0], width=10**6),)
@@ -392,6 +398,7 @@ UNAVAILABLE = {
 }
 
 
+@ONE_RENDERER
 @pytest.mark.parametrize("reason", UNAVAILABLE)
 def test_a_browser_that_cannot_says_why(gl: GlPage, reason: str) -> None:
     found = gl.page.evaluate(

@@ -11,7 +11,7 @@ from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower
 from nbglcnn.reference import reference
 from nbglcnn.report import RTOL
-from page import GlPage, bundled, decode, encode
+from page import ONE_RENDERER, GlPage, bundled, decode, encode
 from zoo import build
 
 HALF = RTOL["float16"]
@@ -187,6 +187,7 @@ def test_a_lost_context_without_float32_comes_back_in_half(weak: GlPage) -> None
     assert formats(weak, drawn=True) == {RGBA16F}
 
 
+@ONE_RENDERER
 def test_the_runtime_alone_falls_back_too(weak: GlPage, site: tuple[str, dict[str, bytes]]) -> None:
     script = bundled("src/runtime.ts", "--format=esm", "--minify")
     site[1]["/half.js"] = script

@@ -13,7 +13,7 @@ import nbglcnn
 from bundle import bundled
 from carrier import LAYOUTS, carrier
 from equal import assert_equal
-from page import GlPage, decode, encode
+from page import ONE_RENDERER, GlPage, decode, encode
 
 X = np.random.default_rng(12).standard_normal((1, 3, 40, 52)).astype(np.float32)
 
@@ -90,6 +90,7 @@ def test_a_long_run_leaves_the_page_free(gl: GlPage) -> None:
         assert_equal(gl.read(session, plan.header.outputs[0]), wide(x).numpy(), rtol=2e-5)
 
 
+@ONE_RENDERER
 def test_runs_share_and_a_write_leads_to_one_more(
     gl: GlPage, model: nn.Sequential, plan: nbglcnn.Plan
 ) -> None:
@@ -116,6 +117,7 @@ def test_runs_share_and_a_write_leads_to_one_more(
     assert gl.run(session)["sequence"] == 3
 
 
+@ONE_RENDERER
 def test_what_is_written_in_the_middle_of_a_run_is_computed_before_it_is_read(
     gl: GlPage, model: nn.Sequential, plan: nbglcnn.Plan
 ) -> None:
@@ -162,6 +164,7 @@ def test_a_draw_right_after_a_short_run_shows_the_new_values(gl: GlPage) -> None
     assert pixels == [0x0B, 0x2F, 0x63]
 
 
+@ONE_RENDERER
 @pytest.mark.parametrize("hidden", [True, False])
 def test_a_page_without_frames_still_runs(gl: GlPage, plan: nbglcnn.Plan, hidden: bool) -> None:
     gl.page.evaluate(
@@ -199,12 +202,14 @@ def unbuilt(plan: nbglcnn.Plan, comment: str) -> nbglcnn.Plan:
     return nbglcnn.Plan(header, plan.uniforms, plan.blobs)
 
 
+@ONE_RENDERER
 def test_a_run_says_whether_it_built_shaders(gl: GlPage, plan: nbglcnn.Plan) -> None:
     session = gl.open(unbuilt(plan, "of the builds"))
     gl.write(session, "input", X)
     assert [gl.run(session)["builds"] for _ in range(3)] == [True, False, False]
 
 
+@ONE_RENDERER
 @pytest.mark.parametrize("observe", ["all", "outputs"])
 def test_timing_a_run_again_changes_nothing_but_its_time(
     gl: GlPage, model: nn.Sequential, observe: Literal["all", "outputs"]
@@ -248,6 +253,7 @@ def test_the_gpu_timer_is_used_where_it_can_be_trusted(gl: GlPage, plan: nbglcnn
     assert 0 < sum(info["ms"] for info in infos) < 1000 * seconds
 
 
+@ONE_RENDERER
 def test_opening_reports_its_progress(gl: GlPage, plan: nbglcnn.Plan) -> None:
     gl.open(plan)
     for stage, total in (
@@ -262,6 +268,7 @@ def test_opening_reports_its_progress(gl: GlPage, plan: nbglcnn.Plan) -> None:
         assert {one["total"] for one in seen} == {total}
 
 
+@ONE_RENDERER
 def test_a_pass_takes_few_calls_of_webgl(gl: GlPage, plan: nbglcnn.Plan) -> None:
     session = gl.open(plan)
     gl.write(session, "input", X)

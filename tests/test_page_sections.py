@@ -10,7 +10,7 @@ from playwright.sync_api import Error, Page
 from engine_page import Engine
 from equal import assert_equal
 from nbglcnn.lowering.lower import lower
-from page import GlPage
+from page import ONE_RENDERER, GlPage
 from recurrent import INPUTS, SHAPE, START, leaky, stepped
 
 LOSE = """async () => {
@@ -37,6 +37,7 @@ def values(gl: GlPage, session: int) -> dict[str, np.ndarray]:
     return {key: gl.read(session, key) for key in KEYS}
 
 
+@ONE_RENDERER
 @pytest.mark.parametrize("committed", [False, True])
 def test_what_runs_again_changes_nothing(gl: GlPage, committed: bool) -> None:
     """Runs, each section, timing, the profile of each layer and reads; also when a commit waits."""
@@ -68,6 +69,7 @@ def test_what_runs_again_changes_nothing(gl: GlPage, committed: bool) -> None:
     assert_equal(gl.read(session, "y"), stepped(INPUTS[2], state)["y"])
 
 
+@ONE_RENDERER
 def test_a_profile_leaves_what_a_commit_takes(gl: GlPage) -> None:
     """The layers' passes run by themselves, over textures that hold other values by then."""
     session = gl.open(lower(leaky(), observe="outputs"))
@@ -81,6 +83,7 @@ def test_a_profile_leaves_what_a_commit_takes(gl: GlPage) -> None:
     assert_equal(gl.read(session, "y"), stepped(INPUTS[1], s)["y"])
 
 
+@ONE_RENDERER
 def test_a_section_runs_alone_and_what_it_follows_from_when_that_is_old(gl: GlPage) -> None:
     session = gl.open(lower(leaky()))
     gl.write(session, "x", INPUTS[0])
@@ -94,6 +97,7 @@ def test_a_section_runs_alone_and_what_it_follows_from_when_that_is_old(gl: GlPa
         gl.run(session, "train")
 
 
+@ONE_RENDERER
 def test_a_value_of_an_old_section_is_computed_when_it_is_read(gl: GlPage) -> None:
     session = gl.open(lower(leaky()))
     gl.write(session, "x", INPUTS[0])
@@ -105,6 +109,7 @@ def test_a_value_of_an_old_section_is_computed_when_it_is_read(gl: GlPage) -> No
     assert_equal(gl.read(session, "y"), twice["y"])
 
 
+@ONE_RENDERER
 def test_a_run_behind_a_commit_is_a_step_of_its_own(gl: GlPage) -> None:
     session = gl.open(lower(leaky()))
     gl.write(session, "x", INPUTS[0])
@@ -144,6 +149,7 @@ def test_a_lost_context_restores_the_initial_contents(gl: GlPage, waits: bool) -
     assert_equal(gl.read(session, "y"), stepped(INPUTS[2], anew["next"])["y"])
 
 
+@ONE_RENDERER
 def test_two_sessions_of_one_plan_have_states_of_their_own(gl: GlPage) -> None:
     plan = lower(leaky())
     one, other = gl.open(plan), gl.open(plan)
@@ -173,6 +179,7 @@ def test_two_sessions_of_one_plan_have_states_of_their_own(gl: GlPage) -> None:
     assert_equal(gl.read(fourth, "y"), stepped(INPUTS[1], START)["y"])
 
 
+@ONE_RENDERER
 def test_new_initial_contents_begin_the_state_anew(gl: GlPage) -> None:
     plan = lower(leaky())
     session = gl.open(plan)
@@ -186,6 +193,7 @@ def test_new_initial_contents_begin_the_state_anew(gl: GlPage) -> None:
     assert_equal(gl.read(session, "s"), -START)
 
 
+@ONE_RENDERER
 def test_an_engine_runs_sections_and_commits(gl_page: Callable[..., Page], backend: str) -> None:
     engine = Engine(gl_page(backend, allow="CONTEXT_LOST_WEBGL|context lost"))
     plan = lower(leaky())
@@ -216,6 +224,7 @@ def test_an_engine_runs_sections_and_commits(gl_page: Callable[..., Page], backe
     assert_equal(engine.read("y").reshape(SHAPE), stepped(INPUTS[3], START)["y"])
 
 
+@ONE_RENDERER
 def test_pictures_are_of_the_section_that_ran_last(gl: GlPage) -> None:
     session = gl.open(lower(leaky()))
     gl.write(session, "x", INPUTS[0])

@@ -15,7 +15,7 @@ from torch import nn
 
 import nbglcnn
 from nbglcnn import Plan
-from page import GlPage
+from page import ONE_RENDERER, GlPage
 from ranks import Steps
 from summaries import check_histogram, check_summary
 from zoo import ZOO, build
@@ -100,6 +100,7 @@ def examples(pytestconfig: pytest.Config, backend: str) -> settings:
     )
 
 
+@ONE_RENDERER
 def test_numbers_of_random_networks_are_numpys(gl: GlPage, examples: settings) -> None:
     reshaped = 0
 
@@ -116,6 +117,7 @@ def test_numbers_of_random_networks_are_numpys(gl: GlPage, examples: settings) -
     assert reshaped > 5, "no views, no attention: the test has lost its point"
 
 
+@ONE_RENDERER
 def test_numbers_of_further_images_of_reshaped_values_are_numpys(gl: GlPage) -> None:
     x = torch.randn(2, 3, 2, 4, 5)
     plan = nbglcnn.compile(nn.Sequential(nn.ReLU(), nn.Flatten(1, 2)), x)

@@ -15,6 +15,7 @@ import pytest
 
 import pretrained
 from equal import RTOL, assert_all_equal
+from lab import Lab
 from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower
 from nbglcnn.reference import reference
@@ -111,7 +112,7 @@ def test_pages_give_the_same(name: str, in_pages: Callable[..., dict[str, Values
         assert_all_equal(values, expected, rtol=DEEP, where=backend)
 
 
-def test_the_notebook_of_the_upscaler_runs(tmp_path: Path) -> None:
+def test_the_notebook_of_the_upscaler_runs(tmp_path: Path, lab: Lab) -> None:
     folder = Path(pretrained.__file__).parent
     for name in ("upscale.ipynb", "upscale.py", "pretrained.py"):
         (tmp_path / name).write_bytes((folder / name).read_bytes())
@@ -119,7 +120,11 @@ def test_the_notebook_of_the_upscaler_runs(tmp_path: Path) -> None:
     assert not any(cell.get("outputs") or cell.get("execution_count") for cell in before.cells)
     convert = ["nbconvert", "--to", "notebook", "--execute", "--inplace", "upscale.ipynb"]
     run = subprocess.run(
-        [sys.executable, "-m", *convert], cwd=tmp_path, capture_output=True, text=True
+        [sys.executable, "-m", *convert],
+        cwd=tmp_path,
+        env=lab.environment,
+        capture_output=True,
+        text=True,
     )
     assert run.returncode == 0, run.stderr
     after = nbformat.read(tmp_path / "upscale.ipynb", as_version=4)

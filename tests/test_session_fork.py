@@ -1,17 +1,26 @@
 """A process that was forked after a Session existed: OpenGL and threads stayed with the parent."""
 
+import json
 import os
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable, Iterator
 
 import pytest
 
-FORKED = """
-    import os, sys, warnings
+Run = Callable[[str], str]
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+
+# A process without OpenGL and with one thread, in forks of which programs run: each is the parent
+# of its test, and need not import PyTorch anew.
+FIRST = """
+    import json, os, signal, sys, warnings
     import numpy as np, torch
     from torch import nn
+    from tqdm import tqdm
     import nbglcnn
+    tqdm.monitor_interval = 0  # the exporter's progress bars would start a thread
     warnings.simplefilter("ignore")
     X = np.ones((1, 1, 4, 4), "float32")
     plan = nbglcnn.compile(nn.Conv2d(1, 1, 3).eval(), X)
@@ -25,23 +34,47 @@ FORKED = """
             finally:
                 os._exit(0)
         os.wait()
+
+    for line in sys.stdin:
+        program = os.fork()
+        if program == 0:
+            signal.alarm(200)  # seconds, after which it ends
+            exec(json.loads(line))
+            sys.exit()
+        _, status = os.waitpid(program, 0)
+        print(json.dumps({"status": status}), flush=True)
 """
 
 
-def forked(program: str) -> str:
-    """What a process with this program prints, which must end."""
-    run = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(FORKED) + textwrap.dedent(program)],
-        capture_output=True,
+@pytest.fixture(scope="module")
+def forked() -> Iterator[Run]:
+    """forked(program): what a process with this program prints, which must end."""
+    first = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(FIRST)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
         text=True,
-        timeout=100,
     )
-    assert run.returncode == 0, run.stderr
-    return run.stdout
+    assert first.stdin is not None and first.stdout is not None
+
+    def run(program: str) -> str:
+        first.stdin.write(json.dumps(textwrap.dedent(program)) + "\n")
+        first.stdin.flush()
+        printed = []
+        for line in first.stdout:
+            if line.startswith('{"status"'):
+                assert json.loads(line) == {"status": 0}, "".join(printed)
+                return "".join(printed)
+            printed.append(line)
+        raise AssertionError("the first process has ended")
+
+    yield run
+    first.communicate()
+    assert first.returncode == 0
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
-def test_a_session_in_a_forked_child_is_an_error_and_the_parents_goes_on() -> None:
+def test_a_session_in_a_forked_child_is_an_error_and_the_parents_goes_on(forked: Run) -> None:
     printed = forked(
         """
         def first():
@@ -64,8 +97,7 @@ def test_a_session_in_a_forked_child_is_an_error_and_the_parents_goes_on() -> No
     assert lines[3:] == ["closed", "True"]
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
-def test_a_loader_whose_workers_use_a_session_says_how_to_start_them() -> None:
+def test_a_loader_whose_workers_use_a_session_says_how_to_start_them(forked: Run) -> None:
     printed = forked(
         """
         nbglcnn.Session(plan)
@@ -85,8 +117,9 @@ def test_a_loader_whose_workers_use_a_session_says_how_to_start_them() -> None:
     assert printed.splitlines() == ["True"]
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
-def test_a_viewer_in_a_forked_child_computes_although_pytorchs_threads_stayed_behind() -> None:
+def test_a_viewer_in_a_forked_child_computes_although_pytorchs_threads_stayed_behind(
+    forked: Run,
+) -> None:
     printed = forked(
         """
         torch.set_num_threads(2)
@@ -108,8 +141,7 @@ def test_a_viewer_in_a_forked_child_computes_although_pytorchs_threads_stayed_be
     assert second == "2"
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
-def test_a_child_that_was_forked_while_a_thread_loads_can_load() -> None:
+def test_a_child_that_was_forked_while_a_thread_loads_can_load(forked: Run) -> None:
     printed = forked(
         """
         import signal, threading

@@ -65,13 +65,17 @@ def test_the_committed_tour_carries_no_outputs() -> None:
     assert "widgets" not in notebook["metadata"]
 
 
-def test_without_a_browser_the_tour_runs_and_keeps_snapshots(tmp_path: Path) -> None:
+def test_without_a_browser_the_tour_runs_and_keeps_snapshots(tmp_path: Path, lab: Lab) -> None:
     for file in NOTEBOOKS.iterdir():
         if file.is_file():
             (tmp_path / file.name).write_bytes(file.read_bytes())
     convert = ["nbconvert", "--to", "notebook", "--execute", "--output", "ran.ipynb", "tour.ipynb"]
     run = subprocess.run(
-        [sys.executable, "-m", *convert], cwd=tmp_path, capture_output=True, text=True
+        [sys.executable, "-m", *convert],
+        cwd=tmp_path,
+        env=lab.environment,
+        capture_output=True,
+        text=True,
     )
     assert run.returncode == 0, run.stderr
     file = tmp_path / "ran.ipynb"

@@ -16,7 +16,8 @@ from nbglcnn.viewer.code import CORE, LOADER
 from viewer_models import IMPORTS, autoencoder, hooked, pictures
 
 HALF = RTOL["float16"]
-MAKE = "viewer = Viewer(autoencoder(50), pictures(50))"
+# A page that is loaded on a busy machine takes longer than the usual 10 s.
+MAKE = "viewer = Viewer(autoencoder(50), pictures(50), timeout=60)"
 Browsers = Callable[[str], Browser]
 
 
