@@ -511,6 +511,15 @@ def test_a_snapshot_is_the_view_as_it_is_on_screen(notebook: Notebook) -> None:
     view = notebook.page.locator(".nbglcnn").last
     expect(view.locator(".nbg-layer")).to_have_attribute("data-layer", "decoder.0")
     expect(view.get_by_text("dead channels")).to_be_attached()
+    notebook.page.evaluate(
+        """async (root) => {
+          for (let height = -1; height !== root.offsetHeight; ) {
+            height = root.offsetHeight;
+            await new Promise((done) => setTimeout(done, 1000));
+          }
+        }""",
+        view.element_handle(),
+    )
     taken = notebook.array("np.asarray(viewer.snapshot())")
     box = view.bounding_box()
     assert box is not None

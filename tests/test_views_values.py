@@ -72,7 +72,9 @@ def test_a_value_of_a_head_is_explained(
     views.open_layer(name, 2)
     stored = views.page.locator(".nbg-rounding").get_attribute("data-stored")
     assert float(stored or "nan") == float(values[name][0, 2, 9, 4])
-    expect(views.page.locator(".nbg-question")).to_contain_text("channel 2, pixel y 9, x 4")
+    expect(views.page.locator(".nbg-question")).to_contain_text(
+        "head 2, query token 9, key token 4"
+    )
 
 
 class Flawed(nn.Module):

@@ -258,15 +258,19 @@ def _moves_problem(header: Header) -> str | None:
     """Where a layer's numbers are said to come from elements that are not there."""
     sizes = {one.key: prod(one.shape) for one in (*header.values, *header.parameters)}
     for layer in header.layers:
-        ways = [(operand.moves, operand.shape, operand.key) for operand in layer.operands]
-        for moves, shape, key in [*ways, (layer.moves, layer.output_shape, "")]:
+        # What the Plan doesn't keep cannot be looked at, and has no size to hold to.
+        ways = [(one.moves, one.shape, sizes.get(one.key)) for one in layer.operands]
+        ways.append((layer.moves, layer.output_shape, prod(layer.made or layer.output_shape)))
+        for moves, shape, size in ways:
             count = prod(shape)
+            if count == 0:
+                continue  # nothing is moved
             for move in moves:
                 low, high = _reached(move, count)
                 if low < 0 or high < 0:
                     return f"layer {layer.name!r} moves elements of {shape} that are not there"
                 count = high + 1
-            if moves and count > sizes.get(key, prod(layer.made or shape)):
+            if moves and size is not None and count > size:
                 return f"layer {layer.name!r} moves elements of {shape} from outside of a value"
     return None
 

@@ -17,10 +17,15 @@ SHOWN = """async ([layer, channel, y, x]) => {
   const place = height * width > 1 ? pixel : channels > 1 ? `, value ${channel} =` : ' =';
   const channelled = height * width > 1 && channels > 1 ? `, channel ${channel}` : '';
   const wanted = `Why is ${layer}${channelled}${place}`;
-  for (let k = 0; k < 1500 && !question().startsWith(wanted); k++) {
+  // Attention is asked for by head, query and key.
+  const attended = `Why is ${layer}${channelled.replace('channel', 'head')}, query token ${y}`;
+  const last = new RegExp(`(key token|feature) ${x}( \\\\(.*\\\\))? =`);
+  const asked = () => question().startsWith(wanted)
+    || (question().startsWith(attended) && last.test(question()));
+  for (let k = 0; k < 1500 && !asked(); k++) {
     await new Promise((done) => setTimeout(done, k < 20 ? 0 : 20));
   }
-  if (!question().startsWith(wanted)) throw new Error(`${wanted} is not in ${root.innerText}`);
+  if (!asked()) throw new Error(`${wanted} is not in ${root.innerText}`);
   const steps = root.querySelector('[aria-label^="Step by step"]');
   const numbers = (from) => [...(from?.querySelectorAll('data') ?? [])].map(
     (one) => [Number(one.value), one.innerText]);
