@@ -78,7 +78,8 @@ def run(given: argparse.Namespace) -> int:
     titles = ("layer", "shape", *STATISTICS, "not finite")
     print(table(titles, [_cells(key, row) for key, row in rows.items()], numbers=range(2, 7)))
     if given.out is not None:
-        print(f"{given.out}: {len(values)} layers, computed on {renderer}")
+        layers = "1 layer" if len(values) == 1 else f"{len(values)} layers"
+        print(f"{given.out}: {layers}, computed on {renderer}")
     return 0
 
 
