@@ -200,6 +200,26 @@ def test_the_focus_goes_from_the_finder_to_the_layer(show: Callable[..., Views],
     expect(field).to_have_value("")
 
 
+def test_the_focus_that_follows_an_arrow_does_not_come_after_the_next_key(
+    show: Callable[..., Views],
+) -> None:
+    views = show(nbglcnn.compile(autoencoder(3), pictures(3)), pictures(3))
+    page = views.page
+    views.set(form="strip")
+    views.quiet()
+    page.locator(".nbg-picture").first.focus()
+    page.evaluate(
+        """async () => {
+          const press = (key) => document.activeElement.dispatchEvent(
+            new KeyboardEvent('keydown', { key, bubbles: true, cancelable: true }));
+          press('ArrowRight');
+          press('/'); // before the frame in which the focus follows the arrow
+          for (let k = 0; k < 3; k++) await new Promise((done) => requestAnimationFrame(done));
+        }"""
+    )
+    expect(page.get_by_label("Find a layer")).to_be_focused()
+
+
 def test_arrows_on_the_tabs_go_to_the_tabs_beside(show: Callable[..., Views]) -> None:
     views = show(nbglcnn.compile(autoencoder(3), pictures(3)), pictures(3))
     page = views.page
