@@ -21,7 +21,7 @@ from nbglcnn.errors import InputError, NbglcnnError
 from nbglcnn.viewer import code, protocol
 from nbglcnn.viewer.network import Network, raw
 from nbglcnn.viewer.snapshot import MAX_BYTES
-from nbglcnn.viewer.traits import checked_view
+from nbglcnn.viewer.traits import FIRST_VIEW, checked_view, name_of_view
 
 if TYPE_CHECKING:
     from nbglcnn.plan import Plan, Precision
@@ -34,7 +34,6 @@ POLICY = (
     "default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
     "img-src data: blob:; base-uri 'none'; form-action 'none'"
 )
-FIRST_VIEW: dict[str, Any] = {"name": "network", "layer": None, "channels": [], "pixel": None}
 
 
 def export_html(
@@ -55,7 +54,7 @@ def export_html(
     Args:
         model: as for the Viewer. `compare(…).to_html(…)` writes the page of a comparison.
         x: the examples that the page has, as for the Viewer; None for an ONNX file that fixes its
-            inputs' shapes, which are zeros then.
+            inputs' shapes: random numbers then.
         path: the file; one that is there is replaced.
         title: the page's title and heading; by default the model's name, and no heading.
         text: Markdown (CommonMark with tables) above the Viewer; markup in it stays text.
@@ -172,8 +171,7 @@ def _view(step: Mapping[str, Any], number: int, plan: Plan) -> dict[str, Any]:
     if not isinstance(step.get("text", ""), str):
         raise InputError(f"step {number}: its text is no text but {type(step['text']).__name__}")
     view = dict(step.get("view") or {})
-    spot, layer = view.get("pixel"), view.get("layer")
-    view.setdefault("name", "network" if layer is None else "maps" if spot is None else "explain")
+    view.setdefault("name", name_of_view(view.get("layer"), view.get("pixel")))
     try:
         return checked_view(view, plan)
     except Exception as error:  # a TraitError, or what a pixel of another form gives

@@ -242,10 +242,13 @@ class Session:
     def read(self, key: str) -> Array:
         """The value called `key`, an activation or a parameter, as it is after the last run."""
         self.check_open()
+        return self._call(partial(self._read, self._value(key)))
+
+    def _value(self, key: str) -> p.Value:
         values = (*self.plan.header.values, *self.plan.header.parameters)
         for value in values:
             if value.key == key:
-                return self._call(partial(self._read, value))
+                return value
         raise KeyError(unknown(key, [value.key for value in values]))
 
     def _read(self, value: p.Value) -> Array:
@@ -297,9 +300,8 @@ class Session:
             InputError: an argument has no meaning here, or the picture would be too large.
         """
         array = self.read(key)
-        found = (*self.plan.header.values, *self.plan.header.parameters)
         return pictures.picture(
-            next(value for value in found if value.key == key),
+            self._value(key),
             array,
             channels=channels,
             example=example,

@@ -40,9 +40,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Print the medians."""
-    from nbglcnn.api import compile
     from nbglcnn.cli import inputs, models, words
     from nbglcnn.load import load
+    from nbglcnn.lowering.lower import lower
     from nbglcnn.session import Session
     from nbglcnn.tables import table
 
@@ -52,7 +52,7 @@ def run(given: argparse.Namespace) -> int:
     with words.working("compiling"):
         graph, arrays = load(model.source, x)
         fused, kept = (
-            compile(model.source, x, observe=observe, precision=given.precision)
+            lower(graph, observe=observe, precision=given.precision)
             for observe in ("outputs", "all")
         )
     other, engine, missing = _other(model, graph.inputs, arrays)

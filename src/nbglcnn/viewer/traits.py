@@ -25,6 +25,14 @@ OF_THE_PAGE = (
 )
 
 
+FIRST_VIEW: dict[str, Any] = {"name": "network", "layer": None, "channels": [], "pixel": None}
+
+
+def name_of_view(layer: object, pixel: object) -> str:
+    """What is shown of a layer, or of one of its pixels, where nobody says."""
+    return "network" if layer is None else "maps" if pixel is None else "explain"
+
+
 def checked_index(index: int, batch: int) -> int:
     """The number of an example in a batch of so many."""
     if index >= batch:

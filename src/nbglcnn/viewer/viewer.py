@@ -34,12 +34,14 @@ from nbglcnn.viewer.protocol import COLOR_RANGES, COLORMAPS
 from nbglcnn.viewer.reading import Reader, shaped
 from nbglcnn.viewer.steps import steps_shown
 from nbglcnn.viewer.traits import (
+    FIRST_VIEW,
     OF_THE_PAGE,
     as_json,
     checked_index,
     checked_selection,
     checked_view,
     hovered,
+    name_of_view,
     status_of,
 )
 
@@ -80,9 +82,7 @@ class Viewer(anywidget.AnyWidget):
     # Not synced: names are as many as they like, and pages get them as they get weights.
     # Any would let None pass unasked.
     classes: traitlets.TraitType[Any, Any] = traitlets.TraitType(())
-    view: traitlets.Dict[str, Any] = traitlets.Dict(
-        default_value={"name": "network", "layer": None, "channels": [], "pixel": None}
-    ).tag(sync=True)
+    view: traitlets.Dict[str, Any] = traitlets.Dict(default_value=FIRST_VIEW).tag(sync=True)
     running = traitlets.Bool(False, read_only=True).tag(sync=True)
     runs_per_second = traitlets.Float(0.0, read_only=True).tag(sync=True)
     hover = traitlets.Dict(default_value=None, allow_none=True, read_only=True).tag(
@@ -257,9 +257,8 @@ class Viewer(anywidget.AnyWidget):
         name = self.layers[layer].name if isinstance(layer, int) else layer
         if name is not None:
             self.network.values([name])  # KeyError
-        default = "network" if name is None else "maps" if pixel is None else "explain"
         asked = {
-            "name": view or default,
+            "name": view or name_of_view(name, pixel),
             "layer": name,
             "channels": channels,
             "pixel": None if pixel is None else list(pixel),
