@@ -2,7 +2,7 @@
 // The records of a Plan as they stand in its JSON header, and the same as data for checking one.
 // Longer than 400 lines: Python writes all of them into one file.
 
-export const VERSION = 7;
+export const VERSION = 8;
 export const MAGIC = "NBGLCNN2";
 export const ALIGN = 256;
 export const UNIFORM_BYTES = 512;
@@ -83,7 +83,9 @@ export interface Program {
  *
  * `uniforms` is the byte offset of its UNIFORM_BYTES in the Plan's uniform blob; `viewport` is
  * (width, height) in texels of the output; `layer` indexes the Plan's layers (-1: none); `cost` is
- * a number of texture fetches, to predict time and to cut long passes.
+ * a number of texture fetches, to predict time and to cut long passes. `values` says of which of
+ * the Plan's values each input is, as that value's key has it: an edit of the value changes it (-1:
+ * of none; empty where none is).
  */
 export interface Pass {
   readonly program: number;
@@ -93,6 +95,7 @@ export interface Pass {
   readonly viewport: readonly [number, number];
   readonly layer: number;
   readonly cost: number;
+  readonly values: readonly number[];
 }
 
 /**
@@ -152,7 +155,9 @@ export interface Input {
  * the same as the 16 integers of GLSL's `struct Layout`; `layer` is the first of the Plan's layers
  * that gives this very value (-1: it is an input's), so that a module has its last one's. `form`
  * says what it is; `tokens` are the Header's that the rows and the columns of attention weights
- * are (-1: not known).
+ * are (-1: not known). An edit of the value is run behind pass number `after` (-1: before all
+ * passes; -2: the value cannot be edited). `source` is the value in the same texture that it is
+ * another name or a view of (-1: none): what is edited there is edited here.
  */
 export interface Value {
   readonly key: string;
@@ -167,6 +172,8 @@ export interface Value {
   readonly layer: number;
   readonly form: "attention" | "classes" | "maps" | "signal";
   readonly tokens: readonly [number, number];
+  readonly after: number;
+  readonly source: number;
 }
 
 /** Where each element of an nchw lies in a texture array (see the module's text). */
@@ -398,12 +405,12 @@ export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
   ["Target", {"max_texture_size": "integer", "max_array_layers": "integer", "max_draw_buffers": "integer", "max_texture_units": "integer", "float32_render": "boolean", "fast_kernels": "boolean"}],
   ["Texture", {"width": "integer", "height": "integer", "layers": "integer", "format": {"oneOf": ["rgba16f", "rgba32f"]}}],
   ["Program", {"name": "string", "source": "string", "samplers": {"list": "string"}, "targets": "integer"}],
-  ["Pass", {"program": "integer", "inputs": {"list": "integer"}, "output": "integer", "uniforms": "integer", "viewport": {"tuple": ["integer", "integer"]}, "layer": "integer", "cost": "integer"}],
+  ["Pass", {"program": "integer", "inputs": {"list": "integer"}, "output": "integer", "uniforms": "integer", "viewport": {"tuple": ["integer", "integer"]}, "layer": "integer", "cost": "integer", "values": {"list": "integer"}}],
   ["Section", {"name": "string", "first": "integer", "count": "integer"}],
   ["Weight", {"texture": "integer", "hash": "string", "recipe": {"record": "Recipe"}}],
   ["Recipe", {"packer": "string", "sources": {"list": "string"}, "arguments": {"map": "any"}}],
   ["Input", {"key": "string", "shape": {"list": "integer"}, "dtype": "string", "staging": "integer", "step": {"record": "Pass"}, "places": {"list": "integer"}, "layer": "integer"}],
-  ["Value", {"key": "string", "kind": {"oneOf": ["input", "layer", "module", "output", "parameter"]}, "shape": {"list": "integer"}, "nchw": {"tuple": ["integer", "integer", "integer", "integer"]}, "dtype": "string", "texture": "integer", "layout": {"record": "Layout"}, "words": {"list": "integer"}, "read": {"record": "Read"}, "layer": "integer", "form": {"oneOf": ["attention", "classes", "maps", "signal"]}, "tokens": {"tuple": ["integer", "integer"]}}],
+  ["Value", {"key": "string", "kind": {"oneOf": ["input", "layer", "module", "output", "parameter"]}, "shape": {"list": "integer"}, "nchw": {"tuple": ["integer", "integer", "integer", "integer"]}, "dtype": "string", "texture": "integer", "layout": {"record": "Layout"}, "words": {"list": "integer"}, "read": {"record": "Read"}, "layer": "integer", "form": {"oneOf": ["attention", "classes", "maps", "signal"]}, "tokens": {"tuple": ["integer", "integer"]}, "after": "integer", "source": "integer"}],
   ["Layout", {"nchw": {"tuple": ["integer", "integer", "integer", "integer"]}, "block": {"tuple": ["integer", "integer", "integer"]}, "phases": {"tuple": ["integer", "integer"]}, "side": "integer"}],
   ["Read", {"step": {"record": "Pass"}, "count": "integer"}],
   ["Layer", {"name": "string", "operator": "string", "module": "string", "attributes": {"map": "any"}, "input_shapes": {"list": {"list": "integer"}}, "output_shape": {"list": "integer"}, "parameters": "integer", "shared": "integer", "macs": "integer", "bytes": "integer", "description": "string", "inputs": {"list": "string"}, "operators": {"list": "string"}, "operands": {"list": {"record": "Operand"}}, "window": {"record": "Window"}, "places": {"list": "integer"}, "reads": {"list": {"tuple": ["integer", "integer", "integer"]}}, "role": {"oneOf": ["alias", "follows", "head", "leads", "merges", "resamples"]}, "short": "string", "explains": {"oneOf": ["batch norm", "chosen", "concatenation", "convolution", "elementwise", "group norm", "layer norm", "log softmax", "matrix", "max pool", "mean pool", "moved", "nothing", "padding", "pointwise", "resampling", "response", "same", "slope", "softmax", "sum", "sum pool", "transposed convolution"]}, "composite": "boolean", "formula": "string", "bounds": {"tuple": ["any", "any"]}, "type": "string", "label": "string", "python": "string", "made": {"list": "integer"}, "moves": {"list": {"record": "Move"}}}],

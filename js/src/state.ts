@@ -4,6 +4,7 @@ import { type ClassState, classState } from "./state/classes.ts";
 import { type ColorState, colorState } from "./state/colors.ts";
 import { type ConnectionState, connectionState } from "./state/connection.ts";
 import { type CostState, costState } from "./state/costs.ts";
+import { type EditState, editState } from "./state/edits.ts";
 import { type GraphState, graphState } from "./state/graph.ts";
 import { type PresentState, presentState } from "./state/present.ts";
 import { type PythonState, pythonState } from "./state/python.ts";
@@ -32,6 +33,7 @@ export interface ViewerState
     ColorState,
     GraphState,
     CostState,
+    EditState,
     ClassState,
     PresentState,
     PythonState {}
@@ -43,6 +45,7 @@ export const createState = (signals = createSignals()): ViewerState => ({
   ...colorState(),
   ...graphState(),
   ...costState(),
+  ...editState(),
   ...classState(),
   ...presentState(),
   ...pythonState(),

@@ -14,7 +14,7 @@ import {
 import type { Pass } from "../src/plan.ts";
 
 function pass(program: number, viewport: [number, number], cost = 1): Pass {
-  return { program, inputs: [], output: 0, uniforms: 0, viewport, layer: -1, cost };
+  return { program, inputs: [], output: 0, uniforms: 0, viewport, layer: -1, cost, values: [] };
 }
 
 const never = () => false;

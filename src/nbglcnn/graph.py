@@ -197,6 +197,15 @@ class Graph:
         raise KeyError(name)
 
 
+def inside(node: Node, key: Key) -> bool:
+    """Whether a node ran inside the call that a key names."""
+    own, call = key.name.split("[")[0], node.call.split(":")[0]
+    if key.kind != "module":
+        return False
+    path = own.split(":")[0]
+    return node.call == own if call == path else call.startswith(path + ".")
+
+
 def checked_observe(observe: Any) -> None:
     """InputError unless it is "all", "outputs" or a collection of names."""
     if isinstance(observe, str):

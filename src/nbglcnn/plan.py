@@ -43,7 +43,7 @@ from nbglcnn.plan_layers import Tokens as Tokens
 from nbglcnn.plan_layers import Window as Window
 from nbglcnn.plan_layers import layer_count as layer_count
 
-VERSION = 7  # of the format; a reader refuses any other
+VERSION = 8  # of the format; a reader refuses any other
 
 Float32 = npt.NDArray[np.float32]
 Precision = Literal["float32", "float16"]
@@ -101,7 +101,9 @@ class Pass(msgspec.Struct, frozen=True):
 
     `uniforms` is the byte offset of its UNIFORM_BYTES in the Plan's uniform blob; `viewport` is
     (width, height) in texels of the output; `layer` indexes the Plan's layers (-1: none); `cost` is
-    a number of texture fetches, to predict time and to cut long passes.
+    a number of texture fetches, to predict time and to cut long passes. `values` says which of the
+    Plan's values each input is, as that value's key has it: an edit of the value changes it (-1:
+    none of them; empty where no input is one).
     """
 
     program: int
@@ -111,6 +113,7 @@ class Pass(msgspec.Struct, frozen=True):
     viewport: tuple[int, int]
     layer: int = -1
     cost: int = 0
+    values: tuple[int, ...] = ()
 
 
 class Section(msgspec.Struct, frozen=True):
@@ -195,7 +198,9 @@ class Value(msgspec.Struct, frozen=True):
     the same as the 16 integers of GLSL's `struct Layout`; `layer` is the first of the Plan's layers
     that gives this very value (-1: it is an input's), so that a module has its last one's. `form`
     says what it is; `tokens` are the Header's that the rows and the columns of attention weights
-    are (-1: not known).
+    are (-1: not known). An edit of the value is run behind pass number `after` (-1: before all
+    passes; -2: the value cannot be edited). `source` is the value in the same texture that it is
+    another name or a view of (-1: none): what is edited there is edited here.
     """
 
     key: str
@@ -210,6 +215,8 @@ class Value(msgspec.Struct, frozen=True):
     layer: int = -1
     form: Form = "maps"
     tokens: tuple[int, int] = (-1, -1)
+    after: int = -2
+    source: int = -1
 
 
 class Input(msgspec.Struct, frozen=True):

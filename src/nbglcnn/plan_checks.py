@@ -49,6 +49,7 @@ def problem_of(header: Header) -> str | None:
         _texture_problem,
         _pass_problem,
         _value_problem,
+        _edit_problem,
         _section_problem,
         _carry_problem,
         _reach_problem,
@@ -136,6 +137,29 @@ def _value_problem(header: Header) -> str | None:
     keys = {value.key for value in header.values}
     if missing := [key for key in header.outputs if key not in keys]:
         return f"output {missing[0]!r} is no value"
+    return None
+
+
+def _edit_problem(header: Header) -> str | None:
+    """Where edits of a value would run at no place, or passes read edits of something else."""
+    values = header.values
+    for number, value in enumerate(values):
+        if not -2 <= value.after < len(header.passes):
+            return f"edits of value {value.key!r} run behind pass {value.after}"
+        seen, source = {number}, value.source
+        while source != -1:
+            if not 0 <= source < len(values) or source in seen:
+                return f"value {value.key!r} is a view of value {source}"
+            if values[source].texture != value.texture:
+                return f"value {value.key!r} is a view of another texture"
+            seen.add(source)
+            source = values[source].source
+    for k, step in enumerate(header.passes):
+        if step.values and len(step.values) != len(step.inputs):
+            return f"pass {k} has {len(step.values)} values for {len(step.inputs)} inputs"
+        for texture, one in zip(step.inputs, step.values, strict=False):
+            if not -1 <= one < len(values) or (one >= 0 and values[one].texture != texture):
+                return f"pass {k} reads texture {texture} as value {one}"
     return None
 
 

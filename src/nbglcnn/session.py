@@ -12,12 +12,18 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from nbglcnn import pictures, pieces
 from nbglcnn import plan as p
 from nbglcnn.device import GL_FRAMEBUFFER, shared_device
+from nbglcnn.edits.bends import Bend, Bends
+from nbglcnn.edits.kinds import GLSL
+from nbglcnn.edits.records import Edit
+from nbglcnn.edits.stacks import stacks_of
+from nbglcnn.edits.store import Moment, Store
 from nbglcnn.errors import (
     DeviceError,
     InputError,
@@ -28,8 +34,10 @@ from nbglcnn.errors import (
 from nbglcnn.inputs import by_names
 from nbglcnn.plan_sections import needed, written_in
 from nbglcnn.profiling import Profile, profiled
+from nbglcnn.session_edits import SessionEdits
 from nbglcnn.session_inputs import stored as stored
 from nbglcnn.session_inputs import taken
+from nbglcnn.transforms import Transform
 
 if TYPE_CHECKING:
     import moderngl
@@ -74,6 +82,9 @@ class Session:
         self._written_in = written_in(plan.header)
         self._ran: set[int] = set()  # sections, since the last commit
         self._patched: set[int] = set()  # weight textures that hold more than the Plan says
+        self._new_edits: tuple[tuple[Edit, ...], Mapping[str, Array]] | None = None
+        self._store = Store(lambda: self.plan, self._take_edits)
+        self.bends = Bends(self._store)
         self._device.call(self._create)
 
     @property
@@ -141,6 +152,7 @@ class Session:
             if "Pass" in program:
                 program["Pass"].binding = 0  # type: ignore[union-attr]
             self._vertices.append(context.vertex_array(program, []))
+        self._on_device = SessionEdits(self._device, header, self._textures)
 
     def _upload(self, number: int, data: p.Float32) -> None:
         stored = STORED[self.plan.header.textures[number].format]
@@ -148,15 +160,29 @@ class Session:
             self._textures[number].write(np.ascontiguousarray(data, stored))
 
     def _draw(self, step: p.Pass) -> None:
-        output = step.output
-        if output not in self._framebuffers:
-            self._framebuffers[output] = self._device.framebuffer(self._textures[output])
-        self._device.bind(GL_FRAMEBUFFER, self._framebuffers[output])
-        self._device.viewport(0, 0, *step.viewport)
-        for unit, texture in enumerate(step.inputs):
+        self._aim(step.output, step.viewport)
+        for unit, texture in enumerate(self._on_device.inputs(step)):
             self._textures[texture].use(unit)
         self._uniforms.bind_to_uniform_block(0, offset=step.uniforms, size=p.UNIFORM_BYTES)
         self._vertices[step.program].render(vertices=3)
+
+    def _aim(self, output: int, viewport: tuple[int, int]) -> None:
+        if output not in self._framebuffers:
+            self._framebuffers[output] = self._device.framebuffer(self._textures[output])
+        self._device.bind(GL_FRAMEBUFFER, self._framebuffers[output])
+        self._device.viewport(0, 0, *viewport)
+
+    def _edit(self, after: int) -> None:
+        """Draw the edits of the values that a pass has made; of -1 those of inputs."""
+        for step in self._on_device.steps(after):
+            self._aim(step.output, step.viewport)
+            for unit, texture in enumerate(step.inputs):
+                self._textures[texture].use(unit)
+            for unit, own in enumerate(step.tables):
+                own.use(len(step.inputs) + unit)
+            buffer = self._on_device.uniforms
+            buffer.bind_to_uniform_block(0, offset=step.uniforms, size=p.UNIFORM_BYTES)
+            step.program.render(vertices=3)
 
     def write(self, key: str, array: Any) -> None:
         """Set an input: what `compile` takes for it, of the shape that the Plan was made for."""
@@ -191,10 +217,15 @@ class Session:
         return needed(header, names.index(name))
 
     def _run(self, sections: Sequence[int]) -> None:
+        if self._new_edits is not None:
+            self._on_device.set(*self._new_edits)
+            self._new_edits = None
+        self._edit(-1)
         for number in sections:
             section = self.plan.header.sections[number]
-            for step in self.plan.header.passes[section.first : section.first + section.count]:
-                self._draw(step)
+            for k in range(section.first, section.first + section.count):
+                self._draw(self.plan.header.passes[k])
+                self._edit(k)
         self._ran.update(sections)
 
     def profile(self) -> Profile:
@@ -239,10 +270,13 @@ class Session:
 
         self._call(copy)
 
-    def read(self, key: str) -> Array:
-        """The value called `key`, an activation or a parameter, as it is after the last run."""
+    def read(self, key: str, *, unbent: bool = False) -> Array:
+        """The value called `key`, an activation or a parameter, as it is after the last run.
+
+        With `unbent` before the edits of that very layer; those before it have acted.
+        """
         self.check_open()
-        return self._call(partial(self._read, self._value(key)))
+        return self._call(partial(self._read, self._value(key), unbent=unbent))
 
     def _value(self, key: str) -> p.Value:
         values = (*self.plan.header.values, *self.plan.header.parameters)
@@ -251,17 +285,27 @@ class Session:
                 return value
         raise KeyError(unknown(key, [value.key for value in values]))
 
-    def _read(self, value: p.Value) -> Array:
+    def _read(self, value: p.Value, *, unbent: bool = False) -> Array:
         width, height = value.read.step.viewport
         data = np.zeros(width * height * 4, np.float32)
         if value.read.count:
-            self._draw(value.read.step)
+            self._draw(self._reading(value, unbent=unbent))
             framebuffer = self._device.context.detect_framebuffer(
                 self._framebuffers[value.read.step.output]
             )
             framebuffer.read_into(data, viewport=(0, 0, width, height), components=4, dtype="f4")
         result = data[: value.read.count].reshape(value.shape)
         return result if value.dtype == "float32" else result.astype(value.dtype)
+
+    def _reading(self, value: p.Value, *, unbent: bool) -> p.Pass:
+        """How a value is read: where it has been edited, from another texture."""
+        step = value.read.step
+        if value.kind == "parameter" or not self._on_device.bent:
+            return step
+        number = self.plan.header.values.index(value)
+        found = self._on_device.texture(number, unbent=unbent)
+        inputs = tuple(found if texture == value.texture else texture for texture in step.inputs)
+        return msgspec.structs.replace(step, inputs=inputs)
 
     def picture(
         self,
@@ -407,6 +451,74 @@ class Session:
             self._ran.clear()
             self._patched.update(patch.texture for patch in patches)
 
+    # Edits
+
+    def _take_edits(self, moment: Moment) -> None:
+        self.set_edits(moment.edits, self._store.arrays)
+
+    def set_edits(self, edits: Sequence[Edit], arrays: Mapping[str, Array]) -> None:
+        """Make these the edits of the next run; InputError for a text that doesn't compile."""
+
+        def compile_texts() -> None:
+            for stack in stacks_of(self.plan.header, edits):
+                for edit in stack.edits:
+                    self._on_device.compiled(stack.value, edit)
+
+        with self._alone():
+            if any(edit.transform == GLSL for edit in edits):
+                self._call(compile_texts)
+            self._new_edits = tuple(edits), dict(arrays)
+
+    def bend(
+        self,
+        layer: str,
+        transform: Transform,
+        *,
+        channels: Any = None,
+        mix: float = 1.0,
+        name: str | None = None,
+        enabled: bool = True,
+    ) -> Bend:
+        """Bend a layer's value, or an input, from the next run on; the live Bend.
+
+        `layer` is a key of `read`, whose value bends act on where a forward hook of that module
+        would. `channels` are numbers, a slice, or what `nbglcnn.channels` gives; None for all.
+        `mix` goes from 0 (unbent) to 1.
+
+        Raises:
+            KeyError: there is no such value, or the Plan doesn't keep it.
+            InputError: it cannot be edited (integers, constants), a channel isn't there, or a
+                number isn't finite; nothing is changed then.
+        """
+        self.check_open()
+        edit = self._store.bent(layer, transform, channels, mix, name, enabled)
+        return self.bends[edit.name]
+
+    def inject(self, layer: str, array: Any, *, channels: Any = None) -> None:
+        """Put an array in the place of a layer's value, or of some channels', before its bends.
+
+        `array` has the value's shape, or that of one example; with `channels` (n, channels, h, w).
+        """
+        self.check_open()
+        self._store.injected(layer, array, channels)
+
+    def freeze(self, layer: str) -> None:
+        """Keep a layer's value, before its bends, as it is after the last run."""
+        self._store.injected(layer, self.read(layer, unbent=True), frozen=True)
+
+    def release(self, layer: str) -> None:
+        """End what was injected into a layer, or frozen."""
+        self.check_open()
+        self._store.released(layer)
+
+    def undo(self) -> bool:
+        """Take the last change of the edits back; whether there was one."""
+        return self._store.undo()
+
+    def redo(self) -> bool:
+        """Do again what was undone last; whether there was something."""
+        return self._store.redo()
+
     def close(self) -> None:
         """Free everything on the device; a second call does nothing."""
         # When Python ends, the device's thread has ended before objects are deleted.
@@ -421,6 +533,7 @@ class Session:
                 self._device.call(self._release)
 
     def _release(self) -> None:
+        self._on_device.release()
         for vertices in self._vertices:
             vertices.release()
         for texture in self._textures:

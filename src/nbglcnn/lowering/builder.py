@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from nbglcnn import plan as p
 from nbglcnn.errors import UnsupportedModel
-from nbglcnn.graph import Array, Carry, Graph, Node
+from nbglcnn.graph import Array, Carry, Graph, Key, Node
 from nbglcnn.layout import NCHW, Block, Layout, nchw_of
 from nbglcnn.lowering.formats import Formats
 from nbglcnn.lowering.glsl import Kernel, program_source, shader, slots_of
+from nbglcnn.lowering.positions import Positions
 from nbglcnn.lowering.slots import Number, Part, write
 from nbglcnn.lowering.weights import TABLES, packed
 
@@ -34,10 +35,11 @@ REPEATED = 2**26  # bytes of a constant of few numbers
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A texture and how a tensor lies in it."""
+    """A texture and how a tensor lies in it; `value` is the Graph's that is meant, "" for none."""
 
     texture: int
     layout: Layout
+    value: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +80,10 @@ class Builder:
         target: p.Target,
         epilogues: Mapping[str, Epilogue] = {},
         precision: p.Precision = "float32",
+        keys: Sequence[Key] = (),
     ) -> None:
         self.graph = graph
+        self.positions = Positions(graph, keys)
         self.target = target
         self.formats = Formats(precision, target.float32_render)
         self.epilogues = epilogues
@@ -96,7 +100,7 @@ class Builder:
         self._uniform_offsets: dict[bytes, int] = {}
         self._stored: dict[str, Tensor] = {}
         self._deferred: dict[str, tuple[Node, int, Callable[[Builder, Node], None]]] = {}
-        self._copies: dict[tuple[str, NCHW, Block | None], Tensor] = {}
+        self._copies: dict[tuple[str, NCHW, Block | None, int], Tensor] = {}
         self._weight_textures: dict[str, int] = {}
         self.used_constants: set[str] = set()
         self.sections: list[p.Section] = []
@@ -194,6 +198,22 @@ class Builder:
             self._stored[value] = self.constant_tensor(value, nchw_of(self.shape(value)))
         return self._stored[value]
 
+    def source_of(self, number: int) -> int:
+        """The kept value in the same texture that a kept one is a name or view of, or -1."""
+        source, own = self.positions.source(number), self.stored(self.positions.value(number))
+        if source < 0 or self.stored(self.positions.value(source)).texture != own.texture:
+            return -1
+        return source
+
+    def position(self, tensor: Tensor | int) -> int:
+        """Of which kept value the node being lowered reads a tensor; -1 for none."""
+        if isinstance(tensor, int):
+            return -1
+        found = self.positions.read_by(self._node, tensor.value)
+        if found < 0 or self._stored[self.positions.value(found)].texture != tensor.texture:
+            return -1  # a copy has what was edited
+        return found
+
     def defer(self, node: Node, lower: Callable[[Builder, Node], None]) -> None:
         """Lower a node only when somebody wants its one output as a texture."""
         if node.inputs[0] in self._deferred:
@@ -217,9 +237,9 @@ class Builder:
         stored = self.stored(value)
         if stored.layout.nchw == nchw and block in (None, stored.layout.block):
             return stored
-        key = (value, nchw, block)
+        key = (value, nchw, block, self.position(stored))
         if key not in self._copies:
-            copy = self.scratch(self.layout(nchw, block), stored)
+            copy = replace(self.scratch(self.layout(nchw, block), stored), value=value)
             self.draw(RESHAPE, copy, [stored], fetches=16)
             self._copies[key] = copy
         return self._copies[key]
@@ -268,7 +288,9 @@ class Builder:
         """Say where `value` lies: its row-major elements in any nchw of the same size."""
         assert math.prod(tensor.layout.nchw) == math.prod(self.shape(value)), (value, tensor)
         self.formats.holds(tensor.texture, self.graph.values[value].dtype)
-        self._stored[value] = tensor
+        if tensor.value:
+            self.positions.view(value, tensor.value, self._node)
+        self._stored[value] = replace(tensor, value=value)
 
     def scratch(self, layout: Layout, copied: Tensor | None = None) -> Tensor:
         """A new texture of this layout, for elements of the tensor `copied` when that is given."""
@@ -385,7 +407,7 @@ class Builder:
         kernel: Kernel,
         output: Tensor,
         inputs: Sequence[Tensor] = (),
-        weights: Sequence[int] = (),
+        weights: Sequence[int | Tensor] = (),
         *,
         integers: Sequence[int] = (),
         numbers: Mapping[str, Number] = {},
@@ -419,7 +441,7 @@ class Builder:
         texture: int,
         layout: Layout,
         inputs: Sequence[Tensor] = (),
-        weights: Sequence[int] = (),
+        weights: Sequence[int | Tensor] = (),
         integers: Sequence[int] = (),
         numbers: Mapping[str, Number] = {},
         constants: Mapping[str, int] = {},
@@ -450,14 +472,17 @@ class Builder:
         if offset == len(self.uniforms):
             self.uniforms += data
         width, height = viewport or layout.drawn
+        read = (*inputs, *weights)
+        values = tuple(map(self.position, read))
         return p.Pass(
             number,
-            (*(t.texture for t in inputs), *weights),
+            tuple(t if isinstance(t, int) else t.texture for t in read),
             texture,
             offset,
             (width, height),
             self.layer,
             width * height * fetches,
+            values if max(values, default=-1) >= 0 else (),
         )
 
     def input(self, key: str, value: str) -> p.Input:

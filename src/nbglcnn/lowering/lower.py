@@ -86,7 +86,7 @@ def lower(
     reaches = Reaches(graph)
     layers, layer_of = layer_table(graph, reaches)
     rows = layer_rows(graph, layers)
-    b = Builder(graph, target, epilogues, precision)
+    b = Builder(graph, target, epilogues, precision, keys)
     inputs = []
     for value in graph.inputs:
         key = next(key.name for key in graph.keys if key.kind == "input" and key.value == value)
@@ -102,7 +102,10 @@ def lower(
     b.enter_reads()
     names = {key.value: key.name for key in graph.keys if key.kind == "input"}
     forms = Forms(graph, reaches, planes(graph), names)
-    values = [_pictured(b, forms, key, rows[key.name], batch) for key in keys]
+    values = [
+        editable(b, key, number, _pictured(b, forms, key, rows[key.name], batch))
+        for number, key in enumerate(keys)
+    ]
     parameters = [] if observe == "outputs" else _parameters(b, layers)
     settle_formats(b)
     tables = (reaches.table, forms.table)
@@ -172,6 +175,17 @@ def _pictured(b: Builder, forms: Forms, key: Key, row: int, batch: int) -> p.Val
     return msgspec.structs.replace(value, form=form, tokens=tokens)
 
 
+def editable(b: Builder, key: Key, number: int, value: p.Value) -> p.Value:
+    """The value with where edits of it run, if they can."""
+    dtype, constant = b.graph.values[key.value].dtype, b.graph.constant(key.value)
+    state = {texture for carry in b.carries for texture in (carry.source, carry.target)}
+    if dtype.kind != "f" or constant is not None or not value.read.count or value.texture in state:
+        return value
+    writers = [k for k, step in enumerate(b.passes) if step.output == value.texture]
+    source = b.source_of(number)
+    return msgspec.structs.replace(value, after=max(writers, default=-1), source=source)
+
+
 def _value(
     b: Builder,
     key: str,
@@ -208,7 +222,8 @@ def _read(
         kernel, b.read_texture(width, height, sources), Layout((1, 1, 1, 1)), inputs, weights,
         integers=[width, *numbers], constants=variant, viewport=(width, height),
     )  # fmt: skip
-    return p.Read(step, count)
+    # Of the key that is read, whose value may be elsewhere once it is edited.
+    return p.Read(msgspec.structs.replace(step, values=()), count)
 
 
 MOST_TURNED = 2**20  # elements; twice the memory would be much for larger ones

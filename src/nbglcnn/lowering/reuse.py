@@ -56,12 +56,5 @@ def reuse_textures(builder: Builder, kept: set[int]) -> dict[int, int]:
 
 def moved_step(step: p.Pass, moved: Mapping[int, int]) -> p.Pass:
     """A pass with its textures renumbered."""
-    return p.Pass(
-        step.program,
-        tuple(moved[t] for t in step.inputs),
-        moved[step.output],
-        step.uniforms,
-        step.viewport,
-        step.layer,
-        step.cost,
-    )
+    inputs = tuple(moved[t] for t in step.inputs)
+    return msgspec.structs.replace(step, inputs=inputs, output=moved[step.output])

@@ -107,7 +107,7 @@ def combine(
     for name, tensor in zip("ABCD", tensors, strict=False):
         modes[name] = _mode(tensor.layout, layout)
     b.draw(
-        BROADCAST, output, tensors[:4], [tensor.texture for tensor in tensors[4:]],
+        BROADCAST, output, tensors[:4], tensors[4:],
         constants={"COUNT": len(tensors), **modes},
         numbers=numbers, parts=[function],
         fetches=math.prod(layout.block) * len(tensors),

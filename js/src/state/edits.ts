@@ -1,0 +1,75 @@
+// What is edited: bends, injected and frozen values, as they are now and as they were; edits/store.py in Python is the same.
+import { batch, type Signal, signal } from "@preact/signals";
+import { type Edit, MOST_STEPS, ONE_STEP_MS } from "../edits.ts";
+
+/** What is edited at one time: the edits, and how many of the weights' edits are made. */
+export interface Moment {
+  readonly edits: readonly Edit[];
+  readonly weights: number;
+}
+
+export interface EditState {
+  readonly edited: Signal<Moment>;
+  /** Steps that can be undone, and those that were. */
+  readonly past: Signal<readonly Moment[]>;
+  readonly future: Signal<readonly Moment[]>;
+  /** The network is shown without its edits, as long as somebody holds a key. */
+  readonly withoutEdits: Signal<boolean>;
+  /** Why the last change of the edits could not be; "" when it could. */
+  readonly editTrouble: Signal<string>;
+}
+
+export const editState = (): EditState => ({
+  edited: signal({ edits: [], weights: 0 }),
+  past: signal([]),
+  future: signal([]),
+  withoutEdits: signal(false),
+  editTrouble: signal(""),
+});
+
+/** The last step's name, and when its last change was. */
+const steps = new WeakMap<Signal<Moment>, readonly [string, number]>();
+
+/** Makes these the edits of now. Changes of one `step` within a second of each other are undone together. */
+export function change(state: EditState, edits: readonly Edit[], step = ""): void {
+  const before = state.edited.peek();
+  const [last = "", at = Number.NEGATIVE_INFINITY] = steps.get(state.edited) ?? [];
+  const now = performance.now();
+  const joins = step !== "" && step === last && now - at < ONE_STEP_MS;
+  steps.set(state.edited, [step, now]);
+  batch(() => {
+    if (!joins) state.past.value = [...state.past.peek(), before].slice(-MOST_STEPS);
+    state.future.value = [];
+    state.edited.value = { ...before, edits };
+  });
+}
+
+export const undo = (state: EditState): void => go(state, state.past, state.future);
+export const redo = (state: EditState): void => go(state, state.future, state.past);
+
+function go(
+  state: EditState,
+  source: Signal<readonly Moment[]>,
+  target: Signal<readonly Moment[]>,
+): void {
+  const moment = source.peek().at(-1);
+  if (moment === undefined) return;
+  steps.delete(state.edited);
+  batch(() => {
+    target.value = [...target.peek(), state.edited.peek()];
+    source.value = source.peek().slice(0, -1);
+    state.edited.value = moment;
+  });
+}
+
+/** Those that change something. */
+export const active = (edits: readonly Edit[]): readonly Edit[] =>
+  edits.filter(({ enabled, mix, channels }) => enabled && mix > 0 && channels?.length !== 0);
+
+/** A name that no edit has yet. */
+export function freeName(edits: readonly Edit[], like: string): string {
+  const taken = new Set(edits.map(({ name }) => name));
+  let free = like;
+  for (let number = 2; taken.has(free); number++) free = `${like}-${number}`;
+  return free;
+}

@@ -1,0 +1,1 @@
+"""Edits of a running network: bends, injected and frozen values. Plain data; the Plan stays."""

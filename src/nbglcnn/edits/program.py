@@ -1,0 +1,114 @@
+"""What bend.glsl is given: its text, the numbers of one pass, and the table of channels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+
+from nbglcnn import plan as p
+from nbglcnn.edits.kinds import KINDS, NUMBERS
+from nbglcnn.edits.records import Edit
+from nbglcnn.lowering.glsl import shader
+
+SAMPLERS = ("x0", "x1", "table", "array")
+TABLE_WIDTH = 2048  # texels in a row
+# What a Plan's passes know beforehand is asked of the uniforms here: one program for all.
+CONSTANTS: dict[str, str | int] = {
+    "BN": "u.o.block.x",
+    "BY": "u.o.block.y",
+    "BX": "u.o.block.z",
+    "PHASED": 1,
+    "WHOLE": 0,
+    "MANY": 1,
+}
+RESHAPED: dict[str, str | int] = {"RESHAPED": 1, "WRAPPED": "u.i[3].x"}
+# A text of one's own is the body of a function of these names, which sets y.
+CUSTOM = """
+float custom(float x, int example, int channel, int row, int column) {
+  int examples = SHOWN.x, channels = SHOWN.y, height = SHOWN.z, width = SHOWN.w;
+PARAMETERS  float y = x;
+#line 1
+SOURCE;
+  return y;
+}
+"""
+
+
+@cache
+def program(
+    layers: int, reshaped: bool, source: str = "", names: tuple[str, ...] = ()
+) -> p.Program:
+    """The program for textures of so many layers.
+
+    `reshaped`: of values that are shown in another nchw than they lie in, or lie in strips.
+    """
+    constants: dict[str, str | int] = {"LAYERS": layers, **CONSTANTS}
+    constants |= RESHAPED if reshaped else {}
+    constants |= {"CUSTOM": 1} if source else {}
+    constants |= {name.upper(): number for name, number in NUMBERS.items()}
+    text = "\n".join(
+        [
+            *(f"#define {name} {value}" for name, value in constants.items()),
+            shader("prelude.glsl"),
+            *(f"uniform sampler2DArray {name};" for name in SAMPLERS),
+            *(f"layout(location = {k}) out vec4 o{k};" for k in range(layers)),
+            shader("bend.glsl"),
+            custom(source, names) if source else "",
+        ]
+    )
+    return p.Program("bend", text, SAMPLERS, layers)
+
+
+def custom(source: str, names: Sequence[str]) -> str:
+    """The function that a text of one's own is the body of."""
+    places = [f"u.f[{k // 4}].{'xyzw'[k % 4]}" for k in range(len(names))]
+    pairs = zip(names, places, strict=True)
+    lines = "".join(f"  float {name} = {place};\n" for name, place in pairs)
+    return CUSTOM.replace("PARAMETERS", lines).replace("SOURCE", source)
+
+
+def is_reshaped(value: p.Value) -> bool:
+    """Whether a value is shown in another nchw than it lies in, or lies in strips."""
+    return bool(value.layout.side) or value.nchw != value.layout.nchw
+
+
+def words(value: p.Value, edit: Edit, stage: int) -> bytes:
+    """One pass's uniform block."""
+    block = np.zeros(p.UNIFORM_BYTES // 4, np.int32)
+    for at in (0, 16, 32):
+        block[at : at + 16] = value.words
+    injected = value.nchw[1] if edit.channels is None else len(edit.channels)
+    block[80:84] = NUMBERS[edit.transform], stage, -1, 0
+    block[84:88] = value.nchw
+    block[88] = injected
+    block[92] = value.layout.side or 2**24
+    floats = block[112:].view(np.float32)
+    floats[: len(edit.parameters)] = edit.parameters
+    floats[8] = edit.mix
+    return block.tobytes()
+
+
+def stages(edit: Edit) -> int:
+    """How many passes an edit takes."""
+    return KINDS[edit.transform].stages if edit.transform in KINDS else 1
+
+
+def table(value: p.Value, channels: Sequence[int] | None) -> p.Float32:
+    """A texel (row, column, 4) a group of channels: each one's place among the chosen, or 0."""
+    groups = -(-value.nchw[1] // 4)
+    width = min(groups, TABLE_WIDTH)
+    found = np.zeros((-(-groups // width), width, 4), np.float32)
+    chosen = np.arange(value.nchw[1]) if channels is None else np.asarray(channels, int)
+    found.reshape(-1)[chosen] = np.arange(1, len(chosen) + 1)
+    return found
+
+
+def flat(array: p.Float32) -> p.Float32:
+    """An injected array as texels (row, column, 4) in row-major order."""
+    texels = max(1, -(-array.size // 4))
+    width = min(texels, TABLE_WIDTH)
+    found = np.zeros((-(-texels // width), width, 4), np.float32)
+    found.reshape(-1)[: array.size] = array.reshape(-1)
+    return found

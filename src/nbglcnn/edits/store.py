@@ -1,0 +1,262 @@
+"""The edits of one network: as they are now, as they were, and the arrays that they inject."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nbglcnn.edits.kinds import GLSL, INJECT
+from nbglcnn.edits.records import (
+    Edit,
+    checked,
+    checked_channels,
+    editable,
+)
+from nbglcnn.errors import InputError
+from nbglcnn.graph import Array
+from nbglcnn.plan import Plan, content_hash
+from nbglcnn.transforms import Transform
+
+MOST_STEPS = 50  # that can be undone
+ONE_STEP = 1.0  # seconds within which changes of one number are one step
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What is edited at one time: the edits, and how many of the weights' edits are made."""
+
+    edits: tuple[Edit, ...] = ()
+    weights: int = 0
+
+
+class Store:
+    """Holds the edits, checks and undoes them.
+
+    `apply` is given every new Moment before it counts; where it raises, the old one stays. `plan`
+    gives the Plan of now.
+    """
+
+    def __init__(self, plan: Callable[[], Plan], apply: Callable[[Moment], None]) -> None:
+        self._plan_of = plan
+        self._apply = apply
+        self.now = Moment()
+        self.past: list[Moment] = []
+        self.future: list[Moment] = []
+        self.arrays: dict[str, Array] = {}
+        self._step = ("", 0.0)
+        self.listeners: list[Callable[[], None]] = []
+
+    @property
+    def plan(self) -> Plan:
+        """The Plan whose values are edited."""
+        return self._plan_of()
+
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        """All of now, in order."""
+        return self.now.edits
+
+    # Changes
+
+    def change(self, edits: Iterable[Edit], step: str = "") -> None:
+        """Make these the edits of now, as a step that can be undone.
+
+        Changes of one `step` within a second of each other are undone together.
+        """
+        self._move(Moment(checked(edits, self.plan), self.now.weights), step)
+
+    def weigh(self, count: int) -> None:
+        """Say that so many of the weights' edits are made now, as a step that can be undone."""
+        self._move(Moment(self.now.edits, count), "")
+
+    def _move(self, moment: Moment, step: str) -> None:
+        if moment == self.now:
+            return
+        before = self.now
+        self._take(moment)
+        last, at = self._step
+        if not (step and step == last and time.monotonic() - at < ONE_STEP):
+            self.past = [*self.past, before][-MOST_STEPS:]
+        self._step = step, time.monotonic()
+        self.future = []
+        self._tell()
+
+    def _take(self, moment: Moment) -> None:
+        self._apply(moment)
+        self.now = moment
+
+    def _tell(self) -> None:
+        for listener in self.listeners:
+            listener()
+
+    def undo(self) -> bool:
+        """Take the last step back; whether there was one."""
+        return self._go(self.past, self.future)
+
+    def redo(self) -> bool:
+        """Do again what was undone last; whether there was something."""
+        return self._go(self.future, self.past)
+
+    def _go(self, source: list[Moment], target: list[Moment]) -> bool:
+        if not source:
+            return False
+        before = self.now
+        self._take(source[-1])
+        source.pop()
+        target.append(before)
+        self._step = "", 0.0
+        self._tell()
+        return True
+
+    def restore(
+        self, now: Moment, past: Sequence[Moment] | None, future: Sequence[Moment] | None
+    ) -> None:
+        """Take what a page has made of them; InputError or KeyError where it cannot be."""
+        now = Moment(checked(now.edits, self.plan), now.weights)
+        if now != self.now:
+            self._take(now)
+        if past is not None and future is not None:
+            self.past, self.future = [*past][-MOST_STEPS:], [*future][-MOST_STEPS:]
+        self._tell()
+
+    def again(self) -> None:
+        """Give the edits to whoever runs them once more: the Plan has changed."""
+        self._apply(self.now)
+
+    # New edits
+
+    def bent(
+        self,
+        layer: str,
+        transform: Transform,
+        channels: Any = None,
+        mix: float = 1.0,
+        name: str | None = None,
+        enabled: bool = True,
+    ) -> Edit:
+        """Add a bend behind all others; the edit that it is."""
+        if not isinstance(transform, Transform):
+            raise InputError(
+                f"bend: {transform!r} is no transform; give one of nbglcnn.transforms, as in "
+                f"bend({layer!r}, transforms.rotate(30))"
+            )
+        value = editable(self.plan, layer)
+        edit = Edit(
+            layer=layer,
+            name=self._free(name, transform.name),
+            transform=transform.name,
+            parameters=tuple(transform.parameters.values()),
+            channels=checked_channels(chosen(channels, value.nchw[1]), value),
+            mix=mix,
+            enabled=bool(enabled),
+            source=transform.source,
+            names=tuple(transform.parameters) if transform.name == GLSL else (),
+        )
+        self.change((*self.edits, edit))
+        return edit
+
+    def injected(
+        self, layer: str, array: Any, channels: Any = None, *, frozen: bool = False
+    ) -> Edit:
+        """Put an array in the place of a layer's values, or of some channels', before its bends."""
+        value = editable(self.plan, layer)
+        own = checked_channels(chosen(channels, value.nchw[1]), value)
+        data = fitted(array, value.shape, value.nchw, own, layer)
+        name = content_hash(data.data.cast("B"))
+        self.arrays[name] = data
+        edit = Edit(
+            layer=layer,
+            name=self._free(None, "freeze" if frozen else INJECT),
+            transform=INJECT,
+            channels=own,
+            array=name,
+            frozen=frozen,
+        )
+        # In front of the layer's bends, which bend it; of several the last one counts.
+        others = [one for one in self.edits if not _replaces(edit, one)]
+        first = next(
+            (k for k, one in enumerate(others) if one.layer == layer and one.transform != INJECT),
+            len(others),
+        )
+        self.change((*others[:first], edit, *others[first:]))
+        return edit
+
+    def released(self, layer: str) -> None:
+        """End what is injected into a layer, or frozen."""
+        editable(self.plan, layer)
+        self.change(e for e in self.edits if e.layer != layer or e.transform != INJECT)
+
+    def _free(self, name: str | None, like: str) -> str:
+        taken = {one.name for one in self.edits}
+        if name is not None:
+            if not isinstance(name, str) or not name or len(name) > 100:
+                raise InputError(f"bend: name={name!r}: a text of 1 to 100 letters is needed")
+            if name in taken:
+                raise InputError(f"there is a bend called {name!r} already; give another name")
+            return name
+        number, free = 1, like
+        while free in taken:
+            number += 1
+            free = f"{like}-{number}"
+        return free
+
+    def used_arrays(self) -> Mapping[str, Array]:
+        """The arrays that edits of now, or of a step that can be undone, inject."""
+        moments = (self.now, *self.past, *self.future)
+        names = {edit.array for moment in moments for edit in moment.edits if edit.array}
+        self.arrays = {name: data for name, data in self.arrays.items() if name in names}
+        return self.arrays
+
+
+def _replaces(new: Edit, old: Edit) -> bool:
+    """Whether nothing of an injected array is left once another one is there."""
+    if old.layer != new.layer or old.transform != INJECT:
+        return False
+    return new.channels is None or (
+        old.channels is not None and set(old.channels) <= set(new.channels)
+    )
+
+
+def chosen(channels: Any, count: int) -> Any:
+    """Channels as somebody gives them: a number, a slice, an iterable, a function of how many."""
+    if isinstance(channels, slice):
+        return range(*channels.indices(count))
+    if hasattr(channels, "__index__") and not isinstance(channels, bool):
+        return [channels]
+    if isinstance(channels, str):
+        raise InputError(f"channels={channels!r}: numbers of channels are needed, or a slice")
+    return channels
+
+
+def fitted(
+    array: Any,
+    shape: tuple[int, ...],
+    nchw: tuple[int, int, int, int],
+    channels: tuple[int, ...] | None,
+    layer: str,
+) -> Array:
+    """An array to inject as (n, channels, h, w), float32, one example repeated for all."""
+    if hasattr(array, "detach"):
+        array = array.detach().cpu().numpy()
+    data = np.asarray(array)
+    if data.dtype.kind not in "fiub":
+        raise InputError(f"inject into {layer}: numbers are needed, not {data.dtype}")
+    n, c, h, w = nchw
+    count = c if channels is None else len(channels)
+    wanted = shape if channels is None else (n, count, h, w)
+    for own in (data, data[None]):
+        if own.shape == wanted or own.shape == (n, count, h, w):
+            break
+        if own.shape == (1, *wanted[1:]) or own.shape == (1, count, h, w):
+            own = np.broadcast_to(own.reshape(1, count, h, w), (n, count, h, w))
+            break
+    else:
+        raise InputError(
+            f"inject into {layer}: an array of shape {wanted} is needed, or of one example; not "
+            f"{data.shape}"
+        )
+    return np.ascontiguousarray(own, np.float32).reshape(n, count, h, w)

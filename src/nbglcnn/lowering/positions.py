@@ -1,0 +1,79 @@
+"""Which kept value a node reads, where several keys name one tensor: what edits of them act on.
+
+An edit of a key acts where a forward hook on that module would. Of the keys of one value, a module
+and its last layer, the inner one's hook comes first; what reads the value inside the outer module
+does so before the outer one's hook. A view (a Flatten beside a skip) has what is edited of its
+source, not the reverse.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from nbglcnn.graph import Graph, Key, Node, inside
+
+
+class Positions:
+    """Keys that a Plan keeps, by number, in the order in which their values are passed on."""
+
+    def __init__(self, graph: Graph, keys: Sequence[Key]) -> None:
+        self._graph = graph
+        self._keys = keys
+        self._views: dict[str, tuple[str, Node | None]] = {}
+        self._of: dict[str, list[int]] = {}
+        for number, key in enumerate(keys):
+            self._of.setdefault(key.value, []).append(number)
+        for value, group in self._of.items():
+            self._of[value] = sorted(group, key=lambda number: self._turn(number, group))
+
+    def value(self, number: int) -> str:
+        """The Graph's value that a kept key names."""
+        return self._keys[number].value
+
+    def view(self, value: str, source: str, node: Node | None) -> None:
+        """Say that a node passes on the texture of `source` as `value`."""
+        self._views[value] = source, node
+
+    def read_by(self, node: Node | None, value: str) -> int:
+        """The last key that a value has passed when a node reads it; -1 where there is none."""
+        while value:
+            for number in reversed(self._of.get(value, ())):
+                if not self._is_inside(node, number):
+                    return number
+            value, node = self._views.get(value, ("", None))
+        return -1
+
+    def source(self, number: int) -> int:
+        """The key that the value has passed before this one; -1 where there is none."""
+        value = self.value(number)
+        place = self._of[value].index(number)
+        if place:
+            return self._of[value][place - 1]
+        source, node = self._views.get(value, ("", None))
+        return self.read_by(node, source)
+
+    def _turn(self, number: int, group: Sequence[int]) -> tuple[int, int]:
+        """When a key's hook comes among those of one value: inner modules first, outputs last."""
+        key = self._keys[number]
+        order = {"input": 0, "output": 2}.get(key.kind, 1)
+        names = [self._keys[other].name for other in group]
+        return order, sum(_holds(key.name, name) for name in names)
+
+    def _is_inside(self, node: Node | None, number: int) -> bool:
+        key = self._keys[number]
+        if node is None or key.kind == "input":
+            return False
+        if key.kind == "output":
+            # An ONNX file's output may be read on, under that very name.
+            return self._graph.source != "onnx" or len(self._of[key.value]) > 1
+        return inside(node, key)
+
+
+def _holds(outer: str, inner: str) -> bool:
+    return _path(inner).startswith(_path(outer) + ".")
+
+
+def _path(name: str) -> str:
+    """A key's module, without the number of its call and of what it gave."""
+    return re.split(r"[:\[]", name)[0]

@@ -1,0 +1,180 @@
+"""A Session's edits on local OpenGL: their programs, textures and passes beside the Plan's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nbglcnn import plan as p
+from nbglcnn.device import Device
+from nbglcnn.edits import program as bending
+from nbglcnn.edits.kinds import GLSL
+from nbglcnn.edits.records import Edit
+from nbglcnn.edits.stacks import Stack, source_of, stacks_of, texture_of
+from nbglcnn.errors import DeviceError, InputError
+from nbglcnn.graph import Array
+
+if TYPE_CHECKING:
+    import moderngl
+
+
+class SessionEdits:
+    """What is drawn beside the Plan's passes; all methods are for the device's thread.
+
+    An edited value keeps its texture, which goes on holding it before its edits; the edited one is
+    in another texture, which passes behind it, and reads, take in its place.
+    """
+
+    def __init__(self, device: Device, header: p.Header, textures: list[Any]) -> None:
+        self._device = device
+        self._header = header
+        self._textures = textures  # the Session's own, which edits add to
+        self.bent: dict[int, int] = {}  # of values, by number: where they are after their edits
+        self._steps: dict[int, list[_Step]] = {}
+        self._rooms: dict[tuple[int, int], int] = {}  # textures by the value and their number
+        self._tables: list[moderngl.TextureArray] = []
+        self._uniforms: moderngl.Buffer | None = None
+
+    def set(self, edits: Sequence[Edit], arrays: Mapping[str, Array]) -> None:
+        """Make these the edits; where a text doesn't compile, InputError, and the old ones stay."""
+        stacks = stacks_of(self._header, edits)
+        programs = {
+            (stack.number, k): self.compiled(stack.value, edit)
+            for stack in stacks
+            for k, edit in enumerate(stack.edits)
+        }
+        self._forget()
+        words = bytearray()
+        for stack in stacks:
+            self._add(stack, programs, arrays, words)
+        if words:
+            self._uniforms = self._device.context.buffer(bytes(words))
+
+    def inputs(self, step: p.Pass) -> Sequence[int]:
+        """The textures that a pass of the Plan reads, with the edited ones in their places."""
+        if not self.bent or not step.values:
+            return step.inputs
+        pairs = zip(step.inputs, step.values, strict=True)
+        return [t if v < 0 else texture_of(self._header, v, self.bent) for t, v in pairs]
+
+    def texture(self, number: int, *, unbent: bool = False) -> int:
+        """Where a value lies, after its edits or before."""
+        find = source_of if unbent else texture_of
+        return find(self._header, number, self.bent)
+
+    def steps(self, after: int) -> Sequence[_Step]:
+        """What is drawn behind a pass of the Plan; -1: before the first."""
+        return self._steps.get(after, ())
+
+    @property
+    def uniforms(self) -> moderngl.Buffer:
+        """The numbers of all steps."""
+        assert self._uniforms is not None
+        return self._uniforms
+
+    def release(self) -> None:
+        """Free what only edits have; textures are the Session's to free."""
+        self._forget()
+
+    def _forget(self) -> None:
+        self.bent, self._steps = {}, {}
+        for table in self._tables:
+            table.release()
+        self._tables = []
+        if self._uniforms is not None:
+            self._uniforms.release()
+            self._uniforms = None
+
+    def compiled(self, value: p.Value, edit: Edit) -> moderngl.VertexArray:
+        """The program of an edit; InputError where a text of one's own doesn't compile."""
+        layers = self._header.textures[value.texture].layers
+        record = bending.program(layers, bending.is_reshaped(value), edit.source, edit.names)
+        try:
+            made = self._device.program(record)
+        except DeviceError as error:
+            if edit.transform != GLSL:
+                raise
+            raise InputError(
+                f"transforms.glsl({edit.source!r}) does not compile; nothing was changed: "
+                f"{str(error.__cause__).strip()}"
+            ) from None
+        for unit, name in enumerate(record.samplers):
+            if name in made:
+                made[name] = unit
+        if "Pass" in made:
+            made["Pass"].binding = 0  # type: ignore[union-attr]
+        return self._device.context.vertex_array(made, [])
+
+    def _add(
+        self,
+        stack: Stack,
+        programs: Mapping[tuple[int, int], moderngl.VertexArray],
+        arrays: Mapping[str, Array],
+        words: bytearray,
+    ) -> None:
+        value, steps = stack.value, self._steps.setdefault(stack.value.after, [])
+        before = source_of(self._header, stack.number, self.bent)
+        viewport = value.layout.drawn
+        for k, edit in enumerate(stack.edits):
+            # The last result of all stays; those before it alternate between two more.
+            target = self._room(stack, 0 if k == len(stack.edits) - 1 else 1 + k % 2)
+            table = self._uploaded(bending.table(value, edit.channels))
+            array = self._uploaded(bending.flat(arrays[edit.array])) if edit.array else table
+            source = before
+            for stage in range(bending.stages(edit)):
+                last = stage == bending.stages(edit) - 1
+                output = target if last else self._room(stack, 3)
+                steps.append(
+                    _Step(
+                        programs[stack.number, k],
+                        (source, before),
+                        (table, array),
+                        output,
+                        len(words),
+                        viewport,
+                    )
+                )
+                words += bending.words(value, edit, stage)
+                source = output
+            before = target
+        self.bent[stack.number] = before
+
+    def _room(self, stack: Stack, number: int) -> int:
+        """A texture for the values of a stack, made when it is first needed."""
+        key = stack.number, number
+        if key not in self._rooms:
+            old = self._textures[stack.value.texture]
+            made = self._device.context.texture_array(old.size, 4, dtype=old.dtype)
+            made.filter = old.filter
+            made.repeat_x = made.repeat_y = False
+            self._textures.append(made)
+            self._rooms[key] = len(self._textures) - 1
+        return self._rooms[key]
+
+    def _uploaded(self, data: p.Float32) -> moderngl.TextureArray:
+        height, width, _ = data.shape
+        context = self._device.context
+        made = context.texture_array((width, height, 1), 4, np.ascontiguousarray(data), dtype="f4")
+        made.filter = (context.NEAREST, context.NEAREST)
+        self._tables.append(made)
+        return made
+
+
+class _Step:
+    """One pass of an edit."""
+
+    __slots__ = ("inputs", "output", "program", "tables", "uniforms", "viewport")
+
+    def __init__(
+        self,
+        program: moderngl.VertexArray,
+        inputs: tuple[int, int],
+        tables: tuple[moderngl.TextureArray, moderngl.TextureArray],
+        output: int,
+        uniforms: int,
+        viewport: tuple[int, int],
+    ) -> None:
+        self.program, self.inputs, self.tables = program, inputs, tables
+        self.output, self.uniforms, self.viewport = output, uniforms, viewport

@@ -1,0 +1,226 @@
+// One bend of a value: every transform, told apart by a number, so that one program serves all of them, all layers and
+// the page's previews. What its numbers mean stands in edits/kinds.py, which has the same formulas for numpy.
+//
+// x0 is what is transformed, x1 the value before this bend (the same, but for the last of several stages), `table` has a
+// texel for each group of four channels (0: not bent; of an injected array the channel's place in it, from 1),
+// `array` the elements of an injected array. RESHAPED: the value is shown, and bent, in another nchw than it lies in.
+#define TRANSFORM u.i[0].x
+#define STAGE u.i[0].y
+#define ONE_CHANNEL u.i[0].z  // of a preview, whose output is this channel alone; else -1
+#define ONE_EXAMPLE u.i[0].w
+#define SHOWN u.i[1]  // n, c, h, w in which the value is shown
+#define INJECTED u.i[2].x  // channels of the array
+#define P0 u.f[0].x
+#define P1 u.f[0].y
+#define MIX u.f[2].x
+
+bool is_affine() {
+  return TRANSFORM == TRANSLATE || TRANSFORM == SCALE || TRANSFORM == ROTATE || TRANSFORM == FLIP_H || TRANSFORM == FLIP_V;
+}
+bool is_blur() { return TRANSFORM == BLUR || TRANSFORM == SHARPEN; }
+bool is_morphology() { return TRANSFORM == ERODE || TRANSFORM == DILATE; }
+
+// Cosine and sine of an angle in degrees; exact for quarter turns, and as exact as float32 elsewhere, which the
+// built-in ones need not be.
+vec2 turn(float degrees) {
+  float quarters = floor(degrees / 90.0 + 0.5), r = radians(degrees - 90.0 * quarters), s = r * r;
+  float sine = r * (1.0 - s / 6.0 * (1.0 - s / 20.0 * (1.0 - s / 42.0 * (1.0 - s / 72.0))));
+  float cosine = 1.0 - s / 2.0 * (1.0 - s / 12.0 * (1.0 - s / 30.0 * (1.0 - s / 56.0)));
+  int k = int(quarters) & 3;
+  return k < 2 ? (k == 0 ? vec2(cosine, sine) : vec2(-sine, cosine))
+               : (k == 2 ? vec2(-cosine, -sine) : vec2(sine, -cosine));
+}
+
+// Where an affine transform's pixel comes from, (x, y) in pixels.
+vec2 origin_of(vec2 at) {
+  vec2 size = vec2(SHOWN.wz), middle = (size - 1.0) / 2.0, d = at - middle;
+  if (TRANSFORM == TRANSLATE) return at - vec2(P0, P1) * size;
+  if (TRANSFORM == SCALE) return middle + d / P0;
+  if (TRANSFORM == FLIP_H) return vec2(size.x - 1.0 - at.x, at.y);
+  if (TRANSFORM == FLIP_V) return vec2(at.x, size.y - 1.0 - at.y);
+  vec2 t = turn(P0);
+  return middle + vec2(t.x * d.x - t.y * d.y, t.y * d.x + t.x * d.y);
+}
+
+// Whether an offset lies in the ellipse of OpenCV's getStructuringElement(MORPH_ELLIPSE, (2 r + 1, 2 r + 1)).
+bool in_ellipse(int dy, int dx, int r) {
+  return abs(dx) <= int(sqrt(float(r * r - dy * dy)) + 0.5);
+}
+
+// Numbers that look random, from 0 to 2^32 - 1 (PCG's output function, Jarzynski and Olano 2020).
+uint scrambled(uint v) {
+  uint s = v * 747796405u + 2891336453u, w = ((s >> ((s >> 28u) + 4u)) ^ s) * 277803737u;
+  return (w >> 22u) ^ w;
+}
+
+// Nearly normal, of mean 0 and deviation 1: twelve uniform numbers added (Irwin-Hall), which every device does alike.
+float noise_at(int index, int seed) {
+  uint state = scrambled(uint(index) ^ scrambled(uint(seed)));
+  float sum = 0.0;
+  for (int k = 0; k < 12; k++) {
+    sum += (float(state >> 9u) + 0.5) / 8388608.0;
+    state = scrambled(state);
+  }
+  return sum - 6.0;
+}
+
+int place_of(int n, int c, int y, int x) { return ((n * SHOWN.y + c) * SHOWN.z + y) * SHOWN.w + x; }
+
+// Four channels from c on, or with RESHAPED one.
+vec4 read(int n, int c, int y, int x) {
+#ifdef RESHAPED
+  return vec4(flat_element(x0, u.x[0], place_of(n, c, y, x)), 0.0, 0.0, 0.0);
+#else
+  vec4 v = texel(x0, u.x[0], ivec4(n, c >> 2, y, x));
+  return ONE_CHANNEL < 0 ? v : vec4(lane(v, ONE_CHANNEL & 3), 0.0, 0.0, 0.0);
+#endif
+}
+
+vec4 before(int n, int c, int y, int x) {
+#ifdef RESHAPED
+  return vec4(flat_element(x1, u.x[1], place_of(n, c, y, x)), 0.0, 0.0, 0.0);
+#else
+  vec4 v = texel(x1, u.x[1], ivec4(n, c >> 2, y, x));
+  return ONE_CHANNEL < 0 ? v : vec4(lane(v, ONE_CHANNEL & 3), 0.0, 0.0, 0.0);
+#endif
+}
+
+vec4 in_table(int c) {
+  int width = textureSize(table, 0).x, g = c >> 2;
+  return fetch(table, ivec3(g - quotient(g, width) * width, quotient(g, width), 0));
+}
+
+float in_array(int n, int place, int y, int x) {
+  int index = ((n * INJECTED + place) * SHOWN.z + y) * SHOWN.w + x, width = textureSize(array, 0).x, t = index >> 2;
+  return lane(fetch(array, ivec3(t - quotient(t, width) * width, quotient(t, width), 0)), index & 3);
+}
+
+#ifdef CUSTOM
+float custom(float x, int example, int channel, int row, int column);
+#endif
+
+// What becomes of one number; x is the sum, the least or the greatest of what was read.
+float of_one(float x, float old, int n, int c, int y, int xx) {
+  if (TRANSFORM == ABLATE) return 0.0;
+  if (TRANSFORM == INVERT) return 1.0 - x;
+  if (TRANSFORM == MULTIPLY) return x * P0;
+  if (TRANSFORM == ADD) return x + P0;
+  if (TRANSFORM == CLAMP) return x < P0 ? P0 : x > P1 ? P1 : x;
+  if (TRANSFORM == THRESHOLD) return x > P0 ? 1.0 : 0.0;
+  if (TRANSFORM == NOISE) return x + P0 * noise_at(place_of(n, c, y, xx), int(P1));
+  if (TRANSFORM == SHARPEN && STAGE == 1) return old + P0 * (old - x);
+  if (TRANSFORM == DIFFERENCE) return x - old;
+#ifdef CUSTOM
+  if (TRANSFORM == GLSL) return custom(x, n, c, y, xx);
+#endif
+  return x;
+}
+
+// Four channels from c on (with RESHAPED one) of one pixel. One read in one loop for all transforms: calls are inlined,
+// and each copy of the index arithmetic takes long to compile.
+vec4 bent(int n, int c, int y, int x) {
+  if (n >= SHOWN.x || y >= SHOWN.z || x >= SHOWN.w) return vec4(0.0);  // of a block that the map ends in
+  int radius = 0, taps = 1;
+  float sigma = TRANSFORM == SHARPEN ? P1 : P0;
+  vec2 from = vec2(0.0);
+  if (is_blur()) {
+    radius = int(4.0 * sigma + 0.5);
+    taps = 2 * radius + 1;
+  } else if (is_morphology()) {
+    radius = int(P0);
+    taps = (2 * radius + 1) * (2 * radius + 1);
+  } else if (is_affine()) {
+    taps = 4;
+    from = clamp(origin_of(vec2(x, y)), vec2(-2.0), vec2(SHOWN.wz) + 1.0);
+  }
+  ivec2 corner = ivec2(floor(from));
+  vec2 part = from - vec2(corner);
+  vec4 found = vec4(0.0);
+  float weights = 0.0;
+  bool any_read = false;
+  for (int k = 0; k < taps; k++) {
+    ivec2 at = ivec2(x, y);
+    float weight = 1.0;
+    if (is_blur()) {
+      float d = float(k - radius);
+      weight = exp(-0.5 * d * d / (sigma * sigma));
+      at += STAGE == 0 ? ivec2(k - radius, 0) : ivec2(0, k - radius);
+      at = clamp(at, ivec2(0), SHOWN.wz - 1);
+    } else if (is_morphology()) {
+      ivec2 d = ivec2(k % (2 * radius + 1), k / (2 * radius + 1)) - radius;
+      if (!in_ellipse(d.y, d.x, radius)) continue;
+      at += d;
+    } else if (is_affine()) {
+      at = corner + ivec2(k & 1, k >> 1);
+      weight = ((k & 1) == 1 ? part.x : 1.0 - part.x) * (k > 1 ? part.y : 1.0 - part.y);
+      if (weight == 0.0) continue;
+    }
+    if (any(lessThan(at, ivec2(0))) || any(greaterThanEqual(at, SHOWN.wz))) continue;
+    vec4 v = read(n, c, at.y, at.x);
+    if (is_morphology()) {
+      found = !any_read ? v : TRANSFORM == ERODE ? min(found, v) : max(found, v);
+    } else if (is_blur() || is_affine()) {
+      found += weight * v;
+    } else {
+      found = v;
+    }
+    weights += weight;
+    any_read = true;
+  }
+  if (is_blur()) found /= weights;
+  if (is_blur() && STAGE == 0) return found;
+  vec4 old = before(n, c, y, x), selected = ONE_CHANNEL < 0 ? in_table(c) : vec4(1.0);
+#ifdef RESHAPED
+  selected = vec4(lane(selected, c & 3), 0.0, 0.0, 0.0);
+#endif
+  for (int k = 0; k < 4; k++) {
+    float value = lane(old, k), chosen = lane(selected, k), made = value;
+    if (chosen > 0.0) {
+      made = TRANSFORM == INJECT ? in_array(n, int(chosen) - 1, y, x)
+                                 : of_one(lane(found, k), value, n, c + k, y, x);
+      if (MIX < 1.0) made = value * (1.0 - MIX) + made * MIX;
+    }
+    if (k == 0) found.x = made; else if (k == 1) found.y = made; else if (k == 2) found.z = made; else found.w = made;
+#ifdef RESHAPED
+    break;
+#endif
+  }
+  return found;
+}
+
+vec4 pixel(ivec4 at) {
+#ifdef RESHAPED
+  int lanes = min(u.o.nchw.y - at.y * 4, 4);
+  vec4 v = vec4(0.0);
+  ivec2 last = u.o.nchw.zw - 1;
+  for (int k = 0; k < lanes; k++) {
+    int n = min(at.x, u.o.nchw.x - 1), y = min(at.z, last.x), x = min(at.w, last.y);
+    int index = ((n * u.o.nchw.y + at.y * 4 + k) * u.o.nchw.z + y) * u.o.nchw.w + x;
+    ivec4 shown = unravel(SHOWN, index);
+    float e = bent(shown.x, shown.y, shown.z, shown.w).x;
+    if (k == 0) v.x = e; else if (k == 1) v.y = e; else if (k == 2) v.z = e; else v.w = e;
+  }
+  return v;
+#else
+  if (ONE_CHANNEL >= 0) return bent(ONE_EXAMPLE, ONE_CHANNEL, at.z, at.w);
+  return bent(at.x, at.y * 4, at.z, at.w);
+#endif
+}
+
+void main() {
+  ivec4 base = origin();
+  for (int k = 0; k < u.o.block.x * u.o.block.y * u.o.block.z; k++) {
+    int dx = k % u.o.block.z, row = k / u.o.block.z, dy = row % u.o.block.y, dn = row / u.o.block.y;
+    ivec4 at = base + ivec4(dn, 0, dy * u.o.phase.x, dx * u.o.phase.y);
+    vec4 v = vec4(0.0);
+    if (base.x >= 0) v = keep(pixel(at), base.y);
+    if (k == 0) o0 = v;
+#if LAYERS > 1
+    if (k == 1) o1 = v;
+#endif
+#if LAYERS > 2
+    if (k == 2) o2 = v;
+    if (k == 3) o3 = v;
+#endif
+  }
+}

@@ -1,0 +1,170 @@
+"""Transforms for `viewer.bend`: what is done to the feature maps of a layer's channels.
+
+After Terence Broad's network bending (https://arxiv.org/abs/2005.12420). Each function gives a
+`Transform`; x is the value of an element, maps are (height, width), and what a transform reads
+outside of a map is said here. All parameters are finite numbers; InputError else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from nbglcnn.edits import kinds, records
+
+__all__ = [
+    "Transform",
+    "ablate",
+    "add",
+    "blur",
+    "clamp",
+    "dilate",
+    "erode",
+    "flip_h",
+    "flip_v",
+    "glsl",
+    "invert",
+    "multiply",
+    "noise",
+    "rotate",
+    "scale",
+    "sharpen",
+    "threshold",
+    "translate",
+]
+
+
+@dataclass(frozen=True)
+class Transform:
+    """A transform and its parameters; `source` is the text of one's own."""
+
+    name: str
+    parameters: Mapping[str, float] = field(default_factory=dict)
+    source: str = ""
+
+    def __repr__(self) -> str:
+        first = [repr(self.source)] if self.source else []
+        rest = [f"{name}={value:g}" for name, value in self.parameters.items()]
+        return f"transforms.{self.name}({', '.join(first + rest)})"
+
+
+def _known(name: str, *numbers: float) -> Transform:
+    own = kinds.KINDS[name].parameters
+    pairs = zip(own, numbers, strict=True)
+    values = {
+        one.name: records.checked_number(f"{name}: {one.name}", number, one)
+        for one, number in pairs
+    }
+    return Transform(name, MappingProxyType(values))
+
+
+def ablate() -> Transform:
+    """0 everywhere."""
+    return _known("ablate")
+
+
+def invert() -> Transform:
+    """1 - x."""
+    return _known("invert")
+
+
+def multiply(factor: float) -> Transform:
+    """X * factor."""
+    return _known("multiply", factor)
+
+
+def add(number: float) -> Transform:
+    """X + number."""
+    return _known("add", number)
+
+
+def clamp(low: float = 0.0, high: float = 1.0) -> Transform:
+    """Low where x < low, high where x > high, else x."""
+    return _known("clamp", low, high)
+
+
+def threshold(level: float = 0.5) -> Transform:
+    """1 where x > level, else 0."""
+    return _known("threshold", level)
+
+
+def noise(std: float = 0.5, seed: int = 0) -> Transform:
+    """X + std * a random number of mean 0 and deviation 1, the same for the same seed everywhere.
+
+    The numbers are nearly normal: sums of twelve uniform ones (Irwin-Hall), within ±6.
+    """
+    return _known("noise", std, seed)
+
+
+def blur(sigma: float = 1.0) -> Transform:
+    """A Gaussian filter of deviation sigma (0 to 16 pixels), cut off at 4 sigma.
+
+    The map's border is repeated outside: `scipy.ndimage.gaussian_filter(…, mode="nearest")`.
+    """
+    return _known("blur", sigma)
+
+
+def sharpen(amount: float = 1.0, sigma: float = 1.0) -> Transform:
+    """X + amount * (x - blur(x)): unsharp masking."""
+    return _known("sharpen", amount, sigma)
+
+
+def erode(radius: int = 1) -> Transform:
+    """The least value in an ellipse (OpenCV's MORPH_ELLIPSE of 2 radius + 1 pixels a side).
+
+    What lies outside of the map is left out.
+    """
+    return _known("erode", radius)
+
+
+def dilate(radius: int = 1) -> Transform:
+    """The greatest value in the same ellipse."""
+    return _known("dilate", radius)
+
+
+def translate(x: float = 0.0, y: float = 0.0) -> Transform:
+    """Moved to the right by x times the width and down by y times the height.
+
+    Read bilinearly, zeros outside of the map; as scale and rotate.
+    """
+    return _known("translate", x, y)
+
+
+def scale(factor: float) -> Transform:
+    """Made factor times as large, around the middle of the map; factor > 0."""
+    return _known("scale", factor)
+
+
+def rotate(degrees: float) -> Transform:
+    """Turned counter-clockwise around the middle of the map; quarter turns are exact."""
+    return _known("rotate", degrees)
+
+
+def flip_h() -> Transform:
+    """Left and right exchanged."""
+    return _known("flip_h")
+
+
+def flip_v() -> Transform:
+    """Top and bottom exchanged."""
+    return _known("flip_v")
+
+
+def glsl(source: str, **parameters: float) -> Transform:
+    """One's own formula in GLSL ES 3.00: statements that set `y`, of an element `x`.
+
+    `glsl("y = sin(x * p0)", p0=1.0)`. There are also, as integers, `example`, `channel`, `row`,
+    `column` and `examples`, `channels`, `height`, `width`; and up to eight parameters by the names
+    that they are given here. It runs on a graphics device alone: `apply_bends` and `verify` refuse
+    it. The text is compiled where it is used; an error there names its line.
+
+    Raises:
+        InputError: the text is empty, has directives or braces that don't match, or a parameter is
+            no number or has no name that GLSL allows.
+    """
+    text = records.checked_source(source, list(parameters))
+    values = {
+        name: records.checked_number(f"glsl: {name}", number) for name, number in parameters.items()
+    }
+    return Transform(kinds.GLSL, MappingProxyType(values), text)
