@@ -86,7 +86,7 @@ class Key:
     `kind` is "input", "output", "layer" (a leaf module's call or a functional operator) or "module"
     (a call of a module that has children). `module_type` is the class name of the module, "" for a
     functional operator; `description` is the module's own extra_repr ("32, 64, kernel_size=(4,
-    4)").
+    4)"). `call` is the call of a module that returned the value, as in Node; None where none did.
     """
 
     name: str
@@ -94,6 +94,7 @@ class Key:
     kind: str
     module_type: str = ""
     description: str = ""
+    call: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +147,8 @@ class Graph:
     `keys` are ordered: inputs, calls in call order with functional operators between them, outputs.
     `folded` are the nodes that were computed at load time from constants, in order;
     `with_parameters` runs them again. `parameters` maps a state_dict name to its value's name (two
-    names for tied weights), `buffers` are those of these names that are not trained.
+    names for tied weights), `buffers` are those of these names that are not trained. `calls` has
+    the call that each call of a module was made in ("" for the model's own).
     """
 
     name: str
@@ -164,6 +166,7 @@ class Graph:
     settings: frozenset[str] = frozenset()  # parameters whose numbers decided what is computed
     carries: tuple[Carry, ...] = ()
     classes: tuple[str, ...] = ()  # what the model itself calls the values of its output
+    calls: Mapping[str, str] = field(default_factory=lambda: _frozen({}))
 
     def shape(self, value: str) -> tuple[int, ...]:
         """The concrete shape of a value."""
@@ -195,6 +198,19 @@ class Graph:
             if key.name == name:
                 return key
         raise KeyError(name)
+
+
+def inside(graph: Graph, node: Node, key: Key) -> bool:
+    """Whether a node ran within the call of a module that returned a key's value.
+
+    Of the nodes that read the value those within had it before the call returned: a hook on the
+    module changes it for the others alone. All nodes of a model ran within the call that returned
+    its outputs, none within an input or an operator between modules.
+    """
+    call: str | None = node.call
+    while call is not None and call != key.call:
+        call = graph.calls.get(call)
+    return call is not None
 
 
 def checked_observe(observe: Any) -> None:
