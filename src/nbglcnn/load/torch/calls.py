@@ -219,8 +219,7 @@ def run(
         record.others = []
         if record.passed is None:
             begun, tensors = record.begun.pop(), list(parts(output, is_tensor))
-            call.passed = {s for s, one in tensors if record.sightings.since(begun, one)}
-            record.sightings.see(one for _, one in tensors)
+            call.passed = set(record.sightings.known(begun, tensors))
         elif call.path:
             output = renamed(output, given, call.name, record.passed)
         if call.path in record.cut:

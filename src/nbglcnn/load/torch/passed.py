@@ -7,7 +7,7 @@ their calls return another name of it, and what reads that name reads behind the
 from __future__ import annotations
 
 import weakref
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -37,10 +37,18 @@ class Sightings:
         self.now += 1
         return self.now - 1
 
-    def since(self, moment: int, tensor: torch.Tensor) -> bool:
-        """Whether a tensor was there at that moment, with the numbers that it has."""
-        first = self._first(tensor)
-        return first is not None and first <= moment
+    def known(self, moment: int, given: Iterable[tuple[str, torch.Tensor]]) -> Iterator[str]:
+        """A call ends that began at that moment; tells what it gives that was there, or is twice.
+
+        `given` are its tensors, each with what picks it.
+        """
+        now: set[int] = set()
+        for suffix, tensor in given:
+            first = self._first(tensor)
+            if id(tensor) in now or (first is not None and first <= moment):
+                yield suffix
+            now.add(id(tensor))
+            self.see([tensor])
 
     def _first(self, tensor: torch.Tensor) -> int | None:
         known = self._seen.get(id(tensor))
@@ -90,8 +98,8 @@ def without_idle_names(program: Any, count: int, root: Call) -> None:
         source, last = node.args[0], node
         while True:
             others = [user for user in source.users if user is not last]
-            if not seen.issuperset(others):
-                break
+            if not seen.issuperset(others) or _scope(node) in map(_scope, others):
+                break  # somebody reads it before, or the call gives it twice
             inner = source.args[0] if source.op == "call_function" and source.args else None
             if not isinstance(inner, torch.fx.Node) or _scope(source) != _scope(node):
                 node.replace_all_uses_with(node.args[0])
@@ -129,24 +137,29 @@ def without_idle_nodes(done: State, placed: Placed, root: Call, captured: Sequen
     """Only those of the nodes that pass a value on which tell its readers apart.
 
     A node stays where what it passes on is read by another one, and not in the module's own call,
-    or is an output: that is what comes before the module. `placed` are all nodes with their calls,
-    `captured` the names of what calls gave.
+    or is an output: that is what comes before the module. So does one of a call that gives the same
+    under two names. `placed` are all nodes with their calls, `captured` what calls gave.
     """
-    apart = done.draft.apart
     readers: dict[str, list[tuple[Node, Call]]] = {}
     for _, node, call in placed:
         for name in dict.fromkeys(filter(None, node.inputs)):
             readers.setdefault(name, []).append((node, call))
     returned = {done.resolve(captured[index]) for _, index in root.outputs}
     same: dict[str, str] = {}  # names that are not needed, and what they are other names of
-    for _, node, call in placed:
+    passing = [(node, call) for _, node, call in placed if node.op == "Identity"]
+    sources = {node.outputs[0]: (node.inputs[0], call) for node, call in passing}
+    for node, call in passing:
         name = node.outputs[0]
-        if node.op != "Identity" or name not in apart:
-            continue
         source = same.get(node.inputs[0], node.inputs[0])
         others = [one for one in readers[source] if one[0] is not node]
         own = list(map(id, walk(call)))
-        if source not in returned and all(id(where) in own for _, where in others):
+        beside = {done.resolve(captured[index]) for _, index in call.outputs} - {name}
+        twice = any(
+            source in (one, same.get(one)) or sources.get(one) == sources[name] for one in beside
+        )
+        if twice or source in returned:
+            continue
+        if all(id(where) in own for _, where in others):
             same[name] = source
             readers[source] = others + readers.pop(name, [])
             returned |= {source} if name in returned else set()
