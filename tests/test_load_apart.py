@@ -13,6 +13,7 @@ from equal import assert_all_equal, assert_equal
 from nbglcnn.graph import Graph, inside
 from nbglcnn.load import Joined, Side, load, with_parameters
 from nbglcnn.lowering.lower import lower
+from nbglcnn.partly import load_mixed
 from nbglcnn.reference import reference
 from nbglcnn.session import Session
 from onnx_models import small
@@ -390,6 +391,30 @@ def test_nothing_is_inside_a_value_of_a_file() -> None:
     """A file has no calls: who reads a value reads it from the operator that gives it."""
     graph, _ = load(small())
     assert not any(inside(graph, node, key) for node in graph.nodes for key in graph.keys)
+
+
+class Left(nn.Module):
+    """Has a layer that Python computes, behind and before modules that compute nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.drop, self.gru = nn.Dropout(), nn.GRU(3, 3, batch_first=True)
+        self.passes, self.linear = nn.Identity(), nn.Linear(3, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = x[0].relu()
+        y, _ = self.gru(self.drop(h))
+        return self.linear(self.passes(y)) + y + h
+
+
+def test_what_python_computes_reads_behind_a_module_and_is_read_before_one() -> None:
+    graph, _ = load_mixed(Left().eval(), torch.rand(SHAPE))
+    [gru] = [node for node in graph.nodes if node.python is not None]
+    assert gru.inputs[0] == graph.key("drop").value != graph.key("relu").value
+    assert gru.outputs[0] == graph.key("gru[0]").value != graph.key("passes").value
+    before, after = ([n.op for n in graph.nodes if graph.key(name).value in n.inputs]
+                      for name in ("gru[0]", "passes"))  # fmt: skip
+    assert (before, after) == (["Identity", "Add"], ["MatMul"])
 
 
 class Program(nn.Module):
