@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from changed import behind, evaluated, outputs_by_hook, outputs_of
 from equal import assert_all_equal, assert_equal
-from nbglcnn.graph import Graph, inside
+from nbglcnn.graph import Graph, inside, returns
 from nbglcnn.load import Joined, Side, load, with_parameters
 from nbglcnn.lowering.lower import lower
 from nbglcnn.partly import load_mixed
@@ -385,6 +385,22 @@ def test_a_node_is_inside_the_calls_around_it_and_no_others() -> None:
         "around:1: mul": "............",
         "output": "############",
     }
+
+
+def test_keys_of_one_value_are_in_order_of_the_hooks_on_their_modules() -> None:
+    inner = nn.Sequential(nn.Dropout(), nn.Sequential(nn.Identity()))
+    model = nn.Sequential(nn.Conv2d(3, 3, 1), inner, nn.Dropout()).eval()
+    told: list[str] = []
+    for path, module in model.named_modules():
+        module.register_forward_hook(lambda *_, path=path: told.append(path or "output"))
+    x = torch.rand(SHAPE)
+    model(x)
+    hooked, told = told, []
+    graph, _ = load(model, x)
+    assert len({key.value for key in graph.keys if key.kind != "input"}) == 1
+    turn = returns(graph)
+    keys = sorted(graph.keys, key=lambda key: turn[key.call])
+    assert [key.name for key in keys] == ["input", *hooked]
 
 
 def test_nothing_is_inside_a_value_of_a_file() -> None:

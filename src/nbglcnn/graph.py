@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -148,7 +149,7 @@ class Graph:
     `folded` are the nodes that were computed at load time from constants, in order;
     `with_parameters` runs them again. `parameters` maps a state_dict name to its value's name (two
     names for tied weights), `buffers` are those of these names that are not trained. `calls` has
-    the call that each call of a module was made in ("" for the model's own).
+    the call that each call of a module was made in ("" for the model's own), in call order.
     """
 
     name: str
@@ -211,6 +212,20 @@ def inside(graph: Graph, node: Node, key: Key) -> bool:
     while call is not None and call != key.call:
         call = graph.calls.get(call)
     return call is not None
+
+
+def returns(graph: Graph) -> dict[str | None, tuple[float, ...]]:
+    """When each call returned, to sort keys of one value by: an inner call before the outer one.
+
+    What no call returned, an input or an operator's value, was there before; it has None.
+    """
+    places: dict[str, tuple[int, ...]] = {}
+    found: dict[str | None, tuple[float, ...]] = {None: (), "": (math.inf,)}
+    for number, (call, around) in enumerate(graph.calls.items()):
+        places[call] = (*places.get(around, ()), number)
+        found[call] = (*places[call], math.inf)
+        found.setdefault(around, (math.inf,))
+    return found
 
 
 def checked_observe(observe: Any) -> None:

@@ -126,9 +126,12 @@ def walk(call: Call) -> Iterator[Call]:
 
 
 def calls_of(root: Call) -> Mapping[str, str]:
-    """Each call with the one that it was made in, by their names; "" is the model's own."""
-    found = {child.name: call.name for call in walk(root) for child in call.children}
-    return MappingProxyType(found)
+    """Each call with the one that it was made in, by their names in call order; "" is the model's.
+
+    One comes behind the call that it was made in.
+    """
+    around = {child.name: call.name for call in walk(root) for child in call.children}
+    return MappingProxyType({c.name: around[c.name] for c in walk(root) if c is not root})
 
 
 def place(root: Call, nodes: Sequence[tuple[int, Node]]) -> list[tuple[int, Node, Call]]:
