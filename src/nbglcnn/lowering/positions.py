@@ -8,7 +8,7 @@ source, not the reverse.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from nbglcnn.graph import Graph, Key, Node, inside, returns
 
@@ -23,9 +23,9 @@ class Positions:
         self._of: dict[str, list[int]] = {}
         for number, key in enumerate(keys):
             self._of.setdefault(key.value, []).append(number)
-        turns = returns(graph)
+        turns = returns(graph)  # inner modules' hooks come first, the model's own last
         for group in self._of.values():
-            group.sort(key=lambda number: self._turn(number, turns))
+            group.sort(key=lambda number: turns[keys[number].call])
 
     def value(self, number: int) -> str:
         """The Graph's value that a kept key names."""
@@ -47,18 +47,13 @@ class Positions:
     def source(self, number: int) -> int:
         """The key that the value has passed before this one; -1 where there is none."""
         value = self.value(number)
-        place = self._of[value].index(number)
-        if place:
-            return self._of[value][place - 1]
+        before = self._of[value][: self._of[value].index(number)]
+        if self._keys[number].kind == "output":  # of two outputs neither has passed the other
+            before = [one for one in before if self._keys[one].kind != "output"]
+        if before:
+            return before[-1]
         source, node = self._views.get(value, ("", None))
         return self.read_by(node, source)
-
-    def _turn(
-        self, number: int, turns: Mapping[str | None, tuple[float, ...]]
-    ) -> tuple[int, tuple[float, ...]]:
-        """When a key's hook comes among those of one value: inner modules first, outputs last."""
-        key = self._keys[number]
-        return {"input": 0, "output": 2}.get(key.kind, 1), turns.get(key.call, ())
 
     def _is_inside(self, node: Node | None, number: int) -> bool:
         key = self._keys[number]
