@@ -1,18 +1,7 @@
 // What edits add to a Plan: passes of bend.glsl behind its own, the textures they take, and where values lie then.
 import type { Edit } from "../edits.ts";
 import { type Pass, type PlanHeader, type Texture, UNIFORM_BYTES, type Value } from "../plan.ts";
-import {
-  acts,
-  type BendNumbers,
-  type Bent,
-  bendProgram,
-  costOf,
-  numbersOfEdit,
-  sourceOf,
-  stacksOf,
-  stagesOf,
-  textureOf,
-} from "./bending.ts";
+import { type BendNumbers, bendProgram, costOf, numbersOfEdit, stagesOf } from "./bending.ts";
 import {
   beforeKey,
   differenceKey,
@@ -25,6 +14,7 @@ import {
 } from "./derived.ts";
 import { isReshaped, type Lying } from "./numbers.ts";
 import type { Source } from "./programs.ts";
+import { acts, type Bent, sourceOf, stacksOf, textureOf } from "./stacks.ts";
 
 /** All that is asked for at one time. */
 export interface Wanted {
