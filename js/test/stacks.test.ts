@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Edit } from "../src/edits.ts";
-import * as derived from "../src/gl/derived.ts";
+import { beforeKey, differenceKey, splitKey, withoutKey } from "../src/gl/derived.ts";
+import { elsewhere } from "../src/gl/elsewhere.ts";
 import { Expected } from "../src/gl/expected.ts";
 import { acts, sourceOf, stacksOf, textureOf } from "../src/gl/stacks.ts";
 import type { Pass, Value } from "../src/plan.ts";
@@ -75,7 +76,6 @@ test("an edit that is off, mixed to nothing or of no channel does nothing", () =
 });
 
 test("keys of what follows from a value lead back to it", () => {
-  const { beforeKey, withoutKey, differenceKey, splitKey } = derived;
   assert.deepEqual(splitKey("a.b:2"), ["", "a.b:2"]);
   assert.deepEqual(splitKey(beforeKey("a.b:2")), ["before", "a.b:2"]);
   assert.deepEqual(splitKey(withoutKey("x")), ["without", "x"]);
@@ -83,11 +83,11 @@ test("keys of what follows from a value lead back to it", () => {
 });
 
 test("a value elsewhere is read from there, in the same layout", () => {
-  const moved = derived.elsewhere(template, 9, "y");
+  const moved = elsewhere(template, 9, "y");
   assert.deepEqual([moved.key, moved.texture], ["y", 9]);
   assert.deepEqual(moved.read.step.inputs, [9, 3], "the weight stays");
   assert.deepEqual(moved.words, template.words);
-  assert.equal(derived.elsewhere(template, template.texture), template);
+  assert.equal(elsewhere(template, template.texture), template);
 });
 
 test("a run with more to do is expected to take longer by that, and one with less shorter", () => {
