@@ -2,7 +2,7 @@
 import type { Edit } from "../edits.ts";
 import { type Pass, type PlanHeader, type Texture, UNIFORM_BYTES, type Value } from "../plan.ts";
 import { type BendNumbers, bendProgram, costOf, numbersOfEdit, stagesOf } from "./bending.ts";
-import { beforeKey, differenceKey, type Preview, previewKey, withoutKey } from "./derived.ts";
+import { beforeKey, differenceKey, type Preview, previewKey, splitKey, withoutKey } from "./derived.ts";
 import { elsewhere, mapTexture, oneChannel } from "./elsewhere.ts";
 import { isReshaped, type Lying } from "./numbers.ts";
 import type { Source } from "./programs.ts";
@@ -177,7 +177,7 @@ function basesOf(
   previewed: string | undefined,
 ): Map<Value, Value> {
   const own = new Map(plan.values.map((value) => [value.key, value]));
-  const find = ({ key }: Value) => own.get(key.slice(key.indexOf("\n") + 1));
+  const find = ({ key }: Value) => own.get(splitKey(key)[1]);
   const found = values.map((value) => [value, find(value) ?? own.get(previewed ?? "") ?? value]);
   return new Map(found as [Value, Value][]);
 }
