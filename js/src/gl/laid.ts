@@ -2,7 +2,14 @@
 import type { Edit } from "../edits.ts";
 import { type Pass, type PlanHeader, type Texture, UNIFORM_BYTES, type Value } from "../plan.ts";
 import { type BendNumbers, bendProgram, costOf, numbersOfEdit, stagesOf } from "./bending.ts";
-import { beforeKey, differenceKey, type Preview, previewKey, splitKey, withoutKey } from "./derived.ts";
+import {
+  beforeKey,
+  differenceKey,
+  type Preview,
+  previewKey,
+  splitKey,
+  withoutKey,
+} from "./derived.ts";
 import { elsewhere, mapTexture, oneChannel } from "./elsewhere.ts";
 import { isReshaped, type Lying } from "./numbers.ts";
 import type { Source } from "./programs.ts";
