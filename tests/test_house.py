@@ -74,10 +74,11 @@ MAY_IMPORT = {
     "profiling": {"plan", "tables"},
     "transforms": {"edits"},
     # Of glsl the texts of shaders.
-    "edits": {"glsl", "graph", "layout", "plan", "transforms"},
+    "edits": {"channels", "glsl", "graph", "layout", "plan", "transforms"},
+    "channels": {"graph"},
     "session": {
         *("colors", "device", "edits", "inputs", "pictures", "pieces", "plan", "plan_sections"),
-        *("profiling", "session_edits", "session_inputs", "transforms"),
+        *("profiling", "session_edits", "session_inputs"),
     },
     "session_edits": {"device", "edits", "graph", "plan"},
     "session_inputs": {"inputs", "layout", "pieces", "plan"},
