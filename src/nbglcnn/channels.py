@@ -136,9 +136,10 @@ def _normalised(maps: Array) -> Array:
     step = -(-maps.shape[1] // MOST_NUMBERS)
     thin = maps[:, ::step].astype(np.float64)
     thin[~np.isfinite(thin).all(1)] = 0
+    size = np.abs(thin).max(1, keepdims=True, initial=0)
     thin -= thin.mean(1, keepdims=True)
     length = np.linalg.norm(thin, axis=1, keepdims=True)
-    flat = length <= 1e-9 * (1 + np.abs(maps[:, ::step]).max(1, keepdims=True, initial=0))
+    flat = length <= 1e-6 * size  # a float32 of it may be off by that
     return np.where(flat, 0, thin / np.where(flat, 1, length))
 
 
