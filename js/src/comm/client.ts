@@ -330,6 +330,7 @@ export class CommClient {
     // Edits first: what runs has them.
     await this.edit();
     await this.bring(state);
+    await this.edit(); // where nothing was shown, what cannot be is only known now
     if (this.ran < 0 || this.closed) return;
     for (const read of this.answers.waiting) {
       await this.answers
@@ -382,8 +383,8 @@ export class CommClient {
     const without = withoutEdits.peek() && this.answers.waiting.length === 0;
     const edits = without ? [] : edited.peek().edits;
     this.again ||= withoutEdits.peek() !== without;
-    if (edits === this.edits) return;
-    this.edits = edits;
+    if (edits === this.edits || edits.length + this.edits.length === 0) return;
+    if (this.engine.shown !== undefined) this.edits = edits;
     try {
       await this.engine.edit(edits);
       editTrouble.value = "";

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nbglcnn.edits.bends import Bend, Bends
+from nbglcnn.edits.records import Edit
 from nbglcnn.edits.store import Moment, Store
 from nbglcnn.graph import Array
 from nbglcnn.plan import Plan
@@ -32,6 +33,11 @@ class Editable:
     def _check_open(self) -> None:
         """Raise where nothing can be edited any more."""
         raise NotImplementedError
+
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        """All that is edited now, as data: bends and what is injected, in order."""
+        return self._store.edits
 
     def bend(
         self,
