@@ -63,6 +63,13 @@ def check_module(model: torch.nn.Module) -> None:
             raise UnsupportedModel(
                 f"{shown(name)} is {kind}; only dense real tensors are supported"
             )
+    check_mode(model)
+
+
+def check_mode(model: torch.nn.Module) -> None:
+    """Refuse a module that is training where it matters."""
+    import torch
+
     strayed = [(name or "the model itself", m) for name, m in model.named_modules() if _trains(m)]
     if strayed:
         some = ", ".join(f"{name} ({type(m).__name__})" for name, m in strayed[:3])
