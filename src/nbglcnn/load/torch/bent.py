@@ -60,11 +60,13 @@ def bent_hooks(
             nonlocal inside
             if threading.get_ident() != thread:
                 return
+            if not path:  # a run of its own; the one before may have been broken off
+                calls.clear()
+                counts.clear()
+                inside = 0
             if calls and calls[-1].path in cut:
                 inside += 1
                 return
-            if not calls:
-                counts.clear()  # a run of its own
             calls.append(Call(path, counts.get(path, 0), True, "", ""))
             counts[path] = calls[-1].number + 1
 
@@ -82,7 +84,7 @@ def bent_hooks(
         return replaced(output, is_tensor, lambda suffix, t: changed(name + suffix, t))
 
     def enter(_: Any, given: tuple[Any, ...]) -> Any:
-        if threading.get_ident() != thread or calls:
+        if threading.get_ident() != thread:
             return None
         own = [changed(name, one) for name, one in zip(inputs, given, strict=False)]
         return (*own, *given[len(own) :])

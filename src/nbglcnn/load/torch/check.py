@@ -185,13 +185,16 @@ def detached_copy(model: torch.nn.Module) -> tuple[torch.nn.Module, list[str]]:
 
 
 def drop_hooks(twin: torch.nn.Module) -> bool:
-    """Remove the user's forward hooks (not torch's own, as spectral_norm's); whether there were."""
+    """Remove the user's forward hooks; whether there were.
+
+    Not torch's own, as spectral_norm's, and not ours, which replay edits.
+    """
     dropped = False
     for module in twin.modules():
         for hooks in (module._forward_hooks, module._forward_pre_hooks):
             for number, hook in list(hooks.items()):
                 owner = getattr(hook, "__module__", None) or type(hook).__module__
-                if not owner.startswith("torch."):
+                if not owner.startswith(("torch.", "nbglcnn.")):
                     del hooks[number]
                     dropped = True
     return dropped

@@ -126,7 +126,7 @@ class BentModule(torch.nn.Module):
         twin, operator = self._copy(), bend_operator()
         with programs_kept() as kept, bent_hooks(
             twin, inputs, bends, bend=lambda key, tensor: operator(tensor, key)
-        ) as done:  # fmt: skip
+        ):  # fmt: skip
             graph, _ = self._compiled(twin, arrays)
         with torch.no_grad():
             true = self.model(*given)
@@ -141,7 +141,7 @@ class BentModule(torch.nn.Module):
         every = len(program.graph.output_node().args[0])
         traced = Traced(program, range(every - len(outputs), every))
         keys = _node_names(graph, traced, between)
-        check_called(bends, done | set(between), self.model)
+        check_called(bends, traced.bent() | set(between), self.model)
         with torch.no_grad():
             found, _ = traced.run(self.model, given, lambda _, tensor: tensor, {})
         if any(node.python for node in graph.nodes) or not _near(found, outputs):

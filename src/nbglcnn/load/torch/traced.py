@@ -67,6 +67,11 @@ class Traced:
         """The operators' nodes by name."""
         return {n.name: n for n in self.program.graph.nodes if n.op == "call_function"}
 
+    def bent(self) -> set[str]:
+        """The keys of modules whose edits are in the trace."""
+        operator = bend_operator()
+        return {str(n.args[1]) for n in self.program.graph.nodes if n.target is operator}
+
     def run(
         self,
         model: torch.nn.Module,
