@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 import nbglcnn
 from bent_models import bend_at_random, bent_by_hooks, drawn

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from nbglcnn.edits.replay import bending
+from nbglcnn.edits.replay import bending, check_replayed
 from nbglcnn.errors import InputError, NbglcnnError, UnsupportedModel
 from nbglcnn.graph import Graph
 from nbglcnn.load import alone, load, partly
@@ -104,9 +104,11 @@ def verify(session: Session, model: Any, x: Any = None) -> Report[Match]:
     plan = session.plan
     session.check_open()
     store = session.bends.store
-    bends = bending(plan, store.edits, store.arrays)
+    edits, injected = store.edits, store.arrays
+    check_replayed(edits, injected)
     graph, arrays = load(model, x)
     found = session.run(*arrays)
+    bends = bending(plan, edits, injected, found)
     expected = reference(model, graph, arrays, bends=bends)
     if missing := [key for key in plan.computed if key not in expected]:
         raise InputError(

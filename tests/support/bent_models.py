@@ -34,7 +34,7 @@ class Pair(nn.Module):
 
 
 class RandomNet(nn.Module):
-    """Steps drawn by a seed; `tap` is given what forward itself computes, by the operator's name."""
+    """Steps drawn by a seed; `tap` is given what forward itself computes, and its name."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()

@@ -8,6 +8,7 @@ import { pageStore } from "../engine/store.ts";
 import { joined } from "../gl/numbers.ts";
 import type { Progress as EngineProgress, Patch } from "../gl/types.ts";
 import type { Failed, FromKernel, Patches, Probe, Read, State, Verified } from "../messages.ts";
+import { said } from "../state/edits.ts";
 import { createState, type Parity, type ViewerState } from "../state.ts";
 import { says } from "../status.ts";
 import { Answers } from "./answers.ts";
@@ -117,6 +118,9 @@ export class CommClient {
     this.undo.push(
       keepSnapshots(model),
       watchKernel(model, () => this.disconnect()),
+      this.state.edited.subscribe(() => {
+        this.tested = this.state.parity.value = null; // it was of the edits before
+      }),
     );
     this.sayUnavailable();
     this.reports.greet();
@@ -269,10 +273,12 @@ export class CommClient {
     void this.work();
   }
 
-  private judge({ page, revision, reference, layers, flawed }: Verified): void {
+  private judge({ page, revision, reference, layers, flawed, edits }: Verified): void {
     const sampled = page !== "";
     if (sampled ? page !== this.page : revision !== this.wanted?.revision) return;
-    const parity = { reference, layers, flawed, sampled };
+    // Found of other edits than those of now.
+    if (sampled && edits !== said(this.state)) return;
+    const parity = { reference, layers, flawed, sampled, bent: edits !== "" };
     if (sampled) this.tested = parity;
     if (!sampled || this.state.parity.peek()?.sampled !== false) this.state.parity.value = parity;
   }
@@ -375,11 +381,14 @@ export class CommClient {
   private async sample(state: State): Promise<void> {
     const { engine, page, probe } = this;
     if (probe === undefined) return;
+    const edits = said(this.state);
+    if (edits === null) return; // answered when the edits are there again
     const samples: Float32Array<ArrayBuffer>[] = [];
     try {
       for (const [k, key] of probe.keys.entries()) {
         await macrotask();
         if (this.answers.waiting.length > 0 || this.wanted !== state || this.closed) return;
+        if (edits !== said(this.state)) return;
         samples.push(await engine.sample(key, probe.bands[k] ?? []));
       }
     } catch (error) {
@@ -389,7 +398,8 @@ export class CommClient {
     }
     if (this.probe !== probe) return; // another one has come meanwhile
     this.probe = undefined;
-    this.reports.send({ type: "probed", page, revision: this.ran }, [joined(samples).buffer]);
+    const probed = { type: "probed", page, revision: this.ran, edits } as const;
+    this.reports.send(probed, [joined(samples).buffer]);
   }
 
   /** Whether nobody looks at it, and Python has let it go or is gone. */

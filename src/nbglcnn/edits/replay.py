@@ -18,15 +18,23 @@ from nbglcnn.layout import NCHW
 from nbglcnn.plan import Plan
 
 DOMAIN = "nbglcnn.edits"  # of the nodes that stand for edits in a Graph
+# Of a value's largest: two who are right may be so far apart, and a threshold between them.
+UNSURE = 1e-5
+JUMP = 1e-4  # of the edited value's largest: what is no rounding any more
 
 
 @dataclass(frozen=True)
 class Bending:
-    """The active edits of a network by key, how their values are shown, and injected arrays."""
+    """The active edits of a network by key, how their values are shown, and injected arrays.
+
+    `found` is what a device has made of bent values: where a threshold lies within the rounding of
+    an element, either side is right, and its side is taken.
+    """
 
     edits: Mapping[str, tuple[Edit, ...]] = field(default_factory=lambda: MappingProxyType({}))
     shown: Mapping[str, NCHW] = field(default_factory=lambda: MappingProxyType({}))
     arrays: Mapping[str, Array] = field(default_factory=lambda: MappingProxyType({}))
+    found: Mapping[str, Array] = field(default_factory=lambda: MappingProxyType({}))
 
     def __bool__(self) -> bool:
         return bool(self.edits)
@@ -38,7 +46,10 @@ class Bending:
         """A value after its edits: itself where it has none."""
         if key not in self.edits:
             return array
-        return edited(array, self.shown[key], self.edits[key], self.arrays)
+        made = edited(array, self.shown[key], self.edits[key], self.arrays)
+        if key not in self.found or not any(jumps(edit) for edit in self.edits[key]):
+            return made
+        return _decided(array, made, self, key)
 
     def within(self, prefix: str, names: Mapping[str, str] = MappingProxyType({})) -> Bending:
         """Of a comparison those of one side, under its own keys; `names` are keys of others."""
@@ -51,19 +62,46 @@ class Bending:
             {own[key]: self.edits[key] for key in own},
             {own[key]: self.shown[key] for key in own},
             self.arrays,
+            {own[key]: self.found[key] for key in own if key in self.found},
         )
 
 
 NONE = Bending()
 
 
-def bending(plan: Plan, edits: Iterable[Edit], arrays: Mapping[str, Array]) -> Bending:
+def jumps(edit: Edit) -> bool:
+    """Whether the last digit of an element can make another one of it."""
+    return edit.transform == "threshold"
+
+
+def _decided(array: Array, made: Array, bends: Bending, key: str) -> Array:
+    """The edited value, with what was found where a threshold could go either way."""
+    shown, edits, arrays = bends.shown[key], bends.edits[key], bends.arrays
+    near = array.dtype.type(UNSURE * _largest(array) + 1e-6)
+    low, high = (edited(one, shown, edits, arrays) for one in (array - near, array + near))
+    found, bound = bends.found[key], JUMP * _largest(made)
+    least, most = np.fmin(np.fmin(low, high), made), np.fmax(np.fmax(low, high), made)
+    unsure = (most - least > bound) & (found >= least - bound) & (found <= most + bound)
+    return np.where(unsure, found, made).astype(made.dtype)
+
+
+def _largest(array: Array) -> float:
+    finite = np.abs(array[np.isfinite(array)])
+    return float(finite.max(initial=0.0))
+
+
+def bending(
+    plan: Plan,
+    edits: Iterable[Edit],
+    arrays: Mapping[str, Array],
+    found: Mapping[str, Array] = MappingProxyType({}),
+) -> Bending:
     """The edits of a Plan that can be replayed; InputError by name for one that cannot."""
-    found = active(edits)
-    check_replayed(found, arrays)
-    layers = {layer: tuple(some) for layer, some in by_layer(found).items()}
+    check_replayed(edits := active(edits), arrays)
+    layers = {layer: tuple(some) for layer, some in by_layer(edits).items()}
     shown = {value.key: value.nchw for value in plan.values if value.key in layers}
-    return Bending(layers, shown, dict(arrays))
+    own = {key: found[key] for key in layers if key in found}
+    return Bending(layers, shown, dict(arrays), own)
 
 
 def check_replayed(edits: Iterable[Edit], arrays: Mapping[str, Array]) -> None:
@@ -90,6 +128,7 @@ def node_of(key: str, value: str, made: str, bends: Bending) -> Node:
         "edits": msgspec.json.encode(to_dict(edits)).decode(),
         "shown": tuple(bends.shown[key]),
         **arrays,
+        **({"found": bends.found[key]} if key in bends.found else {}),
     }
     return Node(f"bends of {key}", "Bend", (value,), (made,), attributes, domain=DOMAIN)
 
@@ -107,4 +146,6 @@ def computed(node: Node, array: Array) -> Array:
         for name, data in attributes.items()
         if name.startswith(prefix)
     }
-    return edited(array, (n, c, h, w), from_dict(msgspec.json.decode(text)), arrays)
+    edits = from_dict(msgspec.json.decode(text))
+    found = {"": np.asarray(attributes["found"])} if "found" in attributes else {}
+    return Bending({"": edits}, {"": (n, c, h, w)}, arrays, found).apply("", array)

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from nbglcnn.edits.replay import NONE, Bending
 from nbglcnn.errors import DeviceError, OpenGLUnavailable
 from nbglcnn.graph import Array, Graph
 from nbglcnn.plan import Patch, Plan
@@ -88,15 +89,24 @@ class Local:
         """The device that it has computed on, "" if none was needed yet."""
         return f"OpenGL: {self._session.renderer}" if self._session is not None else ""
 
-    def reference(self, graph: Graph, arrays: Sequence[Array]) -> tuple[dict[str, Array], str]:
-        """What the model's own framework makes of the inputs, and that framework's name."""
-        return reference(self.model, graph, arrays), engine(self.model)
+    def reference(
+        self, graph: Graph, arrays: Sequence[Array], bends: Bending = NONE
+    ) -> tuple[dict[str, Array], str]:
+        """What the model's own framework makes of the inputs, and that framework's name.
+
+        With `bends` replayed; InputError where that cannot be.
+        """
+        return reference(self.model, graph, arrays, bends=bends), engine(self.model)
 
     def exact(
-        self, graph: Graph, arrays: Sequence[Array], names: Collection[str]
+        self,
+        graph: Graph,
+        arrays: Sequence[Array],
+        names: Collection[str],
+        bends: Bending = NONE,
     ) -> dict[str, Array]:
         """The same in float64, as far as the framework can."""
-        return exact(self.model, graph, arrays, names)
+        return exact(self.model, graph, arrays, names, bends)
 
     def _open(self, plan: Plan) -> Session | None:
         if self._session is not None and self._session.plan.hash == plan.hash:
