@@ -33,7 +33,8 @@ def bent_graph(graph: Graph, bends: Bending) -> Graph:
         if key.name in bends:
             name = f"{key.value} bent as {key.name}"
             behind.setdefault(key.value, []).append(node_of(key.name, value, name, bends))
-            values[name] = replace(values[key.value], name=name, data=None)
+            if key.value in values:  # of what is between two networks there are no shapes yet
+                values[name] = replace(values[key.value], name=name, data=None)
             value = name
         made[number] = value
         return value
