@@ -1,5 +1,6 @@
 """Edits in the page's session: every transform, where they act, what follows, and their cost."""
 
+import base64
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch import nn
 import nbglcnn
 from carrier import LAYOUTS, carrier
 from nbglcnn import Session
+from nbglcnn.edits import program
 from nbglcnn.edits.kinds import KINDS
 from nbglcnn.edits.records import Edit, to_dict
 from nbglcnn.edits.reference import edited
@@ -123,6 +125,28 @@ def test_every_transform_equals_numpy_in_every_layout(gl: GlPage) -> None:
         gl.set_edits(session, [])
         np.testing.assert_array_equal(gl.read(session, "x"), array)
         gl.close(session)
+
+
+@ONE_RENDERER
+def test_the_page_tells_the_shader_what_python_tells_it(gl: GlPage, plan: nbglcnn.Plan) -> None:
+    own = ("y = x * p0 / $& + '$1'", ("p0", "p1"))
+    for layers, reshaped in ((1, False), (4, True)):
+        ask = [layers, reshaped]
+        assert gl.page.evaluate("a => gl.bendProgram(...a)", ask) == program.program(*ask).source
+        found = gl.page.evaluate(
+            "a => gl.bendProgram(...a)", [*ask, {"source": own[0], "names": own[1]}]
+        )
+        assert found == program.program(layers, reshaped, *own).source
+    bends = [
+        edit("conv", "rotate", 30, mix=0.25, channels=(1, 2)),
+        edit("conv", "glsl", 1, 2, 3, 4, 5, source="y = x", names=tuple("abcde")),
+        edit("flat", "blur", 2),
+    ]
+    for bend in bends:
+        [value] = [one for one in plan.header.values if one.key == bend.layer]
+        given = [msgspec.to_builtins(value), to_dict([bend])[0]]
+        found = base64.b64decode(gl.page.evaluate("a => gl.blocks(...a)", given))
+        assert found == program.words(value, bend, 0) + program.words(value, bend, 1)
 
 
 def test_edits_act_in_a_network_as_on_local_opengl(gl: GlPage, plan: nbglcnn.Plan) -> None:

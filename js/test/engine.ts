@@ -11,6 +11,8 @@ offerEdits(Edits);
 
 const store = pageStore();
 const told: string[] = [];
+/** Names of the edits that were left out, each time that was told. */
+const left: string[][] = [];
 /** Bytes of textures written, and programs compiled, since `counted` was set to nothing. */
 const counted = { uploaded: 0, patched: 0, compiled: 0, sessions: 0 };
 
@@ -23,6 +25,7 @@ const makeEngine = () =>
     onRestored: () => told.push("restored"),
     onTimed: () => told.push("timed"),
     onPace: () => undefined,
+    onEdits: (edits) => left.push(edits.map(({ name }) => name)),
     isBusy: () => false,
   });
 
@@ -73,6 +76,7 @@ Object.assign(globalThis, {
     second: undefined as Engine | undefined,
     makeEngine,
     told,
+    left,
     counted,
     gaps,
     put: (hash: string, data: string) => store.put(hash, bytesOf(data), 1),

@@ -1,6 +1,7 @@
 // What tests/support/page.py calls in a browser: the GL layer with arrays as base64, since JSON has no NaN.
 
-import { type Edit, NUMBERS } from "../src/edits.ts";
+import type { Edit } from "../src/edits.ts";
+import { bendProgram, blocksOf, numbersOfEdit } from "../src/gl/bending.ts";
 import { beforeKey, differenceKey, withoutKey } from "../src/gl/derived.ts";
 import { type GlDevice, openDevice } from "../src/gl/device.ts";
 import { offerEdits } from "../src/gl/editing.ts";
@@ -9,6 +10,7 @@ import { parsePlan } from "../src/gl/format.ts";
 import { probe } from "../src/gl/probe.ts";
 import { createSession } from "../src/gl/session.ts";
 import type { Delivery, DrawJob, Progress, Session } from "../src/gl/types.ts";
+import type { Value } from "../src/plan.ts";
 import { load } from "../src/runtime.ts";
 
 offerEdits(Edits);
@@ -140,7 +142,12 @@ Object.assign(globalThis, {
         },
       ),
     keys: { before: beforeKey, without: withoutKey, difference: differenceKey },
-    numbers: NUMBERS,
+    bendProgram: (layers: number, reshaped: boolean, own?: Partial<Edit>) =>
+      bendProgram(layers, reshaped, own && { ...none, ...own }).source,
+    blocks: (value: Value, edit: Partial<Edit>) => {
+      const stages = [0, 1].map((stage) => numbersOfEdit(value, { ...none, ...edit }, stage));
+      return base64(blocksOf(stages));
+    },
     count,
     /** What was counted since this was asked last. */
     counted: () => {

@@ -7,6 +7,7 @@ import { createState } from "../src/state.ts";
 import { says } from "../src/status.ts";
 import { mount } from "../src/views/app.tsx";
 import * as attention from "../src/views/attention/room.ts";
+import * as bending from "../src/views/bending/room.ts";
 import * as compare from "../src/views/compare/room.ts";
 import * as explain from "../src/views/explain/room.ts";
 import * as fields from "../src/views/fields/room.ts";
@@ -20,6 +21,7 @@ import { openRoom } from "../src/views/rooms.tsx";
 import * as screen from "../src/views/screen/room.ts";
 import * as trail from "../src/views/trail/room.ts";
 
+openRoom("bending", bending);
 openRoom("graph", graph);
 openRoom("filters", filters);
 openRoom("explain", explain);

@@ -1,5 +1,4 @@
-// What bend.glsl is given: its text, the numbers of one pass, the table of channels; and which edits run where.
-// As edits/program.py and edits/stacks.py in Python.
+// What bend.glsl is given: its text, the numbers of one pass, the table of channels; as edits/program.py in Python.
 import bend from "../../../src/nbglcnn/shaders/bend.glsl";
 import prelude from "../../../src/nbglcnn/shaders/prelude.glsl";
 import {
@@ -12,13 +11,14 @@ import {
   TABLE_WIDTH,
   TRANSFORMS,
 } from "../edits.ts";
-import { type PlanHeader, UNIFORM_BYTES, type Value } from "../plan.ts";
+import { UNIFORM_BYTES } from "../plan.ts";
 import { isReshaped, type Lying, writeNumbers } from "./numbers.ts";
 import type { Source } from "./programs.ts";
 import type { Size } from "./resources.ts";
 
-/** One fetch here costs as many of a Plan's kernels, which know their layouts beforehand. */
-const FETCH_COST = 4;
+/** A texel and each of its reads cost as many fetches of a Plan's kernels, which know their layouts: measured. */
+const TEXEL_COST = 100;
+const TAP_COST = 15;
 /** Width of a texture that nothing reaches: a value that lies in no strips. */
 const ENDLESS = 2 ** 24;
 
@@ -112,7 +112,7 @@ export function blocksOf(all: readonly BendNumbers[]): Uint8Array<ArrayBuffer> {
 }
 
 /** Texture fetches of a pass, as a Plan counts them. */
-export function costOf({ to, transform, stage, parameters }: BendNumbers): number {
+export function costOf({ to, transform, parameters }: BendNumbers): number {
   const [n, c, h, w] = to.nchw;
   const texels = n * (isReshaped(to) ? c : Math.ceil(c / 4)) * h * w;
   const [first = 0, second = 0] = parameters;
@@ -127,7 +127,7 @@ export function costOf({ to, transform, stage, parameters }: BendNumbers): numbe
       : affine
         ? 4
         : 1;
-  return Math.round(texels * (taps + (blurs && stage === 0 ? 0 : 1)) * FETCH_COST);
+  return texels * (TEXEL_COST + taps * TAP_COST);
 }
 
 const rows = (texels: number): Size => {
@@ -158,53 +158,3 @@ export function padded(array: Float32Array): Float32Array {
   found.set(array);
   return found;
 }
-
-/** The active edits of one value, `number` among the Plan's, in their order. */
-export interface Stack {
-  readonly number: number;
-  readonly value: Value;
-  readonly edits: readonly Edit[];
-}
-
-type Values = Pick<PlanHeader, "values">;
-/** Where edited values lie after their edits, by their number. */
-export type Bent = ReadonlyMap<number, number>;
-
-/** One for each value that has edits; behind the one that it is a view of. */
-export function stacksOf(plan: Values, edits: readonly Edit[]): Stack[] {
-  const numbers = new Map(plan.values.map(({ key }, number) => [key, number]));
-  const found = new Map<number, Edit[]>();
-  for (const edit of edits) {
-    const number = numbers.get(edit.layer) ?? -1;
-    found.set(number, [...(found.get(number) ?? []), edit]);
-  }
-  return [...found]
-    .flatMap(([number, own]) => {
-      const value = plan.values[number];
-      return value === undefined ? [] : [{ number, value, edits: own }];
-    })
-    .sort((a, b) => a.value.after - b.value.after || depth(plan, a.number) - depth(plan, b.number));
-}
-
-function depth(plan: Values, number: number): number {
-  let count = 0;
-  for (let at = plan.values[number]?.source ?? -1; at >= 0; count++) {
-    at = plan.values[at]?.source ?? -1;
-  }
-  return count;
-}
-
-/** The texture of a value before its own edits. */
-export function sourceOf(plan: Values, number: number, bent: Bent): number {
-  const { source = -1, texture = -1 } = plan.values[number] ?? {};
-  return source < 0 ? texture : textureOf(plan, source, bent);
-}
-
-/** The texture that holds a value as its key has it. */
-export function textureOf(plan: Values, number: number, bent: Bent): number {
-  return bent.get(number) ?? sourceOf(plan, number, bent);
-}
-
-/** Whether an edit changes something. */
-export const acts = ({ enabled, mix, channels }: Edit): boolean =>
-  enabled && mix > 0 && channels?.length !== 0;

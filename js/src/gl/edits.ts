@@ -1,7 +1,7 @@
 // The edits of a session on its device: which are wanted, whose objects are there, and which the last run had.
 import type { Edit } from "../edits.ts";
 import type { Pass, PlanHeader, Value } from "../plan.ts";
-import { blocksOf, stacksOf } from "./bending.ts";
+import { blocksOf } from "./bending.ts";
 import { checkEdits, checkPreview } from "./check_edits.ts";
 import { type Preview, splitKey } from "./derived.ts";
 import type { GlDevice } from "./device.ts";
@@ -9,6 +9,7 @@ import { type Laid, lay, sameShape, type Wanted } from "./laid.ts";
 import type { PlanObjects } from "./objects.ts";
 import type { Sections } from "./sections.ts";
 import { Needs, Shelf } from "./shelf.ts";
+import { stacksOf } from "./stacks.ts";
 import { ContextLostError, PlanError, SessionClosed } from "./types.ts";
 
 interface Made {

@@ -1,30 +1,19 @@
 // What edits add to a Plan: passes of bend.glsl behind its own, the textures they take, and where values lie then.
 import type { Edit } from "../edits.ts";
 import { type Pass, type PlanHeader, type Texture, UNIFORM_BYTES, type Value } from "../plan.ts";
-import {
-  acts,
-  type BendNumbers,
-  type Bent,
-  bendProgram,
-  costOf,
-  numbersOfEdit,
-  sourceOf,
-  stacksOf,
-  stagesOf,
-  textureOf,
-} from "./bending.ts";
+import { type BendNumbers, bendProgram, costOf, numbersOfEdit, stagesOf } from "./bending.ts";
 import {
   beforeKey,
   differenceKey,
-  elsewhere,
-  mapTexture,
-  oneChannel,
   type Preview,
   previewKey,
+  splitKey,
   withoutKey,
 } from "./derived.ts";
+import { elsewhere, mapTexture, oneChannel } from "./elsewhere.ts";
 import { isReshaped, type Lying } from "./numbers.ts";
 import type { Source } from "./programs.ts";
+import { acts, type Bent, sourceOf, stacksOf, textureOf } from "./stacks.ts";
 
 /** All that is asked for at one time. */
 export interface Wanted {
@@ -195,7 +184,7 @@ function basesOf(
   previewed: string | undefined,
 ): Map<Value, Value> {
   const own = new Map(plan.values.map((value) => [value.key, value]));
-  const find = ({ key }: Value) => own.get(key.slice(key.indexOf("\n") + 1));
+  const find = ({ key }: Value) => own.get(splitKey(key)[1]);
   const found = values.map((value) => [value, find(value) ?? own.get(previewed ?? "") ?? value]);
   return new Map(found as [Value, Value][]);
 }

@@ -8,10 +8,9 @@ source, not the reverse.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from nbglcnn.graph import Graph, Key, Node, inside
+from nbglcnn.graph import Graph, Key, Node, inside, returns
 
 
 class Positions:
@@ -24,8 +23,9 @@ class Positions:
         self._of: dict[str, list[int]] = {}
         for number, key in enumerate(keys):
             self._of.setdefault(key.value, []).append(number)
-        for value, group in self._of.items():
-            self._of[value] = sorted(group, key=lambda number: self._turn(number, group))
+        turns = returns(graph)
+        for group in self._of.values():
+            group.sort(key=lambda number: self._turn(number, turns))
 
     def value(self, number: int) -> str:
         """The Graph's value that a kept key names."""
@@ -53,12 +53,12 @@ class Positions:
         source, node = self._views.get(value, ("", None))
         return self.read_by(node, source)
 
-    def _turn(self, number: int, group: Sequence[int]) -> tuple[int, int]:
+    def _turn(
+        self, number: int, turns: Mapping[str | None, tuple[float, ...]]
+    ) -> tuple[int, tuple[float, ...]]:
         """When a key's hook comes among those of one value: inner modules first, outputs last."""
         key = self._keys[number]
-        order = {"input": 0, "output": 2}.get(key.kind, 1)
-        names = [self._keys[other].name for other in group]
-        return order, sum(_holds(key.name, name) for name in names)
+        return {"input": 0, "output": 2}.get(key.kind, 1), turns.get(key.call, ())
 
     def _is_inside(self, node: Node | None, number: int) -> bool:
         key = self._keys[number]
@@ -67,13 +67,5 @@ class Positions:
         if key.kind == "output":
             # An ONNX file's output may be read on, under that very name.
             return self._graph.source != "onnx" or len(self._of[key.value]) > 1
-        return inside(node, key)
+        return inside(self._graph, node, key)
 
-
-def _holds(outer: str, inner: str) -> bool:
-    return _path(inner).startswith(_path(outer) + ".")
-
-
-def _path(name: str) -> str:
-    """A key's module, without the number of its call and of what it gave."""
-    return re.split(r"[:\[]", name)[0]
