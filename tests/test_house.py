@@ -204,6 +204,7 @@ PAGE_MAY_IMPORT = {
     "network": {"format", "plan"},
     "explain": {"network", "plan"},
     "views": {
+        "edits",
         "engine",
         "explain",
         "format",

@@ -37,6 +37,7 @@ export function createPainter(state: ViewerState): Painter {
   let last = Number.NEGATIVE_INFINITY;
   let settling = false;
   let everything = false;
+  let edited = state.edited.peek();
 
   /** What is to be drawn now. */
   const due = (): (Entry & { readonly job: DrawJob })[] => {
@@ -103,7 +104,10 @@ export function createPainter(state: ViewerState): Painter {
     if (!ready) return;
     untracked(() => {
       for (const entry of entries.values()) entry.dirty = true;
-      afterRun();
+      // Who turns a knob sees each step of it.
+      const isStep = edited !== state.edited.peek();
+      edited = state.edited.peek();
+      (isStep ? soon : afterRun)();
     });
   });
 

@@ -5,6 +5,7 @@ import { duration, full, memory, rendererName, short } from "../format.ts";
 import { layerCount } from "../network/network.ts";
 import type { PlanHeader } from "../plan.ts";
 import type { Status } from "../status.ts";
+import { Bends } from "./bent.tsx";
 import { useViews } from "./context.ts";
 import { KeysButton } from "./help.tsx";
 import { Differs, Matches } from "./icons.tsx";
@@ -62,6 +63,7 @@ export function StatusLine() {
           )}
         </>
       )}
+      <Bends part="Word" />
       <span class="nbg-space" />
       {bytes > 0 && <span class="nbg-wide">{memory(bytes)} on the GPU</span>}
       {device !== null && (
