@@ -1,10 +1,12 @@
 // "Add a bend": every transform, drawn on one channel of the layer as it would make it.
 import { useState } from "preact/hooks";
 import { TRANSFORMS } from "../../edits.ts";
+import type { Range, Statistics } from "../../gl/types.ts";
 import { displayOf, frameOf, unitOf } from "../../network/display.ts";
 import type { Network } from "../../network/network.ts";
 import type { Value } from "../../plan.ts";
 import { change } from "../../state/edits.ts";
+import { fixedRange, sharedEnds } from "../compare/pairs.ts";
 import { imageOf, useViews } from "../context.ts";
 import { fitScale } from "../layout.ts";
 import { Maps } from "../maps.tsx";
@@ -17,8 +19,14 @@ import { asChannels, bend, titleOf, wordsOf } from "./stack.ts";
 /** CSS pixels of a picture. */
 const SIDE = 60;
 
-export function AddBend(props: { network: Network; value: Value; channel: number; picks: Picks }) {
-  const { network, value, channel, picks } = props;
+export function AddBend(props: {
+  network: Network;
+  value: Value;
+  statistics: Statistics | null;
+  channel: number;
+  picks: Picks;
+}) {
+  const { network, value, statistics, channel, picks } = props;
   const { state } = useViews();
   const [own, setOwn] = useState(false);
   const image = imageOf(value, network, state.example.value);
@@ -27,6 +35,8 @@ export function AddBend(props: { network: Network; value: Value; channel: number
   const count = value.nchw[1];
   const set = picks.of === null ? picks.picked : new Set<number>();
   const flat = displayOf(value).drawn === undefined;
+  // As the layer's own maps, so that what is done to the numbers is seen.
+  const range = fixedRange(statistics && sharedEnds(statistics, statistics, null));
   const add = (index: number): void => {
     const transform = TRANSFORMS[index];
     if (transform === undefined) return;
@@ -49,7 +59,7 @@ export function AddBend(props: { network: Network; value: Value; channel: number
       <div class="nbg-bend-tiles">
         {!flat && (
           <figure class="nbg-bend-tile" title="as it is">
-            <Preview value={value} channel={channel} frame={value} label="as it is" />
+            <Preview value={value} channel={channel} frame={value} label="as it is" range={range} />
             <figcaption>none</figcaption>
           </figure>
         )}
@@ -66,7 +76,13 @@ export function AddBend(props: { network: Network; value: Value; channel: number
             {flat ? (
               <span class="nbg-bend-formula">{says.length > 12 ? titleOf(name) : says}</span>
             ) : (
-              <Preview value={previews[k]} channel={0} frame={value} label={wordsOf(name)} />
+              <Preview
+                value={previews[k]}
+                channel={0}
+                frame={value}
+                label={wordsOf(name)}
+                range={range}
+              />
             )}
             <span>{wordsOf(name)}</span>
           </button>
@@ -103,8 +119,9 @@ function Preview(props: {
   /** Whose channel it is. */
   frame: Value;
   label: string;
+  range: Range | undefined;
 }) {
-  const { value, channel, frame, label } = props;
+  const { value, channel, frame, label, range } = props;
   const ratio = useViews().ratio.value;
   const { height, width } = frameOf(frame);
   const scale = fitScale(Math.max(height, width), SIDE * ratio);
@@ -118,6 +135,7 @@ function Preview(props: {
           scale={Math.min(1, scale)}
           zoom={Math.max(1, scale) / ratio}
           rgb={false}
+          range={range}
           label={label}
           still
         />

@@ -4,54 +4,59 @@ import type { Edit } from "../../edits.ts";
 import { differenceKey, withoutKey } from "../../gl/derived.ts";
 import type { Session } from "../../gl/types.ts";
 import type { Value } from "../../plan.ts";
-import { reportFailure, useViews, type Views } from "../context.ts";
+import { reportFailure, useViews } from "../context.ts";
 import { isExpected } from "../measures.ts";
 
-/** What a session answers, as long as it is this session's and this question's. */
-function useAsked<T>(
+const NOTHING: readonly string[] = [];
+
+/** Asks a session for values as long as the component is there; the keys that it answers. */
+function useAsked(
   about: string,
-  ask: (session: Session) => Promise<T>,
-  end: (session: Session) => void,
-): T | null {
+  ask: (session: Session) => Promise<readonly string[]>,
+  end: (session: Session) => Promise<unknown>,
+): readonly string[] {
   const views = useViews();
   const session = views.state.session.value;
-  const [known, setKnown] = useState<{ session: Session; about: string; answer: T } | null>(null);
+  const [known, setKnown] = useState({ session, about, keys: NOTHING });
   // biome-ignore lint/correctness/useExhaustiveDependencies: what is asked for is said by `about`
   useEffect(() => {
     if (session === null) return;
     let wanted = true;
     ask(session).then(
-      (answer) => {
-        if (wanted) setKnown({ session, about, answer });
+      (keys) => {
+        if (wanted) setKnown({ session, about, keys });
       },
-      (error: unknown) => report(views, error),
+      (error: unknown) => {
+        if (wanted && !isExpected(error)) reportFailure(views, error);
+      },
     );
     return () => {
       wanted = false;
-      end(session);
+      end(session).catch(() => undefined); // it may be closed
     };
   }, [views, session, about]);
-  return known !== null && known.session === session && known.about === about ? known.answer : null;
+  return known.session === session && known.about === about ? known.keys : NOTHING;
 }
 
-const report = (views: Views, error: unknown): void => {
-  if (!isExpected(error)) reportFailure(views, error);
-};
+/** Values by their keys as they are after the last run. */
+function useFound(keys: readonly string[]): readonly (Value | undefined)[] {
+  const { run, session } = useViews().state;
+  return run.value === null ? [] : keys.map((key) => session.value?.value(key));
+}
 
-/** A value as it is without any edit, and how much it differs from that; null until it can be drawn. */
-export function useWithout(value: Value): { a: Value; difference: Value } | null {
-  return useAsked(
-    value.key,
+/** A value as it is without any edit, and how much it differs from that: null where nothing is edited. */
+export function useWithout(value: Value): { a: Value; difference: Value | null } | null {
+  const { key } = value;
+  const keys = useAsked(
+    key,
     async (session) => {
-      await session.compareWith([value.key]);
-      const a = session.value(withoutKey(value.key));
-      const difference = session.value(differenceKey(value.key));
-      return a && difference ? { a, difference } : null;
+      await session.compareWith([key]);
+      return [withoutKey(key), differenceKey(key)];
     },
-    (session) => {
-      session.compareWith([]).catch(() => undefined);
-    },
+    (session) => session.compareWith([]),
   );
+  const [a, difference = null] = useFound(keys);
+  return a === undefined ? null : { a, difference };
 }
 
 /** One channel as each of these edits makes it; empty until they can be drawn. */
@@ -60,16 +65,11 @@ export function usePreviews(
   channel: number,
   image: number,
   edits: readonly Edit[],
-): readonly Value[] {
-  const found = useAsked(
+): readonly (Value | undefined)[] {
+  const keys = useAsked(
     `${layer} ${channel} ${image}`,
-    async (session) => {
-      const keys = await session.preview({ layer, channel, image, edits });
-      return keys.flatMap((key) => session.value(key) ?? []);
-    },
-    (session) => {
-      session.preview(null).catch(() => undefined);
-    },
+    (session) => session.preview({ layer, channel, image, edits }),
+    (session) => session.preview(null),
   );
-  return found ?? [];
+  return useFound(keys);
 }

@@ -6,7 +6,7 @@ import { change } from "../../state/edits.ts";
 import { useViews } from "../context.ts";
 import { px } from "../layout.ts";
 import { type Grip, Row } from "./row.tsx";
-import { calledOf, moved, ofLayer } from "./stack.ts";
+import { calledOf, moved, ofLayer, without } from "./stack.ts";
 
 interface Drag {
   readonly from: number;
@@ -25,6 +25,10 @@ export function StackList({ value }: { value: Value }) {
   const go = (from: number, to: number): void => {
     if (to < 0 || to >= own.length || from === to) return;
     change(state, moved(state.edited.peek().edits, value.key, from, to));
+  };
+  const focus = (selector: string): void => {
+    root.focus({ preventScroll: true });
+    requestAnimationFrame(() => root.querySelector<HTMLElement>(selector)?.focus());
   };
   const grip = (edit: Edit, from: number): Grip => ({
     begin(event) {
@@ -58,10 +62,12 @@ export function StackList({ value }: { value: Value }) {
     },
     move(by) {
       go(from, from + by);
-      requestAnimationFrame(() => {
-        const row = root.querySelector(`[data-bend="${CSS.escape(edit.name)}"]`);
-        row?.querySelector<HTMLElement>(".nbg-grip")?.focus();
-      });
+      focus(`[data-bend="${CSS.escape(edit.name)}"] .nbg-grip`);
+    },
+    remove() {
+      change(state, without(state.edited.peek().edits, edit.name));
+      // To the next one; undo by a key is for whoever has the focus here.
+      focus(`.nbg-bend-row:nth-child(${Math.min(from + 1, own.length - 1)}) .nbg-bend-remove`);
     },
   });
   const trouble = state.editTrouble.value;

@@ -61,7 +61,7 @@ export function Pill() {
 
 /** In the status line, with one click that takes all of them away; that can be undone. */
 export function Word() {
-  const { state } = useViews();
+  const { state, root } = useViews();
   if (active(state.edited.value.edits).length === 0) return null;
   return (
     <span class="nbg-bent-word">
@@ -70,7 +70,10 @@ export function Word() {
         type="button"
         class="nbg-second nbg-underlined"
         title="takes all bends away; can be undone"
-        onClick={() => change(state, [])}
+        onClick={() => {
+          root.focus({ preventScroll: true }); // the button goes, and undo is for who has the focus
+          change(state, []);
+        }}
       >
         Remove all
       </button>

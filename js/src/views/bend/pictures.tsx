@@ -1,5 +1,6 @@
 // Right: A without bends, B with them, and B − A; of the network's output, or of the layer itself.
 import type { ComponentChildren } from "preact";
+import { useMemo } from "preact/hooks";
 import { short } from "../../format.ts";
 import type { Range, Statistics } from "../../gl/types.ts";
 import { displayOf, frameOf } from "../../network/display.ts";
@@ -90,7 +91,7 @@ function Three(props: {
   const { state, names } = useViews();
   const known = useWithout(b);
   const a = known?.a ?? null;
-  const difference = known?.difference ?? null;
+  const difference = useMemo(() => asMaps(known?.difference ?? null), [known?.difference]);
   const [ofA, ofB] = [useStatistics(a), useStatistics(b)];
   const ofDifference = useStatistics(difference);
   const flat = displayOf(b).drawn === undefined;
@@ -98,7 +99,7 @@ function Three(props: {
   const changed = useImageValues(flat ? difference : null);
   const image = useRange(b);
   const compared = roomOf<typeof compare>("compare");
-  if (a === null || difference === null) return <p class="nbg-second">…</p>;
+  if (a === null) return <p class="nbg-second">…</p>;
   const channel = flat || displayOf(b).image ? null : props.channel;
   const apart = state.range.value === "channel" ? channel : null;
   const both = ofA && ofB && sharedEnds(ofA, ofB, apart);
@@ -116,7 +117,7 @@ function Three(props: {
     <One {...{ value: of, like: b, channel, side, limits, elements }} range={range} />
   );
   const [shownA, shownB] = [picture(a), picture(b)];
-  const one = (
+  const one = difference && (
     <One
       value={difference}
       like={b}
@@ -128,7 +129,7 @@ function Three(props: {
       signed
     />
   );
-  const text = most === null ? "" : most === 0 ? "no difference" : `±${short(most)}`;
+  const text = most === null && difference ? "" : most ? `±${short(most)}` : "no difference";
   return (
     <div class="nbg-bend-three" data-showing={showing}>
       {showing === "beside" && (
@@ -146,11 +147,15 @@ function Three(props: {
       )}
       {showing === "hold" && compared && <compared.Held a={shownA} b={shownB} titles={TITLES} />}
       <Figure letter="B − A" title={text} side={side}>
-        {one}
+        {one ?? <span class="nbg-bend-none" style={{ height: px(side) }} />}
       </Figure>
     </div>
   );
 }
+
+/** How much an image differs is no image; of three colours it is one whose grey is zero. */
+const asMaps = (value: Value | null): Value | null =>
+  value === null || displayOf(value).name === "rgb" ? value : { ...value, kind: "layer" };
 
 /** The largest difference, of a channel or of all; null until it is known or where none is finite. */
 function mostOf(statistics: Statistics | null, channel: number | null): number | null {
@@ -251,7 +256,7 @@ function One(props: {
     );
   }
   const { height, width } = frameOf(like);
-  const isWhole = display.image && !(signed && display.name === "classes");
+  const isWhole = display.image && !(signed && display.name !== "rgb");
   if (isWhole || channel !== null || count === 1) {
     const scale = fitScale(Math.max(height, width), side * ratio);
     return (

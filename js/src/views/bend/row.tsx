@@ -15,13 +15,14 @@ import {
   MIX,
   parametersOf,
   withNumber,
-  without,
   withPart,
 } from "./stack.ts";
 
+/** What a row asks of the list. */
 export interface Grip {
   begin(event: PointerEvent): void;
   move(by: number): void;
+  remove(): void;
 }
 
 export function Row(props: { edit: Edit; value: Value; grip: Grip; place: string }) {
@@ -112,7 +113,7 @@ export function Row(props: { edit: Edit; value: Value; grip: Grip; place: string
         class="nbg-bend-remove"
         aria-label={isBend(edit) ? `Remove ${called}` : `Release: end ${called.toLowerCase()}`}
         title={isBend(edit) ? "Remove" : "Release"}
-        onClick={() => change(state, without(edits(), name))}
+        onClick={grip.remove}
       >
         <Cross />
       </button>

@@ -15,7 +15,8 @@ export function Tools({ value }: { value: Value }) {
       aria-label={word}
       aria-keyshortcuts={keys}
       title={`${word} (${keys.replace("Control", "Ctrl")})`}
-      disabled={!can}
+      // Not disabled: it would lose the focus with the last step.
+      aria-disabled={!can}
       onClick={go}
     >
       <Icon />

@@ -15,7 +15,7 @@ import { isBendable, whyNot } from "./stack.ts";
 const PAD = 24;
 const GAP = 28;
 /** The share of the width that the channels have, where both stand side by side. */
-const LEFT = 0.44;
+const LEFT = 0.455;
 
 export function BendView(props: { network: Network; value: Value }) {
   const { network, value } = props;
@@ -54,7 +54,7 @@ function Bending(props: { network: Network; value: Value; left: number; right: n
           <StackList value={value} />
         </div>
       </div>
-      <AddBend network={network} value={value} channel={channel} picks={picks} />
+      <AddBend {...{ network, value, statistics, channel, picks }} />
     </>
   );
 }
