@@ -161,7 +161,7 @@ def test_a_slider_that_is_dragged_shows_each_step_with_no_new_program_or_texture
     show: Callable[..., Views],
 ) -> None:
     plan, images, values = autoencoder()
-    bending = Bending(show(plan, images[:1], width=900))
+    bending = Bending(show(plan, images, width=900))
     page = bending.page
     bending.add("rotate")
     bending.views.quiet()
@@ -196,7 +196,7 @@ def test_a_slider_that_is_dragged_shows_each_step_with_no_new_program_or_texture
     assert max(waits) < 1000, "the last run is drawn too"
     [edit] = bending.edits()
     assert len(bending.views.get("past")) == 2, "a drag is one step"
-    turned = edited(values[LAYER][:1], values[LAYER][:1].shape, [edit], {})
+    turned = edited(values[LAYER], values[LAYER].shape, [edit], {})
     assert_equal(bending.read("output"), behind(turned), rtol=2e-5)
     bending.button("Undo").click()
     assert bending.edits()[0].parameters == (45,)
@@ -206,7 +206,7 @@ def test_channels_are_picked_by_click_range_rectangle_keys_and_sets(
     show: Callable[..., Views],
 ) -> None:
     plan, images, values = autoencoder()
-    bending = Bending(show(plan, images[:1]))
+    bending = Bending(show(plan, images))
     page, tile = bending.page, bending.tile
     grid = page.get_by_role("grid", name="Channels of decoder.5 to bend")
     expect(grid).to_have_attribute("aria-multiselectable", "true")
@@ -285,11 +285,24 @@ def drag(page: Page, start: Locator, end: Locator) -> None:
     page.mouse.up()
 
 
+def drag_row(bending: Bending, name: str, to: str, past: float) -> None:
+    """By its handle to another row, so much of its height past its middle."""
+    page = bending.page
+    grip = bending.row(name).locator(".nbg-grip").bounding_box()
+    row = bending.row(to).bounding_box()
+    assert grip is not None and row is not None
+    page.mouse.move(grip["x"] + 8, grip["y"] + 8)
+    page.mouse.down()
+    page.mouse.move(grip["x"] + 8, row["y"] + row["height"] * (0.5 + past), steps=5)
+    expect(page.locator(".nbg-bend-line")).to_be_visible()
+    page.mouse.up()
+
+
 def test_a_number_that_cannot_be_says_why_and_a_row_can_be_dragged(
     show: Callable[..., Views],
 ) -> None:
     plan, images, _ = autoencoder()
-    bending = Bending(show(plan, images[:1]))
+    bending = Bending(show(plan, images))
     page = bending.page
     for transform in ("blur", "noise", "flip_h"):
         bending.add(transform)
@@ -317,31 +330,23 @@ def test_a_number_that_cannot_be_says_why_and_a_row_can_be_dragged(
     page.wait_for_function("() => views.state.edited.value.edits[0].parameters[0] === 9.7")
     assert page.evaluate("() => scrollY") == top, "the page stays where it is"
     bending.type("noise", "seed", "1.5")
-    expect(bending.row("noise").get_by_role("alert")).to_have_text(
-        "seed: A whole number is needed."
-    )
+    said = bending.row("noise").get_by_role("alert")
+    expect(said).to_have_text("seed: A whole number is needed.")
     expect(blur.get_by_role("slider", name="Blur: sigma")).to_have_attribute(
         "aria-valuetext", "9.7 px"
     )
-    drag(page, bending.row("flip_h").locator(".nbg-grip"), blur.locator(".nbg-grip"))
-    assert bending.rows() in (["flip_h", "blur", "noise"], ["blur", "flip_h", "noise"])
-    box = blur.bounding_box()
-    assert box is not None
-    grip = bending.row("noise").locator(".nbg-grip").bounding_box()
-    assert grip is not None
-    page.mouse.move(grip["x"] + 8, grip["y"] + 8)
-    page.mouse.down()
-    page.mouse.move(
-        grip["x"] + 8, page.locator("[data-bend]").first.bounding_box()["y"] - 2, steps=5
-    )  # type: ignore[index]
-    expect(page.locator(".nbg-bend-line")).to_be_visible()
-    page.mouse.up()
-    assert bending.rows()[0] == "noise"
+    # From its handle to above the first row, and to below the last.
+    page.evaluate("() => scrollTo(0, 0)")
+    drag_row(bending, "noise", "blur", -0.5)
+    assert bending.rows() == ["noise", "blur", "flip_h"]
+    drag_row(bending, "noise", "flip_h", 0.5)
+    assert bending.rows() == ["blur", "flip_h", "noise"]
+    assert len(bending.views.get("past")) == 10
 
 
 def test_the_lines_of_python_make_the_same_edits(show: Callable[..., Views]) -> None:
     plan, images, _ = autoencoder()
-    bending = Bending(show(plan, images[:1]))
+    bending = Bending(show(plan, images))
     page = bending.page
     page.evaluate(
         "() => { globalThis.copied = '';"
@@ -383,9 +388,9 @@ def test_wherever_one_is_channels_are_muted_and_what_is_bent_is_said(
     show: Callable[..., Views],
 ) -> None:
     plan, images, values = autoencoder()
-    views = show(plan, images[:1])
+    views = show(plan, images)
     page = views.page
-    clean = values["decoder.7"][:1]
+    clean = values["decoder.7"]
     views.open_layer("decoder.5")
     page.get_by_role("button", name="channel 4,").click(modifiers=["Alt"])
     views.set(tab="network")
@@ -401,7 +406,7 @@ def test_wherever_one_is_channels_are_muted_and_what_is_bent_is_said(
     [mute] = bending.edits()
     assert (mute.name, mute.transform) == ("mute", "ablate")
     assert 4 in (mute.channels or ()) and len(mute.channels or ()) == 2
-    bent = edited(values[LAYER][:1], values[LAYER][:1].shape, [mute], {})
+    bent = edited(values[LAYER], values[LAYER].shape, [mute], {})
     assert_equal(bending.read("output"), behind(bent), rtol=2e-5)
     bending.tile(4).click(modifiers=["Alt"])
     assert 4 not in (bending.edits()[0].channels or ()), "and once more: no longer"
@@ -446,7 +451,7 @@ def test_a_is_wiped_over_b_and_held_and_the_layer_itself_is_compared(
     show: Callable[..., Views],
 ) -> None:
     plan, images, values = autoencoder()
-    bending = Bending(show(plan, images[:1]))
+    bending = Bending(show(plan, images))
     page = bending.page
     bending.tile(13).click()
     bending.add("flip_v")
@@ -526,7 +531,7 @@ def test_vectors_wide_layers_and_what_cannot_be_bent(show: Callable[..., Views])
 @pytest.mark.parametrize("width", [400, 520, 760, 1200])
 def test_nothing_is_cut_off_at_any_width(show: Callable[..., Views], width: int) -> None:
     plan, images, _ = autoencoder()
-    bending = Bending(show(plan, images[:1], width=width))
+    bending = Bending(show(plan, images, width=width))
     page = bending.page
     for transform in ("rotate", "translate", "noise"):
         bending.add(transform)
