@@ -10,6 +10,7 @@ import { says } from "../src/status.ts";
 import { mount } from "../src/views/app.tsx";
 import * as attention from "../src/views/attention/room.ts";
 import * as bend from "../src/views/bend/room.ts";
+import * as bending from "../src/views/bending/room.ts";
 import * as compare from "../src/views/compare/room.ts";
 import * as explain from "../src/views/explain/room.ts";
 import * as fields from "../src/views/fields/room.ts";
@@ -25,6 +26,7 @@ import * as trail from "../src/views/trail/room.ts";
 
 openRoom("graph", graph);
 openRoom("bend", bend);
+openRoom("bending", bending);
 openRoom("filters", filters);
 openRoom("explain", explain);
 openRoom("fields", fields);

@@ -41,9 +41,13 @@ export function createPainter(state: ViewerState): Painter {
 
   /** What is to be drawn now. */
   const due = (): (Entry & { readonly job: DrawJob })[] => {
+    const session = state.session.peek();
+    // What follows from edits can be gone before the view that shows it is.
     const drawn = (entry: Entry): entry is Entry & { readonly job: DrawJob } =>
-      entry.dirty && (entry.visible || everything) && entry.job !== null;
-    return (state.session.peek()?.sequence ?? 0) === 0 ? [] : [...entries.values()].filter(drawn);
+      entry.dirty &&
+      (entry.visible || everything) &&
+      session?.value(entry.job?.key ?? "") !== undefined;
+    return (session?.sequence ?? 0) === 0 ? [] : [...entries.values()].filter(drawn);
   };
 
   const paint = (): void => {
