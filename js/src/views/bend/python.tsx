@@ -26,7 +26,7 @@ export function Lines({ title, lines }: { title: string; lines: readonly string[
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: long lines are scrolled by keys */}
       <pre tabIndex={0}>{lines.join("\n")}</pre>
       <button type="button" class="nbg-button" onClick={() => void copy(lines.join("\n"))}>
-        <span role="status">{said}</span>
+        <span aria-live="polite">{said}</span>
       </button>
     </section>
   );
