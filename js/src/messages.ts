@@ -12,6 +12,8 @@ export const COLOR_RANGES = ["channel", "layer", "fixed"] as const;
 export const VIEWS = ["network", "maps", "filters", "explain", "bend", "profile", "compare"] as const;
 export const ROOMS = ["bending", "graph", "filters", "explain", "fields", "resampling", "attention", "trail", "operands", "compare", "profile", "kinds", "screen", "bend"] as const;
 export const MAX_COMPARED = 4;
+export const MOST_STEPS = 50;
+export const ONE_STEP_MS = 1000;
 
 /**
  * What the page shall show: hashes of the Plan, of each of its weights, of each input array.
