@@ -113,7 +113,12 @@ function asFunction(code) {
     }
     return "";
   };
-  const inside = code.replace(/import\{([^{}]*)\}from"([^"]+)";/g, take);
+  const inside = code
+    .replace(
+      /import ([\w$]+) from"([^"]+)";/g,
+      (all, name, file) => take(all, `default as ${name}`, file), // a shader's text
+    )
+    .replace(/import\{([^{}]*)\}from"([^"]+)";/g, take);
   const [exports, names] = /export\{([^{}]*)\};\n$/.exec(inside);
   const body = inside.slice(0, -exports.length);
   if (/\bimport[*{]/.test(body)) throw new Error("a room imports a module as a whole");

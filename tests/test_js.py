@@ -58,7 +58,8 @@ def checkout(tmp_path: Path) -> Path:
     (tmp_path / "js" / "src" / "shared.ts").write_text("export const shared = { of: 'core' };")
     (tmp_path / "js" / "src" / "views" / "attic" / "room.ts").write_text(
         'import { shared } from "../../shared.ts";\n'
-        "export const found = () => [shared, 'attic'] as const;"
+        'import glsl from "../../../../src/nbglcnn/shaders/a.glsl";\n'
+        "export const found = () => [shared, 'attic', glsl] as const;"
     )
     (tmp_path / "js" / "src" / "runtime.ts").write_text("export const answer: number = 42;")
     (tmp_path / "js" / "src" / "loader.ts").write_text("export const small: boolean = true;")
@@ -85,13 +86,15 @@ def test_a_room_shares_the_cores_modules_and_brings_only_its_own(checkout: Path)
     script = (
         f"const core = (await import({str(static / 'widget.js')!r})).default;"
         f"const make = (await import({str(static / 'attic.js')!r})).default;"
-        "const [shared, name] = make((file) => core.modules[file]).found();"
-        "console.log(name, shared === core.shared, Object.keys(core.modules).join());"
+        "const [shared, name, glsl] = make((file) => core.modules[file]).found();"
+        "console.log(name, shared === core.shared, glsl === core.glsl,"
+        " Object.keys(core.modules).join());"
     )
     run = subprocess.run(
         [node, "--input-type=module", "-e", script], capture_output=True, text=True, check=True
     )
-    assert run.stdout == "attic true src/shared.ts\n"
+    assert run.stdout == "attic true true ../src/nbglcnn/shaders/a.glsl,src/shared.ts\n"
+    assert "float one" not in (static / "attic.js").read_text()
     assert "'core'" not in (static / "attic.js").read_text().replace('"', "'")
 
 
@@ -101,7 +104,7 @@ def test_the_pages_script_has_all_rooms_in_it(checkout: Path) -> None:
     assert node is not None
     script = checkout / "src" / "nbglcnn" / "static" / "page.js"
     run = subprocess.run([node, str(script)], capture_output=True, text=True, check=True)
-    assert run.stdout == "attic: [object Object],attic\n"
+    assert run.stdout == "attic: [object Object],attic,float one = 1.0;\n\n"
 
 
 @pytest.mark.parametrize(
@@ -184,4 +187,4 @@ def test_a_wheel_carries_the_bundles_shaders_and_types_and_nothing_else(tmp_path
     expected |= {f"nbglcnn/static/{name}" for name in (*static, "LICENSES.txt")}
     assert {name for name in files if ".dist-info/" not in name} == expected
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in files)
-    assert wheel.stat().st_size < 900_000
+    assert wheel.stat().st_size < 950_000
