@@ -210,6 +210,7 @@ PAGE_MAY_IMPORT = {
     "network": {"format", "plan"},
     "explain": {"network", "plan"},
     "views": {
+        "edits",
         "engine",
         "explain",
         "format",

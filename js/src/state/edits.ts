@@ -1,6 +1,7 @@
 // What is edited: bends, injected and frozen values, as they are now and as they were; edits/store.py in Python is the same.
 import { batch, type Signal, signal } from "@preact/signals";
-import { type Edit, MOST_STEPS, ONE_STEP_MS, RECORDS } from "../edits.ts";
+import { type Edit, RECORDS } from "../edits.ts";
+import { MOST_STEPS, ONE_STEP_MS } from "../messages.ts";
 
 /** What is edited at one time: the edits, and how many of the weights' edits are made. */
 export interface Moment {

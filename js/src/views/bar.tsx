@@ -1,6 +1,7 @@
 // The bar above: which model, which tab, which example of the batch.
 import { displayOf } from "../network/display.ts";
 import { layersOf, type Network } from "../network/network.ts";
+import { Bends } from "./bent.tsx";
 import { useViews } from "./context.ts";
 import { Left, Right } from "./icons.tsx";
 import { pictureSize } from "./layout.ts";
@@ -27,6 +28,7 @@ export function Bar({ network }: { network: Network | null }) {
             {plan !== null && layersOf(plan)} · {network.parameterCounts}
           </span>
         )}
+        <Bends part="Pill" />
       </div>
       {live && (width.value < NARROW ? <Menu network={network} /> : <Tabs network={network} />)}
       <div class="nbg-right">

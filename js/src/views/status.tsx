@@ -6,6 +6,7 @@ import { layerCount } from "../network/network.ts";
 import type { PlanHeader } from "../plan.ts";
 import { unlike } from "../state/edits.ts";
 import type { Status } from "../status.ts";
+import { Bends } from "./bent.tsx";
 import { useViews } from "./context.ts";
 import { KeysButton } from "./help.tsx";
 import { Differs, Matches } from "./icons.tsx";
@@ -63,6 +64,7 @@ export function StatusLine() {
           )}
         </>
       )}
+      <Bends part="Word" />
       <span class="nbg-space" />
       {bytes > 0 && <span class="nbg-wide">{memory(bytes)} on the GPU</span>}
       {device !== null && (

@@ -24,7 +24,7 @@ log = logging.getLogger("nbglcnn")
 
 CHUNK = 2 * 2**20  # bytes; notebook servers silently drop a frame above 10 MiB
 COLOR_RANGES = ("channel", "layer", "fixed")
-VIEWS = ("network", "maps", "filters", "explain", "profile", "compare")
+VIEWS = ("network", "maps", "filters", "explain", "bend", "profile", "compare")
 # Views whose code comes behind the weights; some of them are parts of Explain. The first is what
 # sessions edit with.
 ROOMS = (
@@ -41,6 +41,7 @@ ROOMS = (
     "profile",
     "kinds",
     "screen",
+    "bend",
 )
 MAX_COMPARED = 4  # channels that are shown large beside each other, at most
 MAX_BLOB = 2**31  # bytes of one blob; more than any texture we make
