@@ -39,6 +39,7 @@ ROOMS = (
     "profile",
     "kinds",
     "screen",
+    "keep",
 )
 MAX_COMPARED = 4  # channels that are shown large beside each other, at most
 MAX_BLOB = 2**31  # bytes of one blob; more than any texture we make

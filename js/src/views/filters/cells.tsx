@@ -9,10 +9,10 @@ import { differs } from "./originals.ts";
 import { parsed, pasted, type Sheet } from "./sheet.ts";
 
 /** CSS pixels of a number's cell. */
-export const CELL = 46;
+export const CELL = 52;
 /** Rows at once: a kernel of 3×3×3 has nine. */
 const MOST_ROWS = 9;
-const MOST_COLUMNS = 9;
+const MOST_COLUMNS = 12;
 const MOST_LONG = 16;
 
 export interface Place {

@@ -28,7 +28,9 @@ export function Corners(props: { boxes: readonly Box[]; width: number; height: n
     element.width = Math.round(width * ratio);
     element.height = Math.round(height * ratio);
     context.scale(ratio, ratio);
-    context.fillStyle = getComputedStyle(root).getPropertyValue("--nb-mine");
+    const colors = getComputedStyle(root);
+    context.fillStyle = colors.getPropertyValue("--nb-mine");
+    context.strokeStyle = colors.getPropertyValue("--nb-halo");
     for (const box of boxes) {
       const side = Math.max(LEAST, Math.min(MOST, 0.5 * Math.min(box.width, box.height)));
       const right = box.left + Math.max(box.width, LEAST);
@@ -37,6 +39,11 @@ export function Corners(props: { boxes: readonly Box[]; width: number; height: n
       context.lineTo(right, box.top);
       context.lineTo(right, box.top + side);
       context.fill();
+      // So that it shows on any colour.
+      context.beginPath();
+      context.moveTo(right - side - 0.7, box.top);
+      context.lineTo(right, box.top + side + 0.7);
+      context.stroke();
     }
   }, [boxes, width, height, ratio, look, root]);
   if (boxes.length === 0) return null;

@@ -6,7 +6,7 @@ import { useViews } from "../context.ts";
 import { Cells, type Place } from "./cells.tsx";
 import { type Hand, newStep } from "./hand.ts";
 import { differs } from "./originals.ts";
-import { type Filter, parsed, type Sheet } from "./sheet.ts";
+import { type Filter, lineOf, parsed, type Sheet } from "./sheet.ts";
 
 const WITHOUT_PYTHON = "Changing weights needs Python";
 
@@ -33,7 +33,7 @@ export function Editor(props: {
         <h4>
           {sheet.title}{" "}
           <span class="nbg-second">
-            {sheet.rows}×{sheet.columns}
+            {sheet.rows > 1 || sheet.across !== "channel" ? `${sheet.rows}×${sheet.columns}` : ""}
           </span>
         </h4>
         <Cells {...props} say={say} />
@@ -55,6 +55,7 @@ export function Editor(props: {
               say={say}
             />
             <Steps />
+            <code class="nbg-line-of-python">{lineOf(hand.value, at, hand.values[at] ?? 0)}</code>
             {trouble !== "" && (
               <p class="nbg-bad" role="alert">
                 {trouble}.
@@ -62,7 +63,8 @@ export function Editor(props: {
             )}
             <p class="nbg-second nbg-hint">
               Drag a number up or down, Shift for fine steps. Double click or Enter to type, paste
-              for several; Alt and ↑ ↓ for steps{props.turn && ", Page ↑ ↓ for other kernels"}.
+              for several; Alt and ↑&nbsp;↓ for steps
+              {props.turn && ", Page ↑\u00a0↓ for other kernels"}.
             </p>
           </>
         ) : (

@@ -56,8 +56,8 @@ export function Weights(
           </span>
         </h3>
         <span class="nbg-end">
-          {aside}
           <WeightLegend most={pictures.most} line={pictures.kernels.line} />
+          {aside}
         </span>
       </header>
       <KernelPictures {...pictures} />

@@ -66,7 +66,7 @@ export function matrixSheet({ outputs, width }: Kernels): Sheet {
 /** One number per channel, which `word` says what it is. */
 export function vectorSheet(length: number, word: string): Sheet {
   return {
-    title: word,
+    title: `${word.slice(0, 1).toUpperCase()}${word.slice(1)}`,
     rows: 1,
     columns: length,
     across: "channel",
@@ -82,6 +82,8 @@ const stretch = (start: number, length: number): number[] =>
 
 /** More edits than that are one, with what stands between them as it is. */
 const MOST_RUNS = 32;
+/** Numbers in one message, at most: `Weigh` in viewer/protocol.py. */
+const MOST_NUMBERS = 2 ** 16;
 
 /** Edits that make the elements at these places these numbers; `values` are those of now. */
 export function editsOf(
@@ -96,19 +98,42 @@ export function editsOf(
   for (const k of order) {
     const [at = 0, number = 0] = [places[k], numbers[k]];
     const last = runs.at(-1);
-    if (last !== undefined && last.index + last.values.length === at) last.values.push(number);
+    const end = last === undefined ? -1 : last.index + last.values.length;
+    if (end === at && last !== undefined && last.values.length < MOST_NUMBERS)
+      last.values.push(number);
     else runs.push({ index: at, values: [number] });
   }
-  const [first] = runs;
-  if (first === undefined || runs.length <= MOST_RUNS) {
+  const start = runs[0]?.index ?? 0;
+  const last = runs.at(-1);
+  const length = last === undefined ? 0 : last.index + last.values.length - start;
+  if (runs.length <= MOST_RUNS || length > MOST_NUMBERS) {
     return runs.map((run) => ({ name: key, ...run, step }));
   }
-  const end = (runs.at(-1)?.index ?? 0) + (runs.at(-1)?.values.length ?? 0);
-  const whole = Array.from(values.subarray(first.index, end));
+  const whole = Array.from(values.subarray(start, start + length));
   for (const run of runs) {
-    for (const [k, number] of run.values.entries()) whole[run.index - first.index + k] = number;
+    for (const [k, number] of run.values.entries()) whole[run.index - start + k] = number;
   }
-  return [{ name: key, index: first.index, values: whole, step }];
+  return [{ name: key, index: start, values: whole, step }];
+}
+
+/** The line of Python that sets a weight. */
+export function lineOf({ key, shape }: Value, place: number, number: number): string {
+  const index: number[] = [];
+  let rest = place;
+  for (const size of shape.toReversed()) {
+    index.unshift(rest % size);
+    rest = Math.floor(rest / size);
+  }
+  const where = index.length === 1 ? `${index[0]}` : `(${index.join(", ")})`;
+  return `viewer.set_weight("${key}", ${where}, ${shortest(number)})`;
+}
+
+/** The fewest digits that are this float32 and no other. */
+function shortest(number: number): number {
+  const same = (digits: number): boolean =>
+    Math.fround(Number(number.toPrecision(digits))) === Math.fround(number);
+  const digits = [1, 2, 3, 4, 5, 6, 7, 8].find(same) ?? 9;
+  return Number(number.toPrecision(digits));
 }
 
 /** A typed number, or why it is none. */
