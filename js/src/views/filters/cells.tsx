@@ -1,5 +1,5 @@
 // A few of a parameter's weights as numbers that are dragged, stepped and typed: one grid, with one stop of the Tab key.
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { exact, plain } from "../../format.ts";
 import { colorTable, inkOn } from "../colors.ts";
 import { useViews } from "../context.ts";
@@ -260,7 +260,8 @@ function Typed(props: {
   const field = useRef<HTMLInputElement>(null);
   const [bad, setBad] = useState(false);
   const done = useRef(false);
-  useEffect(() => {
+  // Before the next key comes.
+  useLayoutEffect(() => {
     field.current?.focus({ preventScroll: true });
     field.current?.select();
   }, []);
