@@ -1,4 +1,4 @@
-"""What a reader keeps of a view: pictures with the canvas's pixels, a video that a browser plays."""
+"""What a reader keeps of a view: pictures with the canvas's pixels, videos that browsers play."""
 
 import base64
 import io
