@@ -49,6 +49,11 @@ EXAMPLES: list[dict[str, Any]] = [
         **{"bytes": 8, "revision": 1},
     },
     {"type": "failed", "page": "p", "id": "", "kind": "lost", "text": "gone"},
+    {"type": "failed", "page": "p", "id": "", "kind": "edit", "text": "line 3"},
+    {
+        **{"type": "weigh", "page": "p", "name": "a.weight", "index": 7},
+        **{"values": [1, -2.5], "step": "drag"},
+    },
 ]
 WRONG: list[Any] = [
     None, True, -1, 2**70, 1.5, float("nan"), float("inf"), "", "x" * 20_000, [], {}, [[]],

@@ -83,9 +83,9 @@ export interface Program {
  *
  * `uniforms` is the byte offset of its UNIFORM_BYTES in the Plan's uniform blob; `viewport` is
  * (width, height) in texels of the output; `layer` indexes the Plan's layers (-1: none); `cost` is
- * a number of texture fetches, to predict time and to cut long passes. `values` says of which of
- * the Plan's values each input is, as that value's key has it: an edit of the value changes it (-1:
- * of none; empty where none is).
+ * a number of texture fetches, to predict time and to cut long passes. `values` says which of the
+ * Plan's values each input is, as that value's key has it: an edit of the value changes it (-1:
+ * none of them; empty where no input is one).
  */
 export interface Pass {
   readonly program: number;

@@ -189,6 +189,16 @@ class Graph:
         """The values that the framework computes, each with the node that gives it."""
         return {out: node for node in self.nodes if node.python for out in node.outputs if out}
 
+    def python_behind(self, name: str) -> str:
+        """The first value that the framework computes from that of a key; "" for none."""
+        reached = {self.key(name).value}
+        for node in self.nodes:
+            if not reached.isdisjoint(node.inputs):
+                if node.python:
+                    return node.module or node.name
+                reached.update(filter(None, node.outputs))
+        return ""
+
     def key(self, name: str) -> Key:
         """The key called `name`; KeyError when there is none."""
         for key in self.keys:

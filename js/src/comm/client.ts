@@ -1,13 +1,16 @@
 // Python's client of a page's engine: says hello, gathers what the engine is to show, answers reads, tells how it goes.
 // Longer than 400 lines: what comes from Python and what the engine says meet in one order of steps.
 import type { AnyModel } from "@anywidget/types";
+import { effect } from "@preact/signals";
 import type { Buffer } from "../buffers.ts";
 import { takeCode } from "../code.ts";
+import type { Edit } from "../edits.ts";
 import { type Content, Engine } from "../engine/engine.ts";
 import { pageStore } from "../engine/store.ts";
 import { joined } from "../gl/numbers.ts";
 import type { Progress as EngineProgress, Patch } from "../gl/types.ts";
 import type { Failed, FromKernel, Patches, Probe, Read, State, Verified } from "../messages.ts";
+import { active } from "../state/edits.ts";
 import { createState, type Parity, type ViewerState } from "../state.ts";
 import { says } from "../status.ts";
 import { Answers } from "./answers.ts";
@@ -54,6 +57,8 @@ export class CommClient {
   /** The blob with the names of classes that the views have. */
   private named = "";
   private probe: Probe | undefined;
+  /** The edits that the engine has, or has refused. */
+  private edits: readonly Edit[] = [];
   /** What the parity check has found of this Plan: it holds when other inputs come. */
   private tested: Parity | null = null;
   private working = false;
@@ -117,6 +122,11 @@ export class CommClient {
     this.undo.push(
       keepSnapshots(model),
       watchKernel(model, () => this.disconnect()),
+      effect(() => {
+        this.state.edited.value;
+        this.state.withoutEdits.value;
+        void this.work();
+      }),
     );
     this.sayUnavailable();
     this.reports.greet();
@@ -254,9 +264,10 @@ export class CommClient {
     void this.work();
   }
 
-  private needed({ plan, weights, inputs, snapshot, classes }: State): Set<string> {
+  private needed({ plan, weights, inputs, injected, snapshot, classes }: State): Set<string> {
     if (this.engine.device !== undefined) {
-      return new Set([plan, ...weights, ...inputs, ...(classes === "" ? [] : [classes])]);
+      const names = classes === "" ? [] : [classes];
+      return new Set([plan, ...weights, ...inputs, ...injected, ...names]);
     }
     return new Set(snapshot === "" ? [plan] : [plan, snapshot]);
   }
@@ -316,7 +327,10 @@ export class CommClient {
       this.named = state.classes;
       this.state.classes.value = textsOf(this.store.get(state.classes));
     }
+    // Edits first: what runs has them.
+    await this.edit();
     await this.bring(state);
+    await this.edit(); // where nothing was shown, what cannot be is only known now
     if (this.ran < 0 || this.closed) return;
     for (const read of this.answers.waiting) {
       await this.answers
@@ -362,6 +376,26 @@ export class CommClient {
     this.reports.tellHealth();
   }
 
+  /** Gives the engine the edits of now; where it cannot take them, it has those before. */
+  private async edit(): Promise<void> {
+    const { edited, withoutEdits, editTrouble } = this.state;
+    // Whoever asks for values gets those of the edits, whatever is looked at meanwhile.
+    const without = withoutEdits.peek() && this.answers.waiting.length === 0;
+    const edits = without ? [] : edited.peek().edits;
+    this.again ||= withoutEdits.peek() !== without;
+    if (edits === this.edits || edits.length + this.edits.length === 0) return;
+    if (this.engine.shown !== undefined) this.edits = edits;
+    try {
+      await this.engine.edit(edits);
+      editTrouble.value = "";
+    } catch (error) {
+      const failure = this.failure(error);
+      if (failure === undefined) throw error;
+      editTrouble.value = failure.text;
+      this.reports.send({ ...failure, id: "", kind: "edit" });
+    }
+  }
+
   /** Frees what nobody looks at; a view that comes all the same finds what is still in the page. */
   private leave(): void {
     this.engine.release();
@@ -375,6 +409,10 @@ export class CommClient {
   private async sample(state: State): Promise<void> {
     const { engine, page, probe } = this;
     if (probe === undefined) return;
+    if (active(this.edits).length > 0) {
+      this.probe = undefined; // Python asks again when nothing is edited
+      return;
+    }
     const samples: Float32Array<ArrayBuffer>[] = [];
     try {
       for (const [k, key] of probe.keys.entries()) {

@@ -1,6 +1,8 @@
 // Runs a Plan in the page: device, session, Plan, weights, inputs, run loop and timing. It knows neither Python nor a view.
 import { batch } from "@preact/signals";
+import type { Edit } from "../edits.ts";
 import { compileAhead } from "../gl/ahead.ts";
+import { checkEdit } from "../gl/check_edits.ts";
 import { parseContainer } from "../gl/format.ts";
 import { createSession } from "../gl/session.ts";
 import {
@@ -40,6 +42,8 @@ export interface EngineEvents {
   onTimed(run: RunInfo): void;
   /** Runs begin or have ended, and how many ended within the last second. */
   onPace(running: boolean, runsPerSecond: number): void;
+  /** These edits are none of what is shown, and left out; told when they are others than before. */
+  onEdits?(left: readonly Edit[]): void;
   /** Whether the client is still at work, so that a time measured now says little. */
   isBusy(): boolean;
 }
@@ -65,7 +69,13 @@ export class Engine {
   private readonly events: EngineEvents;
   private readonly undo: (() => void)[] = [];
   private readonly timing: Timing;
-  private loaded: { readonly session: Session; content: Content } | undefined;
+  private loaded:
+    | { readonly session: Session; content: Content; edits: readonly Edit[] }
+    | undefined;
+  /** What is wanted of any network, and why the last of them could not be. */
+  private edits: readonly Edit[] = NO_EDITS;
+  private failed: { readonly edits: readonly Edit[]; readonly error: unknown } | undefined;
+  private left: readonly Edit[] = NO_EDITS;
   /** A Plan whose programs are compiled before it is shown, and what undoes that. */
   private ahead: { readonly plan: string; readonly undo: Promise<() => void> } | undefined;
   private wanted: Content | undefined;
@@ -142,6 +152,27 @@ export class Engine {
     return shown;
   }
 
+  /**
+   * Edits of whatever is shown, from its next run on, which begins at once; of several calls while one is under way the
+   * last. They stay for the next Plan, after a lost context and a `release`. Throws where they cannot be: those before
+   * stay then. Arrays are taken from the page's store, and kept there.
+   */
+  async edit(edits: readonly Edit[]): Promise<void> {
+    const own = [...edits]; // the same once more is new: an array that was missing may have come
+    this.want(own);
+    const brought = this.turn.then(() => this.bring());
+    this.turn = brought.catch(() => undefined);
+    await brought;
+    if (this.failed?.edits === own) throw this.failed.error;
+  }
+
+  private want(edits: readonly Edit[]): void {
+    const arrays = (of: readonly Edit[]) => of.flatMap(({ array }) => array || []);
+    for (const hash of arrays(edits)) this.store.hold(hash);
+    for (const hash of arrays(this.edits)) this.store.release(hash);
+    this.edits = edits;
+  }
+
   /** What was run is the state that the next run begins with: see Session. A lost context takes all of it. */
   commit(): void {
     this.ready().commit();
@@ -215,6 +246,7 @@ export class Engine {
     this.timing.dispose();
     for (const undo of this.undo) undo();
     this.release();
+    this.want(NO_EDITS);
     if (this.device !== undefined) this.store.giveBack();
   }
 
@@ -243,7 +275,9 @@ export class Engine {
     if (content === undefined || device === undefined || device.lost || this.closed) return;
     const old = this.loaded;
     try {
-      if (this.shown !== undefined && isSame(this.shown, content)) return;
+      const isShown = this.shown !== undefined && isSame(this.shown, content);
+      if (isShown && (old === undefined || old.edits === this.edits)) return;
+      if (isShown && old !== undefined && !(await this.bend(old))) return;
       this.shown = undefined;
       if (old?.content.plan === content.plan) await this.update(old, content);
       else await this.exchange(content, device);
@@ -258,9 +292,42 @@ export class Engine {
 
   /** The same Plan with other weights or inputs. */
   private async update(loaded: NonNullable<typeof this.loaded>, content: Content): Promise<void> {
+    await this.bend(loaded);
     this.put(loaded.session, content, loaded.content);
     loaded.content = content;
     await this.run(loaded.session, content);
+  }
+
+  /** Gives a session the edits that are wanted, without those that don't fit; whether it has others now. */
+  private async bend(loaded: NonNullable<typeof this.loaded>): Promise<boolean> {
+    const { edits } = this;
+    if (loaded.edits === edits) return false;
+    const array = (hash: string) => this.floats(hash);
+    const left: Edit[] = [];
+    const own = edits.filter((edit) => {
+      try {
+        checkEdit(loaded.session.plan, edit, array);
+        return true;
+      } catch {
+        left.push(edit);
+        return false;
+      }
+    });
+    try {
+      await loaded.session.setEdits(own, array);
+    } catch (error) {
+      if (this.device?.lost || error instanceof SessionClosed) throw error;
+      this.failed = { edits, error };
+      if (loaded === this.loaded) {
+        if (this.edits === edits) this.want(loaded.edits);
+        return false;
+      }
+      left.splice(0, left.length, ...edits); // of another Plan before
+    }
+    loaded.edits = edits;
+    if (left.length > 0 || this.left.length > 0) this.events.onEdits?.(left);
+    this.left = left;
+    return true;
   }
 
   /** Another Plan, in the place of what is loaded. */
@@ -283,13 +350,15 @@ export class Engine {
     const session = await this.make(header, uniforms, device).finally(() => this.forgetAhead());
     const old = this.loaded?.session;
     const first = old === undefined;
+    const made = { session, content, edits: NO_EDITS };
     const settle = () => {
-      this.loaded = { session, content };
+      this.loaded = made;
       this.signals.plan.value = header;
       this.signals.session.value = session;
     };
     try {
       this.put(session, content, { ...content, inputs: [], patches: [] });
+      await this.bend(made);
       if (first) batch(settle);
       await this.run(session, content, first ? undefined : settle);
     } catch (error) {
@@ -381,6 +450,8 @@ export class Engine {
     this.loaded = undefined;
   }
 }
+
+const NO_EDITS: readonly Edit[] = [];
 
 const isSame = (a: Content, b: Content): boolean =>
   a.plan === b.plan &&

@@ -13,7 +13,7 @@ import traitlets
 from nbglcnn.edits import records
 from nbglcnn.edits.kinds import GLSL, INJECT, KINDS
 from nbglcnn.edits.records import Edit
-from nbglcnn.edits.store import Store, chosen
+from nbglcnn.edits.store import Store
 from nbglcnn.errors import InputError, unknown
 from nbglcnn.transforms import Transform
 
@@ -59,6 +59,11 @@ class Bend(traitlets.HasTraits):
         """Take it away; a second call does nothing."""
         if not self.removed:
             self._store.change(one for one in self._store.edits if one.name != self.name)
+
+    def end(self) -> None:
+        """It is there no more: nothing of the network is held any longer."""
+        self.removed = True
+        del self._store
 
     def __repr__(self) -> str:
         edit = self._edit
@@ -111,7 +116,7 @@ class Bend(traitlets.HasTraits):
         edit = self._edit
         if name == "channels":
             [value] = [v for v in self._store.plan.values if v.key == edit.layer]
-            own = records.checked_channels(chosen(new, value.nchw[1]), value)
+            own = self._store.channels(value, new)
             return msgspec.structs.replace(edit, channels=own)
         if name in ("mix", "enabled"):
             return msgspec.structs.replace(edit, **{name: new})
@@ -146,7 +151,7 @@ class Bends(Sequence[Bend]):
         for name, bend in list(self._live.items()):
             edit = now.get(name)
             if edit is None or not _same(edit, bend._edit):
-                bend.removed = True
+                bend.end()
                 del self._live[name]
             else:
                 bend.take(edit)

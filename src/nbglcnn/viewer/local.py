@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from nbglcnn.edits.kinds import GLSL
+from nbglcnn.edits.records import Edit, active
 from nbglcnn.errors import DeviceError, OpenGLUnavailable
 from nbglcnn.graph import Array, Graph
 from nbglcnn.plan import Patch, Plan
 from nbglcnn.reference import engine, exact, from_cache, quick_reference, reference
 from nbglcnn.session import Session
+from nbglcnn.session_edits import check_texts
 
 
 def on(renderer: str, plan: Plan) -> str:
@@ -30,6 +34,7 @@ class Local:
         self._missing: Exception | None = None
         self._key: tuple[int, str] | None = None
         self._values: dict[str, Array] = {}
+        self._compiled: set[tuple[str, str, tuple[str, ...]]] = set()  # texts of one's own
 
     def values(
         self,
@@ -39,22 +44,47 @@ class Local:
         revision: int,
         patches: Sequence[Patch] = (),
         sent: Sequence[Array] = (),
+        edits: Sequence[Edit] = (),
+        injected: Mapping[str, Array] = MappingProxyType({}),
     ) -> dict[str, Array]:
         """Every value of the Plan; computed when `revision` is another one than last time.
 
-        `patches` are all that lie on top of the Plan's weights, `sent` what Python computes.
+        `patches` are all that lie on top of the Plan's weights, `sent` what Python computes,
+        `injected` the arrays of `edits`. DeviceError where there are edits and no OpenGL.
         """
         if self._key != (revision, plan.hash):
             session = self._open(plan)
             if session is not None:
                 session.patch(patches[self._patched :])
                 self._patched = len(patches)
+                session.set_edits(edits, injected)
                 self._values = session.run((*arrays, *sent))
+            elif active(edits):
+                raise DeviceError(
+                    f"{len(active(edits))} edits are active, and there is nothing that could run "
+                    f"them: no page shows this Viewer, and there is no local OpenGL "
+                    f"({self._missing}). Display it, or take the edits away: viewer.bends.clear()"
+                )
             else:
                 found = reference(self.model, graph, arrays)
                 self._values = {value.key: found[value.key] for value in plan.values}
             self._key = revision, plan.hash
         return self._values
+
+    def unbent(self, keys: Sequence[str]) -> list[Array]:
+        """Of the values computed last these, each before its own edits."""
+        if self._session is None:
+            return [self._values[key].copy() for key in keys]
+        return [self._session.read(key, unbent=True) for key in keys]
+
+    def check_texts(self, plan: Plan, edits: Sequence[Edit]) -> None:
+        """InputError for a text in GLSL that doesn't compile, where there is OpenGL to try it."""
+        new = {(e.layer, e.source, e.names): e for e in active(edits) if e.transform == GLSL}
+        left = [edit for key, edit in new.items() if key not in self._compiled]
+        if left and self._missing is None:
+            with contextlib.suppress(OpenGLUnavailable):
+                check_texts(plan.header, left)
+            self._compiled.update(new)
 
     def pictured(
         self,

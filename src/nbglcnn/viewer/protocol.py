@@ -59,7 +59,8 @@ class State(Message, frozen=True):
 
     `revision` grows with every change; `sizes` are the bytes of every blob named here.
     `snapshot` is the hash of a picture (PNG) for a page that cannot draw, `classes` that of a JSON
-    list of the names of the output's classes; "" when there is none.
+    list of the names of the output's classes; "" when there is none. `injected` are the arrays that
+    edits, or steps that can be undone, put in the place of values.
     """
 
     revision: Count
@@ -69,6 +70,7 @@ class State(Message, frozen=True):
     sizes: dict[str, Count]
     snapshot: Name = ""
     classes: Name = ""
+    injected: tuple[Name, ...] = ()
 
 
 class Part(Message, frozen=True):
@@ -97,7 +99,8 @@ class Read(Message, frozen=True):
 
     Sent again with the same `id`, it asks for the `missing` parts, (index of the key, part), of an
     answer, or for all of it when there are none listed. With `screen` it asks for no value but for
-    the view as it is on screen, a PNG, which comes like that of a first key.
+    the view as it is on screen, a PNG, which comes like that of a first key; with `unbent` for each
+    value before its own edits.
     """
 
     id: Name  # at the top level and a string: ipykernel 7.4 routes the reply by exactly this field
@@ -105,6 +108,7 @@ class Read(Message, frozen=True):
     revision: Count
     missing: tuple[tuple[Count, Count], ...] = ()
     screen: bool = False
+    unbent: bool = False
 
 
 class Probe(Message, frozen=True):
@@ -270,18 +274,35 @@ class Probed(Message, frozen=True):
 
 
 class Failed(Message, frozen=True):
-    """A read that failed, or with an empty `id` whatever else did; the page stays alive."""
+    """A read that failed, or with an empty `id` whatever else did; the page stays alive.
+
+    An "edit" that failed, as a text in GLSL that the page's compiler refuses, leaves those before.
+    """
 
     page: Name
     id: Name
-    kind: Literal["lost", "device", "data", "internal"]
+    kind: Literal["lost", "device", "data", "internal", "edit"]
     text: Text
+
+
+class Weigh(Message, frozen=True):
+    """Asks Python for other numbers in a parameter, from a flat row-major index on.
+
+    Those of one `step` within a second are undone together, as all of a drag.
+    """
+
+    page: Name
+    name: Annotated[str, Meta(max_length=1000)]
+    index: Count
+    values: Annotated[tuple[float, ...], Meta(min_length=1, max_length=2**16)]
+    step: Name
 
 
 class Exported(msgspec.Struct, frozen=True):
     """What an exported page shows first: the traits of its Viewer, and a view for each step.
 
-    `snapshot` is a picture of the network, as a data: URL, for a browser that cannot draw.
+    `snapshot` is a picture of the network, as a data: URL, for a browser that cannot draw. `edits`
+    are those of then; `injected` names their arrays, which the page holds behind its inputs.
     """
 
     view: dict[str, Any]
@@ -293,10 +314,12 @@ class Exported(msgspec.Struct, frozen=True):
     classes: tuple[str, ...]
     steps: tuple[dict[str, Any], ...]
     snapshot: str
+    edits: tuple[dict[str, Any], ...] = ()
+    injected: tuple[Name, ...] = ()
 
 
 FromKernel = State | Part | Patches | Read | Probe | Done | Verified | Release | Refuse
-FromPage = Hello | Need | Progress | Ran | Health | Pace | Pointed | Reply | Probed | Failed
+FromPage = Hello | Need | Progress | Ran | Health | Pace | Pointed | Reply | Probed | Failed | Weigh
 
 # A page that speaks another dialect is told to reload, and no version number is kept by hand. The
 # annotations are this file's own text (not msgspec's schema, which changes with its version).

@@ -1,0 +1,75 @@
+// Values that follow from a Plan's by edits: before its own, without any, the difference, and previews.
+import type { Edit } from "../edits.ts";
+import type { PlanHeader, Texture, Value } from "../plan.ts";
+import { type Bent, textureOf } from "./bending.ts";
+
+/** No name that a network gives has this in it. */
+const MARK = "\n";
+const named = (what: string, key: string): string => `${what}${MARK}${key}`;
+
+/** The value before its own edits; those before it have acted. */
+export const beforeKey = (key: string): string => named("before", key);
+/** The value of the network without any edit, where `compareWith` keeps it. */
+export const withoutKey = (key: string): string => named("without", key);
+/** With its edits − without any. */
+export const differenceKey = (key: string): string => named("difference", key);
+/** What `Session.preview` has made of edit number `k`. */
+export const previewKey = (k: number | string): string => named("preview", `${k}`);
+
+/** The Plan's value that is meant where nothing is edited, and what is asked of it: "" for the value itself. */
+export function splitKey(key: string): readonly [what: string, key: string] {
+  const at = key.indexOf(MARK);
+  return at < 0 ? ["", key] : [key.slice(0, at), key.slice(at + 1)];
+}
+
+/** What is asked for as `Session.preview` has it. */
+export interface Preview {
+  readonly layer: string;
+  readonly channel: number;
+  readonly image: number;
+  readonly edits: readonly Edit[];
+}
+
+/** A program's number of a value that is read as it lies, an element a texel. */
+export const AS_IT_LIES = -1;
+
+/** The value in another texture of the same layout, under another name. */
+export function elsewhere(value: Value, texture: number, key = value.key): Value {
+  if (texture === value.texture && key === value.key) return value;
+  const { step } = value.read;
+  const inputs = step.inputs.map((one) => (one === value.texture ? texture : one));
+  return { ...value, key, texture, read: { ...value.read, step: { ...step, inputs } } };
+}
+
+/** A texture for one channel's map. */
+export const mapTexture = ({ nchw }: Value, { format }: Texture): Texture => {
+  return { width: nchw[3], height: nchw[2], layers: 1, format };
+};
+
+/** One channel of a value, a pixel a texel. */
+export function oneChannel(value: Value, key: string, texture: number): Value {
+  const [, , h, w] = value.nchw;
+  const nchw = [1, 1, h, w] as const;
+  const step = { ...value.read.step, program: AS_IT_LIES, inputs: [], output: texture };
+  return {
+    ...value,
+    key,
+    texture,
+    shape: nchw,
+    nchw,
+    layout: { nchw, block: [1, 1, 1], phases: [1, 1], side: 0 },
+    words: [...nchw, w, h, 1, 1, 1, 1, 1, 1, 1, 1, w, h],
+    read: { step: { ...step, viewport: [w, h] }, count: h * w },
+    tokens: [-1, -1],
+  };
+}
+
+/** All values of a Plan as they lie where some are edited, and each one's that is, before that. */
+export function resolved(plan: PlanHeader, bent: Bent, before: Bent): Value[] {
+  if (bent.size === 0) return [...plan.values];
+  return plan.values.flatMap((value, number) => {
+    const now = elsewhere(value, textureOf(plan, number, bent));
+    const texture = before.get(number);
+    return texture === undefined ? [now] : [now, elsewhere(value, texture, beforeKey(value.key))];
+  });
+}
