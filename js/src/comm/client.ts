@@ -128,6 +128,7 @@ export class CommClient {
         void this.work();
       }),
     );
+    this.state.weigh.value = (edit) => this.reports.send({ type: "weigh", page, ...edit });
     this.sayUnavailable();
     this.reports.greet();
     this.reports.followPointer();
@@ -162,6 +163,7 @@ export class CommClient {
     if (this.state.snapshot.value !== null) URL.revokeObjectURL(this.state.snapshot.value);
     this.state.snapshot.value = null;
     this.state.connected.value = false;
+    this.state.weigh.value = null;
     this.state.status.value = says.closed();
   }
 
@@ -169,6 +171,7 @@ export class CommClient {
   private disconnect(): void {
     if (!this.state.connected.peek()) return;
     this.state.connected.value = false;
+    this.state.weigh.value = null;
     this.reports.silence();
     this.arrivals.stop();
     this.rooms.stop();
