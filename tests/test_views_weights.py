@@ -50,16 +50,16 @@ def element(layer: nn.Module, place: str) -> tuple[int, ...]:
     numbers = [int(text) for text in re.findall(r"\d+", place)]
     if isinstance(layer, nn.Linear):
         return numbers[0], numbers[1]
-    output, taken, row, column = numbers
+    output, taken, *inside = numbers
     groups = layer.groups
     assert isinstance(groups, int)
-    shape = layer.weight.shape[2:]
-    inside = np.unravel_index(row * shape[-1] + column, shape)
+    if isinstance(layer, nn.Conv1d):
+        inside = inside[1:]  # it has one row
     if isinstance(layer, nn.ConvTranspose2d):
-        return taken, output % (layer.out_channels // groups), *map(int, inside)
+        return taken, output % (layer.out_channels // groups), *inside
     per_group = layer.in_channels // groups
     assert taken // per_group == output // (layer.out_channels // groups)
-    return output, taken % per_group, *map(int, inside)
+    return output, taken % per_group, *inside
 
 
 def filters(show: Show, model: nn.Module, x: torch.Tensor, layer: str) -> Views:
@@ -202,6 +202,10 @@ def test_numbers_are_stepped_typed_and_pasted_from_the_keyboard(show: Show) -> N
     page.evaluate(paste, "1, 2\n3")
     expect(alert).to_contain_text("not equally long")
     assert asked(page) == []
+    # A digit begins to type.
+    page.keyboard.type("-25")
+    page.keyboard.press("Enter")
+    assert [edit["values"] for edit in asked(page)] == [[-25]]
     # A factor is of the weights that the filter had.
     factor = page.get_by_label("Factor of Filter 0")
     factor.fill("-2")

@@ -87,6 +87,11 @@ export function Cells(props: CellsProps) {
     if (event.altKey) {
       if (up === 0) return;
       if (hand.able) nudge(up * (event.shiftKey ? 0.1 : 1));
+    } else if (/^[-0-9]$/.test(key)) {
+      // It is the first of the number that is typed: the field has the focus before the letter comes.
+      if (hand.able) type(true);
+      event.stopPropagation();
+      return;
     } else if (key === "Enter" || key === "F2") {
       if (hand.able) type(true);
     } else if (turn !== undefined && (key === "PageUp" || key === "PageDown")) {

@@ -1,5 +1,5 @@
 // Below a parameter's picture: the chosen kernel's numbers, what is done to a whole filter, and what was changed.
-import { useCallback, useEffect, useState } from "preact/hooks";
+import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
 import { exact, full } from "../../format.ts";
 import { redo, undo } from "../../state/edits.ts";
 import { useViews } from "../context.ts";
@@ -24,17 +24,14 @@ export function Editor(props: {
   const { hand, sheet, place } = props;
   const { state } = useViews();
   const [why, say] = useState("");
-  const filter = sheet.filter(place.row);
+  const filter = useMemo(() => sheet.filter(place.row), [sheet, place.row]);
   const at = sheet.at(place.row, place.column);
   const trouble = why || state.editTrouble.value;
   return (
     <div class="nbg-hand">
       <div class="nbg-hand-part">
         <h4>
-          {sheet.title}{" "}
-          <span class="nbg-second">
-            {sheet.rows > 1 || sheet.across !== "channel" ? `${sheet.rows}×${sheet.columns}` : ""}
-          </span>
+          {sheet.title} <span class="nbg-second">{sheet.size}</span>
         </h4>
         <Cells {...props} say={say} />
       </div>

@@ -76,10 +76,14 @@ export function useHand(value: Value, values: Float32Array | null): Hand | null 
         if (pace.current === null) return;
         freeze(state);
         const time = performance.now();
-        for (const [k, place] of places.entries()) {
-          asked.current.set(place, { number: numbers[k] ?? 0, time });
+        // Python takes none that is not finite: those stay.
+        const taken = places.map((_, k) => k).filter((k) => Number.isFinite(numbers[k]));
+        const at = taken.map((k) => places[k] ?? 0);
+        const to = taken.map((k) => numbers[k] ?? 0);
+        for (const [k, place] of at.entries()) {
+          asked.current.set(place, { number: to[k] ?? 0, time });
         }
-        const edits = editsOf(value, values, places, numbers, step);
+        const edits = editsOf(value, values, at, to, step);
         if (live) pace.current.offer(edits);
         else pace.current.now(edits);
       },

@@ -22,6 +22,9 @@ export interface Spot extends Cell {
   readonly at: number;
 }
 
+/** Of a picture with more weights none has a corner: it would hide those beside it. */
+const MOST_CORNERS = 50_000;
+
 interface KernelsProps {
   kernels: Kernels;
   values: Float32Array;
@@ -107,6 +110,7 @@ export function KernelPictures(props: KernelsProps) {
   const changed = useMemo(() => {
     const found: Box[] = [];
     if (original === undefined || original === values) return found;
+    if (cells.length * kh * kw > MOST_CORNERS) return found;
     for (const [i, { output, input }] of cells.entries()) {
       const start = kernelStart(kernels, output, input);
       for (let k = 0; k < kh * kw; k++) {

@@ -5,6 +5,8 @@ import { inputChannel, type Kernels, kernelStart } from "../weights.ts";
 
 export interface Sheet {
   readonly title: string;
+  /** "3×3"; "" where the heading above says it. */
+  readonly size: string;
   readonly rows: number;
   readonly columns: number;
   /** What rows and columns are counted by, in words. */
@@ -28,16 +30,22 @@ export interface Filter {
 /** The kernel of an output channel for the k-th input channel that it reads. */
 export function kernelSheet(kernels: Kernels, output: number, k: number): Sheet {
   const { height, width, inputs } = kernels;
+  const { shape } = kernels.weight;
+  // Of a volume: slices that stand one below the other.
+  const slice = shape.length > 4 ? (shape.at(-2) ?? 1) : height;
+  const rowWords = (row: number): string =>
+    slice < height ? `slice ${Math.floor(row / slice)}, row ${row % slice}` : `row ${row}`;
   const from = inputChannel(kernels, output, k);
   const start = kernelStart(kernels, output, k);
   return {
     title: inputs > 1 ? `Kernel ${output}, input ${from}` : `Kernel ${output}`,
+    size: shape.slice(2).join("×"),
     rows: height,
     columns: width,
     across: "column",
     down: "row",
     at: (row, column) => start + row * width + column,
-    words: (row, column) => `kernel ${output}, input ${from}, row ${row}, column ${column}`,
+    words: (row, column) => `kernel ${output}, input ${from}, ${rowWords(row)}, column ${column}`,
     filter: () => ({
       title: `Filter ${output}`,
       places: Array.from({ length: inputs }, (_, input) =>
@@ -53,6 +61,7 @@ export function kernelSheet(kernels: Kernels, output: number, k: number): Sheet 
 export function matrixSheet({ outputs, width }: Kernels): Sheet {
   return {
     title: "Matrix",
+    size: `${outputs}×${width}`,
     rows: outputs,
     columns: width,
     across: "input",
@@ -67,6 +76,7 @@ export function matrixSheet({ outputs, width }: Kernels): Sheet {
 export function vectorSheet(length: number, word: string): Sheet {
   return {
     title: `${word.slice(0, 1).toUpperCase()}${word.slice(1)}`,
+    size: "",
     rows: 1,
     columns: length,
     across: "channel",
@@ -110,6 +120,7 @@ export function editsOf(
     return runs.map((run) => ({ name: key, ...run, step }));
   }
   const whole = Array.from(values.subarray(start, start + length));
+  if (!whole.every(Number.isFinite)) return runs.map((run) => ({ name: key, ...run, step }));
   for (const run of runs) {
     for (const [k, number] of run.values.entries()) whole[run.index - start + k] = number;
   }
