@@ -74,6 +74,9 @@ def test_a_bend_changes_all_behind_it_and_unbent_is_before_it(viewer: Viewer) ->
     assert_equal(viewer.output, before["output"])
     with pytest.raises(InputError, match="was removed"):
         bend.factor = 3
+    assert viewer.undo() and viewer.bends[0] is bend and not bend.removed
+    bend.factor = 3
+    assert_equal(viewer.activations["encoder.2"][:, 3], 2 * before["encoder.2"][:, 3])
 
 
 def test_channels_are_chosen_by_the_value_before_and_kept_as_a_list(viewer: Viewer) -> None:

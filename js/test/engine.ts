@@ -1,8 +1,13 @@
 // What tests/test_engine.py calls in a browser: an engine with no client in Python and no view.
+
 import { type Content, Engine } from "../src/engine/engine.ts";
 import { pageStore } from "../src/engine/store.ts";
 import type { GlDevice } from "../src/gl/device.ts";
+import { offerEdits } from "../src/gl/editing.ts";
+import { Edits } from "../src/gl/edits.ts";
 import type { DrawJob, Session } from "../src/gl/types.ts";
+
+offerEdits(Edits);
 
 const store = pageStore();
 const told: string[] = [];

@@ -1,12 +1,17 @@
 // What tests/support/page.py calls in a browser: the GL layer with arrays as base64, since JSON has no NaN.
+
 import { type Edit, NUMBERS } from "../src/edits.ts";
 import { beforeKey, differenceKey, withoutKey } from "../src/gl/derived.ts";
 import { type GlDevice, openDevice } from "../src/gl/device.ts";
+import { offerEdits } from "../src/gl/editing.ts";
+import { Edits } from "../src/gl/edits.ts";
 import { parsePlan } from "../src/gl/format.ts";
 import { probe } from "../src/gl/probe.ts";
 import { createSession } from "../src/gl/session.ts";
 import type { Delivery, DrawJob, Progress, Session } from "../src/gl/types.ts";
 import { load } from "../src/runtime.ts";
+
+offerEdits(Edits);
 
 let device: GlDevice | undefined;
 const sessions: Session[] = [];

@@ -1,8 +1,8 @@
 // Runs a Plan in the page: device, session, Plan, weights, inputs, run loop and timing. It knows neither Python nor a view.
+// Longer than 400 lines: one class, since showing, editing, a lost context and a release wait for each other.
 import { batch } from "@preact/signals";
 import type { Edit } from "../edits.ts";
 import { compileAhead } from "../gl/ahead.ts";
-import { checkEdit } from "../gl/check_edits.ts";
 import { parseContainer } from "../gl/format.ts";
 import { createSession } from "../gl/session.ts";
 import {
@@ -17,6 +17,7 @@ import {
   SessionClosed,
 } from "../gl/types.ts";
 import type { PlanHeader } from "../plan.ts";
+import { WantedEdits } from "./edits.ts";
 import { watchPace } from "./pace.ts";
 import { createSignals, type EngineSignals } from "./signals.ts";
 import { pageStore } from "./store.ts";
@@ -69,13 +70,9 @@ export class Engine {
   private readonly events: EngineEvents;
   private readonly undo: (() => void)[] = [];
   private readonly timing: Timing;
-  private loaded:
-    | { readonly session: Session; content: Content; edits: readonly Edit[] }
-    | undefined;
-  /** What is wanted of any network, and why the last of them could not be. */
-  private edits: readonly Edit[] = NO_EDITS;
-  private failed: { readonly edits: readonly Edit[]; readonly error: unknown } | undefined;
-  private left: readonly Edit[] = NO_EDITS;
+  private loaded: { readonly session: Session; content: Content } | undefined;
+  /** What is wanted of any network. */
+  private readonly edits: WantedEdits;
   /** A Plan whose programs are compiled before it is shown, and what undoes that. */
   private ahead: { readonly plan: string; readonly undo: Promise<() => void> } | undefined;
   private wanted: Content | undefined;
@@ -92,6 +89,7 @@ export class Engine {
 
   constructor(events: EngineEvents) {
     this.events = events;
+    this.edits = new WantedEdits(this.store, (left) => events.onEdits?.(left));
     this.timing = createTiming(this.signals, {
       shown: () => this.watchers > 0,
       busy: () => events.isBusy(),
@@ -158,19 +156,11 @@ export class Engine {
    * stay then. Arrays are taken from the page's store, and kept there.
    */
   async edit(edits: readonly Edit[]): Promise<void> {
-    const own = [...edits]; // the same once more is new: an array that was missing may have come
-    this.want(own);
+    const failure = this.edits.want(edits);
     const brought = this.turn.then(() => this.bring());
     this.turn = brought.catch(() => undefined);
     await brought;
-    if (this.failed?.edits === own) throw this.failed.error;
-  }
-
-  private want(edits: readonly Edit[]): void {
-    const arrays = (of: readonly Edit[]) => of.flatMap(({ array }) => array || []);
-    for (const hash of arrays(edits)) this.store.hold(hash);
-    for (const hash of arrays(this.edits)) this.store.release(hash);
-    this.edits = edits;
+    failure();
   }
 
   /** What was run is the state that the next run begins with: see Session. A lost context takes all of it. */
@@ -246,7 +236,7 @@ export class Engine {
     this.timing.dispose();
     for (const undo of this.undo) undo();
     this.release();
-    this.want(NO_EDITS);
+    this.edits.dispose();
     if (this.device !== undefined) this.store.giveBack();
   }
 
@@ -276,8 +266,7 @@ export class Engine {
     const old = this.loaded;
     try {
       const isShown = this.shown !== undefined && isSame(this.shown, content);
-      if (isShown && (old === undefined || old.edits === this.edits)) return;
-      if (isShown && old !== undefined && !(await this.bend(old))) return;
+      if (isShown && (old === undefined || !(await this.edits.give(old.session, true)))) return;
       this.shown = undefined;
       if (old?.content.plan === content.plan) await this.update(old, content);
       else await this.exchange(content, device);
@@ -292,42 +281,10 @@ export class Engine {
 
   /** The same Plan with other weights or inputs. */
   private async update(loaded: NonNullable<typeof this.loaded>, content: Content): Promise<void> {
-    await this.bend(loaded);
+    await this.edits.give(loaded.session, true);
     this.put(loaded.session, content, loaded.content);
     loaded.content = content;
     await this.run(loaded.session, content);
-  }
-
-  /** Gives a session the edits that are wanted, without those that don't fit; whether it has others now. */
-  private async bend(loaded: NonNullable<typeof this.loaded>): Promise<boolean> {
-    const { edits } = this;
-    if (loaded.edits === edits) return false;
-    const array = (hash: string) => this.floats(hash);
-    const left: Edit[] = [];
-    const own = edits.filter((edit) => {
-      try {
-        checkEdit(loaded.session.plan, edit, array);
-        return true;
-      } catch {
-        left.push(edit);
-        return false;
-      }
-    });
-    try {
-      await loaded.session.setEdits(own, array);
-    } catch (error) {
-      if (this.device?.lost || error instanceof SessionClosed) throw error;
-      this.failed = { edits, error };
-      if (loaded === this.loaded) {
-        if (this.edits === edits) this.want(loaded.edits);
-        return false;
-      }
-      left.splice(0, left.length, ...edits); // of another Plan before
-    }
-    loaded.edits = edits;
-    if (left.length > 0 || this.left.length > 0) this.events.onEdits?.(left);
-    this.left = left;
-    return true;
   }
 
   /** Another Plan, in the place of what is loaded. */
@@ -350,15 +307,14 @@ export class Engine {
     const session = await this.make(header, uniforms, device).finally(() => this.forgetAhead());
     const old = this.loaded?.session;
     const first = old === undefined;
-    const made = { session, content, edits: NO_EDITS };
     const settle = () => {
-      this.loaded = made;
+      this.loaded = { session, content };
       this.signals.plan.value = header;
       this.signals.session.value = session;
     };
     try {
       this.put(session, content, { ...content, inputs: [], patches: [] });
-      await this.bend(made);
+      await this.edits.give(session, false);
       if (first) batch(settle);
       await this.run(session, content, first ? undefined : settle);
     } catch (error) {
@@ -450,8 +406,6 @@ export class Engine {
     this.loaded = undefined;
   }
 }
-
-const NO_EDITS: readonly Edit[] = [];
 
 const isSame = (a: Content, b: Content): boolean =>
   a.plan === b.plan &&

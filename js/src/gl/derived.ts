@@ -1,7 +1,6 @@
 // Values that follow from a Plan's by edits: before its own, without any, the difference, and previews.
 import type { Edit } from "../edits.ts";
-import type { PlanHeader, Texture, Value } from "../plan.ts";
-import { type Bent, textureOf } from "./bending.ts";
+import type { Texture, Value } from "../plan.ts";
 
 /** No name that a network gives has this in it. */
 const MARK = "\n";
@@ -62,14 +61,4 @@ export function oneChannel(value: Value, key: string, texture: number): Value {
     read: { step: { ...step, viewport: [w, h] }, count: h * w },
     tokens: [-1, -1],
   };
-}
-
-/** All values of a Plan as they lie where some are edited, and each one's that is, before that. */
-export function resolved(plan: PlanHeader, bent: Bent, before: Bent): Value[] {
-  if (bent.size === 0) return [...plan.values];
-  return plan.values.flatMap((value, number) => {
-    const now = elsewhere(value, textureOf(plan, number, bent));
-    const texture = before.get(number);
-    return texture === undefined ? [now] : [now, elsewhere(value, texture, beforeKey(value.key))];
-  });
 }

@@ -53,11 +53,19 @@ export class Edits {
   private failure: { readonly of: Wanted; readonly error: unknown } | undefined;
   private closed = false;
 
-  constructor(device: GlDevice, plan: PlanHeader, sections: Sections, changed: () => void) {
+  /** `objects` are those that are there already. */
+  constructor(
+    device: GlDevice,
+    plan: PlanHeader,
+    sections: Sections,
+    changed: () => void,
+    objects?: PlanObjects,
+  ) {
     this.device = device;
     this.plan = plan;
     this.sections = sections;
     this.changed = changed;
+    if (objects !== undefined) this.shelf = new Shelf(device, objects);
     this.next = this.lay(NOTHING);
     this.taken = this.next.laid;
   }

@@ -14,13 +14,13 @@ import {
   textureOf,
 } from "./bending.ts";
 import {
+  beforeKey,
   differenceKey,
   elsewhere,
   mapTexture,
   oneChannel,
   type Preview,
   previewKey,
-  resolved,
   withoutKey,
 } from "./derived.ts";
 import { isReshaped, type Lying } from "./numbers.ts";
@@ -72,6 +72,16 @@ function viewportOf({ words, layout: { side } }: Lying): readonly [number, numbe
   const [width, height] = [sx * aw, sy * ah];
   const [across, down] = side > 0 ? [Math.ceil(width / side), Math.ceil(height / side)] : [1, 1];
   return [Math.ceil(width / across) * down, Math.ceil(height / down) * across];
+}
+
+/** All values of a Plan as they lie where some are edited, and each one's that is, before that. */
+function resolved(plan: PlanHeader, bent: Bent, before: Bent): Value[] {
+  if (bent.size === 0) return [...plan.values];
+  return plan.values.flatMap((value, number) => {
+    const now = elsewhere(value, textureOf(plan, number, bent));
+    const texture = before.get(number);
+    return texture === undefined ? [now] : [now, elsewhere(value, texture, beforeKey(value.key))];
+  });
 }
 
 export function lay(plan: PlanHeader, wanted: Wanted, stock: Stock): Laid {

@@ -5,7 +5,8 @@ import { Carries } from "./carries.ts";
 import { checkPlan } from "./check.ts";
 import { Clock } from "./clock.ts";
 import type { GlDevice } from "./device.ts";
-import { Edits } from "./edits.ts";
+import { type Editing, offered, Unedited } from "./editing.ts";
+import type { Edits } from "./edits.ts";
 import { Expected } from "./expected.ts";
 import { listed } from "./messages.ts";
 import { PlanObjects } from "./objects.ts";
@@ -59,7 +60,8 @@ export class Runner {
   /** Called when the objects are made anew, before they run again. */
   onRebuilt: () => Promise<void> = async () => undefined;
   readonly device: GlDevice;
-  readonly edits: Edits;
+  /** Those of a network that is edited, once their code is here. */
+  edited: Edits | undefined;
   private readonly uniforms: Uint8Array;
   private readonly pending: Pending;
   private readonly undo: () => void;
@@ -68,6 +70,7 @@ export class Runner {
   private clock: Clock;
   private readonly sections: Sections;
   private readonly carries: Carries;
+  private readonly unedited: Unedited;
   private readonly times: Expected;
   /** Of the writes whose values the textures hold, by section. */
   private readonly shown: number[];
@@ -87,9 +90,7 @@ export class Runner {
     this.pending = pending;
     this.sections = new Sections(plan);
     this.carries = new Carries(plan);
-    this.edits = new Edits(device, plan, this.sections, () => {
-      pending.version += 1;
-    });
+    this.unedited = new Unedited(plan, this.sections);
     this.times = new Expected(plan.passes);
     this.shown = this.sections.all.map(() => -1);
     this.lastSections = this.sections.all;
@@ -185,6 +186,21 @@ export class Runner {
 
   private isShown(sections: readonly number[]): boolean {
     return sections.every((one) => this.shown[one] === this.pending.version);
+  }
+
+  get edits(): Editing {
+    return this.edited ?? this.unedited;
+  }
+
+  /** Edits to change: waits for their code. */
+  async editing(): Promise<Edits> {
+    const Made = await offered;
+    if (this.closed) throw new SessionClosed("this session was closed");
+    const changed = () => {
+      this.pending.version += 1;
+    };
+    this.edited ??= new Made(this.device, this.plan, this.sections, changed, this.objects);
+    return this.edited;
   }
 
   /** Which inputs, weights and state there are, whatever is edited. */

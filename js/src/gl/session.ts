@@ -5,6 +5,7 @@ import { edgesOf, histogram, spanOf } from "./bins.ts";
 import { calm, finished, whenDone } from "./clock.ts";
 import type { GlDevice } from "./device.ts";
 import { Display } from "./display.ts";
+import type { Edits } from "./edits.ts";
 import { counter } from "./histogram.ts";
 import { COUNTING, REDUCING, RESHAPED_COUNTING, RESHAPED_REDUCING } from "./kernels.ts";
 import { isReshaped } from "./numbers.ts";
@@ -60,7 +61,6 @@ export async function createSession(
   const device = given as GlDevice;
   const long = device.capabilities.software ? LONG.software : LONG.gpu;
   const runner = await Runner.make(device, plan, uniforms, weight, onProgress);
-  const { edits } = runner;
   let disposed = false;
   // Browsers that draw on the processor bring each picture there by themselves, which takes longer.
   let delivery: Delivery = device.capabilities.software ? "readback" : "canvas";
@@ -147,9 +147,14 @@ export async function createSession(
     });
   }
 
+  async function editing<T>(work: (edits: Edits) => Promise<T>): Promise<T> {
+    return work(runner.edited ?? (await runner.editing()));
+  }
+
   /** What is to be drawn, apart by image; nothing while the context is lost. */
   function shownOf(jobs: readonly DrawJob[], made: Pictures): Shown[][] {
     const objects = runner.ready();
+    const { edits } = runner;
     if (made.values !== edits.values) {
       // Edits have brought values elsewhere, where others than before may share their ranges.
       if (made.values !== NO_VALUES || edits.any)
@@ -189,7 +194,7 @@ export async function createSession(
 
   function settle(jobs: readonly DrawJob[]): Promise<void> | undefined {
     const most = jobs.reduce((sum, { key }) => {
-      const value = edits.find(key);
+      const value = runner.edits.find(key);
       return sum + (value === undefined ? 0 : numbersOf(value));
     }, 0);
     if (most <= long) return undefined;
@@ -222,15 +227,21 @@ export async function createSession(
     setWeight: (texture, data, hash) => runner.setWeight(texture, data, hash),
     patchWeight: (patch) => runner.patchWeight(patch),
     run: async (options) => runner.run(options),
-    setEdits: (some, array) => edits.set(some, array),
-    value: (key) => edits.find(key),
+    setEdits: (edits, array) => {
+      // Nothing to take back, or to be told at once: the very next run has it.
+      if (runner.edited === undefined && edits.length === 0) return Promise.resolve();
+      return editing((own) => own.set(edits, array));
+    },
+    value: (key) => runner.edits.find(key),
     async compareWith(keys) {
       for (const key of keys) runner.find(key);
-      await edits.compare(keys);
+      if (runner.edited === undefined && keys.length === 0) return;
+      await editing((own) => own.compare(keys));
       await runner.look();
     },
     async preview(asked) {
-      const keys = await edits.preview(asked);
+      if (runner.edited === undefined && asked === null) return [];
+      const keys = await editing((own) => own.preview(asked));
       await runner.look();
       return keys;
     },

@@ -1,7 +1,6 @@
 // What is edited: bends, injected and frozen values, as they are now and as they were; edits/store.py in Python is the same.
 import { batch, type Signal, signal } from "@preact/signals";
 import { type Edit, MOST_STEPS, ONE_STEP_MS } from "../edits.ts";
-import { acts } from "../gl/bending.ts";
 
 /** What is edited at one time: the edits, and how many of the weights' edits are made. */
 export interface Moment {
@@ -78,7 +77,8 @@ function go(
 }
 
 /** Those that change something. */
-export const active = (edits: readonly Edit[]): readonly Edit[] => edits.filter(acts);
+export const active = (edits: readonly Edit[]): readonly Edit[] =>
+  edits.filter(({ enabled, mix, channels }) => enabled && mix > 0 && channels?.length !== 0);
 
 /** A name that no edit has yet. */
 export function freeName(edits: readonly Edit[], like: string): string {

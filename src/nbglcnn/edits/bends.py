@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, overload
+from weakref import WeakValueDictionary
 
 import msgspec
 import traitlets
@@ -59,6 +60,11 @@ class Bend(traitlets.HasTraits):
         """Take it away; a second call does nothing."""
         if not self.removed:
             self._store.change(one for one in self._store.edits if one.name != self.name)
+
+    def begin(self, store: Store, edit: Edit) -> None:
+        """It is there again."""
+        self._store, self.removed = store, False
+        self.take(edit)
 
     def end(self) -> None:
         """It is there no more: nothing of the network is held any longer."""
@@ -144,6 +150,8 @@ class Bends(Sequence[Bend]):
     def __init__(self, store: Store) -> None:
         self._store = store
         self._live: dict[str, Bend] = {}
+        # Removed ones that somebody still has: they live again when that is undone.
+        self._gone: WeakValueDictionary[str, Bend] = WeakValueDictionary()
         store.listeners.append(self._follow)
 
     def _follow(self) -> None:
@@ -152,9 +160,13 @@ class Bends(Sequence[Bend]):
             edit = now.get(name)
             if edit is None or not _same(edit, bend._edit):
                 bend.end()
-                del self._live[name]
+                self._gone[name] = self._live.pop(name)
             else:
                 bend.take(edit)
+        for name, bend in list(self._gone.items()):
+            if name in now and _same(now[name], bend._edit):
+                bend.begin(self._store, now[name])
+                self._live[name] = self._gone.pop(name)
 
     def _list(self) -> list[Bend]:
         found = []

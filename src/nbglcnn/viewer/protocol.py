@@ -25,8 +25,10 @@ log = logging.getLogger("nbglcnn")
 CHUNK = 2 * 2**20  # bytes; notebook servers silently drop a frame above 10 MiB
 COLOR_RANGES = ("channel", "layer", "fixed")
 VIEWS = ("network", "maps", "filters", "explain", "profile", "compare")
-# Views whose code comes behind the weights; some of them are parts of Explain.
+# Views whose code comes behind the weights; some of them are parts of Explain. The first is what
+# sessions edit with.
 ROOMS = (
+    "bending",
     "graph",
     "filters",
     "explain",
