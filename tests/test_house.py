@@ -17,9 +17,11 @@ COMPILER = {"errors", "layout", "graph", "plan", "glsl", "weights", "builder", "
 BELOW = COMPILER | {
     "autodiff",
     "bars",
+    "bending",
     "classes",
     "colors",
     "datasets",
+    "edits",
     "inputs",
     "load",
     "partly",
@@ -66,8 +68,11 @@ MAY_IMPORT = {
     "lower": COMPILER | {"fields", "forms", "fusion", "layers", "reuse", "sections", "shapes"},
     "autodiff": COMPILER,
     "inputs": set(),
-    "load": {"classes", "graph", "inputs"},
-    "reference": {"graph", "load"},
+    # Of edits what a hook or a node makes of a value; of the Plan how it is shown.
+    "load": {"classes", "edits", "graph", "inputs", "plan"},
+    "bending": {"edits", "graph", "positions"},
+    "reference": {"bending", "edits", "graph", "load"},
+    "replay": {"bending", "edits", "graph", "load", "lower", "partly", "plan"},
     "partly": {"graph", "load", "reference", "shapes"},
     # Of glsl the vertex shader, of no network.
     "device": {"glsl", "plan", "profiling"},
@@ -91,7 +96,7 @@ MAY_IMPORT = {
     "serving": set(),
     "cli": ALL | {"export", "pieces", "serving", "viewer"},
     "__main__": {"cli"},
-    "__init__": ALL | {"viewer", "export", "backend", "recording"},
+    "__init__": ALL | {"viewer", "export", "backend", "recording", "replay"},
 }
 # Packages that stay in one room each.
 ONLY_IN = {

@@ -20,7 +20,7 @@ from torch import nn
 import nbglcnn
 from equal import assert_equal
 from left_to_python import Summed
-from nbglcnn import DeviceError, InputError, Viewer, channels, transforms
+from nbglcnn import InputError, Viewer, channels, transforms
 from nbglcnn.errors import OpenGLUnavailable
 from onnx_models import model_of, node, randn
 from viewer_models import autoencoder, hooked, pictures
@@ -230,6 +230,17 @@ def test_a_text_that_does_not_compile_leaves_all_as_it_was(viewer: Viewer) -> No
     assert told(viewer) == [("wave", 1.0)]
 
 
+def test_verify_compares_with_the_edits_replayed(viewer: Viewer) -> None:
+    viewer.bend("encoder.2", transforms.rotate(20), channels=channels.every(2), mix=0.75)
+    viewer.inject("encoder.4", 2 * viewer.activations["encoder.4"] + 1)
+    viewer.set_weight("decoder.0.weight", (0, 0), 1.5)
+    report = viewer.verify()
+    assert report.ok and len(report.rows) > 10, report
+    viewer.bend("encoder.0", transforms.glsl("y = 2.0 * x;"), name="own")
+    with pytest.raises(InputError, match="'own'"):
+        viewer.verify()
+
+
 def test_refusals_name_what_is_wrong(viewer: Viewer) -> None:
     with pytest.raises(KeyError, match=r"encoder\.O"):
         viewer.bend("encoder.O", transforms.ablate())
@@ -260,17 +271,23 @@ def test_a_layer_before_one_that_python_computes_cannot_be_bent() -> None:
     viewer.close()
 
 
-def test_without_opengl_edits_are_an_error_that_says_what_to_do(
+def test_without_opengl_pytorch_replays_the_edits(
     viewer: Viewer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(viewer.network.local, "_missing", OpenGLUnavailable("none here"))
-    viewer.bend("encoder.0", transforms.ablate(), mix=0)  # which changes nothing
-    assert viewer.output.shape == (2, 1, 22, 18)
-    viewer.bends[0].mix = 1
-    with pytest.raises(DeviceError, match=r"1 edits? .*viewer\.bends\.clear\(\)"):
+    assert viewer.activations.source.startswith("reference (PyTorch")
+    before = hooked(autoencoder(SEED), pictures(SEED))
+    viewer.bend("encoder.2", transforms.multiply(2))
+    after = behind("encoder.2", lambda y: 2 * y)
+    for key, value in viewer.activations.to_dict().items():
+        assert_equal(value, after[key], name=key)
+    assert_equal(viewer.unbent["encoder.2"], before["encoder.2"])
+    assert_equal(viewer.unbent["output"], after["output"])
+    viewer.bend("encoder.4", transforms.glsl("y = 2.0 * x;"), name="own")
+    with pytest.raises(InputError, match=r"'own' of encoder\.4 is a text in GLSL"):
         viewer.activations["encoder.0"]
-    viewer.bends.clear()
-    assert_equal(viewer.output, hooked(autoencoder(SEED), pictures(SEED))["output"])
+    viewer.bends["own"].remove()
+    assert_equal(viewer.output, after["output"])
 
 
 def test_another_plan_keeps_the_edits_that_fit_it(viewer: Viewer) -> None:

@@ -3,7 +3,7 @@
 import type { Kind, Target } from "./plan.ts";
 
 export const PACKAGE_VERSION = "0.1.0";
-export const PROTOCOL = "1b76d62c03eb";
+export const PROTOCOL = "be01b54be834";
 export const CHUNK = 2097152;
 export const COLORMAPS = ["signed", "viridis", "cividis", "magma", "grey"] as const;
 export const SIGNED = {"light": "#6b2b00 #c0560c #f09a4a #fbd9b3 #ffffff #c3ddf3 #6fa8d8 #2a6cb0 #0b2f63", "dark": "#ffd093 #f2953a #a8570c #4a290b #0f1216 #123a63 #216bab #4fa3ec #b5dcff"} as const;
@@ -97,6 +97,7 @@ export interface Done {
  *
  * With a `page` it is what the parity check found there, in samples of every layer. `flawed` are
  * the values that aren't finite: how many NaN and infinities, and the channel of the first, or -1.
+ * `edits` were replayed; with a `page` as its Probed said them.
  */
 export interface Verified {
   readonly type: "verified";
@@ -105,6 +106,7 @@ export interface Verified {
   readonly layers: readonly (readonly [string, number, boolean])[];
   readonly flawed: readonly (readonly [string, number, number, number])[];
   readonly page: string;
+  readonly edits: string;
 }
 
 /** Another Viewer replaced this one: give the GPU's memory back until somebody asks again. */
@@ -234,11 +236,16 @@ export interface Reply {
   readonly revision: number;
 }
 
-/** The texels of a Probe's bands in its order, as float32 in the message's only buffer. */
+/**
+ * The texels of a Probe's bands in its order, as float32 in the message's only buffer.
+ *
+ * `edits` are those that they were computed with.
+ */
 export interface Probed {
   readonly type: "probed";
   readonly page: string;
   readonly revision: number;
+  readonly edits: string;
 }
 
 /**
@@ -301,7 +308,7 @@ export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
   ["Read", {"type": {"oneOf": ["read"]}, "id": "string", "keys": {"list": "string"}, "revision": "integer", "missing": {"list": {"tuple": ["integer", "integer"]}}, "screen": "boolean", "unbent": "boolean"}],
   ["Probe", {"type": {"oneOf": ["probe"]}, "page": "string", "revision": "integer", "keys": {"list": "string"}, "bands": {"list": {"list": {"tuple": ["integer", "integer", "integer"]}}}}],
   ["Done", {"type": {"oneOf": ["done"]}, "read": "string"}],
-  ["Verified", {"type": {"oneOf": ["verified"]}, "revision": "integer", "reference": "string", "layers": {"list": {"tuple": ["string", "number", "boolean"]}}, "flawed": {"list": {"tuple": ["string", "integer", "integer", "integer"]}}, "page": "string"}],
+  ["Verified", {"type": {"oneOf": ["verified"]}, "revision": "integer", "reference": "string", "layers": {"list": {"tuple": ["string", "number", "boolean"]}}, "flawed": {"list": {"tuple": ["string", "integer", "integer", "integer"]}}, "page": "string", "edits": "string"}],
   ["Release", {"type": {"oneOf": ["release"]}}],
   ["Refuse", {"type": {"oneOf": ["refuse"]}, "page": "string", "title": "string", "text": "string"}],
 ]);

@@ -87,7 +87,9 @@ class GlPage:
     def set_weight(self, session: int, texture: int, rows: Any) -> None:
         self.page.evaluate("a => gl.setWeight(...a)", [session, texture, encode(rows)])
 
-    def set_edits(self, session: int, edits: Sequence[Edit], arrays: Mapping[str, Any] = {}) -> None:
+    def set_edits(
+        self, session: int, edits: Sequence[Edit], arrays: Mapping[str, Any] = {}
+    ) -> None:
         """Resolves when the page has taken them; the next run has them."""
         for name, array in arrays.items():
             self.page.evaluate("a => gl.putArray(...a)", [name, encode(array)])

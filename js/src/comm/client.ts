@@ -10,7 +10,7 @@ import { pageStore } from "../engine/store.ts";
 import { joined } from "../gl/numbers.ts";
 import type { Progress as EngineProgress, Patch } from "../gl/types.ts";
 import type { Failed, FromKernel, Patches, Probe, Read, State, Verified } from "../messages.ts";
-import { active } from "../state/edits.ts";
+import { said } from "../state/edits.ts";
 import { createState, type Parity, type ViewerState } from "../state.ts";
 import { says } from "../status.ts";
 import { Answers } from "./answers.ts";
@@ -126,6 +126,9 @@ export class CommClient {
         this.state.edited.value;
         this.state.withoutEdits.value;
         void this.work();
+      }),
+      this.state.edited.subscribe(() => {
+        this.tested = this.state.parity.value = null; // it was of the edits before
       }),
     );
     this.state.weigh.value = (edit) => this.reports.send({ type: "weigh", page, ...edit });
@@ -283,10 +286,12 @@ export class CommClient {
     void this.work();
   }
 
-  private judge({ page, revision, reference, layers, flawed }: Verified): void {
+  private judge({ page, revision, reference, layers, flawed, edits }: Verified): void {
     const sampled = page !== "";
     if (sampled ? page !== this.page : revision !== this.wanted?.revision) return;
-    const parity = { reference, layers, flawed, sampled };
+    // Found of other edits than those of now.
+    if (sampled && edits !== said(this.state)) return;
+    const parity = { reference, layers, flawed, sampled, bent: edits !== "" };
     if (sampled) this.tested = parity;
     if (!sampled || this.state.parity.peek()?.sampled !== false) this.state.parity.value = parity;
   }
@@ -412,15 +417,14 @@ export class CommClient {
   private async sample(state: State): Promise<void> {
     const { engine, page, probe } = this;
     if (probe === undefined) return;
-    if (active(this.edits).length > 0) {
-      this.probe = undefined; // Python asks again when nothing is edited
-      return;
-    }
+    const edits = said(this.state);
+    if (edits === null) return; // answered when the edits are there again
     const samples: Float32Array<ArrayBuffer>[] = [];
     try {
       for (const [k, key] of probe.keys.entries()) {
         await macrotask();
         if (this.answers.waiting.length > 0 || this.wanted !== state || this.closed) return;
+        if (edits !== said(this.state)) return;
         samples.push(await engine.sample(key, probe.bands[k] ?? []));
       }
     } catch (error) {
@@ -430,7 +434,8 @@ export class CommClient {
     }
     if (this.probe !== probe) return; // another one has come meanwhile
     this.probe = undefined;
-    this.reports.send({ type: "probed", page, revision: this.ran }, [joined(samples).buffer]);
+    const probed = { type: "probed", page, revision: this.ran, edits } as const;
+    this.reports.send(probed, [joined(samples).buffer]);
   }
 
   /** Whether nobody looks at it, and Python has let it go or is gone. */

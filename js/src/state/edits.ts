@@ -1,6 +1,6 @@
 // What is edited: bends, injected and frozen values, as they are now and as they were; edits/store.py in Python is the same.
 import { batch, type Signal, signal } from "@preact/signals";
-import { type Edit, MOST_STEPS, ONE_STEP_MS } from "../edits.ts";
+import { type Edit, MOST_STEPS, ONE_STEP_MS, RECORDS } from "../edits.ts";
 
 /** What is edited at one time: the edits, and how many of the weights' edits are made. */
 export interface Moment {
@@ -79,6 +79,20 @@ function go(
 /** Those that change something. */
 export const active = (edits: readonly Edit[]): readonly Edit[] =>
   edits.filter(({ enabled, mix, channels }) => enabled && mix > 0 && channels?.length !== 0);
+
+/** Whether something is bent that only a graphics device can, so that no framework has the same. */
+export const unlike = (edits: readonly Edit[]): boolean =>
+  active(edits).some(({ transform }) => transform === "glsl");
+
+/** The active edits as the parity check is told them, "" for none; null while the network is shown without them. */
+export function said({ edited, withoutEdits }: EditState): string | null {
+  const edits = active(edited.peek().edits);
+  if (edits.length === 0) return "";
+  return withoutEdits.peek() ? null : JSON.stringify(edits, FIELDS);
+}
+
+/** In this order, whoever made them. */
+const FIELDS = Object.keys(RECORDS.get("Edit") ?? {});
 
 /** A name that no edit has yet. */
 export function freeName(edits: readonly Edit[], like: string): string {

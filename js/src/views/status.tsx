@@ -4,6 +4,7 @@ import { lastRun } from "../engine/signals.ts";
 import { duration, full, memory, rendererName, short } from "../format.ts";
 import { layerCount } from "../network/network.ts";
 import type { PlanHeader } from "../plan.ts";
+import { unlike } from "../state/edits.ts";
 import type { Status } from "../status.ts";
 import { useViews } from "./context.ts";
 import { KeysButton } from "./help.tsx";
@@ -76,6 +77,7 @@ export function StatusLine() {
       )}
       <PythonCount />
       {parity !== null && <Match />}
+      {parity === null && unlike(state.edited.value.edits) && <span>bent: not compared</span>}
       <KeysButton />
     </footer>
   );
@@ -118,6 +120,7 @@ function Match() {
         {first === undefined ? <Matches /> : <Differs />}
         <strong>
           {right} of {all} {noun} match {reference}
+          {parity.bent && ", bends replayed"}
         </strong>
       </span>
       <span class="nbg-wide">

@@ -154,6 +154,11 @@ class Bends(Sequence[Bend]):
         self._gone: WeakValueDictionary[str, Bend] = WeakValueDictionary()
         store.listeners.append(self._follow)
 
+    @property
+    def store(self) -> Store:
+        """The edits of now, injected arrays among them, and the arrays themselves."""
+        return self._store
+
     def _follow(self) -> None:
         now = {one.name: one for one in self._store.edits if one.transform != INJECT}
         for name, bend in list(self._live.items()):

@@ -72,9 +72,11 @@ class Page:
     pace: Pace | None = None
     health: Health | None = None
     error: str = ""
-    sampled: int = -1  # the revision that the parity check asked it for samples of
-    samples: tuple[int, Float32] | None = None  # with the revision that they are of
-    told: str = ""  # the Plan whose parity check it has been told of
+    # What the parity check asked it for samples of: the revision, and what was edited.
+    sampled: tuple[int, str] = (-1, "")
+    # With the revision that they are of, and the edits in the page's words.
+    samples: tuple[int, Float32, str] | None = None
+    told: tuple[str, str] = ("", "")  # the Plan and edits whose parity check it has been told of
 
 
 @dataclass
@@ -331,7 +333,7 @@ class Connection(Inbox):
             case Ran():
                 page.ran, page.stage, page.error = message, None, ""
                 if not message.again:
-                    page.sampled = -1
+                    page.sampled = (-1, "")
             case Health():
                 page.health = message
             case Pace():
@@ -339,7 +341,8 @@ class Connection(Inbox):
             case Pointed():
                 self.pointed = message.at
             case Probed() if len(buffers) == 1 and buffers[0].nbytes % 4 == 0:
-                page.samples = message.revision, np.frombuffer(bytes(buffers[0]), np.float32)
+                samples = np.frombuffer(bytes(buffers[0]), np.float32)
+                page.samples = message.revision, samples, message.edits
             case Failed(id="", kind="edit"):
                 protocol.warn_once(f"the page could not take an edit: {message.text}")
                 self.last_error = message.text

@@ -9,6 +9,7 @@ from typing import Any
 
 from nbglcnn.edits.kinds import GLSL
 from nbglcnn.edits.records import Edit, active
+from nbglcnn.edits.replay import NONE, Bending, bending
 from nbglcnn.errors import DeviceError, OpenGLUnavailable
 from nbglcnn.graph import Array, Graph
 from nbglcnn.plan import Patch, Plan
@@ -50,7 +51,8 @@ class Local:
         """Every value of the Plan; computed when `revision` is another one than last time.
 
         `patches` are all that lie on top of the Plan's weights, `sent` what Python computes,
-        `injected` the arrays of `edits`. DeviceError where there are edits and no OpenGL.
+        `injected` the arrays of `edits`. Without OpenGL edits are replayed in the framework;
+        InputError for one that can't be.
         """
         if self._key != (revision, plan.hash):
             session = self._open(plan)
@@ -59,23 +61,34 @@ class Local:
                 self._patched = len(patches)
                 session.set_edits(edits, injected)
                 self._values = session.run((*arrays, *sent))
-            elif active(edits):
-                raise DeviceError(
-                    f"{len(active(edits))} edits are active, and there is nothing that could run "
-                    f"them: no page shows this Viewer, and there is no local OpenGL "
-                    f"({self._missing}). Display it, or take the edits away: viewer.bends.clear()"
-                )
             else:
-                found = reference(self.model, graph, arrays)
+                bends = bending(plan, edits, injected)
+                found = reference(self.model, graph, arrays, bends=bends)
                 self._values = {value.key: found[value.key] for value in plan.values}
             self._key = revision, plan.hash
         return self._values
 
-    def unbent(self, keys: Sequence[str]) -> list[Array]:
+    def unbent(
+        self,
+        keys: Sequence[str],
+        plan: Plan,
+        graph: Graph,
+        arrays: Sequence[Array],
+        edits: Sequence[Edit],
+        injected: Mapping[str, Array],
+    ) -> list[Array]:
         """Of the values computed last these, each before its own edits."""
-        if self._session is None:
-            return [self._values[key].copy() for key in keys]
-        return [self._session.read(key, unbent=True) for key in keys]
+        if self._session is not None:
+            return [self._session.read(key, unbent=True) for key in keys]
+        own = {edit.layer for edit in active(edits)}
+
+        def before(key: str) -> Array:
+            if key not in own:
+                return self._values[key].copy()
+            others = bending(plan, [edit for edit in edits if edit.layer != key], injected)
+            return reference(self.model, graph, arrays, [key], others)[key]
+
+        return [before(key) for key in keys]
 
     def check_texts(self, plan: Plan, edits: Sequence[Edit]) -> None:
         """InputError for a text in GLSL that doesn't compile, where there is OpenGL to try it."""
@@ -118,15 +131,24 @@ class Local:
         """The device that it has computed on, "" if none was needed yet."""
         return f"OpenGL: {self._session.renderer}" if self._session is not None else ""
 
-    def reference(self, graph: Graph, arrays: Sequence[Array]) -> tuple[dict[str, Array], str]:
-        """What the model's own framework makes of the inputs, and that framework's name."""
-        return reference(self.model, graph, arrays), engine(self.model)
+    def reference(
+        self, graph: Graph, arrays: Sequence[Array], bends: Bending = NONE
+    ) -> tuple[dict[str, Array], str]:
+        """What the model's own framework makes of the inputs, and that framework's name.
+
+        With `bends` replayed; InputError where that cannot be.
+        """
+        return reference(self.model, graph, arrays, bends=bends), engine(self.model)
 
     def exact(
-        self, graph: Graph, arrays: Sequence[Array], names: Collection[str]
+        self,
+        graph: Graph,
+        arrays: Sequence[Array],
+        names: Collection[str],
+        bends: Bending = NONE,
     ) -> dict[str, Array]:
         """The same in float64, as far as the framework can."""
-        return exact(self.model, graph, arrays, names)
+        return exact(self.model, graph, arrays, names, bends)
 
     def _open(self, plan: Plan) -> Session | None:
         if self._session is not None and self._session.plan.hash == plan.hash:

@@ -263,7 +263,9 @@ class Network:
         """Values of now, computed in this process; with `unbent` each before its own edits."""
         found = self._local_values()
         if unbent:
-            return self.local.unbent(keys)
+            return self.local.unbent(
+                keys, self.plan, self.graph, self.arrays, self.edits, self.injected
+            )
         return [found[key].copy() for key in keys]
 
     def _local_values(self) -> Mapping[str, Array]:

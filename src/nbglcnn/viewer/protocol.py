@@ -49,6 +49,7 @@ MAX_SCREEN = 2**26  # bytes of the PNG of a view
 
 Name = Annotated[str, Meta(max_length=64)]
 Text = Annotated[str, Meta(max_length=10_000)]
+Edits = Annotated[str, Meta(max_length=2**20)]  # active edits in JSON; "" for none
 Count = Annotated[int, Meta(ge=0, le=MAX_BLOB)]
 
 
@@ -136,6 +137,7 @@ class Verified(Message, frozen=True):
 
     With a `page` it is what the parity check found there, in samples of every layer. `flawed` are
     the values that aren't finite: how many NaN and infinities, and the channel of the first, or -1.
+    `edits` were replayed; with a `page` as its Probed said them.
     """
 
     revision: Count
@@ -143,6 +145,7 @@ class Verified(Message, frozen=True):
     layers: tuple[tuple[Text, float, bool], ...]
     flawed: tuple[tuple[Text, Count, Count, int], ...] = ()
     page: Name = ""
+    edits: Edits = ""
 
 
 class Release(Message, frozen=True):
@@ -269,10 +272,14 @@ class Reply(Message, frozen=True):
 
 
 class Probed(Message, frozen=True):
-    """The texels of a Probe's bands in its order, as float32 in the message's only buffer."""
+    """The texels of a Probe's bands in its order, as float32 in the message's only buffer.
+
+    `edits` are those that they were computed with.
+    """
 
     page: Name
     revision: Count
+    edits: Edits = ""
 
 
 class Failed(Message, frozen=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,6 +13,7 @@ import traitlets
 from comm import DummyComm
 
 from nbglcnn import __version__
+from nbglcnn.edits.records import active, to_dict
 from nbglcnn.errors import InputError, NbglcnnError, PageError
 from nbglcnn.plan import Patch, Precision, Target
 from nbglcnn.report import Match, Report
@@ -186,22 +188,27 @@ class Viewer(Shown, Edited):
         is a layer: largest and mean absolute error, the largest relative to the layer's largest
         value, and whether max|a - b| <= 1e-5 * max|b| + 1e-6 (for float16 2e-2 * max|b| + 1e-6),
         or whether it is as near to float64 as PyTorch's or ONNX Runtime's own float32 is.
-        `report.ok` is the verdict, `report.first_diverging` where to look.
+        `report.ok` is the verdict, `report.first_diverging` where to look. What is bent, injected
+        or frozen is so in PyTorch, too.
 
         Raises:
-            InputError: `x` doesn't fit.
+            InputError: `x` doesn't fit, or a bend can't be replayed (a text in GLSL).
             DeviceError: nothing but the framework itself can compute here.
         """
         arrays = self.network.arrays
         if x is not None:
             self.input = x
         try:
-            report, framework = verify(self.network, self._reader, timeout)
+            report, framework = verify(
+                self.network, self._reader, timeout, self.network.edits, self.network.injected
+            )
         finally:
             if x is not None:
                 self.input = arrays
         # With the revision of what the page shows again.
-        self._connection.send(verified(self._connection.revision, report, framework))
+        words = json.dumps(to_dict(active(self.network.edits))) if self.network.bent else ""
+        now = self._connection.revision
+        self._connection.send(verified(now, report, framework, edits=words))
         return report
 
     def report(self) -> str:
@@ -210,7 +217,7 @@ class Viewer(Shown, Edited):
         Nothing of the model but its size is in it, no path and no name. Asks nobody.
         """
         plan = self.network.plan
-        tested = self._parity.of(self._connection.page, plan)
+        tested = self._parity.of(self._connection.page, plan, self.network.edits)
         local = self.network.local.opened
         return diagnosis(plan, self._connection, tested, local, self._store.now)
 
@@ -267,12 +274,9 @@ class Viewer(Shown, Edited):
         Where values are wrong the fast kernels are left out, for good if that mends them.
         """
         network = self.network
-        if network.bent:  # which the framework's own values are not: it is made when none is
-            for page in self._connection.usable:
-                page.sampled, page.samples = -1, None
-            return ""
-        self._parity.follow(network.plan, network.graph, network.arrays)
-        verdict = self._parity.of(self._connection.page, network.plan)
+        edits = network.edits
+        self._parity.follow(network.plan, network.graph, network.arrays, edits, network.injected)
+        verdict = self._parity.of(self._connection.page, network.plan, edits)
         if verdict is None:
             return ""
         if not verdict.wrong or self._mended is False:

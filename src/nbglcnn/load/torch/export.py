@@ -36,6 +36,7 @@ from nbglcnn.load.torch.thread import (
     uncollected,
     unwound,
 )
+from nbglcnn.load.torch.traced import keep
 from nbglcnn.load.torch.unpool import unpool_by_windows
 from nbglcnn.load.torch.written import written
 
@@ -131,7 +132,7 @@ def _to_onnx(program: Any) -> Any:
     begin("translating it to ONNX")
     with quiet(), tables_kept():
         # optimize=True would fold BatchNorm into Conv and merge equal parameters.
-        return torch.onnx.export(
+        made: Any = torch.onnx.export(
             program,
             dynamo=True,
             optimize=False,
@@ -139,6 +140,8 @@ def _to_onnx(program: Any) -> Any:
             verbose=False,
             custom_translation_table=dict(translations()),
         )
+    keep(made.exported_program)
+    return made
 
 
 _MISSING = re.compile(r"operator (aten|prims)\.\w+ has no ONNX form")
