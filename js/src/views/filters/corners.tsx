@@ -50,7 +50,7 @@ export function Corners(props: { boxes: readonly Box[]; width: number; height: n
   return (
     <canvas
       ref={canvas}
-      class="nbg-over"
+      class="nbg-hand-over"
       data-corners={boxes.length}
       style={{ width: px(width), height: px(height) }}
     />
