@@ -310,7 +310,7 @@ def test_python_has_what_is_dragged_and_undo_brings_every_bit_back(
         page.get_by_role("button", name=f"Edit {name}").click()
         cell = page.get_by_role("gridcell").nth(4)
         drag(page, cell, 30, steps=15)
-        changed = page.locator(".nbg-mine", has_text="weights changed")
+        changed = page.locator(".nbg-hand-mine", has_text="weights changed")
         expect(changed).to_have_text(f"1 of {weight.size} weights changed")
         expect(page.locator("canvas[data-corners='1']")).to_have_count(1)
         dragged = weight[0, 0, 1, 1] + 30 * 2 * np.abs(weight).max() / 100

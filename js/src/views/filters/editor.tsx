@@ -40,7 +40,7 @@ export function Editor(props: {
           <strong>{exact(hand.values[at] ?? 0)}</strong>{" "}
           <span class="nbg-second">{sheet.words(place.row, place.column)}</span>
           {differs(hand.values[at], hand.original[at]) && (
-            <span class="nbg-mine"> was {exact(hand.original[at] ?? 0)}</span>
+            <span class="nbg-hand-mine"> was {exact(hand.original[at] ?? 0)}</span>
           )}
         </p>
         {hand.able ? (
@@ -79,7 +79,7 @@ export function EditButton(props: { hand: Hand; open: boolean; set: (open: boole
   return (
     <>
       {changed > 0 && (
-        <span class="nbg-mine">
+        <span class="nbg-hand-mine">
           {full(changed)} of {full(values.length)} {values.length === 1 ? "weight" : "weights"}{" "}
           changed
         </span>

@@ -55,7 +55,7 @@ export function Weights(
             {weight.key} · {weight.shape.join("×")} · {words}
           </span>
         </h3>
-        <span class="nbg-end">
+        <span class="nbg-hand-end">
           <WeightLegend most={pictures.most} line={pictures.kernels.line} />
           {aside}
         </span>

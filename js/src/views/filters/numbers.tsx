@@ -91,7 +91,7 @@ export function Numbers(props: { layer: Layer; value: Value; width: number }) {
             {largest(values) === 0 ? "all 0" : negative ? `±${short(most)}` : `0 to ${short(most)}`}
           </span>
         </h3>
-        <span class="nbg-end">
+        <span class="nbg-hand-end">
           <EditButton hand={hand} open={open} set={setOpen} />
         </span>
       </header>

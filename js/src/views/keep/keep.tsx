@@ -213,7 +213,7 @@ function Running({ recording, stop }: { recording: Recording; stop: () => void }
       title="Stop recording and save it"
       onClick={stop}
     >
-      <span class="nbg-dot" aria-hidden="true" />
+      <span class="nbg-recording-dot" aria-hidden="true" />
       <span aria-hidden="true">{time}</span> Stop
     </button>
   );
