@@ -151,11 +151,9 @@ function Whole(props: { hand: Hand; filter: Filter; say: (why: string) => void }
         aria-label={`Factor of ${title}`}
         value={Number(factor.toFixed(4))}
         onKeyDown={(event) => {
-          if (event.key === "Enter") event.currentTarget.blur();
-          if (event.key !== "Escape") return;
-          event.currentTarget.value = String(factor);
-          event.currentTarget.blur();
-          event.stopPropagation();
+          event.stopPropagation(); // the field has an undo of its own
+          if (event.key === "Escape") event.currentTarget.value = String(Number(factor.toFixed(4)));
+          if (event.key === "Escape" || event.key === "Enter") event.currentTarget.blur();
         }}
         onBlur={(event) => {
           const field = event.currentTarget;
