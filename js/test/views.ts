@@ -16,6 +16,7 @@ import * as explain from "../src/views/explain/room.ts";
 import * as fields from "../src/views/fields/room.ts";
 import * as filters from "../src/views/filters/room.ts";
 import * as graph from "../src/views/graph/room.ts";
+import * as keep from "../src/views/keep/room.ts";
 import * as kinds from "../src/views/kinds/room.ts";
 import * as operands from "../src/views/operands/room.ts";
 import * as profile from "../src/views/profile/room.ts";
@@ -38,6 +39,7 @@ openRoom("kinds", kinds);
 openRoom("trail", trail);
 openRoom("screen", screen);
 openRoom("operands", operands);
+openRoom("keep", keep);
 const state = createState();
 const calls = { drawn: [] as string[], batches: 0, runs: 0, asked: 0, answered: 0 };
 /** Arrays that edits inject, by their hash. */

@@ -131,6 +131,7 @@ export class CommClient {
         this.tested = this.state.parity.value = null; // it was of the edits before
       }),
     );
+    this.state.weigh.value = (edit) => this.reports.send({ type: "weigh", page, ...edit });
     this.sayUnavailable();
     this.reports.greet();
     this.reports.followPointer();
@@ -165,6 +166,7 @@ export class CommClient {
     if (this.state.snapshot.value !== null) URL.revokeObjectURL(this.state.snapshot.value);
     this.state.snapshot.value = null;
     this.state.connected.value = false;
+    this.state.weigh.value = null;
     this.state.status.value = says.closed();
   }
 
@@ -172,6 +174,7 @@ export class CommClient {
   private disconnect(): void {
     if (!this.state.connected.peek()) return;
     this.state.connected.value = false;
+    this.state.weigh.value = null;
     this.reports.silence();
     this.arrivals.stop();
     this.rooms.stop();

@@ -9,6 +9,17 @@ export interface Moment {
   readonly weights: number;
 }
 
+/** Other numbers in a parameter. */
+export interface WeightEdit {
+  /** The parameter's key. */
+  readonly name: string;
+  /** Of the first of them among its elements, row-major. */
+  readonly index: number;
+  readonly values: readonly number[];
+  /** Edits of one name within a second of each other are undone together. */
+  readonly step: string;
+}
+
 export interface EditState {
   readonly edited: Signal<Moment>;
   /** Steps that can be undone, and those that were. */
@@ -18,6 +29,8 @@ export interface EditState {
   readonly withoutEdits: Signal<boolean>;
   /** Why the last change of the edits could not be; "" when it could. */
   readonly editTrouble: Signal<string>;
+  /** Changes a weight, by way of Python, which has the model; null where there is none. */
+  readonly weigh: Signal<((edit: WeightEdit) => void) | null>;
 }
 
 export const editState = (): EditState => ({
@@ -26,6 +39,7 @@ export const editState = (): EditState => ({
   future: signal([]),
   withoutEdits: signal(false),
   editTrouble: signal(""),
+  weigh: signal(null),
 });
 
 /** The last step's name, and when its last change was. */

@@ -42,6 +42,7 @@ ROOMS = (
     "kinds",
     "screen",
     "bend",
+    "keep",
 )
 MAX_COMPARED = 4  # channels that are shown large beside each other, at most
 MAX_BLOB = 2**31  # bytes of one blob; more than any texture we make
