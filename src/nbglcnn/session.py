@@ -469,6 +469,11 @@ class Session:
                 self._call(compile_texts)
             self._new_edits = tuple(edits), dict(arrays)
 
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        """All that is edited now, as data: bends and what is injected, in order."""
+        return self._store.edits
+
     def bend(
         self,
         layer: str,
