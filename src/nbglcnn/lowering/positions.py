@@ -63,4 +63,3 @@ class Positions:
             # An ONNX file's output may be read on, under that very name.
             return self._graph.source != "onnx" or len(self._of[key.value]) > 1
         return inside(self._graph, node, key)
-
