@@ -83,7 +83,7 @@ class Net(nn.Module):
 
     def forward(self, image: torch.Tensor, shift: torch.Tensor) -> Any:
         h = torch.relu(self.first(image)) + shift
-        h = self.block(torch.tanh(self.block(h)))
+        h = self.block(self.block(h))
         return self.last(h), functional.gelu(h)
 
 

@@ -16,8 +16,6 @@ from nbglcnn.plan import Plan
 
 CHANNELS = 5
 STEPS = ("conv", "relu", "norm", "block", "again", "skip", "idle", "pair", "named", "join", "act")
-# What a step is not drawn for until a value that is read on both sides of an Identity is exact.
-PASSED_BOTH_WAYS = False
 
 
 class Pair(nn.Module):
@@ -87,10 +85,10 @@ class RandomNet(nn.Module):
             elif name == "join":
                 h = part(self.tap("cat", torch.cat([h, image], 1)))
             elif name == "act":
-                passed = part(h)
+                before, passed = h, part(h)
                 h = self.tap("relu", torch.relu(passed))
-                if PASSED_BOTH_WAYS:
-                    h = self.tap("add", h + passed)
+                h = self.tap("add", h + passed)  # read behind the Identity
+                h = self.tap("mul", h * before)  # and in front of it
             else:
                 h = part(h)
         if self.tail == "plain":

@@ -107,6 +107,8 @@ float of_one(float x, float old, int n, int c, int y, int xx) {
   if (TRANSFORM == INVERT) return 1.0 - x;
   if (TRANSFORM == MULTIPLY) return x * P0;
   if (TRANSFORM == ADD) return x + P0;
+  // A NaN stays, told by its bits: some compilers make min and max of the comparisons, which drop it.
+  if (TRANSFORM == CLAMP && (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u) return x;
   if (TRANSFORM == CLAMP) return x < P0 ? P0 : x > P1 ? P1 : x;
   if (TRANSFORM == THRESHOLD) return x > P0 ? 1.0 : 0.0;
   if (TRANSFORM == NOISE) return x + P0 * noise_at(place_of(n, c, y, xx), int(P1));

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import threading
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nbglcnn.edits.replay import Bending
 from nbglcnn.errors import InputError
-from nbglcnn.load.names import Call
+from nbglcnn.load.names import Call, replaced
 from nbglcnn.load.torch.gradients import bent_tensor
 
 if TYPE_CHECKING:
@@ -99,43 +97,6 @@ def bent_hooks(
     finally:
         for handle in handles:
             handle.remove()
-
-
-def replaced(
-    value: Any,
-    is_tensor: Callable[[Any], bool],
-    change: Callable[[str, Any], Any],
-    suffix: str = "",
-) -> Any:
-    """The same tuples, lists, dicts and dataclasses with what `change` makes of each tensor.
-
-    It gets what picks the tensor, too. Where nothing inside is another one, a thing stays itself.
-    """
-    if is_tensor(value):
-        return change(suffix, value)
-    if isinstance(value, Mapping):
-        items: list[tuple[Any, str]] = [(name, f"[{name!r}]") for name in value]
-        old = [value[name] for name in value]
-    elif isinstance(value, tuple | list):
-        items, old = [(at, f"[{at}]") for at in range(len(value))], list(value)
-    elif is_dataclass(value) and not isinstance(value, type):
-        items = [(part.name, f".{part.name}") for part in fields(value)]
-        old = [getattr(value, name) for name, _ in items]
-    else:
-        return value
-    pairs = zip(old, items, strict=True)
-    new = [replaced(one, is_tensor, change, suffix + picked) for one, (_, picked) in pairs]
-    if all(a is b for a, b in zip(old, new, strict=True)):
-        return value
-    if isinstance(value, tuple | list):
-        return value._make(new) if hasattr(value, "_make") else type(value)(new)
-    filled: Any = copy.copy(value)
-    for (name, _), one in zip(items, new, strict=True):
-        if isinstance(value, Mapping):
-            filled[name] = one
-        else:
-            object.__setattr__(filled, name, one)
-    return filled
 
 
 def check_called(bends: Bending, done: Container[str], model: torch.nn.Module) -> None:

@@ -17,7 +17,8 @@ from nbglcnn.edits.records import Edit, checked
 from nbglcnn.edits.replay import Bending, bending
 from nbglcnn.errors import InputError
 from nbglcnn.graph import Array, Graph
-from nbglcnn.load.torch.bent import bent_hooks, check_called, replaced
+from nbglcnn.load.names import replaced
+from nbglcnn.load.torch.bent import bent_hooks, check_called
 from nbglcnn.load.torch.check import check_mode, detached_copy, unwrapped
 from nbglcnn.load.torch.gradients import bent_tensor
 from nbglcnn.load.torch.thread import one_at_a_time
