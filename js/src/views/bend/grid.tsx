@@ -27,7 +27,7 @@ function tilesOf(map: { width: number }, count: number, width: number, ratio: nu
   const scale = fitScale(map.width, side);
   const tile = tileSide(map.width, scale);
   const most = Math.max(1, Math.min(count, Math.floor((room + least) / (tile + least))));
-  const full = [most, most - 1, most - 2].find((one) => one >= most * 0.75 && count % one === 0);
+  const full = [most, most - 1, most - 2].find((one) => one >= most * 0.85 && count % one === 0);
   const columns = full ?? most;
   const spread = columns > 1 ? Math.floor((room - columns * tile) / (columns - 1)) : least;
   return { columns, scale, gap: Math.min(spread, Math.round(TILE.most * ratio)) };

@@ -107,7 +107,8 @@ function Three(props: {
   const most = mostOf(ofDifference, channel);
   const signed = most === null ? null : { low: -most, high: most };
   const columns = showing === "beside" ? 3 : 2;
-  const side = Math.min(LARGE, Math.floor((width - (columns - 1) * GAP) / columns));
+  // A pixel less: what a column is wide is no whole number.
+  const side = Math.min(LARGE, Math.floor((width - 1 - (columns - 1) * GAP) / columns));
   const elements =
     names.value(b.key).length > 0 && valuesA && valuesB
       ? rank(Array.from(valuesA, (one, k) => Math.max(one, valuesB[k] ?? one))).slice(0, CLASSES)

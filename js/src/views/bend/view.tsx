@@ -22,7 +22,7 @@ export function BendView(props: { network: Network; value: Value }) {
   const { width, state } = useViews();
   if (!isBendable(value)) return <Refused {...props} />;
   const narrow = width.value < 520;
-  const room = width.value - 2 * (narrow ? 12 : PAD);
+  const room = width.value - 2 * (narrow ? 12 : PAD) - 2; // its own border
   const beside = width.value >= 760;
   const left = beside ? Math.floor((room - GAP) * LEFT) : room;
   const right = beside ? room - GAP - left : room;
