@@ -51,7 +51,7 @@ class Views:
         self.page.wait_for_function(SETTLED)
 
     def quiet(self) -> None:
-        """Wait until all questions are answered, and nothing is drawn any more or is about to be."""
+        """Wait until all questions are answered, and nothing is drawn or is about to be."""
         self.page.evaluate("() => views.quiet()")
 
     def set(self, **values: Any) -> None:
