@@ -283,7 +283,7 @@ class Notebook:
         assert left == "", f"the page does not come to rest: {left}"
 
     def clear(self, first: int = 0) -> None:
-        """Delete the cells from the `first` on: with fifty a cell costs JupyterLab twice as much."""
+        """Delete the cells from the `first` on: with fifty each costs JupyterLab twice as much."""
         self.page.evaluate("first => window.lab.clear(first)", first)
 
     def again(self, index: int) -> Outputs:
