@@ -5,6 +5,9 @@ IN_VENV := .venv/bin/python -m
 WORKERS := -n 3 --dist worksteal
 NPM := PATH="$(CURDIR)/.venv/bin:$$PATH" npm --prefix js run --silent
 
+# Where it is set, every process of the tests would compile Python anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: setup demo test lint fuzz sweep mutants conformance wild hosts soak screenshots gallery lessons bench bench-full
 
 setup:

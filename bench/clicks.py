@@ -32,10 +32,19 @@ import nbglcnn  # noqa: E402
 from browsers import EMPTY, chromium_arguments, find_chromium, serving  # noqa: E402
 from bundle import bundled  # noqa: E402
 from fashion_autoencoder import load_autoencoder, load_images  # noqa: E402
-from views_page import QUIET, SET, VIEWS  # noqa: E402
+from views_page import SET, VIEWS  # noqa: E402
 
 ROUNDS = 12
 QUIET_MS = 250
+# Without frames of its own, which would count: until so many ms pass without question or picture.
+QUIET = """async (ms) => {
+  const { calls } = views;
+  const events = () => calls.batches + calls.asked + calls.answered;
+  for (let before = -1; calls.answered < calls.asked || before !== events(); ) {
+    before = events();
+    await new Promise((done) => setTimeout(done, ms));
+  }
+}"""
 CLICK = """async ([css, k]) => {
   const all = [...document.querySelectorAll(css)];
   const one = all[k % all.length];

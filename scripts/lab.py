@@ -118,6 +118,15 @@ window.lab = {
     window.lab.runs.set(index, commands.execute("notebook:run-cell"));
     return index;
   },
+  clear: async (first) => {
+    const { content } = window.lab.panel();
+    const last = content.model.cells.length - 1;
+    if (last < first) return;
+    content.deselectAll();
+    content.activeCellIndex = first;
+    content.extendContiguousSelectionTo(last);
+    await window.jupyterapp.commands.execute("notebook:delete-cell");
+  },
   again: (index) => {
     window.lab.panel().content.activeCellIndex = index;
     window.lab.runs.set(index, window.jupyterapp.commands.execute("notebook:run-cell"));
@@ -260,9 +269,9 @@ class Notebook:
         return outputs
 
     def until(self, expression: str, tell: str = "''") -> None:
-        """Run cells until an expression is true in the kernel; what to `tell` if it never is."""
+        """Ask until an expression is true in the kernel; what to `tell` if it never is."""
         until = time.monotonic() + PATIENCE_S / 4
-        while self.run(f"print(bool({expression}))").text != "True\n":
+        while self.ask(f"print(bool({expression}))") != "True\n":
             if time.monotonic() > until:
                 told = self.run(f"print({tell})").text
                 raise AssertionError(f"never true: {expression}\n{told}")
@@ -273,6 +282,10 @@ class Notebook:
         self.page.mouse.move(0, 0)  # nothing is under the pointer
         left = self.page.evaluate(REST, PATIENCE_S * 1000)
         assert left == "", f"the page does not come to rest: {left}"
+
+    def clear(self, first: int = 0) -> None:
+        """Delete the cells from the `first` on: with fifty each costs JupyterLab twice as much."""
+        self.page.evaluate("first => window.lab.clear(first)", first)
 
     def again(self, index: int) -> Outputs:
         """Run a cell once more."""

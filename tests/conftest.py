@@ -72,8 +72,13 @@ def chromium_path() -> str:
 
 @pytest.fixture(scope="session")
 def browser_args() -> Callable[[str], list[str]]:
-    """Chromium's arguments for a renderer: browser_args("swiftshader") or ("llvmpipe")."""
-    return chromium_arguments
+    """Chromium's arguments for a renderer: browser_args("swiftshader") or ("llvmpipe").
+
+    Beside llvmpipe pages are put together on the processor, for what isn't WebGL took llvmpipe
+    three times as long as what is; beside SwiftShader as with a graphics card.
+    """
+    more = {"llvmpipe": ["--disable-gpu-compositing"], "swiftshader": []}
+    return lambda backend: [*chromium_arguments(backend), *more[backend]]
 
 
 @pytest.fixture(params=BACKENDS, scope="module")

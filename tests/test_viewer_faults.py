@@ -76,6 +76,7 @@ def notebook(shared: Notebook) -> Iterator[Notebook]:
         shared.page.wait_for_function(f"() => Object.values(({ALIVE})()).every((n) => n === 0)")
     except TimeoutError:
         pytest.fail(f"left on the device: {shared.page.evaluate(ALIVE)}")
+    shared.clear()
     # JupyterLab's own of questions to a kernel that was started once more.
     uncaught = [
         line for line in shared.console if line.startswith("uncaught") and "Canceled" not in line

@@ -31,6 +31,14 @@ def notebook(lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
         yield notebook
 
 
+@pytest.fixture(autouse=True)
+def cells_go(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Of the shared notebook the first two cells stay."""
+    yield
+    if "notebook" in request.fixturenames:
+        request.getfixturevalue("notebook").clear(2)
+
+
 def of_the_page(value: np.ndarray, pixels: list[np.ndarray]) -> bool:
     """Whether exactly these numbers came out of one readPixels."""
     flat = value.reshape(-1)

@@ -41,7 +41,7 @@ def parity_of(notebook: Notebook) -> str:
     """What `viewer.status` says of the parity check once there is something to say."""
     until = time.monotonic() + 60
     while time.monotonic() < until:
-        found = notebook.run("print(viewer.status['parity'])").text.strip()
+        found = notebook.ask("print(viewer.status['parity'])").strip()
         if found:
             return found
         notebook.page.wait_for_timeout(100)
@@ -50,6 +50,7 @@ def parity_of(notebook: Notebook) -> str:
 
 def show(notebook: Notebook, seed: int) -> None:
     notebook.run("ipywidgets.Widget.close_all()")  # with them go the shaders that they share
+    notebook.clear()
     notebook.run(f"viewer = Viewer(autoencoder({seed}), pictures({seed}))\nviewer")
 
 

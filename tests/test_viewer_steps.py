@@ -70,9 +70,7 @@ def notebook(shared: Notebook) -> Iterator[Notebook]:
 
     shared.page.on("pageerror", note)
     set_ends(shared, [], "dead")
-    shared.page.evaluate(
-        "() => window.jupyterapp.commands.execute('notebook:clear-all-cell-outputs')"
-    )
+    shared.clear()
     shared.run(IMPORTS)
     yield shared
     shared.page.remove_listener("pageerror", note)

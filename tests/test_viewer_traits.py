@@ -25,6 +25,13 @@ def notebook(lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
         yield notebook
 
 
+@pytest.fixture(autouse=True)
+def cells_go(notebook: Notebook) -> Iterator[None]:
+    """The next test's cells are the first again."""
+    yield
+    notebook.clear()
+
+
 @pytest.fixture
 def view(notebook: Notebook) -> Iterator[Locator]:
     """`viewer` on its Layer tab, with encoder.0 open, in the notebook's last cell."""

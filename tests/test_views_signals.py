@@ -85,7 +85,7 @@ def test_curves_of_filters_stand_in_rows_and_columns_with_a_common_range(show: S
     rows, columns = np.nonzero(magenta)
     assert rows.min() >= high + 6 and rows.max() <= 2 * high + 6
     assert columns.min() == pytest.approx(2 * wide / 5, abs=1)
-    assert columns.max() == pytest.approx(3 * wide / 5, abs=1)
+    assert columns.max() + 1 == pytest.approx(3 * wide / 5, abs=1)  # its right edge
     # Below the maps too.
     views.set(section="maps", selected={"layer": "2", "channel": 0})
     small = views.page.locator("canvas[data-kernels='2.weight']")

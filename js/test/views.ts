@@ -24,6 +24,9 @@ import * as resampling from "../src/views/resampling/room.ts";
 import { openRoom } from "../src/views/rooms.tsx";
 import * as screen from "../src/views/screen/room.ts";
 import * as trail from "../src/views/trail/room.ts";
+import { rest, watch } from "./rest.ts";
+
+watch();
 
 openRoom("graph", graph);
 openRoom("bend", bend);
@@ -128,4 +131,9 @@ function show(): () => void {
 }
 
 const alive = () => ({ ...device?.alive });
-Object.assign(globalThis, { views: { state, says, calls, arrays, alive, open, show } });
+
+/** Waits until all questions are answered, and nothing is drawn any more or is about to be. */
+const quiet = (): Promise<void> =>
+  rest(() => (calls.answered < calls.asked ? null : calls.batches + calls.answered));
+
+Object.assign(globalThis, { views: { state, says, calls, arrays, alive, open, show, quiet } });

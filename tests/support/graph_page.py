@@ -47,8 +47,7 @@ class Shown:
         return self
 
     def settle(self) -> None:
-        # Pictures follow a zoom when it is over.
-        self.page.wait_for_timeout(200)
+        self.views.quiet()  # pictures follow a zoom when it is over
         self.views.settle()
 
     def nodes(self) -> dict[str, Any]:

@@ -24,17 +24,8 @@ SETTLED = f"""() => {{
   const seen = ({SEEN_MAPS})();
   return seen.length > 0 && seen.every((canvas) => canvas.dataset.drawn);
 }}"""
-# The page's script, for `bundled`; waiting until so many milliseconds pass without a question or a
-# picture; setting signals of the state.
+# The page's script, for `bundled`; setting signals of the state.
 VIEWS = ("test/views.ts", "--format=iife", "--loader:.css=text")
-QUIET = """async (ms) => {
-  const { calls } = views;
-  const events = () => calls.batches + calls.asked + calls.answered;
-  for (let before = -1; calls.answered < calls.asked || before !== events(); ) {
-    before = events();
-    await new Promise((done) => setTimeout(done, ms));
-  }
-}"""
 SET = "a => { for (const [k, v] of Object.entries(a)) views.state[k].value = v; }"
 CLIPPED = """() => [...document.querySelectorAll('.nbglcnn, .nbglcnn *')].filter((element) =>
   !element.closest('svg') && element.tagName !== 'STYLE' && element.clientWidth > 0
@@ -60,8 +51,8 @@ class Views:
         self.page.wait_for_function(SETTLED)
 
     def quiet(self) -> None:
-        """Wait until all questions are answered and nothing has been drawn for half a second."""
-        self.page.evaluate(QUIET, 500)
+        """Wait until all questions are answered, and nothing is drawn or is about to be."""
+        self.page.evaluate("() => views.quiet()")
 
     def set(self, **values: Any) -> None:
         """Set signals of the state."""
