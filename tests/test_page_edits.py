@@ -131,12 +131,13 @@ def test_every_transform_equals_numpy_in_every_layout(gl: GlPage) -> None:
 def test_the_page_tells_the_shader_what_python_tells_it(gl: GlPage, plan: nbglcnn.Plan) -> None:
     own = ("y = x * p0 / $& + '$1'", ("p0", "p1"))
     for layers, reshaped in ((1, False), (4, True)):
-        ask = [layers, reshaped]
+        ask = [layers, reshaped, "rotate"]
         assert gl.page.evaluate("a => gl.bendProgram(...a)", ask) == program.program(*ask).source
+        ask = [layers, reshaped, "glsl"]
         found = gl.page.evaluate(
             "a => gl.bendProgram(...a)", [*ask, {"source": own[0], "names": own[1]}]
         )
-        assert found == program.program(layers, reshaped, *own).source
+        assert found == program.program(layers, reshaped, "glsl", *own).source
     bends = [
         edit("conv", "rotate", 30, mix=0.25, channels=(1, 2)),
         edit("conv", "glsl", 1, 2, 3, 4, 5, source="y = x", names=tuple("abcde")),

@@ -142,8 +142,8 @@ Object.assign(globalThis, {
         },
       ),
     keys: { before: beforeKey, without: withoutKey, difference: differenceKey },
-    bendProgram: (layers: number, reshaped: boolean, own?: Partial<Edit>) =>
-      bendProgram(layers, reshaped, own && { ...none, ...own }).source,
+    bendProgram: (layers: number, reshaped: boolean, transform: string, own?: Partial<Edit>) =>
+      bendProgram(layers, reshaped, transform, own && { ...none, ...own }).source,
     blocks: (value: Value, edit: Partial<Edit>) => {
       const stages = [0, 1].map((stage) => numbersOfEdit(value, { ...none, ...edit }, stage));
       return base64(blocksOf(stages));

@@ -90,7 +90,8 @@ class SessionEdits:
     def compiled(self, value: p.Value, edit: Edit) -> moderngl.VertexArray:
         """The program of an edit; InputError where a text of one's own doesn't compile."""
         layers = self._header.textures[value.texture].layers
-        record = bending.program(layers, bending.is_reshaped(value), edit.source, edit.names)
+        reshaped = bending.is_reshaped(value)
+        record = bending.program(layers, reshaped, edit.transform, edit.source, edit.names)
         try:
             made = self._device.program(record)
         except DeviceError as error:

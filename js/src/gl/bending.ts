@@ -17,30 +17,48 @@ import type { Source } from "./programs.ts";
 import type { Size } from "./resources.ts";
 
 /** A texel and each of its reads cost as many fetches of a Plan's kernels, which know their layouts: measured. */
-const TEXEL_COST = 100;
-const TAP_COST = 15;
+const TEXEL_COST = 15;
+const TAP_COST = 3;
+/** Of a preview, whose program has all transforms. */
+const ALONE_COST = 7;
 /** Width of a texture that nothing reaches: a value that lies in no strips. */
 const ENDLESS = 2 ** 24;
 
 /** By what they differ in: a slider asks for the same many times a second. */
 const made = new Map<string, Source>();
 
-/** The program for textures of so many layers; `edit` matters where it is a text of one's own. */
-export function bendProgram(layers: number, reshaped: boolean, edit?: Edit): Source {
-  if (edit?.source) return program(layers, reshaped, edit);
-  const name = `${layers} ${reshaped}`;
-  const found = made.get(name) ?? program(layers, reshaped);
+/**
+ * The program of a transform for textures of so many layers, or that of previews, which has all of them. `edit`
+ * matters where it is a text of one's own.
+ */
+export function bendProgram(
+  layers: number,
+  reshaped: boolean,
+  transform: string | undefined,
+  edit?: Edit,
+): Source {
+  if (edit?.source) return program(layers, reshaped, transform, edit);
+  const name = `${layers} ${reshaped} ${transform}`;
+  const found = made.get(name) ?? program(layers, reshaped, transform);
   made.set(name, found);
   return found;
 }
 
-function program(layers: number, reshaped: boolean, own?: Edit): Source {
+function program(
+  layers: number,
+  reshaped: boolean,
+  transform: string | undefined,
+  own?: Edit,
+): Source {
   const constants = {
     LAYERS: layers,
     ...CONSTANTS,
     ...(reshaped ? RESHAPED : {}),
     ...(own ? { CUSTOM: 1 } : {}),
     ...NUMBERS,
+    ...(transform === undefined
+      ? {}
+      : { TRANSFORM: NUMBERS[transform.toUpperCase()], ONE_CHANNEL: -1 }),
   };
   const source = [
     ...Object.entries(constants).map(([name, value]) => `#define ${name} ${value}`),
@@ -112,7 +130,7 @@ export function blocksOf(all: readonly BendNumbers[]): Uint8Array<ArrayBuffer> {
 }
 
 /** Texture fetches of a pass, as a Plan counts them. */
-export function costOf({ to, transform, parameters }: BendNumbers): number {
+export function costOf({ to, transform, parameters, alone }: BendNumbers): number {
   const [n, c, h, w] = to.nchw;
   const texels = n * (isReshaped(to) ? c : Math.ceil(c / 4)) * h * w;
   const [first = 0, second = 0] = parameters;
@@ -127,7 +145,7 @@ export function costOf({ to, transform, parameters }: BendNumbers): number {
       : affine
         ? 4
         : 1;
-  return texels * (TEXEL_COST + taps * TAP_COST);
+  return texels * (TEXEL_COST + taps * TAP_COST) * (alone === undefined ? 1 : ALONE_COST);
 }
 
 const rows = (texels: number): Size => {

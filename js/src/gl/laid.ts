@@ -78,12 +78,13 @@ export function lay(plan: PlanHeader, wanted: Wanted, stock: Stock): Laid {
   const behind = new Map<number, Pass[]>();
   const [bent, before] = [new Map<number, number>(), new Map<number, number>()];
   const sizeOf = ({ texture }: Value) => plan.textures[texture] as Texture;
-  /** A pass; which of the transforms a program has matters only to a text of one's own. */
+  /** A pass. Those of previews share a program. */
   const draw = (value: Value, inputs: number[], output: number, told: BendNumbers, edit?: Edit) => {
     numbers.push(told);
+    const fixed = told.alone === undefined ? told.transform : undefined;
     const like = told.to === value ? sizeOf(value) : { ...sizeOf(value), layers: 1 };
     const pass: Pass = {
-      program: stock.program(bendProgram(like.layers, isReshaped(value), edit), like),
+      program: stock.program(bendProgram(like.layers, isReshaped(value), fixed, edit), like),
       inputs,
       output,
       uniforms: (numbers.length - 1) * UNIFORM_BYTES,

@@ -38,9 +38,9 @@ SOURCE;
 
 @cache
 def program(
-    layers: int, reshaped: bool, source: str = "", names: tuple[str, ...] = ()
+    layers: int, reshaped: bool, transform: str, source: str = "", names: tuple[str, ...] = ()
 ) -> p.Program:
-    """The program for textures of so many layers.
+    """The program of a transform for textures of so many layers.
 
     `reshaped`: of values that are shown in another nchw than they lie in, or lie in strips.
     """
@@ -48,6 +48,8 @@ def program(
     constants |= RESHAPED if reshaped else {}
     constants |= {"CUSTOM": 1} if source else {}
     constants |= {name.upper(): number for name, number in NUMBERS.items()}
+    # Compilers leave out what the other transforms would do, which costs as much as a convolution.
+    constants |= {"TRANSFORM": NUMBERS[transform], "ONE_CHANNEL": -1}
     text = "\n".join(
         [
             *(f"#define {name} {value}" for name, value in constants.items()),

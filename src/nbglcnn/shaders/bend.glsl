@@ -1,12 +1,15 @@
-// One bend of a value: every transform, told apart by a number, so that one program serves all of them, all layers and
-// the page's previews. What its numbers mean stands in edits/kinds.py, which has the same formulas for numpy.
+// One bend of a value. A program is for one transform, whose number is defined then, and for any layer; that of the
+// page's previews has all of them and is told which by a uniform. What the numbers mean stands in edits/kinds.py, which
+// has the same formulas for numpy.
 //
 // x0 is what is transformed, x1 the value before this bend (the same, but for the last of several stages), `table` has a
 // texel for each group of four channels (0: not bent; of an injected array the channel's place in it, from 1),
 // `array` the elements of an injected array. RESHAPED: the value is shown, and bent, in another nchw than it lies in.
+#ifndef TRANSFORM
 #define TRANSFORM u.i[0].x
-#define STAGE u.i[0].y
 #define ONE_CHANNEL u.i[0].z  // of a preview, whose output is this channel alone; else -1
+#endif
+#define STAGE u.i[0].y
 #define ONE_EXAMPLE u.i[0].w
 #define SHOWN u.i[1]  // n, c, h, w in which the value is shown
 #define INJECTED u.i[2].x  // channels of the array
