@@ -81,7 +81,7 @@ REST = """async (ms) => {
     // A number that is on its way; before a letter it stands for what was left out of a name.
     const busy = /…(?!\\w)|building|Stop measuring/.exec(texts.join());
     if (busy !== null) return busy[0];
-    const compared = (text) => / match |Remove all/.test(text); // with bends there is nothing to match
+    const compared = (text) => / match |Remove all/.test(text);  // with bends none is made
     if (!texts.every(compared)) return "no comparison with PyTorch";
     return drawn().includes("undrawn") ? "an undrawn canvas" : "";
   };

@@ -170,7 +170,7 @@ export function PickGrid(props: {
       {row.map((channel) => (
         <span
           key={channel}
-          class="nbg-frame nbg-pick"
+          class="nbg-frame nbg-tile-pick"
           role="gridcell"
           data-pick={channel}
           aria-selected={shown.has(channel)}
@@ -276,15 +276,15 @@ function Elements(props: {
   const values = useImageValues(value);
   const most = values === null ? 1 : largest(values) || 1;
   return (
-    <div class="nbg-elements" style={{ height: px(CELL.height), gap: px(CELL.gap) }}>
+    <div class="nbg-bend-elements" style={{ height: px(CELL.height), gap: px(CELL.gap) }}>
       {row.map((channel) => {
         const number = values?.[channel] ?? 0;
         const share = Number.isFinite(number) ? Math.abs(number) / most : 1;
         return (
-          <span key={channel} class="nbg-element" style={{ width: px(width) }}>
+          <span key={channel} class="nbg-bend-element" style={{ width: px(width) }}>
             {values === null ? "…" : short(number)}
             <span
-              class={number < 0 ? "nbg-element-bar nbg-below" : "nbg-element-bar"}
+              class={number < 0 ? "nbg-bend-bar nbg-below" : "nbg-bend-bar"}
               style={{ width: `${share * 100}%` }}
             />
           </span>
