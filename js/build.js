@@ -111,10 +111,15 @@ function asFunction(code) {
     }
     return "";
   };
-  const inside = code.replace(/import\{([^{}]*)\}from"([^"]+)";/g, take);
+  const inside = code
+    .replace(/import\{([^{}]*)\}from"([^"]+)";/g, take)
+    .replace(/import ([\w$]+) from"([^"]+)";/g, (_, local, file) =>
+      take(_, `default as ${local}`, file),
+    );
   const [exports, names] = /export\{([^{}]*)\};\n$/.exec(inside);
   const body = inside.slice(0, -exports.length);
   if (/\bimport[*{]/.test(body)) throw new Error("a room imports a module as a whole");
+  new Function(body); // throws where something else was left of a module
   const imports = [...taken].map(([file, locals]) => {
     const first = [...locals].map(([name, [local]]) => `${name}:${local}`);
     const same = [...locals].flatMap(([, [one, ...more]]) =>

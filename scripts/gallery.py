@@ -70,6 +70,15 @@ NETWORKS = {
     "signals": (random("networks.signals()", "networks.signal()"), "3", (2, 5)),
 }
 EVERYWHERE = ("network", "maps", "explain")
+# Bends of the autoencoder, as somebody who has just begun would make them.
+BENT = """
+from nbglcnn import transforms
+some = [5, 10, 12, 13, 15, 16, 17, 21, 25, 30]
+viewer.bend("decoder.5", transforms.rotate(40), channels=some)
+viewer.bend("decoder.5", transforms.multiply(1.6), channels=some)
+viewer.bend("decoder.5", transforms.threshold(0.6), mix=0.8, enabled=False)
+viewer.show("decoder.5", 13, view="bend")
+"""
 # Of the trained ones the other views too, and filters that are curves.
 MORE = {
     "autoencoder": ("filters", "profile"),
@@ -106,6 +115,15 @@ def take(lab: Lab, browser: Browser, names: list[str]) -> Iterator[Path]:
         both = "nbglcnn.compare(load_autoencoder(), other, pictures[:3])"
         with shown(lab, browser, COMPARED, both) as notebook:
             yield montage(notebook, FOLDER / "autoencoder-compare.webp")
+        yield take_bends(lab, browser)
+
+
+def take_bends(lab: Lab, browser: Browser) -> Path:
+    """The Bend part, with some bends."""
+    made = NETWORKS["autoencoder"][0]
+    with shown(lab, browser, made, "nbglcnn.Viewer(model, x, height=2400)") as notebook:
+        notebook.run(BENT)
+        return montage(notebook, FOLDER / "autoencoder-bend.webp")
 
 
 @contextmanager

@@ -126,7 +126,9 @@ def messages() -> str:
         f"export const COLOR_RANGES = {json.dumps(protocol.COLOR_RANGES)} as const;\n"
         f"export const VIEWS = {json.dumps(protocol.VIEWS)} as const;\n"
         f"export const ROOMS = {json.dumps(protocol.ROOMS)} as const;\n"
-        f"export const MAX_COMPARED = {protocol.MAX_COMPARED};\n",
+        f"export const MAX_COMPARED = {protocol.MAX_COMPARED};\n"
+        f"export const MOST_STEPS = {store.MOST_STEPS};\n"
+        f"export const ONE_STEP_MS = {round(1000 * store.ONE_STEP)};\n",
     ]
     parts += [_interface(name, record) for name, record in records.items()]
     parts += [
@@ -177,9 +179,7 @@ def edits() -> str:
         f"export const RESHAPED: Readonly<Record<string, string | number>> = "
         f"{json.dumps(program.RESHAPED)};\n"
         f"export const TABLE_WIDTH = {program.TABLE_WIDTH};\n"
-        f"export const CUSTOM = {json.dumps(program.CUSTOM)};\n"
-        f"export const MOST_STEPS = {store.MOST_STEPS};\n"
-        f"export const ONE_STEP_MS = {round(1000 * store.ONE_STEP)};\n",
+        f"export const CUSTOM = {json.dumps(program.CUSTOM)};\n",
         _table(schemas),
     ]
     return "\n".join(parts)

@@ -21,7 +21,8 @@ import nbglcnn
 from equal import assert_equal
 from fashion_autoencoder import load_autoencoder, load_images
 from firefox import FirefoxPage, firefox_page, missing_packages
-from nbglcnn import InputError
+from nbglcnn import InputError, transforms
+from nbglcnn.edits import records
 from nbglcnn.export import SCRIPT, markdown
 from viewer_models import autoencoder, hooked, pictures
 from zoo import ResNet18, UNet
@@ -123,6 +124,38 @@ def test_every_value_of_a_page_equals_pytorchs(
         page.evaluate(RUN, text), expected.reshape(-1)[:5], rtol=1e-4, atol=1e-6
     )
     check(page, hooked(model, other))
+
+
+def test_bends_and_injected_arrays_go_along_and_can_be_changed(
+    offline: Callable[..., Page], tmp_path: Path
+) -> None:
+    viewer = nbglcnn.Viewer(autoencoder(5), pictures(5))
+    plain = viewer.activations.to_dict()
+    viewer.inject("encoder.4", np.random.default_rng(1).normal(size=plain["encoder.4"].shape))
+    viewer.bend("decoder.1", transforms.rotate(30), channels=[0, 2], mix=0.5)
+    viewer.bend("decoder.3", transforms.glsl("y = sin(x * p0);", p0=3.0))
+    viewer.set_weight("decoder.3.bias", 0, 0.5)
+    page = offline(viewer.to_html(tmp_path / "bent.html"))
+    check(page, viewer.activations.to_dict())
+    edit = """async (edits) => {
+      const page = await window.nbglcnn;
+      return await page.edit(edits).then(() => "taken", (error) => error.message);
+    }"""
+    bent = records.to_dict(viewer.edits)
+    viewer.bends[0].degrees = -45
+    viewer.release("encoder.4")
+    assert page.evaluate(edit, records.to_dict(viewer.edits)) == "taken"
+    now = viewer.activations.to_dict()
+    check(page, now)
+    # What can't be is said, and all stays as it was.
+    assert "encoder.9" in page.evaluate(edit, [{**bent[1], "layer": "encoder.9"}])
+    wrong = {**bent[2], "name": "wrong", "source": "y = nothing(x);"}
+    assert "nothing" in page.evaluate(edit, [*bent, wrong])
+    check(page, now)
+    assert page.evaluate(edit, []) == "taken"
+    viewer.bends.clear()
+    check(page, viewer.activations.to_dict())
+    viewer.close()
 
 
 def test_a_wrong_input_is_refused_and_the_page_goes_on(

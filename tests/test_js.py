@@ -57,8 +57,9 @@ def checkout(tmp_path: Path) -> Path:
     )
     (tmp_path / "js" / "src" / "shared.ts").write_text("export const shared = { of: 'core' };")
     (tmp_path / "js" / "src" / "views" / "attic" / "room.ts").write_text(
+        'import glsl from "../../../../src/nbglcnn/shaders/a.glsl";\n'
         'import { shared } from "../../shared.ts";\n'
-        "export const found = () => [shared, 'attic'] as const;"
+        "export const found = () => [shared, 'attic', glsl.length] as const;"
     )
     (tmp_path / "js" / "src" / "runtime.ts").write_text("export const answer: number = 42;")
     (tmp_path / "js" / "src" / "loader.ts").write_text("export const small: boolean = true;")
@@ -85,13 +86,16 @@ def test_a_room_shares_the_cores_modules_and_brings_only_its_own(checkout: Path)
     script = (
         f"const core = (await import({str(static / 'widget.js')!r})).default;"
         f"const make = (await import({str(static / 'attic.js')!r})).default;"
-        "const [shared, name] = make((file) => core.modules[file]).found();"
-        "console.log(name, shared === core.shared, Object.keys(core.modules).join());"
+        "const [shared, name, length] = make((file) => core.modules[file]).found();"
+        "const same = shared === core.shared && length === core.glsl.length;"
+        "console.log(name, same, Object.keys(core.modules).join());"
     )
     run = subprocess.run(
         [node, "--input-type=module", "-e", script], capture_output=True, text=True, check=True
     )
-    assert run.stdout == "attic true src/shared.ts\n"
+    shader = "../src/nbglcnn/shaders/a.glsl"
+    assert run.stdout == f"attic true {shader},src/shared.ts\n"
+    assert "one" not in (static / "attic.js").read_text()
     assert "'core'" not in (static / "attic.js").read_text().replace('"', "'")
 
 
@@ -101,7 +105,7 @@ def test_the_pages_script_has_all_rooms_in_it(checkout: Path) -> None:
     assert node is not None
     script = checkout / "src" / "nbglcnn" / "static" / "page.js"
     run = subprocess.run([node, str(script)], capture_output=True, text=True, check=True)
-    assert run.stdout == "attic: [object Object],attic\n"
+    assert run.stdout == "attic: [object Object],attic,17\n"
 
 
 @pytest.mark.parametrize(
@@ -146,7 +150,7 @@ def test_without_npm_the_error_says_what_to_install(checkout: Path) -> None:
 
 def test_the_bundles_stay_small() -> None:
     static = ROOT / "src" / "nbglcnn" / "static"
-    assert (static / "widget.js").stat().st_size <= 280_000
+    assert (static / "widget.js").stat().st_size <= 290_000
     for room in ROOMS:
         assert (static / f"{room}.js").stat().st_size <= 60_000, room
     assert (static / "runtime.js").stat().st_size <= 60_000

@@ -49,6 +49,11 @@ EXAMPLES: list[dict[str, Any]] = [
         **{"bytes": 8, "revision": 1},
     },
     {"type": "failed", "page": "p", "id": "", "kind": "lost", "text": "gone"},
+    {"type": "failed", "page": "p", "id": "", "kind": "edit", "text": "line 3"},
+    {
+        **{"type": "weigh", "page": "p", "name": "a.weight", "index": 7},
+        **{"values": [1, -2.5], "step": "drag"},
+    },
 ]
 WRONG: list[Any] = [
     None, True, -1, 2**70, 1.5, float("nan"), float("inf"), "", "x" * 20_000, [], {}, [[]],
@@ -268,12 +273,12 @@ def test_a_run_that_is_measured_again_is_not_tested_again(wire: Wire) -> None:
     assert page is not None
     [ran] = [e for e in EXAMPLES if e["type"] == "ran"]
     wire.connection.receive(ran, [])
-    page.sampled = 1  # as the parity check does when it asks for samples
+    page.sampled = 1, ""  # as the parity check does when it asks for samples
     wire.connection.receive({**ran, "again": True, "ms": 0.5}, [])
     assert page.ran is not None and page.ran.ms == 0.5
-    assert page.sampled == 1
+    assert page.sampled == (1, "")
     wire.connection.receive(ran, [])  # of a context that was restored: its samples are gone
-    assert page.sampled == -1
+    assert page.sampled == (-1, "")
 
 
 def test_a_device_too_small_for_any_plan_is_refused_in_words(wire: Wire) -> None:

@@ -306,7 +306,9 @@ def test_float64_excuses_rounding_alone(
 def test_float64_is_asked_only_where_float32_differs(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[list[str]] = []
 
-    def exact(model: object, graph: object, arrays: object, names: list[str]) -> dict:
+    def exact(
+        model: object, graph: object, arrays: object, names: list[str], bends: object
+    ) -> dict:
         asked.append(names)
         return {}
 

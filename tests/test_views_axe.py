@@ -30,6 +30,7 @@ PLACES: tuple[dict[str, Any], ...] = (
     {"tab": "layer", "section": "maps"},
     {"tab": "layer", "section": "filters"},
     {"tab": "layer", "section": "explain"},
+    {"tab": "layer", "section": "bend"},
     {"tab": "profile"},
 )
 
@@ -50,6 +51,13 @@ def test_no_view_breaks_a_serious_rule(show: Callable[..., Views], theme: str) -
     layers = [[one.name, 2e-7, one.name != "decoder.3"] for one in plan.layers]
     views.set(parity={"layers": layers, "reference": "PyTorch", "sampled": False, "flawed": []})
     views.set(selected={"layer": "encoder.3", "channel": 1})
+    bend = {
+        "layer": "encoder.3", "name": "turned", "transform": "rotate", "parameters": [30],
+        "channels": [1, 5], "mix": 0.5, "enabled": True, "source": "", "names": [], "array": "",
+        "frozen": False,
+    }  # fmt: skip
+    off = {**bend, "name": "noise", "transform": "noise", "parameters": [0.5, 1], "enabled": False}
+    views.set(edited={"edits": [bend, off], "weights": 0})
     found = {}
     # The strip in rows, then all.
     for width, places in ((620, PLACES[:1]), (1200, PLACES), (420, PLACES)):

@@ -60,8 +60,6 @@ export const CONSTANTS: Readonly<Record<string, string | number>> = {"BN": "u.o.
 export const RESHAPED: Readonly<Record<string, string | number>> = {"RESHAPED": 1, "WRAPPED": "u.i[3].x"};
 export const TABLE_WIDTH = 2048;
 export const CUSTOM = "\nfloat custom(float x, int example, int channel, int row, int column) {\n  int examples = SHOWN.x, channels = SHOWN.y, height = SHOWN.z, width = SHOWN.w;\nPARAMETERS  float y = x;\n#line 1\nSOURCE;\n  return y;\n}\n";
-export const MOST_STEPS = 50;
-export const ONE_STEP_MS = 1000;
 
 type Fields = Readonly<Record<string, Kind>>;
 /** Every record's fields. */

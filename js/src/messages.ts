@@ -3,22 +3,25 @@
 import type { Kind, Target } from "./plan.ts";
 
 export const PACKAGE_VERSION = "0.1.0";
-export const PROTOCOL = "0f5de8e99831";
+export const PROTOCOL = "be01b54be834";
 export const CHUNK = 2097152;
 export const COLORMAPS = ["signed", "viridis", "cividis", "magma", "grey"] as const;
 export const SIGNED = {"light": "#6b2b00 #c0560c #f09a4a #fbd9b3 #ffffff #c3ddf3 #6fa8d8 #2a6cb0 #0b2f63", "dark": "#ffd093 #f2953a #a8570c #4a290b #0f1216 #123a63 #216bab #4fa3ec #b5dcff"} as const;
 export const CLASS_COLORS = "#8c8c8c #1f77b4 #e8720c #2ca02c #d62728 #8c6bb1 #7f5539 #17becf #bcbd22 #3f3fbf #00806a #ffb84d #8fce5a #5aa9e6 #b5562b #5c6f7b #d8c99b #c06a6a #4d8f3a #2f4b7c";
 export const COLOR_RANGES = ["channel", "layer", "fixed"] as const;
-export const VIEWS = ["network", "maps", "filters", "explain", "profile", "compare"] as const;
-export const ROOMS = ["graph", "filters", "explain", "fields", "resampling", "attention", "trail", "operands", "compare", "profile", "kinds", "screen"] as const;
+export const VIEWS = ["network", "maps", "filters", "explain", "bend", "profile", "compare"] as const;
+export const ROOMS = ["bending", "graph", "filters", "explain", "fields", "resampling", "attention", "trail", "operands", "compare", "profile", "kinds", "screen", "bend", "keep"] as const;
 export const MAX_COMPARED = 4;
+export const MOST_STEPS = 50;
+export const ONE_STEP_MS = 1000;
 
 /**
  * What the page shall show: hashes of the Plan, of each of its weights, of each input array.
  *
  * `revision` grows with every change; `sizes` are the bytes of every blob named here.
  * `snapshot` is the hash of a picture (PNG) for a page that cannot draw, `classes` that of a JSON
- * list of the names of the output's classes; "" when there is none.
+ * list of the names of the output's classes; "" when there is none. `injected` are the arrays that
+ * edits, or steps that can be undone, put in the place of values.
  */
 export interface State {
   readonly type: "state";
@@ -29,6 +32,7 @@ export interface State {
   readonly sizes: Readonly<Record<string, number>>;
   readonly snapshot: string;
   readonly classes: string;
+  readonly injected: readonly string[];
 }
 
 /** One part of a blob, in the message's only buffer; `count` parts make `bytes` bytes. */
@@ -58,7 +62,8 @@ export interface Patches {
  *
  * Sent again with the same `id`, it asks for the `missing` parts, (index of the key, part), of an
  * answer, or for all of it when there are none listed. With `screen` it asks for no value but for
- * the view as it is on screen, a PNG, which comes like that of a first key.
+ * the view as it is on screen, a PNG, which comes like that of a first key; with `unbent` for each
+ * value before its own edits.
  */
 export interface Read {
   readonly type: "read";
@@ -67,6 +72,7 @@ export interface Read {
   readonly revision: number;
   readonly missing: readonly (readonly [number, number])[];
   readonly screen: boolean;
+  readonly unbent: boolean;
 }
 
 /**
@@ -93,6 +99,7 @@ export interface Done {
  *
  * With a `page` it is what the parity check found there, in samples of every layer. `flawed` are
  * the values that aren't finite: how many NaN and infinities, and the channel of the first, or -1.
+ * `edits` were replayed; with a `page` as its Probed said them.
  */
 export interface Verified {
   readonly type: "verified";
@@ -101,6 +108,7 @@ export interface Verified {
   readonly layers: readonly (readonly [string, number, boolean])[];
   readonly flawed: readonly (readonly [string, number, number, number])[];
   readonly page: string;
+  readonly edits: string;
 }
 
 /** Another Viewer replaced this one: give the GPU's memory back until somebody asks again. */
@@ -230,26 +238,50 @@ export interface Reply {
   readonly revision: number;
 }
 
-/** The texels of a Probe's bands in its order, as float32 in the message's only buffer. */
+/**
+ * The texels of a Probe's bands in its order, as float32 in the message's only buffer.
+ *
+ * `edits` are those that they were computed with.
+ */
 export interface Probed {
   readonly type: "probed";
   readonly page: string;
   readonly revision: number;
+  readonly edits: string;
 }
 
-/** A read that failed, or with an empty `id` whatever else did; the page stays alive. */
+/**
+ * A read that failed, or with an empty `id` whatever else did; the page stays alive.
+ *
+ * An "edit" that failed, as a text in GLSL that the page's compiler refuses, leaves those before.
+ */
 export interface Failed {
   readonly type: "failed";
   readonly page: string;
   readonly id: string;
-  readonly kind: "data" | "device" | "internal" | "lost";
+  readonly kind: "data" | "device" | "edit" | "internal" | "lost";
   readonly text: string;
+}
+
+/**
+ * Asks Python for other numbers in a parameter, from a flat row-major index on.
+ *
+ * Those of one `step` within a second are undone together, as all of a drag.
+ */
+export interface Weigh {
+  readonly type: "weigh";
+  readonly page: string;
+  readonly name: string;
+  readonly index: number;
+  readonly values: readonly number[];
+  readonly step: string;
 }
 
 /**
  * What an exported page shows first: the traits of its Viewer, and a view for each step.
  *
- * `snapshot` is a picture of the network, as a data: URL, for a browser that cannot draw.
+ * `snapshot` is a picture of the network, as a data: URL, for a browser that cannot draw. `edits`
+ * are those of then; `injected` names their arrays, which the page holds behind its inputs.
  */
 export interface Exported {
   readonly view: Readonly<Record<string, unknown>>;
@@ -261,22 +293,24 @@ export interface Exported {
   readonly classes: readonly string[];
   readonly steps: readonly (Readonly<Record<string, unknown>>)[];
   readonly snapshot: string;
+  readonly edits: readonly (Readonly<Record<string, unknown>>)[];
+  readonly injected: readonly string[];
 }
 
 export type FromKernel = State | Part | Patches | Read | Probe | Done | Verified | Release | Refuse;
 
-export type FromPage = Hello | Need | Progress | Ran | Health | Pace | Pointed | Reply | Probed | Failed;
+export type FromPage = Hello | Need | Progress | Ran | Health | Pace | Pointed | Reply | Probed | Failed | Weigh;
 
 type Fields = Readonly<Record<string, Kind>>;
 /** Every record's fields. */
 export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
-  ["State", {"type": {"oneOf": ["state"]}, "revision": "integer", "plan": "string", "weights": {"list": "string"}, "inputs": {"list": "string"}, "sizes": {"map": "integer"}, "snapshot": "string", "classes": "string"}],
+  ["State", {"type": {"oneOf": ["state"]}, "revision": "integer", "plan": "string", "weights": {"list": "string"}, "inputs": {"list": "string"}, "sizes": {"map": "integer"}, "snapshot": "string", "classes": "string", "injected": {"list": "string"}}],
   ["Part", {"type": {"oneOf": ["part"]}, "blob": "string", "part": "integer", "count": "integer", "bytes": "integer"}],
   ["Patches", {"type": {"oneOf": ["patches"]}, "base": "integer", "revision": "integer", "rectangles": {"list": {"tuple": ["integer", "integer", "integer", "integer", "integer", "integer"]}}}],
-  ["Read", {"type": {"oneOf": ["read"]}, "id": "string", "keys": {"list": "string"}, "revision": "integer", "missing": {"list": {"tuple": ["integer", "integer"]}}, "screen": "boolean"}],
+  ["Read", {"type": {"oneOf": ["read"]}, "id": "string", "keys": {"list": "string"}, "revision": "integer", "missing": {"list": {"tuple": ["integer", "integer"]}}, "screen": "boolean", "unbent": "boolean"}],
   ["Probe", {"type": {"oneOf": ["probe"]}, "page": "string", "revision": "integer", "keys": {"list": "string"}, "bands": {"list": {"list": {"tuple": ["integer", "integer", "integer"]}}}}],
   ["Done", {"type": {"oneOf": ["done"]}, "read": "string"}],
-  ["Verified", {"type": {"oneOf": ["verified"]}, "revision": "integer", "reference": "string", "layers": {"list": {"tuple": ["string", "number", "boolean"]}}, "flawed": {"list": {"tuple": ["string", "integer", "integer", "integer"]}}, "page": "string"}],
+  ["Verified", {"type": {"oneOf": ["verified"]}, "revision": "integer", "reference": "string", "layers": {"list": {"tuple": ["string", "number", "boolean"]}}, "flawed": {"list": {"tuple": ["string", "integer", "integer", "integer"]}}, "page": "string", "edits": "string"}],
   ["Release", {"type": {"oneOf": ["release"]}}],
   ["Refuse", {"type": {"oneOf": ["refuse"]}, "page": "string", "title": "string", "text": "string"}],
 ]);

@@ -31,6 +31,7 @@ async function open(): Promise<Page> {
     read: (key) => client.read(key),
     run: (input) => client.run(input),
     show: (view) => client.show(view),
+    edit: (edits) => client.edit(edits),
   });
 }
 

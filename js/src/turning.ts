@@ -22,7 +22,7 @@ export function turn(state: ViewerState, value: unknown): void {
   if (name === undefined || JSON.stringify(value) === JSON.stringify(viewOf(state))) return;
   const [layer, channels, pixel] = ["layer", "channels", "pixel"].map((key) => at(value, key));
   batch(() => {
-    if (name === "maps" || name === "filters" || name === "explain") {
+    if (name === "maps" || name === "filters" || name === "explain" || name === "bend") {
       state.tab.value = "layer";
       state.section.value = name;
     } else state.tab.value = name;

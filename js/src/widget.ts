@@ -5,6 +5,7 @@ import type { AnyModel, InitializeProps, RenderProps } from "@anywidget/types";
 import { batch, effect, type Signal } from "@preact/signals";
 import { CommClient } from "./comm/client.ts";
 import { COLOR_RANGES, COLORMAPS } from "./messages.ts";
+import type { Moment } from "./state/edits.ts";
 import type { ViewerState } from "./state.ts";
 import { selectionOf, turn, viewOf } from "./turning.ts";
 import { mount } from "./views/app.tsx";
@@ -51,6 +52,12 @@ function enter(name: string, room: unknown): void {
   );
 }
 
+interface History {
+  readonly past: readonly Moment[];
+  readonly future: readonly Moment[];
+}
+const NONE: History = { past: [], future: [] };
+
 interface Opened {
   readonly state: ViewerState;
   readonly client: CommClient;
@@ -74,6 +81,15 @@ function open(model: AnyModel): Opened {
       if (words !== seen) turn(state, view);
       seen = words;
     });
+  // Both at once, as `take`.
+  const takeEdits = () =>
+    telling ||
+    batch(() => {
+      state.edited.value = (model.get("_edits") as Moment | undefined) ?? state.edited.peek();
+      const { past, future } = (model.get("_history") as History | undefined) ?? NONE;
+      state.past.value = past;
+      state.future.value = future;
+    });
   const undo = [
     follow(model, "height", (value) => {
       state.height.value = typeof value === "number" ? value : null;
@@ -87,6 +103,8 @@ function open(model: AnyModel): Opened {
     follow(model, "presenting", (value) => {
       state.presenting.value = value === true;
     }),
+    follow(model, "_edits", takeEdits),
+    follow(model, "_history", takeEdits),
     follow(model, "selected", take),
     follow(model, "view", take),
     follow(model, "colormap", oneOf(COLORMAPS, state.colormap)),
@@ -96,6 +114,13 @@ function open(model: AnyModel): Opened {
     effect(() => tell(model, "example", state.example.value)),
     effect(() => tell(model, "symmetric", state.symmetric.value)),
     effect(() => tell(model, "presenting", state.presenting.value)),
+    effect(() => {
+      const { edited, past, future } = state;
+      const history = { past: past.value, future: future.value };
+      telling = true;
+      tell(model, "_edits", edited.value, "_history", history);
+      telling = false;
+    }),
     // One message for a click that changes both.
     effect(() => {
       const view = viewOf(state);

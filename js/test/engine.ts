@@ -1,11 +1,18 @@
 // What tests/test_engine.py calls in a browser: an engine with no client in Python and no view.
+
 import { type Content, Engine } from "../src/engine/engine.ts";
 import { pageStore } from "../src/engine/store.ts";
 import type { GlDevice } from "../src/gl/device.ts";
+import { offerEdits } from "../src/gl/editing.ts";
+import { Edits } from "../src/gl/edits.ts";
 import type { DrawJob, Session } from "../src/gl/types.ts";
+
+offerEdits(Edits);
 
 const store = pageStore();
 const told: string[] = [];
+/** Names of the edits that were left out, each time that was told. */
+const left: string[][] = [];
 /** Bytes of textures written, and programs compiled, since `counted` was set to nothing. */
 const counted = { uploaded: 0, patched: 0, compiled: 0, sessions: 0 };
 
@@ -18,6 +25,7 @@ const makeEngine = () =>
     onRestored: () => told.push("restored"),
     onTimed: () => told.push("timed"),
     onPace: () => undefined,
+    onEdits: (edits) => left.push(edits.map(({ name }) => name)),
     isBusy: () => false,
   });
 
@@ -68,6 +76,7 @@ Object.assign(globalThis, {
     second: undefined as Engine | undefined,
     makeEngine,
     told,
+    left,
     counted,
     gaps,
     put: (hash: string, data: string) => store.put(hash, bytesOf(data), 1),

@@ -1,15 +1,63 @@
 // What tests/support/page.py calls in a browser: the GL layer with arrays as base64, since JSON has no NaN.
+
+import type { Edit } from "../src/edits.ts";
+import { bendProgram, blocksOf, numbersOfEdit } from "../src/gl/bending.ts";
+import { beforeKey, differenceKey, withoutKey } from "../src/gl/derived.ts";
 import { type GlDevice, openDevice } from "../src/gl/device.ts";
+import { offerEdits } from "../src/gl/editing.ts";
+import { Edits } from "../src/gl/edits.ts";
 import { parsePlan } from "../src/gl/format.ts";
 import { probe } from "../src/gl/probe.ts";
 import { createSession } from "../src/gl/session.ts";
 import type { Delivery, DrawJob, Progress, Session } from "../src/gl/types.ts";
+import type { Value } from "../src/plan.ts";
 import { load } from "../src/runtime.ts";
+
+offerEdits(Edits);
 
 let device: GlDevice | undefined;
 const sessions: Session[] = [];
 const progress: Progress[] = [];
 const events: string[] = [];
+/** Injected arrays by their hash. */
+const arrays = new Map<string, Float32Array>();
+const none: Edit = {
+  layer: "",
+  name: "",
+  transform: "",
+  parameters: [],
+  channels: null,
+  mix: 1,
+  enabled: true,
+  source: "",
+  names: [],
+  array: "",
+  frozen: false,
+};
+/** Calls of WebGL by their names, and bytes of those that upload. */
+const calls: Record<string, number> = {};
+
+/** Counts what is made, uploaded and drawn from here on. */
+function count(): void {
+  const { prototype } = WebGL2RenderingContext;
+  const counted = ["createTexture", "linkProgram", "bufferSubData", "bufferData", "texSubImage3D"];
+  for (const name of [...counted, "texStorage3D", "drawArrays"] as const) {
+    const own = Reflect.get(prototype, name) as (...given: unknown[]) => unknown;
+    Reflect.set(prototype, name, function (this: unknown, ...given: unknown[]) {
+      calls[name] = (calls[name] ?? 0) + 1;
+      return own.apply(this, given);
+    });
+  }
+}
+
+function setEdits(index: number, edits: readonly Partial<Edit>[]): Promise<void> {
+  const whole = edits.map((one, k) => ({ ...none, name: `edit ${k}`, ...one }));
+  return the(index).setEdits(whole, (hash) => {
+    const array = arrays.get(hash);
+    if (array === undefined) throw new Error(`no array ${hash}`);
+    return array;
+  });
+}
 
 function the(index: number): Session {
   const session = sessions[index];
@@ -76,6 +124,37 @@ Object.assign(globalThis, {
       the(index).run(section === undefined ? {} : { section }),
     commit: (index: number) => the(index).commit(),
     read: async (index: number, key: string) => base64(await the(index).read(key)),
+    setEdits,
+    putArray: (hash: string, data: string) => arrays.set(hash, floats(data)),
+    preview: (
+      index: number,
+      asked: { edits: Partial<Edit>[]; layer: string; channel: number; image: number } | null,
+    ) =>
+      the(index).preview(
+        asked && {
+          ...asked,
+          edits: asked.edits.map((one, k) => ({
+            ...none,
+            name: `p ${k}`,
+            layer: asked.layer,
+            ...one,
+          })),
+        },
+      ),
+    keys: { before: beforeKey, without: withoutKey, difference: differenceKey },
+    bendProgram: (layers: number, reshaped: boolean, own?: Partial<Edit>) =>
+      bendProgram(layers, reshaped, own && { ...none, ...own }).source,
+    blocks: (value: Value, edit: Partial<Edit>) => {
+      const stages = [0, 1].map((stage) => numbersOfEdit(value, { ...none, ...edit }, stage));
+      return base64(blocksOf(stages));
+    },
+    count,
+    /** What was counted since this was asked last. */
+    counted: () => {
+      const now = { ...calls };
+      for (const name of Object.keys(calls)) calls[name] = 0;
+      return now;
+    },
     lose: () => opened().gl.getExtension("WEBGL_lose_context"),
   },
 });

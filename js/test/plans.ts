@@ -8,7 +8,16 @@ const HASH = "0123456789abcdef0123456789abcdef";
 /** One input through one pass to one value, with one weight; `change` edits it as plain JSON. */
 export function header(change: (plan: Any) => void = () => undefined): PlanHeader {
   const pass = (program: number, inputs: number[], output: number, viewport: number[]) => {
-    return { program, inputs, output, uniforms: 0, viewport, layer: -1, cost: 0 };
+    return {
+      program,
+      inputs,
+      output,
+      uniforms: 0,
+      viewport,
+      layer: -1,
+      cost: 0,
+      values: [] as number[],
+    };
   };
   const same = (axis: number) => {
     const window = { kernel: 1, stride: 1, dilation: 1, begin: 0, transposed: false };
@@ -28,6 +37,8 @@ export function header(change: (plan: Any) => void = () => undefined): PlanHeade
     layer: -1,
     form: "maps",
     tokens: [-1, -1],
+    after: -1,
+    source: -1,
   };
   const plan = {
     version: VERSION,

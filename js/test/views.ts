@@ -1,17 +1,22 @@
 // What tests/test_views.py calls in a browser: the views over a real session.
+import { effect } from "@preact/signals";
+import type { Edit } from "../src/edits.ts";
 import { openDevice } from "../src/gl/device.ts";
 import { parsePlan } from "../src/gl/format.ts";
 import { createSession } from "../src/gl/session.ts";
-import type { DrawJob, Session } from "../src/gl/types.ts";
+import type { Device, DrawJob, Session } from "../src/gl/types.ts";
 import { createState } from "../src/state.ts";
 import { says } from "../src/status.ts";
 import { mount } from "../src/views/app.tsx";
 import * as attention from "../src/views/attention/room.ts";
+import * as bend from "../src/views/bend/room.ts";
+import * as bending from "../src/views/bending/room.ts";
 import * as compare from "../src/views/compare/room.ts";
 import * as explain from "../src/views/explain/room.ts";
 import * as fields from "../src/views/fields/room.ts";
 import * as filters from "../src/views/filters/room.ts";
 import * as graph from "../src/views/graph/room.ts";
+import * as keep from "../src/views/keep/room.ts";
 import * as kinds from "../src/views/kinds/room.ts";
 import * as operands from "../src/views/operands/room.ts";
 import * as profile from "../src/views/profile/room.ts";
@@ -21,6 +26,8 @@ import * as screen from "../src/views/screen/room.ts";
 import * as trail from "../src/views/trail/room.ts";
 
 openRoom("graph", graph);
+openRoom("bend", bend);
+openRoom("bending", bending);
 openRoom("filters", filters);
 openRoom("explain", explain);
 openRoom("fields", fields);
@@ -32,8 +39,12 @@ openRoom("kinds", kinds);
 openRoom("trail", trail);
 openRoom("screen", screen);
 openRoom("operands", operands);
+openRoom("keep", keep);
 const state = createState();
 const calls = { drawn: [] as string[], batches: 0, runs: 0, asked: 0, answered: 0 };
+/** Arrays that edits inject, by their hash. */
+const arrays = new Map<string, Float32Array>();
+let device: Device | undefined;
 
 /** The session, and a record of what the views ask of it. */
 function watched(session: Session): Session {
@@ -70,7 +81,7 @@ function watched(session: Session): Session {
 async function open(url: string, inputs: readonly string[]): Promise<void> {
   const { plan, uniforms, weight } = parsePlan(await (await fetch(url)).arrayBuffer());
   state.plan.value = plan;
-  const device = openDevice();
+  device = openDevice();
   state.capabilities.value = device.capabilities;
   const session = watched(await createSession(device, plan, uniforms, weight));
   for (const [i, { key }] of plan.inputs.entries()) {
@@ -80,6 +91,30 @@ async function open(url: string, inputs: readonly string[]): Promise<void> {
   state.session.value = session;
   state.run.value = await session.run();
   state.status.value = says.ready();
+  follow(session);
+}
+
+/** As the engine does: a run with the edits of now; of several that wait, the last ones. */
+function follow(session: Session): void {
+  let wanted: readonly Edit[] | null = null;
+  let busy = false;
+  const bring = async (): Promise<void> => {
+    busy = true;
+    while (wanted !== null) {
+      const edits: readonly Edit[] = wanted;
+      wanted = null;
+      await session.setEdits(edits, (hash) => arrays.get(hash) ?? new Float32Array());
+      state.run.value = await session.run();
+    }
+    busy = false;
+  };
+  let first = true;
+  effect(() => {
+    const edits = state.withoutEdits.value ? [] : state.edited.value.edits;
+    if (!first) wanted = edits;
+    first = false;
+    if (wanted !== null && !busy) void bring();
+  });
 }
 
 function show(): () => void {
@@ -92,4 +127,5 @@ function show(): () => void {
   };
 }
 
-Object.assign(globalThis, { views: { state, says, calls, open, show } });
+const alive = () => ({ ...device?.alive });
+Object.assign(globalThis, { views: { state, says, calls, arrays, alive, open, show } });

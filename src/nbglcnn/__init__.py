@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from nbglcnn.plan import Plan as Plan
     from nbglcnn.plan import Target as Target
     from nbglcnn.recording import record as record
+    from nbglcnn.replay import apply_bends as apply_bends
     from nbglcnn.session import Session as Session
     from nbglcnn.viewer import Viewer as Viewer
     from nbglcnn.viewer.comparison import compare as compare
@@ -23,6 +24,7 @@ _HOME = {
     "Session": "session",
     "Target": "plan",
     "Viewer": "viewer",
+    "apply_bends": "replay",
     "check": "api",
     "compare": "viewer.comparison",
     "compile": "api",

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from nbglcnn.edits.replay import bending, check_replayed
 from nbglcnn.errors import InputError, NbglcnnError, UnsupportedModel
 from nbglcnn.graph import Graph
 from nbglcnn.load import alone, load, partly
@@ -92,17 +93,23 @@ def verify(session: Session, model: Any, x: Any = None) -> Report[Match]:
     reference's own float32 is (an ONNX model of up to 1e10 MACs), or whether all layers before it
     are ok and it is that near to what float64 gives for its own inputs: networks enlarge the
     rounding of their first layers, in PyTorch as here.
-    `report.ok` is the verdict, `report.first_diverging` where to look.
+    `report.ok` is the verdict, `report.first_diverging` where to look. Where the session bends
+    values, the model is compared with the same bends replayed.
 
     Raises:
-        InputError: `x` is missing or doesn't fit the Plan.
+        InputError: `x` is missing or doesn't fit the Plan, or a bend cannot be replayed (a text in
+            GLSL runs on a graphics device alone): switch it off, or remove it.
         SessionClosed: the session was closed.
     """
     plan = session.plan
     session.check_open()
+    store = session.bends.store
+    edits, injected = store.edits, store.arrays
+    check_replayed(edits, injected)
     graph, arrays = load(model, x)
     found = session.run(*arrays)
-    expected = reference(model, graph, arrays)
+    bends = bending(plan, edits, injected, found)
+    expected = reference(model, graph, arrays, bends=bends)
     if missing := [key for key in plan.computed if key not in expected]:
         raise InputError(
             f"{type(model).__name__} has no layer {missing[0]!r}: "
@@ -113,9 +120,10 @@ def verify(session: Session, model: Any, x: Any = None) -> Report[Match]:
         found,
         expected,
         f"{engine(model)} on {session.renderer}",
-        exact=partial(exact, model, graph, arrays),
-        alone=partial(exact_alone, graph, found),
+        exact=partial(exact, model, graph, arrays, bends=bends),
+        alone=partial(exact_alone, graph, found, bends=bends),
         rounded=graph.rounded(),
+        bent=bool(bends),
     )
 
 

@@ -17,6 +17,7 @@ from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 
 from nbglcnn import __version__
+from nbglcnn.edits.records import to_dict
 from nbglcnn.errors import InputError, NbglcnnError
 from nbglcnn.viewer import code, protocol
 from nbglcnn.viewer.network import Network, raw
@@ -114,13 +115,17 @@ def page(
     views = [_view(step, number, plan) for number, step in enumerate(steps, 1)]
     script = SCRIPT.read_text("utf-8").strip()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    blobs: list[bytes | memoryview] = [plan.to_bytes(), *map(raw, network.uploads())]
+    used = sorted({edit.array for edit in network.edits if edit.array})
+    arrays = [*network.uploads(), *(network.injected[name] for name in used)]
+    blobs: list[bytes | memoryview] = [plan.to_bytes(), *map(raw, arrays)]
     most = int(SNAPSHOT_SHARE * (len(script) + sum(map(len, blobs))))
     exported = protocol.Exported(
         **shown,
         classes=network.classes,
         steps=tuple(views),
         snapshot=_snapshot(network, shown["example"], min(MAX_BYTES, most)),
+        edits=tuple(to_dict(network.edits)),
+        injected=tuple(used),
     )
     name = title or plan.header.name
     return (

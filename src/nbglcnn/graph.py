@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -86,7 +87,7 @@ class Key:
     `kind` is "input", "output", "layer" (a leaf module's call or a functional operator) or "module"
     (a call of a module that has children). `module_type` is the class name of the module, "" for a
     functional operator; `description` is the module's own extra_repr ("32, 64, kernel_size=(4,
-    4)").
+    4)"). `call` is the call of a module that returned the value, as in Node; None where none did.
     """
 
     name: str
@@ -94,6 +95,7 @@ class Key:
     kind: str
     module_type: str = ""
     description: str = ""
+    call: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +148,8 @@ class Graph:
     `keys` are ordered: inputs, calls in call order with functional operators between them, outputs.
     `folded` are the nodes that were computed at load time from constants, in order;
     `with_parameters` runs them again. `parameters` maps a state_dict name to its value's name (two
-    names for tied weights), `buffers` are those of these names that are not trained.
+    names for tied weights), `buffers` are those of these names that are not trained. `calls` has
+    the call that each call of a module was made in ("" for the model's own), in call order.
     """
 
     name: str
@@ -164,6 +167,7 @@ class Graph:
     settings: frozenset[str] = frozenset()  # parameters whose numbers decided what is computed
     carries: tuple[Carry, ...] = ()
     classes: tuple[str, ...] = ()  # what the model itself calls the values of its output
+    calls: Mapping[str, str] = field(default_factory=lambda: _frozen({}))
 
     def shape(self, value: str) -> tuple[int, ...]:
         """The concrete shape of a value."""
@@ -189,6 +193,16 @@ class Graph:
         """The values that the framework computes, each with the node that gives it."""
         return {out: node for node in self.nodes if node.python for out in node.outputs if out}
 
+    def python_behind(self, name: str) -> str:
+        """The first value that the framework computes from that of a key; "" for none."""
+        reached = {self.key(name).value}
+        for node in self.nodes:
+            if not reached.isdisjoint(node.inputs):
+                if node.python:
+                    return node.module or node.name
+                reached.update(filter(None, node.outputs))
+        return ""
+
     def key(self, name: str) -> Key:
         """The key called `name`; KeyError when there is none."""
         for key in self.keys:
@@ -197,13 +211,31 @@ class Graph:
         raise KeyError(name)
 
 
-def inside(node: Node, key: Key) -> bool:
-    """Whether a node ran inside the call that a key names."""
-    own, call = key.name.split("[")[0], node.call.split(":")[0]
-    if key.kind != "module":
-        return False
-    path = own.split(":")[0]
-    return node.call == own if call == path else call.startswith(path + ".")
+def inside(graph: Graph, node: Node, key: Key) -> bool:
+    """Whether a node ran within the call of a module that returned a key's value.
+
+    Of the nodes that read the value those within had it before the call returned: a hook on the
+    module changes it for the others alone. All nodes of a model ran within the call that returned
+    its outputs, none within an input or an operator between modules.
+    """
+    call: str | None = node.call
+    while call is not None and call != key.call:
+        call = graph.calls.get(call)
+    return call is not None
+
+
+def returns(graph: Graph) -> dict[str | None, tuple[float, ...]]:
+    """When each call returned, to sort keys of one value by: an inner call before the outer one.
+
+    What no call returned, an input or an operator's value, was there before; it has None.
+    """
+    places: dict[str, tuple[int, ...]] = {}
+    found: dict[str | None, tuple[float, ...]] = {None: (), "": (math.inf,)}
+    for number, (call, around) in enumerate(graph.calls.items()):
+        places[call] = (*places.get(around, ()), number)
+        found[call] = (*places[call], math.inf)
+        found.setdefault(around, (math.inf,))
+    return found
 
 
 def checked_observe(observe: Any) -> None:

@@ -11,9 +11,10 @@ from nbglcnn.errors import InputError, NbglcnnError, UnsupportedModel, Unsupport
 from nbglcnn.graph import Array, Graph, Node, with_python
 from nbglcnn.load import Joined, is_module, load, partly
 from nbglcnn.load.draft import Behind, Unknown
+from nbglcnn.load.onnx.runtime import of_file
 from nbglcnn.load.passes.evaluate import evaluate
 from nbglcnn.lowering.shapes import layer_name, left_to_python, missing
-from nbglcnn.reference import cacheable, from_cache, of_file, reference, run_graph
+from nbglcnn.reference import cacheable, from_cache, reference, run_graph
 
 # What decides by numbers what is computed is refused, as in PyTorch.
 DECIDING = ("If", "Loop", "Scan", "SequenceMap")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from math import prod
@@ -11,33 +10,48 @@ from typing import Any
 
 import numpy as np
 
+from nbglcnn.bending import behind_of, bent_graph, between_modules
+from nbglcnn.edits.replay import NONE, Bending
 from nbglcnn.errors import NbglcnnError
-from nbglcnn.graph import Array, Graph, Node
+from nbglcnn.graph import Array, Graph, Key, Node
 from nbglcnn.load import Joined, is_module, one_at_a_time
-from nbglcnn.load.joined import differences, parts
+from nbglcnn.load.joined import A, differences, parts
+from nbglcnn.load.onnx.runtime import of_file
 from nbglcnn.load.passes.evaluate import evaluate
 
 EXACT_MACS = 10**10  # some ten seconds
-MOST_BYTES = 2**33  # that ONNX Runtime may take for what it computes, and the weights
 
 
 def reference(
-    model: Any, graph: Graph, arrays: Sequence[Array], names: Collection[str] | None = None
+    model: Any,
+    graph: Graph,
+    arrays: Sequence[Array],
+    names: Collection[str] | None = None,
+    bends: Bending = NONE,
 ) -> dict[str, Array]:
     """The true value of every key: by PyTorch's forward hooks, or for ONNX by another engine.
 
-    `names` are the keys that are wanted, where keeping the others can be spared.
+    `names` are the keys that are wanted, where keeping the others can be spared. With `bends` the
+    values of the model with these replayed.
+
+    Raises:
+        InputError: a bend cannot be replayed.
     """
     if isinstance(model, Joined):
-        return _joined_reference(model, graph, arrays, names)
+        return _joined_reference(model, graph, arrays, names, bends)
+    bent = bent_graph(graph, bends)
     if is_module(model):
         with one_at_a_time():
-            return _by_torch(model, graph, arrays, names)
-    return _by_onnx(model, graph, arrays, names)
+            return _by_torch(model, bent, arrays, names, bends)
+    return _by_onnx(model, bent, arrays, names, bends)
 
 
 def exact(
-    model: Any, graph: Graph, arrays: Sequence[Array], names: Collection[str]
+    model: Any,
+    graph: Graph,
+    arrays: Sequence[Array],
+    names: Collection[str],
+    bends: Bending = NONE,
 ) -> dict[str, Array]:
     """The wanted keys in double precision, as far as the model can be run so in seconds.
 
@@ -45,21 +59,24 @@ def exact(
     onnx.reference, for ONNX Runtime has hardly an operator for doubles.
     """
     if isinstance(model, Joined):
-        return _joined_reference(model, graph, arrays, names, of=exact)
+        return _joined_reference(model, graph, arrays, names, bends, of=exact)
+    bent = bent_graph(graph, bends)
     if not is_module(model):
-        return _exact_of_graph(graph, arrays, names)
+        return _exact_of_graph(bent, arrays, names)
     with one_at_a_time():
-        return _exact_by_torch(model, graph, arrays, names)
+        return _exact_by_torch(model, bent, arrays, names, bends)
 
 
 def exact_alone(
-    graph: Graph, found: Mapping[str, Array], names: Collection[str]
+    graph: Graph, found: Mapping[str, Array], names: Collection[str], bends: Bending = NONE
 ) -> dict[str, Array]:
     """The wanted keys in double precision, each out of what was `found` of the values before it.
 
-    A layer's own error, without what those before it have added. Nothing of layers that
-    onnx.reference cannot compute, or only in minutes (of more than EXACT_MACS).
+    A layer's own error, without what those before it have added; what its own edits make of it is
+    replayed. Nothing of layers that onnx.reference cannot compute, or only in minutes (of more than
+    EXACT_MACS).
     """
+    graph = bent_graph(graph, bends)
     known = {key.value: found[key.name] for key in graph.keys if key.name in found}
     constant = {name for name, value in graph.values.items() if value.data is not None}
     alone: dict[str, Array] = {}
@@ -97,6 +114,7 @@ def _joined_reference(
     graph: Graph,
     arrays: Sequence[Array],
     names: Collection[str] | None,
+    bends: Bending,
     of: Callable[..., dict[str, Array]] = reference,
 ) -> dict[str, Array]:
     """The values of both sides, each by its own framework, and the differences of all pairs."""
@@ -109,11 +127,22 @@ def _joined_reference(
     found: dict[str, Array] = {}
     for prefix, side in parts(joined, graph, arrays):
         own = {name.removeprefix(prefix) for name in wanted - made if name.startswith(prefix)}
-        values = of(side.model, side.graph, side.arrays, own)
+        values = of(side.model, side.graph, side.arrays, own, bends.within(prefix, {
+            A + theirs.name: ours.name
+            for theirs, ours in zip(*map(_input_keys, (joined.a.graph, side.graph)), strict=True)
+        } if joined.one_input else {}))  # fmt: skip
         found.update((prefix + name, values[name]) for name in own if name in values)
     if wanted & made and wanted - made <= set(found):
-        found.update(differences(joined, graph, found, wanted))
+        if made.isdisjoint(bends.edits):
+            found.update(differences(joined, graph, found, wanted))
+        else:
+            found = _values(bent_graph(graph, bends), found, wanted,
+                            np.float64 if of is exact else np.float32)  # fmt: skip
     return {k.name: found[k.name] for k in graph.keys if k.name in wanted and k.name in found}
+
+
+def _input_keys(graph: Graph) -> list[Key]:
+    return [key for key in graph.keys if key.kind == "input"]
 
 
 def engine(model: Any) -> str:
@@ -132,23 +161,27 @@ def engine(model: Any) -> str:
 
 
 def _by_torch(
-    model: Any, graph: Graph, arrays: Sequence[Array], names: Collection[str] | None = None
+    model: Any,
+    graph: Graph,
+    arrays: Sequence[Array],
+    names: Collection[str] | None,
+    bends: Bending,
 ) -> dict[str, Array]:
     """What forward hooks see, with the Graph's weights; functional operators computed from it.
 
     `names` are the keys that are wanted, all of them by default.
     """
-    known = _seen(model, graph, arrays, names, np.float32)
+    known = _seen(model, graph, arrays, names, np.float32, bends)
     return from_cache(graph, known, names)
 
 
 def _exact_by_torch(
-    model: Any, graph: Graph, arrays: Sequence[Array], names: Collection[str]
+    model: Any, graph: Graph, arrays: Sequence[Array], names: Collection[str], bends: Bending
 ) -> dict[str, Array]:
     """The same in double precision; nothing where the model cannot be run so."""
     try:
         wide = [_as(a, np.float64) for a in arrays]
-        known = _seen(model, graph, wide, names, np.float64)
+        known = _seen(model, graph, wide, names, np.float64, bends)
         return _values(graph, known, names, np.float64)
     except Exception:  # the model's own code runs here, on types that it may not expect
         return {}
@@ -186,10 +219,12 @@ def _seen(
     arrays: Sequence[Array],
     names: Collection[str] | None,
     dtype: type[np.floating[Any]],
+    bends: Bending,
 ) -> dict[str, Array]:
     """What hooks see of the keys that the wanted ones follow from."""
     import torch
 
+    from nbglcnn.load.torch.bent import bent_hooks
     from nbglcnn.load.torch.calls import by_key, run_hooked
     from nbglcnn.load.torch.check import detached_copy, unwrapped
     from nbglcnn.load.torch.double import doubled
@@ -202,13 +237,23 @@ def _seen(
         data = graph.values[value].data
         assert data is not None
         np.copyto(state[name].numpy(), data)
-    kept = _needed(graph, names)
+    unseen = behind_of(graph, between_modules(graph, bends)) if bends else set[str]()
+    kept = _needed(graph, names, unseen)
     tensors = [torch.from_numpy(np.array(a)) for a in arrays]
     with doubled(twin) if dtype is np.float64 else contextlib.nullcontext():
         cut = {node.module for node in graph.nodes if node.python and node.python.node is None}
-        seen = run_hooked(twin, tensors, kept, float32=AUTOCAST in graph.notes, cut=cut)
+        with bent_hooks(twin, [key.name for key in _input_keys(graph)], bends, cut):
+            seen = run_hooked(twin, tensors, kept, float32=AUTOCAST in graph.notes, cut=cut)
     known = by_key(graph, arrays, seen.arrays, seen.root)
+    known |= _given(graph, arrays)
     return {name: known[name] for name in kept}
+
+
+def _given(graph: Graph, arrays: Sequence[Array]) -> dict[str, Array]:
+    """The values of the input keys, after their edits."""
+    keys, inputs = _input_keys(graph), dict(zip(graph.inputs, arrays, strict=True))
+    found = run_graph(graph, inputs, [key.value for key in keys])
+    return {key.name: found[key.value] for key in keys}
 
 
 def from_cache(
@@ -232,25 +277,35 @@ def _values(
     return {name: _as(array, dtype) for name, array in found.items() if array is not None}
 
 
-def _needed(graph: Graph, names: Collection[str] | None = None) -> set[str]:
-    """Keys of inputs, outputs and module calls that `from_cache` needs for the wanted ones."""
+def _needed(
+    graph: Graph, names: Collection[str] | None = None, unseen: Container[str] = ()
+) -> set[str]:
+    """Keys of inputs, outputs and module calls that `from_cache` needs for the wanted ones.
+
+    None that has one of the `unseen` values, which are other ones in the Graph than for hooks.
+    """
     wanted = [key.value for key in graph.keys if names is None or key.name in names]
-    seen = {key.value for key in graph.keys if key.kind in ("input", "output") or key.module_type}
+    keys = [key for key in graph.keys if key.value not in unseen]
+    seen = {key.value for key in keys if key.kind in ("input", "output") or key.module_type}
     constant = {name for name, value in graph.values.items() if value.data is not None}
     steps = _steps_to(graph, seen | constant, wanted)
     read = {*wanted, *(name for node in steps for name in node.inputs)}
-    ends = {key.name for key in graph.keys if key.kind in ("input", "output")}
-    return ends | {key.name for key in graph.keys if key.module_type and key.value in read}
+    ends = {key.name for key in keys if key.kind in ("input", "output")}
+    return ends | {key.name for key in keys if key.module_type and key.value in read}
 
 
 def _by_onnx(
-    model: Any, graph: Graph, arrays: Sequence[Array], names: Collection[str] | None = None
+    model: Any,
+    graph: Graph,
+    arrays: Sequence[Array],
+    names: Collection[str] | None,
+    bends: Bending,
 ) -> dict[str, Array]:
     """The wanted keys (all of them by default), by ONNX Runtime from the file itself.
 
     What that doesn't give is computed by onnx.reference.
     """
-    return from_cache(graph, _by_runtime(model, graph, arrays, names), names)
+    return from_cache(graph, _by_runtime(model, graph, arrays, names, bends), names)
 
 
 def _by_runtime_alone(
@@ -265,92 +320,20 @@ def _by_runtime_alone(
 
 
 def _by_runtime(
-    model: Any, graph: Graph, arrays: Sequence[Array], names: Collection[str] | None
+    model: Any,
+    graph: Graph,
+    arrays: Sequence[Array],
+    names: Collection[str] | None,
+    bends: Bending = NONE,
 ) -> dict[str, Array]:
     """Inputs, and what ONNX Runtime gives for wanted keys of the file, with the Graph's weights."""
     keys = [key for key in graph.keys if names is None or key.name in names]
-    inputs = dict(zip(graph.inputs, arrays, strict=True))
-    known = {key.name: inputs[key.value] for key in graph.keys if key.kind == "input"}
-    given = of_file(model, graph, arrays, [key.name for key in keys])
+    known = _given(graph, arrays)
+    given = of_file(model, graph, arrays, [key.name for key in keys], bends)
     for key in keys:
         if key.name in given and given[key.name].shape == graph.shape(key.value):
             known.setdefault(key.name, given[key.name])
     return known
-
-
-def of_file(
-    model: Any, graph: Graph, arrays: Sequence[Array], names: Collection[str]
-) -> dict[str, Array]:
-    """Those of `names` that an ONNX file's nodes give, by ONNX Runtime, with the Graph's weights.
-
-    It gets no more of the file than they follow from. Nothing where it isn't there, cannot run
-    that, or the Graph computes in other types than the file says.
-    """
-    if graph.notes:
-        return {}
-    try:
-        import onnxruntime  # type: ignore[import-untyped]
-    except ImportError:
-        return {}
-    import onnx
-    from onnx import numpy_helper
-
-    from nbglcnn.load.onnx.file import read_model, tensor_array
-    from nbglcnn.load.onnx.model import needed_nodes
-
-    source, _, folder = read_model(model)
-    proto = onnx.ModelProto()
-    proto.CopyFrom(source)
-    constants = {t.name: t for t in proto.graph.initializer}
-    for node in proto.graph.node:
-        for attribute in node.attribute:
-            if node.op_type == "Constant" and attribute.name == "value":
-                constants[node.output[0]] = attribute.t
-    for name, tensor in constants.items():
-        value = graph.parameters.get(name)
-        data = graph.values[value].data if value else tensor_array(tensor, name, folder)
-        if value or tensor.data_location == tensor.EXTERNAL:
-            tensor.CopyFrom(numpy_helper.from_array(np.asarray(data, order="C"), name))
-    made = {name for node in proto.graph.node for name in node.output}
-    outputs = {output.name: output for output in proto.graph.output if output.name in names}
-    for name in names:
-        if name in made:
-            outputs.setdefault(name, onnx.ValueInfoProto(name=name))
-    steps = needed_nodes(proto.graph, outputs)
-    if any(a.t.data_location == a.t.EXTERNAL for node in steps for a in node.attribute):
-        return {}  # bytes have no folder
-    for field, kept in (("node", steps), ("output", list(outputs.values()))):
-        proto.graph.ClearField(field)
-        getattr(proto.graph, field).extend(kept)
-    inputs = dict(zip(graph.inputs, arrays, strict=True))
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
-    if _with_limit():
-        options.add_session_config_entry("session.use_env_allocators", "1")
-    try:
-        session = onnxruntime.InferenceSession(
-            proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
-        of = [output.name for output in session.get_outputs()]
-        found = session.run(None, {name: np.asarray(array) for name, array in inputs.items()})
-    except Exception:  # an operator set that is newer than the runtime's, or a type it lacks
-        return {}
-    return dict(zip(of, found, strict=True))
-
-
-@functools.cache
-def _with_limit() -> bool:
-    """Whether what ONNX Runtime allocates for us is limited: a small file can ask for terabytes."""
-    import onnxruntime as ort
-
-    kind = ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR
-    try:
-        memory = ort.OrtMemoryInfo("Cpu", kind, 0, ort.OrtMemType.DEFAULT)
-        ort.create_and_register_allocator(memory, ort.OrtArenaCfg({"max_mem": MOST_BYTES}))
-    except Exception:  # somebody else has registered one
-        return False
-    return True
 
 
 def run_graph(

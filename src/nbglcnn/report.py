@@ -302,6 +302,8 @@ def compared(
     exact: Exact | None = None,
     alone: Exact | None = None,
     rounded: Collection[str] = (),
+    *,
+    bent: bool = False,
 ) -> Report[Match]:
     """A report over what `actual` has of a Plan's computed values, with its precision's tolerance.
 
@@ -309,6 +311,7 @@ def compared(
     float64, as many as it can; it is asked only for what fails in float32. `alone` gives keys in
     float64 out of what `actual` has before them; it is asked for what fails then. `rounded` are
     keys that follow from numbers which the model itself rounds to float16, and have its tolerance.
+    `bent` says that `expected` are the values with bends replayed.
     """
     rtol = RTOL[plan.precision]
     rounded = {key for key in plan.computed if key in rounded and RTOL["float16"] > rtol}
@@ -361,7 +364,8 @@ def compared(
         within = f" (what follows from float16 within {RTOL['float16']:g} of a layer's largest)"
     layers = frozenset(layer.name for layer in plan.layers)
     two = bool(plan.header.comparison.pairs)
-    return Report(tuple(rows), f"match {reference}{within}", layers, two, advice)
+    replayed = ", bends replayed" if bent else ""
+    return Report(tuple(rows), f"match {reference}{within}{replayed}", layers, two, advice)
 
 
 def _largest(array: Array) -> float:

@@ -19,11 +19,11 @@ import numpy.typing as npt
 from nbglcnn import pictures, pieces
 from nbglcnn import plan as p
 from nbglcnn.device import GL_FRAMEBUFFER, shared_device
-from nbglcnn.edits.bends import Bend, Bends
+from nbglcnn.edits.editable import Editable
 from nbglcnn.edits.kinds import GLSL
 from nbglcnn.edits.records import Edit
 from nbglcnn.edits.stacks import stacks_of
-from nbglcnn.edits.store import Moment, Store
+from nbglcnn.edits.store import Moment
 from nbglcnn.errors import (
     DeviceError,
     InputError,
@@ -37,7 +37,6 @@ from nbglcnn.profiling import Profile, profiled
 from nbglcnn.session_edits import SessionEdits
 from nbglcnn.session_inputs import stored as stored
 from nbglcnn.session_inputs import taken
-from nbglcnn.transforms import Transform
 
 if TYPE_CHECKING:
     import moderngl
@@ -52,7 +51,7 @@ Result = TypeVar("Result")
 STORED = {"rgba32f": "f4", "rgba16f": "f2"}
 
 
-class Session:
+class Session(Editable):
     """Runs a Plan on local OpenGL.
 
     `device` is the number of one of the devices that EGL has, where there are several; by default
@@ -83,8 +82,7 @@ class Session:
         self._ran: set[int] = set()  # sections, since the last commit
         self._patched: set[int] = set()  # weight textures that hold more than the Plan says
         self._new_edits: tuple[tuple[Edit, ...], Mapping[str, Array]] | None = None
-        self._store = Store(lambda: self.plan, self._take_edits)
-        self.bends = Bends(self._store)
+        self._begin_edits(lambda: self.plan, self._take_edits, partial(self.read, unbent=True))
         self._device.call(self._create)
 
     @property
@@ -453,6 +451,9 @@ class Session:
 
     # Edits
 
+    def _check_open(self) -> None:
+        self.check_open()
+
     def _take_edits(self, moment: Moment) -> None:
         self.set_edits(moment.edits, self._store.arrays)
 
@@ -468,61 +469,6 @@ class Session:
             if any(edit.transform == GLSL for edit in edits):
                 self._call(compile_texts)
             self._new_edits = tuple(edits), dict(arrays)
-
-    @property
-    def edits(self) -> tuple[Edit, ...]:
-        """All that is edited now, as data: bends and what is injected, in order."""
-        return self._store.edits
-
-    def bend(
-        self,
-        layer: str,
-        transform: Transform,
-        *,
-        channels: Any = None,
-        mix: float = 1.0,
-        name: str | None = None,
-        enabled: bool = True,
-    ) -> Bend:
-        """Bend a layer's value, or an input, from the next run on; the live Bend.
-
-        `layer` is a key of `read`, whose value bends act on where a forward hook of that module
-        would. `channels` are numbers, a slice, or what `nbglcnn.channels` gives; None for all.
-        `mix` goes from 0 (unbent) to 1.
-
-        Raises:
-            KeyError: there is no such value, or the Plan doesn't keep it.
-            InputError: it cannot be edited (integers, constants), a channel isn't there, or a
-                number isn't finite; nothing is changed then.
-        """
-        self.check_open()
-        edit = self._store.bent(layer, transform, channels, mix, name, enabled)
-        return self.bends[edit.name]
-
-    def inject(self, layer: str, array: Any, *, channels: Any = None) -> None:
-        """Put an array in the place of a layer's value, or of some channels', before its bends.
-
-        `array` has the value's shape, or that of one example; with `channels` (n, channels, h, w).
-        """
-        self.check_open()
-        self._store.injected(layer, array, channels)
-
-    def freeze(self, layer: str) -> None:
-        """Keep a layer's value, before its bends, as it is after the last run."""
-        self._store.injected(layer, self.read(layer, unbent=True), frozen=True)
-
-    def release(self, layer: str) -> None:
-        """End what was injected into a layer, or frozen."""
-        self.check_open()
-        self._store.released(layer)
-
-    def undo(self) -> bool:
-        """Take the last change of the edits back; whether there was one."""
-        return self._store.undo()
-
-    def redo(self) -> bool:
-        """Do again what was undone last; whether there was something."""
-        return self._store.redo()
 
     def close(self) -> None:
         """Free everything on the device; a second call does nothing."""

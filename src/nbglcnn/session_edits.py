@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nbglcnn import plan as p
-from nbglcnn.device import Device
+from nbglcnn.device import Device, shared_device
 from nbglcnn.edits import program as bending
 from nbglcnn.edits.kinds import GLSL
 from nbglcnn.edits.records import Edit
@@ -160,6 +160,19 @@ class SessionEdits:
         made.filter = (context.NEAREST, context.NEAREST)
         self._tables.append(made)
         return made
+
+
+def check_texts(header: p.Header, edits: Sequence[Edit]) -> None:
+    """InputError for a text of one's own that doesn't compile; OpenGLUnavailable without any."""
+    device = shared_device()
+
+    def compile_all() -> None:
+        own = SessionEdits(device, header, [])
+        for stack in stacks_of(header, edits):
+            for edit in stack.edits:
+                own.compiled(stack.value, edit).release()
+
+    device.call(compile_all)
 
 
 class _Step:

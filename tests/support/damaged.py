@@ -159,6 +159,23 @@ DAMAGED: dict[str, tuple[Callable[[Header], dict[str, Any]], str]] = {
         "does not read its staging texture",
     ),
     "an input beyond its texture": (_input(shape=(99, 5, 6, 7)), "does not fit its staging text"),
+    "edits behind a pass that is not there": (_value(1, after=6), "run behind pass 6"),
+    "edits before all": (_value(1, after=-3), "run behind pass -3"),
+    "a view of a value that is not there": (_value(1, source=99), "is a view of value 99"),
+    "a view of itself": (_value(1, source=1), "is a view of value 1"),
+    "a view of another texture": (_value(1, source=0), "is a view of another texture"),
+    "a pass with a value too many": (
+        _pass(0, values=lambda h: (*[-1] * len(h.passes[0].inputs), -1)),
+        "pass 0 has 3 values for 2 inputs",
+    ),
+    "a pass that reads a value that is not there": (
+        _pass(0, values=lambda h: (99, *[-1] * (len(h.passes[0].inputs) - 1))),
+        "pass 0 reads texture .* as value 99",
+    ),
+    "a pass that reads another texture's value": (
+        _pass(0, values=lambda h: (len(h.values) - 1, *[-1] * (len(h.passes[0].inputs) - 1))),
+        "pass 0 reads texture .* as value",
+    ),
     "a state without contents": (
         lambda h: {
             "weights": tuple(one for one in h.weights if one.texture != h.carries[0].target)

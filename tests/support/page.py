@@ -2,7 +2,7 @@
 
 import base64
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,8 @@ from playwright.sync_api import Page
 
 from bundle import bundled
 from nbglcnn import Plan
+from nbglcnn.edits import records
+from nbglcnn.edits.records import Edit
 
 _numbers = itertools.count()
 
@@ -84,6 +86,21 @@ class GlPage:
 
     def set_weight(self, session: int, texture: int, rows: Any) -> None:
         self.page.evaluate("a => gl.setWeight(...a)", [session, texture, encode(rows)])
+
+    def set_edits(
+        self, session: int, edits: Sequence[Edit], arrays: Mapping[str, Any] = {}
+    ) -> None:
+        """Resolves when the page has taken them; the next run has them."""
+        for name, array in arrays.items():
+            self.page.evaluate("a => gl.putArray(...a)", [name, encode(array)])
+        self.page.evaluate("a => gl.setEdits(...a)", [session, records.to_dict(edits)])
+
+    def derived(self, session: int, what: str, key: str) -> np.ndarray:
+        """The value before its edits, without any, or the difference."""
+        header = self._plans[session].header
+        [shape] = {v.shape for v in header.values if v.key == key}
+        read = "([k, what, key]) => gl.read(k, gl.keys[what](key))"
+        return decode(self.page.evaluate(read, [session, what, key])).reshape(shape)
 
     def statistics(self, session: int, key: str, image: int = 0) -> dict[str, Any]:
         found = self.page.evaluate(

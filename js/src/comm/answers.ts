@@ -1,5 +1,6 @@
 // Python's questions for values, and the answers, kept until Python has all of them.
 import type { Engine } from "../engine/engine.ts";
+import { beforeKey } from "../gl/derived.ts";
 import { CHUNK, type Read, type Reply } from "../messages.ts";
 import { macrotask } from "./wire.ts";
 
@@ -58,7 +59,9 @@ export class Answers {
     const values: Bytes[] = [];
     const answer = { revision, values };
     const { onScreen, onProgress } = this.events;
-    const asked = read.screen ? [onScreen] : read.keys.map((key) => () => engine.read(key));
+    const asked = read.screen
+      ? [onScreen]
+      : read.keys.map((key) => () => engine.read(read.unbent ? beforeKey(key) : key));
     for (const [k, ask] of asked.entries()) {
       onProgress(k, asked.length);
       const value = await ask();

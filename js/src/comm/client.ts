@@ -1,13 +1,16 @@
 // Python's client of a page's engine: says hello, gathers what the engine is to show, answers reads, tells how it goes.
 // Longer than 400 lines: what comes from Python and what the engine says meet in one order of steps.
 import type { AnyModel } from "@anywidget/types";
+import { effect } from "@preact/signals";
 import type { Buffer } from "../buffers.ts";
 import { takeCode } from "../code.ts";
+import type { Edit } from "../edits.ts";
 import { type Content, Engine } from "../engine/engine.ts";
 import { pageStore } from "../engine/store.ts";
 import { joined } from "../gl/numbers.ts";
 import type { Progress as EngineProgress, Patch } from "../gl/types.ts";
 import type { Failed, FromKernel, Patches, Probe, Read, State, Verified } from "../messages.ts";
+import { said } from "../state/edits.ts";
 import { createState, type Parity, type ViewerState } from "../state.ts";
 import { says } from "../status.ts";
 import { Answers } from "./answers.ts";
@@ -54,6 +57,8 @@ export class CommClient {
   /** The blob with the names of classes that the views have. */
   private named = "";
   private probe: Probe | undefined;
+  /** The edits that the engine has, or has refused. */
+  private edits: readonly Edit[] = [];
   /** What the parity check has found of this Plan: it holds when other inputs come. */
   private tested: Parity | null = null;
   private working = false;
@@ -117,7 +122,16 @@ export class CommClient {
     this.undo.push(
       keepSnapshots(model),
       watchKernel(model, () => this.disconnect()),
+      effect(() => {
+        this.state.edited.value;
+        this.state.withoutEdits.value;
+        void this.work();
+      }),
+      this.state.edited.subscribe(() => {
+        this.tested = this.state.parity.value = null; // it was of the edits before
+      }),
     );
+    this.state.weigh.value = (edit) => this.reports.send({ type: "weigh", page, ...edit });
     this.sayUnavailable();
     this.reports.greet();
     this.reports.followPointer();
@@ -152,6 +166,7 @@ export class CommClient {
     if (this.state.snapshot.value !== null) URL.revokeObjectURL(this.state.snapshot.value);
     this.state.snapshot.value = null;
     this.state.connected.value = false;
+    this.state.weigh.value = null;
     this.state.status.value = says.closed();
   }
 
@@ -159,6 +174,7 @@ export class CommClient {
   private disconnect(): void {
     if (!this.state.connected.peek()) return;
     this.state.connected.value = false;
+    this.state.weigh.value = null;
     this.reports.silence();
     this.arrivals.stop();
     this.rooms.stop();
@@ -254,9 +270,10 @@ export class CommClient {
     void this.work();
   }
 
-  private needed({ plan, weights, inputs, snapshot, classes }: State): Set<string> {
+  private needed({ plan, weights, inputs, injected, snapshot, classes }: State): Set<string> {
     if (this.engine.device !== undefined) {
-      return new Set([plan, ...weights, ...inputs, ...(classes === "" ? [] : [classes])]);
+      const names = classes === "" ? [] : [classes];
+      return new Set([plan, ...weights, ...inputs, ...injected, ...names]);
     }
     return new Set(snapshot === "" ? [plan] : [plan, snapshot]);
   }
@@ -269,10 +286,12 @@ export class CommClient {
     void this.work();
   }
 
-  private judge({ page, revision, reference, layers, flawed }: Verified): void {
+  private judge({ page, revision, reference, layers, flawed, edits }: Verified): void {
     const sampled = page !== "";
     if (sampled ? page !== this.page : revision !== this.wanted?.revision) return;
-    const parity = { reference, layers, flawed, sampled };
+    // Found of other edits than those of now.
+    if (sampled && edits !== said(this.state)) return;
+    const parity = { reference, layers, flawed, sampled, bent: edits !== "" };
     if (sampled) this.tested = parity;
     if (!sampled || this.state.parity.peek()?.sampled !== false) this.state.parity.value = parity;
   }
@@ -316,7 +335,10 @@ export class CommClient {
       this.named = state.classes;
       this.state.classes.value = textsOf(this.store.get(state.classes));
     }
+    // Edits first: what runs has them.
+    await this.edit();
     await this.bring(state);
+    await this.edit(); // where nothing was shown, what cannot be is only known now
     if (this.ran < 0 || this.closed) return;
     for (const read of this.answers.waiting) {
       await this.answers
@@ -362,6 +384,26 @@ export class CommClient {
     this.reports.tellHealth();
   }
 
+  /** Gives the engine the edits of now; where it cannot take them, it has those before. */
+  private async edit(): Promise<void> {
+    const { edited, withoutEdits, editTrouble } = this.state;
+    // Whoever asks for values gets those of the edits, whatever is looked at meanwhile.
+    const without = withoutEdits.peek() && this.answers.waiting.length === 0;
+    const edits = without ? [] : edited.peek().edits;
+    this.again ||= withoutEdits.peek() !== without;
+    if (edits === this.edits || edits.length + this.edits.length === 0) return;
+    if (this.engine.shown !== undefined) this.edits = edits;
+    try {
+      await this.engine.edit(edits);
+      editTrouble.value = "";
+    } catch (error) {
+      const failure = this.failure(error);
+      if (failure === undefined) throw error;
+      editTrouble.value = failure.text;
+      this.reports.send({ ...failure, id: "", kind: "edit" });
+    }
+  }
+
   /** Frees what nobody looks at; a view that comes all the same finds what is still in the page. */
   private leave(): void {
     this.engine.release();
@@ -375,11 +417,14 @@ export class CommClient {
   private async sample(state: State): Promise<void> {
     const { engine, page, probe } = this;
     if (probe === undefined) return;
+    const edits = said(this.state);
+    if (edits === null) return; // answered when the edits are there again
     const samples: Float32Array<ArrayBuffer>[] = [];
     try {
       for (const [k, key] of probe.keys.entries()) {
         await macrotask();
         if (this.answers.waiting.length > 0 || this.wanted !== state || this.closed) return;
+        if (edits !== said(this.state)) return;
         samples.push(await engine.sample(key, probe.bands[k] ?? []));
       }
     } catch (error) {
@@ -389,7 +434,8 @@ export class CommClient {
     }
     if (this.probe !== probe) return; // another one has come meanwhile
     this.probe = undefined;
-    this.reports.send({ type: "probed", page, revision: this.ran }, [joined(samples).buffer]);
+    const probed = { type: "probed", page, revision: this.ran, edits } as const;
+    this.reports.send(probed, [joined(samples).buffer]);
   }
 
   /** Whether nobody looks at it, and Python has let it go or is gone. */

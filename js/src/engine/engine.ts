@@ -1,5 +1,7 @@
 // Runs a Plan in the page: device, session, Plan, weights, inputs, run loop and timing. It knows neither Python nor a view.
+// Longer than 400 lines: one class, since showing, editing, a lost context and a release wait for each other.
 import { batch } from "@preact/signals";
+import type { Edit } from "../edits.ts";
 import { compileAhead } from "../gl/ahead.ts";
 import { parseContainer } from "../gl/format.ts";
 import { createSession } from "../gl/session.ts";
@@ -15,6 +17,7 @@ import {
   SessionClosed,
 } from "../gl/types.ts";
 import type { PlanHeader } from "../plan.ts";
+import { WantedEdits } from "./edits.ts";
 import { watchPace } from "./pace.ts";
 import { createSignals, type EngineSignals } from "./signals.ts";
 import { pageStore } from "./store.ts";
@@ -40,6 +43,8 @@ export interface EngineEvents {
   onTimed(run: RunInfo): void;
   /** Runs begin or have ended, and how many ended within the last second. */
   onPace(running: boolean, runsPerSecond: number): void;
+  /** These edits are none of what is shown, and left out; told when they are others than before. */
+  onEdits?(left: readonly Edit[]): void;
   /** Whether the client is still at work, so that a time measured now says little. */
   isBusy(): boolean;
 }
@@ -66,6 +71,8 @@ export class Engine {
   private readonly undo: (() => void)[] = [];
   private readonly timing: Timing;
   private loaded: { readonly session: Session; content: Content } | undefined;
+  /** What is wanted of any network. */
+  private readonly edits: WantedEdits;
   /** A Plan whose programs are compiled before it is shown, and what undoes that. */
   private ahead: { readonly plan: string; readonly undo: Promise<() => void> } | undefined;
   private wanted: Content | undefined;
@@ -82,6 +89,7 @@ export class Engine {
 
   constructor(events: EngineEvents) {
     this.events = events;
+    this.edits = new WantedEdits(this.store, (left) => events.onEdits?.(left));
     this.timing = createTiming(this.signals, {
       shown: () => this.watchers > 0,
       busy: () => events.isBusy(),
@@ -140,6 +148,19 @@ export class Engine {
     const shown = this.turn.then(() => this.bring());
     this.turn = shown.catch(() => undefined);
     return shown;
+  }
+
+  /**
+   * Edits of whatever is shown, from its next run on, which begins at once; of several calls while one is under way the
+   * last. They stay for the next Plan, after a lost context and a `release`. Throws where they cannot be: those before
+   * stay then. Arrays are taken from the page's store, and kept there.
+   */
+  async edit(edits: readonly Edit[]): Promise<void> {
+    const failure = this.edits.want(edits);
+    const brought = this.turn.then(() => this.bring());
+    this.turn = brought.catch(() => undefined);
+    await brought;
+    failure();
   }
 
   /** What was run is the state that the next run begins with: see Session. A lost context takes all of it. */
@@ -215,6 +236,7 @@ export class Engine {
     this.timing.dispose();
     for (const undo of this.undo) undo();
     this.release();
+    this.edits.dispose();
     if (this.device !== undefined) this.store.giveBack();
   }
 
@@ -243,7 +265,8 @@ export class Engine {
     if (content === undefined || device === undefined || device.lost || this.closed) return;
     const old = this.loaded;
     try {
-      if (this.shown !== undefined && isSame(this.shown, content)) return;
+      const isShown = this.shown !== undefined && isSame(this.shown, content);
+      if (isShown && (old === undefined || !(await this.edits.give(old.session, true)))) return;
       this.shown = undefined;
       if (old?.content.plan === content.plan) await this.update(old, content);
       else await this.exchange(content, device);
@@ -258,6 +281,7 @@ export class Engine {
 
   /** The same Plan with other weights or inputs. */
   private async update(loaded: NonNullable<typeof this.loaded>, content: Content): Promise<void> {
+    await this.edits.give(loaded.session, true);
     this.put(loaded.session, content, loaded.content);
     loaded.content = content;
     await this.run(loaded.session, content);
@@ -290,6 +314,7 @@ export class Engine {
     };
     try {
       this.put(session, content, { ...content, inputs: [], patches: [] });
+      await this.edits.give(session, false);
       if (first) batch(settle);
       await this.run(session, content, first ? undefined : settle);
     } catch (error) {

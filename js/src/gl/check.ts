@@ -143,6 +143,7 @@ export function checkPlan(plan: PlanHeader, uniformBytes: number, target?: Targe
     // A parameter lies in its weight texture as a kernel wants it: it can be read, not drawn.
     check(fits(value, textures[value.texture]), `${what} does not fit its texture`);
   }
+  checkEditable(plan, check);
   checkTokens(plan, check);
   for (const value of plan.parameters) checkValue(value, `parameter ${JSON.stringify(value.key)}`);
   for (const input of plan.inputs) {
@@ -168,6 +169,31 @@ export function checkPlan(plan: PlanHeader, uniformBytes: number, target?: Targe
   for (const { hash, texture } of plan.weights) {
     check(HASH.test(hash), "a weight has no hash");
     check(textures[texture] !== undefined, `weight ${hash} has no texture`);
+  }
+}
+
+/** Edits of a value would run somewhere, and passes read edits of what they read. */
+function checkEditable({ values, passes }: PlanHeader, check: Check): void {
+  for (const [number, { key, texture, after, source }] of values.entries()) {
+    const what = `value ${JSON.stringify(key)}`;
+    check(after >= -2 && after < passes.length, `edits of ${what} run behind pass ${after}`);
+    const seen = new Set([number]);
+    for (let one = source; one !== -1; one = values[one]?.source ?? -1) {
+      check(values[one] !== undefined && !seen.has(one), `${what} is a view of value ${one}`);
+      check(values[one]?.texture === texture, `${what} is a view of another texture`);
+      seen.add(one);
+    }
+  }
+  for (const [k, { inputs, values: read }] of passes.entries()) {
+    const { length } = read;
+    check(
+      length === 0 || length === inputs.length,
+      `pass ${k} has ${length} values for ${inputs.length} inputs`,
+    );
+    for (const [i, one] of read.entries()) {
+      const right = one === -1 || values[one]?.texture === inputs[i];
+      check(right, `pass ${k} reads texture ${inputs[i]} as value ${one}`);
+    }
   }
 }
 

@@ -24,6 +24,8 @@ interface Prepared {
   readonly drawing: Drawing;
   readonly shown: readonly Shown[];
   readonly delivery: Delivery;
+  /** Where the limits of its colours lie. */
+  readonly ranges: Ranges;
   readonly table: WebGLTexture;
 }
 
@@ -125,7 +127,8 @@ export class Display {
   /** Usually the same is shown as the last time, with other values. What is new is asked for memory, which waits. */
   prepare(shown: readonly Shown[], ranges: Ranges, delivery: Delivery): Prepared {
     const { prepared } = this;
-    if (prepared?.delivery === delivery && sameShown(prepared.shown, shown)) return prepared;
+    const same = prepared?.delivery === delivery && prepared.ranges === ranges;
+    if (same && sameShown(prepared.shown, shown)) return prepared;
     this.prepared = undefined;
     const { gl, resources } = this.device;
     const drawing = drawingOf(shown, ranges, delivery);
@@ -134,7 +137,7 @@ export class Display {
     const table = this.tableFor(drawing.table);
     if (delivery === "readback") this.renderTargetFor(drawing.atlases);
     for (const _ of resources.upload(table, drawing.table, drawing.table.data));
-    this.prepared = { drawing, shown, delivery, table };
+    this.prepared = { drawing, shown, delivery, ranges, table };
     return this.prepared;
   }
 
@@ -272,5 +275,7 @@ export class Display {
 }
 
 function sameShown(a: readonly Shown[], b: readonly Shown[]): boolean {
-  return a.length === b.length && a.every(({ job }, k) => job === b[k]?.job);
+  const same = (one: Shown, other: Shown | undefined) =>
+    one.job === other?.job && one.texture === other.texture;
+  return a.length === b.length && a.every((one, k) => same(one, b[k]));
 }

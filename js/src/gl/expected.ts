@@ -5,8 +5,8 @@ const costOf = (passes: readonly Pass[]): number => passes.reduce((sum, { cost }
 
 export class Expected {
   private readonly cost: number;
-  /** Milliseconds of the last runs that built no pipeline, by their sections. */
-  private readonly runs = new Map<string, number>();
+  /** Milliseconds and cost of the last runs that built no pipeline, by their sections. */
+  private readonly runs = new Map<string, readonly [ms: number, cost: number]>();
   /** Of all passes, before there is such a run: by their costs, and no more than what was seen. */
   private whole = Number.POSITIVE_INFINITY;
 
@@ -19,18 +19,21 @@ export class Expected {
     this.whole = Math.min(this.whole, this.cost / perMs);
   }
 
-  /** What a run of these sections took, if any was without building. */
-  measured(sections: readonly number[]): number | undefined {
-    return this.runs.get(sections.join());
+  /** What a run of these sections took, if any was without building; by its cost, which edits of values change. */
+  measured(sections: readonly number[], passes: readonly Pass[]): number | undefined {
+    const [ms, cost] = this.runs.get(sections.join()) ?? [];
+    if (ms === undefined || cost === undefined) return undefined;
+    const now = costOf(passes);
+    return now === cost || cost === 0 ? ms : (ms * now) / cost;
   }
 
   /** What it will take, as far as that is known. */
   of(sections: readonly number[], passes: readonly Pass[]): number {
-    return this.measured(sections) ?? this.whole * this.shareOf(passes);
+    return this.measured(sections, passes) ?? this.whole * this.shareOf(passes);
   }
 
   learn(sections: readonly number[], passes: readonly Pass[], ms: number, builds: boolean): void {
-    if (!builds) this.runs.set(sections.join(), ms);
+    if (!builds) this.runs.set(sections.join(), [ms, costOf(passes)]);
     else if (this.shareOf(passes) > 0) this.whole = Math.min(this.whole, ms / this.shareOf(passes));
   }
 

@@ -9,6 +9,8 @@ const FLOATS = INTEGERS + 8 * 4;
 export interface Numbers {
   /** The NCHW shapes that x0, x1 and so on are shown in, where `o` stands in passes of a Plan. */
   readonly nchw?: readonly (readonly number[])[];
+  /** The layout of `o`. */
+  readonly output?: readonly number[];
   /** The layout of x0, then that of x1, and so on. */
   readonly words?: readonly number[];
   /** i[0], i[1], … */
@@ -22,6 +24,7 @@ export function writeNumbers(buffer: ArrayBuffer, offset: number, numbers: Numbe
   const words = new Int32Array(buffer, offset, UNIFORM_BYTES / 4);
   const floats = new Float32Array(buffer, offset, UNIFORM_BYTES / 4);
   for (const [k, four] of (numbers.nchw ?? []).entries()) words.set(four, 4 * k);
+  words.set(numbers.output ?? [], 0);
   words.set(numbers.words ?? [], FIRST_INPUT);
   for (const [k, four] of numbers.integers.entries()) words.set(four, INTEGERS + 4 * k);
   for (const [k, four] of (numbers.floats ?? []).entries()) floats.set(four, FLOATS + 4 * k);

@@ -18,20 +18,25 @@ export interface Weights {
 }
 
 export class PlanObjects {
-  readonly bytes: number;
-  readonly programs: readonly Linked[];
+  readonly programs: (Linked | undefined)[];
   private readonly device: GlDevice;
   /** Of the context they live in. */
   readonly generation: number;
   private readonly plan: PlanHeader;
-  private readonly sizes: readonly Texture[];
+  private readonly sizes: Texture[];
   private readonly textures: WebGLTexture[] = [];
+  /** Numbers of added textures that were freed. */
+  private readonly vacant: number[] = [];
+  /** Programs of the Plan itself. */
+  private readonly own: number;
   /** Weights that another session has brought to the device. */
   private readonly filled = new Set<number>();
   /** State, which is this session's alone. */
   private readonly carried: ReadonlySet<number>;
   private readonly framebuffers = new Map<number, WebGLFramebuffer>();
   private readonly uniforms: WebGLBuffer;
+  /** Those of passes with added programs. */
+  private added: WebGLBuffer | undefined;
 
   private constructor(
     device: GlDevice,
@@ -43,10 +48,10 @@ export class PlanObjects {
     this.device = device;
     this.generation = device.generation;
     this.plan = plan;
-    this.programs = programs;
+    this.programs = [...programs];
+    this.own = programs.length;
     const { resources } = device;
     this.sizes = resources.allocated(plan, this.everyPass());
-    this.bytes = textureBytes(this.sizes) + uniforms.byteLength;
     this.uniforms = resources.buffer(uniforms, "STATIC_DRAW");
     this.carried = new Set(plan.carries.map(({ target }) => target));
     const hashes = new Map(plan.weights.map(({ texture }, k) => [texture, weights.hash(k)]));
@@ -85,6 +90,57 @@ export class PlanObjects {
       objects.dispose();
       throw error;
     }
+  }
+
+  get bytes(): number {
+    return textureBytes(this.sizes) + this.plan.uniform_bytes;
+  }
+
+  /** How large a texture is, and its format. */
+  size(index: number): Texture {
+    const size = this.sizes[index];
+    if (size === undefined) throw new PlanError(`the Plan has no texture ${index}`);
+    return size;
+  }
+
+  /** One more texture, numbered behind the Plan's. Whether there is room for it is not asked. */
+  add(size: Texture): number {
+    const index = this.vacant.pop() ?? this.textures.length;
+    this.textures[index] = this.device.resources.texture(size, size.format);
+    this.sizes[index] = size;
+    return index;
+  }
+
+  /** Frees one that was added. */
+  remove(index: number): void {
+    const { resources } = this.device;
+    const framebuffer = this.framebuffers.get(index);
+    if (framebuffer !== undefined) resources.freeFramebuffer(framebuffer);
+    this.framebuffers.delete(index);
+    resources.freeTexture(this.texture(index));
+    this.sizes[index] = { ...this.size(index), width: 0 };
+    this.vacant.push(index);
+  }
+
+  /** One more program, numbered behind the Plan's; it is this one's to release. */
+  addProgram(linked: Linked): number {
+    return this.programs.push(linked) - 1;
+  }
+
+  removeProgram(index: number): void {
+    const linked = this.programs[index];
+    this.programs[index] = undefined;
+    if (linked !== undefined) this.device.programs.release([linked]);
+  }
+
+  /** The uniform blocks of passes with programs behind the Plan's: all of them, or from a byte on where only those differ. */
+  tell(blocks: Uint8Array, from = 0, to = blocks.length): void {
+    const { gl, resources } = this.device;
+    this.added ??= resources.buffer(0, "DYNAMIC_DRAW");
+    gl.bindBuffer(gl.UNIFORM_BUFFER, this.added);
+    if (from === 0 && to === blocks.length) {
+      gl.bufferData(gl.UNIFORM_BUFFER, blocks, gl.DYNAMIC_DRAW);
+    } else gl.bufferSubData(gl.UNIFORM_BUFFER, from, blocks, from, to - from);
   }
 
   texture(index: number): WebGLTexture {
@@ -136,7 +192,8 @@ export class PlanObjects {
     state.target(this.framebuffer(pass.output));
     state.viewport(0, 0, pass.viewport[0], pass.viewport[1]);
     state.scissor(band);
-    state.uniforms(PASS_BINDING, this.uniforms, pass.uniforms, UNIFORM_BYTES);
+    const uniforms = pass.program < this.own ? this.uniforms : (this.added ?? this.uniforms);
+    state.uniforms(PASS_BINDING, uniforms, pass.uniforms, UNIFORM_BYTES);
     gl.drawArrays(gl.TRIANGLES, 0, 3);
     linked.drawn = true;
   }
@@ -170,9 +227,12 @@ export class PlanObjects {
     if (device.generation !== this.generation) return; // gone with its context
     const { resources } = device;
     for (const framebuffer of this.framebuffers.values()) resources.freeFramebuffer(framebuffer);
-    for (const texture of this.textures) device.shared.free(texture);
+    for (const [index, texture] of this.textures.entries()) {
+      if (!this.vacant.includes(index)) device.shared.free(texture);
+    }
     resources.freeBuffer(this.uniforms);
-    device.programs.release(this.programs);
+    if (this.added !== undefined) resources.freeBuffer(this.added);
+    device.programs.release(this.programs.filter((one) => one !== undefined));
   }
 
   private everyPass(): Pass[] {

@@ -74,15 +74,12 @@ export async function profile(
   return run;
 }
 
-/** Times the passes of one layer of a network that has run, -1 for those of none. */
+/** Times the passes of one layer of a network that has run, without its edits; -1 for those of none, and all edits. */
 async function timeLayer(runner: Runner, layer: number, total: number): Promise<LayerTime> {
-  const { plan } = runner;
-  const expected = predict(plan.passes, total);
-  const passes = plan.passes.filter((pass) => pass.layer === layer);
-  const ms = plan.passes.reduce(
-    (s, pass, k) => s + (pass.layer === layer ? (expected[k] ?? 0) : 0),
-    0,
-  );
+  const all = runner.passes;
+  const expected = predict(all, total);
+  const passes = all.filter((pass) => pass.layer === layer);
+  const ms = all.reduce((s, pass, k) => s + (pass.layer === layer ? (expected[k] ?? 0) : 0), 0);
   if (passes.length === 0) return { ms: 0, clock: "wall", passes: 0, repeats: 0 };
   const found = await runner.alone(async (objects, clock) => {
     const check = () => {

@@ -15,7 +15,11 @@ const IN_FLIGHT = 2;
 const HOLD_MS = 16;
 
 /** What is compiled; without a `vertex` shader of its own, one triangle covers the viewport. */
-export type Source = Pick<Program, "name" | "source" | "samplers"> & { readonly vertex?: string };
+export interface Source extends Pick<Program, "name" | "source" | "samplers"> {
+  readonly vertex?: string;
+  /** The text that numbered lines of errors are of, where that is not all of the source. */
+  readonly lines?: string;
+}
 
 /** A linked program, shared by all who asked for the same text. */
 export interface Linked {
@@ -28,6 +32,7 @@ export interface Linked {
 
 interface Entry extends Linked {
   readonly source: string;
+  readonly lines: string | undefined;
   readonly samplers: readonly string[];
   readonly fragment: WebGLShader;
   /** Its own vertex shader and that one's text. */
@@ -118,13 +123,14 @@ export class Programs {
     return `${HEAD}${this.readTexture ? "#define READ_TEXTURE\n" : ""}${source}`;
   }
 
-  private make(key: string, { name, source, samplers, vertex }: Source): Entry {
+  private make(key: string, { name, source, samplers, vertex, lines }: Source): Entry {
     const { gl } = this;
     this.alive.programs += 1;
     return {
       key,
       name,
       samplers,
+      lines,
       source: this.textOf(source),
       program: gl.createProgram(),
       fragment: created(gl.createShader(gl.FRAGMENT_SHADER)),
@@ -217,7 +223,7 @@ export class Programs {
       const vertexLog = vertex && gl.getShaderInfoLog(vertex);
       if (vertexLog) throw new ShaderError(shaderMessage(entry.name, vertexLog, vertexSource));
       const log = gl.getShaderInfoLog(entry.fragment) || gl.getProgramInfoLog(entry.program) || "";
-      throw new ShaderError(shaderMessage(entry.name, log, entry.source));
+      throw new ShaderError(shaderMessage(entry.name, log, entry.lines ?? entry.source));
     }
     this.state.use(entry.program);
     for (const [unit, name] of entry.samplers.entries()) {

@@ -1,6 +1,6 @@
 // The least and greatest value of each channel, and of an image's channels together, in a texture that
 // the display samples: nothing is read back. Computed once a run, only for what is drawn.
-import type { PlanHeader, Value } from "../plan.ts";
+import type { Value } from "../plan.ts";
 import type { GlDevice } from "./device.ts";
 import { COMBINE, MIN_MAX, RESHAPED_MIN_MAX } from "./kernels.ts";
 import { groupsOf, isReshaped, type Strips, stripsOf } from "./numbers.ts";
@@ -52,13 +52,13 @@ export class Ranges {
   private readonly scratch: Surface;
   private prepared: Prepared | undefined;
 
-  private constructor(device: GlDevice, plan: PlanHeader, linked: readonly Linked[]) {
+  private constructor(device: GlDevice, values: Iterable<Value>, linked: readonly Linked[]) {
     this.device = device;
     this.linked = linked;
     // Modules and outputs share their last layer's texture: one slot for all of them.
     const same = new Map<string, Slot>();
     let texels = 0;
-    for (const value of plan.values) {
+    for (const value of values) {
       const name = `${value.texture} ${value.words.join()} ${value.nchw.join()}`;
       let slot = same.get(name);
       if (slot === undefined) {
@@ -83,12 +83,18 @@ export class Ranges {
     this.entries = device.resources.texture({ ...this.found, layers: 1 }, "rgba32f");
   }
 
-  static async make(device: GlDevice, plan: PlanHeader): Promise<Ranges> {
+  static async make(device: GlDevice, values: readonly Value[]): Promise<Ranges> {
     const { generation } = device;
-    const reshaped = plan.values.some(isReshaped) ? [RESHAPED_MIN_MAX] : [];
+    const reshaped = values.some(isReshaped) ? [RESHAPED_MIN_MAX] : [];
     const linked = await device.programs.acquire([COMBINE, MIN_MAX, ...reshaped]);
     device.check(generation);
-    return new Ranges(device, plan, linked);
+    return new Ranges(device, values, linked);
+  }
+
+  /** Those of other values, in the place of these. */
+  replaced(values: Iterable<Value>): Ranges {
+    this.free();
+    return new Ranges(this.device, values, this.linked);
   }
 
   /** Draws a texel with each program: their pipelines are built while nobody waits in a transfer. */
@@ -135,11 +141,15 @@ export class Ranges {
   }
 
   dispose(): void {
+    this.free();
+    this.device.programs.release(this.linked);
+  }
+
+  private free(): void {
     const { device } = this;
     for (const surface of [this.found, this.scratch]) freeSurface(device, surface);
     device.resources.freeTexture(this.entries);
     device.resources.freeBuffer(this.buffer);
-    device.programs.release(this.linked);
   }
 
   /** Usually what was done last is to be done again, with other values. */

@@ -5,6 +5,8 @@ import { Carries } from "./carries.ts";
 import { checkPlan } from "./check.ts";
 import { Clock } from "./clock.ts";
 import type { GlDevice } from "./device.ts";
+import { type Editing, offered, Unedited } from "./editing.ts";
+import type { Edits } from "./edits.ts";
 import { Expected } from "./expected.ts";
 import { listed } from "./messages.ts";
 import { PlanObjects } from "./objects.ts";
@@ -35,6 +37,8 @@ interface Flight {
   /** It computes what is there already, for the time that this takes. */
   readonly again: boolean;
   sections: readonly number[];
+  /** It runs without edits first, for these inputs and weights. */
+  without?: number;
   result: Promise<RunInfo>;
 }
 
@@ -56,6 +60,8 @@ export class Runner {
   /** Called when the objects are made anew, before they run again. */
   onRebuilt: () => Promise<void> = async () => undefined;
   readonly device: GlDevice;
+  /** Those of a network that is edited, once their code is here. */
+  edited: Edits | undefined;
   private readonly uniforms: Uint8Array;
   private readonly pending: Pending;
   private readonly undo: () => void;
@@ -64,6 +70,7 @@ export class Runner {
   private clock: Clock;
   private readonly sections: Sections;
   private readonly carries: Carries;
+  private readonly unedited: Unedited;
   private readonly times: Expected;
   /** Of the writes whose values the textures hold, by section. */
   private readonly shown: number[];
@@ -83,6 +90,7 @@ export class Runner {
     this.pending = pending;
     this.sections = new Sections(plan);
     this.carries = new Carries(plan);
+    this.unedited = new Unedited(plan, this.sections);
     this.times = new Expected(plan.passes);
     this.shown = this.sections.all.map(() => -1);
     this.lastSections = this.sections.all;
@@ -163,7 +171,7 @@ export class Runner {
 
   /** Milliseconds that the last run takes, as far as that is known. */
   get expected(): number {
-    return this.times.least(this.lastSections, this.sections.passes(this.lastSections));
+    return this.times.least(this.lastSections, this.edits.passes(this.lastSections));
   }
 
   /** Computes what is there already, for the time that this takes; undefined where something new is to be run, or is. */
@@ -171,7 +179,7 @@ export class Runner {
     this.ready();
     if (this.flight !== undefined || !this.isShown(this.lastSections)) return undefined;
     // By a fence a short run seems long; once it is known to be short, it is waited for.
-    const measured = this.times.measured(this.lastSections);
+    const measured = this.times.measured(this.lastSections, this.edits.passes(this.lastSections));
     const urgent = measured !== undefined && measured < 2 * WALL_MS;
     return this.launch({ urgent, keep: true }, this.lastSections, undefined, true).result;
   }
@@ -180,8 +188,52 @@ export class Runner {
     return sections.every((one) => this.shown[one] === this.pending.version);
   }
 
+  get edits(): Editing {
+    return this.edited ?? this.unedited;
+  }
+
+  /** Edits to change: waits for their code. */
+  async editing(): Promise<Edits> {
+    const Made = await offered;
+    if (this.closed) throw new SessionClosed("this session was closed");
+    const changed = () => {
+      this.pending.version += 1;
+    };
+    this.edited ??= new Made(this.device, this.plan, this.sections, changed, this.objects);
+    return this.edited;
+  }
+
+  /** Which inputs, weights and state there are, whatever is edited. */
+  private get given(): number {
+    return this.pending.version - this.edits.changes;
+  }
+
+  /** Brings what only looks at values up to date: by itself, where these are there, else with a run. */
+  async look(): Promise<void> {
+    await this.building;
+    while (this.flight !== undefined) {
+      await this.flight.result.then(
+        () => undefined,
+        () => undefined,
+      );
+    }
+    if (this.sequence === 0) return;
+    const objects = this.ready();
+    if (!this.isShown(this.lastSections)) {
+      await this.run({ keep: true });
+      return;
+    }
+    this.edits.flush(objects);
+    for (const pass of this.edits.aside) objects.draw(pass);
+  }
+
   /** The objects, once they are built. */
   built = (): Promise<PlanObjects> => this.building.then(() => this.ready());
+
+  /** All of a run, with edits. */
+  get passes(): readonly Pass[] {
+    return this.edits.passes(this.sections.all);
+  }
 
   /** How a value is read now: a state that is committed lies elsewhere until the next run. */
   reading({ read }: Value): Pass {
@@ -199,7 +251,7 @@ export class Runner {
     const finish = (objects: PlanObjects) => {
       done = { result: work(objects) };
     };
-    const sections = [this.sections.of(value.texture)];
+    const sections = [this.sections.of(this.edits.base(value).texture)];
     while (!this.isShown(sections)) {
       done = undefined;
       const options = { urgent: true, keep: true };
@@ -240,10 +292,11 @@ export class Runner {
 
   /** After passes ran by themselves: what a commit would copy is computed anew at once, all else when it is wanted. */
   private async restore(flight: Flight): Promise<void> {
-    const { passes } = this.plan;
-    if (passes.length === new Set(passes.map(({ output }) => output)).size) return;
+    const { length } = this.plan.passes;
+    if (length === new Set(this.plan.passes.map(({ output }) => output)).size) return;
     this.shown.fill(-1);
     if (this.carries.none) return;
+    const passes = this.edits.passes(this.sections.all);
     const ms = predict(passes, this.times.of(this.sections.all, passes));
     await inSlices(
       cut(passes, ms, () => false, FLUENT),
@@ -251,11 +304,10 @@ export class Runner {
     );
   }
 
-  /** A value or parameter by name. */
+  /** A value or parameter by name, as it lies now: what follows from edits too. */
   find(key: string): Value {
     const { values, parameters } = this.plan;
-    const is = (value: Value) => value.key === key;
-    const value = values.find(is) ?? parameters.find(is);
+    const value = this.edits.find(key) ?? parameters.find((one) => one.key === key);
     if (value !== undefined) return value;
     const keys = listed(values.map((one) => one.key));
     throw new PlanError(`no value ${JSON.stringify(key)}; this network has ${keys}`);
@@ -273,6 +325,7 @@ export class Runner {
   dispose(): void {
     if (this.closed) return;
     this.closed = true;
+    this.edits.dispose();
     this.undo();
     this.objects?.dispose();
     this.objects = undefined;
@@ -291,10 +344,12 @@ export class Runner {
     }
     this.objects = objects;
     this.clock = new Clock(device.gl, device.capabilities.software);
+    await this.edits.restore(objects);
   }
 
   private async rebuild(): Promise<void> {
     this.objects = undefined;
+    this.edits.lose();
     this.shown.fill(-1);
     this.carries.restart();
     this.flight = undefined; // it fails at its next check
@@ -344,18 +399,23 @@ export class Runner {
       this.carries.apply(objects);
       this.pending.version += 1; // all that follows from the state is old
     }
+    this.edits.flush(objects);
     const inputs = this.pending.flush(objects);
     flight.version = this.version = this.pending.version;
-    const sections = this.sections
-      .needed(flight.sections)
-      .filter((one) => flight.sections.includes(one) || !this.isShown([one]));
+    const needed = this.sections.needed(flight.sections);
+    const without = this.edits.without(needed, this.given);
+    // A run without edits leaves none of what sections before it gave with them.
+    if (without.length > 0) flight.without = this.given;
+    const sections = needed.filter(
+      (one) => without.length > 0 || flight.sections.includes(one) || !this.isShown([one]),
+    );
     flight.sections = sections;
-    const own = this.sections.passes(sections);
+    const own = [...without, ...this.edits.passes(sections)];
     const passes = [...inputs, ...own];
     const isFirst = (pass: Pass) => objects.programs[pass.program]?.drawn === false;
     const builds = passes.some(isFirst);
     const ms = predict(passes, this.times.of(sections, own));
-    const before = this.times.measured(sections);
+    const before = this.times.measured(sections, own);
     // How long pipelines take to build is a guess, and the page is held by what is in flight at the end.
     const slices = cut(passes, ms, isFirst, flight.urgent && !builds ? URGENT : FLUENT);
     const atOnce = flight.urgent ? URGENT.long : WALL_MS;
@@ -397,6 +457,7 @@ export class Runner {
   /** All of a run is submitted, or done: the textures hold its values. */
   private done(flight: Flight): void {
     for (const one of flight.sections) this.shown[one] = flight.version;
+    if (flight.without !== undefined) this.edits.hasKept(flight.sections, flight.without);
     if (flight.again) return;
     this.sequence += 1;
     this.carries.hasRun(flight.sections);

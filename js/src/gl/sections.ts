@@ -69,9 +69,14 @@ export class Sections {
   }
 
   passes(numbers: readonly number[]): Pass[] {
+    return this.numbers(numbers).flatMap((number) => this.plan.passes[number] ?? []);
+  }
+
+  /** Of their passes, among the Plan's. */
+  numbers(numbers: readonly number[]): number[] {
     return numbers.flatMap((number) => {
       const { first = 0, count = 0 } = this.plan.sections[number] ?? {};
-      return this.plan.passes.slice(first, first + count);
+      return Array.from({ length: count }, (_, k) => first + k);
     });
   }
 

@@ -5,6 +5,7 @@ import { edgesOf, histogram, spanOf } from "./bins.ts";
 import { calm, finished, whenDone } from "./clock.ts";
 import type { GlDevice } from "./device.ts";
 import { Display } from "./display.ts";
+import type { Edits } from "./edits.ts";
 import { counter } from "./histogram.ts";
 import { COUNTING, REDUCING, RESHAPED_COUNTING, RESHAPED_REDUCING } from "./kernels.ts";
 import { isReshaped } from "./numbers.ts";
@@ -26,6 +27,8 @@ import {
   type Session,
 } from "./types.ts";
 
+const NO_VALUES: ReadonlyMap<string, Value> = new Map();
+
 /** Reducing so many numbers may hold the page for longer than a frame. */
 const LONG = { gpu: 2 ** 21, software: 2 ** 18 };
 
@@ -38,7 +41,9 @@ interface Measuring {
 /** What only drawing needs; made anew with each context. */
 interface Pictures {
   readonly generation: number;
-  readonly ranges: Ranges;
+  ranges: Ranges;
+  /** The values whose ranges those are. */
+  values: ReadonlyMap<string, Value>;
   readonly display: Display;
   readonly measuring: Measuring;
   /** For values that are shown in another nchw than they lie in. */
@@ -56,7 +61,6 @@ export async function createSession(
   const device = given as GlDevice;
   const long = device.capabilities.software ? LONG.software : LONG.gpu;
   const runner = await Runner.make(device, plan, uniforms, weight, onProgress);
-  const values = new Map<string, Value>(plan.values.map((value) => [value.key, value]));
   let disposed = false;
   // Browsers that draw on the processor bring each picture there by themselves, which takes longer.
   let delivery: Delivery = device.capabilities.software ? "readback" : "canvas";
@@ -65,7 +69,7 @@ export async function createSession(
   async function prepare(): Promise<void> {
     pictures = undefined;
     const { generation } = device;
-    const ranges = await Ranges.make(device, plan);
+    const ranges = await Ranges.make(device, plan.values);
     let display: Display | undefined;
     try {
       display = await Display.make(device, plan);
@@ -91,7 +95,7 @@ export async function createSession(
       reducing: new OwnPrograms(device, RESHAPED_REDUCING),
       counting: new OwnPrograms(device, RESHAPED_COUNTING),
     };
-    pictures = { generation, ranges, display, measuring, reshaped };
+    pictures = { generation, ranges, values: NO_VALUES, display, measuring, reshaped };
     if (disposed) free();
   }
 
@@ -123,15 +127,16 @@ export async function createSession(
   const turns = new Turns(long);
   async function reduced(value: Value, image: number): Promise<readonly [number, Reduced[]]> {
     const reduce = await reducer(device, measuringOf(value).reducing);
+    const { key } = value;
     return turns.take(numbersOf(value), async () => {
       const [sequence, asked] = await runner.whenFresh(value, (objects) => {
         const { sequence } = runner;
         if (known.sequence !== sequence) Object.assign(known, { sequence, of: new Map() });
         const { of } = known;
-        const name = `${image} ${value.key}`;
+        const name = `${image} ${key}`;
         let asked = of.get(name);
         if (asked === undefined) {
-          const read = reduce(value, image, objects);
+          const read = reduce(runner.find(key), image, objects); // it may lie elsewhere now
           asked = whenDone(device, read);
         }
         asked.catch(() => of.delete(name)); // to be asked again
@@ -142,18 +147,28 @@ export async function createSession(
     });
   }
 
+  async function editing<T>(work: (edits: Edits) => Promise<T>): Promise<T> {
+    return work(runner.edited ?? (await runner.editing()));
+  }
+
   /** What is to be drawn, apart by image; nothing while the context is lost. */
-  function shownOf(jobs: readonly DrawJob[], { ranges }: Pictures): Shown[][] {
+  function shownOf(jobs: readonly DrawJob[], made: Pictures): Shown[][] {
     const objects = runner.ready();
+    const { edits } = runner;
+    if (made.values !== edits.values) {
+      // Edits have brought values elsewhere, where others than before may share their ranges.
+      if (made.values !== NO_VALUES || edits.any)
+        made.ranges = made.ranges.replaced(edits.values.values());
+      made.values = edits.values;
+    }
     const shown = jobs.map((job): Shown => {
-      const value = values.get(job.key);
+      const value = edits.find(job.key);
       if (value === undefined) throw new PlanError(`no value ${JSON.stringify(job.key)} to draw`);
       checkJob(job, value);
-      const size = plan.textures[value.texture];
-      if (size === undefined) throw new PlanError(`the Plan has no texture ${value.texture}`);
-      return { job, value, texture: objects.texture(value.texture), size };
+      const { texture } = value;
+      return { job, value, texture: objects.texture(texture), size: objects.size(texture) };
     });
-    return imagesApart(shown, (value) => ranges.place(value));
+    return imagesApart(shown, (value) => made.ranges.place(value));
   }
 
   function drawable(): Pictures | undefined {
@@ -179,7 +194,7 @@ export async function createSession(
 
   function settle(jobs: readonly DrawJob[]): Promise<void> | undefined {
     const most = jobs.reduce((sum, { key }) => {
-      const value = values.get(key);
+      const value = runner.edits.find(key);
       return sum + (value === undefined ? 0 : numbersOf(value));
     }, 0);
     if (most <= long) return undefined;
@@ -212,6 +227,24 @@ export async function createSession(
     setWeight: (texture, data, hash) => runner.setWeight(texture, data, hash),
     patchWeight: (patch) => runner.patchWeight(patch),
     run: async (options) => runner.run(options),
+    setEdits: (edits, array) => {
+      // Nothing to take back, or to be told at once: the very next run has it.
+      if (runner.edited === undefined && edits.length === 0) return Promise.resolve();
+      return editing((own) => own.set(edits, array));
+    },
+    value: (key) => runner.edits.find(key),
+    async compareWith(keys) {
+      for (const key of keys) runner.find(key);
+      if (runner.edited === undefined && keys.length === 0) return;
+      await editing((own) => own.compare(keys));
+      await runner.look();
+    },
+    async preview(asked) {
+      if (runner.edited === undefined && asked === null) return [];
+      const keys = await editing((own) => own.preview(asked));
+      await runner.look();
+      return keys;
+    },
     commit: () => runner.commit(),
     time: (most) => time(device, runner, most),
     read: (key) => readValue(runner, key),
@@ -245,13 +278,14 @@ export async function createSession(
       ]);
       const [sequence, channels] = await reduced(value, image);
       return runner.whenFresh(value, (objects) => {
+        const now = runner.find(key);
         // Where runs follow each other, its ends are waited for: they are to be those of this one.
-        const all = runner.sequence === sequence ? channels : reduce(value, image, objects)();
+        const all = runner.sequence === sequence ? channels : reduce(now, image, objects)();
         const span = spanOf(channel === undefined ? all : all.slice(channel, channel + 1));
         const { low, high } = span;
         if (low > high) return Promise.resolve(null);
         const edges = low < high ? edgesOf(low, high, bins) : new Float32Array();
-        const counted = count(value, image, channel, objects, edges);
+        const counted = count(now, image, channel, objects, edges);
         return counted.then((from) => histogram(span, from, bins));
       });
     },

@@ -1,6 +1,9 @@
 // What the rest of the page may know of WebGL: a device, a session on it, and how to draw a value.
+
+import type { Edit } from "../edits.ts";
 import type { COLORMAPS } from "../messages.ts";
-import type { PlanHeader, Target, Texture } from "../plan.ts";
+import type { PlanHeader, Target, Texture, Value } from "../plan.ts";
+import type { Preview } from "./derived.ts";
 
 export type Precision = PlanHeader["precision"];
 export type Format = Texture["format"];
@@ -113,6 +116,22 @@ export interface Session {
   patchWeight(patch: Patch): void;
   /** Runs on the current inputs. Calls during a run share it, or the next one after a write or a commit. */
   run(options?: RunOptions): Promise<RunInfo>;
+  /**
+   * The edits that the next run has, and all after it. Resolves when their programs and textures are there; of several
+   * calls the last one counts. Throws ShaderError where a text of one's own doesn't compile, PlanError where an edit is
+   * none of this Plan's or there is no room: the edits before stay. `array` gives injected arrays by their hash. Other
+   * parameters, channels and shares are only told to the device, in the very next run.
+   */
+  setEdits(edits: readonly Edit[], array: (hash: string) => Float32Array): Promise<void>;
+  /** A value by its key, or one that follows from it (derived.ts); undefined where there is none. */
+  value(key: string): Value | undefined;
+  /**
+   * Keeps these values as they are without any edit, and the differences, from now on: `withoutKey`, `differenceKey`.
+   * Where something is edited the network runs twice for that, once for all edits of the same inputs and weights.
+   */
+  compareWith(keys: readonly string[]): Promise<void>;
+  /** One channel's map as each of these edits would make it behind all that are there, now and after each run: their keys. */
+  preview(asked: Preview | null): Promise<readonly string[]>;
   /**
    * What the last runs computed is the state that the next run begins with: the source of each carry whose section has
    * run since the last commit. Without a commit any number of runs gives the same. The weight of a carry's target has

@@ -1,11 +1,15 @@
 // The client of an exported page's engine: it shows what the page holds, and what scripts of the page ask for.
+
+import { effect } from "@preact/signals";
 import { type Arrays, namedArrays, onlyOrAll } from "../arrays.ts";
+import type { Edit } from "../edits.ts";
 import { type Content, Engine } from "../engine/engine.ts";
 import { pageStore } from "../engine/store.ts";
 import { parsePlan } from "../gl/format.ts";
 import { PlanError, type Progress } from "../gl/types.ts";
 import { COLOR_RANGES, COLORMAPS, type Exported, VIEWS } from "../messages.ts";
 import type { PlanHeader } from "../plan.ts";
+import { change } from "../state/edits.ts";
 import { createState, type ViewerState } from "../state.ts";
 import { says } from "../status.ts";
 import { selectionOf, turn, viewOf } from "../turning.ts";
@@ -31,6 +35,8 @@ export interface Page {
   run(input: Float32Array | Arrays): Promise<Float32Array | Arrays>;
   /** Turns the views. */
   show(view: View): void;
+  /** Makes these the edits, in the form of Python's `viewer.bends.to_dict()["bends"]`. */
+  edit(edits: readonly Edit[]): Promise<void>;
 }
 
 /** The page has one Plan. */
@@ -73,6 +79,7 @@ export class PageClient implements Page {
     state.example.value = example;
     state.classes.value = classes;
     state.selected.value = selectionOf(selected);
+    state.edited.value = { edits: exported.edits as unknown as readonly Edit[], weights: 0 };
     turn(state, view);
   }
 
@@ -95,10 +102,15 @@ export class PageClient implements Page {
         const { buffer, byteOffset, byteLength } = weight(hash);
         this.store.put(hash, new Uint8Array(buffer as ArrayBuffer, byteOffset, byteLength), 1);
       }
+      const own = inputs.slice(0, plan.inputs.length);
+      for (const [k, name] of this.exported.injected.entries()) {
+        const data = inputs[own.length + k];
+        if (data !== undefined) this.store.put(name, data, 1);
+      }
       this.content = {
         plan: PLAN,
         weights: plan.weights.map(({ hash }) => hash),
-        inputs: inputs.map((data) => this.keep(data)),
+        inputs: own.map((data) => this.keep(data)),
       };
       this.engine.describe(PLAN);
     } catch (error) {
@@ -116,7 +128,24 @@ export class PageClient implements Page {
       this.state.status.value = says.unsupported(unavailable.reason, found, true);
       throw unavailable;
     }
+    effect(() => {
+      const { edited, withoutEdits } = this.state;
+      const edits = withoutEdits.value ? [] : edited.value.edits;
+      void this.queue(() => this.bend(edits));
+    });
     await this.queue(() => this.bring());
+  }
+
+  /** Makes these the edits, in the order of `state.edited`; rejects where that cannot be. */
+  async edit(edits: readonly Edit[]): Promise<void> {
+    for (const { layer } of edits) {
+      if (!this.keys.includes(layer)) {
+        throw new RangeError(`there is no layer ${layer} whose values are kept`);
+      }
+    }
+    change(this.state, edits);
+    await this.turn;
+    if (this.state.editTrouble.peek() !== "") throw new PlanError(this.state.editTrouble.peek());
   }
 
   read(key: string): Promise<Float32Array> {
@@ -180,6 +209,16 @@ export class PageClient implements Page {
     });
     this.turn = done.catch(() => undefined);
     return done;
+  }
+
+  private async bend(edits: readonly Edit[]): Promise<void> {
+    const { editTrouble } = this.state;
+    try {
+      await this.engine.edit(edits);
+      editTrouble.value = "";
+    } catch (error) {
+      editTrouble.value = error instanceof Error ? error.message : String(error);
+    }
   }
 
   private async bring(urgent = false): Promise<void> {

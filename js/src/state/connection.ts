@@ -7,6 +7,8 @@ import { type Status, says } from "../status.ts";
 export interface Parity extends Pick<Verified, "reference" | "layers" | "flawed"> {
   /** By the parity check, of stretches of each layer; else of every value there is. */
   readonly sampled: boolean;
+  /** Of the model with the bends replayed. */
+  readonly bent?: boolean;
 }
 
 export interface ConnectionState {

@@ -1,11 +1,23 @@
 // What is edited: bends, injected and frozen values, as they are now and as they were; edits/store.py in Python is the same.
 import { batch, type Signal, signal } from "@preact/signals";
-import { type Edit, MOST_STEPS, ONE_STEP_MS } from "../edits.ts";
+import { type Edit, RECORDS } from "../edits.ts";
+import { MOST_STEPS, ONE_STEP_MS } from "../messages.ts";
 
 /** What is edited at one time: the edits, and how many of the weights' edits are made. */
 export interface Moment {
   readonly edits: readonly Edit[];
   readonly weights: number;
+}
+
+/** Other numbers in a parameter. */
+export interface WeightEdit {
+  /** The parameter's key. */
+  readonly name: string;
+  /** Of the first of them among its elements, row-major. */
+  readonly index: number;
+  readonly values: readonly number[];
+  /** Edits of one name within a second of each other are undone together. */
+  readonly step: string;
 }
 
 export interface EditState {
@@ -17,6 +29,8 @@ export interface EditState {
   readonly withoutEdits: Signal<boolean>;
   /** Why the last change of the edits could not be; "" when it could. */
   readonly editTrouble: Signal<string>;
+  /** Changes a weight, by way of Python, which has the model; null where there is none. */
+  readonly weigh: Signal<((edit: WeightEdit) => void) | null>;
 }
 
 export const editState = (): EditState => ({
@@ -25,6 +39,7 @@ export const editState = (): EditState => ({
   future: signal([]),
   withoutEdits: signal(false),
   editTrouble: signal(""),
+  weigh: signal(null),
 });
 
 /** The last step's name, and when its last change was. */
@@ -65,6 +80,20 @@ function go(
 /** Those that change something. */
 export const active = (edits: readonly Edit[]): readonly Edit[] =>
   edits.filter(({ enabled, mix, channels }) => enabled && mix > 0 && channels?.length !== 0);
+
+/** Whether something is bent that only a graphics device can, so that no framework has the same. */
+export const unlike = (edits: readonly Edit[]): boolean =>
+  active(edits).some(({ transform }) => transform === "glsl");
+
+/** The active edits as the parity check is told them, "" for none; null while the network is shown without them. */
+export function said({ edited, withoutEdits }: EditState): string | null {
+  const edits = active(edited.peek().edits);
+  if (edits.length === 0) return "";
+  return withoutEdits.peek() ? null : JSON.stringify(edits, FIELDS);
+}
+
+/** In this order, whoever made them. */
+const FIELDS = Object.keys(RECORDS.get("Edit") ?? {});
 
 /** A name that no edit has yet. */
 export function freeName(edits: readonly Edit[], like: string): string {

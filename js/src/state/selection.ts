@@ -9,7 +9,7 @@ export interface Selection {
 }
 
 /** What of a layer the Layer tab shows. */
-export type Section = "maps" | "filters" | "explain";
+export type Section = "maps" | "filters" | "explain" | "bend";
 /** What Python calls a view is a tab, but for those that are sections of the Layer tab. */
 export type TabName = Exclude<(typeof VIEWS)[number], Section> | "layer";
 

@@ -5,6 +5,7 @@ import { namesOf } from "../network/classes.ts";
 import { networkOf } from "../network/network.ts";
 import type { ViewerState } from "../state.ts";
 import { Bar } from "./bar.tsx";
+import { Bends } from "./bent.tsx";
 import { type Hover, type Note, useViews, type Views, ViewsContext } from "./context.ts";
 import { Keys } from "./help.tsx";
 import { listenToKeys } from "./keys.ts";
@@ -123,6 +124,7 @@ function App() {
       </main>
       <StatusLine />
       <Tooltip />
+      <Bends part="Everywhere" />
     </>
   );
 }

@@ -1,11 +1,14 @@
 // The bar above: which model, which tab, which example of the batch.
 import { displayOf } from "../network/display.ts";
 import { layersOf, type Network } from "../network/network.ts";
+import { Bends } from "./bent.tsx";
 import { useViews } from "./context.ts";
 import { Left, Right } from "./icons.tsx";
+import type * as keep from "./keep/room.ts";
 import { pictureSize } from "./layout.ts";
 import { Maps } from "./maps.tsx";
 import { PresentButton } from "./present.tsx";
+import { roomOf } from "./rooms.tsx";
 import { tabsOf } from "./tabs.tsx";
 
 /** CSS pixels below which everything is one column. */
@@ -18,6 +21,7 @@ export function Bar({ network }: { network: Network | null }) {
   const plan = state.plan.value;
   // A snapshot has no tabs and no other example.
   const live = network !== null && state.status.value.phase !== "unsupported";
+  const Keep = roomOf<typeof keep>("keep")?.Keep;
   return (
     <header class="nbg-bar">
       <div class="nbg-model">
@@ -27,10 +31,12 @@ export function Bar({ network }: { network: Network | null }) {
             {plan !== null && layersOf(plan)} · {network.parameterCounts}
           </span>
         )}
+        <Bends part="Pill" />
       </div>
       {live && (width.value < NARROW ? <Menu network={network} /> : <Tabs network={network} />)}
       <div class="nbg-right">
         {live && network.batch > 1 && <Examples network={network} />}
+        {live && Keep && <Keep />}
         {live && (width.value >= PRESENT || state.presenting.value) && <PresentButton />}
       </div>
     </header>

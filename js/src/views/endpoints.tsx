@@ -3,6 +3,7 @@
 import { displayOf, imageShape } from "../network/display.ts";
 import { describe, layerOf, type Network, type Stage } from "../network/network.ts";
 import type { Value } from "../plan.ts";
+import { Bent } from "./bent.tsx";
 import { useViews } from "./context.ts";
 import type * as kinds from "./kinds/room.ts";
 import { ImageRange } from "./maps.tsx";
@@ -73,6 +74,7 @@ function EndCaption(props: { value: Value; named: boolean; stage: Stage | undefi
       <span>
         {(named || value.kind === "input") && `${value.key} `}
         {imageShape(value)} <InPython layer={value.key} />
+        <Bent layer={value.key} />
         {image && (
           <>
             {" · "}

@@ -1,7 +1,7 @@
 // The few icons: 16 px, stroke 1.4, round ends, in the text's colour.
 import type { ComponentChildren } from "preact";
 
-function Icon({ children }: { children: ComponentChildren }) {
+export function Icon({ children }: { children: ComponentChildren }) {
   return (
     <svg
       class="nbg-icon"

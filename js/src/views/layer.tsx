@@ -6,6 +6,7 @@ import { channelsOf, contents, displayOf, unitsOf } from "../network/display.ts"
 import { firstValue, longType, type Network, type Stage, said } from "../network/network.ts";
 import type { Layer, Value } from "../plan.ts";
 import type { Order, RangeMode, Section } from "../state.ts";
+import type * as bend from "./bend/room.ts";
 import { Channels } from "./channels.tsx";
 import { Choice, Select } from "./choice.tsx";
 import { useLater, useStatistics, useViews } from "./context.ts";
@@ -30,6 +31,7 @@ const SECTIONS: readonly (readonly [Section, string])[] = [
   ["maps", "Maps"],
   ["filters", "Filters"],
   ["explain", "Explain"],
+  ["bend", "Bend"],
 ];
 const COLORS: readonly (readonly [ColorMapName, string])[] = [
   ["signed", "Signed"],
@@ -76,6 +78,7 @@ export function LayerView({ network }: { network: Network }) {
   const hasFilters =
     stage?.layers.some((one) => parametersOf(plan, network, one).length > 0) ?? false;
   const shown = section.value === "filters" && !hasFilters ? "maps" : section.value;
+  const bending = shown === "bend" && roomOf<typeof bend>("bend");
   return (
     <div class="nbg-layer" data-layer={value.key}>
       <Rail network={network} current={value.key} pictures={later} />
@@ -84,6 +87,7 @@ export function LayerView({ network }: { network: Network }) {
           <strong class="nbg-big">{value.key}</strong> <Badge layer={value.key} />
           <span class="nbg-second">{titleOf(value, layer, stage)}</span>
         </div>
+        {bending && <bending.Tools value={value} />}
         <Choice
           label="What of the layer"
           items={SECTIONS}
@@ -102,6 +106,11 @@ export function LayerView({ network }: { network: Network }) {
       {shown === "explain" && (
         <Room<typeof explain> name="explain">
           {({ ExplainView }) => <ExplainView network={network} value={value} stage={stage} />}
+        </Room>
+      )}
+      {shown === "bend" && (
+        <Room<typeof bend> name="bend">
+          {({ BendView }) => <BendView network={network} value={value} />}
         </Room>
       )}
       {shown === "explain" && value.kind === "input" && (

@@ -62,8 +62,7 @@ export function createMeasures(state: ViewerState): Measures {
     read(key) {
       const plan = state.plan.peek();
       const value =
-        plan?.values.find((one) => one.key === key) ??
-        plan?.parameters.find((one) => one.key === key);
+        state.session.peek()?.value(key) ?? plan?.parameters.find((one) => one.key === key);
       if (value === undefined || !isReadable(value)) return Promise.resolve(null);
       // Not `read`, which holds the page for all that the device has to do before.
       const [width, height] = value.read.step.viewport;

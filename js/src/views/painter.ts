@@ -37,12 +37,17 @@ export function createPainter(state: ViewerState): Painter {
   let last = Number.NEGATIVE_INFINITY;
   let settling = false;
   let everything = false;
+  let edited = state.edited.peek();
 
   /** What is to be drawn now. */
   const due = (): (Entry & { readonly job: DrawJob })[] => {
+    const session = state.session.peek();
+    // What follows from edits can be gone before the view that shows it is.
     const drawn = (entry: Entry): entry is Entry & { readonly job: DrawJob } =>
-      entry.dirty && (entry.visible || everything) && entry.job !== null;
-    return (state.session.peek()?.sequence ?? 0) === 0 ? [] : [...entries.values()].filter(drawn);
+      entry.dirty &&
+      (entry.visible || everything) &&
+      session?.value(entry.job?.key ?? "") !== undefined;
+    return (session?.sequence ?? 0) === 0 ? [] : [...entries.values()].filter(drawn);
   };
 
   const paint = (): void => {
@@ -103,7 +108,10 @@ export function createPainter(state: ViewerState): Painter {
     if (!ready) return;
     untracked(() => {
       for (const entry of entries.values()) entry.dirty = true;
-      afterRun();
+      // Who turns a knob sees each step of it.
+      const isStep = edited !== state.edited.peek();
+      edited = state.edited.peek();
+      (isStep ? soon : afterRun)();
     });
   });
 

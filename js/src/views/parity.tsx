@@ -3,6 +3,7 @@
 import { leftOut, short } from "../format.ts";
 import type { PlanHeader } from "../plan.ts";
 import type { Parity } from "../state.ts";
+import { Bent } from "./bent.tsx";
 import { useViews } from "./context.ts";
 import { Differs, Matches } from "./icons.tsx";
 import { InPython } from "./python.tsx";
@@ -67,6 +68,7 @@ export function Badge({ layer }: { layer: string }) {
   return (
     <>
       <InPython layer={layer} />
+      <Bent layer={layer} />
       {verdict !== null && <Mark {...verdict} />}
     </>
   );

@@ -5,6 +5,7 @@ import { brief, within } from "../network/names.ts";
 import type { Network } from "../network/network.ts";
 import type { Value } from "../plan.ts";
 import { NumberPicture } from "./bars.tsx";
+import { Bent } from "./bent.tsx";
 import { useStatistics, useViews } from "./context.ts";
 import type * as kinds from "./kinds/room.ts";
 import { byVariation, fitScale } from "./layout.ts";
@@ -116,6 +117,7 @@ function Item(props: { entry: Entry; current: boolean; pictures: boolean }) {
     >
       <span class="nbg-rail-picture">{pictures && <RailPicture value={drawn} />}</span>
       <span>{brief(word, LETTERS)}</span>
+      <Bent layer={value.key} />
     </button>
   );
 }

@@ -1,6 +1,7 @@
 // Rooms: views whose code comes behind the first picture. A page has each of them once, for all its Viewers.
 import { computed, signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
+import { type MakeEdits, offerEdits } from "../gl/editing.ts";
 import type { ROOMS } from "../messages.ts";
 import { useViews } from "./context.ts";
 
@@ -15,6 +16,7 @@ const here = signal<Partial<Record<RoomName, RoomExports>>>({});
 
 /** Opens a room that has come: views that wait for it show it. */
 export function openRoom(name: RoomName, room: RoomExports): void {
+  if ("Edits" in room) offerEdits(room.Edits as MakeEdits); // no view, but what sessions edit with
   here.value = { ...here.peek(), [name]: room };
 }
 

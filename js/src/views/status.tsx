@@ -4,7 +4,9 @@ import { lastRun } from "../engine/signals.ts";
 import { duration, full, memory, rendererName, short } from "../format.ts";
 import { layerCount } from "../network/network.ts";
 import type { PlanHeader } from "../plan.ts";
+import { unlike } from "../state/edits.ts";
 import type { Status } from "../status.ts";
+import { Bends } from "./bent.tsx";
 import { useViews } from "./context.ts";
 import { KeysButton } from "./help.tsx";
 import { Differs, Matches } from "./icons.tsx";
@@ -62,6 +64,7 @@ export function StatusLine() {
           )}
         </>
       )}
+      <Bends part="Word" />
       <span class="nbg-space" />
       {bytes > 0 && <span class="nbg-wide">{memory(bytes)} on the GPU</span>}
       {device !== null && (
@@ -76,6 +79,7 @@ export function StatusLine() {
       )}
       <PythonCount />
       {parity !== null && <Match />}
+      {parity === null && unlike(state.edited.value.edits) && <span>bent: not compared</span>}
       <KeysButton />
     </footer>
   );
@@ -118,6 +122,7 @@ function Match() {
         {first === undefined ? <Matches /> : <Differs />}
         <strong>
           {right} of {all} {noun} match {reference}
+          {parity.bent && ", bends replayed"}
         </strong>
       </span>
       <span class="nbg-wide">

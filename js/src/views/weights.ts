@@ -52,7 +52,8 @@ export function kernelsOf(plan: PlanHeader, network: Network, layer: Layer): Ker
       weight,
       outputs: transposed ? second * groups : first,
       inputs: transposed ? first / groups : second,
-      height: spatial.length > 1 ? (spatial[0] ?? 1) : 1,
+      // Of a kernel over a volume the slices stand one below the other.
+      height: spatial.slice(0, -1).reduce((product, size) => product * size, 1),
       width: spatial.at(-1) ?? 1,
       line: over || spatial.length === 1,
       transposed,

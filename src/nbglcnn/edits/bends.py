@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, overload
+from weakref import WeakValueDictionary
 
 import msgspec
 import traitlets
@@ -13,7 +14,7 @@ import traitlets
 from nbglcnn.edits import records
 from nbglcnn.edits.kinds import GLSL, INJECT, KINDS
 from nbglcnn.edits.records import Edit
-from nbglcnn.edits.store import Store, chosen
+from nbglcnn.edits.store import Store
 from nbglcnn.errors import InputError, unknown
 from nbglcnn.transforms import Transform
 
@@ -59,6 +60,16 @@ class Bend(traitlets.HasTraits):
         """Take it away; a second call does nothing."""
         if not self.removed:
             self._store.change(one for one in self._store.edits if one.name != self.name)
+
+    def begin(self, store: Store, edit: Edit) -> None:
+        """It is there again."""
+        self._store, self.removed = store, False
+        self.take(edit)
+
+    def end(self) -> None:
+        """It is there no more: nothing of the network is held any longer."""
+        self.removed = True
+        del self._store
 
     def __repr__(self) -> str:
         edit = self._edit
@@ -111,7 +122,7 @@ class Bend(traitlets.HasTraits):
         edit = self._edit
         if name == "channels":
             [value] = [v for v in self._store.plan.values if v.key == edit.layer]
-            own = records.checked_channels(chosen(new, value.nchw[1]), value)
+            own = self._store.channels(value, new)
             return msgspec.structs.replace(edit, channels=own)
         if name in ("mix", "enabled"):
             return msgspec.structs.replace(edit, **{name: new})
@@ -139,17 +150,28 @@ class Bends(Sequence[Bend]):
     def __init__(self, store: Store) -> None:
         self._store = store
         self._live: dict[str, Bend] = {}
+        # Removed ones that somebody still has: they live again when that is undone.
+        self._gone: WeakValueDictionary[str, Bend] = WeakValueDictionary()
         store.listeners.append(self._follow)
+
+    @property
+    def store(self) -> Store:
+        """The edits of now, injected arrays among them, and the arrays themselves."""
+        return self._store
 
     def _follow(self) -> None:
         now = {one.name: one for one in self._store.edits if one.transform != INJECT}
         for name, bend in list(self._live.items()):
             edit = now.get(name)
             if edit is None or not _same(edit, bend._edit):
-                bend.removed = True
-                del self._live[name]
+                bend.end()
+                self._gone[name] = self._live.pop(name)
             else:
                 bend.take(edit)
+        for name, bend in list(self._gone.items()):
+            if name in now and _same(now[name], bend._edit):
+                bend.begin(self._store, now[name])
+                self._live[name] = self._gone.pop(name)
 
     def _list(self) -> list[Bend]:
         found = []

@@ -186,8 +186,8 @@ def editable(plan: Plan, layer: str) -> Value:
 
 
 def to_dict(edits: Iterable[Edit]) -> list[dict[str, Any]]:
-    """Edits as JSON has them."""
-    found: list[dict[str, Any]] = msgspec.to_builtins(list(edits))
+    """Edits as JSON has them, with lists."""
+    found: list[dict[str, Any]] = msgspec.json.decode(msgspec.json.encode(list(edits)))
     return found
 
 

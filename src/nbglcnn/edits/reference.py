@@ -15,19 +15,20 @@ from nbglcnn.layout import NCHW
 
 
 def edited(array: Array, nchw: NCHW, edits: Iterable[Edit], arrays: Mapping[str, Array]) -> Array:
-    """A value after its edits, in its own shape, float32.
+    """A value after its edits, in its own shape, float32, or float64 where it is that.
 
     `nchw` is how it is shown; `arrays` has the injected arrays by their hash. InputError for a text
     in GLSL, which only a graphics device runs.
     """
-    found = np.array(array, np.float32).reshape(nchw)
+    kept = array.dtype if array.dtype == np.float64 else np.dtype(np.float32)
+    found = np.array(array, kept).reshape(nchw)
     for edit in active(edits):
         channels = range(nchw[1]) if edit.channels is None else edit.channels
         chosen = np.ix_(range(nchw[0]), list(channels), range(nchw[2]), range(nchw[3]))
         old = found[chosen]
         made = _made(old, chosen, nchw, edit, arrays)
         mix = np.float32(edit.mix)
-        found[chosen] = made if edit.mix == 1 else old * (1 - mix) + made.astype(np.float32) * mix
+        found[chosen] = made if edit.mix == 1 else old * (1 - mix) + made.astype(kept) * mix
     return found.reshape(array.shape)
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from nbglcnn.channels import Channels
 from nbglcnn.edits.kinds import GLSL, INJECT
 from nbglcnn.edits.records import (
     Edit,
@@ -18,7 +20,7 @@ from nbglcnn.edits.records import (
 )
 from nbglcnn.errors import InputError
 from nbglcnn.graph import Array
-from nbglcnn.plan import Plan, content_hash
+from nbglcnn.plan import Plan, Value, content_hash
 from nbglcnn.transforms import Transform
 
 MOST_STEPS = 50  # that can be undone
@@ -37,12 +39,18 @@ class Store:
     """Holds the edits, checks and undoes them.
 
     `apply` is given every new Moment before it counts; where it raises, the old one stays. `plan`
-    gives the Plan of now.
+    gives the Plan of now, `value` that of a key before its own edits.
     """
 
-    def __init__(self, plan: Callable[[], Plan], apply: Callable[[Moment], None]) -> None:
+    def __init__(
+        self,
+        plan: Callable[[], Plan],
+        apply: Callable[[Moment], None],
+        value: Callable[[str], Array],
+    ) -> None:
         self._plan_of = plan
         self._apply = apply
+        self._value_of = value
         self.now = Moment()
         self.past: list[Moment] = []
         self.future: list[Moment] = []
@@ -69,25 +77,48 @@ class Store:
         """
         self._move(Moment(checked(edits, self.plan), self.now.weights), step)
 
-    def weigh(self, count: int) -> None:
+    def weigh(self, count: int, step: str = "") -> None:
         """Say that so many of the weights' edits are made now, as a step that can be undone."""
-        self._move(Moment(self.now.edits, count), "")
+        self._move(Moment(self.now.edits, count), step)
+
+    def joins(self, step: str) -> bool:
+        """Whether a change of this step belongs to the last one; it has just been then."""
+        last, at = self._step
+        now = time.monotonic()
+        found = step != "" and step == last and now - at < ONE_STEP
+        if found:
+            self._step = step, now
+        return found
 
     def _move(self, moment: Moment, step: str) -> None:
         if moment == self.now:
             return
         before = self.now
         self._take(moment)
-        last, at = self._step
-        if not (step and step == last and time.monotonic() - at < ONE_STEP):
+        if not self.joins(step):
             self.past = [*self.past, before][-MOST_STEPS:]
         self._step = step, time.monotonic()
         self.future = []
         self._tell()
 
     def _take(self, moment: Moment) -> None:
+        for edit in moment.edits:
+            self._check_array(edit)
         self._apply(moment)
         self.now = moment
+
+    def _check_array(self, edit: Edit) -> None:
+        if edit.transform != INJECT:
+            return
+        n, c, h, w = editable(self.plan, edit.layer).nchw
+        count = c if edit.channels is None else len(edit.channels)
+        array = self.arrays.get(edit.array)
+        if array is None:
+            raise InputError(f"inject into {edit.layer}: its array is not here any more")
+        if array.size != n * count * h * w:
+            raise InputError(
+                f"inject into {edit.layer}: its array {array.shape} is not one of {count} channels"
+            )
 
     def _tell(self) -> None:
         for listener in self.listeners:
@@ -105,7 +136,8 @@ class Store:
         if not source:
             return False
         before = self.now
-        self._take(source[-1])
+        moment = source[-1]
+        self._take(Moment(checked(moment.edits, self.plan), moment.weights))
         source.pop()
         target.append(before)
         self._step = "", 0.0
@@ -121,11 +153,44 @@ class Store:
             self._take(now)
         if past is not None and future is not None:
             self.past, self.future = [*past][-MOST_STEPS:], [*future][-MOST_STEPS:]
+        self._step = "", 0.0
         self._tell()
 
-    def again(self) -> None:
-        """Give the edits to whoever runs them once more: the Plan has changed."""
-        self._apply(self.now)
+    def again(self) -> list[str]:
+        """Give the edits to whoever runs them once more: the Plan has changed.
+
+        Those that don't fit it are left out, now and in every step; why, of each of now.
+        """
+        problems: list[str] = []
+        now = self._fitting(self.now, problems)
+        self.past = [self._fitting(one, []) for one in self.past]
+        self.future = [self._fitting(one, []) for one in self.future]
+        changed = now != self.now
+        self._take(now)
+        if changed:
+            self._tell()
+        return problems
+
+    def _fitting(self, moment: Moment, problems: list[str]) -> Moment:
+        kept = []
+        for edit in moment.edits:
+            try:
+                checked([edit], self.plan)
+                self._check_array(edit)
+            except (InputError, KeyError) as error:
+                problems.append(f"{edit.name}: {error.args[0]}")
+            else:
+                kept.append(edit)
+        return Moment(tuple(kept), moment.weights)
+
+    def forget_weights(self) -> None:
+        """The weights' edits are none any more: other weights were loaded."""
+        moments = [Moment(one.edits) for one in (*self.past, self.now)]
+        steps = [one for one, next_ in pairwise(moments) if one != next_]
+        future = [Moment(one.edits) for one in self.future]
+        self.past, self.future = steps, [one for one in future if one != moments[-1]]
+        self.now = moments[-1]
+        self._tell()
 
     # New edits
 
@@ -150,7 +215,7 @@ class Store:
             name=self._free(name, transform.name),
             transform=transform.name,
             parameters=tuple(transform.parameters.values()),
-            channels=checked_channels(chosen(channels, value.nchw[1]), value),
+            channels=self.channels(value, channels),
             mix=mix,
             enabled=bool(enabled),
             source=transform.source,
@@ -164,7 +229,7 @@ class Store:
     ) -> Edit:
         """Put an array in the place of a layer's values, or of some channels', before its bends."""
         value = editable(self.plan, layer)
-        own = checked_channels(chosen(channels, value.nchw[1]), value)
+        own = self.channels(value, channels)
         data = fitted(array, value.shape, value.nchw, own, layer)
         name = content_hash(data.data.cast("B"))
         self.arrays[name] = data
@@ -189,6 +254,14 @@ class Store:
         """End what is injected into a layer, or frozen."""
         editable(self.plan, layer)
         self.change(e for e in self.edits if e.layer != layer or e.transform != INJECT)
+
+    def channels(self, value: Value, channels: Any) -> tuple[int, ...] | None:
+        """The numbers of a value's channels, of whatever says which; None stands for all."""
+
+        def numbers() -> Array:
+            return self._value_of(value.key).reshape(value.nchw)
+
+        return checked_channels(chosen(channels, value.nchw[1], numbers), value)
 
     def _free(self, name: str | None, like: str) -> str:
         taken = {one.name for one in self.edits}
@@ -221,14 +294,24 @@ def _replaces(new: Edit, old: Edit) -> bool:
     )
 
 
-def chosen(channels: Any, count: int) -> Any:
-    """Channels as somebody gives them: a number, a slice, an iterable, a function of how many."""
+def chosen(channels: Any, count: int, values: Callable[[], Array]) -> Any:
+    """Channels as somebody gives them: a number, a slice, an iterable, one of nbglcnn.channels.
+
+    `values` gives the layer's value, where channels are chosen by it.
+    """
+    if isinstance(channels, Channels):
+        return channels.numbers(count, values)
     if isinstance(channels, slice):
         return range(*channels.indices(count))
     if hasattr(channels, "__index__") and not isinstance(channels, bool):
         return [channels]
     if isinstance(channels, str):
         raise InputError(f"channels={channels!r}: numbers of channels are needed, or a slice")
+    if channels is not None and not isinstance(channels, Iterable):
+        raise InputError(
+            f"channels={channels!r}: numbers of channels are needed, a slice, one of "
+            "nbglcnn.channels, or None for all"
+        )
     return channels
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -33,8 +34,10 @@ __all__ = [
     "partly",
     "rewrites",
     "specs_of",
+    "tensors_of",
     "with_numbers",
     "with_parameters",
+    "write_onnx",
 ]
 
 
@@ -137,6 +140,20 @@ def rewrites(op: str, domain: str = "") -> bool:
     if domain:
         return domain == MICROSOFT and op in KNOWN
     return op in ("Identity", "If", *ALWAYS, *UPGRADES, *DECOMPOSITIONS)
+
+
+def tensors_of(model: Any, numbers: Mapping[str, Array]) -> dict[str, Any]:
+    """The state_dict of a torch module with these numbers in it."""
+    from nbglcnn.load.torch.state import tensors_of
+
+    return tensors_of(model, numbers)
+
+
+def write_onnx(model: Any, weights: Mapping[str, Array], path: str | os.PathLike[str]) -> Path:
+    """Write the file of an ONNX model again, with these weights in it."""
+    from nbglcnn.load.onnx.write import write_onnx
+
+    return write_onnx(model, weights, path)
 
 
 def is_module(model: Any) -> bool:

@@ -33,12 +33,13 @@ class Draft:
     `versions` are the nodes' operator sets (empty: all OPSET), `guards` what must hold for a node
     to be there: conditions and what they must be (empty: nothing, for all). `parameters` names the
     values that `with_parameters` may replace, `buffers` those of these that are not trained.
-    `keep` are values that must not vanish though no node reads them. `shapes` are trusted over
-    inference, `declared` only without it. `settings` are the names of parameters whose numbers
-    decided which nodes there are. `refused` are nodes that cannot be loaded and why, `lost` what
-    they would give; None where the first shall be an error. `classes` are the model's own names for
-    the values of its output. `at` is the module of the node that is being folded. `given` are
-    outputs of nodes that Python computes, and why.
+    `keep` are values that must not vanish though no node reads them, `apart` names that are kept
+    apart from the value that they are other names of: who reads it by them is told from who reads
+    it. `shapes` are trusted over inference, `declared` only without it. `settings` are the names of
+    parameters whose numbers decided which nodes there are. `refused` are nodes that cannot be
+    loaded and why, `lost` what they would give; None where the first shall be an error. `classes`
+    are the model's own names for the values of its output. `at` is the module of the node that is
+    being folded. `given` are outputs of nodes that Python computes, and why.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Draft:
     parameters: dict[str, str] = field(default_factory=dict)
     buffers: set[str] = field(default_factory=set)
     keep: list[str] = field(default_factory=list)
+    apart: set[str] = field(default_factory=set)
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     declared: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)

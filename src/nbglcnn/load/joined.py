@@ -105,6 +105,11 @@ def _join(joined: Joined) -> Graph:
         comparison=_record(joined, records, all_pairs),
         settings=frozenset(prefix + name for graph, _, prefix in sides for name in graph.settings),
         classes=_classes(a, b),
+        calls=MappingProxyType({
+            prefix + call: prefix + around
+            for graph, _, prefix in sides
+            for call, around in graph.calls.items()
+        }),
     )  # fmt: skip
 
 
@@ -187,7 +192,7 @@ def _renamed(node: Node, names: Mapping[str, str], prefix: str) -> Node:
         inputs=tuple(names[name] for name in node.inputs),
         outputs=tuple(names[name] for name in node.outputs),
         module=prefix + node.module if node.module else "",
-        call=prefix + node.call if node.call else "",
+        call=prefix + node.call,
     )
 
 
@@ -195,7 +200,12 @@ def _keys(joined: Joined, names_a: Mapping[str, str], names_b: Mapping[str, str]
     """The keys of both, inputs in front; an input that both read is A's."""
     sides = ((joined.a.graph, names_a, A), (joined.b.graph, names_b, B))
     keys = [
-        replace(key, name=prefix + key.name, value=names[key.value])
+        replace(
+            key,
+            name=prefix + key.name,
+            value=names[key.value],
+            call=None if key.call is None else prefix + key.call,
+        )
         for graph, names, prefix in sides
         for key in graph.keys
         if not (prefix == B and joined.one_input and key.kind == "input")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from nbglcnn.graph import Graph, Key, Node
@@ -15,7 +17,8 @@ class Call:
     """One call of a module: its path, its number among the calls of that path, and what it gave.
 
     `outputs` are (suffix, index): "" or "[0]", "['mean']", and the position among all captured
-    tensors; `end` is the place in the node list where it returned.
+    tensors; `passed` are the suffixes of those that were there before the call. `end` is the place
+    in the node list where it returned.
     """
 
     path: str
@@ -25,6 +28,7 @@ class Call:
     description: str
     outputs: list[tuple[str, int]] = field(default_factory=list)
     children: list[Call] = field(default_factory=list)
+    passed: set[str] = field(default_factory=set)
     end: int = -1
 
     @property
@@ -65,6 +69,47 @@ def leaves(
         yield suffix, value
 
 
+def replaced(
+    value: Any,
+    is_tensor: Callable[[Any], bool],
+    change: Callable[[str, Any], Any],
+    suffix: str = "",
+) -> Any:
+    """The same tuples, lists, dicts and dataclasses with what `change` makes of each tensor.
+
+    It gets what picks the tensor, too. Where nothing inside is another one, a thing stays itself.
+    """
+
+    def inside(items: Mapping[Any, Any], picked: Callable[[Any], str]) -> dict[Any, Any]:
+        made = {
+            n: replaced(item, is_tensor, change, suffix + picked(n)) for n, item in items.items()
+        }
+        return {n: item for n, item in made.items() if item is not items[n]}
+
+    if is_tensor(value):
+        return change(suffix, value)
+    if isinstance(value, Mapping):
+        filled: Any = value
+        for name, item in inside(value, lambda n: f"[{n!r}]").items():
+            filled = copy.copy(value) if filled is value else filled
+            filled[name] = item
+        return filled
+    if isinstance(value, tuple | list):
+        changed = inside(dict(enumerate(value)), lambda n: f"[{n}]")
+        if not changed:
+            return value
+        items = [changed.get(n, item) for n, item in enumerate(value)]
+        return value._make(items) if hasattr(value, "_make") else type(value)(items)
+    if is_dataclass(value) and not isinstance(value, type):
+        own = {part.name: getattr(value, part.name) for part in fields(value)}
+        filled = value
+        for name, item in inside(own, lambda n: f".{n}").items():
+            filled = copy.copy(value) if filled is value else filled
+            object.__setattr__(filled, name, item)
+        return filled
+    return value
+
+
 def specs_of(graph: Graph) -> tuple[Spec, ...]:
     """The inputs of a Graph under their keys."""
     names = {key.value: key.name for key in reversed(graph.keys) if key.kind == "input"}
@@ -78,6 +123,15 @@ def walk(call: Call) -> Iterator[Call]:
     yield call
     for child in call.children:
         yield from walk(child)
+
+
+def calls_of(root: Call) -> Mapping[str, str]:
+    """Each call with the one that it was made in, by their names in call order; "" is the model's.
+
+    One comes behind the call that it was made in.
+    """
+    around = {child.name: call.name for call in walk(root) for child in call.children}
+    return MappingProxyType({c.name: around[c.name] for c in walk(root) if c is not root})
 
 
 def place(root: Call, nodes: Sequence[tuple[int, Node]]) -> list[tuple[int, Node, Call]]:
@@ -115,7 +169,9 @@ def torch_keys(
         if call is not root:
             for suffix, index in call.outputs:
                 name = call.name + suffix
-                keys.append(Key(name, captured[index], kind, call.module_type, call.description))
+                keys.append(
+                    Key(name, captured[index], kind, call.module_type, call.description, call.name)
+                )
         operators = iter(within.get(id(call), []))
         pending = next(operators, None)
         for child in call.children:
@@ -140,7 +196,9 @@ def torch_keys(
     for suffix, index in root.outputs:
         weak.append(len(keys))
         keys.append(
-            Key("output" + suffix, captured[index], "output", root.module_type, root.description)
+            Key(
+                "output" + suffix, captured[index], "output", root.module_type, root.description, ""
+            )
         )
     return settle(keys, weak)
 
@@ -157,5 +215,5 @@ def settle(keys: list[Key], weak: Sequence[int]) -> list[Key]:
             number += 1
             name = f"{keys[i].name}:{number}"
         taken.add(name)
-        keys[i] = Key(name, keys[i].value, keys[i].kind, keys[i].module_type, keys[i].description)
+        keys[i] = replace(keys[i], name=name)
     return keys

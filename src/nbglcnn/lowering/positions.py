@@ -8,10 +8,9 @@ source, not the reverse.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
-from nbglcnn.graph import Graph, Key, Node, inside
+from nbglcnn.graph import Graph, Key, Node, inside, returns
 
 
 class Positions:
@@ -24,8 +23,9 @@ class Positions:
         self._of: dict[str, list[int]] = {}
         for number, key in enumerate(keys):
             self._of.setdefault(key.value, []).append(number)
-        for value, group in self._of.items():
-            self._of[value] = sorted(group, key=lambda number: self._turn(number, group))
+        turns = returns(graph)  # inner modules' hooks come first, the model's own last
+        for group in self._of.values():
+            group.sort(key=lambda number: turns[keys[number].call])
 
     def value(self, number: int) -> str:
         """The Graph's value that a kept key names."""
@@ -47,18 +47,13 @@ class Positions:
     def source(self, number: int) -> int:
         """The key that the value has passed before this one; -1 where there is none."""
         value = self.value(number)
-        place = self._of[value].index(number)
-        if place:
-            return self._of[value][place - 1]
+        before = self._of[value][: self._of[value].index(number)]
+        if self._keys[number].kind == "output":  # of two outputs neither has passed the other
+            before = [one for one in before if self._keys[one].kind != "output"]
+        if before:
+            return before[-1]
         source, node = self._views.get(value, ("", None))
         return self.read_by(node, source)
-
-    def _turn(self, number: int, group: Sequence[int]) -> tuple[int, int]:
-        """When a key's hook comes among those of one value: inner modules first, outputs last."""
-        key = self._keys[number]
-        order = {"input": 0, "output": 2}.get(key.kind, 1)
-        names = [self._keys[other].name for other in group]
-        return order, sum(_holds(key.name, name) for name in names)
 
     def _is_inside(self, node: Node | None, number: int) -> bool:
         key = self._keys[number]
@@ -67,13 +62,4 @@ class Positions:
         if key.kind == "output":
             # An ONNX file's output may be read on, under that very name.
             return self._graph.source != "onnx" or len(self._of[key.value]) > 1
-        return inside(node, key)
-
-
-def _holds(outer: str, inner: str) -> bool:
-    return _path(inner).startswith(_path(outer) + ".")
-
-
-def _path(name: str) -> str:
-    """A key's module, without the number of its call and of what it gave."""
-    return re.split(r"[:\[]", name)[0]
+        return inside(self._graph, node, key)

@@ -18,6 +18,8 @@ bool is_affine() {
   return TRANSFORM == TRANSLATE || TRANSFORM == SCALE || TRANSFORM == ROTATE || TRANSFORM == FLIP_H || TRANSFORM == FLIP_V;
 }
 bool is_blur() { return TRANSFORM == BLUR || TRANSFORM == SHARPEN; }
+// Whether x0 is what the first stage has made of a preview's channel.
+bool is_alone() { return ONE_CHANNEL >= 0 && STAGE == 1; }
 bool is_morphology() { return TRANSFORM == ERODE || TRANSFORM == DILATE; }
 
 // Cosine and sine of an angle in degrees; exact for quarter turns, and as exact as float32 elsewhere, which the
@@ -69,10 +71,10 @@ int place_of(int n, int c, int y, int x) { return ((n * SHOWN.y + c) * SHOWN.z +
 // Four channels from c on, or with RESHAPED one.
 vec4 read(int n, int c, int y, int x) {
 #ifdef RESHAPED
-  return vec4(flat_element(x0, u.x[0], place_of(n, c, y, x)), 0.0, 0.0, 0.0);
+  return vec4(flat_element(x0, u.x[0], is_alone() ? y * SHOWN.w + x : place_of(n, c, y, x)), 0.0, 0.0, 0.0);
 #else
-  vec4 v = texel(x0, u.x[0], ivec4(n, c >> 2, y, x));
-  return ONE_CHANNEL < 0 ? v : vec4(lane(v, ONE_CHANNEL & 3), 0.0, 0.0, 0.0);
+  vec4 v = texel(x0, u.x[0], is_alone() ? ivec4(0, 0, y, x) : ivec4(n, c >> 2, y, x));
+  return ONE_CHANNEL < 0 ? v : vec4(lane(v, is_alone() ? 0 : ONE_CHANNEL & 3), 0.0, 0.0, 0.0);
 #endif
 }
 
@@ -105,6 +107,8 @@ float of_one(float x, float old, int n, int c, int y, int xx) {
   if (TRANSFORM == INVERT) return 1.0 - x;
   if (TRANSFORM == MULTIPLY) return x * P0;
   if (TRANSFORM == ADD) return x + P0;
+  // A NaN stays, told by its bits: some compilers make min and max of the comparisons, which drop it.
+  if (TRANSFORM == CLAMP && (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u) return x;
   if (TRANSFORM == CLAMP) return x < P0 ? P0 : x > P1 ? P1 : x;
   if (TRANSFORM == THRESHOLD) return x > P0 ? 1.0 : 0.0;
   if (TRANSFORM == NOISE) return x + P0 * noise_at(place_of(n, c, y, xx), int(P1));
@@ -189,6 +193,7 @@ vec4 bent(int n, int c, int y, int x) {
 }
 
 vec4 pixel(ivec4 at) {
+  if (ONE_CHANNEL >= 0) return bent(ONE_EXAMPLE, ONE_CHANNEL, at.z, at.w);
 #ifdef RESHAPED
   int lanes = min(u.o.nchw.y - at.y * 4, 4);
   vec4 v = vec4(0.0);
@@ -202,7 +207,6 @@ vec4 pixel(ivec4 at) {
   }
   return v;
 #else
-  if (ONE_CHANNEL >= 0) return bent(ONE_EXAMPLE, ONE_CHANNEL, at.z, at.w);
   return bent(at.x, at.y * 4, at.z, at.w);
 #endif
 }

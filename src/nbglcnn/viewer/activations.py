@@ -17,12 +17,13 @@ class Activations(Mapping[str, Array]):
     """A mapping from the network's keys, in call order, to their values for the current input.
 
     Each look-up reads the value from the page (or computes it here when there is none): keep the
-    array rather than asking twice.
+    array rather than asking twice. `viewer.unbent` has each value as it is before its own edits.
     """
 
-    def __init__(self, network: Network, reader: Reader) -> None:
+    def __init__(self, network: Network, reader: Reader, *, unbent: bool = False) -> None:
         self._network = network
         self._reader = reader
+        self._unbent = unbent
 
     @property
     def source(self) -> str:
@@ -32,19 +33,22 @@ class Activations(Mapping[str, Array]):
     def to_dict(self, *, timeout: float | None = None) -> dict[str, Array]:
         """All values, read in one round trip; see `read` for `timeout`."""
         keys = list(self)
-        return dict(zip(keys, self._reader.read(keys, timeout).arrays, strict=True))
+        return dict(zip(keys, self._read(keys, timeout), strict=True))
 
     def read(self, *keys: str | Iterable[str], timeout: float | None = None) -> Any:
         """The value under a key, or a dict for several, read in one round trip.
 
         `timeout` is how many seconds the page may say nothing, the Viewer's own unless given.
         """
-        return as_asked(keys, self._reader.read(names_of(keys), timeout).arrays)
+        return as_asked(keys, self._read(names_of(keys), timeout))
+
+    def _read(self, keys: Sequence[str], timeout: float | None = None) -> list[Array]:
+        return self._reader.read(keys, timeout, unbent=self._unbent).arrays
 
     def __getitem__(self, key: str) -> Array:
         if key not in self:
             raise KeyError(unknown(key, list(self)))
-        return self._reader.read([key]).arrays[0]
+        return self._read([key])[0]
 
     def __iter__(self) -> Iterator[str]:
         return (value.key for value in self._values)
@@ -66,7 +70,8 @@ class Activations(Mapping[str, Array]):
 
     def __repr__(self) -> str:
         rows = [("", key, shape) for key, _, shape, _ in self._rows()]
-        head = f"Activations: {len(self)} values, read when looked up"
+        what = "values before their own edits" if self._unbent else "values"
+        head = f"Activations: {len(self)} {what}, read when looked up"
         return "\n".join([head, table((), rows)])
 
     def _repr_html_(self) -> str:

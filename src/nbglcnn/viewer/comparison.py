@@ -16,6 +16,7 @@ from nbglcnn.load import Joined, Side
 from nbglcnn.partly import load_mixed
 from nbglcnn.plan import Comparison as ComparedPlan
 from nbglcnn.report import Change, Report
+from nbglcnn.viewer import weights
 from nbglcnn.viewer.viewer import Viewer
 
 
@@ -216,6 +217,10 @@ class Comparison(Viewer):
             if name.startswith("A.")
         }
         super().load_state_dict({**weights, **{f"B.{n}": v for n, v in state_dict.items()}})
+
+    def state_dict(self) -> dict[str, Any]:
+        """Every parameter and buffer of B as it is now, as `Viewer.state_dict`."""
+        return weights.state_dict(self._joined.b.model, self.network.graph, "B.")
 
     def _read(self, names: Sequence[str], timeout: float | None) -> dict[str, Difference]:
         known = {pair.name: pair for pair in self._compared.pairs}

@@ -42,6 +42,7 @@ from nbglcnn.viewer.protocol import (
     Reply,
     Spot,
     State,
+    Weigh,
 )
 
 QUIET_S = 2.0  # without a message before missing parts are asked for again, once
@@ -71,9 +72,11 @@ class Page:
     pace: Pace | None = None
     health: Health | None = None
     error: str = ""
-    sampled: int = -1  # the revision that the parity check asked it for samples of
-    samples: tuple[int, Float32] | None = None  # with the revision that they are of
-    told: str = ""  # the Plan whose parity check it has been told of
+    # What the parity check asked it for samples of: the revision, and what was edited.
+    sampled: tuple[int, str] = (-1, "")
+    # With the revision that they are of, and the edits in the page's words.
+    samples: tuple[int, Float32, str] | None = None
+    told: tuple[str, str] = ("", "")  # the Plan and edits whose parity check it has been told of
 
 
 @dataclass
@@ -90,6 +93,7 @@ class Request:
     repeated: bool = False
     failures: dict[str, Failed] = field(default_factory=dict)
     screen: bool = False  # of the view, whose size nobody knows before it comes
+    unbent: bool = False  # of values before their own edits
 
     @property
     def missing(self) -> tuple[tuple[int, int], ...]:
@@ -126,6 +130,7 @@ class Connection(Inbox):
         self.sent_again = 0  # blobs, or parts of them, that a page missed
         self.last_error = ""
         self.pointed: Spot | None = None  # in the page whose pointer moved last
+        self.weighed: list[Weigh] = []  # what pages ask of the weights; whoever follows takes it
         self.closed = False  # nothing comes any more
         self.loading_until = 0.0  # when a page that has no code yet is given up
         self._loaded = -LATELY_S  # when a loader was sent its code
@@ -184,6 +189,7 @@ class Connection(Inbox):
                 sizes,
                 offer.snapshot,
                 offer.classes,
+                offer.injected,
             )
         )
         # The core is there: it said hello. What people open later comes behind what the page needs
@@ -206,12 +212,12 @@ class Connection(Inbox):
         for part, piece in protocol.split(data, parts):
             self.send(Part(name, part, protocol.parts_of(len(data)), len(data)), piece)
 
-    def ask(self, keys: Sequence[str], sizes: Sequence[int]) -> Request:
+    def ask(self, keys: Sequence[str], sizes: Sequence[int], *, unbent: bool = False) -> Request:
         """Send a Read of values of these sizes in bytes."""
         with self._lock:
-            request = Request(
-                uuid.uuid4().hex, tuple(keys), self.revision, [Assembly(s) for s in sizes], _now()
-            )
+            parts = [Assembly(size) for size in sizes]
+            name = uuid.uuid4().hex
+            request = Request(name, tuple(keys), self.revision, parts, _now(), unbent=unbent)
             self._requests[request.id] = request
             self.send(_question(request))
             return request
@@ -327,7 +333,7 @@ class Connection(Inbox):
             case Ran():
                 page.ran, page.stage, page.error = message, None, ""
                 if not message.again:
-                    page.sampled = -1
+                    page.sampled = (-1, "")
             case Health():
                 page.health = message
             case Pace():
@@ -335,7 +341,13 @@ class Connection(Inbox):
             case Pointed():
                 self.pointed = message.at
             case Probed() if len(buffers) == 1 and buffers[0].nbytes % 4 == 0:
-                page.samples = message.revision, np.frombuffer(bytes(buffers[0]), np.float32)
+                samples = np.frombuffer(bytes(buffers[0]), np.float32)
+                page.samples = message.revision, samples, message.edits
+            case Failed(id="", kind="edit"):
+                protocol.warn_once(f"the page could not take an edit: {message.text}")
+                self.last_error = message.text
+            case Weigh():
+                self.weighed.append(message)
             case Failed(id=""):
                 page.error = self.last_error = message.text
             case Failed():
@@ -435,7 +447,7 @@ class Connection(Inbox):
 
 
 def _question(request: Request, missing: tuple[tuple[int, int], ...] = ()) -> Read:
-    return Read(request.id, request.keys, request.revision, missing, request.screen)
+    return Read(request.id, request.keys, request.revision, missing, request.screen, request.unbent)
 
 
 def _now() -> float:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib.metadata
 import platform
 import re
+from collections import Counter
 from collections.abc import Iterable
 
 import msgspec
 
 from nbglcnn import __version__
+from nbglcnn.edits.store import Moment
 from nbglcnn.plan import Plan
 from nbglcnn.tables import table
 from nbglcnn.viewer.connection import Connection, Page
@@ -26,7 +28,9 @@ PATH = rf"(?<![\w/\\])(?:[A-Za-z]:|~|\.{{1,2}})?(?:[/\\]{WORDS}){{2,}}"
 PRIVATE = re.compile(rf"{QUOTED}|\w+://\S+|{PATH}")
 
 
-def diagnosis(plan: Plan, connection: Connection, tested: Verdict | None, local: str) -> str:
+def diagnosis(
+    plan: Plan, connection: Connection, tested: Verdict | None, local: str, edited: Moment
+) -> str:
     """The text; `local` is who has computed values in this process, "" if nobody."""
     rows = [
         ("nbglcnn", __version__),
@@ -36,6 +40,7 @@ def diagnosis(plan: Plan, connection: Connection, tested: Verdict | None, local:
         ("in Python", local or "nothing computed"),
         ("parity check", anonymous(tested.words(plan, named=False)) if tested else "not made yet"),
         ("precision", plan.precision),
+        ("edits", _edits(edited)),
         (
             "plan",
             f"{plan.layer_count} layers{_left_to_python(plan)}, {len(plan.header.passes)} passes, "
@@ -56,6 +61,15 @@ def diagnosis(plan: Plan, connection: Connection, tested: Verdict | None, local:
 def _left_to_python(plan: Plan) -> str:
     count = sum(layer.python != "" for layer in plan.layers)
     return f" ({count} computed in Python)" if count else ""
+
+
+def _edits(edited: Moment) -> str:
+    kinds = Counter(edit.transform for edit in edited.edits)
+    found = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+    count = len(edited.edits)
+    words = f"{count} edit{'s' if count != 1 else ''}{f' ({found})' if found else ''}"
+    weights = edited.weights
+    return f"{words}, {weights} of weights" if weights else words
 
 
 def anonymous(text: str) -> str:

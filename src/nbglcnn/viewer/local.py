@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from nbglcnn.edits.kinds import GLSL
+from nbglcnn.edits.records import Edit, active
+from nbglcnn.edits.replay import NONE, Bending, bending
 from nbglcnn.errors import DeviceError, OpenGLUnavailable
 from nbglcnn.graph import Array, Graph
 from nbglcnn.plan import Patch, Plan
 from nbglcnn.reference import engine, exact, from_cache, quick_reference, reference
 from nbglcnn.session import Session
+from nbglcnn.session_edits import check_texts
 
 
 def on(renderer: str, plan: Plan) -> str:
@@ -30,6 +35,7 @@ class Local:
         self._missing: Exception | None = None
         self._key: tuple[int, str] | None = None
         self._values: dict[str, Array] = {}
+        self._compiled: set[tuple[str, str, tuple[str, ...]]] = set()  # texts of one's own
 
     def values(
         self,
@@ -39,22 +45,59 @@ class Local:
         revision: int,
         patches: Sequence[Patch] = (),
         sent: Sequence[Array] = (),
+        edits: Sequence[Edit] = (),
+        injected: Mapping[str, Array] = MappingProxyType({}),
     ) -> dict[str, Array]:
         """Every value of the Plan; computed when `revision` is another one than last time.
 
-        `patches` are all that lie on top of the Plan's weights, `sent` what Python computes.
+        `patches` are all that lie on top of the Plan's weights, `sent` what Python computes,
+        `injected` the arrays of `edits`. Without OpenGL edits are replayed in the framework;
+        InputError for one that can't be.
         """
         if self._key != (revision, plan.hash):
             session = self._open(plan)
             if session is not None:
                 session.patch(patches[self._patched :])
                 self._patched = len(patches)
+                session.set_edits(edits, injected)
                 self._values = session.run((*arrays, *sent))
             else:
-                found = reference(self.model, graph, arrays)
+                bends = bending(plan, edits, injected)
+                found = reference(self.model, graph, arrays, bends=bends)
                 self._values = {value.key: found[value.key] for value in plan.values}
             self._key = revision, plan.hash
         return self._values
+
+    def unbent(
+        self,
+        keys: Sequence[str],
+        plan: Plan,
+        graph: Graph,
+        arrays: Sequence[Array],
+        edits: Sequence[Edit],
+        injected: Mapping[str, Array],
+    ) -> list[Array]:
+        """Of the values computed last these, each before its own edits."""
+        if self._session is not None:
+            return [self._session.read(key, unbent=True) for key in keys]
+        own = {edit.layer for edit in active(edits)}
+
+        def before(key: str) -> Array:
+            if key not in own:
+                return self._values[key].copy()
+            others = bending(plan, [edit for edit in edits if edit.layer != key], injected)
+            return reference(self.model, graph, arrays, [key], others)[key]
+
+        return [before(key) for key in keys]
+
+    def check_texts(self, plan: Plan, edits: Sequence[Edit]) -> None:
+        """InputError for a text in GLSL that doesn't compile, where there is OpenGL to try it."""
+        new = {(e.layer, e.source, e.names): e for e in active(edits) if e.transform == GLSL}
+        left = [edit for key, edit in new.items() if key not in self._compiled]
+        if left and self._missing is None:
+            with contextlib.suppress(OpenGLUnavailable):
+                check_texts(plan.header, left)
+            self._compiled.update(new)
 
     def pictured(
         self,
@@ -88,15 +131,24 @@ class Local:
         """The device that it has computed on, "" if none was needed yet."""
         return f"OpenGL: {self._session.renderer}" if self._session is not None else ""
 
-    def reference(self, graph: Graph, arrays: Sequence[Array]) -> tuple[dict[str, Array], str]:
-        """What the model's own framework makes of the inputs, and that framework's name."""
-        return reference(self.model, graph, arrays), engine(self.model)
+    def reference(
+        self, graph: Graph, arrays: Sequence[Array], bends: Bending = NONE
+    ) -> tuple[dict[str, Array], str]:
+        """What the model's own framework makes of the inputs, and that framework's name.
+
+        With `bends` replayed; InputError where that cannot be.
+        """
+        return reference(self.model, graph, arrays, bends=bends), engine(self.model)
 
     def exact(
-        self, graph: Graph, arrays: Sequence[Array], names: Collection[str]
+        self,
+        graph: Graph,
+        arrays: Sequence[Array],
+        names: Collection[str],
+        bends: Bending = NONE,
     ) -> dict[str, Array]:
         """The same in float64, as far as the framework can."""
-        return exact(self.model, graph, arrays, names)
+        return exact(self.model, graph, arrays, names, bends)
 
     def _open(self, plan: Plan) -> Session | None:
         if self._session is not None and self._session.plan.hash == plan.hash:

@@ -11,7 +11,8 @@ import numpy as np
 
 from nbglcnn import classes as class_names
 from nbglcnn import load
-from nbglcnn.errors import unknown
+from nbglcnn.edits.records import Edit, active
+from nbglcnn.errors import InputError, unknown
 from nbglcnn.graph import Array, Graph
 from nbglcnn.inputs import as_arrays
 from nbglcnn.load.steps import begin
@@ -36,7 +37,8 @@ class Network:
     part of it. `revision` grows with every change of input or weights. `local` computes here what
     no page does. `classes` are the names of the output's classes, () where there are none. Unless
     `strict`, the model's framework computes the layers that cannot run: `sent` are their values for
-    the input of now, in the order of the Plan's.
+    the input of now, in the order of the Plan's. `edits` are those of now, `injected` the arrays
+    that they, or steps that can be undone, put in the place of values.
     """
 
     plan: Plan
@@ -58,6 +60,8 @@ class Network:
         begin("compiling it")
         self._observe = observe
         self._precision = precision
+        self.edits: tuple[Edit, ...] = ()
+        self.injected: Mapping[str, Array] = {}
         self.patches: list[Patch] = []
         self._patch_bytes = 0
         self._unhashed: set[str] = set()
@@ -103,6 +107,27 @@ class Network:
     def patch(self, name: str, index: Any, numbers: Any) -> list[Patch]:
         """Take other numbers at `index` of one parameter; the same."""
         return self._take(load.with_numbers(self.graph, name, index, numbers))
+
+    def edit(self, edits: Sequence[Edit], arrays: Mapping[str, Array]) -> None:
+        """Make these the edits, which the Plan can run; InputError where a text doesn't compile.
+
+        Nothing that Python computes may follow from what is edited: it wouldn't follow the edits.
+        """
+        if self.plan.in_python:
+            for one in active(edits):
+                if found := self.graph.python_behind(one.layer):
+                    raise InputError(
+                        f"{one.layer} can't be edited: {found}, which follows from it, is computed "
+                        "in Python, where edits don't reach; edit a layer behind that one"
+                    )
+        self.local.check_texts(self.plan, edits)
+        self.edits, self.injected = tuple(edits), dict(arrays)
+        self.revision += 1
+
+    @property
+    def bent(self) -> bool:
+        """Whether any edit changes something."""
+        return bool(active(self.edits))
 
     def _take(self, graph: Graph) -> list[Patch]:
         sent = self._from_framework(graph, self.arrays)
@@ -196,10 +221,19 @@ class Network:
         weights = tuple(weight.hash for weight in self.plan.header.weights)
         for name in weights:
             blobs[name] = raw(self.plan.blobs[name])
+        blobs |= {name: raw(array) for name, array in self.injected.items()}
         words = json.dumps(self.classes).encode() if self.classes else b""
         picture_name, words_name = (content_hash(b) if b else "" for b in (picture, words))
         blobs |= {n: memoryview(b) for n, b in ((words_name, words), (picture_name, picture)) if b}
-        return Offer(self.plan.hash, weights, tuple(inputs), blobs, picture_name, words_name)
+        return Offer(
+            self.plan.hash,
+            weights,
+            tuple(inputs),
+            blobs,
+            picture_name,
+            words_name,
+            tuple(self.injected),
+        )
 
     def portable(self, precision: Precision | None = None) -> Plan:
         """The Plan of now for any device: with WebGL 2's guaranteed minimums.
@@ -225,12 +259,26 @@ class Network:
                 raise KeyError(unknown(key, list(known)))
         return [known[key] for key in keys]
 
-    def computed(self, keys: Sequence[str]) -> list[Array]:
-        """Values of now, computed in this process."""
-        found = self.local.values(
-            self.plan, self.graph, self.arrays, self.revision, self.patches, self.sent
-        )
+    def computed(self, keys: Sequence[str], *, unbent: bool = False) -> list[Array]:
+        """Values of now, computed in this process; with `unbent` each before its own edits."""
+        found = self._local_values()
+        if unbent:
+            return self.local.unbent(
+                keys, self.plan, self.graph, self.arrays, self.edits, self.injected
+            )
         return [found[key].copy() for key in keys]
+
+    def _local_values(self) -> Mapping[str, Array]:
+        return self.local.values(
+            self.plan,
+            self.graph,
+            self.arrays,
+            self.revision,
+            self.patches,
+            self.sent,
+            self.edits,
+            self.injected,
+        )
 
     @property
     def source(self) -> str:
@@ -242,9 +290,18 @@ class Network:
         now = self.revision, example, most
         if self._snapshot is None or self._snapshot[0] != now:
             names = {value.key for value in pictures.chosen(self.plan)}
-            values, source = self.local.pictured(
-                self.plan, self.graph, self.arrays, self.revision, names, self.patches, self.sent
-            )
+            if self.bent:
+                values, source = self._local_values(), self.source
+            else:
+                values, source = self.local.pictured(
+                    self.plan,
+                    self.graph,
+                    self.arrays,
+                    self.revision,
+                    names,
+                    self.patches,
+                    self.sent,
+                )
             self._snapshot = now, pictures.draw(self.plan, values, example, source, most)
         return self._snapshot[1]
 

@@ -16,3 +16,4 @@ class Offer:
     blobs: Mapping[str, memoryview]
     snapshot: str = ""
     classes: str = ""
+    injected: tuple[str, ...] = ()

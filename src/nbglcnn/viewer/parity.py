@@ -2,21 +2,28 @@
 
 Drivers do compile right shaders to wrong numbers, and exporters change what a network means. So
 each device's values are looked at once for every Plan, with the user's own input: four stretches of
-each layer come from the page, the reference is computed in a thread of its own.
+each layer come from the page, the reference is computed in a thread of its own. While something is
+bent, that is the model with the bends replayed which the page says its samples have.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 
+import msgspec
 import numpy as np
 
-from nbglcnn.errors import DeviceError
+from nbglcnn.edits.records import Edit, active, checked, from_dict, to_dict
+from nbglcnn.edits.replay import Bending, bending, check_replayed, jumps
+from nbglcnn.errors import DeviceError, InputError
 from nbglcnn.graph import Array, Graph
 from nbglcnn.plan import Float32, Plan, Value
 from nbglcnn.reference import exact_alone
@@ -35,26 +42,36 @@ WRONG = {"float32": 1e-3, "float16": 0.2}
 MOST = 1024  # values: one message of 4 MiB holds their samples
 # Bytes of textures; the reference of a larger Plan needs too much of Python's memory.
 LARGEST = 2**30
+REST = 1.0  # seconds without a change before what is bent is looked at
 
 PLAIN = "; with plain kernels, since the fast ones computed wrong numbers"
 
 Band = tuple[int, int, int]
-Reference = Callable[[Graph, Sequence[Array]], tuple[dict[str, Array], str]]
-Exact = Callable[[Graph, Sequence[Array], Sequence[str]], Mapping[str, Array]]
+Reference = Callable[[Graph, Sequence[Array], Bending], tuple[dict[str, Array], str]]
+Exact = Callable[[Graph, Sequence[Array], Sequence[str], Bending], Mapping[str, Array]]
+Arrays = Mapping[str, Array]
+Device = tuple[str, str, str]  # renderer, Plan, edits
+NOTHING: Arrays = MappingProxyType({})
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of it: a report of every value, or why there is none."""
+    """What came of it: a report of every value, or why there is none.
+
+    `edits` are those that the page had, in its own words; empty where nothing was bent.
+    """
 
     report: Report[Match] | None
     framework: str = ""
     problem: str = ""
     wrong: bool = False  # not by rounding
+    edits: str = ""
 
     def words(self, plan: Plan, *, named: bool) -> str:
         """One sentence; with the name of the first layer that differs only if `named`."""
         kernels = "" if plan.header.target.fast_kernels else PLAIN
+        if self.report is None and self.edits:
+            return f"bent: not compared ({self.problem}){kernels}"
         if self.report is None:
             return f"not made: {self.problem}{kernels}"
         text = self.report.summary if named else self.report.found
@@ -75,60 +92,122 @@ class ParityCheck:
         self._reference = reference
         self._exact = exact
         self._changed = changed
-        self._verdicts: dict[tuple[str, str], Verdict] = {}  # of (renderer, Plan)
-        self._busy: set[tuple[str, str]] = set()
+        self._verdicts: dict[Device, Verdict] = {}
+        self._busy: set[Device] = set()
+        self._edits = ""  # those of now, and since when
+        self._since = -REST
+        self._called = -REST  # when `changed` is told next, to go on
         try:
             self._loop: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
         except RuntimeError:
             self._loop = None  # in a thread of the user's: told with the page's next message
 
-    def of(self, page: Page | None, plan: Plan) -> Verdict | None:
-        """What is known of this page's device."""
-        return self._verdicts.get((page.renderer, plan.hash)) if page else None
+    def of(self, page: Page | None, plan: Plan, edits: Iterable[Edit] = ()) -> Verdict | None:
+        """What is known of this page's device while this is edited."""
+        if page is None:
+            return None
+        return self._verdicts.get((page.renderer, plan.hash, name_of(edits)))
 
-    def follow(self, plan: Plan, graph: Graph, arrays: Sequence[Array]) -> None:
-        """Go on with every page: ask for samples, compare them, tell what was found."""
-        revision = self._connection.revision
+    def follow(
+        self,
+        plan: Plan,
+        graph: Graph,
+        arrays: Sequence[Array],
+        edits: Sequence[Edit] = (),
+        injected: Arrays = NOTHING,
+    ) -> None:
+        """Go on with every page: ask for samples, compare them, tell what was found.
+
+        `edits` are those of now, `injected` their arrays. While they change nothing is begun.
+        """
+        revision, name = self._connection.revision, name_of(edits)
+        rests = self._rests(name)
         for page in self._connection.usable:
-            device = page.renderer, plan.hash
+            device = page.renderer, plan.hash, name
             verdict = self._verdicts.get(device)
             if page.problem or device in self._busy:
                 continue
             if verdict is not None:
-                self._tell(page, plan, verdict)
+                self._tell(page, plan, name, verdict)
             elif page.samples is not None and page.samples[0] == revision:
-                samples, page.samples = page.samples[1], None
-                self._busy.add(device)
-                thread = threading.Thread(
-                    target=self._judge, args=(device, plan, graph, arrays, samples), daemon=True
-                )
-                thread.start()
-            elif page.ran and page.ran.revision == revision and page.sampled != revision:
-                page.sampled = revision
-                self._ask(page, plan)
+                (_, samples, words), page.samples = page.samples, None
+                if self._take(page, plan, graph, arrays, samples, words, injected) != name:
+                    page.sampled, self._since = (-1, ""), time.monotonic()  # not these: once more
+            elif rests and page.sampled != (revision, name) and _has_run(page, revision):
+                page.sampled = revision, name
+                self._ask(page, plan, edits, injected)
 
-    def _ask(self, page: Page, plan: Plan) -> None:
+    def _rests(self, name: str) -> bool:
+        """Whether the edits have stayed as they are for a while; else it goes on then."""
+        now = time.monotonic()
+        if name != self._edits:
+            self._edits, self._since = name, now
+            for device in [one for one in self._verdicts if one[2] not in ("", name)]:
+                del self._verdicts[device]
+        left = self._since + REST - now
+        if not name or left <= 0:
+            return True
+        loop = self._loop
+        if loop is not None and not loop.is_closed() and now >= self._called:
+            self._called = now + left
+            loop.call_soon_threadsafe(lambda: loop.call_later(left, self._changed))
+        return False
+
+    def _ask(self, page: Page, plan: Plan, edits: Sequence[Edit], injected: Arrays) -> None:
+        device = page.renderer, plan.hash, name_of(edits)
+        words = msgspec.json.encode(to_dict(active(edits))).decode() if device[2] else ""
         if plan.gpu_bytes > LARGEST:
-            self._verdicts[page.renderer, plan.hash] = Verdict(
-                None, problem="the network is too large"
-            )
+            self._verdicts[device] = Verdict(None, problem="the network is too large", edits=words)
+            return
+        try:
+            check_replayed(edits, injected)
+        except InputError as error:
+            self._verdicts[device] = Verdict(None, problem=str(error), edits=words)
             return
         bands = bands_of_all(plan)
         revision = self._connection.revision
         self._connection.send(Probe(page.id, revision, tuple(bands), tuple(bands.values())))
 
-    def _judge(
+    def _take(
         self,
-        device: tuple[str, str],
+        page: Page,
         plan: Plan,
         graph: Graph,
         arrays: Sequence[Array],
         samples: Float32,
+        words: str,
+        injected: Arrays,
+    ) -> str | None:
+        """Judge samples that a page has computed with the edits that `words` say, in JSON.
+
+        The name of these edits, None where nothing can be judged.
+        """
+        try:
+            edits = checked(from_dict(msgspec.json.decode(words)) if words else (), plan)
+        except (msgspec.DecodeError, InputError, KeyError, TypeError):
+            return None  # of another Plan, or none that a page of ours says
+        device = page.renderer, plan.hash, name_of(edits)
+        self._busy.add(device)
+        args = (device, plan, graph, arrays, samples, words, edits, injected)
+        threading.Thread(target=self._judge, args=args, daemon=True).start()
+        return device[2]
+
+    def _judge(
+        self,
+        device: Device,
+        plan: Plan,
+        graph: Graph,
+        arrays: Sequence[Array],
+        samples: Float32,
+        words: str,
+        edits: Sequence[Edit],
+        injected: Arrays,
     ) -> None:
         try:
-            verdict = self._compared(device[0], plan, graph, arrays, samples)
+            bends = bending(plan, edits, injected)
+            verdict = self._compared(device[0], plan, graph, arrays, samples, bends, words)
         except Exception as error:  # the model's own code runs here
-            verdict = Verdict(None, problem=f"{type(error).__name__}: {error}")
+            verdict = Verdict(None, problem=f"{type(error).__name__}: {error}", edits=words)
         self._verdicts[device] = verdict
         self._busy.discard(device)
         if verdict.report is not None and not verdict.report.ok:
@@ -143,8 +222,10 @@ class ParityCheck:
         graph: Graph,
         arrays: Sequence[Array],
         samples: Float32,
+        bends: Bending,
+        words: str,
     ) -> Verdict:
-        expected, framework = self._reference(graph, arrays)
+        expected, framework = self._reference(graph, arrays, bends)
         found = split(plan, samples)
         if found is None:
             return Verdict(None, problem=f"the page sent {len(samples)} numbers")
@@ -155,27 +236,60 @@ class ParityCheck:
             return {k: pick(values[k], whole[k].reshape(-1), bands[k]) for k in keys if k in whole}
 
         def exact(keys: Sequence[str]) -> dict[str, Array]:
-            return sampled(self._exact(graph, arrays, keys), keys)
+            return sampled(self._exact(graph, arrays, keys, bends), keys)
 
         subject = f"{framework} on {renderer}"
         known = sampled(expected, bands)
-        report = compared(plan, found, known, subject, expected, exact, rounded=graph.rounded())
-        bound = WRONG[plan.precision]
-        wrong = any(not row.ok and row.relative > bound for row in report.rows)
-        return Verdict(report, framework, wrong=wrong)
-
-    def _tell(self, page: Page, plan: Plan, verdict: Verdict) -> None:
-        report = verdict.report
-        if page.told == plan.hash or report is None:
-            return
-        page.told = plan.hash
-        self._connection.send(
-            verified(self._connection.revision, report, verdict.framework, page.id)
+        report = compared(
+            plan,
+            found,
+            known,
+            subject,
+            expected,
+            exact,
+            rounded=graph.rounded(),
+            bent=bool(bends),
         )
+        if not report.ok and any(jumps(edit) for some in bends.edits.values() for edit in some):
+            problem = "a threshold may decide by an element's last digit; verify() says more"
+            return Verdict(None, problem=problem, edits=words)
+        bound = WRONG[plan.precision]
+        wrong = not bends and any(not row.ok and row.relative > bound for row in report.rows)
+        return Verdict(report, framework, wrong=wrong, edits=words)
+
+    def _tell(self, page: Page, plan: Plan, name: str, verdict: Verdict) -> None:
+        report = verdict.report
+        if page.told == (plan.hash, name):
+            return
+        page.told = plan.hash, name
+        if report is None:
+            return
+        revision = self._connection.revision
+        self._connection.send(verified(revision, report, verdict.framework, page.id, verdict.edits))
 
 
-def verify(network: Network, reader: Reader, timeout: float | None) -> tuple[Report[Match], str]:
-    """Every layer that can be read beside the framework's own, and that framework's name."""
+def _has_run(page: Page, revision: int) -> bool:
+    return page.ran is not None and page.ran.revision == revision
+
+
+def name_of(edits: Iterable[Edit]) -> str:
+    """A name for what is edited: "" where nothing is."""
+    found = active(edits)
+    return hashlib.sha256(msgspec.json.encode(found)).hexdigest()[:16] if found else ""
+
+
+def verify(
+    network: Network,
+    reader: Reader,
+    timeout: float | None,
+    edits: Sequence[Edit] = (),
+    injected: Arrays = NOTHING,
+) -> tuple[Report[Match], str]:
+    """Every layer that can be read beside the framework's own, and that framework's name.
+
+    `edits` and their arrays are replayed there; InputError for one that cannot be.
+    """
+    check_replayed(edits, injected)
     where = reader.source()
     if where.startswith("reference"):
         raise DeviceError(
@@ -185,21 +299,27 @@ def verify(network: Network, reader: Reader, timeout: float | None) -> tuple[Rep
     keys = network.plan.computed
     found = dict(zip(keys, reader.read(keys, timeout).arrays, strict=True))
     plan, graph, arrays = network.plan, network.graph, network.arrays
-    expected, framework = network.local.reference(graph, arrays)
+    bends = bending(plan, edits, injected, found)
+    expected, framework = network.local.reference(graph, arrays, bends)
     report = compared(
         plan,
         found,
         expected,
         f"{framework} on {where}",
-        exact=partial(network.local.exact, graph, arrays),
-        alone=partial(exact_alone, graph, found),
+        exact=partial(network.local.exact, graph, arrays, bends=bends),
+        alone=partial(exact_alone, graph, found, bends=bends),
         rounded=graph.rounded(),
+        bent=bool(bends),
     )
     return report, framework
 
 
-def verified(revision: int, report: Report[Match], framework: str, page: str = "") -> Verified:
+def verified(
+    revision: int, report: Report[Match], framework: str, page: str = "", edits: str = ""
+) -> Verified:
     """A report in the words that pages take; of the parity check, what `page` gave.
+
+    `edits` are those that were replayed; of the parity check in the page's own words.
 
     What Python computes is left out: nothing was compared, unless something else arrived there.
     """
@@ -213,7 +333,7 @@ def verified(revision: int, report: Report[Match], framework: str, page: str = "
         for row in report.rows
         if row.nan + row.inf
     )
-    return Verified(revision, framework, layers, flawed, page)
+    return Verified(revision, framework, layers, flawed, page, edits)
 
 
 def bands_of_all(plan: Plan) -> dict[str, tuple[Band, ...]]:

@@ -24,9 +24,11 @@ log = logging.getLogger("nbglcnn")
 
 CHUNK = 2 * 2**20  # bytes; notebook servers silently drop a frame above 10 MiB
 COLOR_RANGES = ("channel", "layer", "fixed")
-VIEWS = ("network", "maps", "filters", "explain", "profile", "compare")
-# Views whose code comes behind the weights; some of them are parts of Explain.
+VIEWS = ("network", "maps", "filters", "explain", "bend", "profile", "compare")
+# Views whose code comes behind the weights; some of them are parts of Explain. The first is what
+# sessions edit with.
 ROOMS = (
+    "bending",
     "graph",
     "filters",
     "explain",
@@ -39,6 +41,8 @@ ROOMS = (
     "profile",
     "kinds",
     "screen",
+    "bend",
+    "keep",
 )
 MAX_COMPARED = 4  # channels that are shown large beside each other, at most
 MAX_BLOB = 2**31  # bytes of one blob; more than any texture we make
@@ -46,6 +50,7 @@ MAX_SCREEN = 2**26  # bytes of the PNG of a view
 
 Name = Annotated[str, Meta(max_length=64)]
 Text = Annotated[str, Meta(max_length=10_000)]
+Edits = Annotated[str, Meta(max_length=2**20)]  # active edits in JSON; "" for none
 Count = Annotated[int, Meta(ge=0, le=MAX_BLOB)]
 
 
@@ -58,7 +63,8 @@ class State(Message, frozen=True):
 
     `revision` grows with every change; `sizes` are the bytes of every blob named here.
     `snapshot` is the hash of a picture (PNG) for a page that cannot draw, `classes` that of a JSON
-    list of the names of the output's classes; "" when there is none.
+    list of the names of the output's classes; "" when there is none. `injected` are the arrays that
+    edits, or steps that can be undone, put in the place of values.
     """
 
     revision: Count
@@ -68,6 +74,7 @@ class State(Message, frozen=True):
     sizes: dict[str, Count]
     snapshot: Name = ""
     classes: Name = ""
+    injected: tuple[Name, ...] = ()
 
 
 class Part(Message, frozen=True):
@@ -96,7 +103,8 @@ class Read(Message, frozen=True):
 
     Sent again with the same `id`, it asks for the `missing` parts, (index of the key, part), of an
     answer, or for all of it when there are none listed. With `screen` it asks for no value but for
-    the view as it is on screen, a PNG, which comes like that of a first key.
+    the view as it is on screen, a PNG, which comes like that of a first key; with `unbent` for each
+    value before its own edits.
     """
 
     id: Name  # at the top level and a string: ipykernel 7.4 routes the reply by exactly this field
@@ -104,6 +112,7 @@ class Read(Message, frozen=True):
     revision: Count
     missing: tuple[tuple[Count, Count], ...] = ()
     screen: bool = False
+    unbent: bool = False
 
 
 class Probe(Message, frozen=True):
@@ -129,6 +138,7 @@ class Verified(Message, frozen=True):
 
     With a `page` it is what the parity check found there, in samples of every layer. `flawed` are
     the values that aren't finite: how many NaN and infinities, and the channel of the first, or -1.
+    `edits` were replayed; with a `page` as its Probed said them.
     """
 
     revision: Count
@@ -136,6 +146,7 @@ class Verified(Message, frozen=True):
     layers: tuple[tuple[Text, float, bool], ...]
     flawed: tuple[tuple[Text, Count, Count, int], ...] = ()
     page: Name = ""
+    edits: Edits = ""
 
 
 class Release(Message, frozen=True):
@@ -262,25 +273,46 @@ class Reply(Message, frozen=True):
 
 
 class Probed(Message, frozen=True):
-    """The texels of a Probe's bands in its order, as float32 in the message's only buffer."""
+    """The texels of a Probe's bands in its order, as float32 in the message's only buffer.
+
+    `edits` are those that they were computed with.
+    """
 
     page: Name
     revision: Count
+    edits: Edits = ""
 
 
 class Failed(Message, frozen=True):
-    """A read that failed, or with an empty `id` whatever else did; the page stays alive."""
+    """A read that failed, or with an empty `id` whatever else did; the page stays alive.
+
+    An "edit" that failed, as a text in GLSL that the page's compiler refuses, leaves those before.
+    """
 
     page: Name
     id: Name
-    kind: Literal["lost", "device", "data", "internal"]
+    kind: Literal["lost", "device", "data", "internal", "edit"]
     text: Text
+
+
+class Weigh(Message, frozen=True):
+    """Asks Python for other numbers in a parameter, from a flat row-major index on.
+
+    Those of one `step` within a second are undone together, as all of a drag.
+    """
+
+    page: Name
+    name: Annotated[str, Meta(max_length=1000)]
+    index: Count
+    values: Annotated[tuple[float, ...], Meta(min_length=1, max_length=2**16)]
+    step: Name
 
 
 class Exported(msgspec.Struct, frozen=True):
     """What an exported page shows first: the traits of its Viewer, and a view for each step.
 
-    `snapshot` is a picture of the network, as a data: URL, for a browser that cannot draw.
+    `snapshot` is a picture of the network, as a data: URL, for a browser that cannot draw. `edits`
+    are those of then; `injected` names their arrays, which the page holds behind its inputs.
     """
 
     view: dict[str, Any]
@@ -292,10 +324,12 @@ class Exported(msgspec.Struct, frozen=True):
     classes: tuple[str, ...]
     steps: tuple[dict[str, Any], ...]
     snapshot: str
+    edits: tuple[dict[str, Any], ...] = ()
+    injected: tuple[Name, ...] = ()
 
 
 FromKernel = State | Part | Patches | Read | Probe | Done | Verified | Release | Refuse
-FromPage = Hello | Need | Progress | Ran | Health | Pace | Pointed | Reply | Probed | Failed
+FromPage = Hello | Need | Progress | Ran | Health | Pace | Pointed | Reply | Probed | Failed | Weigh
 
 # A page that speaks another dialect is told to reload, and no version number is kept by hand. The
 # annotations are this file's own text (not msgspec's schema, which changes with its version).

@@ -53,9 +53,14 @@ class Reader:
         self._warned = False
         self._waited = False
 
-    def read(self, keys: Sequence[str], timeout: float | None = None) -> Answer:
-        """The values under `keys`; blocks, and delivers the page's messages meanwhile."""
-        steps = self._read(keys, timeout)
+    def read(
+        self, keys: Sequence[str], timeout: float | None = None, *, unbent: bool = False
+    ) -> Answer:
+        """The values under `keys`; blocks, and delivers the page's messages meanwhile.
+
+        With `unbent` each as it is before its own edits.
+        """
+        steps = self._read(keys, timeout, unbent)
         try:
             while True:
                 blocking.wait(next(steps))
@@ -67,7 +72,7 @@ class Reader:
 
     async def read_async(self, keys: Sequence[str], timeout: float | None = None) -> Answer:
         """The same; lets other tasks go on meanwhile."""
-        steps = self._read(keys, timeout)
+        steps = self._read(keys, timeout, False)
         try:
             while True:
                 await blocking.wait_async(next(steps))
@@ -106,16 +111,20 @@ class Reader:
         assert page is not None
         return f"page (WebGL2: {on(page.renderer, self._network.plan)})"
 
-    def _read(self, keys: Sequence[str], timeout: float | None) -> Generator[Done, None, Answer]:
+    def _read(
+        self, keys: Sequence[str], timeout: float | None, unbent: bool
+    ) -> Generator[Done, None, Answer]:
         """The steps of a read: gives what is to be waited for, one after the other."""
         values = self._network.values(keys)
         yield from self._greeted()
         if not self._page_answers():
             revision = self._connection.revision
-            return Answer(self._network.computed(keys), revision)
+            return Answer(self._network.computed(keys, unbent=unbent), revision)
         patience = self._timeout if timeout is None else timeout
         request = self._connection.ask(
-            [value.key for value in values], [4 * value.read.count for value in values]
+            [value.key for value in values],
+            [4 * value.read.count for value in values],
+            unbent=unbent,
         )
         try:
             yield lambda: self._connection.answered(request, patience)

@@ -1,52 +1,38 @@
-"""Viewer: a network's layers, live in a notebook page and back in numpy.
-
-Longer than 400 lines: a quarter are the public docstrings.
-"""
+"""Viewer: a network's layers, live in a notebook page and back in numpy."""
 
 from __future__ import annotations
 
-import io
+import json
 import os
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, ClassVar
 from weakref import WeakSet
 
-import anywidget
 import traitlets
 from comm import DummyComm
-from PIL import Image
 
-from nbglcnn import __version__, pictures
+from nbglcnn import __version__
+from nbglcnn.edits.records import active, to_dict
 from nbglcnn.errors import InputError, NbglcnnError, PageError
-from nbglcnn.plan import Layers, Precision, Target
+from nbglcnn.plan import Patch, Precision, Target
 from nbglcnn.report import Match, Report
 from nbglcnn.viewer import blocking, code, lifetime, marimo, protocol
 from nbglcnn.viewer.activations import Activations, as_asked, names_of
 from nbglcnn.viewer.connection import CLOSED, Connection
 from nbglcnn.viewer.diagnosis import diagnosis
+from nbglcnn.viewer.editing import TOLD, Edited
 from nbglcnn.viewer.inbox import inboxes
 from nbglcnn.viewer.network import Network
 from nbglcnn.viewer.offer import Offer
 from nbglcnn.viewer.parity import ParityCheck, verified, verify
-from nbglcnn.viewer.protocol import COLOR_RANGES, COLORMAPS
 from nbglcnn.viewer.reading import Reader, shaped
+from nbglcnn.viewer.showing import Shown
 from nbglcnn.viewer.steps import steps_shown
-from nbglcnn.viewer.traits import (
-    FIRST_VIEW,
-    OF_THE_PAGE,
-    as_json,
-    checked_index,
-    checked_selection,
-    checked_view,
-    hovered,
-    name_of_view,
-    status_of,
-)
+from nbglcnn.viewer.traits import OF_THE_PAGE, as_json, hovered, status_of
 
 
-class Viewer(anywidget.AnyWidget):
+class Viewer(Shown, Edited):
     """Shows a network's layers while it runs on the page's GPU.
 
     `model` is a torch.nn.Module (not changed), an onnx.ModelProto or a path to an .onnx; `x` is an
@@ -72,17 +58,9 @@ class Viewer(anywidget.AnyWidget):
     _esm = code.CORE if os.environ.get("ANYWIDGET_HMR") else code.LOADER.read_text("utf-8")
     _code = traitlets.Dict(code.names(), read_only=True).tag(sync=True)
 
-    height = traitlets.Int(None, allow_none=True, min=100).tag(sync=True)
-    example = traitlets.Int(0, min=0).tag(sync=True)
-    selected = traitlets.Dict(default_value=None, allow_none=True).tag(sync=True)
-    colormap = traitlets.Enum(COLORMAPS, "signed").tag(sync=True)
-    color_range = traitlets.Enum(COLOR_RANGES, "layer").tag(sync=True)
-    symmetric = traitlets.Bool(False).tag(sync=True)
-    presenting = traitlets.Bool(False).tag(sync=True)
     # Not synced: names are as many as they like, and pages get them as they get weights.
     # Any would let None pass unasked.
     classes: traitlets.TraitType[Any, Any] = traitlets.TraitType(())
-    view: traitlets.Dict[str, Any] = traitlets.Dict(default_value=FIRST_VIEW).tag(sync=True)
     running = traitlets.Bool(False, read_only=True).tag(sync=True)
     runs_per_second = traitlets.Float(0.0, read_only=True).tag(sync=True)
     hover = traitlets.Dict(default_value=None, allow_none=True, read_only=True).tag(
@@ -125,6 +103,7 @@ class Viewer(anywidget.AnyWidget):
             exact=self.network.local.exact,
             changed=lambda: _call(this, "_follow"),
         )
+        self._begin()
         self._show()
         super().__init__(height=height, classes=self.network.classes)
         self._reader = Reader(
@@ -134,6 +113,7 @@ class Viewer(anywidget.AnyWidget):
             timeout=timeout,
         )
         self.activations = Activations(self.network, self._reader)
+        self.unbent = Activations(self.network, self._reader, unbent=True)
         if self.comm is not None:
             inboxes[self.comm.comm_id] = self._connection
             self.comm.on_close(lambda _: _call(this, "_closed_by_page"))
@@ -141,11 +121,6 @@ class Viewer(anywidget.AnyWidget):
         self._follow()
 
     # What the network is and gives
-
-    @property
-    def layers(self) -> Layers:
-        """The layer table, indexed by position or name."""
-        return self.network.plan.layers
 
     @property
     def input(self) -> Any:
@@ -198,15 +173,12 @@ class Viewer(anywidget.AnyWidget):
         """Take other weights of the same shapes (tensors or arrays); nothing is compiled again.
 
         Only where a BatchNorm's variance and epsilon have become 0: it can't be a part of the
-        convolution before it then.
+        convolution before it then. What `set_weight` did can't be undone any more.
         """
         self._check_open()
         patches = self.network.load_state_dict(state_dict)
-        if not self._connection.pages:
-            return  # those that come later are offered what there is then
-        # A snapshot is drawn anew for a page that has no other picture.
-        if self._needs_snapshot or not patches or not self._connection.patch(patches):
-            self._show()
+        self._forget_weights()
+        self._show_patches(patches)
 
     def verify(self, x: Any = None, *, timeout: float | None = None) -> Report[Match]:
         """Compare every layer that can be read with PyTorch (ONNX models: with ONNX Runtime).
@@ -216,125 +188,28 @@ class Viewer(anywidget.AnyWidget):
         is a layer: largest and mean absolute error, the largest relative to the layer's largest
         value, and whether max|a - b| <= 1e-5 * max|b| + 1e-6 (for float16 2e-2 * max|b| + 1e-6),
         or whether it is as near to float64 as PyTorch's or ONNX Runtime's own float32 is.
-        `report.ok` is the verdict, `report.first_diverging` where to look.
+        `report.ok` is the verdict, `report.first_diverging` where to look. What is bent, injected
+        or frozen is so in PyTorch, too.
 
         Raises:
-            InputError: `x` doesn't fit.
+            InputError: `x` doesn't fit, or a bend can't be replayed (a text in GLSL).
             DeviceError: nothing but the framework itself can compute here.
         """
         arrays = self.network.arrays
         if x is not None:
             self.input = x
         try:
-            report, framework = verify(self.network, self._reader, timeout)
+            report, framework = verify(
+                self.network, self._reader, timeout, self.network.edits, self.network.injected
+            )
         finally:
             if x is not None:
                 self.input = arrays
         # With the revision of what the page shows again.
-        self._connection.send(verified(self._connection.revision, report, framework))
+        words = json.dumps(to_dict(active(self.network.edits))) if self.network.bent else ""
+        now = self._connection.revision
+        self._connection.send(verified(now, report, framework, edits=words))
         return report
-
-    def show(
-        self,
-        layer: str | int | None = None,
-        channels: int | Sequence[int] = (),
-        *,
-        view: str | None = None,
-        pixel: tuple[int, int] | None = None,
-    ) -> None:
-        """Turn the page to a layer, by name or position, or to another view.
-
-        `channels` are those shown large, up to four beside each other; the first is selected.
-        `view` is "network", "maps", "filters", "explain" or "profile"; by default "explain" for a
-        `pixel` (y, x), "maps" for a layer, else "network". `selected` and `view` say later what the
-        page shows, whoever turned it there.
-
-        Raises:
-            KeyError: there is no such layer.
-            TraitError: the layer has no such channel or pixel, or there is no such view.
-        """
-        channels = [channels] if isinstance(channels, int) else [int(one) for one in channels]
-        name = self.layers[layer].name if isinstance(layer, int) else layer
-        if name is not None:
-            self.network.values([name])  # KeyError
-        asked = {
-            "name": view or name_of_view(name, pixel),
-            "layer": name,
-            "channels": channels,
-            "pixel": None if pixel is None else list(pixel),
-        }
-        whole = checked_view(asked, self.network.plan)
-        with self.hold_sync():
-            if name is not None:
-                first = channels[0] if channels else None
-                self.selected = {"layer": name, "channel": first}
-            self.view = whole
-
-    def picture(
-        self, key: str, channels: int | Sequence[int] | None = None, **look: Any
-    ) -> Image.Image:
-        """A layer's feature maps as an RGB image, drawn by Python from the values of now.
-
-        The arguments are those of `Session.picture`. What isn't given of `example`, `colormap`,
-        `color_range` ("fixed" counts as "layer") and `symmetric` is as the page has it.
-
-        Raises:
-            KeyError: there is no such value.
-            InputError: an argument has no meaning here, or the picture would be too large.
-        """
-        [value] = self.network.values([key])
-        color_range = "layer" if self.color_range == "fixed" else self.color_range
-        own = {
-            "example": min(self.example, value.nchw[0] - 1),
-            "colormap": self.colormap,
-            "color_range": color_range,
-            "symmetric": self.symmetric,
-        }
-        array = self._reader.read([key]).arrays[0]
-        return pictures.picture(value, array, channels=channels, **{**own, **look})
-
-    def snapshot(self, *, timeout: float | None = None) -> Image.Image:
-        """The whole view as it is on screen, an RGB image, in the screen's own pixels.
-
-        Of several pages the first that answers takes it. `timeout` is how many seconds the page may
-        say nothing, the Viewer's own unless given.
-
-        Raises:
-            PageNotConnected: no page shows the Viewer.
-            PageError: the page could not take it, and why.
-        """
-        png = self._reader.screen(timeout)
-        return Image.open(io.BytesIO(png)).convert("RGB")
-
-    def present(self, on: bool = True) -> None:
-        """Show it for a projector: as wide as the window, with larger type and fewer controls.
-
-        `present(False)`, Esc or the button in the page lead back; `presenting` says how it stands.
-        """
-        self.presenting = on
-
-    def to_html(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        title: str | None = None,
-        text: str = "",
-        steps: Sequence[Mapping[str, Any]] = (),
-        precision: Precision | None = None,
-    ) -> Path:
-        """Write this Viewer as a page of its own, which runs offline, without a kernel.
-
-        It has the weights, the input and the view of now. The arguments are those of
-        `nbglcnn.export_html`; `precision` is the Viewer's own unless given.
-        """
-        from nbglcnn import export  # which writes Viewers
-
-        traits = {name: getattr(self, name) for name in OF_THE_PAGE}
-        del traits["height"], traits["presenting"]
-        content = export.page(
-            self.network, title=title, text=text, steps=steps, precision=precision, traits=traits
-        )
-        return export.write(path, content)
 
     def report(self) -> str:
         """What a bug report needs, as text: versions, host, device, precision, memory, faults.
@@ -342,8 +217,9 @@ class Viewer(anywidget.AnyWidget):
         Nothing of the model but its size is in it, no path and no name. Asks nobody.
         """
         plan = self.network.plan
-        tested = self._parity.of(self._connection.page, plan)
-        return diagnosis(plan, self._connection, tested, self.network.local.opened)
+        tested = self._parity.of(self._connection.page, plan, self.network.edits)
+        local = self.network.local.opened
+        return diagnosis(plan, self._connection, tested, local, self._store.now)
 
     def close(self) -> None:
         """Free everything here and in every page; the view goes away."""
@@ -369,11 +245,26 @@ class Viewer(anywidget.AnyWidget):
         return self.network.offer(self._snapshot() if self._needs_snapshot else b"")
 
     def _show(self) -> int:
+        self._keep_edits()
         return self._connection.show(self._offer())
+
+    def _show_patches(self, patches: Sequence[Patch]) -> None:
+        if not self._connection.pages:
+            self._keep_edits()
+            return  # those that come later are offered what there is then
+        # A snapshot is drawn anew for a page that has no other picture.
+        if self._needs_snapshot or not patches or not self._connection.patch(patches):
+            self._show()
+
+    def _edits_changed(self) -> None:
+        if self._needs_snapshot:
+            self._show()
+        self._follow()
 
     def _fit(self, target: Target) -> Offer | None:
         """What to show instead, on a page whose device can do less than the Plan asks for."""
         if self.network.fit(target) or self.network.hash_weights():
+            self._keep_edits()
             return self._offer()
         return None
 
@@ -383,8 +274,9 @@ class Viewer(anywidget.AnyWidget):
         Where values are wrong the fast kernels are left out, for good if that mends them.
         """
         network = self.network
-        self._parity.follow(network.plan, network.graph, network.arrays)
-        verdict = self._parity.of(self._connection.page, network.plan)
+        edits = network.edits
+        self._parity.follow(network.plan, network.graph, network.arrays, edits, network.injected)
+        verdict = self._parity.of(self._connection.page, network.plan, edits)
         if verdict is None:
             return ""
         if not verdict.wrong or self._mended is False:
@@ -406,6 +298,7 @@ class Viewer(anywidget.AnyWidget):
         if self._replaced and self.comm is not None:
             shown = any(p.health is None or p.health.views for p in self._connection.pages.values())
             (lifetime.hold if shown else lifetime.let_go)(self)
+        self._weigh_for_pages()
         tested = self._examine()
         pace = page.pace if page else None
         plan = self.network.plan
@@ -440,7 +333,13 @@ class Viewer(anywidget.AnyWidget):
 
     def set_state(self, sync_data: dict[str, Any]) -> None:
         """Take what a page has changed: only what a page may change, and only what fits."""
-        for name in sync_data:
+        if edits := {name: sync_data[name] for name in TOLD if name in sync_data}:
+            try:
+                super().set_state(edits)  # the two at once: each says what the other means
+            except traitlets.TraitError as error:
+                protocol.warn_once(f"ignored the page's edits: {error}")
+                self.send_state(TOLD)
+        for name in sync_data.keys() - edits.keys():
             if name not in OF_THE_PAGE:
                 protocol.warn_once(f"ignored the page's change of {name[:40]!r}")
                 continue
@@ -448,18 +347,6 @@ class Viewer(anywidget.AnyWidget):
                 super().set_state({name: sync_data[name]})
             except traitlets.TraitError as error:
                 protocol.warn_once(f"ignored the page's {name}: {error}")
-
-    @traitlets.validate("example")
-    def _check_index(self, proposal: Any) -> int:
-        return checked_index(int(proposal["value"]), self.network.plan.header.batch)
-
-    @traitlets.validate("selected")
-    def _check_selected(self, proposal: Any) -> dict[str, Any] | None:
-        return checked_selection(proposal["value"], self.network.plan.values)
-
-    @traitlets.validate("view")
-    def _check_view(self, proposal: Any) -> dict[str, Any]:
-        return checked_view(proposal["value"], self.network.plan)
 
     @traitlets.validate("classes")
     def _check_classes(self, proposal: Any) -> tuple[str, ...]:

@@ -222,7 +222,7 @@ const named = (letter: string, title: string): string =>
   title === "" ? letter : `${letter} ${title}`;
 
 /** A left of the line, B right of it. */
-function Wiped({ a, b, side, titles }: OverProps & { side: number }) {
+export function Wiped({ a, b, side, titles }: OverProps & { side: number }) {
   const [at, setAt] = useState(50);
   return (
     <figure class="nbg-one" aria-label="A wiped over B">
@@ -252,7 +252,7 @@ function Wiped({ a, b, side, titles }: OverProps & { side: number }) {
 }
 
 /** B; A while the button or the key is held. */
-function Held({ a, b, titles }: OverProps) {
+export function Held({ a, b, titles }: OverProps) {
   const { root } = useViews();
   const [held, setHeld] = useState(false);
   // At once: the next key may come before a picture is painted.

@@ -1,10 +1,12 @@
 // Kernels as pictures: small numbers painted by the processor, since they are read for their tooltips anyway.
-import { useLayoutEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { exact } from "../../format.ts";
 import { colorTable } from "../colors.ts";
 import { placeOf, pointIn, useViews } from "../context.ts";
 import { px } from "../layout.ts";
 import { inputChannel, type Kernels, kernelStart } from "../weights.ts";
+import { type Box, Corners, Ring } from "./corners.tsx";
+import { differs } from "./originals.ts";
 import { paintColors, paintCurve } from "./paint.ts";
 
 /** One kernel in a picture of several: an output channel and the k-th input channel that it reads. */
@@ -12,6 +14,16 @@ export interface Cell {
   readonly output: number;
   readonly input: number;
 }
+
+/** A weight of a kernel, and where it is among all elements. */
+export interface Spot extends Cell {
+  readonly y: number;
+  readonly x: number;
+  readonly at: number;
+}
+
+/** Of a picture with more weights none has a corner: it would hide those beside it. */
+const MOST_CORNERS = 50_000;
 
 interface KernelsProps {
   kernels: Kernels;
@@ -24,6 +36,17 @@ interface KernelsProps {
   /** The value with the map's full colour. */
   most: number;
   label: string;
+  /** Where the weights can be chosen. */
+  edit?: Editing | undefined;
+}
+
+interface Editing {
+  /** What the weights were before they were changed. */
+  readonly original: Float32Array;
+  /** The one that is chosen, if its kernel is shown. */
+  readonly chosen: Spot | null;
+  press(event: PointerEvent, spot: Spot, words: string): void;
+  open(spot: Spot): void;
 }
 
 /** Kernels in a mosaic: signed around zero in the chosen map's colours, or as curves. */
@@ -69,39 +92,83 @@ export function KernelPictures(props: KernelsProps) {
     }
   }, [kernels, values, which, columns, cell.width, cell.height, gap, most, ratio, map, theme]);
 
-  const point = (event: PointerEvent): void => {
-    if (canvas.current === null) return;
+  /** A curve has its taps from left to right, whichever way the signal lies. */
+  const column = kernels.line && kw === 1;
+  const boxOf = (i: number, y: number, x: number): Box => {
+    const [left, top] = [
+      (i % columns) * (cell.width + gap),
+      Math.floor(i / columns) * (cell.height + gap),
+    ];
+    const [wide, high] = [cell.width / (column ? kh : kw), cell.height / (column ? 1 : kh)];
+    return column
+      ? { left: left + y * wide, top, width: wide, height: high }
+      : { left: left + x * wide, top: top + y * high, width: wide, height: high };
+  };
+  const { edit } = props;
+  const original = edit?.original;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the same cells have the same boxes
+  const changed = useMemo(() => {
+    const found: Box[] = [];
+    if (original === undefined || original === values) return found;
+    if (cells.length * kh * kw > MOST_CORNERS) return found;
+    for (const [i, { output, input }] of cells.entries()) {
+      const start = kernelStart(kernels, output, input);
+      for (let k = 0; k < kh * kw; k++) {
+        if (!differs(values[start + k], original[start + k])) continue;
+        found.push(boxOf(i, Math.floor(k / kw), k % kw));
+      }
+    }
+    return found;
+  }, [kernels, values, original, which, columns, cell.width, cell.height, gap]);
+
+  const under = (event: MouseEvent): Spot | null => {
+    if (canvas.current === null) return null;
     const { left, top } = pointIn(canvas.current, event, views);
     const i = Math.floor(left / (cell.width + gap));
     const j = Math.floor(top / (cell.height + gap));
     const along = (left - i * (cell.width + gap)) / cell.width;
     const beside = (top - j * (cell.height + gap)) / cell.height;
-    // A curve has its taps from left to right, whichever way the signal lies.
-    const column = kernels.line && kw === 1;
     const x = column ? 0 : Math.floor(along * kw);
     const y = Math.floor((column ? along : beside) * kh);
-    const at = cells[j * columns + i];
+    const of = cells[j * columns + i];
     const inside = along >= 0 && along < 1 && beside >= 0 && beside < 1;
-    if (at === undefined || i >= across || !inside) {
-      views.note.value = null;
-      return;
-    }
-    const value = values[kernelStart(kernels, at.output, at.input) + y * kw + x];
-    const from = inputChannel(kernels, at.output, at.input);
-    const linear = kernels.weight.shape.length === 2;
+    if (of === undefined || i >= across || !inside) return null;
+    return { ...of, y, x, at: kernelStart(kernels, of.output, of.input) + y * kw + x };
+  };
+  const wordsOf = ({ output, input, y, x }: Spot): string => {
+    if (kernels.weight.shape.length === 2) return `output ${output}, input ${x}`;
     const place = kernels.line ? (column ? `y ${y}` : `x ${x}`) : `y ${y}, x ${x}`;
-    views.note.value = {
-      title: value === undefined ? "…" : exact(value),
-      text: linear
-        ? `output ${at.output}, input ${x}`
-        : `channel ${at.output}, input channel ${from} · ${place}`,
-      ...placeOf(event, views),
-    };
+    return `channel ${output}, input channel ${inputChannel(kernels, output, input)} · ${place}`;
+  };
+  const point = (event: PointerEvent): void => {
+    const spot = under(event);
+    const value = spot === null ? undefined : values[spot.at];
+    views.note.value =
+      spot === null
+        ? null
+        : {
+            title: value === undefined ? "…" : exact(value),
+            text: wordsOf(spot),
+            ...placeOf(event, views),
+          };
+  };
+  const press = (event: PointerEvent): void => {
+    point(event);
+    const spot = under(event);
+    if (spot !== null && event.button === 0) edit?.press(event, spot, wordsOf(spot));
+  };
+  const open = (event: MouseEvent): void => {
+    const spot = under(event);
+    if (spot !== null) edit?.open(spot);
   };
   const leave = (): void => {
     views.note.value = null;
   };
-  return (
+  const chosen = edit?.chosen ?? null;
+  const shown = cells.findIndex(
+    (one) => one.output === chosen?.output && one.input === chosen.input,
+  );
+  const picture = (
     <canvas
       ref={canvas}
       class="nbg-kernels"
@@ -111,8 +178,17 @@ export function KernelPictures(props: KernelsProps) {
       data-channels={cells.length}
       style={{ width: px(width), height: px(height) }}
       onPointerMove={point}
-      onPointerDown={point}
+      onPointerDown={press}
       onPointerLeave={leave}
+      {...(edit && { onDblClick: open })}
     />
+  );
+  if (edit === undefined) return picture;
+  return (
+    <div class="nbg-editable" style={{ width: px(width) }}>
+      {picture}
+      <Corners boxes={changed} width={width} height={height} />
+      {chosen !== null && shown >= 0 && <Ring {...boxOf(shown, chosen.y, chosen.x)} />}
+    </div>
   );
 }

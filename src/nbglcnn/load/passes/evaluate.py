@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from nbglcnn.edits import replay
 from nbglcnn.errors import ModelError, NbglcnnError, UnsupportedOperator
 from nbglcnn.graph import Array, Node
 from nbglcnn.load.bounds import checked_shape, shown
@@ -44,6 +45,8 @@ def evaluate(node: Node, values: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def _results(node: Node, inputs: Sequence[Array | None]) -> Sequence[Any]:
+    if node.domain == replay.DOMAIN and inputs[0] is not None:
+        return [replay.computed(node, inputs[0])]
     if node.domain == DOMAIN:
         return [computed(node, [array for array in inputs if array is not None])]
     if node.op == "Constant":

@@ -156,7 +156,13 @@ def _rewritten(node: Node, version: int, state: State) -> list[Node]:
 def _one(node: Node, position: int, state: State) -> None:
     same = _alias(node, state)
     if same is not None:
-        state.aliases[node.outputs[0]] = same
+        name = node.outputs[0]
+        if name not in state.draft.apart or same not in state.shapes:
+            state.aliases[name] = same
+            return
+        state.shapes[name], state.dtypes[name] = state.shapes[same], state.dtypes[same]
+        node = replace(node, op="Identity", domain="", inputs=(same,), attributes={})
+        state.nodes.append((position, node))
     elif node.op in ("Shape", "Size") and len(node.inputs) == 1 and node.inputs[0]:
         state.constants[node.outputs[0]] = _shape_of(node, state)
     elif _foldable(node, state):

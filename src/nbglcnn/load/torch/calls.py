@@ -13,8 +13,9 @@ from nbglcnn.errors import InputError, UnsupportedModel
 from nbglcnn.graph import Array, Graph
 from nbglcnn.inputs import channels_last, kind_of
 from nbglcnn.load.bounds import MAX_ELEMENTS
-from nbglcnn.load.names import Call, leaves, walk
+from nbglcnn.load.names import Call, leaves, parts, walk
 from nbglcnn.load.torch.check import image_channels
+from nbglcnn.load.torch.passed import Sightings, renamed
 from nbglcnn.load.torch.thread import in_float32, random_numbers_kept, unwound
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ class Record:
     """What hooks have seen of one run: tensors in the order of return, and the calls still open.
 
     `others` is what the call that returned last gave besides tensors and None. Of the modules in
-    `cut` nothing inside is seen, `given` has what their calls gave as it is, by name.
+    `cut` nothing inside is seen, `given` has what their calls gave as it is, by name. The keys in
+    `passed` are of tensors that go on under another name; without, `sightings` finds these.
     """
 
     captured: list[torch.Tensor] = field(default_factory=list)
@@ -38,6 +40,9 @@ class Record:
     cut: Container[str] = ()
     given: dict[str, Any] = field(default_factory=dict)
     inside: int = 0  # how many calls below one of a module in `cut` are open
+    passed: Container[str] | None = None
+    sightings: Sightings = field(default_factory=Sightings)
+    begun: list[int] = field(default_factory=list)  # when, of each open call
 
     @property
     def where(self) -> str:
@@ -189,7 +194,7 @@ def run(
         return isinstance(value, torch.Tensor)
 
     def before(path: str) -> Callable[..., None]:
-        def hook(module: torch.nn.Module, _: Any) -> None:
+        def hook(module: torch.nn.Module, given: Any, named: Any) -> None:
             if record.stack and record.stack[-1].path in record.cut:
                 record.inside += 1
                 return
@@ -200,15 +205,23 @@ def run(
             if record.stack:
                 record.stack[-1].children.append(call)
             record.stack.append(call)
+            if record.passed is None:
+                record.sightings.see(one for _, one in parts([given, named], is_tensor))
+                record.begun.append(record.sightings.begin())
 
         return hook
 
-    def after(_: torch.nn.Module, __: Any, output: Any) -> None:
+    def after(_: torch.nn.Module, given: Any, output: Any) -> Any:
         if record.inside:
             record.inside -= 1
-            return
+            return None
         call = record.stack.pop()
         record.others = []
+        if record.passed is None:
+            begun, tensors = record.begun.pop(), list(parts(output, is_tensor))
+            call.passed = set(record.sightings.known(begun, tensors))
+        elif call.path:
+            output = renamed(output, given, call.name, record.passed)
         if call.path in record.cut:
             record.given[call.name] = output
         for suffix, tensor in leaves(output, is_tensor):
@@ -223,11 +236,14 @@ def run(
             kept = record.kept is None or not call.path or call.name + suffix in record.kept
             record.captured.append(tensor.clone() if kept else tensor)
         record.root = call
+        return output
 
     handles = []
     try:
         for path, module in modules:
-            handles.append(module.register_forward_pre_hook(before(path), prepend=True))
+            handles.append(
+                module.register_forward_pre_hook(before(path), prepend=True, with_kwargs=True)
+            )
             handles.append(module.register_forward_hook(after))
         model(*inputs)
     finally:

@@ -63,6 +63,13 @@ def check_module(model: torch.nn.Module) -> None:
             raise UnsupportedModel(
                 f"{shown(name)} is {kind}; only dense real tensors are supported"
             )
+    check_mode(model)
+
+
+def check_mode(model: torch.nn.Module) -> None:
+    """Refuse a module that is training where it matters."""
+    import torch
+
     strayed = [(name or "the model itself", m) for name, m in model.named_modules() if _trains(m)]
     if strayed:
         some = ", ".join(f"{name} ({type(m).__name__})" for name, m in strayed[:3])
@@ -178,13 +185,16 @@ def detached_copy(model: torch.nn.Module) -> tuple[torch.nn.Module, list[str]]:
 
 
 def drop_hooks(twin: torch.nn.Module) -> bool:
-    """Remove the user's forward hooks (not torch's own, as spectral_norm's); whether there were."""
+    """Remove the user's forward hooks; whether there were.
+
+    Not torch's own, as spectral_norm's, and not ours, which replay edits.
+    """
     dropped = False
     for module in twin.modules():
         for hooks in (module._forward_hooks, module._forward_pre_hooks):
             for number, hook in list(hooks.items()):
                 owner = getattr(hook, "__module__", None) or type(hook).__module__
-                if not owner.startswith("torch."):
+                if not owner.startswith(("torch.", "nbglcnn.")):
                     del hooks[number]
                     dropped = True
     return dropped

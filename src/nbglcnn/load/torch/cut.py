@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nbglcnn.errors import UnsupportedModel
 from nbglcnn.graph import OWN, Array, InPython, Node
-from nbglcnn.load.names import Call, parts, walk
+from nbglcnn.load.names import Call, parts, replaced, walk
 from nbglcnn.load.torch.calls import Record, Seen, is_leaf
 
 if TYPE_CHECKING:
@@ -67,15 +66,18 @@ class StandIns:
 
         numbers = {call.name: number for number, call in enumerate(self.calls)}
 
+        def is_tensor(one: Any) -> bool:
+            return isinstance(one, torch.Tensor)
+
         def forward(*given: Any, **named: Any) -> Any:
             call = record.stack[-1]
             if call.name not in self._stand:
                 return self._given.get(call.name)  # no tensor is in it
-            found = parts([given, named], lambda one: isinstance(one, torch.Tensor))
+            found = parts([given, named], is_tensor)
             self.reads[numbers[call.name]] = [tensor.clone() for _, tensor in found]
             # Copies, for what comes after may write into them, and inputs stay as they are.
             each = iter([tensor.clone() for tensor in self._stand[call.name]])
-            return _filled(self._given[call.name], each)
+            return replaced(self._given[call.name], is_tensor, lambda _, __: next(each))
 
         return forward
 
@@ -97,28 +99,6 @@ class StandIns:
                 module=call.path,
                 python=own,
             )
-
-
-def _filled(value: Any, tensors: Iterator[torch.Tensor]) -> Any:
-    """The same tuples, lists, dicts and dataclasses with other tensors, in the same order."""
-    import torch
-
-    if isinstance(value, torch.Tensor):
-        return next(tensors)
-    if isinstance(value, Mapping):
-        filled: Any = copy.copy(value)
-        for name, item in value.items():
-            filled[name] = _filled(item, tensors)
-        return filled
-    if isinstance(value, tuple | list):
-        items = [_filled(item, tensors) for item in value]
-        return value._make(items) if hasattr(value, "_make") else type(value)(items)
-    if is_dataclass(value) and not isinstance(value, type):
-        filled = copy.copy(value)
-        for part in fields(value):
-            object.__setattr__(filled, part.name, _filled(getattr(value, part.name), tensors))
-        return filled
-    return value
 
 
 def widened(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, Any
 
 from nbglcnn.errors import UnsupportedModel, UnsupportedOperator
@@ -16,6 +16,7 @@ from nbglcnn.load.torch.calls import Record, run
 from nbglcnn.load.torch.cut import StandIns
 from nbglcnn.load.torch.extra import decompositions, translations, unread
 from nbglcnn.load.torch.masks import choose_by_masks, has_masks
+from nbglcnn.load.torch.passed import without_idle_names
 from nbglcnn.load.torch.program import (
     attend_in_four_dimensions,
     clamp_by_one_type,
@@ -36,6 +37,7 @@ from nbglcnn.load.torch.thread import (
     uncollected,
     unwound,
 )
+from nbglcnn.load.torch.traced import keep
 from nbglcnn.load.torch.unpool import unpool_by_windows
 from nbglcnn.load.torch.written import written
 
@@ -44,14 +46,17 @@ if TYPE_CHECKING:
 
 
 def export(
-    copy: Callable[[], torch.nn.Module], tensors: tuple[torch.Tensor, ...], stands: StandIns
+    copy: Callable[[], torch.nn.Module],
+    tensors: tuple[torch.Tensor, ...],
+    stands: StandIns,
+    passed: Container[str],
 ) -> tuple[torch.nn.Module, Any, Call, frozenset[str], bool]:
     """A copy, it as an onnx_ir graph whose outputs are all calls' tensors, and the tree of calls.
 
     Also the names of buffers and parameters whose numbers decided what is computed, and whether an
     autocast in forward was left out. Each trace has a copy of its own, for it leaves it in another
     state. What `stands` in for modules are further inputs, and what these read stands before the
-    calls' tensors.
+    calls' tensors. The keys in `passed` are of tensors that were there before their calls.
     """
     import torch
 
@@ -59,7 +64,9 @@ def export(
     twin = copy()
     with uncollected(), unwound(), random_numbers_kept(lambda: None), torch.no_grad():
         try:
-            program, record, autocast = _traced(twin, tensors, stands, contextlib.nullcontext())
+            program, record, autocast = _traced(
+                twin, tensors, stands, passed, contextlib.nullcontext()
+            )
             if reads_numbers(program):
                 twin = copy()
                 reading = settings_read(twin, settings)
@@ -71,7 +78,9 @@ def export(
             if reading is None:
                 raise
         if reading is not None:
-            program, record, autocast = _traced(twin, tensors, stands, reading)
+            program, record, autocast = _traced(twin, tensors, stands, passed, reading)
+        assert record.root is not None
+        without_idle_names(program, len(record.captured), record.root)
         if has_masks(program):
             with quiet():
                 program = choose_by_masks(program)
@@ -96,7 +105,6 @@ def export(
                 exported = _to_onnx(program)
             except Exception:
                 raise refusal from error
-    assert record.root is not None
     for name, old in renamed.items():
         if name in exported.model.graph.initializers:
             exported.model.graph.initializers[name].name = old
@@ -104,13 +112,17 @@ def export(
 
 
 def _traced(
-    twin: torch.nn.Module, tensors: tuple[torch.Tensor, ...], stands: StandIns, reading: Any
+    twin: torch.nn.Module,
+    tensors: tuple[torch.Tensor, ...],
+    stands: StandIns,
+    passed: Container[str],
+    reading: Any,
 ) -> tuple[Any, Record, bool]:
     import torch
 
     first = "torch.export._trace" not in sys.modules
     begin("importing PyTorch's exporter, once in a kernel" if first else "tracing it")
-    tap, record = _tap(twin, stands)
+    tap, record = _tap(twin, stands, passed)
     try:
         with quiet(), in_float32() as mode, reading:
             program = torch.export.export(tap, (*tensors, *stands.tensors()), strict=False)
@@ -131,7 +143,7 @@ def _to_onnx(program: Any) -> Any:
     begin("translating it to ONNX")
     with quiet(), tables_kept():
         # optimize=True would fold BatchNorm into Conv and merge equal parameters.
-        return torch.onnx.export(
+        made: Any = torch.onnx.export(
             program,
             dynamo=True,
             optimize=False,
@@ -139,6 +151,8 @@ def _to_onnx(program: Any) -> Any:
             verbose=False,
             custom_translation_table=dict(translations()),
         )
+    keep(made.exported_program)
+    return made
 
 
 _MISSING = re.compile(r"operator (aten|prims)\.\w+ has no ONNX form")
@@ -148,11 +162,13 @@ class _InForward(Exception):
     """An error in the model's own code, while it is traced."""
 
 
-def _tap(twin: torch.nn.Module, stands: StandIns) -> tuple[torch.nn.Module, Record]:
+def _tap(
+    twin: torch.nn.Module, stands: StandIns, passed: Container[str]
+) -> tuple[torch.nn.Module, Record]:
     """The wrapper to export: its outputs are what `stands` reads and all captured tensors."""
     import torch
 
-    record = Record(cut=stands.reasons)
+    record = Record(cut=stands.reasons, passed=passed)
     stands.place(twin, record)
     named = list(twin.named_modules())
 

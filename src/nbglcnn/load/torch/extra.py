@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbglcnn.load.passes.algebra import DOMAIN
 from nbglcnn.load.torch.resize import resizes
+from nbglcnn.load.torch.traced import bend_operator
 
 if TYPE_CHECKING:
     import torch
@@ -55,7 +56,11 @@ def translations() -> Mapping[Any, Callable[..., Any]]:
         """log(sigmoid(x)), as the exporter writes it, is −∞ where the sigmoid falls to 0."""
         return opset18.Neg(opset18.Softplus(opset18.Neg(x)))
 
-    return {torch.ops.aten.log_sigmoid.default: log_sigmoid, **resizes()}
+    return {
+        torch.ops.aten.log_sigmoid.default: log_sigmoid,
+        bend_operator(): lambda x, key: opset18.Identity(x),
+        **resizes(),
+    }
 
 
 def _cumulative_product(

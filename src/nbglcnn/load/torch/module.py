@@ -15,7 +15,7 @@ from nbglcnn.errors import InputError, UnsupportedModel, UnsupportedOperator, us
 from nbglcnn.graph import Array, Attribute, Graph, Node, with_python
 from nbglcnn.load.bounds import shown
 from nbglcnn.load.draft import Draft, free_name
-from nbglcnn.load.names import Call, place, torch_keys, walk
+from nbglcnn.load.names import Call, calls_of, place, torch_keys, walk
 from nbglcnn.load.passes.finish import finish
 from nbglcnn.load.passes.fold import simplify
 from nbglcnn.load.steps import begin
@@ -23,6 +23,7 @@ from nbglcnn.load.torch.calls import by_key, run_hooked
 from nbglcnn.load.torch.check import check_module, detached_copy, drop_hooks, input_names, unwrapped
 from nbglcnn.load.torch.cut import StandIns, leaves_of, recurrent, widened
 from nbglcnn.load.torch.export import export
+from nbglcnn.load.torch.passed import names_apart, without_idle_nodes
 from nbglcnn.load.torch.source import ROOT
 from nbglcnn.load.torch.words import Word, node_names, words_of
 
@@ -112,8 +113,9 @@ def _loaded(
         return twin
 
     stands = StandIns.of(reasons, seen)
+    passed = {call.name + suffix for call in walk(seen.root) for suffix in call.passed}
     try:
-        twin, exported, root, settings, autocast = export(copy, tensors, stands)
+        twin, exported, root, settings, autocast = export(copy, tensors, stands, passed)
     except UnsupportedModel:
         # A hook that calls .numpy() breaks the export. Do without hooks if they change nothing.
         twin = copy()
@@ -121,7 +123,9 @@ def _loaded(
             seen.arrays, run_hooked(twin, tensors, cut=reasons).arrays
         ):
             raise
-        twin, exported, root, settings, autocast = export(copy_without_hooks, tensors, stands)
+        twin, exported, root, settings, autocast = export(
+            copy_without_hooks, tensors, stands, passed
+        )
     if autocast:
         notes.append(AUTOCAST)
         seen = run_hooked(detached_copy(model)[0], tensors, float32=True, cut=reasons)
@@ -140,13 +144,13 @@ def _loaded(
     except UnsupportedModel as error:
         error.module = error.module or draft.at
         raise
-    placed = place(root, done.nodes)
+    placed = without_idle_nodes(done, place(root, done.nodes), root, captured)
     found = [done.resolve(v) for v in captured]
     keys = torch_keys(
         {n: done.resolve(v) for n, v in zip(names, draft.inputs, strict=True)},
         root,
         found,
-        placed,
+        [one for one in placed if one[1].op != "Identity"],  # these have their modules' keys
         lambda at, node, value: words[at].of(value, node.op),
     )
     nodes = tuple(
@@ -154,7 +158,7 @@ def _loaded(
         for _, node, call in placed
     )
     draft.outputs = [found[index] for _, index in root.outputs]
-    graph = finish(draft, done, nodes, keys)
+    graph = replace(finish(draft, done, nodes, keys), calls=calls_of(root))
     if known is not None:
         known.update(by_key(graph, arrays, seen.arrays, seen.root))
     return graph
@@ -256,6 +260,7 @@ def _draft(
         words.insert(at, Word("", {}))
     produced = {out: i for i, node in enumerate(draft.nodes) for out in node.outputs}
     draft.keep = list(captured)
+    draft.apart = names_apart(root, captured, draft.nodes, stands.reasons)
     latest = -1
     for call in _by_return(root):
         ends = [produced.get(captured[index], -1) for _, index in call.outputs]

@@ -1,0 +1,160 @@
+// What bend.glsl is given: its text, the numbers of one pass, the table of channels; as edits/program.py in Python.
+import bend from "../../../src/nbglcnn/shaders/bend.glsl";
+import prelude from "../../../src/nbglcnn/shaders/prelude.glsl";
+import {
+  CONSTANTS,
+  CUSTOM,
+  type Edit,
+  NUMBERS,
+  RESHAPED,
+  SAMPLERS,
+  TABLE_WIDTH,
+  TRANSFORMS,
+} from "../edits.ts";
+import { UNIFORM_BYTES } from "../plan.ts";
+import { isReshaped, type Lying, writeNumbers } from "./numbers.ts";
+import type { Source } from "./programs.ts";
+import type { Size } from "./resources.ts";
+
+/** A texel and each of its reads cost as many fetches of a Plan's kernels, which know their layouts: measured. */
+const TEXEL_COST = 100;
+const TAP_COST = 15;
+/** Width of a texture that nothing reaches: a value that lies in no strips. */
+const ENDLESS = 2 ** 24;
+
+/** By what they differ in: a slider asks for the same many times a second. */
+const made = new Map<string, Source>();
+
+/** The program for textures of so many layers; `edit` matters where it is a text of one's own. */
+export function bendProgram(layers: number, reshaped: boolean, edit?: Edit): Source {
+  if (edit?.source) return program(layers, reshaped, edit);
+  const name = `${layers} ${reshaped}`;
+  const found = made.get(name) ?? program(layers, reshaped);
+  made.set(name, found);
+  return found;
+}
+
+function program(layers: number, reshaped: boolean, own?: Edit): Source {
+  const constants = {
+    LAYERS: layers,
+    ...CONSTANTS,
+    ...(reshaped ? RESHAPED : {}),
+    ...(own ? { CUSTOM: 1 } : {}),
+    ...NUMBERS,
+  };
+  const source = [
+    ...Object.entries(constants).map(([name, value]) => `#define ${name} ${value}`),
+    prelude,
+    ...SAMPLERS.map((name) => `uniform sampler2DArray ${name};`),
+    ...Array.from({ length: layers }, (_, k) => `layout(location = ${k}) out vec4 o${k};`),
+    bend,
+    own ? custom(own) : "",
+  ].join("\n");
+  const name = own ? "transforms.glsl" : "bend";
+  return { name, source, samplers: SAMPLERS, ...(own ? { lines: own.source } : {}) };
+}
+
+function custom({ source, names }: Edit): string {
+  const lines = names.map((name, k) => `  float ${name} = u.f[${k >> 2}].${"xyzw"[k & 3]};\n`);
+  // Functions, since a text may have what `replace` takes for a pattern.
+  return CUSTOM.replace("PARAMETERS", () => lines.join("")).replace("SOURCE", () => source);
+}
+
+export const stagesOf = ({ transform }: Pick<Edit, "transform">): number =>
+  TRANSFORMS.find(({ name }) => name === transform)?.stages ?? 1;
+
+/** What one pass of bend.glsl is told. */
+export interface BendNumbers {
+  /** What is transformed. */
+  readonly from: Lying;
+  /** The value before. */
+  readonly before: Lying;
+  readonly to: Lying;
+  /** "none" copies and "difference" subtracts, besides the transforms. */
+  readonly transform: string;
+  readonly stage: number;
+  readonly parameters: readonly number[];
+  readonly mix: number;
+  /** Channels of an injected array. */
+  readonly injected: number;
+  /** Of a preview: its channel and image. */
+  readonly alone?: readonly [channel: number, image: number];
+}
+
+/** Writes one pass's uniform block. */
+export function writeBend(block: ArrayBuffer, at: number, numbers: BendNumbers): void {
+  const { from, before, to, transform, stage, parameters, mix, injected, alone } = numbers;
+  writeNumbers(block, at, {
+    output: to.words,
+    words: [...from.words, ...before.words],
+    integers: [
+      [NUMBERS[transform.toUpperCase()] ?? 0, stage, ...(alone ?? [-1, 0])],
+      before.nchw,
+      [injected],
+      [to.layout.side || ENDLESS],
+    ],
+    floats: [parameters.slice(0, 4), parameters.slice(4, 8), [mix]],
+  });
+}
+
+/** One pass of an edit of a value. */
+export function numbersOfEdit(value: Lying, edit: Edit, stage: number): BendNumbers {
+  const { transform, parameters, mix, channels } = edit;
+  const injected = channels?.length ?? value.nchw[1];
+  return { from: value, before: value, to: value, transform, stage, parameters, mix, injected };
+}
+
+/** Uniform blocks of passes, one after the other. */
+export function blocksOf(all: readonly BendNumbers[]): Uint8Array<ArrayBuffer> {
+  const block = new ArrayBuffer(all.length * UNIFORM_BYTES);
+  for (const [k, numbers] of all.entries()) writeBend(block, k * UNIFORM_BYTES, numbers);
+  return new Uint8Array(block);
+}
+
+/** Texture fetches of a pass, as a Plan counts them. */
+export function costOf({ to, transform, parameters }: BendNumbers): number {
+  const [n, c, h, w] = to.nchw;
+  const texels = n * (isReshaped(to) ? c : Math.ceil(c / 4)) * h * w;
+  const [first = 0, second = 0] = parameters;
+  const sigma = transform === "sharpen" ? second : first;
+  const blurs = transform === "blur" || transform === "sharpen";
+  const grows = transform === "erode" || transform === "dilate";
+  const affine = ["translate", "scale", "rotate", "flip_h", "flip_v"].includes(transform);
+  const taps = blurs
+    ? 2 * Math.floor(4 * sigma + 0.5) + 1
+    : grows
+      ? (2 * first + 1) ** 2
+      : affine
+        ? 4
+        : 1;
+  return texels * (TEXEL_COST + taps * TAP_COST);
+}
+
+const rows = (texels: number): Size => {
+  const width = Math.min(Math.max(1, texels), TABLE_WIDTH);
+  return { width, height: Math.max(1, Math.ceil(texels / width)), layers: 1 };
+};
+
+export const tableSize = ({ nchw }: Pick<Lying, "nchw">): Size => rows(Math.ceil(nchw[1] / 4));
+export const arraySize = (elements: number): Size => rows(Math.ceil(elements / 4));
+
+/** A texel a group of channels: each one's place among the chosen from 1 on, or 0; null chooses all. */
+export function tableOf(
+  value: Pick<Lying, "nchw">,
+  channels: readonly number[] | null,
+): Float32Array {
+  const { width, height } = tableSize(value);
+  const found = new Float32Array(width * height * 4);
+  if (channels !== null) for (const [k, channel] of channels.entries()) found[channel] = k + 1;
+  else for (let k = 0; k < value.nchw[1]; k++) found[k] = k + 1;
+  return found;
+}
+
+/** An injected array as rows of texels. */
+export function padded(array: Float32Array): Float32Array {
+  const { width, height } = arraySize(array.length);
+  if (array.length === width * height * 4) return array;
+  const found = new Float32Array(width * height * 4);
+  found.set(array);
+  return found;
+}

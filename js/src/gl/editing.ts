@@ -1,0 +1,75 @@
+// What a runner asks of its edits, and what it has without any. Their own code may come later than the first picture.
+import type { Pass, PlanHeader, Value } from "../plan.ts";
+import { splitKey } from "./derived.ts";
+import type { Edits } from "./edits.ts";
+import type { PlanObjects } from "./objects.ts";
+import type { Sections } from "./sections.ts";
+
+export type Editing = Pick<
+  Edits,
+  | "any"
+  | "aside"
+  | "base"
+  | "changes"
+  | "dispose"
+  | "find"
+  | "flush"
+  | "hasKept"
+  | "lose"
+  | "passes"
+  | "restore"
+  | "values"
+  | "without"
+>;
+
+/** A network that nobody edits. */
+export class Unedited implements Editing {
+  readonly any = false;
+  readonly aside: readonly Pass[] = [];
+  readonly changes = 0;
+  readonly values: ReadonlyMap<string, Value>;
+  private readonly sections: Sections;
+
+  constructor(plan: PlanHeader, sections: Sections) {
+    this.sections = sections;
+    this.values = new Map(plan.values.map((value) => [value.key, value]));
+  }
+
+  find(key: string): Value | undefined {
+    const [what, own] = splitKey(key);
+    return what === "before" || what === "without" || what === ""
+      ? this.values.get(own)
+      : undefined;
+  }
+
+  base(value: Value): Value {
+    return value;
+  }
+
+  passes(sections: readonly number[]): readonly Pass[] {
+    return this.sections.passes(sections);
+  }
+
+  without(): readonly Pass[] {
+    return [];
+  }
+
+  async restore(_: PlanObjects): Promise<void> {}
+  flush(): void {}
+  hasKept(): void {}
+  lose(): void {}
+  dispose(): void {}
+}
+
+export type MakeEdits = new (...given: ConstructorParameters<typeof Edits>) => Edits;
+
+let offer: (make: MakeEdits) => void;
+/** What makes edits, once its code is here: where that is not to come, never. */
+export const offered = new Promise<MakeEdits>((resolve) => {
+  offer = resolve;
+});
+
+/** The code is here. */
+export function offerEdits(make: MakeEdits): void {
+  offer(make);
+}

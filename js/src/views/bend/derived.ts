@@ -1,0 +1,75 @@
+// Values that a session makes beside the Plan's: without any edit, the difference, and previews.
+import { useEffect, useState } from "preact/hooks";
+import type { Edit } from "../../edits.ts";
+import { differenceKey, withoutKey } from "../../gl/derived.ts";
+import type { Session } from "../../gl/types.ts";
+import type { Value } from "../../plan.ts";
+import { reportFailure, useViews } from "../context.ts";
+import { isExpected } from "../measures.ts";
+
+const NOTHING: readonly string[] = [];
+
+/** Asks a session for values as long as the component is there; the keys that it answers. */
+function useAsked(
+  about: string,
+  ask: (session: Session) => Promise<readonly string[]>,
+  end: (session: Session) => Promise<unknown>,
+): readonly string[] {
+  const views = useViews();
+  const session = views.state.session.value;
+  const [known, setKnown] = useState({ session, about, keys: NOTHING });
+  // biome-ignore lint/correctness/useExhaustiveDependencies: what is asked for is said by `about`
+  useEffect(() => {
+    if (session === null) return;
+    let wanted = true;
+    ask(session).then(
+      (keys) => {
+        if (wanted) setKnown({ session, about, keys });
+      },
+      (error: unknown) => {
+        if (wanted && !isExpected(error)) reportFailure(views, error);
+      },
+    );
+    return () => {
+      wanted = false;
+      end(session).catch(() => undefined); // it may be closed
+    };
+  }, [views, session, about]);
+  return known.session === session && known.about === about ? known.keys : NOTHING;
+}
+
+/** Values by their keys as they are after the last run. */
+function useFound(keys: readonly string[]): readonly (Value | undefined)[] {
+  const { run, session } = useViews().state;
+  return run.value === null ? [] : keys.map((key) => session.value?.value(key));
+}
+
+/** A value as it is without any edit, and how much it differs from that: null where nothing is edited. */
+export function useWithout(value: Value): { a: Value; difference: Value | null } | null {
+  const { key } = value;
+  const keys = useAsked(
+    key,
+    async (session) => {
+      await session.compareWith([key]);
+      return [withoutKey(key), differenceKey(key)];
+    },
+    (session) => session.compareWith([]),
+  );
+  const [a, difference = null] = useFound(keys);
+  return a === undefined ? null : { a, difference };
+}
+
+/** One channel as each of these edits makes it; empty until they can be drawn. */
+export function usePreviews(
+  layer: string,
+  channel: number,
+  image: number,
+  edits: readonly Edit[],
+): readonly (Value | undefined)[] {
+  const keys = useAsked(
+    `${layer} ${channel} ${image}`,
+    (session) => session.preview({ layer, channel, image, edits }),
+    (session) => session.preview(null),
+  );
+  return useFound(keys);
+}

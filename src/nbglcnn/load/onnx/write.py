@@ -1,0 +1,100 @@
+"""Writes the file of an ONNX model again, with other numbers in its weights."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nbglcnn.errors import ModelError
+from nbglcnn.graph import Array
+from nbglcnn.load.onnx.file import MAX_FILE, read_model, tensor_array
+
+
+def write_onnx(model: Any, weights: Mapping[str, Array], path: str | os.PathLike[str]) -> Path:
+    """Write `model` to `path` with these weights, each in the type that the file has for it.
+
+    What doesn't differ stays as it is, to the bit. Numbers that lie in files of their own do so
+    again, in one file beside the new one; all do where they are too many for one.
+    """
+    import onnx
+    from onnx import numpy_helper
+    from onnx.external_data_helper import set_external_data
+
+    source, _, folder = read_model(model)
+    proto = onnx.ModelProto()
+    proto.CopyFrom(source)
+    target = Path(path)
+    beside = f"{target.name}.data"
+    tensors = {tensor.name: tensor for tensor in proto.graph.initializer}
+    for node in proto.graph.node:
+        for attribute in node.attribute:
+            if node.op_type == "Constant" and attribute.name == "value":
+                tensors[node.output[0]] = attribute.t
+    external = []
+    for name, tensor in tensors.items():
+        outside = tensor.data_location == onnx.TensorProto.EXTERNAL
+        if not outside and name not in weights:
+            continue
+        old = tensor_array(tensor, name, folder)
+        new = _with(old, weights[name]) if name in weights else old
+        if outside or new is not old:
+            made = _stored(numpy_helper, tensor.data_type, new, name)
+            made.doc_string = tensor.doc_string
+            tensor.CopyFrom(made)
+        if outside:
+            external.append(tensor)
+    if proto.ByteSize() > MAX_FILE - 2**20:
+        external = [one for one in proto.graph.initializer if one.HasField("raw_data")]
+    for tensor in external:
+        set_external_data(tensor, location=beside)
+    parts = {target: target.with_name(f".{target.name}.part")}
+    try:
+        if external:
+            # The library writes what lies beside under its own name: into a folder of its own.
+            _save_with_data(proto, target, beside)
+        else:
+            parts[target].write_bytes(proto.SerializeToString())
+            parts[target].replace(target)
+    except ValueError as error:
+        raise ModelError(f"{target.name} could not be written: {error}") from error
+    finally:
+        parts[target].unlink(missing_ok=True)
+    return target
+
+
+def _save_with_data(proto: Any, target: Path, beside: str) -> None:
+    import tempfile
+
+    import onnx
+
+    with tempfile.TemporaryDirectory(dir=target.absolute().parent, prefix=".nbglcnn") as folder:
+        onnx.save_model(proto, str(Path(folder, target.name)))
+        for name in (beside, target.name):  # the numbers first: a file is never without them
+            Path(folder, name).replace(target.with_name(name))
+
+
+def _with(old: Array, new: Array) -> Array:
+    """The old numbers, but for those that differ in the type in which they are computed."""
+    with np.errstate(over="ignore"):
+        before = old.astype(new.dtype)
+        words = f"u{new.itemsize}"
+        differs = before.view(words) != np.ascontiguousarray(new).view(words)
+        return np.where(differs, new.astype(old.dtype), old) if differs.any() else old
+
+
+def _stored(helper: Any, kind: int, array: Array, name: str) -> Any:
+    """A tensor of the file's own type; bfloat16 is what numpy has no type for."""
+    import onnx
+
+    if kind != onnx.TensorProto.BFLOAT16:
+        return helper.from_array(np.ascontiguousarray(array), name)
+    bits = np.ascontiguousarray(array, np.float32).view(np.uint32).astype(np.uint64)
+    # To the nearest, of two as near the even one.
+    rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+    return onnx.TensorProto(
+        name=name, data_type=kind, dims=array.shape, raw_data=rounded.astype("<u2").tobytes()
+    )

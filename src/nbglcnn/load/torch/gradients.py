@@ -1,0 +1,91 @@
+"""Edits of a torch tensor: in PyTorch itself where that takes a line, so that gradients pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nbglcnn.edits.records import Edit
+from nbglcnn.edits.replay import Bending
+from nbglcnn.errors import InputError
+
+if TYPE_CHECKING:
+    import torch
+
+# What PyTorch computes by itself, in the numbers of kinds.py.
+FORMULAS: Mapping[str, Callable[..., Any]] = {
+    "ablate": lambda x: x.new_zeros(x.shape),
+    "invert": lambda x: 1 - x,
+    "multiply": lambda x, factor: x * _single(factor),
+    "add": lambda x, number: x + _single(number),
+    "flip_h": lambda x: x.flip(3),
+    "flip_v": lambda x: x.flip(2),
+}
+
+
+def _single(number: float) -> float:
+    return float(np.float32(number))
+
+
+def bent_tensor(bends: Bending, key: str, tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor after its edits, on its own device and in its own type.
+
+    Gradients pass those of FORMULAS; of the others an error says that there are none.
+    """
+    import torch
+
+    shown, edits = bends.shown[key], bends.edits[key]
+    if tensor.numel() != np.prod(shown, dtype=np.int64):
+        raise InputError(
+            f"{key} is bent as {shown} (examples, channels, rows, columns), and here it has the "
+            f"shape {tuple(tensor.shape)}: give an input of the same size"
+        )
+    kept = tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
+    if all(edit.transform in FORMULAS for edit in edits):
+        found = kept.reshape(shown)
+        for edit in edits:
+            found = _computed(found, edit)
+        return found.reshape(tensor.shape).to(tensor.dtype)
+    array = kept.detach().cpu().numpy()
+    made = torch.from_numpy(np.ascontiguousarray(bends.apply(key, array)))
+    made = made.to(tensor.device, tensor.dtype)
+    if not (torch.is_grad_enabled() and tensor.requires_grad):
+        return made
+    words = ", ".join(f"{e.name!r} ({e.transform})" for e in edits if e.transform not in FORMULAS)
+    found = _without_gradient()(tensor, made, f"{words} of {key}")
+    return found  # type: ignore[no-any-return]
+
+
+def _computed(x: torch.Tensor, edit: Edit) -> torch.Tensor:
+    import torch
+
+    channels = list(range(x.shape[1]) if edit.channels is None else edit.channels)
+    old = x[:, channels]
+    made = FORMULAS[edit.transform](old, *edit.parameters)
+    if edit.mix != 1:
+        mix = _single(edit.mix)
+        made = old * (1 - mix) + made * mix
+    return torch.index_copy(x, 1, torch.tensor(channels, device=x.device), made)
+
+
+def _without_gradient() -> Any:
+    import torch
+
+    class WithoutGradient(torch.autograd.Function):
+        """Numbers that have come from elsewhere: what asks for their gradient is told so."""
+
+        @staticmethod
+        def forward(ctx: Any, x: Any, made: Any, words: str) -> Any:
+            ctx.words = words
+            return made.clone()
+
+        @staticmethod
+        def backward(ctx: Any, *_: Any) -> Any:
+            raise InputError(
+                f"no gradient passes the bend {ctx.words}: it is computed in numpy. Gradients pass "
+                f"{', '.join(FORMULAS)}"
+            )
+
+    return WithoutGradient.apply

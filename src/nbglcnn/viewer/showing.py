@@ -1,0 +1,162 @@
+"""How a Viewer looks: what its page shows and in which colours, and pictures of that."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import traitlets
+from PIL import Image
+
+from nbglcnn import pictures
+from nbglcnn.plan import Layers, Precision
+from nbglcnn.viewer.network import Network
+from nbglcnn.viewer.protocol import COLOR_RANGES, COLORMAPS
+from nbglcnn.viewer.reading import Reader
+from nbglcnn.viewer.traits import (
+    FIRST_VIEW,
+    OF_THE_PAGE,
+    checked_index,
+    checked_selection,
+    checked_view,
+    name_of_view,
+)
+
+
+class Shown(anywidget.AnyWidget):
+    """What a Viewer has of its looks; whoever inherits from it has a network and a Reader."""
+
+    network: Network
+    _reader: Reader
+
+    height = traitlets.Int(None, allow_none=True, min=100).tag(sync=True)
+    example = traitlets.Int(0, min=0).tag(sync=True)
+    selected = traitlets.Dict(default_value=None, allow_none=True).tag(sync=True)
+    colormap = traitlets.Enum(COLORMAPS, "signed").tag(sync=True)
+    color_range = traitlets.Enum(COLOR_RANGES, "layer").tag(sync=True)
+    symmetric = traitlets.Bool(False).tag(sync=True)
+    presenting = traitlets.Bool(False).tag(sync=True)
+    view: traitlets.Dict[str, Any] = traitlets.Dict(default_value=FIRST_VIEW).tag(sync=True)
+
+    @property
+    def layers(self) -> Layers:
+        """The layer table, indexed by position or name."""
+        return self.network.plan.layers
+
+    def show(
+        self,
+        layer: str | int | None = None,
+        channels: int | Sequence[int] = (),
+        *,
+        view: str | None = None,
+        pixel: tuple[int, int] | None = None,
+    ) -> None:
+        """Turn the page to a layer, by name or position, or to another view.
+
+        `channels` are those shown large, up to four beside each other; the first is selected.
+        `view` is "network", "maps", "filters", "explain" or "profile"; by default "explain" for a
+        `pixel` (y, x), "maps" for a layer, else "network". `selected` and `view` say later what the
+        page shows, whoever turned it there.
+
+        Raises:
+            KeyError: there is no such layer.
+            TraitError: the layer has no such channel or pixel, or there is no such view.
+        """
+        channels = [channels] if isinstance(channels, int) else [int(one) for one in channels]
+        name = self.layers[layer].name if isinstance(layer, int) else layer
+        if name is not None:
+            self.network.values([name])  # KeyError
+        asked = {
+            "name": view or name_of_view(name, pixel),
+            "layer": name,
+            "channels": channels,
+            "pixel": None if pixel is None else list(pixel),
+        }
+        whole = checked_view(asked, self.network.plan)
+        with self.hold_sync():
+            if name is not None:
+                first = channels[0] if channels else None
+                self.selected = {"layer": name, "channel": first}
+            self.view = whole
+
+    def picture(
+        self, key: str, channels: int | Sequence[int] | None = None, **look: Any
+    ) -> Image.Image:
+        """A layer's feature maps as an RGB image, drawn by Python from the values of now.
+
+        The arguments are those of `Session.picture`. What isn't given of `example`, `colormap`,
+        `color_range` ("fixed" counts as "layer") and `symmetric` is as the page has it.
+
+        Raises:
+            KeyError: there is no such value.
+            InputError: an argument has no meaning here, or the picture would be too large.
+        """
+        [value] = self.network.values([key])
+        color_range = "layer" if self.color_range == "fixed" else self.color_range
+        own = {
+            "example": min(self.example, value.nchw[0] - 1),
+            "colormap": self.colormap,
+            "color_range": color_range,
+            "symmetric": self.symmetric,
+        }
+        array = self._reader.read([key]).arrays[0]
+        return pictures.picture(value, array, channels=channels, **{**own, **look})
+
+    def snapshot(self, *, timeout: float | None = None) -> Image.Image:
+        """The whole view as it is on screen, an RGB image, in the screen's own pixels.
+
+        Of several pages the first that answers takes it. `timeout` is how many seconds the page may
+        say nothing, the Viewer's own unless given.
+
+        Raises:
+            PageNotConnected: no page shows the Viewer.
+            PageError: the page could not take it, and why.
+        """
+        png = self._reader.screen(timeout)
+        return Image.open(io.BytesIO(png)).convert("RGB")
+
+    def present(self, on: bool = True) -> None:
+        """Show it for a projector: as wide as the window, with larger type and fewer controls.
+
+        `present(False)`, Esc or the button in the page lead back; `presenting` says how it stands.
+        """
+        self.presenting = on
+
+    def to_html(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        title: str | None = None,
+        text: str = "",
+        steps: Sequence[Mapping[str, Any]] = (),
+        precision: Precision | None = None,
+    ) -> Path:
+        """Write this Viewer as a page of its own, which runs offline, without a kernel.
+
+        It has the weights, the input, the edits and the view of now. The arguments are those of
+        `nbglcnn.export_html`; `precision` is the Viewer's own unless given.
+        """
+        from nbglcnn import export  # which writes Viewers
+
+        traits = {name: getattr(self, name) for name in OF_THE_PAGE}
+        del traits["height"], traits["presenting"]
+        content = export.page(
+            self.network, title=title, text=text, steps=steps, precision=precision, traits=traits
+        )
+        return export.write(path, content)
+
+    @traitlets.validate("example")
+    def _check_index(self, proposal: Any) -> int:
+        return checked_index(int(proposal["value"]), self.network.plan.header.batch)
+
+    @traitlets.validate("selected")
+    def _check_selected(self, proposal: Any) -> dict[str, Any] | None:
+        return checked_selection(proposal["value"], self.network.plan.values)
+
+    @traitlets.validate("view")
+    def _check_view(self, proposal: Any) -> dict[str, Any]:
+        return checked_view(proposal["value"], self.network.plan)

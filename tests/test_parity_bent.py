@@ -1,0 +1,219 @@
+"""The parity check while something is bent, with local OpenGL in the place of a page."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import nbglcnn
+from nbglcnn import Session, transforms
+from nbglcnn.edits.records import Edit, to_dict
+from nbglcnn.graph import Array
+from nbglcnn.load import load
+from nbglcnn.lowering.lower import lower
+from nbglcnn.plan import Target
+from nbglcnn.viewer import parity
+from nbglcnn.viewer.connection import Connection
+from nbglcnn.viewer.local import Local
+from nbglcnn.viewer.offer import Offer
+from nbglcnn.viewer.parity import ParityCheck, name_of
+from nbglcnn.viewer.protocol import PROTOCOL
+
+
+class Pretended:
+    """A page that shows what a Session computes, and a ParityCheck that looks at it."""
+
+    def __init__(self) -> None:
+        torch.manual_seed(0)
+        self.net = nn.Sequential(nn.Conv2d(3, 6, 3), nn.ReLU(), nn.Conv2d(6, 3, 3)).eval()
+        self.graph, self.arrays = load(self.net, torch.randn(2, 3, 12, 11))
+        self.plan = lower(self.graph)
+        self.session = Session(self.plan)
+        self.sent: list[dict[str, Any]] = []
+        self.connection = Connection(
+            "0.1.0", lambda content, _: self.sent.append(content), lambda _: None, lambda: None
+        )
+        self.connection.show(Offer(self.plan.hash, (), (), {self.plan.hash: memoryview(b"")}))
+        self.told: list[dict[str, Any]] = []
+        local = Local(self.net)
+        self.check = ParityCheck(self.connection, local.reference, local.exact, lambda: None)
+        self.say("hello", version="0.1.0", protocol=PROTOCOL, have=[], renderer="a GPU",
+                 target=msgspec.to_builtins(Target()), problem="")  # fmt: skip
+        self.ran()
+
+    def say(self, kind: str, buffers: Sequence[memoryview] = (), **fields: Any) -> None:
+        self.connection.receive({"type": kind, "page": "p", **fields}, list(buffers))
+
+    def ran(self) -> None:
+        self.say("ran", revision=self.connection.revision, ms=1.0, timing="wall", passes=3,
+                 again=False)  # fmt: skip
+
+    @property
+    def edits(self) -> Sequence[Edit]:
+        return self.session.bends.store.edits
+
+    def follow(self) -> str:
+        """What the check says after a step of its own."""
+        store = self.session.bends.store
+        self.check.follow(self.plan, self.graph, self.arrays, self.edits, store.arrays)
+        found = self.check.of(self.connection.page, self.plan, self.edits)
+        return found.words(self.plan, named=True) if found else ""
+
+    def answer(self, words: str | None = None) -> None:
+        """Answer the last Probe, and wait until the samples are judged."""
+        [probe] = [one for one in self.sent if one["type"] == "probe"]
+        self.sent.clear()
+        values = self.session.run(*self.arrays)
+        texels = [self._texels(values[key], key, bands) for key, bands in
+                  zip(probe["keys"], probe["bands"], strict=True)]  # fmt: skip
+        said = msgspec.json.encode(to_dict(self.edits)).decode() if self.edits else ""
+        self.say("probed", [memoryview(np.concatenate(texels).tobytes())],
+                 revision=probe["revision"], edits=said if words is None else words)  # fmt: skip
+
+    def _texels(self, value: Array, key: str, bands: Any) -> Array:
+        [record] = [one for one in self.plan.values if one.key == key]
+        width, height = record.read.step.viewport
+        flat = np.zeros(4 * width * height, np.float32)
+        flat[: value.size] = value.ravel()
+        return np.concatenate([flat[4 * (y * width + x) :][: 4 * w] for x, y, w in bands])
+
+    def until(self, done: Callable[[str], bool]) -> str:
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            if done(found := self.follow()):
+                return found
+            time.sleep(0.02)
+        raise AssertionError(f"the parity check says {self.follow()!r}")
+
+    def asked(self) -> bool:
+        return any(one["type"] == "probe" for one in self.sent)
+
+
+@pytest.fixture
+def page(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pretended]:
+    monkeypatch.setattr(parity, "REST", 0.3)
+    page = Pretended()
+    yield page
+    page.session.close()
+
+
+def test_samples_are_compared_with_the_model_whose_bends_are_replayed(page: Pretended) -> None:
+    page.follow()
+    page.answer()
+    found = page.until(bool)
+    assert found.startswith("3 of 3 layers match PyTorch") and "bends" not in found
+    [told] = [one for one in page.sent if one["type"] == "verified"]
+    assert told["edits"] == ""
+
+    page.session.bend("0", transforms.rotate(30), channels=[0, 2])
+    assert page.follow() == ""  # the verdict was of the network without it
+    page.until(lambda _: page.asked())
+    page.answer()
+    found = page.until(bool)
+    assert found.startswith("3 of 3 layers match PyTorch")
+    assert found.endswith(", bends replayed, in samples of each")
+    [told] = [one for one in page.sent if one["type"] == "verified"]
+    assert "rotate" in told["edits"]
+    page.sent.clear()
+
+    page.session.bends.clear()  # of that it is known
+    assert page.follow().startswith("3 of 3 layers match PyTorch")
+    [told] = [one for one in page.sent if one["type"] == "verified"]
+    assert told["edits"] == ""
+
+
+def test_a_page_that_has_not_bent_is_found_out(page: Pretended) -> None:
+    page.session.bend("0", transforms.flip_h())
+    page.until(lambda _: page.asked())
+    words = msgspec.json.encode(to_dict(page.edits)).decode()
+    page.session.set_edits((), {})
+    page.answer(words)
+    assert "the first that is not: 0" in page.until(bool)
+    verdict = page.check.of(page.connection.page, page.plan, page.edits)
+    assert verdict is not None and not verdict.wrong  # plain kernels would not mend it
+
+
+def test_nothing_is_begun_while_a_slider_moves(page: Pretended) -> None:
+    bend = page.session.bend("0", transforms.rotate(0))
+    start = time.monotonic()
+    while time.monotonic() - start < 0.8:
+        bend.degrees = 100 * (time.monotonic() - start)
+        page.follow()
+        assert not page.asked()
+        time.sleep(0.05)
+    page.until(lambda _: page.asked())
+
+
+def test_it_goes_on_by_itself_when_the_slider_rests(page: Pretended) -> None:
+    calls: list[float] = []
+
+    async def rest() -> None:
+        local = Local(page.net)
+        check = ParityCheck(
+            page.connection, local.reference, local.exact, lambda: calls.append(time.monotonic())
+        )
+        page.session.bend("0", transforms.flip_v())
+        start = time.monotonic()
+        for _ in range(5):
+            check.follow(page.plan, page.graph, page.arrays, page.edits)
+        await asyncio.sleep(0.6)
+        assert len(calls) == 1
+        assert calls[0] - start >= 0.3
+
+    asyncio.run(rest())
+
+
+def test_samples_of_other_edits_are_judged_as_such_and_asked_for_again(page: Pretended) -> None:
+    page.session.bend("1", transforms.add(1))
+    page.until(lambda _: page.asked())
+    words = msgspec.json.encode(to_dict(page.edits)).decode()
+    old = page.edits
+    page.session.bends[0].number = 2.0  # after the page has said what it has
+    page.session.set_edits(old, {})
+    page.answer(words)
+    page.until(lambda _: page.asked())  # of those of now
+    page.session.bends.store.again()
+    page.answer()
+    assert page.until(bool).startswith("3 of 3 layers match")
+
+
+def test_what_cannot_be_replayed_is_said_and_no_samples_are_asked_for(page: Pretended) -> None:
+    page.session.bend("0", transforms.glsl("y = x * x"), name="square")
+    found = page.until(bool)
+    assert found.startswith("bent: not compared (the bend 'square' of 0 is a text in GLSL")
+    assert not page.asked()
+    page.session.bends.clear()
+    page.session.bend("0", transforms.threshold(0.0))
+    page.until(lambda _: page.asked())
+    page.session.set_edits((), {})
+    page.answer(msgspec.json.encode(to_dict(page.edits)).decode())
+    assert page.until(bool).startswith("bent: not compared (a threshold may decide")
+
+
+def test_edits_that_no_page_of_ours_says_are_ignored(page: Pretended) -> None:
+    page.session.bend("0", transforms.flip_h())
+    for words in ("{", "[1]", '[{"layer": "nowhere", "name": "a", "transform": "flip_h"}]'):
+        page.until(lambda _: page.asked())
+        page.answer(words)
+        assert page.follow() == ""
+    assert name_of(page.edits) != name_of([]) == ""
+
+
+def test_verify_replays_what_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = nn.Sequential(nn.Conv2d(3, 6, 3), nn.ReLU()).eval()
+    viewer = nbglcnn.Viewer(net, torch.randn(1, 3, 8, 8))
+    edits = [Edit(layer="0", name="a", transform="flip_v")]
+    try:
+        report, _ = parity.verify(viewer.network, viewer._reader, None, edits)
+        assert report.first_diverging == "0"  # this Viewer's values are not bent
+        assert report.summary.count(", bends replayed") == 1
+        report, _ = parity.verify(viewer.network, viewer._reader, None)
+        assert report.ok
+    finally:
+        viewer.close()

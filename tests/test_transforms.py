@@ -1,0 +1,198 @@
+"""Each transform on local OpenGL against an implementation of somebody else's."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image, ImageOps
+from scipy import ndimage
+from torch import nn
+
+import nbglcnn
+from equal import assert_equal
+from nbglcnn import Session, transforms
+from nbglcnn.edits.kinds import KINDS, ellipse
+from nbglcnn.edits.reference import edited
+from nbglcnn.transforms import Transform
+
+SHAPES = [(1, 1, 1, 1), (2, 3, 7, 6), (1, 5, 1, 9), (3, 9, 13, 5), (2, 5, 11), (1, 4, 1)]
+Map = np.ndarray  # of two dimensions
+
+# OpenCV's getStructuringElement(MORPH_ELLIPSE) of 2 radius + 1 pixels a side: how many of a row.
+ELLIPSES = {
+    0: [1],
+    1: [1, 3, 1],
+    2: [1, 5, 5, 5, 1],
+    3: [1, 5, 7, 7, 7, 5, 1],
+    4: [1, 7, 7, 9, 9, 9, 7, 7, 1],
+}
+
+
+def footprint(radius: int) -> np.ndarray:
+    rows = ELLIPSES[radius]
+    size = len(rows)
+    return np.array([[abs(c - radius) <= n // 2 for c in range(size)] for n in rows])
+
+
+def least(radius: int) -> Callable[[Map], Map]:
+    return lambda x: ndimage.grey_erosion(
+        x, footprint=footprint(radius), mode="constant", cval=np.inf
+    )
+
+
+def greatest(radius: int) -> Callable[[Map], Map]:
+    return lambda x: ndimage.grey_dilation(
+        x, footprint=footprint(radius), mode="constant", cval=-np.inf
+    )
+
+
+def blurred(sigma: float) -> Callable[[Map], Map]:
+    return lambda x: ndimage.gaussian_filter(
+        x.astype(np.float64), sigma, mode="nearest", truncate=4
+    )
+
+
+def placed(x: Map, matrix: np.ndarray, offset: np.ndarray) -> Map:
+    """Bilinear reads of matrix · place + offset, (row, column), with zeros outside of the map."""
+    return ndimage.affine_transform(
+        x.astype(np.float64), matrix, offset, order=1, mode="grid-constant", cval=0
+    )
+
+
+def about_the_middle(x: Map, matrix: np.ndarray) -> Map:
+    middle = (np.array(x.shape) - 1) / 2
+    return placed(x, matrix, middle - matrix @ middle)
+
+
+def turned(degrees: float) -> Callable[[Map], Map]:
+    c, s = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
+    return lambda x: about_the_middle(x, np.array([[c, s], [-s, c]]))
+
+
+def by_pillow(change: Callable[[Image.Image], Image.Image]) -> Callable[[Map], Map]:
+    return lambda x: np.asarray(change(Image.fromarray(np.ascontiguousarray(x, np.float32))))
+
+
+TRUE: list[tuple[Transform, Callable[[Map], Map]]] = [
+    (transforms.ablate(), np.zeros_like),
+    (transforms.invert(), lambda x: 1 - x.astype(np.float64)),
+    (transforms.multiply(-1.7), lambda x: x.astype(np.float64) * -1.7),
+    (transforms.add(0.3), lambda x: x.astype(np.float64) + 0.3),
+    (transforms.clamp(-0.4, 0.6), lambda x: np.clip(x, -0.4, 0.6)),
+    (transforms.threshold(0.1), lambda x: np.heaviside(x.astype(np.float64) - 0.1, 0)),
+    (transforms.blur(0.6), blurred(0.6)),
+    (transforms.blur(2.3), blurred(2.3)),
+    (transforms.sharpen(1.5, 0.9), lambda x: x + 1.5 * (x - blurred(0.9)(x))),
+    (transforms.erode(0), lambda x: x),
+    *((transforms.erode(r), least(r)) for r in (1, 2, 4)),
+    *((transforms.dilate(r), greatest(r)) for r in (1, 3)),
+    (
+        transforms.translate(0.3, -0.2),
+        lambda x: placed(x, np.eye(2), np.array([0.2 * x.shape[0], -0.3 * x.shape[1]])),
+    ),
+    (transforms.scale(1.7), lambda x: about_the_middle(x, np.eye(2) / 1.7)),
+    (transforms.scale(0.6), lambda x: about_the_middle(x, np.eye(2) / 0.6)),
+    (transforms.rotate(25), turned(25)),
+    (transforms.rotate(-140), turned(-140)),
+    (transforms.rotate(180), lambda x: x[::-1, ::-1]),
+    (transforms.flip_h(), by_pillow(ImageOps.mirror)),
+    (transforms.flip_v(), by_pillow(ImageOps.flip)),
+]
+
+
+def given(shape: Sequence[int]) -> np.ndarray:
+    return np.random.default_rng(4).standard_normal(shape).astype(np.float32)
+
+
+def maps_of(x: np.ndarray, true: Callable[[Map], Map]) -> np.ndarray:
+    """Each map by itself; of a signal (examples, channels, length) the map has one row."""
+    shown = x.reshape((*x.shape[:2], *((1,) * (4 - x.ndim)), *x.shape[2:]))
+    found = [[true(one) for one in example] for example in shown]
+    return np.array(found, np.float32).reshape(x.shape)
+
+
+@pytest.fixture(scope="module", params=SHAPES, ids=str)
+def session(request: pytest.FixtureRequest) -> Any:
+    x = torch.zeros(request.param)
+    module = nn.Conv1d if x.ndim == 3 else nn.Conv2d
+    net = nn.Sequential(nn.Identity(), module(x.shape[1], 2, 1)).eval()
+    with Session(nbglcnn.compile(net, x)) as session:
+        yield session
+
+
+def test_a_transform_is_that_of_other_libraries(session: Session) -> None:
+    x = given(session.plan.values[0].shape)
+    channels = list(range(0, x.shape[1], 2))
+    for transform, true in TRUE:
+        whole = maps_of(x, true)
+        session.bends.clear()
+        session.bend("input", transform)
+        session.run(x)
+        assert_equal(session.read("input"), whole, name=f"{transform}")
+        session.bends.clear()
+        session.bend("input", transform, channels=channels, mix=0.25)
+        session.run(x)
+        some = x.copy()
+        some[:, channels] = 0.75 * x[:, channels] + 0.25 * whole[:, channels]
+        assert_equal(session.read("input"), some, name=f"a quarter of {transform}")
+    assert {transform.name for transform, _ in TRUE} == KINDS.keys() - {"noise"}
+
+
+def test_numpy_says_the_same_of_each_example(session: Session) -> None:
+    x = given(session.plan.values[0].shape)
+    for transform, true in TRUE:
+        session.bends.clear()
+        session.bend("input", transform)
+        found = edited(x, session.plan.values[0].nchw, session.bends.store.edits, {})
+        assert_equal(found, maps_of(x, true), name=f"{transform}")
+
+
+def test_the_ellipse_is_opencvs() -> None:
+    for radius, rows in ELLIPSES.items():
+        assert ellipse(radius) == [tuple(at - radius) for at in np.argwhere(footprint(radius))]
+        assert sum(rows) == len(ellipse(radius))
+    cv2 = pytest.importorskip("cv2")
+    for radius in range(33):
+        size = (2 * radius + 1,) * 2
+        true = np.argwhere(cv2.getStructuringElement(cv2.MORPH_ELLIPSE, size)) - radius
+        assert ellipse(radius) == [tuple(at) for at in true]
+
+
+def test_noise_is_normal_of_its_own_for_each_element_and_seed(session: Session) -> None:
+    shape = session.plan.values[0].shape
+    found = []
+    for seed in (0, 1):
+        session.bends.clear()
+        session.bend("input", transforms.noise(2.0, seed))
+        session.run(np.zeros(shape, np.float32))
+        found.append(session.read("input").ravel() / 2)
+    first, second = found
+    assert len(np.unique(first)) == len(first)
+    assert not np.isin(first, second).any()
+    count = len(first)
+    assert abs(first.mean()) < 4 / np.sqrt(count)
+    if count > 100:
+        assert abs(first.std() - 1) < 4 / np.sqrt(2 * count)
+        assert abs(np.corrcoef(first[1:], first[:-1])[0, 1]) < 4 / np.sqrt(count)
+    session.bends[0].channels = [0]
+    session.run(np.zeros(shape, np.float32))
+    assert_equal(session.read("input")[:, 0].ravel() / 2, second.reshape(shape)[:, 0].ravel())
+
+
+def test_what_is_not_finite_goes_where_the_formula_takes_it() -> None:
+    x = np.array([[[[np.nan, 1.0, np.inf, -np.inf]]]], np.float32)
+    net = nn.Sequential(nn.Identity(), nn.Conv2d(1, 1, 1)).eval()
+    with Session(nbglcnn.compile(net, x)) as session:
+        for transform, true in {
+            transforms.ablate: [0, 0, 0, 0],
+            transforms.invert: [np.nan, 0, -np.inf, np.inf],
+            transforms.flip_h: [-np.inf, np.inf, 1, np.nan],
+            transforms.clamp: [np.nan, 1, 1, 0],
+            transforms.threshold: [0, 1, 1, 0],
+        }.items():
+            session.bends.clear()
+            session.bend("input", transform())
+            session.run(x)
+            assert_equal(session.read("input").ravel(), np.array(true, np.float32))

@@ -1,0 +1,207 @@
+"""A Viewer's edits in real JupyterLab: what Python does the page has, and the other way."""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser
+
+from equal import assert_equal
+from lab import Lab, Notebook, alone
+from nbglcnn import Viewer, transforms
+from viewer_models import IMPORTS, autoencoder, pictures
+
+SEED = 33
+# The page's own model of `viewer`, as its views have it.
+MODEL = """async ([id, work, given]) => {
+  const mime = "application/vnd.jupyter.widget-view+json";
+  const renderer = window.lab.panel().content.rendermime.createRenderer(mime);
+  const model = await (await renderer._manager.promise).get_model(id);
+  return await (0, eval)(work)(model, given);
+}"""
+SET = """(model, given) => {
+  for (const [name, value] of Object.entries(given)) model.set(name, value);
+  model.save_changes();
+}"""
+GET = "(model, names) => names.map((name) => model.get(name))"
+SEND = "(model, contents) => contents.forEach((one) => model.send(one))"
+
+
+@pytest.fixture(scope="module")
+def notebook(lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
+    with alone(lab, browser("llvmpipe")) as notebook:
+        notebook.run(
+            IMPORTS + "from nbglcnn import channels, transforms\n"
+            f"model, x = autoencoder({SEED}), pictures({SEED})"
+        )
+        yield notebook
+
+
+@pytest.fixture
+def local() -> Iterator[Viewer]:
+    """The same Viewer on local OpenGL, which test_viewer_edits.py holds to PyTorch."""
+    made = Viewer(autoencoder(SEED), pictures(SEED))
+    yield made
+    made.close()
+
+
+def in_page(notebook: Notebook, work: str, given: Any) -> Any:
+    name = notebook.run("print(viewer.model_id)").text.strip()
+    return notebook.page.evaluate(MODEL, [name, work, given])
+
+
+def check(notebook: Notebook, local: Viewer, where: str) -> None:
+    """The page's values are those that the same edits make on local OpenGL, bent and before."""
+    notebook.run("assert viewer.activations.source.startswith('page')")
+    for mapping in ("activations", "unbent"):
+        found = notebook.array(f"viewer.{mapping}.to_dict()")
+        expected = getattr(local, mapping).to_dict()
+        assert found.keys() == expected.keys()
+        for key, value in expected.items():
+            assert_equal(found[key], value, name=f"{mapping}[{key!r}] {where}")
+
+
+def test_python_and_the_page_edit_one_network(notebook: Notebook, local: Viewer) -> None:
+    # A read behind a change, in the cell that makes and shows the Viewer: it has the change.
+    array = np.random.default_rng(1).normal(size=local.unbent["encoder.4"].shape)
+    np.save(notebook.lab.root / "array.npy", array)
+    notebook.run(
+        f"array = np.load({str(notebook.lab.root / 'array.npy')!r})\n"
+        "viewer = Viewer(model, x, timeout=60)\ndisplay(viewer)\n"
+        "bend = viewer.bend('encoder.2', transforms.multiply(2), channels=[1, 3], name='louder')\n"
+        "seen = {'0': viewer.activations['encoder.2']}\n"
+        "for k in range(1, 8):\n"
+        "    bend.factor = k - 3\n"
+        "    seen[str(k)] = viewer.activations['encoder.2']\n"
+        "unbent = viewer.unbent['encoder.2']\n"
+    )
+    seen, unbent = notebook.array("seen"), notebook.array("unbent")
+    assert_equal(unbent, local.activations["encoder.2"])
+    for k in range(8):
+        expected = unbent.copy()
+        expected[:, [1, 3]] *= k - 3 if k else 2
+        assert_equal(seen[str(k)], expected, name=str(k))
+    bend = local.bend("encoder.2", transforms.multiply(4), channels=[1, 3], name="louder")
+    check(notebook, local, "after changes of Python")
+    # Arrays travel with what uses them; undo brings them back without another look.
+    notebook.run("viewer.inject('encoder.4', array)\nviewer.bends.clear()\nviewer.undo()")
+    local.inject("encoder.4", array)
+    check(notebook, local, "with an injected array")
+    notebook.run("viewer.undo()\nfirst = viewer.output\nviewer.redo()")
+    local.undo()
+    assert_equal(notebook.array("first"), local.output)
+    local.redo()
+    check(notebook, local, "after a redo")
+
+    # The page bends: Python's objects and observers follow, and the next read has it.
+    now, history = in_page(notebook, GET, ["_edits", "_history"])
+    assert [one["name"] for one in now["edits"]] == ["louder", "inject"]
+    louder = {**now["edits"][0], "parameters": [0.5]}
+    tilt = {**louder, "layer": "decoder.2", "name": "tilt", "transform": "rotate"}
+    tilt = {**tilt, "parameters": [30], "channels": None, "mix": 0.25}
+    notebook.run("news = []\nbend.observe(lambda c: news.append(c.new), 'factor')")
+    edits = {"edits": [louder, now["edits"][1], tilt], "weights": 0}
+    past = [*history["past"], now]
+    in_page(notebook, SET, {"_edits": edits, "_history": {"past": past, "future": []}})
+    notebook.until("len(viewer.bends) == 2")
+    assert notebook.run("print(news, bend.factor, viewer.bends['tilt'].degrees)").text == (
+        "[0.5] 0.5 30.0\n"
+    )
+    bend.factor = 0.5
+    local.bend("decoder.2", transforms.rotate(30), mix=0.25, name="tilt")
+    check(notebook, local, "after a change of the page")
+    # What it gets wrong is told back, and nothing has changed.
+    for wrong in ({**tilt, "layer": "encoder.9"}, {**tilt, "transform": "glsl", "source": "y=x"}):
+        in_page(notebook, SET, {"_edits": {"edits": [wrong], "weights": 0}})
+        notebook.run("None")
+        notebook.page.wait_for_timeout(300)
+        assert [one["name"] for one in in_page(notebook, GET, ["_edits"])[0]["edits"]] == [
+            *("louder", "inject", "tilt"),
+        ]
+    # A weight, dragged in the page: one step, taken back by the page.
+    page = notebook.run("print(viewer._connection.page.id)").text.strip()
+    words = {"type": "weigh", "page": page, "name": "encoder.0.weight", "index": 40}
+    in_page(notebook, SEND, [{**words, "values": [one], "step": "drag"} for one in (1, 2, 3)])
+    notebook.until("viewer.state_dict()['encoder.0.weight'].reshape(-1)[40] == 3")
+    local.set_weight("encoder.0.weight", np.unravel_index(40, (9, 1, 3, 3)), 3)
+    check(notebook, local, "after a weight was dragged")
+    now, history = in_page(notebook, GET, ["_edits", "_history"])
+    assert now["weights"] == 1 and len(history["past"]) == len(past) + 1
+    before = history["past"].pop()
+    in_page(notebook, SET, {"_edits": before, "_history": {**history, "future": [now]}})
+    notebook.until("viewer._edits['weights'] == 0")
+    local.undo()
+    check(notebook, local, "after the page took the weight back")
+
+    # Where Python has no compiler the page says what is wrong, and goes on with what it had.
+    notebook.run(
+        "viewer.network.local.check_texts = lambda *_: None\n"
+        "viewer.bend('encoder.0', transforms.glsl('y = nothing(x);'), name='bad')\n"
+        "values = viewer.activations['decoder.0']"
+    )
+    assert_equal(notebook.array("values"), local.activations["decoder.0"])
+    notebook.until("'nothing' in viewer._connection.last_error")
+    notebook.run("viewer.bends['bad'].remove()")
+    check(notebook, local, "without a text that doesn't compile")
+
+    # A lost context, another page, a reload: it is all there again.
+    notebook.page.evaluate(
+        """async () => {
+          const context = window.probe.contexts.findLast((gl) => !gl.isContextLost());
+          const loser = context.getExtension("WEBGL_lose_context");
+          loser.loseContext();
+          await new Promise((yes) => setTimeout(yes, 500));
+          loser.restoreContext();
+        }"""
+    )
+    check(notebook, local, "after a lost context")
+    notebook.run("assert 'came back' in viewer.report() and '3 edits' in viewer.report()")
+    notebook.save()
+    notebook.open()
+    notebook.run("viewer")
+    check(notebook, local, "after a reload")
+    assert json.loads(json.dumps(local._edits)) == in_page(notebook, GET, ["_edits"])[0]
+    notebook.run("ipywidgets.Widget.close_all()")
+
+
+def test_a_linked_slider_bends_while_it_is_dragged(notebook: Notebook, local: Viewer) -> None:
+    notebook.run(
+        "viewer = Viewer(model, x, timeout=60)\n"
+        "bend = viewer.bend('encoder.1', transforms.rotate(0))\n"
+        "slider = ipywidgets.FloatSlider(min=-180, max=180, step=1, layout={'width': '400px'})\n"
+        "link = ipywidgets.link((slider, 'value'), (bend, 'degrees'))\n"
+        "seen = []\nbend.observe(lambda c: seen.append(c.new), 'degrees')\n"
+        "display(slider, viewer)\nviewer.output\nNone"
+    )
+    page = notebook.page
+    handle = page.locator(".noUi-handle").last
+    handle.scroll_into_view_if_needed()
+    box = handle.bounding_box()
+    assert box is not None
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    for k in range(90):
+        page.mouse.move(x + k, y)
+        page.wait_for_timeout(16)
+    page.mouse.up()
+    notebook.until("slider.value > 60 and bend.degrees == slider.value")
+    count, degrees = notebook.run("print(len(seen), bend.degrees)").text.split()
+    assert int(count) >= 10 and seen_in_order(notebook)
+    local.bend("encoder.1", transforms.rotate(float(degrees)))
+    check(notebook, local, "after the drag")
+    # One way back of all of it, and the slider goes along.
+    assert notebook.run("print(len(viewer._history['past']), viewer.undo())").text in (
+        *("2 True\n", "3 True\n", "4 True\n"),
+    )
+    notebook.run("while viewer._history['past'][1:]: viewer.undo()\nassert bend.degrees == 0")
+    notebook.until("slider.value == 0")
+    notebook.run("ipywidgets.Widget.close_all()")
+
+
+def seen_in_order(notebook: Notebook) -> bool:
+    """Whether no state that was gone came back: an echo would."""
+    seen = json.loads(notebook.run("import json\nprint(json.dumps(seen))").text)
+    return seen == sorted(seen)

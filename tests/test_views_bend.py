@@ -1,0 +1,546 @@
+"""The Bend part of the Layer tab: what it does to the numbers, and how it is worked with."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from playwright.sync_api import Locator, Page, expect
+from torch import nn
+
+import nbglcnn
+from equal import assert_equal
+from fashion_autoencoder import load_autoencoder
+from nbglcnn.edits.records import Edit, from_dict
+from nbglcnn.edits.reference import edited
+from test_views import autoencoder
+from views_page import CLIPPED, Views, number, pixels
+
+LAYER = "decoder.5"
+READ = """async (key) => {
+  const { session } = views.state;
+  const values = await session.value.read(key);
+  return [session.value.value(key).shape, Array.from(values)];
+}"""
+WITHOUT, DIFFERENCE = "without\n", "difference\n"
+# Frames since this was asked, and when runs ended and the output was drawn.
+WATCH = """() => {
+  const { state } = views;
+  const log = (globalThis.log = { frame: 0, runs: [], draws: [] });
+  const tick = () => { log.frame++; requestAnimationFrame(tick); };
+  requestAnimationFrame(tick);
+  state.run.subscribe((run) => log.runs.push([run.sequence, log.frame]));
+  const session = state.session.value;
+  const { draw } = session;
+  session.draw = (jobs) => {
+    draw(jobs);
+    if (jobs.some(({ key }) => key === 'output')) log.draws.push([session.sequence, log.frame]);
+  };
+}"""
+
+
+class Bending:
+    """A page at a layer's bends."""
+
+    def __init__(self, views: Views, layer: str = LAYER) -> None:
+        self.views, self.page = views, views.page
+        views.set(section="bend")
+        views.open_layer(layer)
+
+    def tile(self, channel: int) -> Locator:
+        return self.page.locator(f"[data-pick='{channel}']")
+
+    def picked(self) -> list[int]:
+        shown = self.page.locator("[data-pick][aria-selected='true']")
+        return [int(one.get_attribute("data-pick") or -1) for one in shown.all()]
+
+    def row(self, name: str) -> Locator:
+        return self.page.locator(f"[data-bend='{name}']")
+
+    def rows(self) -> list[str | None]:
+        return [one.get_attribute("data-bend") for one in self.page.locator("[data-bend]").all()]
+
+    def add(self, transform: str) -> None:
+        self.page.locator(f"[data-transform='{transform}']").click()
+
+    def type(self, name: str, parameter: str, text: str) -> Locator:
+        field = self.row(name).get_by_role("textbox", name=re.compile(f": {parameter}"))
+        field.fill(text)
+        field.press("Enter")
+        return field
+
+    def button(self, name: str) -> Locator:
+        return self.page.get_by_role("button", name=name, exact=True)
+
+    def edits(self) -> tuple[Edit, ...]:
+        return from_dict(self.views.get("edited")["edits"])
+
+    def read(self, key: str) -> np.ndarray:
+        shape, values = self.page.evaluate(READ, key)
+        return np.array(values, np.float32).reshape(shape)
+
+
+def behind(values: np.ndarray) -> np.ndarray:
+    """What the autoencoder makes of the values of decoder.5."""
+    with torch.inference_mode():
+        found: np.ndarray = load_autoencoder().decoder[6:](torch.from_numpy(values)).numpy()
+    return found
+
+
+def check(bending: Bending, values: dict[str, np.ndarray]) -> np.ndarray:
+    """The layer and the output are what numpy and PyTorch make of the edits; the output."""
+    bending.views.quiet()
+    own = [one for one in bending.edits() if one.layer == LAYER]
+    clean = values[LAYER]
+    bent = edited(clean, clean.shape, own, {})
+    output = behind(bent)
+    assert_equal(bending.read(LAYER), bent, rtol=2e-5, name=LAYER)
+    assert_equal(bending.read("output"), output, rtol=2e-5, name="output")
+    assert_equal(bending.read(WITHOUT + "output"), values["decoder.7"], name="A")
+    assert_equal(
+        bending.read(DIFFERENCE + "output"), output - values["decoder.7"], rtol=4e-5, name="B − A"
+    )
+    return output
+
+
+def test_what_is_built_with_pointer_and_keys_is_what_numpy_computes(
+    show: Callable[..., Views],
+) -> None:
+    plan, images, values = autoencoder()
+    bending = Bending(show(plan, images))
+    page = bending.page
+    for channel in (5, 10, 12):
+        bending.tile(channel).click()
+    bending.add("rotate")
+    bending.type("rotate", "degrees", "40")
+    bending.button("None").click()
+    bending.add("multiply")
+    bending.type("multiply", "factor", "1,6")
+    bending.type("multiply", "mix", "0.5")
+    assert bending.edits() == (
+        Edit(layer=LAYER, name="rotate", transform="rotate", parameters=(40,),
+             channels=(5, 10, 12)),
+        Edit(layer=LAYER, name="multiply", transform="multiply", parameters=(1.6,), mix=0.5),
+    )  # fmt: skip
+    output = check(bending, values)
+    expect(page.locator(".nbg-bend-three figure").last).to_contain_text("±")
+    most = number(page.locator(".nbg-bend-three figcaption").last.inner_text().partition("±")[2])
+    changed = np.abs(output - values["decoder.7"])[0].max()  # of the shown example
+    assert most == pytest.approx(changed, abs=0.006)
+    # The picture of B is the output in grey, its range is 0 to 1.
+    shown = pixels(page.locator(".nbg-bend-mine canvas"))[:, :, 0] / 255
+    step = shown.shape[0] // 28
+    grey = shown[step // 2 :: step, step // 2 :: step][:28, :28]
+    assert np.abs(grey - output[0, 0].clip(0, 1)).max() < 0.01
+    # Order, tick, mix, remove, and all of it back.
+    bending.add("threshold")
+    bending.type("threshold", "level", "0.3")
+    bending.row("threshold").locator(".nbg-grip").press("Alt+ArrowUp")
+    assert bending.rows() == ["rotate", "threshold", "multiply"]
+    expect(bending.row("threshold").locator(".nbg-grip")).to_be_focused()
+    check(bending, values)
+    bending.row("multiply").get_by_role("checkbox").uncheck()
+    check(bending, values)
+    bending.button("Remove Rotate").click()
+    assert bending.rows() == ["threshold", "multiply"]
+    check(bending, values)
+    for rows in (3, 3, 3):
+        page.keyboard.press("Control+z")
+        expect(page.locator("[data-bend]")).to_have_count(rows)
+    assert bending.rows() == ["rotate", "multiply", "threshold"]
+    bending.button("Redo").click()
+    assert bending.rows() == ["rotate", "threshold", "multiply"]
+    page.keyboard.press("Control+Shift+z")
+    expect(bending.row("multiply").get_by_role("checkbox")).not_to_be_checked()
+    check(bending, values)
+
+
+def test_a_slider_that_is_dragged_shows_each_step_with_no_new_program_or_texture(
+    show: Callable[..., Views],
+) -> None:
+    plan, images, values = autoencoder()
+    bending = Bending(show(plan, images, width=900))
+    page = bending.page
+    bending.add("rotate")
+    bending.views.quiet()
+    slider = bending.row("rotate").get_by_role("slider", name="Rotate: degrees")
+    slider.scroll_into_view_if_needed()
+    box = slider.bounding_box()
+    assert box is not None
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] * 0.62, middle)
+    page.mouse.down()
+    bending.views.quiet()
+    before, runs = page.evaluate("() => [views.alive(), views.calls.runs]")
+    page.evaluate(WATCH)
+    picture = page.locator(".nbg-bend-mine canvas")
+    pictures = {pixels(picture).tobytes()}
+    for k in range(1, 9):
+        page.mouse.move(box["x"] + box["width"] * (0.62 - 0.04 * k), middle)
+        page.wait_for_timeout(120)
+        pictures.add(pixels(picture).tobytes())
+    page.mouse.up()
+    bending.views.quiet()
+    assert page.evaluate("() => views.alive()") == before
+    assert len(pictures) >= 8, "each step is another picture"
+    assert page.evaluate("() => views.calls.runs") - runs >= 8
+    log = page.evaluate("() => log")
+    waits = [
+        next((frame for drawn, frame in log["draws"] if drawn >= run), 1000) - ended
+        for run, ended in log["runs"]
+    ]
+    # A frame to ask for one and a frame to draw, where nothing else holds the machine.
+    assert sorted(waits)[len(waits) // 2] <= 2, waits
+    assert max(waits) < 1000, "the last run is drawn too"
+    [edit] = bending.edits()
+    assert len(bending.views.get("past")) == 2, "a drag is one step"
+    turned = edited(values[LAYER], values[LAYER].shape, [edit], {})
+    assert_equal(bending.read("output"), behind(turned), rtol=2e-5)
+    bending.button("Undo").click()
+    assert bending.edits()[0].parameters == (45,)
+
+
+def test_channels_are_picked_by_click_range_rectangle_keys_and_sets(
+    show: Callable[..., Views],
+) -> None:
+    plan, images, values = autoencoder()
+    bending = Bending(show(plan, images))
+    page, tile = bending.page, bending.tile
+    grid = page.get_by_role("grid", name="Channels of decoder.5 to bend")
+    expect(grid).to_have_attribute("aria-multiselectable", "true")
+    tile(3).click()
+    tile(7).click(modifiers=["Shift"])
+    assert bending.picked() == [3, 4, 5, 6, 7]
+    tile(5).click()
+    assert bending.picked() == [3, 4, 6, 7]
+    expect(page.locator("[data-picked]")).to_have_text("4 picked")
+    # A rectangle from one tile to another: of picked ones, where it begins on one, none stays.
+    columns = int(page.locator(".nbg-picking").get_attribute("data-columns") or 0)
+    drag(page, tile(8), tile(8 + columns + 1))
+    square = {8, 9, 8 + columns, 9 + columns}
+    assert set(bending.picked()) == {3, 4, 6, 7} | square
+    drag(page, tile(9), tile(9 + columns))
+    assert set(bending.picked()) == {3, 4, 6, 7, 8, 8 + columns}
+    # Keys: one stop of Tab, arrows, Space, Shift.
+    bending.button("None").click()
+    tile(0).click()
+    assert page.locator("[data-pick][tabindex='0']").count() == 1
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowDown")
+    expect(tile(1 + columns)).to_be_focused()
+    page.keyboard.press(" ")
+    page.keyboard.press("Shift+ArrowRight")
+    assert bending.picked() == [0, 1 + columns, 2 + columns]
+    assert bending.views.get("selected")["layer"] == LAYER, "arrows stay in the grid"
+    # Sets.
+    bending.button("Invert").click()
+    assert len(bending.picked()) == 29
+    bending.button("Every 2nd").click()
+    assert bending.picked() == list(range(0, 32, 2))
+    bending.button("Random").click()
+    first = bending.picked()
+    bending.button("Random").click()
+    assert len(first) == len(bending.picked()) == 16 and first != bending.picked()
+    maps = values[LAYER][0].reshape(32, -1)
+    for option, numbers in (
+        ("mean", maps.mean(1)), ("max", maps.max(1)), ("std", maps.std(1)),
+    ):  # fmt: skip
+        page.get_by_label("By a statistic").select_option(option)
+        assert bending.picked() == sorted(np.argsort(-numbers, kind="stable")[:8].tolist())
+    bending.button("By cluster").click()
+    chips = page.get_by_role("group", name="Clusters of similar channels").get_by_role("button")
+    expect(chips.first).to_be_visible()
+    found = []
+    for chip in chips.all():
+        chip.click()
+        found += bending.picked()
+        expect(chip).to_have_attribute("aria-pressed", "true")
+    assert sorted(found) == list(range(32)), "each channel is in one cluster"
+    # A bend's own set.
+    bending.button("All").click()
+    bending.add("invert")
+    assert bending.edits()[0].channels is None
+    pill = bending.row("invert").get_by_role("button", name="Channels of Invert: all 32")
+    bending.button("None").click()
+    pill.click()
+    assert len(bending.picked()) == 32
+    tile(2).click()
+    assert bending.edits()[0].channels == tuple(k for k in range(32) if k != 2)
+    bending.button("Done").click()
+    assert bending.picked() == [], "those for the next bend are kept apart"
+
+
+def drag(page: Page, start: Locator, end: Locator) -> None:
+    """From the middle of one element to that of another."""
+    places = []
+    for one in (start, end):
+        box = one.bounding_box()
+        assert box is not None
+        places.append((box["x"] + box["width"] / 2, box["y"] + box["height"] / 2))
+    page.mouse.move(*places[0])
+    page.mouse.down()
+    page.mouse.move(*places[1], steps=4)
+    page.mouse.up()
+
+
+def drag_row(bending: Bending, name: str, to: str, past: float) -> None:
+    """By its handle to another row, so much of its height past its middle."""
+    page = bending.page
+    grip = bending.row(name).locator(".nbg-grip").bounding_box()
+    row = bending.row(to).bounding_box()
+    assert grip is not None and row is not None
+    page.mouse.move(grip["x"] + 8, grip["y"] + 8)
+    page.mouse.down()
+    page.mouse.move(grip["x"] + 8, row["y"] + row["height"] * (0.5 + past), steps=5)
+    expect(page.locator(".nbg-bend-line")).to_be_visible()
+    page.mouse.up()
+
+
+def test_a_number_that_cannot_be_says_why_and_a_row_can_be_dragged(
+    show: Callable[..., Views],
+) -> None:
+    plan, images, _ = autoencoder()
+    bending = Bending(show(plan, images))
+    page = bending.page
+    for transform in ("blur", "noise", "flip_h"):
+        bending.add(transform)
+    blur = bending.row("blur")
+    for text, said in (
+        ("0", "More than 0 is needed."),
+        ("40", "At most 16 is possible."),
+        ("wide", "A number is needed."),
+    ):
+        field = bending.type("blur", "sigma", text)
+        expect(blur.get_by_role("alert")).to_have_text(f"sigma: {said}")
+        expect(field).to_have_attribute("aria-invalid", "true")
+    assert bending.edits()[0].parameters == (1,)
+    field.press("Escape")
+    expect(blur.get_by_role("alert")).to_have_count(0)
+    expect(field).to_have_value("1")
+    bending.type("blur", "sigma", "9.5")  # beyond the slider's end
+    assert bending.edits()[0].parameters == (9.5,)
+    expect(blur.get_by_role("slider", name="Blur: sigma")).to_have_value("5")
+    field.press("ArrowUp")
+    assert bending.edits()[0].parameters == (9.6,)
+    field.hover()
+    top = page.evaluate("() => scrollY")
+    page.mouse.wheel(0, -100)
+    page.wait_for_function("() => views.state.edited.value.edits[0].parameters[0] === 9.7")
+    assert page.evaluate("() => scrollY") == top, "the page stays where it is"
+    bending.type("noise", "seed", "1.5")
+    said = bending.row("noise").get_by_role("alert")
+    expect(said).to_have_text("seed: A whole number is needed.")
+    expect(blur.get_by_role("slider", name="Blur: sigma")).to_have_attribute(
+        "aria-valuetext", "9.7 px"
+    )
+    # From its handle to above the first row, and to below the last.
+    page.evaluate("() => scrollTo(0, 0)")
+    drag_row(bending, "noise", "blur", -0.5)
+    assert bending.rows() == ["noise", "blur", "flip_h"]
+    drag_row(bending, "noise", "flip_h", 0.5)
+    assert bending.rows() == ["blur", "flip_h", "noise"]
+    # Three bends, the number in one step, and two moves.
+    assert len(bending.views.get("past")) == 6
+
+
+def test_the_lines_of_python_make_the_same_edits(show: Callable[..., Views]) -> None:
+    plan, images, _ = autoencoder()
+    bending = Bending(show(plan, images))
+    page = bending.page
+    page.evaluate(
+        "() => { globalThis.copied = '';"
+        " navigator.clipboard.writeText = async (text) => { copied = text; }; }"
+    )
+    bending.button("Every 2nd").click()
+    bending.add("rotate")
+    bending.add("rotate")
+    bending.type("rotate-2", "degrees", "−12.5")
+    bending.type("rotate-2", "mix", "0.25")
+    page.get_by_label("Presets").select_option("Mirror")  # in their place
+    bending.add("noise")
+    bending.row("noise").get_by_role("checkbox").uncheck()
+    bending.views.open_layer("encoder.2")
+    bending.tile(9).click()
+    bending.add("translate")
+    bending.add("clamp")
+    bending.type("clamp", "low", "-1e-7")
+    section = page.get_by_role("region", name="As Python")
+    section.get_by_role("button", name="Copy").click()
+    expect(section.get_by_role("button")).to_have_text("Copied")
+    text = page.evaluate("() => copied")
+    assert text == section.locator("pre").inner_text()
+    with nbglcnn.Session(plan) as viewer:
+        exec(text, {"viewer": viewer})
+        assert from_dict(viewer.bends.to_dict()["bends"]) == bending.edits()
+    assert len(bending.edits()) == 5
+    others = page.locator(".nbg-bend-others")
+    expect(others).to_contain_text("decoder.5 flip h")
+    others.get_by_role("button").first.click()
+    expect(page.locator(".nbg-layer")).to_have_attribute("data-layer", LAYER)
+
+
+def test_wherever_one_is_channels_are_muted_and_what_is_bent_is_said(
+    show: Callable[..., Views],
+) -> None:
+    plan, images, values = autoencoder()
+    views = show(plan, images)
+    page = views.page
+    clean = values["decoder.7"]
+    views.open_layer("decoder.5")
+    page.get_by_role("button", name="channel 4,").click(modifiers=["Alt"])
+    views.set(tab="network")
+    views.settle()
+    mosaic = page.locator("[data-layer='decoder.5'] canvas").first
+    box = mosaic.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 4, box["y"] + 4)
+    page.keyboard.down("Alt")
+    page.mouse.click(box["x"] + 4, box["y"] + 4)
+    page.keyboard.up("Alt")
+    bending = Bending(views)
+    [mute] = bending.edits()
+    assert (mute.name, mute.transform) == ("mute", "ablate")
+    assert 4 in (mute.channels or ()) and len(mute.channels or ()) == 2
+    bent = edited(values[LAYER], values[LAYER].shape, [mute], {})
+    assert_equal(bending.read("output"), behind(bent), rtol=2e-5)
+    bending.tile(4).click(modifiers=["Alt"])
+    assert 4 not in (bending.edits()[0].channels or ()), "and once more: no longer"
+    # Marks, the pill and the status line.
+    views.set(tab="network")
+    stage = page.locator(".nbg-stage[data-layer='decoder.5']")
+    expect(stage.get_by_role("img", name="bent: ablate")).to_be_visible()
+    outline = "(one) => getComputedStyle(one).outlineColor"
+    assert stage.locator(".nbg-picture > *").first.evaluate(outline) == "rgb(162, 28, 175)"
+    expect(page.locator(".nbg-stage [data-bent]")).to_have_count(1)
+    pill = page.get_by_role("button", name="1 bend on decoder.5")
+    pill.click()
+    expect(page.locator(".nbg-bend")).to_be_visible()
+    expect(page.locator(".nbg-rail-item:has([data-bent])")).to_have_count(1)
+    # `a` held: without bends, everywhere.
+    bending.tile(0).focus()
+    page.keyboard.down("a")
+    page.wait_for_function("() => views.state.withoutEdits.value")
+    views.quiet()
+    assert_equal(bending.read("output"), clean, rtol=2e-5)
+    expect(page.locator(".nbg-bent-word")).to_contain_text("shown without bends")
+    page.keyboard.up("a")
+    views.quiet()
+    assert np.abs(bending.read("output") - clean).max() > 1e-3
+    # `b` opens the bends, and one click takes all of them away, which can be undone.
+    views.set(tab="network", section="maps")
+    page.locator(".nbg-picture").first.focus()
+    page.keyboard.press("b")
+    expect(page.locator(".nbg-bend")).to_be_visible()
+    page.get_by_role("button", name="Remove all").click()
+    views.quiet()
+    assert_equal(bending.read("output"), clean, rtol=2e-5)
+    expect(pill).to_have_count(0)
+    page.locator(".nbg-grip, [data-pick='0']").first.focus()
+    page.keyboard.press("Control+z")
+    expect(pill).to_be_visible()
+    page.keyboard.press("?")
+    expect(page.locator(".nbg-keys")).to_contain_text("mute a channel")
+
+
+def test_a_is_wiped_over_b_and_held_and_the_layer_itself_is_compared(
+    show: Callable[..., Views],
+) -> None:
+    plan, images, values = autoencoder()
+    bending = Bending(show(plan, images))
+    page = bending.page
+    bending.tile(13).click()
+    bending.add("flip_v")
+    bending.button("This layer").click()
+    bending.views.quiet()
+    own = values[LAYER][0, 13]
+    most = number(page.locator(".nbg-bend-three figcaption").last.inner_text().partition("±")[2])
+    assert most == pytest.approx(np.abs(own[::-1] - own).max(), rel=0.01)
+    keys = page.locator(".nbg-bend-three canvas").evaluate_all(
+        "(all) => all.map((c) => c.dataset.maps)"
+    )
+    assert keys == [WITHOUT + LAYER, LAYER, DIFFERENCE + LAYER]
+    bending.button("Wipe").click()
+    page.get_by_role("slider", name="How much of A is shown").fill("25")
+    top = page.locator(".nbg-bend-three .nbg-top-one")
+    expect(top).to_have_css("clip-path", "inset(0px 75% 0px 0px)")
+    bending.button("Hold A").click()
+    held = page.locator("[data-held]")
+    expect(held).to_have_attribute("data-held", "false")
+    bending.tile(13).focus()
+    page.keyboard.down("a")
+    expect(held).to_have_attribute("data-held", "true")
+    page.keyboard.up("a")
+    expect(held).to_have_attribute("data-held", "false")
+
+
+class Scores(nn.Module):
+    """Ten classes of a picture, by a vector and an index that cannot be bent."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(3, 300, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1))
+        self.head = nn.Linear(300, 10)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        scores = self.head(self.body(x).flatten(1))
+        return scores, scores.argmax(1)
+
+
+def test_vectors_wide_layers_and_what_cannot_be_bent(show: Callable[..., Views]) -> None:
+    torch.manual_seed(0)
+    model = Scores().eval()
+    x = np.random.default_rng(0).standard_normal((1, 3, 9, 9)).astype(np.float32)
+    plan = nbglcnn.compile(model, x)
+    views = show(plan, x)
+    page = views.page
+    bending = Bending(views, "body.1")
+    # 300 channels, 256 a page.
+    expect(page.locator("[data-pick]")).to_have_count(256)
+    page.get_by_role("button", name="Next").click()
+    expect(page.locator("[data-pick]")).to_have_count(44)
+    bending.tile(299).click()
+    bending.add("add")
+    views.quiet()
+    expect(page.locator(".nbg-bend-three .nbg-bars")).to_have_count(3)
+    with torch.inference_mode():
+        maps = model.body[:2](torch.from_numpy(x)).numpy()
+        bent = edited(maps, maps.shape, bending.edits(), {})
+        scores = model.head(model.body[2](torch.from_numpy(bent)).flatten(1)).numpy()
+    outputs = [value.key for value in plan.values if value.kind == "output"]
+    assert_equal(bending.read(outputs[0]), scores, rtol=2e-5)
+    views.open_layer("head")
+    expect(page.locator("[data-pick]")).to_have_count(10)
+    bending.tile(3).click()
+    bending.add("ablate")
+    views.quiet()
+    assert bending.read(outputs[0])[0, 3] == 0
+    assert page.locator("[data-transform='rotate'] canvas").count() == 0
+    index = next(value.key for value in plan.values if value.dtype != "float32")
+    views.set(selected={"layer": index, "channel": None})
+    refused = page.locator(".nbg-bend-refused")
+    expect(refused).to_contain_text("only float32 values can be bent. These can be:")
+    refused.get_by_role("button").first.click()
+    expect(page.locator(".nbg-picking")).to_be_visible()
+
+
+@pytest.mark.parametrize("width", [400, 520, 760, 1200])
+def test_nothing_is_cut_off_at_any_width(show: Callable[..., Views], width: int) -> None:
+    plan, images, _ = autoencoder()
+    bending = Bending(show(plan, images, width=width))
+    page = bending.page
+    for transform in ("rotate", "translate", "noise"):
+        bending.add(transform)
+    bending.button("By cluster").click()
+    bending.views.quiet()
+    assert page.evaluate(CLIPPED) == []
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+    if width < 520:
+        targets: list[Any] = page.locator(
+            ".nbg-bend :is(button, select, input[type=range]), .nbg-bend-tools :is(button, select)"
+        ).evaluate_all(
+            "(all) => all.filter((one) => !one.closest('.nbg-choice'))"
+            ".map((one) => [one.className, one.getBoundingClientRect().height])"
+        )
+        assert [one for one in targets if one[1] < 40] == []
