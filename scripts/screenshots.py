@@ -159,9 +159,11 @@ def take_bending(lab: Lab, page: Page) -> list[Path]:
     notebook.run(BENDING)
     wide(notebook)
     cell = viewer_cell(notebook)
+    cell.get_by_text("10 of 32").first.click()  # picks them
     pictures = [PICTURES / "bending.png", PICTURES / "bending-dark.png"]
     for word, picture in zip(("Light", "Dark"), pictures, strict=True):
         change_theme(notebook, word)
+        cell.get_by_text("bends replayed").wait_for()
         cell.locator(".nbglcnn").screenshot(path=picture)
     change_theme(notebook, "Light")
     return pictures
