@@ -17,6 +17,20 @@ PICTURES = ROOT / "docs" / "pictures"
 BACKEND = "swiftshader"
 MAX_BYTES = 400_000
 SIZE = {"width": 1120, "height": 1700}  # all of the Layer tab
+# The first bends of notebooks/bending.ipynb, and another one that is switched off.
+BENDING = """
+import nbglcnn
+from fashion_autoencoder import load_autoencoder, load_images
+from nbglcnn import transforms
+
+viewer = nbglcnn.Viewer(load_autoencoder(), load_images()[0][:8])
+ten = [5, 10, 12, 13, 15, 16, 17, 21, 25, 30]
+viewer.bend("decoder.5", transforms.rotate(40), channels=ten)
+viewer.bend("decoder.5", transforms.multiply(1.6), channels=ten)
+viewer.bend("decoder.5", transforms.threshold(0.6), mix=0.8, enabled=False)
+viewer.show("decoder.5", view="bend")
+viewer
+"""
 
 
 def main() -> None:
@@ -33,7 +47,7 @@ def main() -> None:
                 notebook = lab.notebook(page, "tour.ipynb")
                 run_all(notebook)
                 wide(notebook)
-                for picture in [*take(notebook), take_graph(lab, page)]:
+                for picture in [*take(notebook), take_graph(lab, page), *take_bending(lab, page)]:
                     print(f"{picture.relative_to(ROOT)}: {shrink(picture):,} bytes")
         browser.close()
 
@@ -137,6 +151,22 @@ def take_graph(lab: Lab, page: Page) -> Path:
     picture = PICTURES / "graph.png"
     cell.locator(".nbglcnn").screenshot(path=picture)
     return picture
+
+
+def take_bending(lab: Lab, page: Page) -> list[Path]:
+    """The Bend part of the Layer tab with two bends of the tour's decoder, light and dark."""
+    notebook = lab.notebook(page)
+    notebook.run(BENDING)
+    wide(notebook)
+    cell = viewer_cell(notebook)
+    cell.get_by_text("10 of 32").first.click()  # picks them
+    pictures = [PICTURES / "bending.png", PICTURES / "bending-dark.png"]
+    for word, picture in zip(("Light", "Dark"), pictures, strict=True):
+        change_theme(notebook, word)
+        cell.get_by_text("bends replayed").wait_for()
+        cell.locator(".nbglcnn").screenshot(path=picture)
+    change_theme(notebook, "Light")
+    return pictures
 
 
 def select(cell: Locator, layer: str) -> None:

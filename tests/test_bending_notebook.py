@@ -1,0 +1,289 @@
+"""The bending notebook runs as a class runs it; with its bends PyTorch draws the same pictures."""
+
+import base64
+import io
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from playwright.sync_api import Browser, ConsoleMessage, Locator, expect
+from torch import nn
+
+from fashion_autoencoder import load_autoencoder, load_images
+from fashion_generator import latents, load
+from lab import Lab, Notebook, local_page
+from nbglcnn.edits.kinds import KINDS
+from screenshots import NOTEBOOKS, copy_notebooks, run_all, viewer_cell
+
+BENDING = "bending.ipynb"
+VIEW = "application/vnd.jupyter.widget-view+json"
+TEN = (5, 10, 12, 13, 15, 16, 17, 21, 25, 30)  # the channels of the first bend
+SHEETS = ("first", "groups", "layers", "order", "knit", "injected", "latents", "angles", "weight")
+
+Change = Callable[[np.ndarray], np.ndarray]
+
+
+def bend(transform: str, *numbers: float, channels: Any = slice(None)) -> Change:
+    """What a transform does to maps, by its formula in numpy."""
+    formula = KINDS[transform].formula
+    assert formula is not None
+
+    def change(maps: np.ndarray) -> np.ndarray:
+        maps = maps.copy()
+        maps[:, channels] = formula(maps[:, channels], *numbers)
+        return maps
+
+    return change
+
+
+def hooked(model: nn.Module, x: np.ndarray, *changes: tuple[str, Change]) -> np.ndarray:
+    """What PyTorch draws with forward hooks that change what some layers give, in this order."""
+    hooks = [
+        model.get_submodule(layer).register_forward_hook(
+            lambda _module, _given, made, change=change: torch.from_numpy(change(made.numpy()))
+        )
+        for layer, change in changes
+    ]
+    with torch.no_grad():
+        drawn = model(torch.from_numpy(x)).numpy()
+    for hook in hooks:
+        hook.remove()
+    return drawn
+
+
+def rows_by_pytorch() -> dict[str, list[np.ndarray]]:
+    """The rows of the notebook's sheets, those that formulas in numpy can tell."""
+    model, generator = load_autoencoder(), load()
+    x, z = load_images()[0][:8], latents(5)
+    whole, drawn = hooked(model, x), hooked(generator, z)
+
+    bent = hooked(model, x, ("decoder.5", bend("rotate", 40, channels=TEN)))
+    layers = [
+        hooked(model, x, (layer, bend(*transform)))
+        for transform in (("rotate", 40), ("scale", 0.6), ("dilate", 1))
+        for layer in ("decoder.2", "decoder.5")
+    ]
+    blur, cut = ("decoder.5", bend("blur", 1.5)), ("decoder.5", bend("threshold", 0.5))
+
+    with torch.no_grad():
+        codes = model.encoder(torch.from_numpy(x)).numpy()
+        maps = model.decoder[:3](torch.from_numpy(codes)).numpy()
+    halfway = (codes + np.roll(codes, -1, axis=0)) / 2
+
+    def other_half(old: np.ndarray) -> np.ndarray:
+        mixed = old.copy()
+        mixed[:, ::2] = np.roll(maps, 1, axis=0)[:, ::2]
+        return mixed
+
+    half = slice(0, None, 2)
+    one_each = [
+        ("start", bend("flip_v")),
+        ("middle", bend("scale", 0.6)),
+        ("middle", bend("rotate", 30, channels=half)),
+        ("fine", bend("erode", 1)),
+        ("fine", bend("translate", 0.15, 0, channels=half)),
+    ]
+
+    def turned(degrees: float) -> np.ndarray:
+        return hooked(generator, z, ("middle", bend("rotate", degrees, channels=half)))
+
+    fewer = load()
+    weight = fewer.draw[0].weight.detach()
+    weight[0, int(weight.abs().sum((0, 2, 3)).argmax())] = 0
+    return {
+        "first": [whole, bent, (bent - whole) / 2 + 0.5],
+        "layers": [whole, *layers],
+        "order": [whole, hooked(model, x, blur, cut), hooked(model, x, cut, blur)],
+        "injected": [
+            whole,
+            hooked(model, x, ("encoder", lambda _: halfway)),
+            hooked(model, x, ("decoder.2", other_half)),
+        ],
+        "latents": [drawn, *(hooked(generator, z, one) for one in one_each)],
+        "angles": [np.concatenate([turned(degrees)[:1] for degrees in range(0, 360, 45)])],
+        "weight": [
+            turned(30),
+            hooked(fewer, z, ("middle", bend("rotate", 30, channels=half))),
+        ],
+    }
+
+
+def check_sheets(outputs: list[dict[str, Any]]) -> None:
+    """Every sheet among a notebook's outputs is what PyTorch draws."""
+    pngs = [o["data"]["image/png"] for o in outputs if is_sheet(o)]
+    assert len(pngs) == len(SHEETS)
+    sheets = dict(zip(SHEETS, map(read_sheet, pngs), strict=True))
+    for name, rows in rows_by_pytorch().items():
+        wanted = (np.stack(rows)[:, :, 0].clip(0, 1) * 255).astype(np.uint8)
+        assert sheets[name].shape == wanted.shape, name
+        off = np.abs(sheets[name].astype(int) - wanted)
+        # A number that rounds to another grey, or, of the stencils, a pixel just at the threshold.
+        assert np.mean(off > 1) < 1e-3, f"{name}: {np.sum(off > 1)} pixels differ"
+    for name in ("groups", "knit"):  # they begin with the whole pictures, and then differ
+        sheet = sheets[name]
+        assert np.abs(sheet[0].astype(int) - sheets["first"][0]).max() <= 1, name
+        for row in sheet[1:]:
+            assert np.abs(row.astype(int) - sheet[0]).mean() > 1, name
+
+
+def is_sheet(output: Mapping[str, Any]) -> bool:
+    return "image/png" in output.get("data", {}) and VIEW not in output["data"]
+
+
+def read_sheet(png: str) -> np.ndarray:
+    """The images of a sheet, by row and column, without their frames."""
+    with Image.open(io.BytesIO(base64.b64decode(png))) as picture:
+        pixels = np.array(picture)[::3, ::3]
+    height, width = pixels.shape
+    tiles = pixels.reshape(height // 30, 30, width // 30, 30).swapaxes(1, 2)
+    return tiles[:, :, 1:-1, 1:-1]
+
+
+def check_words(outputs: list[dict[str, Any]]) -> None:
+    """PyTorch and the Viewer agree, by what the notebook prints."""
+    printed = "".join("".join(o.get("text", "")) for o in outputs if o.get("name") == "stdout")
+    found = re.search(r"between PyTorch and the page: (\S+)", printed)
+    assert found is not None, printed
+    assert float(found[1]) <= 1e-5
+
+
+def test_the_committed_notebook_carries_no_outputs() -> None:
+    notebook = json.loads((NOTEBOOKS / BENDING).read_text(encoding="utf-8"))
+    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert len(code) >= 15
+    assert not any(cell["outputs"] or cell["execution_count"] for cell in code)
+    assert "widgets" not in notebook["metadata"]
+
+
+def test_without_a_browser_it_draws_what_pytorch_draws(tmp_path: Path, lab: Lab) -> None:
+    for file in NOTEBOOKS.iterdir():
+        if file.is_file():
+            (tmp_path / file.name).write_bytes(file.read_bytes())
+    convert = ["nbconvert", "--to", "notebook", "--execute", "--output", "ran.ipynb", BENDING]
+    run = subprocess.run(
+        [sys.executable, "-m", *convert],
+        cwd=tmp_path,
+        env=lab.environment,
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stderr
+    notebook = json.loads((tmp_path / "ran.ipynb").read_text(encoding="utf-8"))
+    outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", [])]
+    warned = ["".join(o["text"]) for o in outputs if o.get("name") == "stderr"]
+    assert len(warned) == 2  # one for each Viewer
+    assert all("no page has shown this Viewer" in text for text in warned)
+    check_sheets(outputs)
+    check_words(outputs)
+    kept = json.loads((tmp_path / "turned.json").read_text())
+    assert [one["name"] for one in kept["bends"]] == ["turn", "louder"]
+    assert "louder" in (tmp_path / "bent.html").read_text(encoding="utf-8")
+
+
+class Class:
+    """The notebook in JupyterLab, all its cells run."""
+
+    def __init__(self, notebook: Notebook, errors: list[str]) -> None:
+        self.notebook = notebook
+        self.errors = errors
+        run_all(notebook)
+
+    def outputs(self) -> list[dict[str, Any]]:
+        cells = self.notebook.page.evaluate(
+            "() => [...window.lab.panel().content.model.cells].map(c => c.outputs?.toJSON() ?? [])"
+        )
+        return [output for cell in cells for output in cell]
+
+    def widget(self, name: str) -> Locator:
+        """A widget of ipywidgets by its class, scrolled into view."""
+        self.notebook.page.evaluate(
+            """async (name) => {
+              const { content } = window.lab.panel();
+              const index = [...content.model.cells].findIndex((cell) =>
+                cell.sharedModel.getSource().includes(`ipywidgets.${name}(`));
+              await content.scrollToItem(index, "start");
+            }""",
+            name,
+        )
+        found = self.notebook.page.locator(f".widget-{name.removeprefix('Float').lower()}").first
+        found.wait_for()
+        return found
+
+    def error_with(self, degrees: float) -> float:
+        """How far the first Viewer is from PyTorch with its bend at this angle."""
+        x = load_images()[0][:8]
+        change = bend("rotate", degrees, channels=TEN)
+        wanted = hooked(load_autoencoder(), x, ("decoder.5", change))
+        return float(np.abs(self.notebook.array("viewer.output") - wanted).max())
+
+
+@pytest.fixture(scope="module")
+def lesson(swept_backend: str, lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Class]:
+    errors: list[str] = []
+
+    def on_console(message: ConsoleMessage) -> None:
+        if message.type == "error" or re.search("INVALID_|GL_OUT_OF|nbglcnn", message.text):
+            errors.append(message.text)
+
+    copy_notebooks(lab)
+    with local_page(browser(swept_backend), viewport={"width": 1400, "height": 1500}) as page:
+        page.on("console", on_console)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        yield Class(lab.notebook(page, BENDING), errors)
+
+
+def test_in_jupyterlab_the_page_draws_what_pytorch_draws(lesson: Class) -> None:
+    outputs = lesson.outputs()
+    assert not [o["evalue"] for o in outputs if o["output_type"] == "error"]
+    assert not [o["text"] for o in outputs if o.get("name") == "stderr"]
+    source = lesson.notebook.array("np.array(viewer.activations.source)")
+    assert str(source).startswith("page (WebGL2")
+    check_sheets(outputs)
+    check_words(outputs)
+
+
+def test_the_slider_turns_the_bend_and_the_picture(lesson: Class) -> None:
+    assert lesson.error_with(40) < 1e-5
+    slider = lesson.widget("FloatSlider").locator(".noUi-handle")
+    slider.focus()
+    for _ in range(3):
+        slider.press("ArrowRight")
+    lesson.notebook.until("abs(tilt.degrees - 43) < 1e-9", "tilt.degrees")
+    assert lesson.error_with(43) < 1e-5
+    lesson.notebook.run("tilt.degrees = -90")
+    readout = lesson.widget("FloatSlider").locator(".widget-readout")
+    expect(readout).to_have_text(re.compile(r"^[−-]90"))
+    assert lesson.error_with(-90) < 1e-5
+
+
+def test_the_clock_swings_it(lesson: Class) -> None:
+    lesson.notebook.run("tilt.degrees = 90\nseen = []\ntilt.observe(seen.append, 'degrees')")
+    play, stop = lesson.widget("Play").get_by_role("button").all()[:2]
+    play.click()
+    lesson.notebook.until("len(seen) > 5", "len(seen)")
+    stop.click()
+    angles = lesson.notebook.array("np.array([one['new'] for one in seen])")
+    assert np.abs(angles).max() <= 60
+    assert len(np.unique(angles)) > 5
+    lesson.notebook.run("tilt.degrees = 40")
+    assert lesson.error_with(40) < 1e-5
+
+
+def test_both_viewers_say_that_they_are_bent(lesson: Class) -> None:
+    for number in (0, 3):  # between them are the slider and the clock
+        viewer = viewer_cell(lesson.notebook, number).locator(".nbglcnn")
+        lesson.notebook.rest()
+        expect(viewer).to_contain_text("bent")
+
+
+def test_the_console_stays_clean(lesson: Class) -> None:
+    """Last of this module: what it says is of all the tests before."""
+    assert lesson.errors == []
