@@ -129,6 +129,8 @@ def test_what_is_built_with_pointer_and_keys_is_what_numpy_computes(
     most = number(page.locator(".nbg-bend-three figcaption").last.inner_text().partition("±")[2])
     changed = np.abs(output - values["decoder.7"])[0].max()  # of the shown example
     assert most == pytest.approx(changed, abs=0.006)
+    frame = page.locator(".nbg-bend-mine > .nbg-maps")
+    assert frame.evaluate("(one) => getComputedStyle(one).outlineColor") == "rgb(162, 28, 175)"
     # The picture of B is the output in grey, its range is 0 to 1.
     shown = pixels(page.locator(".nbg-bend-mine canvas"))[:, :, 0] / 255
     step = shown.shape[0] // 28
