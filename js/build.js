@@ -10,6 +10,8 @@ const outdir = "../src/nbglcnn/static";
 const CORE = "src/widget.ts";
 const MODULES = "core:modules";
 const ROOMS = "core:rooms";
+/** Data of which each file takes a part of its own: rooms have theirs, and the core stays small. */
+const COPIED = ["src/edits.ts"];
 const isRoom = (name) => existsSync(`src/views/${name}/room.ts`);
 const rooms = existsSync("src/views") ? readdirSync("src/views").filter(isRoom).sort() : [];
 
@@ -142,6 +144,7 @@ async function buildCore(shared = []) {
     });
   if (rooms.length === 0) return [await core([], true)];
   const own = new Set(Object.keys((await core(shared, false)).metafile.inputs));
+  for (const file of COPIED) own.delete(file);
   const built = await esbuild.build({
     ...options,
     entryPoints: rooms.map((name) => ({ in: `src/views/${name}/room.ts`, out: name })),
@@ -152,7 +155,7 @@ async function buildCore(shared = []) {
   }
   const outputs = Object.values(built.metafile.outputs);
   const inside = outputs.flatMap(({ inputs }) => Object.keys(inputs));
-  const several = inside.filter((file, k) => inside.indexOf(file) !== k);
+  const several = inside.filter((file, k) => inside.indexOf(file) !== k && !COPIED.includes(file));
   if (several.length > 0) return buildCore([...new Set([...shared, ...several])]);
   const imported = outputs.flatMap(({ imports }) => imports.map(({ path }) => path));
   return [await core([...new Set(imported)].sort(), true), built];
