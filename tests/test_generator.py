@@ -32,9 +32,9 @@ def test_what_it_draws_are_garments_of_many_kinds() -> None:
     images = drawn(load())
     real = torch.from_numpy(load_images()[0])
     assert images.shape == (256, 1, 28, 28)
-    # Not so for what isn't garments, though it has the same spectrum: images turned on their head.
-    assert redrawing_error(images) < 2 * redrawing_error(real)
-    assert redrawing_error(real.flip(2)) > 2.5 * redrawing_error(real)
+    # An autoencoder of garments redraws them nearly as well as real ones, and not upside down.
+    assert redrawing_error(images) < 1.8 * redrawing_error(real)
+    assert redrawing_error(images.flip(2)) > 1.4 * redrawing_error(images)
     assert spread(images) > 0.85 * spread(real)
     nearest = torch.cdist(real.flatten(1), images.flatten(1)).argmin(1)
     assert len(nearest.unique()) > len(real) / 2  # each garment has its own likeness

@@ -210,6 +210,14 @@ def test_they_are_data(session: Session, x: torch.Tensor) -> None:
     assert len(session.bends) == 2
 
 
+def test_numbers_of_numpy_are_plain_ones(session: Session) -> None:
+    bend = session.bend("relu", transforms.rotate(0))
+    bend.degrees, bend.mix = np.sin(np.float64(1)), np.float64(0.5)
+    [edit] = session.edits
+    assert edit.parameters == (float(np.sin(1.0)),)
+    assert [type(one) for one in (*edit.parameters, edit.mix)] == [float, float]
+
+
 def test_arrays_take_the_place_of_values(session: Session, x: torch.Tensor) -> None:
     before = session.run(x)
     own = np.random.default_rng(0).normal(size=before["relu"].shape).astype("float32")

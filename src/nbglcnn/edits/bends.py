@@ -124,9 +124,12 @@ class Bend(traitlets.HasTraits):
             [value] = [v for v in self._store.plan.values if v.key == edit.layer]
             own = self._store.channels(value, new)
             return msgspec.structs.replace(edit, channels=own)
-        if name in ("mix", "enabled"):
-            return msgspec.structs.replace(edit, **{name: new})
-        numbers = {**records.parameters_of(edit), name: new}
+        if name == "enabled":
+            return msgspec.structs.replace(edit, enabled=new)
+        # float(): a number of numpy passes for one in a trait, but is none in a message.
+        if name == "mix":
+            return msgspec.structs.replace(edit, mix=float(new))
+        numbers = {**records.parameters_of(edit), name: float(new)}
         return msgspec.structs.replace(edit, parameters=tuple(numbers.values()))
 
 
