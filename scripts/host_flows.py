@@ -39,12 +39,18 @@ PRESS = f"""label => {{
   found?.click();
   return found !== undefined;
 }}"""
+CLICK = f"""label => {{
+  {EVERYWHERE}
+  const found = all(".nbglcnn button").filter((button) => button.textContent === label).at(-1);
+  found?.click();
+  return found !== undefined;
+}}"""
 PREPARE = f"""
 import sys
 sys.path.insert(0, {str(TESTS)!r})
 import asyncio, numpy as np
-from nbglcnn import Viewer
-from host_cells import Press, agree, agree_whole, attempt, hush, of_page, unhush
+from nbglcnn import Viewer, transforms
+from host_cells import Press, agree, agree_bent, agree_whole, attempt, hush, of_page, unhush
 from viewer_models import autoencoder, pictures
 """
 
@@ -213,6 +219,22 @@ def has_pytorchs_numbers(host: Host) -> None:
     )
 
 
+def bends(host: Host) -> None:
+    """What Python bends is in the very next read; what the page takes away Python hears of."""
+    cell(
+        host,
+        "of_page(viewer)\n"
+        "bend = viewer.bend('encoder.1', transforms.rotate(30), channels=[0, 2], mix=0.5)\n"
+        f"agree_bent(viewer, {SEED})\n"
+        "viewer.bend('decoder', transforms.multiply(0.5))\n"
+        f"for bend.degrees in (60, 90): agree_bent(viewer, {SEED})",
+    )
+    until(host, lambda: host.evaluate(CLICK, "Remove all"), "the button that takes bends away")
+    gone = "print(len(viewer.bends))"
+    until(host, lambda: cell(host, gone) == "0\n", "no bends in Python")
+    cell(host, f"agree_whole(viewer.activations.to_dict(), {SEED})")
+
+
 FLOWS = (
     Flow("pictures", shows),
     Flow("read in the creating cell", reads_where_it_is_made),
@@ -223,4 +245,5 @@ FLOWS = (
     Flow("interrupt", interrupts),
     Flow("queued cells", keeps_order),
     Flow("numbers", has_pytorchs_numbers),
+    Flow("bends", bends),
 )

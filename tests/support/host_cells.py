@@ -6,8 +6,10 @@ from typing import Any
 
 import anywidget
 import numpy as np
+import torch
 import traitlets
 
+import nbglcnn
 from equal import assert_equal
 from nbglcnn import Viewer
 from viewer_models import autoencoder, hooked, pictures
@@ -55,6 +57,15 @@ def agree_whole(values: dict[str, np.ndarray], seed: int) -> None:
     """The same, of every value that the network has."""
     assert set(values) == set(hooked(autoencoder(seed), pictures(seed)))
     agree(values, seed)
+
+
+def agree_bent(viewer: Viewer, seed: int) -> None:
+    """Fail unless the output is that of the model with the Viewer's bends, replayed in PyTorch."""
+    with torch.no_grad():
+        expected = nbglcnn.apply_bends(autoencoder(seed), viewer.bends)(
+            torch.from_numpy(pictures(seed))
+        )
+    assert_equal(viewer.output, expected.numpy(), name="output")
 
 
 def of_page(viewer: Viewer) -> None:
