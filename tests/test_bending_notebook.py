@@ -269,6 +269,7 @@ def test_the_clock_swings_it(lesson: Class) -> None:
     play.click()
     lesson.notebook.until("len(seen) > 5", "len(seen)")
     stop.click()
+    lesson.notebook.until("clock.value == tilt.degrees == 0", "(clock.value, tilt.degrees)")
     angles = lesson.notebook.array("np.array([one['new'] for one in seen])")
     assert np.abs(angles).max() <= 60
     assert len(np.unique(angles)) > 5
