@@ -58,9 +58,9 @@ class Shown(anywidget.AnyWidget):
         """Turn the page to a layer, by name or position, or to another view.
 
         `channels` are those shown large, up to four beside each other; the first is selected.
-        `view` is "network", "maps", "filters", "explain", "bend" or "profile"; by default "explain" for a
-        `pixel` (y, x), "maps" for a layer, else "network". `selected` and `view` say later what the
-        page shows, whoever turned it there.
+        `view` is "network", "maps", "filters", "explain", "bend" or "profile"; by default "explain"
+        for a `pixel` (y, x), "maps" for a layer, else "network". `selected` and `view` say later
+        what the page shows, whoever turned it there.
 
         Raises:
             KeyError: there is no such layer.
