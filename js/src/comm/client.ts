@@ -7,6 +7,7 @@ import { takeCode } from "../code.ts";
 import type { Edit } from "../edits.ts";
 import { type Content, Engine } from "../engine/engine.ts";
 import { pageStore } from "../engine/store.ts";
+import { missEdits } from "../gl/editing.ts";
 import { joined } from "../gl/numbers.ts";
 import type { Progress as EngineProgress, Patch } from "../gl/types.ts";
 import type { Failed, FromKernel, Patches, Probe, Read, State, Verified } from "../messages.ts";
@@ -113,6 +114,9 @@ export class CommClient {
       onRoom,
       onTrouble: (text) => {
         this.state.roomTrouble.value = text;
+      },
+      onMissing: (name, text) => {
+        if (name === "bending") missEdits(text);
       },
     });
     this.listen("msg:custom", (content: unknown, buffers: readonly Buffer[]) =>

@@ -11,6 +11,8 @@ export interface RoomsEvents {
   onRoom(name: string, module: unknown): void;
   /** Why rooms are not here, in words. */
   onTrouble(text: string): void;
+  /** This one does not come any more. */
+  onMissing(name: string, text: string): void;
 }
 
 export class Rooms {
@@ -37,7 +39,7 @@ export class Rooms {
   }
 
   private async fetch(name: string, hash: string): Promise<void> {
-    const { ask, heard, onRoom, onTrouble } = this.events;
+    const { ask, heard, onRoom, onTrouble, onMissing } = this.events;
     const { signal } = this.closing;
     try {
       const line = {
@@ -50,6 +52,7 @@ export class Rooms {
     } catch (error) {
       const gone = signal.aborted ? "Python is gone: run the cell again." : String(error);
       onTrouble(`This view’s code is not here. ${gone}`);
+      onMissing(name, gone);
     }
   }
 }

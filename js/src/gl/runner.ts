@@ -194,7 +194,7 @@ export class Runner {
 
   /** Edits to change: waits for their code. */
   async editing(): Promise<Edits> {
-    const Made = await offered;
+    const Made = await offered();
     if (this.closed) throw new SessionClosed("this session was closed");
     const changed = () => {
       this.pending.version += 1;
