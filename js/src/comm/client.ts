@@ -345,6 +345,10 @@ export class CommClient {
     await this.edit(); // where nothing was shown, what cannot be is only known now
     if (this.ran < 0 || this.closed) return;
     for (const read of this.answers.waiting) {
+      if (!this.hasEdits(this.state.edited.peek().edits)) {
+        this.again = true; // they came before this read, while others were given
+        return;
+      }
       await this.answers
         .answer(engine, read, this.ran)
         .catch((error) => this.failRead(read, error));
@@ -388,6 +392,11 @@ export class CommClient {
     this.reports.tellHealth();
   }
 
+  /** Whether the engine was given these. */
+  private hasEdits(edits: readonly Edit[]): boolean {
+    return edits === this.edits || edits.length + this.edits.length === 0;
+  }
+
   /** Gives the engine the edits of now; where it cannot take them, it has those before. */
   private async edit(): Promise<void> {
     const { edited, withoutEdits, editTrouble } = this.state;
@@ -395,7 +404,7 @@ export class CommClient {
     const without = withoutEdits.peek() && this.answers.waiting.length === 0;
     const edits = without ? [] : edited.peek().edits;
     this.again ||= withoutEdits.peek() !== without;
-    if (edits === this.edits || edits.length + this.edits.length === 0) return;
+    if (this.hasEdits(edits)) return;
     if (this.engine.shown !== undefined) this.edits = edits;
     try {
       await this.engine.edit(edits);
