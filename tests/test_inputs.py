@@ -125,9 +125,9 @@ def by_verify(net: Network, x: Any, patch: pytest.MonkeyPatch) -> tuple[Array, .
     used: list[tuple[Array, ...]] = []
     reference = net.viewer.network.local.reference
 
-    def noted(graph: Graph, arrays: tuple[Array, ...]) -> Any:
+    def noted(graph: Graph, arrays: tuple[Array, ...], *edits: Any) -> Any:
         used.append(arrays)
-        return reference(graph, arrays)
+        return reference(graph, arrays, *edits)
 
     patch.setattr(net.viewer.network.local, "reference", noted)
     assert net.viewer.verify(x).ok

@@ -273,10 +273,10 @@ def test_run_never_gives_the_output_of_another_input(notebook: Notebook) -> None
     # Another thread's assignment, at the worst moment: between run's input and its question.
     error = notebook.run(
         "ask = viewer._connection.ask\n"
-        "def late(*given):\n"
+        "def late(*given, **more):\n"
         "    viewer._connection.ask = ask\n"
         "    viewer.input = x + 9\n"
-        "    return ask(*given)\n"
+        "    return ask(*given, **more)\n"
         "viewer._connection.ask = late\n"
         "viewer.run(x * 2)",
         fails=True,

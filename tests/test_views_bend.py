@@ -24,12 +24,12 @@ READ = """async (key) => {
   const values = await session.value.read(key);
   return [session.value.value(key).shape, Array.from(values)];
 }"""
-WITHOUT, DIFFERENCE = "without\n", "difference\n"
+WITHOUT, DIFFERENCE = (f"{what}\0derived\0" for what in ("without", "difference"))
 # Frames since this was asked, and when runs ended and the output was drawn.
 WATCH = """() => {
   const { state } = views;
   const log = (globalThis.log = { frame: 0, runs: [], draws: [] });
-  const tick = () => { log.frame++; requestAnimationFrame(tick); };
+  const tick = () => { log.frame++; if (!log.ended) requestAnimationFrame(tick); };
   requestAnimationFrame(tick);
   state.run.subscribe((run) => log.runs.push([run.sequence, log.frame]));
   const session = state.session.value;
@@ -184,6 +184,8 @@ def test_a_slider_that_is_dragged_shows_each_step_with_no_new_program_or_texture
         page.wait_for_timeout(120)
         pictures.add(pixels(picture).tobytes())
     page.mouse.up()
+    page.wait_for_timeout(500)
+    page.evaluate("() => { log.ended = true; }")
     bending.views.quiet()
     assert page.evaluate("() => views.alive()") == before
     assert len(pictures) >= 8, "each step is another picture"

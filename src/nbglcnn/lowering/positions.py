@@ -8,9 +8,12 @@ source, not the reverse.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from nbglcnn.graph import Graph, Key, Node, inside, returns
+
+LAST = (math.inf,)  # when a model without modules of its own returns
 
 
 class Positions:
@@ -25,7 +28,7 @@ class Positions:
             self._of.setdefault(key.value, []).append(number)
         turns = returns(graph)  # inner modules' hooks come first, the model's own last
         for group in self._of.values():
-            group.sort(key=lambda number: turns[keys[number].call])
+            group.sort(key=lambda number: turns.get(keys[number].call, LAST))
 
     def value(self, number: int) -> str:
         """The Graph's value that a kept key names."""

@@ -1,12 +1,12 @@
 // What bends are wherever one is: keys, and an Alt-click that mutes a channel.
-import { useEffect } from "preact/hooks";
+import { useLayoutEffect } from "preact/hooks";
 import { change, redo, undo } from "../../state/edits.ts";
 import { useViews, type Views } from "../context.ts";
 import { isBendable, muted, whyNot } from "./stack.ts";
 
 export function Everywhere() {
   const views = useViews();
-  useEffect(() => listen(views), [views]);
+  useLayoutEffect(() => listen(views), [views]);
   return null;
 }
 
