@@ -47,10 +47,14 @@ class Case:
         self.model.double()
         self.given = x.double().requires_grad_()
         self.kept: dict[str, torch.Tensor] = {"x": self.given}
+
+        def keep(name: str, value: torch.Tensor) -> torch.Tensor:
+            # Another tensor: what reads behind an Identity is not what reads before it.
+            self.kept[name] = value.view_as(value)
+            return self.kept[name]
+
         hooks = [
-            module.register_forward_hook(
-                lambda _module, _inputs, value, name=name: self.kept.update({name: value})
-            )
+            module.register_forward_hook(lambda _m, _inputs, value, name=name: keep(name, value))
             for name, module in self.model.named_modules()
             if name
         ]
