@@ -125,15 +125,15 @@ class Case:
             return value
 
         x = self.given.detach().clone()
-        if key == "x":
-            x[place] += by
-            with torch.no_grad():
-                return self.places("output", self.model(x) - self.kept["output"])
-        hook = self.model.get_submodule(key).register_forward_hook(changed)
         with torch.no_grad():
+            before = self.model(x)  # to the last bit: where nothing is read, nothing differs
+            if key == "x":
+                x[place] += by
+                return self.places("output", self.model(x) - before)
+            hook = self.model.get_submodule(key).register_forward_hook(changed)
             output = self.model(x)
-        hook.remove()
-        return self.places("output", output - self.kept["output"])
+            hook.remove()
+        return self.places("output", output - before)
 
     def compare(self, answers: list[dict[str, set[int]]]) -> None:
         for question, found in zip(self.asked, answers, strict=True):
