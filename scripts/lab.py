@@ -138,7 +138,9 @@ window.lab = {
   ask: async (code) => {
     const asked = window.lab.kernel().requestExecute({ code, store_history: false });
     let said = "";
-    asked.onIOPub = ({ content }) => { said += content.text ?? content.evalue ?? ""; };
+    asked.onIOPub = ({ content: { name, text, evalue } }) => {
+      if (name !== "stderr") said += text ?? evalue ?? ""; // others' warnings come in between
+    };
     await asked.done;
     return said;
   },

@@ -1,5 +1,5 @@
 // The button that keeps what is seen, and what it offers: pictures of the view and in it, a video of the output.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { channelsOf, contents } from "../../network/display.ts";
 import type { Value } from "../../plan.ts";
 import { useViews, type Views } from "../context.ts";
@@ -63,7 +63,8 @@ export function Keep() {
     },
     [],
   );
-  useEffect(() => {
+  // At once: Esc may follow the opening before it is painted.
+  useLayoutEffect(() => {
     if (!open) return;
     const outside = (event: Event): void => {
       if (!event.composedPath().includes(place.current as EventTarget)) setOpen(false);
