@@ -105,9 +105,12 @@ export class Pending implements Weights {
     return this.patches.has(texture) ? "" : (this.weights.get(texture) ?? { hash }).hash;
   }
 
-  /** Keys of the inputs that nobody has written yet. */
+  /** Keys of the inputs that nobody has written yet, and that no weight fills. */
   get missing(): string[] {
-    return this.plan.inputs.filter((_, k) => !this.inputs[k]?.written).map((input) => input.key);
+    const filled = (texture: number) => this.plan.weights.some((one) => one.texture === texture);
+    return this.plan.inputs
+      .filter(({ step }, k) => !this.inputs[k]?.written && !filled(step.output))
+      .map((input) => input.key);
   }
 
   /** Uploads what has changed; returns the passes that spread new inputs. */
