@@ -16,6 +16,7 @@ from nbglcnn.load.torch.calls import Record, run
 from nbglcnn.load.torch.cut import StandIns
 from nbglcnn.load.torch.extra import decompositions, translations, unread
 from nbglcnn.load.torch.masks import choose_by_masks, has_masks
+from nbglcnn.load.torch.noise import OUTSIDE
 from nbglcnn.load.torch.passed import without_idle_names
 from nbglcnn.load.torch.program import (
     attend_in_four_dimensions,
@@ -260,7 +261,12 @@ def _untranslated(twin: torch.nn.Module, program: Any, error: BaseException) -> 
         for node in program.graph.nodes
         if (at and node.name == at[1]) or (named and _operator(node) == named)
     ]
+    # The exporter doesn't say at which node it meets one.
+    found = found or [n for n in program.graph.nodes if n.kwargs.get("generator") is not None]
     where = module_of(found[0]) + line_of_node(found[0]) if found else name
+    if found and _draws(found[0]):  # nor can Python compute it instead: other numbers each time
+        drawn = _operator(found[0])
+        return UnsupportedOperator(f"{where}: {drawn} draws random numbers; {OUTSIDE}")
     refusal = UnsupportedOperator(
         f"{where}: PyTorch's operator {missing[1]} has no ONNX form, so it cannot be drawn; "
         "replace it by others with the same result"
@@ -270,6 +276,12 @@ def _untranslated(twin: torch.nn.Module, program: Any, error: BaseException) -> 
     if found:
         refusal.module = path_of(found[0])
     return refusal
+
+
+def _draws(node: Any) -> bool:
+    import torch
+
+    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
 
 
 def _first_line(error: BaseException) -> str:

@@ -27,6 +27,7 @@ Kind = Literal["normal", "uniform"]
 Source = Callable[[int, Kind, tuple[int, ...]], torch.Tensor]
 NAME = "noise"
 SEED = 0
+OUTSIDE = "draw them outside and give them as an input"
 
 _LIKE: Mapping[Any, Kind] = {torch.randn_like: "normal", torch.rand_like: "uniform"}
 _OF_SIZE: Mapping[Any, Kind] = {torch.randn: "normal", torch.rand: "uniform"}
@@ -74,7 +75,7 @@ class Draws(TorchFunctionMode):
             found = self._draw(_LIKE[func], like.shape, dtype, device)
         else:
             size = named.get("size", args)
-            if len(size) == 1 and not isinstance(size[0], int):
+            if len(size) == 1 and isinstance(size[0], tuple | list):
                 size = size[0]
             dtype = named.get("dtype") or torch.get_default_dtype()
             found = self._draw(_OF_SIZE[func], size, dtype, named.get("device"))
@@ -148,7 +149,7 @@ def replayed(
 def _another() -> UnsupportedModel:
     return UnsupportedModel(
         "forward draws other random numbers each time it is called (more of them, or of other "
-        "shapes): draw them outside and give them as an input"
+        f"shapes): {OUTSIDE}"
     )
 
 
