@@ -2,6 +2,7 @@
 import type { PlanHeader, Weight } from "../plan.ts";
 import { elements } from "./check.ts";
 import { listed } from "./messages.ts";
+import { needed } from "./needed.ts";
 import type { PlanObjects, Weights } from "./objects.ts";
 import type { Draw } from "./schedule.ts";
 import { type Patch, PlanError } from "./types.ts";
@@ -107,9 +108,9 @@ export class Pending implements Weights {
 
   /** Keys of the inputs that nobody has written yet, and that no weight fills. */
   get missing(): string[] {
-    const filled = (texture: number) => this.plan.weights.some((one) => one.texture === texture);
-    return this.plan.inputs
-      .filter(({ step }, k) => !this.inputs[k]?.written && !filled(step.output))
+    const written = this.plan.inputs.filter((_, k) => this.inputs[k]?.written);
+    return needed(this.plan)
+      .filter((input) => !written.includes(input))
       .map((input) => input.key);
   }
 
