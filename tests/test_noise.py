@@ -4,6 +4,7 @@ import copy
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 import torch
 from torch import Tensor, nn
@@ -317,3 +318,53 @@ def test_other_random_numbers_are_refused_by_name(body: str, words: str) -> None
     x = np.full((2, 4), 0.4, np.float32)
     with pytest.raises((UnsupportedOperator, UnsupportedModel), match=words):
         Viewer(function(body), x)
+
+
+FILE = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[2,3] x) => (float[2,3] y, float[2,3] u) {
+  r = RandomNormal<shape = [2, 3], mean = 1.5, scale = 2.0>()
+  u = RandomUniformLike<low = -1.0, high = 3.0>(x)
+  a = Add(r, x)
+  y = Mul(a, u)
+}"""
+
+
+def test_what_an_onnx_file_draws_is_an_input_under_its_own_name() -> None:
+    model = onnx.parser.parse_model(FILE)
+    x = images()[:, 0, 0, :3]
+    generator = np.random.default_rng(0)
+    r = generator.standard_normal((2, 3), np.float32) * 2 + np.float32(1.5)
+    u = generator.random((2, 3), np.float32) * 4 - 1
+    viewer = Viewer(model, x)
+    assert [one.key for one in viewer.network.plan.inputs] == ["x", "r", "u"]
+    assert_equal(viewer.output["y"], (r + x) * u)
+    assert_equal(viewer.output["u"], u)
+    report = viewer.verify()
+    assert report.ok and "ONNX Runtime" in report.summary
+    viewer.input = x - 1
+    viewer.bend("r", transforms.multiply(0.5))
+    assert_equal(viewer.output["y"], (r / 2 + x - 1) * u)
+    assert viewer.verify().ok and viewer.verify({"x": x, "u": u + 1}).ok
+    graph, arrays = load(model, {"x": x, "u": x})
+    np.testing.assert_array_equal(arrays[2], x)
+    np.testing.assert_array_equal(arrays[1], r)
+    assert load(model, (x, u, r))[1][1] is not r and np.array_equal(load(model, (x, u, r))[1][2], r)
+    assert list(graph.noise) == ["r", "u"]
+    viewer.close()
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        "RandomNormal<shape = [4000, 4000]>()",  # of more numbers than a small file may ask for
+        "RandomNormal<dtype = 11, shape = [2, 3]>()",
+        "Bernoulli(x)",
+    ],
+)
+def test_other_random_numbers_of_a_file_are_refused(node: str) -> None:
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> g (float[2,3] x) => (float y) '
+        f"{{ r = {node}\n s = Cast<to = 1>(r)\n y = ReduceSum<keepdims = 0>(s) }}"
+    )
+    with pytest.raises(UnsupportedOperator, match="draws random numbers; draw them outside"):
+        nbglcnn.compile(model, images()[:, 0, 0, :3])

@@ -55,8 +55,8 @@ def run(given: argparse.Namespace) -> int:
             lower(graph, observe=observe, precision=given.precision)
             for observe in ("outputs", "all")
         )
-    own = arrays[: len(arrays) - len(graph.noise)]  # PyTorch draws the rest itself
-    other, engine, missing = _other(model, graph.inputs, own)
+    own = len(arrays) - len(graph.noise)  # the framework draws the rest itself
+    other, engine, missing = _other(model, graph.inputs[:own], arrays[:own])
     if missing:
         words.note(missing)
     with Session(fused) as one, Session(kept) as two:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from nbglcnn.errors import UnsupportedModel, UnsupportedOperator
 from nbglcnn.load.draft import OPSET
 from nbglcnn.load.names import Call
+from nbglcnn.load.noise import OUTSIDE
 from nbglcnn.load.steps import begin
 from nbglcnn.load.torch.calls import Record, run
 from nbglcnn.load.torch.cut import StandIns
 from nbglcnn.load.torch.extra import decompositions, translations, unread
 from nbglcnn.load.torch.masks import choose_by_masks, has_masks
-from nbglcnn.load.torch.noise import OUTSIDE
 from nbglcnn.load.torch.passed import without_idle_names
 from nbglcnn.load.torch.program import (
     attend_in_four_dimensions,

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nbglcnn.errors import InputError, UnsupportedModel, UnsupportedOperator, users_line
-from nbglcnn.graph import Array, Attribute, Graph, Node, Value, with_python
+from nbglcnn.graph import Array, Attribute, Graph, Node, with_python
 from nbglcnn.load.bounds import shown
 from nbglcnn.load.draft import Draft, free_name
 from nbglcnn.load.names import Call, calls_of, place, torch_keys, walk
+from nbglcnn.load.noise import with_noise
 from nbglcnn.load.passes.finish import finish
 from nbglcnn.load.passes.fold import simplify
 from nbglcnn.load.steps import begin
@@ -165,7 +166,7 @@ def _loaded(
     )
     draft.outputs = [found[index] for _, index in root.outputs]
     graph = replace(finish(draft, done, nodes, keys), calls=calls_of(root))
-    graph = _with_noise(graph, noise.seeded)
+    graph = with_noise(graph, noise.seeded)
     if known is not None:
         known.update(by_key(graph, arrays, seen.arrays, seen.root))
     return graph
@@ -194,16 +195,6 @@ def _seen(
         twin = detached_copy(model)[0]
     tensors += noise.tensors()
     return run_hooked(twin, tensors, twice=first, cut=reasons, noise=noise.count), tensors
-
-
-def _with_noise(graph: Graph, seeded: Sequence[Array]) -> Graph:
-    """The Graph whose last inputs are these arrays where nobody gives others."""
-    values, taken = dict(graph.values), set(graph.values)
-    found = {}
-    for name, array in zip(graph.inputs[len(graph.inputs) - len(seeded) :], seeded, strict=True):
-        found[name] = free_name(f"{name} at first", taken)
-        values[found[name]] = Value(found[name], array.shape, array.dtype, array)
-    return replace(graph, values=MappingProxyType(values), noise=MappingProxyType(found))
 
 
 def _left_out(others: Sequence[tuple[str, Any]]) -> str:

@@ -11,23 +11,21 @@ import inspect
 import re
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
-from nbglcnn.errors import InputError, UnsupportedModel, nearest
+from nbglcnn.errors import UnsupportedModel
 from nbglcnn.graph import Array
-from nbglcnn.inputs import Spec, as_arrays
+from nbglcnn.load.draft import SEED
+from nbglcnn.load.noise import OUTSIDE, Kind, chosen, seeded
 from nbglcnn.load.torch.thread import random_numbers_kept, unwound
 
-Kind = Literal["normal", "uniform"]
 # What a call gets: by its number, what it draws and of which shape.
 Source = Callable[[int, Kind, tuple[int, ...]], torch.Tensor]
 NAME = "noise"
-SEED = 0
-OUTSIDE = "draw them outside and give them as an input"
 
 _LIKE: Mapping[Any, Kind] = {torch.randn_like: "normal", torch.rand_like: "uniform"}
 _OF_SIZE: Mapping[Any, Kind] = {torch.randn: "normal", torch.rand: "uniform"}
@@ -153,13 +151,6 @@ def _another() -> UnsupportedModel:
     )
 
 
-def seeded(number_of: np.random.Generator, kind: Kind, shape: tuple[int, ...]) -> Array:
-    """The numbers that a call gets where none are given."""
-    if kind == "normal":
-        return number_of.standard_normal(shape, np.float32)
-    return number_of.random(shape, np.float32)
-
-
 @dataclass
 class Noise:
     """The random numbers of one model, as further inputs behind its own.
@@ -190,27 +181,7 @@ class Noise:
         self.looked = True
         self.seeded = [seeded(generator, one.kind, one.shape) for one in draws]
         self.names = _names(len(draws), self.taken)
-        specs = [
-            Spec(name, array.shape, array.dtype, default=array)
-            for name, array in zip(self.names, self.seeded, strict=True)
-        ]
-        given = self.given
-        if isinstance(given, Mapping):
-            for name in given:
-                if name not in self.names:
-                    known = ", ".join(map(repr, self.names)) or "no random numbers"
-                    raise InputError(
-                        f"no input {name!r}{nearest(name, self.names)}; forward draws {known}"
-                    )
-        else:
-            given = tuple(given)
-            if given and len(given) != len(specs):
-                draws_words = f"{len(specs)} ({', '.join(map(repr, self.names))})"
-                raise InputError(
-                    f"{len(given)} arrays were given for the random numbers that forward draws; "
-                    f"it draws {draws_words}. Give all of them, none, or some by name in a dict"
-                )
-        self.arrays = as_arrays(given, specs) if specs else ()
+        self.arrays = chosen(self.given, self.names, self.seeded)
 
 
 def _names(count: int, taken: Container[str]) -> list[str]:
