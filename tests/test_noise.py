@@ -230,7 +230,8 @@ def test_noise_can_be_bent_and_the_bends_are_replayed_on_what_pytorch_draws() ->
     viewer = Viewer(model, x)
     viewer.bend("noise", transforms.multiply(2))
     viewer.bend("mu", transforms.add(1))
-    assert viewer.verify().ok
+    report = viewer.verify()
+    assert report.ok and max(row.max_abs for row in report.rows) < 1e-4  # of PyTorch's own bends
     for operator in (None, "exp"):  # hooks see all, or the traced graph runs in place of forward
         if operator:
             viewer.bend(operator, transforms.multiply(0.5))
@@ -348,7 +349,7 @@ def test_what_an_onnx_file_draws_is_an_input_under_its_own_name() -> None:
     graph, arrays = load(model, {"x": x, "u": x})
     np.testing.assert_array_equal(arrays[2], x)
     np.testing.assert_array_equal(arrays[1], r)
-    assert load(model, (x, u, r))[1][1] is not r and np.array_equal(load(model, (x, u, r))[1][2], r)
+    np.testing.assert_array_equal(load(model, (x, u, r))[1], (x, u, r))
     assert list(graph.noise) == ["r", "u"]
     viewer.close()
 
