@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from nbglcnn.errors import InputError, ModelError, NbglcnnError
+from nbglcnn.errors import InputError, ModelError, NbglcnnError, UnsupportedModel
 from nbglcnn.graph import Array, Graph
 from nbglcnn.inputs import Spec, as_arrays
 from nbglcnn.load.joined import Joined, Side
@@ -119,7 +119,11 @@ def alone(model: Any, x: Any) -> list[tuple[str, str, Graph | NbglcnnError]]:
     from nbglcnn.load.torch.noise import parted
 
     with one_at_a_time():
-        return pieces(model, _arrays_of(model, parted(unwrapped(model), x)[0]))
+        try:
+            own, _ = parted(unwrapped(model), x)
+        except UnsupportedModel:  # it hides its modules
+            return []
+        return pieces(model, _arrays_of(model, own))
 
 
 def partly(model: Any, x: Any, given: Given = MappingProxyType({})) -> Part | None:
