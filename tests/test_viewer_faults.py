@@ -256,7 +256,9 @@ def test_two_tabs_on_one_notebook(notebook: Notebook, lab: Lab, browser: Browser
         assert picture(second) == picture(first)
         # A bend is seen in both, and either takes it away.
         before = picture(first)
-        other.run("viewer.bend('input', transforms.multiply(-1))\nbent = viewer.activations['input']")
+        other.run(
+            "viewer.bend('input', transforms.multiply(-1))\nbent = viewer.activations['input']"
+        )
         assert_equal(other.array("bent"), -pictures(71))
         for tab in (notebook, other):
             expect(in_sight(tab).get_by_role("button", name="1 bend on input")).to_be_visible()
