@@ -237,9 +237,9 @@ def _live(found: dict[str, Any]) -> str:
         "## A camera\n"
         f"Chromium's fake camera (640×480, {CAMERA_RATE} pictures a second) runs a network in "
         "JupyterLab for a minute, with all its pictures drawn; beside it a data set of the input's "
-        "size, played as fast as it goes. The share is of the lesser of the two rates. MB are those "
-        "of the page's objects after a collection of garbage, after a quarter of the time and at "
-        "its end.\n\n" + _table(heads, rows)
+        "size, played as fast as it goes. The share is of the lesser of the two rates. MB are "
+        "those of the page's objects after a collection of garbage, after a quarter of the time "
+        "and at its end.\n\n" + _table(heads, rows)
     )
 
 
