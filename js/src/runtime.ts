@@ -6,6 +6,7 @@
 import { type Arrays, namedArrays, onlyOrAll } from "./arrays.ts";
 import { type GlDevice, openDevice } from "./gl/device.ts";
 import { parsePlan } from "./gl/format.ts";
+import { needed } from "./gl/needed.ts";
 import { readValue } from "./gl/reads.ts";
 import { Runner } from "./gl/runner.ts";
 import { Sections } from "./gl/sections.ts";
@@ -78,7 +79,7 @@ export async function load(
     precision: device.capabilities.precision === "float16" ? "float16" : plan.precision,
     bytes: runner.bytes,
     async run(input, section) {
-      const arrays = namedArrays(input, plan.inputs);
+      const arrays = namedArrays(input, needed(plan));
       for (const [name, array] of arrays) runner.write(name, array);
       // After a write reading runs what it needs; nothing was written where the state alone is another.
       if (section !== undefined) await runner.run({ urgent: true, section });

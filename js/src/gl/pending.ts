@@ -2,6 +2,7 @@
 import type { PlanHeader, Weight } from "../plan.ts";
 import { elements } from "./check.ts";
 import { listed } from "./messages.ts";
+import { needed } from "./needed.ts";
 import type { PlanObjects, Weights } from "./objects.ts";
 import type { Draw } from "./schedule.ts";
 import { type Patch, PlanError } from "./types.ts";
@@ -105,9 +106,12 @@ export class Pending implements Weights {
     return this.patches.has(texture) ? "" : (this.weights.get(texture) ?? { hash }).hash;
   }
 
-  /** Keys of the inputs that nobody has written yet. */
+  /** Keys of the inputs that nobody has written yet, and that no weight fills. */
   get missing(): string[] {
-    return this.plan.inputs.filter((_, k) => !this.inputs[k]?.written).map((input) => input.key);
+    const written = this.plan.inputs.filter((_, k) => this.inputs[k]?.written);
+    return needed(this.plan)
+      .filter((input) => !written.includes(input))
+      .map((input) => input.key);
   }
 
   /** Uploads what has changed; returns the passes that spread new inputs. */

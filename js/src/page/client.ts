@@ -6,6 +6,7 @@ import type { Edit } from "../edits.ts";
 import { type Content, Engine } from "../engine/engine.ts";
 import { pageStore } from "../engine/store.ts";
 import { parsePlan } from "../gl/format.ts";
+import { needed } from "../gl/needed.ts";
 import { PlanError, type Progress } from "../gl/types.ts";
 import { COLOR_RANGES, COLORMAPS, type Exported, VIEWS } from "../messages.ts";
 import type { PlanHeader } from "../plan.ts";
@@ -158,7 +159,10 @@ export class PageClient implements Page {
       const names = [...this.content.inputs];
       const old: string[] = [];
       const own = plan.inputs.filter(({ layer }) => layer < 0);
-      const arrays = namedArrays(input, own);
+      const arrays = namedArrays(
+        input,
+        needed(plan).filter((one) => own.includes(one)),
+      );
       for (const [key, array] of arrays) checkInput(own, key, array);
       for (const [key, array] of arrays) {
         const at = plan.inputs.findIndex((one) => one.key === key);

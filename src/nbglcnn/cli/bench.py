@@ -55,7 +55,8 @@ def run(given: argparse.Namespace) -> int:
             lower(graph, observe=observe, precision=given.precision)
             for observe in ("outputs", "all")
         )
-    other, engine, missing = _other(model, graph.inputs, arrays)
+    own = len(arrays) - len(graph.noise)  # the framework draws the rest itself
+    other, engine, missing = _other(model, graph.inputs[:own], arrays[:own])
     if missing:
         words.note(missing)
     with Session(fused) as one, Session(kept) as two:

@@ -92,7 +92,7 @@ def lower(
         key = next(key.name for key in graph.keys if key.kind == "input" and key.value == value)
         places = reaches.places[value]
         fit, share = graph.fits.get(value, (_usual_fit(graph, value), 1.0))
-        record = b.input(key, value)
+        record = b.input(key, value, graph.noise.get(value, ""))
         inputs.append(msgspec.structs.replace(record, places=places, fit=fit, share=share))
     # 0 examples: there is nothing to picture
     batch = max(1, batch_of(record.shape for record in inputs))
@@ -118,6 +118,7 @@ def _usual_fit(graph: Graph, value: str) -> p.Fit:
     """How pictures become an input where nobody says; "" for one that takes none."""
     shape = graph.shape(value)
     pictures = len(shape) == 4 and shape[1] in p.PICTURE_CHANNELS and math.prod(shape) > 0
+    pictures = pictures and value not in graph.noise
     return "crop" if pictures and graph.values[value].dtype.name == "float32" else ""
 
 

@@ -88,7 +88,8 @@ def _side(model: Any, x: Any, strict: bool, same: Side | None = None) -> Side:
         raise ModelError("a comparison is no model: give one of the two that it compares")
     if isinstance(model, Viewer):
         network = model.network
-        arrays = network.arrays if x is None else as_arrays(x, load.specs_of(network.graph))
+        specs = load.specs_of(network.graph, network.arrays)
+        arrays = network.arrays if x is None else as_arrays(x, specs)
         return Side(network.model, replace(network.graph, classes=network.classes), arrays)
     if same is not None:
         try:

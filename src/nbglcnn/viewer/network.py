@@ -83,7 +83,7 @@ class Network:
 
     def set_input(self, x: Any) -> None:
         """Make `x` the input; InputError where it doesn't fit, and the old one stays."""
-        arrays = self._accepted(as_arrays(x, load.specs_of(self.graph)))
+        arrays = self._accepted(as_arrays(x, load.specs_of(self.graph, self.arrays)))
         self.sent = self._from_framework(self.graph, arrays)
         self.arrays = arrays
         self.revision += 1

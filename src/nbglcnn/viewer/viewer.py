@@ -124,7 +124,11 @@ class Viewer(Shown, Edited):
 
     @property
     def input(self) -> Any:
-        """The current input: an array, or a tuple of them; set it to another of the same shape."""
+        """The current input: an array, or a tuple of them; set it to another of the same shape.
+
+        Behind the model's own stands the noise in the place of what forward draws; set without it,
+        that stays as it is.
+        """
         arrays = tuple(array.copy() for array in self.network.arrays)
         return arrays[0] if len(arrays) == 1 else arrays
 
