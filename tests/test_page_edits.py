@@ -345,6 +345,83 @@ def test_previews_are_one_channel_as_each_edit_would_make_it(
 
 
 @ONE_RENDERER
+def test_a_value_is_seen_after_each_of_its_edits_where_somebody_asks(
+    gl: GlPage, plan: nbglcnn.Plan
+) -> None:
+    """Edits of several passes, some switched off, in any order; no more passes for that."""
+    session = shown(gl, plan)
+    gl.page.evaluate("() => gl.count()")
+    stack = [
+        edit("x", "rotate", 30, name="a", mix=0.5),
+        edit("x", "blur", 1, name="b", enabled=False),
+        edit("x", "pixelate", 3, name="c", channels=(0, 2)),
+        edit("conv", "invert", name="other"),
+        edit("x", "contrast", 2, name="d"),
+        edit("x", "edges", name="e", mix=0),
+    ]
+    other = [edit("flat", "add", 1, name="flat 1"), edit("flat", "multiply", 2, name="flat 2")]
+
+    def stage(key: str, k: int) -> np.ndarray:
+        [value] = [value for value in plan.values if value.key == key]
+        found = gl.page.evaluate("([s, ...a]) => gl.read(s, gl.stageKey(...a))", [session, key, k])
+        return decode(found).reshape(value.shape)
+
+    def check(edits: list[Edit], key: str, before: np.ndarray) -> None:
+        [value] = [value for value in plan.values if value.key == key]
+        own = [one for one in edits if one.layer == key]
+        for k in range(len(own) + 1):
+            close(stage(key, k), edited(before, value.nchw, own[:k], {}), f"{key} after {k}")
+
+    def passes() -> int:
+        run = gl.run(session)
+        assert run["passes"] == gl.page.evaluate("gl.counted().drawArrays")
+        return int(run["passes"])
+
+    def ask(*keys: str) -> None:
+        gl.page.evaluate("([k, keys]) => gl.the(k).stagesOf(keys)", [session, list(keys)])
+
+    ask("x")
+    assert stage("x", 0).tobytes() == stage("x", 4).tobytes() == X.tobytes(), "nothing is edited"
+    ask()
+    switched_on = [msgspec.structs.replace(one, enabled=True) for one in stack]
+    for edits in (switched_on, stack):  # what a bend has on the device stays when it goes off
+        gl.set_edits(session, [*edits, *other])
+        gl.run(session)
+    before, alive = gl.read(session, "output[1]"), gl.alive()
+    gl.page.evaluate("gl.counted()")
+    cost = passes()
+    ask("x", "flat")  # they are there at once
+    check(stack, "x", X)
+    check(other, "flat", gl.derived(session, "before", "flat"))
+    np.testing.assert_array_equal(stage("x", 5), gl.read(session, "x"))
+    gl.page.evaluate("gl.counted()")
+    assert passes() == cost
+    assert gl.alive()["textures"] == alive["textures"] + 2 + 1, "of two edits of x, of one of flat"
+    for order in ((4, 1, 2, 0), (1, 4, 0, 2), (2, 0, 4, 1)):
+        moved = [stack[k] for k in order]
+        gl.set_edits(session, [*other, *moved])
+        gl.write(session, "x", -X)
+        check(moved, "x", -X)
+    keys = [gl.page.evaluate("k => gl.stageKey('x', k)", k) for k in range(4)]
+    pictures = gl.draw(session, *({"key": key, "channels": [0]} for key in keys))
+    assert len({picture.tobytes() for picture in pictures}) == 4
+    # One after the other is switched on, and moved, as a slider does.
+    for k in range(3):
+        on = [msgspec.structs.replace(one, enabled=k != i) for i, one in enumerate(stack)]
+        gl.set_edits(session, on)
+        gl.write(session, "x", X)
+        check(on, "x", X)
+    with pytest.raises(Error, match='no value "nowhere"'):
+        ask("nowhere")
+    ask()
+    gl.set_edits(session, [*stack, *other])
+    gl.write(session, "x", X)
+    gl.run(session)
+    assert gl.alive() == alive
+    np.testing.assert_array_equal(gl.read(session, "output[1]"), before)
+
+
+@ONE_RENDERER
 def test_a_slider_only_tells_the_device_numbers(gl: GlPage, plan: nbglcnn.Plan) -> None:
     """20 changes: no program, no texture; one small upload each, seen in the very next run."""
     session = shown(gl, plan)

@@ -65,6 +65,14 @@ export function checkEdits(
   check(names.size === edits.length, "two edits have one name");
 }
 
+/** Throws PlanError where a key is none of this Plan's values. */
+export function checkValue({ values }: Pick<PlanHeader, "values">, key: string): void {
+  check(
+    values.some((value) => value.key === key),
+    `no value ${JSON.stringify(key)}`,
+  );
+}
+
 export function checkPreview(plan: PlanHeader, { layer, channel, image, edits }: Preview): void {
   checkEdits(
     plan,
