@@ -58,7 +58,7 @@ def expected(seed: int = 70, input_seed: int = 70) -> dict[str, np.ndarray]:
 def shared(lab: Lab, browser: Browsers) -> Iterator[Notebook]:
     with alone(lab, browser("llvmpipe"), script=WIRE) as notebook:
         notebook.page.set_default_timeout(20_000)
-        notebook.run(IMPORTS + LARGE)
+        notebook.run(IMPORTS + LARGE + "from nbglcnn import transforms")
         yield notebook
 
 
@@ -252,10 +252,22 @@ def test_two_tabs_on_one_notebook(notebook: Notebook, lab: Lab, browser: Browser
         in_sight(other)
         for canvas in (first, second):
             canvas.scroll_into_view_if_needed()
-        notebook.page.wait_for_function(
-            "([canvas, old]) => canvas.toDataURL() !== old", arg=[first.element_handle(), before]
-        )
+        changed(notebook, first, before)
         assert picture(second) == picture(first)
+        # A bend is seen in both, and either takes it away.
+        before = picture(first)
+        other.run(
+            "viewer.bend('input', transforms.multiply(-1))\nbent = viewer.activations['input']"
+        )
+        assert_equal(other.array("bent"), -pictures(71))
+        for tab in (notebook, other):
+            expect(in_sight(tab).get_by_role("button", name="1 bend on input")).to_be_visible()
+        changed(notebook, first, before)
+        assert picture(second) == picture(first)
+        in_sight(other).get_by_role("button", name="Remove all").click()
+        expect(in_sight(notebook).get_by_role("button", name="1 bend on input")).to_have_count(0)
+        notebook.until("len(viewer.bends) == 0")
+        assert_equal(notebook.array("viewer.activations['input']"), pictures(71))
         # What one of them closes is closed for the other and for Python.
         comm = notebook.run("print(short.comm.comm_id)").text.strip()
         notebook.page.evaluate("comm => window.lab.kernel()._comms.get(comm).close()", comm)
@@ -273,16 +285,32 @@ def picture(canvas: Locator) -> str:
     return str(canvas.evaluate("canvas => canvas.toDataURL()"))
 
 
+def changed(notebook: Notebook, canvas: Locator, before: str) -> None:
+    """Waits until another picture is there; one that is out of sight is not drawn."""
+    canvas.scroll_into_view_if_needed()
+    notebook.page.wait_for_function(
+        "([canvas, old]) => canvas.toDataURL() !== old", arg=[canvas.element_handle(), before]
+    )
+
+
 def test_a_kernel_that_dies_is_said(notebook: Notebook) -> None:
     cell = notebook.start(MAKE + "\nvalue = viewer.output\nviewer")
     notebook.wait(cell)
     view = in_sight(notebook)
+    canvas = view.locator("canvas[data-drawn]").first
+    unbent = picture(canvas)
+    notebook.run("viewer.bend('input', transforms.multiply(-1))")
+    changed(notebook, canvas, unbent)
     notebook.start("import os; os._exit(1)")
     expect(view).to_contain_text("Python restarted or stopped; the page goes on without it")
     expect(view.locator(".nbg-status")).to_contain_text("Not connected")
     notebook.page.locator(".jp-Dialog button").last.click()  # what JupyterLab says of it
+    # What was bent stays so, and is taken away without Python.
+    before = picture(canvas)
+    view.get_by_role("button", name="Remove all").click()
+    changed(notebook, canvas, before)
+    assert picture(canvas) == unbent
     # Its pictures stay, and the pointer still finds their values.
-    canvas = view.locator("canvas[data-drawn]").first
     canvas.scroll_into_view_if_needed()
     canvas.hover()
     tip = notebook.page.locator(".nbg-tip")

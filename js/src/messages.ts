@@ -3,14 +3,14 @@
 import type { Kind, Target } from "./plan.ts";
 
 export const PACKAGE_VERSION = "0.1.0";
-export const PROTOCOL = "be01b54be834";
+export const PROTOCOL = "785214baa793";
 export const CHUNK = 2097152;
 export const COLORMAPS = ["signed", "viridis", "cividis", "magma", "grey"] as const;
 export const SIGNED = {"light": "#6b2b00 #c0560c #f09a4a #fbd9b3 #ffffff #c3ddf3 #6fa8d8 #2a6cb0 #0b2f63", "dark": "#ffd093 #f2953a #a8570c #4a290b #0f1216 #123a63 #216bab #4fa3ec #b5dcff"} as const;
 export const CLASS_COLORS = "#8c8c8c #1f77b4 #e8720c #2ca02c #d62728 #8c6bb1 #7f5539 #17becf #bcbd22 #3f3fbf #00806a #ffb84d #8fce5a #5aa9e6 #b5562b #5c6f7b #d8c99b #c06a6a #4d8f3a #2f4b7c";
 export const COLOR_RANGES = ["channel", "layer", "fixed"] as const;
 export const VIEWS = ["network", "maps", "filters", "explain", "bend", "profile", "compare"] as const;
-export const ROOMS = ["bending", "graph", "filters", "explain", "fields", "resampling", "attention", "trail", "operands", "compare", "profile", "kinds", "screen", "bend", "keep"] as const;
+export const ROOMS = ["bending", "graph", "filters", "explain", "fields", "resampling", "attention", "trail", "operands", "compare", "profile", "kinds", "screen", "bend", "keep", "sources", "latent"] as const;
 export const MAX_COMPARED = 4;
 export const MOST_STEPS = 50;
 export const ONE_STEP_MS = 1000;
@@ -63,7 +63,7 @@ export interface Patches {
  * Sent again with the same `id`, it asks for the `missing` parts, (index of the key, part), of an
  * answer, or for all of it when there are none listed. With `screen` it asks for no value but for
  * the view as it is on screen, a PNG, which comes like that of a first key; with `unbent` for each
- * value before its own edits.
+ * value before its own edits. With a `page` only that one answers.
  */
 export interface Read {
   readonly type: "read";
@@ -73,6 +73,7 @@ export interface Read {
   readonly missing: readonly (readonly [number, number])[];
   readonly screen: boolean;
   readonly unbent: boolean;
+  readonly page: string;
 }
 
 /**
@@ -278,6 +279,19 @@ export interface Weigh {
 }
 
 /**
+ * The page's source has given it another picture; `rate` are those of the last second.
+ *
+ * `still`: no other follows by itself, so that this one can be compared and kept. Told at most ten
+ * times a second, and always of the last one.
+ */
+export interface Fed {
+  readonly type: "fed";
+  readonly page: string;
+  readonly still: boolean;
+  readonly rate: number;
+}
+
+/**
  * What an exported page shows first: the traits of its Viewer, and a view for each step.
  *
  * `snapshot` is a picture of the network, as a data: URL, for a browser that cannot draw. `edits`
@@ -299,7 +313,7 @@ export interface Exported {
 
 export type FromKernel = State | Part | Patches | Read | Probe | Done | Verified | Release | Refuse;
 
-export type FromPage = Hello | Need | Progress | Ran | Health | Pace | Pointed | Reply | Probed | Failed | Weigh;
+export type FromPage = Hello | Need | Progress | Ran | Health | Pace | Pointed | Reply | Probed | Failed | Weigh | Fed;
 
 type Fields = Readonly<Record<string, Kind>>;
 /** Every record's fields. */
@@ -307,7 +321,7 @@ export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
   ["State", {"type": {"oneOf": ["state"]}, "revision": "integer", "plan": "string", "weights": {"list": "string"}, "inputs": {"list": "string"}, "sizes": {"map": "integer"}, "snapshot": "string", "classes": "string", "injected": {"list": "string"}}],
   ["Part", {"type": {"oneOf": ["part"]}, "blob": "string", "part": "integer", "count": "integer", "bytes": "integer"}],
   ["Patches", {"type": {"oneOf": ["patches"]}, "base": "integer", "revision": "integer", "rectangles": {"list": {"tuple": ["integer", "integer", "integer", "integer", "integer", "integer"]}}}],
-  ["Read", {"type": {"oneOf": ["read"]}, "id": "string", "keys": {"list": "string"}, "revision": "integer", "missing": {"list": {"tuple": ["integer", "integer"]}}, "screen": "boolean", "unbent": "boolean"}],
+  ["Read", {"type": {"oneOf": ["read"]}, "id": "string", "keys": {"list": "string"}, "revision": "integer", "missing": {"list": {"tuple": ["integer", "integer"]}}, "screen": "boolean", "unbent": "boolean", "page": "string"}],
   ["Probe", {"type": {"oneOf": ["probe"]}, "page": "string", "revision": "integer", "keys": {"list": "string"}, "bands": {"list": {"list": {"tuple": ["integer", "integer", "integer"]}}}}],
   ["Done", {"type": {"oneOf": ["done"]}, "read": "string"}],
   ["Verified", {"type": {"oneOf": ["verified"]}, "revision": "integer", "reference": "string", "layers": {"list": {"tuple": ["string", "number", "boolean"]}}, "flawed": {"list": {"tuple": ["string", "integer", "integer", "integer"]}}, "page": "string", "edits": "string"}],

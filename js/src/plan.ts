@@ -2,7 +2,7 @@
 // The records of a Plan as they stand in its JSON header, and the same as data for checking one.
 // Longer than 400 lines: Python writes all of them into one file.
 
-export const VERSION = 8;
+export const VERSION = 9;
 export const MAGIC = "NBGLCNN2";
 export const ALIGN = 256;
 export const UNIFORM_BYTES = 512;
@@ -135,6 +135,12 @@ export interface Recipe {
  * `places` are the axes that tell places apart, as a Layer's. `layer` is the Plan's layer whose
  * value it is, which Python computes (-1: it is one of the network's own inputs, which stand in
  * front).
+ *
+ * `fit` says how a picture of another size becomes an input of (n, 1, 3 or 4, h, w): "crop" cuts
+ * its middle out, "letterbox" sets it between black bars, "stretch" changes its proportions; ""
+ * where the input takes no pictures. Of "crop" and "stretch" `share` of each side stays. The
+ * picture is resampled as Pillow does it (bilinear, antialiased) to numbers from 0 to 1: grey,
+ * RGB or RGBA.
  */
 export interface Input {
   readonly key: string;
@@ -144,6 +150,8 @@ export interface Input {
   readonly step: Pass;
   readonly places: readonly number[];
   readonly layer: number;
+  readonly fit: "" | "crop" | "letterbox" | "stretch";
+  readonly share: number;
 }
 
 /**
@@ -409,7 +417,7 @@ export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
   ["Section", {"name": "string", "first": "integer", "count": "integer"}],
   ["Weight", {"texture": "integer", "hash": "string", "recipe": {"record": "Recipe"}}],
   ["Recipe", {"packer": "string", "sources": {"list": "string"}, "arguments": {"map": "any"}}],
-  ["Input", {"key": "string", "shape": {"list": "integer"}, "dtype": "string", "staging": "integer", "step": {"record": "Pass"}, "places": {"list": "integer"}, "layer": "integer"}],
+  ["Input", {"key": "string", "shape": {"list": "integer"}, "dtype": "string", "staging": "integer", "step": {"record": "Pass"}, "places": {"list": "integer"}, "layer": "integer", "fit": {"oneOf": ["", "crop", "letterbox", "stretch"]}, "share": "number"}],
   ["Value", {"key": "string", "kind": {"oneOf": ["input", "layer", "module", "output", "parameter"]}, "shape": {"list": "integer"}, "nchw": {"tuple": ["integer", "integer", "integer", "integer"]}, "dtype": "string", "texture": "integer", "layout": {"record": "Layout"}, "words": {"list": "integer"}, "read": {"record": "Read"}, "layer": "integer", "form": {"oneOf": ["attention", "classes", "maps", "signal"]}, "tokens": {"tuple": ["integer", "integer"]}, "after": "integer", "source": "integer"}],
   ["Layout", {"nchw": {"tuple": ["integer", "integer", "integer", "integer"]}, "block": {"tuple": ["integer", "integer", "integer"]}, "phases": {"tuple": ["integer", "integer"]}, "side": "integer"}],
   ["Read", {"step": {"record": "Pass"}, "count": "integer"}],

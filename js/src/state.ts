@@ -9,6 +9,7 @@ import { type GraphState, graphState } from "./state/graph.ts";
 import { type PresentState, presentState } from "./state/present.ts";
 import { type PythonState, pythonState } from "./state/python.ts";
 import { type SelectionState, selectionState } from "./state/selection.ts";
+import { type SourceState, sourceState } from "./state/sources.ts";
 
 export type { ColorLimits, RangeMode } from "./state/colors.ts";
 export type { Parity } from "./state/connection.ts";
@@ -36,7 +37,8 @@ export interface ViewerState
     EditState,
     ClassState,
     PresentState,
-    PythonState {}
+    PythonState,
+    SourceState {}
 
 export const createState = (signals = createSignals()): ViewerState => ({
   ...signals,
@@ -49,4 +51,5 @@ export const createState = (signals = createSignals()): ViewerState => ({
   ...classState(),
   ...presentState(),
   ...pythonState(),
+  ...sourceState(),
 });

@@ -168,6 +168,8 @@ class Graph:
     carries: tuple[Carry, ...] = ()
     classes: tuple[str, ...] = ()  # what the model itself calls the values of its output
     calls: Mapping[str, str] = field(default_factory=lambda: _frozen({}))
+    # How pictures become inputs, by their values' names, where it isn't as usual: see plan.Input.
+    fits: Mapping[str, tuple[str, float]] = field(default_factory=lambda: _frozen({}))
 
     def shape(self, value: str) -> tuple[int, ...]:
         """The concrete shape of a value."""

@@ -27,10 +27,12 @@ from nbglcnn.plan_checks import ALIGN as ALIGN
 from nbglcnn.plan_checks import MAGIC as MAGIC
 from nbglcnn.plan_checks import UNIFORM_BYTES as UNIFORM_BYTES
 from nbglcnn.plan_checks import checksum, header_bytes, problem_of
+from nbglcnn.plan_layers import PICTURE_CHANNELS as PICTURE_CHANNELS
 from nbglcnn.plan_layers import Along as Along
 from nbglcnn.plan_layers import Bounds as Bounds
 from nbglcnn.plan_layers import Comparison as Comparison
 from nbglcnn.plan_layers import Explains as Explains
+from nbglcnn.plan_layers import Fit as Fit
 from nbglcnn.plan_layers import Form as Form
 from nbglcnn.plan_layers import Layer as Layer
 from nbglcnn.plan_layers import Layers as Layers
@@ -43,7 +45,7 @@ from nbglcnn.plan_layers import Tokens as Tokens
 from nbglcnn.plan_layers import Window as Window
 from nbglcnn.plan_layers import layer_count as layer_count
 
-VERSION = 8  # of the format; a reader refuses any other
+VERSION = 9  # of the format; a reader refuses any other
 
 Float32 = npt.NDArray[np.float32]
 Precision = Literal["float32", "float16"]
@@ -225,6 +227,12 @@ class Input(msgspec.Struct, frozen=True):
     `places` are the axes that tell places apart, as a Layer's. `layer` is the Plan's layer whose
     value it is, which Python computes (-1: it is one of the network's own inputs, which stand in
     front).
+
+    `fit` says how a picture of another size becomes an input of (n, 1, 3 or 4, h, w): "crop" cuts
+    its middle out, "letterbox" sets it between black bars, "stretch" changes its proportions; ""
+    where the input takes no pictures. Of "crop" and "stretch" `share` of each side stays. The
+    picture is resampled as Pillow does it (bilinear, antialiased) to numbers from 0 to 1: grey,
+    RGB or RGBA.
     """
 
     key: str
@@ -234,6 +242,8 @@ class Input(msgspec.Struct, frozen=True):
     step: Pass
     places: tuple[int, ...] = ()
     layer: int = -1
+    fit: Fit = ""
+    share: float = 1.0
 
 
 class Header(msgspec.Struct, frozen=True):

@@ -8,6 +8,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from nbglcnn.errors import ModelError
+from nbglcnn.plan_layers import PICTURE_CHANNELS
 from nbglcnn.plan_sections import written_in
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def problem_of(header: Header) -> str | None:
         _reach_problem,
         _tokens_problem,
         _python_problem,
+        _picture_problem,
         _moves_problem,
     )
     return next(filter(None, (find(header) for find in problems)), None)
@@ -211,6 +213,15 @@ def _python_problem(header: Header) -> str | None:
             one.layer >= 0 and not header.layers[one.layer].python
         ):
             return f"input {one.key!r} is of layer {one.layer}, which Python doesn't compute"
+    return None
+
+
+def _picture_problem(header: Header) -> str | None:
+    """Where an input says that it takes pictures and can't."""
+    for one in header.inputs:
+        fits = len(one.shape) == 4 and one.shape[1] in PICTURE_CHANNELS and one.dtype == "float32"
+        if one.fit and not (fits and one.layer < 0 and 0 < one.share <= 1):
+            return f"input {one.key!r} of {one.shape} and {one.dtype} takes no pictures"
     return None
 
 

@@ -55,6 +55,10 @@ token (a row) sums up others (the columns), a map for each head. Of "classes" ea
 for each channel, or the class's number itself.
 """
 
+Fit = Literal["", "crop", "letterbox", "stretch"]
+"""How a picture of another size becomes an input; "" for an input that takes none."""
+PICTURE_CHANNELS = (1, 3, 4)  # grey, RGB, RGBA
+
 
 class Tokens(msgspec.Struct, frozen=True):
     """The places of an input's picture that tokens stand for: those of a grid over all of it.

@@ -10,6 +10,7 @@ import {
   type Device,
   DeviceUnavailable,
   type Patch,
+  type Picture,
   PlanError,
   type Progress,
   type RunInfo,
@@ -31,6 +32,16 @@ export interface Content {
   readonly inputs: readonly string[];
   /** On top of the weights, in their order. */
   readonly patches?: readonly Patch[];
+}
+
+/** What a source gives an input, in the place of the Content's: its numbers, or a picture that becomes them. */
+export interface Fed {
+  /** The input's key. */
+  readonly key: string;
+  readonly data?: Float32Array;
+  readonly picture?: Picture;
+  /** The picture's left and right are exchanged. */
+  readonly mirrored?: boolean;
 }
 
 /** What the engine tells its client, besides its signals. */
@@ -70,7 +81,9 @@ export class Engine {
   private readonly events: EngineEvents;
   private readonly undo: (() => void)[] = [];
   private readonly timing: Timing;
-  private loaded: { readonly session: Session; content: Content } | undefined;
+  private loaded: { readonly session: Session; content: Content; fed: Fed | null } | undefined;
+  /** In the place of one of the Content's inputs. */
+  private fed: Fed | null = null;
   /** What is wanted of any network. */
   private readonly edits: WantedEdits;
   /** A Plan whose programs are compiled before it is shown, and what undoes that. */
@@ -161,6 +174,18 @@ export class Engine {
     this.turn = brought.catch(() => undefined);
     await brought;
     failure();
+  }
+
+  /**
+   * Feeds an input from here on in the place of the Content's, and runs; null gives it that of the Content again. Of
+   * several calls while a run is under way the last: whoever has more pictures than that waits for this. It stays for
+   * another Plan whose input it fits. A picture is taken when the run begins.
+   */
+  async feed(fed: Fed | null): Promise<void> {
+    this.fed = fed;
+    const brought = this.turn.then(() => this.bring());
+    this.turn = brought.catch(() => undefined);
+    await brought;
   }
 
   /** What was run is the state that the next run begins with: see Session. A lost context takes all of it. */
@@ -265,7 +290,8 @@ export class Engine {
     if (content === undefined || device === undefined || device.lost || this.closed) return;
     const old = this.loaded;
     try {
-      const isShown = this.shown !== undefined && isSame(this.shown, content);
+      const isShown =
+        this.shown !== undefined && isSame(this.shown, content) && old?.fed === this.fed;
       if (isShown && (old === undefined || !(await this.edits.give(old.session, true)))) return;
       this.shown = undefined;
       if (old?.content.plan === content.plan) await this.update(old, content);
@@ -282,8 +308,9 @@ export class Engine {
   /** The same Plan with other weights or inputs. */
   private async update(loaded: NonNullable<typeof this.loaded>, content: Content): Promise<void> {
     await this.edits.give(loaded.session, true);
-    this.put(loaded.session, content, loaded.content);
-    loaded.content = content;
+    const { fed } = this;
+    this.put(loaded.session, content, loaded.content, fed, loaded.fed);
+    Object.assign(loaded, { content, fed });
     await this.run(loaded.session, content);
   }
 
@@ -307,13 +334,14 @@ export class Engine {
     const session = await this.make(header, uniforms, device).finally(() => this.forgetAhead());
     const old = this.loaded?.session;
     const first = old === undefined;
+    const { fed } = this;
     const settle = () => {
-      this.loaded = { session, content };
+      this.loaded = { session, content, fed };
       this.signals.plan.value = header;
       this.signals.session.value = session;
     };
     try {
-      this.put(session, content, { ...content, inputs: [], patches: [] });
+      this.put(session, content, { ...content, inputs: [], patches: [] }, fed, null);
       await this.edits.give(session, false);
       if (first) batch(settle);
       await this.run(session, content, first ? undefined : settle);
@@ -343,7 +371,13 @@ export class Engine {
   }
 
   /** Writes the weights and inputs that differ from what the session has. */
-  private put(session: Session, content: Content, had: Content): void {
+  private put(
+    session: Session,
+    content: Content,
+    had: Content,
+    fed: Fed | null,
+    hadFed: Fed | null,
+  ): void {
     const patches = content.patches ?? [];
     const old = had.patches ?? [];
     const kept = old.every((patch, k) => patches[k] === patch);
@@ -360,8 +394,12 @@ export class Engine {
     }
     for (const [index, hash] of content.inputs.entries()) {
       const input = session.plan.inputs[index];
-      if (input === undefined || had.inputs[index] === hash) continue;
-      session.write(input.key, this.floats(hash));
+      if (input === undefined) continue;
+      if (fits(fed, input)) {
+        if (fed !== hadFed) give(session, fed);
+      } else if (had.inputs[index] !== hash || fits(hadFed, input)) {
+        session.write(input.key, this.floats(hash));
+      }
     }
   }
 
@@ -405,6 +443,17 @@ export class Engine {
     this.loaded?.session.dispose();
     this.loaded = undefined;
   }
+}
+
+function fits(fed: Fed | null, { key, shape, fit }: PlanHeader["inputs"][number]): fed is Fed {
+  if (fed?.key !== key) return false;
+  if (fed.data === undefined) return fit !== "";
+  return fed.data.length === shape.reduce((product, size) => product * size, 1);
+}
+
+function give(session: Session, { key, data, picture, mirrored = false }: Fed): void {
+  if (data !== undefined) session.write(key, data);
+  else if (picture !== undefined) session.feed(key, picture, mirrored);
 }
 
 const isSame = (a: Content, b: Content): boolean =>

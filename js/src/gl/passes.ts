@@ -78,8 +78,14 @@ export function copied(
   const pack = gl.PIXEL_PACK_BUFFER;
   const buffer = resources.buffer(length * 4, "STREAM_READ");
   gl.bindBuffer(pack, buffer);
-  copy();
-  gl.bindBuffer(pack, null);
+  try {
+    copy();
+  } catch (error) {
+    resources.freeBuffer(buffer);
+    throw error;
+  } finally {
+    gl.bindBuffer(pack, null); // else whoever reads next would read into it
+  }
   return () => {
     device.check(generation);
     const data = new Float32Array(length);

@@ -17,6 +17,7 @@ import { type Finish, inSlices, runAtOnce, type Submission } from "./submit.ts";
 import {
   ContextLostError,
   type Patch,
+  type Picture,
   PlanError,
   type Progress,
   type RunInfo,
@@ -124,6 +125,10 @@ export class Runner {
 
   write(key: string, data: Float32Array): void {
     this.pending.write(key, data);
+  }
+
+  feed(key: string, _picture: Picture, _mirrored: boolean): void {
+    throw new PlanError(`input ${JSON.stringify(key)} takes no pictures yet`);
   }
 
   setWeight(texture: number, data: Float32Array, hash?: string): void {

@@ -224,6 +224,7 @@ export async function createSession(
       return runner.sequence;
     },
     write: (key, data) => runner.write(key, data),
+    feed: (key, picture, mirrored) => runner.feed(key, picture, mirrored),
     setWeight: (texture, data, hash) => runner.setWeight(texture, data, hash),
     patchWeight: (patch) => runner.patchWeight(patch),
     run: async (options) => runner.run(options),

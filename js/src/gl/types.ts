@@ -98,6 +98,16 @@ export interface Patch {
   readonly data: Float32Array;
 }
 
+/** Whatever the browser can put into a texture. */
+export type Picture =
+  | HTMLCanvasElement
+  | HTMLImageElement
+  | HTMLVideoElement
+  | ImageBitmap
+  | ImageData
+  | OffscreenCanvas
+  | VideoFrame;
+
 /** A Plan on the device: its programs, textures and weights. */
 export interface Session {
   readonly plan: PlanHeader;
@@ -107,6 +117,11 @@ export interface Session {
   readonly sequence: number;
   /** The data of one input, copied; the next run uses it. Throws when `key` or the length is wrong. */
   write(key: string, data: Float32Array): void;
+  /**
+   * A picture as an input, resampled as the Plan says of it; the next run uses it, and takes it then: a video's frame
+   * of that time. Throws PlanError where the input takes no pictures. Every example of a batch gets it.
+   */
+  feed(key: string, picture: Picture, mirrored: boolean): void;
   /**
    * The packed rows of a weight texture; nothing is compiled. The next run uses it. With their `hash`, sessions that
    * hold the same share the texture.

@@ -91,7 +91,9 @@ def lower(
     for value in graph.inputs:
         key = next(key.name for key in graph.keys if key.kind == "input" and key.value == value)
         places = reaches.places[value]
-        inputs.append(msgspec.structs.replace(b.input(key, value), places=places))
+        fit, share = graph.fits.get(value, (_usual_fit(graph, value), 1.0))
+        record = b.input(key, value)
+        inputs.append(msgspec.structs.replace(record, places=places, fit=fit, share=share))
     # 0 examples: there is nothing to picture
     batch = max(1, batch_of(record.shape for record in inputs))
     inputs += _from_python(b, nodes, layer_of, watched, rows)
@@ -110,6 +112,13 @@ def lower(
     settle_formats(b)
     tables = (reaches.table, forms.table)
     return _finish(b, graph, observe, precision, inputs, values, parameters, layers, batch, tables)
+
+
+def _usual_fit(graph: Graph, value: str) -> p.Fit:
+    """How pictures become an input where nobody says; "" for one that takes none."""
+    shape = graph.shape(value)
+    pictures = len(shape) == 4 and shape[1] in p.PICTURE_CHANNELS and math.prod(shape) > 0
+    return "crop" if pictures and graph.values[value].dtype.name == "float32" else ""
 
 
 def _from_python(

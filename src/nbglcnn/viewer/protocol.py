@@ -43,6 +43,8 @@ ROOMS = (
     "screen",
     "bend",
     "keep",
+    "sources",
+    "latent",
 )
 MAX_COMPARED = 4  # channels that are shown large beside each other, at most
 MAX_BLOB = 2**31  # bytes of one blob; more than any texture we make
@@ -104,7 +106,7 @@ class Read(Message, frozen=True):
     Sent again with the same `id`, it asks for the `missing` parts, (index of the key, part), of an
     answer, or for all of it when there are none listed. With `screen` it asks for no value but for
     the view as it is on screen, a PNG, which comes like that of a first key; with `unbent` for each
-    value before its own edits.
+    value before its own edits. With a `page` only that one answers.
     """
 
     id: Name  # at the top level and a string: ipykernel 7.4 routes the reply by exactly this field
@@ -113,6 +115,7 @@ class Read(Message, frozen=True):
     missing: tuple[tuple[Count, Count], ...] = ()
     screen: bool = False
     unbent: bool = False
+    page: Name = ""
 
 
 class Probe(Message, frozen=True):
@@ -308,6 +311,18 @@ class Weigh(Message, frozen=True):
     step: Name
 
 
+class Fed(Message, frozen=True):
+    """The page's source has given it another picture; `rate` are those of the last second.
+
+    `still`: no other follows by itself, so that this one can be compared and kept. Told at most ten
+    times a second, and always of the last one.
+    """
+
+    page: Name
+    still: bool
+    rate: Annotated[float, Meta(ge=0, le=100_000)]
+
+
 class Exported(msgspec.Struct, frozen=True):
     """What an exported page shows first: the traits of its Viewer, and a view for each step.
 
@@ -329,7 +344,9 @@ class Exported(msgspec.Struct, frozen=True):
 
 
 FromKernel = State | Part | Patches | Read | Probe | Done | Verified | Release | Refuse
-FromPage = Hello | Need | Progress | Ran | Health | Pace | Pointed | Reply | Probed | Failed | Weigh
+FromPage = (
+    Hello | Need | Progress | Ran | Health | Pace | Pointed | Reply | Probed | Failed | Weigh | Fed
+)
 
 # A page that speaks another dialect is told to reload, and no version number is kept by hand. The
 # annotations are this file's own text (not msgspec's schema, which changes with its version).

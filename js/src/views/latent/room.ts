@@ -1,0 +1,4 @@
+// The latent workbench.
+import style from "./latent.css";
+
+export { style };

@@ -1,0 +1,1 @@
+"""Where a Viewer's input comes from: a camera, a film, a data set, drawing, noise, a latent."""
