@@ -49,6 +49,7 @@ CASES: dict[str, list[tuple[float, ...]]] = {
     "saturation": [(0.3,)],
 }
 COLOURS = ("saturation",)  # of 3 or 4 channels
+PICTURES = ("contrast", "edges", "pixelate", "salt_and_pepper", "occlude", *COLOURS)
 HALF = 2e-3
 X = RANDOM.standard_normal((2, 3, 7, 9)).astype(np.float32)
 
@@ -213,10 +214,16 @@ def test_edits_in_float16_are_right_to_three_digits(gl: GlPage) -> None:
     torch.manual_seed(0)
     half = nbglcnn.compile(Net().eval(), X, precision="float16")
     session = shown(gl, half)
-    before = gl.read(session, "conv")
-    edits = [edit("conv", "rotate", 20), edit("conv", "multiply", 1.5, channels=(0, 3))]
-    gl.set_edits(session, edits)
-    close(gl.read(session, "conv"), edited(before, (2, 6, 7, 9), edits, {}), "conv", HALF)
+    for layer in ("conv", "up"):  # of 6 and of 3 channels
+        before = gl.read(session, layer)
+        one_by_one = (edit(layer, name, *CASES[name][0], channels=(0, 2)) for name in PICTURES)
+        rest = [one for one in one_by_one if layer == "up" or one.transform not in COLOURS]
+        pair = [edit(layer, "rotate", 20), edit(layer, "multiply", 1.5, channels=(0, 2))]
+        for edits in (pair, *([one] for one in rest)):
+            gl.set_edits(session, edits)
+            found = gl.read(session, layer)
+            close(found, edited(before, before.shape, edits, {}), f"{edits[-1].transform}", HALF)
+        gl.set_edits(session, [])
 
 
 @ONE_RENDERER
@@ -523,6 +530,12 @@ def test_edits_survive_a_lost_context(gl: GlPage, plan: nbglcnn.Plan) -> None:
     edits = [edit("first", "inject", array="whole"), edit("conv", "rotate", 20)]
     gl.set_edits(session, edits, arrays)
     gl.page.evaluate("k => gl.the(k).compareWith(['conv'])", session)
+    edits.append(edit("conv", "blur", 1))
+    gl.page.evaluate("k => gl.the(k).stagesOf(['conv'])", session)
+    gl.set_edits(session, edits, arrays)
+    stages = [gl.page.evaluate("k => gl.stageKey('conv', k)", k) for k in range(3)]
+    seen = [gl.page.evaluate("a => gl.read(...a)", [session, key]) for key in stages]
+    assert len(set(seen)) == 3
     before = {value.key: gl.read(session, value.key) for value in plan.values}
     without = gl.derived(session, "without", "conv")
     job = {"key": "conv", "channels": [0, 1], "columns": 2}
@@ -534,6 +547,7 @@ def test_edits_survive_a_lost_context(gl: GlPage, plan: nbglcnn.Plan) -> None:
         np.testing.assert_array_equal(gl.read(session, key), array, err_msg=key)
     np.testing.assert_array_equal(gl.derived(session, "without", "conv"), without)
     np.testing.assert_array_equal(gl.draw(session, job)[0], picture)
+    assert [gl.page.evaluate("a => gl.read(...a)", [session, key]) for key in stages] == seen
     assert gl.alive() == alive
     gl.close(session)
     gl.wait_alive(nothing)
