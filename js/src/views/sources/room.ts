@@ -1,4 +1,7 @@
-// The source drawer, and what runs sources.
+// The source drawer, what runs sources, and what feeds inputs with pictures.
+
+export { Feeding } from "../../gl/feeding.ts";
+
 import style from "./sources.css";
 
 export { style };
