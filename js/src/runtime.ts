@@ -7,8 +7,8 @@
 import { type Arrays, type Given, isPicture, namedInputs, onlyOrAll } from "./arrays.ts";
 import { type GlDevice, openDevice } from "./gl/device.ts";
 import { Feeding, sizeOf, unseen } from "./gl/feeding.ts";
-import { offerFeeding } from "./gl/feeds.ts";
 import { parsePlan } from "./gl/format.ts";
+import { offerFeeding } from "./gl/offers.ts";
 import { readValue } from "./gl/reads.ts";
 import { Runner } from "./gl/runner.ts";
 import { Sections } from "./gl/sections.ts";

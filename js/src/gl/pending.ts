@@ -2,9 +2,9 @@
 import type { Input, PlanHeader, Weight } from "../plan.ts";
 import { elements } from "./check.ts";
 import type { Feed, Feeding } from "./feeding.ts";
-import { noPictures } from "./feeds.ts";
 import { listed } from "./messages.ts";
 import type { PlanObjects, Weights } from "./objects.ts";
+import { noPictures } from "./offers.ts";
 import type { Draw } from "./schedule.ts";
 import { type Patch, PlanError } from "./types.ts";
 
