@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, ImageOps
 from playwright.sync_api import Error, Page
 from torch import nn
 
@@ -15,7 +15,7 @@ import nbglcnn
 from browsers import serving
 from bundle import bundled
 from equal import assert_equal
-from fed import PICTURES, check, feed, pixels_of, random_picture, reference, taking
+from fed import PICTURES, check, feed, pillow, pixels_of, random_picture, taking
 from nbglcnn.plan import Fit
 from page import ONE_RENDERER, GlPage, decode, encode
 
@@ -45,7 +45,7 @@ def test_pictures_of_any_size_are_resampled_as_pillow_does_it(gl: GlPage, fit: F
             shape = (1, channels, h, w)
             session = gl.open(taking(shape, fit))
             feed(gl, session, picture)
-            check(gl.read(session, "x"), reference(picture, shape, fit))
+            check(gl.read(session, "x"), pillow(picture, shape, fit))
             gl.close(session)
 
 
@@ -55,7 +55,7 @@ def test_where_pillow_takes_columns_first_numbers_differ_by_one_step_at_most(gl:
     picture = random_picture(20, 60)
     session = gl.open(taking(SHAPE, "stretch"))
     feed(gl, session, picture)
-    check(gl.read(session, "x"), reference(picture, SHAPE, "stretch"), 0.6)
+    check(gl.read(session, "x"), pillow(picture, SHAPE, "stretch"), 0.6)
 
 
 @ONE_RENDERER
@@ -65,7 +65,7 @@ def test_a_share_of_each_side_stays(gl: GlPage) -> None:
             picture = random_picture(*size)
             session = gl.open(taking(SHAPE, fit, share))
             feed(gl, session, picture)
-            check(gl.read(session, "x"), reference(picture, SHAPE, fit, share))
+            check(gl.read(session, "x"), pillow(picture, SHAPE, fit, share))
             gl.close(session)
 
 
@@ -75,9 +75,9 @@ def test_a_mirrored_picture_has_left_and_right_exchanged(gl: GlPage) -> None:
     for fit in FITS:
         session = gl.open(taking(SHAPE, fit))
         feed(gl, session, picture, mirrored=True)
-        mirrored = reference(picture, SHAPE, fit, mirrored=True)
+        mirrored = pillow(picture, SHAPE, fit, mirrored=True)
         check(gl.read(session, "x"), mirrored)
-        assert (mirrored != reference(picture, SHAPE, fit)).any()
+        assert (mirrored != pillow(picture, SHAPE, fit)).any()
         gl.close(session)
 
 
@@ -91,7 +91,7 @@ def test_each_kind_of_picture_gives_the_same(gl: GlPage, hardware: bool) -> None
         gl.write(session, "x", np.full(SHAPE, 0.3))
         feed(gl, session, picture, kind)
         # A frame's colours are what its film has them in.
-        check(gl.read(session, "x"), reference(picture, SHAPE, "crop"))
+        check(gl.read(session, "x"), pillow(picture, SHAPE, "crop"))
 
 
 @pytest.mark.parametrize("channels", [1, 3, 4])
@@ -105,8 +105,39 @@ def test_what_is_transparent_is_black_where_the_input_has_no_alpha(
     for kind in ("data", "canvas", "bitmap", "bare", "image"):
         feed(gl, session, picture, kind)
         # Browsers keep the pixels of all but data multiplied by alpha, rounded once more.
-        found, expected = gl.read(session, "x"), reference(picture, shape, "crop")
+        found, expected = gl.read(session, "x"), pillow(picture, shape, "crop")
         check(found, expected, 0.99 if kind == "data" else 0.9)
+
+
+@ONE_RENDERER
+def test_a_photograph_stands_upright(gl: GlPage) -> None:
+    """As its EXIF data say how the camera was held."""
+    smooth = Image.fromarray(np.random.default_rng(4).integers(0, 256, (3, 4, 3), np.uint8), "RGB")
+    lying = smooth.resize((64, 48), Image.Resampling.BICUBIC)
+    exif = Image.Exif()
+    exif[0x0112] = 6  # turned right
+    file = io.BytesIO()
+    lying.save(file, "jpeg", quality=95, subsampling=0, exif=exif)
+    upright = ImageOps.exif_transpose(Image.open(file))
+    assert upright.size == (48, 64)
+    session = gl.open(taking(SHAPE, "letterbox"))
+    for make in ("image", "bitmap"):
+        gl.page.evaluate(
+            """async ([session, make, text]) => {
+              const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+              const blob = new Blob([bytes], { type: "image/jpeg" });
+              const image = new Image();
+              image.src = URL.createObjectURL(blob);
+              await image.decode();
+              const picture = make === "image" ? image : await createImageBitmap(blob);
+              gl.the(session).feed("x", picture, false);
+              await gl.the(session).run();
+            }""",
+            [session, make, base64.b64encode(file.getvalue()).decode()],
+        )
+        expected = pillow(upright.convert("RGBA"), SHAPE, "letterbox")
+        # Decoders of JPEG differ by a few steps.
+        np.testing.assert_allclose(gl.read(session, "x"), expected / 255, atol=6 / 255)
 
 
 @ONE_RENDERER
@@ -115,7 +146,7 @@ def test_every_example_of_a_batch_gets_the_picture(gl: GlPage) -> None:
         picture = random_picture(31, 22)
         session = gl.open(taking(shape, "letterbox"))
         feed(gl, session, picture)
-        check(gl.read(session, "x"), reference(picture, shape, "letterbox"))
+        check(gl.read(session, "x"), pillow(picture, shape, "letterbox"))
         gl.close(session)
 
 
@@ -127,13 +158,13 @@ def test_a_side_of_ten_thousand_pixels_is_taken_whole(gl: GlPage) -> None:
     picture = Image.fromarray(pixels, "RGBA")
     session = gl.open(taking(shape, "stretch"))
     feed(gl, session, picture)
-    check(gl.read(session, "x"), reference(picture, shape, "stretch"))
+    check(gl.read(session, "x"), pillow(picture, shape, "stretch"))
     longest = gl.page.evaluate("() => gl.opened().capabilities.target.max_texture_size")
     wide = picture.resize((longest + 1808, 2), Image.Resampling.NEAREST)
     for kind in ("data", "canvas"):
         feed(gl, session, wide, kind)  # drawn down by the browser before
         found = gl.read(session, "x")
-        assert np.abs(found - reference(wide, shape, "stretch") / 255).max() < 0.02
+        assert np.abs(found - pillow(wide, shape, "stretch") / 255).max() < 0.02
 
 
 VIDEO = """
@@ -194,7 +225,7 @@ def test_a_films_picture_of_now_goes_in_and_before_its_first_what_was_there_stay
     np.testing.assert_array_equal(decode(before).reshape(SHAPE), x)
     shown = np.frombuffer(base64.b64decode(pixels), np.uint8).reshape(height, width, 4)
     assert shown[..., :3].std() > 30
-    expected = reference(Image.fromarray(shown, "RGBA"), SHAPE, "crop", mirrored=True)
+    expected = pillow(Image.fromarray(shown, "RGBA"), SHAPE, "crop", mirrored=True)
     if (
         hardware
     ):  # where a film goes right into a texture, the browser converts its colours by other code
@@ -209,12 +240,12 @@ def test_numbers_and_pictures_take_turns(gl: GlPage) -> None:
     first, second = random_picture(40, 40), random_picture(30, 20)
     x = np.random.default_rng(2).random(SHAPE, np.float32)
     feed(gl, session, first)
-    check(gl.read(session, "x"), reference(first, SHAPE, "crop"))
+    check(gl.read(session, "x"), pillow(first, SHAPE, "crop"))
     gl.write(session, "x", x)
     np.testing.assert_array_equal(gl.read(session, "x"), x)
     feed(gl, session, second)
     gl.run(session)  # of what is there already
-    check(gl.read(session, "x"), reference(second, SHAPE, "crop"))
+    check(gl.read(session, "x"), pillow(second, SHAPE, "crop"))
 
 
 @ONE_RENDERER
@@ -234,12 +265,12 @@ def test_a_lost_context_is_survived_between_two_pictures(
         [session, *pixels_of(first)],
     )
     lose(gl)
-    check(gl.read(session, "x"), reference(first, SHAPE, "crop"))  # it is still there
+    check(gl.read(session, "x"), pillow(first, SHAPE, "crop"))  # it is still there
     feed(gl, session, second, "bitmap")
     lose(gl)
     assert gl.read(session, "x").max() == 0  # the bitmap was closed
     feed(gl, session, first)
-    check(gl.read(session, "x"), reference(first, SHAPE, "crop"))
+    check(gl.read(session, "x"), pillow(first, SHAPE, "crop"))
 
 
 def lose(gl: GlPage) -> None:
@@ -301,7 +332,7 @@ def test_what_cannot_be_taken_is_said_once(gl: GlPage) -> None:
     with serving(lambda _: file.getvalue()) as other, pytest.raises(Error, match=said):
         gl.page.evaluate(tainted, [session, f"{other}/other.png"])
     feed(gl, session, picture, "bitmap")
-    check(gl.read(session, "x"), reference(picture, SHAPE, "crop"))
+    check(gl.read(session, "x"), pillow(picture, SHAPE, "crop"))
 
 
 @ONE_RENDERER
@@ -338,9 +369,9 @@ def test_the_runtime_alone_takes_pictures(gl: GlPage, site: tuple[str, dict[str,
             encode(b),
         ],
     )
-    check(decode(found[0]).reshape(shape), reference(picture, shape, "letterbox"))
+    check(decode(found[0]).reshape(shape), pillow(picture, shape, "letterbox"))
     for text, shown in zip(found[1:3], (picture, film), strict=True):
-        x = reference(shown, shape, "crop").astype(np.float32) / 255
+        x = pillow(shown, shape, "crop").astype(np.float32) / 255
         with torch.inference_mode():
             y = model(torch.from_numpy(x), torch.from_numpy(b)).numpy()
         assert_equal(decode(text).reshape(y.shape), y)
