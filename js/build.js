@@ -31,8 +31,11 @@ const options = {
 };
 
 /** A line of GLSL without the spaces that say nothing. Those of macros may, and a - -b is no a--b. */
-const tight = (line) =>
-  line.startsWith("#") ? line : line.replace(/\s*([*/%=<>!&|^?:;,(){}[\]])\s*/g, "$1");
+function tight(line) {
+  if (line.startsWith("#")) return line;
+  const bare = line.replace(/\s*([*/%=<>!&|^?:;,(){}[\]])\s*/g, "$1");
+  return bare.replace(/(?<=[\w)\]]) ([+-]=?) ?(?=[\w(])/g, "$1");
+}
 
 const texts = {
   name: "texts",
