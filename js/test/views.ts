@@ -26,6 +26,7 @@ import * as profile from "../src/views/profile/room.ts";
 import * as resampling from "../src/views/resampling/room.ts";
 import { openRoom } from "../src/views/rooms.tsx";
 import * as screen from "../src/views/screen/room.ts";
+import * as sources from "../src/views/sources/room.ts";
 import * as trail from "../src/views/trail/room.ts";
 import { rest, watch } from "./rest.ts";
 
@@ -60,6 +61,7 @@ openRoom("trail", trail);
 openRoom("screen", screen);
 openRoom("operands", operands);
 openRoom("keep", keep);
+openRoom("sources", sources);
 const state = createState();
 const calls = { drawn: [] as string[], batches: 0, runs: 0, asked: 0, answered: 0 };
 /** Arrays that edits inject, by their hash. */
@@ -92,6 +94,13 @@ function watched(session: Session): Session {
     set delivery(way) {
       session.delivery = way;
     },
+    get rangePace() {
+      return session.rangePace;
+    },
+    set rangePace(pace) {
+      session.rangePace = pace;
+    },
+    limits: (...given) => asked(session.limits(...given)),
     read: (key) => asked(session.read(key)),
     statistics: (key, image) => asked(session.statistics(key, image)),
     histogram: (...given) => asked(session.histogram(...given)),
@@ -147,6 +156,14 @@ function show(): () => void {
   };
 }
 
+/** Another input, as a source gives them. */
+async function feed(key: string, text: string): Promise<void> {
+  const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+  const session = state.session.peek();
+  session?.write(key, new Float32Array(bytes.buffer));
+  if (session) state.run.value = await session.run();
+}
+
 const alive = () => ({ ...device?.alive });
 
 /** Waits until all questions are answered, and nothing is drawn any more or is about to be. */
@@ -158,5 +175,5 @@ const manipulations = (input: string): void => {
 };
 
 Object.assign(globalThis, {
-  views: { state, says, calls, arrays, alive, open, show, quiet, manipulations },
+  views: { state, says, calls, arrays, alive, open, show, feed, quiet, manipulations },
 });
