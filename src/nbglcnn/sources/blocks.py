@@ -53,6 +53,21 @@ class Blocks:
         if items.stacked is not None and self._whole is None:
             _check(items.stacked[0], items, self.shape, "Images")  # what is wrong is so with all
 
+    def is_like(self, other: Blocks) -> bool:
+        """Whether pages that have one need not have the other."""
+        ours, theirs = (
+            (
+                id(one.items),
+                id(one._labels),
+                one._classes,
+                one.shape,
+                one.record.fit,
+                one.record.share,
+            )
+            for one in (self, other)
+        )
+        return ours == theirs
+
     def fields(self) -> dict[str, Any]:
         """The fields of the Source that name it."""
         return {

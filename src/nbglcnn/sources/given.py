@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, Protocol, Self
 import numpy as np
 
 from nbglcnn.edits.kinds import KINDS
-from nbglcnn.errors import InputError, unknown
+from nbglcnn.errors import InputError, nearest
 from nbglcnn.graph import Array
 from nbglcnn.plan import Input
 from nbglcnn.sources.records import NOISE_MEAN, NOISE_STD, OF_ONE_PAGE, Kind, Source
@@ -213,7 +213,11 @@ def chosen_input(source: InputSource, inputs: tuple[Input, ...]) -> Input:
     """Which of a network's own inputs a source feeds; InputError where there is none."""
     names = {record.key: record for record in inputs}
     if source.input and source.input not in names:
-        raise InputError(unknown(source.input, list(names), "input"))
+        near = nearest(source.input, names)
+        raise InputError(
+            f"{type(source).__name__}: no input {source.input!r}{near}; the network takes "
+            f"{', '.join(names)}"
+        )
     asked = [names[source.input]] if source.input else list(inputs)
     # Noise is for what takes pictures, too, where there is such an input.
     usual = sorted(asked, key=lambda record: record.fit == "")

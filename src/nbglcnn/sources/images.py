@@ -85,7 +85,8 @@ class Images(InputSource):
             and opened.given_labels is self.labels
             and opened.given_classes is self.classes
         ):
-            opened = _opened(self.data, self.labels, self.classes)
+            known = opened.items if opened is not None and opened.data is self.data else None
+            opened = _opened(self.data, self.labels, self.classes, known)
             object.__setattr__(self, "_set", opened)
         whole(self, "index")
         if self.index >= opened.items.count:
@@ -122,11 +123,8 @@ class Images(InputSource):
     def blobs(self, record: Input, earlier: Blobs | None = None) -> Blocks:
         """The items for this input; the `earlier` ones where they are of the same set and size."""
         opened = self.opened
-        if isinstance(earlier, Blocks) and earlier.items is opened.items:
-            old = earlier.record
-            if (old.shape, old.fit, old.share) == (record.shape, record.fit, record.share):
-                return earlier
-        return Blocks(opened.items, record, opened.labels, opened.classes)
+        found = Blocks(opened.items, record, opened.labels, opened.classes)
+        return earlier if isinstance(earlier, Blocks) and earlier.is_like(found) else found
 
     def tensor(self, record: Input, blobs: Blobs | None) -> Array:
         """The item of now."""
@@ -145,8 +143,8 @@ class Images(InputSource):
         return f"Images({', '.join(words)})"
 
 
-def _opened(data: Any, labels: Any, classes: Any) -> ImageSet:
-    items = items_of(data)
+def _opened(data: Any, labels: Any, classes: Any, known: Items | None) -> ImageSet:
+    items = items_of(data) if known is None else known
     numbers = items.labels
     if labels is not None:
         if isinstance(labels, str | bytes | os.PathLike) or not hasattr(labels, "__len__"):
