@@ -57,7 +57,7 @@ def compare(
     """
     title_a, title_b = titles
     if x is None and not isinstance(a, Viewer) and isinstance(b, Viewer):
-        x = b.network.arrays
+        x = b.inputs_of_now()
     left = _side(a, x, strict)
     given = x if x_b is None else x_b
     if given is None and not isinstance(b, Viewer):
@@ -89,7 +89,7 @@ def _side(model: Any, x: Any, strict: bool, same: Side | None = None) -> Side:
     if isinstance(model, Viewer):
         network = model.network
         specs = load.specs_of(network.graph, network.arrays)
-        arrays = network.arrays if x is None else as_arrays(x, specs)
+        arrays = model.inputs_of_now() if x is None else as_arrays(x, specs)
         return Side(network.model, replace(network.graph, classes=network.classes), arrays)
     if same is not None:
         try:
