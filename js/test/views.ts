@@ -16,6 +16,8 @@ import * as explain from "../src/views/explain/room.ts";
 import * as fields from "../src/views/fields/room.ts";
 import * as filters from "../src/views/filters/room.ts";
 import * as graph from "../src/views/graph/room.ts";
+import * as help from "../src/views/help/room.ts";
+import * as inspector from "../src/views/inspector/room.ts";
 import * as keep from "../src/views/keep/room.ts";
 import * as kinds from "../src/views/kinds/room.ts";
 import * as operands from "../src/views/operands/room.ts";
@@ -23,6 +25,7 @@ import * as profile from "../src/views/profile/room.ts";
 import * as resampling from "../src/views/resampling/room.ts";
 import { openRoom } from "../src/views/rooms.tsx";
 import * as screen from "../src/views/screen/room.ts";
+import * as sources from "../src/views/sources/room.ts";
 import * as trail from "../src/views/trail/room.ts";
 import { rest, watch } from "./rest.ts";
 
@@ -43,6 +46,9 @@ openRoom("trail", trail);
 openRoom("screen", screen);
 openRoom("operands", operands);
 openRoom("keep", keep);
+openRoom("sources", sources);
+openRoom("inspector", inspector);
+openRoom("help", help);
 const state = createState();
 const calls = { drawn: [] as string[], batches: 0, runs: 0, asked: 0, answered: 0 };
 /** Arrays that edits inject, by their hash. */

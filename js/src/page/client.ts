@@ -3,12 +3,14 @@
 import { effect } from "@preact/signals";
 import { type Arrays, namedArrays, onlyOrAll } from "../arrays.ts";
 import type { Edit } from "../edits.ts";
-import { type Content, Engine } from "../engine/engine.ts";
+import { type Content, Engine, type Fed } from "../engine/engine.ts";
 import { pageStore } from "../engine/store.ts";
+import { beforeKey } from "../gl/derived.ts";
 import { parsePlan } from "../gl/format.ts";
 import { PlanError, type Progress } from "../gl/types.ts";
 import { COLOR_RANGES, COLORMAPS, type Exported, VIEWS } from "../messages.ts";
 import type { PlanHeader } from "../plan.ts";
+import { attachSources } from "../sources/offer.ts";
 import { change } from "../state/edits.ts";
 import { createState, type ViewerState } from "../state.ts";
 import { says } from "../status.ts";
@@ -41,6 +43,8 @@ export interface Page {
 
 /** The page has one Plan. */
 const PLAN = "plan";
+/** And is the only one that its sources can be of. */
+const PAGE = "page";
 
 export class PageClient implements Page {
   readonly state: ViewerState;
@@ -48,6 +52,8 @@ export class PageClient implements Page {
   private readonly store = pageStore();
   private readonly exported: Exported;
   private plan: PlanHeader | undefined;
+  /** The input that a source feeds. */
+  private fed = "";
   private content: Content = { plan: PLAN, weights: [], inputs: [] };
   /** One run or read at a time, in the order in which they are asked for. */
   private turn: Promise<unknown> = Promise.resolve();
@@ -81,6 +87,21 @@ export class PageClient implements Page {
     state.selected.value = selectionOf(selected);
     state.edited.value = { edits: exported.edits as unknown as readonly Edit[], weights: 0 };
     turn(state, view);
+    if (this.engine.unavailable === undefined) {
+      state.feeder.value = {
+        page: PAGE,
+        feed: (fed) => (fed === null ? this.keepFed() : this.feed(fed)),
+        read: (key) => this.queue(() => this.engine.read(beforeKey(key))),
+        blob: async (name) => {
+          const data = this.store.get(name);
+          if (data === undefined) throw new Error("This page was saved without it.");
+          return data;
+        },
+        drop: () => undefined,
+        tell: () => undefined,
+      };
+    }
+    attachSources(state);
   }
 
   get keys(): readonly string[] {
@@ -155,25 +176,12 @@ export class PageClient implements Page {
   run(input: Float32Array | Arrays): Promise<Float32Array | Arrays> {
     return this.queue(async () => {
       const plan = this.plan as PlanHeader;
-      const names = [...this.content.inputs];
-      const old: string[] = [];
       const own = plan.inputs.filter(({ layer }) => layer < 0);
       const arrays = namedArrays(input, own);
       for (const [key, array] of arrays) checkInput(own, key, array);
-      for (const [key, array] of arrays) {
-        const at = plan.inputs.findIndex((one) => one.key === key);
-        old.push(names[at] ?? "");
-        const copy = new Float32Array(array);
-        names[at] = this.keep(new Uint8Array(copy.buffer));
-      }
-      this.content = { ...this.content, inputs: names };
-      // What Python computed was of the inputs that the page came with.
-      this.state.changed.value = new Set([
-        ...this.state.changed.peek(),
-        ...arrays.map(([key]) => key),
-      ]);
-      await this.bring(true);
-      for (const name of old) this.store.release(name);
+      this.fed = ""; // it ends, and nothing of it stays
+      this.state.source.value = null;
+      await this.give(arrays, true);
       const outputs: [string, Float32Array][] = [];
       for (const key of plan.outputs) outputs.push([key, await this.engine.read(key)]);
       return onlyOrAll(outputs);
@@ -192,6 +200,45 @@ export class PageClient implements Page {
     }
     if (layer !== null) state.selected.value = { layer, channel: channels[0] ?? null };
     turn(state, { ...viewOf(state), name, layer, channels, pixel });
+  }
+
+  /** Makes these arrays the page's inputs, and shows what comes of them. */
+  private async give(arrays: readonly (readonly [string, Float32Array])[], urgent: boolean) {
+    const names = [...this.content.inputs];
+    const old: string[] = [];
+    for (const [key, array] of arrays) {
+      const at = this.plan?.inputs.findIndex((one) => one.key === key) ?? -1;
+      old.push(names[at] ?? "");
+      const copy = new Float32Array(array);
+      names[at] = this.keep(new Uint8Array(copy.buffer));
+    }
+    this.content = { ...this.content, inputs: names };
+    this.tellChanged(arrays.map(([key]) => key));
+    void this.engine.feed(null).catch(() => undefined); // and with the next run it is gone
+    await this.bring(urgent);
+    for (const name of old) this.store.release(name);
+  }
+
+  /** What Python computed was of the inputs that the page came with. */
+  private tellChanged(keys: readonly string[]): void {
+    const { changed } = this.state;
+    if (keys.some((key) => !changed.peek().has(key)))
+      changed.value = new Set([...changed.peek(), ...keys]);
+  }
+
+  private async feed(fed: Fed): Promise<void> {
+    this.fed = fed.key;
+    this.tellChanged([fed.key]);
+    await this.engine.feed(fed);
+  }
+
+  /** The source is over: what it fed last is the input from here on. */
+  private keepFed(): Promise<void> {
+    return this.queue(async () => {
+      const key = this.fed;
+      this.fed = "";
+      if (key !== "") await this.give([[key, await this.engine.read(beforeKey(key))]], false);
+    });
   }
 
   /** Bytes in the page's store, under a name of their own. */

@@ -13,7 +13,7 @@ import { useLater, useStatistics, useViews } from "./context.ts";
 import type * as explain from "./explain/room.ts";
 import type * as filters from "./filters/room.ts";
 import { boundsOf, type Flag, flagOf } from "./flags.ts";
-import { Inspector, placeOf } from "./inspector.tsx";
+import type * as inspector from "./inspector/room.ts";
 import { pictureSize } from "./layout.ts";
 import { Legend } from "./legend.tsx";
 import { Maps } from "./maps.tsx";
@@ -280,14 +280,11 @@ function MapsView(props: {
           )}
         </div>
         {later && (
-          <Inspector
-            value={value}
-            statistics={statistics}
-            channel={channel}
-            place={placeOf(state.order.value, order, channel)}
-            kernels={own}
-            compared={compared}
-          />
+          <Room<typeof inspector> name="inspector">
+            {({ Inspector }) => (
+              <Inspector {...{ value, statistics, channel, compared, order }} kernels={own} />
+            )}
+          </Room>
         )}
       </div>
     </>
