@@ -8,6 +8,7 @@ import type { Edit } from "../edits.ts";
 import { type Content, Engine } from "../engine/engine.ts";
 import { pageStore } from "../engine/store.ts";
 import { missEdits } from "../gl/editing.ts";
+import { missFeeding } from "../gl/feeds.ts";
 import { joined } from "../gl/numbers.ts";
 import type { Progress as EngineProgress, Patch } from "../gl/types.ts";
 import type { Failed, FromKernel, Patches, Probe, Read, State, Verified } from "../messages.ts";
@@ -122,6 +123,7 @@ export class CommClient {
       },
       onMissing: (name, text) => {
         if (name === "bending") missEdits(text);
+        if (name === "sources") missFeeding(text);
       },
     });
     this.feeder = new CommFeeder(page, this.engine, this.state, {
