@@ -45,7 +45,7 @@ ROOMS = (
     "keep",
     "sources",
     "latent",
-    "inspector",
+    "channels",
     "help",
 )
 MAX_COMPARED = 4  # channels that are shown large beside each other, at most
