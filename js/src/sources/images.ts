@@ -140,7 +140,7 @@ export const images: Open = (place) => {
       );
     },
     stop() {
-      running?.stop();
+      void running?.stop();
       running = undefined;
     },
     dispose() {

@@ -5,9 +5,8 @@ import { pause } from "./place.ts";
 const LEAST_MS = 1000 / 60;
 
 export interface Loop {
-  stop(): void;
-  /** Resolves when what was under way has ended. */
-  readonly ended: Promise<void>;
+  /** Resolves when what is under way has ended. */
+  stop(): Promise<void>;
 }
 
 /**
@@ -34,7 +33,13 @@ export function loop(
       await once(signal);
     }
   };
-  return { stop: () => ending.abort(), ended: go() };
+  const ended = go();
+  return {
+    stop() {
+      ending.abort();
+      return ended;
+    },
+  };
 }
 
 /** Frames of a video as they are shown: `next` resolves when there is one that was not taken. */
@@ -83,10 +88,6 @@ export function framesOf(video: HTMLVideoElement) {
     /** The frame of now is used. */
     take(): void {
       taken = shown;
-    },
-    /** One has come that was not used. */
-    get isNew(): boolean {
-      return shown > taken;
     },
     stop(): void {
       closed = true;

@@ -103,10 +103,13 @@ export const video: Open = (place) => {
     },
     stop() {
       wanted = false;
-      running?.stop();
+      const ended = running?.stop();
       running = undefined;
       film.pause();
-      if (frames.isNew && film.videoWidth > 0) void feed(); // the one that is seen
+      // The one that is seen, once the one before has run.
+      void ended?.then(() => {
+        if (running === undefined && !closed) return feed();
+      });
     },
     dispose() {
       closed = true;

@@ -130,9 +130,13 @@ export const webcam: Open = (place) => {
   };
   const stop = (): void => {
     wanted = false;
-    running?.stop();
+    const ended = running?.stop();
     running = undefined;
     video.pause();
+    // The one that is seen, once the one before has run.
+    void ended?.then(() => {
+      if (running === undefined && stream !== undefined) return feed();
+    });
   };
 
   const isMine = (): boolean => place.source.owner === place.feeder.page;

@@ -7,15 +7,17 @@ import type { Source } from "../../source.ts";
 import { sidesOf } from "../../sources/place.ts";
 import type { SourceControls } from "../../state/sources.ts";
 import { useViews } from "../context.ts";
+import { type RoomName, roomOf } from "../rooms.tsx";
 import type { PartProps } from "./drawer.tsx";
 import { NumberField } from "./field.tsx";
 import { PauseIcon, PlayIcon, ShuffleIcon } from "./icons.tsx";
 import { togglePlaying } from "./playing.tsx";
 
-/** CSS pixels of a thumbnail, between two, and how many rows there are. */
+/** CSS pixels of a thumbnail, between two, and how many rows and columns there are. */
 const TILE = 40;
 const GAP = 5;
 const ROWS = 5;
+const COLUMNS = 8;
 /** Of items without that label; as a choice, any. */
 const ANY = -1;
 
@@ -39,8 +41,9 @@ export function DataPart({ input, source }: PartProps) {
   };
   const own = labels[source.index] ?? ANY;
   const search = controls.search;
-  const room = width.value >= 760 ? (width.value - 32 - 226) / 2 : width.value - 32;
-  const columns = Math.max(3, Math.min(8, Math.floor((room + GAP) / (TILE + GAP))));
+  const beside = roomOf("manipulate" as RoomName) === undefined ? 1 : 2;
+  const room = width.value >= 760 ? (width.value - 32 - 226) / beside : width.value - 32;
+  const columns = Math.max(3, Math.min(COLUMNS, Math.floor((room + GAP) / (TILE + GAP))));
   return (
     <div class="nbg-data">
       <header class="nbg-data-head">

@@ -20,7 +20,7 @@ export function titleOf(source: Source | null): string {
   const { kind, title, index, seed } = source;
   switch (kind) {
     case "images":
-      return `${title === "" ? "Data set" : title} · ${full(index)}`;
+      return `${title === "" ? "Data set" : title} ${full(index)}`;
     case "noise":
       return `Noise ${seed}`;
     case "drawing":
