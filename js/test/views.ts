@@ -153,6 +153,7 @@ function feeds(): () => void {
     read: (key) => state.session.peek()?.read(beforeKey(key)) ?? Promise.reject(new Error("none")),
     async blob(name) {
       fed.asked.push(name);
+      fed.dropped = fed.dropped.filter((one) => one !== name);
       await new Promise((done) => setTimeout(done, 5));
       if (fed.dropped.includes(name)) throw new Error("dropped");
       const found = fed.blobs.get(name);

@@ -51,7 +51,7 @@ export function nextItem({ index, count, shuffled, seed }: Source, by: 1 | -1): 
   return shuffled ? neighbour(index, by, count, seed) : (index + by + count) % count;
 }
 
-/** Another page has gone on less than this share of the time between two items ago: it leads. */
+/** Another page, or a reader, has changed the item less than this share of the time between two ago: that one leads. */
 const LEADS = 0.8;
 
 export const images: Open = (place) => {
@@ -62,8 +62,9 @@ export const images: Open = (place) => {
   let running: Loop | undefined;
   let closed = false;
   let asked = 0;
-  let own = first.index;
-  let elsewhere = Number.NEGATIVE_INFINITY;
+  /** Its own step, and when anybody else changed something: it goes on from there. */
+  let stepping = false;
+  let changed = performance.now();
 
   const blocks = createBlocks(
     first,
@@ -89,8 +90,9 @@ export const images: Open = (place) => {
     }
   };
   const step = (by: 1 | -1): void => {
-    own = nextItem(place.source, by);
-    place.change({ index: own });
+    stepping = true;
+    place.change({ index: nextItem(place.source, by) });
+    stepping = false;
   };
   const search = createSearch(place, data, () => running === undefined);
   const look = (seen: readonly number[]): void => {
@@ -118,22 +120,21 @@ export const images: Open = (place) => {
   void feed();
 
   return {
-    follow(source) {
-      if (source.index !== own) {
-        own = source.index;
-        elsewhere = performance.now();
-        search.stop();
-      }
-      if (running === undefined && !search.running.peek()) void feed();
+    follow() {
+      if (stepping && running !== undefined) return; // who steps feeds
+      changed = performance.now();
+      search.stop();
+      void feed();
     },
     start() {
+      changed = performance.now();
       search.stop();
       running = loop(
         () => place.source.rate,
         () => Promise.resolve(),
         async () => {
-          const gap = 1000 / Math.max(1, place.source.rate);
-          if (performance.now() - elsewhere < LEADS * gap) return feed();
+          const { rate } = place.source;
+          if (rate > 0 && performance.now() - changed < (LEADS * 1000) / rate) return;
           step(1);
           await feed();
         },
