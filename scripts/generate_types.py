@@ -69,6 +69,8 @@ export interface Transform {
   readonly parameters: readonly Parameter[];
   /** Passes that it takes. */
   readonly stages: number;
+  /** Numbers of channels that a value may have; none for any. */
+  readonly counts: readonly number[];
 }
 """
 
@@ -168,6 +170,7 @@ def edits() -> str:
             "says": kind.says,
             "parameters": [dataclasses.asdict(one) for one in kind.parameters],
             "stages": kind.stages,
+            "counts": kind.counts,
         }
         for kind in kinds.KINDS.values()
     ]

@@ -1,5 +1,6 @@
 // What tests/test_views.py calls in a browser: the views over a real session.
-import { effect } from "@preact/signals";
+import { effect, signal } from "@preact/signals";
+import { createElement, Fragment } from "preact";
 import type { Edit } from "../src/edits.ts";
 import { beforeKey } from "../src/gl/derived.ts";
 import { openDevice } from "../src/gl/device.ts";
@@ -15,6 +16,7 @@ import * as bend from "../src/views/bend/room.ts";
 import * as bending from "../src/views/bending/room.ts";
 import * as channels from "../src/views/channels/room.ts";
 import * as compare from "../src/views/compare/room.ts";
+import { useViews } from "../src/views/context.ts";
 import * as explain from "../src/views/explain/room.ts";
 import * as fields from "../src/views/fields/room.ts";
 import * as filters from "../src/views/filters/room.ts";
@@ -22,6 +24,7 @@ import * as graph from "../src/views/graph/room.ts";
 import * as help from "../src/views/help/room.ts";
 import * as keep from "../src/views/keep/room.ts";
 import * as kinds from "../src/views/kinds/room.ts";
+import * as manipulate from "../src/views/manipulate/room.ts";
 import * as operands from "../src/views/operands/room.ts";
 import * as profile from "../src/views/profile/room.ts";
 import * as resampling from "../src/views/resampling/room.ts";
@@ -34,7 +37,21 @@ import { rest, watch } from "./rest.ts";
 watch();
 
 openRoom("graph", graph);
-openRoom("bend", bend);
+openRoom("manipulate", manipulate);
+/** The key of the input whose manipulations stand below the network, as in the drawer; "" for none. */
+const manipulated = signal("");
+const Everywhere = () => {
+  const network = useViews().network.value;
+  const input = manipulated.value;
+  const own = createElement(bend.Everywhere, {});
+  if (network === null || input === "") return own;
+  return createElement(Fragment, {}, [
+    own,
+    createElement(manipulate.Manipulations, { network, input }),
+  ]);
+};
+const withManipulations = { ...bend, Everywhere };
+openRoom("bend", withManipulations);
 openRoom("bending", bending);
 openRoom("filters", filters);
 openRoom("explain", explain);
@@ -199,6 +216,11 @@ const alive = () => ({ ...device?.alive });
 const quiet = (): Promise<void> =>
   rest(() => (calls.answered < calls.asked ? null : calls.batches + calls.answered));
 
+const manipulations = (input: string): void => {
+  manipulated.value = input;
+};
+
+const sourced = { fed, feeds, put, input };
 Object.assign(globalThis, {
-  views: { state, says, calls, arrays, alive, open, show, quiet, fed, feeds, put, input },
+  views: { state, says, calls, arrays, alive, open, show, quiet, manipulations, ...sourced },
 });

@@ -42,6 +42,7 @@ ROOMS = (
     "kinds",
     "screen",
     "bend",
+    "manipulate",
     "keep",
     "sources",
     "latent",

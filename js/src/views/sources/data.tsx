@@ -7,7 +7,7 @@ import type { Source } from "../../source.ts";
 import { sidesOf } from "../../sources/place.ts";
 import type { SourceControls } from "../../state/sources.ts";
 import { useViews } from "../context.ts";
-import { type RoomName, roomOf } from "../rooms.tsx";
+import { roomOf } from "../rooms.tsx";
 import type { PartProps } from "./drawer.tsx";
 import { NumberField } from "./field.tsx";
 import { PauseIcon, PlayIcon, ShuffleIcon } from "./icons.tsx";
@@ -41,7 +41,7 @@ export function DataPart({ input, source }: PartProps) {
   };
   const own = labels[source.index] ?? ANY;
   const search = controls.search;
-  const beside = roomOf("manipulate" as RoomName) === undefined ? 1 : 2;
+  const beside = roomOf("manipulate") === undefined ? 1 : 2;
   const room = width.value >= 760 ? (width.value - 32 - 226) / beside : width.value - 32;
   const columns = Math.max(3, Math.min(COLUMNS, Math.floor((room + GAP) / (TILE + GAP))));
   return (

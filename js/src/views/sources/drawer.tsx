@@ -5,7 +5,8 @@ import type { Input } from "../../plan.ts";
 import type { Source } from "../../source.ts";
 import type * as bend from "../bend/room.ts";
 import { useViews } from "../context.ts";
-import { type RoomExports, type RoomName, roomOf } from "../rooms.tsx";
+import type * as manipulate from "../manipulate/room.ts";
+import { type RoomExports, roomOf } from "../rooms.tsx";
 import { CameraPart } from "./camera.tsx";
 import { begin, inputOf, inputsOf, type Kind, offered, takeFile, takeOver } from "./choose.ts";
 import { KIND_ICONS } from "./chosen.tsx";
@@ -31,9 +32,6 @@ type Part = FunctionComponent<PartProps>;
 interface LatentRoom extends RoomExports {
   readonly LatentPart: Part;
 }
-interface ManipulateRoom extends RoomExports {
-  readonly Manipulations: FunctionComponent<{ readonly input: string }>;
-}
 
 const PARTS: Readonly<Record<Exclude<Kind, "latent">, Part>> = {
   picture: PicturePart,
@@ -54,7 +52,7 @@ export function Drawer() {
 
 function Open() {
   const views = useViews();
-  const { state, root } = views;
+  const { state, root, network } = views;
   const { source: current, drawer } = state;
   const source = current.value;
   const [looked, look] = useState<{ readonly of: Source["kind"] | null; readonly at: Kind } | null>(
@@ -84,7 +82,7 @@ function Open() {
   const shown = kept ?? source?.kind ?? kinds[0];
   const ShownPart = shown === "latent" ? latent : shown && PARTS[shown];
   const inputs = inputsOf(state);
-  const Manipulations = roomOf<ManipulateRoom>("manipulate" as RoomName)?.Manipulations;
+  const Manipulations = roomOf<typeof manipulate>("manipulate")?.Manipulations;
   const choose = (kind: Kind): void => {
     setTrouble("");
     if (BEGIN.includes(kind)) {
@@ -180,9 +178,9 @@ function Open() {
             <ShownPart key={shown} input={input} source={source?.kind === shown ? source : null} />
           )}
         </div>
-        {Manipulations && (
+        {Manipulations && network.value !== null && (
           <div class="nbg-manipulations">
-            <Manipulations input={input.key} />
+            <Manipulations network={network.value} input={input.key} />
           </div>
         )}
         <Enters input={input} />
