@@ -129,7 +129,7 @@ export class PageClient implements Page {
         this.store.put(hash, new Uint8Array(buffer as ArrayBuffer, byteOffset, byteLength), 1);
       }
       const own = inputs.slice(0, plan.inputs.length);
-      for (const [k, name] of this.exported.injected.entries()) {
+      for (const [k, name] of [...this.exported.injected, ...this.exported.blobs].entries()) {
         const data = inputs[own.length + k];
         if (data !== undefined) this.store.put(name, data, 1);
       }
