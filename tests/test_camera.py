@@ -142,9 +142,7 @@ def test_python_sets_a_camera_and_the_browser_is_asked_after_a_click_only(show: 
     page.get_by_role("button", name=START).click()
     sourced.wait(2)
     assert sourced.source["owner"] == "here" and sourced.source["playing"]
-    assert page.evaluate("() => given.asked") == [
-        {"video": {"facingMode": "user"}, "audio": False}
-    ]
+    assert page.evaluate("() => given.asked") == [{"video": {"facingMode": "user"}, "audio": False}]
 
 
 @pytest.mark.parametrize("end", ["another source", "off", "the view goes", "the Viewer closes"])

@@ -1,6 +1,5 @@
 """Pictures become a network's input in the page, as Pillow would have made it."""
 
-import numpy as np
 import pytest
 
 from fed import check, feed, random_picture, reference, taking

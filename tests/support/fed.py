@@ -140,5 +140,3 @@ def check(found: np.ndarray, expected: np.ndarray, share: float = 0.99) -> None:
     assert wrong.max() <= 1
     assert (wrong == 0).mean() >= share, f"{(wrong == 0).mean():.4f} are equal"
     np.testing.assert_allclose(found, expected / 255, atol=1.001 / 255)
-
-
