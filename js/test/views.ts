@@ -2,22 +2,26 @@
 import { effect, signal } from "@preact/signals";
 import { createElement, Fragment } from "preact";
 import type { Edit } from "../src/edits.ts";
+import { beforeKey } from "../src/gl/derived.ts";
 import { openDevice } from "../src/gl/device.ts";
 import { parsePlan } from "../src/gl/format.ts";
 import { createSession } from "../src/gl/session.ts";
 import type { Device, DrawJob, Session } from "../src/gl/types.ts";
+import { attachSources } from "../src/sources/offer.ts";
 import { createState } from "../src/state.ts";
 import { says } from "../src/status.ts";
 import { mount } from "../src/views/app.tsx";
 import * as attention from "../src/views/attention/room.ts";
 import * as bend from "../src/views/bend/room.ts";
 import * as bending from "../src/views/bending/room.ts";
+import * as channels from "../src/views/channels/room.ts";
 import * as compare from "../src/views/compare/room.ts";
 import { useViews } from "../src/views/context.ts";
 import * as explain from "../src/views/explain/room.ts";
 import * as fields from "../src/views/fields/room.ts";
 import * as filters from "../src/views/filters/room.ts";
 import * as graph from "../src/views/graph/room.ts";
+import * as help from "../src/views/help/room.ts";
 import * as keep from "../src/views/keep/room.ts";
 import * as kinds from "../src/views/kinds/room.ts";
 import * as manipulate from "../src/views/manipulate/room.ts";
@@ -62,6 +66,8 @@ openRoom("screen", screen);
 openRoom("operands", operands);
 openRoom("keep", keep);
 openRoom("sources", sources);
+openRoom("channels", channels);
+openRoom("help", help);
 const state = createState();
 const calls = { drawn: [] as string[], batches: 0, runs: 0, asked: 0, answered: 0 };
 /** Arrays that edits inject, by their hash. */
@@ -146,6 +152,61 @@ function follow(session: Session): void {
   });
 }
 
+/** What sources ask for, and what Python would be told. */
+const fed = {
+  blobs: new Map<string, Uint8Array<ArrayBuffer>>(),
+  asked: [] as string[],
+  dropped: [] as string[],
+  told: [] as boolean[],
+  count: 0,
+};
+
+/** As an engine and its client do: sources feed the session, and ask for blobs of `fed.blobs`. */
+function feeds(): () => void {
+  state.feeder.value = {
+    page: "here",
+    async feed(given) {
+      const session = state.session.peek();
+      if (session === null || given === null) return;
+      const { key, data, picture, mirrored = false } = given;
+      if (data !== undefined) session.write(key, data);
+      else if (picture !== undefined) session.feed(key, picture, mirrored);
+      state.run.value = await session.run();
+      fed.count++;
+    },
+    read: (key) => state.session.peek()?.read(beforeKey(key)) ?? Promise.reject(new Error("none")),
+    async blob(name) {
+      fed.asked.push(name);
+      fed.dropped = fed.dropped.filter((one) => one !== name);
+      await new Promise((done) => setTimeout(done, 5));
+      if (fed.dropped.includes(name)) throw new Error("dropped");
+      const found = fed.blobs.get(name);
+      if (found === undefined) throw new Error(`there is no ${name}`);
+      return found;
+    },
+    drop: (name) => fed.dropped.push(name),
+    tell: (still) => fed.told.push(still),
+  };
+  return attachSources(state);
+}
+
+/** A blob from base64. */
+const put = (name: string, text: string): void => {
+  fed.blobs.set(
+    name,
+    Uint8Array.from(atob(text), (c) => c.charCodeAt(0)),
+  );
+};
+
+/** An input's numbers before it is edited, as base64. */
+async function input(key: string): Promise<string> {
+  const found = (await state.feeder.value?.read(key)) ?? new Float32Array();
+  const bytes = new Uint8Array(found.slice().buffer);
+  let text = "";
+  for (const byte of bytes) text += String.fromCharCode(byte);
+  return btoa(text);
+}
+
 function show(): () => void {
   const place = document.createElement("div");
   document.body.append(place);
@@ -174,6 +235,7 @@ const manipulations = (input: string): void => {
   manipulated.value = input;
 };
 
+const sourced = { fed, feeds, put, input };
 Object.assign(globalThis, {
-  views: { state, says, calls, arrays, alive, open, show, feed, quiet, manipulations },
+  views: { state, says, calls, arrays, alive, open, show, feed, quiet, manipulations, ...sourced },
 });
