@@ -33,6 +33,7 @@ const none: Edit = {
   names: [],
   array: "",
   frozen: false,
+  skips: false,
 };
 /** Calls of WebGL by their names, and bytes of those that upload. */
 const calls: Record<string, number> = {};

@@ -86,6 +86,7 @@ export function bend(
     names: [],
     array: "",
     frozen: false,
+    skips: false,
   };
 }
 
