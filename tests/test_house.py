@@ -81,7 +81,7 @@ MAY_IMPORT = {
     # Of glsl the texts of shaders.
     "edits": {"channels", "glsl", "graph", "layout", "plan", "transforms"},
     "channels": {"graph"},
-    "sources": {"graph", "inputs", "plan"},
+    "sources": {"edits", "graph", "inputs", "plan"},
     "session": {
         *("colors", "device", "edits", "inputs", "pictures", "pieces", "plan", "plan_sections"),
         *("profiling", "session_edits", "session_inputs"),
@@ -200,7 +200,7 @@ PAGE_MAY_IMPORT = {
     "gl": {"edits", "plan", "messages"},
     "engine": {"edits", "gl", "plan", "messages"},
     "source": {"plan"},
-    "sources": {"edits", "gl", "messages", "plan", "source", "state"},
+    "sources": {"edits", "engine", "gl", "messages", "plan", "source", "state"},
     "status": {"gl"},
     "state": {"edits", "engine", "gl", "messages", "source", "status"},
     "buffers": set(),

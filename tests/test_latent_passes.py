@@ -1,4 +1,4 @@
-"""What a latent spares: its encoder's passes, in a Session and in the page; nothing that is needed."""
+"""What a latent spares: its encoder's passes, in a Session and in the page; nothing needed."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ def test_the_page_runs_the_decoder_alone(gl: GlPage, plan: Plan) -> None:
     assert run["passes"] == whole - spared(plan, "encoder.6")[1] + 1
     close(gl.read(session, "output"), decoded(net()))
     np.testing.assert_array_equal(gl.read(session, "encoder").reshape(-1), CODE.reshape(-1))
-    with pytest.raises(Error, match="encoder.3 has no value now: a latent skips its layer"):
+    with pytest.raises(Error, match=r"encoder\.3 has no value now: a latent skips its layer"):
         gl.read(session, "encoder.3")
     with pytest.raises(Error, match="has no value now"):
         gl.statistics(session, "encoder.3")
@@ -244,7 +244,9 @@ def test_bends_behind_a_latent_are_compared_with_the_code_alone(gl: GlPage, plan
     gl.write(session, "x", X)
     gl.run(session)
     bend = Edit(layer="encoder.6", name="add", transform="add", parameters=(1.0,))
-    gl.page.evaluate("([k, keys]) => gl.the(k).compareWith(keys)", [session, ["output", "encoder.3"]])
+    gl.page.evaluate(
+        "([k, keys]) => gl.the(k).compareWith(keys)", [session, ["output", "encoder.3"]]
+    )
     for code in (CODE, 2 * CODE):
         name = f"code {code.sum()}"
         gl.set_edits(session, [latent("encoder.6", name), bend], {name: code})

@@ -401,9 +401,7 @@ class Session(Editable):
                     )
             edits = self._new_edits[0] if self._new_edits is not None else None
             spared = (
-                skipped(self.plan.header, edits)
-                if edits is not None
-                else self._on_device.skipped
+                skipped(self.plan.header, edits) if edits is not None else self._on_device.skipped
             ).values
             values = [
                 value

@@ -196,7 +196,19 @@ export function lay(plan: PlanHeader, wanted: Wanted, stock: Stock): Laid {
   }
   const bases = basesOf(plan, values, preview?.layer);
   const byKey = new Map(values.map((one) => [one.key, one]));
-  return { wanted, behind, copies, last, skipped, given, numbers, bent, values: byKey, previews, bases };
+  return {
+    wanted,
+    behind,
+    copies,
+    last,
+    skipped,
+    given,
+    numbers,
+    bent,
+    values: byKey,
+    previews,
+    bases,
+  };
 }
 
 function basesOf(

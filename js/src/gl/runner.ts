@@ -315,7 +315,8 @@ export class Runner {
     const value = this.edits.find(key) ?? parameters.find((one) => one.key === key);
     if (value !== undefined) return value;
     const keys = values.map((one) => one.key);
-    if (keys.includes(key)) throw new PlanError(`${key} has no value now: a latent skips its layer`);
+    if (keys.includes(key))
+      throw new PlanError(`${key} has no value now: a latent skips its layer`);
     throw new PlanError(`no value ${JSON.stringify(key)}; this network has ${listed(keys)}`);
   }
 

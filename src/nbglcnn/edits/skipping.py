@@ -51,6 +51,20 @@ def skipped(header: p.Header, edits: Sequence[Edit]) -> Skipped:
     return Skipped(frozenset(k for k, one in enumerate(needed) if not one), frozenset(old))
 
 
+def following(header: p.Header, layer: str) -> frozenset[str]:
+    """The keys of all values that follow from a layer's, and of those that repeat it."""
+    numbers = {value.key: number for number, value in enumerate(header.values)}
+    given = {numbers[layer]}
+    behind = [_is_behind(header, number, given) for number in range(len(header.values))]
+    follows = _following(header, behind)
+    last = {step.output: number for number, step in enumerate(header.passes)}
+    return frozenset(
+        value.key
+        for number, value in enumerate(header.values)
+        if behind[number] or (value.texture in last and follows[last[value.texture]])
+    )
+
+
 def _is_behind(header: p.Header, number: int, given: set[int]) -> bool:
     """Whether it is a given value, or another name or a view of one."""
     while number >= 0:
@@ -70,7 +84,7 @@ def _following(header: p.Header, behind: Sequence[bool]) -> list[bool]:
     textures: set[int] = set()  # that hold what follows, up to here
     found = []
     for step in header.passes:
-        one = any(v >= 0 and behind[v] or t in textures for t, v in _read(step))
+        one = any((v >= 0 and behind[v]) or t in textures for t, v in _read(step))
         (textures.add if one else textures.discard)(step.output)
         found.append(one)
     return found

@@ -296,7 +296,7 @@ def verify(
             "there is nothing to verify: no page shows this Viewer and there is no local "
             f"OpenGL, so that values come from the framework itself ({where})"
         )
-    keys = network.plan.computed
+    keys = [key for key in network.plan.computed if key not in network.skipped]
     found = dict(zip(keys, reader.read(keys, timeout).arrays, strict=True))
     plan, graph, arrays = network.plan, network.graph, network.arrays
     bends = bending(plan, edits, injected, found)
