@@ -97,7 +97,7 @@ MAY_IMPORT = {
     "serving": set(),
     "cli": ALL | {"export", "pieces", "serving", "viewer"},
     "__main__": {"cli"},
-    "__init__": ALL | {"viewer", "export", "backend", "recording", "replay"},
+    "__init__": ALL | {"viewer", "export", "backend", "recording", "replay", "sources"},
 }
 # Packages that stay in one room each.
 ONLY_IN = {

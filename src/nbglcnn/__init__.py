@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from nbglcnn.recording import record as record
     from nbglcnn.replay import apply_bends as apply_bends
     from nbglcnn.session import Session as Session
+    from nbglcnn.sources.latent import Latent as Latent
     from nbglcnn.viewer import Viewer as Viewer
     from nbglcnn.viewer.comparison import compare as compare
 
 # Imported when first used: `import nbglcnn` loads neither torch nor onnx nor OpenGL.
 _HOME = {
+    "Latent": "sources.latent",
     "Plan": "plan",
     "Session": "session",
     "Target": "plan",
