@@ -1,10 +1,14 @@
 // What tests/test_views.py calls in a browser: the views over a real session.
 import { effect } from "@preact/signals";
+import { Fragment, h } from "preact";
 import type { Edit } from "../src/edits.ts";
+import { pageStore } from "../src/engine/store.ts";
 import { openDevice } from "../src/gl/device.ts";
 import { parsePlan } from "../src/gl/format.ts";
 import { createSession } from "../src/gl/session.ts";
 import type { Device, DrawJob, Session } from "../src/gl/types.ts";
+import type { Source } from "../src/source.ts";
+import { latent, type RunningLatent } from "../src/sources/latent.ts";
 import { createState } from "../src/state.ts";
 import { says } from "../src/status.ts";
 import { mount } from "../src/views/app.tsx";
@@ -12,12 +16,14 @@ import * as attention from "../src/views/attention/room.ts";
 import * as bend from "../src/views/bend/room.ts";
 import * as bending from "../src/views/bending/room.ts";
 import * as compare from "../src/views/compare/room.ts";
+import { useViews } from "../src/views/context.ts";
 import * as explain from "../src/views/explain/room.ts";
 import * as fields from "../src/views/fields/room.ts";
 import * as filters from "../src/views/filters/room.ts";
 import * as graph from "../src/views/graph/room.ts";
 import * as keep from "../src/views/keep/room.ts";
 import * as kinds from "../src/views/kinds/room.ts";
+import * as latentRoom from "../src/views/latent/room.ts";
 import * as operands from "../src/views/operands/room.ts";
 import * as profile from "../src/views/profile/room.ts";
 import * as resampling from "../src/views/resampling/room.ts";
@@ -29,7 +35,12 @@ import { rest, watch } from "./rest.ts";
 watch();
 
 openRoom("graph", graph);
-openRoom("bend", bend);
+const withBench = {
+  ...bend,
+  Everywhere: () => h(Fragment, null, h(bend.Everywhere, null), h(Bench, null)),
+};
+openRoom("bend", withBench);
+openRoom("latent", latentRoom);
 openRoom("bending", bending);
 openRoom("filters", filters);
 openRoom("explain", explain);
@@ -43,11 +54,20 @@ openRoom("trail", trail);
 openRoom("screen", screen);
 openRoom("operands", operands);
 openRoom("keep", keep);
+/** The latent workbench, where a latent is the source. */
+function Bench() {
+  const network = useViews().network.value;
+  return network && h(latentRoom.LatentPart, { network });
+}
+
 const state = createState();
 const calls = { drawn: [] as string[], batches: 0, runs: 0, asked: 0, answered: 0 };
 /** Arrays that edits inject, by their hash. */
 const arrays = new Map<string, Float32Array>();
 let device: Device | undefined;
+/** For a session beside the one that is shown. */
+let planUrl = "";
+const written = new Map<string, Float32Array>();
 
 /** The session, and a record of what the views ask of it. */
 function watched(session: Session): Session {
@@ -83,12 +103,14 @@ function watched(session: Session): Session {
 
 async function open(url: string, inputs: readonly string[]): Promise<void> {
   const { plan, uniforms, weight } = parsePlan(await (await fetch(url)).arrayBuffer());
+  planUrl = url;
   state.plan.value = plan;
   device = openDevice();
   state.capabilities.value = device.capabilities;
   const session = watched(await createSession(device, plan, uniforms, weight));
   for (const [i, { key }] of plan.inputs.entries()) {
     const bytes = Uint8Array.from(atob(inputs[i] ?? ""), (c) => c.charCodeAt(0));
+    written.set(key, new Float32Array(bytes.buffer));
     session.write(key, new Float32Array(bytes.buffer));
   }
   state.session.value = session;
@@ -106,17 +128,52 @@ function follow(session: Session): void {
     while (wanted !== null) {
       const edits: readonly Edit[] = wanted;
       wanted = null;
-      await session.setEdits(edits, (hash) => arrays.get(hash) ?? new Float32Array());
+      await session.setEdits(edits, arrayOf);
       state.run.value = await session.run();
     }
     busy = false;
   };
   let first = true;
   effect(() => {
-    const edits = state.withoutEdits.value ? [] : state.edited.value.edits;
+    const edits = (state.withoutEdits.value ? state.latent : state.acting).value;
     if (!first) wanted = edits;
     first = false;
     if (wanted !== null && !busy) void bring();
+  });
+}
+
+/** One that edits inject, or the page's store has. */
+function arrayOf(hash: string): Float32Array {
+  const data = pageStore().get(hash);
+  const own = data && new Float32Array(data.buffer, data.byteOffset, data.byteLength / 4);
+  return arrays.get(hash) ?? own ?? new Float32Array();
+}
+
+/** Runs latents as the sources' code does, with blobs in base64. */
+function runLatents(blobs: Readonly<Record<string, string>>): void {
+  const bytes = (name: string) => Uint8Array.from(atob(blobs[name] ?? ""), (c) => c.charCodeAt(0));
+  state.feeder.value = {
+    page: "page",
+    feed: async () => undefined,
+    read: async () => new Float32Array(),
+    blob: async (name) => bytes(name),
+    drop: () => undefined,
+    tell: () => undefined,
+  };
+  state.twin.value = async () => {
+    const { plan, uniforms, weight } = parsePlan(await (await fetch(planUrl)).arrayBuffer());
+    const twin = await createSession(device as Device, plan, uniforms, weight);
+    for (const [key, data] of written) twin.write(key, data);
+    return twin;
+  };
+  let running: RunningLatent | undefined;
+  let kind = "";
+  effect(() => {
+    const source: Source | null = state.source.value;
+    if (source?.kind === kind) return running?.follow(source as Source);
+    running?.dispose();
+    kind = source?.kind ?? "";
+    running = source?.kind === "latent" ? latent(state, source) : undefined;
   });
 }
 
@@ -136,4 +193,6 @@ const alive = () => ({ ...device?.alive });
 const quiet = (): Promise<void> =>
   rest(() => (calls.answered < calls.asked ? null : calls.batches + calls.answered));
 
-Object.assign(globalThis, { views: { state, says, calls, arrays, alive, open, show, quiet } });
+Object.assign(globalThis, {
+  views: { state, says, calls, arrays, alive, open, show, quiet, runLatents },
+});

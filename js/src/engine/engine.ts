@@ -210,11 +210,12 @@ export class Engine {
 
   /** Another session of what is shown, with its weights and inputs and without edits: whoever tries some disposes it. */
   async twin(): Promise<Session> {
-    const { shown, device } = this;
-    if (shown === undefined || device === undefined) throw new SessionClosed("nothing is shown");
-    const { plan, uniforms } = this.weighed(shown);
+    const { loaded, device } = this;
+    if (loaded === undefined || device === undefined) throw new SessionClosed("nothing is shown");
+    const { content, fed } = loaded;
+    const { plan, uniforms } = this.weighed(content);
     const session = await this.make(plan, uniforms, device);
-    this.put(session, shown, { ...shown, inputs: [], patches: [] }, this.fed, null);
+    this.put(session, content, { ...content, inputs: [], patches: [] }, fed, null);
     return session;
   }
 

@@ -2,7 +2,7 @@
 //
 // `latent(state, source)` puts the code of a record there; the result follows other records of the same layer, and takes
 // it away when it is disposed. Reads that come behind `state.source` have the code: edits go to the engine before them.
-import { batch } from "@preact/signals";
+import { batch, effect, untracked } from "@preact/signals";
 import type { Edit } from "../edits.ts";
 import { pageStore } from "../engine/store.ts";
 import type { PlanHeader } from "../plan.ts";
@@ -20,7 +20,10 @@ export interface RunningLatent {
 let made = 0;
 
 /** The code as the layer's value of all examples; undefined where it doesn't fit. */
-export function valueOfCode(plan: PlanHeader, { input, code }: Source): Float32Array | undefined {
+export function valueOfCode(
+  plan: PlanHeader,
+  { input, code }: Pick<Source, "code" | "input">,
+): Float32Array | undefined {
   const value = plan.values.find(({ key }) => key === input);
   const count = value?.nchw.reduce((all, side) => all * side, 1) ?? 0;
   if (count === 0 || code.length === 0 || count % code.length !== 0) return undefined;
@@ -49,17 +52,20 @@ export function latent(state: ViewerState, first: Source): RunningLatent {
   const store = pageStore();
   let held = "";
   let source = first;
+  let put = "";
 
-  const put = (): void => {
+  const bring = (code: readonly number[]): void => {
     const plan = state.plan.peek();
-    const value = plan === null ? undefined : valueOfCode(plan, source);
+    const name = `${source.input} ${code.join()}`;
+    if (plan === null || name === put) return;
+    const value = valueOfCode(plan, { ...source, code });
     if (value === undefined) {
-      const detail = `${source.input} takes no code of ${source.code.length} numbers`;
-      const failed = { ...OFF, phase: "failed", failure: "damaged", detail } as const;
-      if (plan !== null) state.sourceStatus.value = failed;
+      const detail = `${source.input} takes no code of ${code.length} numbers`;
+      state.sourceStatus.value = { ...OFF, phase: "failed", failure: "damaged", detail };
       return;
     }
     const before = held;
+    put = name;
     // A name with a space is of this page alone: the store forgets it when nobody holds it any more.
     held = `latent ${made++}`;
     store.put(held, new Uint8Array(value.buffer as ArrayBuffer), 1);
@@ -69,17 +75,30 @@ export function latent(state: ViewerState, first: Source): RunningLatent {
     });
     if (before !== "") store.release(before);
   };
-  put();
+  state.code.value = null;
+  const stop = effect(() => {
+    const code = state.code.value ?? source.code;
+    state.plan.value;
+    untracked(() => bring(code));
+  });
   return {
     follow(next) {
-      const same = next.input === source.input && `${next.code}` === `${source.code}`;
+      const moved = next.input !== source.input || `${next.code}` !== `${source.code}`;
       source = next;
-      if (!same) put();
+      // Somebody else has moved it, or it was told what is here already.
+      if (moved && `${next.code}` !== `${state.code.peek()}`) {
+        state.code.value = null;
+        bring(next.code);
+      }
     },
     start: () => undefined,
     stop: () => undefined,
     dispose() {
-      state.latent.value = [];
+      stop();
+      batch(() => {
+        state.code.value = null;
+        state.latent.value = [];
+      });
       if (held !== "") store.release(held);
       held = "";
     },

@@ -55,7 +55,7 @@ export function createMeasures(state: ViewerState): Measures {
     if (known !== undefined) return known;
     const asked = ask(now).catch((error: unknown) => {
       cache.delete(name);
-      if (isExpected(error)) return null;
+      if (isExpected(error) || isSkipped(now, key)) return null;
       throw error;
     });
     cache.set(name, asked);
