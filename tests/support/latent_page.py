@@ -53,10 +53,13 @@ def workbench(show: Callable[..., Views], width: int = 1200, latent: Latent | No
     given = latent or Latent("encoder.6", found.images, found.labels, NAMES)
     source, blobs = latents.wire(found.network, latents.opened(found.network, given))
     views = show(found.plan, found.images[:1], width=width)
+    # All of it is in sight: a mouse reaches nothing else.
+    views.page.set_viewport_size({"width": width, "height": 1500 if width > 500 else 2600})
     encoded = {name: base64.b64encode(blob).decode() for name, blob in blobs.items()}
     views.page.evaluate("a => views.runLatents(a)", encoded)
     views.set(source=msgspec.to_builtins(source))
     views.page.wait_for_selector(".nbg-latent-ring")
+    views.quiet()
     return views
 
 
