@@ -81,7 +81,9 @@ MAY_IMPORT = {
     # Of glsl the texts of shaders.
     "edits": {"channels", "glsl", "graph", "layout", "plan", "transforms"},
     "channels": {"graph"},
-    "sources": {"edits", "graph", "inputs", "plan"},
+    "fitting": set(),
+    # Of edits the formula of noise.
+    "sources": {"classes", "edits", "fitting", "graph", "inputs", "plan"},
     "session": {
         *("colors", "device", "edits", "inputs", "pictures", "pieces", "plan", "plan_sections"),
         *("profiling", "session_edits", "session_inputs"),
@@ -92,7 +94,7 @@ MAY_IMPORT = {
     "api": BELOW | {"layers", "shapes"},
     "recording": {"api", "inputs", "pieces", "plan", "session"},
     "viewer": ALL | {"edits", "export", "patches", "session_edits", "sources"},
-    "export": ALL | {"edits", "viewer"},
+    "export": ALL | {"edits", "sources", "viewer"},
     "backend": ALL,
     "serving": set(),
     "cli": ALL | {"export", "pieces", "serving", "viewer"},

@@ -48,7 +48,8 @@ def on_plane(code: np.ndarray) -> np.ndarray:
 def latents_of(item: int) -> np.ndarray:
     """An item's code to the bit, as Python has told the page."""
     found = fashion()
-    return latents.opened(found.network, Latent("encoder.6", found.images)).codes[item]
+    opened, _ = latents.opened(found.network, Latent("encoder.6", found.images))
+    return opened.codes[item]
 
 
 def place(page: Page, item: int) -> tuple[float, float]:

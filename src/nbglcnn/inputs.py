@@ -147,7 +147,7 @@ def _opaque(grey: Array) -> Array:
 def _plain(item: Any, spec: Spec) -> Array:
     if item is None:
         raise InputError(f"{spec.name}: None was given; an example input is needed")
-    array = _of_tensor(item, spec) if _is_tensor(item) else _as_array(item, spec)
+    array = of_tensor(item, spec) if _is_tensor(item) else _as_array(item, spec)
     if array.dtype in (np.float16, np.float64):
         return array.astype(np.float32)
     if array.dtype in (np.int32, np.int16, np.int8):
@@ -179,7 +179,7 @@ def kind_of(tensor: Any) -> tuple[str, str] | None:
     return None
 
 
-def _of_tensor(tensor: Any, spec: Spec) -> Array:
+def of_tensor(tensor: Any, spec: Spec) -> Array:
     """A torch tensor as an array; the kinds that hold numbers in another way are refused."""
     if tensor.device.type == "meta":
         raise InputError(f"{spec.name}: a tensor on meta has no numbers; give one on the CPU")

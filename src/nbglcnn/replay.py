@@ -33,8 +33,8 @@ def apply_bends(model: Any, bends: Any) -> torch.nn.Module:
     is bent (`block: relu`), the graph that PyTorch's exporter traces of the model is run in its
     place. The first call with inputs of a shape takes as long as `nbglcnn.compile`, unless they
     have the shape of the Viewer's own and layers alone are bent. Gradients pass ablate, invert,
-    multiply, add, flip_h and flip_v; of others `backward` says that they have none. Calls of
-    several threads wait for each other.
+    multiply, add, contrast, flip_h and flip_v; of others `backward` says that they have none.
+    Calls of several threads wait for each other.
 
     Raises:
         InputError: `model` is no module, or a bend cannot be replayed: a text in GLSL, an array

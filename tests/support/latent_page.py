@@ -51,12 +51,15 @@ def workbench(show: Callable[..., Views], width: int = 1200, latent: Latent | No
     """A page with the autoencoder, whose source is a latent."""
     found = fashion()
     given = latent or Latent("encoder.6", found.images, found.labels, NAMES)
-    source, blobs = latents.wire(found.network, latents.opened(found.network, given))
+    opened, blobs = latents.opened(found.network, given)
+    source = msgspec.structs.replace(opened.wire(given.layer), **blobs.fields())
     views = show(found.plan, found.images[:1], width=width)
     # All of it is in sight: a mouse reaches nothing else.
     views.page.set_viewport_size({"width": width, "height": 1500 if width > 500 else 2600})
-    encoded = {name: base64.b64encode(blob).decode() for name, blob in blobs.items()}
-    views.page.evaluate("a => views.runLatents(a)", encoded)
+    for name in blobs.names():
+        blob = blobs.blob(name) or b""
+        views.page.evaluate("a => views.put(...a)", [name, base64.b64encode(blob).decode()])
+    views.page.evaluate("() => { views.bench(); }")
     views.set(source=msgspec.to_builtins(source))
     views.page.wait_for_selector(".nbg-latent-ring")
     views.quiet()

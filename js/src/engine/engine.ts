@@ -301,8 +301,10 @@ export class Engine {
     if (content === undefined || device === undefined || device.lost || this.closed) return;
     const old = this.loaded;
     try {
+      // What is fed stays, whatever else that input is said to be.
+      const fedAt = old?.session.plan.inputs.findIndex((input) => fits(this.fed, input)) ?? -1;
       const isShown =
-        this.shown !== undefined && isSame(this.shown, content) && old?.fed === this.fed;
+        this.shown !== undefined && isSame(this.shown, content, fedAt) && old?.fed === this.fed;
       if (isShown && (old === undefined || !(await this.edits.give(old.session, true)))) return;
       this.shown = undefined;
       if (old?.content.plan === content.plan) await this.update(old, content);
@@ -412,6 +414,8 @@ export class Engine {
       const input = session.plan.inputs[index];
       if (input === undefined) continue;
       if (fits(fed, input)) {
+        // A picture may come later, as a camera's first one.
+        if (had.inputs[index] === undefined) session.write(input.key, this.floats(hash));
         if (fed !== hadFed) give(session, fed);
       } else if (had.inputs[index] !== hash || fits(hadFed, input)) {
         session.write(input.key, this.floats(hash));
@@ -472,9 +476,9 @@ function give(session: Session, { key, data, picture, mirrored = false }: Fed): 
   else if (picture !== undefined) session.feed(key, picture, mirrored);
 }
 
-const isSame = (a: Content, b: Content): boolean =>
+const isSame = (a: Content, b: Content, besides: number): boolean =>
   a.plan === b.plan &&
   a.weights.join() === b.weights.join() &&
-  a.inputs.join() === b.inputs.join() &&
+  a.inputs.every((hash, k) => k === besides || hash === b.inputs[k]) &&
   a.patches?.length === b.patches?.length &&
   (a.patches ?? []).every((patch, k) => b.patches?.[k] === patch);

@@ -8,6 +8,7 @@ import {
   type Preview,
   previewKey,
   splitKey,
+  stageKey,
   withoutKey,
 } from "./derived.ts";
 import { elsewhere, mapTexture, oneChannel } from "./elsewhere.ts";
@@ -22,6 +23,8 @@ export interface Wanted {
   readonly array: (hash: string) => Float32Array;
   /** Keys of the values that are kept as they are without edits. */
   readonly compared: readonly string[];
+  /** Keys of the values that are kept as they are after each of their edits. */
+  readonly staged: readonly string[];
   readonly preview: (Preview & { readonly id: number }) | null;
 }
 
@@ -110,17 +113,21 @@ export function lay(plan: PlanHeader, wanted: Wanted, stock: Stock): Laid {
 
   const skipped = skippedBy(plan, wanted.edits);
   const given = new Map<number, Given>();
-  const run = wanted.edits.filter(acts);
-  for (const { number, value, edits } of stacksOf(plan, run)) {
+  /** Where each active edit has left its value. */
+  const left = new Map<Edit, number>();
+  for (const { number, value, edits } of stacksOf(plan, wanted.edits.filter(acts))) {
     if (skipped.values.has(number)) continue;
     const passes = behind.get(value.after) ?? [];
     behind.set(value.after, passes);
     const room = (k: number) => stock.texture(`bent ${number} ${k}`, sizeOf(value));
+    const kept = wanted.staged.includes(value.key);
     let source = sourceOf(plan, number, bent);
     before.set(number, source);
     for (const [k, edit] of edits.entries()) {
-      // The last result of all stays, and a latent's; others alternate between two more.
-      const target = room(edit.skips ? 4 : k === edits.length - 1 ? 0 : 1 + (k % 2));
+      // The last result of all stays, and a latent's; others alternate between two more, where nobody looks at them.
+      const within = () =>
+        kept ? stock.texture(`stage ${number} ${k}`, sizeOf(value)) : room(1 + (k % 2));
+      const target = edit.skips ? room(4) : k === edits.length - 1 ? room(0) : within();
       const table = stock.table(`of ${edit.name} ${value.nchw[1]}`, value, edit.channels);
       const array = edit.array ? stock.array(edit.array) : table;
       const count = stagesOf(edit);
@@ -135,11 +142,23 @@ export function lay(plan: PlanHeader, wanted: Wanted, stock: Stock): Laid {
       }
       source = target;
       if (edit.skips) before.set(number, source);
+      left.set(edit, target);
     }
     bent.set(number, source);
   }
 
   const values = resolved(plan, bent, before, skipped);
+  for (const key of wanted.staged) {
+    const number = plan.values.findIndex((one) => one.key === key);
+    const value = plan.values[number];
+    if (value === undefined || skipped.values.has(number)) continue;
+    let texture = sourceOf(plan, number, bent);
+    values.push(elsewhere(value, texture, stageKey(key, 0)));
+    for (const [k, edit] of wanted.edits.filter(({ layer }) => layer === key).entries()) {
+      texture = left.get(edit) ?? texture;
+      values.push(elsewhere(value, texture, stageKey(key, k + 1)));
+    }
+  }
   const copies = new Map<number, Pass>();
   const last: Pass[] = [];
   const own = { stage: 0, parameters: [], mix: 1, injected: 0 };
@@ -229,6 +248,7 @@ export function sameShape(a: Laid, b: Laid): boolean {
       .concat([...copies], last.map((pass) => [-3, pass] as const))
       .map(([at, { program, inputs, output }]) => `${at} ${program} ${inputs} ${output}`)
       .join(); // biome-ignore format: one chain
-  const keys = ({ values, skipped }: Laid) => [...values.keys(), ...skipped.passes].join();
+  const keys = ({ values, skipped }: Laid) =>
+    [...[...values].map(([key, { texture }]) => `${key} ${texture}`), ...skipped.passes].join();
   return all(a) === all(b) && keys(a) === keys(b);
 }

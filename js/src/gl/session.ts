@@ -240,6 +240,11 @@ export async function createSession(
       await editing((own) => own.compare(keys));
       await runner.look();
     },
+    async stagesOf(keys) {
+      if (runner.edited === undefined && keys.length === 0) return;
+      await editing((own) => own.stages(keys));
+      await runner.look();
+    },
     async preview(asked) {
       if (runner.edited === undefined && asked === null) return [];
       const keys = await editing((own) => own.preview(asked));

@@ -53,11 +53,16 @@ export function latent(state: ViewerState, first: Source): RunningLatent {
   let held = "";
   let source = first;
   let put = "";
+  let of: PlanHeader | null = null;
 
   const bring = (code: readonly number[]): void => {
     const plan = state.plan.peek();
+    if (plan === null) return;
     const name = `${source.input} ${code.join()}`;
-    if (plan === null || name === put) return;
+    if (name === put && plan === of) {
+      state.fed.value = source;
+      return;
+    }
     const value = valueOfCode(plan, { ...source, code });
     if (value === undefined) {
       const detail = `${source.input} takes no code of ${code.length} numbers`;
@@ -66,12 +71,14 @@ export function latent(state: ViewerState, first: Source): RunningLatent {
     }
     const before = held;
     put = name;
+    of = plan;
     // A name with a space is of this page alone: the store forgets it when nobody holds it any more.
     held = `latent ${made++}`;
     store.put(held, new Uint8Array(value.buffer as ArrayBuffer), 1);
     batch(() => {
       state.latent.value = [latentEdit(source.input, held)];
       state.sourceStatus.value = { ...OFF, phase: "still" };
+      state.fed.value = source;
     });
     if (before !== "") store.release(before);
   };
@@ -86,10 +93,8 @@ export function latent(state: ViewerState, first: Source): RunningLatent {
       const moved = next.input !== source.input || `${next.code}` !== `${source.code}`;
       source = next;
       // Somebody else has moved it, or it was told what is here already.
-      if (moved && `${next.code}` !== `${state.code.peek()}`) {
-        state.code.value = null;
-        bring(next.code);
-      }
+      if (moved && `${next.code}` !== `${state.code.peek()}`) state.code.value = null;
+      bring(state.code.peek() ?? next.code);
     },
     start: () => undefined,
     stop: () => undefined,

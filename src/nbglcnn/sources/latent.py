@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+from uuid import uuid4
 
 import numpy as np
 
@@ -19,8 +20,9 @@ from nbglcnn.edits.records import Edit, editable
 from nbglcnn.edits.skipping import following
 from nbglcnn.errors import InputError, nearest
 from nbglcnn.graph import Array
-from nbglcnn.plan import Float32, Plan, Value
-from nbglcnn.sources.records import MOST_CODES
+from nbglcnn.plan import Float32, Input, Plan, Value
+from nbglcnn.sources.given import InputSource
+from nbglcnn.sources.records import MOST_CODES, Kind, Source
 
 NAME = "latent"  # of the edit that puts a code in its layer's place, and of its array
 MOST_ITEMS = 2000  # whose codes are computed
@@ -28,7 +30,8 @@ MOST_BYTES = 2**24  # of these codes
 SIDE = 28  # pixels of an item's small picture, at most
 
 
-class Latent:
+@dataclass(frozen=True, repr=False)
+class Latent(InputSource):
     """A network cut at a layer: what comes behind it is computed from a code, without its encoder.
 
     `viewer.input = nbglcnn.Latent("encoder.6", data=images)` shows the latent workbench: a plane
@@ -37,40 +40,45 @@ class Latent:
     is a KeyError. What the decoder needs besides the code (the other end of a skip connection) runs
     on the present input.
 
+    `codes` are those of the data, computed by the layers before the cut (`items` says of which of
+    them, `known` has their principal directions); `latent.with_code(z)` is the same at another
+    code, so that `viewer.source = viewer.source.with_code(z)` moves there.
+
     Args:
         layer: the name of a layer or module whose value is float32, of at most 4,096 numbers for
             one example, and that the output follows from.
         data: pictures whose codes are shown, as `Images` takes them; of more than 2,000 so many,
             spread evenly over all.
-        labels: a whole number for each item of the data, None for none; -1 for an item without.
+        labels: a whole number for each item of the data, -1 for none; as `Images` takes them.
         classes: the names of the labels' numbers.
         code: the numbers to begin with, in any shape, row-major; by default the layer's value for
             the present input.
 
-    A Latent is not changed by anybody: `viewer.source` is another one once its code is.
-
     Raises:
-        InputError, KeyError: when it is set, where the layer or an array doesn't fit.
+        InputError: an argument is none of these. When a Viewer takes it: the layer cannot be cut
+            at, an array doesn't fit, or a number isn't finite.
+        KeyError: when a Viewer takes it: there is no such layer, or it isn't kept.
     """
 
-    def __init__(
-        self,
-        layer: str,
-        data: Any = None,
-        labels: Any = None,
-        classes: Sequence[str] | None = None,
-        code: Any = None,
-    ) -> None:
-        if not isinstance(layer, str):
-            raise InputError(f"Latent: the name of a layer is needed, not {layer!r}")
-        if data is None and (labels is not None or classes is not None):
+    kind: ClassVar[Kind] = "latent"
+    takes: ClassVar[str] = "float32"
+
+    layer: str
+    data: Any = field(default=None, compare=False)
+    labels: Any = field(default=None, compare=False)
+    classes: Any = field(default=None, compare=False)
+    code: Any = field(default=None, compare=False)
+    _known: Codes | None = field(default=None, kw_only=True, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.layer, str):
+            raise InputError(f"Latent: the name of a layer is needed, not {self.layer!r}")
+        if self.data is None and (self.labels is not None or self.classes is not None):
             raise InputError("Latent: labels and classes are those of data; give data=…, too")
-        self.layer = layer
-        self.data = data
-        self.labels = labels
-        self.classes = classes
-        self.code: Float32 | None = None if code is None else _numbers(code)
-        self._known: Codes | None = None
+        if self.code is not None:
+            code = _numbers(self.code)
+            code.flags.writeable = False
+            object.__setattr__(self, "code", code)
 
     @property
     def codes(self) -> Float32:
@@ -95,23 +103,38 @@ class Latent:
             )
         return self._known
 
-    def with_code(self, code: Any) -> Latent:
-        """The same with another code: `viewer.source = viewer.source.with_code(z)` moves there."""
-        return self._with(_numbers(code), self._known)
-
-    def opened(self, code: Float32, known: Codes | None) -> Latent:
-        """The same with what was found of it."""
-        return self._with(code, known)
-
-    def _with(self, code: Float32, known: Codes | None) -> Latent:
-        found = Latent(self.layer, self.data, self.labels, self.classes, code)
-        found._known = known
-        return found
-
     @property
     def is_open(self) -> bool:
         """Whether the codes of its data are known, where it has any."""
         return self.data is None or self._known is not None
+
+    def with_code(self, code: Any) -> Latent:
+        """The same at another code; its data's codes are not computed again."""
+        return replace(self, code=code)
+
+    def opened(self, code: Float32, known: Codes | None) -> Latent:
+        """The same with what was found of it."""
+        return replace(self, code=code, _known=known)
+
+    def known_is(self, known: Codes) -> bool:
+        """Whether these very codes are its data's."""
+        return self._known is known
+
+    def fits(self, record: Input) -> bool:
+        """Whether its data can be this input's."""
+        return record.dtype == "float32"
+
+    def wire(self, key: str) -> Source:
+        """In the words of pages, but for blobs: `key` is that of the layer."""
+        code = () if self.code is None else tuple(float(one) for one in self.code)
+        return Source(kind=self.kind, input=self.layer, code=code)
+
+    def followed(self, wire: Source) -> Latent:
+        """The same as a page has moved it; InputError for a code or a layer that doesn't fit."""
+        if wire.input != self.layer:
+            raise InputError(f"Latent({self.layer!r}): another layer, {wire.input!r}, is another")
+        count = len(wire.code) if self.code is None else self.code.size
+        return self.with_code(checked_code(self.layer, wire.code, count))
 
     def __repr__(self) -> str:
         data = "" if self._known is None else f", codes of {len(self._known.items)} items"
@@ -237,6 +260,51 @@ def known_of(codes: Float32, items: Array, total: int) -> Codes:
         (deviations[0], deviations[1]),
         (explained[0], explained[1]),
     )
+
+
+class CodeBlobs:
+    """What pages are given of a latent's data: codes, labels and classes; nothing without data."""
+
+    def __init__(
+        self,
+        known: Codes | None = None,
+        pictures: Array | None = None,
+        labels: Sequence[int] | None = None,
+        classes: Sequence[str] = (),
+    ) -> None:
+        self._name = uuid4().hex
+        self._parts: dict[str, bytes] = {}
+        self._count = 0 if known is None else known.total
+        if known is None:
+            return
+        self._parts[self._name] = packed(known, pictures)
+        if labels is not None:
+            own = [int(labels[at]) for at in known.items]
+            self._parts[f"{self._name}.labels"] = json.dumps(own).encode()
+        if classes:
+            self._parts[f"{self._name}.classes"] = json.dumps(list(classes)).encode()
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of the Source that name them."""
+        names = {"data": "", "labels": ".labels", "classes": ".classes"}
+        own = {field: f"{self._name}{part}" for field, part in names.items()}
+        return {
+            **{field: name for field, name in own.items() if name in self._parts},
+            **({"count": self._count} if self._parts else {}),
+        }
+
+    def blob(self, name: str) -> memoryview | None:
+        """The bytes of one; None for a name that is none of them."""
+        return memoryview(self._parts[name]) if name in self._parts else None
+
+    def names(self) -> Iterator[str]:
+        """All of them."""
+        yield from self._parts
+
+    @property
+    def nbytes(self) -> int:
+        """Of all."""
+        return sum(map(len, self._parts.values()))
 
 
 def packed(known: Codes, pictures: Array | None) -> bytes:

@@ -2,113 +2,82 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
 
+import msgspec
 import numpy as np
 
 from nbglcnn.errors import DeviceError, InputError, OpenGLUnavailable
 from nbglcnn.graph import Array
 from nbglcnn.lowering import lower
-from nbglcnn.plan import Float32, Input, Plan, Value, content_hash
+from nbglcnn.plan import Float32, Input, Plan, Value
 from nbglcnn.session import Session
+from nbglcnn.sources import Images, Latent
+from nbglcnn.sources.blocks import Blocks
+from nbglcnn.sources.given import Blobs, chosen_input
 from nbglcnn.sources.latent import (
-    Codes,
-    Latent,
+    CodeBlobs,
     checked_code,
     checked_layer,
     known_of,
     numbers_of,
-    packed,
     small_pictures,
     spread,
 )
-from nbglcnn.sources.records import Source
 from nbglcnn.viewer.network import Network
 
-AT_ONCE = 64  # items that are brought together
 
-
-def opened(network: Network, latent: Latent) -> Latent:
-    """A latent with its code, and the codes of its data: those that it knows already stay.
+def opened(
+    network: Network, latent: Latent, earlier: tuple[Latent, Blobs] | None = None
+) -> tuple[Latent, Blobs]:
+    """A latent with its code and the codes of its data, and what pages are given of these.
 
     Without a code it begins with the layer's value for the present input. The codes are computed
-    by local OpenGL, or where there is none by the model's own framework.
+    by local OpenGL, or where there is none by the model's own framework; those that it knows
+    already, as the `earlier` one's, stay.
 
     Raises:
         KeyError, InputError: the layer can't be cut at, or an array doesn't fit.
     """
     value = checked_layer(network.plan, latent.layer)
     count = numbers_of(network.plan, value)
+    code = None if latent.code is None else checked_code(latent.layer, latent.code, count)
     known = latent.known if latent.data is not None and latent.is_open else None
-    given = latent.code
-    code = None if given is None else checked_code(latent.layer, given, count)
-    record = network.plan.inputs[0]
-    items = None if latent.data is None or known is not None else _items(latent.data, record)
-    if items is None and code is not None:
-        return latent.opened(code, known)
-    with _Encoder(network, value) as encode:
-        if code is None:
-            first = encode(np.asarray(network.arrays[0][:1] if record.shape else network.arrays[0]))
-            code = checked_code(latent.layer, first[0], count)
-        if items is not None:
-            chosen = spread(len(items), count)
-            found = encode(_brought(items[chosen], record))
-            if not np.isfinite(found).all():
-                wrong = int(chosen[np.flatnonzero(~np.isfinite(found).all(1))[0]])
-                raise InputError(
-                    f"Latent({latent.layer!r}): the code of item {wrong} of the data is not "
-                    "finite; leave it out"
-                )
-            known = known_of(found, chosen, len(items))
-    return latent.opened(code, known)
-
-
-def wire(network: Network, latent: Latent) -> tuple[Source, dict[str, bytes]]:
-    """An opened latent in the words of pages, and the blobs that these name."""
-    assert latent.code is not None
-    code = tuple(float(one) for one in latent.code)
-    if latent.data is None:
-        return Source(kind="latent", input=latent.layer, code=code), {}
-    known = latent.known
-    record = network.plan.inputs[0]
-    items = _items(latent.data, record)
-    labels = _labels(latent.labels, known)
-    parts = {
-        "data": packed(known, small_pictures(_brought(items[known.items], record))),
-        "labels": b"" if labels is None else json.dumps(labels).encode(),
-        "classes": json.dumps([str(one) for one in latent.classes]).encode()
-        if latent.classes is not None
-        else b"",
-    }
-    names = {field: content_hash(part) if part else "" for field, part in parts.items()}
-    blobs = {names[field]: part for field, part in parts.items() if part}
-    source = Source(
-        kind="latent",
-        input=latent.layer,
-        code=code,
-        count=known.total,
-        data=names["data"],
-        labels=names["labels"],
-        classes=names["classes"],
-    )
-    return source, blobs
-
-
-def followed(network: Network, latent: Latent, source: Source) -> Latent:
-    """The latent as a page has moved it; InputError for a code that doesn't fit."""
-    value = checked_layer(network.plan, latent.layer)
-    count = numbers_of(network.plan, value)
-    return latent.with_code(checked_code(latent.layer, source.code, count))
+    is_known = earlier is not None and known is not None and earlier[0].known_is(known)
+    if code is not None and is_known:
+        assert earlier is not None
+        return latent.opened(code, known), earlier[1]
+    plain = chosen_input(latent, network.plan.inputs)
+    record = msgspec.structs.replace(plain, shape=(1, *plain.shape[1:]))
+    items = None if latent.data is None else _Items(latent, record)
+    if code is None or (items is not None and known is None):
+        with _Encoder(network, value, record) as encode:
+            if code is None:
+                present = network.inputs[record.key]
+                code = checked_code(latent.layer, encode(present[:1])[0], count)
+            if items is not None and known is None:
+                chosen = spread(items.count, count)
+                found = encode(items.brought(chosen))
+                if not np.isfinite(found).all():
+                    wrong = int(chosen[np.flatnonzero(~np.isfinite(found).all(1))[0]])
+                    raise InputError(
+                        f"Latent({latent.layer!r}): the code of item {wrong} of the data is not "
+                        "finite; leave it out"
+                    )
+                known = known_of(found, chosen, items.count)
+    if items is None or known is None:
+        return latent.opened(code, None), CodeBlobs()
+    pictures = small_pictures(items.brought(known.items))
+    return latent.opened(code, known), CodeBlobs(known, pictures, items.labels, items.classes)
 
 
 class _Encoder:
     """Computes a layer's value for any number of examples, as (examples, numbers)."""
 
-    def __init__(self, network: Network, value: Value) -> None:
+    def __init__(self, network: Network, value: Value, record: Input) -> None:
         self._network = network
         self._key = value.key
+        self._input = record.key
         network.hash_weights()
         self._plan: Plan = lower.lower(network.graph, observe=[value.key])
         self._session: Session | None = None
@@ -126,23 +95,22 @@ class _Encoder:
             self._session.close()
 
     def __call__(self, items: Array) -> Float32:
-        arrays = self._network.arrays
-        first, *others = (one.key for one in self._plan.inputs)
-        if self._session is not None:
-            rest = dict(zip(others, arrays[1:], strict=True))
-            batch = self._plan.header.batch
-            if batch > 1 and len(items) == 1:  # of one example that alone is not a batch
-                items = np.repeat(items, batch, 0)
-                return _rows(self._session.run({first: items, **rest})[self._key], batch)[:1]
-            return _rows(self._session.run({first: items, **rest})[self._key], len(items))
-        return np.concatenate([_rows(one, len(one)) for one in self._by_framework(items, arrays)])
-
-    def _by_framework(self, items: Array, arrays: Any) -> Iterator[Array]:
         batch = self._plan.header.batch
+        if self._session is None:
+            return np.concatenate([_rows(one, len(one)) for one in self._by_framework(items)])
+        rest = {key: array for key, array in self._network.inputs.items() if key != self._input}
+        count = len(items)
+        items = np.repeat(items, batch, 0) if count == 1 else items  # one alone is no batch
+        found = self._session.run({self._input: items, **rest})[self._key]
+        return _rows(found, len(items))[:count]
+
+    def _by_framework(self, items: Array) -> Iterator[Array]:
+        network, batch = self._network, self._plan.header.batch
         for at in range(0, len(items), batch):
             piece = items[np.minimum(np.arange(at, at + batch), len(items) - 1)]
-            graph, model = self._network.graph, self._network
-            found, _ = model.local.reference(graph, (piece, *arrays[1:]))
+            own = {**network.inputs, self._input: piece}
+            arrays = [own[record.key] for record in network.plan.inputs]
+            found, _ = network.local.reference(network.graph, arrays)
             yield found[self._key][: min(batch, len(items) - at)]
 
 
@@ -150,40 +118,34 @@ def _rows(array: Array, count: int) -> Float32:
     return np.ascontiguousarray(array, np.float32).reshape(count, -1)
 
 
-def _items(data: Any, record: Input) -> Array:
-    """The data as an array of items; a view where it is one."""
-    if hasattr(data, "detach"):
-        data = data.detach().cpu().numpy()
-    items = np.asarray(data)
-    shape = record.shape[1:]
-    if items.ndim == len(shape) and shape[:1] == (1,):
-        items = items[:, None]
-    if items.shape[1:] != shape or not len(items) or items.dtype.kind not in "fu":
-        raise InputError(
-            f"Latent: data of shape {items.shape} and {items.dtype}; items of {shape} are needed, "
-            "float32 or uint8"
-        )
-    return items
+class _Items:
+    """The items of a latent's data as an input takes them: pictures as of Images, or arrays."""
 
+    def __init__(self, latent: Latent, record: Input) -> None:
+        self._record = record
+        self._blocks: Blocks | None = None
+        self.labels: Sequence[int] | None = None
+        self.classes: Sequence[str] = ()
+        if len(record.shape) == 4:
+            images = Images(latent.data, latent.labels, latent.classes)
+            self._blocks = images.blobs(record)
+            self.count = len(images)
+            opened = images.opened
+            self.labels = None if opened.labels is None else opened.labels()
+            self.classes = opened.classes
+            return
+        data = latent.data
+        data = data.detach().cpu().numpy() if hasattr(data, "detach") else np.asarray(data)
+        if data.shape[1:] != record.shape[1:] or not len(data) or data.dtype.kind != "f":
+            raise InputError(
+                f"Latent({latent.layer!r}): data of shape {data.shape} and {data.dtype}; floats of "
+                f"{('N', *record.shape[1:])} are needed, as the input {record.key!r} takes them"
+            )
+        self._array = data
+        self.count = len(data)
 
-def _brought(items: Array, record: Input) -> Float32:
-    """Items as the input takes them: of bytes 255 is 1."""
-    del record
-    if items.dtype == np.uint8:
-        return (items / np.float32(255)).astype(np.float32)
-    return np.ascontiguousarray(items, np.float32)
-
-
-def _labels(labels: Any, known: Codes) -> list[int] | None:
-    """The labels of the items whose codes are known."""
-    if labels is None:
-        return None
-    if hasattr(labels, "detach"):
-        labels = labels.detach().cpu().numpy()
-    numbers = np.asarray(labels)
-    if numbers.shape != (known.total,) or numbers.dtype.kind not in "iu":
-        raise InputError(
-            f"Latent: labels of shape {numbers.shape} and {numbers.dtype}; a whole number for each "
-            f"of {known.total} items is needed"
-        )
-    return [int(one) for one in numbers[known.items]]
+    def brought(self, chosen: Array) -> Float32:
+        """Some of them together, float32."""
+        if self._blocks is None:
+            return np.ascontiguousarray(self._array[chosen], np.float32)
+        return np.concatenate([self._blocks.tensor(int(at)) for at in chosen])
