@@ -50,7 +50,8 @@ class Sourced(Fed, anywidget.AnyWidget):
     _store: Store
 
     # Not synced: the record that pages get has names for what this one holds.
-    source = traitlets.Any(None)
+    # Any would let None pass unasked.
+    source: traitlets.TraitType[Any, Any] = traitlets.TraitType(None)
     _source: traitlets.Dict[str, Any] = traitlets.Dict({"source": None}).tag(sync=True)
 
     def _check_open(self) -> None:
