@@ -12,6 +12,7 @@ import { parsePlan } from "../gl/format.ts";
 import { type Picture, PlanError, type Progress } from "../gl/types.ts";
 import { COLOR_RANGES, COLORMAPS, type Exported, VIEWS } from "../messages.ts";
 import type { Input, PlanHeader } from "../plan.ts";
+import type { Source } from "../source.ts";
 import { attachSources } from "../sources/offer.ts";
 import { change } from "../state/edits.ts";
 import { createState, type ViewerState } from "../state.ts";
@@ -140,6 +141,7 @@ export class PageClient implements Page {
         inputs: own.map((data) => this.keep(data)),
       };
       this.engine.describe(PLAN);
+      this.state.source.value = this.exported.source as Source | null;
     } catch (error) {
       this.fail(error);
       throw error;
