@@ -29,7 +29,7 @@ def model() -> torch.nn.Module:
 
 def decoded(code: Any, shape: tuple[int, ...]) -> np.ndarray:
     with torch.inference_mode():
-        array = torch.from_numpy(np.asarray(code, np.float32).reshape(1, *shape[1:]))
+        array = torch.from_numpy(np.array(code, np.float32).reshape(1, *shape[1:]))
         return model().decoder(array).numpy()
 
 
@@ -79,7 +79,7 @@ def test_values_without_a_page_are_those_of_the_code(
             lambda layer=layer: viewer.activations.read("output", layer),
             lambda layer=layer: viewer.unbent[layer],
         ):
-            with pytest.raises(KeyError, match=r"a latent stands .* viewer.source = None"):
+            with pytest.raises(KeyError, match=r"a latent stands .*viewer\.source = None"):
                 read()
     viewer.source = None
     np.testing.assert_allclose(viewer.activations["encoder.3"], plain["encoder.3"], **TOLERANCE)
@@ -171,7 +171,7 @@ def test_a_page_cannot_say_a_code_that_does_not_fit(viewer: Viewer, page: Script
     for wrong in ({"code": [1.0]}, {"input": "decoder.0"}, {"data": "elsewhere"}):
         page.choose(**wrong)
         assert viewer.source is before
-        assert viewer._source["source"]["code"] == before.code.tolist()
+        assert [*viewer._source["source"]["code"]] == before.code.tolist()
     page.choose(kind="latent", input=LAYER, code=[0.0])
     assert viewer.source is before, "a page begins none that Python has not made"
     page.turn_off()
@@ -203,9 +203,6 @@ def test_a_page_decodes_what_python_sets_and_what_its_ring_says(
     np.testing.assert_allclose(output, decoded(code, value.shape), **TOLERANCE)
     with pytest.raises(nbglcnn.DeviceError, match=r"encoder\.3 has no value now: a latent"):
         asked(host, "encoder.3")
-    ran = viewer._connection.page
-    assert ran is not None and ran.ran is not None
-    assert ran.ran.passes < len(viewer.network.plan.header.passes)
     viewer.close()
 
 
