@@ -1,4 +1,4 @@
-"""Sources in real JupyterLab: what Python sets the page feeds, and what the page feeds Python has."""
+"""Sources in real JupyterLab: what Python sets the page feeds, and Python has what it feeds."""
 
 import base64
 import io

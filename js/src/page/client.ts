@@ -83,6 +83,7 @@ export class PageClient implements Page {
       isBusy: () => this.busy > 0,
     });
     this.state = createState(this.engine.signals);
+    this.state.twin.value = () => this.engine.twin();
     this.state.status.value = says.opening();
     const { state } = this;
     const { view, selected, colormap, color_range, symmetric, example, classes } = exported;
@@ -158,8 +159,8 @@ export class PageClient implements Page {
       throw unavailable;
     }
     effect(() => {
-      const { edited, withoutEdits } = this.state;
-      const edits = withoutEdits.value ? [] : edited.value.edits;
+      const { acting, latent, withoutEdits } = this.state;
+      const edits = (withoutEdits.value ? latent : acting).value;
       void this.queue(() => this.bend(edits));
     });
     await this.queue(() => this.bring());

@@ -196,7 +196,12 @@ class Viewer(Sourced, Shown, Edited):
         network = self.network
         try:
             report, framework = verify(
-                network, self._reader, timeout, network.edits, network.injected, self._fed_keys()
+                network,
+                self._reader,
+                timeout,
+                network.acting,
+                network.arrays_given,
+                self._fed_keys(),
             )
         finally:
             if x is not None:
@@ -272,6 +277,8 @@ class Viewer(Sourced, Shown, Edited):
         Where values are wrong the fast kernels are left out, for good if that mends them.
         """
         network = self.network
+        if network.latent is not None:
+            return ""  # each code would be another network
         edits, injected, moved = network.edits, network.injected, self._moved()
         self._parity.follow(network.plan, network.graph, network.arrays, edits, injected, moved)
         verdict = self._parity.of(self._connection.page, network.plan, edits)
