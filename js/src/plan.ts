@@ -12,7 +12,8 @@ export const TEXEL_BYTES = {"rgba32f": 16, "rgba16f": 8};
  * Everything of a Plan but its blobs: what TypeScript's `PlanHeader` is generated from.
  *
  * `batch` is how many examples run at once; `precision` is that of stored activations and weights,
- * what is computed is always float32.
+ * what is computed is always float32. `preprocess` names the layers between the picture, which is
+ * the first input then, and the model itself.
  */
 export interface PlanHeader {
   readonly version: number;
@@ -37,6 +38,7 @@ export interface PlanHeader {
   readonly reaches: readonly Reach[];
   readonly carries: readonly Carry[];
   readonly tokens: readonly Tokens[];
+  readonly preprocess: readonly string[];
   readonly blobs: Readonly<Record<string, readonly [number, number]>>;
 }
 
@@ -140,7 +142,8 @@ export interface Recipe {
  * its middle out, "letterbox" sets it between black bars, "stretch" changes its proportions; ""
  * where the input takes no pictures. Of "crop" and "stretch" `share` of each side stays. The
  * picture is resampled as Pillow does it (bilinear, antialiased) to numbers from 0 to 1: grey,
- * RGB or RGBA.
+ * RGB or RGBA. `resampled` says that somebody has asked for that: else Python refuses a picture of
+ * another size.
  */
 export interface Input {
   readonly key: string;
@@ -152,6 +155,7 @@ export interface Input {
   readonly layer: number;
   readonly fit: "" | "crop" | "letterbox" | "stretch";
   readonly share: number;
+  readonly resampled: boolean;
 }
 
 /**
@@ -409,7 +413,7 @@ export type Kind =
 type Fields = Readonly<Record<string, Kind>>;
 /** Every record's fields. */
 export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
-  ["PlanHeader", {"version": "integer", "language": {"oneOf": ["glsl-es-300"]}, "name": "string", "observe": "string", "target": {"record": "Target"}, "textures": {"list": {"record": "Texture"}}, "programs": {"list": {"record": "Program"}}, "passes": {"list": {"record": "Pass"}}, "sections": {"list": {"record": "Section"}}, "weights": {"list": {"record": "Weight"}}, "inputs": {"list": {"record": "Input"}}, "values": {"list": {"record": "Value"}}, "parameters": {"list": {"record": "Value"}}, "outputs": {"list": "string"}, "layers": {"list": {"record": "Layer"}}, "uniform_bytes": "integer", "batch": "integer", "precision": {"oneOf": ["float16", "float32"]}, "comparison": {"record": "Comparison"}, "reaches": {"list": {"record": "Reach"}}, "carries": {"list": {"record": "Carry"}}, "tokens": {"list": {"record": "Tokens"}}, "blobs": {"map": {"tuple": ["integer", "integer"]}}}],
+  ["PlanHeader", {"version": "integer", "language": {"oneOf": ["glsl-es-300"]}, "name": "string", "observe": "string", "target": {"record": "Target"}, "textures": {"list": {"record": "Texture"}}, "programs": {"list": {"record": "Program"}}, "passes": {"list": {"record": "Pass"}}, "sections": {"list": {"record": "Section"}}, "weights": {"list": {"record": "Weight"}}, "inputs": {"list": {"record": "Input"}}, "values": {"list": {"record": "Value"}}, "parameters": {"list": {"record": "Value"}}, "outputs": {"list": "string"}, "layers": {"list": {"record": "Layer"}}, "uniform_bytes": "integer", "batch": "integer", "precision": {"oneOf": ["float16", "float32"]}, "comparison": {"record": "Comparison"}, "reaches": {"list": {"record": "Reach"}}, "carries": {"list": {"record": "Carry"}}, "tokens": {"list": {"record": "Tokens"}}, "preprocess": {"list": "string"}, "blobs": {"map": {"tuple": ["integer", "integer"]}}}],
   ["Target", {"max_texture_size": "integer", "max_array_layers": "integer", "max_draw_buffers": "integer", "max_texture_units": "integer", "float32_render": "boolean", "fast_kernels": "boolean"}],
   ["Texture", {"width": "integer", "height": "integer", "layers": "integer", "format": {"oneOf": ["rgba16f", "rgba32f"]}}],
   ["Program", {"name": "string", "source": "string", "samplers": {"list": "string"}, "targets": "integer"}],
@@ -417,7 +421,7 @@ export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
   ["Section", {"name": "string", "first": "integer", "count": "integer"}],
   ["Weight", {"texture": "integer", "hash": "string", "recipe": {"record": "Recipe"}}],
   ["Recipe", {"packer": "string", "sources": {"list": "string"}, "arguments": {"map": "any"}}],
-  ["Input", {"key": "string", "shape": {"list": "integer"}, "dtype": "string", "staging": "integer", "step": {"record": "Pass"}, "places": {"list": "integer"}, "layer": "integer", "fit": {"oneOf": ["", "crop", "letterbox", "stretch"]}, "share": "number"}],
+  ["Input", {"key": "string", "shape": {"list": "integer"}, "dtype": "string", "staging": "integer", "step": {"record": "Pass"}, "places": {"list": "integer"}, "layer": "integer", "fit": {"oneOf": ["", "crop", "letterbox", "stretch"]}, "share": "number", "resampled": "boolean"}],
   ["Value", {"key": "string", "kind": {"oneOf": ["input", "layer", "module", "output", "parameter"]}, "shape": {"list": "integer"}, "nchw": {"tuple": ["integer", "integer", "integer", "integer"]}, "dtype": "string", "texture": "integer", "layout": {"record": "Layout"}, "words": {"list": "integer"}, "read": {"record": "Read"}, "layer": "integer", "form": {"oneOf": ["attention", "classes", "maps", "signal"]}, "tokens": {"tuple": ["integer", "integer"]}, "after": "integer", "source": "integer"}],
   ["Layout", {"nchw": {"tuple": ["integer", "integer", "integer", "integer"]}, "block": {"tuple": ["integer", "integer", "integer"]}, "phases": {"tuple": ["integer", "integer"]}, "side": "integer"}],
   ["Read", {"step": {"record": "Pass"}, "count": "integer"}],

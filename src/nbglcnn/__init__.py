@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from nbglcnn.export import export_html as export_html
     from nbglcnn.plan import Plan as Plan
     from nbglcnn.plan import Target as Target
+    from nbglcnn.preprocess import Preprocess as Preprocess
     from nbglcnn.recording import record as record
     from nbglcnn.replay import apply_bends as apply_bends
     from nbglcnn.session import Session as Session
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 # Imported when first used: `import nbglcnn` loads neither torch nor onnx nor OpenGL.
 _HOME = {
     "Plan": "plan",
+    "Preprocess": "preprocess",
     "Session": "session",
     "Target": "plan",
     "Viewer": "viewer",

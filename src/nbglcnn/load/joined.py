@@ -110,6 +110,10 @@ def _join(joined: Joined) -> Graph:
             for graph, _, prefix in sides
             for call, around in graph.calls.items()
         }),
+        preprocess=tuple(prefix + name for graph, _, prefix in sides for name in graph.preprocess),
+        fits=MappingProxyType({
+            names[value]: fit for graph, names, _ in sides for value, fit in graph.fits.items()
+        }),
     )  # fmt: skip
 
 

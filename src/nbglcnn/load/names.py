@@ -113,8 +113,16 @@ def replaced(
 def specs_of(graph: Graph) -> tuple[Spec, ...]:
     """The inputs of a Graph under their keys."""
     names = {key.value: key.name for key in reversed(graph.keys) if key.kind == "input"}
+    fits = {value: graph.fits.get(value, ("", 1.0)) for value in graph.inputs}
     return tuple(
-        Spec(names.get(v, v), graph.values[v].shape, graph.values[v].dtype) for v in graph.inputs
+        Spec(
+            names.get(v, v),
+            graph.values[v].shape,
+            graph.values[v].dtype,
+            fit=fits[v][0],
+            share=fits[v][1],
+        )
+        for v in graph.inputs
     )
 
 
