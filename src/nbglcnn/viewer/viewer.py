@@ -301,9 +301,8 @@ class Viewer(Shown, Edited):
             shown = any(p.health is None or p.health.views for p in self._connection.pages.values())
             (lifetime.hold if shown else lifetime.let_go)(self)
         self._weigh_for_pages()
-        tested = self._examine()
+        tested, plan = self._examine(), self.network.plan
         pace = page.pace if page else None
-        plan = self.network.plan
         self.set_trait("running", pace is not None and pace.running)
         self.set_trait("runs_per_second", pace.runs_per_second if pace else 0.0)
         self.set_trait("hover", hovered(self._connection.pointed, plan.values))
