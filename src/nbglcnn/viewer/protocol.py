@@ -40,6 +40,7 @@ ROOMS = (
     "compare",
     "profile",
     "kinds",
+    "overlay",
     "screen",
     "bend",
     "keep",
