@@ -83,7 +83,7 @@ class Network:
 
     @property
     def model(self) -> Any:
-        """What it was loaded from."""
+        """What it was loaded from, with its preprocess if it has one."""
         return self.local.model
 
     # What changes
