@@ -23,8 +23,9 @@ from nbglcnn.graph import Array, Graph, Node
 from nbglcnn.inputs import as_arrays
 from nbglcnn.load import load, specs_of, with_parameters
 from nbglcnn.load.names import Call, place, torch_keys
+from nbglcnn.load.passes.evaluate import run_graph
 from nbglcnn.lowering.lower import lower
-from nbglcnn.reference import reference, run_graph
+from nbglcnn.reference import reference
 
 
 def tensors(value: Any, suffix: str = "") -> list[tuple[str, torch.Tensor]]:

@@ -252,19 +252,20 @@ def test_wrong_sections_and_carries_are_refused_in_the_same_words(runtime: Runti
 def test_a_damaged_file_is_refused_in_the_same_words(runtime: Runtime) -> None:
     data = nbglcnn.compile(nn.Conv2d(3, 2, 3).eval(), IMAGES).to_bytes()
     header = msgspec.json.decode(data[16 : 16 + int.from_bytes(data[8:12], "little")])
-    newer = data.replace(b'"version":%d' % VERSION, b'"version":%d' % (VERSION + 1), 1)
+    other = VERSION - 1  # of as many digits, so that the header is as long
+    older = data.replace(b'"version":%d' % VERSION, b'"version":%d' % other, 1)
     flipped = bytearray(data)
     flipped[len(data) // 2] ^= 4
     first = header["weights"][0]["hash"]
     renamed = data.replace(b'"blobs":{"%s' % first[:8].encode(), b'"blobs":{"00000000', 1)
-    assert newer != data != renamed
+    assert older != data != renamed
     for broken, words in (
         (b"", "not a Plan file of this version"),
         (b"X" + data[1:], "not a Plan file of this version"),
         (data[: len(data) // 2], "checksum [0-9a-f]{8}, the file says [0-9a-f]{8}; copy it again"),
         (bytes(flipped), "checksum [0-9a-f]{8}, the file says [0-9a-f]{8}; copy it again"),
         (resealed(data[:8] + b"\xff" * 8 + data[16:]), "header of 4294967295 bytes in a file of"),
-        (resealed(newer), r"of format 9; .* reads \d+. Compile the model again"),
+        (resealed(older), rf"of format {other}; .* reads {VERSION}. Compile the model"),
         (resealed(renamed), f"weight {first} is missing or has a wrong size"),
     ):
         with pytest.raises(Refused, match=words):

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nbglcnn.errors import InputError, nearest
+from nbglcnn.fitting import fitted
 
 Array = npt.NDArray[Any]
 
@@ -26,7 +27,9 @@ MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 class Spec:
     """What is known of an input: dims that are not are None, as is a shape or type that is not.
 
-    `advice` is what to do about another shape. One with a `default` may be left out.
+    `advice` is what to do about another shape. One with a `default` may be left out. With a `fit`
+    pictures of other sizes are resampled to (height, width) of the shape, of which `share` of each
+    side stays.
     """
 
     name: str
@@ -34,6 +37,8 @@ class Spec:
     dtype: np.dtype[Any] | None = None
     advice: str = ""
     default: Array | None = field(default=None, compare=False)
+    fit: str = ""
+    share: float = 1.0
 
 
 def as_arrays(
@@ -139,17 +144,28 @@ def _image(image: Any, spec: Spec, channels: int | None) -> Array:
     if channels is None:
         channels = 1 if image.mode in ("1", "L", "I", "F", "I;16", "LA") else 3
     if channels not in MODES:
+        last = spec.shape is not None and len(spec.shape) == 4 and spec.shape[3] in (1, 3)
+        else_ = ', or Preprocess(layout="NHWC") if its channels come last' if last else ""
         raise InputError(
             f"{spec.name}: the model takes {channels} channels, which a picture cannot be; "
-            "give an array"
+            f"give an array{else_}"
         )
     deep = image.mode in ("I", "I;16", "F")  # convert("L") would clip 16 bits at 255
     if deep:
-        grey = np.array(image, np.float32)[None]
+        grey = np.array(_fitted(image.convert("F"), spec), np.float32)[None]
         grey = grey if image.mode == "F" else grey / np.float32(65535)
         return np.repeat(grey, channels, 0) if channels < 4 else _opaque(grey)
-    pixels = np.array(image.convert(MODES[channels]), np.float32) / np.float32(255)
+    image = _fitted(image.convert(MODES[channels]), spec)
+    pixels = np.array(image, np.float32) / np.float32(255)
     return np.ascontiguousarray(pixels[None] if channels == 1 else pixels.transpose(2, 0, 1))
+
+
+def _fitted(image: Any, spec: Spec) -> Any:
+    """The picture in the input's own size, where the Spec says how it gets it."""
+    sides = spec.shape[2:] if spec.fit and spec.shape and len(spec.shape) == 4 else ()
+    if len(sides) != 2 or sides[0] is None or sides[1] is None:
+        return image
+    return fitted(image, (sides[0], sides[1]), spec.fit, spec.share)
 
 
 def _opaque(grey: Array) -> Array:
@@ -159,7 +175,7 @@ def _opaque(grey: Array) -> Array:
 def _plain(item: Any, spec: Spec) -> Array:
     if item is None:
         raise InputError(f"{spec.name}: None was given; an example input is needed")
-    array = _of_tensor(item, spec) if _is_tensor(item) else _as_array(item, spec)
+    array = of_tensor(item, spec) if _is_tensor(item) else _as_array(item, spec)
     if array.dtype in (np.float16, np.float64):
         return array.astype(np.float32)
     if array.dtype in (np.int32, np.int16, np.int8):
@@ -191,7 +207,7 @@ def kind_of(tensor: Any) -> tuple[str, str] | None:
     return None
 
 
-def _of_tensor(tensor: Any, spec: Spec) -> Array:
+def of_tensor(tensor: Any, spec: Spec) -> Array:
     """A torch tensor as an array; the kinds that hold numbers in another way are refused."""
     if tensor.device.type == "meta":
         raise InputError(f"{spec.name}: a tensor on meta has no numbers; give one on the CPU")

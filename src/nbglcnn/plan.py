@@ -233,7 +233,8 @@ class Input(msgspec.Struct, frozen=True):
     its middle out, "letterbox" sets it between black bars, "stretch" changes its proportions; ""
     where the input takes no pictures. Of "crop" and "stretch" `share` of each side stays. The
     picture is resampled as Pillow does it (bilinear, antialiased) to numbers from 0 to 1: grey,
-    RGB or RGBA.
+    RGB or RGBA. `resampled` says that somebody has asked for that: else Python refuses a picture of
+    another size.
     """
 
     key: str
@@ -245,13 +246,15 @@ class Input(msgspec.Struct, frozen=True):
     layer: int = -1
     fit: Fit = ""
     share: float = 1.0
+    resampled: bool = False
 
 
 class Header(msgspec.Struct, frozen=True):
     """Everything of a Plan but its blobs: what TypeScript's `PlanHeader` is generated from.
 
     `batch` is how many examples run at once; `precision` is that of stored activations and weights,
-    what is computed is always float32.
+    what is computed is always float32. `preprocess` names the layers between the picture, which is
+    the first input then, and the model itself.
     """
 
     version: int
@@ -276,6 +279,7 @@ class Header(msgspec.Struct, frozen=True):
     reaches: tuple[Reach, ...] = ()
     carries: tuple[Carry, ...] = ()
     tokens: tuple[Tokens, ...] = ()
+    preprocess: tuple[str, ...] = ()
     blobs: dict[str, tuple[int, int]] = {}  # hash -> (offset after the header, bytes), in a file
 
 

@@ -119,8 +119,16 @@ def specs_of(graph: Graph, now: Sequence[Array] | None = None) -> tuple[Spec, ..
     first = {value: graph.values[constant].data for value, constant in graph.noise.items()}
     if now is not None:
         first = {v: array for v, array in zip(graph.inputs, now, strict=True) if v in first}
+    fits = {value: graph.fits.get(value, ("", 1.0)) for value in graph.inputs}
     return tuple(
-        Spec(names.get(v, v), graph.values[v].shape, graph.values[v].dtype, default=first.get(v))
+        Spec(
+            names.get(v, v),
+            graph.values[v].shape,
+            graph.values[v].dtype,
+            default=first.get(v),
+            fit=fits[v][0],
+            share=fits[v][1],
+        )
         for v in graph.inputs
     )
 
