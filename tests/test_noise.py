@@ -295,6 +295,34 @@ def test_two_networks_with_noise_are_compared_with_the_same() -> None:
     pair.close()
 
 
+def test_a_source_feeds_the_first_example_and_leaves_its_noise() -> None:
+    model, x, [own] = filled(VAE()), images(), seeded((2, LATENT))
+    viewer = Viewer(model, x)
+    viewer.input = (x, own * 2)
+    with pytest.warns(UserWarning, match="one example"):
+        viewer.input = nbglcnn.Noise(seed=4)
+    picture, noise = viewer.input
+    assert picture.shape == (1, 1, 8, 10)
+    assert_equal(noise, own[:1] * 2)
+    assert_equal(viewer.output[0], expected(model, picture, noise)["output[0]"])
+    viewer.close()
+
+
+def test_noise_goes_behind_a_picture_that_is_preprocessed() -> None:
+    model, x = filled(VAE()), images()
+    preprocess = nbglcnn.Preprocess(size=(8, 10), mean=0.5, std=0.25)
+    viewer = Viewer(model, x, preprocess=preprocess)
+    [own] = seeded((2, LATENT))
+    assert_equal(viewer.activations["noise"], own)
+    assert viewer.verify().ok
+    viewer.close()
+    given = Viewer(model, {"x": x, "noise": own + 1}, preprocess=preprocess)
+    truth = expected(model, (x - np.float32(0.5)) / np.float32(0.25), own + 1)
+    assert_equal(given.output[0], truth["output[0]"], rtol=1e-4)
+    assert given.verify().ok
+    given.close()
+
+
 def function(body: str) -> nn.Module:
     """A module of one line of forward."""
     made: dict[str, Any] = {"torch": torch, "nn": nn}

@@ -45,7 +45,7 @@ def load_mixed(
     known = {} if known is None else known
     if isinstance(model, Prepared):
         given = with_picture(model, x)
-        graph, arrays = load_mixed(model.model, given.arrays, known)
+        graph, arrays = load_mixed(model.model, given.given, known)
         return given.whole(graph, known), (given.inputs[0], *arrays[1:])
     if isinstance(model, Joined):
         graph, arrays = load(model)
@@ -74,7 +74,12 @@ def of_first(
                  for side in (model.a, model.b)]  # fmt: skip
         model = replace(model, a=sides[0], b=sides[1])
     first = tuple(array[:1] if array.shape[:1] == (batch,) else array for array in arrays)
-    loaded, found = (load if strict else load_mixed)(model, first)
+    own = len(first) - len(graph.noise)
+    loaded, found = (load if strict else load_mixed)(model, first[:own])
+    # Noise without an axis of the batch stays; where its shape follows from it in another way, not.
+    found = tuple(
+        old if old.shape == new.shape else new for old, new in zip(first, found, strict=True)
+    )
     weights = {name: graph.values[value].data for name, value in graph.parameters.items()}
     if isinstance(model, Joined):  # whose own inputs may be older ones
         found = first

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -68,7 +69,7 @@ def load(
         return model.graph, model.arrays
     if isinstance(model, Prepared):
         given = with_picture(model, x)
-        graph, arrays = load(model.model, given.arrays, known, problems, missing)
+        graph, arrays = load(model.model, given.given, known, problems, missing)
         return given.whole(graph, known), (given.inputs[0], *arrays[1:])
     with one_at_a_time():
         return _load(model, x, known, problems, missing)
@@ -79,11 +80,14 @@ def with_picture(model: Prepared, x: Any) -> Pictured:
     own = model.model
     if is_module(own):
         from nbglcnn.load.torch.check import image_channels, input_names, unwrapped
+        from nbglcnn.load.torch.noise import parted
 
         whole = unwrapped(own)
+        x, noise = parted(whole, x)
         count = len(x) if isinstance(x, tuple | Mapping) else 1
         specs = [Spec(name) for name in input_names(whole, count)]
-        return pictured(model.preprocess, x, specs, image_channels(own), type(own).__name__)
+        made = pictured(model.preprocess, x, specs, image_channels(own), type(own).__name__)
+        return replace(made, noise=noise.given)
     from nbglcnn.load.onnx.model import input_specs
 
     specs = input_specs(_checked_model(own))

@@ -42,11 +42,23 @@ def bare(model: Any) -> Any:
 
 @dataclass(frozen=True)
 class Pictured:
-    """The inputs of a Prepared model: the picture, the others, and the channels of the model."""
+    """The inputs of a Prepared model: the picture, the others, and the channels of the model.
+
+    `names` are theirs, `noise` is what is given for the random numbers of forward.
+    """
 
     preprocess: Preprocess
     inputs: tuple[Array, ...]
     channels: int
+    names: tuple[str, ...] = ()
+    noise: Mapping[str, Any] | Sequence[Any] = ()
+
+    @property
+    def given(self) -> Any:
+        """What the model itself is loaded with: its inputs, and the noise."""
+        if isinstance(self.noise, Mapping):
+            return {**dict(zip(self.names, self.arrays, strict=True)), **self.noise}
+        return (*self.arrays, *self.noise)
 
     @property
     def arrays(self) -> tuple[Array, ...]:
@@ -98,7 +110,7 @@ def pictured(
         )
     if channels is None:
         channels = 1 if preprocess.channels == "grey" else picture.shape[1]
-    return Pictured(preprocess, whole, channels)
+    return Pictured(preprocess, whole, channels, tuple(spec.name for spec in specs))
 
 
 def _wanted(
