@@ -122,7 +122,9 @@ export interface Session {
   write(key: string, data: Float32Array): void;
   /**
    * A picture as an input, resampled as the Plan says of it; the next run uses it, and takes it then: a video's frame
-   * of that time. Throws PlanError where the input takes no pictures. Every example of a batch gets it.
+   * of that time. Throws PlanError where the input takes no pictures. Every example of a batch gets it. A picture without
+   * a size (a video that has no frame yet, a bitmap that was closed) leaves the input as it is; one of another origin
+   * fails the run, and is not tried again. After a lost context it is taken anew where it is still there.
    */
   feed(key: string, picture: Picture, mirrored: boolean): void;
   /**
