@@ -28,6 +28,7 @@ import * as kinds from "../src/views/kinds/room.ts";
 import * as latent from "../src/views/latent/room.ts";
 import * as manipulate from "../src/views/manipulate/room.ts";
 import * as operands from "../src/views/operands/room.ts";
+import * as overlay from "../src/views/overlay/room.ts";
 import * as profile from "../src/views/profile/room.ts";
 import * as resampling from "../src/views/resampling/room.ts";
 import { openRoom } from "../src/views/rooms.tsx";
@@ -65,6 +66,7 @@ openRoom("attention", attention);
 openRoom("compare", compare);
 openRoom("profile", profile);
 openRoom("kinds", kinds);
+openRoom("overlay", overlay);
 openRoom("trail", trail);
 openRoom("screen", screen);
 openRoom("operands", operands);
@@ -107,6 +109,13 @@ function watched(session: Session): Session {
     set delivery(way) {
       session.delivery = way;
     },
+    get rangePace() {
+      return session.rangePace;
+    },
+    set rangePace(pace) {
+      session.rangePace = pace;
+    },
+    limits: (...given) => asked(session.limits(...given)),
     read: (key) => asked(session.read(key)),
     statistics: (key, image) => asked(session.statistics(key, image)),
     histogram: (...given) => asked(session.histogram(...given)),
@@ -226,6 +235,14 @@ function show(): () => void {
   };
 }
 
+/** Another input, as a source gives them. */
+async function feed(key: string, text: string): Promise<void> {
+  const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+  const session = state.session.peek();
+  session?.write(key, new Float32Array(bytes.buffer));
+  if (session) state.run.value = await session.run();
+}
+
 const alive = () => ({ ...device?.alive });
 
 /** Waits until all questions are answered, and nothing is drawn any more or is about to be. */
@@ -250,5 +267,5 @@ function bench(): () => void {
 
 const sourced = { fed, feeds, put, input, bench };
 Object.assign(globalThis, {
-  views: { state, says, calls, arrays, alive, open, show, quiet, manipulations, ...sourced },
+  views: { state, says, calls, arrays, alive, open, show, feed, quiet, manipulations, ...sourced },
 });

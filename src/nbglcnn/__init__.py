@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from nbglcnn.export import export_html as export_html
     from nbglcnn.plan import Plan as Plan
     from nbglcnn.plan import Target as Target
+    from nbglcnn.preprocess import Preprocess as Preprocess
     from nbglcnn.recording import record as record
     from nbglcnn.replay import apply_bends as apply_bends
     from nbglcnn.session import Session as Session
@@ -31,6 +32,7 @@ _HOME = {
     "Latent": "sources",
     "Noise": "sources",
     "Plan": "plan",
+    "Preprocess": "preprocess",
     "Session": "session",
     "Target": "plan",
     "Video": "sources",

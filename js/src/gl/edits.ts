@@ -105,6 +105,7 @@ export class Edits {
   }
 
   async compare(keys: readonly string[]): Promise<void> {
+    for (const key of keys) checkValue(this.plan, key);
     await this.want({ compared: [...new Set(keys)] });
   }
 

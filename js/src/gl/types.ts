@@ -75,6 +75,9 @@ export interface LayerTime extends Pick<RunInfo, "ms" | "clock" | "passes"> {
 /** From canvas to canvas within the browser, or read back to this thread and put as pixels. */
 export type Delivery = "canvas" | "readback";
 
+/** At once; within half a second, so that live pictures don't pulse; or not at all, where something was drawn before. */
+export type RangePace = "exact" | "slow" | "held";
+
 export interface RunOptions {
   /** This section alone, with those that it follows from where their values are old; by default all. */
   readonly section?: string;
@@ -176,6 +179,10 @@ export interface Session {
   statistics(key: string, image?: number): Promise<Statistics>;
   /** How one image's values are spread over so many bins, of one channel or of all; counted on the GPU. */
   histogram(key: string, bins: number, image?: number, channel?: number): Promise<Histogram | null>;
+  /** How the colours' ranges of layers and channels follow the values, from the next `draw` on; at first "exact". */
+  rangePace: RangePace;
+  /** The least and the greatest value that a value's colours were last drawn for, of one channel or of all. */
+  limits(key: string, channel?: number): Promise<readonly [low: number, high: number]>;
   /** Which way pictures take from the device to their canvases. */
   delivery: Delivery;
   /**

@@ -9,6 +9,7 @@ import { beforeKey } from "../gl/derived.ts";
 import type { GlDevice } from "../gl/device.ts";
 import { numbersOf } from "../gl/feeding.ts";
 import { parsePlan } from "../gl/format.ts";
+import { needed } from "../gl/needed.ts";
 import { type Picture, PlanError, type Progress } from "../gl/types.ts";
 import { COLOR_RANGES, COLORMAPS, type Exported, VIEWS } from "../messages.ts";
 import type { Input, PlanHeader } from "../plan.ts";
@@ -192,7 +193,8 @@ export class PageClient implements Page {
       const plan = this.plan as PlanHeader;
       const own = plan.inputs.filter(({ layer }) => layer < 0);
       const arrays: [string, Float32Array][] = [];
-      for (const [key, given] of namedInputs(input, own)) {
+      const asked = needed(plan).filter((one) => own.includes(one));
+      for (const [key, given] of namedInputs(input, asked)) {
         const array = isPicture(given) ? await this.pictured(inputOf(own, key), given) : given;
         checkInput(inputOf(own, key), array);
         arrays.push([key, array]);

@@ -4,22 +4,24 @@ import type { Feeder } from "../state/sources.ts";
 
 /** Bytes of blocks that stay in the page; all of 60,000 pictures of 28×28 fit. */
 const MOST_BYTES = 48e6;
+const AGAIN_MS = 5_000;
 
 type Bytes = Uint8Array<ArrayBuffer>;
 
-/** `items` numbers make one item; `onNews` is told when a block has come, `onTrouble` when one does not. */
+/** So many `numbers` make one item; `onNews` is told when a block has come. */
 export function createBlocks(
   { data, block, count, dtype }: Source,
   numbers: number,
   feeder: Feeder,
   onNews: () => void,
-  onTrouble: (error: unknown) => void,
 ) {
   const wide = dtype === "uint8" ? 1 : 4;
   // In the order of their last use.
   const here = new Map<number, Bytes>();
   const coming = new Map<number, Promise<void>>();
-  const dropped = new Set<number>();
+  const dropped = new WeakSet<Promise<void>>();
+  /** When one did not come, by performance.now(): who looks at it again does not ask at once. */
+  const missed = new Map<number, number>();
   let closed = false;
 
   const keep = (k: number, bytes: Bytes): void => {
@@ -46,14 +48,16 @@ export function createBlocks(
           throw new Error(`block ${k} has ${bytes.length} bytes, not ${wanted}`);
         keep(k, bytes);
       })
-      .finally(() => coming.delete(k))
+      .finally(() => {
+        if (coming.get(k) === asked) coming.delete(k);
+      })
       .then(() => {
         if (!closed) onNews();
       });
     coming.set(k, asked);
-    dropped.delete(k);
-    asked.catch((error: unknown) => {
-      if (!closed && !dropped.delete(k)) onTrouble(error);
+    missed.delete(k);
+    asked.catch(() => {
+      if (!dropped.has(asked)) missed.set(k, performance.now());
     });
     return asked;
   };
@@ -75,8 +79,10 @@ export function createBlocks(
     /** The same, and asks for it. */
     look(index: number): Uint8Array | Float32Array | undefined {
       const found = known(index);
-      if (found === undefined && index >= 0 && index < count)
-        void ask(Math.floor(index / block)).catch(() => undefined);
+      const k = Math.floor(index / block);
+      const late = performance.now() - (missed.get(k) ?? Number.NEGATIVE_INFINITY) > AGAIN_MS;
+      if (found === undefined && late && index >= 0 && index < count)
+        void ask(k).catch(() => undefined);
       return found;
     },
     async get(index: number): Promise<Uint8Array | Float32Array> {
@@ -89,9 +95,10 @@ export function createBlocks(
     /** Nobody looks at other blocks than those of these items any more. */
     only(indices: readonly number[]): void {
       const wanted = new Set(indices.map((index) => Math.floor(index / block)));
-      for (const k of coming.keys()) {
+      for (const [k, one] of [...coming]) {
         if (wanted.has(k)) continue;
-        dropped.add(k);
+        dropped.add(one);
+        coming.delete(k);
         feeder.drop(nameOf(k));
       }
     },

@@ -61,6 +61,8 @@ export const images: Open = (place) => {
   const first = place.source;
   let running: Loop | undefined;
   let closed = false;
+  /** The item that is waited for. */
+  let wanted = first.index;
   let asked = 0;
   /** Its own step, and when anybody else changed something: it goes on from there. */
   let stepping = false;
@@ -71,10 +73,11 @@ export const images: Open = (place) => {
     numbers,
     feeder,
     () => place.offer({}), // the same anew: thumbnails are drawn of what has come
-    (error) => place.fail("lost", error),
   );
-  const data = async (index: number): Promise<Float32Array> =>
-    forAll(numbersOf(await blocks.get(index)), input);
+  const data = async (index: number): Promise<Float32Array> => {
+    wanted = index;
+    return forAll(numbersOf(await blocks.get(index)), input);
+  };
 
   const feed = async (): Promise<void> => {
     asked += 1;
@@ -97,7 +100,7 @@ export const images: Open = (place) => {
   const search = createSearch(place, data, () => running === undefined);
   const look = (seen: readonly number[]): void => {
     const { source } = place;
-    blocks.only([...seen, source.index, nextItem(source, 1)]);
+    blocks.only([...seen, wanted, source.index, nextItem(source, 1)]);
   };
   const pictured = (index: number): ImageData | undefined => {
     const item = blocks.look(index);

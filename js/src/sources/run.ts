@@ -147,6 +147,7 @@ function begin(
   let source = first;
   let closed = false;
   let going = false;
+  let failures = 0;
   let seen = sight;
   let resting: ReturnType<typeof setTimeout> | undefined;
   const telling = createTelling(state, feeder);
@@ -159,13 +160,14 @@ function begin(
     },
     async feed(fed, of, follows) {
       if (closed) return;
+      const before = failures;
       try {
         await feeder.feed({ key: input.key, ...fed });
       } catch (error) {
         if (!closed && isOurs(error)) place.fail("damaged", error);
         return;
       }
-      if (closed) return;
+      if (closed || failures !== before) return; // it was the last before that
       state.fed.value = of;
       telling.fed(follows());
     },
@@ -180,6 +182,7 @@ function begin(
     },
     fail(failure, detail) {
       if (closed) return;
+      failures += 1;
       const text = detail instanceof Error ? detail.message : String(detail);
       say({ phase: "failed", failure, detail: text });
     },

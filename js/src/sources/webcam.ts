@@ -84,6 +84,8 @@ export const webcam: Open = (place) => {
     facing = place.source.faces;
     const fail = (failure: SourceFailure, detail: unknown): void => {
       failed = true;
+      void running?.stop();
+      running = undefined;
       shut();
       place.fail(failure, detail);
     };

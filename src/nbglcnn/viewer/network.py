@@ -83,14 +83,14 @@ class Network:
 
     @property
     def model(self) -> Any:
-        """What it was loaded from."""
+        """What it was loaded from, with its preprocess if it has one."""
         return self.local.model
 
     # What changes
 
     def set_input(self, x: Any) -> None:
         """Make `x` the input; InputError where it doesn't fit, and the old one stays."""
-        arrays = self._accepted(as_arrays(x, load.specs_of(self.graph)))
+        arrays = self._accepted(as_arrays(x, load.specs_of(self.graph, self.arrays)))
         self.sent = self._from_framework(self.graph, arrays)
         self.arrays = arrays
         self.revision += 1

@@ -74,6 +74,9 @@ class Sourced(Fed, anywidget.AnyWidget):
     def input(self) -> Any:
         """The current input: an array, or a tuple of them; set it to another of the same shape.
 
+        Behind the model's own stands the noise in the place of what forward draws; set without it,
+        that stays as it is.
+
         While a source is on it is exactly what went into the network last, read from the page that
         has it: a copy, float32, before edits of the input. Set it to a source, as to
         `nbglcnn.Webcam()`, and that is on; to an array, and the source is off.

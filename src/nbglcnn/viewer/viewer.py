@@ -15,6 +15,7 @@ from comm import DummyComm
 from nbglcnn import __version__
 from nbglcnn.edits.records import active, to_dict
 from nbglcnn.errors import InputError, NbglcnnError, PageError
+from nbglcnn.load import prepared
 from nbglcnn.plan import Patch, Precision, Target
 from nbglcnn.report import Match, Report
 from nbglcnn.viewer import blocking, code, lifetime, marimo, protocol
@@ -40,19 +41,18 @@ class Viewer(Sourced, Shown, Edited):
     example input (a tuple for several), whose shape stays. `observe` is "all", "outputs" or a list
     of names to keep; `precision` "float16" stores values and weights in half the memory, right to
     about three digits. `height` bounds the view in CSS pixels; `timeout` is how many seconds a page
-    that is there may say nothing while Python waits for it. `classes` names the values of the
-    output: a list, a dict by index, or weights with `.meta["categories"]`; an ONNX file may have
-    names itself. A layer that cannot run on the GPU is
-    computed in Python, by PyTorch or ONNX Runtime, for each input, and its value sent to the page;
-    with `strict` it is an error, as in `compile`.
+    may be silent while Python waits for it. `classes` names the values of the output: a list, a
+    dict by index, or weights with `.meta["categories"]`; an ONNX file may have names itself. With
+    `preprocess`, as in `compile`, `x` is the picture. Layers that cannot run on the GPU are
+    computed in Python, by PyTorch or ONNX Runtime, for each input; with `strict` that is an error,
+    as in `compile`.
 
     Traits, to observe and to link: `example`, `selected`, `view` (see `show`), `colormap`,
     `color_range`, `symmetric`, `height` and `presenting` (see `present`) follow the page and can be
-    set, `classes` can be set; `source` is what feeds the input, a Webcam, Video, Images, Drawing or
-    Noise, or None, and follows the page, too. Read-only are
-    `running` (the page has a run under way, or had one within the last quarter of a second),
-    `runs_per_second` (runs it has finished within the last second; 0 when idle), `hover` (the
-    element under the pointer, or None) and `status`.
+    set, `classes` can be set; `source` is what feeds the input, a Webcam, Video, Images, Drawing,
+    Noise or Latent, or None, and follows the page, too. Read-only are `running` (the page has a run
+    under way, or had one in the last quarter of a second), `runs_per_second` (runs finished in the
+    last second; 0 when idle), `hover` (the element under the pointer, or None) and `status`.
     """
 
     # The loader asks for the code by its name, once a page. With hot reload pages import the core
@@ -83,8 +83,10 @@ class Viewer(Sourced, Shown, Edited):
         height: int | None = None,
         timeout: float = 10.0,
         strict: bool = False,
+        preprocess: Any = None,
     ) -> None:
         with steps_shown(model):
+            model = prepared(model, preprocess)
             self.network = Network(
                 model, x, observe=observe, precision=precision, classes=classes, strict=strict
             )
@@ -305,9 +307,8 @@ class Viewer(Sourced, Shown, Edited):
             (lifetime.hold if shown else lifetime.let_go)(self)
         self._weigh_for_pages()
         self._follow_feeding()
-        tested = self._examine()
+        tested, plan = self._examine(), self.network.plan
         pace = page.pace if page else None
-        plan = self.network.plan
         self.set_trait("running", pace is not None and pace.running)
         self.set_trait("runs_per_second", pace.runs_per_second if pace else 0.0)
         self.set_trait("hover", hovered(self._connection.pointed, plan.values))
