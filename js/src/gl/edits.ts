@@ -205,7 +205,7 @@ export class Edits {
     const [from, to] = difference(this.blocks, blocks);
     if (from < to) objects.tell(blocks, from, to);
     this.blocks = blocks;
-    shelf.fill(needs);
+    shelf.fill(needs, laid.wanted.array);
     const latents = ({ wanted }: Laid) => wanted.edits.filter(({ skips }) => skips);
     // Another code is another network without its edits.
     if (latents(laid).some((one, k) => one !== latents(this.taken)[k])) this.kept.clear();

@@ -36,7 +36,8 @@ export interface Stock {
   has(name: string): boolean;
   /** A table of channels, filled before the next run. */
   table(name: string, value: Value, channels: readonly number[] | null): number;
-  array(hash: string): number;
+  /** By its hash; under another name one that is filled with what it has then, so that others need not be made. */
+  array(hash: string, name?: string): number;
   /** A side that no texture may be longer than. */
   readonly longest: number;
 }
@@ -129,7 +130,8 @@ export function lay(plan: PlanHeader, wanted: Wanted, stock: Stock): Laid {
         kept ? stock.texture(`stage ${number} ${k}`, sizeOf(value)) : room(1 + (k % 2));
       const target = edit.skips ? room(4) : k === edits.length - 1 ? room(0) : within();
       const table = stock.table(`of ${edit.name} ${value.nchw[1]}`, value, edit.channels);
-      const array = edit.array ? stock.array(edit.array) : table;
+      const code = edit.skips ? `code ${number}` : undefined;
+      const array = edit.array ? stock.array(edit.array, code) : table;
       const count = stagesOf(edit);
       let from = source;
       for (let stage = 0; stage < count; stage++) {

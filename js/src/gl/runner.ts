@@ -446,7 +446,8 @@ export class Runner {
       known && slices.length === 1 && !this.clock.hasTimer
         ? runAtOnce(passes, submission)
         : await inSlices(slices, submission);
-    this.times.learn(sections, own, measured.ms, builds);
+    const seen = slices.length > 1 && measured.clock === "fence";
+    this.times.learn(sections, own, measured.ms, builds, seen);
     const alone = state.works - works === slices.flat().length;
     this.lastSections = sections;
     const which = { sequence: this.sequence, sections: this.sections.names(sections) };

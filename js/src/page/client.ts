@@ -67,6 +67,8 @@ export class PageClient implements Page {
   private busy = 0;
   private given = 0;
   private compilingSince = 0;
+  /** The edits that were asked for last. */
+  private bends: readonly Edit[] = [];
 
   constructor(exported: Exported) {
     this.exported = exported;
@@ -161,7 +163,11 @@ export class PageClient implements Page {
     effect(() => {
       const { acting, latent, withoutEdits } = this.state;
       const edits = (withoutEdits.value ? latent : acting).value;
-      void this.queue(() => this.bend(edits));
+      this.bends = edits;
+      // Of several that wait the last: who drags makes more than can be run.
+      void this.queue(async () => {
+        if (this.bends === edits) await this.bend(edits);
+      });
     });
     await this.queue(() => this.bring());
   }
