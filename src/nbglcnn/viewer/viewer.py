@@ -14,7 +14,7 @@ from comm import DummyComm
 
 from nbglcnn import __version__
 from nbglcnn.edits.records import active, to_dict
-from nbglcnn.errors import InputError, NbglcnnError, PageError
+from nbglcnn.errors import NbglcnnError, PageError
 from nbglcnn.load import prepared
 from nbglcnn.plan import Patch, Precision, Target
 from nbglcnn.report import Match, Report
@@ -60,9 +60,6 @@ class Viewer(Sourced, Shown, Edited):
     _esm = code.CORE if os.environ.get("ANYWIDGET_HMR") else code.LOADER.read_text("utf-8")
     _code = traitlets.Dict(code.names(), read_only=True).tag(sync=True)
 
-    # Not synced: names are as many as they like, and pages get them as they get weights.
-    # Any would let None pass unasked.
-    classes: traitlets.TraitType[Any, Any] = traitlets.TraitType(())
     running = traitlets.Bool(False, read_only=True).tag(sync=True)
     runs_per_second = traitlets.Float(0.0, read_only=True).tag(sync=True)
     hover = traitlets.Dict(default_value=None, allow_none=True, read_only=True).tag(
@@ -356,19 +353,6 @@ class Viewer(Sourced, Shown, Edited):
                 super().set_state({name: sync_data[name]})
             except traitlets.TraitError as error:
                 protocol.warn_once(f"ignored the page's {name}: {error}")
-
-    @traitlets.validate("classes")
-    def _check_classes(self, proposal: Any) -> tuple[str, ...]:
-        try:
-            return self.network.named(proposal["value"])
-        except InputError as error:
-            raise traitlets.TraitError(str(error)) from None
-
-    @traitlets.observe("classes")
-    def _name_classes(self, change: Any) -> None:
-        if change["new"] != self.network.classes:
-            self.network.classes = change["new"]
-            self._show()
 
     def _snapshot(self) -> bytes:
         return self.network.snapshot(self.example)
