@@ -85,7 +85,8 @@ MAY_IMPORT = {
     # Of glsl the texts of shaders.
     "edits": {"channels", "glsl", "graph", "layout", "plan", "transforms"},
     "channels": {"graph"},
-    "sources": {"graph", "inputs", "plan"},
+    # Of edits the formula of noise.
+    "sources": {"classes", "edits", "fitting", "graph", "inputs", "plan"},
     "session": {
         *("colors", "device", "edits", "inputs", "pictures", "pieces", "plan", "plan_sections"),
         *("profiling", "session_edits", "session_inputs"),
@@ -96,12 +97,12 @@ MAY_IMPORT = {
     "api": BELOW | {"layers", "shapes"},
     "recording": {"api", "inputs", "pieces", "plan", "session"},
     "viewer": ALL | {"edits", "export", "patches", "session_edits", "sources"},
-    "export": ALL | {"edits", "viewer"},
+    "export": ALL | {"edits", "sources", "viewer"},
     "backend": ALL,
     "serving": set(),
     "cli": ALL | {"export", "pieces", "serving", "viewer"},
     "__main__": {"cli"},
-    "__init__": ALL | {"viewer", "export", "backend", "recording", "replay"},
+    "__init__": ALL | {"viewer", "export", "backend", "recording", "replay", "sources"},
 }
 # Packages that stay in one room each.
 ONLY_IN = {

@@ -256,17 +256,18 @@ def test_two_tabs_on_one_notebook(notebook: Notebook, lab: Lab, browser: Browser
         assert picture(second) == picture(first)
         # A bend is seen in both, and either takes it away.
         before = picture(first)
-        other.run("viewer.bend('x', transforms.multiply(-1))\nbent = viewer.activations['x']")
+        other.run(
+            "viewer.bend('input', transforms.multiply(-1))\nbent = viewer.activations['input']"
+        )
         assert_equal(other.array("bent"), -pictures(71))
         for tab in (notebook, other):
-            expect(in_sight(tab).get_by_role("button", name="1 bend on x")).to_be_visible()
-        first.scroll_into_view_if_needed()
+            expect(in_sight(tab).get_by_role("button", name="1 bend on input")).to_be_visible()
         changed(notebook, first, before)
         assert picture(second) == picture(first)
         in_sight(other).get_by_role("button", name="Remove all").click()
-        expect(in_sight(notebook).get_by_role("button", name="1 bend on x")).to_have_count(0)
+        expect(in_sight(notebook).get_by_role("button", name="1 bend on input")).to_have_count(0)
         notebook.until("len(viewer.bends) == 0")
-        assert_equal(notebook.array("viewer.activations['x']"), pictures(71))
+        assert_equal(notebook.array("viewer.activations['input']"), pictures(71))
         # What one of them closes is closed for the other and for Python.
         comm = notebook.run("print(short.comm.comm_id)").text.strip()
         notebook.page.evaluate("comm => window.lab.kernel()._comms.get(comm).close()", comm)
@@ -285,7 +286,8 @@ def picture(canvas: Locator) -> str:
 
 
 def changed(notebook: Notebook, canvas: Locator, before: str) -> None:
-    """Waits until another picture is there."""
+    """Waits until another picture is there; one that is out of sight is not drawn."""
+    canvas.scroll_into_view_if_needed()
     notebook.page.wait_for_function(
         "([canvas, old]) => canvas.toDataURL() !== old", arg=[canvas.element_handle(), before]
     )
@@ -297,7 +299,7 @@ def test_a_kernel_that_dies_is_said(notebook: Notebook) -> None:
     view = in_sight(notebook)
     canvas = view.locator("canvas[data-drawn]").first
     unbent = picture(canvas)
-    notebook.run("viewer.bend('x', transforms.multiply(-1))")
+    notebook.run("viewer.bend('input', transforms.multiply(-1))")
     changed(notebook, canvas, unbent)
     notebook.start("import os; os._exit(1)")
     expect(view).to_contain_text("Python restarted or stopped; the page goes on without it")

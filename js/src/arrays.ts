@@ -1,18 +1,28 @@
-// Arrays by name, as scripts of a page give and get them.
-import { PlanError } from "./gl/types.ts";
+// Arrays and pictures by name, as scripts of a page give them, and arrays as they get them.
+import { type Picture, PlanError } from "./gl/types.ts";
 
 /** One array by name. */
 export type Arrays = Readonly<Record<string, Float32Array>>;
+/** What an input is made of: its numbers in row-major order, or a picture that becomes them. */
+export type Given = Float32Array | Picture;
 
-/** Arrays with their names: one alone is that of the only input. */
-export function namedArrays(
-  input: Float32Array | Arrays,
+/** A canvas, an image, a video or the like, of any window: it has a width. */
+export function isPicture(given: unknown): given is Picture {
+  const { width, displayWidth } = Object(given) as Record<string, unknown>;
+  return typeof width === "number" || typeof displayWidth === "number";
+}
+
+/** What is given with its name: one alone is that of the only input. */
+export function namedInputs(
+  input: Given | Readonly<Record<string, Given>>,
   inputs: readonly { readonly key: string }[],
-): [string, Float32Array][] {
-  if (!(input instanceof Float32Array)) return Object.entries(input);
+): [string, Given][] {
+  if (!(input instanceof Float32Array || isPicture(input))) return Object.entries(input);
   const [first] = inputs;
   if (first === undefined || inputs.length !== 1) {
-    throw new PlanError(`this network has ${inputs.length} inputs: give { name: array }`);
+    throw new PlanError(
+      `this network has ${inputs.length} inputs: give { name: array or picture }`,
+    );
   }
   return [[first.key, input]];
 }

@@ -115,8 +115,9 @@ export interface Section {
 /**
  * The contents of a texture that no pass writes: float32 RGBA, named by content hash.
  *
- * A carry's target begins with them. For a texture of 16-bit floats a file has them in float16,
- * rounded to the nearest; elsewhere they are float32 for it too.
+ * A carry's target and an input that may be left out begin with them. For a texture of 16-bit
+ * floats a file has them in float16, rounded to the nearest; elsewhere they are float32 for it
+ * too.
  */
 export interface Weight {
   readonly texture: number;
@@ -136,7 +137,7 @@ export interface Recipe {
  *
  * `places` are the axes that tell places apart, as a Layer's. `layer` is the Plan's layer whose
  * value it is, which Python computes (-1: it is one of the network's own inputs, which stand in
- * front).
+ * front). Where a weight fills the output of `step`, nothing need be written.
  *
  * `fit` says how a picture of another size becomes an input of (n, 1, 3 or 4, h, w): "crop" cuts
  * its middle out, "letterbox" sets it between black bars, "stretch" changes its proportions; ""

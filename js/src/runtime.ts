@@ -3,17 +3,23 @@
 //   import { load } from "./runtime.js";
 //   const session = await load(await (await fetch("model.plan")).arrayBuffer());
 //   const output = await session.run(new Float32Array(1 * 3 * 224 * 224));
-import { type Arrays, namedArrays, onlyOrAll } from "./arrays.ts";
+//   const same = await session.run(document.querySelector("canvas"));
+import { type Arrays, type Given, isPicture, namedInputs, onlyOrAll } from "./arrays.ts";
 import { type GlDevice, openDevice } from "./gl/device.ts";
+import { Feeding, sizeOf, unseen } from "./gl/feeding.ts";
 import { parsePlan } from "./gl/format.ts";
+import { needed } from "./gl/needed.ts";
+import { offerFeeding } from "./gl/offers.ts";
 import { readValue } from "./gl/reads.ts";
 import { Runner } from "./gl/runner.ts";
 import { Sections } from "./gl/sections.ts";
 import type { Device, Precision, Progress } from "./gl/types.ts";
 
-export type { Arrays } from "./arrays.ts";
+export type { Arrays, Given } from "./arrays.ts";
 export * from "./gl/types.ts";
 export { openDevice };
+
+offerFeeding(Feeding);
 
 export interface LoadedPlan {
   /** Shapes of inputs and outputs by name, in order; arrays are row-major. */
@@ -29,9 +35,14 @@ export interface LoadedPlan {
   readonly bytes: number;
   /**
    * Runs the network: the output's array, or all of them by name when there are several. Inputs that are left out are
-   * those of the run before. With `section` only what that needs is run, and the outputs that it computes are given.
+   * those of the run before. A canvas, image, video, ImageBitmap or ImageData of any size becomes the numbers of an input
+   * of 1, 3 or 4 channels as the Plan says of it, for each example of a batch; PlanError where nothing is to be seen of
+   * it yet, where it is of another origin, and where the input takes no pictures. With `section` only what that needs is run, and the outputs that it computes are given.
    */
-  run(input: Float32Array | Arrays, section?: string): Promise<Float32Array | Arrays>;
+  run(
+    input: Given | Readonly<Record<string, Given>>,
+    section?: string,
+  ): Promise<Float32Array | Arrays>;
   /**
    * What the last run computed is the state that the next one begins with, in a Plan that has state. Without a commit a
    * run changes nothing. A lost graphics context takes the state: it begins anew.
@@ -78,11 +89,15 @@ export async function load(
     precision: device.capabilities.precision === "float16" ? "float16" : plan.precision,
     bytes: runner.bytes,
     async run(input, section) {
-      const arrays = namedArrays(input, plan.inputs);
-      for (const [name, array] of arrays) runner.write(name, array);
+      const given = namedInputs(input, needed(plan));
+      for (const [name, one] of given) {
+        if (!isPicture(one)) runner.write(name, one);
+        else if (Math.min(...sizeOf(one)) === 0) throw unseen(name);
+        else runner.feed(name, one, false);
+      }
       // After a write reading runs what it needs; nothing was written where the state alone is another.
       if (section !== undefined) await runner.run({ urgent: true, section });
-      else if (arrays.length === 0) await runner.run({ urgent: true });
+      else if (given.length === 0) await runner.run({ urgent: true });
       const outputs: [string, Float32Array][] = [];
       for (const key of plan.outputs) {
         const { texture } = runner.find(key);

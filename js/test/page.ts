@@ -2,18 +2,23 @@
 
 import type { Edit } from "../src/edits.ts";
 import { bendProgram, blocksOf, numbersOfEdit } from "../src/gl/bending.ts";
-import { beforeKey, differenceKey, withoutKey } from "../src/gl/derived.ts";
+import { beforeKey, differenceKey, stageKey, withoutKey } from "../src/gl/derived.ts";
 import { type GlDevice, openDevice } from "../src/gl/device.ts";
 import { offerEdits } from "../src/gl/editing.ts";
 import { Edits } from "../src/gl/edits.ts";
+import { Feeding } from "../src/gl/feeding.ts";
 import { parsePlan } from "../src/gl/format.ts";
+import { offerFeeding, offerProfile } from "../src/gl/offers.ts";
 import { probe } from "../src/gl/probe.ts";
+import { profile } from "../src/gl/profile.ts";
 import { createSession } from "../src/gl/session.ts";
 import type { Delivery, DrawJob, Progress, Session } from "../src/gl/types.ts";
 import type { Value } from "../src/plan.ts";
 import { load } from "../src/runtime.ts";
 
 offerEdits(Edits);
+offerFeeding(Feeding);
+offerProfile(profile);
 
 let device: GlDevice | undefined;
 const sessions: Session[] = [];
@@ -142,6 +147,7 @@ Object.assign(globalThis, {
         },
       ),
     keys: { before: beforeKey, without: withoutKey, difference: differenceKey },
+    stageKey,
     bendProgram: (layers: number, reshaped: boolean, transform: string, own?: Partial<Edit>) =>
       bendProgram(layers, reshaped, transform, own && { ...none, ...own }).source,
     blocks: (value: Value, edit: Partial<Edit>) => {

@@ -76,6 +76,8 @@ export function header(change: (plan: Any) => void = () => undefined): PlanHeade
         step: pass(0, [0, 3], 1, [3, 2]),
         places: [2, 3],
         layer: -1,
+        fit: "",
+        share: 1,
       },
     ],
     values: [value],

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Edit } from "../src/edits.ts";
-import { beforeKey, differenceKey, splitKey, withoutKey } from "../src/gl/derived.ts";
+import { beforeKey, differenceKey, splitKey, stageKey, withoutKey } from "../src/gl/derived.ts";
 import { elsewhere } from "../src/gl/elsewhere.ts";
 import { Expected } from "../src/gl/expected.ts";
 import { acts, sourceOf, stacksOf, textureOf } from "../src/gl/stacks.ts";
@@ -79,7 +79,9 @@ test("keys of what follows from a value lead back to it", () => {
   assert.deepEqual(splitKey("a.b:2"), ["", "a.b:2"]);
   assert.deepEqual(splitKey(beforeKey("a.b:2")), ["before", "a.b:2"]);
   assert.deepEqual(splitKey(withoutKey("x")), ["without", "x"]);
-  assert.equal(new Set([beforeKey("x"), withoutKey("x"), differenceKey("x"), "x"]).size, 4);
+  assert.deepEqual(splitKey(stageKey("a.b:2", 3)), ["stage 3", "a.b:2"]);
+  const stages = [0, 1, 10].map((k) => stageKey("x", k));
+  assert.equal(new Set([...stages, beforeKey("x"), withoutKey("x"), differenceKey("x")]).size, 6);
 });
 
 test("a value elsewhere is read from there, in the same layout", () => {

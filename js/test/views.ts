@@ -1,5 +1,6 @@
 // What tests/test_views.py calls in a browser: the views over a real session.
-import { effect } from "@preact/signals";
+import { effect, signal } from "@preact/signals";
+import { createElement, Fragment } from "preact";
 import type { Edit } from "../src/edits.ts";
 import { openDevice } from "../src/gl/device.ts";
 import { parsePlan } from "../src/gl/format.ts";
@@ -12,25 +13,42 @@ import * as attention from "../src/views/attention/room.ts";
 import * as bend from "../src/views/bend/room.ts";
 import * as bending from "../src/views/bending/room.ts";
 import * as compare from "../src/views/compare/room.ts";
+import { useViews } from "../src/views/context.ts";
 import * as explain from "../src/views/explain/room.ts";
 import * as fields from "../src/views/fields/room.ts";
 import * as filters from "../src/views/filters/room.ts";
 import * as graph from "../src/views/graph/room.ts";
 import * as keep from "../src/views/keep/room.ts";
 import * as kinds from "../src/views/kinds/room.ts";
+import * as manipulate from "../src/views/manipulate/room.ts";
 import * as operands from "../src/views/operands/room.ts";
 import * as overlay from "../src/views/overlay/room.ts";
 import * as profile from "../src/views/profile/room.ts";
 import * as resampling from "../src/views/resampling/room.ts";
 import { openRoom } from "../src/views/rooms.tsx";
 import * as screen from "../src/views/screen/room.ts";
+import * as sources from "../src/views/sources/room.ts";
 import * as trail from "../src/views/trail/room.ts";
 import { rest, watch } from "./rest.ts";
 
 watch();
 
 openRoom("graph", graph);
-openRoom("bend", bend);
+openRoom("manipulate", manipulate);
+/** The key of the input whose manipulations stand below the network, as in the drawer; "" for none. */
+const manipulated = signal("");
+const Everywhere = () => {
+  const network = useViews().network.value;
+  const input = manipulated.value;
+  const own = createElement(bend.Everywhere, {});
+  if (network === null || input === "") return own;
+  return createElement(Fragment, {}, [
+    own,
+    createElement(manipulate.Manipulations, { network, input }),
+  ]);
+};
+const withManipulations = { ...bend, Everywhere };
+openRoom("bend", withManipulations);
 openRoom("bending", bending);
 openRoom("filters", filters);
 openRoom("explain", explain);
@@ -45,6 +63,7 @@ openRoom("trail", trail);
 openRoom("screen", screen);
 openRoom("operands", operands);
 openRoom("keep", keep);
+openRoom("sources", sources);
 const state = createState();
 const calls = { drawn: [] as string[], batches: 0, runs: 0, asked: 0, answered: 0 };
 /** Arrays that edits inject, by their hash. */
@@ -77,6 +96,13 @@ function watched(session: Session): Session {
     set delivery(way) {
       session.delivery = way;
     },
+    get rangePace() {
+      return session.rangePace;
+    },
+    set rangePace(pace) {
+      session.rangePace = pace;
+    },
+    limits: (...given) => asked(session.limits(...given)),
     read: (key) => asked(session.read(key)),
     statistics: (key, image) => asked(session.statistics(key, image)),
     histogram: (...given) => asked(session.histogram(...given)),
@@ -132,10 +158,24 @@ function show(): () => void {
   };
 }
 
+/** Another input, as a source gives them. */
+async function feed(key: string, text: string): Promise<void> {
+  const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+  const session = state.session.peek();
+  session?.write(key, new Float32Array(bytes.buffer));
+  if (session) state.run.value = await session.run();
+}
+
 const alive = () => ({ ...device?.alive });
 
 /** Waits until all questions are answered, and nothing is drawn any more or is about to be. */
 const quiet = (): Promise<void> =>
   rest(() => (calls.answered < calls.asked ? null : calls.batches + calls.answered));
 
-Object.assign(globalThis, { views: { state, says, calls, arrays, alive, open, show, quiet } });
+const manipulations = (input: string): void => {
+  manipulated.value = input;
+};
+
+Object.assign(globalThis, {
+  views: { state, says, calls, arrays, alive, open, show, feed, quiet, manipulations },
+});

@@ -16,16 +16,26 @@ if TYPE_CHECKING:
     from nbglcnn.recording import record as record
     from nbglcnn.replay import apply_bends as apply_bends
     from nbglcnn.session import Session as Session
+    from nbglcnn.sources import Drawing as Drawing
+    from nbglcnn.sources import Images as Images
+    from nbglcnn.sources import Noise as Noise
+    from nbglcnn.sources import Video as Video
+    from nbglcnn.sources import Webcam as Webcam
     from nbglcnn.viewer import Viewer as Viewer
     from nbglcnn.viewer.comparison import compare as compare
 
 # Imported when first used: `import nbglcnn` loads neither torch nor onnx nor OpenGL.
 _HOME = {
+    "Drawing": "sources",
+    "Images": "sources",
+    "Noise": "sources",
     "Plan": "plan",
     "Preprocess": "preprocess",
     "Session": "session",
     "Target": "plan",
+    "Video": "sources",
     "Viewer": "viewer",
+    "Webcam": "sources",
     "apply_bends": "replay",
     "check": "api",
     "compare": "viewer.comparison",

@@ -39,7 +39,8 @@ def compile(
         model: a torch.nn.Module in eval mode, an onnx.ModelProto or a path to an .onnx file.
         x: an example input (array, tensor, picture, list of pictures; for several inputs
             a tuple, or a dict by their names).
-            Only an ONNX model with static shapes can do without.
+            Only an ONNX model with static shapes can do without. Random numbers that forward draws
+            are further inputs `noise`, `noise_1`, …, seeded where none are given.
         observe: what can be read afterwards: "all" layers, "outputs" alone (fastest: the rest is
         fused
             and its textures reused), or a list of layer names (outputs are always kept).
@@ -92,7 +93,7 @@ def verify(session: Session, model: Any, x: Any = None, *, preprocess: Any = Non
     Args:
         session: runs the Plan; what `observe` left out isn't compared.
         model: what the Plan was compiled from.
-        x: an input as in `compile`.
+        x: an input as in `compile`; noise is seeded unless it is given with it.
         preprocess: what the Plan was compiled with; computed by numpy here.
 
     A row of the report is a layer: largest and mean absolute error, the largest relative to the

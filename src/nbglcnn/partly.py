@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from nbglcnn.errors import InputError, NbglcnnError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Array, Graph, Node, with_python
-from nbglcnn.load import Joined, Prepared, is_module, load, partly, with_picture
+from nbglcnn.load import (
+    Joined,
+    Prepared,
+    Side,
+    is_module,
+    load,
+    partly,
+    with_parameters,
+    with_picture,
+)
 from nbglcnn.load.draft import Behind, Unknown
 from nbglcnn.load.onnx.runtime import of_file
 from nbglcnn.load.passes.evaluate import evaluate, run_graph
@@ -53,6 +63,22 @@ def load_mixed(
             f"compute it in its place: {error}"
         ) from error
     return graph, arrays
+
+
+def of_first(
+    model: Any, graph: Graph, arrays: Sequence[Array], batch: int, *, strict: bool = False
+) -> tuple[Any, Graph, tuple[Array, ...]]:
+    """The model, its Graph with the weights that it has, and its inputs: of a batch's first."""
+    if isinstance(model, Joined):
+        sides = [Side(*of_first(side.model, side.graph, side.arrays, batch, strict=strict))
+                 for side in (model.a, model.b)]  # fmt: skip
+        model = replace(model, a=sides[0], b=sides[1])
+    first = tuple(array[:1] if array.shape[:1] == (batch,) else array for array in arrays)
+    loaded, found = (load if strict else load_mixed)(model, first)
+    weights = {name: graph.values[value].data for name, value in graph.parameters.items()}
+    if isinstance(model, Joined):  # whose own inputs may be older ones
+        found = first
+    return model, with_parameters(loaded, weights), found
 
 
 def _of_onnx(model: Any, x: Any) -> tuple[Graph, tuple[Array, ...]]:

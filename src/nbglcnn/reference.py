@@ -260,6 +260,7 @@ def _seen(
     from nbglcnn.load.torch.calls import by_key, run_hooked
     from nbglcnn.load.torch.check import detached_copy, unwrapped
     from nbglcnn.load.torch.double import doubled
+    from nbglcnn.load.torch.gradients import bent_tensor
     from nbglcnn.load.torch.module import AUTOCAST
 
     twin, _ = detached_copy(unwrapped(model))  # the state that the user gave
@@ -272,10 +273,15 @@ def _seen(
     unseen = behind_of(graph, between_modules(graph, bends)) if bends else set[str]()
     kept = _needed(graph, names, unseen)
     tensors = [torch.from_numpy(np.array(a)) for a in arrays]
+    count, names_in = len(graph.noise), [key.name for key in _input_keys(graph)]
+    for at in range(len(tensors) - count, len(tensors)):
+        if names_in[at] in bends:
+            tensors[at] = bent_tensor(bends, names_in[at], tensors[at])
     with doubled(twin) if dtype is np.float64 else contextlib.nullcontext():
         cut = {node.module for node in graph.nodes if node.python and node.python.node is None}
-        with bent_hooks(twin, [key.name for key in _input_keys(graph)], bends, cut):
-            seen = run_hooked(twin, tensors, kept, float32=AUTOCAST in graph.notes, cut=cut)
+        with bent_hooks(twin, names_in, bends, cut):
+            float32 = AUTOCAST in graph.notes
+            seen = run_hooked(twin, tensors, kept, float32=float32, cut=cut, noise=count)
     known = by_key(graph, arrays, seen.arrays, seen.root)
     known |= _given(graph, arrays)
     return {name: known[name] for name in kept}

@@ -38,12 +38,13 @@ def apply_bends(model: Any, bends: Any) -> torch.nn.Module:
         bends: a Viewer's or Session's `bends` as they are now, with what is injected and frozen;
             the dict of a `to_dict()`, or a list of its entries.
 
+    What the model draws it goes on drawing from PyTorch's generator; bends of `noise` act on that.
     Layers are bent by hooks that are there during a call only. Where an operator of forward itself
     is bent (`block: relu`), the graph that PyTorch's exporter traces of the model is run in its
     place. The first call with inputs of a shape takes as long as `nbglcnn.compile`, unless they
     have the shape of the Viewer's own and layers alone are bent. Gradients pass ablate, invert,
-    multiply, add, flip_h and flip_v; of others `backward` says that they have none. Calls of
-    several threads wait for each other.
+    multiply, add, contrast, flip_h and flip_v; of others `backward` says that they have none.
+    Calls of several threads wait for each other.
 
     Of a Viewer with a `preprocess` the module takes the model's own input, what comes behind the
     last step, not the picture.

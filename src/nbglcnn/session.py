@@ -245,7 +245,8 @@ class Session(Editable):
             return found
 
         with self._alone():
-            if missing := [one.key for one in header.inputs if one.key not in self._inputs]:
+            known = self._inputs.keys() | self.plan.noise
+            if missing := [one.key for one in header.inputs if one.key not in known]:
                 raise InputError(
                     f"profile: the input {missing[0]!r} has not been written yet: call run first"
                 )
@@ -361,7 +362,7 @@ class Session(Editable):
         `x` is what `compile` takes: an array, tensor, picture or list of these, and for several
         inputs a tuple or a dict by their names. They may be given one by one, too:
         `session.run(a, b)`, `session.run(image=a, mask=b)`. An input that is left out is the one
-        that was written last.
+        that was written last; noise that was never written is the Plan's own.
 
         `section` runs one of the Plan's sections alone, with those that it follows from, and gives
         what these compute. (An input that is called "section" is given in a dict.)
@@ -389,7 +390,7 @@ class Session(Editable):
             sections = self._sections(section)
             arrays = taken(self.plan.header, given, any_batch=True)
             for key in keys:
-                if key not in given and key not in self._inputs:
+                if key not in given and key not in self._inputs and key not in self.plan.noise:
                     raise InputError(
                         f"the input {key!r} is missing; this Plan has {len(keys)}: "
                         f"{', '.join(keys)}. Give a tuple with an array for each, or a dict by "

@@ -9,6 +9,7 @@ import { type Content, Engine } from "../engine/engine.ts";
 import { pageStore } from "../engine/store.ts";
 import { missEdits } from "../gl/editing.ts";
 import { joined } from "../gl/numbers.ts";
+import { missFeeding } from "../gl/offers.ts";
 import type { Progress as EngineProgress, Patch } from "../gl/types.ts";
 import type { Failed, FromKernel, Patches, Probe, Read, State, Verified } from "../messages.ts";
 import { said } from "../state/edits.ts";
@@ -117,6 +118,7 @@ export class CommClient {
       },
       onMissing: (name, text) => {
         if (name === "bending") missEdits(text);
+        if (name === "sources") missFeeding(text);
       },
     });
     this.listen("msg:custom", (content: unknown, buffers: readonly Buffer[]) =>

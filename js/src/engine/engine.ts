@@ -396,6 +396,8 @@ export class Engine {
       const input = session.plan.inputs[index];
       if (input === undefined) continue;
       if (fits(fed, input)) {
+        // A picture may come later, as a camera's first one.
+        if (had.inputs[index] === undefined) session.write(input.key, this.floats(hash));
         if (fed !== hadFed) give(session, fed);
       } else if (had.inputs[index] !== hash || fits(hadFed, input)) {
         session.write(input.key, this.floats(hash));

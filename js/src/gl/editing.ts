@@ -2,9 +2,9 @@
 import type { Pass, PlanHeader, Value } from "../plan.ts";
 import { splitKey } from "./derived.ts";
 import type { Edits } from "./edits.ts";
+import { later } from "./later.ts";
 import type { PlanObjects } from "./objects.ts";
 import type { Sections } from "./sections.ts";
-import { PlanError } from "./types.ts";
 
 export type Editing = Pick<
   Edits,
@@ -38,9 +38,7 @@ export class Unedited implements Editing {
 
   find(key: string): Value | undefined {
     const [what, own] = splitKey(key);
-    return what === "before" || what === "without" || what === ""
-      ? this.values.get(own)
-      : undefined;
+    return what === "difference" || what === "preview" ? undefined : this.values.get(own);
   }
 
   base(value: Value): Value {
@@ -64,28 +62,8 @@ export class Unedited implements Editing {
 
 export type MakeEdits = new (...given: ConstructorParameters<typeof Edits>) => Edits;
 
-interface Waiting {
-  readonly take: (make: MakeEdits) => void;
-  readonly fail: (error: Error) => void;
-}
-
-let made: MakeEdits | undefined;
-const waiting: Waiting[] = [];
-
-/** What makes edits, once its code is here; PlanError where it is not to come. */
-export function offered(): Promise<MakeEdits> {
-  if (made !== undefined) return Promise.resolve(made);
-  return new Promise((take, fail) => waiting.push({ take, fail }));
-}
-
-/** The code is here. */
-export function offerEdits(make: MakeEdits): void {
-  made = make;
-  for (const { take } of waiting.splice(0)) take(make);
-}
-
-/** The code has not come, and who waits for it shall not wait for ever. */
-export function missEdits(why: string): void {
-  const error = new PlanError(`bends cannot be run: ${why}`);
-  for (const { fail } of waiting.splice(0)) fail(error);
-}
+export const {
+  offered,
+  offer: offerEdits,
+  miss: missEdits,
+} = later<MakeEdits>("bends cannot be run");

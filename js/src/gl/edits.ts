@@ -2,7 +2,7 @@
 import type { Edit } from "../edits.ts";
 import type { Pass, PlanHeader, Value } from "../plan.ts";
 import { blocksOf } from "./bending.ts";
-import { checkEdits, checkPreview } from "./check_edits.ts";
+import { checkEdits, checkPreview, checkValue } from "./check_edits.ts";
 import { type Preview, splitKey } from "./derived.ts";
 import type { GlDevice } from "./device.ts";
 import { type Laid, lay, sameShape, type Wanted } from "./laid.ts";
@@ -28,6 +28,7 @@ const NOTHING: Wanted = {
     throw new PlanError(`the array ${hash} is not here`);
   },
   compared: [],
+  staged: [],
   preview: null,
 };
 
@@ -85,7 +86,10 @@ export class Edits {
   find(key: string): Value | undefined {
     const found = this.taken.values.get(key);
     const [what, own] = splitKey(key);
-    const isSame = what === "before" || (what === "without" && this.taken.bent.size === 0);
+    const isSame =
+      what === "before" ||
+      what.startsWith("stage ") || // of edits that are there no more
+      (what === "without" && this.taken.bent.size === 0);
     return found ?? (isSame ? this.taken.values.get(own) : undefined);
   }
 
@@ -101,7 +105,13 @@ export class Edits {
   }
 
   async compare(keys: readonly string[]): Promise<void> {
+    for (const key of keys) checkValue(this.plan, key);
     await this.want({ compared: [...new Set(keys)] });
+  }
+
+  async stages(keys: readonly string[]): Promise<void> {
+    for (const key of keys) checkValue(this.plan, key);
+    await this.want({ staged: [...new Set(keys)] });
   }
 
   /** The keys of what is made; from the next run on, or when `aside` are drawn. */
@@ -184,8 +194,12 @@ export class Edits {
     this.taken = laid;
     this.listed = new Map();
     if (this.busy) return; // some of the textures are for what comes next
-    const still = stacksOf(this.plan, laid.wanted.edits).map(({ number }) => `bent ${number} `);
-    const names = laid.wanted.edits.map(({ name }) => `table of ${name} `);
+    const { edits, staged } = laid.wanted;
+    const still = stacksOf(this.plan, edits).flatMap(({ number, value }) => [
+      `bent ${number} `,
+      ...(staged.includes(value.key) ? [`stage ${number} `] : []),
+    ]);
+    const names = edits.map(({ name }) => `table of ${name} `);
     // What is switched off for a while comes back as it is.
     shelf.tidy(needs, [...still, ...names]);
     for (const number of this.kept.keys()) if (!laid.copies.has(number)) this.kept.delete(number);
@@ -243,10 +257,11 @@ export class Edits {
       ? { ...made, laid: { ...laid, values: before.values, bases: before.bases } }
       : made;
     const { wanted } = laid;
-    const { edits, compared } = before.wanted;
+    const { edits, compared, staged } = before.wanted;
     const isOld =
       (wanted.edits !== edits && wanted.edits.length + edits.length > 0) ||
-      (wanted.compared.join() !== compared.join() && laid.copies.size > 0);
+      (wanted.compared.join() !== compared.join() && laid.copies.size > 0) ||
+      (wanted.staged.join() !== staged.join() && laid.behind.size > 0);
     if (isOld) {
       this.changes += 1;
       this.changed();
@@ -296,6 +311,7 @@ export class Edits {
         ? { edits: before.edits, array: before.array }
         : { edits: wanted.edits, array: wanted.array }),
       compared: wanted.compared === failed.compared ? before.compared : wanted.compared,
+      staged: wanted.staged === failed.staged ? before.staged : wanted.staged,
       preview: wanted.preview === failed.preview ? before.preview : wanted.preview,
     };
     if (sameWanted(this.wanted, before)) this.wanted = before;
@@ -316,11 +332,14 @@ export class Edits {
 
 const closedError = (): SessionClosed => new SessionClosed("this session was closed");
 
-const isNothing = ({ edits, compared, preview }: Wanted): boolean =>
-  edits.length === 0 && compared.length === 0 && preview === null;
+const isNothing = ({ edits, compared, staged, preview }: Wanted): boolean =>
+  edits.length + compared.length + staged.length === 0 && preview === null;
 
 const sameWanted = (a: Wanted, b: Wanted): boolean =>
-  a.edits === b.edits && a.compared === b.compared && a.preview === b.preview;
+  a.edits === b.edits &&
+  a.compared === b.compared &&
+  a.staged === b.staged &&
+  a.preview === b.preview;
 
 /** From where to where two rows of bytes differ; all of the second where they are of several lengths. */
 function difference(a: Uint8Array, b: Uint8Array): [number, number] {

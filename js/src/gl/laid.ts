@@ -8,6 +8,7 @@ import {
   type Preview,
   previewKey,
   splitKey,
+  stageKey,
   withoutKey,
 } from "./derived.ts";
 import { elsewhere, mapTexture, oneChannel } from "./elsewhere.ts";
@@ -21,6 +22,8 @@ export interface Wanted {
   readonly array: (hash: string) => Float32Array;
   /** Keys of the values that are kept as they are without edits. */
   readonly compared: readonly string[];
+  /** Keys of the values that are kept as they are after each of their edits. */
+  readonly staged: readonly string[];
   readonly preview: (Preview & { readonly id: number }) | null;
 }
 
@@ -97,15 +100,20 @@ export function lay(plan: PlanHeader, wanted: Wanted, stock: Stock): Laid {
   };
   const all = (value: Value) => stock.table(`all ${value.nchw[1]}`, value, null);
 
+  /** Where each active edit has left its value. */
+  const left = new Map<Edit, number>();
   for (const { number, value, edits } of stacksOf(plan, wanted.edits.filter(acts))) {
     const passes = behind.get(value.after) ?? [];
     behind.set(value.after, passes);
     const room = (k: number) => stock.texture(`bent ${number} ${k}`, sizeOf(value));
+    const kept = wanted.staged.includes(value.key);
     let source = sourceOf(plan, number, bent);
     before.set(number, source);
     for (const [k, edit] of edits.entries()) {
-      // The last result of all stays; those before it alternate between two more.
-      const target = room(k === edits.length - 1 ? 0 : 1 + (k % 2));
+      // The last result of all stays; those before it alternate between two more, where nobody looks at them.
+      const within = () =>
+        kept ? stock.texture(`stage ${number} ${k}`, sizeOf(value)) : room(1 + (k % 2));
+      const target = k === edits.length - 1 ? room(0) : within();
       const table = stock.table(`of ${edit.name} ${value.nchw[1]}`, value, edit.channels);
       const array = edit.array ? stock.array(edit.array) : table;
       const count = stagesOf(edit);
@@ -117,11 +125,23 @@ export function lay(plan: PlanHeader, wanted: Wanted, stock: Stock): Laid {
         from = output;
       }
       source = target;
+      left.set(edit, target);
     }
     bent.set(number, source);
   }
 
   const values = resolved(plan, bent, before);
+  for (const key of wanted.staged) {
+    const number = plan.values.findIndex((one) => one.key === key);
+    const value = plan.values[number];
+    if (value === undefined) continue;
+    let texture = sourceOf(plan, number, bent);
+    values.push(elsewhere(value, texture, stageKey(key, 0)));
+    for (const [k, edit] of wanted.edits.filter(({ layer }) => layer === key).entries()) {
+      texture = left.get(edit) ?? texture;
+      values.push(elsewhere(value, texture, stageKey(key, k + 1)));
+    }
+  }
   const copies = new Map<number, Pass>();
   const last: Pass[] = [];
   const own = { stage: 0, parameters: [], mix: 1, injected: 0 };
@@ -197,6 +217,7 @@ export function sameShape(a: Laid, b: Laid): boolean {
       .concat([...copies], last.map((pass) => [-3, pass] as const))
       .map(([at, { program, inputs, output }]) => `${at} ${program} ${inputs} ${output}`)
       .join(); // biome-ignore format: one chain
-  const keys = ({ values }: Laid) => [...values.keys()].join();
+  const keys = ({ values }: Laid) =>
+    [...values].map(([key, { texture }]) => `${key} ${texture}`).join();
   return all(a) === all(b) && keys(a) === keys(b);
 }

@@ -3,6 +3,7 @@ import { type Pass, type PlanHeader, type Texture, UNIFORM_BYTES } from "../plan
 import { textureBytes } from "./check.ts";
 import { calm, finished } from "./clock.ts";
 import type { GlDevice } from "./device.ts";
+import type { Staging } from "./feeding.ts";
 import { copied } from "./passes.ts";
 import { type Linked, PASS_BINDING } from "./programs.ts";
 import { type Band, type Patch, PlanError, type Progress } from "./types.ts";
@@ -173,6 +174,11 @@ export class PlanObjects {
     this.textures[patch.texture] = own;
     if (own === old) resources.patch(own, patch);
     else this.write(patch.texture, rows());
+  }
+
+  /** A texture to draw into. */
+  surface(index: number): Staging {
+    return { framebuffer: this.framebuffer(index), ...this.size(index) };
   }
 
   /** Copies a texture to another one of its size and format. */

@@ -1,8 +1,11 @@
 // Inputs and weights as last written, kept on the CPU so that a lost context costs nothing.
-import type { PlanHeader, Weight } from "../plan.ts";
+import type { Input, PlanHeader, Weight } from "../plan.ts";
 import { elements } from "./check.ts";
+import type { Feed, Feeding } from "./feeding.ts";
 import { listed } from "./messages.ts";
+import { needed } from "./needed.ts";
 import type { PlanObjects, Weights } from "./objects.ts";
+import { noPictures } from "./offers.ts";
 import type { Draw } from "./schedule.ts";
 import { type Patch, PlanError } from "./types.ts";
 
@@ -11,6 +14,9 @@ interface Written {
   readonly data: Float32Array;
   written: boolean;
   dirty: boolean;
+  /** Taken instead of `data` by the run that finds it fresh. */
+  fed?: Feed | undefined;
+  fresh: boolean;
 }
 
 interface Replaced {
@@ -24,6 +30,8 @@ export class Pending implements Weights {
   private readonly plan: PlanHeader;
   private readonly weight: (hash: string) => Float32Array;
   private readonly inputs: readonly Written[];
+  /** New in their staging textures, and in no others yet. */
+  private readonly unspread = new Set<Input>();
   private readonly weights = new Map<number, Replaced>();
   private readonly dirtyWeights = new Set<number>();
   /** On top of those, in their order. */
@@ -37,17 +45,12 @@ export class Pending implements Weights {
       data: new Float32Array(this.size(staging)),
       written: false,
       dirty: false,
+      fresh: false,
     }));
   }
 
   write(key: string, data: Float32Array): void {
-    const index = this.plan.inputs.findIndex((input) => input.key === key);
-    const input = this.plan.inputs[index];
-    const place = this.inputs[index];
-    if (input === undefined || place === undefined) {
-      const keys = listed(this.plan.inputs.map((one) => one.key));
-      throw new PlanError(`no input ${JSON.stringify(key)}; this network has ${keys}`);
-    }
+    const [input, place] = this.find(key);
     const count = elements(input.shape);
     if (data.length !== count) {
       throw new PlanError(
@@ -57,7 +60,22 @@ export class Pending implements Weights {
     place.data.set(data);
     place.written = true;
     place.dirty = true;
+    place.fed = undefined;
+    place.fresh = false;
     this.version += 1;
+  }
+
+  feed(key: string, fed: Feed): void {
+    const [{ fit }, place] = this.find(key);
+    if (fit === "") throw noPictures(key);
+    place.fed = fed;
+    place.fresh = true;
+    this.version += 1;
+  }
+
+  /** Some picture is to be taken by the next run. */
+  get isFed(): boolean {
+    return this.inputs.some(({ fresh }) => fresh);
   }
 
   setWeight(texture: number, data: Float32Array, hash = ""): void {
@@ -105,13 +123,17 @@ export class Pending implements Weights {
     return this.patches.has(texture) ? "" : (this.weights.get(texture) ?? { hash }).hash;
   }
 
-  /** Keys of the inputs that nobody has written yet. */
+  /** Keys of the inputs that nobody has written yet, and that no weight fills. */
   get missing(): string[] {
-    return this.plan.inputs.filter((_, k) => !this.inputs[k]?.written).map((input) => input.key);
+    const has = (place: Written | undefined) => place?.written || place?.fed !== undefined;
+    const written = this.plan.inputs.filter((_, k) => has(this.inputs[k]));
+    return needed(this.plan)
+      .filter((input) => !written.includes(input))
+      .map((input) => input.key);
   }
 
-  /** Uploads what has changed; returns the passes that spread new inputs. */
-  flush(objects: PlanObjects): Draw["step"][] {
+  /** Uploads weights that have changed. */
+  flushWeights(objects: PlanObjects): void {
     for (const texture of this.dirtyWeights) {
       const replaced = this.weights.get(texture);
       if (replaced !== undefined) objects.replace(texture, replaced.data, replaced.hash);
@@ -122,21 +144,52 @@ export class Pending implements Weights {
       objects.patch(patch, () => this.data(index));
     }
     this.dirtyPatches.clear();
-    const dirty = this.plan.inputs.filter((input, k) => {
+  }
+
+  /** Uploads what has changed; returns the passes that spread new inputs. `feeding` is there where one is fed. */
+  flush(objects: PlanObjects, feeding?: Feeding): Draw["step"][] {
+    this.flushWeights(objects);
+    for (const [k, input] of this.plan.inputs.entries()) {
       const place = this.inputs[k];
-      if (!place?.dirty) return false;
+      if (place === undefined) continue;
+      const { fed } = place;
+      if (fed === undefined) feeding?.forget(input.key);
+      else if (place.fresh && feeding !== undefined) {
+        place.fresh = false;
+        place.fed = undefined; // what cannot be taken is not tried again
+        if (feeding.take(input, fed, objects.surface(input.staging))) {
+          place.dirty = false;
+          this.unspread.add(input);
+        }
+        place.fed = fed;
+      }
+      if (!place.dirty) continue;
       objects.write(input.staging, place.data);
       place.dirty = false;
-      return true;
-    });
-    return dirty.map((input) => input.step);
+      this.unspread.add(input);
+    }
+    const steps = Array.from(this.unspread, ({ step }) => step);
+    this.unspread.clear();
+    return steps;
   }
 
   /** Everything is to be written again, into new objects with these weights. */
   restart(): void {
     this.dirtyWeights.clear();
     this.dirtyPatches.clear();
-    for (const place of this.inputs) place.dirty = place.written;
+    for (const place of this.inputs) {
+      place.dirty = place.written;
+      place.fresh = place.fed !== undefined;
+    }
+  }
+
+  private find(key: string): [Input, Written] {
+    const index = this.plan.inputs.findIndex((input) => input.key === key);
+    const input = this.plan.inputs[index];
+    const place = this.inputs[index];
+    if (input !== undefined && place !== undefined) return [input, place];
+    const keys = listed(this.plan.inputs.map((one) => one.key));
+    throw new PlanError(`no input ${JSON.stringify(key)}; this network has ${keys}`);
   }
 
   /** A copy of the rows with the texture's patches, or the rows themselves where there are none. */

@@ -38,8 +38,9 @@ export class Resources {
   }
 
   /** The textures of a Plan as they can be had here: what is drawn into is half where it must be. */
-  allocated({ textures, carries }: PlanHeader, passes: readonly Pass[]): Texture[] {
+  allocated({ textures, carries, inputs }: PlanHeader, passes: readonly Pass[]): Texture[] {
     const outputs = new Set(passes.map((pass) => pass.output));
+    for (const { fit, staging } of inputs) if (fit !== "") outputs.add(staging); // pictures are drawn there
     for (const { target } of carries) outputs.add(target); // as what is copied there
     return textures.map((one, k) =>
       outputs.has(k) && this.drawn === "rgba16f" ? { ...one, format: this.drawn } : one,

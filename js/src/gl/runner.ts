@@ -8,8 +8,10 @@ import type { GlDevice } from "./device.ts";
 import { type Editing, offered, Unedited } from "./editing.ts";
 import type { Edits } from "./edits.ts";
 import { Expected } from "./expected.ts";
+import type { Feeding } from "./feeding.ts";
 import { listed } from "./messages.ts";
 import { PlanObjects } from "./objects.ts";
+import { offeredFeeding } from "./offers.ts";
 import { Pending } from "./pending.ts";
 import { cut, FLUENT, predict, URGENT } from "./schedule.ts";
 import { Sections } from "./sections.ts";
@@ -71,6 +73,7 @@ export class Runner {
   private clock: Clock;
   private readonly sections: Sections;
   private readonly carries: Carries;
+  private feeding: Feeding | undefined;
   private readonly unedited: Unedited;
   private readonly times: Expected;
   /** Of the writes whose values the textures hold, by section. */
@@ -120,15 +123,15 @@ export class Runner {
   }
 
   get bytes(): number {
-    return this.objects?.bytes ?? 0;
+    return (this.objects?.bytes ?? 0) + (this.feeding?.bytes ?? 0);
   }
 
   write(key: string, data: Float32Array): void {
     this.pending.write(key, data);
   }
 
-  feed(key: string, _picture: Picture, _mirrored: boolean): void {
-    throw new PlanError(`input ${JSON.stringify(key)} takes no pictures yet`);
+  feed(key: string, picture: Picture, mirrored: boolean): void {
+    this.pending.feed(key, { picture, mirrored });
   }
 
   setWeight(texture: number, data: Float32Array, hash?: string): void {
@@ -208,6 +211,13 @@ export class Runner {
     return this.edited;
   }
 
+  private async prepareFeeding(): Promise<void> {
+    const Made = await offeredFeeding();
+    this.ready();
+    this.feeding ??= new Made(this.device);
+    await this.feeding.prepare();
+  }
+
   /** Which inputs, weights and state there are, whatever is edited. */
   private get given(): number {
     return this.pending.version - this.edits.changes;
@@ -249,7 +259,7 @@ export class Runner {
   async whenFresh<T>(value: Value, work: (objects: PlanObjects) => T): Promise<T> {
     await this.building;
     if (value.kind === "parameter" && this.pending.missing.length > 0) {
-      this.pending.flush(this.ready()); // no run was possible yet, so none is disturbed
+      this.pending.flushWeights(this.ready()); // no run was possible yet, so none is disturbed
       return work(this.ready());
     }
     let done: { readonly result: T } | undefined;
@@ -331,6 +341,7 @@ export class Runner {
     if (this.closed) return;
     this.closed = true;
     this.edits.dispose();
+    this.feeding?.dispose();
     this.undo();
     this.objects?.dispose();
     this.objects = undefined;
@@ -396,6 +407,7 @@ export class Runner {
   /** Submits before its first await when all is ready, so that a draw right after shows the new values. */
   private async execute(flight: Flight, options: Asked, finish?: Finish): Promise<RunInfo> {
     if (this.objects === undefined) await this.building;
+    if (this.pending.isFed && !this.feeding?.isReady) await this.prepareFeeding();
     const objects = this.ready();
     const { missing } = this.pending;
     if (missing.length > 0)
@@ -405,7 +417,7 @@ export class Runner {
       this.pending.version += 1; // all that follows from the state is old
     }
     this.edits.flush(objects);
-    const inputs = this.pending.flush(objects);
+    const inputs = this.pending.flush(objects, this.feeding);
     flight.version = this.version = this.pending.version;
     const needed = this.sections.needed(flight.sections);
     const without = this.edits.without(needed, this.given);

@@ -7,7 +7,8 @@ export class State {
   private readonly gl: WebGL2RenderingContext;
   private program: WebGLProgram | null = null;
   private framebuffer: WebGLFramebuffer | null = null;
-  private unit = 0;
+  /** The active one. */
+  unit = 0;
   private readonly textures: (WebGLTexture | undefined)[] = [];
   private view: Box = [-1, -1, -1, -1];
   private band: Box | undefined;

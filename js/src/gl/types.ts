@@ -75,6 +75,9 @@ export interface LayerTime extends Pick<RunInfo, "ms" | "clock" | "passes"> {
 /** From canvas to canvas within the browser, or read back to this thread and put as pixels. */
 export type Delivery = "canvas" | "readback";
 
+/** At once; within half a second, so that live pictures don't pulse; or not at all, where something was drawn before. */
+export type RangePace = "exact" | "slow" | "held";
+
 export interface RunOptions {
   /** This section alone, with those that it follows from where their values are old; by default all. */
   readonly section?: string;
@@ -145,6 +148,11 @@ export interface Session {
    * Where something is edited the network runs twice for that, once for all edits of the same inputs and weights.
    */
   compareWith(keys: readonly string[]): Promise<void>;
+  /**
+   * Keeps what these values are after each of their edits, from now on: `stageKey`. It costs no pass, but a texture for
+   * each edit. The last call counts.
+   */
+  stagesOf(keys: readonly string[]): Promise<void>;
   /** One channel's map as each of these edits would make it behind all that are there, now and after each run: their keys. */
   preview(asked: Preview | null): Promise<readonly string[]>;
   /**
@@ -171,6 +179,10 @@ export interface Session {
   statistics(key: string, image?: number): Promise<Statistics>;
   /** How one image's values are spread over so many bins, of one channel or of all; counted on the GPU. */
   histogram(key: string, bins: number, image?: number, channel?: number): Promise<Histogram | null>;
+  /** How the colours' ranges of layers and channels follow the values, from the next `draw` on; at first "exact". */
+  rangePace: RangePace;
+  /** The least and the greatest value that a value's colours were last drawn for, of one channel or of all. */
+  limits(key: string, channel?: number): Promise<readonly [low: number, high: number]>;
   /** Which way pictures take from the device to their canvases. */
   delivery: Delivery;
   /**

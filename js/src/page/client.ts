@@ -1,14 +1,17 @@
 // The client of an exported page's engine: it shows what the page holds, and what scripts of the page ask for.
 
 import { effect } from "@preact/signals";
-import { type Arrays, namedArrays, onlyOrAll } from "../arrays.ts";
+import { type Arrays, type Given, isPicture, namedInputs, onlyOrAll } from "../arrays.ts";
 import type { Edit } from "../edits.ts";
 import { type Content, Engine } from "../engine/engine.ts";
 import { pageStore } from "../engine/store.ts";
+import type { GlDevice } from "../gl/device.ts";
+import { numbersOf } from "../gl/feeding.ts";
 import { parsePlan } from "../gl/format.ts";
-import { PlanError, type Progress } from "../gl/types.ts";
+import { needed } from "../gl/needed.ts";
+import { type Picture, PlanError, type Progress } from "../gl/types.ts";
 import { COLOR_RANGES, COLORMAPS, type Exported, VIEWS } from "../messages.ts";
-import type { PlanHeader } from "../plan.ts";
+import type { Input, PlanHeader } from "../plan.ts";
 import { change } from "../state/edits.ts";
 import { createState, type ViewerState } from "../state.ts";
 import { says } from "../status.ts";
@@ -31,8 +34,11 @@ export interface Page {
   readonly keys: readonly string[];
   /** A value or parameter of the whole batch, row-major. */
   read(key: string): Promise<Float32Array>;
-  /** Runs another input, row-major, or several by name: the output, or all by name where there are several. */
-  run(input: Float32Array | Arrays): Promise<Float32Array | Arrays>;
+  /**
+   * Runs another input, row-major, or several by name: the output, or all by name where there are several. Instead of
+   * an array an input of 1, 3 or 4 channels takes a canvas, image, video, ImageBitmap or ImageData of any size.
+   */
+  run(input: Given | Readonly<Record<string, Given>>): Promise<Float32Array | Arrays>;
   /** Turns the views. */
   show(view: View): void;
   /** Makes these the edits, in the form of Python's `viewer.bends.to_dict()["bends"]`. */
@@ -103,7 +109,7 @@ export class PageClient implements Page {
         this.store.put(hash, new Uint8Array(buffer as ArrayBuffer, byteOffset, byteLength), 1);
       }
       const own = inputs.slice(0, plan.inputs.length);
-      for (const [k, name] of this.exported.injected.entries()) {
+      for (const [k, name] of [...this.exported.injected, ...this.exported.blobs].entries()) {
         const data = inputs[own.length + k];
         if (data !== undefined) this.store.put(name, data, 1);
       }
@@ -152,14 +158,19 @@ export class PageClient implements Page {
     return this.queue(() => this.engine.read(key));
   }
 
-  run(input: Float32Array | Arrays): Promise<Float32Array | Arrays> {
+  run(input: Given | Readonly<Record<string, Given>>): Promise<Float32Array | Arrays> {
     return this.queue(async () => {
       const plan = this.plan as PlanHeader;
       const names = [...this.content.inputs];
       const old: string[] = [];
       const own = plan.inputs.filter(({ layer }) => layer < 0);
-      const arrays = namedArrays(input, own);
-      for (const [key, array] of arrays) checkInput(own, key, array);
+      const arrays: [string, Float32Array][] = [];
+      const asked = needed(plan).filter((one) => own.includes(one));
+      for (const [key, given] of namedInputs(input, asked)) {
+        const array = isPicture(given) ? await this.pictured(inputOf(own, key), given) : given;
+        checkInput(inputOf(own, key), array);
+        arrays.push([key, array]);
+      }
       for (const [key, array] of arrays) {
         const at = plan.inputs.findIndex((one) => one.key === key);
         old.push(names[at] ?? "");
@@ -178,6 +189,13 @@ export class PageClient implements Page {
       for (const key of plan.outputs) outputs.push([key, await this.engine.read(key)]);
       return onlyOrAll(outputs);
     });
+  }
+
+  /** The numbers that an input has of a picture: it stays with them, whatever becomes of the picture. */
+  private async pictured(input: Input, picture: Picture): Promise<Float32Array> {
+    const { device } = this.engine;
+    if (device === undefined) throw this.engine.unavailable;
+    return numbersOf(device as GlDevice, input, picture);
   }
 
   show(view: View): void {
@@ -249,18 +267,18 @@ export class PageClient implements Page {
   }
 }
 
-function checkInput(inputs: PlanHeader["inputs"], key: string, array: unknown): void {
+function inputOf(inputs: readonly Input[], key: string): Input {
   const input = inputs.find((one) => one.key === key);
-  if (input === undefined) {
-    const names = inputs.map((one) => one.key).join(", ");
-    throw new PlanError(`there is no input ${key}; there are ${names}`);
-  }
-  const count = input.shape.reduce((product, size) => product * size, 1);
+  if (input !== undefined) return input;
+  const names = inputs.map((one) => one.key).join(", ");
+  throw new PlanError(`there is no input ${key}; there are ${names}`);
+}
+
+function checkInput({ key, shape }: Input, array: unknown): void {
+  const count = shape.reduce((product, size) => product * size, 1);
   if (!(array instanceof Float32Array) || array.length !== count) {
     const found =
       array instanceof Float32Array ? `${array.length} numbers` : "no Float32Array of them";
-    throw new PlanError(
-      `input ${key} takes ${count} numbers (${input.shape.join("×")}), not ${found}`,
-    );
+    throw new PlanError(`input ${key} takes ${count} numbers (${shape.join("×")}), not ${found}`);
   }
 }

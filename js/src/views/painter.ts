@@ -1,5 +1,5 @@
 // When pictures are drawn: only what changed and is visible, in one batch a frame, at most 12 a second for runs.
-import { effect, untracked } from "@preact/signals";
+import { computed, effect, untracked } from "@preact/signals";
 import type { DrawJob } from "../gl/types.ts";
 import type { ViewerState } from "../state.ts";
 
@@ -103,8 +103,15 @@ export function createPainter(state: ViewerState): Painter {
     { rootMargin: "160px" },
   );
 
+  const pace = computed(() => {
+    if (state.sourceStatus.value.phase !== "live") return "exact";
+    return state.held.value ? "held" : "slow";
+  });
+
   const stop = effect(() => {
-    const ready = state.session.value !== null && state.run.value !== null;
+    const session = state.session.value;
+    if (session !== null) session.rangePace = pace.value;
+    const ready = session !== null && state.run.value !== null;
     if (!ready) return;
     untracked(() => {
       for (const entry of entries.values()) entry.dirty = true;

@@ -135,6 +135,13 @@ def _check(edit: Edit, plan: Plan) -> None:
         raise InputError(f"no transform {edit.transform!r}; there are {', '.join([*KINDS, GLSL])}")
     else:
         own = kind.parameters
+        count = value.nchw[1]
+        if kind.counts and count not in kind.counts:
+            raise InputError(
+                f"{where} mixes red, green and blue, so it takes values of "
+                f"{' or '.join(map(str, kind.counts))} channels, and this one has {count}: bend a "
+                "colour picture, or multiply some channels instead"
+            )
     if len(own) != len(edit.parameters):
         raise InputError(f"{where} takes {len(own)} parameters, not {len(edit.parameters)}")
     for (name, number), parameter in zip(parameters_of(edit).items(), own, strict=True):

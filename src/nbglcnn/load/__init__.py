@@ -55,13 +55,14 @@ def load(
     problems: Problems | None = None,
     missing: Missing | None = None,
 ) -> tuple[Graph, tuple[Array, ...]]:
-    """The Graph of a torch module, an ONNX ModelProto, its bytes or its file, and `x` as arrays.
+    """The Graph of a torch module, an ONNX ModelProto, its bytes or its file, and all its inputs.
 
     `x` is an example input (a tuple for several, or a dict by name); only an ONNX model with static
-    shapes can do without. `known` receives by key what was computed of `x` on the way: of a torch
-    module the values that its modules gave, else nothing. `problems` says of the nodes of a torch
-    module's Graph why they cannot run: they, or the modules that hold what cannot be exported, are
-    left to Python then. `missing` says so of an operator by its name.
+    shapes can do without. Behind its arrays come those that stand for what forward draws. `known`
+    receives by key what was computed of `x` on the way: of a torch module the values that its
+    modules gave, else nothing. `problems` says of the nodes of a torch module's Graph why they
+    cannot run: they, or the modules that hold what cannot be exported, are left to Python then.
+    `missing` says so of an operator by its name.
     """
     if isinstance(model, Joined):
         return model.graph, model.arrays
@@ -78,17 +79,26 @@ def with_picture(model: Prepared, x: Any) -> Pictured:
     own = model.model
     if is_module(own):
         from nbglcnn.load.torch.check import image_channels, input_names, unwrapped
+        from nbglcnn.load.torch.noise import parted
 
-        whole = unwrapped(own)
+        whole, called = unwrapped(own), type(own).__name__
+        x, noise = parted(whole, x)
         count = len(x) if isinstance(x, tuple | Mapping) else 1
         specs = [Spec(name) for name in input_names(whole, count)]
-        return pictured(model.preprocess, x, specs, image_channels(own), type(own).__name__)
+        return pictured(model.preprocess, x, specs, image_channels(own), called, noise.given)
     from nbglcnn.load.onnx.model import input_specs
 
     specs = input_specs(_checked_model(own))
     if not specs:
         raise InputError("preprocess: the model has no inputs")
-    return pictured(model.preprocess, x, specs, None, "the model")
+    drawn: Mapping[str, Any] | tuple[Any, ...] = ()
+    if isinstance(x, Mapping):
+        names = {spec.name for spec in specs}
+        drawn = {name: one for name, one in x.items() if name not in names}
+        x = {name: one for name, one in x.items() if name in names}
+    elif isinstance(x, tuple):
+        x, drawn = x[: len(specs)], x[len(specs) :]
+    return pictured(model.preprocess, x, specs, None, "the model", drawn)
 
 
 def _load(
@@ -99,15 +109,17 @@ def _load(
     missing: Missing | None,
 ) -> tuple[Graph, tuple[Array, ...]]:
     if is_module(model):
+        from nbglcnn.load.torch.check import unwrapped
         from nbglcnn.load.torch.module import load_module
+        from nbglcnn.load.torch.noise import parted
 
         if x is None:
             raise InputError(
                 f"{type(model).__name__} needs an example input: its shapes come from there. "
                 "Give x, for example numpy.zeros((1, 3, 64, 64), 'float32')"
             )
-        arrays = _arrays_of(model, x)
-        return load_module(model, arrays, known, problems, missing), arrays
+        own, noise = parted(unwrapped(model), x)
+        return load_module(model, _arrays_of(model, own), known, problems, missing, noise)
     from nbglcnn.load.onnx.model import load_onnx
 
     return load_onnx(_checked_model(model), x)
@@ -148,9 +160,11 @@ def alone(model: Any, x: Any) -> list[tuple[str, str, Graph | NbglcnnError]]:
     if not is_module(model):
         return []
     from nbglcnn.load.torch.alone import pieces
+    from nbglcnn.load.torch.check import unwrapped
+    from nbglcnn.load.torch.noise import parted
 
     with one_at_a_time():
-        return pieces(model, _arrays_of(model, x))
+        return pieces(model, _arrays_of(model, parted(unwrapped(model), x)[0]))
 
 
 def partly(model: Any, x: Any, given: Given = MappingProxyType({})) -> Part | None:

@@ -64,7 +64,7 @@ def compare(
         a = _prepared(a, preprocess)
         b = a if same else _prepared(b, preprocess)
     if x is None and not isinstance(a, Viewer) and isinstance(b, Viewer):
-        x = b.network.arrays
+        x = b.inputs_of_now()
     left = _side(a, x, strict)
     given = x if x_b is None else x_b
     if given is None and not isinstance(b, Viewer):
@@ -102,7 +102,8 @@ def _side(model: Any, x: Any, strict: bool, same: Side | None = None) -> Side:
         raise ModelError("a comparison is no model: give one of the two that it compares")
     if isinstance(model, Viewer):
         network = model.network
-        arrays = network.arrays if x is None else as_arrays(x, load.specs_of(network.graph))
+        specs = load.specs_of(network.graph, network.arrays)
+        arrays = model.inputs_of_now() if x is None else as_arrays(x, specs)
         return Side(network.model, replace(network.graph, classes=network.classes), arrays)
     if same is not None:
         try:

@@ -165,6 +165,11 @@ class Local:
                 self._missing = error
         return self._session
 
+    def replace(self, model: Any) -> None:
+        """Compute another model from here on, or the same of another Plan."""
+        self.close()
+        self.model, self._first = model, {}
+
     def close(self) -> None:
         """Free what it holds on the device."""
         if self._session is not None:

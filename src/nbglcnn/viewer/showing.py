@@ -6,7 +6,7 @@ import io
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anywidget
 import traitlets
@@ -25,6 +25,9 @@ from nbglcnn.viewer.traits import (
     checked_view,
     name_of_view,
 )
+
+if TYPE_CHECKING:
+    from nbglcnn import export
 
 
 class Shown(anywidget.AnyWidget):
@@ -137,17 +140,36 @@ class Shown(anywidget.AnyWidget):
     ) -> Path:
         """Write this Viewer as a page of its own, which runs offline, without a kernel.
 
-        It has the weights, the input, the edits and the view of now. The arguments are those of
-        `nbglcnn.export_html`; `precision` is the Viewer's own unless given.
+        It has the weights, the input, the edits, the view and the source of now: of Images all that
+        were given, of a Video the whole. The arguments are those of `nbglcnn.export_html`;
+        `precision` is the Viewer's own unless given.
+
+        Raises:
+            InputError: the source is larger than 64 MiB, or a step is none.
         """
         from nbglcnn import export  # which writes Viewers
 
         traits = {name: getattr(self, name) for name in OF_THE_PAGE}
         del traits["height"], traits["presenting"]
+        self._adopt_now()
         content = export.page(
-            self.network, title=title, text=text, steps=steps, precision=precision, traits=traits
+            self.network,
+            title=title,
+            text=text,
+            steps=steps,
+            precision=precision,
+            traits=traits,
+            source=self._exported_source(),
         )
         return export.write(path, content)
+
+    def _adopt_now(self) -> None:
+        """Make what pages were fed last the network's input."""
+        raise NotImplementedError
+
+    def _exported_source(self) -> export.WithBlobs:
+        """The source of now, and its blobs."""
+        raise NotImplementedError
 
     @traitlets.validate("example")
     def _check_index(self, proposal: Any) -> int:

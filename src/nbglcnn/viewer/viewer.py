@@ -29,11 +29,12 @@ from nbglcnn.viewer.offer import Offer
 from nbglcnn.viewer.parity import ParityCheck, verified, verify
 from nbglcnn.viewer.reading import Reader, shaped
 from nbglcnn.viewer.showing import Shown
+from nbglcnn.viewer.sourcing import SOURCE, Sourced
 from nbglcnn.viewer.steps import steps_shown
 from nbglcnn.viewer.traits import OF_THE_PAGE, as_json, hovered, status_of
 
 
-class Viewer(Shown, Edited):
+class Viewer(Sourced, Shown, Edited):
     """Shows a network's layers while it runs on the page's GPU.
 
     `model` is a torch.nn.Module (not changed), an onnx.ModelProto or a path to an .onnx; `x` is an
@@ -48,9 +49,10 @@ class Viewer(Shown, Edited):
 
     Traits, to observe and to link: `example`, `selected`, `view` (see `show`), `colormap`,
     `color_range`, `symmetric`, `height` and `presenting` (see `present`) follow the page and can be
-    set, `classes` can be set. Read-only are `running` (the page has a run under way, or had one in
-    the last quarter of a second), `runs_per_second` (runs finished in the last second; 0 when
-    idle), `hover` (the element under the pointer, or None) and `status`.
+    set, `classes` can be set; `source` is what feeds the input, a Webcam, Video, Images, Drawing or
+    Noise, or None, and follows the page, too. Read-only are `running` (the page has a run under
+    way, or had one in the last quarter of a second), `runs_per_second` (runs finished in the last
+    second; 0 when idle), `hover` (the element under the pointer, or None) and `status`.
     """
 
     # The loader asks for the code by its name, once a page. With hot reload pages import the core
@@ -98,6 +100,7 @@ class Viewer(Shown, Edited):
             fit=lambda target: _call(this, "_fit", target),
             changed=lambda: _call(this, "_follow"),
             code=code.pieces(),
+            blocks=lambda name: _call(this, "_blob", name),
         )
         self._parity = ParityCheck(
             self._connection,
@@ -106,6 +109,7 @@ class Viewer(Shown, Edited):
             changed=lambda: _call(this, "_follow"),
         )
         self._begin()
+        self._begin_sources()
         self._show()
         super().__init__(height=height, classes=self.network.classes)
         self._reader = Reader(
@@ -125,18 +129,6 @@ class Viewer(Shown, Edited):
     # What the network is and gives
 
     @property
-    def input(self) -> Any:
-        """The current input: an array, or a tuple of them; set it to another of the same shape."""
-        arrays = tuple(array.copy() for array in self.network.arrays)
-        return arrays[0] if len(arrays) == 1 else arrays
-
-    @input.setter
-    def input(self, x: Any) -> None:
-        self._check_open()
-        self.network.set_input(x)
-        self._show()
-
-    @property
     def output(self) -> Any:
         """What the network makes of the current input, as the model returns it.
 
@@ -149,13 +141,15 @@ class Viewer(Shown, Edited):
     def run(self, x: Any, *, timeout: float | None = None) -> Any:
         """The output of this very input, in the form of `output`; `input` stays set to it.
 
-        `timeout` is how many seconds the page may say nothing, the Viewer's own unless given.
+        A source is off then. `timeout` is how many seconds the page may say nothing, the Viewer's
+        own unless given.
 
         Raises:
             InputError: `x` doesn't fit; the old input stays.
             PageError: somebody else set the input or the weights before the page came to this one.
         """
         self.network.set_input(x)
+        self._turn_off()
         revision, shown = self.network.revision, self._show()
         keys = self.network.plan.header.outputs
         answer = self._reader.read(keys, timeout)
@@ -197,16 +191,18 @@ class Viewer(Shown, Edited):
             InputError: `x` doesn't fit, or a bend can't be replayed (a text in GLSL).
             DeviceError: nothing but the framework itself can compute here.
         """
-        arrays = self.network.arrays
+        arrays, source = self.network.arrays, self.source
         if x is not None:
             self.input = x
+        network = self.network
         try:
             report, framework = verify(
-                self.network, self._reader, timeout, self.network.edits, self.network.injected
+                network, self._reader, timeout, network.edits, network.injected, self._fed_keys()
             )
         finally:
             if x is not None:
                 self.input = arrays
+                self.source = source
         # With the revision of what the page shows again.
         words = json.dumps(to_dict(active(self.network.edits))) if self.network.bent else ""
         now = self._connection.revision
@@ -229,6 +225,7 @@ class Viewer(Shown, Edited):
             inboxes.pop(self.comm.comm_id, None)
         if hasattr(self, "_connection"):
             self._connection.closed = True
+            self._given.clear()
         if hasattr(self, "network"):
             self.network.local.close()
         super().close()
@@ -276,8 +273,8 @@ class Viewer(Shown, Edited):
         Where values are wrong the fast kernels are left out, for good if that mends them.
         """
         network = self.network
-        edits = network.edits
-        self._parity.follow(network.plan, network.graph, network.arrays, edits, network.injected)
+        edits, injected, moved = network.edits, network.injected, self._moved()
+        self._parity.follow(network.plan, network.graph, network.arrays, edits, injected, moved)
         verdict = self._parity.of(self._connection.page, network.plan, edits)
         if verdict is None:
             return ""
@@ -301,6 +298,7 @@ class Viewer(Shown, Edited):
             shown = any(p.health is None or p.health.views for p in self._connection.pages.values())
             (lifetime.hold if shown else lifetime.let_go)(self)
         self._weigh_for_pages()
+        self._follow_feeding()
         tested, plan = self._examine(), self.network.plan
         pace = page.pace if page else None
         self.set_trait("running", pace is not None and pace.running)
@@ -334,13 +332,15 @@ class Viewer(Shown, Edited):
 
     def set_state(self, sync_data: dict[str, Any]) -> None:
         """Take what a page has changed: only what a page may change, and only what fits."""
-        if edits := {name: sync_data[name] for name in TOLD if name in sync_data}:
-            try:
-                super().set_state(edits)  # the two at once: each says what the other means
-            except traitlets.TraitError as error:
-                protocol.warn_once(f"ignored the page's edits: {error}")
-                self.send_state(TOLD)
-        for name in sync_data.keys() - edits.keys():
+        # Those of edits at once: each says what the other means.
+        for names in (TOLD, (SOURCE,)):
+            if told := {name: sync_data[name] for name in names if name in sync_data}:
+                try:
+                    super().set_state(told)
+                except traitlets.TraitError as error:
+                    protocol.warn_once(f"ignored the page's {names[0]}: {error}")
+                    self.send_state(names)
+        for name in sync_data.keys() - {*TOLD, SOURCE}:
             if name not in OF_THE_PAGE:
                 protocol.warn_once(f"ignored the page's change of {name[:40]!r}")
                 continue

@@ -1,7 +1,7 @@
-// Values that a session makes beside the Plan's: without any edit, the difference, and previews.
+// Values that a session makes beside the Plan's: without any edit, the difference, after each edit, and previews.
 import { useEffect, useState } from "preact/hooks";
 import type { Edit } from "../../edits.ts";
-import { differenceKey, withoutKey } from "../../gl/derived.ts";
+import { differenceKey, stageKey, withoutKey } from "../../gl/derived.ts";
 import type { Session } from "../../gl/types.ts";
 import type { Value } from "../../plan.ts";
 import { reportFailure, useViews } from "../context.ts";
@@ -57,6 +57,24 @@ export function useWithout(value: Value): { a: Value; difference: Value | null }
   );
   const [a, difference = null] = useFound(keys);
   return a === undefined ? null : { a, difference };
+}
+
+/**
+ * A value before all of its edits, and after each of them; undefined before it has run so. For one without any nothing
+ * is kept.
+ */
+export function useStages({ key }: Value, edits: number): readonly (Value | undefined)[] {
+  const about = edits > 0 ? key : "";
+  const keys = useAsked(
+    about,
+    async (session) => {
+      if (about !== "") await session.stagesOf([about]);
+      return [about];
+    },
+    (session) => session.stagesOf([]),
+  );
+  const count = keys.includes(key) && edits > 0 ? edits + 1 : 0;
+  return useFound(Array.from({ length: count }, (_, k) => stageKey(key, k)));
 }
 
 /** One channel as each of these edits makes it; empty until they can be drawn. */

@@ -1,4 +1,8 @@
-// The source drawer, and what runs sources.
+// The source drawer, what runs sources, and what feeds inputs with pictures.
+
+export { Feeding } from "../../gl/feeding.ts";
+export { LiveLegend } from "./legend.tsx";
+
 import style from "./sources.css";
 
 export { style };
