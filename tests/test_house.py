@@ -205,7 +205,7 @@ PAGE_MAY_IMPORT = {
     "gl": {"edits", "plan", "messages"},
     "engine": {"edits", "gl", "plan", "messages"},
     "source": {"plan"},
-    "sources": {"edits", "gl", "messages", "plan", "source", "state"},
+    "sources": {"edits", "engine", "gl", "messages", "plan", "source", "state"},
     "status": {"gl"},
     "state": {"edits", "engine", "gl", "messages", "source", "status"},
     "buffers": set(),

@@ -38,6 +38,7 @@ const none: Edit = {
   names: [],
   array: "",
   frozen: false,
+  skips: false,
 };
 /** Calls of WebGL by their names, and bytes of those that upload. */
 const calls: Record<string, number> = {};

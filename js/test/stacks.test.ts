@@ -21,6 +21,7 @@ const edit = (layer: string, change: Partial<Edit> = {}): Edit => ({
   names: [],
   array: "",
   frozen: false,
+  skips: false,
   ...change,
 });
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from nbglcnn.session import Session as Session
     from nbglcnn.sources import Drawing as Drawing
     from nbglcnn.sources import Images as Images
+    from nbglcnn.sources import Latent as Latent
     from nbglcnn.sources import Noise as Noise
     from nbglcnn.sources import Video as Video
     from nbglcnn.sources import Webcam as Webcam
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 _HOME = {
     "Drawing": "sources",
     "Images": "sources",
+    "Latent": "sources",
     "Noise": "sources",
     "Plan": "plan",
     "Preprocess": "preprocess",

@@ -172,8 +172,8 @@ class Graph:
     calls: Mapping[str, str] = field(default_factory=lambda: _frozen({}))
     # How pictures become inputs, by their values' names, where it isn't as usual: see plan.Input.
     fits: Mapping[str, tuple[str, float]] = field(default_factory=lambda: _frozen({}))
-    preprocess: tuple[str, ...] = ()  # keys of what is done to the first input before the model
     noise: Mapping[str, str] = field(default_factory=lambda: _frozen({}))
+    preprocess: tuple[str, ...] = ()  # keys of what is done to the first input before the model
 
     def shape(self, value: str) -> tuple[int, ...]:
         """The concrete shape of a value."""

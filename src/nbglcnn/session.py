@@ -22,6 +22,7 @@ from nbglcnn.device import GL_FRAMEBUFFER, shared_device
 from nbglcnn.edits.editable import Editable
 from nbglcnn.edits.kinds import GLSL
 from nbglcnn.edits.records import Edit
+from nbglcnn.edits.skipping import not_run, skipped
 from nbglcnn.edits.stacks import stacks_of
 from nbglcnn.edits.store import Moment
 from nbglcnn.errors import (
@@ -222,7 +223,8 @@ class Session(Editable):
         for number in sections:
             section = self.plan.header.sections[number]
             for k in range(section.first, section.first + section.count):
-                self._draw(self.plan.header.passes[k])
+                if k not in self._on_device.skipped.passes:
+                    self._draw(self.plan.header.passes[k])
                 self._edit(k)
         self._ran.update(sections)
 
@@ -279,8 +281,10 @@ class Session(Editable):
 
     def _value(self, key: str) -> p.Value:
         values = (*self.plan.header.values, *self.plan.header.parameters)
-        for value in values:
+        for number, value in enumerate(values):
             if value.key == key:
+                if number in self._on_device.skipped.values:
+                    raise KeyError(not_run(key))
                 return value
         raise KeyError(unknown(key, [value.key for value in values]))
 
@@ -396,10 +400,15 @@ class Session(Editable):
                         f"{', '.join(keys)}. Give a tuple with an array for each, or a dict by "
                         "their names"
                     )
+            edits = self._new_edits[0] if self._new_edits is not None else None
+            spared = (
+                skipped(self.plan.header, edits) if edits is not None else self._on_device.skipped
+            ).values
             values = [
                 value
-                for value in self.plan.header.values
+                for number, value in enumerate(self.plan.header.values)
                 if self._written_in.get(value.texture, {*sections}) & {*sections}
+                if number not in spared
             ]
             count = pieces.examples(self.plan.header, arrays)
 

@@ -324,8 +324,10 @@ export class Runner {
     const { values, parameters } = this.plan;
     const value = this.edits.find(key) ?? parameters.find((one) => one.key === key);
     if (value !== undefined) return value;
-    const keys = listed(values.map((one) => one.key));
-    throw new PlanError(`no value ${JSON.stringify(key)}; this network has ${keys}`);
+    const keys = values.map((one) => one.key);
+    if (keys.includes(key))
+      throw new PlanError(`${key} has no value now: a latent skips its layer`);
+    throw new PlanError(`no value ${JSON.stringify(key)}; this network has ${listed(keys)}`);
   }
 
   /** The Plan's objects; throws when they are gone. */

@@ -56,10 +56,10 @@ def run(given: argparse.Namespace) -> int:
             lower(graph, observe=observe, precision=given.precision)
             for observe in ("outputs", "all")
         )
-    # The framework runs the model alone, on what comes before it, and draws the rest itself.
+    own = behind(graph)  # the other engine runs the model alone, on what comes out in front of it
     taken = arrays if model.prepared is None else with_picture(model.prepared, x).arrays
-    own = len(arrays) - len(graph.noise)
-    other, engine, missing = _other(model, behind(graph).inputs[:own], taken[:own])
+    count = len(own.inputs) - len(graph.noise)  # the framework draws the rest itself
+    other, engine, missing = _other(model, own.inputs[:count], taken[:count])
     if missing:
         words.note(missing)
     with Session(fused) as one, Session(kept) as two:

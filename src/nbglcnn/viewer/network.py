@@ -12,6 +12,7 @@ import numpy as np
 from nbglcnn import classes as class_names
 from nbglcnn import load
 from nbglcnn.edits.records import Edit, active
+from nbglcnn.edits.skipping import not_run, skipped
 from nbglcnn.errors import InputError, NbglcnnError, unknown
 from nbglcnn.graph import Array, Graph
 from nbglcnn.inputs import as_arrays
@@ -22,6 +23,7 @@ from nbglcnn.partly import load_mixed, of_first, values_in_python
 from nbglcnn.plan import Patch, Plan, Precision, Target, Value, content_hash, pack_file
 from nbglcnn.reference import cacheable
 from nbglcnn.session import stored
+from nbglcnn.sources import latent as latents
 from nbglcnn.viewer import snapshot as pictures
 from nbglcnn.viewer.local import Local
 from nbglcnn.viewer.offer import Offer
@@ -38,7 +40,8 @@ class Network:
     no page does. `classes` are the names of the output's classes, () where there are none. Unless
     `strict`, the model's framework computes the layers that cannot run: `sent` are their values for
     the input of now, in the order of the Plan's. `edits` are those of now, `injected` the arrays
-    that they, or steps that can be undone, put in the place of values.
+    that they, or steps that can be undone, put in the place of values. `latent` is the edit that
+    puts a code in its layer's place, where a latent is the source.
     """
 
     plan: Plan
@@ -63,6 +66,9 @@ class Network:
         self._strict = strict
         self.edits: tuple[Edit, ...] = ()
         self.injected: Mapping[str, Array] = {}
+        self.latent: Edit | None = None
+        self._code: Mapping[str, Array] = {}
+        self._skipped: tuple[tuple[str, str], frozenset[str]] = ("", ""), frozenset()
         self.patches: list[Patch] = []
         self._patch_bytes = 0
         self._unhashed: set[str] = set()
@@ -158,10 +164,53 @@ class Network:
         self.edits, self.injected = tuple(edits), dict(arrays)
         self.revision += 1
 
+    def cut(self, layer: str | None, code: Any = ()) -> None:
+        """Put a latent's code in a layer's place, and skip what only leads there; None ends it.
+
+        KeyError or InputError where it cannot be, as `sources.latent.checked_layer` says; nothing
+        is changed then.
+        """
+        if layer is None:
+            made, arrays = None, {}
+        else:
+            value = latents.checked_layer(self.plan, layer)
+            numbers = latents.checked_code(layer, code, latents.numbers_of(self.plan, value))
+            if self.plan.in_python and (found := self.graph.python_behind(layer)):
+                raise InputError(
+                    f"Latent({layer!r}): {found}, which follows from it, is computed in Python, "
+                    "where no code reaches; cut at a layer behind that one"
+                )
+            times = value.read.count // numbers.size
+            made = latents.latent_edit(layer)
+            arrays = {made.array: np.tile(numbers, times).reshape(value.nchw)}
+        self.latent, self._code = made, arrays
+        self.revision += 1
+
+    @property
+    def acting(self) -> tuple[Edit, ...]:
+        """All edits that act: a latent's code, and what is edited behind it."""
+        return self.edits if self.latent is None else (self.latent, *self.edits)
+
+    @property
+    def arrays_given(self) -> Mapping[str, Array]:
+        """The arrays that these put in the place of values."""
+        return {**self.injected, **self._code}
+
+    @property
+    def skipped(self) -> frozenset[str]:
+        """The keys that have no value now: a latent skips their layers."""
+        if self.latent is None:
+            return frozenset()
+        now = self.plan.hash, self.latent.layer
+        if self._skipped[0] != now:
+            values = skipped(self.plan.header, [self.latent]).values
+            self._skipped = now, frozenset(self.plan.values[one].key for one in values)
+        return self._skipped[1]
+
     @property
     def bent(self) -> bool:
         """Whether any edit changes something."""
-        return bool(active(self.edits))
+        return bool(active(self.acting))
 
     def _take(self, graph: Graph) -> list[Patch]:
         sent = self._from_framework(graph, self.arrays)
@@ -291,6 +340,12 @@ class Network:
         pairs = zip(self.plan.header.inputs, (*self.arrays, *self.sent), strict=True)
         return [stored(record.key, array) for record, array in pairs]
 
+    def check_computed(self, keys: Iterable[str]) -> None:
+        """KeyError for one that has no value now."""
+        for key in keys:
+            if key in self.skipped:
+                raise KeyError(not_run(key))
+
     def values(self, keys: Iterable[str]) -> list[Value]:
         """The Plan's records of these keys; KeyError for one that it doesn't keep."""
         known = {value.key: value for value in self.plan.values}
@@ -304,7 +359,7 @@ class Network:
         found = self._local_values()
         if unbent:
             return self.local.unbent(
-                keys, self.plan, self.graph, self.arrays, self.edits, self.injected
+                keys, self.plan, self.graph, self.arrays, self.acting, self.arrays_given
             )
         return [found[key].copy() for key in keys]
 
@@ -316,8 +371,8 @@ class Network:
             self.revision,
             self.patches,
             self.sent,
-            self.edits,
-            self.injected,
+            self.acting,
+            self.arrays_given,
         )
 
     @property

@@ -49,6 +49,8 @@ ROOMS = (
     "keep",
     "sources",
     "latent",
+    "channels",
+    "help",
 )
 MAX_COMPARED = 4  # channels that are shown large beside each other, at most
 MAX_BLOB = 2**31  # bytes of one blob; more than any texture we make

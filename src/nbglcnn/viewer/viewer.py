@@ -49,10 +49,10 @@ class Viewer(Sourced, Shown, Edited):
 
     Traits, to observe and to link: `example`, `selected`, `view` (see `show`), `colormap`,
     `color_range`, `symmetric`, `height` and `presenting` (see `present`) follow the page and can be
-    set, `classes` can be set; `source` is what feeds the input, a Webcam, Video, Images, Drawing or
-    Noise, or None, and follows the page, too. Read-only are `running` (the page has a run under
-    way, or had one in the last quarter of a second), `runs_per_second` (runs finished in the last
-    second; 0 when idle), `hover` (the element under the pointer, or None) and `status`.
+    set, `classes` can be set; `source` is what feeds the input, a Webcam, Video, Images, Drawing,
+    Noise or Latent, or None, and follows the page, too. Read-only are `running` (the page has a run
+    under way, or had one in the last quarter of a second), `runs_per_second` (runs finished in the
+    last second; 0 when idle), `hover` (the element under the pointer, or None) and `status`.
     """
 
     # The loader asks for the code by its name, once a page. With hot reload pages import the core
@@ -197,7 +197,12 @@ class Viewer(Sourced, Shown, Edited):
         network = self.network
         try:
             report, framework = verify(
-                network, self._reader, timeout, network.edits, network.injected, self._fed_keys()
+                network,
+                self._reader,
+                timeout,
+                network.acting,
+                network.arrays_given,
+                self._fed_keys(),
             )
         finally:
             if x is not None:
@@ -273,6 +278,8 @@ class Viewer(Sourced, Shown, Edited):
         Where values are wrong the fast kernels are left out, for good if that mends them.
         """
         network = self.network
+        if network.latent is not None:
+            return ""  # each code would be another network
         edits, injected, moved = network.edits, network.injected, self._moved()
         self._parity.follow(network.plan, network.graph, network.arrays, edits, injected, moved)
         verdict = self._parity.of(self._connection.page, network.plan, edits)
