@@ -472,3 +472,27 @@ def test_what_python_computes_follows_from_the_preprocess() -> None:
     with torch.no_grad():
         assert_equal(viewer.output, model(torch.from_numpy(x)).numpy())
     viewer.close()
+
+
+def test_noise_stands_behind_the_picture() -> None:
+    class Variational(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = nn.Conv2d(3, 2, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            z = self.conv(x)
+            return z + torch.randn_like(z)
+
+    model, preprocess = Variational().eval(), Preprocess(8, mean=MEAN, std=STD)
+    noise = RANDOM.standard_normal((1, 2, 6, 6)).astype(np.float32)
+    x = (numbers(fitted(CAT, (8, 8), "crop")) - np.array(MEAN, np.float32).reshape(1, 3, 1, 1)) / (
+        np.array(STD, np.float32).reshape(1, 3, 1, 1)
+    )
+    with torch.no_grad():
+        expected = model.conv(torch.from_numpy(x)).numpy() + noise
+    for given in ((CAT, noise), {"noise": noise, "x": CAT}):
+        viewer = Viewer(model, given, preprocess=preprocess)
+        assert_equal(viewer.output, expected)
+        assert viewer.verify().ok
+        viewer.close()

@@ -45,7 +45,7 @@ def load_mixed(
     known = {} if known is None else known
     if isinstance(model, Prepared):
         given = with_picture(model, x)
-        graph, arrays = load_mixed(model.model, given.given, known)
+        graph, arrays = load_mixed(model.model, given.arrays, known)
         return given.whole(graph, known), (given.inputs[0], *arrays[1:])
     if isinstance(model, Joined):
         graph, arrays = load(model)

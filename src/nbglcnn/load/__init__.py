@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -69,7 +68,7 @@ def load(
         return model.graph, model.arrays
     if isinstance(model, Prepared):
         given = with_picture(model, x)
-        graph, arrays = load(model.model, given.given, known, problems, missing)
+        graph, arrays = load(model.model, given.arrays, known, problems, missing)
         return given.whole(graph, known), (given.inputs[0], *arrays[1:])
     with one_at_a_time():
         return _load(model, x, known, problems, missing)
@@ -82,18 +81,24 @@ def with_picture(model: Prepared, x: Any) -> Pictured:
         from nbglcnn.load.torch.check import image_channels, input_names, unwrapped
         from nbglcnn.load.torch.noise import parted
 
-        whole = unwrapped(own)
+        whole, called = unwrapped(own), type(own).__name__
         x, noise = parted(whole, x)
         count = len(x) if isinstance(x, tuple | Mapping) else 1
         specs = [Spec(name) for name in input_names(whole, count)]
-        made = pictured(model.preprocess, x, specs, image_channels(own), type(own).__name__)
-        return replace(made, noise=noise.given)
+        return pictured(model.preprocess, x, specs, image_channels(own), called, noise.given)
     from nbglcnn.load.onnx.model import input_specs
 
     specs = input_specs(_checked_model(own))
     if not specs:
         raise InputError("preprocess: the model has no inputs")
-    return pictured(model.preprocess, x, specs, None, "the model")
+    drawn: Mapping[str, Any] | tuple[Any, ...] = ()
+    if isinstance(x, Mapping):
+        names = {spec.name for spec in specs}
+        drawn = {name: one for name, one in x.items() if name not in names}
+        x = {name: one for name, one in x.items() if name in names}
+    elif isinstance(x, tuple):
+        x, drawn = x[: len(specs)], x[len(specs) :]
+    return pictured(model.preprocess, x, specs, None, "the model", drawn)
 
 
 def _load(

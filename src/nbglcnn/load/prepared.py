@@ -44,29 +44,25 @@ def bare(model: Any) -> Any:
 class Pictured:
     """The inputs of a Prepared model: the picture, the others, and the channels of the model.
 
-    `names` are theirs, `noise` is what is given for the random numbers of forward.
+    `names` are those of the inputs, `noise` is what is given for what the model draws.
     """
 
     preprocess: Preprocess
     inputs: tuple[Array, ...]
     channels: int
-    names: tuple[str, ...] = ()
+    names: tuple[str, ...]
     noise: Mapping[str, Any] | Sequence[Any] = ()
 
     @property
-    def given(self) -> Any:
-        """What the model itself is loaded with: its inputs, and the noise."""
-        if isinstance(self.noise, Mapping):
-            return {**dict(zip(self.names, self.arrays, strict=True)), **self.noise}
-        return (*self.arrays, *self.noise)
-
-    @property
-    def arrays(self) -> tuple[Array, ...]:
+    def arrays(self) -> Any:
         """What the model itself is given."""
         made = self.inputs[0]
         for step in self.preprocess.steps(self.channels):
             made = step.of(made)
-        return (made, *self.inputs[1:])
+        own = (made, *self.inputs[1:])
+        if isinstance(self.noise, Mapping):
+            return {**dict(zip(self.names, own, strict=True)), **self.noise}
+        return (*own, *self.noise)
 
     def whole(self, graph: Graph, known: dict[str, Array] | None) -> Graph:
         """The model's Graph with the steps in front of it; `known` gets their values."""
@@ -77,7 +73,12 @@ class Pictured:
 
 
 def pictured(
-    preprocess: Preprocess, x: Any, specs: Sequence[Spec], channels: int | None, model: str
+    preprocess: Preprocess,
+    x: Any,
+    specs: Sequence[Spec],
+    channels: int | None,
+    model: str,
+    noise: Mapping[str, Any] | Sequence[Any] = (),
 ) -> Pictured:
     """What is given as `x`, of a model whose first input has so many channels.
 
@@ -110,7 +111,7 @@ def pictured(
         )
     if channels is None:
         channels = 1 if preprocess.channels == "grey" else picture.shape[1]
-    return Pictured(preprocess, whole, channels, tuple(spec.name for spec in specs))
+    return Pictured(preprocess, whole, channels, tuple(one.name for one in specs), noise)
 
 
 def _wanted(

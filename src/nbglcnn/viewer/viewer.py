@@ -138,9 +138,8 @@ class Viewer(Sourced, Shown, Edited):
     def run(self, x: Any, *, timeout: float | None = None) -> Any:
         """The output of this very input, in the form of `output`; `input` stays set to it.
 
-        A source is off then.
-
-        `timeout` is how many seconds the page may say nothing, the Viewer's own unless given.
+        A source is off then. `timeout` is how many seconds the page may say nothing, the Viewer's
+        own unless given.
 
         Raises:
             InputError: `x` doesn't fit; the old input stays.
