@@ -16,8 +16,8 @@ from torch import nn
 import nbglcnn
 from nbglcnn import Plan
 from nbglcnn.edits.kinds import KINDS
-from sourced import Sourced
-from test_camera import fitted
+from sourced import FILM, Sourced
+from test_camera import fitted, grabbed
 from views_page import Views
 
 Show = Callable[..., Views]
@@ -379,3 +379,52 @@ def test_damaged_files_addresses_and_what_the_browser_cannot_show_are_said(show:
     give(sourced, "drop", png(9, 9), "good.png", "image/png")
     sourced.wait(1)
     expect(alert).to_have_count(0)
+
+
+def test_a_film_that_is_chosen_plays_is_paused_and_sought_and_its_address_is_let_go(
+    show: Show,
+) -> None:
+    sourced = opened(show)
+    page = sourced.page
+    page.evaluate(
+        """() => {
+          globalThis.addresses = new Set();
+          const { createObjectURL, revokeObjectURL } = URL;
+          URL.createObjectURL = (blob) => {
+            const made = createObjectURL.call(URL, blob);
+            addresses.add(made);
+            return made;
+          };
+          URL.revokeObjectURL = (one) => {
+            addresses.delete(one);
+            revokeObjectURL.call(URL, one);
+          };
+        }"""
+    )
+    film = base64.b64decode(page.evaluate(FILM))
+    sourced.open()
+    give(sourced, "drop", film, "bar.webm", "video/webm")
+    sourced.wait(6)
+    expect(page.locator(".nbg-chosen-source")).to_contain_text("bar.webm")
+    page.get_by_role("button", name="Pause the film").click()
+    sourced.wait_phase("still")
+    page.wait_for_timeout(200)
+    expected = fitted(grabbed(page), sourced.input.shape, mirrored=False)
+    assert np.abs(sourced.tensor[0, 0] - expected).max() <= 1.01 / 255
+    paused = sourced.tensor
+    count = sourced.count
+    # Sought while it is paused; it says how long it is, which the file does not.
+    length = page.get_by_label("Where the film is").get_attribute("max")
+    assert length is not None and 0.8 < float(length) < 2
+    for seconds in (0.1, 0.6):
+        page.evaluate("t => { views.state.controls.value.video.currentTime = t; }", seconds)
+        sourced.wait(count + 1)
+        count = sourced.count
+    expected = fitted(grabbed(page), sourced.input.shape, mirrored=False)
+    assert np.abs(sourced.tensor[0, 0] - expected).max() <= 1.01 / 255
+    assert np.abs(sourced.tensor - paused).max() > 0.05
+    page.get_by_role("button", name="Play the film").click()
+    sourced.wait(count + 3)
+    assert page.evaluate("() => addresses.size") == 1
+    sourced.set("noise")
+    assert page.evaluate("() => addresses.size") == 0

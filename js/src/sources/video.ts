@@ -37,7 +37,17 @@ export const video: Open = (place) => {
   film.addEventListener("error", () => {
     if (address !== "" && !closed) place.fail("damaged", film.error?.message || "no frame of it");
   });
-  film.addEventListener("loadeddata", () => {
+  // Recordings often don't say how long they are: browsers know it at the end.
+  let measuring = false;
+  let ready = false;
+  film.addEventListener("loadedmetadata", () => {
+    ready = false;
+    measuring = film.duration === Number.POSITIVE_INFINITY;
+    if (measuring) film.currentTime = Number.MAX_SAFE_INTEGER;
+  });
+  const begin = (): void => {
+    if (ready || closed) return;
+    ready = true;
     if (film.videoWidth === 0) {
       place.fail("damaged", "there is only sound in it");
       return;
@@ -45,13 +55,20 @@ export const video: Open = (place) => {
     place.offer({ video: film });
     go();
     if (running === undefined) void feed();
+  };
+  film.addEventListener("loadeddata", () => {
+    if (!measuring) begin();
   });
   film.addEventListener("seeked", () => {
-    if (running === undefined && !closed) void feed();
+    if (measuring) {
+      measuring = false;
+      film.currentTime = 0;
+    } else if (!ready) begin();
+    else if (running === undefined && !closed) void feed();
   });
 
   const go = (): void => {
-    if (!wanted || running !== undefined || film.videoWidth === 0) return;
+    if (!wanted || running !== undefined || !ready || film.videoWidth === 0) return;
     if (place.source.owner === "") place.change({ owner: place.feeder.page });
     void film.play().catch(() => undefined); // paused meanwhile
     running = loop(
@@ -73,7 +90,7 @@ export const video: Open = (place) => {
       },
     );
   }
-  const begin = (): void => place.change({ owner: place.feeder.page, playing: true });
+  const start = (): void => place.change({ owner: place.feeder.page, playing: true });
   const take = (chosen: Blob, title: string): void => {
     const { input, kind, mirrored } = place.source;
     const next = sourceOf(kind, input, {
@@ -89,13 +106,13 @@ export const video: Open = (place) => {
     // Films seldom say how many frames they have in a second.
     film.currentTime = Math.max(0, film.currentTime + by / 25);
   };
-  place.offer({ start: begin, take, step });
+  place.offer({ start, take, step });
 
   return {
     follow(source) {
       const chosen = files.get(source);
       if (chosen !== undefined) show(chosen);
-      else if (running === undefined && film.videoWidth > 0) void feed();
+      else if (running === undefined && ready) void feed();
     },
     start() {
       wanted = true;
@@ -108,7 +125,7 @@ export const video: Open = (place) => {
       film.pause();
       // The one that is seen, once the one before has run.
       void ended?.then(() => {
-        if (running === undefined && !closed) return feed();
+        if (running === undefined && ready && !closed) return feed();
       });
     },
     dispose() {

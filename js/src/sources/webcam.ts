@@ -113,8 +113,8 @@ export const webcam: Open = (place) => {
       if (mine !== asked) return;
       go();
       if (running !== undefined) return;
-      await feed(); // it begins paused
-      if (running === undefined) video.pause();
+      video.pause(); // it begins so
+      await feed();
     } catch (error) {
       if (mine === asked) fail(failureOf(error), error);
     }

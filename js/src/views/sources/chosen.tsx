@@ -46,6 +46,7 @@ export function Chosen() {
       class="nbg-button nbg-chosen-source"
       data-source={now?.kind ?? ""}
       aria-expanded={drawer.value}
+      aria-label={`Source: ${title}${quiet}`}
       title="Where the input comes from"
       onClick={() => {
         drawer.value = !drawer.value;
@@ -53,7 +54,6 @@ export function Chosen() {
     >
       <Icon />
       <span class="nbg-source-title">
-        <span class="nbg-unseen">Source: </span>
         {title}
         {quiet}
       </span>
