@@ -12,7 +12,6 @@ import numpy as np
 from nbglcnn import classes as class_names
 from nbglcnn import load
 from nbglcnn.edits.records import Edit, active
-from nbglcnn.edits.skipping import not_run, skipped
 from nbglcnn.errors import InputError, NbglcnnError, unknown
 from nbglcnn.graph import Array, Graph
 from nbglcnn.inputs import as_arrays
@@ -23,15 +22,15 @@ from nbglcnn.partly import load_mixed, of_first, values_in_python
 from nbglcnn.plan import Patch, Plan, Precision, Target, Value, content_hash, pack_file
 from nbglcnn.reference import cacheable
 from nbglcnn.session import stored
-from nbglcnn.sources import latent as latents
 from nbglcnn.viewer import snapshot as pictures
+from nbglcnn.viewer.cut import Cut
 from nbglcnn.viewer.local import Local
 from nbglcnn.viewer.offer import Offer
 
 PATCH_BYTES = 2**22  # of all patches since the weights were hashed; then they are hashed again
 
 
-class Network:
+class Network(Cut):
     """The Graph, the Plan and the input of a Viewer. Whoever changes one shows the `offer` again.
 
     `model` and `x` are what the Viewer takes; `graph` holds the weights of now. `plan` is packed
@@ -66,9 +65,7 @@ class Network:
         self._strict = strict
         self.edits: tuple[Edit, ...] = ()
         self.injected: Mapping[str, Array] = {}
-        self.latent: Edit | None = None
-        self._code: Mapping[str, Array] = {}
-        self._skipped: tuple[tuple[str, str], frozenset[str]] = ("", ""), frozenset()
+        self._begin_cut()
         self.patches: list[Patch] = []
         self._patch_bytes = 0
         self._unhashed: set[str] = set()
@@ -163,49 +160,6 @@ class Network:
         self.local.check_texts(self.plan, edits)
         self.edits, self.injected = tuple(edits), dict(arrays)
         self.revision += 1
-
-    def cut(self, layer: str | None, code: Any = ()) -> None:
-        """Put a latent's code in a layer's place, and skip what only leads there; None ends it.
-
-        KeyError or InputError where it cannot be, as `sources.latent.checked_layer` says; nothing
-        is changed then.
-        """
-        if layer is None:
-            made, arrays = None, {}
-        else:
-            value = latents.checked_layer(self.plan, layer)
-            numbers = latents.checked_code(layer, code, latents.numbers_of(self.plan, value))
-            if self.plan.in_python and (found := self.graph.python_behind(layer)):
-                raise InputError(
-                    f"Latent({layer!r}): {found}, which follows from it, is computed in Python, "
-                    "where no code reaches; cut at a layer behind that one"
-                )
-            times = value.read.count // numbers.size
-            made = latents.latent_edit(layer)
-            arrays = {made.array: np.tile(numbers, times).reshape(value.nchw)}
-        self.latent, self._code = made, arrays
-        self.revision += 1
-
-    @property
-    def acting(self) -> tuple[Edit, ...]:
-        """All edits that act: a latent's code, and what is edited behind it."""
-        return self.edits if self.latent is None else (self.latent, *self.edits)
-
-    @property
-    def arrays_given(self) -> Mapping[str, Array]:
-        """The arrays that these put in the place of values."""
-        return {**self.injected, **self._code}
-
-    @property
-    def skipped(self) -> frozenset[str]:
-        """The keys that have no value now: a latent skips their layers."""
-        if self.latent is None:
-            return frozenset()
-        now = self.plan.hash, self.latent.layer
-        if self._skipped[0] != now:
-            values = skipped(self.plan.header, [self.latent]).values
-            self._skipped = now, frozenset(self.plan.values[one].key for one in values)
-        return self._skipped[1]
 
     @property
     def bent(self) -> bool:
@@ -339,12 +293,6 @@ class Network:
         """What a Plan's inputs hold, as float32: the network's own, and what Python computes."""
         pairs = zip(self.plan.header.inputs, (*self.arrays, *self.sent), strict=True)
         return [stored(record.key, array) for record, array in pairs]
-
-    def check_computed(self, keys: Iterable[str]) -> None:
-        """KeyError for one that has no value now."""
-        for key in keys:
-            if key in self.skipped:
-                raise KeyError(not_run(key))
 
     def values(self, keys: Iterable[str]) -> list[Value]:
         """The Plan's records of these keys; KeyError for one that it doesn't keep."""

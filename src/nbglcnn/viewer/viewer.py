@@ -188,19 +188,11 @@ class Viewer(Sourced, Shown, Edited):
             InputError: `x` doesn't fit, or a bend can't be replayed (a text in GLSL).
             DeviceError: nothing but the framework itself can compute here.
         """
-        arrays, source = self.network.arrays, self.source
+        arrays, source, network = self.network.arrays, self.source, self.network
         if x is not None:
             self.input = x
-        network = self.network
         try:
-            report, framework = verify(
-                network,
-                self._reader,
-                timeout,
-                network.acting,
-                network.arrays_given,
-                self._fed_keys(),
-            )
+            report, framework = verify(network, self._reader, timeout, self._fed_keys())
         finally:
             if x is not None:
                 self.input = arrays
