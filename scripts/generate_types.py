@@ -69,6 +69,8 @@ export interface Transform {
   readonly parameters: readonly Parameter[];
   /** Passes that it takes. */
   readonly stages: number;
+  /** Numbers of channels that a value may have; none for any. */
+  readonly counts: readonly number[];
 }
 """
 
@@ -168,6 +170,7 @@ def edits() -> str:
             "says": kind.says,
             "parameters": [dataclasses.asdict(one) for one in kind.parameters],
             "stages": kind.stages,
+            "counts": kind.counts,
         }
         for kind in kinds.KINDS.values()
     ]
@@ -200,7 +203,10 @@ def source() -> str:
     parts += [
         f"export const KINDS = {json.dumps(sources.KINDS)} as const;\n"
         f"export const OF_ONE_PAGE: readonly string[] = {json.dumps(sources.OF_ONE_PAGE)};\n"
-        f"export const MOST_CODES = {sources.MOST_CODES};\n",
+        f"export const MOST_CODES = {sources.MOST_CODES};\n"
+        f"export const MOST_FILM = {sources.MOST_FILM};\n"
+        f"export const NOISE_MEAN = {sources.NOISE_MEAN};\n"
+        f"export const NOISE_STD = {sources.NOISE_STD};\n",
         _table(schemas),
     ]
     return "\n".join(parts)

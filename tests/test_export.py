@@ -127,6 +127,33 @@ def test_every_value_of_a_page_equals_pytorchs(
     check(page, hooked(model, other))
 
 
+class Sampled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(1, 3, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        maps = self.conv(x)
+        return maps + torch.randn_like(maps)
+
+
+def test_a_model_that_draws_has_its_numbers_in_the_page_and_keeps_them(
+    offline: Callable[..., Page], tmp_path: Path
+) -> None:
+    model, x = Sampled().eval(), pictures(3)[:, :, :7, :6]
+    viewer = nbglcnn.Viewer(model, x)
+    noise = viewer.input[1] + 0.5
+    viewer.input = (x, noise)
+    page = offline(viewer.to_html(tmp_path / "sampled.html"))
+    check(page, viewer.activations.to_dict())
+    viewer.input = x * 2  # as the page is given the only input that is not noise
+    text = base64.b64encode((x * 2).tobytes()).decode()
+    assert_equal(np.float32(page.evaluate(RUN, text)), viewer.output.reshape(-1)[:5], rtol=1e-4)
+    check(page, viewer.activations.to_dict())
+    assert_equal(viewer.activations["noise"], noise)
+    viewer.close()
+
+
 def test_scripts_run_pictures_of_any_size(offline: Callable[..., Page], lesson: Path) -> None:
     """They are every example's, as Pillow resamples them, and stay with the page."""
     page = offline(lesson)

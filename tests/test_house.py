@@ -25,6 +25,7 @@ BELOW = COMPILER | {
     "inputs",
     "load",
     "partly",
+    "preprocess",
     "pictures",
     "reference",
     "report",
@@ -67,12 +68,15 @@ MAY_IMPORT = {
     "reuse": {"builder", "plan"},
     "lower": COMPILER | {"fields", "forms", "fusion", "layers", "reuse", "sections", "shapes"},
     "autodiff": COMPILER,
-    "inputs": set(),
+    "fitting": set(),
+    "inputs": {"fitting"},
+    "preprocess": {"graph"},
+    "known_transforms": {"preprocess"},
     # Of edits what a hook or a node makes of a value; of the Plan how it is shown.
-    "load": {"classes", "edits", "graph", "inputs", "plan"},
+    "load": {"classes", "edits", "graph", "inputs", "known_transforms", "plan", "preprocess"},
     "bending": {"edits", "graph", "positions"},
     "reference": {"bending", "edits", "graph", "load"},
-    "replay": {"bending", "edits", "graph", "load", "lower", "partly", "plan"},
+    "replay": {"bending", "edits", "graph", "load", "lower", "partly", "plan", "preprocess"},
     "partly": {"graph", "load", "reference", "shapes"},
     # Of glsl the vertex shader, of no network.
     "device": {"glsl", "plan", "profiling"},
@@ -81,7 +85,8 @@ MAY_IMPORT = {
     # Of glsl the texts of shaders.
     "edits": {"channels", "glsl", "graph", "layout", "plan", "transforms"},
     "channels": {"graph"},
-    "sources": {"graph", "inputs", "plan"},
+    # Of edits the formula of noise.
+    "sources": {"classes", "edits", "fitting", "graph", "inputs", "plan"},
     "session": {
         *("colors", "device", "edits", "inputs", "pictures", "pieces", "plan", "plan_sections"),
         *("profiling", "session_edits", "session_inputs"),
@@ -92,12 +97,12 @@ MAY_IMPORT = {
     "api": BELOW | {"layers", "shapes"},
     "recording": {"api", "inputs", "pieces", "plan", "session"},
     "viewer": ALL | {"edits", "export", "patches", "session_edits", "sources"},
-    "export": ALL | {"edits", "viewer"},
+    "export": ALL | {"edits", "sources", "viewer"},
     "backend": ALL,
     "serving": set(),
     "cli": ALL | {"export", "pieces", "serving", "viewer"},
     "__main__": {"cli"},
-    "__init__": ALL | {"viewer", "export", "backend", "recording", "replay"},
+    "__init__": ALL | {"viewer", "export", "backend", "recording", "replay", "sources"},
 }
 # Packages that stay in one room each.
 ONLY_IN = {
@@ -200,7 +205,7 @@ PAGE_MAY_IMPORT = {
     "gl": {"edits", "plan", "messages"},
     "engine": {"edits", "gl", "plan", "messages"},
     "source": {"plan"},
-    "sources": {"edits", "gl", "messages", "plan", "source", "state"},
+    "sources": {"edits", "engine", "gl", "messages", "plan", "source", "state"},
     "status": {"gl"},
     "state": {"edits", "engine", "gl", "messages", "source", "status"},
     "buffers": set(),

@@ -18,6 +18,7 @@ from nbglcnn.edits import program
 from nbglcnn.edits.kinds import KINDS
 from nbglcnn.edits.records import Edit, to_dict
 from nbglcnn.edits.reference import edited
+from nbglcnn.layout import Layout
 from nbglcnn.lowering.lower import lower
 from page import ONE_RENDERER, GlPage, decode
 from recurrent import INPUTS, leaky
@@ -40,7 +41,15 @@ CASES: dict[str, list[tuple[float, ...]]] = {
     "rotate": [(30,), (180,)],
     "flip_h": [()],
     "flip_v": [()],
+    "contrast": [(1.6,)],
+    "edges": [()],
+    "pixelate": [(3,), (64,)],
+    "salt_and_pepper": [(0.4, 3)],
+    "occlude": [(0.3, 0.7, 3, -0.5)],
+    "saturation": [(0.3,)],
 }
+COLOURS = ("saturation",)  # of 3 or 4 channels
+PICTURES = ("contrast", "edges", "pixelate", "salt_and_pepper", "occlude", *COLOURS)
 HALF = 2e-3
 X = RANDOM.standard_normal((2, 3, 7, 9)).astype(np.float32)
 
@@ -107,6 +116,9 @@ def test_every_transform_equals_numpy_in_every_layout(gl: GlPage) -> None:
     assert set(CASES) == set(KINDS)
     plans = {name: carrier(layout) for name, layout in LAYOUTS.items()}
     plans["reshaped"] = carrier(LAYOUTS["2x2 pixels"], (2, 13, 19, 5))
+    plans["colours reshaped"] = carrier(LAYOUTS["2 images"], (1, 3, 3, 3))
+    plans["alpha"] = carrier(Layout((2, 4, 5, 3)))
+    mixed = set()
     for turn, (name, by_hand) in enumerate(plans.items()):
         plan = editable(by_hand)
         [value] = plan.header.values
@@ -114,7 +126,11 @@ def test_every_transform_equals_numpy_in_every_layout(gl: GlPage) -> None:
         array = RANDOM.standard_normal(value.shape).astype(np.float32)
         gl.write(session, "x", array)
         for k, (transform, cases) in enumerate(CASES.items()):
-            if k % 2 == turn % 2 and name not in ("odd", "2x2 pixels", "quadrants", "reshaped"):
+            if transform in COLOURS:
+                if value.nchw[1] not in KINDS[transform].counts:
+                    continue
+                mixed.add(name)
+            elif k % 2 == turn % 2 and name not in ("odd", "2x2 pixels", "quadrants", "reshaped"):
                 continue  # half of them in each of the other layouts
             for parameters in cases:
                 channels = None if k % 3 == 0 else tuple(range(0, value.nchw[1], 2))
@@ -125,6 +141,7 @@ def test_every_transform_equals_numpy_in_every_layout(gl: GlPage) -> None:
         gl.set_edits(session, [])
         np.testing.assert_array_equal(gl.read(session, "x"), array)
         gl.close(session)
+    assert mixed >= {"odd", "4 images", "column", "colours reshaped", "alpha"}
 
 
 @ONE_RENDERER
@@ -197,10 +214,16 @@ def test_edits_in_float16_are_right_to_three_digits(gl: GlPage) -> None:
     torch.manual_seed(0)
     half = nbglcnn.compile(Net().eval(), X, precision="float16")
     session = shown(gl, half)
-    before = gl.read(session, "conv")
-    edits = [edit("conv", "rotate", 20), edit("conv", "multiply", 1.5, channels=(0, 3))]
-    gl.set_edits(session, edits)
-    close(gl.read(session, "conv"), edited(before, (2, 6, 7, 9), edits, {}), "conv", HALF)
+    for layer in ("conv", "up"):  # of 6 and of 3 channels
+        before = gl.read(session, layer)
+        one_by_one = (edit(layer, name, *CASES[name][0], channels=(0, 2)) for name in PICTURES)
+        rest = [one for one in one_by_one if layer == "up" or one.transform not in COLOURS]
+        pair = [edit(layer, "rotate", 20), edit(layer, "multiply", 1.5, channels=(0, 2))]
+        for edits in (pair, *([one] for one in rest)):
+            gl.set_edits(session, edits)
+            found = gl.read(session, layer)
+            close(found, edited(before, before.shape, edits, {}), f"{edits[-1].transform}", HALF)
+        gl.set_edits(session, [])
 
 
 @ONE_RENDERER
@@ -295,9 +318,11 @@ def test_previews_are_one_channel_as_each_edit_would_make_it(
     gl.set_edits(session, there)
     gl.run(session)
     alive = gl.alive()
-    bends = [edit("", name, *cases[0]) for name, cases in CASES.items()]
-    for layer, channel, image in (("conv", 4, 1), ("up", 2, 0), ("flat", 17, 1), ("line", 3, 1)):
+    places = (("x", 1, 1), ("conv", 4, 1), ("up", 2, 0), ("flat", 17, 1), ("line", 3, 1))
+    for layer, channel, image in places:
         [value] = [value for value in plan.values if value.key == layer]
+        names = [one for one in CASES if one not in COLOURS or value.nchw[1] == 3]
+        bends = [edit("", name, *CASES[name][0]) for name in names]
         rows = [
             {key: one for key, one in row.items() if key not in ("layer", "name")}
             for row in to_dict(bends)
@@ -324,6 +349,84 @@ def test_previews_are_one_channel_as_each_edit_would_make_it(
     assert gl.page.evaluate("k => gl.preview(k, null)", session) == []
     gl.run(session)
     assert gl.alive()["textures"] == alive["textures"]
+
+
+@ONE_RENDERER
+def test_a_value_is_seen_after_each_of_its_edits_where_somebody_asks(
+    gl: GlPage, plan: nbglcnn.Plan
+) -> None:
+    """Edits of several passes, some switched off, in any order; no more passes for that."""
+    session = shown(gl, plan)
+    gl.page.evaluate("() => gl.count()")
+    stack = [
+        edit("x", "rotate", 30, name="a", mix=0.5),
+        edit("x", "blur", 1, name="b", enabled=False),
+        edit("x", "pixelate", 3, name="c", channels=(0, 2)),
+        edit("conv", "invert", name="other"),
+        edit("x", "contrast", 2, name="d"),
+        edit("x", "edges", name="e", mix=0),
+    ]
+    other = [edit("flat", "add", 1, name="flat 1"), edit("flat", "multiply", 2, name="flat 2")]
+
+    def stage(key: str, k: int) -> np.ndarray:
+        [value] = [value for value in plan.values if value.key == key]
+        found = gl.page.evaluate("([s, ...a]) => gl.read(s, gl.stageKey(...a))", [session, key, k])
+        return decode(found).reshape(value.shape)
+
+    def check(edits: list[Edit], key: str, before: np.ndarray) -> None:
+        [value] = [value for value in plan.values if value.key == key]
+        own = [one for one in edits if one.layer == key]
+        for k in range(len(own) + 1):
+            close(stage(key, k), edited(before, value.nchw, own[:k], {}), f"{key} after {k}")
+
+    def passes() -> int:
+        run = gl.run(session)
+        assert run["passes"] == gl.page.evaluate("gl.counted().drawArrays")
+        return int(run["passes"])
+
+    def ask(*keys: str) -> None:
+        gl.page.evaluate("([k, keys]) => gl.the(k).stagesOf(keys)", [session, list(keys)])
+
+    ask("x")
+    assert stage("x", 0).tobytes() == stage("x", 4).tobytes() == X.tobytes(), "nothing is edited"
+    ask()
+    switched_on = [msgspec.structs.replace(one, enabled=True) for one in stack]
+    for edits in (switched_on, stack):  # what a bend has on the device stays when it goes off
+        gl.set_edits(session, [*edits, *other])
+        gl.run(session)
+    before, alive = gl.read(session, "output[1]"), gl.alive()
+    gl.page.evaluate("gl.counted()")
+    cost = passes()
+    ask("x", "flat")  # they are there at once
+    check(stack, "x", X)
+    check(other, "flat", gl.derived(session, "before", "flat"))
+    np.testing.assert_array_equal(stage("x", 5), gl.read(session, "x"))
+    gl.page.evaluate("gl.counted()")
+    assert passes() == cost
+    assert gl.alive()["textures"] == alive["textures"] + 2 + 1, "of two edits of x, of one of flat"
+    # The last one moves only what is off: the same passes.
+    for order in ((4, 1, 2, 0), (1, 4, 0, 2), (2, 0, 4, 1), (1, 2, 0, 4)):
+        moved = [stack[k] for k in order]
+        gl.set_edits(session, [*other, *moved])
+        gl.write(session, "x", -X)
+        check(moved, "x", -X)
+    keys = [gl.page.evaluate("k => gl.stageKey('x', k)", k) for k in (0, 2, 3, 4)]
+    pictures = gl.draw(session, *({"key": key, "channels": [0]} for key in keys))
+    assert len({picture.tobytes() for picture in pictures}) == 4
+    # One after the other is switched on, and moved, as a slider does.
+    for k in range(3):
+        on = [msgspec.structs.replace(one, enabled=k != i) for i, one in enumerate(stack)]
+        gl.set_edits(session, on)
+        gl.write(session, "x", X)
+        check(on, "x", X)
+    with pytest.raises(Error, match='no value "nowhere"'):
+        ask("nowhere")
+    ask()
+    gl.set_edits(session, [*stack, *other])
+    gl.write(session, "x", X)
+    gl.run(session)
+    assert gl.alive() == alive
+    np.testing.assert_array_equal(gl.read(session, "output[1]"), before)
 
 
 @ONE_RENDERER
@@ -403,6 +506,7 @@ def test_a_text_of_ones_own_runs_and_one_that_does_not_compile_changes_nothing(
         (edit("conv", "invert", channels=(6,)), "has 6 channels, not number 6"),
         (edit("conv", "no such"), "no transform"),
         (edit("conv", "multiply"), "takes 1 parameters, not 0"),
+        (edit("conv", "saturation", 1), "takes values of 3 or 4 channels, not 6"),
         (edit("conv", "inject", array="nowhere"), "no array nowhere"),
     ):
         with pytest.raises(Error, match=words):
@@ -427,6 +531,12 @@ def test_edits_survive_a_lost_context(gl: GlPage, plan: nbglcnn.Plan) -> None:
     edits = [edit("first", "inject", array="whole"), edit("conv", "rotate", 20)]
     gl.set_edits(session, edits, arrays)
     gl.page.evaluate("k => gl.the(k).compareWith(['conv'])", session)
+    edits.append(edit("conv", "blur", 1))
+    gl.page.evaluate("k => gl.the(k).stagesOf(['conv'])", session)
+    gl.set_edits(session, edits, arrays)
+    stages = [gl.page.evaluate("k => gl.stageKey('conv', k)", k) for k in range(3)]
+    seen = [gl.page.evaluate("a => gl.read(...a)", [session, key]) for key in stages]
+    assert len(set(seen)) == 3
     before = {value.key: gl.read(session, value.key) for value in plan.values}
     without = gl.derived(session, "without", "conv")
     job = {"key": "conv", "channels": [0, 1], "columns": 2}
@@ -438,6 +548,7 @@ def test_edits_survive_a_lost_context(gl: GlPage, plan: nbglcnn.Plan) -> None:
         np.testing.assert_array_equal(gl.read(session, key), array, err_msg=key)
     np.testing.assert_array_equal(gl.derived(session, "without", "conv"), without)
     np.testing.assert_array_equal(gl.draw(session, job)[0], picture)
+    assert [gl.page.evaluate("a => gl.read(...a)", [session, key]) for key in stages] == seen
     assert gl.alive() == alive
     gl.close(session)
     gl.wait_alive(nothing)

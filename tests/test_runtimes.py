@@ -16,6 +16,7 @@ from carrier import LAYOUTS, carrier, odd_values
 from damaged import DAMAGED, damaged, resealed
 from equal import assert_equal
 from nbglcnn import Plan
+from nbglcnn import plan as p
 from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower
 from nbglcnn.plan import VERSION
@@ -117,6 +118,34 @@ def test_several_inputs_and_outputs_of_several_types_go_by_their_names(runtime: 
     assert_equal(found["more"], scaled > gain)
     # An input that is left out is the one that was written last.
     assert_equal(network.run({"gain": -gain})["scaled"], -scaled)
+
+
+class Noisy(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 5, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.conv(x + torch.randn(3, 13, 19)) * torch.rand(11, 17)
+
+
+@pytest.mark.parametrize("observe", ["all", "outputs"])
+@pytest.mark.parametrize("precision", ["float32", "float16"])
+def test_what_takes_the_place_of_random_numbers_may_be_left_out(
+    runtime: Runtime, observe: str, precision: p.Precision
+) -> None:
+    torch.manual_seed(2)
+    model = Noisy().eval()
+    plan = nbglcnn.compile(model, IMAGES, observe=observe, precision=precision)
+    network = opened(runtime, plan)
+    rtol = HALF if precision == "float16" else 1e-5
+    graph, arrays = load(model, IMAGES)
+    for inputs in ({"x": IMAGES}, {}, {"noise_1": arrays[2] * 2}, {"x": -IMAGES}):
+        arrays = [inputs.get(key.name, a) for key, a in zip(graph.keys, arrays, strict=False)]
+        expected = reference(model, graph, arrays)["output"]
+        assert_equal(network.run(inputs)["output"], expected, rtol=rtol)
+    if observe == "all":
+        assert_equal(network.read("noise"), arrays[1], rtol=rtol)
 
 
 @pytest.mark.parametrize("observe", ["all", "outputs"])
@@ -223,19 +252,20 @@ def test_wrong_sections_and_carries_are_refused_in_the_same_words(runtime: Runti
 def test_a_damaged_file_is_refused_in_the_same_words(runtime: Runtime) -> None:
     data = nbglcnn.compile(nn.Conv2d(3, 2, 3).eval(), IMAGES).to_bytes()
     header = msgspec.json.decode(data[16 : 16 + int.from_bytes(data[8:12], "little")])
-    newer = data.replace(b'"version":%d' % VERSION, b'"version":%d' % (VERSION + 1), 1)
+    other = VERSION - 1  # of as many digits, so that the header is as long
+    older = data.replace(b'"version":%d' % VERSION, b'"version":%d' % other, 1)
     flipped = bytearray(data)
     flipped[len(data) // 2] ^= 4
     first = header["weights"][0]["hash"]
     renamed = data.replace(b'"blobs":{"%s' % first[:8].encode(), b'"blobs":{"00000000', 1)
-    assert newer != data != renamed
+    assert older != data != renamed
     for broken, words in (
         (b"", "not a Plan file of this version"),
         (b"X" + data[1:], "not a Plan file of this version"),
         (data[: len(data) // 2], "checksum [0-9a-f]{8}, the file says [0-9a-f]{8}; copy it again"),
         (bytes(flipped), "checksum [0-9a-f]{8}, the file says [0-9a-f]{8}; copy it again"),
         (resealed(data[:8] + b"\xff" * 8 + data[16:]), "header of 4294967295 bytes in a file of"),
-        (resealed(newer), r"of format 9; .* reads \d+. Compile the model again"),
+        (resealed(older), rf"of format {other}; .* reads {VERSION}. Compile the model"),
         (resealed(renamed), f"weight {first} is missing or has a wrong size"),
     ):
         with pytest.raises(Refused, match=words):

@@ -305,7 +305,15 @@ def test_a_fused_layer_and_integers_are_refused(model: Net, x: torch.Tensor) -> 
 def test_half_precision(model: Net, x: torch.Tensor) -> None:
     with Session(nbglcnn.compile(model, x, precision="float16")) as session:
         before = session.run(x)["relu"]
-        session.bend("relu", transforms.rotate(25), channels=[1, 4])
-        [edit] = session.edits
-        expected = reference.edited(before, nchw(session, "relu"), [edit], {})
-        np.testing.assert_allclose(session.run(x)["relu"], expected, atol=2e-3)
+        for transform in (
+            transforms.rotate(25), transforms.edges(), transforms.contrast(1.5),
+            transforms.pixelate(3), transforms.salt_and_pepper(0.3, 2),
+            transforms.occlude(0.4, 0.6, 3, 0.25),
+        ):  # fmt: skip
+            session.bends.clear()
+            session.bend("relu", transform, channels=[1, 4])
+            [edit] = session.edits
+            expected = reference.edited(before, nchw(session, "relu"), [edit], {})
+            np.testing.assert_allclose(
+                session.run(x)["relu"], expected, atol=2e-3, err_msg=transform.name
+            )

@@ -6,14 +6,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from PIL import Image, ImageOps
+from PIL import Image, ImageEnhance, ImageOps
 from scipy import ndimage
 from torch import nn
 
 import nbglcnn
 from equal import assert_equal
 from nbglcnn import Session, transforms
-from nbglcnn.edits.kinds import KINDS, ellipse
+from nbglcnn.edits.formulas import ellipse
+from nbglcnn.edits.kinds import KINDS
 from nbglcnn.edits.reference import edited
 from nbglcnn.transforms import Transform
 
@@ -75,6 +76,35 @@ def by_pillow(change: Callable[[Image.Image], Image.Image]) -> Callable[[Map], M
     return lambda x: np.asarray(change(Image.fromarray(np.ascontiguousarray(x, np.float32))))
 
 
+def steepness(x: Map) -> Map:
+    along, down = (ndimage.sobel(x.astype(np.float64), axis, mode="nearest") for axis in (1, 0))
+    return np.hypot(along, down) / 4
+
+
+def block_means(size: int) -> Callable[[Map], Map]:
+    """Each pixel its block's mean, by labels: `scipy.ndimage.mean`."""
+
+    def made(x: Map) -> Map:
+        row, column = np.indices(x.shape) // size
+        labels = row * (column.max() + 1) + column
+        return ndimage.mean(x.astype(np.float64), labels, np.arange(labels.max() + 1))[labels]
+
+    return made
+
+
+def covered(x: float, y: float, size: int, value: float) -> Callable[[Map], Map]:
+    """A patch that Pillow pastes, with its left top as the docstring says."""
+
+    def made(map: Map) -> Map:
+        height, width = map.shape
+        at = tuple(int(np.floor(p * s - size / 2 + 0.5)) for p, s in ((x, width), (y, height)))
+        picture = Image.fromarray(np.ascontiguousarray(map, np.float32))
+        picture.paste(Image.new("F", (size, size), value), at)
+        return np.asarray(picture)
+
+    return made
+
+
 TRUE: list[tuple[Transform, Callable[[Map], Map]]] = [
     (transforms.ablate(), np.zeros_like),
     (transforms.invert(), lambda x: 1 - x.astype(np.float64)),
@@ -82,6 +112,13 @@ TRUE: list[tuple[Transform, Callable[[Map], Map]]] = [
     (transforms.add(0.3), lambda x: x.astype(np.float64) + 0.3),
     (transforms.clamp(-0.4, 0.6), lambda x: np.clip(x, -0.4, 0.6)),
     (transforms.threshold(0.1), lambda x: np.heaviside(x.astype(np.float64) - 0.1, 0)),
+    (transforms.contrast(1.6), lambda x: 1.6 * x.astype(np.float64) + 0.5 * (1 - 1.6)),
+    (transforms.edges(), steepness),
+    *((transforms.pixelate(size), block_means(size)) for size in (1, 2, 4, 64)),
+    (transforms.occlude(), covered(0.5, 0.5, 8, 0)),
+    (transforms.occlude(0.3, 0.8, 3, -0.5), covered(0.3, 0.8, 3, -0.5)),
+    (transforms.occlude(-0.1, 1.2, 4, 2), covered(-0.1, 1.2, 4, 2)),
+    (transforms.occlude(0.7, 0.5, 1, 1), covered(0.7, 0.5, 1, 1)),
     (transforms.blur(0.6), blurred(0.6)),
     (transforms.blur(2.3), blurred(2.3)),
     (transforms.sharpen(1.5, 0.9), lambda x: x + 1.5 * (x - blurred(0.9)(x))),
@@ -100,6 +137,9 @@ TRUE: list[tuple[Transform, Callable[[Map], Map]]] = [
     (transforms.flip_h(), by_pillow(ImageOps.mirror)),
     (transforms.flip_v(), by_pillow(ImageOps.flip)),
 ]
+
+
+APART = {"noise", "saturation", "salt_and_pepper"}  # they have tests of their own
 
 
 def given(shape: Sequence[int]) -> np.ndarray:
@@ -137,7 +177,7 @@ def test_a_transform_is_that_of_other_libraries(session: Session) -> None:
         some = x.copy()
         some[:, channels] = 0.75 * x[:, channels] + 0.25 * whole[:, channels]
         assert_equal(session.read("input"), some, name=f"a quarter of {transform}")
-    assert {transform.name for transform, _ in TRUE} == KINDS.keys() - {"noise"}
+    assert {transform.name for transform, _ in TRUE} == KINDS.keys() - APART
 
 
 def test_numpy_says_the_same_of_each_example(session: Session) -> None:
@@ -179,6 +219,96 @@ def test_noise_is_normal_of_its_own_for_each_element_and_seed(session: Session) 
     session.bends[0].channels = [0]
     session.run(np.zeros(shape, np.float32))
     assert_equal(session.read("input")[:, 0].ravel() / 2, second.reshape(shape)[:, 0].ravel())
+
+
+def bent(
+    shape: Sequence[int], transform: Transform, x: np.ndarray, channels: list[int] | None = None
+) -> np.ndarray:
+    """What local OpenGL makes of it; and numpy the same."""
+    module = nn.Conv1d if x.ndim == 3 else nn.Conv2d
+    net = nn.Sequential(nn.Identity(), module(x.shape[1], 2, 1)).eval()
+    with Session(nbglcnn.compile(net, torch.zeros(tuple(shape)))) as session:
+        session.bend("input", transform, channels=channels)
+        session.run(x)
+        found = session.read("input")
+        [value] = [one for one in session.plan.values if one.key == "input"]
+        assert_equal(edited(x, value.nchw, session.edits, {}), found, name=f"{transform}")
+        return found
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA"])
+def test_saturation_is_pillows(mode: str) -> None:
+    """Of all channels and of one; Pillow rounds grey and the result to 1/255."""
+    image = np.random.default_rng(1).integers(60, 190, (7, 6, len(mode)), np.uint8)
+    x = np.float32(image.transpose(2, 0, 1)[None] / 255)
+    x = np.concatenate([x, x[:, :, ::-1]])
+    for factor in (0, 0.4, 1.3):
+        picture = Image.fromarray(image)
+        assert picture.mode == mode
+        pillows = np.asarray(ImageEnhance.Color(picture).enhance(factor)).transpose(2, 0, 1) / 255
+        found = bent(x.shape, transforms.saturation(factor), x)
+        assert np.abs(found[0] - pillows).max() < 1.5 / 255
+        np.testing.assert_array_equal(found[1], found[0, :, ::-1])
+        if mode == "RGBA":
+            np.testing.assert_array_equal(found[:, 3], x[:, 3])
+        one = bent(x.shape, transforms.saturation(factor), x, [1])
+        np.testing.assert_array_equal(one[:, 1], found[:, 1])
+        np.testing.assert_array_equal(one[:, [0, 2]], x[:, [0, 2]])
+    signal = given((2, 3, 9))
+    grey = np.tensordot([0.299, 0.587, 0.114], signal.astype(np.float64), ([0], [1]))[:, None]
+    greys = np.repeat(grey, 3, 1).astype(np.float32)
+    assert_equal(bent((2, 3, 9), transforms.saturation(0), signal), greys)
+    assert_equal(bent((2, 3, 9), transforms.saturation(1), signal), signal)
+
+
+def test_saturation_of_what_is_no_colour_picture_is_refused_by_name() -> None:
+    net = nn.Sequential(nn.Conv2d(3, 5, 1)).eval()
+    with Session(nbglcnn.compile(net, torch.zeros(1, 3, 4, 4))) as session:
+        words = "saturation of 0 mixes red, green and blue.* 3 or 4 channels, and this one has 5"
+        with pytest.raises(nbglcnn.InputError, match=words):
+            session.bend("0", transforms.saturation())
+        assert not session.bends
+        session.bend("input", transforms.saturation(0.5))
+
+
+def test_salt_and_pepper_fall_on_the_same_pixels_of_all_channels() -> None:
+    shape, share = (2, 5, 41, 63), 0.2
+    x = np.full(shape, 0.25, np.float32)
+    found = bent(shape, transforms.salt_and_pepper(share, 3), x)
+    assert set(np.unique(found)) == {0, 0.25, 1}
+    assert (found == found[:, :1]).all(), "the same pixels in all channels"
+    first, second = found[:, 0]
+    assert (first != second).any(), "other ones in each example"
+    assert (bent(shape, transforms.salt_and_pepper(share, 4), x) != found).any()
+    np.testing.assert_array_equal(
+        bent(shape, transforms.salt_and_pepper(share, 3), x, [1, 3])[:, [1, 3]], found[:, [1, 3]]
+    )
+    pixels = found[:, 0].ravel()
+    for value in (0, 1):
+        spread = np.sqrt(share / 2 * (1 - share / 2) / len(pixels))
+        assert abs((pixels == value).mean() - share / 2) < 4 * spread
+    assert (bent(shape, transforms.salt_and_pepper(0), x) == x).all()
+    assert set(np.unique(bent(shape, transforms.salt_and_pepper(1), x))) == {0, 1}
+
+
+def test_brightness_of_pillow_is_multiply() -> None:
+    image = np.random.default_rng(1).integers(0, 120, (7, 6), np.uint8)
+    x = np.float32(image[None, None] / 255)
+    pillows = np.asarray(ImageEnhance.Brightness(Image.fromarray(image)).enhance(1.7)) / 255
+    assert np.abs(bent(x.shape, transforms.multiply(1.7), x)[0, 0] - pillows).max() < 1.01 / 255
+
+
+def test_numbers_that_cannot_be_are_refused() -> None:
+    for make, words in (
+        (lambda: transforms.pixelate(0), "at least 1"),
+        (lambda: transforms.pixelate(257), "at most 256"),
+        (lambda: transforms.pixelate(2.5), "whole number"),
+        (lambda: transforms.salt_and_pepper(1.2), "at most 1"),
+        (lambda: transforms.occlude(size=0), "at least 1"),
+        (lambda: transforms.contrast(np.nan), "finite"),
+    ):
+        with pytest.raises(nbglcnn.InputError, match=words):
+            make()
 
 
 def test_what_is_not_finite_goes_where_the_formula_takes_it() -> None:

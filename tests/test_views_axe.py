@@ -4,10 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from playwright.sync_api import Page
 
 from legible import network, still
+from sourced import Sourced
 from test_views import autoencoder
 from views_page import Views
 
@@ -66,6 +68,41 @@ def test_no_view_breaks_a_serious_rule(show: Callable[..., Views], theme: str) -
             views.set(**place)
             views.quiet()
             found[width, *place.values()] = faults(views.page, theme)
+    wrong = {where: what for where, what in found.items() if what}
+    assert not wrong, wrong
+
+
+KINDS = ("picture", "webcam", "video", "drawing", "images", "noise")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_drawer_of_sources_breaks_no_serious_rule(
+    show: Callable[..., Views], theme: str
+) -> None:
+    plan, images, _ = autoencoder()
+    views = show(plan, images)
+    views.page.add_script_tag(path=str(AXE))
+    views.page.evaluate(
+        "light => { document.body.dataset.jpThemeLight = light; }", theme == "light"
+    )
+    sourced = Sourced(views, plan)
+    items = np.round(images * 255).astype(np.uint8)
+    labels, names = [0, 2, 1], ["shirt", "bag", "coat"]
+    sourced.set("images", index=1, title="Three", **sourced.put_set(items, 2, labels, names))
+    sourced.wait(1)
+    sourced.open()
+    found = {}
+    for width in (1200, 420):
+        views.page.set_viewport_size({"width": width, "height": 1000})
+        for kind in KINDS:
+            views.page.locator(f"[data-kind={kind}]").click()
+            views.quiet()
+            found[width, kind] = faults(views.page, theme)
+    views.set(source=None)
+    sourced.set("webcam")
+    views.set(sourceStatus={"phase": "failed", "failure": "denied", "detail": "why", "rate": 0})
+    views.quiet()
+    found["failed",] = faults(views.page, theme)
     wrong = {where: what for where, what in found.items() if what}
     assert not wrong, wrong
 

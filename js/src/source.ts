@@ -17,8 +17,8 @@ import type { Kind } from "./plan.ts";
  * is shown, counted in the set's own order also while it is `shuffled`; `labels` is a blob of JSON
  * with one number an item, -1 for none, and `classes` one with their names; "" where there are
  * none. Drawings and noise are of the input's size; `seed` is that of noise, of deviation `std`
- * around `mean`, and of shuffling. `code` has all numbers of a latent's layer, row-major.
- * `title` is what people call it, as a file's name.
+ * around `mean` (`given.noise` has the formula), and of shuffling. `code` has all numbers of a
+ * latent's layer, row-major. `title` is what people call it, as a file's name.
  */
 export interface Source {
   readonly kind: "drawing" | "images" | "latent" | "noise" | "picture" | "video" | "webcam";
@@ -46,6 +46,9 @@ export interface Source {
 export const KINDS = ["webcam", "video", "picture", "images", "drawing", "noise", "latent"] as const;
 export const OF_ONE_PAGE: readonly string[] = ["webcam", "video", "picture", "drawing"];
 export const MOST_CODES = 4096;
+export const MOST_FILM = 268435456;
+export const NOISE_MEAN = 0.5;
+export const NOISE_STD = 0.25;
 
 type Fields = Readonly<Record<string, Kind>>;
 /** Every record's fields. */

@@ -5,6 +5,7 @@ import type { AnyModel, InitializeProps, RenderProps } from "@anywidget/types";
 import { batch, effect, type Signal } from "@preact/signals";
 import { CommClient } from "./comm/client.ts";
 import { COLOR_RANGES, COLORMAPS } from "./messages.ts";
+import type { Source } from "./source.ts";
 import type { Moment } from "./state/edits.ts";
 import type { ViewerState } from "./state.ts";
 import { selectionOf, turn, viewOf } from "./turning.ts";
@@ -91,6 +92,13 @@ function open(model: AnyModel): Opened {
       state.future.value = future;
     });
   const undo = [
+    follow(model, "_source", (value) => {
+      const { source = null } = (value ?? {}) as { source?: Source | null };
+      // What is the same stays the same object: our own comes back from some hosts.
+      if (JSON.stringify(source) !== JSON.stringify(state.source.peek())) {
+        state.source.value = source;
+      }
+    }),
     follow(model, "height", (value) => {
       state.height.value = typeof value === "number" ? value : null;
     }),
@@ -109,6 +117,7 @@ function open(model: AnyModel): Opened {
     follow(model, "view", take),
     follow(model, "colormap", oneOf(COLORMAPS, state.colormap)),
     follow(model, "color_range", oneOf(COLOR_RANGES, state.range)),
+    effect(() => tell(model, "_source", { source: state.source.value })),
     effect(() => tell(model, "colormap", state.colormap.value)),
     effect(() => tell(model, "color_range", state.range.value)),
     effect(() => tell(model, "example", state.example.value)),

@@ -2,7 +2,7 @@
 
 import type { Edit } from "../src/edits.ts";
 import { bendProgram, blocksOf, numbersOfEdit } from "../src/gl/bending.ts";
-import { beforeKey, differenceKey, withoutKey } from "../src/gl/derived.ts";
+import { beforeKey, differenceKey, stageKey, withoutKey } from "../src/gl/derived.ts";
 import { type GlDevice, openDevice } from "../src/gl/device.ts";
 import { offerEdits } from "../src/gl/editing.ts";
 import { Edits } from "../src/gl/edits.ts";
@@ -38,6 +38,7 @@ const none: Edit = {
   names: [],
   array: "",
   frozen: false,
+  skips: false,
 };
 /** Calls of WebGL by their names, and bytes of those that upload. */
 const calls: Record<string, number> = {};
@@ -147,6 +148,7 @@ Object.assign(globalThis, {
         },
       ),
     keys: { before: beforeKey, without: withoutKey, difference: differenceKey },
+    stageKey,
     bendProgram: (layers: number, reshaped: boolean, transform: string, own?: Partial<Edit>) =>
       bendProgram(layers, reshaped, transform, own && { ...none, ...own }).source,
     blocks: (value: Value, edit: Partial<Edit>) => {

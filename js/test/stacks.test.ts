@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Edit } from "../src/edits.ts";
-import { beforeKey, differenceKey, splitKey, withoutKey } from "../src/gl/derived.ts";
+import { beforeKey, differenceKey, splitKey, stageKey, withoutKey } from "../src/gl/derived.ts";
 import { elsewhere } from "../src/gl/elsewhere.ts";
 import { Expected } from "../src/gl/expected.ts";
 import { acts, sourceOf, stacksOf, textureOf } from "../src/gl/stacks.ts";
@@ -21,6 +21,7 @@ const edit = (layer: string, change: Partial<Edit> = {}): Edit => ({
   names: [],
   array: "",
   frozen: false,
+  skips: false,
   ...change,
 });
 
@@ -79,7 +80,9 @@ test("keys of what follows from a value lead back to it", () => {
   assert.deepEqual(splitKey("a.b:2"), ["", "a.b:2"]);
   assert.deepEqual(splitKey(beforeKey("a.b:2")), ["before", "a.b:2"]);
   assert.deepEqual(splitKey(withoutKey("x")), ["without", "x"]);
-  assert.equal(new Set([beforeKey("x"), withoutKey("x"), differenceKey("x"), "x"]).size, 4);
+  assert.deepEqual(splitKey(stageKey("a.b:2", 3)), ["stage 3", "a.b:2"]);
+  const stages = [0, 1, 10].map((k) => stageKey("x", k));
+  assert.equal(new Set([...stages, beforeKey("x"), withoutKey("x"), differenceKey("x")]).size, 6);
 });
 
 test("a value elsewhere is read from there, in the same layout", () => {
@@ -105,6 +108,12 @@ test("a run with more to do is expected to take longer by that, and one with les
   assert.equal(times.of([0], edited), 50);
   times.learn([0], edited, 80, false);
   assert.equal(times.of([0], own), 32);
+  // Held up once and seen by fences of slices, it comes down again to what its cost says, and no further.
+  times.learn([0], own, 1600, false);
+  for (let k = 0; k < 20; k++) times.learn([0], own, 2 * times.of([0], own), false, true);
+  assert.equal(times.of([0], own), 40);
+  times.learn([0], own, 1600, false, true);
+  assert.ok(times.of([0], own) <= 40, "one that is seen late makes none longer");
   const free = new Expected([pass(0)]);
   free.learn([0], [pass(0)], 5, false);
   assert.equal(free.of([0], [pass(0)]), 5);

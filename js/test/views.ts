@@ -1,24 +1,34 @@
 // What tests/test_views.py calls in a browser: the views over a real session.
-import { effect } from "@preact/signals";
+import { effect, signal } from "@preact/signals";
+import { createElement, Fragment } from "preact";
 import type { Edit } from "../src/edits.ts";
+import { pageStore } from "../src/engine/store.ts";
+import { beforeKey } from "../src/gl/derived.ts";
 import { openDevice } from "../src/gl/device.ts";
 import { parsePlan } from "../src/gl/format.ts";
 import { createSession } from "../src/gl/session.ts";
 import type { Device, DrawJob, Session } from "../src/gl/types.ts";
+import { attachSources } from "../src/sources/offer.ts";
 import { createState } from "../src/state.ts";
 import { says } from "../src/status.ts";
 import { mount } from "../src/views/app.tsx";
 import * as attention from "../src/views/attention/room.ts";
 import * as bend from "../src/views/bend/room.ts";
 import * as bending from "../src/views/bending/room.ts";
+import * as channels from "../src/views/channels/room.ts";
 import * as compare from "../src/views/compare/room.ts";
+import { useViews } from "../src/views/context.ts";
 import * as explain from "../src/views/explain/room.ts";
 import * as fields from "../src/views/fields/room.ts";
 import * as filters from "../src/views/filters/room.ts";
 import * as graph from "../src/views/graph/room.ts";
+import * as help from "../src/views/help/room.ts";
 import * as keep from "../src/views/keep/room.ts";
 import * as kinds from "../src/views/kinds/room.ts";
+import * as latent from "../src/views/latent/room.ts";
+import * as manipulate from "../src/views/manipulate/room.ts";
 import * as operands from "../src/views/operands/room.ts";
+import * as overlay from "../src/views/overlay/room.ts";
 import * as profile from "../src/views/profile/room.ts";
 import * as resampling from "../src/views/resampling/room.ts";
 import { openRoom } from "../src/views/rooms.tsx";
@@ -30,7 +40,23 @@ import { rest, watch } from "./rest.ts";
 watch();
 
 openRoom("graph", graph);
-openRoom("bend", bend);
+openRoom("manipulate", manipulate);
+/** The key of the input whose manipulations stand below the network, as in the drawer; "" for none. */
+const manipulated = signal("");
+const benched = signal(false);
+/** The latent workbench stands there as well, where a latent is the source. */
+const Everywhere = () => {
+  const network = useViews().network.value;
+  const input = manipulated.value;
+  const own = createElement(bend.Everywhere, {});
+  if (network === null) return own;
+  const bench = benched.value && createElement(latent.LatentPart, { network });
+  const manipulations = input !== "" && createElement(manipulate.Manipulations, { network, input });
+  return createElement(Fragment, {}, [own, bench, manipulations]);
+};
+const withManipulations = { ...bend, Everywhere };
+openRoom("bend", withManipulations);
+openRoom("latent", latent);
 openRoom("bending", bending);
 openRoom("filters", filters);
 openRoom("explain", explain);
@@ -40,16 +66,22 @@ openRoom("attention", attention);
 openRoom("compare", compare);
 openRoom("profile", profile);
 openRoom("kinds", kinds);
+openRoom("overlay", overlay);
 openRoom("trail", trail);
 openRoom("screen", screen);
 openRoom("operands", operands);
 openRoom("keep", keep);
 openRoom("sources", sources);
+openRoom("channels", channels);
+openRoom("help", help);
 const state = createState();
 const calls = { drawn: [] as string[], batches: 0, runs: 0, asked: 0, answered: 0 };
 /** Arrays that edits inject, by their hash. */
 const arrays = new Map<string, Float32Array>();
 let device: Device | undefined;
+/** For a session beside the one that is shown. */
+let planUrl = "";
+const written = new Map<string, Float32Array>();
 
 /** The session, and a record of what the views ask of it. */
 function watched(session: Session): Session {
@@ -92,12 +124,14 @@ function watched(session: Session): Session {
 
 async function open(url: string, inputs: readonly string[]): Promise<void> {
   const { plan, uniforms, weight } = parsePlan(await (await fetch(url)).arrayBuffer());
+  planUrl = url;
   state.plan.value = plan;
   device = openDevice();
   state.capabilities.value = device.capabilities;
   const session = watched(await createSession(device, plan, uniforms, weight));
   for (const [i, { key }] of plan.inputs.entries()) {
     const bytes = Uint8Array.from(atob(inputs[i] ?? ""), (c) => c.charCodeAt(0));
+    written.set(key, new Float32Array(bytes.buffer));
     session.write(key, new Float32Array(bytes.buffer));
   }
   state.session.value = session;
@@ -115,18 +149,80 @@ function follow(session: Session): void {
     while (wanted !== null) {
       const edits: readonly Edit[] = wanted;
       wanted = null;
-      await session.setEdits(edits, (hash) => arrays.get(hash) ?? new Float32Array());
+      await session.setEdits(edits, arrayOf);
       state.run.value = await session.run();
     }
     busy = false;
   };
   let first = true;
   effect(() => {
-    const edits = state.withoutEdits.value ? [] : state.edited.value.edits;
+    const edits = (state.withoutEdits.value ? state.latent : state.acting).value;
     if (!first) wanted = edits;
     first = false;
     if (wanted !== null && !busy) void bring();
   });
+}
+
+/** One that edits inject, or the page's store has. */
+function arrayOf(hash: string): Float32Array {
+  const data = pageStore().get(hash);
+  const own = data && new Float32Array(data.buffer, data.byteOffset, data.byteLength / 4);
+  return arrays.get(hash) ?? own ?? new Float32Array();
+}
+
+/** What sources ask for, and what Python would be told. */
+const fed = {
+  blobs: new Map<string, Uint8Array<ArrayBuffer>>(),
+  asked: [] as string[],
+  dropped: [] as string[],
+  told: [] as boolean[],
+  count: 0,
+};
+
+/** As an engine and its client do: sources feed the session, and ask for blobs of `fed.blobs`. */
+function feeds(): () => void {
+  state.feeder.value = {
+    page: "here",
+    async feed(given) {
+      const session = state.session.peek();
+      if (session === null || given === null) return;
+      const { key, data, picture, mirrored = false } = given;
+      if (data !== undefined) session.write(key, data);
+      else if (picture !== undefined) session.feed(key, picture, mirrored);
+      state.run.value = await session.run();
+      fed.count++;
+    },
+    read: (key) => state.session.peek()?.read(beforeKey(key)) ?? Promise.reject(new Error("none")),
+    async blob(name) {
+      fed.asked.push(name);
+      fed.dropped = fed.dropped.filter((one) => one !== name);
+      await new Promise((done) => setTimeout(done, 5));
+      if (fed.dropped.includes(name)) throw new Error("dropped");
+      const found = fed.blobs.get(name);
+      if (found === undefined) throw new Error(`there is no ${name}`);
+      return found;
+    },
+    drop: (name) => fed.dropped.push(name),
+    tell: (still) => fed.told.push(still),
+  };
+  return attachSources(state);
+}
+
+/** A blob from base64. */
+const put = (name: string, text: string): void => {
+  fed.blobs.set(
+    name,
+    Uint8Array.from(atob(text), (c) => c.charCodeAt(0)),
+  );
+};
+
+/** An input's numbers before it is edited, as base64. */
+async function input(key: string): Promise<string> {
+  const found = (await state.feeder.value?.read(key)) ?? new Float32Array();
+  const bytes = new Uint8Array(found.slice().buffer);
+  let text = "";
+  for (const byte of bytes) text += String.fromCharCode(byte);
+  return btoa(text);
 }
 
 function show(): () => void {
@@ -153,6 +249,23 @@ const alive = () => ({ ...device?.alive });
 const quiet = (): Promise<void> =>
   rest(() => (calls.answered < calls.asked ? null : calls.batches + calls.answered));
 
+const manipulations = (input: string): void => {
+  manipulated.value = input;
+};
+
+/** Shows the latent workbench below the network, with a way to try codes beside it. */
+function bench(): () => void {
+  benched.value = true;
+  state.twin.value = async () => {
+    const { plan, uniforms, weight } = parsePlan(await (await fetch(planUrl)).arrayBuffer());
+    const twin = await createSession(device as Device, plan, uniforms, weight);
+    for (const [key, data] of written) twin.write(key, data);
+    return twin;
+  };
+  return feeds();
+}
+
+const sourced = { fed, feeds, put, input, bench };
 Object.assign(globalThis, {
-  views: { state, says, calls, arrays, alive, open, show, feed, quiet },
+  views: { state, says, calls, arrays, alive, open, show, feed, quiet, manipulations, ...sourced },
 });

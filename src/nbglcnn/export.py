@@ -19,6 +19,9 @@ from markdown_it.renderer import RendererHTML
 from nbglcnn import __version__
 from nbglcnn.edits.records import to_dict
 from nbglcnn.errors import InputError, NbglcnnError
+from nbglcnn.load import prepared
+from nbglcnn.sources.given import Blobs
+from nbglcnn.sources.records import Source
 from nbglcnn.viewer import code, protocol
 from nbglcnn.viewer.network import Network, raw
 from nbglcnn.viewer.snapshot import MAX_BYTES
@@ -27,13 +30,16 @@ from nbglcnn.viewer.traits import FIRST_VIEW, checked_view, name_of_view
 if TYPE_CHECKING:
     from nbglcnn.plan import Plan, Precision
 
+# Of a source's pictures in a page: as text they are a third more, and a browser holds them twice.
+MOST_OF_SOURCE = 2**26
+WithBlobs = tuple[Source | None, Blobs | None]
 SNAPSHOT_SHARE = 0.006  # of the page's bytes, at most
 PAGE = Path(__file__).with_name("page.html")
 SCRIPT = code.STATIC / "page.js"
 # Nothing is loaded and nothing sent; the page's one script runs, and none that a name could bring.
 POLICY = (
     "default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
-    "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    "img-src data: blob:; media-src blob:; base-uri 'none'; form-action 'none'"
 )
 
 
@@ -49,13 +55,14 @@ def export_html(
     precision: Precision = "float32",
     classes: Any = None,
     strict: bool = False,
+    preprocess: Any = None,
 ) -> Path:
     """Write a page that shows the network in its Viewer, without a kernel and without a network.
 
     Args:
         model: as for the Viewer. `compare(…).to_html(…)` writes the page of a comparison.
         x: the examples that the page has, as for the Viewer; None for an ONNX file that fixes its
-            inputs' shapes: random numbers then.
+            inputs' shapes: random numbers then, or black with `preprocess`.
         path: the file; one that is there is replaced.
         title: the page's title and heading; by default the model's name, and no heading.
         text: Markdown (CommonMark with tables) above the Viewer; markup in it stays text.
@@ -67,6 +74,7 @@ def export_html(
         classes: the names of the output's classes, as for the Viewer.
         strict: an error for a layer that cannot run on the GPU; else the page has its value for
             `x`, computed here.
+        preprocess: how pictures become what the model takes, as for the Viewer.
 
     The path that was written is returned.
 
@@ -74,6 +82,7 @@ def export_html(
         InputError: a step is none: it names what the network doesn't have; and as for the Viewer.
         OSError: the file cannot be written.
     """
+    model = prepared(model, preprocess)
     network = Network(
         model, x, observe=observe, precision=precision, classes=classes, strict=strict
     )
@@ -100,8 +109,9 @@ def page(
     steps: Sequence[Mapping[str, Any]] = (),
     precision: Precision | None = None,
     traits: Mapping[str, Any] | None = None,
+    source: WithBlobs = (None, None),
 ) -> bytes:
-    """The page of a network as it is now; `traits` are those of a Viewer, to begin with."""
+    """The page of a network as it is now; `traits` and `source` are those of a Viewer."""
     plan = network.portable(precision)
     shown = {
         "view": FIRST_VIEW,
@@ -118,6 +128,8 @@ def page(
     used = sorted({edit.array for edit in network.edits if edit.array})
     arrays = [*network.uploads(), *(network.injected[name] for name in used)]
     blobs: list[bytes | memoryview] = [plan.to_bytes(), *map(raw, arrays)]
+    wire, given = source
+    named = _blobs_of(given)
     most = int(SNAPSHOT_SHARE * (len(script) + sum(map(len, blobs))))
     exported = protocol.Exported(
         **shown,
@@ -126,7 +138,10 @@ def page(
         snapshot=_snapshot(network, shown["example"], min(MAX_BYTES, most)),
         edits=tuple(to_dict(network.edits)),
         injected=tuple(used),
+        source=None if wire is None else msgspec.to_builtins(wire),
+        blobs=tuple(named),
     )
+    blobs += named.values()
     name = title or plan.header.name
     return (
         Template(PAGE.read_text("utf-8"))
@@ -143,6 +158,20 @@ def page(
         )
         .encode()
     )
+
+
+def _blobs_of(given: Blobs | None) -> dict[str, memoryview]:
+    """A source's blobs by their names; InputError where they are too large for a page."""
+    if given is None:
+        return {}
+    if given.nbytes > MOST_OF_SOURCE:
+        raise InputError(
+            f"the source has {given.nbytes:,} bytes, and a page of its own takes at most "
+            f"{MOST_OF_SOURCE:,} of it: give it fewer items, as "
+            "viewer.source = nbglcnn.Images(array[:1000]), or viewer.source = None before"
+        )
+    found = {name: given.blob(name) for name in given.names()}
+    return {name: blob for name, blob in found.items() if blob is not None}
 
 
 def markdown(text: str) -> str:

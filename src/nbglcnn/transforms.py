@@ -19,7 +19,9 @@ __all__ = [
     "add",
     "blur",
     "clamp",
+    "contrast",
     "dilate",
+    "edges",
     "erode",
     "flip_h",
     "flip_v",
@@ -27,7 +29,11 @@ __all__ = [
     "invert",
     "multiply",
     "noise",
+    "occlude",
+    "pixelate",
     "rotate",
+    "salt_and_pepper",
+    "saturation",
     "scale",
     "sharpen",
     "threshold",
@@ -70,7 +76,7 @@ def invert() -> Transform:
 
 
 def multiply(factor: float) -> Transform:
-    """X * factor."""
+    """X * factor: of a picture its brightness, as Pillow's `ImageEnhance.Brightness`."""
     return _known("multiply", factor)
 
 
@@ -89,12 +95,40 @@ def threshold(level: float = 0.5) -> Transform:
     return _known("threshold", level)
 
 
+def contrast(factor: float = 1.5) -> Transform:
+    """0.5 + factor * (x - 0.5): the contrast of a picture whose values go from 0 to 1.
+
+    That of the CSS filter, around 0.5; Pillow's `ImageEnhance.Contrast` is around the picture's own
+    mean. Nothing is cut off at 0 and 1: `clamp()` behind it does.
+    """
+    return _known("contrast", factor)
+
+
+def saturation(factor: float = 1.5) -> Transform:
+    """Grey + factor * (x - grey), grey = 0.299 red + 0.587 green + 0.114 blue: 0 takes all colour.
+
+    As Pillow's `ImageEnhance.Color`. For values of 3 channels, or 4, whose last one (alpha) stays;
+    InputError for others, when they are bent. Where only some channels are bent, grey is still of
+    all three.
+    """
+    return _known("saturation", factor)
+
+
 def noise(std: float = 0.5, seed: int = 0) -> Transform:
     """X + std * a random number of mean 0 and deviation 1, the same for the same seed everywhere.
 
     The numbers are nearly normal: sums of twelve uniform ones (Irwin-Hall), within ±6.
     """
     return _known("noise", std, seed)
+
+
+def salt_and_pepper(share: float = 0.1, seed: int = 0) -> Transform:
+    """0 (pepper) or 1 (salt), with a probability of share / 2 each, at random pixels; else x.
+
+    The same pixels in all channels of an example, and for the same seed the same everywhere.
+    `share` goes from 0 to 1.
+    """
+    return _known("salt_and_pepper", share, seed)
 
 
 def blur(sigma: float = 1.0) -> Transform:
@@ -108,6 +142,23 @@ def blur(sigma: float = 1.0) -> Transform:
 def sharpen(amount: float = 1.0, sigma: float = 1.0) -> Transform:
     """X + amount * (x - blur(x)): unsharp masking."""
     return _known("sharpen", amount, sigma)
+
+
+def edges() -> Transform:
+    """How steep x is: the length of Sobel's two derivatives, / 4, so that a step of 1 gives 1.
+
+    The map's border is repeated outside: `numpy.hypot` of `scipy.ndimage.sobel(…, mode="nearest")`
+    along both axes, / 4.
+    """
+    return _known("edges")
+
+
+def pixelate(size: int = 4) -> Transform:
+    """The mean of each block of size * size pixels (1 to 256), counted from the left top on.
+
+    Blocks that the right or the bottom border cuts have the mean of the pixels that they have.
+    """
+    return _known("pixelate", size)
 
 
 def erode(radius: int = 1) -> Transform:
@@ -149,6 +200,15 @@ def flip_h() -> Transform:
 def flip_v() -> Transform:
     """Top and bottom exchanged."""
     return _known("flip_v")
+
+
+def occlude(x: float = 0.5, y: float = 0.5, size: int = 8, value: float = 0.0) -> Transform:
+    """A square patch of one value, `size` pixels a side, around x widths and y heights.
+
+    x and y are shares of the map from its left top, (0.5, 0.5) in the middle; the patch begins at
+    column floor(x * width - size / 2 + 0.5), and rows alike. What lies outside is cut off.
+    """
+    return _known("occlude", x, y, size, value)
 
 
 def glsl(source: str, **parameters: float) -> Transform:

@@ -112,7 +112,8 @@ def bend_at_random(session: Session, seed: int, count: int = 4) -> None:
         transforms.multiply(-0.7), transforms.add(0.3), transforms.invert(), transforms.ablate(),
         transforms.blur(0.8), transforms.sharpen(0.5), transforms.erode(1), transforms.dilate(2),
         transforms.translate(0.2, -0.1), transforms.scale(1.4), transforms.noise(0.2, 7),
-        transforms.clamp(-0.5, 0.5),
+        transforms.clamp(-0.5, 0.5), transforms.contrast(1.3), transforms.edges(),
+        transforms.pixelate(3), transforms.salt_and_pepper(0.2, 5), transforms.occlude(0.3, 0.6, 3),
     ]  # fmt: skip
     values = session.plan.values
     for _ in range(count):

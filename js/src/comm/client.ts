@@ -12,11 +12,13 @@ import { joined } from "../gl/numbers.ts";
 import { missFeeding } from "../gl/offers.ts";
 import type { Progress as EngineProgress, Patch } from "../gl/types.ts";
 import type { Failed, FromKernel, Patches, Probe, Read, State, Verified } from "../messages.ts";
+import { attachSources } from "../sources/offer.ts";
 import { said } from "../state/edits.ts";
 import { createState, type Parity, type ViewerState } from "../state.ts";
 import { says } from "../status.ts";
 import { Answers } from "./answers.ts";
 import { Arrivals } from "./arrivals.ts";
+import { CommFeeder } from "./feeder.ts";
 import { watchKernel } from "./host.ts";
 import { Reports } from "./reports.ts";
 import { Rooms } from "./rooms.ts";
@@ -45,6 +47,9 @@ export class CommClient {
   private readonly arrivals: Arrivals;
   private readonly answers: Answers;
   private readonly rooms: Rooms;
+  private readonly feeder: CommFeeder;
+  /** Of which source each question is. */
+  private readonly times = new WeakMap<Read, number>();
   private readonly undo: (() => void)[] = [];
   private released = false;
   /** Python cannot work with this page. */
@@ -121,22 +126,32 @@ export class CommClient {
         if (name === "sources") missFeeding(text);
       },
     });
+    this.feeder = new CommFeeder(page, this.engine, this.state, {
+      send: (message) => this.reports.send(message),
+      revision: () => this.wanted?.revision ?? -1,
+      isOff: () => !(model.get("_source") as { source?: unknown } | undefined)?.source,
+      onNews: () => void this.work(),
+    });
+    if (this.engine.device !== undefined) this.state.feeder.value = this.feeder;
     this.listen("msg:custom", (content: unknown, buffers: readonly Buffer[]) =>
       this.receive(content, buffers),
     );
     this.listen("comm_live_update", () => this.disconnect());
     this.undo.push(
+      attachSources(this.state),
+      this.feeder.end,
       keepSnapshots(model),
       watchKernel(model, () => this.disconnect()),
       effect(() => {
-        this.state.edited.value;
+        this.state.acting.value;
         this.state.withoutEdits.value;
         void this.work();
       }),
-      this.state.edited.subscribe(() => {
+      this.state.acting.subscribe(() => {
         this.tested = this.state.parity.value = null; // it was of the edits before
       }),
     );
+    this.state.twin.value = () => this.engine.twin();
     this.state.weigh.value = (edit) => this.reports.send({ type: "weigh", page, ...edit });
     this.sayUnavailable();
     this.reports.greet();
@@ -164,6 +179,8 @@ export class CommClient {
     this.closed = true;
     this.reports.dispose();
     for (const undo of this.undo) undo();
+    this.state.feeder.value = null;
+    this.feeder.silence();
     this.answers.clear();
     this.arrivals.stop();
     this.rooms.stop();
@@ -182,6 +199,7 @@ export class CommClient {
     this.state.connected.value = false;
     this.state.weigh.value = null;
     this.reports.silence();
+    this.feeder.silence();
     this.arrivals.stop();
     this.rooms.stop();
     this.answers.clear();
@@ -228,6 +246,7 @@ export class CommClient {
     part: (message, buffers) => {
       this.arrivals.take(message, buffers);
       takeCode(message, buffers);
+      this.feeder.blobs.take(message, buffers);
     },
     read: (message) => this.queue(message),
     done: ({ read }) => this.answers.done(read),
@@ -285,7 +304,8 @@ export class CommClient {
   }
 
   private queue(read: Read): void {
-    if (!this.answers.ask(read)) return;
+    if (!["", this.page].includes(read.page) || !this.answers.ask(read)) return;
+    this.times.set(read, this.feeder.time);
     // Python sends the State first, so that one was lost.
     if (read.revision > (this.wanted?.revision ?? -1)) this.reports.greet();
     this.engine.hurry();
@@ -346,10 +366,15 @@ export class CommClient {
     await this.bring(state);
     await this.edit(); // where nothing was shown, what cannot be is only known now
     if (this.ran < 0 || this.closed) return;
+    await this.feeder.shown(this.ran);
     for (const read of this.answers.waiting) {
-      if (!this.hasEdits(this.state.edited.peek().edits)) {
+      if (!this.hasEdits(this.state.acting.peek())) {
         this.again = true; // they came before this read, while others were given
         return;
+      }
+      if (this.feeder.awaits(this.times.get(read) ?? 0)) {
+        this.reports.busy("receiving", 0, 1);
+        return; // the source's picture is on its way
       }
       await this.answers
         .answer(engine, read, this.ran)
@@ -386,7 +411,9 @@ export class CommClient {
     const content: Content = { plan, weights, inputs, patches: this.patches };
     if (this.ran === revision) return;
     const urgent = this.answers.waiting.length > 0;
-    await engine.show(content, { urgent, again: this.ran >= 0 });
+    // Python takes over what a source has fed: that is no other input.
+    const again = this.ran >= 0 && this.state.fed.peek() === null;
+    await engine.show(content, { urgent, again });
     if (this.closed || engine.shown === undefined) return; // the context was lost meanwhile
     this.ran = revision;
     const run = this.state.run.peek();
@@ -401,10 +428,10 @@ export class CommClient {
 
   /** Gives the engine the edits of now; where it cannot take them, it has those before. */
   private async edit(): Promise<void> {
-    const { edited, withoutEdits, editTrouble } = this.state;
+    const { acting, latent, withoutEdits, editTrouble } = this.state;
     // Whoever asks for values gets those of the edits, whatever is looked at meanwhile.
     const without = withoutEdits.peek() && this.answers.waiting.length === 0;
-    const edits = without ? [] : edited.peek().edits;
+    const edits = (without ? latent : acting).peek();
     this.again ||= withoutEdits.peek() !== without;
     if (this.hasEdits(edits)) return;
     if (this.engine.shown !== undefined) this.edits = edits;

@@ -208,6 +208,17 @@ export class Engine {
     return this.ready().sample(key, bands);
   }
 
+  /** Another session of what is shown, with its weights and inputs and without edits: whoever tries some disposes it. */
+  async twin(): Promise<Session> {
+    const { loaded, device } = this;
+    if (loaded === undefined || device === undefined) throw new SessionClosed("nothing is shown");
+    const { content, fed } = loaded;
+    const { plan, uniforms } = this.weighed(content);
+    const session = await this.make(plan, uniforms, device);
+    this.put(session, content, { ...content, inputs: [], patches: [] }, fed, null);
+    return session;
+  }
+
   /** All that was asked for is done: the last run is measured again when the page has come to rest. */
   idle(): void {
     this.timing.soon();
@@ -290,8 +301,10 @@ export class Engine {
     if (content === undefined || device === undefined || device.lost || this.closed) return;
     const old = this.loaded;
     try {
+      // What is fed stays, whatever else that input is said to be.
+      const fedAt = old?.session.plan.inputs.findIndex((input) => fits(this.fed, input)) ?? -1;
       const isShown =
-        this.shown !== undefined && isSame(this.shown, content) && old?.fed === this.fed;
+        this.shown !== undefined && isSame(this.shown, content, fedAt) && old?.fed === this.fed;
       if (isShown && (old === undefined || !(await this.edits.give(old.session, true)))) return;
       this.shown = undefined;
       if (old?.content.plan === content.plan) await this.update(old, content);
@@ -316,15 +329,7 @@ export class Engine {
 
   /** Another Plan, in the place of what is loaded. */
   private async exchange(content: Content, device: Device): Promise<void> {
-    const { plan, uniforms } = this.parse(content.plan);
-    if (
-      plan.weights.length !== content.weights.length ||
-      plan.inputs.length !== content.inputs.length
-    ) {
-      throw new PlanError("the Plan and its weights or inputs don't belong together");
-    }
-    const weights = plan.weights.map((one, k) => ({ ...one, hash: content.weights[k] ?? "" }));
-    const header: PlanHeader = { ...plan, weights };
+    const { plan: header, uniforms } = this.weighed(content);
     const bytes = content.weights.reduce(
       (sum, hash) => sum + (this.store.get(hash)?.length ?? 0),
       0,
@@ -350,6 +355,19 @@ export class Engine {
       throw error;
     }
     if (old !== undefined) old.dispose();
+  }
+
+  /** A Plan with the weights that are wanted of it. */
+  private weighed(content: Content): { readonly plan: PlanHeader; readonly uniforms: Uint8Array } {
+    const { plan, uniforms } = this.parse(content.plan);
+    if (
+      plan.weights.length !== content.weights.length ||
+      plan.inputs.length !== content.inputs.length
+    ) {
+      throw new PlanError("the Plan and its weights or inputs don't belong together");
+    }
+    const weights = plan.weights.map((one, k) => ({ ...one, hash: content.weights[k] ?? "" }));
+    return { plan: { ...plan, weights }, uniforms };
   }
 
   private async make(header: PlanHeader, uniforms: Uint8Array, device: Device): Promise<Session> {
@@ -458,9 +476,9 @@ function give(session: Session, { key, data, picture, mirrored = false }: Fed): 
   else if (picture !== undefined) session.feed(key, picture, mirrored);
 }
 
-const isSame = (a: Content, b: Content): boolean =>
+const isSame = (a: Content, b: Content, besides: number): boolean =>
   a.plan === b.plan &&
   a.weights.join() === b.weights.join() &&
-  a.inputs.join() === b.inputs.join() &&
+  a.inputs.every((hash, k) => k === besides || hash === b.inputs[k]) &&
   a.patches?.length === b.patches?.length &&
   (a.patches ?? []).every((patch, k) => b.patches?.[k] === patch);

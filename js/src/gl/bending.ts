@@ -129,22 +129,19 @@ export function blocksOf(all: readonly BendNumbers[]): Uint8Array<ArrayBuffer> {
   return new Uint8Array(block);
 }
 
+/** Reads of those that have always as many, where that is more than one. */
+const TAPS = { translate: 4, scale: 4, rotate: 4, flip_h: 4, flip_v: 4, edges: 9, saturation: 3 };
+
 /** Texture fetches of a pass, as a Plan counts them. */
 export function costOf({ to, transform, parameters, alone }: BendNumbers): number {
   const [n, c, h, w] = to.nchw;
   const texels = n * (isReshaped(to) ? c : Math.ceil(c / 4)) * h * w;
   const [first = 0, second = 0] = parameters;
   const sigma = transform === "sharpen" ? second : first;
-  const blurs = transform === "blur" || transform === "sharpen";
-  const grows = transform === "erode" || transform === "dilate";
-  const affine = ["translate", "scale", "rotate", "flip_h", "flip_v"].includes(transform);
-  const taps = blurs
-    ? 2 * Math.floor(4 * sigma + 0.5) + 1
-    : grows
-      ? (2 * first + 1) ** 2
-      : affine
-        ? 4
-        : 1;
+  const wide = 2 * Math.floor(4 * sigma + 0.5) + 1;
+  const square = (2 * first + 1) ** 2;
+  const all = { blur: wide, sharpen: wide, erode: square, dilate: square, pixelate: first };
+  const taps = new Map(Object.entries({ ...all, ...TAPS })).get(transform) ?? 1;
   return texels * (TEXEL_COST + taps * TAP_COST) * (alone === undefined ? 1 : ALONE_COST);
 }
 

@@ -15,8 +15,9 @@ function check(right: boolean, what: string): void {
 function checkOne(edit: Edit, value: Value): void {
   const { transform, parameters, channels, mix, source, names } = edit;
   const what = `${transform} of ${value.key}`;
-  const own = TRANSFORMS.find(({ name }) => name === transform)?.parameters.length;
-  const count = transform === "glsl" ? names.length : transform === "inject" ? 0 : own;
+  const own = TRANSFORMS.find(({ name }) => name === transform);
+  const count =
+    transform === "glsl" ? names.length : transform === "inject" ? 0 : own?.parameters.length;
   check(count !== undefined, `no transform ${JSON.stringify(transform)}`);
   check(
     parameters.length === count && count <= MOST_PARAMETERS,
@@ -24,6 +25,11 @@ function checkOne(edit: Edit, value: Value): void {
   );
   check([...parameters, mix].every(Number.isFinite), `${what} has a number that is not finite`);
   check((transform === "glsl") === (source !== ""), `${what} has the text of another transform`);
+  const { counts = [] } = own ?? {};
+  check(
+    counts.length === 0 || counts.includes(value.nchw[1]),
+    `${what} takes values of ${counts.join(" or ")} channels, not ${value.nchw[1]}`,
+  );
   const wrong = channels?.find(
     (one) => !(Number.isInteger(one) && one >= 0 && one < value.nchw[1]),
   );
@@ -57,6 +63,14 @@ export function checkEdits(
   for (const edit of edits) checkEdit(plan, edit, array);
   const names = new Set(edits.map(({ name }) => name));
   check(names.size === edits.length, "two edits have one name");
+}
+
+/** Throws PlanError where a key is none of this Plan's values. */
+export function checkValue({ values }: Pick<PlanHeader, "values">, key: string): void {
+  check(
+    values.some((value) => value.key === key),
+    `no value ${JSON.stringify(key)}`,
+  );
 }
 
 export function checkPreview(plan: PlanHeader, { layer, channel, image, edits }: Preview): void {

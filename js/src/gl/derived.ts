@@ -11,6 +11,8 @@ export const beforeKey = (key: string): string => named("before", key);
 export const withoutKey = (key: string): string => named("without", key);
 /** With its edits − without any. */
 export const differenceKey = (key: string): string => named("difference", key);
+/** The value after its first `k` edits, switched on or off, where `stagesOf` keeps it; 0: before all. */
+export const stageKey = (key: string, k: number): string => named(`stage ${k}`, key);
 /** What `Session.preview` has made of edit number `k`. */
 export const previewKey = (k: number | string): string => named("preview", `${k}`);
 

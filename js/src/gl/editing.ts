@@ -38,9 +38,7 @@ export class Unedited implements Editing {
 
   find(key: string): Value | undefined {
     const [what, own] = splitKey(key);
-    return what === "before" || what === "without" || what === ""
-      ? this.values.get(own)
-      : undefined;
+    return what === "difference" || what === "preview" ? undefined : this.values.get(own);
   }
 
   base(value: Value): Value {

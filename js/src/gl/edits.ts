@@ -2,14 +2,14 @@
 import type { Edit } from "../edits.ts";
 import type { Pass, PlanHeader, Value } from "../plan.ts";
 import { blocksOf } from "./bending.ts";
-import { checkEdits, checkPreview } from "./check_edits.ts";
+import { checkEdits, checkPreview, checkValue } from "./check_edits.ts";
 import { type Preview, splitKey } from "./derived.ts";
 import type { GlDevice } from "./device.ts";
 import { type Laid, lay, sameShape, type Wanted } from "./laid.ts";
 import type { PlanObjects } from "./objects.ts";
 import type { Sections } from "./sections.ts";
 import { Needs, Shelf } from "./shelf.ts";
-import { stacksOf } from "./stacks.ts";
+import { type Bent, stacksOf, textureOf } from "./stacks.ts";
 import { ContextLostError, PlanError, SessionClosed } from "./types.ts";
 
 interface Made {
@@ -28,6 +28,7 @@ const NOTHING: Wanted = {
     throw new PlanError(`the array ${hash} is not here`);
   },
   compared: [],
+  staged: [],
   preview: null,
 };
 
@@ -85,7 +86,10 @@ export class Edits {
   find(key: string): Value | undefined {
     const found = this.taken.values.get(key);
     const [what, own] = splitKey(key);
-    const isSame = what === "before" || (what === "without" && this.taken.bent.size === 0);
+    const isSame =
+      what === "before" ||
+      what.startsWith("stage ") || // of edits that are there no more
+      (what === "without" && this.taken.bent.size === 0);
     return found ?? (isSame ? this.taken.values.get(own) : undefined);
   }
 
@@ -101,7 +105,13 @@ export class Edits {
   }
 
   async compare(keys: readonly string[]): Promise<void> {
+    for (const key of keys) checkValue(this.plan, key);
     await this.want({ compared: [...new Set(keys)] });
+  }
+
+  async stages(keys: readonly string[]): Promise<void> {
+    for (const key of keys) checkValue(this.plan, key);
+    await this.want({ staged: [...new Set(keys)] });
   }
 
   /** The keys of what is made; from the next run on, or when `aside` are drawn. */
@@ -121,24 +131,32 @@ export class Edits {
     const name = sections.join();
     let found = this.listed.get(name);
     if (found === undefined) {
-      const own = this.sections.numbers(sections).flatMap((number) => {
-        const pass = this.plan.passes[number];
-        if (pass === undefined) return [];
-        const inputs = pass.inputs.map((texture, k) => {
-          const value = pass.values[k] ?? -1;
-          return value < 0 ? texture : this.textureOf(value, texture);
-        });
-        return [bent.size > 0 ? { ...pass, inputs } : pass, ...(behind.get(number) ?? [])];
-      });
-      found = [...(behind.get(-1) ?? []), ...own, ...last];
+      found = [...this.among(sections, behind, bent), ...last];
       this.listed.set(name, found);
     }
     return found;
   }
 
-  private textureOf(number: number, texture: number): number {
-    const value = this.plan.values[number];
-    return value === undefined ? texture : (this.taken.values.get(value.key)?.texture ?? texture);
+  /** Passes of sections that aren't skipped, with others behind them, reading edited values where those are. */
+  private among(
+    sections: readonly number[],
+    behind: ReadonlyMap<number, readonly Pass[]>,
+    bent: Bent,
+  ): Pass[] {
+    const { plan } = this;
+    const { skipped } = this.taken;
+    const own = this.sections.numbers(sections).flatMap((number) => {
+      const pass = plan.passes[number];
+      const more = behind.get(number) ?? [];
+      if (pass === undefined || skipped.passes.has(number)) return more;
+      if (bent.size === 0) return [pass, ...more];
+      const inputs = pass.inputs.map((texture, k) => {
+        const value = pass.values[k] ?? -1;
+        return value < 0 ? texture : textureOf(plan, value, bent);
+      });
+      return [{ ...pass, inputs }, ...more];
+    });
+    return [...(behind.get(-1) ?? []), ...own];
   }
 
   /** What is drawn behind the network's own passes. */
@@ -147,15 +165,22 @@ export class Edits {
   }
 
   /**
-   * The passes of sections without edits, and those that keep what is asked for of that; none where it is kept for
+   * The passes of sections without edits but for a latent's, and those that keep what is asked for of that; none where it is kept for
    * these inputs and weights.
    */
   without(sections: readonly number[], given: number): readonly Pass[] {
     const { copies } = this.taken;
     const some = this.copied(sections);
     if (some.every((number) => this.kept.get(number) === given)) return [];
+    const behind = new Map<number, Pass[]>();
+    const bent = new Map<number, number>();
+    for (const [number, { texture, pass }] of this.taken.given) {
+      const after = this.plan.values[number]?.after ?? -1;
+      behind.set(after, [...(behind.get(after) ?? []), pass]);
+      bent.set(number, texture);
+    }
     return [
-      ...this.sections.passes(sections),
+      ...this.among(sections, behind, bent),
       ...some.flatMap((number) => copies.get(number) ?? []),
     ];
   }
@@ -180,12 +205,19 @@ export class Edits {
     const [from, to] = difference(this.blocks, blocks);
     if (from < to) objects.tell(blocks, from, to);
     this.blocks = blocks;
-    shelf.fill(needs);
+    shelf.fill(needs, laid.wanted.array);
+    const latents = ({ wanted }: Laid) => wanted.edits.filter(({ skips }) => skips);
+    // Another code is another network without its edits.
+    if (latents(laid).some((one, k) => one !== latents(this.taken)[k])) this.kept.clear();
     this.taken = laid;
     this.listed = new Map();
     if (this.busy) return; // some of the textures are for what comes next
-    const still = stacksOf(this.plan, laid.wanted.edits).map(({ number }) => `bent ${number} `);
-    const names = laid.wanted.edits.map(({ name }) => `table of ${name} `);
+    const { edits, staged } = laid.wanted;
+    const still = stacksOf(this.plan, edits).flatMap(({ number, value }) => [
+      `bent ${number} `,
+      ...(staged.includes(value.key) ? [`stage ${number} `] : []),
+    ]);
+    const names = edits.map(({ name }) => `table of ${name} `);
     // What is switched off for a while comes back as it is.
     shelf.tidy(needs, [...still, ...names]);
     for (const number of this.kept.keys()) if (!laid.copies.has(number)) this.kept.delete(number);
@@ -243,10 +275,11 @@ export class Edits {
       ? { ...made, laid: { ...laid, values: before.values, bases: before.bases } }
       : made;
     const { wanted } = laid;
-    const { edits, compared } = before.wanted;
+    const { edits, compared, staged } = before.wanted;
     const isOld =
       (wanted.edits !== edits && wanted.edits.length + edits.length > 0) ||
-      (wanted.compared.join() !== compared.join() && laid.copies.size > 0);
+      (wanted.compared.join() !== compared.join() && laid.copies.size > 0) ||
+      (wanted.staged.join() !== staged.join() && laid.behind.size > 0);
     if (isOld) {
       this.changes += 1;
       this.changed();
@@ -296,6 +329,7 @@ export class Edits {
         ? { edits: before.edits, array: before.array }
         : { edits: wanted.edits, array: wanted.array }),
       compared: wanted.compared === failed.compared ? before.compared : wanted.compared,
+      staged: wanted.staged === failed.staged ? before.staged : wanted.staged,
       preview: wanted.preview === failed.preview ? before.preview : wanted.preview,
     };
     if (sameWanted(this.wanted, before)) this.wanted = before;
@@ -316,11 +350,14 @@ export class Edits {
 
 const closedError = (): SessionClosed => new SessionClosed("this session was closed");
 
-const isNothing = ({ edits, compared, preview }: Wanted): boolean =>
-  edits.length === 0 && compared.length === 0 && preview === null;
+const isNothing = ({ edits, compared, staged, preview }: Wanted): boolean =>
+  edits.length + compared.length + staged.length === 0 && preview === null;
 
 const sameWanted = (a: Wanted, b: Wanted): boolean =>
-  a.edits === b.edits && a.compared === b.compared && a.preview === b.preview;
+  a.edits === b.edits &&
+  a.compared === b.compared &&
+  a.staged === b.staged &&
+  a.preview === b.preview;
 
 /** From where to where two rows of bytes differ; all of the second where they are of several lengths. */
 function difference(a: Uint8Array, b: Uint8Array): [number, number] {

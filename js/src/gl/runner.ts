@@ -324,8 +324,10 @@ export class Runner {
     const { values, parameters } = this.plan;
     const value = this.edits.find(key) ?? parameters.find((one) => one.key === key);
     if (value !== undefined) return value;
-    const keys = listed(values.map((one) => one.key));
-    throw new PlanError(`no value ${JSON.stringify(key)}; this network has ${keys}`);
+    const keys = values.map((one) => one.key);
+    if (keys.includes(key))
+      throw new PlanError(`${key} has no value now: a latent skips its layer`);
+    throw new PlanError(`no value ${JSON.stringify(key)}; this network has ${listed(keys)}`);
   }
 
   /** The Plan's objects; throws when they are gone. */
@@ -444,7 +446,8 @@ export class Runner {
       known && slices.length === 1 && !this.clock.hasTimer
         ? runAtOnce(passes, submission)
         : await inSlices(slices, submission);
-    this.times.learn(sections, own, measured.ms, builds);
+    const seen = slices.length > 1 && measured.clock === "fence";
+    this.times.learn(sections, own, measured.ms, builds, seen);
     const alone = state.works - works === slices.flat().length;
     this.lastSections = sections;
     const which = { sequence: this.sequence, sections: this.sections.names(sections) };

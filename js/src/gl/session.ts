@@ -154,6 +154,13 @@ export async function createSession(
     return work(runner.edited ?? (await runner.editing()));
   }
 
+  /** Asks edits to keep what follows from values, and brings it up to date. */
+  const keeping = (what: "compare" | "stages") => async (keys: readonly string[]) => {
+    if (runner.edited === undefined && keys.length === 0) return;
+    await editing((own) => own[what](keys));
+    await runner.look();
+  };
+
   /** What is to be drawn, apart by image; nothing while the context is lost. */
   function shownOf(jobs: readonly DrawJob[], made: Pictures): Shown[][] {
     const objects = runner.ready();
@@ -237,12 +244,8 @@ export async function createSession(
       return editing((own) => own.set(edits, array));
     },
     value: (key) => runner.edits.find(key),
-    async compareWith(keys) {
-      for (const key of keys) runner.find(key);
-      if (runner.edited === undefined && keys.length === 0) return;
-      await editing((own) => own.compare(keys));
-      await runner.look();
-    },
+    compareWith: keeping("compare"),
+    stagesOf: keeping("stages"),
     async preview(asked) {
       if (runner.edited === undefined && asked === null) return [];
       const keys = await editing((own) => own.preview(asked));

@@ -150,6 +150,11 @@ export interface Session {
    * Where something is edited the network runs twice for that, once for all edits of the same inputs and weights.
    */
   compareWith(keys: readonly string[]): Promise<void>;
+  /**
+   * Keeps what these values are after each of their edits, from now on: `stageKey`. It costs no pass, but a texture for
+   * each edit. The last call counts.
+   */
+  stagesOf(keys: readonly string[]): Promise<void>;
   /** One channel's map as each of these edits would make it behind all that are there, now and after each run: their keys. */
   preview(asked: Preview | null): Promise<readonly string[]>;
   /**

@@ -3,14 +3,18 @@
 import { effect } from "@preact/signals";
 import { type Arrays, type Given, isPicture, namedInputs, onlyOrAll } from "../arrays.ts";
 import type { Edit } from "../edits.ts";
-import { type Content, Engine } from "../engine/engine.ts";
+import { type Content, Engine, type Fed } from "../engine/engine.ts";
 import { pageStore } from "../engine/store.ts";
+import { beforeKey } from "../gl/derived.ts";
 import type { GlDevice } from "../gl/device.ts";
 import { numbersOf } from "../gl/feeding.ts";
 import { parsePlan } from "../gl/format.ts";
+import { needed } from "../gl/needed.ts";
 import { type Picture, PlanError, type Progress } from "../gl/types.ts";
 import { COLOR_RANGES, COLORMAPS, type Exported, VIEWS } from "../messages.ts";
 import type { Input, PlanHeader } from "../plan.ts";
+import type { Source } from "../source.ts";
+import { attachSources } from "../sources/offer.ts";
 import { change } from "../state/edits.ts";
 import { createState, type ViewerState } from "../state.ts";
 import { says } from "../status.ts";
@@ -46,6 +50,8 @@ export interface Page {
 
 /** The page has one Plan. */
 const PLAN = "plan";
+/** And is the only one that its sources can be of. */
+const PAGE = "page";
 
 export class PageClient implements Page {
   readonly state: ViewerState;
@@ -53,12 +59,16 @@ export class PageClient implements Page {
   private readonly store = pageStore();
   private readonly exported: Exported;
   private plan: PlanHeader | undefined;
+  /** The input that a source feeds. */
+  private fed = "";
   private content: Content = { plan: PLAN, weights: [], inputs: [] };
   /** One run or read at a time, in the order in which they are asked for. */
   private turn: Promise<unknown> = Promise.resolve();
   private busy = 0;
   private given = 0;
   private compilingSince = 0;
+  /** The edits that were asked for last. */
+  private bends: readonly Edit[] = [];
 
   constructor(exported: Exported) {
     this.exported = exported;
@@ -75,6 +85,7 @@ export class PageClient implements Page {
       isBusy: () => this.busy > 0,
     });
     this.state = createState(this.engine.signals);
+    this.state.twin.value = () => this.engine.twin();
     this.state.status.value = says.opening();
     const { state } = this;
     const { view, selected, colormap, color_range, symmetric, example, classes } = exported;
@@ -86,6 +97,21 @@ export class PageClient implements Page {
     state.selected.value = selectionOf(selected);
     state.edited.value = { edits: exported.edits as unknown as readonly Edit[], weights: 0 };
     turn(state, view);
+    if (this.engine.unavailable === undefined) {
+      state.feeder.value = {
+        page: PAGE,
+        feed: (fed) => (fed === null ? this.keepFed() : this.feed(fed)),
+        read: (key) => this.queue(() => this.engine.read(beforeKey(key))),
+        blob: async (name) => {
+          const data = this.store.get(name);
+          if (data === undefined) throw new Error("This page was saved without it.");
+          return data;
+        },
+        drop: () => undefined,
+        tell: () => undefined,
+      };
+    }
+    attachSources(state);
   }
 
   get keys(): readonly string[] {
@@ -108,7 +134,7 @@ export class PageClient implements Page {
         this.store.put(hash, new Uint8Array(buffer as ArrayBuffer, byteOffset, byteLength), 1);
       }
       const own = inputs.slice(0, plan.inputs.length);
-      for (const [k, name] of this.exported.injected.entries()) {
+      for (const [k, name] of [...this.exported.injected, ...this.exported.blobs].entries()) {
         const data = inputs[own.length + k];
         if (data !== undefined) this.store.put(name, data, 1);
       }
@@ -118,6 +144,7 @@ export class PageClient implements Page {
         inputs: own.map((data) => this.keep(data)),
       };
       this.engine.describe(PLAN);
+      this.state.source.value = this.exported.source as Source | null;
     } catch (error) {
       this.fail(error);
       throw error;
@@ -134,9 +161,13 @@ export class PageClient implements Page {
       throw unavailable;
     }
     effect(() => {
-      const { edited, withoutEdits } = this.state;
-      const edits = withoutEdits.value ? [] : edited.value.edits;
-      void this.queue(() => this.bend(edits));
+      const { acting, latent, withoutEdits } = this.state;
+      const edits = (withoutEdits.value ? latent : acting).value;
+      this.bends = edits;
+      // Of several that wait the last: who drags makes more than can be run.
+      void this.queue(async () => {
+        if (this.bends === edits) await this.bend(edits);
+      });
     });
     await this.queue(() => this.bring());
   }
@@ -160,29 +191,17 @@ export class PageClient implements Page {
   run(input: Given | Readonly<Record<string, Given>>): Promise<Float32Array | Arrays> {
     return this.queue(async () => {
       const plan = this.plan as PlanHeader;
-      const names = [...this.content.inputs];
-      const old: string[] = [];
       const own = plan.inputs.filter(({ layer }) => layer < 0);
       const arrays: [string, Float32Array][] = [];
-      for (const [key, given] of namedInputs(input, own)) {
+      const asked = needed(plan).filter((one) => own.includes(one));
+      for (const [key, given] of namedInputs(input, asked)) {
         const array = isPicture(given) ? await this.pictured(inputOf(own, key), given) : given;
         checkInput(inputOf(own, key), array);
         arrays.push([key, array]);
       }
-      for (const [key, array] of arrays) {
-        const at = plan.inputs.findIndex((one) => one.key === key);
-        old.push(names[at] ?? "");
-        const copy = new Float32Array(array);
-        names[at] = this.keep(new Uint8Array(copy.buffer));
-      }
-      this.content = { ...this.content, inputs: names };
-      // What Python computed was of the inputs that the page came with.
-      this.state.changed.value = new Set([
-        ...this.state.changed.peek(),
-        ...arrays.map(([key]) => key),
-      ]);
-      await this.bring(true);
-      for (const name of old) this.store.release(name);
+      this.fed = ""; // the source ends, and nothing of it stays
+      this.state.source.value = null;
+      await this.give(arrays, true);
       const outputs: [string, Float32Array][] = [];
       for (const key of plan.outputs) outputs.push([key, await this.engine.read(key)]);
       return onlyOrAll(outputs);
@@ -208,6 +227,45 @@ export class PageClient implements Page {
     }
     if (layer !== null) state.selected.value = { layer, channel: channels[0] ?? null };
     turn(state, { ...viewOf(state), name, layer, channels, pixel });
+  }
+
+  /** Makes these arrays the page's inputs, and shows what comes of them. */
+  private async give(arrays: readonly (readonly [string, Float32Array])[], urgent: boolean) {
+    const names = [...this.content.inputs];
+    const old: string[] = [];
+    for (const [key, array] of arrays) {
+      const at = this.plan?.inputs.findIndex((one) => one.key === key) ?? -1;
+      old.push(names[at] ?? "");
+      const copy = new Float32Array(array);
+      names[at] = this.keep(new Uint8Array(copy.buffer));
+    }
+    this.content = { ...this.content, inputs: names };
+    this.tellChanged(arrays.map(([key]) => key));
+    void this.engine.feed(null).catch(() => undefined); // and with the next run it is gone
+    await this.bring(urgent);
+    for (const name of old) this.store.release(name);
+  }
+
+  /** What Python computed was of the inputs that the page came with. */
+  private tellChanged(keys: readonly string[]): void {
+    const { changed } = this.state;
+    if (keys.some((key) => !changed.peek().has(key)))
+      changed.value = new Set([...changed.peek(), ...keys]);
+  }
+
+  private async feed(fed: Fed): Promise<void> {
+    this.fed = fed.key;
+    this.tellChanged([fed.key]);
+    await this.engine.feed(fed);
+  }
+
+  /** The source is over: what it fed last is the input from here on. */
+  private keepFed(): Promise<void> {
+    return this.queue(async () => {
+      const key = this.fed;
+      this.fed = "";
+      if (key !== "") await this.give([[key, await this.engine.read(beforeKey(key))]], false);
+    });
   }
 
   /** Bytes in the page's store, under a name of their own. */

@@ -4,7 +4,7 @@ import type { Exported } from "../messages.ts";
 export interface Contents {
   /** A Plan file with its weights. */
   readonly file: Uint8Array<ArrayBuffer>;
-  /** In the order of the Plan's inputs, as float32; behind them the arrays that are injected. */
+  /** In the order of the Plan's inputs, as float32; behind them the arrays that are injected, then a source's blobs. */
   readonly inputs: readonly Uint8Array<ArrayBuffer>[];
 }
 

@@ -1,5 +1,5 @@
 // Where the input comes from, and how that goes on in this page.
-import { type Signal, signal } from "@preact/signals";
+import { type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import type { Fed } from "../engine/engine.ts";
 import type { Source } from "../source.ts";
 
@@ -57,9 +57,44 @@ export interface SourceControls {
   drawn(): void;
   /** Item `index` of a data set as RGBA of the input's size; undefined while it is on its way. */
   item(index: number): ImageData | undefined;
+  /** These items are looked at, and the one that is fed; what is on its way of others is not wanted any more. */
+  look(indices: readonly number[]): void;
   /** Each item's label, and the labels' names; empty where there are none. */
   readonly labels: readonly number[];
   readonly classes: readonly string[];
+  /** The picture as it was given; null where there is none. */
+  readonly picture: ImageBitmap | null;
+  /** What draws; null where nothing is drawn. */
+  readonly pen: Pen | null;
+  /** The next picture, or the one before. */
+  step(by: 1 | -1): void;
+  /** Looks for the next item whose label is not what the network says; undefined: there are no labels to compare. */
+  readonly search: Search | undefined;
+}
+
+/** Draws strokes; places are in pixels of the input. */
+export interface Pen {
+  /** The input's width and height. */
+  readonly sides: readonly [number, number];
+  readonly width: Signal<number>;
+  readonly erases: Signal<boolean>;
+  /** As #rrggbb; grey inputs take white alone. */
+  readonly color: Signal<string>;
+  readonly strokes: ReadonlySignal<number>;
+  begin(x: number, y: number, pressure: number): void;
+  move(x: number, y: number, pressure: number): void;
+  end(): void;
+  undo(): void;
+  clear(): void;
+}
+
+/** A search that goes on until it is stopped, or has found one. */
+export interface Search {
+  readonly running: ReadonlySignal<boolean>;
+  /** What came of it, in words; "" for nothing yet. */
+  readonly words: ReadonlySignal<string>;
+  begin(): void;
+  stop(): void;
 }
 
 export interface SourceState {
@@ -70,6 +105,12 @@ export interface SourceState {
   readonly feeder: Signal<Feeder | null>;
   /** The drawer is open. */
   readonly drawer: Signal<boolean>;
+  /** The source that the engine's picture is of; null for none. */
+  readonly fed: Signal<Source | null>;
+  /** Data sets, films and latents that came from Python, to go back to them from another source. */
+  readonly given: Signal<readonly Source[]>;
+  /** Its views, and whether each is on screen. */
+  readonly seen: Signal<ReadonlyMap<object, boolean>>;
 }
 
 export const sourceState = (): SourceState => ({
@@ -78,4 +119,7 @@ export const sourceState = (): SourceState => ({
   controls: signal(null),
   feeder: signal(null),
   drawer: signal(false),
+  fed: signal(null),
+  given: signal([]),
+  seen: signal(new Map()),
 });

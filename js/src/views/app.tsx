@@ -7,6 +7,7 @@ import type { ViewerState } from "../state.ts";
 import { Bar } from "./bar.tsx";
 import { Bends } from "./bent.tsx";
 import { type Hover, type Note, useViews, type Views, ViewsContext } from "./context.ts";
+import { Fed } from "./fed.tsx";
 import { Keys } from "./help.tsx";
 import { listenToKeys } from "./keys.ts";
 import { px } from "./layout.ts";
@@ -117,6 +118,7 @@ function App() {
   return (
     <>
       <Bar network={now} />
+      <Fed part="Drawer" />
       <main class="nbg-content" style={height === null ? {} : { maxHeight: px(height) }}>
         {now !== null && width.value > 0 && <Content />}
         <Message />

@@ -3,6 +3,7 @@ import { displayOf } from "../network/display.ts";
 import { layersOf, type Network } from "../network/network.ts";
 import { Bends } from "./bent.tsx";
 import { useViews } from "./context.ts";
+import { Fed } from "./fed.tsx";
 import { Left, Right } from "./icons.tsx";
 import type * as keep from "./keep/room.ts";
 import { pictureSize } from "./layout.ts";
@@ -25,6 +26,7 @@ export function Bar({ network }: { network: Network | null }) {
   return (
     <header class="nbg-bar">
       <div class="nbg-model">
+        {live && <Fed part="Playing" />}
         <strong class="nbg-name">{plan?.name ?? "Viewer"}</strong>
         {network !== null && (
           <span class="nbg-second">
@@ -36,6 +38,7 @@ export function Bar({ network }: { network: Network | null }) {
       {live && (width.value < NARROW ? <Menu network={network} /> : <Tabs network={network} />)}
       <div class="nbg-right">
         {live && network.batch > 1 && <Examples network={network} />}
+        {live && <Fed part="Chosen" />}
         {live && Keep && <Keep />}
         {live && (width.value >= PRESENT || state.presenting.value) && <PresentButton />}
       </div>

@@ -1,49 +1,11 @@
 // The keys, for whoever asks: `?`, or the button in the status line.
-import { useEffect, useRef } from "preact/hooks";
 import { useViews } from "./context.ts";
-
-const KEYS: readonly (readonly [string, string])[] = [
-  ["← →", "the layer before, the layer after"],
-  ["↑ ↓", "the channel before, the channel after; in the graph, along its lines"],
-  ["Enter", "open the layer; in the graph, a module in place"],
-  ["Backspace", "in the graph, close the module around"],
-  ["/", "find a layer"],
-  ["e", "explain the selected pixel"],
-  ["b", "bend the layer"],
-  ["a", "while it is held, without bends"],
-  ["Alt and a click", "mute a channel, or no longer"],
-  ["Ctrl Z", "undo the last bend; with Shift, redo it"],
-  ["Shift and a click", "show up to four channels beside each other"],
-  ["c", "next colour map"],
-  ["r", "range of each channel, or of the layer"],
-  ["[ ]", "example before, example after"],
-  ["p", "for a projector: the whole window, larger type; p or Esc leads back"],
-  ["Esc", "back; twice leaves the Viewer"],
-  ["?", "this list"],
-];
+import type * as list from "./help/room.ts";
+import { Room } from "./rooms.tsx";
 
 export function Keys() {
   const { help } = useViews();
-  const list = useRef<HTMLElement>(null);
-  // Asked for by a key, it may be out of sight.
-  useEffect(() => {
-    if (help.value) list.current?.scrollIntoView({ block: "nearest" });
-  }, [help.value]);
-  if (!help.value) return null;
-  return (
-    <section class="nbg-keys" aria-label="Keys" ref={list}>
-      <dl>
-        {KEYS.map(([key, text]) => (
-          <div key={key}>
-            <dt>
-              <kbd>{key}</kbd>
-            </dt>
-            <dd>{text}</dd>
-          </div>
-        ))}
-      </dl>
-    </section>
-  );
+  return help.value ? <Room<typeof list> name="help">{({ KeyList }) => <KeyList />}</Room> : null;
 }
 
 export function KeysButton() {

@@ -1,31 +1,20 @@
-// The Layer tab: the rail, one layer's title, and its maps or filters.
-import { useEffect, useState } from "preact/hooks";
-import { full } from "../format.ts";
 import type { ColorMapName } from "../gl/types.ts";
-import { channelsOf, contents, displayOf, unitsOf } from "../network/display.ts";
+import { contents, displayOf } from "../network/display.ts";
 import { firstValue, longType, type Network, type Stage, said } from "../network/network.ts";
 import type { Layer, Value } from "../plan.ts";
-import type { Order, RangeMode, Section } from "../state.ts";
+import type { RangeMode, Section } from "../state.ts";
 import type * as bend from "./bend/room.ts";
-import { Channels } from "./channels.tsx";
+import type * as channels from "./channels/room.ts";
 import { Choice, Select } from "./choice.tsx";
-import { useLater, useStatistics, useViews } from "./context.ts";
+import { useLater, useViews } from "./context.ts";
 import type * as explain from "./explain/room.ts";
 import type * as filters from "./filters/room.ts";
-import { boundsOf, type Flag, flagOf } from "./flags.ts";
-import { Inspector, placeOf } from "./inspector.tsx";
-import { pictureSize } from "./layout.ts";
-import { Legend } from "./legend.tsx";
-import { Maps } from "./maps.tsx";
-import { orderOf, PAGE } from "./order.ts";
-import { Pages } from "./pages.tsx";
 import { Badge } from "./parity.tsx";
 import { PythonNote } from "./python.tsx";
 import { Rail } from "./rail.tsx";
 import { Room, roomOf } from "./rooms.tsx";
 import type * as trail from "./trail/room.ts";
-import { LayerValues, Similar, useSimilarity } from "./values.tsx";
-import { parametersOf, weighted } from "./weights.ts";
+import { parametersOf } from "./weights.ts";
 
 const SECTIONS: readonly (readonly [Section, string])[] = [
   ["maps", "Maps"],
@@ -39,21 +28,6 @@ const COLORS: readonly (readonly [ColorMapName, string])[] = [
   ["cividis", "Cividis"],
   ["magma", "Magma"],
   ["grey", "Grey"],
-];
-const ORDERS: readonly (readonly [Order, string])[] = [
-  ["number", "Number"],
-  ["mean", "Mean"],
-  ["max", "Maximum"],
-  ["variance", "Variance"],
-  ["similarity", "Similarity"],
-];
-/** Which channels are shown. */
-type Shown = "all" | "live" | Flag;
-const SHOWN: readonly (readonly [Shown, string])[] = [
-  ["all", "All"],
-  ["live", "Neither dead nor saturated"],
-  ["dead", "Dead"],
-  ["sat", "Saturated"],
 ];
 const RANGES: readonly (readonly [RangeMode, string])[] = [
   ["channel", "Channel"],
@@ -100,7 +74,11 @@ export function LayerView({ network }: { network: Network }) {
       </div>
       {shown !== "explain" && <PythonNote layer={value.key} />}
       {shown === "maps" && (
-        <MapsView key={value.key} {...{ network, value, stage, layer, later }} />
+        <Room<typeof channels> name="channels">
+          {({ MapsView }) => (
+            <MapsView key={value.key} {...{ network, value, stage, layer, later }} />
+          )}
+        </Room>
       )}
       {shown === "filters" && stage && <FiltersView {...{ network, stage, value }} />}
       {shown === "explain" && (
@@ -180,142 +158,6 @@ export function RangeChoice({ curves = false }: { curves?: boolean }) {
         <span class="nbg-second">± around zero</span>
       </label>
     </>
-  );
-}
-
-function MapsView(props: {
-  network: Network;
-  value: Value;
-  stage: Stage | undefined;
-  layer: Layer | undefined;
-  /** Not only the channels. */
-  later: boolean;
-}) {
-  const { network, value, stage, layer, later } = props;
-  const views = useViews();
-  const { state } = views;
-  const statistics = useStatistics(value);
-  const [asked, setPage] = useState(0);
-  const [which, setWhich] = useState<Shown>("all");
-  const length = channelsOf(value);
-  const chosen = state.selected.value?.channel;
-  const by = state.order.value;
-  const plain = orderOf(length, by, statistics);
-  const channel = chosen ?? plain[0] ?? 0;
-  const alike = useSimilarity(later || by === "similarity" ? value : null, channel);
-  const bounds = boundsOf(layer);
-  const flags = statistics?.channels.map((one) => flagOf(one, bounds)) ?? [];
-  const flagged = flags.some((flag) => flag !== null);
-  const order = (by === "similarity" ? orderOf(length, by, statistics, alike) : plain).filter(
-    (one) => which === "all" || (flags[one] ?? "live") === which,
-  );
-  const { name, drawn } = displayOf(value);
-  const vector = name === "bars";
-  const pages = Math.ceil(order.length / PAGE);
-  const page = Math.min(asked, Math.max(0, pages - 1));
-  const shown = order.slice(page * PAGE, (page + 1) * PAGE);
-  const compared = state.compared.value?.layer === value.key ? state.compared.value.channels : [];
-  const colours = name === "maps" && length === 3;
-  const wide = views.width.value >= 760;
-  const presenting = state.presenting.value;
-  const width = views.width.value - 48 - (wide ? 28 + (presenting ? 480 : 300) : 0);
-  const plan = state.plan.value;
-  const kernels = plan && stage && layer ? weighted(plan, network, stage) : null;
-  const own = kernels !== null && kernels.outputs === length ? kernels : null;
-  const room = roomOf<typeof filters>("filters");
-  useEffect(() => {
-    views.order.value = order;
-  });
-  return (
-    <>
-      <div class="nbg-controls">
-        {name !== "number" && (
-          <Select
-            label="Sort"
-            items={ORDERS}
-            now={state.order.value}
-            choose={(by) => {
-              state.order.value = by;
-            }}
-          />
-        )}
-        {name !== "number" && (flagged || which !== "all") && (
-          <Select label="Show" items={SHOWN} now={which} choose={setWhich} />
-        )}
-        {drawn !== undefined && <RangeChoice curves={drawn === "curves"} />}
-        {drawn !== undefined && drawn !== "curves" && <ColorChoice />}
-        {drawn !== undefined && <Legend value={value} statistics={statistics} channel={channel} />}
-        <span class="nbg-space" />
-        <span class="nbg-second">
-          {shown.length < length && `${full(shown.length)} of `}
-          {name !== "number" && unitsOf(value, length)}
-        </span>
-      </div>
-      <div class="nbg-two">
-        <div class="nbg-main">
-          <Channels
-            value={value}
-            channels={shown}
-            statistics={statistics}
-            selected={channel}
-            compared={compared}
-            bounds={bounds}
-            width={width}
-          />
-          {shown.length === 0 && <p class="nbg-note">No channel of this picture is.</p>}
-          {later && (
-            <>
-              {colours && <Colours value={value} />}
-              {pages > 1 && <Pages page={page} pages={pages} go={setPage} />}
-              {!presenting && (
-                <>
-                  {own !== null && room && (
-                    <room.SmallFilters kernels={own} order={shown} width={width} />
-                  )}
-                  {!vector && <Similar {...{ value, channel, width, alike }} />}
-                  <LayerValues {...{ value, width, statistics }} />
-                </>
-              )}
-            </>
-          )}
-        </div>
-        {later && (
-          <Inspector
-            value={value}
-            statistics={statistics}
-            channel={channel}
-            place={placeOf(state.order.value, order, channel)}
-            kernels={own}
-            compared={compared}
-          />
-        )}
-      </div>
-    </>
-  );
-}
-
-/** Three channels as red, green and blue of one picture. */
-function Colours({ value }: { value: Value }) {
-  const { ratio } = useViews();
-  const [, , height, width] = value.nchw;
-  const { scale } = pictureSize(height, width, {
-    width: 168 * ratio.value,
-    height: 168 * ratio.value,
-  });
-  return (
-    <section class="nbg-block">
-      <h3>
-        The three as one picture <span class="nbg-second">red, green, blue</span>
-      </h3>
-      <Maps
-        value={value}
-        channels={[0, 1, 2]}
-        columns={1}
-        scale={scale}
-        label={`the channels of ${value.key} as red, green and blue`}
-        rgb
-      />
-    </section>
   );
 }
 

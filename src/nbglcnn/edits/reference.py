@@ -26,30 +26,29 @@ def edited(array: Array, nchw: NCHW, edits: Iterable[Edit], arrays: Mapping[str,
         channels = range(nchw[1]) if edit.channels is None else edit.channels
         chosen = np.ix_(range(nchw[0]), list(channels), range(nchw[2]), range(nchw[3]))
         old = found[chosen]
-        made = _made(old, chosen, nchw, edit, arrays)
+        made = _made(found, chosen, edit, arrays)
         mix = np.float32(edit.mix)
         found[chosen] = made if edit.mix == 1 else old * (1 - mix) + made.astype(kept) * mix
     return found.reshape(array.shape)
 
 
 def _made(
-    old: Array, chosen: tuple[Array, ...], nchw: NCHW, edit: Edit, arrays: Mapping[str, Array]
+    whole: Array, chosen: tuple[Array, ...], edit: Edit, arrays: Mapping[str, Array]
 ) -> Array:
+    """What an edit makes of the chosen channels, before it is mixed."""
     if edit.transform == GLSL:
         raise InputError(
             f"the bend {edit.name!r} of {edit.layer} is a text in GLSL, which runs on a graphics "
             "device alone: switch it off (enabled = False) or remove it"
         )
     if edit.transform == INJECT:
-        return arrays[edit.array].reshape(old.shape)
-    formula = KINDS[edit.transform].formula
-    assert formula is not None
+        return arrays[edit.array].reshape(whole[chosen].shape)
+    kind = KINDS[edit.transform]
+    assert kind.formula is not None
     with np.errstate(all="ignore"):
-        if edit.transform == "noise":  # each element has its own number, whichever are chosen
-            return formula(
-                old, *edit.parameters, np.ravel_multi_index(chosen, nchw).astype(np.uint32)
-            )
-        return formula(old, *edit.parameters)
+        if kind.whole:
+            return kind.formula(whole, *edit.parameters)[chosen]
+        return kind.formula(whole[chosen], *edit.parameters)
 
 
 def by_layer(edits: Iterable[Edit]) -> dict[str, list[Edit]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from nbglcnn.channels import Channels
@@ -170,6 +171,29 @@ class Store:
         if changed:
             self._tell()
         return problems
+
+    def take_first(self, batch: int) -> None:
+        """Keep of every array for so many examples the first one's, in all steps.
+
+        The Plan has changed to one of one example; `again` gives it the edits.
+        """
+        names: dict[str, str] = {}
+        arrays: dict[str, Array] = {}
+        for name, data in self.arrays.items():
+            first = np.ascontiguousarray(data[:1]) if len(data) == batch else data
+            names[name] = content_hash(first.data.cast("B"))
+            arrays[names[name]] = first
+
+        def renamed(moment: Moment) -> Moment:
+            edits = (
+                msgspec.structs.replace(one, array=names.get(one.array, "")) for one in moment.edits
+            )
+            return Moment(tuple(edits), moment.weights)
+
+        self.arrays = arrays
+        self.now = renamed(self.now)
+        self.past = [renamed(one) for one in self.past]
+        self.future = [renamed(one) for one in self.future]
 
     def _fitting(self, moment: Moment, problems: list[str]) -> Moment:
         kept = []

@@ -12,18 +12,12 @@ from nbglcnn import plan as p
 from nbglcnn.errors import InputError, nearest
 from nbglcnn.graph import Graph, Key, Node, checked_observe
 from nbglcnn.layout import NCHW, Layout, batch_of, nchw_of
-from nbglcnn.lowering.builder import (
-    FLATTEN,
-    FLATTEN_STRIPS,
-    Builder,
-    Tensor,
-    flat_width,
-)
+from nbglcnn.lowering.builder import FLATTEN, FLATTEN_STRIPS, Builder, Tensor, flat_width
 from nbglcnn.lowering.fields import Reaches
 from nbglcnn.lowering.forms import Forms
 from nbglcnn.lowering.fusion import fuse, has_spread
 from nbglcnn.lowering.glsl import Kernel, shader
-from nbglcnn.lowering.layers import layer_rows, layer_table, planes, reshaped
+from nbglcnn.lowering.layers import layer_rows, layer_table, planes, reshaped, usual_fit
 from nbglcnn.lowering.reuse import moved_step, reuse_textures, settle_formats
 from nbglcnn.lowering.sections import (
     by_section,
@@ -91,9 +85,10 @@ def lower(
     for value in graph.inputs:
         key = next(key.name for key in graph.keys if key.kind == "input" and key.value == value)
         places = reaches.places[value]
-        fit, share = graph.fits.get(value, (_usual_fit(graph, value), 1.0))
-        record = b.input(key, value)
-        inputs.append(msgspec.structs.replace(record, places=places, fit=fit, share=share))
+        fit, share = graph.fits.get(value, (usual_fit(graph, value), 1.0))
+        record = b.input(key, value, graph.noise.get(value, ""))
+        found = {"fit": fit, "share": share, "resampled": value in graph.fits}
+        inputs.append(msgspec.structs.replace(record, places=places, **found))
     # 0 examples: there is nothing to picture
     batch = max(1, batch_of(record.shape for record in inputs))
     inputs += _from_python(b, nodes, layer_of, watched, rows)
@@ -112,13 +107,6 @@ def lower(
     settle_formats(b)
     tables = (reaches.table, forms.table)
     return _finish(b, graph, observe, precision, inputs, values, parameters, layers, batch, tables)
-
-
-def _usual_fit(graph: Graph, value: str) -> p.Fit:
-    """How pictures become an input where nobody says; "" for one that takes none."""
-    shape = graph.shape(value)
-    pictures = len(shape) == 4 and shape[1] in p.PICTURE_CHANNELS and math.prod(shape) > 0
-    return "crop" if pictures and graph.values[value].dtype.name == "float32" else ""
 
 
 def _from_python(
@@ -355,6 +343,7 @@ def _finish(
         reaches=tables[0],
         carries=tuple(p.Carry(moved[c.source], moved[c.target]) for c in b.carries),
         tokens=tables[1],
+        preprocess=graph.preprocess,
     )
     return p.Plan(header, bytes(b.uniforms), b.blobs)
 

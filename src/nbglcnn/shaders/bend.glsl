@@ -15,12 +15,16 @@
 #define INJECTED u.i[2].x  // channels of the array
 #define P0 u.f[0].x
 #define P1 u.f[0].y
+#define P2 u.f[0].z
+#define P3 u.f[0].w
 #define MIX u.f[2].x
 
 bool is_affine() {
   return TRANSFORM == TRANSLATE || TRANSFORM == SCALE || TRANSFORM == ROTATE || TRANSFORM == FLIP_H || TRANSFORM == FLIP_V;
 }
 bool is_blur() { return TRANSFORM == BLUR || TRANSFORM == SHARPEN; }
+// What is a weighted mean along x in the first stage, and along y in the second.
+bool is_mean() { return is_blur() || TRANSFORM == PIXELATE; }
 // Whether x0 is what the first stage has made of a preview's channel.
 bool is_alone() { return ONE_CHANNEL >= 0 && STAGE == 1; }
 bool is_morphology() { return TRANSFORM == ERODE || TRANSFORM == DILATE; }
@@ -58,15 +62,32 @@ uint scrambled(uint v) {
   return (w >> 22u) ^ w;
 }
 
+uint seeded(int index, int seed) { return scrambled(uint(index) ^ scrambled(uint(seed))); }
+// From 0 to 1, exact: 23 bits and a half.
+float uniform_of(uint word) { return (float(word >> 9u) + 0.5) / 8388608.0; }
+
 // Nearly normal, of mean 0 and deviation 1: twelve uniform numbers added (Irwin-Hall), which every device does alike.
 float noise_at(int index, int seed) {
-  uint state = scrambled(uint(index) ^ scrambled(uint(seed)));
+  uint state = seeded(index, seed);
   float sum = 0.0;
   for (int k = 0; k < 12; k++) {
-    sum += (float(state >> 9u) + 0.5) / 8388608.0;
+    sum += uniform_of(state);
     state = scrambled(state);
   }
   return sum - 6.0;
+}
+
+// A random number for a pixel of an example, whatever the channel.
+float salted(float x, int n, int y, int xx) {
+  float drawn = uniform_of(seeded((n * SHOWN.z + y) * SHOWN.w + xx, int(P1)));
+  return drawn < P0 / 2.0 ? 0.0 : drawn < P0 ? 1.0 : x;
+}
+
+// Whether a square of P2 pixels around P0 widths and P1 heights has a pixel. Where its edge falls on the middle of one,
+// up to rounding, all devices go one way.
+bool is_covered(int y, int x) {
+  vec2 corner = floor(vec2(P0, P1) * vec2(SHOWN.wz) - P2 / 2.0 + 0.5 + 1.0 / 1024.0), at = vec2(x, y);
+  return all(greaterThanEqual(at, corner)) && all(lessThan(at, corner + P2));
 }
 
 int place_of(int n, int c, int y, int x) { return ((n * SHOWN.y + c) * SHOWN.z + y) * SHOWN.w + x; }
@@ -77,7 +98,7 @@ vec4 read(int n, int c, int y, int x) {
   return vec4(flat_element(x0, u.x[0], is_alone() ? y * SHOWN.w + x : place_of(n, c, y, x)), 0.0, 0.0, 0.0);
 #else
   vec4 v = texel(x0, u.x[0], is_alone() ? ivec4(0, 0, y, x) : ivec4(n, c >> 2, y, x));
-  return ONE_CHANNEL < 0 ? v : vec4(lane(v, is_alone() ? 0 : ONE_CHANNEL & 3), 0.0, 0.0, 0.0);
+  return ONE_CHANNEL < 0 ? v : vec4(lane(v, is_alone() ? 0 : c & 3), 0.0, 0.0, 0.0);
 #endif
 }
 
@@ -104,7 +125,7 @@ float in_array(int n, int place, int y, int x) {
 float custom(float x, int example, int channel, int row, int column);
 #endif
 
-// What becomes of one number; x is the sum, the least or the greatest of what was read.
+// What becomes of one number; x is the sum, the least or the greatest of what was read, the grey of a colour.
 float of_one(float x, float old, int n, int c, int y, int xx) {
   if (TRANSFORM == ABLATE) return 0.0;
   if (TRANSFORM == INVERT) return 1.0 - x;
@@ -114,6 +135,10 @@ float of_one(float x, float old, int n, int c, int y, int xx) {
   if (TRANSFORM == CLAMP && (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u) return x;
   if (TRANSFORM == CLAMP) return x < P0 ? P0 : x > P1 ? P1 : x;
   if (TRANSFORM == THRESHOLD) return x > P0 ? 1.0 : 0.0;
+  if (TRANSFORM == CONTRAST) return 0.5 + P0 * (x - 0.5);
+  if (TRANSFORM == SATURATION) return c > 2 ? old : x + P0 * (old - x);
+  if (TRANSFORM == SALT_AND_PEPPER) return salted(x, n, y, xx);
+  if (TRANSFORM == OCCLUDE) return is_covered(y, xx) ? P3 : x;
   if (TRANSFORM == NOISE) return x + P0 * noise_at(place_of(n, c, y, xx), int(P1));
   if (TRANSFORM == SHARPEN && STAGE == 1) return old + P0 * (old - x);
   if (TRANSFORM == DIFFERENCE) return x - old;
@@ -127,7 +152,7 @@ float of_one(float x, float old, int n, int c, int y, int xx) {
 // and each copy of the index arithmetic takes long to compile.
 vec4 bent(int n, int c, int y, int x) {
   if (n >= SHOWN.x || y >= SHOWN.z || x >= SHOWN.w) return vec4(0.0);  // of a block that the map ends in
-  int radius = 0, taps = 1;
+  int radius = 0, taps = 1, block = TRANSFORM == PIXELATE ? int(P0) : 1;
   float sigma = TRANSFORM == SHARPEN ? P1 : P0;
   vec2 from = vec2(0.0);
   if (is_blur()) {
@@ -136,18 +161,25 @@ vec4 bent(int n, int c, int y, int x) {
   } else if (is_morphology()) {
     radius = int(P0);
     taps = (2 * radius + 1) * (2 * radius + 1);
+  } else if (TRANSFORM == PIXELATE) {
+    taps = block;
+  } else if (TRANSFORM == EDGES) {
+    taps = 9;
+  } else if (TRANSFORM == SATURATION) {
+    taps = 3;
   } else if (is_affine()) {
     taps = 4;
     from = clamp(origin_of(vec2(x, y)), vec2(-2.0), vec2(SHOWN.wz) + 1.0);
   }
   ivec2 corner = ivec2(floor(from));
   vec2 part = from - vec2(corner);
-  vec4 found = vec4(0.0);
+  vec4 found = vec4(0.0), down = vec4(0.0);
   float weights = 0.0;
   bool any_read = false;
   for (int k = 0; k < taps; k++) {
     ivec2 at = ivec2(x, y);
-    float weight = 1.0;
+    float weight = 1.0, below = 0.0;
+    int from_channel = c;
     if (is_blur()) {
       float d = float(k - radius);
       weight = exp(-0.5 * d * d / (sigma * sigma));
@@ -157,25 +189,42 @@ vec4 bent(int n, int c, int y, int x) {
       ivec2 d = ivec2(k % (2 * radius + 1), k / (2 * radius + 1)) - radius;
       if (!in_ellipse(d.y, d.x, radius)) continue;
       at += d;
+    } else if (TRANSFORM == PIXELATE) {
+      at = STAGE == 0 ? ivec2(x / block * block + k, y) : ivec2(x, y / block * block + k);
+    } else if (TRANSFORM == EDGES) {
+      ivec2 d = ivec2(k % 3, k / 3) - 1;
+      at = clamp(at + d, ivec2(0), SHOWN.wz - 1);
+      weight = float(d.x * (2 - abs(d.y)));
+      below = float(d.y * (2 - abs(d.x)));
+    } else if (TRANSFORM == SATURATION) {
+      from_channel = k;
+      weight = k == 0 ? 0.299 : k == 1 ? 0.587 : 0.114;
     } else if (is_affine()) {
       at = corner + ivec2(k & 1, k >> 1);
       weight = ((k & 1) == 1 ? part.x : 1.0 - part.x) * (k > 1 ? part.y : 1.0 - part.y);
       if (weight == 0.0) continue;
     }
     if (any(lessThan(at, ivec2(0))) || any(greaterThanEqual(at, SHOWN.wz))) continue;
-    vec4 v = read(n, c, at.y, at.x);
+    vec4 v = read(n, from_channel, at.y, at.x);
+#ifndef RESHAPED
+    if (TRANSFORM == SATURATION && ONE_CHANNEL < 0) v = vec4(lane(v, k));
+#else
+    if (TRANSFORM == SATURATION) v = vec4(v.x);
+#endif
     if (is_morphology()) {
       found = !any_read ? v : TRANSFORM == ERODE ? min(found, v) : max(found, v);
-    } else if (is_blur() || is_affine()) {
+    } else if (is_mean() || is_affine() || TRANSFORM == EDGES || TRANSFORM == SATURATION) {
       found += weight * v;
+      if (TRANSFORM == EDGES) down += below * v;
     } else {
       found = v;
     }
     weights += weight;
     any_read = true;
   }
-  if (is_blur()) found /= weights;
-  if (is_blur() && STAGE == 0) return found;
+  if (TRANSFORM == EDGES) found = sqrt(found * found + down * down) / 4.0;
+  if (is_mean()) found /= weights;
+  if (is_mean() && STAGE == 0) return found;
   vec4 old = before(n, c, y, x), selected = ONE_CHANNEL < 0 ? in_table(c) : vec4(1.0);
 #ifdef RESHAPED
   selected = vec4(lane(selected, c & 3), 0.0, 0.0, 0.0);

@@ -25,6 +25,7 @@ from nbglcnn.viewer.protocol import (
     Assembly,
     Done,
     Failed,
+    Fed,
     FromKernel,
     FromPage,
     Health,
@@ -76,7 +77,11 @@ class Page:
     sampled: tuple[int, str] = (-1, "")
     # With the revision that they are of, and the edits in the page's words.
     samples: tuple[int, Float32, str] | None = None
+    probed_at: float = 0.0  # when it was asked for them, and when they came
+    sampled_at: float = 0.0
     told: tuple[str, str] = ("", "")  # the Plan and edits whose parity check it has been told of
+    fed: Fed | None = None  # what its source said last, and when
+    fed_at: float = 0.0
 
 
 @dataclass
@@ -94,11 +99,16 @@ class Request:
     failures: dict[str, Failed] = field(default_factory=dict)
     screen: bool = False  # of the view, whose size nobody knows before it comes
     unbent: bool = False  # of values before their own edits
+    asked: str = ""  # the page that shall answer; "" for any
 
     @property
     def missing(self) -> tuple[tuple[int, int], ...]:
         """(index of the key, part) of everything that has not come yet."""
         return tuple((k, part) for k, a in enumerate(self.parts) for part in sorted(a.missing))
+
+    def may_be_of(self, page: Page) -> bool:
+        """Whether this page is among those that were asked, and no other has begun to answer."""
+        return self.asked in ("", page.id) and self.page in (None, page.id)
 
     def arrays(self) -> list[Float32]:
         """The flat float32 elements of each key."""
@@ -115,9 +125,11 @@ class Connection(Inbox):
         fit: Callable[[Target], Offer | None],
         changed: Callable[[], None],
         code: Mapping[str, memoryview] | None = None,
+        blocks: Callable[[str], memoryview | None] = lambda _: None,
     ) -> None:
         self._version = version
         self._code = code or {}  # the front-end's, by name: the core first, then the rooms
+        self._blocks = blocks  # what pages ask for when they look at it, by name
         self._send_raw = send
         self._fit = fit
         self._changed = changed
@@ -130,6 +142,7 @@ class Connection(Inbox):
         self.sent_again = 0  # blobs, or parts of them, that a page missed
         self.last_error = ""
         self.pointed: Spot | None = None  # in the page whose pointer moved last
+        self.owner = ""  # the page whose source feeds the network: it alone knows the values
         self.weighed: list[Weigh] = []  # what pages ask of the weights; whoever follows takes it
         self.closed = False  # nothing comes any more
         self.loading_until = 0.0  # when a page that has no code yet is given up
@@ -203,21 +216,29 @@ class Connection(Inbox):
                 for page in wanting:
                     page.has.add(name)
 
-    def _send_blob(self, name: str, parts: Sequence[int] = ()) -> None:
+    def _send_blob(self, name: str, parts: Sequence[int] = (), *, again: bool = False) -> None:
         offered = self._offer.blobs if self._offer else {}
         data = self._code.get(name, offered.get(name))
+        if data is None:
+            data = self._blocks(name)
+        else:
+            self.sent_again += again
         if data is None:
             return  # of an earlier state
         data = data.cast("B") if data.nbytes else data
         for part, piece in protocol.split(data, parts):
             self.send(Part(name, part, protocol.parts_of(len(data)), len(data)), piece)
 
-    def ask(self, keys: Sequence[str], sizes: Sequence[int], *, unbent: bool = False) -> Request:
-        """Send a Read of values of these sizes in bytes."""
+    def ask(
+        self, keys: Sequence[str], sizes: Sequence[int], *, unbent: bool = False, page: str = ""
+    ) -> Request:
+        """Send a Read of values of these sizes in bytes; to this page, or the one that knows."""
         with self._lock:
             parts = [Assembly(size) for size in sizes]
             name = uuid.uuid4().hex
             request = Request(name, tuple(keys), self.revision, parts, _now(), unbent=unbent)
+            asked = page or self.owner
+            request.asked = asked if any(one.id == asked for one in self.usable) else ""
             self._requests[request.id] = request
             self.send(_question(request))
             return request
@@ -252,11 +273,19 @@ class Connection(Inbox):
                 raise PageError(CLOSED)
             # A second tab may yet answer: wait for all that were heard since the question.
             failure = next(iter(request.failures.values()), None)
-            alive = {p.id for p in self.usable if p.seen >= request.heard}
+            asked = [p for p in self.usable if request.asked in ("", p.id)]
+            alive = {p.id for p in asked if p.seen >= request.heard}
             if failure and alive <= set(request.failures):
                 raise FAILURES.get(failure.kind, PageError)(failure.text)
-            seen = [p.seen for p in self.usable if request.page in (None, p.id)]
+            seen = [p.seen for p in asked if request.page in (None, p.id)]
             quiet = _now() - max([request.heard, *seen])
+            if request.asked and quiet > min(QUIET_S, timeout / 3) and len(self.usable) > 1:
+                # Its tab was closed or reloaded: whoever is there shows what it fed last.
+                if self.owner == request.asked:
+                    self.owner = ""
+                request.asked, request.heard = "", _now()
+                self.send(_question(request))
+                return False
             if quiet > min(QUIET_S, timeout / 3) and not request.repeated:
                 request.repeated = True
                 self.asked_again += 1
@@ -326,8 +355,7 @@ class Connection(Inbox):
         page.seen = now
         match message:
             case Need():
-                self.sent_again += 1
-                self._send_blob(message.blob, message.parts)
+                self._send_blob(message.blob, message.parts, again=True)
             case Progress():
                 page.stage = message
             case Ran():
@@ -338,11 +366,14 @@ class Connection(Inbox):
                 page.health = message
             case Pace():
                 page.pace = message
+            case Fed():
+                page.fed, page.fed_at = message, now
             case Pointed():
                 self.pointed = message.at
             case Probed() if len(buffers) == 1 and buffers[0].nbytes % 4 == 0:
                 samples = np.frombuffer(bytes(buffers[0]), np.float32)
                 page.samples = message.revision, samples, message.edits
+                page.sampled_at = now
             case Failed(id="", kind="edit"):
                 protocol.warn_once(f"the page could not take an edit: {message.text}")
                 self.last_error = message.text
@@ -353,7 +384,7 @@ class Connection(Inbox):
             case Failed():
                 self.last_error = message.text
                 request = self._requests.get(message.id)
-                if request is not None and request.page in (None, page.id):
+                if request is not None and request.may_be_of(page):
                     request.failures[page.id] = message
             case Reply():
                 return self._take_reply(message, page, buffers, now)
@@ -375,6 +406,8 @@ class Connection(Inbox):
         """Whether it was the last part of an answer, so that the page is done with it."""
         request = self._requests.get(reply.id)
         if request is None or reply.revision < request.revision or len(buffers) != 1:
+            return False
+        if request.asked not in ("", page.id):
             return False
         if reply.key >= len(request.parts):
             protocol.warn_once(f"ignored a reply to key {reply.key} of {len(request.parts)}")
@@ -431,6 +464,7 @@ class Connection(Inbox):
             if known is not None:
                 # A repeated Hello may come by another way, and after what followed it.
                 page.ran, page.pace, page.health = known.ran, known.pace, known.health
+                page.fed, page.fed_at = known.fed, known.fed_at
             self.pages[hello.page] = page
             if problem and not hello.problem and hello.target:
                 self.send(Refuse(hello.page, title, problem))
@@ -447,7 +481,15 @@ class Connection(Inbox):
 
 
 def _question(request: Request, missing: tuple[tuple[int, int], ...] = ()) -> Read:
-    return Read(request.id, request.keys, request.revision, missing, request.screen, request.unbent)
+    return Read(
+        request.id,
+        request.keys,
+        request.revision,
+        missing,
+        request.screen,
+        request.unbent,
+        request.asked,
+    )
 
 
 def _now() -> float:

@@ -12,24 +12,25 @@ import numpy as np
 from nbglcnn import classes as class_names
 from nbglcnn import load
 from nbglcnn.edits.records import Edit, active
-from nbglcnn.errors import InputError, unknown
+from nbglcnn.errors import InputError, NbglcnnError, unknown
 from nbglcnn.graph import Array, Graph
 from nbglcnn.inputs import as_arrays
 from nbglcnn.load.steps import begin
 from nbglcnn.lowering import lower
 from nbglcnn.lowering.patches import changed_numbers, patches
-from nbglcnn.partly import load_mixed, values_in_python
+from nbglcnn.partly import load_mixed, of_first, values_in_python
 from nbglcnn.plan import Patch, Plan, Precision, Target, Value, content_hash, pack_file
 from nbglcnn.reference import cacheable
 from nbglcnn.session import stored
 from nbglcnn.viewer import snapshot as pictures
+from nbglcnn.viewer.cut import Cut
 from nbglcnn.viewer.local import Local
 from nbglcnn.viewer.offer import Offer
 
 PATCH_BYTES = 2**22  # of all patches since the weights were hashed; then they are hashed again
 
 
-class Network:
+class Network(Cut):
     """The Graph, the Plan and the input of a Viewer. Whoever changes one shows the `offer` again.
 
     `model` and `x` are what the Viewer takes; `graph` holds the weights of now. `plan` is packed
@@ -38,7 +39,8 @@ class Network:
     no page does. `classes` are the names of the output's classes, () where there are none. Unless
     `strict`, the model's framework computes the layers that cannot run: `sent` are their values for
     the input of now, in the order of the Plan's. `edits` are those of now, `injected` the arrays
-    that they, or steps that can be undone, put in the place of values.
+    that they, or steps that can be undone, put in the place of values. `latent` is the edit that
+    puts a code in its layer's place, where a latent is the source.
     """
 
     plan: Plan
@@ -60,8 +62,10 @@ class Network:
         begin("compiling it")
         self._observe = observe
         self._precision = precision
+        self._strict = strict
         self.edits: tuple[Edit, ...] = ()
         self.injected: Mapping[str, Array] = {}
+        self._begin_cut()
         self.patches: list[Patch] = []
         self._patch_bytes = 0
         self._unhashed: set[str] = set()
@@ -76,17 +80,50 @@ class Network:
 
     @property
     def model(self) -> Any:
-        """What it was loaded from."""
+        """What it was loaded from, with its preprocess if it has one."""
         return self.local.model
 
     # What changes
 
     def set_input(self, x: Any) -> None:
         """Make `x` the input; InputError where it doesn't fit, and the old one stays."""
-        arrays = self._accepted(as_arrays(x, load.specs_of(self.graph)))
+        arrays = self._accepted(as_arrays(x, load.specs_of(self.graph, self.arrays)))
         self.sent = self._from_framework(self.graph, arrays)
         self.arrays = arrays
         self.revision += 1
+
+    def adopt(self, place: int, array: Array) -> None:
+        """Make it the input at this place: what a page's source has fed there."""
+        arrays = (*self.arrays[:place], array, *self.arrays[place + 1 :])
+        self.sent = self._from_framework(self.graph, arrays)
+        self.arrays = self._accepted(arrays)
+        self.revision += 1
+
+    def take_first(self) -> None:
+        """Make it a network of one example, the first of its batch, with the weights of now.
+
+        InputError where it cannot run with one.
+        """
+        try:
+            model, graph, arrays = of_first(
+                self.model, self.graph, self.arrays, self.plan.header.batch, strict=self._strict
+            )
+            sent = self._in_order(values_in_python(model, graph, arrays))
+        except NbglcnnError as error:
+            raise InputError(
+                "a source gives one example, and this network cannot run with one: " + str(error)
+            ) from error
+        self.graph = graph
+        self.local.replace(model)
+        self._compile(self.plan.header.target)
+        self.arrays, self.sent = self._accepted(arrays), sent
+        self.revision += 1
+
+    def keep(self, key: str) -> None:
+        """Compile again where the Plan doesn't keep this value, so that it can be read."""
+        if all(value.key != key for value in self.plan.values):
+            self._observe = [key] if isinstance(self._observe, str) else [*self._observe, key]
+            self._compile(self.plan.header.target)
 
     def named(self, classes: Any) -> tuple[str, ...]:
         """Class names as somebody gives them, one for each of the output's; InputError else.
@@ -127,7 +164,7 @@ class Network:
     @property
     def bent(self) -> bool:
         """Whether any edit changes something."""
-        return bool(active(self.edits))
+        return bool(active(self.acting))
 
     def _take(self, graph: Graph) -> list[Patch]:
         sent = self._from_framework(graph, self.arrays)
@@ -246,6 +283,12 @@ class Network:
             return self.plan
         return lower.lower(self.graph, observe=self._observe, precision=asked)
 
+    @property
+    def inputs(self) -> dict[str, Array]:
+        """The network's own inputs of now, by key."""
+        keys = (record.key for record in self.plan.inputs)
+        return dict(zip(keys, self.arrays, strict=True))
+
     def uploads(self) -> list[Array]:
         """What a Plan's inputs hold, as float32: the network's own, and what Python computes."""
         pairs = zip(self.plan.header.inputs, (*self.arrays, *self.sent), strict=True)
@@ -264,7 +307,7 @@ class Network:
         found = self._local_values()
         if unbent:
             return self.local.unbent(
-                keys, self.plan, self.graph, self.arrays, self.edits, self.injected
+                keys, self.plan, self.graph, self.arrays, self.acting, self.arrays_given
             )
         return [found[key].copy() for key in keys]
 
@@ -276,8 +319,8 @@ class Network:
             self.revision,
             self.patches,
             self.sent,
-            self.edits,
-            self.injected,
+            self.acting,
+            self.arrays_given,
         )
 
     @property

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -42,7 +43,10 @@ WRONG = {"float32": 1e-3, "float16": 0.2}
 MOST = 1024  # values: one message of 4 MiB holds their samples
 # Bytes of textures; the reference of a larger Plan needs too much of Python's memory.
 LARGEST = 2**30
-REST = 1.0  # seconds without a change before what is bent is looked at
+REST = 1.0  # seconds without a change before what is bent, or fed by a page, is looked at
+# Within which a page tells that it was fed: samples that came just before may be of that.
+TOLD_S = 0.3
+NEVER = -math.inf
 
 PLAIN = "; with plain kernels, since the fast ones computed wrong numbers"
 
@@ -115,13 +119,15 @@ class ParityCheck:
         arrays: Sequence[Array],
         edits: Sequence[Edit] = (),
         injected: Arrays = NOTHING,
+        moved: float = NEVER,
     ) -> None:
         """Go on with every page: ask for samples, compare them, tell what was found.
 
-        `edits` are those of now, `injected` their arrays. While they change nothing is begun.
+        `edits` are those of now, `injected` their arrays. While they change nothing is begun, nor
+        while pages feed other inputs than `arrays`: it `moved` last then, infinity for still.
         """
         revision, name = self._connection.revision, name_of(edits)
-        rests = self._rests(name)
+        rests = self._rests(name, moved)
         for page in self._connection.usable:
             device = page.renderer, plan.hash, name
             verdict = self._verdicts.get(device)
@@ -130,25 +136,34 @@ class ParityCheck:
             if verdict is not None:
                 self._tell(page, plan, name, verdict)
             elif page.samples is not None and page.samples[0] == revision:
+                if moved > page.probed_at:  # they may be of another input
+                    page.samples, page.sampled = None, (-1, "")
+                    continue
+                if moved > NEVER and not self._waited(page.sampled_at + TOLD_S):
+                    continue
                 (_, samples, words), page.samples = page.samples, None
                 if self._take(page, plan, graph, arrays, samples, words, injected) != name:
                     page.sampled, self._since = (-1, ""), time.monotonic()  # not these: once more
             elif rests and page.sampled != (revision, name) and _has_run(page, revision):
-                page.sampled = revision, name
+                page.sampled, page.probed_at = (revision, name), time.monotonic()
                 self._ask(page, plan, edits, injected)
 
-    def _rests(self, name: str) -> bool:
-        """Whether the edits have stayed as they are for a while; else it goes on then."""
+    def _rests(self, name: str, moved: float) -> bool:
+        """Whether edits and input have stayed as they are for a while; else it goes on then."""
         now = time.monotonic()
         if name != self._edits:
             self._edits, self._since = name, now
             for device in [one for one in self._verdicts if one[2] not in ("", name)]:
                 del self._verdicts[device]
-        left = self._since + REST - now
-        if not name or left <= 0:
+        return self._waited(REST + max(moved, self._since if name else NEVER))
+
+    def _waited(self, until: float) -> bool:
+        """Whether this time has come; else `changed` is told when it has."""
+        now, loop = time.monotonic(), self._loop
+        left = until - now
+        if left <= 0:
             return True
-        loop = self._loop
-        if loop is not None and not loop.is_closed() and now >= self._called:
+        if left < math.inf and loop is not None and not loop.is_closed() and now >= self._called:
             self._called = now + left
             loop.call_soon_threadsafe(lambda: loop.call_later(left, self._changed))
         return False
@@ -282,13 +297,14 @@ def verify(
     network: Network,
     reader: Reader,
     timeout: float | None,
-    edits: Sequence[Edit] = (),
-    injected: Arrays = NOTHING,
+    fed: Sequence[str] = (),
 ) -> tuple[Report[Match], str]:
     """Every layer that can be read beside the framework's own, and that framework's name.
 
-    `edits` and their arrays are replayed there; InputError for one that cannot be.
+    What is edited, and a latent's code, is replayed there; InputError for an edit that cannot be.
+    `fed` are inputs that a page's source gives, which the values are of.
     """
+    edits, injected = network.acting, network.arrays_given
     check_replayed(edits, injected)
     where = reader.source()
     if where.startswith("reference"):
@@ -296,9 +312,12 @@ def verify(
             "there is nothing to verify: no page shows this Viewer and there is no local "
             f"OpenGL, so that values come from the framework itself ({where})"
         )
-    keys = network.plan.computed
-    found = dict(zip(keys, reader.read(keys, timeout).arrays, strict=True))
-    plan, graph, arrays = network.plan, network.graph, network.arrays
+    keys = [key for key in network.plan.computed if key not in network.skipped]
+    answer = reader.read(keys, timeout, fed=fed)
+    found = dict(zip(keys, answer.arrays, strict=True))
+    plan, graph = network.plan, network.graph
+    own = {**network.inputs, **dict(zip(fed, answer.fed, strict=True))}
+    arrays = [own[record.key] for record in plan.inputs]
     bends = bending(plan, edits, injected, found)
     expected, framework = network.local.reference(graph, arrays, bends)
     report = compared(

@@ -3,6 +3,7 @@
 Traits carry small JSON only; everything large is a *blob*, named by content hash, that travels in
 parts of at most CHUNK bytes, one part a message. Receivers count parts and bytes and ask once again
 for what is missing. Every message is checked against its record; what doesn't fit is ignored.
+Longer than 400 lines: all messages stand in the one file that TypeScript's is made from.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from nbglcnn.colors import CLASS_COLORS as CLASS_COLORS
 from nbglcnn.colors import COLORMAPS as COLORMAPS
 from nbglcnn.colors import SIGNED as SIGNED
 from nbglcnn.plan import Target
+from nbglcnn.sources.records import Source
 
 log = logging.getLogger("nbglcnn")
 
@@ -40,11 +42,15 @@ ROOMS = (
     "compare",
     "profile",
     "kinds",
+    "overlay",
     "screen",
     "bend",
+    "manipulate",
     "keep",
     "sources",
     "latent",
+    "channels",
+    "help",
 )
 MAX_COMPARED = 4  # channels that are shown large beside each other, at most
 MAX_BLOB = 2**31  # bytes of one blob; more than any texture we make
@@ -327,7 +333,8 @@ class Exported(msgspec.Struct, frozen=True):
     """What an exported page shows first: the traits of its Viewer, and a view for each step.
 
     `snapshot` is a picture of the network, as a data: URL, for a browser that cannot draw. `edits`
-    are those of then; `injected` names their arrays, which the page holds behind its inputs.
+    are those of then; `injected` names their arrays, which the page holds behind its inputs, and
+    `blobs` those of the `source` (None for none), which it holds behind these.
     """
 
     view: dict[str, Any]
@@ -341,6 +348,8 @@ class Exported(msgspec.Struct, frozen=True):
     snapshot: str
     edits: tuple[dict[str, Any], ...] = ()
     injected: tuple[Name, ...] = ()
+    source: dict[str, Any] | None = None
+    blobs: tuple[Name, ...] = ()
 
 
 FromKernel = State | Part | Patches | Read | Probe | Done | Verified | Release | Refuse
@@ -350,7 +359,8 @@ FromPage = (
 
 # A page that speaks another dialect is told to reload, and no version number is kept by hand. The
 # annotations are this file's own text (not msgspec's schema, which changes with its version).
-_MESSAGES = [(c.__name__, c.__annotations__) for c in (*get_args(FromKernel | FromPage), Spot)]
+_RECORDS = (*get_args(FromKernel | FromPage), Spot, Source)
+_MESSAGES = [(c.__name__, c.__annotations__) for c in _RECORDS]
 PROTOCOL = hashlib.sha256(repr((CHUNK, _MESSAGES)).encode()).hexdigest()[:12]
 
 _warned: set[str] = set()

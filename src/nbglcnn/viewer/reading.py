@@ -22,16 +22,21 @@ from nbglcnn.viewer.network import Network
 HELLO_S = 2.0  # in which a page says hello if there is one; measured: 0.05 to 0.1 s
 HELLO_AGAIN_S = 0.5  # the same, once a Viewer of this kernel has waited in vain
 QUEUED_S = 0.05  # for messages that came while Python was busy
+BEFORE = "before\0derived\0"  # what js/src/gl/derived.ts puts before the key of an unbent value
 
 Done = Callable[[], bool]
 
 
 @dataclass(frozen=True)
 class Answer:
-    """Values, and the connection's revision that they were computed from."""
+    """Values, and the connection's revision that they were computed from.
+
+    `fed` are the inputs that were asked for with them, as they were before their own edits.
+    """
 
     arrays: list[Array]
     revision: int
+    fed: tuple[Array, ...] = ()
 
 
 class Reader:
@@ -54,13 +59,18 @@ class Reader:
         self._waited = False
 
     def read(
-        self, keys: Sequence[str], timeout: float | None = None, *, unbent: bool = False
+        self,
+        keys: Sequence[str],
+        timeout: float | None = None,
+        *,
+        unbent: bool = False,
+        fed: Sequence[str] = (),
     ) -> Answer:
         """The values under `keys`; blocks, and delivers the page's messages meanwhile.
 
-        With `unbent` each as it is before its own edits.
+        With `unbent` each as it is before its own edits. `fed` are inputs that the values are of.
         """
-        steps = self._read(keys, timeout, unbent)
+        steps = self._read(keys, timeout, unbent, fed)
         try:
             while True:
                 blocking.wait(next(steps))
@@ -112,17 +122,20 @@ class Reader:
         return f"page (WebGL2: {on(page.renderer, self._network.plan)})"
 
     def _read(
-        self, keys: Sequence[str], timeout: float | None, unbent: bool
+        self, keys: Sequence[str], timeout: float | None, unbent: bool, fed: Sequence[str] = ()
     ) -> Generator[Done, None, Answer]:
         """The steps of a read: gives what is to be waited for, one after the other."""
-        values = self._network.values(keys)
+        values = self._network.values([*keys, *fed])
         yield from self._greeted()
+        self._network.check_computed(keys)
         if not self._page_answers():
             revision = self._connection.revision
-            return Answer(self._network.computed(keys, unbent=unbent), revision)
+            own = [self._network.inputs[key].copy() for key in fed]
+            return Answer(self._network.computed(keys, unbent=unbent), revision, tuple(own))
         patience = self._timeout if timeout is None else timeout
+        before = "" if unbent else BEFORE
         request = self._connection.ask(
-            [value.key for value in values],
+            [*keys, *(before + key for key in fed)],
             [4 * value.read.count for value in values],
             unbent=unbent,
         )
@@ -131,7 +144,7 @@ class Reader:
         finally:
             self._connection.drop(request)
         arrays = [finished(v, a) for v, a in zip(values, request.arrays(), strict=True)]
-        return Answer(arrays, request.computed)
+        return Answer(arrays[: len(keys)], request.computed, tuple(arrays[len(keys) :]))
 
     def _greeted(self) -> Generator[Done, None, None]:
         """The wait for a first hello, where one may come."""

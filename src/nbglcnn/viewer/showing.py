@@ -6,13 +6,14 @@ import io
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anywidget
 import traitlets
 from PIL import Image
 
 from nbglcnn import pictures
+from nbglcnn.errors import InputError
 from nbglcnn.plan import Layers, Precision
 from nbglcnn.viewer.network import Network
 from nbglcnn.viewer.protocol import COLOR_RANGES, COLORMAPS
@@ -26,6 +27,9 @@ from nbglcnn.viewer.traits import (
     name_of_view,
 )
 
+if TYPE_CHECKING:
+    from nbglcnn import export
+
 
 class Shown(anywidget.AnyWidget):
     """What a Viewer has of its looks; whoever inherits from it has a network and a Reader."""
@@ -33,6 +37,9 @@ class Shown(anywidget.AnyWidget):
     network: Network
     _reader: Reader
 
+    # Not synced: names are as many as they like, and pages get them as they get weights.
+    # Any would let None pass unasked.
+    classes: traitlets.TraitType[Any, Any] = traitlets.TraitType(())
     height = traitlets.Int(None, allow_none=True, min=100).tag(sync=True)
     example = traitlets.Int(0, min=0).tag(sync=True)
     selected = traitlets.Dict(default_value=None, allow_none=True).tag(sync=True)
@@ -41,6 +48,10 @@ class Shown(anywidget.AnyWidget):
     symmetric = traitlets.Bool(False).tag(sync=True)
     presenting = traitlets.Bool(False).tag(sync=True)
     view: traitlets.Dict[str, Any] = traitlets.Dict(default_value=FIRST_VIEW).tag(sync=True)
+
+    def _show(self) -> int:
+        """Bring the pages up to date."""
+        raise NotImplementedError
 
     @property
     def layers(self) -> Layers:
@@ -137,17 +148,36 @@ class Shown(anywidget.AnyWidget):
     ) -> Path:
         """Write this Viewer as a page of its own, which runs offline, without a kernel.
 
-        It has the weights, the input, the edits and the view of now. The arguments are those of
-        `nbglcnn.export_html`; `precision` is the Viewer's own unless given.
+        It has the weights, the input, the edits, the view and the source of now: of Images all that
+        were given, of a Video the whole. The arguments are those of `nbglcnn.export_html`;
+        `precision` is the Viewer's own unless given.
+
+        Raises:
+            InputError: the source is larger than 64 MiB, or a step is none.
         """
         from nbglcnn import export  # which writes Viewers
 
         traits = {name: getattr(self, name) for name in OF_THE_PAGE}
         del traits["height"], traits["presenting"]
+        self._adopt_now()
         content = export.page(
-            self.network, title=title, text=text, steps=steps, precision=precision, traits=traits
+            self.network,
+            title=title,
+            text=text,
+            steps=steps,
+            precision=precision,
+            traits=traits,
+            source=self._exported_source(),
         )
         return export.write(path, content)
+
+    def _adopt_now(self) -> None:
+        """Make what pages were fed last the network's input."""
+        raise NotImplementedError
+
+    def _exported_source(self) -> export.WithBlobs:
+        """The source of now, and its blobs."""
+        raise NotImplementedError
 
     @traitlets.validate("example")
     def _check_index(self, proposal: Any) -> int:
@@ -160,3 +190,16 @@ class Shown(anywidget.AnyWidget):
     @traitlets.validate("view")
     def _check_view(self, proposal: Any) -> dict[str, Any]:
         return checked_view(proposal["value"], self.network.plan)
+
+    @traitlets.validate("classes")
+    def _check_classes(self, proposal: Any) -> tuple[str, ...]:
+        try:
+            return self.network.named(proposal["value"])
+        except InputError as error:
+            raise traitlets.TraitError(str(error)) from None
+
+    @traitlets.observe("classes")
+    def _name_classes(self, change: Any) -> None:
+        if change["new"] != self.network.classes:
+            self.network.classes = change["new"]
+            self._show()

@@ -14,7 +14,8 @@ from comm import DummyComm
 
 from nbglcnn import __version__
 from nbglcnn.edits.records import active, to_dict
-from nbglcnn.errors import InputError, NbglcnnError, PageError
+from nbglcnn.errors import NbglcnnError, PageError
+from nbglcnn.load import prepared
 from nbglcnn.plan import Patch, Precision, Target
 from nbglcnn.report import Match, Report
 from nbglcnn.viewer import blocking, code, lifetime, marimo, protocol
@@ -28,29 +29,30 @@ from nbglcnn.viewer.offer import Offer
 from nbglcnn.viewer.parity import ParityCheck, verified, verify
 from nbglcnn.viewer.reading import Reader, shaped
 from nbglcnn.viewer.showing import Shown
+from nbglcnn.viewer.sourcing import SOURCE, Sourced
 from nbglcnn.viewer.steps import steps_shown
 from nbglcnn.viewer.traits import OF_THE_PAGE, as_json, hovered, status_of
 
 
-class Viewer(Shown, Edited):
+class Viewer(Sourced, Shown, Edited):
     """Shows a network's layers while it runs on the page's GPU.
 
     `model` is a torch.nn.Module (not changed), an onnx.ModelProto or a path to an .onnx; `x` is an
     example input (a tuple for several), whose shape stays. `observe` is "all", "outputs" or a list
     of names to keep; `precision` "float16" stores values and weights in half the memory, right to
     about three digits. `height` bounds the view in CSS pixels; `timeout` is how many seconds a page
-    that is there may say nothing while Python waits for it. `classes` names the values of the
-    output: a list, a dict by index, or weights with `.meta["categories"]`; an ONNX file may have
-    names itself. A layer that cannot run on the GPU is
-    computed in Python, by PyTorch or ONNX Runtime, for each input, and its value sent to the page;
-    with `strict` it is an error, as in `compile`.
+    may be silent while Python waits for it. `classes` names the values of the output: a list, a
+    dict by index, or weights with `.meta["categories"]`; an ONNX file may have names itself. With
+    `preprocess`, as in `compile`, `x` is the picture. Layers that cannot run on the GPU are
+    computed in Python, by PyTorch or ONNX Runtime, for each input; with `strict` that is an error,
+    as in `compile`.
 
     Traits, to observe and to link: `example`, `selected`, `view` (see `show`), `colormap`,
     `color_range`, `symmetric`, `height` and `presenting` (see `present`) follow the page and can be
-    set, `classes` can be set. Read-only are
-    `running` (the page has a run under way, or had one within the last quarter of a second),
-    `runs_per_second` (runs it has finished within the last second; 0 when idle), `hover` (the
-    element under the pointer, or None) and `status`.
+    set, `classes` can be set; `source` is what feeds the input, a Webcam, Video, Images, Drawing,
+    Noise or Latent, or None, and follows the page, too. Read-only are `running` (the page has a run
+    under way, or had one in the last quarter of a second), `runs_per_second` (runs finished in the
+    last second; 0 when idle), `hover` (the element under the pointer, or None) and `status`.
     """
 
     # The loader asks for the code by its name, once a page. With hot reload pages import the core
@@ -58,9 +60,6 @@ class Viewer(Shown, Edited):
     _esm = code.CORE if os.environ.get("ANYWIDGET_HMR") else code.LOADER.read_text("utf-8")
     _code = traitlets.Dict(code.names(), read_only=True).tag(sync=True)
 
-    # Not synced: names are as many as they like, and pages get them as they get weights.
-    # Any would let None pass unasked.
-    classes: traitlets.TraitType[Any, Any] = traitlets.TraitType(())
     running = traitlets.Bool(False, read_only=True).tag(sync=True)
     runs_per_second = traitlets.Float(0.0, read_only=True).tag(sync=True)
     hover = traitlets.Dict(default_value=None, allow_none=True, read_only=True).tag(
@@ -81,8 +80,10 @@ class Viewer(Shown, Edited):
         height: int | None = None,
         timeout: float = 10.0,
         strict: bool = False,
+        preprocess: Any = None,
     ) -> None:
         with steps_shown(model):
+            model = prepared(model, preprocess)
             self.network = Network(
                 model, x, observe=observe, precision=precision, classes=classes, strict=strict
             )
@@ -96,6 +97,7 @@ class Viewer(Shown, Edited):
             fit=lambda target: _call(this, "_fit", target),
             changed=lambda: _call(this, "_follow"),
             code=code.pieces(),
+            blocks=lambda name: _call(this, "_blob", name),
         )
         self._parity = ParityCheck(
             self._connection,
@@ -104,6 +106,7 @@ class Viewer(Shown, Edited):
             changed=lambda: _call(this, "_follow"),
         )
         self._begin()
+        self._begin_sources()
         self._show()
         super().__init__(height=height, classes=self.network.classes)
         self._reader = Reader(
@@ -123,18 +126,6 @@ class Viewer(Shown, Edited):
     # What the network is and gives
 
     @property
-    def input(self) -> Any:
-        """The current input: an array, or a tuple of them; set it to another of the same shape."""
-        arrays = tuple(array.copy() for array in self.network.arrays)
-        return arrays[0] if len(arrays) == 1 else arrays
-
-    @input.setter
-    def input(self, x: Any) -> None:
-        self._check_open()
-        self.network.set_input(x)
-        self._show()
-
-    @property
     def output(self) -> Any:
         """What the network makes of the current input, as the model returns it.
 
@@ -147,13 +138,15 @@ class Viewer(Shown, Edited):
     def run(self, x: Any, *, timeout: float | None = None) -> Any:
         """The output of this very input, in the form of `output`; `input` stays set to it.
 
-        `timeout` is how many seconds the page may say nothing, the Viewer's own unless given.
+        A source is off then. `timeout` is how many seconds the page may say nothing, the Viewer's
+        own unless given.
 
         Raises:
             InputError: `x` doesn't fit; the old input stays.
             PageError: somebody else set the input or the weights before the page came to this one.
         """
         self.network.set_input(x)
+        self._turn_off()
         revision, shown = self.network.revision, self._show()
         keys = self.network.plan.header.outputs
         answer = self._reader.read(keys, timeout)
@@ -195,16 +188,15 @@ class Viewer(Shown, Edited):
             InputError: `x` doesn't fit, or a bend can't be replayed (a text in GLSL).
             DeviceError: nothing but the framework itself can compute here.
         """
-        arrays = self.network.arrays
+        arrays, source, network = self.network.arrays, self.source, self.network
         if x is not None:
             self.input = x
         try:
-            report, framework = verify(
-                self.network, self._reader, timeout, self.network.edits, self.network.injected
-            )
+            report, framework = verify(network, self._reader, timeout, self._fed_keys())
         finally:
             if x is not None:
                 self.input = arrays
+                self.source = source
         # With the revision of what the page shows again.
         words = json.dumps(to_dict(active(self.network.edits))) if self.network.bent else ""
         now = self._connection.revision
@@ -227,6 +219,7 @@ class Viewer(Shown, Edited):
             inboxes.pop(self.comm.comm_id, None)
         if hasattr(self, "_connection"):
             self._connection.closed = True
+            self._given.clear()
         if hasattr(self, "network"):
             self.network.local.close()
         super().close()
@@ -274,8 +267,10 @@ class Viewer(Shown, Edited):
         Where values are wrong the fast kernels are left out, for good if that mends them.
         """
         network = self.network
-        edits = network.edits
-        self._parity.follow(network.plan, network.graph, network.arrays, edits, network.injected)
+        if network.latent is not None:
+            return ""  # each code would be another network
+        edits, injected, moved = network.edits, network.injected, self._moved()
+        self._parity.follow(network.plan, network.graph, network.arrays, edits, injected, moved)
         verdict = self._parity.of(self._connection.page, network.plan, edits)
         if verdict is None:
             return ""
@@ -299,9 +294,9 @@ class Viewer(Shown, Edited):
             shown = any(p.health is None or p.health.views for p in self._connection.pages.values())
             (lifetime.hold if shown else lifetime.let_go)(self)
         self._weigh_for_pages()
-        tested = self._examine()
+        self._follow_feeding()
+        tested, plan = self._examine(), self.network.plan
         pace = page.pace if page else None
-        plan = self.network.plan
         self.set_trait("running", pace is not None and pace.running)
         self.set_trait("runs_per_second", pace.runs_per_second if pace else 0.0)
         self.set_trait("hover", hovered(self._connection.pointed, plan.values))
@@ -333,13 +328,15 @@ class Viewer(Shown, Edited):
 
     def set_state(self, sync_data: dict[str, Any]) -> None:
         """Take what a page has changed: only what a page may change, and only what fits."""
-        if edits := {name: sync_data[name] for name in TOLD if name in sync_data}:
-            try:
-                super().set_state(edits)  # the two at once: each says what the other means
-            except traitlets.TraitError as error:
-                protocol.warn_once(f"ignored the page's edits: {error}")
-                self.send_state(TOLD)
-        for name in sync_data.keys() - edits.keys():
+        # Those of edits at once: each says what the other means.
+        for names in (TOLD, (SOURCE,)):
+            if told := {name: sync_data[name] for name in names if name in sync_data}:
+                try:
+                    super().set_state(told)
+                except traitlets.TraitError as error:
+                    protocol.warn_once(f"ignored the page's {names[0]}: {error}")
+                    self.send_state(names)
+        for name in sync_data.keys() - {*TOLD, SOURCE}:
             if name not in OF_THE_PAGE:
                 protocol.warn_once(f"ignored the page's change of {name[:40]!r}")
                 continue
@@ -347,19 +344,6 @@ class Viewer(Shown, Edited):
                 super().set_state({name: sync_data[name]})
             except traitlets.TraitError as error:
                 protocol.warn_once(f"ignored the page's {name}: {error}")
-
-    @traitlets.validate("classes")
-    def _check_classes(self, proposal: Any) -> tuple[str, ...]:
-        try:
-            return self.network.named(proposal["value"])
-        except InputError as error:
-            raise traitlets.TraitError(str(error)) from None
-
-    @traitlets.observe("classes")
-    def _name_classes(self, change: Any) -> None:
-        if change["new"] != self.network.classes:
-            self.network.classes = change["new"]
-            self._show()
 
     def _snapshot(self) -> bytes:
         return self.network.snapshot(self.example)

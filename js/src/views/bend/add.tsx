@@ -1,6 +1,5 @@
 // "Add a bend": every transform, drawn on one channel of the layer as it would make it.
 import { useState } from "preact/hooks";
-import { TRANSFORMS } from "../../edits.ts";
 import type { Range, Statistics } from "../../gl/types.ts";
 import { displayOf, frameOf, unitOf } from "../../network/display.ts";
 import type { Network } from "../../network/network.ts";
@@ -14,7 +13,7 @@ import { usePreviews } from "./derived.ts";
 import { Code } from "./icons.tsx";
 import type { Picks } from "./picks.ts";
 import { Lines } from "./python.tsx";
-import { asChannels, bend, titleOf, wordsOf } from "./stack.ts";
+import { asChannels, bend, fits, TRANSFORMS, titleOf, wordsOf } from "./stack.ts";
 
 /** CSS pixels of a picture. */
 const SIDE = 60;
@@ -30,15 +29,16 @@ export function AddBend(props: {
   const { state } = useViews();
   const [own, setOwn] = useState(false);
   const image = imageOf(value, network, state.example.value);
-  const asked = TRANSFORMS.map((one) => bend([], value.key, one, null));
-  const previews = usePreviews(value.key, channel, image, asked);
   const count = value.nchw[1];
+  const transforms = TRANSFORMS.filter(({ counts }) => fits(counts, count));
+  const asked = transforms.map((one) => bend([], value.key, one, null));
+  const previews = usePreviews(value.key, channel, image, asked);
   const set = picks.of === null ? picks.picked : new Set<number>();
   const flat = displayOf(value).drawn === undefined;
   // As the layer's own maps, so that what is done to the numbers is seen.
   const range = fixedRange(statistics && sharedEnds(statistics, statistics, null));
   const add = (index: number): void => {
-    const transform = TRANSFORMS[index];
+    const transform = transforms[index];
     if (transform === undefined) return;
     const { edits } = state.edited.peek();
     const channels = set.size === 0 ? null : asChannels(set, count);
@@ -63,7 +63,7 @@ export function AddBend(props: {
             <figcaption>none</figcaption>
           </figure>
         )}
-        {TRANSFORMS.map(({ name, says }, k) => (
+        {transforms.map(({ name, says }, k) => (
           <button
             type="button"
             key={name}

@@ -3,7 +3,9 @@ import stack from "./stack.css";
 import base from "./style.css";
 
 export { Everywhere } from "./everywhere.tsx";
+export { kit } from "./kit.ts";
 export { Mark, Pill, Word } from "./marks.tsx";
+export { Lines } from "./python.tsx";
 export { Tools } from "./tools.tsx";
 export { BendView } from "./view.tsx";
 export const style = `${base}\n${stack}`;

@@ -4,7 +4,7 @@ import { type Edit, TRANSFORMS } from "../../edits.ts";
 import type { Value } from "../../plan.ts";
 import { change } from "../../state/edits.ts";
 import { useViews } from "../context.ts";
-import { Cross, Handle } from "./icons.tsx";
+import { type Grip, GripButton, RemoveButton } from "./grips.tsx";
 import { NumberControl } from "./number.tsx";
 import { pickingOf } from "./picks.ts";
 import {
@@ -17,13 +17,6 @@ import {
   withNumber,
   withPart,
 } from "./stack.ts";
-
-/** What a row asks of the list. */
-export interface Grip {
-  begin(event: PointerEvent): void;
-  move(by: number): void;
-  remove(): void;
-}
 
 export function Row(props: { edit: Edit; value: Value; grip: Grip; place: string }) {
   const { edit, value, grip, place } = props;
@@ -41,22 +34,7 @@ export function Row(props: { edit: Edit; value: Value; grip: Grip; place: string
   const count = countText(channels, value.nchw[1]);
   return (
     <li class={enabled ? "nbg-bend-row" : "nbg-bend-row nbg-off"} data-bend={name}>
-      <button
-        type="button"
-        class="nbg-grip"
-        aria-label={`Move ${called}, ${place}`}
-        aria-keyshortcuts="Alt+ArrowUp Alt+ArrowDown"
-        title="drag, or Alt+↑ and Alt+↓"
-        onPointerDown={grip.begin}
-        onKeyDown={(event) => {
-          const by = { ArrowUp: -1, ArrowDown: 1 }[event.key];
-          if (by === undefined || !event.altKey) return;
-          event.preventDefault();
-          grip.move(by);
-        }}
-      >
-        <Handle />
-      </button>
+      <GripButton called={called} place={place} grip={grip} />
       <label class="nbg-bend-name" title={says}>
         <input
           type="checkbox"
@@ -108,15 +86,7 @@ export function Row(props: { edit: Edit; value: Value; grip: Grip; place: string
       ) : (
         <span class="nbg-pill">{count}</span>
       )}
-      <button
-        type="button"
-        class="nbg-bend-remove"
-        aria-label={isBend(edit) ? `Remove ${called}` : `Release: end ${called.toLowerCase()}`}
-        title={isBend(edit) ? "Remove" : "Release"}
-        onClick={grip.remove}
-      >
-        <Cross />
-      </button>
+      <RemoveButton called={called} bend={isBend(edit)} grip={grip} />
       {trouble.length > 0 && (
         <p class="nbg-bend-trouble" role="alert">
           {trouble.map(([what, text]) => `${what}: ${text}`).join(" ")}

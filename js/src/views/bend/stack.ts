@@ -2,6 +2,7 @@
 import { type Edit, type Parameter, TRANSFORMS, type Transform } from "../../edits.ts";
 import { freeName } from "../../state/edits.ts";
 
+export { TRANSFORMS };
 export const GLSL = "glsl";
 export const INJECT = "inject";
 /** What an Alt-click adds is called so. */
@@ -42,6 +43,10 @@ export function parametersOf(edit: Edit): readonly Parameter[] {
     most: null,
   }));
 }
+
+/** Whether a transform takes values of so many channels. */
+export const fits = (counts: readonly number[], channels: number): boolean =>
+  counts.length === 0 || counts.includes(channels);
 
 /** "Flip h": a transform's name as a title. */
 export const titleOf = (transform: string): string => {
@@ -86,6 +91,7 @@ export function bend(
     names: [],
     array: "",
     frozen: false,
+    skips: false,
   };
 }
 

@@ -20,6 +20,7 @@ FORMULAS: Mapping[str, Callable[..., Any]] = {
     "invert": lambda x: 1 - x,
     "multiply": lambda x, factor: x * _single(factor),
     "add": lambda x, number: x + _single(number),
+    "contrast": lambda x, factor: 0.5 + _single(factor) * (x - 0.5),
     "flip_h": lambda x: x.flip(3),
     "flip_v": lambda x: x.flip(2),
 }

@@ -1,14 +1,14 @@
 // Below a layer's maps: which channels are like the chosen one, and how all values are spread.
 import { useMemo } from "preact/hooks";
-import { fixed, full, leftOut } from "../format.ts";
-import type { Statistics } from "../gl/types.ts";
-import type { Value } from "../plan.ts";
-import { useImageValues } from "./bars.tsx";
-import { useHistogram, useViews } from "./context.ts";
-import { Histogram } from "./histogram.tsx";
-import { isFlawed, rank } from "./layout.ts";
-import { similarity } from "./spread.ts";
-import { Tile, tilesAcross } from "./tile.tsx";
+import { fixed, full, leftOut } from "../../format.ts";
+import type { Statistics } from "../../gl/types.ts";
+import type { Value } from "../../plan.ts";
+import { useImageValues } from "../bars.tsx";
+import { useHistogram, useViews } from "../context.ts";
+import { Histogram } from "../histogram.tsx";
+import { isFlawed, rank } from "../layout.ts";
+import { similarity } from "../spread.ts";
+import { Tile, tilesAcross } from "../tile.tsx";
 
 interface Props {
   value: Value;

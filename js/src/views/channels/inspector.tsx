@@ -1,18 +1,19 @@
 // One channel large, the filter that makes it, and its numbers beside the layer's.
 
-import { exact, fixed, full, leftOut, ordinal, percent, plain } from "../format.ts";
-import type { Statistics, Summary } from "../gl/types.ts";
-import { displayOf, frameOf } from "../network/display.ts";
-import type { Value } from "../plan.ts";
-import { useImageValues } from "./bars.tsx";
-import { colorTable, inkOn } from "./colors.ts";
-import { useHistogram, useValues, useViews } from "./context.ts";
-import { Histogram } from "./histogram.tsx";
-import type * as kinds from "./kinds/room.ts";
-import { fitScale, isFlawed, largest, px } from "./layout.ts";
-import { Maps } from "./maps.tsx";
-import { Room } from "./rooms.tsx";
-import { type Kernels, kernelStart } from "./weights.ts";
+import { exact, fixed, full, leftOut, ordinal, percent, plain } from "../../format.ts";
+import type { Statistics, Summary } from "../../gl/types.ts";
+import { displayOf, frameOf } from "../../network/display.ts";
+import type { Value } from "../../plan.ts";
+import { useImageValues } from "../bars.tsx";
+import { colorTable, inkOn } from "../colors.ts";
+import { useHistogram, useValues, useViews } from "../context.ts";
+import { Histogram } from "../histogram.tsx";
+import type * as kinds from "../kinds/room.ts";
+import { fitScale, isFlawed, largest, px } from "../layout.ts";
+import { Maps } from "../maps.tsx";
+import type * as overlay from "../overlay/room.ts";
+import { Room, roomOf } from "../rooms.tsx";
+import { type Kernels, kernelStart } from "../weights.ts";
 
 const LARGE = 300;
 /** CSS pixels beside it where nothing stands below, and weights up to which there is room for them. */
@@ -27,12 +28,13 @@ export function Inspector(props: {
   value: Value;
   statistics: Statistics | null;
   channel: number;
-  place: string;
+  /** The channels in the order in which they are shown. */
+  order: readonly number[];
   kernels: Kernels | null;
   /** Channels to show beside each other; the one alone when there are fewer than two. */
   compared: readonly number[];
 }) {
-  const { value, statistics, channel, place, kernels, compared } = props;
+  const { value, statistics, channel, order, kernels, compared } = props;
   const { state, width, names, network: shown } = useViews();
   const network = shown.value;
   const room = Math.min(LARGE, width.value - 48);
@@ -46,7 +48,8 @@ export function Inspector(props: {
     <aside class="nbg-inspector" aria-label={`Channel ${channel}`}>
       <header>
         <h3>
-          {word} {channel} {name && <strong>{name}</strong>} <span class="nbg-second">{place}</span>
+          {word} {channel} {name && <strong>{name}</strong>}{" "}
+          <span class="nbg-second">{placeOf(state.order.value, order, channel)}</span>
         </h3>
         <button type="button" class="nbg-button" onClick={explain}>
           Explain
@@ -83,14 +86,19 @@ export function Inspector(props: {
 /** One channel, or up to four in rows of two with their numbers. */
 function LargeMaps({ value, channels }: { value: Value; channels: readonly number[] }) {
   const { width } = useViews();
-  const room = Math.min(LARGE, width.value - 48);
-  if (channels.length === 1)
-    return <LargeMap value={value} channel={channels[0] ?? 0} side={room} />;
+  const side = Math.min(LARGE, width.value - 48);
+  const [channel = 0, second] = channels;
+  if (second === undefined) {
+    const alone = { value, channel, side };
+    const Over = roomOf<typeof overlay>("overlay")?.Over;
+    const map = <LargeMap {...alone} />;
+    return Over ? <Over {...alone}>{map}</Over> : map;
+  }
   return (
     <div class="nbg-tiles nbg-fours">
       {channels.map((channel) => (
         <figure key={channel}>
-          <LargeMap value={value} channel={channel} side={Math.floor(room / 2) - 4} />
+          <LargeMap value={value} channel={channel} side={Math.floor(side / 2) - 4} />
           <figcaption>channel {channel}</figcaption>
         </figure>
       ))}
@@ -280,7 +288,7 @@ function Table({ statistics, channel }: { statistics: Statistics; channel: numbe
 }
 
 /** "third by variance": why a channel stands where it does. */
-export function placeOf(order: string, channels: readonly number[], channel: number): string {
+function placeOf(order: string, channels: readonly number[], channel: number): string {
   const at = channels.indexOf(channel);
   return order === "number" || at < 0 ? `of ${channels.length}` : `${ordinal(at)} by ${order}`;
 }

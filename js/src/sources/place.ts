@@ -1,0 +1,72 @@
+// What one source is given by whoever runs it, and what it gives: the same for each kind.
+import type { Fed } from "../engine/engine.ts";
+import type { Input } from "../plan.ts";
+import type { Source } from "../source.ts";
+import type { Feeder, SourceControls, SourceFailure, SourceStatus } from "../state/sources.ts";
+import type { ViewerState } from "../state.ts";
+
+export interface Place {
+  readonly state: ViewerState;
+  readonly feeder: Feeder;
+  /** The input that is fed. */
+  readonly input: Input;
+  /** The record of now. */
+  readonly source: Source;
+  /** Feeds the input for this record; resolves when it has run. Asked then: whether others follow by themselves. */
+  feed(fed: Omit<Fed, "key">, of: Source, follows: () => boolean): Promise<void>;
+  /** Nothing follows what was fed last. */
+  settle(): void;
+  /** Changes the record, here and in Python. */
+  change(part: Partial<Source>): void;
+  say(phase: SourceStatus["phase"]): void;
+  fail(failure: SourceFailure, detail: unknown): void;
+  /** Gives the drawer what it has of this source; what is left out stays. */
+  offer(controls: Partial<SourceControls>): void;
+}
+
+/** A source that runs. */
+export interface Running {
+  /** The record is another one, of the same kind and data. */
+  follow(source: Source): void;
+  /** From now on it goes on by itself; called once, until `stop`. */
+  start(): void;
+  /** Nothing more is fed. */
+  stop(): void;
+  /** Lets go of what others see of it, as a camera's light, until `start`. */
+  rest?(): void;
+  dispose(): void;
+}
+
+export type Open = (place: Place) => Running;
+
+/** Elements of the input, of all its examples. */
+export const countOf = ({ shape }: Input): number => shape.reduce((all, side) => all * side, 1);
+
+/** One example's, for each of the input's: sources have one. */
+export function forAll(one: Float32Array, input: Input): Float32Array {
+  const all = new Float32Array(countOf(input));
+  for (let at = 0; at < all.length; at += one.length) all.set(one, at);
+  return all;
+}
+
+/** Channels, height and width of one example, where the input has such. */
+export function sidesOf({ shape }: Input): readonly [number, number, number] {
+  const [height = 1, width = 1] = shape.length > 3 ? shape.slice(-2) : [1, shape.at(-1) ?? 1];
+  const [examples = 1] = shape.length > 1 ? shape : [1];
+  const count = shape.reduce((all, side) => all * side, 1);
+  return [count / Math.max(1, examples * height * width), height, width];
+}
+
+/** Resolves after so many ms, or by the signal. */
+export function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", done);
+      resolve();
+    };
+    const timer = setTimeout(done, ms);
+    signal.addEventListener("abort", done);
+    if (signal.aborted) done();
+  });
+}

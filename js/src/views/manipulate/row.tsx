@@ -1,0 +1,128 @@
+// One manipulation: its place, whether it is on, the picture after it, its number, and what else it has.
+import { useState } from "preact/hooks";
+import type { Edit, Parameter } from "../../edits.ts";
+import type { Range } from "../../gl/types.ts";
+import type { Network } from "../../network/network.ts";
+import type { Value } from "../../plan.ts";
+import { change } from "../../state/edits.ts";
+import type { Grip } from "../bend/grips.tsx";
+import type { Kit } from "../bend/kit.ts";
+import { useViews } from "../context.ts";
+import { Icon } from "../icons.tsx";
+import { Thumb } from "./thumb.tsx";
+import { manipulationOf, numbersOf } from "./words.ts";
+
+export function Row(props: {
+  kit: Kit;
+  network: Network;
+  edit: Edit;
+  /** The input, and what it is after this edit. */
+  input: Value;
+  value: Value;
+  range: Range | undefined;
+  grip: Grip;
+  place: string;
+  following: boolean;
+  /** Begins to follow the pointer, or ends that. */
+  follow: (on: boolean) => void;
+}) {
+  const { kit, network, edit, input, value, range, grip, place, following, follow } = props;
+  const { state } = useViews();
+  const [open, setOpen] = useState(false);
+  const [troubles, setTroubles] = useState<Readonly<Record<string, string>>>({});
+  const { name, enabled, channels } = edit;
+  const own = manipulationOf(edit);
+  const word = own?.word ?? kit.calledOf(edit);
+  const [, count, height, width] = input.nchw;
+  const parameters = kit.isBend(edit) ? kit.parametersOf(edit) : [];
+  const [main, ...more] = numbersOf(parameters, own, { height, width });
+  const mixed = edit.mix !== 1;
+  const says = kit.TRANSFORMS.find((one) => one.name === edit.transform)?.says ?? edit.source;
+  const edits = () => state.edited.peek().edits;
+  const say = (what: string) => (text: string) => setTroubles((old) => ({ ...old, [what]: text }));
+  const trouble = Object.entries(troubles).filter(([, text]) => text !== "");
+  const number = ([k, parameter]: readonly [number, Parameter]) => (
+    <kit.NumberControl
+      key={parameter.name}
+      parameter={parameter}
+      value={edit.parameters[k] ?? 0}
+      of={word}
+      set={(to) => change(state, kit.withNumber(edits(), edit, k, to), `${name} ${parameter.name}`)}
+      say={say(parameter.name)}
+    />
+  );
+  return (
+    <li class={enabled ? "nbg-manipulation" : "nbg-manipulation nbg-off"} data-bend={name}>
+      <kit.GripButton called={word} place={place} grip={grip} />
+      <input
+        type="checkbox"
+        aria-label={word}
+        checked={enabled}
+        onChange={(event) => {
+          change(state, kit.withPart(edits(), name, { enabled: event.currentTarget.checked }));
+        }}
+      />
+      <Thumb network={network} value={value} range={range} label={`The picture after ${word}`} />
+      <span class="nbg-manipulate-word" title={says}>
+        <strong>{word}</strong>
+        {channels !== null && (
+          <span class="nbg-second"> {kit.countText(channels, count)} channels</span>
+        )}
+      </span>
+      <span class="nbg-manipulate-main">
+        {main && number(main)}
+        {edit.transform === "occlude" && (
+          <button
+            type="button"
+            class="nbg-button"
+            aria-pressed={following}
+            title="the patch follows the pointer over any picture of the input"
+            onClick={() => follow(!following)}
+          >
+            Follow
+          </button>
+        )}
+      </span>
+      <span class="nbg-manipulate-tools">
+        {(more.length > 0 || mixed) && (
+          <button
+            type="button"
+            class="nbg-manipulate-more"
+            aria-label={`More of ${word}`}
+            aria-expanded={open}
+            title={[...more.map(([, one]) => one.name), ...(mixed ? ["mix"] : [])].join(", ")}
+            onClick={() => setOpen(!open)}
+          >
+            <More />
+          </button>
+        )}
+        <kit.RemoveButton called={word} bend={kit.isBend(edit)} grip={grip} />
+      </span>
+      {open && (
+        <span class="nbg-manipulate-rest">
+          {more.map(number)}
+          {mixed && (
+            <kit.NumberControl
+              parameter={kit.MIX}
+              value={edit.mix}
+              of={word}
+              set={(mix) => change(state, kit.withPart(edits(), name, { mix }), `${name} mix`)}
+              say={say("mix")}
+            />
+          )}
+        </span>
+      )}
+      {trouble.length > 0 && (
+        <p class="nbg-bend-trouble" role="alert">
+          {trouble.map(([what, text]) => `${what}: ${text}`).join(" ")}
+        </p>
+      )}
+    </li>
+  );
+}
+
+const More = () => (
+  <Icon>
+    <path d="M3.5 8v0M8 8v0M12.5 8v0" stroke-width="2.2" />
+  </Icon>
+);

@@ -1,0 +1,120 @@
+// The column "Manipulations" of the drawer of sources: bends on the network's picture, top to bottom.
+import { useState } from "preact/hooks";
+import { displayOf } from "../../network/display.ts";
+import type { Network } from "../../network/network.ts";
+import type { Value } from "../../plan.ts";
+import { change } from "../../state/edits.ts";
+import type { Kit } from "../bend/kit.ts";
+import type * as bend from "../bend/room.ts";
+import { useViews } from "../context.ts";
+import { px } from "../layout.ts";
+import { useRange } from "../maps.tsx";
+import { Room } from "../rooms.tsx";
+import { useFollowing } from "./follow.ts";
+import { Row } from "./row.tsx";
+import { offered } from "./words.ts";
+
+/** What is done to the picture of one input, by its key, before the network has it. */
+export function Manipulations({ network, input }: { network: Network; input: string }) {
+  const value = network.values.get(input);
+  if (value === undefined) return null;
+  return (
+    <Room<typeof bend> name="bend">
+      {({ kit }) => (
+        <section class="nbg-manipulate" aria-label="Manipulations">
+          {kit.isBendable(value) ? (
+            <Column key={input} kit={kit} network={network} value={value} />
+          ) : (
+            <p class="nbg-second">{kit.whyNot(value)}</p>
+          )}
+        </section>
+      )}
+    </Room>
+  );
+}
+
+function Column({ kit, network, value }: { kit: Kit; network: Network; value: Value }) {
+  const { state } = useViews();
+  const { edits } = state.edited.value;
+  const own = kit.ofLayer(edits, value.key);
+  const { list, drag, grip } = kit.useGrips(value.key, 0);
+  const [before, ...after] = kit.useStages(value, own.length);
+  // That of the picture as it comes: what makes it brighter is seen so.
+  const range = useRange(displayOf(value).image ? (before ?? value) : value);
+  const [asked, setFollowing] = useState("");
+  const following = own.some(({ name, enabled }) => name === asked && enabled) ? asked : "";
+  useFollowing(kit, value.key, following);
+  const trouble = state.editTrouble.value;
+  return (
+    <>
+      <header class="nbg-manipulate-heading">
+        <h3>
+          Manipulations <span class="nbg-second">on the GPU, top to bottom</span>
+        </h3>
+        <Add kit={kit} value={value} />
+      </header>
+      {own.length === 0 && (
+        <p class="nbg-second">None: the picture enters the network as it comes.</p>
+      )}
+      <div class="nbg-manipulate-list">
+        <ol ref={list} data-dragged={drag !== null || undefined}>
+          {own.map((edit, k) => (
+            <Row
+              key={edit.name}
+              kit={kit}
+              network={network}
+              edit={edit}
+              input={value}
+              value={after[k] ?? value}
+              range={range}
+              grip={grip(edit, k)}
+              place={`${k + 1} of ${own.length}`}
+              following={following === edit.name}
+              follow={(on) => setFollowing(on ? edit.name : "")}
+            />
+          ))}
+        </ol>
+        {drag !== null && <span class="nbg-manipulate-line" style={{ "--nb-at": px(drag.line) }} />}
+      </div>
+      {trouble !== "" && (
+        <p class="nbg-bend-trouble" role="alert">
+          {trouble}
+        </p>
+      )}
+    </>
+  );
+}
+
+function Add({ kit, value }: { kit: Kit; value: Value }) {
+  const { state } = useViews();
+  const [, count, height, width] = value.nchw;
+  const all = offered(kit, count);
+  const add = (name: string): void => {
+    const one = all.find(({ transform }) => transform === name);
+    if (one === undefined) return;
+    const { edits } = state.edited.peek();
+    const parameters = one.start?.({ height, width });
+    const made = kit.bend(edits, value.key, one.kind, null, parameters && { parameters });
+    change(state, [...edits, made]);
+  };
+  return (
+    <select
+      class="nbg-select"
+      aria-label="Add a manipulation"
+      value=""
+      onChange={(event) => {
+        add(event.currentTarget.value);
+        event.currentTarget.value = "";
+      }}
+    >
+      <option value="" hidden>
+        + Add
+      </option>
+      {all.map(({ word, transform }) => (
+        <option key={transform} value={transform}>
+          {word}
+        </option>
+      ))}
+    </select>
+  );
+}

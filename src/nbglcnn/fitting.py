@@ -1,0 +1,55 @@
+"""A picture of any size brought to an input's, as Pillow resamples it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+def kept(
+    width: int, height: int, size: tuple[int, int], fit: str, share: float
+) -> tuple[float, float, float, float]:
+    """What of a picture is kept for an input of (h, w): left, top, right, bottom in its pixels."""
+    h, w = size
+    across, down = float(width), float(height)
+    if fit == "crop":
+        across, down = min(across, height * w / h), min(down, width * h / w)
+    if fit != "letterbox":
+        across, down = across * share, down * share
+    left, top = (width - across) / 2, (height - down) / 2
+    return left, top, left + across, top + down
+
+
+def place(width: int, height: int, size: tuple[int, int], fit: str) -> tuple[int, int, int, int]:
+    """Where in an input of (h, w) it is shown: left, top, width, height; of a letterbox within."""
+    h, w = size
+    if fit != "letterbox":
+        return 0, 0, w, h
+    scale = min(w / width, h / height)
+    across, down = (max(1, round(side * scale)) for side in (width, height))
+    return (w - across) // 2, (h - down) // 2, across, down
+
+
+def fitted(image: Image, size: tuple[int, int], fit: str, share: float = 1.0) -> Image:
+    """A picture (in a mode of numbers: L, RGB, RGBA, F) as an input of (h, w) shows it.
+
+    "crop" cuts its middle out, "letterbox" sets it between black bars, "stretch" distorts it; of
+    the first and the last `share` of each side stays. Resampled by Pillow, bilinear, antialiased.
+    """
+    from PIL import Image as Pillow
+
+    width, height = image.size
+    left, top, across, down = place(width, height, size, fit)
+    box = kept(width, height, size, fit, share)
+    if (across, down) == (width, height) and box == (0, 0, width, height):
+        drawn = image
+    else:
+        drawn = image.resize((across, down), Pillow.Resampling.BILINEAR, box)
+    if (across, down) == size[::-1]:
+        return drawn
+    black = (0, 0, 0, 255) if image.mode == "RGBA" else 0
+    whole = Pillow.new(image.mode, size[::-1], black)
+    whole.paste(drawn, (left, top))
+    return whole

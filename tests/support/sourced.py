@@ -1,0 +1,103 @@
+"""The views of a network whose input comes from a source, and what went in."""
+
+import base64
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from nbglcnn import Plan
+from nbglcnn.sources.records import Source
+from page import decode
+from views_page import Views
+
+
+class Sourced:
+    """The views of a network, with sources that feed its first input."""
+
+    def __init__(self, views: Views, plan: Plan) -> None:
+        self.views = views
+        self.page = views.page
+        self.input = plan.header.inputs[0]
+        self.page.evaluate("() => { globalThis.stop = views.feeds(); }")
+
+    def put(self, name: str, content: bytes) -> None:
+        """A blob that Python would have."""
+        self.page.evaluate("a => views.put(...a)", [name, base64.b64encode(content).decode()])
+
+    def put_set(
+        self, images: np.ndarray, block: int, labels: Sequence[int] = (), names: Sequence[str] = ()
+    ) -> dict[str, Any]:
+        """Blocks of a data set, and the fields of its record."""
+        for k in range(-(-len(images) // block)):
+            self.put(f"set.{k}", images[k * block : (k + 1) * block].tobytes())
+        if labels:
+            self.put("set.labels", msgspec.json.encode(list(map(int, labels))))
+        if names:
+            self.put("set.classes", msgspec.json.encode(list(names)))
+        return {
+            "data": "set", "count": len(images), "block": block, "dtype": str(images.dtype),
+            "labels": "set.labels" if labels else "", "classes": "set.classes" if names else "",
+        }  # fmt: skip
+
+    def set(self, kind: str, **fields: Any) -> None:
+        """Set the source, as Python does."""
+        given = {"kind": kind, "input": self.input.key, **fields}
+        self.views.set(source=msgspec.to_builtins(msgspec.convert(given, Source)))
+
+    @property
+    def source(self) -> dict[str, Any]:
+        return dict(self.views.get("source"))
+
+    def open(self) -> None:
+        """Open the drawer by its button."""
+        self.page.locator(".nbg-chosen-source").click()
+
+    def wait(self, count: int) -> None:
+        """Until so many pictures went in, in all."""
+        self.page.wait_for_function("n => views.fed.count >= n", arg=count)
+
+    def wait_phase(self, phase: str) -> None:
+        self.page.wait_for_function(
+            "phase => views.state.sourceStatus.value.phase === phase", arg=phase
+        )
+
+    @property
+    def count(self) -> int:
+        """How many pictures went in."""
+        return int(self.page.evaluate("() => views.fed.count"))
+
+    @property
+    def tensor(self) -> np.ndarray:
+        """What went in last."""
+        found = decode(self.page.evaluate("k => views.input(k)", self.input.key))
+        return found.reshape(self.input.shape)
+
+
+# In a page: base64 of a film of a second, on which a bright bar goes from left to right.
+FILM = """async () => {
+  const canvas = document.createElement('canvas');
+  [canvas.width, canvas.height] = [64, 48];
+  const context = canvas.getContext('2d');
+  const recorder = new MediaRecorder(canvas.captureStream(25), {
+    mimeType: 'video/webm;codecs=vp8', videoBitsPerSecond: 2e6,
+  });
+  const parts = [];
+  recorder.ondataavailable = ({ data }) => parts.push(data);
+  const ended = new Promise((done) => { recorder.onstop = done; });
+  recorder.start();
+  for (let k = 0; k < 25; k++) {
+    context.fillStyle = '#204060';
+    context.fillRect(0, 0, 64, 48);
+    context.fillStyle = '#e0d0c0';
+    context.fillRect(2 * k, 8, 10, 32);
+    await new Promise((done) => setTimeout(done, 40));
+  }
+  recorder.stop();
+  await ended;
+  const bytes = new Uint8Array(await new Blob(parts).arrayBuffer());
+  let text = '';
+  for (const byte of bytes) text += String.fromCharCode(byte);
+  return btoa(text);
+}"""

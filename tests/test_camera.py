@@ -1,0 +1,319 @@
+"""A camera as the input: what goes in, when the browser is asked, when the light goes out."""
+
+import base64
+import io
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from playwright.sync_api import Page, expect
+from torch import nn
+
+import nbglcnn
+from nbglcnn import Plan
+from sourced import Sourced
+from views_page import Views
+
+Show = Callable[..., Views]
+START = "Start the camera"
+# Keeps each stream that the browser gives, and how often it was asked.
+WATCH = """() => {
+  const media = navigator.mediaDevices;
+  const ask = media.getUserMedia.bind(media);
+  globalThis.given = { asked: [], tracks: [] };
+  media.getUserMedia = async (wanted) => {
+    given.asked.push(wanted);
+    const stream = await ask(wanted);
+    given.tracks.push(...stream.getTracks());
+    return stream;
+  };
+}"""
+LIVE = "() => given.tracks.map((track) => track.readyState)"
+# The frame that the last run took, in the same task as the run begins: the film stands.
+GRAB = """() => {
+  const video = views.state.controls.value.video;
+  const canvas = document.createElement('canvas');
+  [canvas.width, canvas.height] = [video.videoWidth, video.videoHeight];
+  canvas.getContext('2d').drawImage(video, 0, 0);
+  return canvas.toDataURL();
+}"""
+
+
+@cache
+def network() -> tuple[Plan, np.ndarray]:
+    torch.manual_seed(4)
+    model = nn.Sequential(nn.Conv2d(1, 3, 3, padding=1), nn.ReLU()).eval()
+    x = np.random.default_rng(4).random((1, 1, 20, 26), np.float32)
+    return nbglcnn.compile(model, torch.from_numpy(x)), x
+
+
+def opened(show: Show, width: int = 900) -> Sourced:
+    plan, x = network()
+    views = show(plan, x, width=width)
+    views.page.evaluate(WATCH)
+    return Sourced(views, plan)
+
+
+def start(sourced: Sourced) -> None:
+    sourced.open()
+    sourced.page.locator("[data-kind=webcam]").click()
+    sourced.page.get_by_role("button", name=START).click()
+    sourced.wait_phase("live")
+
+
+def pause(page: Page) -> None:
+    page.get_by_role("button", name="Pause the source").click()
+    page.wait_for_function("() => views.state.sourceStatus.value.phase === 'still'")
+
+
+def fitted(picture: Image.Image, shape: tuple[int, ...], mirrored: bool) -> np.ndarray:
+    """Its middle, resized by Pillow, as grey numbers."""
+    *_, height, width = shape
+    if mirrored:
+        picture = picture.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    scale = min(picture.width / width, picture.height / height)
+    across, down = width * scale, height * scale
+    left, top = (picture.width - across) / 2, (picture.height - down) / 2
+    box = (left, top, left + across, top + down)
+    grey = picture.convert("RGB").resize((width, height), Image.Resampling.BILINEAR, box=box)
+    return np.asarray(grey.convert("L"), np.float32) / 255
+
+
+def grabbed(page: Page) -> Image.Image:
+    text = page.evaluate(GRAB).partition(",")[2]
+    return Image.open(io.BytesIO(base64.b64decode(text)))
+
+
+def test_the_cameras_picture_goes_in_as_pillow_resizes_it(show: Show) -> None:
+    sourced = opened(show)
+    start(sourced)
+    sourced.wait(5)
+    pause(sourced.page)
+    mirrored = sourced.tensor[0, 0]
+    frame = grabbed(sourced.page)
+    assert frame.size == (640, 480)
+    expected = fitted(frame, sourced.input.shape, mirrored=True)
+    assert np.abs(mirrored - expected).max() <= 1.01 / 255
+    count = sourced.count
+    sourced.page.get_by_label("Mirrored").uncheck()
+    sourced.wait(count + 1)
+    expected = fitted(frame, sourced.input.shape, mirrored=False)
+    assert np.abs(sourced.tensor[0, 0] - expected).max() <= 1.01 / 255
+    assert np.abs(sourced.tensor[0, 0] - mirrored).max() > 0.1
+    told = sourced.page.evaluate("() => views.fed.told")
+    assert told[-1] is True and not told[0]
+
+
+def test_frames_are_dropped_and_never_queued_and_python_hears_ten_a_second(show: Show) -> None:
+    sourced = opened(show)
+    page = sourced.page
+    # A run takes as long as six frames.
+    page.evaluate(
+        """() => {
+          const feed = views.state.feeder.value.feed;
+          globalThis.most = globalThis.now = 0;
+          views.state.feeder.value.feed = async (fed) => {
+            most = Math.max(most, ++now);
+            await new Promise((done) => setTimeout(done, 200));
+            await feed(fed);
+            now--;
+          };
+        }"""
+    )
+    start(sourced)
+    page.wait_for_timeout(1500)
+    pause(page)
+    assert page.evaluate("() => most") == 1
+    assert 3 <= sourced.count <= 9
+    assert len(page.evaluate("() => views.fed.told")) <= sourced.count + 2
+
+
+def test_python_sets_a_camera_and_the_browser_is_asked_after_a_click_only(show: Show) -> None:
+    sourced = opened(show)
+    page = sourced.page
+    sourced.set("webcam", playing=True)
+    expect(page.get_by_role("button", name=START)).to_be_visible()
+    expect(page.locator(".nbg-drawer")).to_contain_text("The browser asks before it starts")
+    assert page.evaluate("() => given.asked") == []
+    assert sourced.count == 0
+    page.get_by_role("button", name=START).click()
+    sourced.wait(2)
+    assert sourced.source["owner"] == "here" and sourced.source["playing"]
+    assert page.evaluate("() => given.asked") == [{"video": {"facingMode": "user"}, "audio": False}]
+
+
+@pytest.mark.parametrize("end", ["another source", "off", "the view goes", "the Viewer closes"])
+def test_the_light_goes_out_when_the_camera_is_not_wanted(show: Show, end: str) -> None:
+    sourced = opened(show)
+    page = sourced.page
+    start(sourced)
+    assert page.evaluate(LIVE) == ["live"]
+    if end == "another source":
+        sourced.set("noise")
+    elif end == "off":
+        page.get_by_role("button", name="Turn off").click()
+        assert sourced.views.get("source") is None
+    elif end == "the view goes":
+        page.evaluate("() => dispose()")
+    else:
+        page.evaluate("() => stop()")
+    page.wait_for_function("() => given.tracks.every((track) => track.readyState === 'ended')")
+
+
+def test_a_hidden_page_pauses_and_after_a_minute_lets_go_of_the_camera(show: Show) -> None:
+    sourced = opened(show)
+    page = sourced.page
+    start(sourced)
+    page.clock.install()
+    page.evaluate(
+        """() => {
+          globalThis.hide = (hidden) => {
+            Object.defineProperty(document, 'hidden', { value: hidden, configurable: true });
+            document.dispatchEvent(new Event('visibilitychange'));
+          };
+          hide(true);
+        }"""
+    )
+    page.clock.run_for(2_000)
+    count = sourced.count
+    page.clock.run_for(20_000)
+    assert sourced.count <= count + 1
+    assert page.evaluate(LIVE) == ["live"]
+    page.clock.run_for(45_000)
+    assert page.evaluate(LIVE) == ["ended"]
+    page.evaluate("() => hide(false)")
+    page.wait_for_function("() => given.tracks.length === 2", polling=100)
+    assert page.evaluate(LIVE) == ["ended", "live"]
+    assert sourced.source["playing"]
+
+
+def test_out_of_sight_nothing_is_fed(show: Show) -> None:
+    sourced = opened(show)
+    page = sourced.page
+    start(sourced)
+    page.evaluate("() => { document.body.style.paddingTop = '5000px'; }")
+    page.wait_for_function("() => [...views.state.seen.value.values()][0] === false")
+    page.wait_for_timeout(200)
+    count = sourced.count
+    page.wait_for_timeout(300)
+    assert sourced.count == count
+    page.evaluate("() => { document.body.style.paddingTop = '0'; }")
+    sourced.wait(count + 3)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "says"),
+    [
+        ("NotFoundError", "There is no camera"),
+        ("NotAllowedError", "The browser said no to the camera"),
+        ("NotReadableError", "Another program has the camera"),
+    ],
+)
+def test_each_failure_is_said_and_another_source_stays_usable(
+    show: Show, trouble: str, says: str
+) -> None:
+    sourced = opened(show, width=848)
+    page = sourced.page
+    page.evaluate(
+        """name => {
+          navigator.mediaDevices.getUserMedia =
+            () => Promise.reject(new DOMException('no', name));
+        }""",
+        trouble,
+    )
+    sourced.open()
+    page.locator("[data-kind=webcam]").click()
+    page.get_by_role("button", name=START).click()
+    alert = page.locator(".nbg-drawer [role=alert]")
+    expect(alert).to_contain_text(says)
+    expect(alert).to_contain_text("choose another source")
+    expect(page.get_by_role("button", name=START)).to_be_enabled()
+    page.locator("[data-kind=noise]").click()
+    sourced.wait(1)
+    expect(page.locator(".nbg-drawer [role=alert]")).to_have_count(0)
+
+
+def test_a_page_of_plain_http_says_what_cameras_need(show: Show) -> None:
+    sourced = opened(show)
+    page = sourced.page
+    page.evaluate("() => Object.defineProperty(window, 'isSecureContext', { value: false })")
+    sourced.open()
+    page.locator("[data-kind=webcam]").click()
+    page.get_by_role("button", name=START).click()
+    expect(page.locator(".nbg-drawer [role=alert]")).to_contain_text(
+        "Cameras need https or localhost"
+    )
+    assert page.evaluate("() => given.asked") == []
+
+
+def test_a_frame_that_may_not_have_the_camera_says_so(show: Show) -> None:
+    sourced = opened(show)
+    page = sourced.page
+    page.evaluate(
+        """() => {
+          navigator.mediaDevices.getUserMedia = () =>
+            Promise.reject(new DOMException('Permissions policy violation', 'NotAllowedError'));
+        }"""
+    )
+    sourced.open()
+    page.locator("[data-kind=webcam]").click()
+    page.get_by_role("button", name=START).click()
+    expect(page.locator(".nbg-drawer [role=alert]")).to_contain_text(
+        "The page around this one keeps the camera to itself"
+    )
+
+
+def test_a_camera_that_is_unplugged_is_said_and_can_be_started_again(show: Show) -> None:
+    sourced = opened(show)
+    page = sourced.page
+    start(sourced)
+    page.evaluate("() => given.tracks[0].onended()")
+    expect(page.locator(".nbg-drawer [role=alert]")).to_contain_text("pictures have ended")
+    assert page.evaluate(LIVE) == ["ended"]
+    count = sourced.count
+    page.get_by_role("button", name=START).click()
+    sourced.wait(count + 2)
+
+
+def test_who_wants_little_to_move_gets_one_picture_until_a_click(show: Show) -> None:
+    sourced = opened(show)
+    page = sourced.page
+    page.emulate_media(reduced_motion="reduce")
+    sourced.open()
+    page.locator("[data-kind=webcam]").click()
+    expect(page.locator(".nbg-drawer")).to_contain_text("It begins paused")
+    page.get_by_role("button", name=START).click()
+    sourced.wait_phase("still")
+    page.wait_for_timeout(300)
+    assert sourced.count == 1 and not sourced.source["playing"]
+    page.get_by_role("button", name="Let the source go on").click()
+    sourced.wait(4)
+
+
+def test_space_pauses_and_goes_on(show: Show) -> None:
+    sourced = opened(show)
+    page = sourced.page
+    start(sourced)
+    page.locator(".nbglcnn").focus()
+    page.keyboard.press("Space")
+    sourced.wait_phase("still")
+    assert not sourced.source["playing"]
+    page.keyboard.press("Space")
+    sourced.wait_phase("live")
+    assert sourced.source["playing"]
+
+
+def test_another_pages_camera_leaves_this_one_alone(show: Show) -> None:
+    sourced = opened(show)
+    page = sourced.page
+    start(sourced)
+    sourced.set("webcam", owner="another", playing=True)
+    sourced.wait_phase("elsewhere")
+    assert page.evaluate(LIVE) == ["ended"]
+    expect(page.locator(".nbg-chosen-source")).to_contain_text("in another page")
+    page.get_by_role("button", name="Start it here").click()
+    sourced.wait_phase("live")
+    assert sourced.source["owner"] == "here"

@@ -1,0 +1,153 @@
+"""Sources in real JupyterLab: what Python sets the page feeds, and Python has what it feeds."""
+
+import base64
+import io
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from playwright.sync_api import Browser, expect
+
+from equal import assert_equal
+from lab import Lab, Notebook, alone
+from test_camera import WATCH, fitted
+from viewer_models import IMPORTS, autoencoder
+
+SEED = 41
+SHAPE = (1, 1, 22, 18)
+# The drawer's film as it stands.
+GRAB = """() => {
+  const video = document.querySelector('.nbg-drawer video');
+  const canvas = document.createElement('canvas');
+  [canvas.width, canvas.height] = [video.videoWidth, video.videoHeight];
+  canvas.getContext('2d').drawImage(video, 0, 0);
+  return canvas.toDataURL();
+}"""
+
+
+@pytest.fixture(scope="module")
+def notebook(lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
+    with alone(lab, browser("llvmpipe")) as notebook:
+        notebook.run(
+            IMPORTS + "import nbglcnn\n"
+            f"model = autoencoder({SEED})\n"
+            "images = np.random.default_rng(3).integers(0, 256, (3000, 22, 18), np.uint8)\n"
+            "x = np.zeros((1, 1, 22, 18), np.float32)"
+        )
+        notebook.page.evaluate(WATCH)
+        yield notebook
+
+
+def item(index: int) -> np.ndarray:
+    images = np.random.default_rng(3).integers(0, 256, (3000, 22, 18), np.uint8)
+    return (images[index].astype(np.float32) / 255).reshape(SHAPE)
+
+
+def output(x: np.ndarray) -> np.ndarray:
+    with torch.inference_mode():
+        return autoencoder(SEED)(torch.from_numpy(x)).numpy()
+
+
+def test_a_data_set_of_python_is_fed_by_the_page_and_a_choice_there_comes_back(
+    notebook: Notebook,
+) -> None:
+    # Read in the cell that sets it: the value is of it.
+    notebook.run(
+        "viewer = Viewer(model, x, timeout=60)\ndisplay(viewer)\nfirst = viewer.output\n"
+        "viewer.input = nbglcnn.Images(images, index=7, title='Random')\n"
+        "seen, found = viewer.input, viewer.output\n"
+        "viewer.source = viewer.source.at(2500)\n"
+        "later = viewer.output"
+    )
+    np.testing.assert_array_equal(notebook.array("seen"), item(7))
+    assert_equal(notebook.array("found"), output(item(7)))
+    assert_equal(notebook.array("later"), output(item(2500)))
+    assert notebook.run("print(viewer.activations.source)").text.startswith("page")
+    page = notebook.page
+    page.locator(".nbg-chosen-source").click()
+    notebook.run("news = []\nviewer.observe(lambda c: news.append(c.new.index), 'source')")
+    page.locator('.nbg-thumb[data-index="2502"]').click()
+    notebook.until("viewer.source.index == 2502")
+    np.testing.assert_array_equal(notebook.array("viewer.input"), item(2502))
+    assert_equal(notebook.array("viewer.output"), output(item(2502)))
+    assert notebook.run("print(news)").text == "[2502]\n", "no echo"
+    # What stays is Python's own input, too: local values, exported pages.
+    notebook.until("viewer.network.arrays[0].tobytes() == viewer.input.tobytes()")
+    page.get_by_role("button", name="Turn off").click()
+    notebook.until("viewer.source is None")
+    np.testing.assert_array_equal(notebook.array("viewer.input"), item(2502))
+    expect(page.locator(".nbg-chosen-source")).to_contain_text("Array")
+    notebook.run("viewer.input = x")
+    assert_equal(notebook.array("viewer.output"), output(np.zeros(SHAPE, np.float32)))
+
+
+def test_a_camera_starts_by_a_click_and_python_reads_what_went_in(notebook: Notebook) -> None:
+    page = notebook.page
+    notebook.run(
+        "viewer.close()\nviewer = Viewer(model, x, timeout=60)\ndisplay(viewer)\n"
+        "before = viewer.output\nviewer.input = nbglcnn.Webcam()\nstill = viewer.input"
+    )
+    assert not notebook.array("still").any(), "until its first picture the last tensor stays"
+    page.get_by_role("button", name="Start the camera").click()
+    notebook.until("viewer.source.owner != ''")
+    notebook.until("viewer.input.any()")
+    notebook.run("live = viewer.input")
+    live = notebook.array("live")
+    assert live.shape == SHAPE and live.dtype == np.float32 and 0 <= live.min() < live.max() <= 1
+    page.get_by_role("button", name="Pause the source").click()
+    notebook.until("not viewer.source.playing")
+    page.wait_for_timeout(1000)
+    paused = notebook.array("viewer.input")
+    text = page.evaluate(GRAB).partition(",")[2]
+    frame = Image.open(io.BytesIO(base64.b64decode(text)))
+    expected = fitted(frame, SHAPE, mirrored=True)
+    assert np.abs(paused[0, 0] - expected).max() <= 1.01 / 255
+    assert_equal(notebook.array("viewer.output"), output(paused))
+    notebook.until("viewer.network.arrays[0].tobytes() == viewer.input.tobytes()")
+    # Setting the input ends it, and the light goes out.
+    notebook.run("viewer.input = x")
+    page.wait_for_function(
+        "() => given.tracks.length > 0 && given.tracks.every((one) => one.readyState === 'ended')"
+    )
+    assert notebook.run("print(viewer.source)").text == "None\n"
+    assert_equal(notebook.array("viewer.output"), output(np.zeros(SHAPE, np.float32)))
+
+
+def test_the_light_goes_out_when_the_cell_runs_again(notebook: Notebook) -> None:
+    page = notebook.page
+    notebook.run("viewer.close()")
+    cell = notebook.start("viewer = Viewer(model, x, timeout=60)\ndisplay(viewer)")
+    notebook.wait(cell)
+    notebook.run("viewer.input = nbglcnn.Webcam()")
+    page.get_by_role("button", name="Start the camera").click()
+    notebook.until("viewer.input.any()")
+    states = "() => given.tracks.map((one) => one.readyState)"
+    assert page.evaluate(states)[-1] == "live"
+    notebook.again(cell)
+    page.wait_for_function("() => given.tracks.every((one) => one.readyState === 'ended')")
+
+
+def test_a_drawing_is_pythons_input_and_stays_when_it_is_turned_off(notebook: Notebook) -> None:
+    page = notebook.page
+    notebook.run("viewer.close()\nviewer = Viewer(model, x, timeout=60)\ndisplay(viewer)")
+    page.locator(".nbg-chosen-source").last.click()
+    page.locator("[data-kind=drawing]").last.click()
+    notebook.until("type(viewer.source).__name__ == 'Drawing'")
+    canvas = page.locator(".nbg-paper canvas").last
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 20, box["y"] + 20)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 150, box["y"] + 150, steps=6)
+    page.mouse.up()
+    notebook.until("viewer.input.any()")
+    page.wait_for_timeout(500)
+    drawn = notebook.array("viewer.input")
+    assert drawn.max() > 0.9 and drawn.min() == 0
+    assert_equal(notebook.array("viewer.output"), output(drawn))
+    notebook.run("viewer.source = None")
+    np.testing.assert_array_equal(notebook.array("viewer.input"), drawn)
+    assert_equal(notebook.array("viewer.output"), output(drawn))

@@ -1,0 +1,126 @@
+"""Sources in an exported page, which has no Python: a data set, a film, the camera."""
+
+import base64
+import io
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from playwright.sync_api import Page, expect
+
+import nbglcnn
+from equal import assert_equal
+from page import decode
+from sourced import FILM
+from test_camera import fitted
+from test_export import READ, RUN
+from test_sources_lab import GRAB
+from viewer_models import autoencoder
+
+SEED = 43
+SHAPE = (1, 1, 22, 18)
+
+
+@pytest.fixture
+def exported(new_page: Callable[..., Page], tmp_path: Path) -> Iterator[Callable[..., Page]]:
+    """exported(source): the page of a Viewer with that source, as a file, with the network off."""
+    errors: list[str] = []
+
+    def open_page(source: object) -> Page:
+        viewer = nbglcnn.Viewer(autoencoder(SEED), np.zeros(SHAPE, np.float32))
+        if source is not None:
+            viewer.source = source
+        path = viewer.to_html(tmp_path / "page.html")
+        viewer.close()
+        page = new_page("llvmpipe", offline=True, viewport={"width": 1000, "height": 900})
+        page.on("console", lambda m: errors.append(m.text) if m.type == "error" else None)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.goto(path.as_uri())
+        page.evaluate("async () => { await window.nbglcnn; }")
+        return page
+
+    yield open_page
+    assert not errors, errors
+
+
+def images() -> np.ndarray:
+    return np.random.default_rng(6).integers(0, 256, (40, 22, 18), np.uint8)
+
+
+def tensor(index: int) -> np.ndarray:
+    return (images()[index].astype(np.float32) / 255).reshape(SHAPE)
+
+
+def read(page: Page, key: str) -> np.ndarray:
+    return decode(page.evaluate(READ, key))
+
+
+def output(x: np.ndarray) -> np.ndarray:
+    with torch.inference_mode():
+        return np.asarray(autoencoder(SEED)(torch.from_numpy(x.copy())).numpy().ravel())
+
+
+def until(page: Page, x: np.ndarray) -> None:
+    """Wait until this is the input."""
+    for _ in range(100):
+        if np.array_equal(read(page, "input"), x.ravel()):
+            return
+        page.wait_for_timeout(50)
+    np.testing.assert_array_equal(read(page, "input"), x.ravel())
+
+
+def test_a_data_set_goes_along_and_is_chosen_from(exported: Callable[..., Page]) -> None:
+    page = exported(nbglcnn.Images(images(), labels=[k % 3 for k in range(40)], index=4))
+    until(page, tensor(4))
+    assert_equal(read(page, "output"), output(tensor(4)))
+    page.locator(".nbg-chosen-source").click()
+    page.locator('.nbg-thumb[data-index="9"]').click()
+    until(page, tensor(9))
+    assert_equal(read(page, "output"), output(tensor(9)))
+    expect(page.locator(".nbg-data")).to_contain_text("label 0")
+    # Off, the last item stays; and what a script of the page runs turns it off, too.
+    page.get_by_role("button", name="Turn off").click()
+    expect(page.locator(".nbg-chosen-source")).to_contain_text("Array")
+    until(page, tensor(9))
+    page.locator("[data-kind=images]").click()
+    expect(page.locator(".nbg-chosen-source")).to_contain_text("Data set")
+    x = np.full(SHAPE, 0.25, np.float32)
+    first = page.evaluate(RUN, base64.b64encode(x.tobytes()).decode())
+    assert_equal(np.array(first, np.float32), output(x)[:5])
+    expect(page.locator(".nbg-chosen-source")).to_contain_text("Array")
+    until(page, x)
+
+
+def test_the_camera_feeds_a_page_of_a_file(exported: Callable[..., Page]) -> None:
+    page = exported(None)
+    page.locator(".nbg-chosen-source").click()
+    page.locator("[data-kind=webcam]").click()
+    page.get_by_role("button", name="Start the camera").click()
+    page.get_by_role("button", name="Pause the source").click()
+    page.wait_for_timeout(500)
+    frame = Image.open(io.BytesIO(base64.b64decode(page.evaluate(GRAB).partition(",")[2])))
+    found = read(page, "input").reshape(SHAPE)
+    assert np.abs(found[0, 0] - fitted(frame, SHAPE, mirrored=True)).max() <= 1.01 / 255
+    assert_equal(read(page, "output"), output(found))
+
+
+def test_a_film_of_python_plays_in_a_page(
+    exported: Callable[..., Page], new_page: Callable[..., Page], tmp_path: Path
+) -> None:
+    file = tmp_path / "film.webm"
+    file.write_bytes(base64.b64decode(new_page("llvmpipe").evaluate(FILM)))
+    page = exported(nbglcnn.Video(file))
+    seen = set()
+    for _ in range(60):
+        seen.add(read(page, "input").tobytes())
+        page.wait_for_timeout(30)
+    assert len(seen) > 3, "it plays by itself"
+    page.locator(".nbg-chosen-source").click()
+    page.get_by_role("button", name="Pause the source").click()
+    page.wait_for_timeout(500)
+    frame = Image.open(io.BytesIO(base64.b64decode(page.evaluate(GRAB).partition(",")[2])))
+    found = read(page, "input").reshape(SHAPE)
+    assert np.abs(found[0, 0] - fitted(frame, SHAPE, mirrored=False)).max() <= 1.01 / 255
