@@ -1,4 +1,4 @@
-"""The drawer of sources: what it offers for which input, by keys and in little room, and what it says."""
+"""The drawer of sources: what it offers for which input, by keys, in little room, in words."""
 
 from collections.abc import Callable
 
