@@ -17,6 +17,8 @@ PICTURE_S = {"fashion autoencoder": (6.0, 3.0), "resnet18": (15.0, 7.5)}  # in b
 WORDS_S = 0.5
 RATE = 0.8, 0.5  # of a bare widget's rate: target, floor
 TASK_MS = 200
+LIVE = 0.8, 0.5  # of the lesser of the camera's rate and the page's: target, floor
+CAMERA_RATE = 30  # pictures a second, of the fake camera of live.py
 CLICK_MS = 16
 RESULTS = Path(__file__).with_name("results.json")
 
@@ -89,6 +91,8 @@ def write(results: dict[str, Any]) -> None:
         parts.append(_rate(results["rate"]))
     if "clicks" in results:
         parts.append(_clicks(results["clicks"]))
+    if "live" in results:
+        parts.append(_live(results["live"]))
     FILE.write_text("\n".join([*parts, GPU]), encoding="utf-8")
 
 
@@ -207,6 +211,35 @@ def _rate(found: dict[str, Any]) -> str:
         "and its websocket, in turns. A read also draws each value in row-major order and takes it "
         f"off the graphics device; its share of that rate is to be {RATE[0]:g}, and at least "
         f"{RATE[1]:g}.\n\n" + _table(heads, rows)
+    )
+
+
+def _live(found: dict[str, Any]) -> str:
+    rows = []
+    for renderer, networks in found.items():
+        for name, row in networks.items():
+            share = row["camera"] / min(CAMERA_RATE, row["played"])
+            said = verdict(-share, *(-one for one in LIVE))
+            early, late = (f"{one / 1e6:.1f}" for one in row["bytes"])
+            rates = (f"{row[kind]:.3g}" for kind in ("camera", "played"))
+            rows.append([name, renderer, *rates, f"{share:.2f}", said, early, late])
+    heads = [
+        "",
+        "renderer",
+        "camera, runs/s",
+        "data set, runs/s",
+        "share",
+        "",
+        "MB",
+        "MB at the end",
+    ]
+    return (
+        "## A camera\n"
+        f"Chromium's fake camera (640×480, {CAMERA_RATE} pictures a second) runs a network in "
+        "JupyterLab for a minute, with all its pictures drawn; beside it a data set of the input's "
+        "size, played as fast as it goes. The share is of the lesser of the two rates. MB are "
+        "those of the page's objects after a collection of garbage, after a quarter of the time "
+        "and at its end.\n\n" + _table(heads, rows)
     )
 
 

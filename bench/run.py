@@ -28,6 +28,7 @@ from bundle import bundled, install, node_path  # noqa: E402
 from cell import CELLS, first_pictures  # noqa: E402
 from clicks import clicks  # noqa: E402
 from linear import grown  # noqa: E402
+from live import live  # noqa: E402
 from models import MODELS  # noqa: E402
 from pages import PAGE, page  # noqa: E402
 from portable import RING, Portable, portable  # noqa: E402
@@ -39,7 +40,7 @@ PEERS = ("nbglcnn", "nbglcnn all", DRAWN, REFERENCE, "tfjs wasm", "ort wasm", "o
 # A fused Plan has no activations to read, and pictures come instead of them.
 NO_ACTIVATIONS = ("nbglcnn", DRAWN)
 LARGE_MACS = 250e6  # larger networks take ORT's WebGL minutes: in `make bench-full` only
-PARTS = ("networks", "growth", "cells", "rate", "clicks")
+PARTS = ("networks", "growth", "cells", "rate", "clicks", "live")
 SLOW_S = 4.0  # a peer that needs longer for a frame gets fewer rounds
 Found = tuple[dict[str, Any], str]  # each peer's figures, and the name of the graphics device
 
@@ -75,6 +76,8 @@ def main() -> None:
         results["rate"] = rates(given.renderers)
     if "clicks" in given.parts:
         results["clicks"] = clicks(given.renderers)
+    if "live" in given.parts:
+        results["live"] = live(given.renderers)
     seconds = round(time.monotonic() - started)
     print(f"{seconds / 60:.0f} minutes in all")
     results.setdefault("seconds", seconds)

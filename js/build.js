@@ -30,6 +30,13 @@ const options = {
   logLevel: "warning",
 };
 
+/** A line of GLSL without the spaces that say nothing. Those of macros may, and a - -b is no a--b. */
+function tight(line) {
+  if (line.startsWith("#")) return line;
+  const bare = line.replace(/\s*([*/%=<>!&|^?:;,(){}[\]])\s*/g, "$1");
+  return bare.replace(/(?<=[\w)\]]) ([+-]=?) ?(?=[\w(])/g, "$1");
+}
+
 const texts = {
   name: "texts",
   setup(build) {
@@ -40,7 +47,7 @@ const texts = {
     });
     build.onLoad({ filter: /\.glsl$/ }, ({ path }) => {
       const lines = readFileSync(path, "utf8").split("\n");
-      const bare = lines.map((line) => line.replace(/\/\/.*/, "").trim());
+      const bare = lines.map((line) => tight(line.replace(/\/\/.*/, "").trim()));
       return { contents: `${bare.filter((line) => line !== "").join("\n")}\n`, loader: "text" };
     });
   },

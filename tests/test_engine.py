@@ -13,6 +13,7 @@ from torch import nn
 import nbglcnn
 from engine_page import Engine
 from equal import assert_equal
+from fed import PICTURES, pillow, pixels_of, random_picture
 from nbglcnn import load
 from nbglcnn.lowering.lower import lower
 from nbglcnn.lowering.patches import changed_numbers, patches
@@ -66,6 +67,31 @@ def test_plan_bytes_go_in_and_pictures_and_values_come_out(
     assert (np.diff(brightness.astype(int)) >= 0).all()
     assert (brightness.min(), brightness.max()) == (0, 255)
     assert engine.page.evaluate("() => [page.engine.frame, page.engine.views]") == [1, 0]
+
+
+@ONE_RENDERER
+def test_pictures_go_in_in_the_place_of_the_contents_input(
+    engine: Engine, model: nn.Sequential
+) -> None:
+    """Also into the next Plan; a film without a picture yet leaves the input as it is."""
+    engine.page.evaluate(PICTURES)
+    engine.page.evaluate(
+        "() => page.engine.feed({ key: 'input', picture: document.createElement('video') })"
+    )
+    engine.show(nbglcnn.compile(model, IMAGES), IMAGES)
+    check(engine, model)
+    picture = random_picture(30, 25)
+    feed = """async (given) => {
+      const picture = fed.kinds.canvas(fed.pixels(...given));
+      await page.engine.feed({ key: "input", picture, mirrored: true });
+    }"""
+    engine.page.evaluate(feed, pixels_of(picture))
+    x = pillow(picture, IMAGES.shape, "crop", mirrored=True).astype(np.float32) / 255
+    check(engine, model, x)
+    engine.show(nbglcnn.compile(model, IMAGES, observe=["0", "1", "2"]), -IMAGES)
+    check(engine, model, x)
+    engine.page.evaluate("() => page.engine.feed(null)")
+    check(engine, model, -IMAGES)
 
 
 @ONE_RENDERER

@@ -20,6 +20,7 @@ from torch import nn
 import nbglcnn
 from equal import assert_equal
 from fashion_autoencoder import load_autoencoder, load_images
+from fed import PICTURES, pillow, pixels_of, random_picture
 from firefox import FirefoxPage, firefox_page, missing_packages
 from nbglcnn import InputError, transforms
 from nbglcnn.edits import records
@@ -124,6 +125,60 @@ def test_every_value_of_a_page_equals_pytorchs(
         page.evaluate(RUN, text), expected.reshape(-1)[:5], rtol=1e-4, atol=1e-6
     )
     check(page, hooked(model, other))
+
+
+class Sampled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(1, 3, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        maps = self.conv(x)
+        return maps + torch.randn_like(maps)
+
+
+def test_a_model_that_draws_has_its_numbers_in_the_page_and_keeps_them(
+    offline: Callable[..., Page], tmp_path: Path
+) -> None:
+    model, x = Sampled().eval(), pictures(3)[:, :, :7, :6]
+    viewer = nbglcnn.Viewer(model, x)
+    noise = viewer.input[1] + 0.5
+    viewer.input = (x, noise)
+    page = offline(viewer.to_html(tmp_path / "sampled.html"))
+    check(page, viewer.activations.to_dict())
+    viewer.input = x * 2  # as the page is given the only input that is not noise
+    text = base64.b64encode((x * 2).tobytes()).decode()
+    assert_equal(np.float32(page.evaluate(RUN, text)), viewer.output.reshape(-1)[:5], rtol=1e-4)
+    check(page, viewer.activations.to_dict())
+    assert_equal(viewer.activations["noise"], noise)
+    viewer.close()
+
+
+def test_scripts_run_pictures_of_any_size(offline: Callable[..., Page], lesson: Path) -> None:
+    """They are every example's, as Pillow resamples them, and stay with the page."""
+    page = offline(lesson)
+    page.evaluate(KEYS)
+    page.evaluate(PICTURES)
+    picture = random_picture(61, 47)
+    x = pillow(picture, (2, 1, 22, 18), "crop").astype(np.float32) / 255
+    model = autoencoder(3)
+    with torch.no_grad():
+        expected = model(torch.from_numpy(x)).numpy().reshape(-1)[:5]
+    for kind in ("canvas", "image", "bitmap"):
+        y = page.evaluate(
+            """async ([kind, ...given]) => {
+              const picture = await fed.kinds[kind](fed.pixels(...given));
+              const input = kind === "image" ? { input: picture } : picture;
+              const y = await (await window.nbglcnn).run(input);
+              picture.close?.();
+              return [...y.slice(0, 5)];
+            }""",
+            [kind, *pixels_of(picture)],
+        )
+        np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-6)
+        check(page, hooked(model, x))
+    never = "async () => (await window.nbglcnn).run(new Image()).catch((error) => error.message)"
+    assert "has no size" in page.evaluate(never)
 
 
 def test_bends_and_injected_arrays_go_along_and_can_be_changed(

@@ -25,6 +25,7 @@ BELOW = COMPILER | {
     "inputs",
     "load",
     "partly",
+    "preprocess",
     "pictures",
     "reference",
     "report",
@@ -67,12 +68,15 @@ MAY_IMPORT = {
     "reuse": {"builder", "plan"},
     "lower": COMPILER | {"fields", "forms", "fusion", "layers", "reuse", "sections", "shapes"},
     "autodiff": COMPILER,
-    "inputs": set(),
+    "fitting": set(),
+    "inputs": {"fitting"},
+    "preprocess": {"graph"},
+    "known_transforms": {"preprocess"},
     # Of edits what a hook or a node makes of a value; of the Plan how it is shown.
-    "load": {"classes", "edits", "graph", "inputs", "plan"},
+    "load": {"classes", "edits", "graph", "inputs", "known_transforms", "plan", "preprocess"},
     "bending": {"edits", "graph", "positions"},
     "reference": {"bending", "edits", "graph", "load"},
-    "replay": {"bending", "edits", "graph", "load", "lower", "partly", "plan"},
+    "replay": {"bending", "edits", "graph", "load", "lower", "partly", "plan", "preprocess"},
     "partly": {"graph", "load", "reference", "shapes"},
     # Of glsl the vertex shader, of no network.
     "device": {"glsl", "plan", "profiling"},
@@ -81,7 +85,6 @@ MAY_IMPORT = {
     # Of glsl the texts of shaders.
     "edits": {"channels", "glsl", "graph", "layout", "plan", "transforms"},
     "channels": {"graph"},
-    "fitting": set(),
     # Of edits the formula of noise.
     "sources": {"classes", "edits", "fitting", "graph", "inputs", "plan"},
     "session": {

@@ -7,6 +7,7 @@ from torch import nn
 
 import nbglcnn
 from equal import assert_equal
+from fed import feed, pillow, random_picture, taking
 from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower
 from nbglcnn.reference import reference
@@ -108,6 +109,15 @@ def test_pictures_and_statistics_of_float16_are_those_of_float32_nearly(gl: GlPa
     assert np.abs(pixels - half).max() <= 6
     for name in ("min", "max", "mean", "std"):
         assert rounded["layer"][name] == pytest.approx(numbers["layer"][name], rel=HALF, abs=1e-3)
+
+
+def test_a_device_without_float32_takes_pictures_all_the_same(weak: GlPage) -> None:
+    shape = (2, 3, 9, 7)
+    picture = random_picture(31, 40)
+    session = weak.open(taking(shape))
+    feed(weak, session, picture)
+    expected = pillow(picture, shape, "crop").astype(np.float32) / 255
+    np.testing.assert_allclose(weak.read(session, "x"), expected, rtol=HALF)
 
 
 def test_a_device_without_float32_runs_the_same_plan_in_half(weak: GlPage) -> None:

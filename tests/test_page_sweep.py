@@ -13,7 +13,7 @@ from torch import nn
 import nbglcnn
 from bundle import bundled
 
-X = np.random.default_rng(4).standard_normal((1, 2, 5, 6)).astype(np.float32)
+X = np.random.default_rng(4).standard_normal((1, 3, 5, 6)).astype(np.float32)
 BATCH = 12  # calls that one question to the page tries
 SHARES = 4  # a share has every fourth call; they can run beside each other
 ERRORS = {"loss": "ContextLostError", "link": "ShaderError", "memory": "PlanError"}
@@ -28,7 +28,7 @@ def sweep(
     """sweep(kind, first, step): what came of a fault at calls first, first + step, … to the end."""
     # Layers whose shaders compile fast: each loss builds all of them anew.
     torch.manual_seed(4)
-    model = nn.Sequential(nn.BatchNorm2d(2), nn.ReLU()).eval()
+    model = nn.Sequential(nn.BatchNorm2d(3), nn.ReLU()).eval()
     site[1]["/sweep.plan"] = nbglcnn.compile(model, X).to_bytes()
     # A texture without memory is no place to write to.
     allow = "CONTEXT_LOST_WEBGL|context lost|glTexSubImage3D|Framebuffer is incomplete"

@@ -16,6 +16,7 @@ from carrier import LAYOUTS, carrier, odd_values
 from damaged import DAMAGED, damaged, resealed
 from equal import assert_equal
 from nbglcnn import Plan
+from nbglcnn import plan as p
 from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower
 from nbglcnn.plan import VERSION
@@ -117,6 +118,34 @@ def test_several_inputs_and_outputs_of_several_types_go_by_their_names(runtime: 
     assert_equal(found["more"], scaled > gain)
     # An input that is left out is the one that was written last.
     assert_equal(network.run({"gain": -gain})["scaled"], -scaled)
+
+
+class Noisy(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 5, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.conv(x + torch.randn(3, 13, 19)) * torch.rand(11, 17)
+
+
+@pytest.mark.parametrize("observe", ["all", "outputs"])
+@pytest.mark.parametrize("precision", ["float32", "float16"])
+def test_what_takes_the_place_of_random_numbers_may_be_left_out(
+    runtime: Runtime, observe: str, precision: p.Precision
+) -> None:
+    torch.manual_seed(2)
+    model = Noisy().eval()
+    plan = nbglcnn.compile(model, IMAGES, observe=observe, precision=precision)
+    network = opened(runtime, plan)
+    rtol = HALF if precision == "float16" else 1e-5
+    graph, arrays = load(model, IMAGES)
+    for inputs in ({"x": IMAGES}, {}, {"noise_1": arrays[2] * 2}, {"x": -IMAGES}):
+        arrays = [inputs.get(key.name, a) for key, a in zip(graph.keys, arrays, strict=False)]
+        expected = reference(model, graph, arrays)["output"]
+        assert_equal(network.run(inputs)["output"], expected, rtol=rtol)
+    if observe == "all":
+        assert_equal(network.read("noise"), arrays[1], rtol=rtol)
 
 
 @pytest.mark.parametrize("observe", ["all", "outputs"])

@@ -1,4 +1,4 @@
-"""Sources in real JupyterLab: the page feeds what Python sets, and Python has what went in."""
+"""Sources in real JupyterLab: what Python sets the page feeds, and Python has what it feeds."""
 
 import base64
 import io

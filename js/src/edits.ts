@@ -9,7 +9,8 @@ import type { Kind } from "./plan.ts";
  * "inject". `channels` are numbers of the value's shown channels, None for all. The result is
  * `mix` · the transformed value + (1 − mix) · the value before. `source` is the text of "glsl",
  * whose `parameters` are called `names` there; `array` is the content hash of an injected array of
- * (n, channels, h, w), and `frozen` says that it was the layer's own value.
+ * (n, channels, h, w), and `frozen` says that it was the layer's own value. With `skips`, as of a
+ * latent, an injected whole value spares all passes that nothing behind it needs.
  */
 export interface Edit {
   readonly layer: string;
@@ -23,6 +24,7 @@ export interface Edit {
   readonly names: readonly string[];
   readonly array: string;
   readonly frozen: boolean;
+  readonly skips: boolean;
 }
 
 /** A number of a transform: what it may be, and from where to where a slider goes. */
@@ -66,5 +68,5 @@ export const CUSTOM = "\nfloat custom(float x, int example, int channel, int row
 type Fields = Readonly<Record<string, Kind>>;
 /** Every record's fields. */
 export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
-  ["Edit", {"layer": "string", "name": "string", "transform": "string", "parameters": {"list": "number"}, "channels": "any", "mix": "number", "enabled": "boolean", "source": "string", "names": {"list": "string"}, "array": "string", "frozen": "boolean"}],
+  ["Edit", {"layer": "string", "name": "string", "transform": "string", "parameters": {"list": "number"}, "channels": "any", "mix": "number", "enabled": "boolean", "source": "string", "names": {"list": "string"}, "array": "string", "frozen": "boolean", "skips": "boolean"}],
 ]);

@@ -12,7 +12,8 @@ export const TEXEL_BYTES = {"rgba32f": 16, "rgba16f": 8};
  * Everything of a Plan but its blobs: what TypeScript's `PlanHeader` is generated from.
  *
  * `batch` is how many examples run at once; `precision` is that of stored activations and weights,
- * what is computed is always float32.
+ * what is computed is always float32. `preprocess` names the layers between the picture, which is
+ * the first input then, and the model itself.
  */
 export interface PlanHeader {
   readonly version: number;
@@ -37,6 +38,7 @@ export interface PlanHeader {
   readonly reaches: readonly Reach[];
   readonly carries: readonly Carry[];
   readonly tokens: readonly Tokens[];
+  readonly preprocess: readonly string[];
   readonly blobs: Readonly<Record<string, readonly [number, number]>>;
 }
 
@@ -113,8 +115,9 @@ export interface Section {
 /**
  * The contents of a texture that no pass writes: float32 RGBA, named by content hash.
  *
- * A carry's target begins with them. For a texture of 16-bit floats a file has them in float16,
- * rounded to the nearest; elsewhere they are float32 for it too.
+ * A carry's target and an input that may be left out begin with them. For a texture of 16-bit
+ * floats a file has them in float16, rounded to the nearest; elsewhere they are float32 for it
+ * too.
  */
 export interface Weight {
   readonly texture: number;
@@ -134,13 +137,14 @@ export interface Recipe {
  *
  * `places` are the axes that tell places apart, as a Layer's. `layer` is the Plan's layer whose
  * value it is, which Python computes (-1: it is one of the network's own inputs, which stand in
- * front).
+ * front). Where a weight fills the output of `step`, nothing need be written.
  *
  * `fit` says how a picture of another size becomes an input of (n, 1, 3 or 4, h, w): "crop" cuts
  * its middle out, "letterbox" sets it between black bars, "stretch" changes its proportions; ""
  * where the input takes no pictures. Of "crop" and "stretch" `share` of each side stays. The
  * picture is resampled as Pillow does it (bilinear, antialiased) to numbers from 0 to 1: grey,
- * RGB or RGBA.
+ * RGB or RGBA. `resampled` says that somebody has asked for that: else Python refuses a picture of
+ * another size.
  */
 export interface Input {
   readonly key: string;
@@ -152,6 +156,7 @@ export interface Input {
   readonly layer: number;
   readonly fit: "" | "crop" | "letterbox" | "stretch";
   readonly share: number;
+  readonly resampled: boolean;
 }
 
 /**
@@ -225,12 +230,12 @@ export interface Read {
  * higher numbers stand for values between them. A reader's own rows come before it is a source.
  *
  * What the page knows of operators stands here: `role`; `short`, what captions call it;
- * `explains`, the kind of `operator`'s explanation, and `composite`: that operator isn't all
- * that the layer computes, so there is none; `formula`, of a function of one number, in x, as
- * Python would write it (`row` and `column` are the last two coordinates, `slope` is the second
- * operand), or of the operands, which are a, b, c and so on; `bounds`, the ends at which it
- * saturates. Where other operators only move what `operator` gives, that has the shape `made`,
- * and `moves` lead to its elements.
+ * `explains`, the kind of `operator`'s explanation, and `composite`: that operator isn't all that
+ * the layer computes, so there is none; `formula`, of a function of one number, in x, as Python
+ * would write it (`row` and `column` are the last two coordinates, `channel` is the second one,
+ * `choose(channel, …)` the number of a channel, `slope` the second operand), or of the operands,
+ * which are a, b, c and so on; `bounds`, the ends at which it saturates. Where other operators
+ * only move what `operator` gives, that has the shape `made`, and `moves` lead to its elements.
  *
  * `python` says why the model's own framework computes the value in the place of passes, for the
  * last input from Python; empty for a layer that the GPU computes.
@@ -409,7 +414,7 @@ export type Kind =
 type Fields = Readonly<Record<string, Kind>>;
 /** Every record's fields. */
 export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
-  ["PlanHeader", {"version": "integer", "language": {"oneOf": ["glsl-es-300"]}, "name": "string", "observe": "string", "target": {"record": "Target"}, "textures": {"list": {"record": "Texture"}}, "programs": {"list": {"record": "Program"}}, "passes": {"list": {"record": "Pass"}}, "sections": {"list": {"record": "Section"}}, "weights": {"list": {"record": "Weight"}}, "inputs": {"list": {"record": "Input"}}, "values": {"list": {"record": "Value"}}, "parameters": {"list": {"record": "Value"}}, "outputs": {"list": "string"}, "layers": {"list": {"record": "Layer"}}, "uniform_bytes": "integer", "batch": "integer", "precision": {"oneOf": ["float16", "float32"]}, "comparison": {"record": "Comparison"}, "reaches": {"list": {"record": "Reach"}}, "carries": {"list": {"record": "Carry"}}, "tokens": {"list": {"record": "Tokens"}}, "blobs": {"map": {"tuple": ["integer", "integer"]}}}],
+  ["PlanHeader", {"version": "integer", "language": {"oneOf": ["glsl-es-300"]}, "name": "string", "observe": "string", "target": {"record": "Target"}, "textures": {"list": {"record": "Texture"}}, "programs": {"list": {"record": "Program"}}, "passes": {"list": {"record": "Pass"}}, "sections": {"list": {"record": "Section"}}, "weights": {"list": {"record": "Weight"}}, "inputs": {"list": {"record": "Input"}}, "values": {"list": {"record": "Value"}}, "parameters": {"list": {"record": "Value"}}, "outputs": {"list": "string"}, "layers": {"list": {"record": "Layer"}}, "uniform_bytes": "integer", "batch": "integer", "precision": {"oneOf": ["float16", "float32"]}, "comparison": {"record": "Comparison"}, "reaches": {"list": {"record": "Reach"}}, "carries": {"list": {"record": "Carry"}}, "tokens": {"list": {"record": "Tokens"}}, "preprocess": {"list": "string"}, "blobs": {"map": {"tuple": ["integer", "integer"]}}}],
   ["Target", {"max_texture_size": "integer", "max_array_layers": "integer", "max_draw_buffers": "integer", "max_texture_units": "integer", "float32_render": "boolean", "fast_kernels": "boolean"}],
   ["Texture", {"width": "integer", "height": "integer", "layers": "integer", "format": {"oneOf": ["rgba16f", "rgba32f"]}}],
   ["Program", {"name": "string", "source": "string", "samplers": {"list": "string"}, "targets": "integer"}],
@@ -417,7 +422,7 @@ export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
   ["Section", {"name": "string", "first": "integer", "count": "integer"}],
   ["Weight", {"texture": "integer", "hash": "string", "recipe": {"record": "Recipe"}}],
   ["Recipe", {"packer": "string", "sources": {"list": "string"}, "arguments": {"map": "any"}}],
-  ["Input", {"key": "string", "shape": {"list": "integer"}, "dtype": "string", "staging": "integer", "step": {"record": "Pass"}, "places": {"list": "integer"}, "layer": "integer", "fit": {"oneOf": ["", "crop", "letterbox", "stretch"]}, "share": "number"}],
+  ["Input", {"key": "string", "shape": {"list": "integer"}, "dtype": "string", "staging": "integer", "step": {"record": "Pass"}, "places": {"list": "integer"}, "layer": "integer", "fit": {"oneOf": ["", "crop", "letterbox", "stretch"]}, "share": "number", "resampled": "boolean"}],
   ["Value", {"key": "string", "kind": {"oneOf": ["input", "layer", "module", "output", "parameter"]}, "shape": {"list": "integer"}, "nchw": {"tuple": ["integer", "integer", "integer", "integer"]}, "dtype": "string", "texture": "integer", "layout": {"record": "Layout"}, "words": {"list": "integer"}, "read": {"record": "Read"}, "layer": "integer", "form": {"oneOf": ["attention", "classes", "maps", "signal"]}, "tokens": {"tuple": ["integer", "integer"]}, "after": "integer", "source": "integer"}],
   ["Layout", {"nchw": {"tuple": ["integer", "integer", "integer", "integer"]}, "block": {"tuple": ["integer", "integer", "integer"]}, "phases": {"tuple": ["integer", "integer"]}, "side": "integer"}],
   ["Read", {"step": {"record": "Pass"}, "count": "integer"}],

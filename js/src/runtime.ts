@@ -7,8 +7,9 @@
 import { type Arrays, type Given, isPicture, namedInputs, onlyOrAll } from "./arrays.ts";
 import { type GlDevice, openDevice } from "./gl/device.ts";
 import { Feeding, sizeOf, unseen } from "./gl/feeding.ts";
-import { offerFeeding } from "./gl/feeds.ts";
 import { parsePlan } from "./gl/format.ts";
+import { needed } from "./gl/needed.ts";
+import { offerFeeding } from "./gl/offers.ts";
 import { readValue } from "./gl/reads.ts";
 import { Runner } from "./gl/runner.ts";
 import { Sections } from "./gl/sections.ts";
@@ -88,7 +89,7 @@ export async function load(
     precision: device.capabilities.precision === "float16" ? "float16" : plan.precision,
     bytes: runner.bytes,
     async run(input, section) {
-      const given = namedInputs(input, plan.inputs);
+      const given = namedInputs(input, needed(plan));
       for (const [name, one] of given) {
         if (!isPicture(one)) runner.write(name, one);
         else if (Math.min(...sizeOf(one)) === 0) throw unseen(name);

@@ -6,6 +6,7 @@ import { type ConnectionState, connectionState } from "./state/connection.ts";
 import { type CostState, costState } from "./state/costs.ts";
 import { type EditState, editState } from "./state/edits.ts";
 import { type GraphState, graphState } from "./state/graph.ts";
+import { type LatentState, latentState } from "./state/latents.ts";
 import { type PresentState, presentState } from "./state/present.ts";
 import { type PythonState, pythonState } from "./state/python.ts";
 import { type SelectionState, selectionState } from "./state/selection.ts";
@@ -36,6 +37,7 @@ export interface ViewerState
     CostState,
     EditState,
     ClassState,
+    LatentState,
     PresentState,
     PythonState,
     SourceState {}
@@ -49,6 +51,7 @@ export const createState = (signals = createSignals()): ViewerState => ({
   ...costState(),
   ...editState(),
   ...classState(),
+  ...latentState(),
   ...presentState(),
   ...pythonState(),
   ...sourceState(),

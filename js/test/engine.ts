@@ -6,7 +6,7 @@ import type { GlDevice } from "../src/gl/device.ts";
 import { offerEdits } from "../src/gl/editing.ts";
 import { Edits } from "../src/gl/edits.ts";
 import { Feeding } from "../src/gl/feeding.ts";
-import { offerFeeding } from "../src/gl/feeds.ts";
+import { offerFeeding } from "../src/gl/offers.ts";
 import type { DrawJob, Session } from "../src/gl/types.ts";
 
 offerEdits(Edits);

@@ -7,9 +7,10 @@ import { type GlDevice, openDevice } from "../src/gl/device.ts";
 import { offerEdits } from "../src/gl/editing.ts";
 import { Edits } from "../src/gl/edits.ts";
 import { Feeding } from "../src/gl/feeding.ts";
-import { offerFeeding } from "../src/gl/feeds.ts";
 import { parsePlan } from "../src/gl/format.ts";
+import { offerFeeding, offerProfile } from "../src/gl/offers.ts";
 import { probe } from "../src/gl/probe.ts";
+import { profile } from "../src/gl/profile.ts";
 import { createSession } from "../src/gl/session.ts";
 import type { Delivery, DrawJob, Progress, Session } from "../src/gl/types.ts";
 import type { Value } from "../src/plan.ts";
@@ -17,6 +18,7 @@ import { load } from "../src/runtime.ts";
 
 offerEdits(Edits);
 offerFeeding(Feeding);
+offerProfile(profile);
 
 let device: GlDevice | undefined;
 const sessions: Session[] = [];
@@ -36,6 +38,7 @@ const none: Edit = {
   names: [],
   array: "",
   frozen: false,
+  skips: false,
 };
 /** Calls of WebGL by their names, and bytes of those that upload. */
 const calls: Record<string, number> = {};

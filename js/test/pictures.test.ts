@@ -6,7 +6,7 @@ import { listed, shaderMessage } from "../src/gl/messages.ts";
 import { type MosaicOptions, mosaicOf, pack } from "../src/gl/mosaic.ts";
 import { stripsOf } from "../src/gl/numbers.ts";
 import { channelSummary, summary } from "../src/gl/summary.ts";
-import { countClasses } from "../src/views/kinds/count.ts";
+import { countClasses } from "../src/views/overlay/count.ts";
 
 test("a mosaic has no gap outside", () => {
   const options = { count: 5, columns: 3, gap: 2, scale: 2 };

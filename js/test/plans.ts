@@ -64,6 +64,7 @@ export function header(change: (plan: Any) => void = () => undefined): PlanHeade
     sections: [{ name: "forward", first: 0, count: 0 }],
     carries: [],
     tokens: [],
+    preprocess: [],
     weights: [
       { texture: 3, hash: HASH, recipe: { packer: "tensor", sources: ["w"], arguments: {} } },
     ],
@@ -78,6 +79,7 @@ export function header(change: (plan: Any) => void = () => undefined): PlanHeade
         layer: -1,
         fit: "",
         share: 1,
+        resampled: false,
       },
     ],
     values: [value],

@@ -21,6 +21,7 @@ const edit = (layer: string, change: Partial<Edit> = {}): Edit => ({
   names: [],
   array: "",
   frozen: false,
+  skips: false,
   ...change,
 });
 
@@ -107,6 +108,12 @@ test("a run with more to do is expected to take longer by that, and one with les
   assert.equal(times.of([0], edited), 50);
   times.learn([0], edited, 80, false);
   assert.equal(times.of([0], own), 32);
+  // Held up once and seen by fences of slices, it comes down again to what its cost says, and no further.
+  times.learn([0], own, 1600, false);
+  for (let k = 0; k < 20; k++) times.learn([0], own, 2 * times.of([0], own), false, true);
+  assert.equal(times.of([0], own), 40);
+  times.learn([0], own, 1600, false, true);
+  assert.ok(times.of([0], own) <= 40, "one that is seen late makes none longer");
   const free = new Expected([pass(0)]);
   free.learn([0], [pass(0)], 5, false);
   assert.equal(free.of([0], [pass(0)]), 5);

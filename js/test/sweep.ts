@@ -1,6 +1,8 @@
 // What tests/test_page_sweep.py calls: a session's whole life with one fault at the n-th call of WebGL.
 import { type GlDevice, openDevice } from "../src/gl/device.ts";
+import { Feeding } from "../src/gl/feeding.ts";
 import { parsePlan } from "../src/gl/format.ts";
+import { offerFeeding } from "../src/gl/offers.ts";
 import { createSession } from "../src/gl/session.ts";
 import { DeviceUnavailable, type Session } from "../src/gl/types.ts";
 
@@ -18,6 +20,8 @@ interface Found {
   readonly alive: number;
   readonly unhandled: readonly string[];
 }
+
+offerFeeding(Feeding);
 
 interface Given {
   readonly plan: ArrayBuffer;
@@ -118,7 +122,7 @@ async function open(device: GlDevice, bytes: ArrayBuffer): Promise<Session> {
   return createSession(device, plan, uniforms, weight);
 }
 
-/** Load, run, draw, read, perhaps statistics; the same with another input; each with what came of it. */
+/** Load, run, draw, read, perhaps statistics; the same with another input and a picture; each with what came of it. */
 async function lifeOf(device: GlDevice, { plan, x, statistics }: Given) {
   const steps: Step[] = [];
   const step = async (name: string, work: () => Promise<string> | string): Promise<void> => {
@@ -163,6 +167,17 @@ async function lifeOf(device: GlDevice, { plan, x, statistics }: Given) {
       ),
     );
   }
+  const picture = new ImageData(
+    new Uint8ClampedArray(8 * 7 * 4).map((_, k) => k * 37),
+    8,
+    7,
+  );
+  s.feed(s.plan.inputs[0]?.key ?? "", picture, true);
+  // Where it cannot be taken, what was there stays, and the run says so.
+  await step("picture", async () => {
+    await s.run();
+    return text(await s.read(output));
+  });
   return { session, steps };
 }
 

@@ -2,6 +2,7 @@
 import { effect, signal } from "@preact/signals";
 import { createElement, Fragment } from "preact";
 import type { Edit } from "../src/edits.ts";
+import { pageStore } from "../src/engine/store.ts";
 import { beforeKey } from "../src/gl/derived.ts";
 import { openDevice } from "../src/gl/device.ts";
 import { parsePlan } from "../src/gl/format.ts";
@@ -24,8 +25,10 @@ import * as graph from "../src/views/graph/room.ts";
 import * as help from "../src/views/help/room.ts";
 import * as keep from "../src/views/keep/room.ts";
 import * as kinds from "../src/views/kinds/room.ts";
+import * as latent from "../src/views/latent/room.ts";
 import * as manipulate from "../src/views/manipulate/room.ts";
 import * as operands from "../src/views/operands/room.ts";
+import * as overlay from "../src/views/overlay/room.ts";
 import * as profile from "../src/views/profile/room.ts";
 import * as resampling from "../src/views/resampling/room.ts";
 import { openRoom } from "../src/views/rooms.tsx";
@@ -40,18 +43,20 @@ openRoom("graph", graph);
 openRoom("manipulate", manipulate);
 /** The key of the input whose manipulations stand below the network, as in the drawer; "" for none. */
 const manipulated = signal("");
+const benched = signal(false);
+/** The latent workbench stands there as well, where a latent is the source. */
 const Everywhere = () => {
   const network = useViews().network.value;
   const input = manipulated.value;
   const own = createElement(bend.Everywhere, {});
-  if (network === null || input === "") return own;
-  return createElement(Fragment, {}, [
-    own,
-    createElement(manipulate.Manipulations, { network, input }),
-  ]);
+  if (network === null) return own;
+  const bench = benched.value && createElement(latent.LatentPart, { network });
+  const manipulations = input !== "" && createElement(manipulate.Manipulations, { network, input });
+  return createElement(Fragment, {}, [own, bench, manipulations]);
 };
 const withManipulations = { ...bend, Everywhere };
 openRoom("bend", withManipulations);
+openRoom("latent", latent);
 openRoom("bending", bending);
 openRoom("filters", filters);
 openRoom("explain", explain);
@@ -61,6 +66,7 @@ openRoom("attention", attention);
 openRoom("compare", compare);
 openRoom("profile", profile);
 openRoom("kinds", kinds);
+openRoom("overlay", overlay);
 openRoom("trail", trail);
 openRoom("screen", screen);
 openRoom("operands", operands);
@@ -73,6 +79,9 @@ const calls = { drawn: [] as string[], batches: 0, runs: 0, asked: 0, answered: 
 /** Arrays that edits inject, by their hash. */
 const arrays = new Map<string, Float32Array>();
 let device: Device | undefined;
+/** For a session beside the one that is shown. */
+let planUrl = "";
+const written = new Map<string, Float32Array>();
 
 /** The session, and a record of what the views ask of it. */
 function watched(session: Session): Session {
@@ -100,6 +109,13 @@ function watched(session: Session): Session {
     set delivery(way) {
       session.delivery = way;
     },
+    get rangePace() {
+      return session.rangePace;
+    },
+    set rangePace(pace) {
+      session.rangePace = pace;
+    },
+    limits: (...given) => asked(session.limits(...given)),
     read: (key) => asked(session.read(key)),
     statistics: (key, image) => asked(session.statistics(key, image)),
     histogram: (...given) => asked(session.histogram(...given)),
@@ -108,12 +124,14 @@ function watched(session: Session): Session {
 
 async function open(url: string, inputs: readonly string[]): Promise<void> {
   const { plan, uniforms, weight } = parsePlan(await (await fetch(url)).arrayBuffer());
+  planUrl = url;
   state.plan.value = plan;
   device = openDevice();
   state.capabilities.value = device.capabilities;
   const session = watched(await createSession(device, plan, uniforms, weight));
   for (const [i, { key }] of plan.inputs.entries()) {
     const bytes = Uint8Array.from(atob(inputs[i] ?? ""), (c) => c.charCodeAt(0));
+    written.set(key, new Float32Array(bytes.buffer));
     session.write(key, new Float32Array(bytes.buffer));
   }
   state.session.value = session;
@@ -131,18 +149,25 @@ function follow(session: Session): void {
     while (wanted !== null) {
       const edits: readonly Edit[] = wanted;
       wanted = null;
-      await session.setEdits(edits, (hash) => arrays.get(hash) ?? new Float32Array());
+      await session.setEdits(edits, arrayOf);
       state.run.value = await session.run();
     }
     busy = false;
   };
   let first = true;
   effect(() => {
-    const edits = state.withoutEdits.value ? [] : state.edited.value.edits;
+    const edits = (state.withoutEdits.value ? state.latent : state.acting).value;
     if (!first) wanted = edits;
     first = false;
     if (wanted !== null && !busy) void bring();
   });
+}
+
+/** One that edits inject, or the page's store has. */
+function arrayOf(hash: string): Float32Array {
+  const data = pageStore().get(hash);
+  const own = data && new Float32Array(data.buffer, data.byteOffset, data.byteLength / 4);
+  return arrays.get(hash) ?? own ?? new Float32Array();
 }
 
 /** What sources ask for, and what Python would be told. */
@@ -210,6 +235,14 @@ function show(): () => void {
   };
 }
 
+/** Another input, as a source gives them. */
+async function feed(key: string, text: string): Promise<void> {
+  const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+  const session = state.session.peek();
+  session?.write(key, new Float32Array(bytes.buffer));
+  if (session) state.run.value = await session.run();
+}
+
 const alive = () => ({ ...device?.alive });
 
 /** Waits until all questions are answered, and nothing is drawn any more or is about to be. */
@@ -220,7 +253,19 @@ const manipulations = (input: string): void => {
   manipulated.value = input;
 };
 
-const sourced = { fed, feeds, put, input };
+/** Shows the latent workbench below the network, with a way to try codes beside it. */
+function bench(): () => void {
+  benched.value = true;
+  state.twin.value = async () => {
+    const { plan, uniforms, weight } = parsePlan(await (await fetch(planUrl)).arrayBuffer());
+    const twin = await createSession(device as Device, plan, uniforms, weight);
+    for (const [key, data] of written) twin.write(key, data);
+    return twin;
+  };
+  return feeds();
+}
+
+const sourced = { fed, feeds, put, input, bench };
 Object.assign(globalThis, {
-  views: { state, says, calls, arrays, alive, open, show, quiet, manipulations, ...sourced },
+  views: { state, says, calls, arrays, alive, open, show, feed, quiet, manipulations, ...sourced },
 });

@@ -12,11 +12,13 @@ if TYPE_CHECKING:
     from nbglcnn.export import export_html as export_html
     from nbglcnn.plan import Plan as Plan
     from nbglcnn.plan import Target as Target
+    from nbglcnn.preprocess import Preprocess as Preprocess
     from nbglcnn.recording import record as record
     from nbglcnn.replay import apply_bends as apply_bends
     from nbglcnn.session import Session as Session
     from nbglcnn.sources import Drawing as Drawing
     from nbglcnn.sources import Images as Images
+    from nbglcnn.sources import Latent as Latent
     from nbglcnn.sources import Noise as Noise
     from nbglcnn.sources import Video as Video
     from nbglcnn.sources import Webcam as Webcam
@@ -27,8 +29,10 @@ if TYPE_CHECKING:
 _HOME = {
     "Drawing": "sources",
     "Images": "sources",
+    "Latent": "sources",
     "Noise": "sources",
     "Plan": "plan",
+    "Preprocess": "preprocess",
     "Session": "session",
     "Target": "plan",
     "Video": "sources",

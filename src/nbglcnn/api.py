@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from nbglcnn.edits.replay import bending, check_replayed
 from nbglcnn.errors import InputError, NbglcnnError, UnsupportedModel
 from nbglcnn.graph import Graph
-from nbglcnn.load import alone, load, partly
+from nbglcnn.load import alone, bare, load, partly, prepared
 from nbglcnn.lowering.layers import layer_keys, layer_nodes, spelled
 from nbglcnn.lowering.lower import Observe, lower
 from nbglcnn.lowering.shapes import layer_name, partial_shapes
@@ -31,6 +31,7 @@ def compile(
     observe: Observe = "all",
     target: Target | None = None,
     precision: Precision = "float32",
+    preprocess: Any = None,
 ) -> Plan:
     """Compile a network into a Plan with its packed weights.
 
@@ -38,7 +39,8 @@ def compile(
         model: a torch.nn.Module in eval mode, an onnx.ModelProto or a path to an .onnx file.
         x: an example input (array, tensor, picture, list of pictures; for several inputs
             a tuple, or a dict by their names).
-            Only an ONNX model with static shapes can do without.
+            Only an ONNX model with static shapes can do without. Random numbers that forward draws
+            are further inputs `noise`, `noise_1`, …, seeded where none are given.
         observe: what can be read afterwards: "all" layers, "outputs" alone (fastest: the rest is
         fused
             and its textures reused), or a list of layer names (outputs are always kept).
@@ -46,46 +48,53 @@ def compile(
         side.
         precision: what activations and weights are stored in. "float16" takes half the memory and
         is right to about three digits; numbers beyond 65504 become infinite.
+        preprocess: how a picture becomes what the model takes, as layers in front of it: a
+        `Preprocess`, or a transform of torchvision or a config of timm. `x` is the picture then,
+        of any size where it is a Pillow image; zeros without one.
 
     Raises:
         UnsupportedOperator, UnsupportedModel: naming the layer, before anything runs.
-        InputError: `x` is missing or doesn't fit, or `precision` is neither.
+        InputError: `x` is missing or doesn't fit, `precision` is neither, or `preprocess` isn't
+            known.
         ModelError: the file is damaged or unsafe.
     """
-    graph, _ = load(model, x)
+    graph, _ = load(prepared(model, preprocess), x)
     return lower(graph, observe=observe, target=target, precision=precision)
 
 
-def check(model: Any, x: Any = None) -> Report[Support]:
+def check(model: Any, x: Any = None, *, preprocess: Any = None) -> Report[Support]:
     """Which layers can run and why the others can't, before anything runs.
 
-    Takes what `compile` takes; raises what it raises for a file that is damaged or unsafe, and for
-    an input that doesn't fit. Layers that cannot run, but that a Viewer has computed in Python, are
-    marked so; `compile` refuses them, and `report.ok` is False. Of a torch module of which that
-    cannot be told (its own forward cannot be exported, it is in training mode or holds what has no
-    layers: TorchScript, 8-bit weights) each module is tried by itself in eval mode, and the last
-    row says why the whole cannot run and what to do. Of an ONNX model each layer has its row; what
-    lies behind one that neither can run nor be computed in Python may have to be left open.
+    Takes what `compile` takes, `preprocess` too; raises what it raises for a file that is damaged
+    or unsafe, and for an input that doesn't fit. Layers that cannot run, but that a Viewer has
+    computed in Python, are marked so; `compile` refuses them, and `report.ok` is False. Of a torch
+    module of which that cannot be told (its own forward cannot be exported, it is in training mode
+    or holds what has no layers: TorchScript, 8-bit weights) each module is tried by itself in eval
+    mode, and the last row says why the whole cannot run and what to do. Of an ONNX model each layer
+    has its row; what lies behind one that neither can run nor be computed in Python may have to be
+    left open.
     """
+    model = prepared(model, preprocess)
     try:
         graph, _ = load_mixed(model, x)
     except UnsupportedModel as error:
         with contextlib.suppress(UnsupportedModel):  # where it isn't about single nodes
             if (found := partly(model, x)) is not None:
                 return Report(tuple(_in_order(found)), "can run")
-        name = type(model).__name__
+        name = type(bare(model)).__name__
         whole = Support(name, "the whole", False, str(error))
         return Report((*_apart(model, x), whole), "can run")
     return Report(tuple(_supported(graph)), "can run")
 
 
-def verify(session: Session, model: Any, x: Any = None) -> Report[Match]:
+def verify(session: Session, model: Any, x: Any = None, *, preprocess: Any = None) -> Report[Match]:
     """Run `x` on local OpenGL and by PyTorch or ONNX Runtime, and compare every value of the Plan.
 
     Args:
         session: runs the Plan; what `observe` left out isn't compared.
         model: what the Plan was compiled from.
-        x: an input as in `compile`.
+        x: an input as in `compile`; noise is seeded unless it is given with it.
+        preprocess: what the Plan was compiled with; computed by numpy here.
 
     A row of the report is a layer: largest and mean absolute error, the largest relative to the
     layer's largest value, and whether max|a - b| <= 1e-5 * max|b| + 1e-6 (for float16
@@ -106,14 +115,15 @@ def verify(session: Session, model: Any, x: Any = None) -> Report[Match]:
     store = session.bends.store
     edits, injected = store.edits, store.arrays
     check_replayed(edits, injected)
+    model = prepared(model, preprocess)
     graph, arrays = load(model, x)
     found = session.run(*arrays)
     bends = bending(plan, edits, injected, found)
     expected = reference(model, graph, arrays, bends=bends)
     if missing := [key for key in plan.computed if key not in expected]:
         raise InputError(
-            f"{type(model).__name__} has no layer {missing[0]!r}: "
-            "give the model that this Plan was compiled from"
+            f"{type(bare(model)).__name__} has no layer {missing[0]!r}: "
+            "give the model that this Plan was compiled from, and its preprocess if there was one"
         )
     return compared(
         plan,

@@ -19,6 +19,7 @@ from markdown_it.renderer import RendererHTML
 from nbglcnn import __version__
 from nbglcnn.edits.records import to_dict
 from nbglcnn.errors import InputError, NbglcnnError
+from nbglcnn.load import prepared
 from nbglcnn.sources.given import Blobs
 from nbglcnn.sources.records import Source
 from nbglcnn.viewer import code, protocol
@@ -54,13 +55,14 @@ def export_html(
     precision: Precision = "float32",
     classes: Any = None,
     strict: bool = False,
+    preprocess: Any = None,
 ) -> Path:
     """Write a page that shows the network in its Viewer, without a kernel and without a network.
 
     Args:
         model: as for the Viewer. `compare(…).to_html(…)` writes the page of a comparison.
         x: the examples that the page has, as for the Viewer; None for an ONNX file that fixes its
-            inputs' shapes: random numbers then.
+            inputs' shapes: random numbers then, or black with `preprocess`.
         path: the file; one that is there is replaced.
         title: the page's title and heading; by default the model's name, and no heading.
         text: Markdown (CommonMark with tables) above the Viewer; markup in it stays text.
@@ -72,6 +74,7 @@ def export_html(
         classes: the names of the output's classes, as for the Viewer.
         strict: an error for a layer that cannot run on the GPU; else the page has its value for
             `x`, computed here.
+        preprocess: how pictures become what the model takes, as for the Viewer.
 
     The path that was written is returned.
 
@@ -79,6 +82,7 @@ def export_html(
         InputError: a step is none: it names what the network doesn't have; and as for the Viewer.
         OSError: the file cannot be written.
     """
+    model = prepared(model, preprocess)
     network = Network(
         model, x, observe=observe, precision=precision, classes=classes, strict=strict
     )

@@ -150,6 +150,8 @@ class Graph:
     `with_parameters` runs them again. `parameters` maps a state_dict name to its value's name (two
     names for tied weights), `buffers` are those of these names that are not trained. `calls` has
     the call that each call of a module was made in ("" for the model's own), in call order.
+    `noise` are inputs in the place of random numbers that the model draws, behind its own, each
+    with the constant that it is where none is given.
     """
 
     name: str
@@ -170,6 +172,8 @@ class Graph:
     calls: Mapping[str, str] = field(default_factory=lambda: _frozen({}))
     # How pictures become inputs, by their values' names, where it isn't as usual: see plan.Input.
     fits: Mapping[str, tuple[str, float]] = field(default_factory=lambda: _frozen({}))
+    noise: Mapping[str, str] = field(default_factory=lambda: _frozen({}))
+    preprocess: tuple[str, ...] = ()  # keys of what is done to the first input before the model
 
     def shape(self, value: str) -> tuple[int, ...]:
         """The concrete shape of a value."""

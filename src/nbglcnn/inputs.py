@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from nbglcnn.errors import InputError, nearest
+from nbglcnn.fitting import fitted
 
 Array = npt.NDArray[Any]
 
@@ -26,13 +27,18 @@ MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 class Spec:
     """What is known of an input: dims that are not are None, as is a shape or type that is not.
 
-    `advice` is what to do about another shape.
+    `advice` is what to do about another shape. One with a `default` may be left out. With a `fit`
+    pictures of other sizes are resampled to (height, width) of the shape, of which `share` of each
+    side stays.
     """
 
     name: str
     shape: tuple[int | None, ...] | None = None
     dtype: np.dtype[Any] | None = None
     advice: str = ""
+    default: Array | None = field(default=None, compare=False)
+    fit: str = ""
+    share: float = 1.0
 
 
 def as_arrays(
@@ -40,17 +46,27 @@ def as_arrays(
 ) -> tuple[Array, ...]:
     """One array per input, checked against what is known of the inputs.
 
-    Several inputs are a tuple, or a dict by the names of the Specs; a list is a batch. A PIL image
-    becomes float32 in 0..1, channels first, with a batch axis.
+    Several inputs are a tuple, or a dict by the names of the Specs; a list is a batch. A tuple has
+    all inputs, or all but those with a default. A PIL image becomes float32 in 0..1, channels
+    first, with a batch axis.
     `channels` is what a picture gets when the Spec doesn't tell: else grey stays 1, colour 3.
     """
     if isinstance(x, Mapping) and specs is not None:
-        x = _in_order(x, [spec.name for spec in specs])
+        x = _in_order(x, specs)
     items = x if isinstance(x, tuple) else (x,)
     if specs is None:
         specs = tuple(Spec(f"input {i}" if len(items) > 1 else "input") for i in range(len(items)))
+    items = _with_defaults(items, specs)
     check_count(len(items), [spec.name for spec in specs])
     return tuple(_array(item, spec, channels) for item, spec in zip(items, specs, strict=True))
+
+
+def _with_defaults(items: tuple[Any, ...], specs: Sequence[Spec]) -> tuple[Any, ...]:
+    """The items with the defaults between them, if all those and no others are left out."""
+    if len(items) == len(specs) or len(items) != sum(spec.default is None for spec in specs):
+        return items
+    rest = iter(items)
+    return tuple(next(rest) if spec.default is None else spec.default for spec in specs)
 
 
 def check_count(given: int, names: Sequence[str]) -> None:
@@ -73,7 +89,8 @@ def by_names(given: Mapping[Any, Any], names: Sequence[str]) -> dict[Any, Any]:
     return {name if name in names else own.get(name, name): x for name, x in given.items()}
 
 
-def _in_order(given: Mapping[Any, Any], names: Sequence[str]) -> tuple[Any, ...]:
+def _in_order(given: Mapping[Any, Any], specs: Sequence[Spec]) -> tuple[Any, ...]:
+    names = [spec.name for spec in specs]
     given = by_names(given, names)
     for name in given:
         if name not in names:
@@ -81,12 +98,12 @@ def _in_order(given: Mapping[Any, Any], names: Sequence[str]) -> tuple[Any, ...]
             raise InputError(
                 f"no input {name!r}{near}; the model takes {', '.join(map(repr, names))}"
             )
-    for name in names:
-        if name not in given:
+    for spec in specs:
+        if (name := spec.name) not in given and spec.default is None:
             raise InputError(
                 f"the input {name!r} is missing; the model takes {', '.join(map(repr, names))}"
             )
-    return tuple(given[name] for name in names)
+    return tuple(given.get(spec.name, spec.default) for spec in specs)
 
 
 def _array(item: Any, spec: Spec, channels: int | None) -> Array:
@@ -127,17 +144,28 @@ def _image(image: Any, spec: Spec, channels: int | None) -> Array:
     if channels is None:
         channels = 1 if image.mode in ("1", "L", "I", "F", "I;16", "LA") else 3
     if channels not in MODES:
+        last = spec.shape is not None and len(spec.shape) == 4 and spec.shape[3] in (1, 3)
+        else_ = ', or Preprocess(layout="NHWC") if its channels come last' if last else ""
         raise InputError(
             f"{spec.name}: the model takes {channels} channels, which a picture cannot be; "
-            "give an array"
+            f"give an array{else_}"
         )
     deep = image.mode in ("I", "I;16", "F")  # convert("L") would clip 16 bits at 255
     if deep:
-        grey = np.array(image, np.float32)[None]
+        grey = np.array(_fitted(image.convert("F"), spec), np.float32)[None]
         grey = grey if image.mode == "F" else grey / np.float32(65535)
         return np.repeat(grey, channels, 0) if channels < 4 else _opaque(grey)
-    pixels = np.array(image.convert(MODES[channels]), np.float32) / np.float32(255)
+    image = _fitted(image.convert(MODES[channels]), spec)
+    pixels = np.array(image, np.float32) / np.float32(255)
     return np.ascontiguousarray(pixels[None] if channels == 1 else pixels.transpose(2, 0, 1))
+
+
+def _fitted(image: Any, spec: Spec) -> Any:
+    """The picture in the input's own size, where the Spec says how it gets it."""
+    sides = spec.shape[2:] if spec.fit and spec.shape and len(spec.shape) == 4 else ()
+    if len(sides) != 2 or sides[0] is None or sides[1] is None:
+        return image
+    return fitted(image, (sides[0], sides[1]), spec.fit, spec.share)
 
 
 def _opaque(grey: Array) -> Array:

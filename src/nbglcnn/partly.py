@@ -10,12 +10,21 @@ import numpy as np
 
 from nbglcnn.errors import InputError, NbglcnnError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Array, Graph, Node, with_python
-from nbglcnn.load import Joined, Side, is_module, load, partly, with_parameters
+from nbglcnn.load import (
+    Joined,
+    Prepared,
+    Side,
+    is_module,
+    load,
+    partly,
+    with_parameters,
+    with_picture,
+)
 from nbglcnn.load.draft import Behind, Unknown
 from nbglcnn.load.onnx.runtime import of_file
-from nbglcnn.load.passes.evaluate import evaluate
+from nbglcnn.load.passes.evaluate import evaluate, run_graph
 from nbglcnn.lowering.shapes import layer_name, left_to_python, missing
-from nbglcnn.reference import cacheable, from_cache, reference, run_graph
+from nbglcnn.reference import cacheable, from_cache, reference
 
 # What decides by numbers what is computed is refused, as in PyTorch.
 DECIDING = ("If", "Loop", "Scan", "SequenceMap")
@@ -34,6 +43,10 @@ def load_mixed(
         UnsupportedModel: Python cannot compute them either, or numbers decide what is computed.
     """
     known = {} if known is None else known
+    if isinstance(model, Prepared):
+        given = with_picture(model, x)
+        graph, arrays = load_mixed(model.model, given.arrays, known)
+        return given.whole(graph, known), (given.inputs[0], *arrays[1:])
     if isinstance(model, Joined):
         graph, arrays = load(model)
     elif is_module(model):
@@ -61,7 +74,12 @@ def of_first(
                  for side in (model.a, model.b)]  # fmt: skip
         model = replace(model, a=sides[0], b=sides[1])
     first = tuple(array[:1] if array.shape[:1] == (batch,) else array for array in arrays)
-    loaded, found = (load if strict else load_mixed)(model, first)
+    own = len(first) - len(graph.noise)
+    loaded, found = (load if strict else load_mixed)(model, first[:own])
+    # Noise without an axis of the batch stays; where its shape follows from it in another way, not.
+    found = tuple(
+        old if old.shape == new.shape else new for old, new in zip(first, found, strict=True)
+    )
     weights = {name: graph.values[value].data for name, value in graph.parameters.items()}
     if isinstance(model, Joined):  # whose own inputs may be older ones
         found = first

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nbglcnn.errors import InputError
+from nbglcnn.plan import noise_of
 
 if TYPE_CHECKING:
     from nbglcnn.plan import Header, Input, Value
@@ -38,7 +39,10 @@ def examples(header: Header, taken: Taken) -> int | None:
     if len({*counts.values()}) > 1:
         words = ", ".join(f"{count} for {key!r}" for key, count in counts.items())
         raise InputError(f"the inputs have different numbers of examples: {words}")
+    noise = noise_of(header)
     for record in header.inputs:
+        if record.key in noise:
+            continue  # each piece has the same, unless there is some for all examples
         if batch > 1 and has_examples(record, batch) and record.key not in counts:
             raise InputError(
                 f"the input {record.key!r} was written for {batch} examples, and the others have "

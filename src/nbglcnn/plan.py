@@ -153,8 +153,9 @@ class Recipe(msgspec.Struct, frozen=True):
 class Weight(msgspec.Struct, frozen=True):
     """The contents of a texture that no pass writes: float32 RGBA, named by content hash.
 
-    A carry's target begins with them. For a texture of 16-bit floats a file has them in float16,
-    rounded to the nearest; elsewhere they are float32 for it too.
+    A carry's target and an input that may be left out begin with them. For a texture of 16-bit
+    floats a file has them in float16, rounded to the nearest; elsewhere they are float32 for it
+    too.
     """
 
     texture: int
@@ -226,13 +227,14 @@ class Input(msgspec.Struct, frozen=True):
 
     `places` are the axes that tell places apart, as a Layer's. `layer` is the Plan's layer whose
     value it is, which Python computes (-1: it is one of the network's own inputs, which stand in
-    front).
+    front). Where a weight fills the output of `step`, nothing need be written.
 
     `fit` says how a picture of another size becomes an input of (n, 1, 3 or 4, h, w): "crop" cuts
     its middle out, "letterbox" sets it between black bars, "stretch" changes its proportions; ""
     where the input takes no pictures. Of "crop" and "stretch" `share` of each side stays. The
     picture is resampled as Pillow does it (bilinear, antialiased) to numbers from 0 to 1: grey,
-    RGB or RGBA.
+    RGB or RGBA. `resampled` says that somebody has asked for that: else Python refuses a picture of
+    another size.
     """
 
     key: str
@@ -244,13 +246,15 @@ class Input(msgspec.Struct, frozen=True):
     layer: int = -1
     fit: Fit = ""
     share: float = 1.0
+    resampled: bool = False
 
 
 class Header(msgspec.Struct, frozen=True):
     """Everything of a Plan but its blobs: what TypeScript's `PlanHeader` is generated from.
 
     `batch` is how many examples run at once; `precision` is that of stored activations and weights,
-    what is computed is always float32.
+    what is computed is always float32. `preprocess` names the layers between the picture, which is
+    the first input then, and the model itself.
     """
 
     version: int
@@ -275,7 +279,14 @@ class Header(msgspec.Struct, frozen=True):
     reaches: tuple[Reach, ...] = ()
     carries: tuple[Carry, ...] = ()
     tokens: tuple[Tokens, ...] = ()
+    preprocess: tuple[str, ...] = ()
     blobs: dict[str, tuple[int, int]] = {}  # hash -> (offset after the header, bytes), in a file
+
+
+def noise_of(header: Header) -> frozenset[str]:
+    """The keys of inputs that need not be written, for a weight fills their texture at first."""
+    filled = {weight.texture for weight in header.weights}
+    return frozenset(one.key for one in header.inputs if one.step.output in filled)
 
 
 class Plan:
@@ -313,6 +324,11 @@ class Plan:
     def inputs(self) -> tuple[Input, ...]:
         """The network's own inputs, without the values that Python computes."""
         return tuple(record for record in self.header.inputs if record.layer < 0)
+
+    @property
+    def noise(self) -> frozenset[str]:
+        """The keys of inputs in the place of random numbers: seeded ones unless given."""
+        return noise_of(self.header)
 
     @property
     def in_python(self) -> tuple[Input, ...]:

@@ -168,12 +168,12 @@ class Layer(msgspec.Struct, frozen=True):
     higher numbers stand for values between them. A reader's own rows come before it is a source.
 
     What the page knows of operators stands here: `role`; `short`, what captions call it;
-    `explains`, the kind of `operator`'s explanation, and `composite`: that operator isn't all
-    that the layer computes, so there is none; `formula`, of a function of one number, in x, as
-    Python would write it (`row` and `column` are the last two coordinates, `slope` is the second
-    operand), or of the operands, which are a, b, c and so on; `bounds`, the ends at which it
-    saturates. Where other operators only move what `operator` gives, that has the shape `made`,
-    and `moves` lead to its elements.
+    `explains`, the kind of `operator`'s explanation, and `composite`: that operator isn't all that
+    the layer computes, so there is none; `formula`, of a function of one number, in x, as Python
+    would write it (`row` and `column` are the last two coordinates, `channel` is the second one,
+    `choose(channel, …)` the number of a channel, `slope` the second operand), or of the operands,
+    which are a, b, c and so on; `bounds`, the ends at which it saturates. Where other operators
+    only move what `operator` gives, that has the shape `made`, and `moves` lead to its elements.
 
     `python` says why the model's own framework computes the value in the place of passes, for the
     last input from Python; empty for a layer that the GPU computes.

@@ -14,10 +14,10 @@ from nbglcnn.bending import behind_of, bent_graph, between_modules
 from nbglcnn.edits.replay import NONE, Bending
 from nbglcnn.errors import NbglcnnError
 from nbglcnn.graph import Array, Graph, Key, Node
-from nbglcnn.load import Joined, is_module, one_at_a_time
+from nbglcnn.load import Joined, Prepared, bare, behind, front, is_module, one_at_a_time
 from nbglcnn.load.joined import A, differences, parts
 from nbglcnn.load.onnx.runtime import of_file
-from nbglcnn.load.passes.evaluate import evaluate
+from nbglcnn.load.passes.evaluate import run_graph, steps_to
 
 EXACT_MACS = 10**10  # some ten seconds
 
@@ -39,6 +39,8 @@ def reference(
     """
     if isinstance(model, Joined):
         return _joined_reference(model, graph, arrays, names, bends)
+    if isinstance(model, Prepared):
+        return _prepared_reference(model, graph, arrays, names, bends, reference)
     bent = bent_graph(graph, bends)
     if is_module(model):
         with one_at_a_time():
@@ -60,6 +62,9 @@ def exact(
     """
     if isinstance(model, Joined):
         return _joined_reference(model, graph, arrays, names, bends, of=exact)
+    if isinstance(model, Prepared):
+        wide = [_as(array, np.float64) for array in arrays]
+        return _prepared_reference(model, graph, wide, names, bends, exact)
     bent = bent_graph(graph, bends)
     if not is_module(model):
         return _exact_of_graph(bent, arrays, names)
@@ -84,7 +89,7 @@ def exact_alone(
         if key.name not in names:
             continue
         others = {value: array for value, array in known.items() if value != key.value}
-        steps = _steps_to(graph, others.keys() | constant, [key.value])
+        steps = steps_to(graph, others.keys() | constant, [key.value])
         if sum(_macs(graph, node) for node in steps) > EXACT_MACS:
             continue
         with contextlib.suppress(NbglcnnError, KeyError):  # KeyError: an input wasn't found
@@ -106,7 +111,33 @@ def quick_reference(
         return reference(model, graph, arrays, names)
     if isinstance(model, Joined):
         return None
+    if isinstance(model, Prepared):
+        made, rest = front(model.preprocess, graph, arrays)
+        own = quick_reference(model.model, behind(graph), rest, set(names) - set(made))
+        return None if own is None else _in_order(graph, {**own, **made}, names)
     return _by_runtime_alone(model, graph, arrays, names)
+
+
+def _prepared_reference(
+    prepared: Prepared,
+    graph: Graph,
+    arrays: Sequence[Array],
+    names: Collection[str] | None,
+    bends: Bending,
+    of: Callable[..., dict[str, Array]],
+) -> dict[str, Array]:
+    """The picture and the steps behind it by numpy, and what the model makes of the last."""
+    made, rest = front(prepared.preprocess, graph, arrays, bends.apply)
+    wanted = None if names is None else set(names) - set(made)
+    own = of(prepared.model, behind(graph), rest, wanted, bends.without(made))
+    return _in_order(graph, {**own, **made}, names)
+
+
+def _in_order(
+    graph: Graph, found: Mapping[str, Array], names: Collection[str] | None
+) -> dict[str, Array]:
+    own = (key.name for key in graph.keys if names is None or key.name in names)
+    return {name: found[name] for name in own if name in found}
 
 
 def _joined_reference(
@@ -149,6 +180,7 @@ def engine(model: Any) -> str:
     """What `reference` computes with, for people to read: "PyTorch 2.13"."""
     if isinstance(model, Joined):
         return " and ".join(dict.fromkeys(engine(side.model) for side in (model.a, model.b)))
+    model = bare(model)
     packages = {"torch": "PyTorch"}
     if not is_module(model):
         packages = {"onnxruntime": "ONNX Runtime", "onnx": "onnx.reference"}
@@ -228,6 +260,7 @@ def _seen(
     from nbglcnn.load.torch.calls import by_key, run_hooked
     from nbglcnn.load.torch.check import detached_copy, unwrapped
     from nbglcnn.load.torch.double import doubled
+    from nbglcnn.load.torch.gradients import bent_tensor
     from nbglcnn.load.torch.module import AUTOCAST
 
     twin, _ = detached_copy(unwrapped(model))  # the state that the user gave
@@ -240,10 +273,15 @@ def _seen(
     unseen = behind_of(graph, between_modules(graph, bends)) if bends else set[str]()
     kept = _needed(graph, names, unseen)
     tensors = [torch.from_numpy(np.array(a)) for a in arrays]
+    count, names_in = len(graph.noise), [key.name for key in _input_keys(graph)]
+    for at in range(len(tensors) - count, len(tensors)):
+        if names_in[at] in bends:
+            tensors[at] = bent_tensor(bends, names_in[at], tensors[at])
     with doubled(twin) if dtype is np.float64 else contextlib.nullcontext():
         cut = {node.module for node in graph.nodes if node.python and node.python.node is None}
-        with bent_hooks(twin, [key.name for key in _input_keys(graph)], bends, cut):
-            seen = run_hooked(twin, tensors, kept, float32=AUTOCAST in graph.notes, cut=cut)
+        with bent_hooks(twin, names_in, bends, cut):
+            float32 = AUTOCAST in graph.notes
+            seen = run_hooked(twin, tensors, kept, float32=float32, cut=cut, noise=count)
     known = by_key(graph, arrays, seen.arrays, seen.root)
     known |= _given(graph, arrays)
     return {name: known[name] for name in kept}
@@ -288,7 +326,7 @@ def _needed(
     keys = [key for key in graph.keys if key.value not in unseen]
     seen = {key.value for key in keys if key.kind in ("input", "output") or key.module_type}
     constant = {name for name, value in graph.values.items() if value.data is not None}
-    steps = _steps_to(graph, seen | constant, wanted)
+    steps = steps_to(graph, seen | constant, wanted)
     read = {*wanted, *(name for node in steps for name in node.inputs)}
     ends = {key.name for key in keys if key.kind in ("input", "output")}
     return ends | {key.name for key in keys if key.module_type and key.value in read}
@@ -334,38 +372,6 @@ def _by_runtime(
         if key.name in given and given[key.name].shape == graph.shape(key.value):
             known.setdefault(key.name, given[key.name])
     return known
-
-
-def run_graph(
-    graph: Graph, known: Mapping[str, Array], wanted: Sequence[str], *, wide: bool = False
-) -> dict[str, Array]:
-    """Compute `wanted` values node by node from `known` ones, only as far back as needed.
-
-    `wide`: in double precision.
-    """
-    values: dict[str, Array] = {n: v.data for n, v in graph.values.items() if v.data is not None}
-    values.update(known)
-    for node in _steps_to(graph, values, wanted):
-        if wide:
-            values.update({n: _as(values[n], np.float64) for n in node.inputs if n})
-        found = evaluate(node, values)
-        # Rounded by a Cast to float16; computed with in float32, as on the device.
-        values.update(
-            (n, a.astype(np.float32) if a.dtype == np.float16 else a) for n, a in found.items()
-        )
-    return {name: values[name] for name in wanted}
-
-
-def _steps_to(graph: Graph, known: Container[str], wanted: Sequence[str]) -> list[Node]:
-    """The nodes that give `wanted` values out of `known` ones, in order."""
-    needed = {name for name in wanted if name not in known}
-    steps = []
-    for node in reversed(graph.nodes):
-        if needed & set(node.outputs):
-            steps.append(node)
-            needed -= set(node.outputs)
-            needed |= {i for i in node.inputs if i and i not in known}
-    return steps[::-1]
 
 
 def _as(array: Array, dtype: type[np.floating[Any]]) -> Array:

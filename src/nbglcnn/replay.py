@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from nbglcnn.bending import bent_graph
 from nbglcnn.edits.bends import Bends
 from nbglcnn.edits.records import Edit, active, from_dict
@@ -15,9 +17,16 @@ from nbglcnn.load import is_module
 from nbglcnn.lowering.lower import lower
 from nbglcnn.partly import load_mixed
 from nbglcnn.plan import Plan
+from nbglcnn.preprocess import NAME
 
 if TYPE_CHECKING:
     import torch
+
+
+IN_FRONT = (
+    "is of what lies in front of the model, whose own input apply_bends takes: bend the last step "
+    "of preprocess or a layer of the model, or remove it"
+)
 
 
 def apply_bends(model: Any, bends: Any) -> torch.nn.Module:
@@ -29,6 +38,7 @@ def apply_bends(model: Any, bends: Any) -> torch.nn.Module:
         bends: a Viewer's or Session's `bends` as they are now, with what is injected and frozen;
             the dict of a `to_dict()`, or a list of its entries.
 
+    What the model draws it goes on drawing from PyTorch's generator; bends of `noise` act on that.
     Layers are bent by hooks that are there during a call only. Where an operator of forward itself
     is bent (`block: relu`), the graph that PyTorch's exporter traces of the model is run in its
     place. The first call with inputs of a shape takes as long as `nbglcnn.compile`, unless they
@@ -36,10 +46,14 @@ def apply_bends(model: Any, bends: Any) -> torch.nn.Module:
     multiply, add, contrast, flip_h and flip_v; of others `backward` says that they have none.
     Calls of several threads wait for each other.
 
+    Of a Viewer with a `preprocess` the module takes the model's own input, what comes behind the
+    last step, not the picture.
+
     Raises:
         InputError: `model` is no module, or a bend cannot be replayed: a text in GLSL, an array
-            that isn't here. What depends on the input's shape (channels, steps inside PyTorch's
-            operators) is refused by the first call, before the model runs.
+            that isn't here, one of the picture or of a step of `preprocess` but the last. What
+            depends on the input's shape (channels, steps inside PyTorch's operators) is refused by
+            the first call, before the model runs.
         KeyError: from a call, a layer isn't there.
     """
     if not is_module(model):
@@ -49,6 +63,9 @@ def apply_bends(model: Any, bends: Any) -> torch.nn.Module:
         )
     edits, arrays, plan = _given(bends)
     check_replayed(edits, arrays)
+    edits = _of_the_model(edits, plan)
+    if plan is not None and plan.header.preprocess:
+        plan = None  # of another input than the model's own
     from nbglcnn.load.torch.replay import BentModule
 
     def compiled(twin: Any, inputs: Sequence[Array]) -> tuple[Graph, Plan]:
@@ -76,3 +93,23 @@ def _given(bends: Any) -> tuple[list[Edit], Mapping[str, Array], Plan | None]:
     rows = list(bends)
     plain = all(isinstance(row, Edit) for row in rows)
     return active(rows if plain else from_dict(rows)), {}, None
+
+
+def _of_the_model(edits: list[Edit], plan: Plan | None) -> list[Edit]:
+    """The edits under the model's own keys: the last step of a preprocess gives its input.
+
+    InputError by name for one of what lies before that.
+    """
+    steps = plan.header.preprocess if plan is not None else ()
+    if plan is None or not steps:
+        if found := next((one for one in edits if one.layer.startswith(f"{NAME}.")), None):
+            raise InputError(f"the bend {found.name!r} of {found.layer} {IN_FRONT}")
+        return edits
+    picture = plan.inputs[0].key
+    made = []
+    for edit in edits:
+        if edit.layer in (picture, *steps[:-1]):
+            raise InputError(f"the bend {edit.name!r} of {edit.layer} {IN_FRONT}")
+        own = edit.layer == steps[-1]
+        made.append(msgspec.structs.replace(edit, layer=picture) if own else edit)
+    return made

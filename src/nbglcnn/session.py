@@ -22,6 +22,7 @@ from nbglcnn.device import GL_FRAMEBUFFER, shared_device
 from nbglcnn.edits.editable import Editable
 from nbglcnn.edits.kinds import GLSL
 from nbglcnn.edits.records import Edit
+from nbglcnn.edits.skipping import not_run, skipped
 from nbglcnn.edits.stacks import stacks_of
 from nbglcnn.edits.store import Moment
 from nbglcnn.errors import (
@@ -222,7 +223,8 @@ class Session(Editable):
         for number in sections:
             section = self.plan.header.sections[number]
             for k in range(section.first, section.first + section.count):
-                self._draw(self.plan.header.passes[k])
+                if k not in self._on_device.skipped.passes:
+                    self._draw(self.plan.header.passes[k])
                 self._edit(k)
         self._ran.update(sections)
 
@@ -245,7 +247,8 @@ class Session(Editable):
             return found
 
         with self._alone():
-            if missing := [one.key for one in header.inputs if one.key not in self._inputs]:
+            known = self._inputs.keys() | self.plan.noise
+            if missing := [one.key for one in header.inputs if one.key not in known]:
                 raise InputError(
                     f"profile: the input {missing[0]!r} has not been written yet: call run first"
                 )
@@ -278,8 +281,10 @@ class Session(Editable):
 
     def _value(self, key: str) -> p.Value:
         values = (*self.plan.header.values, *self.plan.header.parameters)
-        for value in values:
+        for number, value in enumerate(values):
             if value.key == key:
+                if number in self._on_device.skipped.values:
+                    raise KeyError(not_run(key))
                 return value
         raise KeyError(unknown(key, [value.key for value in values]))
 
@@ -361,7 +366,7 @@ class Session(Editable):
         `x` is what `compile` takes: an array, tensor, picture or list of these, and for several
         inputs a tuple or a dict by their names. They may be given one by one, too:
         `session.run(a, b)`, `session.run(image=a, mask=b)`. An input that is left out is the one
-        that was written last.
+        that was written last; noise that was never written is the Plan's own.
 
         `section` runs one of the Plan's sections alone, with those that it follows from, and gives
         what these compute. (An input that is called "section" is given in a dict.)
@@ -389,16 +394,21 @@ class Session(Editable):
             sections = self._sections(section)
             arrays = taken(self.plan.header, given, any_batch=True)
             for key in keys:
-                if key not in given and key not in self._inputs:
+                if key not in given and key not in self._inputs and key not in self.plan.noise:
                     raise InputError(
                         f"the input {key!r} is missing; this Plan has {len(keys)}: "
                         f"{', '.join(keys)}. Give a tuple with an array for each, or a dict by "
                         "their names"
                     )
+            edits = self._new_edits[0] if self._new_edits is not None else None
+            spared = (
+                skipped(self.plan.header, edits) if edits is not None else self._on_device.skipped
+            ).values
             values = [
                 value
-                for value in self.plan.header.values
+                for number, value in enumerate(self.plan.header.values)
                 if self._written_in.get(value.texture, {*sections}) & {*sections}
+                if number not in spared
             ]
             count = pieces.examples(self.plan.header, arrays)
 

@@ -12,6 +12,7 @@ from nbglcnn.device import Device, shared_device
 from nbglcnn.edits import program as bending
 from nbglcnn.edits.kinds import GLSL
 from nbglcnn.edits.records import Edit
+from nbglcnn.edits.skipping import NOTHING, Skipped, skipped
 from nbglcnn.edits.stacks import Stack, source_of, stacks_of, texture_of
 from nbglcnn.errors import DeviceError, InputError
 from nbglcnn.graph import Array
@@ -32,6 +33,8 @@ class SessionEdits:
         self._header = header
         self._textures = textures  # the Session's own, which edits add to
         self.bent: dict[int, int] = {}  # of values, by number: where they are after their edits
+        self.skipped: Skipped = NOTHING
+        self._given: dict[int, int] = {}  # where latents' values are, before the bends behind them
         self._steps: dict[int, list[_Step]] = {}
         self._rooms: dict[tuple[int, int], int] = {}  # textures by the value and their number
         self._tables: list[moderngl.TextureArray] = []
@@ -46,6 +49,7 @@ class SessionEdits:
             for k, edit in enumerate(stack.edits)
         }
         self._forget()
+        self.skipped = skipped(self._header, edits)
         words = bytearray()
         for stack in stacks:
             self._add(stack, programs, arrays, words)
@@ -61,6 +65,8 @@ class SessionEdits:
 
     def texture(self, number: int, *, unbent: bool = False) -> int:
         """Where a value lies, after its edits or before."""
+        if unbent and number in self._given:
+            return self._given[number]
         find = source_of if unbent else texture_of
         return find(self._header, number, self.bent)
 
@@ -79,7 +85,7 @@ class SessionEdits:
         self._forget()
 
     def _forget(self) -> None:
-        self.bent, self._steps = {}, {}
+        self.bent, self._given, self._steps, self.skipped = {}, {}, {}, NOTHING
         for table in self._tables:
             table.release()
         self._tables = []
@@ -119,8 +125,11 @@ class SessionEdits:
         before = source_of(self._header, stack.number, self.bent)
         viewport = value.layout.drawn
         for k, edit in enumerate(stack.edits):
-            # The last result of all stays; those before it alternate between two more.
-            target = self._room(stack, 0 if k == len(stack.edits) - 1 else 1 + k % 2)
+            # The last result of all stays, and a latent's; others alternate between two more.
+            last = k == len(stack.edits) - 1
+            target = self._room(stack, 4 if edit.skips else 0 if last else 1 + k % 2)
+            if edit.skips:
+                self._given[stack.number] = target
             table = self._uploaded(bending.table(value, edit.channels))
             array = self._uploaded(bending.flat(arrays[edit.array])) if edit.array else table
             source = before

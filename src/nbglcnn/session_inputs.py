@@ -33,9 +33,7 @@ def taken(
         if key not in records:
             names = ", ".join(map(repr, records))
             raise InputError(f"no input {key!r}; this Plan's inputs: {names}")
-    specs = [
-        Spec(key, records[key].shape, np.dtype(records[key].dtype), ANOTHER_SHAPE) for key in given
-    ]
+    specs = [_spec(records[key]) for key in given]
     free = [
         replace(spec, shape=(None, *spec.shape[1:]))
         if any_batch and spec.shape and has_examples(records[spec.name], header.batch)
@@ -47,6 +45,12 @@ def taken(
     except InputError:  # in the words of the Plan's own shapes, which fit even less
         arrays = as_arrays(tuple(given.values()), specs)
     return [(records[k], stored(k, a)) for k, a in zip(given, arrays, strict=True)]
+
+
+def _spec(record: Input) -> Spec:
+    fit = record.fit if record.resampled else ""
+    dtype = np.dtype(record.dtype)
+    return Spec(record.key, record.shape, dtype, ANOTHER_SHAPE, fit=fit, share=record.share)
 
 
 def stored(key: str, array: Array) -> Array:

@@ -78,7 +78,7 @@ class Frames:
         self.frames = frames
         self.outgoing: list[tuple[Any, list[str]]] = []
         self.connection._send_raw = self.send
-        names = ("colormap", "color_range", "_code")
+        names = ("colormap", "color_range", "_code", "_source")
         traits = {name: getattr(viewer, name) for name in names}
         for frame in frames:
             frame.evaluate(HOST, [f"{static}/static/loader.js", traits, form])

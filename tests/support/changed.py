@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from nbglcnn.graph import Graph, Key, Node, Value, inside
 from nbglcnn.load.names import parts, replaced
-from nbglcnn.reference import run_graph
+from nbglcnn.load.passes.evaluate import run_graph
 
 
 def is_tensor(value: Any) -> bool:

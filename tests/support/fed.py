@@ -74,7 +74,7 @@ def random_picture(width: int, height: int, alpha: bool = False) -> Image.Image:
     return Image.fromarray(pixels, "RGBA")
 
 
-def reference(
+def pillow(
     picture: Image.Image, shape: Sequence[int], fit: Fit, share: float = 1, mirrored: bool = False
 ) -> np.ndarray:
     """The input's bytes, by Pillow alone."""

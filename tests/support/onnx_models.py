@@ -8,7 +8,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from nbglcnn.graph import Array, Graph
-from nbglcnn.reference import run_graph
+from nbglcnn.load.passes.evaluate import run_graph
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 node = helper.make_node

@@ -22,7 +22,7 @@ EMPTY = (
 MAPS = ".nbglcnn canvas[data-maps]"
 SETTLED = f"""() => {{
   const seen = ({SEEN_MAPS})();
-  return seen.length > 0 && seen.every((canvas) => canvas.dataset.drawn);
+  return seen.length > 0 && seen.every(({{ dataset }}) => dataset.drawn || 'skipped' in dataset);
 }}"""
 # The page's script, for `bundled`; setting signals of the state.
 VIEWS = ("test/views.ts", "--format=iife", "--loader:.css=text")

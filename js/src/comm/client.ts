@@ -8,8 +8,8 @@ import type { Edit } from "../edits.ts";
 import { type Content, Engine } from "../engine/engine.ts";
 import { pageStore } from "../engine/store.ts";
 import { missEdits } from "../gl/editing.ts";
-import { missFeeding } from "../gl/feeds.ts";
 import { joined } from "../gl/numbers.ts";
+import { missFeeding } from "../gl/offers.ts";
 import type { Progress as EngineProgress, Patch } from "../gl/types.ts";
 import type { Failed, FromKernel, Patches, Probe, Read, State, Verified } from "../messages.ts";
 import { attachSources } from "../sources/offer.ts";
@@ -143,14 +143,15 @@ export class CommClient {
       keepSnapshots(model),
       watchKernel(model, () => this.disconnect()),
       effect(() => {
-        this.state.edited.value;
+        this.state.acting.value;
         this.state.withoutEdits.value;
         void this.work();
       }),
-      this.state.edited.subscribe(() => {
+      this.state.acting.subscribe(() => {
         this.tested = this.state.parity.value = null; // it was of the edits before
       }),
     );
+    this.state.twin.value = () => this.engine.twin();
     this.state.weigh.value = (edit) => this.reports.send({ type: "weigh", page, ...edit });
     this.sayUnavailable();
     this.reports.greet();
@@ -367,7 +368,7 @@ export class CommClient {
     if (this.ran < 0 || this.closed) return;
     await this.feeder.shown(this.ran);
     for (const read of this.answers.waiting) {
-      if (!this.hasEdits(this.state.edited.peek().edits)) {
+      if (!this.hasEdits(this.state.acting.peek())) {
         this.again = true; // they came before this read, while others were given
         return;
       }
@@ -427,10 +428,10 @@ export class CommClient {
 
   /** Gives the engine the edits of now; where it cannot take them, it has those before. */
   private async edit(): Promise<void> {
-    const { edited, withoutEdits, editTrouble } = this.state;
+    const { acting, latent, withoutEdits, editTrouble } = this.state;
     // Whoever asks for values gets those of the edits, whatever is looked at meanwhile.
     const without = withoutEdits.peek() && this.answers.waiting.length === 0;
-    const edits = without ? [] : edited.peek().edits;
+    const edits = (without ? latent : acting).peek();
     this.again ||= withoutEdits.peek() !== without;
     if (this.hasEdits(edits)) return;
     if (this.engine.shown !== undefined) this.edits = edits;

@@ -208,6 +208,17 @@ export class Engine {
     return this.ready().sample(key, bands);
   }
 
+  /** Another session of what is shown, with its weights and inputs and without edits: whoever tries some disposes it. */
+  async twin(): Promise<Session> {
+    const { loaded, device } = this;
+    if (loaded === undefined || device === undefined) throw new SessionClosed("nothing is shown");
+    const { content, fed } = loaded;
+    const { plan, uniforms } = this.weighed(content);
+    const session = await this.make(plan, uniforms, device);
+    this.put(session, content, { ...content, inputs: [], patches: [] }, fed, null);
+    return session;
+  }
+
   /** All that was asked for is done: the last run is measured again when the page has come to rest. */
   idle(): void {
     this.timing.soon();
@@ -318,15 +329,7 @@ export class Engine {
 
   /** Another Plan, in the place of what is loaded. */
   private async exchange(content: Content, device: Device): Promise<void> {
-    const { plan, uniforms } = this.parse(content.plan);
-    if (
-      plan.weights.length !== content.weights.length ||
-      plan.inputs.length !== content.inputs.length
-    ) {
-      throw new PlanError("the Plan and its weights or inputs don't belong together");
-    }
-    const weights = plan.weights.map((one, k) => ({ ...one, hash: content.weights[k] ?? "" }));
-    const header: PlanHeader = { ...plan, weights };
+    const { plan: header, uniforms } = this.weighed(content);
     const bytes = content.weights.reduce(
       (sum, hash) => sum + (this.store.get(hash)?.length ?? 0),
       0,
@@ -352,6 +355,19 @@ export class Engine {
       throw error;
     }
     if (old !== undefined) old.dispose();
+  }
+
+  /** A Plan with the weights that are wanted of it. */
+  private weighed(content: Content): { readonly plan: PlanHeader; readonly uniforms: Uint8Array } {
+    const { plan, uniforms } = this.parse(content.plan);
+    if (
+      plan.weights.length !== content.weights.length ||
+      plan.inputs.length !== content.inputs.length
+    ) {
+      throw new PlanError("the Plan and its weights or inputs don't belong together");
+    }
+    const weights = plan.weights.map((one, k) => ({ ...one, hash: content.weights[k] ?? "" }));
+    return { plan: { ...plan, weights }, uniforms };
   }
 
   private async make(header: PlanHeader, uniforms: Uint8Array, device: Device): Promise<Session> {

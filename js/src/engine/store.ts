@@ -69,8 +69,9 @@ export class Store {
     const blob = this.blobs.get(hash);
     if (blob === undefined) return;
     blob.holders -= 1;
-    this.blobs.delete(hash); // to the end: the youngest of the spare ones
-    this.blobs.set(hash, blob);
+    this.blobs.delete(hash);
+    // To the end: the youngest of the spare ones. What has a name with a space, no hash, never comes again.
+    if (blob.holders > 0 || !hash.includes(" ")) this.blobs.set(hash, blob);
     this.trim();
   }
 

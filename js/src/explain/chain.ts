@@ -211,7 +211,7 @@ export function pointwise(layer: Layer, tensors: Tensors, index: number): Formul
   const at = coordinates(layer.output_shape, index);
   const [row = 0, column = 0] = [at.at(-2), at.at(-1)];
   const slope = numberOf(tensors, layer.operands[1], at[1] ?? 0);
-  return formulaOf(layer.formula, { row, column, slope });
+  return formulaOf(layer.formula, { row, column, channel: at[1] ?? 0, slope });
 }
 
 /** What is normalised together with an element: begin, length, and the place of its scale and shift. */

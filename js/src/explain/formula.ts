@@ -189,10 +189,13 @@ export function formulaOf(source: string, values: Named = {}, names: Named = {})
   };
   const call = (name: string): Part => {
     const of = FUNCTIONS.get(name);
-    if (of === undefined) throw new SyntaxError(`${source} calls an unknown ${name}`);
+    if (of === undefined && name !== "choose")
+      throw new SyntaxError(`${source} calls an unknown ${name}`);
     const parts = [operations(COMPARISON)];
     while (next(",")) parts.push(operations(COMPARISON));
     expect(")");
+    // Which one it is doesn't depend on x.
+    if (of === undefined) return parts[1 + (parts[0]?.of(0) ?? 0)] ?? numeral(Number.NaN);
     return { ...called(name, parts), of: (x) => of(...parts.map((part) => part.of(x))) };
   };
   const signed = (): Part => {

@@ -9,7 +9,7 @@ import { type Laid, lay, sameShape, type Wanted } from "./laid.ts";
 import type { PlanObjects } from "./objects.ts";
 import type { Sections } from "./sections.ts";
 import { Needs, Shelf } from "./shelf.ts";
-import { stacksOf } from "./stacks.ts";
+import { type Bent, stacksOf, textureOf } from "./stacks.ts";
 import { ContextLostError, PlanError, SessionClosed } from "./types.ts";
 
 interface Made {
@@ -105,6 +105,7 @@ export class Edits {
   }
 
   async compare(keys: readonly string[]): Promise<void> {
+    for (const key of keys) checkValue(this.plan, key);
     await this.want({ compared: [...new Set(keys)] });
   }
 
@@ -130,24 +131,32 @@ export class Edits {
     const name = sections.join();
     let found = this.listed.get(name);
     if (found === undefined) {
-      const own = this.sections.numbers(sections).flatMap((number) => {
-        const pass = this.plan.passes[number];
-        if (pass === undefined) return [];
-        const inputs = pass.inputs.map((texture, k) => {
-          const value = pass.values[k] ?? -1;
-          return value < 0 ? texture : this.textureOf(value, texture);
-        });
-        return [bent.size > 0 ? { ...pass, inputs } : pass, ...(behind.get(number) ?? [])];
-      });
-      found = [...(behind.get(-1) ?? []), ...own, ...last];
+      found = [...this.among(sections, behind, bent), ...last];
       this.listed.set(name, found);
     }
     return found;
   }
 
-  private textureOf(number: number, texture: number): number {
-    const value = this.plan.values[number];
-    return value === undefined ? texture : (this.taken.values.get(value.key)?.texture ?? texture);
+  /** Passes of sections that aren't skipped, with others behind them, reading edited values where those are. */
+  private among(
+    sections: readonly number[],
+    behind: ReadonlyMap<number, readonly Pass[]>,
+    bent: Bent,
+  ): Pass[] {
+    const { plan } = this;
+    const { skipped } = this.taken;
+    const own = this.sections.numbers(sections).flatMap((number) => {
+      const pass = plan.passes[number];
+      const more = behind.get(number) ?? [];
+      if (pass === undefined || skipped.passes.has(number)) return more;
+      if (bent.size === 0) return [pass, ...more];
+      const inputs = pass.inputs.map((texture, k) => {
+        const value = pass.values[k] ?? -1;
+        return value < 0 ? texture : textureOf(plan, value, bent);
+      });
+      return [{ ...pass, inputs }, ...more];
+    });
+    return [...(behind.get(-1) ?? []), ...own];
   }
 
   /** What is drawn behind the network's own passes. */
@@ -156,15 +165,22 @@ export class Edits {
   }
 
   /**
-   * The passes of sections without edits, and those that keep what is asked for of that; none where it is kept for
+   * The passes of sections without edits but for a latent's, and those that keep what is asked for of that; none where it is kept for
    * these inputs and weights.
    */
   without(sections: readonly number[], given: number): readonly Pass[] {
     const { copies } = this.taken;
     const some = this.copied(sections);
     if (some.every((number) => this.kept.get(number) === given)) return [];
+    const behind = new Map<number, Pass[]>();
+    const bent = new Map<number, number>();
+    for (const [number, { texture, pass }] of this.taken.given) {
+      const after = this.plan.values[number]?.after ?? -1;
+      behind.set(after, [...(behind.get(after) ?? []), pass]);
+      bent.set(number, texture);
+    }
     return [
-      ...this.sections.passes(sections),
+      ...this.among(sections, behind, bent),
       ...some.flatMap((number) => copies.get(number) ?? []),
     ];
   }
@@ -189,7 +205,10 @@ export class Edits {
     const [from, to] = difference(this.blocks, blocks);
     if (from < to) objects.tell(blocks, from, to);
     this.blocks = blocks;
-    shelf.fill(needs);
+    shelf.fill(needs, laid.wanted.array);
+    const latents = ({ wanted }: Laid) => wanted.edits.filter(({ skips }) => skips);
+    // Another code is another network without its edits.
+    if (latents(laid).some((one, k) => one !== latents(this.taken)[k])) this.kept.clear();
     this.taken = laid;
     this.listed = new Map();
     if (this.busy) return; // some of the textures are for what comes next

@@ -3,6 +3,9 @@ import type { Pass } from "../plan.ts";
 
 const costOf = (passes: readonly Pass[]): number => passes.reduce((sum, { cost }) => sum + cost, 0);
 
+/** By how much a time that was seen late is made shorter each time. */
+const DOWN = 0.7;
+
 export class Expected {
   private readonly cost: number;
   /** Milliseconds and cost of the last runs that built no pipeline, by their sections. */
@@ -32,8 +35,21 @@ export class Expected {
     return this.measured(sections, passes) ?? this.whole * this.shareOf(passes);
   }
 
-  learn(sections: readonly number[], passes: readonly Pass[], ms: number, builds: boolean): void {
-    if (!builds) this.runs.set(sections.join(), [ms, costOf(passes)]);
+  /**
+   * `seen`: by fences of several slices, each of which is seen a frame late. A short run that the machine once held up
+   * would be cut, seem longer for that, and be cut into more: so it comes down again, as far as the costs say.
+   */
+  learn(
+    sections: readonly number[],
+    passes: readonly Pass[],
+    ms: number,
+    builds: boolean,
+    seen = false,
+  ): void {
+    const least = this.whole * this.shareOf(passes);
+    const shorter = Math.max(least, DOWN * Math.min(ms, this.of(sections, passes)));
+    if (!builds)
+      this.runs.set(sections.join(), [seen ? Math.min(ms, shorter) : ms, costOf(passes)]);
     else if (this.shareOf(passes) > 0) this.whole = Math.min(this.whole, ms / this.shareOf(passes));
   }
 

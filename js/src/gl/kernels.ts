@@ -52,7 +52,7 @@ export const RESHAPED_MIN_MAX = kernel(
   reduction,
   minMax,
 );
-export const COMBINE = kernel("combine", ["a", "list"], { TARGETS: 2 }, targets, combine);
+export const COMBINE = kernel("combine", ["a", "list", "before"], { TARGETS: 2 }, targets, combine);
 /** Pictures of one value: the vertex shader takes the range that they share, the fragment shader does all else. */
 function pictures(drawn: string, constants: Readonly<Record<string, number>>) {
   const samplers = ["x0", "table", "maps", "ranges"];

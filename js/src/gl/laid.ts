@@ -14,6 +14,7 @@ import {
 import { elsewhere, mapTexture, oneChannel } from "./elsewhere.ts";
 import { isReshaped, type Lying } from "./numbers.ts";
 import type { Source } from "./programs.ts";
+import { type Skipped, skippedBy } from "./skipping.ts";
 import { acts, type Bent, sourceOf, stacksOf, textureOf } from "./stacks.ts";
 
 /** All that is asked for at one time. */
@@ -35,7 +36,8 @@ export interface Stock {
   has(name: string): boolean;
   /** A table of channels, filled before the next run. */
   table(name: string, value: Value, channels: readonly number[] | null): number;
-  array(hash: string): number;
+  /** By its hash; under another name one that is filled with what it has then, so that others need not be made. */
+  array(hash: string, name?: string): number;
   /** A side that no texture may be longer than. */
   readonly longest: number;
 }
@@ -48,6 +50,10 @@ export interface Laid {
   readonly copies: ReadonlyMap<number, Pass>;
   /** Behind all others. */
   readonly last: readonly Pass[];
+  /** What latents spare. */
+  readonly skipped: Skipped;
+  /** Of latents: where their values are before the bends behind them, by number, and the passes that put them there. */
+  readonly given: ReadonlyMap<number, Given>;
   /** What the passes are told, in the order of their uniforms. */
   readonly numbers: readonly BendNumbers[];
   readonly bent: Bent;
@@ -56,6 +62,11 @@ export interface Laid {
   readonly previews: readonly string[];
   /** The Plan's value that each of the other ones is of. */
   readonly bases: ReadonlyMap<Value, Value>;
+}
+
+export interface Given {
+  readonly texture: number;
+  readonly pass: Pass;
 }
 
 /** All that is drawn into of a value's texture. */
@@ -67,9 +78,10 @@ function viewportOf({ words, layout: { side } }: Lying): readonly [number, numbe
 }
 
 /** All values of a Plan as they lie where some are edited, and each one's that is, before that. */
-function resolved(plan: PlanHeader, bent: Bent, before: Bent): Value[] {
+function resolved(plan: PlanHeader, bent: Bent, before: Bent, { values }: Skipped): Value[] {
   if (bent.size === 0) return [...plan.values];
   return plan.values.flatMap((value, number) => {
+    if (values.has(number)) return [];
     const now = elsewhere(value, textureOf(plan, number, bent));
     const texture = before.get(number);
     return texture === undefined ? [now] : [now, elsewhere(value, texture, beforeKey(value.key))];
@@ -100,9 +112,12 @@ export function lay(plan: PlanHeader, wanted: Wanted, stock: Stock): Laid {
   };
   const all = (value: Value) => stock.table(`all ${value.nchw[1]}`, value, null);
 
+  const skipped = skippedBy(plan, wanted.edits);
+  const given = new Map<number, Given>();
   /** Where each active edit has left its value. */
   const left = new Map<Edit, number>();
   for (const { number, value, edits } of stacksOf(plan, wanted.edits.filter(acts))) {
+    if (skipped.values.has(number)) continue;
     const passes = behind.get(value.after) ?? [];
     behind.set(value.after, passes);
     const room = (k: number) => stock.texture(`bent ${number} ${k}`, sizeOf(value));
@@ -110,31 +125,35 @@ export function lay(plan: PlanHeader, wanted: Wanted, stock: Stock): Laid {
     let source = sourceOf(plan, number, bent);
     before.set(number, source);
     for (const [k, edit] of edits.entries()) {
-      // The last result of all stays; those before it alternate between two more, where nobody looks at them.
+      // The last result of all stays, and a latent's; others alternate between two more, where nobody looks at them.
       const within = () =>
         kept ? stock.texture(`stage ${number} ${k}`, sizeOf(value)) : room(1 + (k % 2));
-      const target = k === edits.length - 1 ? room(0) : within();
+      const target = edit.skips ? room(4) : k === edits.length - 1 ? room(0) : within();
       const table = stock.table(`of ${edit.name} ${value.nchw[1]}`, value, edit.channels);
-      const array = edit.array ? stock.array(edit.array) : table;
+      const code = edit.skips ? `code ${number}` : undefined;
+      const array = edit.array ? stock.array(edit.array, code) : table;
       const count = stagesOf(edit);
       let from = source;
       for (let stage = 0; stage < count; stage++) {
         const output = stage === count - 1 ? target : room(3);
         const told = numbersOfEdit(value, edit, stage);
-        passes.push(draw(value, [from, source, table, array], output, told, edit));
+        const pass = draw(value, [from, source, table, array], output, told, edit);
+        passes.push(pass);
+        if (edit.skips) given.set(number, { texture: target, pass });
         from = output;
       }
       source = target;
+      if (edit.skips) before.set(number, source);
       left.set(edit, target);
     }
     bent.set(number, source);
   }
 
-  const values = resolved(plan, bent, before);
+  const values = resolved(plan, bent, before, skipped);
   for (const key of wanted.staged) {
     const number = plan.values.findIndex((one) => one.key === key);
     const value = plan.values[number];
-    if (value === undefined) continue;
+    if (value === undefined || skipped.values.has(number)) continue;
     let texture = sourceOf(plan, number, bent);
     values.push(elsewhere(value, texture, stageKey(key, 0)));
     for (const [k, edit] of wanted.edits.filter(({ layer }) => layer === key).entries()) {
@@ -150,6 +169,7 @@ export function lay(plan: PlanHeader, wanted: Wanted, stock: Stock): Laid {
     const value = plan.values[number];
     // Once there it stays as long as it is asked for: who draws it need not know when the last edit goes.
     const name = `difference ${number}`;
+    if (skipped.values.has(number)) continue;
     if (value === undefined || (bent.size === 0 && !stock.has(name))) continue;
     const whole = { ...own, from: value, before: value, to: value };
     const table = all(value);
@@ -157,7 +177,8 @@ export function lay(plan: PlanHeader, wanted: Wanted, stock: Stock): Laid {
     if (bent.size > 0) {
       without = stock.texture(`without ${number}`, sizeOf(value));
       const told = { ...whole, transform: "none" };
-      copies.set(number, draw(value, [value.texture, value.texture, table, table], without, told));
+      const own = textureOf(plan, number, new Map([...given].map(([k, one]) => [k, one.texture])));
+      copies.set(number, draw(value, [own, own, table, table], without, told));
     }
     const difference = stock.texture(name, sizeOf(value));
     const now = textureOf(plan, number, bent);
@@ -196,7 +217,19 @@ export function lay(plan: PlanHeader, wanted: Wanted, stock: Stock): Laid {
   }
   const bases = basesOf(plan, values, preview?.layer);
   const byKey = new Map(values.map((one) => [one.key, one]));
-  return { wanted, behind, copies, last, numbers, bent, values: byKey, previews, bases };
+  return {
+    wanted,
+    behind,
+    copies,
+    last,
+    skipped,
+    given,
+    numbers,
+    bent,
+    values: byKey,
+    previews,
+    bases,
+  };
 }
 
 function basesOf(
@@ -217,7 +250,7 @@ export function sameShape(a: Laid, b: Laid): boolean {
       .concat([...copies], last.map((pass) => [-3, pass] as const))
       .map(([at, { program, inputs, output }]) => `${at} ${program} ${inputs} ${output}`)
       .join(); // biome-ignore format: one chain
-  const keys = ({ values }: Laid) =>
-    [...values].map(([key, { texture }]) => `${key} ${texture}`).join();
+  const keys = ({ values, skipped }: Laid) =>
+    [...[...values].map(([key, { texture }]) => `${key} ${texture}`), ...skipped.passes].join();
   return all(a) === all(b) && keys(a) === keys(b);
 }

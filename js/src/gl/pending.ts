@@ -2,9 +2,10 @@
 import type { Input, PlanHeader, Weight } from "../plan.ts";
 import { elements } from "./check.ts";
 import type { Feed, Feeding } from "./feeding.ts";
-import { noPictures } from "./feeds.ts";
 import { listed } from "./messages.ts";
+import { needed } from "./needed.ts";
 import type { PlanObjects, Weights } from "./objects.ts";
+import { noPictures } from "./offers.ts";
 import type { Draw } from "./schedule.ts";
 import { type Patch, PlanError } from "./types.ts";
 
@@ -122,10 +123,13 @@ export class Pending implements Weights {
     return this.patches.has(texture) ? "" : (this.weights.get(texture) ?? { hash }).hash;
   }
 
-  /** Keys of the inputs that nobody has written yet. */
+  /** Keys of the inputs that nobody has written yet, and that no weight fills. */
   get missing(): string[] {
-    const isMissing = (place: Written | undefined) => !place?.written && place?.fed === undefined;
-    return this.plan.inputs.filter((_, k) => isMissing(this.inputs[k])).map(({ key }) => key);
+    const has = (place: Written | undefined) => place?.written || place?.fed !== undefined;
+    const written = this.plan.inputs.filter((_, k) => has(this.inputs[k]));
+    return needed(this.plan)
+      .filter((input) => !written.includes(input))
+      .map((input) => input.key);
   }
 
   /** Uploads weights that have changed. */

@@ -1,7 +1,6 @@
-// How long a run takes, and each layer: its passes again and again, alone, by the best clock this browser has.
+// How long each layer takes: its passes again and again, alone, by the best clock this browser has.
 import type { Pass } from "../plan.ts";
-import { type Clock, calm, type Mark, type Measured } from "./clock.ts";
-import type { GlDevice } from "./device.ts";
+import type { Clock, Mark, Measured } from "./clock.ts";
 import type { PlanObjects } from "./objects.ts";
 import type { Runner } from "./runner.ts";
 import { cut, FLUENT, pause, predict } from "./schedule.ts";
@@ -20,25 +19,6 @@ const TRIES = 3;
 const WALL_TRIES = 8;
 /** Layers that add up to more than a run were disturbed: so often they are measured again, and the run. */
 const ROUNDS = 4;
-/** Of fewer runs, when they have taken so long. */
-const TRIES_MS = 250;
-
-/** Times the last run once more: see Session. */
-export async function time(
-  device: GlDevice,
-  runner: Runner,
-  most: number,
-): Promise<RunInfo | undefined> {
-  let best: RunInfo | undefined;
-  for (let k = 0, spent = 0; k < TRIES && spent < TRIES_MS; k++) {
-    await calm(device);
-    const run = runner.expected > most ? undefined : await runner.again();
-    if (run === undefined) return undefined;
-    spent += run.ms;
-    if (run.alone && run.ms < (best?.ms ?? Number.POSITIVE_INFINITY)) best = run;
-  }
-  return best;
-}
 
 /** Times all layers, one after the other: see Session. */
 export async function profile(

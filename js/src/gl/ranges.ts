@@ -5,6 +5,7 @@ import type { GlDevice } from "./device.ts";
 import { COMBINE, MIN_MAX, RESHAPED_MIN_MAX } from "./kernels.ts";
 import { groupsOf, isReshaped, type Strips, stripsOf } from "./numbers.ts";
 import {
+  copied,
   drawPasses,
   freeSurface,
   makeSurface,
@@ -13,6 +14,7 @@ import {
   writePasses,
 } from "./passes.ts";
 import type { Linked } from "./programs.ts";
+import type { RangePace } from "./types.ts";
 
 /**
  * Texels in a row of all results. Narrow, so that most areas have several rows: processors draw squares of pixels,
@@ -26,6 +28,8 @@ const LAYERS = 2; // least and greatest
 const SOURCES = 4;
 /** A row that no pass draws. */
 const NO_ROW = 2 ** 24;
+/** Ranges that follow slowly come nearer by 1 − 1/e in this time. */
+const SLOW_MS = 500;
 
 /** Where a value's ranges lie among all texels of `found`, counted along its rows. */
 export interface Place {
@@ -40,6 +44,10 @@ interface Slot extends Place {
   readonly strips: Strips;
   image: number;
   sequence: number;
+  /** When it was computed or held, by performance.now(). */
+  time: number;
+  /** How much of it is that run's, from 0 to 1. */
+  share: number;
 }
 
 export class Ranges {
@@ -50,6 +58,8 @@ export class Ranges {
   private readonly buffer: WebGLBuffer;
   private readonly entries: WebGLTexture;
   private readonly scratch: Surface;
+  /** What was found before, to come from there slowly. */
+  private readonly before: WebGLTexture;
   private prepared: Prepared | undefined;
 
   private constructor(device: GlDevice, values: Iterable<Value>, linked: readonly Linked[]) {
@@ -66,7 +76,16 @@ export class Ranges {
         const last = texels + groups;
         const shared = [last % RANGE_COLUMNS, Math.floor(last / RANGE_COLUMNS)] as const;
         const strips = stripsOf(value);
-        slot = { first: texels, shared, groups, strips, image: -1, sequence: -1 };
+        slot = {
+          first: texels,
+          shared,
+          groups,
+          strips,
+          image: -1,
+          sequence: -1,
+          time: 0,
+          share: 1,
+        };
         same.set(name, slot);
         texels = last + 1;
       }
@@ -79,6 +98,7 @@ export class Ranges {
     const most = Math.max(1, ...needed, Math.min(BATCH_ROWS, all));
     this.found = makeSurface(device, RANGE_COLUMNS, rows, LAYERS);
     this.scratch = makeSurface(device, RANGE_COLUMNS, most, LAYERS);
+    this.before = device.resources.texture(this.found);
     this.buffer = device.resources.buffer(0, "DYNAMIC_DRAW");
     this.entries = device.resources.texture({ ...this.found, layers: 1 }, "rgba32f");
   }
@@ -109,20 +129,30 @@ export class Ranges {
 
   get bytes(): number {
     const { found, scratch } = this;
-    return found.bytes + scratch.bytes + found.width * found.height * 16;
+    return 2 * found.bytes + scratch.bytes + found.width * found.height * 16;
   }
 
-  /** Computes what isn't known yet of image `image` in run `sequence`; how many numbers it goes over. */
+  /**
+   * Computes what isn't known yet of image `image` in run `sequence`; how many numbers it goes over. What another run has
+   * shown of that image goes there slowly, or is held.
+   */
   update(
     wanted: readonly { value: Value; image: number; texture: WebGLTexture }[],
     sequence: number,
+    pace: RangePace,
   ): number {
+    const now = performance.now();
     const some = wanted.flatMap(({ value, image, texture }) => {
       const slot = this.slots.get(value);
-      if (slot === undefined || (slot.image === image && slot.sequence === sequence)) return [];
-      slot.image = image;
-      slot.sequence = sequence;
-      return [{ value, slot, image, texture }];
+      if (slot === undefined) return [];
+      const since = now - slot.time;
+      const isSame = slot.image === image;
+      if (isSame && pace === "held") slot.time = now;
+      const isDone = slot.sequence === sequence && (pace === "slow" || slot.share === 1);
+      if (isSame && (pace === "held" || isDone)) return [];
+      const share = isSame && pace === "slow" ? 1 - Math.exp(-since / SLOW_MS) : 1;
+      Object.assign(slot, { image, sequence, time: now, share });
+      return [{ value, slot, image, texture, share }];
     });
     if (some.length === 0) return 0;
     // One program after the other: each reduces values that are beside each other.
@@ -130,7 +160,11 @@ export class Ranges {
       ...some.filter(({ value }) => !isReshaped(value)),
       ...some.filter(({ value }) => isReshaped(value)),
     ];
-    drawPasses(this.device, this.buffer, this.prepare(jobs).passes);
+    const { passes } = this.prepare(jobs);
+    const { before, device, found } = this;
+    const isSlow = jobs.some(({ share }) => share < 1);
+    if (isSlow) device.resources.copy(found.framebuffer, before, found);
+    drawPasses(this.device, this.buffer, passes);
     return jobs.reduce((sum, { value }) => sum + numbersOf(value), 0);
   }
 
@@ -138,6 +172,28 @@ export class Ranges {
     const slot = this.slots.get(value);
     if (slot === undefined) throw new Error(`no ranges of ${JSON.stringify(value.key)}`);
     return slot;
+  }
+
+  /** The ends of a value's colours as they are drawn now, of one channel or of all: as `copied`. */
+  read(value: Value, channel: number | undefined): () => readonly [low: number, high: number] {
+    const { first, shared } = this.place(value);
+    const at = first + ((channel ?? 0) >> 2);
+    const [x, y] =
+      channel === undefined ? shared : [at % RANGE_COLUMNS, Math.floor(at / RANGE_COLUMNS)];
+    const { gl, state } = this.device;
+    const read = copied(this.device, 8, () => {
+      state.target(this.found.framebuffer);
+      for (let layer = 0; layer < LAYERS; layer++) {
+        gl.readBuffer(gl.COLOR_ATTACHMENT0 + layer);
+        gl.readPixels(x, y, 1, 1, gl.RGBA, gl.FLOAT, layer * 16);
+      }
+    });
+    return () => {
+      const texels = read();
+      const [lows, highs] = [texels.subarray(0, 4), texels.subarray(4)];
+      if (channel === undefined) return [Math.min(...lows), Math.max(...highs)];
+      return [lows[channel & 3] ?? 0, highs[channel & 3] ?? 0];
+    };
   }
 
   dispose(): void {
@@ -148,7 +204,7 @@ export class Ranges {
   private free(): void {
     const { device } = this;
     for (const surface of [this.found, this.scratch]) freeSurface(device, surface);
-    device.resources.freeTexture(this.entries);
+    for (const one of [this.entries, this.before]) device.resources.freeTexture(one);
     device.resources.freeBuffer(this.buffer);
   }
 
@@ -204,13 +260,14 @@ export class Ranges {
   private combine(placed: readonly Placed[], from: Surface, batch: number): OwnPass[] {
     const [linked] = this.linked;
     if (linked === undefined) return [];
-    const inputs = [from.texture, this.entries];
+    const share = placed[0]?.job.share ?? 1;
+    const inputs = [from.texture, this.entries, this.before];
     const first = Math.min(...placed.map(({ job }) => job.slot.first));
     const last = Math.max(...placed.map(({ job }) => job.slot.first + job.slot.groups));
     const bottom = Math.floor(first / RANGE_COLUMNS);
     const rows = Math.floor(last / RANGE_COLUMNS) + 1 - bottom;
     const area = [0, bottom, RANGE_COLUMNS, rows] as const;
-    const numbers = { integers: [[batch], [RANGE_COLUMNS]] };
+    const numbers = { integers: [[batch], [RANGE_COLUMNS]], floats: [[share]] };
     return [{ linked, inputs, target: this.found, area, numbers }];
   }
 
@@ -238,6 +295,8 @@ interface Job {
   readonly slot: Slot;
   readonly image: number;
   readonly texture: WebGLTexture;
+  /** Of what is found now, where the rest is what was there. */
+  readonly share: number;
 }
 
 /** Passes whose numbers are on the device, good for as long as the same is to be done. */
@@ -263,7 +322,7 @@ function batchesOf(jobs: readonly Job[]): Batch[] {
   let batch: Batch = { placed: [], rows: BATCH_ROWS };
   for (const job of jobs) {
     const rows = rowsOf(job.slot);
-    if (batch.rows + rows > BATCH_ROWS) {
+    if (batch.rows + rows > BATCH_ROWS || batch.placed[0]?.job.share !== job.share) {
       batch = { placed: [], rows: 0 };
       batches.push(batch);
     }
@@ -275,7 +334,10 @@ function batchesOf(jobs: readonly Job[]): Batch[] {
 
 function sameJobs(a: readonly Job[], b: readonly Job[]): boolean {
   const same = (one: Job, other: Job | undefined) =>
-    one.slot === other?.slot && one.image === other.image && one.texture === other.texture;
+    one.slot === other?.slot &&
+    one.image === other.image &&
+    one.texture === other.texture &&
+    one.share === other.share;
   return a.length === b.length && a.every((one, k) => same(one, b[k]));
 }
 

@@ -9,9 +9,9 @@ import { type Editing, offered, Unedited } from "./editing.ts";
 import type { Edits } from "./edits.ts";
 import { Expected } from "./expected.ts";
 import type { Feeding } from "./feeding.ts";
-import { offeredFeeding } from "./feeds.ts";
 import { listed } from "./messages.ts";
 import { PlanObjects } from "./objects.ts";
+import { offeredFeeding } from "./offers.ts";
 import { Pending } from "./pending.ts";
 import { cut, FLUENT, predict, URGENT } from "./schedule.ts";
 import { Sections } from "./sections.ts";
@@ -324,8 +324,10 @@ export class Runner {
     const { values, parameters } = this.plan;
     const value = this.edits.find(key) ?? parameters.find((one) => one.key === key);
     if (value !== undefined) return value;
-    const keys = listed(values.map((one) => one.key));
-    throw new PlanError(`no value ${JSON.stringify(key)}; this network has ${keys}`);
+    const keys = values.map((one) => one.key);
+    if (keys.includes(key))
+      throw new PlanError(`${key} has no value now: a latent skips its layer`);
+    throw new PlanError(`no value ${JSON.stringify(key)}; this network has ${listed(keys)}`);
   }
 
   /** The Plan's objects; throws when they are gone. */
@@ -444,7 +446,8 @@ export class Runner {
       known && slices.length === 1 && !this.clock.hasTimer
         ? runAtOnce(passes, submission)
         : await inSlices(slices, submission);
-    this.times.learn(sections, own, measured.ms, builds);
+    const seen = slices.length > 1 && measured.clock === "fence";
+    this.times.learn(sections, own, measured.ms, builds, seen);
     const alone = state.works - works === slices.flat().length;
     this.lastSections = sections;
     const which = { sequence: this.sequence, sections: this.sections.names(sections) };

@@ -9,14 +9,15 @@ import type { Edits } from "./edits.ts";
 import { counter } from "./histogram.ts";
 import { COUNTING, REDUCING, RESHAPED_COUNTING, RESHAPED_REDUCING } from "./kernels.ts";
 import { isReshaped } from "./numbers.ts";
+import { offeredProfile } from "./offers.ts";
 import { OwnPrograms } from "./own.ts";
-import { profile, time } from "./profile.ts";
 import { numbersOf, type Place, Ranges } from "./ranges.ts";
 import { readValue, sampleValue } from "./reads.ts";
 import { Runner } from "./runner.ts";
 import { Turns } from "./schedule.ts";
 import { type Reduced, reducer } from "./statistics.ts";
 import { channelSummary, summary } from "./summary.ts";
+import { time } from "./time.ts";
 import {
   ContextLostError,
   type Delivery,
@@ -24,6 +25,7 @@ import {
   type DrawJob,
   PlanError,
   type Progress,
+  type RangePace,
   type Session,
 } from "./types.ts";
 
@@ -64,6 +66,7 @@ export async function createSession(
   let disposed = false;
   // Browsers that draw on the processor bring each picture there by themselves, which takes longer.
   let delivery: Delivery = device.capabilities.software ? "readback" : "canvas";
+  let rangePace: RangePace = "exact";
   let pictures: Pictures | undefined;
 
   async function prepare(): Promise<void> {
@@ -151,6 +154,13 @@ export async function createSession(
     return work(runner.edited ?? (await runner.editing()));
   }
 
+  /** Asks edits to keep what follows from values, and brings it up to date. */
+  const keeping = (what: "compare" | "stages") => async (keys: readonly string[]) => {
+    if (runner.edited === undefined && keys.length === 0) return;
+    await editing((own) => own[what](keys));
+    await runner.look();
+  };
+
   /** What is to be drawn, apart by image; nothing while the context is lost. */
   function shownOf(jobs: readonly DrawJob[], made: Pictures): Shown[][] {
     const objects = runner.ready();
@@ -179,7 +189,7 @@ export async function createSession(
   function findRanges(group: readonly Shown[], { ranges }: Pictures): number {
     const ranged = group.filter(({ job }) => job.range.mode !== "fixed");
     const wanted = ranged.map((one) => ({ ...one, image: one.job.image }));
-    return ranges.update(wanted, runner.sequence);
+    return ranges.update(wanted, runner.sequence, rangePace);
   }
 
   function draw(jobs: readonly DrawJob[]): void {
@@ -234,17 +244,8 @@ export async function createSession(
       return editing((own) => own.set(edits, array));
     },
     value: (key) => runner.edits.find(key),
-    async compareWith(keys) {
-      for (const key of keys) runner.find(key);
-      if (runner.edited === undefined && keys.length === 0) return;
-      await editing((own) => own.compare(keys));
-      await runner.look();
-    },
-    async stagesOf(keys) {
-      if (runner.edited === undefined && keys.length === 0) return;
-      await editing((own) => own.stages(keys));
-      await runner.look();
-    },
+    compareWith: keeping("compare"),
+    stagesOf: keeping("stages"),
     async preview(asked) {
       if (runner.edited === undefined && asked === null) return [];
       const keys = await editing((own) => own.preview(asked));
@@ -257,13 +258,21 @@ export async function createSession(
     sample: (key, bands) => sampleValue(runner, key, bands),
     draw,
     settle,
+    get rangePace() {
+      return rangePace;
+    },
+    set rangePace(pace) {
+      rangePace = pace;
+    },
+    limits: async (key, channel) =>
+      whenDone(device, ready().ranges.read(runner.find(key), channel)),
     get delivery() {
       return delivery;
     },
     set delivery(way) {
       delivery = way;
     },
-    profile: (onLayer, signal) => profile(runner, onLayer, signal),
+    profile: async (...given) => (await offeredProfile())(runner, ...given),
     async statistics(key, image = 0) {
       const value = runner.find(key);
       const [sequence, channels] = await reduced(value, image);

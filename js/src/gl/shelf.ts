@@ -53,8 +53,7 @@ export class Needs implements Stock {
     return this.find(name);
   }
 
-  array(hash: string): number {
-    const name = `array ${hash}`;
+  array(hash: string, name = `array ${hash}`): number {
     this.arrays.set(name, hash);
     return this.find(name);
   }
@@ -82,7 +81,7 @@ export class Shelf {
   readonly programs = new Map<string, number>();
   readonly textures = new Map<string, number>();
   private readonly device: GlDevice;
-  /** What is in each table. */
+  /** What is in each table and array. */
   private readonly filled = new Map<string, string>();
 
   constructor(device: GlDevice, objects: PlanObjects) {
@@ -127,6 +126,7 @@ export class Shelf {
         }
         add(name, size);
         await this.upload(name, size, data, check);
+        this.filled.set(name, hash);
       }
       if (added.length === 0) return;
       await calm(device); // asking for errors would hold the page until all of it is allocated
@@ -171,8 +171,15 @@ export class Shelf {
     }
   }
 
-  /** Writes tables that have other channels now. */
-  fill({ tables }: Needs): void {
+  /** Writes tables that have other channels now, and arrays that keep their place. */
+  fill({ tables, arrays }: Needs, array: (hash: string) => Float32Array): void {
+    for (const [name, hash] of arrays) {
+      if (this.filled.get(name) === hash) continue;
+      const data = padded(array(hash));
+      const patch = { texture: -1, layer: 0, x: 0, y: 0, ...arraySize(data.length), data };
+      this.device.resources.patch(this.objects.texture(this.textures.get(name) ?? -1), patch);
+      this.filled.set(name, hash);
+    }
     for (const [name, { value, channels }] of tables) {
       const text = `${channels}`;
       if (this.filled.get(name) === text) continue;

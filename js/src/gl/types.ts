@@ -75,6 +75,9 @@ export interface LayerTime extends Pick<RunInfo, "ms" | "clock" | "passes"> {
 /** From canvas to canvas within the browser, or read back to this thread and put as pixels. */
 export type Delivery = "canvas" | "readback";
 
+/** At once; within half a second, so that live pictures don't pulse; or not at all, where something was drawn before. */
+export type RangePace = "exact" | "slow" | "held";
+
 export interface RunOptions {
   /** This section alone, with those that it follows from where their values are old; by default all. */
   readonly section?: string;
@@ -119,7 +122,9 @@ export interface Session {
   write(key: string, data: Float32Array): void;
   /**
    * A picture as an input, resampled as the Plan says of it; the next run uses it, and takes it then: a video's frame
-   * of that time. Throws PlanError where the input takes no pictures. Every example of a batch gets it.
+   * of that time. Throws PlanError where the input takes no pictures. Every example of a batch gets it. A picture without
+   * a size (a video that has no frame yet, a bitmap that was closed) leaves the input as it is; one of another origin
+   * fails the run, and is not tried again. After a lost context it is taken anew where it is still there.
    */
   feed(key: string, picture: Picture, mirrored: boolean): void;
   /**
@@ -176,6 +181,10 @@ export interface Session {
   statistics(key: string, image?: number): Promise<Statistics>;
   /** How one image's values are spread over so many bins, of one channel or of all; counted on the GPU. */
   histogram(key: string, bins: number, image?: number, channel?: number): Promise<Histogram | null>;
+  /** How the colours' ranges of layers and channels follow the values, from the next `draw` on; at first "exact". */
+  rangePace: RangePace;
+  /** The least and the greatest value that a value's colours were last drawn for, of one channel or of all. */
+  limits(key: string, channel?: number): Promise<readonly [low: number, high: number]>;
   /** Which way pictures take from the device to their canvases. */
   delivery: Delivery;
   /**

@@ -9,6 +9,7 @@ import { beforeKey } from "../gl/derived.ts";
 import type { GlDevice } from "../gl/device.ts";
 import { numbersOf } from "../gl/feeding.ts";
 import { parsePlan } from "../gl/format.ts";
+import { needed } from "../gl/needed.ts";
 import { type Picture, PlanError, type Progress } from "../gl/types.ts";
 import { COLOR_RANGES, COLORMAPS, type Exported, VIEWS } from "../messages.ts";
 import type { Input, PlanHeader } from "../plan.ts";
@@ -66,6 +67,8 @@ export class PageClient implements Page {
   private busy = 0;
   private given = 0;
   private compilingSince = 0;
+  /** The edits that were asked for last. */
+  private bends: readonly Edit[] = [];
 
   constructor(exported: Exported) {
     this.exported = exported;
@@ -82,6 +85,7 @@ export class PageClient implements Page {
       isBusy: () => this.busy > 0,
     });
     this.state = createState(this.engine.signals);
+    this.state.twin.value = () => this.engine.twin();
     this.state.status.value = says.opening();
     const { state } = this;
     const { view, selected, colormap, color_range, symmetric, example, classes } = exported;
@@ -157,9 +161,13 @@ export class PageClient implements Page {
       throw unavailable;
     }
     effect(() => {
-      const { edited, withoutEdits } = this.state;
-      const edits = withoutEdits.value ? [] : edited.value.edits;
-      void this.queue(() => this.bend(edits));
+      const { acting, latent, withoutEdits } = this.state;
+      const edits = (withoutEdits.value ? latent : acting).value;
+      this.bends = edits;
+      // Of several that wait the last: who drags makes more than can be run.
+      void this.queue(async () => {
+        if (this.bends === edits) await this.bend(edits);
+      });
     });
     await this.queue(() => this.bring());
   }
@@ -185,7 +193,8 @@ export class PageClient implements Page {
       const plan = this.plan as PlanHeader;
       const own = plan.inputs.filter(({ layer }) => layer < 0);
       const arrays: [string, Float32Array][] = [];
-      for (const [key, given] of namedInputs(input, own)) {
+      const asked = needed(plan).filter((one) => own.includes(one));
+      for (const [key, given] of namedInputs(input, asked)) {
         const array = isPicture(given) ? await this.pictured(inputOf(own, key), given) : given;
         checkInput(inputOf(own, key), array);
         arrays.push([key, array]);

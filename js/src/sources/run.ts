@@ -6,6 +6,7 @@ import { type Feeder, OFF, type SourceControls } from "../state/sources.ts";
 import type { ViewerState } from "../state.ts";
 import { drawing } from "./drawing.ts";
 import { images } from "./images.ts";
+import { latent } from "./latent.ts";
 import { noise } from "./noise.ts";
 import type { RunSources } from "./offer.ts";
 import { picture } from "./picture.ts";
@@ -23,7 +24,7 @@ const KINDS: Readonly<Record<Source["kind"], Open | undefined>> = {
   images,
   drawing,
   noise,
-  latent: undefined,
+  latent: undefined, // it feeds no input
 };
 
 /** A source that nobody looks at rests after so long: a camera's light goes out. */
@@ -140,6 +141,7 @@ function begin(
   }
   say({ phase: "waiting" });
   state.controls.value = NOTHING;
+  if (first.kind === "latent") return { name, look: () => undefined, ...latent(state, first) };
   // Before the Plan is here, or of a kind that comes later.
   if (input === undefined || open === undefined) return bare(() => undefined);
   let source = first;

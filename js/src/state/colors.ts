@@ -18,6 +18,8 @@ export interface ColorState {
   readonly symmetric: Signal<boolean>;
   /** For the range "fixed": each layer's limits since that was chosen. */
   readonly colorLimits: Signal<ReadonlyMap<string, ColorLimits>>;
+  /** The ranges stay as they are while the input is live, else follow it slowly. */
+  readonly held: Signal<boolean>;
 }
 
 export const colorState = (): ColorState => ({
@@ -25,4 +27,5 @@ export const colorState = (): ColorState => ({
   range: signal("layer"),
   symmetric: signal(false),
   colorLimits: signal(new Map()),
+  held: signal(false),
 });

@@ -1,5 +1,5 @@
 // What is edited: bends, injected and frozen values, as they are now and as they were; edits/store.py in Python is the same.
-import { batch, type Signal, signal } from "@preact/signals";
+import { batch, computed, type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import { type Edit, RECORDS } from "../edits.ts";
 import { MOST_STEPS, ONE_STEP_MS } from "../messages.ts";
 
@@ -29,17 +29,29 @@ export interface EditState {
   readonly withoutEdits: Signal<boolean>;
   /** Why the last change of the edits could not be; "" when it could. */
   readonly editTrouble: Signal<string>;
+  /** The edit that puts a latent's code in its layer's place, if one does: nobody's own, and no step to undo. */
+  readonly latent: Signal<readonly Edit[]>;
+  /** All that the engine is given. */
+  readonly acting: ReadonlySignal<readonly Edit[]>;
   /** Changes a weight, by way of Python, which has the model; null where there is none. */
   readonly weigh: Signal<((edit: WeightEdit) => void) | null>;
 }
 
-export const editState = (): EditState => ({
-  edited: signal({ edits: [], weights: 0 }),
-  past: signal([]),
-  future: signal([]),
+export const editState = (): EditState => {
+  const edited = signal<Moment>({ edits: [], weights: 0 });
+  const latent = signal<readonly Edit[]>([]);
+  const acting = computed(() =>
+    latent.value.length > 0 ? [...latent.value, ...edited.value.edits] : edited.value.edits,
+  );
+  return { edited, latent, acting, ...rest() };
+};
+
+const rest = () => ({
+  past: signal<readonly Moment[]>([]),
+  future: signal<readonly Moment[]>([]),
   withoutEdits: signal(false),
   editTrouble: signal(""),
-  weigh: signal(null),
+  weigh: signal<((edit: WeightEdit) => void) | null>(null),
 });
 
 /** The last step's name, and when its last change was. */
@@ -85,8 +97,12 @@ export const active = (edits: readonly Edit[]): readonly Edit[] =>
 export const unlike = (edits: readonly Edit[]): boolean =>
   active(edits).some(({ transform }) => transform === "glsl");
 
-/** The active edits as the parity check is told them, "" for none; null while the network is shown without them. */
-export function said({ edited, withoutEdits }: EditState): string | null {
+/**
+ * The active edits as the parity check is told them, "" for none; null while the network is shown without them, or
+ * from a latent, of which nothing is checked.
+ */
+export function said({ edited, latent, withoutEdits }: EditState): string | null {
+  if (latent.peek().length > 0) return null;
   const edits = active(edited.peek().edits);
   if (edits.length === 0) return "";
   return withoutEdits.peek() ? null : JSON.stringify(edits, FIELDS);

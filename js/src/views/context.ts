@@ -9,7 +9,7 @@ import type { Names } from "../network/classes.ts";
 import type { Network } from "../network/network.ts";
 import type { Value } from "../plan.ts";
 import type { ViewerState } from "../state.ts";
-import type { Measures, Spread } from "./measures.ts";
+import { isSkipped, type Measures, type Spread } from "./measures.ts";
 import type { Painter } from "./painter.ts";
 import type { LayerCost } from "./profile/costs.ts";
 
@@ -143,7 +143,8 @@ function useAnswer<T>(
       wanted = false;
     };
   }, [views, value, session, sequence, image, about]);
-  return known !== null && known.key === value?.key && known.about === about ? known.answer : null;
+  if (value === null || isSkipped(session, value.key)) return null; // what is known is old
+  return known !== null && known.key === value.key && known.about === about ? known.answer : null;
 }
 
 const askStatistics = (views: Views, value: Value, image: number) =>

@@ -1,12 +1,13 @@
 // Where the network begins and ends: its input and output, the largest pictures.
 
+import { type ComponentChildren, Fragment } from "preact";
 import { displayOf, imageShape } from "../network/display.ts";
 import { describe, layerOf, type Network, type Stage } from "../network/network.ts";
 import type { Value } from "../plan.ts";
 import { Bent } from "./bent.tsx";
 import { useViews } from "./context.ts";
-import type * as kinds from "./kinds/room.ts";
 import { ImageRange } from "./maps.tsx";
+import type * as overlay from "./overlay/room.ts";
 import { Picture } from "./picture.tsx";
 import { InPython } from "./python.tsx";
 import { roomOf } from "./rooms.tsx";
@@ -34,14 +35,16 @@ export function Endpoints(props: {
       <div class="nbg-shown">
         {values.map((value) => (
           <div class="nbg-image" key={value.key} data-layer={value.key}>
-            <Picture
-              value={value}
-              width={side}
-              height={room}
-              tile={20}
-              top={word === "Output"}
-              explain={(channel) => explain(value, channel)}
-            />
+            <End value={value} side={Math.min(side, room)}>
+              <Picture
+                value={value}
+                width={side}
+                height={room}
+                tile={20}
+                top={word === "Output"}
+                explain={(channel) => explain(value, channel)}
+              />
+            </End>
           </div>
         ))}
       </div>
@@ -55,16 +58,18 @@ export function Endpoints(props: {
   );
 }
 
-/** The classes of which there is most, where that code is here already. */
-function Few({ value }: { value: Value }) {
-  const Legend = roomOf<typeof kinds>("kinds")?.Legend;
-  return Legend === undefined ? null : <Legend value={value} most={4} />;
+/** Classes can lie over the input, where that code is here already. */
+function End(props: { value: Value; side: number; children: ComponentChildren }) {
+  const isClasses = displayOf(props.value).name === "classes";
+  const Over = isClasses && roomOf<typeof overlay>("overlay")?.Over;
+  return Over ? <Over {...props} /> : <Fragment {...props} />;
 }
 
 function EndCaption(props: { value: Value; named: boolean; stage: Stage | undefined }) {
   const { value, named, stage } = props;
   const { state, network } = useViews();
-  const { image } = displayOf(value);
+  const { image, name } = displayOf(value);
+  const Shares = name === "classes" && roomOf<typeof overlay>("overlay")?.Shares;
   const batch = network.value?.batch ?? 1;
   const select = (layer: string): void => {
     state.selected.value = { layer, channel: null };
@@ -84,7 +89,7 @@ function EndCaption(props: { value: Value; named: boolean; stage: Stage | undefi
           </>
         )}
       </span>
-      {displayOf(value).name === "classes" && <Few value={value} />}
+      {Shares && <Shares value={value} />}
       {value.kind === "input" && batch > 1 && !named && (
         <span>
           example {state.example.value + 1} of {batch}

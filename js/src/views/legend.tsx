@@ -4,8 +4,11 @@ import { short } from "../format.ts";
 import type { Statistics } from "../gl/types.ts";
 import { displayOf } from "../network/display.ts";
 import type { Value } from "../plan.ts";
+import type { ColorLimits } from "../state/colors.ts";
 import { gradient } from "./colors.ts";
 import { useViews } from "./context.ts";
+import { roomOf } from "./rooms.tsx";
+import type * as sources from "./sources/room.ts";
 
 /** The limits of a colour map over values from `low` to `high`, and the part of the map that is used. */
 export function colorLimits(low: number, high: number, signed: boolean, symmetric = false) {
@@ -18,22 +21,36 @@ export function colorLimits(low: number, high: number, signed: boolean, symmetri
   return { low: -most, high: most, from: 0, to: 1 };
 }
 
-/** The legend of a layer's maps; `channel` numbers it for a range of the channel's own. */
-export function Legend(props: {
+export interface LegendProps {
   value: Value;
   statistics: Statistics | null;
+  /** Numbers it for a range of the channel's own. */
   channel?: number | null;
-}) {
-  const { value, statistics, channel } = props;
-  const { state, theme } = useViews();
+  /** The ends of the colours where those are not the values' own. */
+  limits?: ColorLimits | null;
+}
+
+/** The legend of a layer's maps; while its input is live, its colours can be held. */
+export function Legend(props: LegendProps) {
+  const { state } = useViews();
+  const { value, statistics } = props;
   if (displayOf(value).image || statistics === null) return null;
+  const isLive = state.sourceStatus.value.phase === "live" && state.range.value !== "fixed";
+  const Live = isLive ? roomOf<typeof sources>("sources")?.LiveLegend : undefined;
+  return Live === undefined ? <Ends {...props} /> : <Live {...props} />;
+}
+
+/** The colours between the real numbers at their ends. */
+export function Ends({ value, statistics, channel, limits }: LegendProps) {
+  const { state, theme } = useViews();
+  if (statistics === null) return null;
   const map = state.colormap.value;
   const own = state.range.value === "channel";
   const one = own && typeof channel === "number" ? statistics.channels[channel] : undefined;
   const summary = one ?? statistics.layer;
   if (Number.isNaN(summary.min)) return <span class="nbg-legend">no finite value</span>;
-  const kept = state.range.value === "fixed" ? state.colorLimits.value.get(value.key) : undefined;
-  const { low: least, high: most } = kept ?? { low: summary.min, high: summary.max };
+  const fixed = state.range.value === "fixed" ? state.colorLimits.value.get(value.key) : undefined;
+  const { low: least, high: most } = limits ?? fixed ?? { low: summary.min, high: summary.max };
   const curves = displayOf(value).name === "curves";
   // A curve has zero in its range.
   const ends = curves ? [Math.min(0, least), Math.max(0, most)] : [least, most];

@@ -27,15 +27,25 @@ const EXPECTED = new Set(["ContextLostError", "SessionClosed"]);
 export const isExpected = (error: unknown): boolean =>
   error instanceof Error && EXPECTED.has(error.name);
 
+/** Whether a latent skips the layer that would compute a value, so that it has none now. */
+export const isSkipped = (session: Session | null, key: string): boolean =>
+  session?.value(key) === undefined &&
+  (session?.plan.values.some((value) => value.key === key) ?? false);
+
 export function createMeasures(state: ViewerState): Measures {
   let session: Session | null = null;
   let sequence = -1;
   let cache = new Map<string, Promise<unknown>>();
 
   /** The one answer of this run, asked for once. */
-  function once<T>(name: string, ask: (session: Session) => Promise<T>): Promise<T | null> {
+  function once<T>(
+    what: string,
+    key: string,
+    ask: (session: Session) => Promise<T>,
+  ): Promise<T | null> {
     const now = state.session.peek();
-    if (now === null || now.sequence === 0) return Promise.resolve(null);
+    if (now === null || now.sequence === 0 || isSkipped(now, key)) return Promise.resolve(null);
+    const name = `${what} ${key}`;
     if (now !== session || now.sequence !== sequence) {
       session = now;
       sequence = now.sequence;
@@ -45,7 +55,7 @@ export function createMeasures(state: ViewerState): Measures {
     if (known !== undefined) return known;
     const asked = ask(now).catch((error: unknown) => {
       cache.delete(name);
-      if (isExpected(error)) return null;
+      if (isExpected(error) || isSkipped(now, key)) return null;
       throw error;
     });
     cache.set(name, asked);
@@ -54,9 +64,9 @@ export function createMeasures(state: ViewerState): Measures {
 
   return {
     statistics: (key, image) =>
-      once(`statistics ${image} ${key}`, (now) => now.statistics(key, image)),
+      once(`statistics ${image}`, key, (now) => now.statistics(key, image)),
     histogram: (key, image, { bins, channel }) =>
-      once(`histogram ${image} ${bins} ${channel} ${key}`, (now) =>
+      once(`histogram ${image} ${bins} ${channel}`, key, (now) =>
         now.histogram(key, bins, image, channel),
       ),
     read(key) {
@@ -66,7 +76,7 @@ export function createMeasures(state: ViewerState): Measures {
       if (value === undefined || !isReadable(value)) return Promise.resolve(null);
       // Not `read`, which holds the page for all that the device has to do before.
       const [width, height] = value.read.step.viewport;
-      return once(`read ${key}`, async (now) => {
+      return once("read", key, async (now) => {
         const texels = await now.sample(key, [[0, 0, width, height]]);
         return texels.subarray(0, value.read.count);
       });

@@ -1,7 +1,8 @@
 // When pictures are drawn: only what changed and is visible, in one batch a frame, at most 12 a second for runs.
-import { effect, untracked } from "@preact/signals";
+import { computed, effect, untracked } from "@preact/signals";
 import type { DrawJob } from "../gl/types.ts";
 import type { ViewerState } from "../state.ts";
+import { isSkipped } from "./measures.ts";
 
 /** What a canvas shows; the painter adds the canvas. */
 export type Drawing = Omit<DrawJob, "canvas">;
@@ -37,7 +38,7 @@ export function createPainter(state: ViewerState): Painter {
   let last = Number.NEGATIVE_INFINITY;
   let settling = false;
   let everything = false;
-  let edited = state.edited.peek();
+  let acting = state.acting.peek();
 
   /** What is to be drawn now. */
   const due = (): (Entry & { readonly job: DrawJob })[] => {
@@ -103,14 +104,28 @@ export function createPainter(state: ViewerState): Painter {
     { rootMargin: "160px" },
   );
 
+  const pace = computed(() => {
+    if (state.sourceStatus.value.phase !== "live") return "exact";
+    return state.held.value ? "held" : "slow";
+  });
+  /** For style sheets: what a latent skips has an old picture. */
+  const markSkipped = (canvas: Element, job: DrawJob | null): void => {
+    canvas.toggleAttribute("data-skipped", isSkipped(state.session.peek(), job?.key ?? ""));
+  };
+
   const stop = effect(() => {
-    const ready = state.session.value !== null && state.run.value !== null;
+    const session = state.session.value;
+    if (session !== null) session.rangePace = pace.value;
+    const ready = session !== null && state.run.value !== null;
     if (!ready) return;
     untracked(() => {
-      for (const entry of entries.values()) entry.dirty = true;
+      for (const [canvas, entry] of entries) {
+        entry.dirty = true;
+        markSkipped(canvas, entry.job);
+      }
       // Who turns a knob sees each step of it.
-      const isStep = edited !== state.edited.peek();
-      edited = state.edited.peek();
+      const isStep = acting !== state.acting.peek();
+      acting = state.acting.peek();
       (isStep ? soon : afterRun)();
     });
   });
@@ -119,6 +134,7 @@ export function createPainter(state: ViewerState): Painter {
     show(canvas, drawing) {
       const entry = entries.get(canvas);
       const job = drawing && { ...drawing, canvas };
+      markSkipped(canvas, job);
       if (entry === undefined) {
         entries.set(canvas, { job, visible: false, dirty: true });
         observer.observe(canvas);

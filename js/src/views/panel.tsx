@@ -9,9 +9,9 @@ import { Bars, NumberPicture } from "./bars.tsx";
 import { useHistogram, useStatistics, useViews } from "./context.ts";
 import { Histogram } from "./histogram.tsx";
 import { Right } from "./icons.tsx";
-import type * as kinds from "./kinds/room.ts";
 import { byVariation, isFlawed } from "./layout.ts";
 import { Legend } from "./legend.tsx";
+import type * as overlay from "./overlay/room.ts";
 import { InPython } from "./python.tsx";
 import { Room } from "./rooms.tsx";
 import { TILE, Tile, tilesAcross } from "./tile.tsx";
@@ -117,7 +117,7 @@ function WidePicture({ value, width }: { value: Value; width: number }) {
   const { name } = displayOf(value);
   if (name === "classes") {
     return (
-      <Room<typeof kinds> name="kinds">
+      <Room<typeof overlay> name="overlay">
         {({ Classes }) => <Classes value={value} side={Math.min(220, width)} />}
       </Room>
     );

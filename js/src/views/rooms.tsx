@@ -2,7 +2,7 @@
 import { computed, signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { type MakeEdits, offerEdits } from "../gl/editing.ts";
-import { type MakeFeeding, offerFeeding } from "../gl/feeds.ts";
+import { type MakeFeeding, offerFeeding, offerProfile, type Profiling } from "../gl/offers.ts";
 import type { ROOMS } from "../messages.ts";
 import { offerSources, type RunSources } from "../sources/offer.ts";
 import { useViews } from "./context.ts";
@@ -20,6 +20,7 @@ const here = signal<Partial<Record<RoomName, RoomExports>>>({});
 export function openRoom(name: RoomName, room: RoomExports): void {
   if ("Edits" in room) offerEdits(room.Edits as MakeEdits); // no view, but what sessions edit with
   if ("Feeding" in room) offerFeeding(room.Feeding as MakeFeeding);
+  if ("profile" in room) offerProfile(room.profile as Profiling);
   if ("runSources" in room) offerSources(room.runSources as RunSources);
   here.value = { ...here.peek(), [name]: room };
 }

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import re
+from typing import Any
 
+SETTINGS = ("size", "resize", "fit", "mean", "std", "range", "channels", "layout")
 PRECISIONS = ("float32", "float16")
 
 
@@ -24,6 +26,20 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         metavar="1x3x224x224",
         help="the shape of an input, where the model leaves it open; once for each input, "
         'in their order ("scalar" for a single number)',
+    )
+
+
+def add_preprocess(parser: argparse.ArgumentParser) -> None:
+    """What becomes of a picture before the model."""
+    parser.add_argument(
+        "--preprocess",
+        type=setting,
+        nargs="+",
+        default=[],
+        metavar="NAME=VALUE",
+        help="how pictures become what the model takes, as layers in front of it: any of size=224, "
+        "resize=256, fit=crop|letterbox|stretch, mean=0.485,0.456,0.406, std=0.229,0.224,0.225, "
+        "range=0,255, channels=BGR|grey, layout=NHWC; pictures may be of any size then",
     )
 
 
@@ -72,6 +88,27 @@ def shape(text: str) -> tuple[int, ...]:
             f'{text!r} is no shape: write sizes like 1x3x224x224, or "scalar" for a single number'
         )
     return tuple(int(part) for part in text.split("x"))
+
+
+def setting(text: str) -> tuple[str, Any]:
+    """A name of Preprocess and its value: ("mean", (0.485, 0.456, 0.406))."""
+    name, equals, value = text.partition("=")
+    if name not in SETTINGS or not equals:
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: write NAME=VALUE, with one of the names {', '.join(SETTINGS)}"
+        )
+    if name in ("fit", "channels", "layout"):
+        return name, value
+    try:
+        if name in ("size", "resize"):
+            sides = tuple(int(side) for side in value.split("x"))
+            return name, sides if len(sides) > 1 else sides[0]
+        numbers = tuple(float(number) for number in value.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: numbers are needed, as in size=224x320 or mean=0.485,0.456,0.406"
+        ) from None
+    return name, numbers
 
 
 def at_least_one(text: str) -> int:

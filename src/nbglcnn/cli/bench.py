@@ -30,6 +30,7 @@ LONG_S = 30.0  # after which no further round is begun
 def add(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     arguments.add_model(parser)
+    arguments.add_preprocess(parser)
     arguments.add_images(parser)
     parser.add_argument(
         "--runs", type=arguments.at_least_one, default=20, metavar="N", help="of each; default: 20"
@@ -41,12 +42,12 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     """Print the medians."""
     from nbglcnn.cli import inputs, models, words
-    from nbglcnn.load import load
+    from nbglcnn.load import behind, load, with_picture
     from nbglcnn.lowering.lower import lower
     from nbglcnn.session import Session
     from nbglcnn.tables import table
 
-    model = models.find(given.model)
+    model = models.find(given.model, given.preprocess)
     x = inputs.example(model, given.images, given.shape, resize=given.resize)
     x = inputs.pieces(model, x)[0]
     with words.working("compiling"):
@@ -55,7 +56,10 @@ def run(given: argparse.Namespace) -> int:
             lower(graph, observe=observe, precision=given.precision)
             for observe in ("outputs", "all")
         )
-    other, engine, missing = _other(model, graph.inputs, arrays)
+    own = behind(graph)  # the other engine runs the model alone, on what comes out in front of it
+    taken = arrays if model.prepared is None else with_picture(model.prepared, x).arrays
+    count = len(own.inputs) - len(graph.noise)  # the framework draws the rest itself
+    other, engine, missing = _other(model, own.inputs[:count], taken[:count])
     if missing:
         words.note(missing)
     with Session(fused) as one, Session(kept) as two:
@@ -124,7 +128,7 @@ def _other(
     from nbglcnn.reference import engine
 
     if model.is_python:
-        return _by_torch(model.source, arrays), engine(model.source), ""
+        return _by_torch(model.bare, arrays), engine(model.bare), ""
     try:
         import onnxruntime  # type: ignore[import-untyped]
     except ImportError:
@@ -133,14 +137,14 @@ def _other(
     options.log_severity_level = 4
     try:
         session = onnxruntime.InferenceSession(
-            model.source, options, providers=["CPUExecutionProvider"]
+            model.bare, options, providers=["CPUExecutionProvider"]
         )
         given = dict(zip(names, arrays, strict=True))
         session.run(None, given)
     except Exception as error:  # an operator set that is newer than the runtime's, or a type
         words = str(error).strip().splitlines()[0]
         return None, "", f"ONNX Runtime cannot run this model, so it is not measured: {words}"
-    return lambda: session.run(None, given), engine(model.source), ""
+    return lambda: session.run(None, given), engine(model.bare), ""
 
 
 def _by_torch(module: Any, arrays: tuple[Array, ...]) -> Callable[[], object]:

@@ -19,6 +19,7 @@ The exit status is 1 where a layer cannot run."""
 def add(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     arguments.add_model(parser)
+    arguments.add_preprocess(parser)
     arguments.add_images(parser)
     arguments.add_json(parser)
 
@@ -28,7 +29,7 @@ def run(given: argparse.Namespace) -> int:
     from nbglcnn.api import check
     from nbglcnn.cli import inputs, models, words
 
-    model = models.find(given.model)
+    model = models.find(given.model, given.preprocess)
     x = inputs.example(model, given.images, given.shape, resize=given.resize)
     with words.working("checking"):
         report = check(model.source, inputs.at_once(model, x))

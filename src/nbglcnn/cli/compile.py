@@ -17,6 +17,7 @@ EXAMPLES = """examples:
 def add(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     arguments.add_model(parser)
+    arguments.add_preprocess(parser)
     arguments.add_images(parser)
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="default: the model's name with .plan"
@@ -35,7 +36,7 @@ def run(given: argparse.Namespace) -> int:
     from nbglcnn.api import compile
     from nbglcnn.cli import inputs, models, words
 
-    model = models.find(given.model)
+    model = models.find(given.model, given.preprocess)
     x = inputs.example(model, given.images, given.shape, resize=given.resize)
     observe = given.observe if given.observe in ("all", "outputs") else given.observe.split(",")
     with words.working("compiling"):

@@ -17,6 +17,7 @@ EXAMPLES = """examples:
 def add(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     arguments.add_model(parser)
+    arguments.add_preprocess(parser)
     arguments.add_images(parser)
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="default: the model's name with .html"
@@ -34,7 +35,7 @@ def run(given: argparse.Namespace) -> int:
     from nbglcnn.export import export_html
 
     text = _text(given.text) if given.text else ""
-    model = models.find(given.model)
+    model = models.find(given.model, given.preprocess)
     x = inputs.example(model, given.images, given.shape, resize=given.resize)
     output = given.output or model.beside(".html")
     with words.working("making the page"), words.writing(output):

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from nbglcnn.inputs import Spec
+    from nbglcnn.load import Prepared
 
 AT_ONCE = 16  # examples that a Plan is compiled for; more run in pieces
 Shapes = Sequence[tuple[int, ...]]
@@ -25,6 +26,8 @@ def example(model: Model, files: Sequence[str], shapes: Shapes, *, resize: bool 
     Raises:
         Refused: a file is none of these, or doesn't fit; or a torch module has no input at all.
     """
+    if model.prepared is not None:
+        return _picture_or_random(model.prepared, files, shapes, resize)
     if files:
         return _read(files, _specs(model, shapes), resize)
     if not model.is_python:
@@ -42,6 +45,25 @@ def example(model: Model, files: Sequence[str], shapes: Shapes, *, resize: bool 
     random = np.random.default_rng(0)
     arrays = [random.random(checked_shape("--shape", one), np.float32) for one in shapes]
     return tuple(arrays) if len(arrays) > 1 else arrays[0]
+
+
+def _picture_or_random(model: Prepared, files: Sequence[str], shapes: Shapes, resize: bool) -> Any:
+    """Pictures of any size for a model with a preprocess; without files random numbers."""
+    if resize:
+        raise Refused("--preprocess resizes pictures itself: leave --resize out")
+    if files:
+        from nbglcnn.inputs import Spec
+
+        return _read(files, [Spec("input")], False, any_size=True)
+    import numpy as np
+
+    from nbglcnn.load import with_picture
+    from nbglcnn.load.bounds import checked_shape
+
+    if len(shapes) > 1:
+        raise Refused("--preprocess is for a model of one input: give one --shape, the picture's")
+    shape = with_picture(model, None).inputs[0].shape if not shapes else shapes[0]
+    return np.random.default_rng(0).random(checked_shape("--shape", shape), np.float32)
 
 
 def at_once(model: Model, x: Any) -> Any:
@@ -85,7 +107,7 @@ def _specs(model: Model, shapes: Shapes) -> list[Spec]:
         return [Spec("input", shape) for shape in shapes] or [Spec("input")]
     from nbglcnn.load.onnx.model import input_specs
 
-    specs = input_specs(model.source)
+    specs = input_specs(model.bare)
     if not specs or (shapes and len(shapes) != len(specs)):
         raise Refused(f"the model has {len(specs)} inputs: give a shape for each")
     if not shapes:
@@ -109,11 +131,15 @@ def _taken(x: Any, first: int, size: int, count: int) -> Any:
     return [x[row] for row in rows] if isinstance(x, list) else x[rows]
 
 
-def _read(files: Sequence[str], specs: Sequence[Spec], resize: bool) -> Any:
+def _read(
+    files: Sequence[str], specs: Sequence[Spec], resize: bool, *, any_size: bool = False
+) -> Any:
     kinds = {suffix if suffix in (".npy", ".npz") else "picture" for suffix in map(_suffix, files)}
     if len(kinds) > 1:
         raise Refused(f"{' and '.join(sorted(kinds))} files in one batch: give files of one kind")
     [kind] = kinds
+    if kind == "picture" and any_size:
+        return [_picture(file) for file in files]
     if kind == "picture":
         if len(specs) > 1:
             names = ", ".join(repr(spec.name) for spec in specs)

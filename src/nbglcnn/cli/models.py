@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib.util
 import sys
 import traceback
+from collections.abc import Sequence
 from contextlib import redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -23,18 +24,40 @@ class Model:
     name: str
     is_python: bool = False
 
+    @property
+    def bare(self) -> Any:
+        """The source without what comes before it."""
+        from nbglcnn.load import bare
+
+        return bare(self.source)
+
+    @property
+    def prepared(self) -> Any:
+        """The source if something comes before it, else None."""
+        return None if self.bare is self.source else self.source
+
     def beside(self, suffix: str) -> str:
         """A file's name for what is made of it: beside an ONNX file, or else in this folder."""
-        place = Path(f"{self.name}.py" if self.is_python else self.source)
+        place = Path(f"{self.name}.py" if self.is_python else self.bare)
         return str(place.with_suffix(suffix))
 
 
-def find(text: str) -> Model:
-    """The model that MODEL names.
+def find(text: str, settings: Sequence[tuple[str, Any]] = ()) -> Model:
+    """The model that MODEL names, behind a Preprocess of these `settings` if there are any.
 
     Raises:
         Refused: the Python file cannot be imported, or has no such module or function.
     """
+    found = _found(text)
+    if not settings:
+        return found
+    from nbglcnn.load import prepared
+    from nbglcnn.preprocess import Preprocess
+
+    return replace(found, source=prepared(found.source, Preprocess(**dict(settings))))
+
+
+def _found(text: str) -> Model:
     file, _, name = text.rpartition(":")
     if file.endswith(".py"):
         return Model(_made(Path(file).resolve(), name), name, True)

@@ -27,6 +27,7 @@ STATISTICS = ("min", "max", "mean", "std")
 def add(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     arguments.add_model(parser)
+    arguments.add_preprocess(parser)
     arguments.add_images(parser, count="+")
     parser.add_argument(
         "--layer",
@@ -52,7 +53,7 @@ def run(given: argparse.Namespace) -> int:
     from nbglcnn.session import Session
     from nbglcnn.tables import table
 
-    model = models.find(given.model)
+    model = models.find(given.model, given.preprocess)
     x = inputs.example(model, given.images, given.shape, resize=given.resize)
     with words.working("compiling"):
         plan = compile(

@@ -18,6 +18,7 @@ Only this machine reaches it (127.0.0.1), by an address that cannot be guessed."
 def add(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     arguments.add_model(parser)
+    arguments.add_preprocess(parser)
     arguments.add_images(parser)
     parser.add_argument(
         "--port", type=_port, default=0, metavar="N", help="default: one that is free"
@@ -34,7 +35,7 @@ def run(given: argparse.Namespace) -> int:
     from nbglcnn.serving import PageServer, show
     from nbglcnn.viewer.network import Network
 
-    model = models.find(given.model)
+    model = models.find(given.model, given.preprocess)
     x = inputs.example(model, given.images, given.shape, resize=given.resize)
     with words.working("making the page"):
         network = Network(model.source, x, observe="all", precision=given.precision)

@@ -17,6 +17,7 @@ MACs are multiply–accumulate operations, for the whole batch."""
 def add(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     arguments.add_model(parser)
+    arguments.add_preprocess(parser)
     arguments.add_images(parser)
     arguments.add_json(parser)
 
@@ -27,7 +28,7 @@ def run(given: argparse.Namespace) -> int:
     from nbglcnn.lowering.lower import lower
     from nbglcnn.partly import load_mixed
 
-    model = models.find(given.model)
+    model = models.find(given.model, given.preprocess)
     x = inputs.example(model, given.images, given.shape, resize=given.resize)
     with words.working("reading the model"):
         graph, _ = load_mixed(model.source, inputs.at_once(model, x))

@@ -20,6 +20,7 @@ The exit status is 1 where a layer differs by more than rounding."""
 def add(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     arguments.add_model(parser)
+    arguments.add_preprocess(parser)
     arguments.add_images(parser, count="*")
     arguments.add_precision(parser)
     arguments.add_json(parser)
@@ -34,7 +35,7 @@ def run(given: argparse.Namespace) -> int:
     from nbglcnn.reference import engine
     from nbglcnn.session import Session
 
-    model = models.find(given.model)
+    model = models.find(given.model, given.preprocess)
     x = inputs.example(model, given.images, given.shape, resize=given.resize)
     parts = inputs.pieces(model, x)
     if not model.is_python and not engine(model.source).startswith("ONNX Runtime"):

@@ -25,7 +25,8 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
     "inject". `channels` are numbers of the value's shown channels, None for all. The result is
     `mix` · the transformed value + (1 − mix) · the value before. `source` is the text of "glsl",
     whose `parameters` are called `names` there; `array` is the content hash of an injected array of
-    (n, channels, h, w), and `frozen` says that it was the layer's own value.
+    (n, channels, h, w), and `frozen` says that it was the layer's own value. With `skips`, as of a
+    latent, an injected whole value spares all passes that nothing behind it needs.
     """
 
     layer: str
@@ -39,6 +40,7 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
     names: tuple[str, ...] = ()
     array: str = ""
     frozen: bool = False
+    skips: bool = False
 
 
 def parameters_of(edit: Edit) -> dict[str, float]:
@@ -149,6 +151,8 @@ def _check(edit: Edit, plan: Plan) -> None:
     mix = checked_number(f"{where}: mix", edit.mix)
     if not 0 <= mix <= 1:
         raise InputError(f"{where}: mix is {mix}; it goes from 0 (unbent) to 1")
+    if edit.skips and (edit.transform, edit.channels, mix) != (INJECT, None, 1):
+        raise InputError(f"{where}: only a whole injected value can stand for the layers before it")
     checked_channels(edit.channels, value)
 
 

@@ -51,6 +51,16 @@ class Bending:
             return made
         return _decided(array, made, self, key)
 
+    def without(self, keys: Iterable[str]) -> Bending:
+        """The same without the edits of some keys."""
+        own = self.edits.keys() - set(keys)
+        return Bending(
+            {key: self.edits[key] for key in self.edits if key in own},
+            {key: self.shown[key] for key in own},
+            self.arrays,
+            {key: self.found[key] for key in own if key in self.found},
+        )
+
     def within(self, prefix: str, names: Mapping[str, str] = MappingProxyType({})) -> Bending:
         """Of a comparison those of one side, under its own keys; `names` are keys of others."""
         own = {

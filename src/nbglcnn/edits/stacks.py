@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from nbglcnn import plan as p
 from nbglcnn.edits.records import Edit, active
+from nbglcnn.edits.skipping import skipped
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +20,16 @@ class Stack:
 
 
 def stacks_of(header: p.Header, edits: Sequence[Edit]) -> list[Stack]:
-    """One for each value that has active edits; behind the one that it is a view of."""
+    """One for each value that has active edits; behind the one that it is a view of.
+
+    A value that a latent spares has none.
+    """
     numbers = {value.key: number for number, value in enumerate(header.values)}
+    old = skipped(header, edits).values
     found: dict[int, list[Edit]] = {}
     for edit in active(edits):
-        found.setdefault(numbers[edit.layer], []).append(edit)
+        if numbers[edit.layer] not in old:
+            found.setdefault(numbers[edit.layer], []).append(edit)
     order = sorted(found, key=lambda one: (header.values[one].after, depth(header, one)))
     return [Stack(one, header.values[one], tuple(found[one])) for one in order]
 

@@ -11,12 +11,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from nbglcnn.errors import InputError, ModelError, NbglcnnError
+from nbglcnn.errors import InputError, ModelError, NbglcnnError, UnsupportedModel
 from nbglcnn.graph import Array, Graph
 from nbglcnn.inputs import Spec, as_arrays
 from nbglcnn.load.joined import Joined, Side
 from nbglcnn.load.names import specs_of
 from nbglcnn.load.parameters import fitting, with_numbers, with_parameters
+from nbglcnn.load.prepared import Pictured, Prepared, bare, behind, front, pictured, prepared
 from nbglcnn.load.torch.thread import one_at_a_time
 
 if TYPE_CHECKING:
@@ -25,18 +26,24 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Joined",
+    "Prepared",
     "Side",
     "alone",
+    "bare",
+    "behind",
     "fitting",
+    "front",
     "is_module",
     "load",
     "one_at_a_time",
     "partly",
+    "prepared",
     "rewrites",
     "specs_of",
     "tensors_of",
     "with_numbers",
     "with_parameters",
+    "with_picture",
     "write_onnx",
 ]
 
@@ -48,18 +55,50 @@ def load(
     problems: Problems | None = None,
     missing: Missing | None = None,
 ) -> tuple[Graph, tuple[Array, ...]]:
-    """The Graph of a torch module, an ONNX ModelProto, its bytes or its file, and `x` as arrays.
+    """The Graph of a torch module, an ONNX ModelProto, its bytes or its file, and all its inputs.
 
     `x` is an example input (a tuple for several, or a dict by name); only an ONNX model with static
-    shapes can do without. `known` receives by key what was computed of `x` on the way: of a torch
-    module the values that its modules gave, else nothing. `problems` says of the nodes of a torch
-    module's Graph why they cannot run: they, or the modules that hold what cannot be exported, are
-    left to Python then. `missing` says so of an operator by its name.
+    shapes can do without. Behind its arrays come those that stand for what forward draws. `known`
+    receives by key what was computed of `x` on the way: of a torch module the values that its
+    modules gave, else nothing. `problems` says of the nodes of a torch module's Graph why they
+    cannot run: they, or the modules that hold what cannot be exported, are left to Python then.
+    `missing` says so of an operator by its name.
     """
     if isinstance(model, Joined):
         return model.graph, model.arrays
+    if isinstance(model, Prepared):
+        given = with_picture(model, x)
+        graph, arrays = load(model.model, given.arrays, known, problems, missing)
+        return given.whole(graph, known), (given.inputs[0], *arrays[1:])
     with one_at_a_time():
         return _load(model, x, known, problems, missing)
+
+
+def with_picture(model: Prepared, x: Any) -> Pictured:
+    """The inputs that a model and its Preprocess get of `x`: pictures, or zeros of its size."""
+    own = model.model
+    if is_module(own):
+        from nbglcnn.load.torch.check import image_channels, input_names, unwrapped
+        from nbglcnn.load.torch.noise import parted
+
+        whole, called = unwrapped(own), type(own).__name__
+        x, noise = parted(whole, x)
+        count = len(x) if isinstance(x, tuple | Mapping) else 1
+        specs = [Spec(name) for name in input_names(whole, count)]
+        return pictured(model.preprocess, x, specs, image_channels(own), called, noise.given)
+    from nbglcnn.load.onnx.model import input_specs
+
+    specs = input_specs(_checked_model(own))
+    if not specs:
+        raise InputError("preprocess: the model has no inputs")
+    drawn: Mapping[str, Any] | tuple[Any, ...] = ()
+    if isinstance(x, Mapping):
+        names = {spec.name for spec in specs}
+        drawn = {name: one for name, one in x.items() if name not in names}
+        x = {name: one for name, one in x.items() if name in names}
+    elif isinstance(x, tuple):
+        x, drawn = x[: len(specs)], x[len(specs) :]
+    return pictured(model.preprocess, x, specs, None, "the model", drawn)
 
 
 def _load(
@@ -70,19 +109,26 @@ def _load(
     missing: Missing | None,
 ) -> tuple[Graph, tuple[Array, ...]]:
     if is_module(model):
+        from nbglcnn.load.torch.check import unwrapped
         from nbglcnn.load.torch.module import load_module
+        from nbglcnn.load.torch.noise import parted
 
         if x is None:
             raise InputError(
                 f"{type(model).__name__} needs an example input: its shapes come from there. "
                 "Give x, for example numpy.zeros((1, 3, 64, 64), 'float32')"
             )
-        arrays = _arrays_of(model, x)
-        return load_module(model, arrays, known, problems, missing), arrays
-    if isinstance(model, str | os.PathLike | bytes | bytearray | memoryview) or _is_proto(model):
-        from nbglcnn.load.onnx.model import load_onnx
+        own, noise = parted(unwrapped(model), x)
+        return load_module(model, _arrays_of(model, own), known, problems, missing, noise)
+    from nbglcnn.load.onnx.model import load_onnx
 
-        return load_onnx(model, x)
+    return load_onnx(_checked_model(model), x)
+
+
+def _checked_model(model: Any) -> Any:
+    """What may be an ONNX model; ModelError for anything else."""
+    if isinstance(model, str | os.PathLike | bytes | bytearray | memoryview) or _is_proto(model):
+        return model
     if hasattr(model, "read"):
         raise ModelError(
             f"{type(model).__name__} is not a model: give the file's path, or its bytes, as "
@@ -109,12 +155,20 @@ def alone(model: Any, x: Any) -> list[tuple[str, str, Graph | NbglcnnError]]:
 
     An error in place of a Graph says why not; of other models there is nothing.
     """
+    if isinstance(model, Prepared) and is_module(model.model):
+        return alone(model.model, with_picture(model, x).arrays)
     if not is_module(model):
         return []
     from nbglcnn.load.torch.alone import pieces
+    from nbglcnn.load.torch.check import unwrapped
+    from nbglcnn.load.torch.noise import parted
 
     with one_at_a_time():
-        return pieces(model, _arrays_of(model, x))
+        try:
+            own, _ = parted(unwrapped(model), x)
+        except UnsupportedModel:  # it hides its modules
+            return []
+        return pieces(model, _arrays_of(model, own))
 
 
 def partly(model: Any, x: Any, given: Given = MappingProxyType({})) -> Part | None:
@@ -123,7 +177,9 @@ def partly(model: Any, x: Any, given: Given = MappingProxyType({})) -> Part | No
     Nodes whose outputs are `given`, each with the reason, are left to Python. Of other models there
     is nothing.
     """
-    if is_module(model) or isinstance(model, Joined):
+    if isinstance(model, Prepared) and not is_module(model.model):
+        return partly(model.model, with_picture(model, x).arrays, given)
+    if is_module(bare(model)) or isinstance(model, Joined):
         return None
     from nbglcnn.load.onnx.model import load_partly
 

@@ -13,6 +13,7 @@ from nbglcnn.graph import Array, Node, Value
 from nbglcnn.load.bounds import shown
 
 OPSET = 21  # the one that operators are lowered from: GroupNormalization is whole, Attention is not
+SEED = 0  # of numbers in the place of what a model draws
 FLOAT32 = np.dtype(np.float32)
 HALF = np.dtype(np.float16)
 WIDE = {np.dtype(np.float64), HALF}  # at run time these are float32
@@ -39,7 +40,9 @@ class Draft:
     parameters whose numbers decided which nodes there are. `refused` are nodes that cannot be
     loaded and why, `lost` what they would give; None where the first shall be an error. `classes`
     are the model's own names for the values of its output. `at` is the module of the node that is
-    being folded. `given` are outputs of nodes that Python computes, and why.
+    being folded. `given` are outputs of nodes that Python computes, and why. Random numbers that
+    nodes give under one of the names in `may_draw` are inputs: folding finds what they are where
+    none are given, `noise`.
     """
 
     name: str
@@ -63,6 +66,9 @@ class Draft:
     classes: tuple[str, ...] = ()
     at: str = ""
     given: Mapping[str, tuple[Array, str]] = field(default_factory=dict)
+    may_draw: frozenset[str] = frozenset()
+    noise: dict[str, Array] = field(default_factory=dict)
+    generator: np.random.Generator = field(default_factory=lambda: np.random.default_rng(SEED))
 
     def refuse(self, node: Node, error: UnsupportedModel) -> None:
         """Note that a node cannot be loaded, or raise the error where that is an error."""

@@ -110,6 +110,15 @@ def _join(joined: Joined) -> Graph:
             for graph, _, prefix in sides
             for call, around in graph.calls.items()
         }),
+        noise=MappingProxyType({
+            names[value]: names[constant]
+            for graph, names, _ in sides[::-1]
+            for value, constant in graph.noise.items()
+        }),
+        preprocess=tuple(prefix + name for graph, _, prefix in sides for name in graph.preprocess),
+        fits=MappingProxyType({
+            names[value]: fit for graph, names, _ in sides for value, fit in graph.fits.items()
+        }),
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from nbglcnn.graph import Graph, Key, Node
+from nbglcnn.graph import Array, Graph, Key, Node
 from nbglcnn.inputs import Spec
 
 
@@ -110,11 +110,26 @@ def replaced(
     return value
 
 
-def specs_of(graph: Graph) -> tuple[Spec, ...]:
-    """The inputs of a Graph under their keys."""
+def specs_of(graph: Graph, now: Sequence[Array] | None = None) -> tuple[Spec, ...]:
+    """The inputs of a Graph under their keys.
+
+    Noise that is left out is what it is `now` among all inputs, or what the Graph begins with.
+    """
     names = {key.value: key.name for key in reversed(graph.keys) if key.kind == "input"}
+    first = {value: graph.values[constant].data for value, constant in graph.noise.items()}
+    if now is not None:
+        first = {v: array for v, array in zip(graph.inputs, now, strict=True) if v in first}
+    fits = {value: graph.fits.get(value, ("", 1.0)) for value in graph.inputs}
     return tuple(
-        Spec(names.get(v, v), graph.values[v].shape, graph.values[v].dtype) for v in graph.inputs
+        Spec(
+            names.get(v, v),
+            graph.values[v].shape,
+            graph.values[v].dtype,
+            default=first.get(v),
+            fit=fits[v][0],
+            share=fits[v][1],
+        )
+        for v in graph.inputs
     )
 
 

@@ -119,17 +119,20 @@ class Builder:
         self._copies.clear()
 
     def carried(self, carry: Carry) -> None:
-        """Bind a carry's target to a texture that begins with the initial contents.
+        """Bind a carry's target to a texture that begins with the initial contents."""
+        if math.prod(self.shape(carry.target)):
+            self._begun(carry.target, carry.initial)
+
+    def _begun(self, value: str, initial: str) -> Tensor:
+        """Bind a value to a texture of its own that begins as a constant.
 
         `weight` would share it with a constant of the same numbers.
         """
-        shape = self.shape(carry.target)
-        if not math.prod(shape):
-            return
-        layout = self.fitted(self.layout(nchw_of(shape)))
+        layout = self.fitted(self.layout(nchw_of(self.shape(value))))
         arguments = {"nchw": layout.nchw, "block": layout.block, **_cut(layout)}
-        texture = self._fill(p.Recipe("tensor", (carry.initial,), arguments))
-        self.bind(carry.target, Tensor(texture, layout))
+        tensor = Tensor(self._fill(p.Recipe("tensor", (initial,), arguments)), layout)
+        self.bind(value, tensor)
+        return tensor
 
     def carry(self, carry: Carry) -> None:
         """A commit takes the source's texture to the target's.
@@ -485,11 +488,14 @@ class Builder:
             values if max(values, default=-1) >= 0 else (),
         )
 
-    def input(self, key: str, value: str) -> p.Input:
-        """The upload of one of the network's inputs."""
+    def input(self, key: str, value: str, initial: str = "") -> p.Input:
+        """The upload of one of the network's inputs, which may begin as a constant."""
         shape, dtype = self.shape(value), self.graph.values[value].dtype
         empty = not math.prod(shape)
-        tensor = self.scratch(Layout((1, 1, 1, 1))) if empty else self.output(value)
+        if empty:
+            tensor = self.scratch(Layout((1, 1, 1, 1)))
+        else:
+            tensor = self._begun(value, initial) if initial else self.output(value)
         width, height = flat_width(math.prod(shape), self.target.max_texture_size)
         staging = self.texture(width, height)
         self.formats.uploaded(staging)

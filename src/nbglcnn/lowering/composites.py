@@ -92,7 +92,7 @@ def describe(
     record = RECORDS[told.operator]
     same = all(RECORDS[node.op].explained(graph, node) == "same" for node in nodes)
     main = replace(main, op=told.operator)
-    return Description(
+    found = Description(
         record.role,
         short,
         "same" if same else "moved" if moves else record.explained(graph, main),
@@ -100,6 +100,34 @@ def describe(
         record.formula(graph, main) if record.formula and not told.composite else "",
         RECORDS[nodes[-1].op].bounded(graph, nodes[-1]),
     )
+    return _of_preprocess(graph, key, found) if key.name in graph.preprocess else found
+
+
+def _of_preprocess(graph: Graph, key: Key, found: Description) -> Description:
+    """A step in front of the model: all of them are one stage, with the formulas that there are."""
+    before = key.name.rpartition(".")[0]  # of two that are compared each has its own
+    first = next(name for name in graph.preprocess if name.rpartition(".")[0] == before)
+    found = replace(found, role="head" if key.name == first else "follows")
+    call = ast.parse(f"step({key.description})", mode="eval").body
+    assert isinstance(call, ast.Call)
+    settings = {one.arg: ast.literal_eval(one.value) for one in call.keywords}
+    if key.module_type == "Range":
+        scale, offset = settings["scale"], settings["offset"]
+        behind = f" {'-' if offset < 0 else '+'} {abs(offset)}" if offset else ""
+        formula = f"x * {scale}{behind}"
+    elif key.module_type == "Normalize":
+        formula = f"(x - {_by_channel(settings['mean'])})" if "mean" in settings else "x"
+        formula += f" / {_by_channel(settings['std'])}" if "std" in settings else ""
+    else:
+        return found
+    return replace(found, explains="pointwise", composite=False, formula=formula)
+
+
+def _by_channel(numbers: Any) -> str:
+    """A number, or the one of a channel, in a formula."""
+    if not isinstance(numbers, tuple):
+        return str(numbers) if numbers >= 0 else f"({numbers})"
+    return f"choose(channel, {', '.join(map(str, numbers))})"
 
 
 def short_name(name: str) -> str:

@@ -232,6 +232,7 @@ def usual_fit(graph: Graph, value: str) -> p.Fit:
     """How pictures become an input where nobody says; "" for one that takes none."""
     shape = graph.shape(value)
     pictures = len(shape) == 4 and shape[1] in p.PICTURE_CHANNELS and math.prod(shape) > 0
+    pictures = pictures and value not in graph.noise
     return "crop" if pictures and graph.values[value].dtype.name == "float32" else ""
 
 

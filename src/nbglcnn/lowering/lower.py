@@ -86,8 +86,9 @@ def lower(
         key = next(key.name for key in graph.keys if key.kind == "input" and key.value == value)
         places = reaches.places[value]
         fit, share = graph.fits.get(value, (usual_fit(graph, value), 1.0))
-        record = b.input(key, value)
-        inputs.append(msgspec.structs.replace(record, places=places, fit=fit, share=share))
+        record = b.input(key, value, graph.noise.get(value, ""))
+        found = {"fit": fit, "share": share, "resampled": value in graph.fits}
+        inputs.append(msgspec.structs.replace(record, places=places, **found))
     # 0 examples: there is nothing to picture
     batch = max(1, batch_of(record.shape for record in inputs))
     inputs += _from_python(b, nodes, layer_of, watched, rows)
@@ -342,6 +343,7 @@ def _finish(
         reaches=tables[0],
         carries=tuple(p.Carry(moved[c.source], moved[c.target]) for c in b.carries),
         tokens=tables[1],
+        preprocess=graph.preprocess,
     )
     return p.Plan(header, bytes(b.uniforms), b.blobs)
 

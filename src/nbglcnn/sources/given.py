@@ -285,6 +285,8 @@ def feeding(source: InputSource, key: str, inputs: tuple[Input, ...]) -> InputSo
 
     InputError where that one cannot be fed.
     """
+    if source.kind == "latent":
+        return source  # it feeds none
     chosen_input(replace(source, input=key), inputs)
     plain = replace(source, input="")
     return plain if chosen_input(plain, inputs).key == key else replace(source, input=key)

@@ -18,6 +18,7 @@ class Activations(Mapping[str, Array]):
 
     Each look-up reads the value from the page (or computes it here when there is none): keep the
     array rather than asking twice. `viewer.unbent` has each value as it is before its own edits.
+    While a latent is the source, what it skips is not among them: a KeyError, which says so.
     """
 
     def __init__(self, network: Network, reader: Reader, *, unbent: bool = False) -> None:
@@ -46,6 +47,7 @@ class Activations(Mapping[str, Array]):
         return self._reader.read(keys, timeout, unbent=self._unbent).arrays
 
     def __getitem__(self, key: str) -> Array:
+        self._network.check_computed([key])
         if key not in self:
             raise KeyError(unknown(key, list(self)))
         return self._read([key])[0]
@@ -61,7 +63,8 @@ class Activations(Mapping[str, Array]):
 
     @property
     def _values(self) -> Sequence[Value]:
-        return self._network.plan.values
+        skipped = self._network.skipped
+        return [value for value in self._network.plan.values if value.key not in skipped]
 
     def _rows(self) -> list[tuple[str, str, str, str]]:
         return [

@@ -29,6 +29,7 @@ def compare(
     titles: tuple[str, str] = ("", ""),
     observe: str | Sequence[str] = "all",
     strict: bool = False,
+    preprocess: Any = None,
     **options: Any,
 ) -> Comparison:
     """Run two networks, or one on two inputs, with the difference B − A of every layer.
@@ -41,6 +42,8 @@ def compare(
         titles: what A and B are called, for example ("epoch 1", "epoch 20").
         observe: which layers are compared and kept: "all", "outputs" alone, or names (in `a`).
         strict: refuse what would be computed in Python, as for the Viewer.
+        preprocess: how pictures become what both models take, as for the Viewer; a Viewer that is
+            given keeps its own.
         options: further ones of the Viewer: `classes`, `precision`, `height`, `timeout`. Without
             `classes` they are those of `a`, or of `b`, unless both have some and they differ.
 
@@ -56,6 +59,10 @@ def compare(
         UnsupportedOperator, UnsupportedModel: as for the Viewer.
     """
     title_a, title_b = titles
+    if preprocess is not None:
+        same = a is b
+        a = _prepared(a, preprocess)
+        b = a if same else _prepared(b, preprocess)
     if x is None and not isinstance(a, Viewer) and isinstance(b, Viewer):
         x = b.inputs_of_now()
     left = _side(a, x, strict)
@@ -82,13 +89,20 @@ def compare(
     return Comparison(joined, **options)
 
 
+def _prepared(model: Any, preprocess: Any) -> Any:
+    """A model with a preprocess; what brings its own, or is weights alone, stays as it is."""
+    if isinstance(model, Viewer | Mapping):
+        return model
+    return load.prepared(model, preprocess)
+
+
 def _side(model: Any, x: Any, strict: bool, same: Side | None = None) -> Side:
     """A model or Viewer with an input; `same` is a side with the same model."""
     if isinstance(model, Comparison):
         raise ModelError("a comparison is no model: give one of the two that it compares")
     if isinstance(model, Viewer):
         network = model.network
-        specs = load.specs_of(network.graph)
+        specs = load.specs_of(network.graph, network.arrays)
         arrays = model.inputs_of_now() if x is None else as_arrays(x, specs)
         return Side(network.model, replace(network.graph, classes=network.classes), arrays)
     if same is not None:

@@ -10,6 +10,7 @@ from typing import Any
 from nbglcnn.edits.kinds import GLSL
 from nbglcnn.edits.records import Edit, active
 from nbglcnn.edits.replay import NONE, Bending, bending
+from nbglcnn.edits.skipping import skipped
 from nbglcnn.errors import DeviceError, OpenGLUnavailable
 from nbglcnn.graph import Array, Graph
 from nbglcnn.plan import Patch, Plan
@@ -64,7 +65,12 @@ class Local:
             else:
                 bends = bending(plan, edits, injected)
                 found = reference(self.model, graph, arrays, bends=bends)
-                self._values = {value.key: found[value.key] for value in plan.values}
+                old = skipped(plan.header, edits).values
+                self._values = {
+                    value.key: found[value.key]
+                    for number, value in enumerate(plan.values)
+                    if number not in old
+                }
             self._key = revision, plan.hash
         return self._values
 
@@ -80,12 +86,13 @@ class Local:
         """Of the values computed last these, each before its own edits."""
         if self._session is not None:
             return [self._session.read(key, unbent=True) for key in keys]
-        own = {edit.layer for edit in active(edits)}
+        own = {edit.layer for edit in active(edits) if not edit.skips}
 
         def before(key: str) -> Array:
             if key not in own:
                 return self._values[key].copy()
-            others = bending(plan, [edit for edit in edits if edit.layer != key], injected)
+            left = [edit for edit in edits if edit.layer != key or edit.skips]
+            others = bending(plan, left, injected)
             return reference(self.model, graph, arrays, [key], others)[key]
 
         return [before(key) for key in keys]

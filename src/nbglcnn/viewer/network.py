@@ -23,13 +23,14 @@ from nbglcnn.plan import Patch, Plan, Precision, Target, Value, content_hash, pa
 from nbglcnn.reference import cacheable
 from nbglcnn.session import stored
 from nbglcnn.viewer import snapshot as pictures
+from nbglcnn.viewer.cut import Cut
 from nbglcnn.viewer.local import Local
 from nbglcnn.viewer.offer import Offer
 
 PATCH_BYTES = 2**22  # of all patches since the weights were hashed; then they are hashed again
 
 
-class Network:
+class Network(Cut):
     """The Graph, the Plan and the input of a Viewer. Whoever changes one shows the `offer` again.
 
     `model` and `x` are what the Viewer takes; `graph` holds the weights of now. `plan` is packed
@@ -38,7 +39,8 @@ class Network:
     no page does. `classes` are the names of the output's classes, () where there are none. Unless
     `strict`, the model's framework computes the layers that cannot run: `sent` are their values for
     the input of now, in the order of the Plan's. `edits` are those of now, `injected` the arrays
-    that they, or steps that can be undone, put in the place of values.
+    that they, or steps that can be undone, put in the place of values. `latent` is the edit that
+    puts a code in its layer's place, where a latent is the source.
     """
 
     plan: Plan
@@ -63,6 +65,7 @@ class Network:
         self._strict = strict
         self.edits: tuple[Edit, ...] = ()
         self.injected: Mapping[str, Array] = {}
+        self._begin_cut()
         self.patches: list[Patch] = []
         self._patch_bytes = 0
         self._unhashed: set[str] = set()
@@ -77,14 +80,14 @@ class Network:
 
     @property
     def model(self) -> Any:
-        """What it was loaded from."""
+        """What it was loaded from, with its preprocess if it has one."""
         return self.local.model
 
     # What changes
 
     def set_input(self, x: Any) -> None:
         """Make `x` the input; InputError where it doesn't fit, and the old one stays."""
-        arrays = self._accepted(as_arrays(x, load.specs_of(self.graph)))
+        arrays = self._accepted(as_arrays(x, load.specs_of(self.graph, self.arrays)))
         self.sent = self._from_framework(self.graph, arrays)
         self.arrays = arrays
         self.revision += 1
@@ -161,7 +164,7 @@ class Network:
     @property
     def bent(self) -> bool:
         """Whether any edit changes something."""
-        return bool(active(self.edits))
+        return bool(active(self.acting))
 
     def _take(self, graph: Graph) -> list[Patch]:
         sent = self._from_framework(graph, self.arrays)
@@ -304,7 +307,7 @@ class Network:
         found = self._local_values()
         if unbent:
             return self.local.unbent(
-                keys, self.plan, self.graph, self.arrays, self.edits, self.injected
+                keys, self.plan, self.graph, self.arrays, self.acting, self.arrays_given
             )
         return [found[key].copy() for key in keys]
 
@@ -316,8 +319,8 @@ class Network:
             self.revision,
             self.patches,
             self.sent,
-            self.edits,
-            self.injected,
+            self.acting,
+            self.arrays_given,
         )
 
     @property

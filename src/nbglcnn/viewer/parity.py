@@ -297,15 +297,14 @@ def verify(
     network: Network,
     reader: Reader,
     timeout: float | None,
-    edits: Sequence[Edit] = (),
-    injected: Arrays = NOTHING,
     fed: Sequence[str] = (),
 ) -> tuple[Report[Match], str]:
     """Every layer that can be read beside the framework's own, and that framework's name.
 
-    `edits` and their arrays are replayed there; InputError for one that cannot be. `fed` are inputs
-    that a page's source gives, which the values are of.
+    What is edited, and a latent's code, is replayed there; InputError for an edit that cannot be.
+    `fed` are inputs that a page's source gives, which the values are of.
     """
+    edits, injected = network.acting, network.arrays_given
     check_replayed(edits, injected)
     where = reader.source()
     if where.startswith("reference"):
@@ -313,7 +312,7 @@ def verify(
             "there is nothing to verify: no page shows this Viewer and there is no local "
             f"OpenGL, so that values come from the framework itself ({where})"
         )
-    keys = network.plan.computed
+    keys = [key for key in network.plan.computed if key not in network.skipped]
     answer = reader.read(keys, timeout, fed=fed)
     found = dict(zip(keys, answer.arrays, strict=True))
     plan, graph = network.plan, network.graph

@@ -42,6 +42,7 @@ ROOMS = (
     "compare",
     "profile",
     "kinds",
+    "overlay",
     "screen",
     "bend",
     "manipulate",

@@ -127,6 +127,7 @@ class Reader:
         """The steps of a read: gives what is to be waited for, one after the other."""
         values = self._network.values([*keys, *fed])
         yield from self._greeted()
+        self._network.check_computed(keys)
         if not self._page_answers():
             revision = self._connection.revision
             own = [self._network.inputs[key].copy() for key in fed]

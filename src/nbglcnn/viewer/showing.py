@@ -13,6 +13,7 @@ import traitlets
 from PIL import Image
 
 from nbglcnn import pictures
+from nbglcnn.errors import InputError
 from nbglcnn.plan import Layers, Precision
 from nbglcnn.viewer.network import Network
 from nbglcnn.viewer.protocol import COLOR_RANGES, COLORMAPS
@@ -36,6 +37,9 @@ class Shown(anywidget.AnyWidget):
     network: Network
     _reader: Reader
 
+    # Not synced: names are as many as they like, and pages get them as they get weights.
+    # Any would let None pass unasked.
+    classes: traitlets.TraitType[Any, Any] = traitlets.TraitType(())
     height = traitlets.Int(None, allow_none=True, min=100).tag(sync=True)
     example = traitlets.Int(0, min=0).tag(sync=True)
     selected = traitlets.Dict(default_value=None, allow_none=True).tag(sync=True)
@@ -44,6 +48,10 @@ class Shown(anywidget.AnyWidget):
     symmetric = traitlets.Bool(False).tag(sync=True)
     presenting = traitlets.Bool(False).tag(sync=True)
     view: traitlets.Dict[str, Any] = traitlets.Dict(default_value=FIRST_VIEW).tag(sync=True)
+
+    def _show(self) -> int:
+        """Bring the pages up to date."""
+        raise NotImplementedError
 
     @property
     def layers(self) -> Layers:
@@ -182,3 +190,16 @@ class Shown(anywidget.AnyWidget):
     @traitlets.validate("view")
     def _check_view(self, proposal: Any) -> dict[str, Any]:
         return checked_view(proposal["value"], self.network.plan)
+
+    @traitlets.validate("classes")
+    def _check_classes(self, proposal: Any) -> tuple[str, ...]:
+        try:
+            return self.network.named(proposal["value"])
+        except InputError as error:
+            raise traitlets.TraitError(str(error)) from None
+
+    @traitlets.observe("classes")
+    def _name_classes(self, change: Any) -> None:
+        if change["new"] != self.network.classes:
+            self.network.classes = change["new"]
+            self._show()

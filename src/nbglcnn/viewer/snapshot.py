@@ -34,7 +34,7 @@ def draw(
     most: int = MAX_BYTES,
 ) -> bytes:
     """The PNG of a network's values, of `most` bytes; `source` says who computed them."""
-    shown = chosen(plan)
+    shown = [value for value in chosen(plan) if value.key in values]  # a latent skips some
     size = SIDE
     while True:
         png = _draw(plan, shown, values, example, source, size)

@@ -18,10 +18,10 @@ from nbglcnn.edits.store import Store
 from nbglcnn.errors import InputError, NbglcnnError, users_line
 from nbglcnn.graph import Array
 from nbglcnn.plan import Input
-from nbglcnn.sources import Drawing, Noise, Picture, Video, Webcam
+from nbglcnn.sources import Drawing, Latent, Noise, Picture, Video, Webcam
 from nbglcnn.sources.given import Blobs, InputSource, chosen_input, feeding
 from nbglcnn.sources.records import OF_ONE_PAGE, Kind, Source
-from nbglcnn.viewer import protocol
+from nbglcnn.viewer import latents, protocol
 from nbglcnn.viewer.feeding import Fed, is_equal, same_source
 
 SOURCE = "_source"  # what pages and Python tell each other
@@ -50,7 +50,8 @@ class Sourced(Fed, anywidget.AnyWidget):
     _store: Store
 
     # Not synced: the record that pages get has names for what this one holds.
-    source = traitlets.Any(None)
+    # Any would let None pass unasked.
+    source: traitlets.TraitType[Any, Any] = traitlets.TraitType(None)
     _source: traitlets.Dict[str, Any] = traitlets.Dict({"source": None}).tag(sync=True)
 
     def _check_open(self) -> None:
@@ -65,12 +66,16 @@ class Sourced(Fed, anywidget.AnyWidget):
         self._telling_source = False
         # The last of each kind whose blobs Python has: a page may go back to it.
         self._given: dict[str, tuple[InputSource, Blobs]] = {}
+        self._opened: tuple[Latent, Blobs] | None = None
 
     # Python's side
 
     @property
     def input(self) -> Any:
         """The current input: an array, or a tuple of them; set it to another of the same shape.
+
+        Behind the model's own stands the noise in the place of what forward draws; set without it,
+        that stays as it is.
 
         While a source is on it is exactly what went into the network last, read from the page that
         has it: a copy, float32, before edits of the input. Set it to a source, as to
@@ -122,6 +127,8 @@ class Sourced(Fed, anywidget.AnyWidget):
                 self._record = None
                 self._show()
             return None
+        if isinstance(source, Latent):
+            return self._begun_latent(source)
         key = chosen_input(source, self.network.plan.inputs).key
         self._check_of_page(source)
         # All that can fail comes first: the item of now, then a network of one example.
@@ -144,6 +151,20 @@ class Sourced(Fed, anywidget.AnyWidget):
         found = replace(source, owner=wire.owner)
         if blobs is not None:
             self._given[wire.kind] = found, blobs
+        self._tell_source(wire)
+        self._record = found
+        self._show()
+        return found
+
+    def _begun_latent(self, latent: Latent) -> Latent:
+        """Cut the network where a latent says; the record with its code, and its data's codes."""
+        self._adopt_now()
+        found, blobs = latents.opened(self.network, latent, self._opened)
+        self._drop_adoption()
+        self._prepare(found.layer)
+        found = replace(found, owner="")
+        wire = msgspec.structs.replace(found.wire(found.layer), **blobs.fields())
+        self._opened = self._given[wire.kind] = found, blobs
         self._tell_source(wire)
         self._record = found
         self._show()
@@ -241,6 +262,10 @@ class Sourced(Fed, anywidget.AnyWidget):
             self._changed_at = time.monotonic()
         self._wire = wire
         self._connection.owner = wire.owner if wire else ""
+        if wire is not None and wire.kind == "latent":
+            self.network.cut(wire.input, wire.code)
+        elif self.network.latent is not None:
+            self.network.cut(None)
 
     # The page's side
 

@@ -14,7 +14,8 @@ from comm import DummyComm
 
 from nbglcnn import __version__
 from nbglcnn.edits.records import active, to_dict
-from nbglcnn.errors import InputError, NbglcnnError, PageError
+from nbglcnn.errors import NbglcnnError, PageError
+from nbglcnn.load import prepared
 from nbglcnn.plan import Patch, Precision, Target
 from nbglcnn.report import Match, Report
 from nbglcnn.viewer import blocking, code, lifetime, marimo, protocol
@@ -40,19 +41,18 @@ class Viewer(Sourced, Shown, Edited):
     example input (a tuple for several), whose shape stays. `observe` is "all", "outputs" or a list
     of names to keep; `precision` "float16" stores values and weights in half the memory, right to
     about three digits. `height` bounds the view in CSS pixels; `timeout` is how many seconds a page
-    that is there may say nothing while Python waits for it. `classes` names the values of the
-    output: a list, a dict by index, or weights with `.meta["categories"]`; an ONNX file may have
-    names itself. A layer that cannot run on the GPU is
-    computed in Python, by PyTorch or ONNX Runtime, for each input, and its value sent to the page;
-    with `strict` it is an error, as in `compile`.
+    may be silent while Python waits for it. `classes` names the values of the output: a list, a
+    dict by index, or weights with `.meta["categories"]`; an ONNX file may have names itself. With
+    `preprocess`, as in `compile`, `x` is the picture. Layers that cannot run on the GPU are
+    computed in Python, by PyTorch or ONNX Runtime, for each input; with `strict` that is an error,
+    as in `compile`.
 
     Traits, to observe and to link: `example`, `selected`, `view` (see `show`), `colormap`,
     `color_range`, `symmetric`, `height` and `presenting` (see `present`) follow the page and can be
-    set, `classes` can be set; `source` is what feeds the input, a Webcam, Video, Images, Drawing or
-    Noise, or None, and follows the page, too. Read-only are
-    `running` (the page has a run under way, or had one within the last quarter of a second),
-    `runs_per_second` (runs it has finished within the last second; 0 when idle), `hover` (the
-    element under the pointer, or None) and `status`.
+    set, `classes` can be set; `source` is what feeds the input, a Webcam, Video, Images, Drawing,
+    Noise or Latent, or None, and follows the page, too. Read-only are `running` (the page has a run
+    under way, or had one in the last quarter of a second), `runs_per_second` (runs finished in the
+    last second; 0 when idle), `hover` (the element under the pointer, or None) and `status`.
     """
 
     # The loader asks for the code by its name, once a page. With hot reload pages import the core
@@ -60,9 +60,6 @@ class Viewer(Sourced, Shown, Edited):
     _esm = code.CORE if os.environ.get("ANYWIDGET_HMR") else code.LOADER.read_text("utf-8")
     _code = traitlets.Dict(code.names(), read_only=True).tag(sync=True)
 
-    # Not synced: names are as many as they like, and pages get them as they get weights.
-    # Any would let None pass unasked.
-    classes: traitlets.TraitType[Any, Any] = traitlets.TraitType(())
     running = traitlets.Bool(False, read_only=True).tag(sync=True)
     runs_per_second = traitlets.Float(0.0, read_only=True).tag(sync=True)
     hover = traitlets.Dict(default_value=None, allow_none=True, read_only=True).tag(
@@ -83,8 +80,10 @@ class Viewer(Sourced, Shown, Edited):
         height: int | None = None,
         timeout: float = 10.0,
         strict: bool = False,
+        preprocess: Any = None,
     ) -> None:
         with steps_shown(model):
+            model = prepared(model, preprocess)
             self.network = Network(
                 model, x, observe=observe, precision=precision, classes=classes, strict=strict
             )
@@ -139,9 +138,8 @@ class Viewer(Sourced, Shown, Edited):
     def run(self, x: Any, *, timeout: float | None = None) -> Any:
         """The output of this very input, in the form of `output`; `input` stays set to it.
 
-        A source is off then.
-
-        `timeout` is how many seconds the page may say nothing, the Viewer's own unless given.
+        A source is off then. `timeout` is how many seconds the page may say nothing, the Viewer's
+        own unless given.
 
         Raises:
             InputError: `x` doesn't fit; the old input stays.
@@ -190,14 +188,11 @@ class Viewer(Sourced, Shown, Edited):
             InputError: `x` doesn't fit, or a bend can't be replayed (a text in GLSL).
             DeviceError: nothing but the framework itself can compute here.
         """
-        arrays, source = self.network.arrays, self.source
+        arrays, source, network = self.network.arrays, self.source, self.network
         if x is not None:
             self.input = x
-        network = self.network
         try:
-            report, framework = verify(
-                network, self._reader, timeout, network.edits, network.injected, self._fed_keys()
-            )
+            report, framework = verify(network, self._reader, timeout, self._fed_keys())
         finally:
             if x is not None:
                 self.input = arrays
@@ -272,6 +267,8 @@ class Viewer(Sourced, Shown, Edited):
         Where values are wrong the fast kernels are left out, for good if that mends them.
         """
         network = self.network
+        if network.latent is not None:
+            return ""  # each code would be another network
         edits, injected, moved = network.edits, network.injected, self._moved()
         self._parity.follow(network.plan, network.graph, network.arrays, edits, injected, moved)
         verdict = self._parity.of(self._connection.page, network.plan, edits)
@@ -298,9 +295,8 @@ class Viewer(Sourced, Shown, Edited):
             (lifetime.hold if shown else lifetime.let_go)(self)
         self._weigh_for_pages()
         self._follow_feeding()
-        tested = self._examine()
+        tested, plan = self._examine(), self.network.plan
         pace = page.pace if page else None
-        plan = self.network.plan
         self.set_trait("running", pace is not None and pace.running)
         self.set_trait("runs_per_second", pace.runs_per_second if pace else 0.0)
         self.set_trait("hover", hovered(self._connection.pointed, plan.values))
@@ -348,19 +344,6 @@ class Viewer(Sourced, Shown, Edited):
                 super().set_state({name: sync_data[name]})
             except traitlets.TraitError as error:
                 protocol.warn_once(f"ignored the page's {name}: {error}")
-
-    @traitlets.validate("classes")
-    def _check_classes(self, proposal: Any) -> tuple[str, ...]:
-        try:
-            return self.network.named(proposal["value"])
-        except InputError as error:
-            raise traitlets.TraitError(str(error)) from None
-
-    @traitlets.observe("classes")
-    def _name_classes(self, change: Any) -> None:
-        if change["new"] != self.network.classes:
-            self.network.classes = change["new"]
-            self._show()
 
     def _snapshot(self) -> bytes:
         return self.network.snapshot(self.example)

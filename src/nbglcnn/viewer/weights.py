@@ -141,11 +141,13 @@ def state_dict(model: Any, graph: Graph, prefix: str = "") -> dict[str, Any]:
         for name, value in graph.parameters.items()
         if name.startswith(prefix)
     }
+    model = load.bare(model)
     return load.tensors_of(model, now) if load.is_module(model) else now
 
 
 def to_onnx(model: Any, graph: Graph, path: str | os.PathLike[str]) -> Path:
     """Write the file of an ONNX model with the Graph's weights."""
+    model = load.bare(model)
     if load.is_module(model):
         raise InputError(
             f"to_onnx writes the file of an ONNX model again; this is a {type(model).__name__} of "

@@ -9,8 +9,21 @@ import { isExpected } from "../measures.ts";
 
 const NOTHING: readonly string[] = [];
 
+/**
+ * Who asked a session last, by what it was asked for: the last call counts, and a component that goes may tell so when
+ * the next one has asked already.
+ */
+const askers = new WeakMap<Session, Map<string, symbol>>();
+
+function askersOf(session: Session): Map<string, symbol> {
+  const found = askers.get(session) ?? new Map<string, symbol>();
+  askers.set(session, found);
+  return found;
+}
+
 /** Asks a session for values as long as the component is there; the keys that it answers. */
 function useAsked(
+  what: string,
   about: string,
   ask: (session: Session) => Promise<readonly string[]>,
   end: (session: Session) => Promise<unknown>,
@@ -22,6 +35,8 @@ function useAsked(
   useEffect(() => {
     if (session === null) return;
     let wanted = true;
+    const self = Symbol(about);
+    askersOf(session).set(what, self);
     ask(session).then(
       (keys) => {
         if (wanted) setKnown({ session, about, keys });
@@ -32,6 +47,7 @@ function useAsked(
     );
     return () => {
       wanted = false;
+      if (askersOf(session).get(what) !== self) return;
       end(session).catch(() => undefined); // it may be closed
     };
   }, [views, session, about]);
@@ -48,6 +64,7 @@ function useFound(keys: readonly string[]): readonly (Value | undefined)[] {
 export function useWithout(value: Value): { a: Value; difference: Value | null } | null {
   const { key } = value;
   const keys = useAsked(
+    "compared",
     key,
     async (session) => {
       await session.compareWith([key]);
@@ -66,6 +83,7 @@ export function useWithout(value: Value): { a: Value; difference: Value | null }
 export function useStages({ key }: Value, edits: number): readonly (Value | undefined)[] {
   const about = edits > 0 ? key : "";
   const keys = useAsked(
+    "staged",
     about,
     async (session) => {
       if (about !== "") await session.stagesOf([about]);
@@ -85,6 +103,7 @@ export function usePreviews(
   edits: readonly Edit[],
 ): readonly (Value | undefined)[] {
   const keys = useAsked(
+    "previewed",
     `${layer} ${channel} ${image}`,
     (session) => session.preview({ layer, channel, image, edits }),
     (session) => session.preview(null),

@@ -91,6 +91,7 @@ export function bend(
     names: [],
     array: "",
     frozen: false,
+    skips: false,
   };
 }
 

@@ -5,6 +5,7 @@ import { Bars, NumberPicture } from "../bars.tsx";
 import { useViews } from "../context.ts";
 import { Grid } from "../grid.tsx";
 import type * as kinds from "../kinds/room.ts";
+import type * as overlay from "../overlay/room.ts";
 import { Room } from "../rooms.tsx";
 
 /** CSS pixels of a vector's bars, and of each at least. */
@@ -42,7 +43,7 @@ export function Channels(props: ComponentProps<typeof Grid>) {
   return (
     <>
       {classes !== undefined && (
-        <Room<typeof kinds> name="kinds">
+        <Room<typeof overlay> name="overlay">
           {({ Classes }) => <Classes value={classes} side={Math.min(300, width)} />}
         </Room>
       )}

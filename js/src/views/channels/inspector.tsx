@@ -11,7 +11,8 @@ import { Histogram } from "../histogram.tsx";
 import type * as kinds from "../kinds/room.ts";
 import { fitScale, isFlawed, largest, px } from "../layout.ts";
 import { Maps } from "../maps.tsx";
-import { Room } from "../rooms.tsx";
+import type * as overlay from "../overlay/room.ts";
+import { Room, roomOf } from "../rooms.tsx";
 import { type Kernels, kernelStart } from "../weights.ts";
 
 const LARGE = 300;
@@ -85,14 +86,19 @@ export function Inspector(props: {
 /** One channel, or up to four in rows of two with their numbers. */
 function LargeMaps({ value, channels }: { value: Value; channels: readonly number[] }) {
   const { width } = useViews();
-  const room = Math.min(LARGE, width.value - 48);
-  if (channels.length === 1)
-    return <LargeMap value={value} channel={channels[0] ?? 0} side={room} />;
+  const side = Math.min(LARGE, width.value - 48);
+  const [channel = 0, second] = channels;
+  if (second === undefined) {
+    const alone = { value, channel, side };
+    const Over = roomOf<typeof overlay>("overlay")?.Over;
+    const map = <LargeMap {...alone} />;
+    return Over ? <Over {...alone}>{map}</Over> : map;
+  }
   return (
     <div class="nbg-tiles nbg-fours">
       {channels.map((channel) => (
         <figure key={channel}>
-          <LargeMap value={value} channel={channel} side={Math.floor(room / 2) - 4} />
+          <LargeMap value={value} channel={channel} side={Math.floor(side / 2) - 4} />
           <figcaption>channel {channel}</figcaption>
         </figure>
       ))}

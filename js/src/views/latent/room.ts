@@ -1,4 +1,5 @@
 // The latent workbench.
 import style from "./latent.css";
 
+export { LatentPart } from "./part.tsx";
 export { style };

@@ -5,8 +5,9 @@ import type { Input } from "../../plan.ts";
 import type { Source } from "../../source.ts";
 import type * as bend from "../bend/room.ts";
 import { useViews } from "../context.ts";
+import type * as latentRoom from "../latent/room.ts";
 import type * as manipulate from "../manipulate/room.ts";
-import { type RoomExports, roomOf } from "../rooms.tsx";
+import { roomOf } from "../rooms.tsx";
 import { CameraPart } from "./camera.tsx";
 import { begin, inputOf, inputsOf, type Kind, offered, takeFile, takeOver } from "./choose.ts";
 import { KIND_ICONS } from "./chosen.tsx";
@@ -27,11 +28,6 @@ export interface PartProps {
 }
 
 type Part = FunctionComponent<PartProps>;
-
-/** The latent workbench's own part is a room. */
-interface LatentRoom extends RoomExports {
-  readonly LatentPart: Part;
-}
 
 const PARTS: Readonly<Record<Exclude<Kind, "latent">, Part>> = {
   picture: PicturePart,
@@ -76,11 +72,11 @@ function Open() {
 
   const input = inputOf(state, key);
   if (input === undefined) return null;
-  const latent = roomOf<LatentRoom>("latent")?.LatentPart;
-  const kinds = offered(state, input, latent !== undefined);
+  const LatentPart = roomOf<typeof latentRoom>("latent")?.LatentPart;
+  const kinds = offered(state, input, LatentPart !== undefined);
   const kept = looked?.of === (source?.kind ?? null) ? looked.at : undefined;
   const shown = kept ?? source?.kind ?? kinds[0];
-  const ShownPart = shown === "latent" ? latent : shown && PARTS[shown];
+  const ShownPart = shown === "latent" ? undefined : shown && PARTS[shown];
   const inputs = inputsOf(state);
   const Manipulations = roomOf<typeof manipulate>("manipulate")?.Manipulations;
   const choose = (kind: Kind): void => {
@@ -171,20 +167,32 @@ function Open() {
           Close <CloseIcon />
         </button>
       </div>
-      <div class="nbg-drawer-columns">
-        <div class="nbg-offers">
+      {shown === "latent" && LatentPart && network.value !== null ? (
+        // It feeds no input: what is done to one, or enters by it, is not looked at meanwhile.
+        <>
           <Trouble input={input} shown={shown} said={trouble} />
-          {ShownPart && (
-            <ShownPart key={shown} input={input} source={source?.kind === shown ? source : null} />
-          )}
-        </div>
-        {Manipulations && network.value !== null && (
-          <div class="nbg-manipulations">
-            <Manipulations network={network.value} input={input.key} />
+          <LatentPart network={network.value} />
+        </>
+      ) : (
+        <div class="nbg-drawer-columns">
+          <div class="nbg-offers">
+            <Trouble input={input} shown={shown} said={trouble} />
+            {ShownPart && (
+              <ShownPart
+                key={shown}
+                input={input}
+                source={source?.kind === shown ? source : null}
+              />
+            )}
           </div>
-        )}
-        <Enters input={input} />
-      </div>
+          {Manipulations && network.value !== null && (
+            <div class="nbg-manipulations">
+              <Manipulations network={network.value} input={input.key} />
+            </div>
+          )}
+          <Enters input={input} />
+        </div>
+      )}
       <Python several={inputs.length > 1} />
     </section>
   );

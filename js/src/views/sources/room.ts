@@ -5,5 +5,6 @@ export { Feeding } from "../../gl/feeding.ts";
 export { runSources } from "../../sources/run.ts";
 export { Chosen } from "./chosen.tsx";
 export { Drawer } from "./drawer.tsx";
+export { LiveLegend } from "./legend.tsx";
 export { Playing } from "./playing.tsx";
 export { style };

@@ -5,7 +5,7 @@ Longer than 400 lines: the steps of reading a model, each of which needs what th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -24,12 +24,13 @@ from nbglcnn.graph import OWN, Array, Attribute, Graph, InPython, Key, Node
 from nbglcnn.inputs import Spec, as_arrays
 from nbglcnn.load.bounds import checked_shape, shown
 from nbglcnn.load.draft import FLOAT32, OPSET, WIDE, Draft, Unknown, label
+from nbglcnn.load.noise import chosen, with_noise
 from nbglcnn.load.onnx.branches import Guarded, unbranched
 from nbglcnn.load.onnx.file import read_model, tensor_array
 from nbglcnn.load.onnx.functions import domain_of, inlined
 from nbglcnn.load.onnx.microsoft import KNOWN, MICROSOFT, translated
 from nbglcnn.load.passes.finish import finish
-from nbglcnn.load.passes.fold import simplify
+from nbglcnn.load.passes.fold import NOISE, simplify
 from nbglcnn.load.passes.infer import check_arity, numpy_type, schema_of
 
 if TYPE_CHECKING:
@@ -88,7 +89,9 @@ def _loaded(
     names = _Names()
     _constants(draft, model, names, folder)
     specs, written = _input_specs(draft, model, names)
-    arrays = _made_up(specs, written) if x is None else as_arrays(x, specs)
+    draft.may_draw = _may_draw(model, names)
+    own, noise = _parted(x, len(specs), draft.may_draw)
+    arrays = _made_up(specs, written) if own is None else as_arrays(own, specs)
     for spec, array in zip(specs, arrays, strict=True):
         shape = checked_shape(f"the input {shown(spec.name)}", array.shape)
         draft.inputs[spec.name] = shape, array.dtype
@@ -102,6 +105,9 @@ def _loaded(
             raise ModelError(f"the output {shown(name)} is produced by nothing")
     _parameters(draft)
     done = simplify(draft)
+    for name, array in draft.noise.items():
+        draft.inputs[name] = array.shape, array.dtype
+    arrays += chosen(noise, [*draft.noise], [*draft.noise.values()])
     draft.outputs = [name for name in draft.outputs if name not in draft.lost]
     for name in draft.outputs:
         if done.resolve(name) in done.sequences:
@@ -109,7 +115,25 @@ def _loaded(
     keys = _keys(draft, done.aliases, {name for _, node in done.nodes for name in node.outputs})
     draft.outputs = [done.resolve(name) for name in draft.outputs]
     draft.classes = _classes(model)
-    return finish(draft, done, tuple(node for _, node in done.nodes), keys), arrays
+    graph = finish(draft, done, tuple(node for _, node in done.nodes), keys)
+    return with_noise(graph, [*draft.noise.values()]), arrays
+
+
+def _may_draw(model: ModelProto, names: _Names) -> frozenset[str]:
+    """Values that the file's own nodes draw: ONNX Runtime can be given others in their place."""
+    drawn = (n.output[0] for n in model.graph.node if n.op_type in NOISE and len(n.output) == 1)
+    return frozenset(name for name in drawn if name and names[name] == name)
+
+
+def _parted(x: Any, count: int, may_draw: Container[str]) -> tuple[Any, Any]:
+    """An example input without what stands for random numbers, and that."""
+    if isinstance(x, Mapping):
+        return {n: a for n, a in x.items() if n not in may_draw}, {
+            n: a for n, a in x.items() if n in may_draw
+        }
+    if isinstance(x, tuple) and may_draw and len(x) > count:
+        return x[:count], x[count:]
+    return x, ()
 
 
 def _classes(model: ModelProto) -> tuple[str, ...]:
@@ -494,6 +518,6 @@ def _keys(draft: Draft, aliases: Mapping[str, str], computed: Iterable[str]) -> 
     for node in draft.nodes:
         for name in node.outputs:
             value = aliases.get(name, name)
-            if name and name not in outputs and value in live:
+            if name and name not in outputs and name not in draft.inputs and value in live:
                 keys.append(Key(name, value, "layer"))
     return keys + [Key(name, aliases.get(name, name), "output") for name in outputs]

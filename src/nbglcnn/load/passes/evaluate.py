@@ -1,9 +1,9 @@
-"""One node computed from arrays, by onnx's reference implementation of its operator."""
+"""Nodes computed from arrays, by onnx's reference implementation of their operators."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from nbglcnn.edits import replay
 from nbglcnn.errors import ModelError, NbglcnnError, UnsupportedOperator
-from nbglcnn.graph import Array, Node
+from nbglcnn.graph import Array, Graph, Node
 from nbglcnn.load.bounds import checked_shape, shown
 from nbglcnn.load.draft import integer, label, numbers
 from nbglcnn.load.passes.algebra import DOMAIN, computed
@@ -186,3 +186,36 @@ def _constant(node: Node) -> Array:
             return np.array(value, np.int64)
     kinds = ", ".join(sorted(node.attributes)) or "nothing"
     raise UnsupportedOperator(f"{label(node)}: only dense tensors and numbers, not {kinds[:80]}")
+
+
+def run_graph(
+    graph: Graph, known: Mapping[str, Array], wanted: Sequence[str], *, wide: bool = False
+) -> dict[str, Array]:
+    """Compute `wanted` values node by node from `known` ones, only as far back as needed.
+
+    `wide`: in double precision.
+    """
+    values: dict[str, Array] = {n: v.data for n, v in graph.values.items() if v.data is not None}
+    values.update(known)
+    for node in steps_to(graph, values, wanted):
+        if wide:
+            read = {n: values[n] for n in node.inputs if n}
+            values.update((n, a.astype(np.float64)) for n, a in read.items() if a.dtype.kind == "f")
+        found = evaluate(node, values)
+        # Rounded by a Cast to float16; computed with in float32, as on the device.
+        values.update(
+            (n, a.astype(np.float32) if a.dtype == np.float16 else a) for n, a in found.items()
+        )
+    return {name: values[name] for name in wanted}
+
+
+def steps_to(graph: Graph, known: Container[str], wanted: Sequence[str]) -> list[Node]:
+    """The nodes that give `wanted` values out of `known` ones, in order."""
+    needed = {name for name in wanted if name not in known}
+    steps = []
+    for node in reversed(graph.nodes):
+        if needed & set(node.outputs):
+            steps.append(node)
+            needed -= set(node.outputs)
+            needed |= {i for i in node.inputs if i and i not in known}
+    return steps[::-1]

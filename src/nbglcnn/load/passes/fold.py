@@ -12,13 +12,21 @@ from nbglcnn.errors import ModelError, NbglcnnError, UnsupportedModel, Unsupport
 from nbglcnn.graph import Array, Node
 from nbglcnn.load.bounds import MAX_FOLDED_BYTES, shown
 from nbglcnn.load.draft import FLOAT32, HALF, OPSET, WIDE, Behind, Draft, State, integer, label
+from nbglcnn.load.noise import Kind, seeded
 from nbglcnn.load.passes.algebra import DOMAIN
 from nbglcnn.load.passes.evaluate import evaluate
 from nbglcnn.load.passes.infer import element_type, infer, numpy_type
 from nbglcnn.load.passes.rewrite import rewritten
 
-RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
-RANDOM |= {"Bernoulli", "Multinomial"}
+NOISE: dict[str, Kind] = {
+    "RandomNormal": "normal",
+    "RandomNormalLike": "normal",
+    "RandomUniform": "uniform",
+    "RandomUniformLike": "uniform",
+}
+RANDOM = {*NOISE, "Bernoulli", "Multinomial"}
+FLOAT = 1  # onnx.TensorProto.FLOAT
+MOST_NOISE = 2**22  # numbers of all that a file draws: it may be small and ask for terabytes
 # Operators whose time is in proportion to what they read and write; others fold when small.
 LIGHT = frozenset(
     """
@@ -170,7 +178,34 @@ def _one(node: Node, position: int, state: State) -> None:
     else:
         node = replace(node, inputs=tuple(_narrow(i, state) for i in node.inputs))
         infer(node, state)
+        if _is_noise(node, state):
+            return
         state.nodes.append((position, node))
+
+
+def _is_noise(node: Node, state: State) -> bool:
+    """Whether what a node draws becomes an input; its numbers are in the Draft then."""
+    draft, name = state.draft, node.outputs[0]
+    if node.op not in NOISE or node.domain or name not in draft.may_draw:
+        return False
+    kind, shape = NOISE[node.op], state.shapes[name]
+    count = prod(shape) + sum(array.size for array in draft.noise.values())
+    if integer(node, "dtype", FLOAT) != FLOAT or not prod(shape) or count > MOST_NOISE:
+        return False
+    first, second = ("mean", "scale") if kind == "normal" else ("low", "high")
+    low, high = (_number(node, n, k) for n, k in ((first, 0.0), (second, 1.0)))
+    drawn = seeded(draft.generator, kind, shape)
+    scale = high if kind == "normal" else high - low
+    with np.errstate(over="ignore", invalid="ignore"):
+        draft.noise[name] = drawn * np.float32(scale) + np.float32(low)
+    return True
+
+
+def _number(node: Node, name: str, default: float) -> float:
+    value = node.attributes.get(name, default)
+    if not isinstance(value, int | float):
+        raise ModelError(f"{label(node)}: attribute {name} is a {type(value).__name__}")
+    return float(value)
 
 
 def _alias(node: Node, state: State) -> str | None:

@@ -60,7 +60,7 @@ def pieces(model: torch.nn.Module, arrays: Sequence[Array]) -> list[Piece]:
         kind = type(module).__name__
         try:
             own = [x.float() if x.is_floating_point() else x for x in given]
-            graph = load_module(module, [x.resolve_conj().resolve_neg().numpy() for x in own])
+            graph, _ = load_module(module, [x.resolve_conj().resolve_neg().numpy() for x in own])
             found.append((path, kind, graph))
         except NbglcnnError as error:
             found.append((path, kind, error))

@@ -1,7 +1,7 @@
 """`assert x.min() >= 0` in a model's forward, which has no numbers to look at while it is traced.
 
 The example input has passed it in the run before. So it holds, and the network is the same for all
-inputs that hold it, too.
+inputs that hold it, too. What torch.distributions validates is asserted in the same way.
 """
 
 from __future__ import annotations
@@ -13,11 +13,15 @@ import sys
 from functools import cache
 from types import CodeType, FrameType
 
+VALIDATING = ("constraints.py", "distribution.py")  # of torch.distributions
+
 
 def asserted() -> bool | None:
     """What an assert that is under way wants of the tensor it asks for True or False; or None."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _of_torch(frame.f_code.co_filename):
+        if _validates(frame.f_code.co_filename):
+            return True
         frame = frame.f_back
     return frame and _wanted(frame.f_code, frame.f_lasti)
 
@@ -28,6 +32,12 @@ def _of_torch(file: str) -> bool:
 
     homes = (os.path.dirname(torch.__file__), os.path.dirname(os.path.dirname(__file__)))
     return file.startswith(homes)
+
+
+@cache
+def _validates(file: str) -> bool:
+    folder, name = os.path.split(file)
+    return os.path.basename(folder) == "distributions" and name in VALIDATING
 
 
 @cache

@@ -15,6 +15,7 @@ from nbglcnn.inputs import channels_last, kind_of
 from nbglcnn.load.bounds import MAX_ELEMENTS
 from nbglcnn.load.names import Call, leaves, parts, walk
 from nbglcnn.load.torch.check import image_channels
+from nbglcnn.load.torch.noise import replayed
 from nbglcnn.load.torch.passed import Sightings, renamed
 from nbglcnn.load.torch.thread import in_float32, random_numbers_kept, unwound
 
@@ -27,8 +28,9 @@ class Record:
     """What hooks have seen of one run: tensors in the order of return, and the calls still open.
 
     `others` is what the call that returned last gave besides tensors and None. Of the modules in
-    `cut` nothing inside is seen, `given` has what their calls gave as it is, by name. The keys in
-    `passed` are of tensors that go on under another name; without, `sightings` finds these.
+    `cut` nothing inside is seen, `given` has what their calls gave as it is, by name, and `hidden`
+    the numbers of what is drawn there. The keys in `passed` are of tensors that go on under another
+    name; without, `sightings` finds these.
     """
 
     captured: list[torch.Tensor] = field(default_factory=list)
@@ -43,6 +45,11 @@ class Record:
     passed: Container[str] | None = None
     sightings: Sightings = field(default_factory=Sightings)
     begun: list[int] = field(default_factory=list)  # when, of each open call
+    hidden: frozenset[int] = frozenset()
+
+    def inside_cut(self) -> bool:
+        """Whether a call of a module in `cut` is open."""
+        return bool(self.stack) and self.stack[-1].path in self.cut
 
     @property
     def where(self) -> str:
@@ -57,7 +64,8 @@ class Seen:
     """What hooks saw: all calls' tensors, the tree of calls, and what of it can't be relied on.
 
     `again` says, where the model was called a second time, that it gave the same outputs; `others`
-    what it gave besides tensors and None, each with what picks it; `given` as the Record has it.
+    what it gave besides tensors and None, each with what picks it; `given` and `hidden` are as the
+    Record has them. `drew` says that random numbers were drawn, and that nobody knows which.
     """
 
     arrays: list[Array]
@@ -65,6 +73,8 @@ class Seen:
     again: bool = True
     others: Sequence[tuple[str, Any]] = ()
     given: Mapping[str, Any] = field(default_factory=dict)
+    hidden: frozenset[int] = frozenset()
+    drew: bool = False
 
 
 def run_hooked(
@@ -75,36 +85,42 @@ def run_hooked(
     float32: bool = False,
     twice: bool = False,
     cut: Container[str] = (),
+    noise: int | None = 0,
 ) -> Seen:
     """Run once and give what forward hooks see: all calls' tensors, and the tree of calls.
 
-    Tensors that are not the model's and not `kept` may have been altered since. In `float32`
-    an autocast in forward changes nothing. The modules in `cut` are seen from outside alone. The
-    model's state is another one afterwards.
+    So many of the last tensors are the `noise` that forward draws; None where nobody knows whether
+    it does. Tensors that are not the model's and not `kept` may have been altered since. In
+    `float32` an autocast in forward changes nothing. The modules in `cut` are seen from outside
+    alone. The model's state is another one afterwards.
     """
     import torch
 
     named = list(model.named_modules())
     record, second = Record(kept=kept, cut=cut), Record(kept=(), cut=cut)
 
-    def call(record: Record) -> None:
-        run(model, named, [t.clone() for t in tensors], record)
+    count = noise or 0
+    own = tensors[: len(tensors) - count]
 
-    again = True
+    def call(record: Record) -> None:
+        run(model, named, [t.clone() for t in tensors], record, count)
+
+    again, drew = True, False
     with (
         unwound(),
-        random_numbers_kept(lambda: model(*(t.clone() for t in tensors))),
+        random_numbers_kept(lambda: model(*(t.clone() for t in own))),
         torch.no_grad(),
         in_float32() if float32 else contextlib.nullcontext(),
     ):
+        state = torch.get_rng_state()
         try:
             call(record)
         except UnsupportedModel:
             raise
         except Exception as error:
-            what = f"{type(model).__name__} fails on this input ({_described(tensors)})"
+            what = f"{type(model).__name__} fails on this input ({_described(own)})"
             channels = image_channels(model)
-            hints = {channels_last(t.shape, channels) for t in tensors} - {""}
+            hints = {channels_last(t.shape, channels) for t in own} - {""}
             if hints and isinstance(error, RuntimeError):
                 first = f"the first convolution takes {channels} channels{hints.pop()}"
                 raise InputError(f"{what}{record.where}: {first}") from error
@@ -112,14 +128,15 @@ def run_hooked(
                 f"{what}{record.where}: {type(error).__name__}: {str(error)[:500]}"
             ) from error
         arrays = [_as_array(t, record) for t in record.captured]
-        if twice:
+        drew = noise is None and not torch.equal(torch.get_rng_state(), state)
+        if twice and not drew:
             try:
                 call(second)
                 again = _equal(arrays, record, second)
             except Exception:  # of a list that the first call has emptied
                 again = False
     assert record.root is not None
-    return Seen(arrays, record.root, again, record.others, record.given)
+    return Seen(arrays, record.root, again, record.others, record.given, record.hidden, drew)
 
 
 def _described(tensors: Sequence[torch.Tensor]) -> str:
@@ -183,9 +200,11 @@ def run(
     modules: Sequence[tuple[str, torch.nn.Module]],
     inputs: Sequence[torch.Tensor],
     record: Record,
+    noise: int = 0,
 ) -> None:
     """Call the model with hooks on its named modules; the same in eager mode and while exporting.
 
+    So many of the last inputs are what it draws, in the order of the calls that do.
     The names come from outside because torch.export shows a module with two names as two modules.
     """
     import torch
@@ -195,7 +214,7 @@ def run(
 
     def before(path: str) -> Callable[..., None]:
         def hook(module: torch.nn.Module, given: Any, named: Any) -> None:
-            if record.stack and record.stack[-1].path in record.cut:
+            if record.inside_cut():
                 record.inside += 1
                 return
             number = record.counts.get(path, 0)
@@ -245,7 +264,11 @@ def run(
                 module.register_forward_pre_hook(before(path), prepend=True, with_kwargs=True)
             )
             handles.append(module.register_forward_hook(after))
-        model(*inputs)
+        own, drawn = inputs[: len(inputs) - noise], inputs[len(inputs) - noise :]
+        with replayed(drawn, record.inside_cut) if drawn else contextlib.nullcontext() as mode:
+            model(*own)
+        if mode is not None:
+            record.hidden = mode.hidden
     finally:
         for handle in handles:
             handle.remove()

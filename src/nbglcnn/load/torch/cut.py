@@ -23,13 +23,15 @@ class StandIns:
 
     `reasons` are why, by path. `calls` are those of these modules, `arrays` all that they gave, one
     after the other: further inputs of what is traced. `reads` are the tensors that each call was
-    given in the last trace.
+    given in the last trace. Random numbers `hidden` in them, by their place among all that forward
+    draws, nobody draws any more.
     """
 
     reasons: Mapping[str, str]
     calls: list[Call] = field(default_factory=list)
     arrays: list[Array] = field(default_factory=list)
     reads: list[list[Any]] = field(default_factory=list)
+    hidden: frozenset[int] = frozenset()
     _given: Mapping[str, Any] = field(default_factory=dict)
     _stand: dict[str, list[torch.Tensor]] = field(default_factory=dict)
 
@@ -38,7 +40,7 @@ class StandIns:
         """Those of a run in which these modules were cut."""
         calls = [call for call in walk(seen.root) if call.path in reasons and call.outputs]
         arrays = [seen.arrays[index] for call in calls for _, index in call.outputs]
-        return StandIns(reasons, calls, arrays, _given=seen.given)
+        return StandIns(reasons, calls, arrays, hidden=seen.hidden, _given=seen.given)
 
     def tensors(self) -> tuple[torch.Tensor, ...]:
         """`arrays` as inputs of the trace."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from nbglcnn.errors import UnsupportedModel, UnsupportedOperator
 from nbglcnn.load.draft import OPSET
 from nbglcnn.load.names import Call
+from nbglcnn.load.noise import OUTSIDE
 from nbglcnn.load.steps import begin
 from nbglcnn.load.torch.calls import Record, run
 from nbglcnn.load.torch.cut import StandIns
@@ -50,23 +51,27 @@ def export(
     tensors: tuple[torch.Tensor, ...],
     stands: StandIns,
     passed: Container[str],
+    noise: int = 0,
 ) -> tuple[torch.nn.Module, Any, Call, frozenset[str], bool]:
     """A copy, it as an onnx_ir graph whose outputs are all calls' tensors, and the tree of calls.
 
     Also the names of buffers and parameters whose numbers decided what is computed, and whether an
     autocast in forward was left out. Each trace has a copy of its own, for it leaves it in another
     state. What `stands` in for modules are further inputs, and what these read stands before the
-    calls' tensors. The keys in `passed` are of tensors that were there before their calls.
+    calls' tensors. The keys in `passed` are of tensors that were there before their calls. So many
+    of the last tensors are the `noise` that forward draws.
     """
     import torch
 
     settings: set[str] = set()
+
+    def traced(reading: Any) -> tuple[Any, Record, bool]:
+        return _traced(twin, tensors, stands, passed, noise, reading)
+
     twin = copy()
     with uncollected(), unwound(), random_numbers_kept(lambda: None), torch.no_grad():
         try:
-            program, record, autocast = _traced(
-                twin, tensors, stands, passed, contextlib.nullcontext()
-            )
+            program, record, autocast = traced(contextlib.nullcontext())
             if reads_numbers(program):
                 twin = copy()
                 reading = settings_read(twin, settings)
@@ -78,7 +83,7 @@ def export(
             if reading is None:
                 raise
         if reading is not None:
-            program, record, autocast = _traced(twin, tensors, stands, passed, reading)
+            program, record, autocast = traced(reading)
         assert record.root is not None
         without_idle_names(program, len(record.captured), record.root)
         if has_masks(program):
@@ -116,13 +121,14 @@ def _traced(
     tensors: tuple[torch.Tensor, ...],
     stands: StandIns,
     passed: Container[str],
+    noise: int,
     reading: Any,
 ) -> tuple[Any, Record, bool]:
     import torch
 
     first = "torch.export._trace" not in sys.modules
     begin("importing PyTorch's exporter, once in a kernel" if first else "tracing it")
-    tap, record = _tap(twin, stands, passed)
+    tap, record = _tap(twin, stands, passed, noise)
     try:
         with quiet(), in_float32() as mode, reading:
             program = torch.export.export(tap, (*tensors, *stands.tensors()), strict=False)
@@ -163,23 +169,25 @@ class _InForward(Exception):
 
 
 def _tap(
-    twin: torch.nn.Module, stands: StandIns, passed: Container[str]
+    twin: torch.nn.Module, stands: StandIns, passed: Container[str], noise: int
 ) -> tuple[torch.nn.Module, Record]:
     """The wrapper to export: its outputs are what `stands` reads and all captured tensors."""
     import torch
 
     record = Record(cut=stands.reasons, passed=passed)
     stands.place(twin, record)
+    hidden = stands.hidden  # they stand for what is computed of these
     named = list(twin.named_modules())
 
     class Tap(torch.nn.Module):
         def forward(self, *given: torch.Tensor) -> tuple[torch.Tensor, ...]:
             count = len(given) - len(stands.arrays)
-            inputs = given[:count]
+            drawn = [x for k, x in enumerate(given[count - noise : count]) if k not in hidden]
+            inputs = (*given[: count - noise], *drawn)
             stands.begin(given[count:])
             try:
                 with in_float32(), written(getattr(self, ROOT)):
-                    run(getattr(self, ROOT), named, inputs, record)
+                    run(getattr(self, ROOT), named, inputs, record, len(drawn))
             except RuntimeError as error:
                 # Of a RuntimeError about data the exporter prints all that it has traced.
                 raise _InForward(f"{type(error).__name__}: {error}") from error
@@ -253,7 +261,12 @@ def _untranslated(twin: torch.nn.Module, program: Any, error: BaseException) -> 
         for node in program.graph.nodes
         if (at and node.name == at[1]) or (named and _operator(node) == named)
     ]
+    # The exporter doesn't say at which node it meets one.
+    found = found or [n for n in program.graph.nodes if n.kwargs.get("generator") is not None]
     where = module_of(found[0]) + line_of_node(found[0]) if found else name
+    if found and _draws(found[0]):  # nor can Python compute it instead: other numbers each time
+        drawn = _operator(found[0])
+        return UnsupportedOperator(f"{where}: {drawn} draws random numbers; {OUTSIDE}")
     refusal = UnsupportedOperator(
         f"{where}: PyTorch's operator {missing[1]} has no ONNX form, so it cannot be drawn; "
         "replace it by others with the same result"
@@ -263,6 +276,12 @@ def _untranslated(twin: torch.nn.Module, program: Any, error: BaseException) -> 
     if found:
         refusal.module = path_of(found[0])
     return refusal
+
+
+def _draws(node: Any) -> bool:
+    import torch
+
+    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
 
 
 def _first_line(error: BaseException) -> str:

@@ -16,13 +16,15 @@ from nbglcnn.graph import Array, Attribute, Graph, Node, with_python
 from nbglcnn.load.bounds import shown
 from nbglcnn.load.draft import Draft, free_name
 from nbglcnn.load.names import Call, calls_of, place, torch_keys, walk
+from nbglcnn.load.noise import with_noise
 from nbglcnn.load.passes.finish import finish
 from nbglcnn.load.passes.fold import simplify
 from nbglcnn.load.steps import begin
-from nbglcnn.load.torch.calls import by_key, run_hooked
+from nbglcnn.load.torch.calls import Seen, by_key, run_hooked
 from nbglcnn.load.torch.check import check_module, detached_copy, drop_hooks, input_names, unwrapped
 from nbglcnn.load.torch.cut import StandIns, leaves_of, recurrent, widened
 from nbglcnn.load.torch.export import export
+from nbglcnn.load.torch.noise import Noise, draws_of
 from nbglcnn.load.torch.passed import names_apart, without_idle_nodes
 from nbglcnn.load.torch.source import ROOT
 from nbglcnn.load.torch.words import Word, node_names, words_of
@@ -44,20 +46,23 @@ def load_module(
     known: dict[str, Array] | None = None,
     problems: Problems | None = None,
     missing: Missing | None = None,
-) -> Graph:
+    noise: Noise | None = None,
+) -> tuple[Graph, tuple[Array, ...]]:
     """The Graph of an eval-mode module for inputs of these shapes. `model` is left as it is.
 
+    What it draws are further inputs, of the user's `noise` or seeded: all inputs come with it.
     `known` receives what the modules gave for these inputs, by key: load runs them anyway. With
     `problems`, which says of a Graph's nodes why they cannot run, these are left to Python, and so
     are the innermost modules that hold what cannot be exported; `missing` says so of an operator.
     """
     model = unwrapped(model)
     check_module(model)
+    noise = Noise(()) if noise is None else noise
     reasons = {} if missing is None else recurrent(model, missing)
     first = True  # some things need be told once alone
     while True:
         try:
-            graph = _loaded(model, arrays, known, reasons, first)
+            graph = _loaded(model, arrays, noise, known, reasons, first)
         except UnsupportedModel as error:
             more = None if problems is None else widened(model, reasons, error)
             if more is None:
@@ -68,26 +73,24 @@ def load_module(
         nodes = {node.name: (node, wrong[node.name]) for node in graph.nodes if node.name in wrong}
         cut, alone = leaves_of(model, nodes)
         if not cut:
-            return with_python(graph, alone)
+            return with_python(graph, alone), (*arrays, *noise.arrays)
         reasons, first = {**reasons, **cut}, False
 
 
 def _loaded(
     model: torch.nn.Module,
-    arrays: Sequence[Array],
+    own: Sequence[Array],
+    noise: Noise,
     known: dict[str, Array] | None,
     reasons: Mapping[str, str],
     first: bool,
 ) -> Graph:
     """The Graph, in which Python computes the modules that there are `reasons` for."""
-    import torch
-
-    names = input_names(model, len(arrays))
+    names = input_names(model, len(own))
     twin, notes = detached_copy(model)
-    tensors = tuple(torch.from_numpy(np.array(a)) for a in arrays)
     begin("running it once")
     try:
-        seen = run_hooked(twin, tensors, twice=first, cut=reasons)
+        seen, tensors = _seen(model, twin, own, noise, reasons, first)
     except InputError as error:
         if not notes:
             raise
@@ -95,6 +98,7 @@ def _loaded(
             f"{error.args[0]}. Here {notes[0]}: where forward makes numbers of another type for "
             "them, as by .double() or .half(), leave that out"
         ) from error
+    arrays, names = (*own, *noise.arrays), [*names, *noise.names]
     if first and not seen.again:
         warnings.warn(UNEQUAL, UserWarning, stacklevel=users_line())
     if not seen.root.outputs:
@@ -115,20 +119,23 @@ def _loaded(
     stands = StandIns.of(reasons, seen)
     passed = {call.name + suffix for call in walk(seen.root) for suffix in call.passed}
     try:
-        twin, exported, root, settings, autocast = export(copy, tensors, stands, passed)
+        twin, exported, root, settings, autocast = export(
+            copy, tensors, stands, passed, len(noise.names)
+        )
     except UnsupportedModel:
         # A hook that calls .numpy() breaks the export. Do without hooks if they change nothing.
         twin = copy()
         if not drop_hooks(twin) or not _same(
-            seen.arrays, run_hooked(twin, tensors, cut=reasons).arrays
+            seen.arrays, run_hooked(twin, tensors, cut=reasons, noise=noise.count).arrays
         ):
             raise
         twin, exported, root, settings, autocast = export(
-            copy_without_hooks, tensors, stands, passed
+            copy_without_hooks, tensors, stands, passed, len(noise.names)
         )
     if autocast:
         notes.append(AUTOCAST)
-        seen = run_hooked(detached_copy(model)[0], tensors, float32=True, cut=reasons)
+        twin = detached_copy(model)[0]
+        seen = run_hooked(twin, tensors, float32=True, cut=reasons, noise=noise.count)
     if _calls(root) != _calls(seen.root):
         raise UnsupportedModel(
             f"{type(model).__name__} called other modules when it was exported than when it ran; "
@@ -159,9 +166,35 @@ def _loaded(
     )
     draft.outputs = [found[index] for _, index in root.outputs]
     graph = replace(finish(draft, done, nodes, keys), calls=calls_of(root))
+    graph = with_noise(graph, noise.seeded)
     if known is not None:
         known.update(by_key(graph, arrays, seen.arrays, seen.root))
     return graph
+
+
+def _seen(
+    model: torch.nn.Module,
+    twin: torch.nn.Module,
+    own: Sequence[Array],
+    noise: Noise,
+    reasons: Mapping[str, str],
+    first: bool,
+) -> tuple[Seen, tuple[torch.Tensor, ...]]:
+    """What hooks see of `twin` or, where it draws, of another copy; and all inputs as tensors."""
+    import torch
+
+    tensors = tuple(torch.from_numpy(np.array(a)) for a in own)
+    if not noise.looked:
+        seen = run_hooked(twin, tensors, twice=first, cut=reasons, noise=None)
+        draws = draws_of(detached_copy(model)[0], tensors) if seen.drew else []
+        if not draws and noise.given and not isinstance(noise.given, Mapping):
+            input_names(model, len(own) + len(noise.given))  # says how many it takes
+        noise.look(draws)
+        if not seen.drew:
+            return seen, tensors
+        twin = detached_copy(model)[0]
+    tensors += noise.tensors()
+    return run_hooked(twin, tensors, twice=first, cut=reasons, noise=noise.count), tensors
 
 
 def _left_out(others: Sequence[tuple[str, Any]]) -> str:

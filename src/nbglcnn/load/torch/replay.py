@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +22,7 @@ from nbglcnn.load.names import replaced
 from nbglcnn.load.torch.bent import bent_hooks, check_called
 from nbglcnn.load.torch.check import check_mode, detached_copy, unwrapped
 from nbglcnn.load.torch.gradients import bent_tensor
+from nbglcnn.load.torch.noise import Draw, bent, fresh
 from nbglcnn.load.torch.thread import one_at_a_time
 from nbglcnn.load.torch.traced import Traced, bend_operator, programs_kept
 from nbglcnn.plan import Plan, Value
@@ -33,11 +35,14 @@ NEAR = 1e-4  # of the largest value: so near a trace has to be to the module tha
 class Ready:
     """What is known for inputs of one kind; `traced` where operators of forward are edited.
 
-    `keys` are those of its nodes, by name, `template` is the output without its tensors.
+    `keys` are those of its nodes, by name, `template` is the output without its tensors. `noise`
+    are the keys of what forward draws, `draws` the calls where it is traced.
     """
 
     bends: Bending
     inputs: tuple[str, ...]
+    noise: tuple[str, ...] = ()
+    draws: tuple[Draw, ...] = ()
     traced: Traced | None = None
     keys: Mapping[str, str] | None = None
     template: Any = None
@@ -82,15 +87,32 @@ class BentModule(torch.nn.Module):
             ready = self._ready[kind]
             if ready.traced is not None:
                 return self._run(ready, ready.traced, given)
-            with bent_hooks(self.model, ready.inputs, ready.bends) as done:
+            hooks = bent_hooks(self.model, ready.inputs, ready.bends)
+            with hooks as done, self._noise(ready, done):
                 found = self.model(*given)
             check_called(ready.bends, done, self.model)
             return found
 
+    def _noise(self, ready: Ready, done: set[str]) -> Any:
+        """Bends what forward draws, where that is edited."""
+
+        def change(key: str, tensor: torch.Tensor) -> torch.Tensor:
+            done.add(key)
+            return bent_tensor(ready.bends, key, tensor) if key in ready.bends else tensor
+
+        if any(key in ready.bends for key in ready.noise):
+            return bent(ready.noise, change)
+        return contextlib.nullcontext()
+
     def _run(self, ready: Ready, traced: Traced, given: Sequence[torch.Tensor]) -> Any:
+        device = next((one.device for one in given), torch.device("cpu"))
+        drawn = [fresh(one).to(device) for one in ready.draws]
+        for at, key in enumerate(ready.noise):
+            if key in ready.bends:
+                drawn[at] = bent_tensor(ready.bends, key, drawn[at])
         outputs, _ = traced.run(
             self.model,
-            given,
+            (*given, *drawn),
             lambda key, tensor: bent_tensor(ready.bends, key, tensor),
             ready.keys or {},
         )
@@ -106,11 +128,12 @@ class BentModule(torch.nn.Module):
         records = {value.key: value for value in plan.values}
         edits, own = _for_batch(checked(self.edits, plan), records, self._arrays)
         bends = bending(plan, edits, own)
-        inputs = tuple(one.key for one in plan.inputs)
+        inputs = tuple(one.key for one in plan.inputs if one.key not in plan.noise)
+        noise = tuple(one.key for one in plan.inputs if one.key in plan.noise)
         between = _between_modules(plan, bends)
         if not between:
-            return Ready(bends, inputs)
-        return self._traced(given, arrays, bends, inputs, between)
+            return Ready(bends, inputs, noise)
+        return self._traced(given, arrays, bends, inputs, noise, between)
 
     def _copy(self) -> torch.nn.Module:
         return detached_copy(self.model)[0].cpu()
@@ -121,6 +144,7 @@ class BentModule(torch.nn.Module):
         arrays: Sequence[Array],
         bends: Bending,
         inputs: tuple[str, ...],
+        noise: tuple[str, ...],
         between: Sequence[str],
     ) -> Ready:
         """What is to be run where operators of forward itself are edited."""
@@ -129,8 +153,11 @@ class BentModule(torch.nn.Module):
             twin, inputs, bends, bend=lambda key, tensor: operator(tensor, key)
         ):  # fmt: skip
             graph, _ = self._compiled(twin, arrays)
-        with torch.no_grad():
+        state = torch.get_rng_state()
+        with torch.no_grad(), bent(noise, lambda _, tensor: tensor) as drawn:
             true = self.model(*given)
+        if noise:
+            torch.set_rng_state(state)  # this was no call of the user's
         outputs: list[torch.Tensor] = []
 
         def emptied(_: str, tensor: torch.Tensor) -> torch.Tensor:
@@ -142,15 +169,17 @@ class BentModule(torch.nn.Module):
         every = len(program.graph.output_node().args[0])
         traced = Traced(program, range(every - len(outputs), every))
         keys = _node_names(graph, traced, between)
-        check_called(bends, traced.bent() | set(between), self.model)
+        check_called(bends, traced.bent() | set(between) | set(noise), self.model)
+        numbers = [tensor for _, tensor in drawn]
         with torch.no_grad():
-            found, _ = traced.run(self.model, given, lambda _, tensor: tensor, {})
+            found, _ = traced.run(self.model, (*given, *numbers), lambda _, tensor: tensor, {})
         if any(node.python for node in graph.nodes) or not _near(found, outputs):
             raise InputError(
                 f"{between[0]} cannot be replayed in PyTorch: what the exporter has traced of "
                 f"{type(self.model).__name__} gives other numbers than the module itself"
             )
-        return Ready(bends, inputs, traced, keys, template)
+        draws = tuple(draw for draw, _ in drawn)
+        return Ready(bends, inputs, noise, draws, traced, keys, template)
 
 
 def _is_tensor(one: Any) -> bool:
@@ -188,7 +217,7 @@ def _positional(
 def _fits(plan: Plan, arrays: Sequence[Array]) -> bool:
     """Whether a Plan was made for inputs like these."""
     shapes = {value.key: value.shape for value in plan.values}
-    own = [shapes.get(one.key) for one in plan.inputs]
+    own = [shapes.get(one.key) for one in plan.inputs if one.key not in plan.noise]
     return own == [array.shape for array in arrays]
 
 

@@ -1,15 +1,19 @@
-// How a runner gets what feeds inputs with pictures: its code may come later than the first one.
+// What of a session's code may come later than the first picture, besides edits: what feeds inputs, what times layers.
 import type { Feeding } from "./feeding.ts";
 import { later } from "./later.ts";
+import type { profile } from "./profile.ts";
 import { PlanError } from "./types.ts";
 
 export type MakeFeeding = new (...given: ConstructorParameters<typeof Feeding>) => Feeding;
+export type Profiling = typeof profile;
 
 export const {
   offered: offeredFeeding,
   offer: offerFeeding,
   miss: missFeeding,
 } = later<MakeFeeding>("pictures cannot be fed");
+
+export const { offered: offeredProfile, offer: offerProfile } = later<Profiling>("");
 
 export const noPictures = (key: string): PlanError =>
   new PlanError(`input ${JSON.stringify(key)} takes no pictures`);

@@ -2,15 +2,13 @@
 import { useMemo, useState } from "preact/hooks";
 import { full, percent } from "../../format.ts";
 import { classColor } from "../../gl/colormaps.ts";
-import { contents, displayOf } from "../../network/display.ts";
 import type { Network } from "../../network/network.ts";
 import type { Value } from "../../plan.ts";
 import { useImageValues } from "../bars.tsx";
 import { Choice } from "../choice.tsx";
 import { useViews } from "../context.ts";
-import { pictureSize, px, tileSide } from "../layout.ts";
-import { Maps } from "../maps.tsx";
 import { countClasses } from "./count.ts";
+import { Filling, Laid, Opacity, pictureUnder, Tools, useFitting } from "./laid.tsx";
 
 type Shown = "over" | "classes" | "input";
 const SHOWN: readonly (readonly [Shown, string])[] = [
@@ -21,55 +19,48 @@ const SHOWN: readonly (readonly [Shown, string])[] = [
 
 /** The input whose picture classes cover: of the same proportions. */
 function pictureOf(network: Network, value: Value): Value | undefined {
+  const input = pictureUnder(network, value);
   const [, , h, w] = value.nchw;
-  return network.inputs.find((one) => {
-    const [, , height, width] = one.nchw;
-    return displayOf(one).image && Math.abs(height / h - width / w) * w <= 1;
-  });
+  const [, , height = 0, width = 0] = input?.nchw ?? [];
+  return Math.abs(height / h - width / w) * w <= 1 ? input : undefined;
 }
 
 /** Classes as a picture over the input's, with their legend. */
 export function Classes(props: { value: Value; side: number }) {
   const { value, side } = props;
-  const { network, ratio } = useViews();
+  const { network } = useViews();
   const [shown, show] = useState<Shown>("over");
   const input = network.value ? pictureOf(network.value, value) : undefined;
-  const [, , h, w] = (input ?? value).nchw;
-  const room = { width: side * ratio.value, height: side * ratio.value };
-  const size = pictureSize(h, w, room);
-  const [width, height] = [size.width / ratio.value, size.height / ratio.value];
-  const picture = (one: Value) => <Filling value={one} width={width} />;
+  const size = useFitting(input ?? value, side);
   return (
     <div class="nbg-classes">
       <div class="nbg-classes-picture">
         {input !== undefined && (
           <Choice label="What is shown" items={SHOWN} now={shown} choose={show} />
         )}
-        <div class="nbg-laid" style={{ width: px(width), height: px(height) }} data-shown={shown}>
-          {input !== undefined && shown !== "classes" && picture(input)}
-          {(input === undefined || shown !== "input") && picture(value)}
-        </div>
+        <Laid {...size} shown={shown}>
+          {input !== undefined && shown !== "classes" && (
+            <Filling value={input} width={size.width} />
+          )}
+          {(input === undefined || shown !== "input") && (
+            <Filling value={value} width={size.width} />
+          )}
+        </Laid>
+        {input !== undefined && shown === "over" && <Opacity />}
       </div>
       <Legend value={value} most={Math.max(4, Math.floor(side / 20) - 1)} />
     </div>
   );
 }
 
-/** A value as one picture of this width, whatever its own size: pictures of two sizes lie on each other. */
-function Filling({ value, width }: { value: Value; width: number }) {
-  const { ratio } = useViews();
-  const [, channels, h, w] = value.nchw;
-  const { scale } = pictureSize(h, w, { width: width * ratio.value, height: Number.MAX_VALUE });
-  const drawn = Math.min(1, scale);
+/** Below the output's picture: whether it lies over the input's, and the classes of which there is most. */
+export function Shares({ value }: { value: Value }) {
+  const { network } = useViews();
   return (
-    <Maps
-      value={value}
-      channels={Array.from({ length: channels }, (_, k) => k)}
-      columns={1}
-      scale={drawn}
-      zoom={width / tileSide(w, drawn)}
-      label={`${value.key}, ${contents(value)}`}
-    />
+    <>
+      {network.value && pictureUnder(network.value, value) && <Tools />}
+      <Legend value={value} most={4} />
+    </>
   );
 }
 
@@ -77,7 +68,7 @@ function Filling({ value, width }: { value: Value; width: number }) {
 const MOST_COUNTED = 8e6;
 
 /** Which classes there are in the picture, the most frequent first, with their colours and shares. */
-export function Legend({ value, most }: { value: Value; most: number }) {
+function Legend({ value, most }: { value: Value; most: number }) {
   const counted = value.read.count <= MOST_COUNTED;
   const called = useViews().names.value(value.key);
   const values = useImageValues(counted ? value : null);

@@ -1,0 +1,144 @@
+"""How fast a camera runs a network in JupyterLab, beside a data set played as fast as it goes.
+
+    python bench/live.py [--renderers swiftshader llvmpipe] [--seconds 60]
+
+The camera is Chromium's own fake one, 640×480 pixels. A data set of the input's size needs neither
+the camera nor resampling: the page draws the same pictures after each run. Bytes are those of the
+page's objects, after a collection of garbage, when a quarter of the time is over and at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+BENCH = Path(__file__).parent
+ROOT = BENCH.parent
+sys.path += [str(BENCH), str(ROOT / "scripts")]
+
+from playwright.sync_api import sync_playwright  # noqa: E402
+
+from browsers import chromium_arguments, find_chromium  # noqa: E402
+from lab import Lab, Notebook, alone, running_lab  # noqa: E402
+from report import CAMERA_RATE  # noqa: E402
+
+SECONDS = 60
+CAMERA = [
+    f"--use-fake-device-for-media-stream=fps={CAMERA_RATE}",
+    "--use-fake-ui-for-media-stream",
+]
+NETWORKS = ("fashion autoencoder", "pix2pix16")
+PREPARE = f"""
+import sys
+sys.path.insert(0, {str(BENCH)!r})
+import numpy as np
+import nbglcnn
+from models import MODELS
+def follow(viewer):
+    rates = []
+    viewer.observe(lambda change: rates.append(change.new), "runs_per_second")
+    return rates
+"""
+MAKE = """
+network = MODELS[{name!r}]
+x = np.random.default_rng(0).random(network.shape, np.float32)
+viewer = nbglcnn.Viewer(network.build(), x, timeout=120)
+viewer.output
+viewer
+"""
+PLAY = """
+pictures = np.random.default_rng(1).integers(0, 256, (64, *network.shape[1:]), np.uint8)
+viewer.source = nbglcnn.Images(pictures, playing=True, rate=0)
+rates = follow(viewer)
+"""
+LOOK = "viewer.source = nbglcnn.Webcam()\nrates = follow(viewer)"
+
+
+def measured(notebook: Notebook, name: str, seconds: float) -> dict[str, Any]:
+    """Runs a second of a data set and of the camera, and the page's bytes meanwhile."""
+    notebook.run(MAKE.format(name=name))
+    notebook.page.locator(".nbglcnn[data-phase=ready]").last.wait_for()
+    notebook.run(PLAY)
+    played = rate(notebook, seconds / 4)
+    notebook.run(LOOK)
+    notebook.page.get_by_role("button", name="Start the camera").click()
+    first = rate(notebook, seconds / 4)
+    early = page_bytes(notebook)
+    later = rate(notebook, 3 * seconds / 4)
+    late = page_bytes(notebook)
+    notebook.run("viewer.close()")
+    return {"played": played, "camera": (first + 3 * later) / 4, "bytes": [early, late]}
+
+
+def rate(notebook: Notebook, seconds: float) -> float:
+    """The median of the rates that are told meanwhile, but for those of the first two seconds."""
+    time.sleep(2)
+    notebook.run("rates.clear()")
+    time.sleep(seconds)
+    told = notebook.run("print(*rates)").text.split()
+    return statistics.median(map(float, told)) if told else 0.0
+
+
+def page_bytes(notebook: Notebook) -> int:
+    """Of the page's objects, after a collection of garbage."""
+    session = notebook.page.context.new_cdp_session(notebook.page)
+    session.send("HeapProfiler.collectGarbage")
+    used = session.send("Runtime.getHeapUsage")
+    session.detach()
+    return round(used["usedSize"] + used.get("backingStorageSize", 0))
+
+
+def live(renderers: Sequence[str], seconds: float = SECONDS) -> dict[str, Any]:
+    """By renderer and network."""
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder, running_lab(Path(folder) / "lab") as lab:
+        for renderer in renderers:
+            found[renderer] = in_browser(lab, renderer, seconds)
+    return found
+
+
+def in_browser(lab: Lab, renderer: str, seconds: float) -> dict[str, Any]:
+    """All networks on one renderer."""
+    found: dict[str, Any] = {}
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=find_chromium(), args=[*chromium_arguments(renderer), *CAMERA]
+        )
+        with alone(lab, browser) as notebook:
+            notebook.run(PREPARE)
+            for name in NETWORKS:
+                row = found[name] = measured(notebook, name, seconds)
+                show(name, renderer, row)
+        browser.close()
+    return found
+
+
+def show(name: str, renderer: str, row: dict[str, Any]) -> None:
+    """Print one network's rates."""
+    least = min(CAMERA_RATE, row["played"])
+    early, late = row["bytes"]
+    print(
+        f"{name} on {renderer}: {row['camera']:.1f} runs a second of a camera of {CAMERA_RATE}, "
+        f"{row['played']:.1f} of a data set: {row['camera'] / least:.2f} of the lesser; "
+        f"{early / 1e6:.1f} MB of objects, {late / 1e6:.1f} MB at the end",
+        flush=True,
+    )
+
+
+def main() -> None:
+    """Measure what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--renderers", nargs="*", default=["swiftshader", "llvmpipe"])
+    parser.add_argument("--seconds", type=float, default=SECONDS)
+    given = parser.parse_args()
+    live(given.renderers, given.seconds)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+import { codeAt, codesOf, labelOf, nearest, nearWords } from "../src/views/latent/codes.ts";
+import { dot, lengthOf } from "../src/views/latent/numbers.ts";
+import {
+  axesOf,
+  CELLS,
+  type Choice,
+  cellOf,
+  cellPoint,
+  codeOn,
+  distance,
+  planeOf,
+  pointOf,
+  sliderRange,
+} from "../src/views/latent/plane.ts";
+
+/** Four codes of three numbers, whose directions are the first two axes. */
+function packed(change: Record<string, unknown> = {}): Uint8Array<ArrayBuffer> {
+  const told = {
+    items: [0, 3, 6, 9],
+    total: 12,
+    numbers: 3,
+    deviations: [2, 1],
+    explained: [0.8, 0.2],
+    picture: [1, 2, 1],
+    ...change,
+  };
+  let text = JSON.stringify(told);
+  text += " ".repeat((4 - (text.length % 4)) % 4);
+  const floats = [
+    ...[1, 1, 1, 2, 1, 0, 1, 0, 0, 0, 1, 0],
+    ...[-1, 1, 1, 3, 1, 1, 1, 0, 1, 1, 2, 1],
+  ];
+  const bytes = new Uint8Array(4 + text.length + 4 * floats.length + 8);
+  const view = new DataView(bytes.buffer);
+  view.setUint32(0, text.length, true);
+  bytes.set(new TextEncoder().encode(text), 4);
+  for (const [k, one] of floats.entries()) view.setFloat32(4 + text.length + 4 * k, one, true);
+  bytes.set([0, 10, 20, 30, 40, 50, 60, 70], bytes.length - 8);
+  return bytes;
+}
+
+const codes = codesOf(packed(), [0, 1, 1, -1], ["bag", "boot"]);
+const choice = (change: Partial<Choice>): Choice => ({
+  axes: "pca",
+  units: [0, 1],
+  pictures: [0, 1],
+  ...change,
+});
+const close = (a: ArrayLike<number>, b: ArrayLike<number>): void => {
+  assert.equal(a.length, b.length);
+  for (let k = 0; k < a.length; k++) assert.ok(Math.abs((a[k] ?? 0) - (b[k] ?? 0)) < 1e-5);
+};
+
+test("codes come as Python packed them, and damaged ones are refused", () => {
+  assert.deepEqual([...codeAt(codes, 1)], [3, 1, 1]);
+  assert.deepEqual([...codes.std], [2, 1, 0]);
+  assert.deepEqual([...codes.pictures], [0, 10, 20, 30, 40, 50, 60, 70]);
+  assert.deepEqual([labelOf(codes, 2), labelOf(codes, 3)], ["boot", ""]);
+  const short = packed().subarray(0, 90) as Uint8Array<ArrayBuffer>;
+  for (const damaged of [short, packed({ numbers: 4 }), packed({ items: 1 }), new Uint8Array(2)]) {
+    assert.throws(() => codesOf(damaged as Uint8Array<ArrayBuffer>), /damaged|JSON/);
+  }
+  assert.deepEqual(codesOf(packed(), [1], "no").labels, []);
+});
+
+test("the nearest codes are named by their commonest labels", () => {
+  assert.deepEqual(nearest(codes, [2.9, 1, 1], 2), [1, 2]);
+  assert.equal(nearWords(codes, [3, 1, 1]), "near boot and bag");
+  assert.equal(nearWords(codesOf(packed()), [3, 1, 1]), "near item 3");
+  assert.equal(nearWords(null, [3, 1, 1]), "");
+});
+
+test("a point of a plane is a code, and the code that point", () => {
+  for (const change of [
+    {},
+    { axes: "units", units: [2, 0] },
+    { axes: "between", pictures: [0, 3] },
+    { axes: "between", pictures: [2, 2] },
+    { axes: "between", pictures: [0, 1] }, // along the first direction
+  ] as Partial<Choice>[]) {
+    const plane = planeOf(choice(change), codes, [0.5, -1, 2]);
+    assert.ok(Math.abs(dot(plane.across.step, plane.up.step)) < 1e-9);
+    const code = codeOn(plane, [0.3, -0.4]);
+    assert.ok(distance(plane, code) < 1e-6);
+    const [a, b] = pointOf(plane, code);
+    if (lengthOf(plane.across.step) > 0) assert.ok(Math.abs(a - 0.3) < 1e-5);
+    assert.ok(Math.abs(b + 0.4) < 1e-5);
+    assert.ok(plane.across.low < plane.across.high && plane.up.low < plane.up.high);
+  }
+});
+
+test("planes stand where their axes say", () => {
+  const pca = planeOf(choice({}), codes, [0, 0, 0]);
+  close(codeOn(pca, [0, 0]), codes.mean);
+  close(codeOn(pca, [1, 2]), [2, 3, 1]);
+  assert.ok(pca.across.low <= -5 && pca.across.high >= 5, "2.5 deviations are shown at least");
+  const units = planeOf(choice({ axes: "units", units: [0, 2] }), codes, [7, 8, 9]);
+  close(codeOn(units, [1, 2]), [1, 8, 2]);
+  assert.notEqual(
+    units.name,
+    planeOf(choice({ axes: "units", units: [0, 2] }), codes, [7, 7, 9]).name,
+  );
+  assert.equal(
+    units.name,
+    planeOf(choice({ axes: "units", units: [0, 2] }), codes, [1, 8, 2]).name,
+  );
+  const between = planeOf(choice({ axes: "between", pictures: [0, 3] }), codes, [0, 0, 0]);
+  close(codeOn(between, [0, 0]), codeAt(codes, 0));
+  close(codeOn(between, [1, 0]), codeAt(codes, 3));
+});
+
+test("without data there are units, and sliders around the code", () => {
+  assert.deepEqual(axesOf(null), ["units"]);
+  const plane = planeOf(choice({ axes: "units" }), null, [0, -5, 1]);
+  close(codeOn(plane, [0.5, 0.25]), [0.5, 0.25, 1]);
+  assert.ok(plane.up.low <= -5 && plane.across.high >= 3);
+  assert.deepEqual(sliderRange(null, 1, -5), [-5, 5]);
+  assert.deepEqual(sliderRange(codes, 0, 9), [-5, 9]);
+  assert.deepEqual(sliderRange(codes, 2, 0), [-2, 4]);
+});
+
+test("a cell's middle is in that cell, and nothing beside the grid is in any", () => {
+  const plane = planeOf(choice({}), codes, [0, 0, 0]);
+  for (let row = 0; row < CELLS; row++) {
+    for (let column = 0; column < CELLS; column++) {
+      assert.deepEqual(cellOf(plane, cellPoint(plane, column, row)), [column, row]);
+    }
+  }
+  assert.deepEqual(cellOf(plane, [plane.across.low, plane.up.high - 1e-9]), [0, 0]);
+  assert.equal(cellOf(plane, [plane.across.high + 1, 0]), null);
+});

@@ -1,0 +1,64 @@
+"""The numbers in the place of what a model draws: seeded, or the user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Literal
+
+import numpy as np
+
+from nbglcnn.errors import InputError, nearest
+from nbglcnn.graph import Array, Graph, Value
+from nbglcnn.inputs import Spec, as_arrays
+from nbglcnn.load.draft import free_name
+
+Kind = Literal["normal", "uniform"]
+OUTSIDE = "draw them outside and give them as an input"
+
+
+def seeded(generator: np.random.Generator, kind: Kind, shape: tuple[int, ...]) -> Array:
+    """What a call gets where nothing is given: standard normal, or uniform from 0 to 1."""
+    if kind == "normal":
+        return generator.standard_normal(shape, np.float32)
+    return generator.random(shape, np.float32)
+
+
+def chosen(
+    given: Mapping[str, Any] | Sequence[Any], names: Sequence[str], first: Sequence[Array]
+) -> tuple[Array, ...]:
+    """The user's arrays, by name or all in order, and the `first` ones for what is left out.
+
+    InputError for others than are drawn, or of another shape.
+    """
+    known = ", ".join(map(repr, names))
+    if isinstance(given, Mapping):
+        for name in given:
+            if name not in names:
+                raise InputError(
+                    f"no input {name!r}{nearest(name, names)}; the model draws "
+                    f"{known or 'no random numbers'}"
+                )
+    elif given and len(given) != len(names):
+        raise InputError(
+            f"{len(given)} arrays were given for the random numbers that the model draws; it draws "
+            f"{len(names)} ({known}). Give all of them, none, or some by name in a dict"
+        )
+    if not names:
+        return ()
+    specs = [
+        Spec(name, array.shape, array.dtype, default=array)
+        for name, array in zip(names, first, strict=True)
+    ]
+    return as_arrays(given if isinstance(given, Mapping) else tuple(given), specs)
+
+
+def with_noise(graph: Graph, first: Sequence[Array]) -> Graph:
+    """The Graph whose last inputs are these arrays where nobody gives others."""
+    values, taken = dict(graph.values), set(graph.values)
+    found = {}
+    for name, array in zip(graph.inputs[len(graph.inputs) - len(first) :], first, strict=True):
+        found[name] = free_name(f"{name} at first", taken)
+        values[found[name]] = Value(found[name], array.shape, array.dtype, array)
+    return replace(graph, values=MappingProxyType(values), noise=MappingProxyType(found))

@@ -1,0 +1,353 @@
+"""A model with its Preprocess: a Graph whose input is the picture, the steps as its layers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from nbglcnn.errors import InputError
+from nbglcnn.graph import Array, Attribute, Graph, Key, Node, Value
+from nbglcnn.inputs import Spec, as_arrays, channels_last
+from nbglcnn.known_transforms import understood
+from nbglcnn.preprocess import LUMA, NAME, Preprocess, Step
+
+PICTURE = "picture"  # the value that is the input, where steps stand behind it
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A model and its Preprocess: what `load` takes like a model."""
+
+    model: Any
+    preprocess: Preprocess
+
+
+def prepared(model: Any, preprocess: Any) -> Any:
+    """A model with what is given as `preprocess`; the model itself where that is None."""
+    if preprocess is None:
+        return model
+    if isinstance(model, Prepared):
+        raise InputError("preprocess: this model has one already")
+    return Prepared(model, understood(preprocess))
+
+
+def bare(model: Any) -> Any:
+    """The model itself, without what comes before it."""
+    return model.model if isinstance(model, Prepared) else model
+
+
+@dataclass(frozen=True)
+class Pictured:
+    """The inputs of a Prepared model: the picture, the others, and the channels of the model.
+
+    `names` are those of the inputs, `noise` is what is given for what the model draws.
+    """
+
+    preprocess: Preprocess
+    inputs: tuple[Array, ...]
+    channels: int
+    names: tuple[str, ...]
+    noise: Mapping[str, Any] | Sequence[Any] = ()
+
+    @property
+    def arrays(self) -> Any:
+        """What the model itself is given."""
+        made = self.inputs[0]
+        for step in self.preprocess.steps(self.channels):
+            made = step.of(made)
+        own = (made, *self.inputs[1:])
+        if isinstance(self.noise, Mapping):
+            return {**dict(zip(self.names, own, strict=True)), **self.noise}
+        return (*own, *self.noise)
+
+    def whole(self, graph: Graph, known: dict[str, Array] | None) -> Graph:
+        """The model's Graph with the steps in front of it; `known` gets their values."""
+        made = in_front(graph, self.preprocess, self.inputs[0], self.channels)
+        if known:  # else nothing is known of the model either
+            known.update(front(self.preprocess, made, self.inputs)[0])
+        return made
+
+
+def pictured(
+    preprocess: Preprocess,
+    x: Any,
+    specs: Sequence[Spec],
+    channels: int | None,
+    model: str,
+    noise: Mapping[str, Any] | Sequence[Any] = (),
+) -> Pictured:
+    """What is given as `x`, of a model whose first input has so many channels.
+
+    `specs` are the model's inputs, `channels` those of the first, as far as they are known; `model`
+    is its name.
+    """
+    first = specs[0]
+    channels, sides = _wanted(preprocess, first, channels)
+    known = None if None in sides else (int(sides[0] or 0), int(sides[1] or 0))
+    spec = Spec(
+        first.name,
+        (first.shape[0] if first.shape else None, _own_channels(preprocess, channels), *sides),
+        np.dtype(np.float32),
+        advice=_advice(preprocess),
+        fit=preprocess.fit,
+        share=1.0 if known is None else preprocess.share(known),
+    )
+    if x is None:
+        x = _black(preprocess, spec, specs, model)
+    given = x[0] if isinstance(x, tuple) and x else x
+    if isinstance(given, Mapping):
+        given = given.get(first.name)
+    _refuse_last(preprocess, given, spec)
+    whole = as_arrays(x, (spec, *specs[1:]), channels=spec.shape[1] if spec.shape else None)
+    picture = whole[0]
+    if picture.ndim != 4 or picture.shape[1] not in (1, 3):
+        raise InputError(
+            f"{first.name}: shape {picture.shape} was given; with preprocess it is the picture, "
+            "(n, 3 or 1, height, width) with numbers from 0 to 1"
+        )
+    if channels is None:
+        channels = 1 if preprocess.channels == "grey" else picture.shape[1]
+    return Pictured(preprocess, whole, channels, tuple(one.name for one in specs), noise)
+
+
+def _wanted(
+    preprocess: Preprocess, spec: Spec, channels: int | None
+) -> tuple[int | None, tuple[int | None, int | None]]:
+    """The model's channels and its input's height and width, as far as they are known."""
+    height = width = None
+    if (shape := spec.shape) is not None:
+        if len(shape) != 4:
+            raise InputError(
+                f"preprocess: the model's first input {spec.name!r} is {shape}, no picture"
+            )
+        last = preprocess.layout == "NHWC"
+        channels, height, width = (shape[3], *shape[1:3]) if last else shape[1:]
+        other = shape[1] if last else shape[3]
+        if channels not in (None, 1, 3) and other in (1, 3):
+            own = "NCHW" if last else "NHWC"
+            raise InputError(
+                f"preprocess: the input {spec.name!r} is {_dims(shape)}, channels "
+                f'{"first" if last else "last"}: give Preprocess(layout="{own}")'
+            )
+    if channels not in (None, 1, 3):
+        raise InputError(f"preprocess: the model takes {channels} channels; a picture has 1 or 3")
+    if preprocess.channels == "BGR" and channels == 1:
+        raise InputError('preprocess: channels="BGR", and the model takes 1 channel')
+    sides = (height, width)
+    if preprocess.size is not None:
+        assert isinstance(preprocess.size, tuple)
+        for have, want in zip(sides, preprocess.size, strict=True):
+            if have not in (None, want):
+                raise InputError(
+                    f"preprocess: size is {preprocess.size}; the model's input {spec.name!r} is "
+                    f"{height}×{width}"
+                )
+        sides = preprocess.size
+    return channels, sides
+
+
+def _own_channels(preprocess: Preprocess, channels: int | None) -> int | None:
+    """Those of the picture: colour where a step needs it, else the model's."""
+    return channels if preprocess.channels == "RGB" else 3
+
+
+def _advice(preprocess: Preprocess) -> str:
+    words = "With preprocess x is the picture itself, before any step"
+    if preprocess.channels != "RGB":
+        words += f'; channels="{preprocess.channels}" is worked out of RGB'
+    return words
+
+
+def _refuse_last(preprocess: Preprocess, given: Any, spec: Spec) -> None:
+    """Pictures have their channels first, also in front of a model that has them last."""
+    shape = tuple(getattr(given, "shape", ()))
+    if preprocess.layout == "NHWC" and (turned := channels_last(shape, 3)):
+        raise InputError(
+            f"{spec.name}: shape {shape} was given; with preprocess it is the picture, which "
+            f"preprocess.layout turns{turned}"
+        )
+
+
+def _black(preprocess: Preprocess, spec: Spec, specs: Sequence[Spec], model: str) -> Array:
+    """Zeros, where nobody gives a picture."""
+    assert spec.shape is not None
+    n, c, h, w = spec.shape
+    if h is None or w is None or len(specs) > 1:
+        raise InputError(
+            f"{model} needs an example input, or the size of one: give x, or "
+            "Preprocess(size=224, …)"
+            if len(specs) == 1
+            else f"{model} has {len(specs)} inputs: give x, a tuple with the picture in front"
+        )
+    return np.zeros((n or 1, c or 3, h, w), np.float32)
+
+
+def _dims(shape: Sequence[int | None]) -> str:
+    return "(" + ", ".join("?" if d is None else str(d) for d in shape) + ")"
+
+
+def in_front(graph: Graph, preprocess: Preprocess, picture: Array, channels: int) -> Graph:
+    """The Graph of a model, with the picture as its first input and the steps as nodes."""
+    own = graph.inputs[0]
+    fits = {**graph.fits}
+    steps = preprocess.steps(channels)
+    size = (picture.shape[2], picture.shape[3])
+    name = _free(PICTURE, graph) if steps else own
+    fits[name] = preprocess.fit, preprocess.share(size)
+    if not steps:
+        return replace(graph, fits=MappingProxyType(fits))
+    made = _Nodes(graph, preprocess, channels)
+    made.value(name, picture.shape)
+    taken = {key.name for key in graph.keys}
+    keys: list[Key] = []
+    value = name
+    for step in steps:
+        last = step is steps[-1]
+        value = made.step(step, value, own if last else _free(step.key, graph))
+        key, number = step.key, 0
+        while key in taken:  # a module of the model's own may be called so
+            number += 1
+            key = f"{step.key}:{number}"
+        keys.append(Key(key, value, "layer", step.title, step.description))
+    inputs = [replace(k, value=name) for k in graph.keys if k.kind == "input" and k.value == own]
+    others = [k for k in graph.keys if k.kind == "input" and k.value != own]
+    rest = [key for key in graph.keys if key.kind != "input"]
+    return replace(
+        graph,
+        nodes=(*made.nodes, *graph.nodes),
+        values=MappingProxyType({**made.values, **graph.values}),
+        inputs=(name, *graph.inputs[1:]),
+        keys=(*inputs, *others, *keys, *rest),
+        fits=MappingProxyType(fits),
+        preprocess=tuple(key.name for key in keys),
+    )
+
+
+def behind(graph: Graph) -> Graph:
+    """The Graph of the model alone, with the weights that this one has."""
+    if not graph.preprocess:
+        return graph
+    front = set(graph.preprocess)
+    own = graph.key(graph.preprocess[-1]).value
+    picture = graph.inputs[0]
+    nodes, needed = set[str](), {own}
+    for node in reversed(graph.nodes):
+        if not needed.isdisjoint(node.outputs):
+            nodes.add(node.name)
+            needed.update(node.inputs)
+    return replace(
+        graph,
+        nodes=tuple(node for node in graph.nodes if node.name not in nodes),
+        inputs=(own, *graph.inputs[1:]),
+        keys=tuple(
+            replace(key, value=own) if key.kind == "input" and key.value == picture else key
+            for key in graph.keys
+            if key.name not in front
+        ),
+        fits=MappingProxyType({n: fit for n, fit in graph.fits.items() if n != picture}),
+        preprocess=(),
+    )
+
+
+def front(
+    preprocess: Preprocess,
+    graph: Graph,
+    arrays: Sequence[Array],
+    bend: Callable[[str, Array], Array] = lambda _, array: array,
+) -> tuple[dict[str, Array], tuple[Array, ...]]:
+    """What the picture and each step behind it are, by key, and what the model itself is given.
+
+    Computed by numpy, in the picture's own precision; `bend` makes of a key's value what goes on.
+    """
+    key = next(k.name for k in graph.keys if k.kind == "input" and k.value == graph.inputs[0])
+    value = bend(key, arrays[0])
+    found = {key: value}
+    channels = _channels_behind(graph)
+    for name, step in zip(graph.preprocess, preprocess.steps(channels), strict=True):
+        value = bend(name, step.of(value))
+        found[name] = value
+    return found, (value, *arrays[1:])
+
+
+def _channels_behind(graph: Graph) -> int:
+    """How many channels the model takes."""
+    last = graph.key(graph.preprocess[-1]) if graph.preprocess else None
+    shape = graph.shape(last.value if last else graph.inputs[0])
+    return shape[3] if last and last.module_type == "NHWC" else shape[1]
+
+
+class _Nodes:
+    """Nodes of the steps, and their values and constants."""
+
+    def __init__(self, graph: Graph, preprocess: Preprocess, channels: int) -> None:
+        self._graph = graph
+        self._preprocess = preprocess
+        self._channels = channels
+        self.nodes: list[Node] = []
+        self.values: dict[str, Value] = {}
+
+    def value(self, name: str, shape: tuple[int, ...]) -> None:
+        self.values[name] = Value(name, shape, np.dtype(np.float32))
+
+    def step(self, step: Step, source: str, output: str) -> str:
+        """The nodes of a step from one value to another, which is given back."""
+        own = self._preprocess
+        parts: list[tuple[str, tuple[Array, ...], Mapping[str, Attribute]]] = []
+        if step.title == "Range":
+            low, high = own.range
+            parts.append(("Mul", (np.array(high - low, np.float32),), {}))
+            if low:
+                parts.append(("Add", (np.array(low, np.float32),), {}))
+        elif step.title == "BGR":
+            parts.append(("Gather", (np.array([2, 1, 0]),), {"axis": 1}))
+        elif step.title == "Grey":
+            luma = np.array(LUMA, np.float32).reshape(1, 3, 1, 1)
+            weights = np.repeat(luma, self._channels, 0)
+            parts.append(("Conv", (weights,), {"kernel_shape": (1, 1)}))
+        elif step.title == "Normalize":
+            for op, name in (("Sub", "mean"), ("Div", "std")):
+                numbers = own.of_channels(name, self._channels)  # type: ignore[arg-type]
+                if numbers is not None:
+                    parts.append((op, (numbers,), {}))
+        else:
+            parts.append(("Transpose", (), {"perm": (0, 2, 3, 1)}))
+        for number, (op, constants, attributes) in enumerate(parts):
+            made = output if number == len(parts) - 1 else f"{output}: {op.lower()}"
+            names = [self._constant(f"{step.key}: {op.lower()}", data) for data in constants]
+            self.nodes.append(
+                Node(
+                    f"{NAME}: {step.key} {op}",
+                    op,
+                    (source, *names),
+                    (made,),
+                    MappingProxyType(dict(attributes)),
+                    module=step.key,
+                    module_type=step.title,
+                )
+            )
+            shape = self._shape(step, source)
+            if made not in self._graph.values:
+                self.value(made, shape)
+            source = made
+        return output
+
+    def _shape(self, step: Step, source: str) -> tuple[int, ...]:
+        n, c, h, w = self.values[source].shape
+        if step.title == "NHWC":
+            return n, h, w, c
+        return n, self._channels if step.title == "Grey" else c, h, w
+
+    def _constant(self, name: str, data: Array) -> str:
+        name = _free(f"{name} by", self._graph)
+        self.values[name] = Value(name, data.shape, data.dtype, data)
+        return name
+
+
+def _free(name: str, graph: Graph) -> str:
+    while name in graph.values:
+        name += "'"
+    return name

@@ -1,0 +1,232 @@
+"""Preprocess: how a picture becomes what a model takes, as a record and as numpy computes it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from nbglcnn.errors import InputError, unknown
+from nbglcnn.graph import Array
+
+Fit = Literal["crop", "letterbox", "stretch"]
+Channels = Literal["RGB", "BGR", "grey"]
+Layout = Literal["NCHW", "NHWC"]
+
+NAME = "preprocess"  # before the keys of its steps
+# Pillow's "L" (ITU-R 601-2), without its rounding to 8 bits.
+LUMA = tuple(np.float32(part / 65536) for part in (19595, 38470, 7471))
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step behind the picture: its key, what people call it, its settings, and numpy's way."""
+
+    key: str
+    title: str
+    description: str
+    of: Callable[[Array], Array]
+
+
+@dataclass(frozen=True)
+class Preprocess:
+    """How a picture becomes what a model takes: the steps in front of its first input.
+
+    With it the network's input is the picture itself, float32 of the shape (n, 3 or 1, h, w) with
+    numbers from 0 to 1, and the steps are layers in front of the model: `preprocess.range`,
+    `preprocess.channels`, `preprocess.normalize` and `preprocess.layout`, in this order, as many of
+    them as do something. A Pillow image or a list of them is resampled to the input's size.
+
+    Args:
+        size: the input's height and width in pixels, or one number for both; by default those of
+            the model's file, or of the example that is given.
+        resize: what the shorter side of a picture is resized to before `size` is cut out of its
+            middle, or (h, w), as in torchvision's Resize(256) and CenterCrop(224); at least `size`.
+        fit: how a picture of other proportions becomes `size`: "crop" cuts out its middle,
+            "letterbox" sets the whole of it between black bars, "stretch" distorts it.
+        mean: subtracted of each of the model's channels, one number for all or one for each, on
+            the scale of `range` and in the order of `channels`.
+        std: what each channel is divided by, after that; the same.
+        range: what black and white are before mean and std: (0, 1), (-1, 1), (0, 255).
+        channels: the model's: "RGB", "BGR", or "grey", which is worked out of RGB with Pillow's
+            weights and repeated for a model of three channels. A model of one channel with "RGB"
+            takes grey pictures.
+        layout: "NCHW", or "NHWC" for a model whose input is (n, h, w, channels), as those that
+            come from TensorFlow are.
+
+    Resampling is Pillow's bilinear, antialiased one. Wherever `preprocess` is an argument, a
+    transform of torchvision (`weights.transforms()`, a Compose) or a config of timm
+    (`model.pretrained_cfg`) is taken as well.
+
+    Raises:
+        InputError: an argument is none of these.
+    """
+
+    size: int | tuple[int, int] | None = None
+    resize: int | tuple[int, int] | None = None
+    fit: Fit = "crop"
+    mean: float | Sequence[float] | None = None
+    std: float | Sequence[float] | None = None
+    range: tuple[float, float] = (0.0, 1.0)
+    channels: Channels = "RGB"
+    layout: Layout = "NCHW"
+
+    def __post_init__(self) -> None:
+        for name, known in (("fit", Fit), ("channels", Channels), ("layout", Layout)):
+            if getattr(self, name) not in get_args(known):
+                words = unknown(str(getattr(self, name)), get_args(known))
+                raise InputError(f"Preprocess: {name}: {words}")
+        for name in ("size", "resize"):
+            object.__setattr__(self, name, _sides(name, getattr(self, name)))
+        for name in ("mean", "std"):
+            object.__setattr__(self, name, _numbers(name, getattr(self, name)))
+        low_high = _numbers("range", self.range)
+        if low_high is None or len(low_high) != 2 or not low_high[0] < low_high[1]:
+            raise InputError(
+                f"Preprocess: range is {self.range!r}: give what black and white are, (0, 1) or "
+                "(0, 255)"
+            )
+        object.__setattr__(self, "range", low_high)
+        if self.std is not None and 0 in self.std:  # type: ignore[operator]
+            raise InputError(f"Preprocess: std is {self.std!r}: nothing can be divided by 0")
+        if self.resize is not None and self.fit == "letterbox":
+            raise InputError(
+                'Preprocess: resize goes with fit="crop" or "stretch"; a letterbox shows the whole '
+                "picture"
+            )
+        if self.size is not None and self.resize is not None:
+            self.share(self.size)  # type: ignore[arg-type]
+
+    def share(self, size: tuple[int, int]) -> float:
+        """Which part of each side of the picture is kept, for an input of (h, w)."""
+        if self.resize is None:
+            return 1.0
+        if isinstance(self.resize, int):
+            share = min(size) / self.resize
+        else:
+            share = size[0] / self.resize[0]
+            if abs(share - size[1] / self.resize[1]) * min(self.resize) > 1:
+                raise InputError(
+                    f"Preprocess: size {size} and resize {self.resize} have other proportions: "
+                    "give resize as one number, the shorter side"
+                )
+        if share > 1:
+            raise InputError(
+                f"Preprocess: resize is {self.resize}, smaller than size {size}, which cannot be "
+                "cut out of it then"
+            )
+        return share
+
+    def steps(self, channels: int) -> tuple[Step, ...]:
+        """What is done to the picture in front of a model of so many channels, in order.
+
+        InputError where mean or std are for another number of channels.
+        """
+        found = []
+        low, high = self.range
+        if (low, high) != (0, 1):
+            words = f"scale={_word(high - low)}, offset={_word(low)}"
+
+            def ranged(x: Array) -> Array:
+                span, offset = (
+                    np.array(one, np.float32).astype(x.dtype) for one in (high - low, low)
+                )
+                scaled: Array = x * span
+                return scaled + offset if low else scaled
+
+            found.append(Step(f"{NAME}.range", "Range", words, ranged))
+        if self.channels == "BGR":
+            found.append(Step(f"{NAME}.channels", "BGR", "", _turned))
+        elif self.channels == "grey":
+            found.append(
+                Step(f"{NAME}.channels", "Grey", f"channels={channels}", _greyed(channels))
+            )
+        mean, std = self.of_channels("mean", channels), self.of_channels("std", channels)
+        if mean is not None or std is not None:
+            parts = (("mean", self.mean), ("std", self.std))
+            words = ", ".join(f"{name}={_shown(v)}" for name, v in parts if v is not None)
+
+            def normalized(x: Array) -> Array:
+                centred = x if mean is None else x - mean.astype(x.dtype)
+                return centred if std is None else centred / std.astype(x.dtype)
+
+            found.append(Step(f"{NAME}.normalize", "Normalize", words, normalized))
+        if self.layout == "NHWC":
+            found.append(Step(f"{NAME}.layout", "NHWC", "", _channels_last))
+        return tuple(found)
+
+    def of_channels(self, name: Literal["mean", "std"], channels: int) -> Array | None:
+        """`mean` or `std` as (1, channels, 1, 1), or (1, 1, 1, 1) of one number for all."""
+        given = getattr(self, name)
+        if given is None:
+            return None
+        if len(given) not in (1, channels):
+            raise InputError(
+                f"Preprocess: {name} has {len(given)} numbers, the model takes {channels} "
+                f"channel{'s' if channels > 1 else ''}: give one number, or one for each"
+            )
+        return np.array(given, np.float32).reshape(1, -1, 1, 1)
+
+
+def _turned(x: Array) -> Array:
+    return np.ascontiguousarray(x[:, ::-1])
+
+
+def _channels_last(x: Array) -> Array:
+    return np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+
+
+def _greyed(channels: int) -> Callable[[Array], Array]:
+    def grey(x: Array) -> Array:
+        luma = np.array(LUMA, x.dtype).reshape(1, 3, 1, 1)
+        return np.repeat((x * luma).sum(1, keepdims=True, dtype=x.dtype), channels, 1)
+
+    return grey
+
+
+def _sides(name: str, given: Any) -> Any:
+    """Height and width, of `resize` also the one number that is the shorter side."""
+    if given is None:
+        return None
+    try:
+        sides = tuple(given) if not isinstance(given, int | np.integer) else (int(given),)
+        whole = tuple(int(side) for side in sides)
+        fits = whole == sides and len(whole) in (1, 2) and min(whole) > 0
+    except (TypeError, ValueError):
+        fits = False
+    if not fits or isinstance(given, bool):
+        raise InputError(f"Preprocess: {name} is {given!r}: give pixels, 224 or (height, width)")
+    if len(whole) == 2:
+        return whole
+    return (whole[0], whole[0]) if name == "size" else whole[0]
+
+
+def _numbers(name: str, given: Any) -> tuple[float, ...] | None:
+    if given is None:
+        return None
+    try:
+        if hasattr(given, "tolist"):  # of numpy, or of torch
+            given = given.tolist()
+        numbers = tuple(map(float, given if hasattr(given, "__iter__") else (given,)))
+        fits = all(map(math.isfinite, numbers)) and len(numbers) > 0
+    except (TypeError, ValueError):
+        fits = False
+    if not fits:
+        raise InputError(
+            f"Preprocess: {name} is {given!r}: give a finite number, or one for each channel"
+        )
+    return numbers
+
+
+def _word(number: float) -> str:
+    """As few digits as tell it from other float32."""
+    return str(np.float32(number)).removesuffix(".0")
+
+
+def _shown(numbers: Any) -> str:
+    """(0.485, 0.456, 0.406), or a number alone."""
+    words = ", ".join(map(_word, numbers))
+    return words if len(numbers) == 1 else f"({words})"

@@ -1,0 +1,78 @@
+"""The latent workbench of a page that shows one network, and the data that tests give it."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import numpy as np
+import torch
+from playwright.sync_api import Page
+
+import nbglcnn
+from fashion_autoencoder import load_autoencoder, load_images
+from nbglcnn import Latent, datasets
+from nbglcnn.viewer import latents
+from nbglcnn.viewer.network import Network
+from views_page import Views
+
+NAMES = list(datasets.FASHION_MNIST_CLASSES)
+
+
+@cache
+def fashion() -> SimpleNamespace:
+    """The trained autoencoder with its test pictures, many of them anew with some noise."""
+    model, (images, labels) = load_autoencoder(), load_images()
+    network = Network(model, images[:1], observe="all", precision="float32")
+    with torch.inference_mode():
+        codes = model.encoder(torch.from_numpy(images)).flatten(1).numpy()
+    return SimpleNamespace(
+        model=model,
+        images=images,
+        labels=labels,
+        network=network,
+        codes=codes,
+        plan=nbglcnn.compile(model, images[:1]),
+    )
+
+
+def decoded(model: torch.nn.Module, code: Any) -> np.ndarray:
+    """What PyTorch's decoder makes of a code."""
+    array = torch.from_numpy(np.asarray(code, np.float32).reshape(1, 16, 1, 1))
+    with torch.inference_mode():
+        return model.decoder(array).numpy()
+
+
+def workbench(show: Callable[..., Views], width: int = 1200, latent: Latent | None = None) -> Views:
+    """A page with the autoencoder, whose source is a latent."""
+    found = fashion()
+    given = latent or Latent("encoder.6", found.images, found.labels, NAMES)
+    opened, blobs = latents.opened(found.network, given)
+    source = msgspec.structs.replace(opened.wire(given.layer), **blobs.fields())
+    views = show(found.plan, found.images[:1], width=width)
+    # All of it is in sight: a mouse reaches nothing else.
+    views.page.set_viewport_size({"width": width, "height": 1500 if width > 500 else 2600})
+    for name in blobs.names():
+        blob = blobs.blob(name) or b""
+        views.page.evaluate("a => views.put(...a)", [name, base64.b64encode(blob).decode()])
+    views.page.evaluate("() => { views.bench(); }")
+    views.set(source=msgspec.to_builtins(source))
+    views.page.wait_for_selector(".nbg-latent-ring")
+    views.quiet()
+    return views
+
+
+def output(page: Page) -> np.ndarray:
+    """The network's output as the page has it."""
+    read = "async () => Array.from(await views.state.session.value.read('output'))"
+    return np.array(page.evaluate(read), np.float32).reshape(1, 1, 28, 28)
+
+
+def code_of(page: Page) -> np.ndarray:
+    """The code of now."""
+    now = "() => views.state.code.value ?? views.state.source.value.code"
+    return np.array(page.evaluate(now), np.float32)

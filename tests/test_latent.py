@@ -1,0 +1,286 @@
+"""Latents in Python: codes and their principal directions, what is decoded, what is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+from types import SimpleNamespace
+
+import msgspec
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import nn
+
+import nbglcnn
+from fashion_autoencoder import load_autoencoder, load_images
+from nbglcnn import Latent, Plan
+from nbglcnn.edits.records import Edit
+from nbglcnn.errors import InputError, OpenGLUnavailable
+from nbglcnn.sources import latent as sources
+from nbglcnn.viewer import latents
+from nbglcnn.viewer.network import Network
+
+TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
+RANDOM = np.random.default_rng(4)
+
+
+@pytest.fixture(scope="module")
+def fashion() -> SimpleNamespace:
+    model, (images, labels) = load_autoencoder(), load_images()
+    network = Network(model, images[:1], observe="all", precision="float32")
+    with torch.inference_mode():
+        codes = model.encoder(torch.from_numpy(images)).flatten(1).numpy()
+    return SimpleNamespace(model=model, images=images, labels=labels, network=network, codes=codes)
+
+
+@pytest.fixture
+def network(fashion: SimpleNamespace) -> Network:
+    fashion.network.cut(None)
+    fashion.network.edit((), {})
+    return fashion.network
+
+
+def decoded(model: nn.Module, code: np.ndarray) -> np.ndarray:
+    with torch.inference_mode():
+        return model.decoder(torch.from_numpy(code.reshape(-1, 16, 1, 1))).numpy()
+
+
+def test_codes_are_those_of_pytorch_and_a_code_begins_where_the_input_is(
+    fashion: SimpleNamespace, network: Network
+) -> None:
+    found, _ = latents.opened(network, Latent("encoder.6", fashion.images))
+    np.testing.assert_allclose(found.codes, fashion.codes, rtol=1e-4, atol=2e-5)
+    np.testing.assert_allclose(found.code, fashion.codes[0], rtol=1e-4, atol=2e-5)
+    assert found.items.tolist() == list(range(32))
+    # Bytes and tensors are the same pictures; a map of its own is as good as a channel.
+    pixels = (fashion.images[:3, 0] * 255).round().astype(np.uint8)
+    for data in (pixels, torch.from_numpy(pixels[:, None]), torch.from_numpy(fashion.images[:3])):
+        again = latents.opened(network, Latent("encoder.6", data))[0].codes
+        np.testing.assert_allclose(again, fashion.codes[:3], rtol=1e-3, atol=1e-3)
+    found.codes[:] = 0  # a copy
+    assert found.codes.any()
+
+
+def test_principal_directions_are_eigenvectors_of_the_covariance(
+    fashion: SimpleNamespace,
+) -> None:
+    codes = fashion.codes
+    known = sources.known_of(codes, np.arange(32), 32)
+    covariance = np.cov(codes.T.astype(np.float64))
+    values, vectors = np.linalg.eigh(covariance)
+    for k in range(2):
+        vector = vectors[:, -1 - k]
+        assert abs(vector @ known.directions[k]) == pytest.approx(1, abs=1e-5)
+        assert known.deviations[k] == pytest.approx(math.sqrt(values[-1 - k]), rel=1e-5)
+        assert known.explained[k] == pytest.approx(values[-1 - k] / values.sum(), rel=1e-5)
+        assert known.directions[k][np.abs(known.directions[k]).argmax()] > 0
+        along = (codes - known.mean) @ known.directions[k]
+        assert along.std(ddof=1) == pytest.approx(known.deviations[k], rel=1e-4)
+    np.testing.assert_allclose(known.mean, codes.mean(0), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(known.std, codes.std(0), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(1, 5), (2, 5), (7, 1), (4, 3)])
+def test_few_codes_have_as_many_directions_as_they_have(shape: tuple[int, int]) -> None:
+    codes = RANDOM.standard_normal(shape).astype(np.float32)
+    if shape == (4, 3):
+        codes[:] = codes[0]  # all the same
+    known = sources.known_of(codes, np.arange(shape[0]), shape[0])
+    lengths = np.linalg.norm(known.directions, axis=1)
+    count = 0 if shape == (4, 3) else min(2, shape[0] - 1, shape[1])
+    np.testing.assert_allclose(lengths, [1.0] * count + [0.0] * (2 - count), atol=1e-6)
+    assert np.isfinite([*known.deviations, *known.explained]).all()
+
+
+def test_of_many_items_some_are_taken_evenly_and_never_too_many_bytes() -> None:
+    assert sources.spread(2000, 16).tolist() == list(range(2000))
+    some = sources.spread(60_000, 16)
+    assert len(some) == 2000 == len(set(some.tolist()))
+    assert set(np.diff(some)) == {30}
+    assert len(sources.spread(60_000, 4096)) * 4096 * 4 <= sources.MOST_BYTES
+
+
+def test_what_pages_are_given_is_all_that_is_known(
+    fashion: SimpleNamespace, network: Network
+) -> None:
+    latent = Latent("encoder.6", fashion.images, fashion.labels, [*"abcdefghij"], fashion.codes[3])
+    latent, blobs = latents.opened(network, latent)
+    source = msgspec.structs.replace(latent.wire("encoder.6"), **blobs.fields())
+    assert (source.kind, source.input, source.count) == ("latent", "encoder.6", 32)
+    np.testing.assert_array_equal(np.float32(source.code), fashion.codes[3])
+    assert [*blobs.names()] == [source.data, source.labels, source.classes]
+    parts = [bytes(blobs.blob(name) or b"") for name in blobs.names()]
+    assert sum(map(len, parts)) == blobs.nbytes
+    data = parts[0]
+    assert json.loads(parts[1]) == fashion.labels.tolist()
+    assert json.loads(parts[2]) == [*"abcdefghij"]
+    assert blobs.blob("another") is None
+    size = int.from_bytes(data[:4], "little")
+    told = json.loads(data[4 : 4 + size])
+    assert size % 4 == 0
+    assert told["picture"] == [28, 28, 1]
+    assert (told["items"], told["total"], told["numbers"]) == (list(range(32)), 32, 16)
+    numbers = np.frombuffer(data[4 + size :], "<f4", 16 * (4 + 32)).reshape(-1, 16)
+    np.testing.assert_array_equal(numbers[2:4], latent.known.directions)
+    np.testing.assert_array_equal(numbers[4:], latent.codes)
+    pictures = np.frombuffer(data[4 + size + numbers.nbytes :], np.uint8).reshape(32, 28, 28)
+    np.testing.assert_allclose(pictures, fashion.images[:, 0] * 255, atol=0.51)
+
+
+def test_small_pictures_are_no_larger_than_28_and_in_their_own_range() -> None:
+    large = RANDOM.random((2, 3, 56, 40)).astype(np.float32)
+    found = sources.small_pictures(large)
+    assert found is not None and found.shape == (2, 28, 20, 3)
+    whole = Image.fromarray((large[1].transpose(1, 2, 0) * 255 + 0.5).astype(np.uint8))
+    np.testing.assert_array_equal(found[1], whole.resize((20, 28), Image.Resampling.BOX))
+    signed = np.array([[-2.0, 0.0], [2.0, 1.0]], np.float32)[None, None]
+    assert sources.small_pictures(signed).tolist() == [[[0, 128], [255, 191]]]
+    assert sources.small_pictures(np.zeros((3, 9), np.float32)) is None
+
+
+def test_the_decoder_of_a_code_is_pytorchs(fashion: SimpleNamespace, network: Network) -> None:
+    for code in (fashion.codes[5], 3 * RANDOM.standard_normal(16).astype(np.float32)):
+        network.cut("encoder.6", code)
+        [found] = network.computed(["output"])
+        np.testing.assert_allclose(found, decoded(fashion.model, code), **TOLERANCE)
+    np.testing.assert_array_equal(network.computed(["encoder.6"])[0].reshape(-1), code)
+    assert network.skipped == {f"encoder.{k}" for k in range(6)}
+    network.cut(None)
+    [found] = network.computed(["output"])
+    np.testing.assert_allclose(found, decoded(fashion.model, fashion.codes[0]), **TOLERANCE)
+
+
+def test_bends_and_the_framework_alone_have_the_code_too(
+    fashion: SimpleNamespace, network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = fashion.codes[7]
+    bend = Edit(layer="encoder.6", name="add", transform="add", parameters=(0.5,))
+
+    def check(one: Network) -> None:
+        [found] = one.computed(["output"])
+        np.testing.assert_allclose(found, decoded(fashion.model, code + 0.5), **TOLERANCE)
+        [before] = one.computed(["encoder.6"], unbent=True)
+        np.testing.assert_array_equal(before.reshape(-1), code)
+
+    network.edit([bend], {})
+    network.cut("encoder.6", code)
+    check(network)
+
+    def none(*_: object) -> None:
+        raise OpenGLUnavailable("there is none")
+
+    monkeypatch.setattr("nbglcnn.viewer.local.Session", none)
+    monkeypatch.setattr("nbglcnn.viewer.latents.Session", none)
+    other = Network(fashion.model, fashion.images[:2], observe="all", precision="float32")
+    assert other.source.startswith("reference")
+    opened, _ = latents.opened(other, Latent("encoder.6", fashion.images[:5]))
+    np.testing.assert_allclose(opened.codes, fashion.codes[:5], **TOLERANCE)
+    one = Network(fashion.model, fashion.images[:1], observe="all", precision="float32")
+    one.edit([bend], {})
+    one.cut("encoder.6", code)
+    check(one)
+    with pytest.raises(KeyError, match="a latent stands in the place"):
+        one.check_computed(["output", "encoder.2"])
+
+
+class Sides(nn.Module):
+    """Layers that no latent can be: too large, leading nowhere, of whole numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wide = nn.Conv2d(1, 8, 3, padding=1)
+        self.pool = nn.AdaptiveAvgPool2d(2)
+        self.end = nn.Linear(32, 3)
+        self.off = nn.Linear(32, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.pool(self.wide(x)).flatten(1)
+        self.off(y)
+        best = y.argmax(1)
+        return self.end(y) + best.float()
+
+
+@pytest.fixture(scope="module")
+def sides() -> Plan:
+    torch.manual_seed(0)
+    return nbglcnn.compile(Sides().eval(), torch.randn(1, 1, 24, 24))
+
+
+@pytest.mark.parametrize(
+    ("layer", "error", "words"),
+    [
+        ("x", InputError, r"this is the input itself; cut at a layer, as Latent\('"),
+        ("wide", InputError, r"has 4,608 numbers, and a code has at most 4,096; cut at a smaller"),
+        ("off", (InputError, KeyError), r"no output follows from this layer|is not a value"),
+        ("end.3", KeyError, r"'end.3' is not a value of this network; near: 'end'"),
+    ],
+)
+def test_a_layer_that_cannot_be_cut_at_is_refused_with_what_to_do(
+    sides: Plan, layer: str, error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        sources.checked_layer(sides, layer)
+    assert sources.checked_layer(sides, "pool").key == "pool"
+    integers = [value.key for value in sides.values if value.dtype != "float32"]
+    for key in integers:
+        with pytest.raises(InputError, match="only float32 values can be edited"):
+            sources.checked_layer(sides, key)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"layer": 6}, "the name of a layer is needed, not 6"),
+        ({"layer": "encoder.6", "labels": [1]}, "labels and classes are those of data"),
+        ({"layer": "encoder.6", "code": "abc"}, "a code is an array of numbers"),
+    ],
+)
+def test_a_latent_of_nonsense_is_refused_at_once(arguments: dict, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        Latent(**arguments)
+
+
+def test_codes_and_data_that_do_not_fit_are_refused_and_change_nothing(
+    fashion: SimpleNamespace, network: Network
+) -> None:
+    nan = np.where(np.arange(16) == 3, np.nan, 0)
+    for code, words in ((np.zeros(15), "has 16 numbers here, not 15"), (nan, "number 3 .* is nan")):
+        for attempt in (
+            lambda code=code: latents.opened(network, Latent("encoder.6", code=code)),
+            lambda code=code: network.cut("encoder.6", code),
+        ):
+            with pytest.raises(InputError, match=words):
+                attempt()
+    assert network.latent is None and not network.skipped
+    images = fashion.images.copy()
+    images[4] = np.inf
+    with pytest.raises(InputError, match="the code of item 4 of the data is not finite"):
+        latents.opened(network, Latent("encoder.6", images))
+    with pytest.raises(InputError, match="2 labels"):
+        latents.opened(network, Latent("encoder.6", fashion.images, [1, 2]))
+    with pytest.raises(InputError, match="9"):
+        latents.opened(network, Latent("encoder.6", np.zeros((3, 1, 9, 9), np.float32)))
+
+
+def test_codes_are_known_once_it_is_open_and_stay_when_the_code_moves(
+    fashion: SimpleNamespace, network: Network
+) -> None:
+    given = Latent("encoder.6", fashion.images[:4])
+    with pytest.raises(InputError, match="are known once it is a Viewer's source"):
+        _ = given.codes
+    with pytest.raises(InputError, match="was given no data"):
+        _ = Latent("encoder.6").codes
+    opened, blobs = latents.opened(network, given)
+    assert repr(opened) == "Latent('encoder.6', 16 numbers, codes of 4 items)"
+    there = opened.with_code(np.arange(16).reshape(4, 4))
+    moved, same = latents.opened(network, there, (opened, blobs))
+    assert moved.known is opened.known and same is blobs
+    assert moved.code.tolist() == list(range(16)) != opened.code.tolist()
+    wire = moved.wire("encoder.6")
+    other = msgspec.structs.replace(wire, code=(0.5,) * 16)
+    assert moved.followed(other).code.tolist() == [0.5] * 16
+    for wrong in ({"code": (1.0, 2.0)}, {"code": (math.nan,) * 16}, {"input": "encoder.0"}):
+        with pytest.raises(InputError, match=r"16 numbers here|finite numbers|another layer"):
+            moved.followed(msgspec.structs.replace(wire, **wrong))

@@ -1,0 +1,255 @@
+"""A Viewer whose source is a latent: without a page, with scripted ones, in a browser, exported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from playwright.sync_api import Frame, Page, expect
+
+import nbglcnn
+from anyhost import PATIENCE_S, Frames
+from nbglcnn import Images, InputError, Latent, Viewer, transforms
+from scripted_page import ScriptedPage, Wires
+from viewer_models import autoencoder, hooked, pictures
+
+SEED = 5
+LAYER = "encoder.4"
+TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
+DATA = pictures(SEED + 1, 12)
+
+
+def model() -> torch.nn.Module:
+    return autoencoder(SEED)
+
+
+def decoded(code: Any, shape: tuple[int, ...]) -> np.ndarray:
+    with torch.inference_mode():
+        array = torch.from_numpy(np.array(code, np.float32).reshape(1, *shape[1:]))
+        return model().decoder(array).numpy()
+
+
+@pytest.fixture(scope="module")
+def made() -> Iterator[Viewer]:
+    viewer = Viewer(model(), pictures(SEED, 1))
+    yield viewer
+    viewer.close()
+
+
+@pytest.fixture
+def viewer(made: Viewer) -> Viewer:
+    made._connection.pages.clear()
+    made.input = pictures(SEED, 1)
+    made.bends.clear()
+    made._begin_sources()
+    return made
+
+
+@pytest.fixture
+def shape(viewer: Viewer) -> tuple[int, ...]:
+    [value] = [one for one in viewer.network.plan.values if one.key == LAYER]
+    return value.shape
+
+
+def test_values_without_a_page_are_those_of_the_code(
+    viewer: Viewer, shape: tuple[int, ...]
+) -> None:
+    x = viewer.input
+    plain = hooked(model(), x)
+    viewer.input = Latent(LAYER, data=DATA)
+    # It begins where the input is, and decodes that.
+    np.testing.assert_allclose(viewer.output, plain["output"], **TOLERANCE)
+    with torch.inference_mode():
+        codes = model().encoder(torch.from_numpy(DATA)).flatten(1).numpy()
+    np.testing.assert_allclose(viewer.source.codes, codes, **TOLERANCE)
+    np.testing.assert_array_equal(viewer.input, x)
+    viewer.source = viewer.source.with_code(codes[3])
+    np.testing.assert_allclose(viewer.output, decoded(codes[3], shape), **TOLERANCE)
+    np.testing.assert_array_equal(viewer.source.code, codes[3])
+    np.testing.assert_array_equal(viewer.activations[LAYER].reshape(-1), codes[3])
+    assert viewer.activations.to_dict().keys() == {*viewer.activations}
+    for layer in ("encoder.0", "encoder.3"):
+        assert layer not in viewer.activations
+        for read in (
+            lambda layer=layer: viewer.activations[layer],
+            lambda layer=layer: viewer.activations.read("output", layer),
+            lambda layer=layer: viewer.unbent[layer],
+        ):
+            with pytest.raises(KeyError, match=r"a latent stands .*viewer\.source = None"):
+                read()
+    viewer.source = None
+    np.testing.assert_allclose(viewer.activations["encoder.3"], plain["encoder.3"], **TOLERANCE)
+    np.testing.assert_array_equal(viewer.input, x)
+
+
+@pytest.mark.parametrize("way", ["array", "images", "none"])
+def test_another_input_or_source_ends_it(viewer: Viewer, way: str) -> None:
+    viewer.input = Latent(LAYER)
+    assert viewer.network.skipped
+    x = pictures(SEED + 2, 1)
+    if way == "array":
+        viewer.input = x
+    elif way == "images":
+        viewer.source = Images(x)
+    else:
+        viewer.source = None
+        x = viewer.input
+    assert not viewer.network.skipped and not isinstance(viewer.source, Latent)
+    np.testing.assert_allclose(viewer.output, hooked(model(), x)["output"], **TOLERANCE)
+
+
+def test_it_is_no_bend_and_no_step_to_undo(viewer: Viewer, shape: tuple[int, ...]) -> None:
+    history = len(viewer._history["past"])
+    viewer.source = Latent(LAYER, code=np.full(shape, 0.5))
+    assert len(viewer.bends) == 0 and viewer.edits == ()
+    assert viewer._edits["edits"] == [] and len(viewer._history["past"]) == history
+    viewer.bend(LAYER, transforms.add(0.25))
+    np.testing.assert_allclose(viewer.output, decoded(np.full(shape, 0.75), shape), **TOLERANCE)
+    np.testing.assert_array_equal(viewer.unbent[LAYER], np.full(shape, 0.5, np.float32))
+    report = viewer.verify()
+    assert report.ok and {row.layer for row in report.rows} >= {"decoder.0", "output"}
+    assert "encoder.0" not in {row.layer for row in report.rows}
+    assert viewer._repr_mimebundle_() is not None
+    viewer.source = None
+    assert [edit.transform for edit in viewer.edits] == ["add"]
+
+
+def test_what_cannot_be_cut_leaves_the_source_as_it_is(viewer: Viewer) -> None:
+    viewer.source = Latent(LAYER)
+    before = viewer.source
+    for wrong, error in (
+        (Latent("encoder.9"), KeyError),
+        (Latent("input"), InputError),
+        (Latent(LAYER, code=[1, 2]), InputError),
+        (Latent(LAYER, data=np.zeros((2, 3), np.float32)), InputError),
+    ):
+        with pytest.raises(error):
+            viewer.source = wrong
+        assert viewer.source is before and viewer.network.latent.layer == LAYER
+
+
+def test_a_batch_becomes_one_example_with_a_word() -> None:
+    viewer = Viewer(model(), pictures(SEED, 3))
+    with pytest.warns(UserWarning, match="a source gives one example"):
+        viewer.source = Latent(LAYER, data=DATA)
+    assert viewer.output.shape == (1, 1, 22, 18)
+    assert len(viewer.source.codes) == 12
+    viewer.close()
+
+
+# Pages
+
+
+@pytest.fixture
+def page(viewer: Viewer) -> ScriptedPage:
+    return Wires(viewer).page()
+
+
+def test_a_page_moves_the_code_and_gets_what_it_asks_for(
+    viewer: Viewer, page: ScriptedPage, shape: tuple[int, ...]
+) -> None:
+    viewer.source = Latent(LAYER, DATA, np.arange(12) % 3, ["a", "b", "c"])
+    told = viewer._source["source"]
+    assert page.need(told["labels"]) is not None and page.need(told["classes"]) is not None
+    assert len(page.need(told["data"]) or b"") > 12 * viewer.source.code.nbytes
+    known = viewer.source.known
+    code = np.random.default_rng(1).normal(size=viewer.source.code.size).astype(np.float32)
+    page.choose(code=code.tolist())
+    np.testing.assert_array_equal(viewer.source.code, code)
+    assert viewer.source.known is known
+    viewer._connection.pages.clear()
+    np.testing.assert_allclose(viewer.output, decoded(code, shape), **TOLERANCE)
+
+
+def test_a_page_cannot_say_a_code_that_does_not_fit(viewer: Viewer, page: ScriptedPage) -> None:
+    viewer.source = Latent(LAYER, DATA)
+    before = viewer.source
+    for wrong in ({"code": [1.0]}, {"input": "decoder.0"}, {"data": "elsewhere"}):
+        page.choose(**wrong)
+        assert viewer.source is before
+        assert [*viewer._source["source"]["code"]] == before.code.tolist()
+    page.choose(kind="latent", input=LAYER, code=[0.0])
+    assert viewer.source is before, "a page begins none that Python has not made"
+    page.turn_off()
+    assert viewer.source is None and not viewer.network.skipped
+
+
+def asked(host: Frames, *keys: str) -> list[np.ndarray]:
+    """Values that the page in the first frame reads."""
+    values = {value.key: value for value in host.viewer.network.plan.values}
+    request = host.connection.ask(keys, [4 * values[key].read.count for key in keys])
+    host.until(lambda: host.connection.answered(request, PATIENCE_S))
+    host.connection.drop(request)
+    return [
+        flat.reshape(values[key].shape) for key, flat in zip(keys, request.arrays(), strict=True)
+    ]
+
+
+def test_a_page_decodes_what_python_sets_and_what_its_ring_says(
+    frames: Callable[[int], list[Frame]], site: tuple[str, dict[str, bytes]]
+) -> None:
+    viewer = Viewer(model(), pictures(SEED, 1))
+    viewer.source = Latent(LAYER, DATA)
+    viewer.source = viewer.source.with_code(viewer.source.codes[2])
+    [value] = [one for one in viewer.network.plan.values if one.key == LAYER]
+    host = Frames(viewer, frames(1), site[0], "DataView")
+    host.until(lambda: bool(viewer._connection.usable))
+    [output, code] = asked(host, "output", LAYER)
+    np.testing.assert_array_equal(code.reshape(-1), viewer.source.code)
+    np.testing.assert_allclose(output, decoded(code, value.shape), **TOLERANCE)
+    with pytest.raises(nbglcnn.DeviceError, match=r"encoder\.3 has no value now: a latent"):
+        asked(host, "encoder.3")
+    viewer.close()
+
+
+# Exported
+
+
+@pytest.fixture
+def offline(new_page: Callable[..., Page]) -> Iterator[Callable[[Path], Page]]:
+    errors: list[str] = []
+
+    def open_file(path: Path) -> Page:
+        page = new_page("llvmpipe", offline=True, viewport={"width": 1200, "height": 1700})
+        page.on("console", lambda m: errors.append(m.text) if m.type == "error" else None)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.goto(path.as_uri())
+        return page
+
+    yield open_file
+    assert not errors, errors
+
+
+READ = """async (key) => Array.from(await (await window.nbglcnn).read(key))"""
+
+
+def test_an_exported_page_has_the_workbench_with_its_codes(
+    viewer: Viewer, shape: tuple[int, ...], offline: Callable[[Path], Page], tmp_path: Path
+) -> None:
+    viewer.source = Latent(LAYER, DATA, np.arange(12) % 3, ["a", "b", "c"])
+    viewer.source = viewer.source.with_code(viewer.source.codes[7])
+    page = offline(viewer.to_html(tmp_path / "latent.html"))
+    found = np.array(page.evaluate(READ, "output"), np.float32)
+    expected = decoded(viewer.source.code, shape)
+    np.testing.assert_allclose(found, expected.reshape(-1), **TOLERANCE)
+    page.locator(".nbg-chosen-source").click()
+    ring = page.locator(".nbg-latent-ring")
+    expect(ring).to_be_visible()
+    expect(page.locator(".nbg-latent-pad figcaption")).to_contain_text("12 pictures")
+    expect(page.locator(".nbg-latent-cells canvas")).to_have_attribute("data-done", "64")
+    ring.focus()
+    page.keyboard.press("Home")
+    expect(ring).to_have_attribute("aria-valuenow", "0")
+    mean = np.array(page.evaluate(READ, LAYER), np.float32)
+    np.testing.assert_allclose(mean, viewer.source.codes.mean(0), rtol=1e-4, atol=1e-5)
+    found = np.array(page.evaluate(READ, "output"), np.float32)
+    np.testing.assert_allclose(found, decoded(mean, shape).reshape(-1), **TOLERANCE)
+    page.get_by_role("button", name="Back to data").click()
+    expect(ring).to_have_count(0)
+    back = np.array(page.evaluate(READ, "encoder.3"), np.float32)
+    plain = hooked(model(), viewer.input)["encoder.3"]
+    np.testing.assert_allclose(back, plain.reshape(-1), **TOLERANCE)

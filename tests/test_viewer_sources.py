@@ -1,0 +1,737 @@
+"""A Viewer's sources with scripted pages: who sets them, what is fed, read and exported."""
+
+import base64
+import json
+import re
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+import torch
+import traitlets
+from torch import nn
+
+import nbglcnn
+from equal import assert_equal
+from left_to_python import Summed
+from nbglcnn import Drawing, Images, InputError, Noise, PageError, Video, Viewer, Webcam, transforms
+from nbglcnn import export as exporting
+from nbglcnn.plan import Plan
+from nbglcnn.sources import Picture
+from nbglcnn.sources.records import Source
+from nbglcnn.viewer import connection, feeding, parity
+from scripted_page import ScriptedPage, Wires
+from viewer_models import TwoInputs, autoencoder, hooked, pictures
+
+SEED = 5
+RANDOM = np.random.default_rng(SEED)
+MP4 = b"\0\0\0\x20ftypisom\0\0\x02\0isomiso2avc1mp41" + bytes(100)
+
+
+def frame() -> np.ndarray:
+    """What one picture of a live source becomes."""
+    return RANDOM.random((1, 1, 22, 18), np.float32)
+
+
+def one_example() -> Viewer:
+    return Viewer(autoencoder(SEED), pictures(SEED, 1))
+
+
+@pytest.fixture(scope="module")
+def made() -> Iterator[Viewer]:
+    viewer = one_example()
+    yield viewer
+    viewer.close()
+
+
+@pytest.fixture
+def viewer(made: Viewer) -> Iterator[Viewer]:
+    """As new: no page, no source, no edits; loading one takes longer than most tests."""
+    yield made
+    made._connection.pages.clear()
+    made.input = pictures(SEED, 1)
+    made.bends.clear()
+    made._begin_sources()
+    made._connection.sent_again = 0
+
+
+@pytest.fixture
+def page(viewer: Viewer) -> ScriptedPage:
+    return Wires(viewer).page()
+
+
+SET = RANDOM.integers(0, 256, (40, 22, 18), np.uint8)
+
+
+def as_input(item: np.ndarray) -> np.ndarray:
+    found: np.ndarray = (item.astype(np.float32) / np.float32(255))[None, None]
+    return found
+
+
+# Python sets them, pages follow
+
+
+def test_a_source_is_told_before_the_state_that_is_of_it(
+    viewer: Viewer, page: ScriptedPage
+) -> None:
+    page.wires.told.clear()
+    viewer.input = Webcam("environment")
+    assert page.wires.told[:2] == ["_source", "state"]
+    told = msgspec.convert(viewer._source["source"], Source)
+    assert (told.kind, told.input, told.owner) == ("webcam", "input", "")
+    assert (told.faces, told.mirrored, told.playing) == ("environment", True, True)
+    assert viewer.source == Webcam("environment")
+    page.wires.told.clear()
+    viewer.source = Images(SET, labels=np.arange(40) % 4, index=3)
+    assert page.wires.told[:2] == ["_source", "state"]
+    told = msgspec.convert(viewer._source["source"], Source)
+    assert (told.kind, told.count, told.index, told.dtype) == ("images", 40, 3, "uint8")
+    # Its State has the input already, which the page gives, too.
+    np.testing.assert_array_equal(page.inputs()[0], as_input(SET[3]))
+
+
+def test_what_is_no_source_or_does_not_fit_is_refused_and_the_old_one_stays(
+    viewer: Viewer, page: ScriptedPage
+) -> None:
+    viewer.source = Noise(3)
+    told, before = viewer._source, page.state
+    wrong: list[tuple[Any, str]] = [
+        (7, "source is int; a source is needed"),
+        ("webcam", "source is str; a source is needed"),
+        (Picture("cat.png"), "is a picture that was chosen in a page, which has another source"),
+        (Video(None), "is a film without data that was chosen in a page"),
+        (Images(SET.astype("f4")[:, :9]), "floats of 9×18; .* input's shape"),
+        (Webcam(input="other"), "no input 'other'; the network takes input"),
+    ]
+    for source, words in wrong:
+        with pytest.raises(InputError, match=words):
+            viewer.source = source
+    with pytest.raises(InputError, match="None was given"):
+        viewer.input = None
+    assert viewer.source == Noise(3) and viewer._source == told and page.state is before
+
+
+def test_the_record_follows_the_page_and_can_be_observed(
+    viewer: Viewer, page: ScriptedPage
+) -> None:
+    seen: list[Any] = []
+    viewer.observe(lambda change: seen.append(change["new"]), "source")
+    images = Images(SET)
+    viewer.source = images
+    page.choose(index=8, playing=True, shuffled=True, rate=4)
+    assert viewer.source == replace(images, index=8, playing=True, shuffled=True, rate=4)
+    viewer.source = viewer.source.at(9)
+    assert [one.index for one in seen] == [0, 8, 9] and seen[2].playing
+    assert viewer._source["source"]["index"] == 9
+    page.choose(kind="webcam", owner="p", playing=True, mirrored=True)
+    assert viewer.source == Webcam(owner="p") and viewer.source.owner == "p"
+    page.choose(playing=False)
+    assert viewer.source == Webcam(playing=False, owner="p")
+    page.choose(kind="picture", owner="p", title="cat.png")
+    assert viewer.source == Picture("cat.png", owner="p")
+    viewer.source = viewer.source  # as it is
+    page.choose(kind="video", owner="p", title="film.mp4", playing=True)
+    assert repr(viewer.source) == "Video('film.mp4', chosen in a page)"
+    viewer.source = replace(viewer.source, playing=False)
+    assert viewer._source["source"]["owner"] == "p" and not viewer._source["source"]["playing"]
+    page.choose(kind="noise", seed=4, mean=0.5, std=0.25)
+    assert viewer.source == Noise(4)
+    page.choose(kind="drawing", owner="p")
+    assert viewer.source == Drawing(owner="p")
+    page.turn_off()
+    assert viewer.source is None
+
+
+def test_a_page_goes_back_to_what_python_has_given(viewer: Viewer, page: ScriptedPage) -> None:
+    images, film = Images(SET), Video(MP4, title="film.mp4")
+    viewer.source = images
+    of_images = dict(viewer._source["source"])
+    viewer.source = film
+    of_film = dict(viewer._source["source"])
+    page.choose(kind="noise")
+    page.choose(**{**of_images, "index": 5})
+    assert viewer.source == images.at(5)
+    page.choose(**{**of_film, "owner": "p"})
+    assert viewer.source == replace(film, owner="p") and viewer.source.data is MP4
+    assert page.need(of_film["data"]) == MP4
+    assert page.need(f"{of_images['data']}.0") == SET.tobytes()
+
+
+WRONG: list[Any] = [
+    None, 1, [], "webcam", {}, {"source": 1}, {"source": {}}, {"source": {"kind": "webcam"}},
+    {"sources": None}, {"source": None, "more": 1}, {"source": {"kind": "radio", "input": "input"}},
+    *({"source": {"kind": "noise", "input": "input", **one}} for one in (
+        {"seed": -1}, {"seed": 2**40}, {"seed": 0.5}, {"mean": float("nan")}, {"std": -1},
+        {"std": float("inf")}, {"rate": -1}, {"rate": 5000}, {"owner": "p"}, {"input": ""},
+        {"input": "output"}, {"data": "x"}, {"count": 3}, {"labels": "x"}, {"title": "x" * 1001},
+        {"code": [0.0] * 5000}, {"code": "x"}, {"dtype": "float32"}, {"faces": "up"},
+    )),
+    {"source": {"kind": "webcam", "input": "input", "owner": "q"}},
+    {"source": {"kind": "webcam", "input": "input", "data": "x"}},
+    {"source": {"kind": "video", "input": "input", "data": "x"}},
+    {"source": {"kind": "images", "input": "input", "count": 40}},
+    {"source": {"kind": "latent", "input": "input"}},
+]  # fmt: skip
+
+
+def test_what_a_page_may_not_say_is_told_back(viewer: Viewer, page: ScriptedPage) -> None:
+    viewer.source = Images(SET, index=2)
+    told, source = viewer._source, viewer.source
+    sent: list[Any] = []
+    viewer.send_state = lambda key=None: sent.append(key)  # type: ignore[method-assign]
+    for words in WRONG:
+        viewer.set_state({"_source": words})
+        assert viewer._source == told and viewer.source is source, words
+        assert sent, f"the page would keep {words}"
+        sent.clear()
+    np.testing.assert_array_equal(viewer.input, as_input(SET[2]))
+
+
+def test_a_page_may_not_make_a_set_another(viewer: Viewer, page: ScriptedPage) -> None:
+    viewer.source = Images(SET, labels=[0] * 40, classes=["a"])
+    told = viewer._source
+    for one in ({"index": 40}, {"count": 41}, {"block": 1}, {"dtype": "float32"}, {"data": "x"},
+                {"labels": ""}, {"classes": "other"}, {"rate": 0.0}, {"owner": "p"}):  # fmt: skip
+        page.choose(**one)
+        assert viewer._source == told
+
+
+def test_two_pages_follow_each_other_and_the_owner_is_one_of_them(viewer: Viewer) -> None:
+    wires = Wires(viewer)
+    p, q = wires.page("p"), wires.page("q")
+    p.choose(kind="drawing", owner="q")
+    assert viewer.source == Drawing(owner="q")
+    q.choose(owner="p")
+    assert viewer.source == Drawing(owner="p")
+    q.choose(owner="r")
+    assert viewer.source == Drawing(owner="p")
+
+
+def test_linked_viewers_have_one_source() -> None:
+    first, second = one_example(), one_example()
+    link = traitlets.link((first, "source"), (second, "source"))
+    first.source = Images(SET, index=6)
+    np.testing.assert_array_equal(second.input, as_input(SET[6]))
+    second.source = second.source.at(7)
+    np.testing.assert_array_equal(first.input, as_input(SET[7]))
+    link.unlink()
+    with first.hold_trait_notifications():
+        first.source = Noise(1)
+    assert first._source["source"]["kind"] == "noise"
+    for viewer in (first, second):
+        viewer.close()
+
+
+# Blobs
+
+
+def test_blocks_come_when_they_are_asked_for(viewer: Viewer, page: ScriptedPage) -> None:
+    viewer.source = Images(SET, np.arange(40) % 4, list("abcd"))
+    told = viewer._source["source"]
+    assert not [name for name in page.state["sizes"] if name.startswith(told["data"])]
+    assert page.need(f"{told['data']}.0") == SET.tobytes()
+    assert json.loads(page.need(told["labels"]) or b"") == [k % 4 for k in range(40)]
+    assert json.loads(page.need(told["classes"]) or b"") == list("abcd")
+    for name in (f"{told['data']}.1", told["data"], "other.0"):
+        assert page.need(name) is None
+    assert viewer._connection.sent_again == 0  # nothing was missed
+    film = Video(MP4 * 40_000, title="large.mp4")
+    viewer.source = film
+    assert page.need(viewer._source["source"]["data"]) == MP4 * 40_000
+
+
+def test_floats_travel_without_rounding(viewer: Viewer, page: ScriptedPage) -> None:
+    own = RANDOM.normal(size=(9, 1, 22, 18)).astype(np.float32)
+    viewer.source = Images(own, index=4)
+    told = viewer._source["source"]
+    assert told["dtype"] == "float32" and page.need(f"{told['data']}.0") == own.tobytes()
+    np.testing.assert_array_equal(viewer.input, own[4:5])
+
+
+# What is fed
+
+
+def test_the_input_is_exactly_what_went_in_last(viewer: Viewer, page: ScriptedPage) -> None:
+    last = viewer.input
+    viewer.source = Webcam()
+    np.testing.assert_array_equal(viewer.input, last)  # nobody has started it
+    page.choose(owner="p")
+    for _ in range(3):
+        shown = frame()
+        page.feed(shown, still=False)
+        found = viewer.input
+        np.testing.assert_array_equal(found.view(np.uint32), shown.view(np.uint32))
+        assert found.dtype == np.float32 and found.flags.writeable
+        assert_equal(viewer.output, hooked(autoencoder(SEED), shown)["output"])
+    viewer.bend("input", transforms.invert())
+    np.testing.assert_array_equal(viewer.input, shown)  # before its edits
+    assert not np.array_equal(viewer.network.arrays[0], shown)
+
+
+def test_what_stays_is_adopted_and_shown_by_others(viewer: Viewer) -> None:
+    wires = Wires(viewer)
+    p, q = wires.page("p"), wires.page("q")
+    p.choose(kind="drawing", owner="p")
+    shown, revision = frame(), p.state["revision"]
+    p.feed(shown)
+    np.testing.assert_array_equal(viewer.network.arrays[0], shown)
+    np.testing.assert_array_equal(q.inputs()[0], shown)
+    assert p.state["revision"] == revision + 1
+    [read] = p.asked("read")
+    assert (read["page"], read["unbent"], list(read["keys"])) == ("p", True, ["input"])
+    p.tell(still=True)  # the same again: nothing is new
+    assert p.state["revision"] == revision + 1 and len(p.asked("read")) == 2
+    q.feed(frame())  # which is not its owner
+    np.testing.assert_array_equal(viewer.network.arrays[0], shown)
+
+
+def test_a_live_source_in_one_page_costs_python_next_to_nothing(
+    viewer: Viewer, page: ScriptedPage
+) -> None:
+    page.choose(kind="webcam", owner="p", playing=True)
+    before, revision = viewer.network.arrays[0], page.state["revision"]
+    start = time.process_time()
+    for _ in range(300):
+        page.feed(page.fed.get("input", before), still=False)
+    each = (time.process_time() - start) / 300
+    assert not page.asked("read") and page.state["revision"] == revision
+    assert viewer.network.arrays[0] is before
+    assert each < 0.01  # at most ten of them a second
+    page.feed(frame())
+    assert len(page.asked("read")) == 1
+
+
+def test_other_pages_follow_a_live_one_a_few_times_a_second(
+    viewer: Viewer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wires = Wires(viewer)
+    p, q = wires.page("p"), wires.page("q")
+    p.choose(kind="webcam", owner="p", playing=True)
+    monkeypatch.setattr(feeding, "ADOPTED_S", 60.0)
+    first = frame()
+    p.feed(first, still=False)
+    np.testing.assert_array_equal(q.inputs()[0], first)
+    for _ in range(5):
+        p.feed(frame(), still=False)
+    np.testing.assert_array_equal(q.inputs()[0], first)
+    assert len(p.asked("read")) == 1
+    viewer._asked_at -= 1000.0
+    later = frame()
+    p.feed(later, still=False)
+    np.testing.assert_array_equal(q.inputs()[0], later)
+    last = frame()
+    p.feed(last)  # the last one always
+    np.testing.assert_array_equal(q.inputs()[0], last)
+
+
+def test_an_answer_that_is_lost_is_asked_for_with_the_next_picture(
+    viewer: Viewer, page: ScriptedPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page.choose(kind="drawing", owner="p")
+    page.silent = True
+    page.feed(frame())
+    page.feed(frame())
+    assert len(page.asked("read")) == 1
+    page.silent = False
+    monkeypatch.setattr(feeding, "QUIET_S", -1.0)
+    shown = frame()
+    page.feed(shown)
+    assert len(page.asked("read")) == 2
+    np.testing.assert_array_equal(viewer.network.arrays[0], shown)
+
+
+def test_layers_in_python_follow_a_live_source() -> None:
+    torch.manual_seed(SEED)
+    model = nn.Sequential(nn.Conv2d(1, 2, 3), Summed(2), nn.ReLU()).eval()
+    viewer = Viewer(model, torch.rand(1, 1, 22, 18))
+    page = Wires(viewer).page()
+    page.choose(kind="webcam", owner="p", playing=True)
+    shown = frame()
+    page.feed(shown, still=False)
+    np.testing.assert_array_equal(viewer.network.arrays[0], shown)
+    assert viewer.network.plan.in_python
+    with torch.no_grad():
+        expected = hooked(model, shown)
+    for key, array in zip(
+        (r.key for r in viewer.network.plan.in_python), viewer.network.sent, strict=True
+    ):
+        assert_equal(array, expected[key], name=key)
+    viewer.close()
+
+
+# Reads
+
+
+def test_all_is_read_from_the_page_that_has_the_pictures(viewer: Viewer) -> None:
+    wires = Wires(viewer)
+    p, q = wires.page("p"), wires.page("q")
+    q.choose(kind="webcam", owner="q", playing=True)
+    shown = frame()
+    q.fed["input"] = shown
+    expected = hooked(autoencoder(SEED), shown)
+    assert_equal(viewer.activations["encoder.0"], expected["encoder.0"])
+    assert_equal(viewer.output, expected["output"])
+    assert {read["page"] for read in q.asked("read")} == {"q"}
+    viewer.source = Images(SET)
+    q.fed.clear()
+    _ = viewer.output
+    assert p.asked("read")[-1]["page"] == ""
+
+
+def test_where_the_owner_was_closed_another_page_answers(
+    viewer: Viewer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wires = Wires(viewer)
+    p, q = wires.page("p"), wires.page("q")
+    p.choose(kind="webcam", owner="p", playing=True)
+    shown = frame()
+    p.feed(shown)
+    p.silent = True
+    monkeypatch.setattr(connection, "QUIET_S", 0.05)
+    np.testing.assert_array_equal(viewer.input, shown)
+    assert [read["page"] for read in q.asked("read")][-2:] == ["p", ""]
+    start = time.monotonic()
+    _ = viewer.output
+    assert time.monotonic() - start < 0.5 and q.asked("read")[-1]["page"] == ""
+    p.silent = False
+    p.feed(frame())
+    _ = viewer.output
+    assert q.asked("read")[-1]["page"] == "p"
+
+
+def test_verify_compares_the_picture_that_the_values_are_of(
+    viewer: Viewer, page: ScriptedPage
+) -> None:
+    page.choose(kind="webcam", owner="p", playing=True)
+    page.feed(frame(), still=False)
+    report = viewer.verify()
+    assert report.ok and not np.array_equal(viewer.network.arrays[0], page.fed["input"])
+    before = viewer.source
+    page.fed.clear()
+    assert viewer.verify(pictures(3, 1)).ok
+    assert viewer.source == replace(before, owner="")
+
+
+def test_the_parity_check_waits_until_the_picture_stays(
+    viewer: Viewer, page: ScriptedPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parity, "REST", 0.2)
+    monkeypatch.setattr(parity, "TOLD_S", 0.1)
+
+    def until(done: Callable[[], bool]) -> None:
+        end = time.monotonic() + 20
+        while not done():
+            assert time.monotonic() < end
+            time.sleep(0.02)
+            page.say("health", lost=False, losses=0, bytes=0, views=1)
+
+    page.choose(kind="webcam", owner="p", playing=True)
+    page.feed(frame(), still=False)
+    page.ran()
+    time.sleep(0.3)
+    page.ran()
+    assert not page.asked("probe")  # it goes on: its pictures are none of Python's
+    page.feed(frame())
+    page.ran()
+    until(lambda: bool(page.asked("probe")))
+    # A picture that comes while samples are on their way: they are not judged.
+    page.fed["input"] = frame()
+    page.probed()
+    page.tell(still=True)
+    page.ran()
+    until(lambda: len(page.asked("probe")) == 2)
+    page.probed()
+    until(lambda: viewer.status["parity"] != "")
+    assert viewer.status["parity"].startswith("10 of 10 layers match PyTorch")
+
+
+# Off
+
+
+def test_setting_the_input_turns_the_source_off(viewer: Viewer, page: ScriptedPage) -> None:
+    page.choose(kind="webcam", owner="p", playing=True)
+    page.feed(frame())
+    with pytest.raises(InputError, match="shape"):
+        viewer.input = pictures(3, 2)
+    assert viewer.source == Webcam(mirrored=False, owner="p")
+    page.fed.clear()
+    viewer.input = pictures(3, 1)
+    assert viewer.source is None and viewer._source == {"source": None}
+    np.testing.assert_array_equal(viewer.input, pictures(3, 1))
+    viewer.source = Noise()
+    assert_equal(viewer.run(pictures(4, 1)), hooked(autoencoder(SEED), pictures(4, 1))["output"])
+    assert viewer.source is None
+
+
+def test_none_keeps_what_went_in_last(viewer: Viewer, page: ScriptedPage) -> None:
+    page.choose(kind="webcam", owner="p", playing=True)
+    shown = frame()
+    page.feed(shown, still=False)
+    viewer.source = None
+    page.fed.clear()
+    np.testing.assert_array_equal(viewer.input, shown)
+    np.testing.assert_array_equal(page.inputs()[0], shown)
+    # Also where another source that gives nothing yet takes over, and where the page ends it.
+    page.choose(kind="webcam", owner="p", playing=True)
+    shown = frame()
+    page.feed(shown, still=False)
+    viewer.source = Drawing()
+    page.fed.clear()
+    np.testing.assert_array_equal(viewer.input, shown)
+    page.choose(kind="webcam", owner="p", playing=True)
+    shown = frame()
+    page.feed(shown, still=False)
+    page.turn_off()
+    page.fed.clear()
+    np.testing.assert_array_equal(viewer.input, shown)
+
+
+def test_a_page_that_says_nothing_leaves_what_python_has(
+    page: ScriptedPage, viewer: Viewer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(viewer._reader, "_timeout", 0.1)
+    page.choose(kind="webcam", owner="p", playing=True)
+    shown = frame()
+    page.feed(shown)
+    page.silent = True
+    page.fed["input"] = frame()
+    with pytest.raises(PageError):
+        _ = viewer.input
+    with pytest.warns(UserWarning, match="did not say what its source gave last"):
+        viewer.source = None
+    np.testing.assert_array_equal(viewer.network.arrays[0], shown)
+
+
+# One example
+
+
+def test_a_batch_becomes_its_first_example_with_weights_and_edits() -> None:
+    model = autoencoder(SEED)
+    viewer = Viewer(model, pictures(SEED, 4))
+    viewer.example = 2
+    other = autoencoder(SEED).state_dict()
+    other["encoder.0.bias"] += 0.25
+    viewer.load_state_dict(other)
+    viewer.set_weight("encoder.3.weight", (0, 1, 2, 2), 1.5)
+    viewer.bend("encoder.2", transforms.multiply(2.0))
+    own = RANDOM.normal(size=viewer.activations["encoder.4"].shape).astype(np.float32)
+    viewer.inject("encoder.4", own, channels=None)
+    bends = viewer.bends.to_dict()
+    with pytest.warns(UserWarning, match=r"compiled again for the first of 4, and its weights"):
+        viewer.source = Noise(2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        viewer.source = Noise(3)
+        viewer.source = Drawing()
+    assert viewer.network.plan.header.batch == 1 and viewer.example == 0
+    assert viewer.bends.to_dict()["bends"] == bends["bends"]
+
+    def expected(x: np.ndarray, injected: bool = True) -> dict[str, np.ndarray]:
+        mine = autoencoder(SEED)
+        mine.load_state_dict(other)
+        with torch.no_grad():
+            mine.get_parameter("encoder.3.weight")[0, 1, 2, 2] = 1.5
+        mine.get_submodule("encoder.2").register_forward_hook(lambda _, __, y: 2 * y)
+        if injected:
+            mine.get_submodule("encoder.4").register_forward_hook(
+                lambda _, __, y: torch.from_numpy(own[:1])
+            )
+        return hooked(mine, x)
+
+    x = Noise(3).tensor(viewer.network.plan.inputs[0], None)
+    np.testing.assert_array_equal(viewer.input, x)
+    for key, value in viewer.activations.to_dict().items():
+        assert_equal(value, expected(x)[key], name=key)
+    assert viewer.undo()  # the injected array
+    assert_equal(viewer.output, expected(x, injected=False)["output"])
+    assert viewer.redo() and viewer.undo() and viewer.undo() and viewer.undo()
+    other.pop("none", None)
+    plain = autoencoder(SEED)
+    plain.load_state_dict(other)
+    assert_equal(viewer.output, hooked(plain, x)["output"])  # set_weight was taken back
+    with pytest.raises(
+        InputError, match=r"shape \(4, 1, 22, 18\) was given; it is \(1, 1, 22, 18\)"
+    ):
+        viewer.input = pictures(SEED, 4)
+    viewer.close()
+
+
+def test_a_page_that_chooses_a_source_makes_a_batch_one_example() -> None:
+    viewer = Viewer(autoencoder(SEED), pictures(SEED, 3))
+    page = Wires(viewer).page()
+    with pytest.warns(UserWarning, match="the first of 3"):
+        page.choose(kind="webcam", owner="p", playing=True)
+    assert viewer.network.plan.header.batch == 1
+    assert page.state["plan"] == viewer.network.plan.hash
+    np.testing.assert_array_equal(page.inputs()[0], pictures(SEED, 3)[:1])
+    viewer.close()
+
+
+def test_a_network_that_cannot_run_with_one_example_says_so_and_stays() -> None:
+    class Fixed(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.reshape(3, -1) * torch.arange(3.0)[:, None]
+
+    viewer = Viewer(Fixed(), torch.rand(3, 1, 4, 4))
+    plan = viewer.network.plan
+    with pytest.raises(InputError, match="a source gives one example, and this network cannot run"):
+        viewer.source = Noise()
+    assert viewer.source is None and viewer.network.plan is plan and viewer.output.shape == (3, 16)
+    page = Wires(viewer).page()
+    page.choose(kind="noise")
+    assert viewer.source is None and viewer._source == {"source": None}
+    viewer.close()
+
+
+def test_the_input_is_kept_though_nobody_observed_it(caplog: pytest.LogCaptureFixture) -> None:
+    for observe in ("outputs", ["encoder.0"]):
+        viewer = Viewer(autoencoder(SEED), pictures(SEED, 1), observe=observe)
+        page = Wires(viewer).page()
+        viewer.source = Webcam()
+        page.choose(owner="p")
+        shown = frame()
+        page.feed(shown)
+        np.testing.assert_array_equal(viewer.input, shown)
+        assert_equal(viewer.output, hooked(autoencoder(SEED), shown)["output"])
+        assert ("encoder.0" in viewer.activations) == (observe != "outputs")
+        viewer.close()
+
+
+def test_one_of_several_inputs_is_fed_and_the_others_stay() -> None:
+    torch.manual_seed(0)
+    model = TwoInputs().eval()
+    image, noise = torch.randn(1, 2, 5, 7), torch.randn(1, 3, 5, 7)
+    viewer = Viewer(model, (image, noise))
+    keys = [record.key for record in viewer.network.plan.inputs]
+    viewer.source = Webcam()
+    assert viewer._source["source"]["input"] == keys[1] and viewer.source == Webcam()
+    viewer.source = Noise(7, input=keys[0])
+    expected = Noise(7).tensor(viewer.network.plan.inputs[0], None)
+    first, second = viewer.input
+    np.testing.assert_array_equal(first, expected)
+    np.testing.assert_array_equal(second, noise.numpy())
+    page = Wires(viewer).page()
+    page.choose(seed=8)
+    assert viewer.source == Noise(8, input=keys[0])
+    with torch.no_grad():
+        assert_equal(viewer.output[1], model(torch.from_numpy(expected), noise)[1].numpy())
+    viewer.close()
+
+
+# Without a page
+
+
+def test_without_a_page_python_computes_what_it_has(viewer: Viewer) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        viewer.source = Images(SET, index=4)
+        expected = hooked(autoencoder(SEED), as_input(SET[4]))
+        for key, value in viewer.activations.to_dict().items():
+            assert_equal(value, expected[key], name=key)
+        assert viewer.verify().ok
+        before = viewer.network.snapshot(0)
+        viewer.source = viewer.source.at(5)
+        assert viewer.network.snapshot(0) != before
+        np.testing.assert_array_equal(viewer.input, as_input(SET[5]))
+        viewer.source = Noise(6)
+        np.testing.assert_array_equal(
+            viewer.input, Noise(6).tensor(viewer.network.plan.inputs[0], None)
+        )
+        last = viewer.input
+        for source in (Webcam(), Video(MP4), Drawing(), None):
+            viewer.source = source
+            np.testing.assert_array_equal(viewer.input, last)
+
+
+def test_a_closed_viewer_takes_no_source() -> None:
+    viewer = one_example()
+    viewer.source = Images(SET)
+    viewer.close()
+    assert not viewer._given  # nothing holds the pictures
+    with pytest.raises(PageError, match="closed"):
+        viewer.source = Noise()
+    with pytest.raises(PageError, match="closed"):
+        viewer.input = Noise()
+
+
+# Exported pages, comparisons
+
+
+def blobs_of(path: Path) -> tuple[dict[str, Any], list[bytes]]:
+    """What an exported page shows first, and the blobs that it holds."""
+    text = path.read_text("utf-8")
+    found = re.search(r'id="nbglcnn-page"[^>]*>(.*?)</script>', text, re.DOTALL)
+    assert found is not None
+    blobs = re.findall(r"<script[^>]* data-nbglcnn>([^<]*)</script>", text)
+    return json.loads(found[1]), [base64.b64decode(blob) for blob in blobs]
+
+
+def test_an_exported_page_has_the_source_with_all_it_was_given(
+    viewer: Viewer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert blobs_of(viewer.to_html(tmp_path / "a.html"))[0]["source"] is None
+    viewer.source = Images(SET, np.arange(40) % 4, list("abcd"), index=7, title="Things")
+    exported, blobs = blobs_of(viewer.to_html(tmp_path / "a.html"))
+    told = exported["source"]
+    assert (told["kind"], told["index"], told["title"]) == ("images", 7, "Things")
+    plan = Plan.from_bytes(blobs[0]) if hasattr(Plan, "from_bytes") else viewer.network.plan
+    assert len(plan.inputs) == 1
+    np.testing.assert_array_equal(np.frombuffer(blobs[1], np.float32), as_input(SET[7]).ravel())
+    named = dict(zip(exported["blobs"], blobs[2:], strict=True))
+    assert named[f"{told['data']}.0"] == SET.tobytes()
+    assert json.loads(named[told["labels"]])[:5] == [0, 1, 2, 3, 0]
+    assert json.loads(named[told["classes"]]) == list("abcd")
+    viewer.source = Video(MP4)
+    exported, blobs = blobs_of(viewer.to_html(tmp_path / "a.html"))
+    assert exported["blobs"] == [exported["source"]["data"]] and blobs[-1] == MP4
+    monkeypatch.setattr(exporting, "MOST_OF_SOURCE", 100)
+    with pytest.raises(
+        InputError, match="the source has 132 bytes, and a page of its own takes at most 100"
+    ):
+        viewer.to_html(tmp_path / "b.html")
+    assert not (tmp_path / "b.html").exists()
+
+
+def test_an_exported_page_begins_with_the_live_picture_of_now(
+    viewer: Viewer, page: ScriptedPage, tmp_path: Path
+) -> None:
+    page.choose(kind="webcam", owner="p", playing=True)
+    page.feed(frame(), still=False)
+    exported, blobs = blobs_of(viewer.to_html(tmp_path / "a.html"))
+    assert exported["source"]["kind"] == "webcam" and exported["source"]["owner"] == ""
+    np.testing.assert_array_equal(np.frombuffer(blobs[1], np.float32), page.fed["input"].ravel())
+    page.choose(kind="picture", owner="p", title="cat.png")
+    page.feed(frame())
+    exported, blobs = blobs_of(viewer.to_html(tmp_path / "a.html"))
+    assert exported["source"] is None  # the page alone has the picture; its numbers are the input
+    np.testing.assert_array_equal(np.frombuffer(blobs[1], np.float32), page.fed["input"].ravel())
+
+
+def test_a_comparison_takes_sources_and_the_input_of_a_live_viewer(
+    viewer: Viewer, page: ScriptedPage
+) -> None:
+    page.choose(kind="webcam", owner="p", playing=True)
+    page.feed(frame(), still=False)
+    other = autoencoder(SEED)
+    with torch.no_grad():
+        other.get_parameter("encoder.0.bias").add_(1.0)
+    live = nbglcnn.compare(viewer, other)
+    np.testing.assert_array_equal(live.input, page.fed["input"])
+    live.close()
+
+    batch = nbglcnn.compare(autoencoder(SEED), other.state_dict(), pictures(SEED, 3))
+    with pytest.warns(UserWarning, match="the first of 3"):
+        batch.source = Images(SET, index=2)
+    a, b = (hooked(model, as_input(SET[2]))["encoder.1"] for model in (autoencoder(SEED), other))
+    found = batch["encoder.1"]
+    assert_equal(found.a, a)
+    assert_equal(found.b, b)
+    np.testing.assert_array_equal(found.difference, found.b - found.a)
+    assert batch.verify().ok
+    batch.close()

@@ -1,0 +1,348 @@
+"""The latent workbench in a browser, by mouse and by keyboard, against PyTorch's decoder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from latent_page import NAMES, code_of, decoded, fashion, output, workbench
+from legible import faults
+from nbglcnn import Latent
+from nbglcnn.viewer import latents
+from views_page import CLIPPED, Views, number, pixels
+
+RING, PLANE = ".nbg-latent-ring", ".nbg-latent-plane"
+TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
+GRID = ".nbg-latent-cells canvas"
+DONE = f"() => document.querySelector('{GRID}')?.dataset.done === '64'"
+
+
+MOVED = """before => (views.state.code.value ?? views.state.source.value.code)
+  .some((one, k) => one !== before[k])"""
+
+
+def moved(page: Page, before: np.ndarray, rests: bool = True) -> np.ndarray:
+    """The code, once it is another one and, where it rests, the network has run with it."""
+    page.wait_for_function(MOVED, arg=before.astype(float).tolist())
+    if rests:
+        page.evaluate("() => views.quiet()")
+    return code_of(page)
+
+
+def axes(page: Page, name: str) -> None:
+    page.get_by_role("button", name=name, exact=True).click()
+
+
+def on_plane(code: np.ndarray) -> np.ndarray:
+    """The two principal coordinates of a code."""
+    codes = fashion().codes.astype(np.float64)
+    mean = codes.mean(0)
+    rows = np.linalg.svd(codes - mean, full_matrices=False)[2][:2]
+    signs = [np.sign(row[np.abs(row).argmax()]) for row in rows]
+    return np.array([sign * row @ (code - mean) for sign, row in zip(signs, rows, strict=True)])
+
+
+def latents_of(item: int) -> np.ndarray:
+    """An item's code to the bit, as Python has told the page."""
+    found = fashion()
+    opened, _ = latents.opened(found.network, Latent("encoder.6", found.images))
+    return opened.codes[item]
+
+
+def place(page: Page, item: int) -> tuple[float, float]:
+    """Where the point of an item is on the screen, by the ends that the ring tells."""
+    box = page.locator(PLANE).bounding_box()
+    assert box is not None
+    codes = np.array([on_plane(one) for one in fashion().codes])
+    deviations = codes.std(0, ddof=1)
+    low = np.minimum(codes.min(0), -2.5 * deviations)
+    high = np.maximum(codes.max(0), 2.5 * deviations)
+    low, high = low - 0.05 * (high - low), high + 0.05 * (high - low)
+    x, y = (codes[item] - low) / (high - low)
+    return box["x"] + 1 + x * (box["width"] - 2), box["y"] + 1 + (1 - y) * (box["height"] - 2)
+
+
+def test_it_begins_with_the_present_input_and_skips_the_encoder(
+    show: Callable[..., Views],
+) -> None:
+    views = workbench(show)
+    page, found = views.page, fashion()
+    np.testing.assert_allclose(code_of(page), found.codes[0], rtol=1e-4, atol=2e-5)
+    np.testing.assert_allclose(output(page), decoded(found.model, code_of(page)), **TOLERANCE)
+    head = page.locator(".nbg-latent-head h3")
+    expect(head).to_have_text(
+        "Latent cut at encoder.6 · 16 numbers · move the ring, the decoder draws it"
+    )
+    expect(page.locator(".nbg-latent-pad figcaption")).to_contain_text("32 pictures · hover a name")
+    expect(page.locator(".nbg-latent-decoded")).to_contain_text("near ankle boot")
+    expect(page.locator(".nbg-latent-decoded")).to_contain_text("6 layers before encoder.6 are sk")
+    # One pass puts the code there, eight are the decoder's.
+    assert views.get("run")["passes"] == 1 + 8
+    dimmed = page.locator(".nbg-line canvas[data-skipped]")
+    assert {one.get_attribute("data-maps") for one in dimmed.all()} == {"encoder.2", "encoder.5"}
+    expect(page.locator(".nbg-stage", has_text="encoder.3–5")).to_contain_text("64×7×7")
+    views.set(source=None)
+    expect(page.locator(RING)).to_have_count(0)
+    expect(dimmed).to_have_count(0)
+    views.quiet()
+    assert views.get("run")["passes"] == len(fashion().plan.header.passes)
+    assert views.get("status")["phase"] == "ready"
+
+
+def test_the_ring_moves_by_mouse_and_the_decoder_draws_that_very_code(
+    show: Callable[..., Views],
+) -> None:
+    views = workbench(show)
+    page, found = views.page, fashion()
+    box = page.locator(PLANE).bounding_box()
+    assert box is not None
+    before = code_of(page)
+    page.mouse.move(box["x"] + 0.9 * box["width"], box["y"] + 0.1 * box["height"])
+    page.mouse.down()
+    first = moved(page, before)
+    page.mouse.move(box["x"] + 0.8 * box["width"], box["y"] + 0.3 * box["height"], steps=3)
+    page.mouse.up()
+    second = moved(page, first)
+    for code in (first, second):
+        # On the plane: its two coordinates are all that it differs from the mean by.
+        mean = found.codes.mean(0)
+        assert np.linalg.norm(on_plane(code)) == pytest.approx(
+            float(np.linalg.norm(code - mean)), rel=1e-4
+        )
+    assert (on_plane(second) - on_plane(first) < 0).all(), "left and down"
+    np.testing.assert_allclose(output(page), decoded(found.model, second), **TOLERANCE)
+    page.wait_for_function(
+        "() => views.state.source.value.code.join() === views.state.code.value.join()"
+    )  # Python is told a moment later
+    ring = page.locator(RING)
+    assert "near" in (ring.get_attribute("aria-valuetext") or "")
+
+
+def test_a_click_on_a_point_decodes_that_item_and_hovering_shows_it(
+    show: Callable[..., Views],
+) -> None:
+    views = workbench(show)
+    page, found = views.page, fashion()
+    points = np.array([place(page, item) for item in range(32)])
+    apart = [np.sort(np.linalg.norm(points - one, axis=1))[1] for one in points]
+    item = int(np.argmax(apart))
+    before = code_of(page)
+    page.mouse.move(*points[item])
+    tip = page.locator(".nbg-latent-tip")
+    expect(tip).to_contain_text(f"{NAMES[found.labels[item]]}, item {item}")
+    small = pixels(tip.locator("canvas"))[..., 0]
+    np.testing.assert_allclose(small, found.images[item, 0] * 255, atol=1)
+    page.mouse.click(*points[item])
+    known = latents_of(item)
+    np.testing.assert_array_equal(moved(page, before), known)
+    np.testing.assert_allclose(known, found.codes[item], rtol=1e-4, atol=2e-5)
+    np.testing.assert_allclose(output(page), decoded(found.model, known), **TOLERANCE)
+    expect(page.locator(".nbg-latent-pad figcaption")).to_contain_text("off this plane")
+
+
+def test_arrows_move_the_ring_by_steps_and_with_shift_by_ten(show: Callable[..., Views]) -> None:
+    views = workbench(show)
+    page = views.page
+    page.locator(RING).focus()
+    tab, before = views.get("tab"), code_of(page)
+    page.keyboard.press("Home")
+    home = moved(page, before)
+    np.testing.assert_allclose(on_plane(home), 0, atol=1e-4)
+    steps = {}
+    for key in ("ArrowRight", "Shift+ArrowRight", "ArrowUp", "Shift+ArrowDown"):
+        start = code_of(page)
+        page.keyboard.press(key)
+        steps[key] = on_plane(moved(page, start)) - on_plane(start)
+    assert steps["ArrowRight"][0] > 0 and abs(steps["ArrowRight"][1]) < 1e-4
+    np.testing.assert_allclose(steps["Shift+ArrowRight"], 10 * steps["ArrowRight"], atol=1e-3)
+    np.testing.assert_allclose(steps["Shift+ArrowDown"], -10 * steps["ArrowUp"], atol=1e-3)
+    assert views.get("tab") == tab and views.get("selected") is None, "the arrows are the ring's"
+    ring = page.locator(RING)
+    assert number(ring.get_attribute("aria-valuenow") or "") == pytest.approx(
+        on_plane(code_of(page))[0], abs=2e-3
+    )
+    assert (ring.get_attribute("aria-valuetext") or "").startswith("PC 1 ")
+
+
+def test_sliders_move_one_number_each_and_a_double_click_makes_it_zero(
+    show: Callable[..., Views],
+) -> None:
+    views = workbench(show)
+    page, found = views.page, fashion()
+    slider = page.get_by_role("slider", name="Number 13", exact=True)
+    before = code_of(page)
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+    after = moved(page, before)
+    assert np.flatnonzero(after != before).tolist() == [13] and after[13] > before[13]
+    np.testing.assert_allclose(output(page), decoded(found.model, after), **TOLERANCE)
+    slider.dblclick()
+    page.wait_for_function("() => views.state.code.value?.[13] === 0")
+    row = page.locator(".nbg-latent-number", has=slider)
+    expect(row.locator("output")).to_have_text("0")
+    low, high = (float(slider.get_attribute(end) or "nan") for end in ("min", "max"))
+    mean, std = found.codes[:, 13].mean(), found.codes[:, 13].std()
+    # As far as Home has it where the code began.
+    assert high == pytest.approx(max(mean + 3 * std, 0), rel=1e-3)
+    assert low == pytest.approx(min(mean - 3 * std, before[13]), rel=1e-3)
+
+
+def cell(page: Page, column: int, row: int) -> np.ndarray:
+    """A cell's picture in the grid, 28×28."""
+    whole = pixels(page.locator(GRID))[..., 0]
+    return whole[28 * row : 28 * row + 28, 28 * column : 28 * column + 28]
+
+
+def test_the_grid_has_what_pytorch_makes_of_each_point_of_the_plane(
+    show: Callable[..., Views],
+) -> None:
+    views = workbench(show)
+    page, found = views.page, fashion()
+    page.wait_for_function(DONE)
+    shown = output(page)
+    runs = page.evaluate("() => views.calls.runs")
+    grid = page.locator(".nbg-latent-cells").bounding_box()
+    assert grid is not None
+    for column, row in ((0, 0), (5, 2), (7, 7)):
+        before = code_of(page)
+        at = ((column + 0.5) / 8, (row + 0.5) / 8)
+        page.mouse.click(grid["x"] + at[0] * grid["width"], grid["y"] + at[1] * grid["height"])
+        code = moved(page, before)
+        expected = decoded(found.model, code)[0, 0] * 255
+        np.testing.assert_allclose(cell(page, column, row), expected, atol=1.01)
+        np.testing.assert_allclose(output(page)[0, 0] * 255, expected, atol=1e-2)
+        mark = page.locator(".nbg-latent-cell")
+        style = mark.get_attribute("style") or ""
+        assert f"left: {100 * column / 8:g}%" in style and f"top: {100 * row / 8:g}%" in style
+    # It came without a run of the network that is looked at.
+    assert page.evaluate("() => views.calls.runs") - runs <= 6
+    assert shown.shape == (1, 1, 28, 28)
+
+
+def test_a_plane_that_comes_again_is_kept_and_a_bend_draws_it_anew(
+    show: Callable[..., Views],
+) -> None:
+    views = workbench(show)
+    page, found = views.page, fashion()
+    page.wait_for_function(DONE)
+    first = pixels(page.locator(GRID))
+    axes(page, "Between two pictures")
+    page.wait_for_function(f"() => !({DONE})()")
+    page.wait_for_function(DONE)
+    assert (pixels(page.locator(GRID)) != first).any()
+    axes(page, "PCA 1, 2")
+    assert page.evaluate(DONE)
+    np.testing.assert_array_equal(pixels(page.locator(GRID)), first)
+    bend = {
+        "layer": "encoder.6", "name": "add", "transform": "add", "parameters": [2.0],
+        "channels": [3], "mix": 1, "enabled": True, "source": "", "names": [], "array": "",
+        "frozen": False, "skips": False,
+    }  # fmt: skip
+    views.set(edited={"edits": [bend], "weights": 0})
+    page.wait_for_function(f"() => !({DONE})()")
+    page.wait_for_function(DONE)
+    before = code_of(page)
+    grid = page.locator(".nbg-latent-cells").bounding_box()
+    assert grid is not None
+    page.mouse.click(grid["x"] + 2, grid["y"] + 2)
+    code = moved(page, before)
+    code[3] += 2
+    expected = decoded(found.model, code)[0, 0] * 255
+    np.testing.assert_allclose(cell(page, 0, 0), expected, atol=1.01)
+    np.testing.assert_allclose(output(page)[0, 0] * 255, expected, atol=1e-2)
+
+
+def test_planes_of_two_units_and_between_two_pictures(show: Callable[..., Views]) -> None:
+    views = workbench(show)
+    page, found = views.page, fashion()
+    axes(page, "Units")
+    page.get_by_label("Number across").fill("4")
+    page.get_by_label("Number up").fill("9")
+    page.get_by_label("Number up").blur()
+    before = code_of(page)
+    box = page.locator(PLANE).bounding_box()
+    assert box is not None
+    page.mouse.click(box["x"] + 0.93 * box["width"], box["y"] + 0.06 * box["height"])
+    after = moved(page, before)
+    assert set(np.flatnonzero(after != before)) <= {4, 9}
+    assert after[4] > before[4] and after[9] > before[9]
+    axes(page, "Between two pictures")
+    end = page.locator(".nbg-latent-end").nth(1)
+    expect(end).to_contain_text("item 1")
+    end.get_by_role("button").click()
+    before = code_of(page)
+    # A point of the plane that it shows now: that of picture 0 is at 0, 0, the ring's Home.
+    page.locator(RING).focus()
+    page.keyboard.press("Home")
+    home = moved(page, before)
+    np.testing.assert_allclose(home, found.codes[0], rtol=1e-4, atol=1e-4)
+    expect(end.get_by_role("button")).to_have_attribute("aria-pressed", "true")
+    ring = page.locator(RING).bounding_box()
+    assert ring is not None
+
+
+def test_an_orbit_goes_around_until_somebody_takes_the_ring(show: Callable[..., Views]) -> None:
+    views = workbench(show)
+    page = views.page
+    button = page.locator(".nbg-latent-decoded button").first
+    expect(button).to_have_text("Orbit")
+    button.click()
+    expect(button).to_have_text("Stop")
+    seen = {tuple(moved(page, code_of(page), rests=False).round(3)) for _ in range(5)}
+    assert len(seen) > 3
+    page.locator(RING).focus()
+    page.keyboard.press("ArrowLeft")
+    expect(button).to_have_text("Orbit")
+    still = code_of(page)
+    page.wait_for_timeout(200)
+    np.testing.assert_array_equal(code_of(page), still)
+    # With little motion a click is a step.
+    page.emulate_media(reduced_motion="reduce")
+    button.click()
+    stepped = moved(page, still)
+    expect(button).to_have_text("Orbit")
+    page.wait_for_timeout(150)
+    np.testing.assert_array_equal(code_of(page), stepped)
+
+
+def test_without_data_there_are_units_and_sliders_alone(show: Callable[..., Views]) -> None:
+    views = workbench(show, latent=Latent("encoder.6", code=np.arange(16) / 4))
+    page, found = views.page, fashion()
+    np.testing.assert_allclose(output(page), decoded(found.model, np.arange(16) / 4), **TOLERANCE)
+    expect(page.locator(".nbg-latent-axes button")).to_have_count(1)
+    expect(page.locator(".nbg-latent-pad figcaption")).to_contain_text(
+        'Latent("encoder.6", data=images)'
+    )
+    expect(page.locator(RING)).to_have_attribute(
+        "aria-label", "Code on the plane of Unit 0 and Unit 1"
+    )
+    page.wait_for_function(DONE)
+    button = page.get_by_role("button", name="Back to data")
+    button.click()
+    assert views.get("source") is None
+    expect(page.locator(".nbg-latent")).to_have_count(0)
+
+
+@pytest.mark.parametrize("width", [420, 848, 1200])
+def test_it_is_legible_at_every_width_in_both_themes(
+    show: Callable[..., Views], width: int
+) -> None:
+    views = workbench(show, width)
+    page = views.page
+    for light in (True, False):
+        page.evaluate("light => { document.body.dataset.jpThemeLight = light; }", light)
+        for name in ("Between two pictures", "Units", "PCA 1, 2"):
+            axes(page, name)
+            views.quiet()
+            assert page.evaluate(CLIPPED) == []
+            small = narrow_targets(page.locator(".nbg-latent button")) if width < 520 else []
+            assert small == []
+    assert faults(page) == []
+
+
+def narrow_targets(buttons: Locator) -> list[str]:
+    boxes = [(one.inner_text(), one.bounding_box()) for one in buttons.all()]
+    return [text for text, box in boxes if box is not None and box["height"] < 40]
