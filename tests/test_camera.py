@@ -18,6 +18,7 @@ from sourced import Sourced
 from views_page import Views
 
 Show = Callable[..., Views]
+ITEMS = np.random.default_rng(9).integers(0, 256, (50, 1, 20, 26), np.uint8)
 START = "Start the camera"
 # Keeps each stream that the browser gives, and how often it was asked.
 WATCH = """() => {
@@ -129,6 +130,24 @@ def test_frames_are_dropped_and_never_queued_and_python_hears_ten_a_second(show:
     assert page.evaluate("() => most") == 1
     assert 3 <= sourced.count <= 9
     assert len(page.evaluate("() => views.fed.told")) <= sourced.count + 2
+
+
+def test_python_hears_of_a_fast_source_ten_times_a_second(show: Show) -> None:
+    sourced = opened(show)
+    page = sourced.page
+    page.evaluate(
+        """() => {
+          globalThis.heard = [];
+          views.state.feeder.value.tell = (still) => heard.push([still, performance.now()]);
+        }"""
+    )
+    sourced.set("images", playing=True, rate=60, **sourced.put_set(ITEMS, 10))
+    sourced.wait(40)
+    page.get_by_role("button", name="Pause the source").click()
+    page.wait_for_function("() => heard.at(-1)[0]")
+    times = [at for still, at in page.evaluate("() => heard") if not still]
+    assert len(times) >= 3
+    assert np.diff(times).min() >= 99
 
 
 def test_python_sets_a_camera_and_the_browser_is_asked_after_a_click_only(show: Show) -> None:

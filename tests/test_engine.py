@@ -18,7 +18,7 @@ from nbglcnn import load
 from nbglcnn.lowering.lower import lower
 from nbglcnn.lowering.patches import changed_numbers, patches
 from nbglcnn.plan import Patch
-from page import JOB, ONE_RENDERER, decode
+from page import JOB, ONE_RENDERER, decode, encode
 
 IMAGES = np.random.default_rng(2).standard_normal((1, 3, 9, 7)).astype(np.float32)
 
@@ -155,6 +155,26 @@ def test_the_old_network_is_gone_when_another_cannot_be_made(
     with pytest.raises(Error, match="nothing is shown"):
         engine.read("0")
     assert engine.page.evaluate("() => page.engine.signals.session.value") is None
+
+
+@ONE_RENDERER
+def test_another_input_in_the_place_of_a_fed_one_runs_nothing(
+    engine: Engine, model: nn.Sequential
+) -> None:
+    plan = nbglcnn.compile(model, IMAGES)
+    engine.show(plan, IMAGES)
+    feed = """([key, text]) => page.engine.feed(text && {
+      key, data: new Float32Array(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer),
+    })"""
+    key = plan.header.inputs[0].key
+    engine.page.evaluate(feed, [key, encode(-IMAGES)])
+    check(engine, model, -IMAGES)
+    frames = engine.page.evaluate("() => page.engine.frame")
+    engine.show(plan, 2 * IMAGES)  # as Python does that takes over what was fed
+    assert engine.page.evaluate("() => page.engine.frame") == frames
+    check(engine, model, -IMAGES)
+    engine.page.evaluate(feed, [key, None])
+    check(engine, model, 2 * IMAGES)
 
 
 @ONE_RENDERER

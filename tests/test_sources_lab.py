@@ -151,3 +151,23 @@ def test_a_drawing_is_pythons_input_and_stays_when_it_is_turned_off(notebook: No
     notebook.run("viewer.source = None")
     np.testing.assert_array_equal(notebook.array("viewer.input"), drawn)
     assert_equal(notebook.array("viewer.output"), output(drawn))
+
+
+def test_a_source_that_the_page_turns_off_leaves_its_last_picture(notebook: Notebook) -> None:
+    """Also one that Python has not taken over: of a camera that goes on."""
+    page = notebook.page
+    notebook.run(
+        "viewer.close()\nviewer = Viewer(model, x, timeout=60)\ndisplay(viewer)\n"
+        "viewer.input = nbglcnn.Webcam()"
+    )
+    page.get_by_role("button", name="Start the camera").last.click()
+    notebook.until("viewer.input.any()")
+    page.get_by_role("button", name="Turn off").last.click()
+    notebook.until("viewer.source is None")
+    page.wait_for_timeout(1000)
+    last = notebook.array("viewer.input")
+    assert last.any()
+    assert_equal(notebook.array("viewer.output"), output(last))
+    assert notebook.run("print(viewer.activations.source)").text.startswith("page")
+    notebook.run("viewer.input = x")
+    assert_equal(notebook.array("viewer.output"), output(np.zeros(SHAPE, np.float32)))

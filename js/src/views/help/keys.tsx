@@ -17,7 +17,7 @@ const KEYS: readonly (readonly [string, string])[] = [
   ["Shift and a click", "show up to four channels beside each other"],
   ["c", "next colour map"],
   ["r", "range of each channel, or of the layer"],
-  ["[ ]", "example before, example after"],
+  ["[ ]", "example before, example after; the source’s picture before and after, as ."],
   ["p", "for a projector: the whole window, larger type; p or Esc leads back"],
   ["Esc", "back; twice leaves the Viewer"],
   ["?", "this list"],

@@ -17,7 +17,7 @@ export function FilmPart({ input, source }: PartProps) {
   const [now, setNow] = useState(0);
   useLayoutEffect(() => {
     const follow = (): void => setNow(film?.currentTime ?? 0);
-    const events = ["timeupdate", "seeked", "loadeddata"];
+    const events = ["timeupdate", "seeked", "durationchange"];
     for (const name of events) film?.addEventListener(name, follow);
     follow();
     return () => {

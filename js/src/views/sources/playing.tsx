@@ -19,13 +19,22 @@ export function togglePlaying({ source, controls, sourceStatus }: ViewerState): 
 /** What the space bar is for by itself. */
 const TAKES_SPACE = "button, input, select, textarea, summary, a, video, [role=option], [role=tab]";
 
+/** The picture after this one, or before it. */
+const STEPS: Readonly<Record<string, 1 | -1>> = { ".": 1, "]": 1, "[": -1 };
+
 function listen(views: Views): () => void {
   const { root, state } = views;
   const onKey = (event: KeyboardEvent): void => {
     const { target, key } = event;
-    const own = target instanceof Element && target.closest(TAKES_SPACE) !== null;
-    if (key !== " " || own || event.defaultPrevented || event.ctrlKey || event.metaKey) return;
-    if (togglePlaying(state)) event.preventDefault();
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (key === " ") {
+      const own = target instanceof Element && target.closest(TAKES_SPACE) !== null;
+      if (!own && !event.defaultPrevented && togglePlaying(state)) event.preventDefault();
+      return;
+    }
+    const by = STEPS[key];
+    const types = target instanceof Element && target.closest("input, select, textarea") !== null;
+    if (by !== undefined && !types) state.controls.peek()?.step(by);
   };
   const onPaste = (event: ClipboardEvent): void => {
     const { target } = event;

@@ -114,6 +114,8 @@ export function pythonOf(source: Source, several: boolean): string {
         shuffled && "shuffled=True",
         shuffled && `seed=${seed}`,
       );
+    case "latent":
+      return `viewer.source = nbglcnn.Latent(${quoted(input)}${source.data && ", data=images"})`;
     case "drawing":
       return made("Drawing");
     case "noise":
