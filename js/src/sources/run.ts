@@ -27,6 +27,9 @@ const KINDS: Readonly<Record<Source["kind"], Open | undefined>> = {
   latent: undefined, // it feeds no input
 };
 
+/** What a hand draws or moves in the drawer. */
+const BY_HAND: readonly string[] = ["drawing", "latent"];
+
 /** A source that nobody looks at rests after so long: a camera's light goes out. */
 const REST_MS = 60_000;
 
@@ -141,6 +144,7 @@ function begin(
   }
   say({ phase: "waiting" });
   state.controls.value = NOTHING;
+  if (BY_HAND.includes(first.kind)) state.drawer.value = true;
   if (first.kind === "latent") return { name, look: () => undefined, ...latent(state, first) };
   // Before the Plan is here, or of a kind that comes later.
   if (input === undefined || open === undefined) return bare(() => undefined);
