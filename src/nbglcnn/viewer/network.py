@@ -87,16 +87,16 @@ class Network(Cut):
 
     def set_input(self, x: Any) -> None:
         """Make `x` the input; InputError where it doesn't fit, and the old one stays."""
-        arrays = self._accepted(as_arrays(x, load.specs_of(self.graph, self.arrays)))
-        self.sent = self._from_framework(self.graph, arrays)
-        self.arrays = arrays
-        self.revision += 1
+        self._set_arrays(as_arrays(x, load.specs_of(self.graph, self.arrays)))
 
     def adopt(self, place: int, array: Array) -> None:
         """Make it the input at this place: what a page's source has fed there."""
-        arrays = (*self.arrays[:place], array, *self.arrays[place + 1 :])
+        self._set_arrays((*self.arrays[:place], array, *self.arrays[place + 1 :]))
+
+    def _set_arrays(self, given: Sequence[Array]) -> None:
+        arrays = self._accepted(given)
         self.sent = self._from_framework(self.graph, arrays)
-        self.arrays = self._accepted(arrays)
+        self.arrays = arrays
         self.revision += 1
 
     def take_first(self) -> None:
