@@ -11,7 +11,7 @@ from PIL import Image
 from playwright.sync_api import Browser, expect
 
 from equal import assert_equal
-from lab import Lab, Notebook, alone
+from lab import Lab, Notebook, alone, local_page
 from test_camera import WATCH, fitted
 from viewer_models import IMPORTS, autoencoder
 
@@ -171,3 +171,41 @@ def test_a_source_that_the_page_turns_off_leaves_its_last_picture(notebook: Note
     assert notebook.run("print(viewer.activations.source)").text.startswith("page")
     notebook.run("viewer.input = x")
     assert_equal(notebook.array("viewer.output"), output(np.zeros(SHAPE, np.float32)))
+
+
+def test_the_tab_that_started_a_camera_feeds_the_others(
+    notebook: Notebook, lab: Lab, browser: Callable[[str], Browser]
+) -> None:
+    notebook.run("viewer.close()")
+    notebook.clear(1)
+    notebook.run("viewer = Viewer(model, x, timeout=60)\ndisplay(viewer)\nviewer.output")
+    notebook.run("viewer.input = nbglcnn.Webcam()")
+    notebook.save()
+    with local_page(browser("llvmpipe")) as page:
+        other = lab.notebook(page, notebook.file.name)
+        for tab in (notebook, other):
+            expect(tab.page.get_by_role("button", name="Start the camera")).to_have_count(1)
+        notebook.page.get_by_role("button", name="Start the camera").click()
+        expect(page.locator(".nbg-chosen-source")).to_contain_text("in another page")
+        # Live pictures come by way of Python, some of them a second.
+        input_of = "canvas[data-maps=input][data-drawn]"
+        seen = set()
+        for _ in range(40):
+            seen.add(str(page.locator(input_of).first.evaluate("one => one.toDataURL()")))
+            page.wait_for_timeout(100)
+        assert len(seen) > 3
+        notebook.page.get_by_role("button", name="Pause the source").click()
+        notebook.until("not viewer.source.playing")
+        notebook.until("viewer.network.arrays[0].tobytes() == viewer.input.tobytes()")
+        page.wait_for_timeout(1000)
+        first, second = (
+            tab.page.locator(input_of).first.evaluate("one => one.toDataURL()")
+            for tab in (notebook, other)
+        )
+        assert first == second
+        # The other one takes it over, and the first one lets go of its own.
+        page.get_by_role("button", name="Start it here").click()
+        notebook.page.wait_for_function(
+            "() => given.tracks.every((track) => track.readyState === 'ended')"
+        )
+        expect(notebook.page.locator(".nbg-chosen-source")).to_contain_text("in another page")
