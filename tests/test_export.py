@@ -158,13 +158,20 @@ def test_scripts_run_pictures_of_any_size(offline: Callable[..., Page], lesson: 
     """They are every example's, as Pillow resamples them, and stay with the page."""
     page = offline(lesson)
     page.evaluate(KEYS)
-    page.evaluate(PICTURES)
+    run_pictures(page)
+    never = "async () => (await window.nbglcnn).run(new Image()).catch((error) => error.message)"
+    assert "has no size" in page.evaluate(never)
+
+
+def run_pictures(page: Page | FirefoxPage) -> None:
+    """Of several kinds in the lesson's page."""
+    page.evaluate(f"() => {{ {PICTURES} }}")
     picture = random_picture(61, 47)
     x = pillow(picture, (2, 1, 22, 18), "crop").astype(np.float32) / 255
     model = autoencoder(3)
     with torch.no_grad():
         expected = model(torch.from_numpy(x)).numpy().reshape(-1)[:5]
-    for kind in ("canvas", "image", "bitmap"):
+    for kind in ("canvas", "image", "bitmap", "data"):
         y = page.evaluate(
             """async ([kind, ...given]) => {
               const picture = await fed.kinds[kind](fed.pixels(...given));
@@ -177,8 +184,6 @@ def test_scripts_run_pictures_of_any_size(offline: Callable[..., Page], lesson: 
         )
         np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-6)
         check(page, hooked(model, x))
-    never = "async () => (await window.nbglcnn).run(new Image()).catch((error) => error.message)"
-    assert "has no size" in page.evaluate(never)
 
 
 def test_bends_and_injected_arrays_go_along_and_can_be_changed(
@@ -278,6 +283,7 @@ def test_pages_pass_in_firefox(tmp_path: Path, lesson: Path) -> None:
     with firefox_page(tmp_path / "profile") as page:
         page.goto(lesson.as_uri())
         check(page, hooked(autoencoder(3), pictures(3)))
+        run_pictures(page)
         for name in ("fashion", "unet", "comparison", "resnet18"):
             path = tmp_path / f"{name}.html"
             expected = exported(name, path)

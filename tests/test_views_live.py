@@ -64,12 +64,15 @@ def test_a_click_on_the_legend_holds_the_colours_of_live_input(views: Views) -> 
     page.wait_for_timeout(300)
     feed(views, 20)
     assert ends(views)[1] > held[1]
-    # What stands still shows its own range at once.
+    legend.click()
+    # What stands still shows its own range at once, and nothing is held any more.
     views.set(sourceStatus=STILL)
     expect(legend).to_have_count(0)
     views.quiet()
     assert ends(views)[1] == pytest.approx(first[1] * 20, rel=0.01)
     assert page.evaluate("() => views.state.session.value.rangePace") == "exact"
+    views.set(sourceStatus=LIVE)
+    expect(legend).to_contain_text("follows")
 
 
 def test_fixed_colours_have_nothing_to_hold(views: Views) -> None:

@@ -116,6 +116,7 @@ export function createPainter(state: ViewerState): Painter {
   const stop = effect(() => {
     const session = state.session.value;
     if (session !== null) session.rangePace = pace.value;
+    if (pace.value === "exact") state.held.value = false; // what is live next begins anew
     const ready = session !== null && state.run.value !== null;
     if (!ready) return;
     untracked(() => {

@@ -8,7 +8,7 @@ import type { Codes } from "./codes.ts";
 import { sliderRange } from "./plane.ts";
 
 /** CSS pixels of a slider's row, where there is little room that of a finger; and so many rows are there at once. */
-const ROW = 22;
+const ROW = 24;
 const HIGH = 40;
 const MOST = 64;
 const STEPS = 400;
