@@ -11,7 +11,7 @@ from PIL import Image
 from playwright.sync_api import Browser, expect
 
 from equal import assert_equal
-from lab import Lab, Notebook, alone
+from lab import Lab, Notebook, alone, local_page
 from test_camera import WATCH, fitted
 from viewer_models import IMPORTS, autoencoder
 
@@ -53,31 +53,31 @@ def output(x: np.ndarray) -> np.ndarray:
 def test_a_data_set_of_python_is_fed_by_the_page_and_a_choice_there_comes_back(
     notebook: Notebook,
 ) -> None:
-    # Read in the cell that sets it: the value is of it.
+    # Read in the cell that sets it: the value is of it, also of a block that has not come yet.
     notebook.run(
         "viewer = Viewer(model, x, timeout=60)\ndisplay(viewer)\nfirst = viewer.output\n"
         "viewer.input = nbglcnn.Images(images, index=7, title='Random')\n"
         "seen, found = viewer.input, viewer.output\n"
-        "viewer.source = viewer.source.at(2500)\n"
+        "viewer.source = viewer.source.at(2900)\n"
         "later = viewer.output"
     )
     np.testing.assert_array_equal(notebook.array("seen"), item(7))
     assert_equal(notebook.array("found"), output(item(7)))
-    assert_equal(notebook.array("later"), output(item(2500)))
+    assert_equal(notebook.array("later"), output(item(2900)))
     assert notebook.run("print(viewer.activations.source)").text.startswith("page")
     page = notebook.page
     page.locator(".nbg-chosen-source").click()
     notebook.run("news = []\nviewer.observe(lambda c: news.append(c.new.index), 'source')")
-    page.locator('.nbg-thumb[data-index="2502"]').click()
-    notebook.until("viewer.source.index == 2502")
-    np.testing.assert_array_equal(notebook.array("viewer.input"), item(2502))
-    assert_equal(notebook.array("viewer.output"), output(item(2502)))
-    assert notebook.run("print(news)").text == "[2502]\n", "no echo"
+    page.locator('.nbg-thumb[data-index="2902"]').click()
+    notebook.until("viewer.source.index == 2902")
+    np.testing.assert_array_equal(notebook.array("viewer.input"), item(2902))
+    assert_equal(notebook.array("viewer.output"), output(item(2902)))
+    assert notebook.run("print(news)").text == "[2902]\n", "no echo"
     # What stays is Python's own input, too: local values, exported pages.
     notebook.until("viewer.network.arrays[0].tobytes() == viewer.input.tobytes()")
     page.get_by_role("button", name="Turn off").click()
     notebook.until("viewer.source is None")
-    np.testing.assert_array_equal(notebook.array("viewer.input"), item(2502))
+    np.testing.assert_array_equal(notebook.array("viewer.input"), item(2902))
     expect(page.locator(".nbg-chosen-source")).to_contain_text("Array")
     notebook.run("viewer.input = x")
     assert_equal(notebook.array("viewer.output"), output(np.zeros(SHAPE, np.float32)))
@@ -171,3 +171,41 @@ def test_a_source_that_the_page_turns_off_leaves_its_last_picture(notebook: Note
     assert notebook.run("print(viewer.activations.source)").text.startswith("page")
     notebook.run("viewer.input = x")
     assert_equal(notebook.array("viewer.output"), output(np.zeros(SHAPE, np.float32)))
+
+
+def test_the_tab_that_started_a_camera_feeds_the_others(
+    notebook: Notebook, lab: Lab, browser: Callable[[str], Browser]
+) -> None:
+    notebook.run("viewer.close()")
+    notebook.clear(1)
+    notebook.run("viewer = Viewer(model, x, timeout=60)\ndisplay(viewer)\nviewer.output")
+    notebook.run("viewer.input = nbglcnn.Webcam()")
+    notebook.save()
+    with local_page(browser("llvmpipe")) as page:
+        other = lab.notebook(page, notebook.file.name)
+        for tab in (notebook, other):
+            expect(tab.page.get_by_role("button", name="Start the camera")).to_have_count(1)
+        notebook.page.get_by_role("button", name="Start the camera").click()
+        expect(page.locator(".nbg-chosen-source")).to_contain_text("in another page")
+        # Live pictures come by way of Python, some of them a second.
+        input_of = "canvas[data-maps=input][data-drawn]"
+        seen = set()
+        for _ in range(40):
+            seen.add(str(page.locator(input_of).first.evaluate("one => one.toDataURL()")))
+            page.wait_for_timeout(100)
+        assert len(seen) > 3
+        notebook.page.get_by_role("button", name="Pause the source").click()
+        notebook.until("not viewer.source.playing")
+        notebook.until("viewer.network.arrays[0].tobytes() == viewer.input.tobytes()")
+        page.wait_for_timeout(1000)
+        first, second = (
+            tab.page.locator(input_of).first.evaluate("one => one.toDataURL()")
+            for tab in (notebook, other)
+        )
+        assert first == second
+        # The other one takes it over, and the first one lets go of its own.
+        page.get_by_role("button", name="Start it here").click()
+        notebook.page.wait_for_function(
+            "() => given.tracks.every((track) => track.readyState === 'ended')"
+        )
+        expect(notebook.page.locator(".nbg-chosen-source")).to_contain_text("in another page")
