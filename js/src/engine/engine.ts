@@ -214,7 +214,9 @@ export class Engine {
     if (loaded === undefined || device === undefined) throw new SessionClosed("nothing is shown");
     const { content, fed } = loaded;
     const { plan, uniforms } = this.weighed(content);
-    const session = await this.make(plan, uniforms, device);
+    // Its progress is nobody's news, and where there is no room for it what is shown stays.
+    const weight = (hash: string) => this.floats(hash);
+    const session = await createSession(device, plan, uniforms, weight, () => undefined);
     this.put(session, content, { ...content, inputs: [], patches: [] }, fed, null);
     return session;
   }
