@@ -54,7 +54,7 @@ viewer
 """
 PLAY = """
 pictures = np.random.default_rng(1).integers(0, 256, (64, *network.shape[1:]), np.uint8)
-viewer.source = nbglcnn.Images(pictures, playing=True, rate=0)
+viewer.source = nbglcnn.Images(pictures, playing=True, rate=1000)
 rates = follow(viewer)
 """
 LOOK = "viewer.source = nbglcnn.Webcam()\nrates = follow(viewer)"

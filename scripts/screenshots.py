@@ -32,6 +32,32 @@ viewer.show("decoder.5", view="bend")
 viewer
 """
 
+# A data set, and what is done to its picture.
+INPUTS = """
+import nbglcnn, numpy as np
+from fashion_classifier import CLASSES, load_classifier, load_pictures
+from nbglcnn import transforms
+
+pictures, labels = load_pictures()
+x = np.zeros((1, 1, 28, 28), np.float32)
+viewer = nbglcnn.Viewer(load_classifier(), x, classes=CLASSES)
+viewer.source = nbglcnn.Images(
+    pictures, labels=labels, classes=CLASSES, index=8, title="Fashion-MNIST · test"
+)
+viewer.bend("x", transforms.rotate(12))
+viewer.bend("x", transforms.blur(0.6))
+viewer.bend("x", transforms.noise(0.05))
+viewer.bend("x", transforms.occlude(0.6, 0.5, 7))
+viewer
+"""
+LATENT = """
+from fashion_autoencoder import load_autoencoder
+
+space = nbglcnn.Viewer(load_autoencoder(), pictures[:1, None] / np.float32(255))
+space.source = nbglcnn.Latent("encoder.6", data=pictures, labels=labels, classes=CLASSES)
+space
+"""
+
 
 def main() -> None:
     """Run the tour and a U-Net, and save their pictures."""
@@ -47,7 +73,8 @@ def main() -> None:
                 notebook = lab.notebook(page, "tour.ipynb")
                 run_all(notebook)
                 wide(notebook)
-                for picture in [*take(notebook), take_graph(lab, page), *take_bending(lab, page)]:
+                taken = [*take(notebook), take_graph(lab, page), *take_bending(lab, page)]
+                for picture in [*taken, *take_inputs(lab, page)]:
                     print(f"{picture.relative_to(ROOT)}: {shrink(picture):,} bytes")
         browser.close()
 
@@ -167,6 +194,28 @@ def take_bending(lab: Lab, page: Page) -> list[Path]:
         cell.locator(".nbglcnn").screenshot(path=picture)
     change_theme(notebook, "Light")
     return pictures
+
+
+def take_inputs(lab: Lab, page: Page) -> list[Path]:
+    """The drawer of sources with a data set, light and dark, and the latent workbench."""
+    notebook = lab.notebook(page)
+    notebook.run(INPUTS)
+    wide(notebook)
+    cell = viewer_cell(notebook)
+    cell.get_by_role("button", name="Fashion-MNIST").click()
+    pictures = [PICTURES / "inputs.png", PICTURES / "inputs-dark.png"]
+    for word, picture in zip(("Light", "Dark"), pictures, strict=True):
+        change_theme(notebook, word)
+        cell.get_by_text("bends replayed").wait_for()
+        cell.locator(".nbglcnn").screenshot(path=picture)
+    change_theme(notebook, "Light")
+    notebook.run(LATENT)
+    cell = viewer_cell(notebook, 1)
+    cell.get_by_text("Decoded on a grid over the same plane").wait_for()
+    notebook.rest()
+    latent = PICTURES / "latent.png"
+    cell.locator(".nbglcnn").screenshot(path=latent)
+    return [*pictures, latent]
 
 
 def select(cell: Locator, layer: str) -> None:
