@@ -71,6 +71,7 @@ def test_an_item_goes_in_to_the_bit_and_only_its_block_is_asked_for(
     # The block of the item behind it is asked for ahead: the set begins again.
     sourced.page.wait_for_function("() => views.fed.asked.length === 3")
     assert asked(sourced) == ["set.4", "set.9", "set.0"]
+    sourced.page.wait_for_function("() => views.fed.told.length === 2")  # at most ten a second
     assert sourced.page.evaluate("() => views.fed.told") == [True, True]
 
 

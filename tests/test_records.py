@@ -222,7 +222,7 @@ def test_shapes_and_axes_are_settings_among_operands() -> None:
 
 
 # What stands on cards and buttons, and happens to be an operator's name as well.
-LABELS = {"Mean", "Sum"}
+LABELS = {"Mean", "Sum", "Threshold"}
 LITERAL = re.compile(r'"([^"\n]*)"|\'([^\'\n]*)\'|`([^`\n]*)`')
 KEY = re.compile(r"^\s*([A-Z]\w*):\s*[\[({\"'`]")
 COMPARED = re.compile(

@@ -236,7 +236,6 @@ def test_an_exported_page_has_the_workbench_with_its_codes(
     found = np.array(page.evaluate(READ, "output"), np.float32)
     expected = decoded(viewer.source.code, shape)
     np.testing.assert_allclose(found, expected.reshape(-1), **TOLERANCE)
-    page.locator(".nbg-chosen-source").click()
     ring = page.locator(".nbg-latent-ring")
     expect(ring).to_be_visible()
     expect(page.locator(".nbg-latent-pad figcaption")).to_contain_text("12 pictures")

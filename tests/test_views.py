@@ -307,7 +307,7 @@ def test_fingers_tap_hold_to_read_and_swipe_to_scroll(show: Callable[..., Views]
     tap(inside(tile, 0.5, 0.5))
     expect(page.locator(".nbg-inspector")).to_have_attribute("aria-label", "Channel 5")
     views.settle()
-    large = page.locator(".nbg-inspector > .nbg-maps")
+    large = page.locator(":is(.nbg-inspector, .nbg-overlaid) > .nbg-maps")
     _, _, height, width = values["encoder.4"].shape
     scrolled, tip = page.evaluate("scrollY"), page.locator(".nbg-tip")
     for y, x in ((1, 2), (height - 1, width - 2)):

@@ -209,7 +209,7 @@ def test_a_click_keys_and_typed_numbers_choose_the_pixel(show: Callable[..., Vie
     page = views.page
     question = page.locator(".nbg-question")
     views.open_layer("odd.2", 3)
-    large = page.locator(".nbg-inspector > .nbg-maps")
+    large = page.locator(":is(.nbg-inspector, .nbg-overlaid) > .nbg-maps")
     box = large.bounding_box()
     assert box is not None
     _, _, height, width = hooked(model, x)["odd.2"].shape

@@ -43,16 +43,13 @@ openRoom("graph", graph);
 openRoom("manipulate", manipulate);
 /** The key of the input whose manipulations stand below the network, as in the drawer; "" for none. */
 const manipulated = signal("");
-const benched = signal(false);
-/** The latent workbench stands there as well, where a latent is the source. */
 const Everywhere = () => {
   const network = useViews().network.value;
   const input = manipulated.value;
   const own = createElement(bend.Everywhere, {});
   if (network === null) return own;
-  const bench = benched.value && createElement(latent.LatentPart, { network });
   const manipulations = input !== "" && createElement(manipulate.Manipulations, { network, input });
-  return createElement(Fragment, {}, [own, bench, manipulations]);
+  return createElement(Fragment, {}, [own, manipulations]);
 };
 const withManipulations = { ...bend, Everywhere };
 openRoom("bend", withManipulations);
@@ -253,9 +250,8 @@ const manipulations = (input: string): void => {
   manipulated.value = input;
 };
 
-/** Shows the latent workbench below the network, with a way to try codes beside it. */
+/** Sources, with a way to try codes beside the network: a latent opens its workbench in the drawer. */
 function bench(): () => void {
-  benched.value = true;
   state.twin.value = async () => {
     const { plan, uniforms, weight } = parsePlan(await (await fetch(planUrl)).arrayBuffer());
     const twin = await createSession(device as Device, plan, uniforms, weight);

@@ -66,13 +66,19 @@ export const runSources: RunSources = (state) => {
     now?.dispose();
     now = undefined;
   };
-  const watch = watchSight(state, (seen, gone) => now?.look(seen, gone));
+  // Only while there is a source: a Viewer without one listens to nothing.
+  let watch: ReturnType<typeof watchSight> | undefined;
+  const unwatch = (): void => {
+    watch?.dispose();
+    watch = undefined;
+  };
   const follow = (): void => {
     const source = state.source.peek();
     const feeder = state.feeder.peek();
     if (source === null || feeder === null) {
       const fed = state.fed.peek();
       end();
+      unwatch();
       batch(() => {
         state.sourceStatus.value = OFF;
         state.controls.value = null;
@@ -89,6 +95,7 @@ export const runSources: RunSources = (state) => {
       return;
     }
     end();
+    watch ??= watchSight(state, (seen, gone) => now?.look(seen, gone));
     now = begin(name, state, feeder, source, input, watch.seen);
   };
   const stop = effect(() => {
@@ -99,12 +106,12 @@ export const runSources: RunSources = (state) => {
   });
   const stopSession = effect(() => {
     state.session.value;
-    untracked(() => now?.look(watch.seen, false));
+    untracked(() => now?.look(watch?.seen ?? false, false));
   });
   return () => {
     stop();
     stopSession();
-    watch.dispose();
+    unwatch();
     end();
   };
 };
