@@ -346,6 +346,18 @@ def test_it_is_legible_at_every_width_in_both_themes(
     assert [one for one in faults(page) if ".nbg-unseen" not in one] == []
 
 
+def test_each_number_has_a_row_of_its_own_in_the_drawer(show: Callable[..., Views]) -> None:
+    for width, height in ((848, 24), (420, 40)):
+        page = workbench(show, width).page
+        # As in the drawer, whose labels are laid out side by side.
+        page.evaluate("() => document.querySelector('.nbg-latent').parentElement.classList"
+                      ".add('nbg-drawer')")  # fmt: skip
+        rows = [one.bounding_box() for one in page.locator(".nbg-latent-number").all()]
+        tops = [box["y"] for box in rows if box is not None]
+        assert len(tops) == 16
+        np.testing.assert_allclose(np.diff(tops), height, atol=0.5)
+
+
 def narrow_targets(buttons: Locator) -> list[str]:
     boxes = [(one.inner_text(), one.bounding_box()) for one in buttons.all()]
     return [text for text, box in boxes if box is not None and box["height"] < 40]
