@@ -212,7 +212,7 @@ def take_inputs(lab: Lab, page: Page) -> list[Path]:
     notebook.run(LATENT)
     cell = viewer_cell(notebook, 1)
     cell.get_by_text("Decoded on a grid over the same plane").wait_for()
-    notebook.rest()
+    notebook.page.wait_for_timeout(3_000)  # what is skipped has no numbers to wait for
     latent = PICTURES / "latent.png"
     cell.locator(".nbglcnn").screenshot(path=latent)
     return [*pictures, latent]
