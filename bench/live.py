@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,11 +21,12 @@ BENCH = Path(__file__).parent
 ROOT = BENCH.parent
 sys.path += [str(BENCH), str(ROOT / "scripts")]
 
-from playwright.sync_api import sync_playwright  # noqa: E402
+from playwright.sync_api import Locator  # noqa: E402
 
-from browsers import chromium_arguments, find_chromium  # noqa: E402
-from lab import Lab, Notebook, alone, running_lab  # noqa: E402
+from lab import Notebook  # noqa: E402
+from notebooks import notebooks  # noqa: E402
 from report import CAMERA_RATE  # noqa: E402
+from screenshots import viewer_cell  # noqa: E402
 
 SECONDS = 60
 CAMERA = [
@@ -62,12 +62,12 @@ LOOK = "viewer.source = nbglcnn.Webcam()\nrates = follow(viewer)"
 
 def measured(notebook: Notebook, name: str, seconds: float) -> dict[str, Any]:
     """Runs a second of a data set and of the camera, and the page's bytes meanwhile."""
+    notebook.clear()
     notebook.run(MAKE.format(name=name))
-    notebook.page.locator(".nbglcnn[data-phase=ready]").last.wait_for()
     notebook.run(PLAY)
     played = rate(notebook, seconds / 4)
     notebook.run(LOOK)
-    notebook.page.get_by_role("button", name="Start the camera").click()
+    seen(notebook).get_by_role("button", name="Start the camera").click()
     first = rate(notebook, seconds / 4)
     early = page_bytes(notebook)
     later = rate(notebook, 3 * seconds / 4)
@@ -76,10 +76,18 @@ def measured(notebook: Notebook, name: str, seconds: float) -> dict[str, Any]:
     return {"played": played, "camera": (first + 3 * later) / 4, "bytes": [early, late]}
 
 
+def seen(notebook: Notebook) -> Locator:
+    """The Viewer's cell, scrolled to: a source rests while nobody sees it."""
+    return viewer_cell(notebook)
+
+
 def rate(notebook: Notebook, seconds: float) -> float:
     """The median of the rates that are told meanwhile, but for those of the first two seconds."""
+    notebook.run("rates.clear()")
+    seen(notebook)
     time.sleep(2)
     notebook.run("rates.clear()")
+    seen(notebook)
     time.sleep(seconds)
     told = notebook.run("print(*rates)").text.split()
     return statistics.median(map(float, told)) if told else 0.0
@@ -97,25 +105,12 @@ def page_bytes(notebook: Notebook) -> int:
 def live(renderers: Sequence[str], seconds: float = SECONDS) -> dict[str, Any]:
     """By renderer and network."""
     found: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory() as folder, running_lab(Path(folder) / "lab") as lab:
-        for renderer in renderers:
-            found[renderer] = in_browser(lab, renderer, seconds)
-    return found
-
-
-def in_browser(lab: Lab, renderer: str, seconds: float) -> dict[str, Any]:
-    """All networks on one renderer."""
-    found: dict[str, Any] = {}
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=find_chromium(), args=[*chromium_arguments(renderer), *CAMERA]
-        )
-        with alone(lab, browser) as notebook:
-            notebook.run(PREPARE)
-            for name in NETWORKS:
-                row = found[name] = measured(notebook, name, seconds)
-                show(name, renderer, row)
-        browser.close()
+    for renderer, notebook in notebooks(renderers, CAMERA):
+        notebook.run(PREPARE)
+        rows = found[renderer] = {}
+        for name in NETWORKS:
+            rows[name] = measured(notebook, name, seconds)
+            show(name, renderer, rows[name])
     return found
 
 

@@ -13,7 +13,6 @@ import argparse
 import json
 import statistics
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -22,10 +21,8 @@ BENCH = Path(__file__).parent
 ROOT = BENCH.parent
 sys.path += [str(BENCH), str(ROOT / "scripts")]
 
-from playwright.sync_api import sync_playwright  # noqa: E402
-
-from browsers import chromium_arguments, find_chromium  # noqa: E402
-from lab import Lab, Notebook, alone, running_lab  # noqa: E402
+from lab import Notebook  # noqa: E402
+from notebooks import notebooks  # noqa: E402
 
 ROUNDS = 5
 PREPARE = """
@@ -104,26 +101,12 @@ def measured(notebook: Notebook, network: str, *, whole: bool, rounds: int) -> d
 def rates(renderers: Sequence[str], rounds: int = ROUNDS) -> dict[str, Any]:
     """By renderer and network: bytes, and the seconds of each round."""
     found: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory() as folder, running_lab(Path(folder) / "lab") as lab:
-        for renderer in renderers:
-            found[renderer] = in_browser(lab, renderer, rounds)
-    return found
-
-
-def in_browser(lab: Lab, renderer: str, rounds: int) -> dict[str, Any]:
-    """All networks on one renderer."""
-    found: dict[str, Any] = {}
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=find_chromium(), args=chromium_arguments(renderer)
-        )
-        with alone(lab, browser) as notebook:
-            notebook.run(PREPARE)
-            for name, network in NETWORKS.items():
-                row = measured(notebook, network, whole="values" in name, rounds=rounds)
-                found[name] = row
-                show(name, renderer, row)
-        browser.close()
+    for renderer, notebook in notebooks(renderers):
+        notebook.run(PREPARE)
+        rows = found[renderer] = {}
+        for name, network in NETWORKS.items():
+            rows[name] = measured(notebook, network, whole="values" in name, rounds=rounds)
+            show(name, renderer, rows[name])
     return found
 
 

@@ -8,18 +8,6 @@ from torch import Tensor, nn
 
 WEIGHTS = Path(__file__).with_name("fashion_classifier.npz")
 PICTURES = Path(__file__).with_name("fashion_pictures.npz")
-CLASSES = (
-    "T-shirt/top",
-    "trouser",
-    "pullover",
-    "dress",
-    "coat",
-    "sandal",
-    "shirt",
-    "sneaker",
-    "bag",
-    "ankle boot",
-)
 
 
 class FashionClassifier(nn.Module):

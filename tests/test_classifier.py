@@ -3,7 +3,8 @@
 import numpy as np
 import torch
 
-from fashion_classifier import CLASSES, PICTURES, WEIGHTS, load_classifier, load_pictures
+from fashion_classifier import PICTURES, WEIGHTS, load_classifier, load_pictures
+from nbglcnn.datasets import FASHION_MNIST_CLASSES
 from train_fashion_classifier import accuracy, train
 
 
@@ -15,7 +16,7 @@ def pictures() -> tuple[torch.Tensor, np.ndarray]:
 def test_it_knows_pictures_it_has_never_seen_and_gets_some_wrong() -> None:
     x, labels = pictures()
     assert x.shape == (1000, 1, 28, 28)
-    assert np.bincount(labels, minlength=len(CLASSES)).min() > 80
+    assert np.bincount(labels, minlength=len(FASHION_MNIST_CLASSES)).min() > 80
     model = load_classifier()
     assert not model.training
     assert 0.87 < accuracy(model, x, labels) < 0.96  # what it gets wrong is there to be looked at

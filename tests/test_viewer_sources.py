@@ -165,7 +165,8 @@ def test_a_page_goes_back_to_what_python_has_given(viewer: Viewer, page: Scripte
 
 WRONG: list[Any] = [
     None, 1, [], "webcam", {}, {"source": 1}, {"source": {}}, {"source": {"kind": "webcam"}},
-    {"sources": None}, {"source": None, "more": 1}, {"source": {"kind": "radio", "input": "input"}},
+    {"sources": None}, {"source": None, "more": 1}, {"source": None, "turn": "x"},
+    {"source": {"kind": "radio", "input": "input"}},
     *({"source": {"kind": "noise", "input": "input", **one}} for one in (
         {"seed": -1}, {"seed": 2**40}, {"seed": 0.5}, {"mean": float("nan")}, {"std": -1},
         {"std": float("inf")}, {"rate": -1}, {"rate": 5000}, {"owner": "p"}, {"input": ""},
@@ -191,6 +192,25 @@ def test_what_a_page_may_not_say_is_told_back(viewer: Viewer, page: ScriptedPage
         assert sent, f"the page would keep {words}"
         sent.clear()
     np.testing.assert_array_equal(viewer.input, as_input(SET[2]))
+
+
+def test_what_a_page_said_before_it_heard_of_pythons_source_is_not_taken(
+    viewer: Viewer, page: ScriptedPage
+) -> None:
+    viewer.source = Images(SET)
+    page.choose(playing=True)
+    in_flight = [{**viewer._source["source"], "index": index} for index in (5, 6)]
+    turn = viewer._source["turn"]
+    viewer.source = Webcam()
+    told = viewer._source
+    sent: list[Any] = []
+    viewer.send_state = lambda key=None: sent.append(key)  # type: ignore[method-assign]
+    for source in in_flight:
+        viewer.set_state({"_source": {"source": source, "turn": turn}})
+        assert viewer.source == Webcam() and viewer._source == told and sent
+        sent.clear()
+    page.choose(kind="noise", seed=4, mean=0.5, std=0.25)
+    assert viewer.source == Noise(4)
 
 
 def test_a_page_may_not_make_a_set_another(viewer: Viewer, page: ScriptedPage) -> None:
@@ -462,7 +482,7 @@ def test_setting_the_input_turns_the_source_off(viewer: Viewer, page: ScriptedPa
     assert viewer.source == Webcam(mirrored=False, owner="p")
     page.fed.clear()
     viewer.input = pictures(3, 1)
-    assert viewer.source is None and viewer._source == {"source": None}
+    assert viewer.source is None and viewer._source["source"] is None
     np.testing.assert_array_equal(viewer.input, pictures(3, 1))
     viewer.source = Noise()
     assert_equal(viewer.run(pictures(4, 1)), hooked(autoencoder(SEED), pictures(4, 1))["output"])
@@ -585,7 +605,7 @@ def test_a_network_that_cannot_run_with_one_example_says_so_and_stays() -> None:
     assert viewer.source is None and viewer.network.plan is plan and viewer.output.shape == (3, 16)
     page = Wires(viewer).page()
     page.choose(kind="noise")
-    assert viewer.source is None and viewer._source == {"source": None}
+    assert viewer.source is None and viewer._source["source"] is None
     viewer.close()
 
 

@@ -71,6 +71,7 @@ function open(model: AnyModel): Opened {
   const { state } = client;
   let seen = "";
   let telling = false;
+  let sourceTurn = 0; // of Python's last source: what we say of an older one comes too late
   // Python may set both at once: neither is told back before the other is taken. Our own are no news, and are
   // set one after the other: the one would be taken with what the other was before.
   const take = () =>
@@ -93,7 +94,11 @@ function open(model: AnyModel): Opened {
     });
   const undo = [
     follow(model, "_source", (value) => {
-      const { source = null } = (value ?? {}) as { source?: Source | null };
+      const { source = null, turn = 0 } = (value ?? {}) as {
+        source?: Source | null;
+        turn?: number;
+      };
+      sourceTurn = turn;
       // What is the same stays the same object: our own comes back from some hosts.
       if (JSON.stringify(source) !== JSON.stringify(state.source.peek())) {
         state.source.value = source;
@@ -117,7 +122,7 @@ function open(model: AnyModel): Opened {
     follow(model, "view", take),
     follow(model, "colormap", oneOf(COLORMAPS, state.colormap)),
     follow(model, "color_range", oneOf(COLOR_RANGES, state.range)),
-    effect(() => tell(model, "_source", { source: state.source.value })),
+    effect(() => tell(model, "_source", { source: state.source.value, turn: sourceTurn })),
     effect(() => tell(model, "colormap", state.colormap.value)),
     effect(() => tell(model, "color_range", state.range.value)),
     effect(() => tell(model, "example", state.example.value)),

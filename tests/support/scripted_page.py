@@ -54,12 +54,15 @@ class ScriptedPage:
         """What the drawer does: the trait, in the words of the last one."""
         now = self.viewer._source["source"]
         blank = {"input": "input"} if now is None or "kind" in source else now
-        words = {"source": {**blank, **source}}
-        self._speak(lambda: self.viewer.set_state({"_source": words}))
+        self._say_source({**blank, **source})
 
     def turn_off(self) -> None:
         """No source any more."""
-        self._speak(lambda: self.viewer.set_state({"_source": {"source": None}}))
+        self._say_source(None)
+
+    def _say_source(self, source: dict[str, Any] | None) -> None:
+        words = {"source": source, "turn": self.viewer._source["turn"]}
+        self._speak(lambda: self.viewer.set_state({"_source": words}))
 
     def tell(self, *, still: bool, rate: float = 0.0) -> None:
         self.say("fed", still=still, rate=rate)

@@ -7,6 +7,7 @@ import { freeSurface, makeSurface, type Surface } from "./passes.ts";
 import pictureInput from "./picture_input.glsl";
 import type { Linked, Source } from "./programs.ts";
 import resample from "./resample.glsl";
+import { readByTexel } from "./resources.ts";
 import { type Picture, PlanError } from "./types.ts";
 
 /** What an input is fed with from here on. */
@@ -254,14 +255,7 @@ export class Feeding {
     const texture = gl.createTexture();
     alive.textures += 1;
     this.bind(texture);
-    for (const [name, value] of [
-      [gl.TEXTURE_MIN_FILTER, gl.NEAREST],
-      [gl.TEXTURE_MAG_FILTER, gl.NEAREST],
-      [gl.TEXTURE_WRAP_S, gl.CLAMP_TO_EDGE],
-      [gl.TEXTURE_WRAP_T, gl.CLAMP_TO_EDGE],
-    ] as const) {
-      gl.texParameteri(gl.TEXTURE_2D, name, value);
-    }
+    readByTexel(gl, gl.TEXTURE_2D);
     gl.texImage2D(
       gl.TEXTURE_2D, 0, gl.RGBA8, width, height, 0, gl.RGBA, gl.UNSIGNED_BYTE, null,
     ); // biome-ignore format: one call's arguments

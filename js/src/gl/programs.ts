@@ -79,13 +79,12 @@ export class Programs {
       entry.users += 1;
       return entry;
     });
-    let done = 0;
+    let done = entries.filter((entry) => !fresh.includes(entry)).length;
     const building = this.build(fresh, () => onProgress(++done));
     for (const entry of fresh) {
       entry.ready = building;
       entry.ready.catch(() => undefined); // it is awaited below, by whoever asked
     }
-    done = entries.filter((entry) => !fresh.includes(entry)).length;
     try {
       await Promise.all(entries.map((entry) => entry.ready));
     } catch (error) {

@@ -17,6 +17,18 @@ export type Size = Pick<Texture, "width" | "height" | "layers">;
 
 const INTERNAL = { rgba32f: "RGBA32F", rgba16f: "RGBA16F", rgba8: "RGBA8" } as const;
 
+/** The texture that is bound there is read texel by texel, and has no others around it. */
+export function readByTexel(gl: WebGL2RenderingContext, target: GLenum): void {
+  for (const [name, value] of [
+    [gl.TEXTURE_MIN_FILTER, gl.NEAREST],
+    [gl.TEXTURE_MAG_FILTER, gl.NEAREST],
+    [gl.TEXTURE_WRAP_S, gl.CLAMP_TO_EDGE],
+    [gl.TEXTURE_WRAP_T, gl.CLAMP_TO_EDGE],
+  ] as const) {
+    gl.texParameteri(target, name, value);
+  }
+}
+
 export class Resources {
   private readonly gl: WebGL2RenderingContext;
   private readonly state: State;
@@ -57,14 +69,7 @@ export class Resources {
     this.alive.textures += 1;
     this.state.filled(texture);
     gl.texStorage3D(gl.TEXTURE_2D_ARRAY, 1, gl[INTERNAL[format]], width, height, layers);
-    for (const [name, value] of [
-      [gl.TEXTURE_MIN_FILTER, gl.NEAREST],
-      [gl.TEXTURE_MAG_FILTER, gl.NEAREST],
-      [gl.TEXTURE_WRAP_S, gl.CLAMP_TO_EDGE],
-      [gl.TEXTURE_WRAP_T, gl.CLAMP_TO_EDGE],
-    ] as const) {
-      gl.texParameteri(gl.TEXTURE_2D_ARRAY, name, value);
-    }
+    readByTexel(gl, gl.TEXTURE_2D_ARRAY);
     return texture;
   }
 

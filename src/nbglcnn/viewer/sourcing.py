@@ -42,6 +42,8 @@ class Told(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the trait holds, in a record's words."""
 
     source: Source | None
+    # How often Python had set one when this was said: None from whoever doesn't follow.
+    turn: int | None = None
 
 
 class Sourced(Fed, anywidget.AnyWidget):
@@ -52,7 +54,7 @@ class Sourced(Fed, anywidget.AnyWidget):
     # Not synced: the record that pages get has names for what this one holds.
     # Any would let None pass unasked.
     source: traitlets.TraitType[Any, Any] = traitlets.TraitType(None)
-    _source: traitlets.Dict[str, Any] = traitlets.Dict({"source": None}).tag(sync=True)
+    _source: traitlets.Dict[str, Any] = traitlets.Dict({"source": None, "turn": 0}).tag(sync=True)
 
     def _check_open(self) -> None:
         """PageError where the Viewer was closed."""
@@ -64,6 +66,7 @@ class Sourced(Fed, anywidget.AnyWidget):
         self._record: InputSource | None = None
         self._following = False  # the trait `source` is set to what is so already
         self._telling_source = False
+        self._turn = 0  # counts the sources that Python has set
         # The last of each kind whose blobs Python has: a page may go back to it.
         self._given: dict[str, tuple[InputSource, Blobs]] = {}
         self._opened: tuple[Latent, Blobs] | None = None
@@ -244,9 +247,15 @@ class Sourced(Fed, anywidget.AnyWidget):
             self._following = before
 
     def _tell_source(self, wire: Source | None) -> None:
+        """Tell pages of a source that Python sets."""
+        self._turn += 1
         self._went(wire)
+        self._tell_again()
+
+    def _tell_again(self) -> None:
+        """Tell pages what is so."""
         with self._told_source():
-            self._source = {"source": _words(wire)}
+            self._source = {"source": _words(self._wire), "turn": self._turn}
 
     @contextmanager
     def _told_source(self) -> Iterator[None]:
@@ -276,14 +285,18 @@ class Sourced(Fed, anywidget.AnyWidget):
             return
         planned = self.network.plan.hash
         try:
-            wire, source = self._checked_source(self._source)
+            told = _told(self._source)
+            if told.turn is not None and told.turn < self._turn:
+                self._tell_again()  # said before the page heard of what Python has set
+                return
+            wire, source = self._checked_source(told.source)
             if wire is not None:
                 self._prepare(wire.input)
         except NbglcnnError as error:
             protocol.warn_once(f"ignored the page's source: {error}")
-            with self._told_source():
-                self._source = {"source": _words(self._wire)}
+            self._tell_again()
             return
+        self._turn = max(self._turn, told.turn or 0)  # of a Viewer that this one is linked to
         self._ask_last(wire)
         self._went(wire)
         if source is not None and wire is not None and wire.data:
@@ -292,12 +305,8 @@ class Sourced(Fed, anywidget.AnyWidget):
         if self.network.plan.hash != planned:
             self._show()
 
-    def _checked_source(self, words: object) -> tuple[Source | None, InputSource | None]:
+    def _checked_source(self, wire: Source | None) -> tuple[Source | None, InputSource | None]:
         """What a page says, and the record of it; InputError where that cannot be."""
-        try:
-            wire = msgspec.convert(words, Told).source
-        except (msgspec.ValidationError, ValueError, TypeError, RecursionError) as error:
-            raise InputError(str(error)) from None
         if wire is None:
             return None, None
         now = self._wire
@@ -325,6 +334,14 @@ class Sourced(Fed, anywidget.AnyWidget):
         if not wire.input:
             raise InputError(f"{wire.kind} of no input")
         return wire, feeding(source, wire.input, self.network.plan.inputs)
+
+
+def _told(words: object) -> Told:
+    """What a page says; InputError where it is no source."""
+    try:
+        return msgspec.convert(words, Told)
+    except (msgspec.ValidationError, ValueError, TypeError, RecursionError) as error:
+        raise InputError(str(error)) from None
 
 
 def _fed_by(wire: Source | None) -> tuple[object, ...]:

@@ -1,0 +1,31 @@
+"""A JupyterLab for the benchmarks that run in one, with a browser for each renderer."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[1] / "scripts"))
+
+from playwright.sync_api import sync_playwright
+
+from browsers import chromium_arguments, find_chromium
+from lab import Notebook, alone, running_lab
+
+
+def notebooks(
+    renderers: Sequence[str], arguments: Sequence[str] = ()
+) -> Iterator[tuple[str, Notebook]]:
+    """Each renderer with a new notebook; `arguments` are further ones of Chromium."""
+    with tempfile.TemporaryDirectory() as folder, running_lab(Path(folder) / "lab") as lab:
+        for renderer in renderers:
+            with sync_playwright() as playwright:
+                browser = playwright.chromium.launch(
+                    executable_path=find_chromium(),
+                    args=[*chromium_arguments(renderer), *arguments],
+                )
+                with alone(lab, browser) as notebook:
+                    yield renderer, notebook
+                browser.close()
