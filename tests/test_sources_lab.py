@@ -154,12 +154,18 @@ def test_a_drawing_is_pythons_input_and_stays_when_it_is_turned_off(notebook: No
 
 
 def test_a_source_that_the_page_turns_off_leaves_its_last_picture(notebook: Notebook) -> None:
-    """Also one that Python has not taken over: of a camera that goes on."""
+    """Also one that Python has not taken over: of a camera that goes on.
+
+    And what Python sets stays, though the page tells of a data set that plays without a break.
+    """
     page = notebook.page
     notebook.run(
         "viewer.close()\nviewer = Viewer(model, x, timeout=60)\ndisplay(viewer)\n"
-        "viewer.input = nbglcnn.Webcam()"
+        "viewer.source = nbglcnn.Images(images, playing=True, rate=1000)"
     )
+    page.locator(".nbglcnn").last.scroll_into_view_if_needed()  # unseen, it rests
+    notebook.until("viewer.source.index > 20")
+    notebook.run("viewer.input = nbglcnn.Webcam()")
     page.get_by_role("button", name="Start the camera").last.click()
     notebook.until("viewer.input.any()")
     page.get_by_role("button", name="Turn off").last.click()

@@ -98,6 +98,7 @@ function open(model: AnyModel): Opened {
         source?: Source | null;
         turn?: number;
       };
+      if (turn < sourceTurn) return; // some hosts give us our own words back, after Python's newer ones
       sourceTurn = turn;
       // What is the same stays the same object: our own comes back from some hosts.
       if (JSON.stringify(source) !== JSON.stringify(state.source.peek())) {
