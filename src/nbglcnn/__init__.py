@@ -43,6 +43,7 @@ _HOME = {
     "compare": "viewer.comparison",
     "compile": "api",
     "export_html": "export",
+    "gradient": "gradients",
     "record": "recording",
     "verify": "api",
     "ContextLost": "errors",

@@ -10,7 +10,8 @@ import numpy as np
 
 from nbglcnn.errors import UnsupportedOperator
 from nbglcnn.graph import Graph, Node, Value, several
-from nbglcnn.ops import OPERATORS, RECORDS
+from nbglcnn.ops import OPERATORS, OWN_OPERATORS, RECORDS
+from nbglcnn.ops.rules import OWN_DOMAIN
 
 LARGEST = 2**28  # elements of one value: a gibibyte of float32
 LONGEST = 500  # characters of a reason: shapes and attributes in it may be very long
@@ -28,7 +29,8 @@ def problem_of(graph: Graph, node: Node) -> str | None:
     """Why a node cannot run, in words that follow its name; None when it can."""
     if node.python is not None:
         return None
-    operator = OPERATORS.get(node.op) if node.domain in ("", "ai.onnx") else None
+    known = {"": OPERATORS, "ai.onnx": OPERATORS, OWN_DOMAIN: OWN_OPERATORS}
+    operator = known.get(node.domain, {}).get(node.op)
     if operator is None:
         name = f"{node.domain}.{node.op}" if node.domain else node.op
         if _draws(node):

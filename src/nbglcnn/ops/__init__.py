@@ -5,10 +5,12 @@ from nbglcnn.ops import (
     cast,
     concat,
     conv,
+    conv_gradient,
     lookup,
     matmul,
     movement,
     norm,
+    own,
     pad,
     pointwise,
     pool,
@@ -43,11 +45,16 @@ FAMILIES = (
     sort,
     unpool,
 )
+OWN_FAMILIES = (conv_gradient, own)
 OPERATORS: dict[str, Operator] = {
     operator.name: operator for family in FAMILIES for operator in family.OPERATORS
 }
-# Those, and the one that is no operator of ONNX: what Python computes.
-RECORDS: dict[str, Operator] = {**OPERATORS, python.RECORD.name: python.RECORD}
+# Those of nbglcnn's own that gradients need, in the domain of that name: no file can have them.
+OWN_OPERATORS: dict[str, Operator] = {
+    operator.name: operator for family in OWN_FAMILIES for operator in family.OPERATORS
+}
+# Those, and the one that is no operator at all: what Python computes.
+RECORDS: dict[str, Operator] = {**OPERATORS, **OWN_OPERATORS, python.RECORD.name: python.RECORD}
 
 # Nodes that end in an epilogue, those of them that only take an activation, and the unary ones that
 # may stand there (ops/conv.py, ops/concat.py, fusion.py).

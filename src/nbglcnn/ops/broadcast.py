@@ -11,12 +11,15 @@ from nbglcnn.graph import Node
 from nbglcnn.lowering.builder import Builder
 from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.lowering.slots import Part
+from nbglcnn.ops import broadcast_gradient as slopes
 from nbglcnn.ops.elementwise import Operand, broadcast_shape, combine, named
 from nbglcnn.ops.masks import leave_out
 from nbglcnn.ops.movement import needs_constant
 from nbglcnn.ops.operator import (
+    NO_RULE,
     Allowed,
     Facts,
+    Gradient,
     Operator,
     Shape,
     constant_integers,
@@ -149,11 +152,13 @@ def elementwise(
     explains: Explains | Callable[[Facts, Node], Explains] = "nothing",
     formula: Callable[[Facts, Node], str] | None = None,
     short: str | None = None,
+    gradient: Gradient | str = NO_RULE,
 ) -> Operator:
     """An operator that computes each element from one element of each of its inputs."""
     return Operator(
         name, doc, shapes, lower, attributes or {}, check, role=role, reach=reach,
         explains=explains, formula=formula, bounds=None, short=short, shape_inputs=(),
+        gradient=gradient,
     )  # fmt: skip
 
 
@@ -169,6 +174,7 @@ def binary(
     sign: str = "",
     formula: str = "",
     short: str | None = None,
+    gradient: Gradient | str = NO_RULE,
 ) -> Operator:
     """An operator of two or three tensors that computes each element by `function`.
 
@@ -178,7 +184,7 @@ def binary(
     lower = _Functions(function, integers)
     known = _sign(sign) if sign else written(formula) if formula else None
     return elementwise(
-        name, doc, lower, role, reach=reach, short=short,
+        name, doc, lower, role, reach=reach, short=short, gradient=gradient,
         explains=_by_number if sign else explains, formula=known,
     )  # fmt: skip
 
@@ -330,11 +336,12 @@ def _infinite_formula(_facts: Facts, node: Node) -> str:
 
 
 OPERATORS = [
-    binary("Add", "Adds two tensors.", ADD, role="merges", explains="sum", short="+"),
+    binary("Add", "Adds two tensors.", ADD, role="merges", explains="sum", short="+",
+           gradient=slopes.add),
     binary("Sub", "Subtracts the second tensor from the first.", _two("return a - b;"),
-           role="merges", sign="-", short="−"),
+           role="merges", sign="-", short="−", gradient=slopes.subtract),
     binary("Mul", "Multiplies two tensors element by element.", MULTIPLY, role="merges",
-           reach=_scaled, sign="*", short="×"),
+           reach=_scaled, sign="*", short="×", gradient=slopes.multiply),
     binary("Div", "Divides the first tensor by the second; integers toward zero.", DIVIDE,
            _each("quotient", WHOLE), role="merges", sign="/", short="÷"),
     binary("Pow", "Raises the first tensor to the power of the second.", _each("power", POWER),
@@ -344,7 +351,7 @@ OPERATORS = [
                 _modulo, attributes={"fmod": only(0, 1)}, explains="elementwise",
                 formula=_modulo_formula),
     elementwise("Sum", "Adds any number of tensors.", _chain(ADD), "merges", explains="sum",
-                short="+"),
+                short="+", gradient=slopes.add),
     elementwise("Mean", "The mean of any number of tensors.", _chain(ADD, mean=True), "merges",
                 explains=_several, formula=_folded("{} + {}", "({}) / {}")),
     elementwise("Max", "The largest of any number of tensors, element by element.",

@@ -15,6 +15,7 @@ from nbglcnn.layout import NCHW, Block, Layout, nchw_of
 from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import ROUNDS, Kernel, shader
 from nbglcnn.lowering.weights import COLUMN_GROUPS, kernel_cut
+from nbglcnn.ops.conv_gradient import conv_gradient, transposed_gradient
 from nbglcnn.ops.operator import (
     Facts,
     Operator,
@@ -422,6 +423,7 @@ OPERATORS = [
         bounds=None,
         short=None,
         shape_inputs=(),
+        gradient=conv_gradient,
     ),
     Operator(
         "ConvTranspose",
@@ -439,5 +441,6 @@ OPERATORS = [
         bounds=None,
         short="ConvT",
         shape_inputs=(),
+        gradient=transposed_gradient,
     ),
 ]

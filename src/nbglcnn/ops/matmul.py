@@ -11,6 +11,7 @@ from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import ROUNDS, Kernel, shader
 from nbglcnn.lowering.slots import Part
 from nbglcnn.lowering.weights import MOST_ROWS, kernel_cut
+from nbglcnn.ops import matmul_gradient as gradients
 from nbglcnn.ops.axes import padded, runs
 from nbglcnn.ops.conv import DENSE, Convolution, dense_parts, draw_convolution, packed_kernel
 from nbglcnn.ops.elementwise import Operand, broadcast_shape, combine, named
@@ -277,8 +278,9 @@ OPERATORS = [
              _gemm_shape, _gemm,
              {"alpha": anything, "beta": anything, "transA": only(0, 1), "transB": only(0, 1)},
              _gemm_problem, _gemm_macs, role="head", reach=_gemm_reach, explains="matrix",
-             formula=None, bounds=None, short=None, shape_inputs=()),
+             formula=None, bounds=None, short=None, shape_inputs=(), gradient=gradients.gemm),
     Operator("MatMul", "The product of matrices, or of batches of them.", _matmul_shape, _matmul,
              {}, _matmul_problem, _matmul_macs, role="head", reach=_matmul_reach,
-             explains="matrix", formula=None, bounds=None, short=None, shape_inputs=()),
+             explains="matrix", formula=None, bounds=None, short=None, shape_inputs=(),
+             gradient=gradients.matmul),
 ]  # fmt: skip

@@ -10,9 +10,12 @@ import numpy as np
 from nbglcnn.graph import Node
 from nbglcnn.layout import nchw_of
 from nbglcnn.lowering.builder import Builder
+from nbglcnn.ops import movement_gradient as gradients
 from nbglcnn.ops.operator import (
+    NO_RULE,
     Allowed,
     Facts,
+    Gradient,
     Operator,
     Shape,
     anything,
@@ -171,6 +174,7 @@ def moving(
     role: Role = "head",
     reach: Reach,
     shape_inputs: tuple[int, ...],
+    gradient: Gradient | str = NO_RULE,
 ) -> Operator:
     """An operator whose output is a strided view of its first input; its shape the view's sizes."""
 
@@ -188,7 +192,7 @@ def moving(
     return Operator(
         name, doc, shapes, draw, attributes, problem, move=lambda f, n, _: moved(view(f, n)),
         role=role, reach=reach, explains="moved", formula=None, bounds=None, short=None,
-        shape_inputs=shape_inputs,
+        shape_inputs=shape_inputs, gradient=gradient,
     )  # fmt: skip
 
 
@@ -207,6 +211,7 @@ def _renaming(
     return Operator(
         name, doc, shapes, alias, attributes, check, role=role, reach=reach, explains="same",
         formula=None, bounds=None, short=None, shape_inputs=shape_inputs,
+        gradient=gradients.reshaped_back,
     )  # fmt: skip
 
 
@@ -365,11 +370,13 @@ OPERATORS = [
     _renaming("Unsqueeze", "Adds axes of length 1.", _unsqueeze,
               check=needs_constant(1, "axes"), shape_inputs=(1,)),
     moving("Transpose", "Axes in another order.", _transposed, attributes={"perm": anything},
-           check=_transpose_problem, reach=permuted(_permutation), shape_inputs=()),
+           check=_transpose_problem, reach=permuted(_permutation), shape_inputs=(),
+           gradient=gradients.transpose),
     moving("Slice", "A part of each axis, also at steps or backwards.", _sliced,
            check=_slice_problem, reach=first(_slice_linked), shape_inputs=(1, 2, 3, 4)),
     moving("Expand", "Repeats axes of length 1 up to a given shape.", _expanded,
-           check=needs_constant(1, "shape"), reach=local, shape_inputs=(1,)),
+           check=needs_constant(1, "shape"), reach=local, shape_inputs=(1,),
+           gradient=gradients.expand),
     moving("Tile", "Repeats the whole tensor along its axes.", _tiled, shape=_tile,
            check=needs_constant(1, "repeats"), reach=first(_tile_linked), shape_inputs=(1,)),
     Operator("DepthToSpace", "Spreads groups of channels over blocks of pixels (pixel shuffle).",

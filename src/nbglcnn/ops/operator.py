@@ -14,6 +14,7 @@ from nbglcnn.ops.reach import Reach
 from nbglcnn.plan import Bounds, Explains, Move, Role
 
 if TYPE_CHECKING:
+    from nbglcnn.ops.rules import Rules
     from nbglcnn.ops.window import Window
 
 Shape = tuple[int, ...]
@@ -30,6 +31,9 @@ class Facts(Protocol):
 
 
 Allowed = Callable[[Attribute], bool]
+# Of a node and the gradients with respect to its outputs ("" where there is none) those with
+# respect to its inputs ("" for an input that has none, or whose gradient nobody wants).
+Gradient = Callable[["Rules", Node, Sequence[str]], Sequence[str]]
 
 
 def anything(_: Attribute) -> bool:
@@ -53,6 +57,7 @@ def positive(value: Attribute) -> bool:
 
 
 NO_PART = Part("")
+NO_RULE = "nbglcnn has no rule for it"
 
 
 def no_reason(_facts: Facts, _node: Node) -> str | None:
@@ -85,7 +90,7 @@ class Operator:
     of an "elementwise" one (None: its kind says it all);
     `bounds`, the ends at which it saturates (None: at none); `short`, what captions call it (None:
     its name); `shape_inputs`, the inputs that are shapes, axes or other settings, no numbers that
-    it computes with.
+    it computes with; `gradient`, its rule, or in words why it has none.
     """
 
     name: str
@@ -109,6 +114,7 @@ class Operator:
     bounds: Bounds | Callable[[Facts, Node], Bounds] | None
     short: str | None
     shape_inputs: tuple[int, ...]
+    gradient: Gradient | str = NO_RULE
 
     def explained(self, facts: Facts, node: Node) -> Explains:
         """The kind of a node's explanation."""
@@ -118,6 +124,11 @@ class Operator:
         """The ends at which a node saturates; None for an open one."""
         found = self.bounds(facts, node) if callable(self.bounds) else self.bounds
         return found or (None, None)
+
+
+def no_slope(_rules: Rules, node: Node, _dy: Sequence[str]) -> Sequence[str]:
+    """The gradient of operators that are flat wherever they have a slope: 0, as in PyTorch."""
+    return [""] * len(node.inputs)
 
 
 def written(formula: str, **defaults: float) -> Callable[[Facts, Node], str]:

@@ -12,17 +12,21 @@ from nbglcnn.lowering.builder import Builder
 from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.lowering.slots import Part
 from nbglcnn.ops.operator import (
+    NO_RULE,
     Allowed,
     Facts,
+    Gradient,
     Operator,
     anything,
     no_reason,
+    no_slope,
     number,
     only,
     same_shape,
     text,
     written,
 )
+from nbglcnn.ops.pointwise_gradient import of_output
 from nbglcnn.ops.reach import local
 from nbglcnn.plan import Bounds, Role
 
@@ -114,6 +118,7 @@ def unary(
     allowed: Mapping[str, Allowed] = {},
     check: Callable[[Facts, Node], str | None] = no_reason,
     short: str | None = None,
+    gradient: Gradient | str = NO_RULE,
     **defaults: float,
 ) -> Operator:
     """An operator that maps each element by `function`, which is `formula` for people.
@@ -133,7 +138,7 @@ def unary(
         numbers=numbers or (given if defaults else None), role=role, reach=local,
         explains="pointwise",
         formula=written(formula, **defaults) if isinstance(formula, str) else formula,
-        bounds=bounds, short=short, shape_inputs=(),
+        bounds=bounds, short=short, shape_inputs=(), gradient=gradient,
     )  # fmt: skip
 
 
@@ -191,7 +196,8 @@ def _limits_problem(facts: Facts, node: Node) -> str | None:
 OPERATORS = [
     activation("Relu", "Keeps what is above zero; everything else becomes 0.",
                _function("return select(lessThan(v, vec4(0.0)), vec4(u_zero), v);", slots="float zero"),
-               "max(0, x)", (0.0, None), numbers=lambda _facts, _node: {"zero": 0.0}, short="ReLU"),
+               "max(0, x)", (0.0, None), numbers=lambda _facts, _node: {"zero": 0.0}, short="ReLU",
+               gradient=of_output("return select(greaterThan(a, vec4(0.0)), b, vec4(0.0));")),
     activation("LeakyRelu", "Like Relu, but lets a fraction alpha of negative values through.",
                _function("return select(lessThan(v, vec4(0.0)), v * u_alpha, v);"),
                "where(x < 0, {alpha} * x, x)", alpha=0.01, short="LeakyReLU"),
@@ -209,10 +215,10 @@ OPERATORS = [
                "{gamma} * where(x < 0, {alpha} * (exp(x) - 1), x)", alpha=1.67326319217681884765625, gamma=1.05070102214813232421875, short="SELU"),
     activation("Sigmoid", "1 / (1 + e⁻ˣ): squeezes everything between 0 and 1.",
                _function("return unless_nan(v, 1.0 / (1.0 + exp(-v)));"),
-               "1 / (1 + exp(-x))", (0.0, 1.0)),
+               "1 / (1 + exp(-x))", (0.0, 1.0), gradient=of_output("return b * a * (1.0 - a);")),
     activation("Tanh", "Squeezes everything between −1 and 1.",
                _function("vec4 e = expm1(-2.0 * abs(v)); vec4 t = -e / (e + 2.0); return unless_nan(v, select(lessThan(v, vec4(0.0)), -t, t));", EXPM1),
-               "tanh(x)", (-1.0, 1.0)),
+               "tanh(x)", (-1.0, 1.0), gradient=of_output("return b * (1.0 - a * a);")),
     activation("HardSigmoid", "A straight line alpha · x + beta, cut off at 0 and 1.",
                _function("vec4 t = v * u_alpha + u_beta; t = select(lessThan(t, vec4(0.0)), vec4(0.0), t); return unless_nan(v, select(greaterThan(t, vec4(1.0)), vec4(1.0), t));"),
                "clip({alpha} * x + {beta}, 0, 1)", (0.0, 1.0), alpha=0.2, beta=0.5, short="Hardsigmoid"),
@@ -243,10 +249,12 @@ OPERATORS = [
     unary("Log", "The natural logarithm.", _function("return logarithm(v);", POWERS), "log(x)"),
     unary("Sqrt", "The square root.", _function("return sqrt(v);"), "sqrt(x)"),
     unary("Reciprocal", "1 / x.", _function("return 1.0 / v;"), "1 / x"),
-    unary("Neg", "−x.", _function("return -v;"), "-x"),
+    unary("Neg", "−x.", _function("return -v;"), "-x",
+          gradient=lambda rules, _node, dy: [rules.negative(dy[0])]),
     unary("Abs", "|x|.", _function("return abs(v);"), "abs(x)"),
     unary("Sign", "−1, 0 or 1.", _function("return sign(v);"), "sign(x)"),
-    unary("Floor", "The largest integer not above x.", _function("return floor(v);"), "floor(x)"),
+    unary("Floor", "The largest integer not above x.", _function("return floor(v);"), "floor(x)",
+          gradient=no_slope),
     unary("Ceil", "The smallest integer not below x.", _function("return ceil(v);"), "ceil(x)"),
     unary("Round", "The nearest integer, halves to the even one.", _function("return roundEven(v);"),
           "round(x)"),

@@ -330,12 +330,18 @@ def _reads(facts: Facts, node: Node) -> tuple[Shape, Move] | None:
     return (1, size(source) // max(joined, 1), joined), moved(view)
 
 
-def _reduction(name: str, doc: str, kind: str, explains: Explains = "nothing") -> Operator:
+def _reduction(
+    name: str,
+    doc: str,
+    kind: str,
+    explains: Explains = "nothing",
+    gradient: Gradient | str = NO_RULE,
+) -> Operator:
     attributes = {"keepdims": only(0, 1), "noop_with_empty_axes": only(0, 1)}
     return Operator(
         name, doc, _shape, _Reduction(kind), attributes, _problem, empty=True, role="head",
         reads=_reads, reach=mixing(_axes), explains=explains, formula=None, bounds=None, short=None,
-        shape_inputs=(1,),
+        shape_inputs=(1,), gradient=gradient,
     )  # fmt: skip
 
 
@@ -349,8 +355,14 @@ def _index(name: str, doc: str, smallest: bool) -> Operator:
 
 
 OPERATORS = [
-    _reduction("ReduceSum", "The sum along axes.", "sum", "sum pool"),
-    _reduction("ReduceMean", "The mean along axes.", "mean", "mean pool"),
+    _reduction("ReduceSum", "The sum along axes.", "sum", "sum pool", gradients.spread(_axes)),
+    _reduction(
+        "ReduceMean",
+        "The mean along axes.",
+        "mean",
+        "mean pool",
+        gradients.spread(_axes, mean=True),
+    ),  # fmt: skip
     _reduction("ReduceMax", "The largest element along axes.", "max", "max pool"),
     _reduction("ReduceMin", "The smallest element along axes.", "min"),
     _reduction("ReduceProd", "The product along axes.", "prod"),

@@ -1,0 +1,62 @@
+"""Gradients of matrix products, which are matrix products."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nbglcnn.graph import Node
+from nbglcnn.ops.operator import has_input, integer, number
+from nbglcnn.ops.rules import Rules
+
+
+def gemm(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    """Gemm: y = alpha · A B + beta · C, A and B maybe transposed."""
+    a, b = node.inputs[:2]
+    turned_a, turned_b = integer(node, "transA", 0), integer(node, "transB", 0)
+    alpha, beta = number(node, "alpha", 1.0), number(node, "beta", 1.0)
+    found = ["", "", *[""] * (len(node.inputs) - 2)]
+    if rules.wants(a):
+        found[0] = (
+            rules.node("Gemm", b, dy[0], transA=turned_b, transB=1, alpha=alpha)
+            if turned_a
+            else rules.node("Gemm", dy[0], b, transB=1 - turned_b, alpha=alpha)
+        )
+    if rules.wants(b):
+        found[1] = (
+            rules.node("Gemm", dy[0], a, transA=1, transB=turned_a, alpha=alpha)
+            if turned_b
+            else rules.node("Gemm", a, dy[0], transA=1 - turned_a, alpha=alpha)
+        )
+    if has_input(node, 2) and rules.wants(node.inputs[2]):
+        c = node.inputs[2]
+        found[2] = rules.scale(rules.sum_to(dy[0], rules.shape(c)), beta)
+    return found
+
+
+def matmul(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    """MatMul: of vectors as of matrices of one row or column; what was broadcast is summed."""
+    a, b = node.inputs
+    shapes = rules.shape(a), rules.shape(b)
+    rows = (1, *shapes[0]) if len(shapes[0]) == 1 else shapes[0]
+    columns = (*shapes[1], 1) if len(shapes[1]) == 1 else shapes[1]
+    batch = max(len(rows), len(columns)) - 2
+    own = rules.shape(dy[0])
+    whole = rules.reshape(dy[0], (*own[:batch], rows[-2], columns[-1]))
+    found = []
+    for value, shape in ((a, rows), (b, columns)):
+        if not rules.wants(value):
+            found.append("")
+            continue
+        if value == a:
+            other = _turned(rules, rules.reshape(b, columns))
+            part = rules.node("MatMul", whole, other)
+        else:
+            other = _turned(rules, rules.reshape(a, rows))
+            part = rules.node("MatMul", other, whole)
+        found.append(rules.reshape(rules.sum_to(part, shape), rules.shape(value)))
+    return found
+
+
+def _turned(rules: Rules, value: str) -> str:
+    *others, last, behind = range(len(rules.shape(value)))
+    return rules.transpose(value, (*others, behind, last))

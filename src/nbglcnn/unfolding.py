@@ -1,0 +1,52 @@
+"""Parameters that change while the network runs: what was folded from them is computed then too."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from types import MappingProxyType
+
+from nbglcnn.graph import Graph, Node, Value
+
+
+def unfolded(graph: Graph, values: Collection[str]) -> Graph:
+    """The Graph in which the nodes that were folded from some constants are run-time nodes.
+
+    `values` are names of constants, as `graph.parameters` has them; they stay what they are. Their
+    nodes come first, in order; what follows from other constants alone stays folded.
+    """
+    changed, nodes = set(values), []
+    for node in graph.folded:
+        if changed.intersection(node.inputs):
+            changed.update(filter(None, node.outputs))
+            nodes.append(node)
+    used = {name for node in graph.nodes for name in node.inputs} | set(graph.outputs)
+    used |= {key.value for key in graph.keys}
+    kept: list[Node] = []
+    for node in reversed(nodes):
+        if used.intersection(node.outputs):
+            used.update(filter(None, node.inputs))
+            kept.append(node)
+    run = {name for node in kept for name in node.outputs if name}
+    records = dict(graph.values)
+    for name in run:
+        if name in records:
+            records[name] = replace(records[name], data=None)
+    return replace(
+        graph,
+        nodes=(*reversed(kept), *graph.nodes),
+        values=MappingProxyType(records),
+        folded=tuple(node for node in graph.folded if not run.intersection(node.outputs)),
+    )
+
+
+def missing_inputs(graph: Graph) -> set[str]:
+    """Values that nodes read and nothing gives: constants that folding has dropped."""
+    made = {name for node in graph.nodes for name in node.outputs}
+    known = {*graph.values, *made}
+    return {name for node in graph.nodes for name in node.inputs if name and name not in known}
+
+
+def constant(name: str, value: Value) -> Value:
+    """A value's record under another name."""
+    return replace(value, name=name)

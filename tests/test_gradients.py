@@ -1,0 +1,71 @@
+"""Gradients of inputs, layers and parameters, beside torch.autograd."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import nbglcnn
+from gradients import assert_gradients
+from nbglcnn.errors import InputError
+
+
+def small() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, 2, 1),
+        nn.ReLU(),
+        nn.Conv2d(8, 6, 3, padding=1, groups=2),
+        nn.Tanh(),
+        nn.ConvTranspose2d(6, 5, 4, 2, 1),
+        nn.Sigmoid(),
+        nn.Flatten(),
+        nn.Linear(5 * 6 * 8, 7),
+    ).eval()
+
+
+def test_a_networks_inputs_and_parameters() -> None:
+    assert_gradients(small(), torch.randn(2, 3, 5, 7))
+
+
+def test_layers_and_a_chosen_element() -> None:
+    model, x = small(), torch.randn(2, 3, 5, 7)
+    found = nbglcnn.gradient(model, x, index=(1, 3), wrt=("input", "0", "2"))
+    given = x.clone().requires_grad_()
+    first = model[0](given)
+    second = model[2](model[1](first))
+    right = torch.autograd.grad(model[3:](second)[1, 3], (given, first, second))
+    for name, one in zip(("input", "0", "2"), right, strict=True):
+        np.testing.assert_allclose(found[name], one.numpy(), atol=1e-5 * float(one.abs().max()))
+    assert not found["input"][0].any()
+
+
+class Twice(nn.Module):
+    """A value that is used three times, and a parameter that is used twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 3, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.conv(x)
+        return self.conv(y) * y + y
+
+
+def test_what_is_used_more_than_once_has_the_sum() -> None:
+    assert_gradients(Twice(), torch.randn(1, 3, 5, 6))
+
+
+def test_what_nothing_depends_on_has_zeros() -> None:
+    model = small()
+    found = nbglcnn.gradient(model, torch.randn(1, 3, 5, 7), of="0", wrt=("2", "7.weight"))
+    assert found["2"].shape == (1, 6, 3, 4) and not found["2"].any()
+    assert found["7.weight"].shape == (7, 240) and not found["7.weight"].any()
+
+
+def test_what_cannot_be_asked_is_said() -> None:
+    model, x = small(), torch.randn(1, 3, 5, 7)
+    with pytest.raises(KeyError, match="no .*'encoder'"):
+        nbglcnn.gradient(model, x, wrt="encoder")
+    with pytest.raises(InputError, match="index=\\(0, 9\\) does not fit output, of shape"):
+        nbglcnn.gradient(model, x, index=(0, 9))
