@@ -1,5 +1,7 @@
 """Gradients of inputs, layers and parameters, beside torch.autograd."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -65,7 +67,7 @@ def test_what_nothing_depends_on_has_zeros() -> None:
 
 def test_what_cannot_be_asked_is_said() -> None:
     model, x = small(), torch.randn(1, 3, 5, 7)
-    with pytest.raises(KeyError, match="no .*'encoder'"):
+    with pytest.raises(KeyError, match="'encoder' is not a value of this network"):
         nbglcnn.gradient(model, x, wrt="encoder")
-    with pytest.raises(InputError, match="index=\\(0, 9\\) does not fit output, of shape"):
+    with pytest.raises(InputError, match=re.escape("index=(0, 9) does not fit output")):
         nbglcnn.gradient(model, x, index=(0, 9))

@@ -87,7 +87,9 @@ def gradient(
 
 def _value(graph: Graph, name: str) -> str:
     """The value of an input, output, layer or parameter; KeyError where there is none."""
-    keys = {key.name: key.value for key in reversed(graph.keys)}
+    keys: dict[str, str] = {}
+    for key in graph.keys:
+        keys.setdefault(key.name, key.value)
     if name in keys:
         return keys[name]
     if name in graph.parameters:

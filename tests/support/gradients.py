@@ -27,9 +27,7 @@ class Weighted(nn.Module):
 
 
 def expected(model: nn.Module, inputs: tuple[Tensor, ...], dtype: torch.dtype) -> dict[str, Tensor]:
-    """The gradients of the output with respect to inputs that are of real numbers, by position,
-    and to parameters by name.
-    """
+    """The output's gradients: of inputs of real numbers by position, of parameters by name."""
     own = copy.deepcopy(model).to(dtype)
     given = [
         one.detach().to(dtype).requires_grad_() if one.is_floating_point() else one

@@ -32,7 +32,7 @@ def _lower(b: Builder, node: Node) -> None:
     body = f"{SELECT}\nvec4 combine({operands}) {{ {glsl} }}"
     slots = f"float {', '.join(map(str, names))}" if names else ""
     given: Mapping[str, float] = {
-        str(name): float(number) for name, number in zip(names, numbers, strict=True)
+        str(name): float(str(number)) for name, number in zip(names, numbers, strict=True)
     }
     combine(b, named(b, *node.inputs), Part(body, slots), value=node.outputs[0], numbers=given)
 

@@ -11,10 +11,13 @@ from nbglcnn.layout import NCHW, Layout, nchw_of
 from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.lowering.slots import Part
+from nbglcnn.ops import reduce_gradient as gradients
 from nbglcnn.ops.axes import merged, nchw_flags
 from nbglcnn.ops.elementwise import Operand, named
 from nbglcnn.ops.operator import (
+    NO_RULE,
     Facts,
+    Gradient,
     Operator,
     Shape,
     anything,
@@ -362,7 +365,7 @@ OPERATORS = [
         "mean",
         "mean pool",
         gradients.spread(_axes, mean=True),
-    ),  # fmt: skip
+    ),
     _reduction("ReduceMax", "The largest element along axes.", "max", "max pool"),
     _reduction("ReduceMin", "The smallest element along axes.", "min"),
     _reduction("ReduceProd", "The product along axes.", "prod"),
