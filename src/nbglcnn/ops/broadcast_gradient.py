@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from nbglcnn.graph import Node
 from nbglcnn.ops.operator import Gradient
-from nbglcnn.ops.rules import Rules
+from nbglcnn.ops.rules import Rules, attributes_of
+
+TRUTHS = "it gives truths, which have no slope"
 
 
 def each(*glsl: str) -> Gradient:
@@ -49,3 +53,94 @@ def multiply(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
         rules.sum_to(rules.multiply(dy[0], other), rules.shape(name)) if rules.wants(name) else ""
         for name, other in ((a, b), (b, a))
     ]
+
+
+def divide(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    """Div: of the divisor the quotient is divided once more, so that no square overflows."""
+    a, b = node.inputs
+    da, db = "", ""
+    if rules.wants(a):
+        da = rules.sum_to(rules.divide(dy[0], b), rules.shape(a))
+    if rules.wants(b):
+        db = rules.slope("return -c * (a / b);", node.outputs[0], b, dy[0])
+        db = rules.sum_to(db, rules.shape(b))
+    return [da, db]
+
+
+def modulo(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    """Mod: a - n · b with whole n, which the result tells whatever its sign is."""
+    a, b = node.inputs
+    da, db = "", ""
+    if rules.wants(a):
+        da = rules.sum_to(dy[0], rules.shape(a))
+    if rules.wants(b):
+        db = rules.slope("return -d * roundEven((a - c) / b);", a, b, node.outputs[0], dy[0])
+        db = rules.sum_to(db, rules.shape(b))
+    return [da, db]
+
+
+def power(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    """Pow: b · a^(b − 1), 0 for b = 0; and y · log a, 0 where 0 is raised to what isn't negative."""
+    a, b = node.inputs
+    da, db = "", ""
+    if rules.wants(a):
+        da = rules.sum_to(_of_base(rules, a, b, dy[0]), rules.shape(a))
+    if rules.wants(b):
+        zero = "select(equal(a, vec4(0.0)), select(lessThan(b, vec4(0.0)), c * d, vec4(0.0)), c * d)"
+        slope = rules.slope(f"return {zero};", a, b, node.outputs[0], rules.node("Log", a))
+        db = rules.sum_to(rules.multiply(dy[0], slope), rules.shape(b))
+    return [da, db]
+
+
+def _of_base(rules: Rules, a: str, b: str, dy: str) -> str:
+    known = rules.constant(b)
+    if known is not None and known.size == 1:
+        exponent = float(known.reshape(()))
+        if exponent == 1:
+            return dy
+        if exponent == 2:
+            return rules.slope("return 2.0 * a * b;", a, dy)
+    less = (
+        rules.array((known.astype(np.float64) - 1).astype(np.float32))
+        if known is not None
+        else rules.slope("return a - 1.0;", b)
+    )
+    glsl = "return select(equal(b, vec4(0.0)), vec4(0.0), a * b * c);"
+    return rules.slope(glsl, rules.node("Pow", a, less), b, dy)
+
+
+def mean(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    """Mean: all inputs have the same share."""
+    return add(rules, node, [rules.scale(dy[0], 1 / len(node.inputs))])
+
+
+def extreme(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    """Max and Min: what gave the result; those that are equal have the same share."""
+    if not any(map(rules.wants, node.inputs)):
+        return [""] * len(node.inputs)
+    equal = "return select(equal(a, b), vec4(1.0), vec4(0.0));"
+    ties = [rules.slope(equal, name, node.outputs[0]) for name in node.inputs]
+    share = rules.divide(dy[0], rules.total(ties))
+    return [
+        rules.sum_to(rules.multiply(tie, share), rules.shape(name)) if rules.wants(name) else ""
+        for name, tie in zip(node.inputs, ties, strict=True)
+    ]
+
+
+def where(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    """Where: the one that was chosen."""
+    condition, *others = node.inputs
+    found = [""]
+    for name, chosen in zip(others, ("b, vec4(0.0)", "vec4(0.0), b"), strict=True):
+        glsl = f"return select(notEqual(a, vec4(0.0)), {chosen});"
+        part = ""
+        if rules.wants(name):
+            part = rules.sum_to(rules.slope(glsl, condition, dy[0]), rules.shape(name))
+        found.append(part)
+    return found
+
+
+def triangle(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    """Trilu: the same part of each matrix."""
+    dx = rules.node("Trilu", dy[0], *node.inputs[1:], **attributes_of(node))
+    return [dx, *[""] * (len(node.inputs) - 1)]

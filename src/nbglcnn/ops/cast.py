@@ -70,5 +70,7 @@ def _draw(b: Builder, node: Node) -> None:
 OPERATORS = [
     Operator("Cast", "Another type of numbers: booleans, integers, floats.", same_shape, _draw,
              {"to": anything, "saturate": anything}, _problem, role="head", reach=local,
-             explains="same", formula=None, bounds=None, short=None, shape_inputs=()),
+             explains="same", formula=None, bounds=None, short=None, shape_inputs=(),
+             # Asked for of real numbers alone: what is rounded passes it, as in PyTorch.
+             gradient=lambda _rules, _node, dy: dy),
 ]  # fmt: skip

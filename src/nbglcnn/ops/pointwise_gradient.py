@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from nbglcnn.graph import Node
-from nbglcnn.ops.operator import Gradient, number
+from nbglcnn.ops.operator import Facts, Gradient, number, text
 from nbglcnn.ops.rules import Rules
 
 
@@ -22,10 +22,85 @@ def of_output(glsl: str, **defaults: float) -> Gradient:
     return _rule(lambda node: node.outputs[0], glsl, defaults)
 
 
+def of_either(output: str, input: str, **defaults: float) -> Gradient:
+    """A rule of functions whose output tells where the input is above 0, if no number is negative.
+
+    `output` returns the gradient then, `input` else: the GLSL of `of_output` and of `of_input`.
+    """
+    rules_of = of_input(input, **defaults), of_output(output, **defaults)
+
+    def rule(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+        tells = all(number(node, key, default) >= 0 for key, default in defaults.items())
+        return rules_of[tells](rules, node, dy)
+
+    return rule
+
+
 def _rule(of: Callable[[Node], str], glsl: str, defaults: dict[str, float]) -> Gradient:
     def rule(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
         numbers = {key: number(node, key, default) for key, default in defaults.items()}
         dx = rules.slope(glsl, of(node), dy[0], **numbers)
+        return [dx, *[""] * (len(node.inputs) - 1)]
+
+    return rule
+
+
+def by(op: str, factor: float = 1) -> Gradient:
+    """A rule: the slope is another function of the input, times a number."""
+
+    def rule(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+        return [rules.multiply(rules.scale(dy[0], factor), rules.node(op, node.inputs[0]))]
+
+    return rule
+
+
+# t + x · sigmoid(x) · (1 − t²) with t = tanh(softplus(x)) = n / d; no power of e overflows, and
+# 1 − t² = (d − n) (d + n) / d² has no cancellation since d − n is known.
+MISH = """
+bvec4 below = lessThan(a, vec4(0.0));
+vec4 e = exp(-abs(a));
+vec4 n = select(below, e * (e + 2.0), 1.0 + 2.0 * e), more = select(below, vec4(2.0), 2.0 * e * e);
+vec4 d = n + more, s = select(below, e, vec4(1.0)) / (1.0 + e);
+return b * (n / d + a * s * (more / d) * ((d + n) / d));
+"""
+
+GELU_TANH = """
+vec4 z = 0.7978845608028654 * (a + 0.044715 * a * a * a);
+vec4 e = exp(-2.0 * abs(z)), t = (1.0 - e) / (1.0 + e);
+vec4 dz = 0.7978845608028654 * (1.0 + 0.134145 * a * a);
+// 1 - t² without cancellation: dz is large where it is small.
+vec4 steep = 4.0 * e / ((1.0 + e) * (1.0 + e));
+return 0.5 * b * (1.0 + select(lessThan(z, vec4(0.0)), -t, t) + a * steep * dz);
+"""
+
+
+def gelu(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    """Gelu: Φ(x) + x φ(x), or the slope of its tanh approximation."""
+    x = node.inputs[0]
+    if text(node, "approximate", "none") == "tanh":
+        return [rules.slope(GELU_TANH, x, dy[0])]
+    erf = rules.node("Erf", rules.scale(x, 0.5**0.5))
+    glsl = "return c * (0.5 + 0.5 * b + a * 0.3989422804014327 * exp(-0.5 * a * a));"
+    return [rules.slope(glsl, x, erf, dy[0])]
+
+
+# PyTorch passes nothing at the bounds of these modules, so that their output suffices.
+OPEN = ("ReLU6", "Hardtanh")
+INSIDE = (
+    "bvec4 above = greaterThan(a, vec4(u_low)), below = lessThan(a, vec4(u_high));"
+    " return select(above, select(below, b, vec4(0.0)), vec4(0.0));"
+)
+WITH_BOUNDS = INSIDE.replace("Than(", "ThanEqual(")
+
+
+def clip(limits: Callable[[Facts, Node], tuple[float, float]]) -> Gradient:
+    """Clip: a rule by the function that tells a node's limits; at these the gradient passes."""
+
+    def rule(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+        low, high = limits(rules, node)
+        inside = node.module_type in OPEN
+        glsl, of = (INSIDE, node.outputs[0]) if inside else (WITH_BOUNDS, node.inputs[0])
+        dx = rules.slope(glsl, of, dy[0], low=low, high=high)
         return [dx, *[""] * (len(node.inputs) - 1)]
 
     return rule

@@ -353,29 +353,30 @@ def _index(name: str, doc: str, smallest: bool) -> Operator:
     return Operator(
         name, doc, _arg_shape, _arg(smallest), attributes, _arg_problem, role="head",
         reach=mixing(_axis), explains="nothing", formula=None, bounds=None, short=None,
-        shape_inputs=(),
+        shape_inputs=(), gradient=gradients.PLACES,
     )  # fmt: skip
 
 
 OPERATORS = [
     _reduction("ReduceSum", "The sum along axes.", "sum", "sum pool", gradients.spread(_axes)),
-    _reduction(
-        "ReduceMean",
-        "The mean along axes.",
-        "mean",
-        "mean pool",
-        gradients.spread(_axes, mean=True),
-    ),
-    _reduction("ReduceMax", "The largest element along axes.", "max", "max pool"),
-    _reduction("ReduceMin", "The smallest element along axes.", "min"),
-    _reduction("ReduceProd", "The product along axes.", "prod"),
-    _reduction("ReduceL1", "The sum of magnitudes along axes.", "l1"),
-    _reduction("ReduceL2", "The length along axes: the root of the sum of squares.", "l2"),
-    _reduction("ReduceLogSum", "The logarithm of the sum along axes.", "log sum"),
-    _reduction(
-        "ReduceLogSumExp", "The logarithm of the sum of powers of e along axes.", "log sum exp"
-    ),
-    _reduction("ReduceSumSquare", "The sum of squares along axes.", "sum square"),
+    _reduction("ReduceMean", "The mean along axes.", "mean", "mean pool",
+               gradients.spread(_axes, mean=True)),
+    _reduction("ReduceMax", "The largest element along axes.", "max", "max pool",
+               gradients.rule(_axes, gradients.extreme)),
+    _reduction("ReduceMin", "The smallest element along axes.", "min",
+               gradient=gradients.rule(_axes, gradients.extreme)),
+    _reduction("ReduceProd", "The product along axes.", "prod",
+               gradient=gradients.rule(_axes, gradients.product)),
+    _reduction("ReduceL1", "The sum of magnitudes along axes.", "l1",
+               gradient=gradients.rule(_axes, gradients.magnitudes)),
+    _reduction("ReduceL2", "The length along axes: the root of the sum of squares.", "l2",
+               gradient=gradients.rule(_axes, gradients.length)),
+    _reduction("ReduceLogSum", "The logarithm of the sum along axes.", "log sum",
+               gradient=gradients.rule(_axes, gradients.log_sum)),
+    _reduction("ReduceLogSumExp", "The logarithm of the sum of powers of e along axes.",
+               "log sum exp", gradient=gradients.rule(_axes, gradients.log_sum_exp)),
+    _reduction("ReduceSumSquare", "The sum of squares along axes.", "sum square",
+               gradient=gradients.rule(_axes, gradients.squares)),
     _index("ArgMax", "The place of the largest element along an axis.", False),
     _index("ArgMin", "The place of the smallest element along an axis.", True),
-]
+]  # fmt: skip

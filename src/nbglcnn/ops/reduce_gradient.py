@@ -10,6 +10,10 @@ from nbglcnn.ops.operator import Gradient, Shape
 from nbglcnn.ops.rules import Rules
 
 Axes = Callable[[Rules, Node], Sequence[int]]
+# The input's gradient: of the input, the output, the output's gradient, and the axes that were
+# joined, which have length 1 in the latter two.
+Share = Callable[[Rules, str, str, str, Sequence[int]], str]
+PLACES = "it gives places, which have no slope"
 
 
 def kept(shape: Shape, axes: Sequence[int]) -> Shape:
@@ -28,3 +32,64 @@ def spread(axes: Axes, *, mean: bool = False) -> Gradient:
         return [rules.expand(found, shape), *[""] * (len(node.inputs) - 1)]
 
     return rule
+
+
+def rule(axes: Axes, share: Share) -> Gradient:
+    """A rule of a reduction along `axes`."""
+
+    def found(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+        x, others = node.inputs[0], [""] * (len(node.inputs) - 1)
+        if not rules.count(x):
+            return ["", *others]
+        joined = axes(rules, node)
+        shape = kept(rules.shape(x), joined)
+        y, whole = (rules.reshape(name, shape) for name in (node.outputs[0], dy[0]))
+        return [share(rules, x, y, whole, joined), *others]
+
+    return found
+
+
+def extreme(rules: Rules, x: str, y: str, dy: str, axes: Sequence[int]) -> str:
+    """ReduceMax and ReduceMin: the elements that are the result have the same share."""
+    ties = rules.slope("return select(equal(a, b), vec4(1.0), vec4(0.0));", x, y)
+    return rules.multiply(ties, rules.divide(dy, rules.sum(ties, axes)))
+
+
+def product(rules: Rules, x: str, y: str, dy: str, axes: Sequence[int]) -> str:
+    """ReduceProd: the product of the others, which is not 0 for one that alone is 0."""
+    zeros = rules.slope("return select(equal(a, vec4(0.0)), vec4(1.0), vec4(0.0));", x)
+    others = rules.slope("return select(equal(a, vec4(0.0)), vec4(1.0), a);", x)
+    if axes:
+        others = rules.node("ReduceProd", others, rules.integers(*axes), keepdims=1)
+    glsl = (
+        "vec4 of_zero = select(equal(b, vec4(1.0)), c, vec4(0.0));"
+        " vec4 of_other = select(equal(b, vec4(0.0)), c / a, vec4(0.0));"
+        " return d * select(equal(a, vec4(0.0)), of_zero, of_other);"
+    )
+    return rules.slope(glsl, x, rules.sum(zeros, axes), others, dy)
+
+
+def magnitudes(rules: Rules, x: str, _y: str, dy: str, _axes: Sequence[int]) -> str:
+    """ReduceL1: the sign of each."""
+    return rules.slope("return sign(a) * b;", x, dy)
+
+
+def length(rules: Rules, x: str, y: str, dy: str, _axes: Sequence[int]) -> str:
+    """ReduceL2: the share of each in the length; 0 where there is none."""
+    glsl = "return select(equal(b, vec4(0.0)), vec4(0.0), a / b * c);"
+    return rules.slope(glsl, x, y, dy)
+
+
+def squares(rules: Rules, x: str, _y: str, dy: str, _axes: Sequence[int]) -> str:
+    """ReduceSumSquare: twice each."""
+    return rules.slope("return 2.0 * a * b;", x, dy)
+
+
+def log_sum(rules: Rules, x: str, _y: str, dy: str, axes: Sequence[int]) -> str:
+    """ReduceLogSum: the same for all that were joined."""
+    return rules.expand(rules.divide(dy, rules.sum(x, axes)), rules.shape(x))
+
+
+def log_sum_exp(rules: Rules, x: str, y: str, dy: str, _axes: Sequence[int]) -> str:
+    """ReduceLogSumExp: the Softmax."""
+    return rules.slope("return exp(a - b) * c;", x, y, dy)

@@ -8,10 +8,19 @@ from nbglcnn.graph import Node
 from nbglcnn.lowering.builder import Builder
 from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.ops.elementwise import Operand, combine, named
-from nbglcnn.ops.operator import Facts, Operator, anything, axis_of, integer, same_shape
+from nbglcnn.ops.operator import (
+    Facts,
+    Gradient,
+    Operator,
+    anything,
+    axis_of,
+    integer,
+    same_shape,
+)
 from nbglcnn.ops.pointwise import POWERS, SELECT
 from nbglcnn.ops.reach import mixing
 from nbglcnn.ops.reduce import extreme_index, index_steps, lying_for, reduce_frame, reduced_shape
+from nbglcnn.ops.rules import Rules
 from nbglcnn.plan import Bounds, Explains
 
 HARDMAX = Kernel("hardmax", shader("hardmax.glsl"))
@@ -58,25 +67,37 @@ def _axis(facts: Facts, node: Node) -> Sequence[int]:
     return (axis_of(facts, node, -1),)
 
 
+def _softmax_gradient(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    y, axis = node.outputs[0], axis_of(rules, node, -1)
+    mean = rules.sum(rules.multiply(y, dy[0]), [axis])
+    return [rules.slope("return a * (b - c);", y, dy[0], mean)]
+
+
+def _log_softmax_gradient(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    total = rules.sum(dy[0], [axis_of(rules, node, -1)])
+    return [rules.slope("return b - exp(a) * c;", node.outputs[0], dy[0], total)]
+
+
 def _operator(
     name: str,
     doc: str,
     lower: Callable[[Builder, Node], None],
     explains: Explains,
     bounds: Bounds | None,
+    gradient: Gradient | str,
 ) -> Operator:
     return Operator(
         name, doc, same_shape, lower, {"axis": anything}, _problem, role="follows",
         reach=mixing(_axis), explains=explains, formula=None, bounds=bounds, short=None,
-        shape_inputs=(),
+        shape_inputs=(), gradient=gradient,
     )  # fmt: skip
 
 
 OPERATORS: Sequence[Operator] = [
     _operator("Softmax", "Makes positive shares that sum to 1 along an axis, by powers of e.",
-              _normalized(SOFTMAX), "softmax", (0.0, 1.0)),
+              _normalized(SOFTMAX), "softmax", (0.0, 1.0), _softmax_gradient),
     _operator("LogSoftmax", "The logarithm of Softmax.", _normalized(LOG_SOFTMAX), "log softmax",
-              None),
+              None, _log_softmax_gradient),
     _operator("Hardmax", "1 at the first largest element along an axis, 0 elsewhere.", _hardmax,
-              "nothing", None),
+              "nothing", None, "it jumps from 0 to 1, and is flat elsewhere"),
 ]  # fmt: skip

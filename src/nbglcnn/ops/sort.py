@@ -21,6 +21,7 @@ from nbglcnn.ops.operator import (
     only,
 )
 from nbglcnn.ops.reach import mixing
+from nbglcnn.ops.rules import Rules, attributes_of
 from nbglcnn.ops.strided import PLACES, STRIDED, View, axis_words, by_element, whole
 
 RANK, RANKED = by_element("rank"), by_element("ranked")
@@ -97,9 +98,22 @@ def _in_parts(
     return done
 
 
+def _put_back(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    """Each value's gradient goes where the value was."""
+    if not rules.count(dy[0]):
+        return ["", ""]
+    places = (*node.outputs, "")[1]
+    if not places:
+        _, places = rules.several("TopK", node.inputs, 2, **attributes_of(node))
+    zeros = rules.filled(rules.shape(node.inputs[0]), 0)
+    axis = axis_of(rules, node, -1)
+    return [rules.node("ScatterElements", zeros, places, dy[0], axis=axis), ""]
+
+
 OPERATORS = [
     Operator("TopK", "The largest or smallest elements along an axis, in order, and their places.",
              _shape, _top_k, {"axis": anything, "largest": only(0, 1), "sorted": anything},
              first_problem(needs_constant(1, "k"), _problem), role="head", reach=mixing(_axis),
-             explains="nothing", formula=None, bounds=None, short=None, shape_inputs=(1,)),
+             explains="nothing", formula=None, bounds=None, short=None, shape_inputs=(1,),
+             gradient=_put_back),
 ]  # fmt: skip

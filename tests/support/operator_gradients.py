@@ -1,0 +1,112 @@
+"""Gradients of ONNX operators, many in one Plan, beside those of torch functions in float64."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+import torch
+from onnx import TensorProto, helper, numpy_helper
+from torch import Tensor
+
+import nbglcnn
+from gradients import FLOOR, TOLERANCE
+
+OPSET = 24
+
+
+@dataclass(frozen=True)
+class Row:
+    """An operator's node, and the torch function of its inputs that are fed.
+
+    Arrays of float32 are fed at run time; those numbered in `constants`, and others, are constants.
+    Of what is fed gradients are compared but of what `without` numbers.
+    """
+
+    op: str
+    right: Callable[..., Tensor]
+    inputs: Sequence[np.ndarray | None]
+    attributes: dict[str, Any] = field(default_factory=dict)
+    constants: Sequence[int] = ()
+    outputs: int = 1
+
+    def fed(self) -> list[int]:
+        """The positions of the inputs that are fed."""
+        return [
+            k
+            for k, one in enumerate(self.inputs)
+            if one is not None and one.dtype == np.float32 and k not in self.constants
+        ]
+
+
+def assert_rows(rows: Sequence[Row]) -> None:
+    """Each row's inputs have torch's gradients of its output times factors, in float64.
+
+    To 1e-5 of each tensor's maximum, or as near as torch's own float32 is; what is infinite or no
+    number is so in both.
+    """
+    rng = np.random.default_rng(1)
+    nodes, initializers, inputs, sums = [], [], [], []
+    fed: dict[str, np.ndarray] = {}
+    right: dict[str, np.ndarray] = {}
+    single: dict[str, np.ndarray] = {}
+    for number, row in enumerate(rows):
+        names = []
+        for k, one in enumerate(row.inputs):
+            name = "" if one is None else f"{row.op}_{number}_{k}"
+            names.append(name)
+            if k in row.fed():
+                fed[name] = one
+                inputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, one.shape))
+            elif one is not None:
+                initializers.append(numpy_helper.from_array(one, name))
+        y = f"y{number}"
+        outputs = [y, *(f"{y}_{k}" for k in range(1, row.outputs))]
+        nodes.append(helper.make_node(row.op, names, outputs, **row.attributes))
+        given = [fed[names[k]] for k in row.fed()]
+        with torch.no_grad():
+            shape = row.right(*map(torch.tensor, given)).shape
+        factors = rng.uniform(0.3, 2, shape) * rng.choice([-1, 1], shape)
+        factors = np.asarray(factors, np.float32)
+        initializers.append(numpy_helper.from_array(factors, f"factors{number}"))
+        nodes.append(helper.make_node("Mul", [y, f"factors{number}"], [f"{y}f"]))
+        nodes.append(helper.make_node("ReduceSum", [f"{y}f"], [f"{y}s"], keepdims=0))
+        sums.append(f"{y}s")
+        for dtype, found in ((torch.float64, right), (torch.float32, single)):
+            tensors = [torch.tensor(one, dtype=dtype, requires_grad=True) for one in given]
+            (row.right(*tensors) * torch.tensor(factors, dtype=dtype)).sum().backward()
+            for k, one in zip(row.fed(), tensors, strict=True):
+                gradient = torch.zeros_like(one) if one.grad is None else one.grad
+                found[names[k]] = gradient.double().numpy()
+    nodes.append(helper.make_node("Sum", sums, ["sum"]))
+    graph = helper.make_graph(
+        nodes, "rows", inputs,
+        [helper.make_tensor_value_info("sum", TensorProto.FLOAT, ())], initializers,
+    )  # fmt: skip
+    opsets = [helper.make_opsetid("", OPSET)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    model = onnx.shape_inference.infer_shapes(model)
+    found = nbglcnn.gradient(model, tuple(fed.values()), of="sum", wrt=[*fed])
+    problems = [
+        f"{name}: {problem}"
+        for name in fed
+        if (problem := difference(found[name], right[name], single[name]))
+    ]
+    assert not problems, "\n".join(problems)
+
+
+def difference(found: np.ndarray, right: np.ndarray, single: np.ndarray) -> str:
+    """What is wrong with a gradient; "" for nothing."""
+    if found.shape != right.shape:
+        return f"shape {found.shape}, not {right.shape}"
+    finite = np.isfinite(right) & np.isfinite(single)
+    odd = ~finite & ~((found == right) | np.isnan(found) & np.isnan(right))
+    if (odd & (single == right)).any() or (np.isnan(right) != np.isnan(found))[~finite].any():
+        return f"{found[~finite]}, not {right[~finite]}"
+    error = np.abs(found - right)[finite].max(initial=0)
+    largest = np.abs(right)[finite].max(initial=0)
+    own = np.abs(single - right)[finite].max(initial=0)
+    if not error <= max(TOLERANCE * largest, own) + FLOOR:
+        return f"off by {error:.3g} of {largest:.3g} (torch: {own:.3g})"
+    return ""
