@@ -107,3 +107,229 @@ def test_functions_of_one_number(rows: list[Row]) -> None:
 
 def test_flat_functions_pass_nothing() -> None:
     assert_rows(FLAT)
+
+
+class Bounded(nn.Module):
+    """Modules that pass nothing at their bounds, one behind a convolution that stores its output."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv1d(2, 3, 1)
+        self.six, self.tanh = nn.ReLU6(), nn.Hardtanh(-0.5, 0.7)
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return self.six(self.conv(x)) * self.tanh(y) + self.six(y)
+
+
+def test_relu6_and_hardtanh_pass_nothing_at_their_bounds() -> None:
+    torch.manual_seed(0)
+    y = torch.tensor([[[-0.5, 0.7, 0.6, 0.0, -1.0, 6.0, 6.5]]])
+    found = assert_gradients(Bounded(), 3 * torch.randn(1, 2, 7), y)
+    assert not found["y"][0, 0, 5] and found["y"][0, 0, 2]
+
+
+class Modulo(nn.Module):
+    """What the exporter may write in several nodes."""
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return torch.remainder(x, y)
+
+
+def spread(a: Tensor, *others: Tensor) -> list[Tensor]:
+    return list(torch.broadcast_tensors(a, *others))
+
+
+# Every way of broadcasting two tensors.
+PAIRS = {
+    "equal": ((2, 5, 3), (2, 5, 3)),
+    "number": ((2, 5, 3), ()),
+    "number first": ((), (2, 5, 3)),
+    "channels": ((2, 5, 3, 2), (5, 1, 1)),
+    "last axis": ((5, 3), (3,)),
+    "outer": ((2, 1, 3, 1), (1, 5, 1, 2)),
+    "lengths of 1": ((1, 1, 1), (3,)),
+    "rank 5": ((2, 1, 2, 1, 3), (1, 3, 1, 2, 1)),
+}
+BINARY = {
+    "Add": torch.add, "Sub": torch.sub, "Mul": torch.mul, "Div": torch.div, "Pow": torch.pow,
+    "Max": torch.maximum, "Min": torch.minimum,
+}  # fmt: skip
+
+
+def pairs(op: str) -> list[Row]:
+    low = 0.3 if op in ("Div", "Pow") else -2
+    return [
+        Row(
+            op,
+            BINARY[op],
+            [between(low, 2, *a) if a else number(0.7), between(low, 2, *b) if b else number(1.3)],
+        )
+        for a, b in PAIRS.values()
+    ]
+
+
+@pytest.mark.parametrize("op", BINARY)
+def test_functions_of_two_tensors_however_they_are_broadcast(op: str) -> None:
+    assert_rows(pairs(op))
+
+
+TIES = [RNG.integers(0, 3, shape).astype(np.float32) for shape in ((2, 5, 3), (5, 1), (2, 5, 3))]
+
+
+def amax(*tensors: Tensor) -> Tensor:
+    return torch.stack(spread(*tensors)).amax(0)
+
+
+def amin(*tensors: Tensor) -> Tensor:
+    return torch.stack(spread(*tensors)).amin(0)
+
+
+BASES, EXPONENTS = (
+    one.reshape(-1)
+    for one in np.meshgrid(floats(0, 1, 0.5, 2.5, -1.5, -2), floats(0, 1, 2, 3, -1, -2))
+)
+CHOICE = RNG.random((2, 1, 3)) < 0.5
+
+
+def chosen(a: Tensor, b: Tensor) -> Tensor:
+    return torch.where(torch.tensor(CHOICE), a, b)
+
+
+SEVERAL = [
+    Row("Max", torch.maximum, TIES[:2]),
+    Row("Min", torch.minimum, TIES[1:]),
+    Row("Max", amax, TIES),
+    Row("Min", amin, TIES),
+    Row("Max", amax, [between(-1, 1, *shape) for shape in ((2, 5, 3), (3,), (1,), (5, 1), (2, 1, 1))]),
+    Row("Max", lambda x: x * 1, [TIES[0]]),
+    Row("Mean", lambda a, b, c: (a + b + c) / 3, [between(-1, 1, *s) for s in ((2, 5, 3), (5, 1), (3,))]),
+    Row("Sum", lambda a, b, c: a + b + c, [between(-1, 1, *s) for s in ((2, 5, 3), (5, 1), (3,))]),
+    Row("Div", torch.div, [floats(0, 1, -2, 1e30), floats(3, -2, 0.1, 1e25)]),
+    Row("Mod", torch.fmod, [between(-9, 9), between(0.5, 2, 5, 1)], {"fmod": 1}),
+    Row("Mod", torch.fmod, [between(-9, 9), between(-2, -0.5, 3)], {"fmod": 1}),
+    Row("PRelu", lambda x, w: torch.where(x > 0, x, x * w), [EDGE, number(0.3)]),
+    Row("PRelu", lambda x, w: torch.where(x > 0, x, x * w), [between(-1, 1), between(-1, 1, 5, 1)]),
+    Row("Where", chosen, [CHOICE, between(-1, 1, 5, 1), between(-1, 1)]),
+    Row("Where", chosen, [CHOICE, number(0.5), between(-1, 1, 1, 5, 3)]),
+    *(
+        Row("Trilu", lambda x, k=k, f=f: f(x, k), [between(-1, 1, 2, 3, 5), np.array(k)], {"upper": upper})
+        for k in (-1, 0, 2) for upper, f in ((1, torch.triu), (0, torch.tril))
+    ),
+    Row("Pow", torch.pow, [BASES, EXPONENTS]),
+    *(
+        Row("Pow", lambda x, e=e: x**e, [floats(0, 1, 0.5, 2.5, -1.5, -2), number(e)], {}, (1,))
+        for e in (0, 1, 2, 3, -1, -2)
+    ),
+    *(Row("Pow", lambda x, e=e: x**e, [floats(0, 1, 0.5, 2.5), number(e)], {}, (1,)) for e in (0.5, 1.7, -0.5)),
+    Row("Pow", lambda x: x**3, [floats(0, 1, -2.5), np.array(3)]),
+    Row("Pow", lambda x: x ** torch.tensor([2, 0, 3]), [between(-2, 2, 5, 3), np.array([2, 0, 3])]),
+    Row("Pow", lambda b: 2.0**b, [number(2), between(-2, 2)], {}, (0,)),
+]  # fmt: skip
+
+
+def test_functions_of_several_tensors() -> None:
+    assert_rows(SEVERAL)
+
+
+def test_a_modulus_with_the_divisors_sign() -> None:
+    assert_gradients(Modulo(), torch.tensor(between(-9, 9)), torch.tensor(between(-2, -0.5, 5, 1)))
+
+
+# Reductions.
+PARTS = {
+    "ReduceSum": torch.sum,
+    "ReduceMean": torch.mean,
+    "ReduceMax": torch.amax,
+    "ReduceMin": torch.amin,
+    "ReduceL1": lambda x, axes, keepdim: x.abs().sum(axes, keepdim),
+    "ReduceL2": lambda x, axes, keepdim: torch.linalg.vector_norm(x, 2, axes, keepdim),
+    "ReduceLogSum": lambda x, axes, keepdim: x.sum(axes, keepdim).log(),
+    "ReduceLogSumExp": torch.logsumexp,
+    "ReduceSumSquare": lambda x, axes, keepdim: (x * x).sum(axes, keepdim),
+    "ReduceProd": lambda x, axes, keepdim: products(x, axes, keepdim),
+}
+
+
+def products(x: Tensor, axes: tuple[int, ...], keepdim: bool) -> Tensor:
+    for axis in sorted((axis % x.ndim for axis in axes), reverse=True):
+        x = x.prod(axis, keepdim)
+    return x
+
+
+def reductions(op: str) -> list[Row]:
+    low = 0.5 if op in ("ReduceLogSum", "ReduceProd") else -2
+    right = PARTS[op]
+    rows = [
+        Row(op, lambda x, a=axes, k=keep: right(x, a, bool(k)), [between(low, 2, *shape), ints(*axes)], {"keepdims": keep})
+        for shape, axes, keep in (
+            ((2, 5, 3, 4), (2, 3), 1), ((2, 5, 3, 4), (1,), 0), ((2, 5, 3), (0, 2), 0), ((5, 3), (-1,), 1), ((7,), (0,), 0),
+            ((2, 3, 2, 3, 2), (1, 3), 1), ((1, 70, 2), (1,), 1), ((2, 1, 3), (1,), 0),
+        )
+    ]  # fmt: skip
+    everything = Row(op, lambda x: right(x, (0, 1, 2), False), [between(low, 2)], {"keepdims": 0})
+    nothing = Row(
+        op,
+        lambda x: right(x[..., None], (3,), False),
+        [between(low, 2)],
+        {"noop_with_empty_axes": 1},
+    )
+    return [*rows, everything, nothing]
+
+
+@pytest.mark.parametrize("op", PARTS)
+def test_reductions_over_any_axes(op: str) -> None:
+    assert_rows(reductions(op))
+
+
+ZEROS = floats(2, 3, 0.5, 0, 3, -2, 0, 3, 0, 0, 0, 0).reshape(4, 3)  # none, one, two, three a row
+FEW = RNG.integers(0, 3, (4, 3)).astype(np.float32)
+
+
+def along(f, *arguments):
+    return lambda x: f(x, *arguments)
+
+
+ODD = [
+    Row("ReduceProd", along(torch.prod, 1), [ZEROS, ints(1)], {"keepdims": 0}),
+    Row("ReduceProd", torch.prod, [ZEROS], {"keepdims": 0}),
+    Row("ReduceMax", along(torch.amax, 1), [FEW, ints(1)], {"keepdims": 0}),
+    Row("ReduceMin", along(torch.amin, (0, 1)), [FEW], {"keepdims": 0}),
+    Row("ReduceL1", along(PARTS["ReduceL1"], 1, False), [ZEROS, ints(1)], {"keepdims": 0}),
+    Row("ReduceL2", along(PARTS["ReduceL2"], 1, False), [ZEROS, ints(1)], {"keepdims": 0}),
+    Row("ReduceLogSumExp", along(torch.logsumexp, 1), [100 * ZEROS, ints(1)], {"keepdims": 0}),
+]  # fmt: skip
+
+
+def test_reductions_with_zeros_and_of_equal_elements() -> None:
+    assert_rows(ODD)
+
+
+def test_softmax_along_any_axis() -> None:
+    shapes = ((2, 5, 3), (5, 7), (4,), (2, 3, 2, 2, 3), (1, 70), (2, 1))
+    assert_rows([
+        Row(op, along(f, axis), [scale * between(-3, 3, *shape)], {"axis": axis})
+        for op, f in (("Softmax", torch.softmax), ("LogSoftmax", torch.log_softmax))
+        for scale in (1, 10)
+        for shape in shapes
+        for axis in {-1, 0, len(shape) // 2}
+    ])  # fmt: skip
+
+
+def largest(k: int, axis: int, most: bool = True):
+    return lambda x: torch.topk(x, k, axis, most).values
+
+
+def test_the_largest_elements_pass_to_their_places() -> None:
+    assert_rows([
+        Row("TopK", largest(2, 1), [between(-1, 1), ints(2)], {"axis": 1}, outputs=2),
+        Row("TopK", largest(3, -1), [between(-1, 1, 2, 7), ints(3)], outputs=2),
+        Row("TopK", largest(2, 0, False), [between(-1, 1, 5), ints(2)], {"axis": 0, "largest": 0}, outputs=2),
+        Row("TopK", largest(3, 2), [between(-1, 1, 2, 2, 3, 2, 2), ints(3)], {"axis": 2}, outputs=2),
+    ])  # fmt: skip
+
+
+def test_every_operator_has_a_rule_or_says_why_not() -> None:
+    for family in FAMILIES:
+        for operator in family.OPERATORS:
+            rule = operator.gradient
+            assert callable(rule) or (rule != NO_RULE and len(rule.split()) > 3), operator.name

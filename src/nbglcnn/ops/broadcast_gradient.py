@@ -86,7 +86,9 @@ def power(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
     if rules.wants(a):
         da = rules.sum_to(_of_base(rules, a, b, dy[0]), rules.shape(a))
     if rules.wants(b):
-        zero = "select(equal(a, vec4(0.0)), select(lessThan(b, vec4(0.0)), c * d, vec4(0.0)), c * d)"
+        zero = (
+            "select(equal(a, vec4(0.0)), select(lessThan(b, vec4(0.0)), c * d, vec4(0.0)), c * d)"
+        )
         slope = rules.slope(f"return {zero};", a, b, node.outputs[0], rules.node("Log", a))
         db = rules.sum_to(rules.multiply(dy[0], slope), rules.shape(b))
     return [da, db]

@@ -246,7 +246,7 @@ OPERATORS = [
                _function("vec4 e = exp(-abs(v)); return unless_nan(v, select(lessThan(v, vec4(0.0)), vec4(0.0), v) + log1p(e));",
                          "vec4 log1p(vec4 e) { vec4 s = 1.0 + e; vec4 d = s - 1.0; return select(equal(d, vec4(0.0)), e, log(s) * e / d); }"),
                "softplus(x)", (0.0, None),
-               gradient=of_output("return b * select(lessThan(a, vec4(0.05)), a * (1.0 - a * (0.5 - a * (1.0 / 6.0 - a / 24.0))), 1.0 - exp(-a));")),
+               gradient=of_input("return b / (1.0 + exp(-a));")),
     activation("Softsign", "x / (1 + |x|).", _function("return v / (1.0 + abs(v));"),
                "x / (1 + abs(x))", (-1.0, 1.0),
                gradient=of_input("vec4 d = 1.0 + abs(a); return b / d / d;")),

@@ -5,6 +5,7 @@ Of the output, the input need not be kept: a convolution may apply the function 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from nbglcnn.graph import Node
@@ -86,21 +87,23 @@ def gelu(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
 
 # PyTorch passes nothing at the bounds of these modules, so that their output suffices.
 OPEN = ("ReLU6", "Hardtanh")
-INSIDE = (
-    "bvec4 above = greaterThan(a, vec4(u_low)), below = lessThan(a, vec4(u_high));"
-    " return select(above, select(below, b, vec4(0.0)), vec4(0.0));"
-)
-WITH_BOUNDS = INSIDE.replace("Than(", "ThanEqual(")
 
 
 def clip(limits: Callable[[Facts, Node], tuple[float, float]]) -> Gradient:
     """Clip: a rule by the function that tells a node's limits; at these the gradient passes."""
 
     def rule(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
-        low, high = limits(rules, node)
-        inside = node.module_type in OPEN
-        glsl, of = (INSIDE, node.outputs[0]) if inside else (WITH_BOUNDS, node.inputs[0])
-        dx = rules.slope(glsl, of, dy[0], low=low, high=high)
+        named = zip(("low", "high"), limits(rules, node), strict=True)
+        numbers = {name: limit for name, limit in named if math.isfinite(limit)}
+        at_bounds, of = ("", node.inputs[0])
+        if node.module_type in OPEN:
+            at_bounds, of = ("Equal", node.outputs[0])
+        glsl = "vec4 passed = b; "
+        for name, beyond in (("low", "lessThan"), ("high", "greaterThan")):
+            if name in numbers:
+                test = f"{beyond}{at_bounds}(a, vec4(u_{name}))"
+                glsl += f"passed = select({test}, vec4(0.0), passed); "
+        dx = rules.slope(f"{glsl}return passed;", of, dy[0], **numbers)
         return [dx, *[""] * (len(node.inputs) - 1)]
 
     return rule
