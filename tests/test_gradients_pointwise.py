@@ -1,12 +1,18 @@
 """Gradients of functions element by element, of reductions and of their kin, beside PyTorch's."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from onnx import TensorProto, helper
 from torch import Tensor, nn
 
+import nbglcnn
 from gradients import assert_gradients
+from nbglcnn.errors import UnsupportedOperator
 from nbglcnn.ops import broadcast, cast, pointwise, reduce, softmax, sort
 from nbglcnn.ops.operator import NO_RULE
 from operator_gradients import Row, assert_rows
@@ -30,6 +36,15 @@ def number(value: float) -> np.ndarray:
 
 def ints(*numbers: int) -> np.ndarray:
     return np.array(numbers, np.int64)
+
+
+def randoms(*shapes: tuple[int, ...]) -> list[np.ndarray]:
+    return [between(-1, 1, *shape) for shape in shapes]
+
+
+def along(function: Callable[..., Tensor], *arguments: Any) -> Callable[[Tensor], Tensor]:
+    """The function of its first argument."""
+    return lambda x: function(x, *arguments)
 
 
 WIDE = np.concatenate([between(-5, 5, 31), floats(0, 1, -1, 3, -3, 0.5, -0.5, 30, -30)])
@@ -110,12 +125,12 @@ def test_flat_functions_pass_nothing() -> None:
 
 
 class Bounded(nn.Module):
-    """Modules that pass nothing at their bounds, one behind a convolution that stores its output."""
+    """Modules that pass nothing at their bounds; a convolution applies one as it stores."""
 
     def __init__(self) -> None:
         super().__init__()
         self.conv = nn.Conv1d(2, 3, 1)
-        self.six, self.tanh = nn.ReLU6(), nn.Hardtanh(-0.5, 0.7)
+        self.six, self.tanh = nn.ReLU6(), nn.Hardtanh(-0.5, 0.75)
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
         return self.six(self.conv(x)) * self.tanh(y) + self.six(y)
@@ -123,9 +138,9 @@ class Bounded(nn.Module):
 
 def test_relu6_and_hardtanh_pass_nothing_at_their_bounds() -> None:
     torch.manual_seed(0)
-    y = torch.tensor([[[-0.5, 0.7, 0.6, 0.0, -1.0, 6.0, 6.5]]])
+    y = torch.tensor([[[-0.5, 0.75, 0.6, 0.0, -1.0, 6.0, 6.5]]])
     found = assert_gradients(Bounded(), 3 * torch.randn(1, 2, 7), y)
-    assert not found["y"][0, 0, 5] and found["y"][0, 0, 2]
+    assert not found["inputs[1]"][0, 0, 5] and found["inputs[1]"][0, 0, 2]
 
 
 class Modulo(nn.Module):
@@ -184,10 +199,8 @@ def amin(*tensors: Tensor) -> Tensor:
     return torch.stack(spread(*tensors)).amin(0)
 
 
-BASES, EXPONENTS = (
-    one.reshape(-1)
-    for one in np.meshgrid(floats(0, 1, 0.5, 2.5, -1.5, -2), floats(0, 1, 2, 3, -1, -2))
-)
+SIGNED = floats(0, 1, 0.5, 2.5, -1.5, -2)
+BASES, EXPONENTS = map(np.ravel, np.meshgrid(SIGNED, floats(0, 1, 2, 3, -1, -2)))
 CHOICE = RNG.random((2, 1, 3)) < 0.5
 
 
@@ -200,10 +213,10 @@ SEVERAL = [
     Row("Min", torch.minimum, TIES[1:]),
     Row("Max", amax, TIES),
     Row("Min", amin, TIES),
-    Row("Max", amax, [between(-1, 1, *shape) for shape in ((2, 5, 3), (3,), (1,), (5, 1), (2, 1, 1))]),
+    Row("Max", amax, randoms((2, 5, 3), (3,), (1,), (5, 1), (2, 1, 1))),
     Row("Max", lambda x: x * 1, [TIES[0]]),
-    Row("Mean", lambda a, b, c: (a + b + c) / 3, [between(-1, 1, *s) for s in ((2, 5, 3), (5, 1), (3,))]),
-    Row("Sum", lambda a, b, c: a + b + c, [between(-1, 1, *s) for s in ((2, 5, 3), (5, 1), (3,))]),
+    Row("Mean", lambda a, b, c: (a + b + c) / 3, randoms((2, 5, 3), (5, 1), (3,))),
+    Row("Sum", lambda a, b, c: a + b + c, randoms((2, 5, 3), (5, 1), (3,))),
     Row("Div", torch.div, [floats(0, 1, -2, 1e30), floats(3, -2, 0.1, 1e25)]),
     Row("Mod", torch.fmod, [between(-9, 9), between(0.5, 2, 5, 1)], {"fmod": 1}),
     Row("Mod", torch.fmod, [between(-9, 9), between(-2, -0.5, 3)], {"fmod": 1}),
@@ -212,15 +225,12 @@ SEVERAL = [
     Row("Where", chosen, [CHOICE, between(-1, 1, 5, 1), between(-1, 1)]),
     Row("Where", chosen, [CHOICE, number(0.5), between(-1, 1, 1, 5, 3)]),
     *(
-        Row("Trilu", lambda x, k=k, f=f: f(x, k), [between(-1, 1, 2, 3, 5), np.array(k)], {"upper": upper})
+        Row("Trilu", along(f, k), [between(-1, 1, 2, 3, 5), np.array(k)], {"upper": upper})
         for k in (-1, 0, 2) for upper, f in ((1, torch.triu), (0, torch.tril))
     ),
     Row("Pow", torch.pow, [BASES, EXPONENTS]),
-    *(
-        Row("Pow", lambda x, e=e: x**e, [floats(0, 1, 0.5, 2.5, -1.5, -2), number(e)], {}, (1,))
-        for e in (0, 1, 2, 3, -1, -2)
-    ),
-    *(Row("Pow", lambda x, e=e: x**e, [floats(0, 1, 0.5, 2.5), number(e)], {}, (1,)) for e in (0.5, 1.7, -0.5)),
+    *(Row("Pow", along(torch.pow, e), [SIGNED, number(e)], {}, (1,)) for e in (0, 1, 2, 3, -1, -2)),
+    *(Row("Pow", along(torch.pow, e), [SIGNED[:4], number(e)], {}, (1,)) for e in (0.5, 1.7, -0.5)),
     Row("Pow", lambda x: x**3, [floats(0, 1, -2.5), np.array(3)]),
     Row("Pow", lambda x: x ** torch.tensor([2, 0, 3]), [between(-2, 2, 5, 3), np.array([2, 0, 3])]),
     Row("Pow", lambda b: 2.0**b, [number(2), between(-2, 2)], {}, (0,)),
@@ -256,23 +266,26 @@ def products(x: Tensor, axes: tuple[int, ...], keepdim: bool) -> Tensor:
     return x
 
 
+REDUCED = (
+    ((2, 5, 3, 4), (2, 3), 1), ((2, 5, 3, 4), (1,), 0), ((2, 5, 3), (0, 2), 0), ((5, 3), (-1,), 1),
+    ((7,), (0,), 0), ((2, 3, 2, 3, 2), (1, 3), 1), ((1, 70, 2), (1,), 1), ((2, 1, 3), (1,), 0),
+)  # fmt: skip
+
+
 def reductions(op: str) -> list[Row]:
     low = 0.5 if op in ("ReduceLogSum", "ReduceProd") else -2
     right = PARTS[op]
     rows = [
-        Row(op, lambda x, a=axes, k=keep: right(x, a, bool(k)), [between(low, 2, *shape), ints(*axes)], {"keepdims": keep})
-        for shape, axes, keep in (
-            ((2, 5, 3, 4), (2, 3), 1), ((2, 5, 3, 4), (1,), 0), ((2, 5, 3), (0, 2), 0), ((5, 3), (-1,), 1), ((7,), (0,), 0),
-            ((2, 3, 2, 3, 2), (1, 3), 1), ((1, 70, 2), (1,), 1), ((2, 1, 3), (1,), 0),
-        )
+        Row(op, along(right, axes, bool(keepdims)), [between(low, 2, *shape), ints(*axes)],
+            {"keepdims": keepdims})
+        for shape, axes, keepdims in REDUCED
     ]  # fmt: skip
-    everything = Row(op, lambda x: right(x, (0, 1, 2), False), [between(low, 2)], {"keepdims": 0})
-    nothing = Row(
-        op,
-        lambda x: right(x[..., None], (3,), False),
-        [between(low, 2)],
-        {"noop_with_empty_axes": 1},
-    )
+    everything = Row(op, along(right, (0, 1, 2), False), [between(low, 2)], {"keepdims": 0})
+
+    def of_one(x: Tensor) -> Tensor:
+        return right(x[..., None], (3,), False)
+
+    nothing = Row(op, of_one, [between(low, 2)], {"noop_with_empty_axes": 1})
     return [*rows, everything, nothing]
 
 
@@ -283,10 +296,6 @@ def test_reductions_over_any_axes(op: str) -> None:
 
 ZEROS = floats(2, 3, 0.5, 0, 3, -2, 0, 3, 0, 0, 0, 0).reshape(4, 3)  # none, one, two, three a row
 FEW = RNG.integers(0, 3, (4, 3)).astype(np.float32)
-
-
-def along(f, *arguments):
-    return lambda x: f(x, *arguments)
 
 
 ODD = [
@@ -320,12 +329,59 @@ def largest(k: int, axis: int, most: bool = True):
 
 
 def test_the_largest_elements_pass_to_their_places() -> None:
+    k2, k3, both = ints(2), ints(3), ("places",)
+    smallest = {"axis": 0, "largest": 0}
+    deep = between(-1, 1, 2, 2, 3, 2, 2)
     assert_rows([
-        Row("TopK", largest(2, 1), [between(-1, 1), ints(2)], {"axis": 1}, outputs=2),
-        Row("TopK", largest(3, -1), [between(-1, 1, 2, 7), ints(3)], outputs=2),
-        Row("TopK", largest(2, 0, False), [between(-1, 1, 5), ints(2)], {"axis": 0, "largest": 0}, outputs=2),
-        Row("TopK", largest(3, 2), [between(-1, 1, 2, 2, 3, 2, 2), ints(3)], {"axis": 2}, outputs=2),
+        Row("TopK", largest(2, 1), [between(-1, 1), k2], {"axis": 1}, others=both),
+        Row("TopK", largest(3, -1), [between(-1, 1, 2, 7), k3], others=both),
+        Row("TopK", largest(2, 0, False), [between(-1, 1, 5), k2], smallest, others=both),
+        Row("TopK", largest(2, 0, False), [between(-1, 1, 5, 2), k2], smallest, others=both),
+        Row("TopK", largest(3, 2), [deep, k3], {"axis": 2}, others=both),
     ])  # fmt: skip
+
+
+class Halved(nn.Module):
+    """Numbers of half precision, as which PyTorch passes the gradient, too."""
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return x.half().to(x.dtype) * y
+
+
+def test_a_loss_of_digits_passes_the_gradient() -> None:
+    x, y = torch.tensor(between(-3, 3)), torch.tensor(between(-3, 3, 5, 1))
+    assert_gradients(Halved(), x, y, tolerance=1e-3)
+
+
+class Steps(nn.Module):
+    """Types of numbers, truths and places beside what has a slope."""
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        kept = (x > 0.3) & ~(y >= x) | torch.isnan(y)
+        return x.int().to(x.dtype) * y + kept.to(x.dtype) * x + x.argmax(1, keepdim=True) * y
+
+
+def test_types_pass_gradients_and_truths_and_places_have_none() -> None:
+    assert_gradients(Steps(), torch.tensor(between(-3, 3)), torch.tensor(between(-3, 3, 5, 1)))
+
+
+def test_reductions_of_nothing_pass_nothing() -> None:
+    nothing = np.zeros((2, 0, 3), np.float32)
+    assert_rows([
+        Row("ReduceProd", along(torch.prod, 1), [nothing, ints(1)], {"keepdims": 0}),
+        Row("ReduceSum", along(torch.sum, 1), [nothing, ints(1)], {"keepdims": 0}),
+    ])  # fmt: skip
+
+
+def test_what_has_no_slope_says_why() -> None:
+    graph = helper.make_graph(
+        [helper.make_node("Hardmax", ["x"], ["y"], "one hot")], "hard",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (2, 3))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, (2, 3))],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    with pytest.raises(UnsupportedOperator, match=r"one hot.*Hardmax has no gradient: it jumps"):
+        nbglcnn.gradient(model, between(-1, 1, 2, 3), of="y", wrt="x")
 
 
 def test_every_operator_has_a_rule_or_says_why_not() -> None:

@@ -29,7 +29,7 @@ class Row:
     inputs: Sequence[np.ndarray | None]
     attributes: dict[str, Any] = field(default_factory=dict)
     constants: Sequence[int] = ()
-    outputs: int = 1
+    others: Sequence[str] = ()  # names of further outputs
 
     def fed(self) -> list[int]:
         """The positions of the inputs that are fed."""
@@ -62,7 +62,7 @@ def assert_rows(rows: Sequence[Row]) -> None:
             elif one is not None:
                 initializers.append(numpy_helper.from_array(one, name))
         y = f"y{number}"
-        outputs = [y, *(f"{y}_{k}" for k in range(1, row.outputs))]
+        outputs = [y, *(one and f"{y}_{one}" for one in row.others)]
         nodes.append(helper.make_node(row.op, names, outputs, **row.attributes))
         given = [fed[names[k]] for k in row.fed()]
         with torch.no_grad():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -189,6 +190,9 @@ def binary(
     )  # fmt: skip
 
 
+truths = partial(binary, gradient=slopes.TRUTHS)
+
+
 def _chain(function: str, mean: bool = False) -> Callable[[Builder, Node], None]:
     """Lower a node of any number of inputs, two a pass."""
 
@@ -347,7 +351,8 @@ OPERATORS = [
            _each("quotient", WHOLE), role="merges", sign="/", short="÷", gradient=slopes.divide),
     binary("Pow", "Raises the first tensor to the power of the second.", _each("power", POWER),
            formula="a ** b", gradient=slopes.power),
-    elementwise("Mod", "The remainder of a division; the sign is the divisor's (fmod=1: the other).",
+    elementwise("Mod",
+                "The remainder of a division; the sign is the divisor's (fmod=1: the other).",
                 _modulo, attributes={"fmod": only(0, 1)}, explains="elementwise",
                 formula=_modulo_formula, gradient=slopes.modulo),
     elementwise("Sum", "Adds any number of tensors.", _chain(ADD), "merges", explains="sum",
@@ -367,22 +372,17 @@ OPERATORS = [
              shape_inputs=(), gradient=slopes.each(
                  "return select(greaterThan(a, vec4(0.0)), c, b * c);",
                  "return select(greaterThan(a, vec4(0.0)), vec4(0.0), a * c);")),
-    binary("Equal", "1 where both are equal.", _test("equal"),
-           formula="where(a == b, 1, 0)", gradient=slopes.TRUTHS),
-    binary("Greater", "1 where the first is greater.", _test("greaterThan"),
-           formula="where(a > b, 1, 0)", gradient=slopes.TRUTHS),
-    binary("GreaterOrEqual", "1 where the first is not less.", _test("greaterThanEqual"),
-           formula="where(a >= b, 1, 0)", gradient=slopes.TRUTHS),
-    binary("Less", "1 where the first is less.", _test("lessThan"),
-           formula="where(a < b, 1, 0)", gradient=slopes.TRUTHS),
-    binary("LessOrEqual", "1 where the first is at most the second.", _test("lessThanEqual"),
-           formula="where(a <= b, 1, 0)", gradient=slopes.TRUTHS),
-    binary("And", "1 where both are true.", _two("return a * b;"), formula="a * b",
-           gradient=slopes.TRUTHS),
-    binary("Or", "1 where one of both is true.", _two("return max(a, b);"), formula="max(a, b)",
-           gradient=slopes.TRUTHS),
-    binary("Xor", "1 where one alone is true.", _two("return abs(a - b);"), formula="abs(a - b)",
-           gradient=slopes.TRUTHS),
+    truths("Equal", "1 where both are equal.", _test("equal"), formula="where(a == b, 1, 0)"),
+    truths("Greater", "1 where the first is greater.", _test("greaterThan"),
+           formula="where(a > b, 1, 0)"),
+    truths("GreaterOrEqual", "1 where the first is not less.", _test("greaterThanEqual"),
+           formula="where(a >= b, 1, 0)"),
+    truths("Less", "1 where the first is less.", _test("lessThan"), formula="where(a < b, 1, 0)"),
+    truths("LessOrEqual", "1 where the first is at most the second.", _test("lessThanEqual"),
+           formula="where(a <= b, 1, 0)"),
+    truths("And", "1 where both are true.", _two("return a * b;"), formula="a * b"),
+    truths("Or", "1 where one of both is true.", _two("return max(a, b);"), formula="max(a, b)"),
+    truths("Xor", "1 where one alone is true.", _two("return abs(a - b);"), formula="abs(a - b)"),
     binary("Where", "The second tensor where the first is true, else the third.", WHERE,
            reach=_chosen, formula="where(a != 0, b, c)", gradient=slopes.where),
     _unary("Not", "1 where the input is false.", _one("return 1.0 - a;"), "1 - a"),

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from nbglcnn.graph import Node
-from nbglcnn.ops.operator import Gradient
-from nbglcnn.ops.rules import Rules, attributes_of
+from nbglcnn.ops.operator import Gradient, integer
+from nbglcnn.ops.rules import Rules
 
 TRUTHS = "it gives truths, which have no slope"
 
@@ -80,16 +80,17 @@ def modulo(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
 
 
 def power(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """Pow: b · a^(b − 1), 0 for b = 0; and y · log a, 0 where 0 is raised to what isn't negative."""
+    """Pow: b · a^(b − 1), 0 for b = 0; and y · log a, 0 where a is 0 and b isn't negative."""
     a, b = node.inputs
     da, db = "", ""
     if rules.wants(a):
         da = rules.sum_to(_of_base(rules, a, b, dy[0]), rules.shape(a))
     if rules.wants(b):
-        zero = (
-            "select(equal(a, vec4(0.0)), select(lessThan(b, vec4(0.0)), c * d, vec4(0.0)), c * d)"
+        glsl = (
+            "vec4 of_zero = select(lessThan(b, vec4(0.0)), c * d, vec4(0.0));"
+            " return select(equal(a, vec4(0.0)), of_zero, c * d);"
         )
-        slope = rules.slope(f"return {zero};", a, b, node.outputs[0], rules.node("Log", a))
+        slope = rules.slope(glsl, a, b, node.outputs[0], rules.node("Log", a))
         db = rules.sum_to(rules.multiply(dy[0], slope), rules.shape(b))
     return [da, db]
 
@@ -144,5 +145,5 @@ def where(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
 
 def triangle(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """Trilu: the same part of each matrix."""
-    dx = rules.node("Trilu", dy[0], *node.inputs[1:], **attributes_of(node))
+    dx = rules.node("Trilu", dy[0], *node.inputs[1:], upper=integer(node, "upper", 1))
     return [dx, *[""] * (len(node.inputs) - 1)]

@@ -21,7 +21,7 @@ from nbglcnn.ops.operator import (
     only,
 )
 from nbglcnn.ops.reach import mixing
-from nbglcnn.ops.rules import Rules, attributes_of
+from nbglcnn.ops.rules import Rules
 from nbglcnn.ops.strided import PLACES, STRIDED, View, axis_words, by_element, whole
 
 RANK, RANKED = by_element("rank"), by_element("ranked")
@@ -100,14 +100,12 @@ def _in_parts(
 
 def _put_back(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """Each value's gradient goes where the value was."""
-    if not rules.count(dy[0]):
+    given, places = dy[0], node.outputs[1]
+    if not rules.count(given):
         return ["", ""]
-    places = (*node.outputs, "")[1]
-    if not places:
-        _, places = rules.several("TopK", node.inputs, 2, **attributes_of(node))
     zeros = rules.filled(rules.shape(node.inputs[0]), 0)
     axis = axis_of(rules, node, -1)
-    return [rules.node("ScatterElements", zeros, places, dy[0], axis=axis), ""]
+    return [rules.node("ScatterElements", zeros, places, given, axis=axis), ""]
 
 
 OPERATORS = [
