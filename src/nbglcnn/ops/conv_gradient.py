@@ -23,7 +23,6 @@ from nbglcnn.ops.rules import Rules
 from nbglcnn.ops.window import Window, sliding, transposed
 
 
-
 def _kernel_of(name: str, *files: str) -> Kernel:
     texts = [shader(f"{file}.glsl") for file in ("weight_gradient", *files)]
     return Kernel(name, "\n".join(texts), pixel=False)

@@ -43,16 +43,14 @@ def matmul(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
     own = rules.shape(dy[0])
     whole = rules.reshape(dy[0], (*own[:batch], rows[-2], columns[-1]))
     found = []
-    for value, shape in ((a, rows), (b, columns)):
+    for position, (value, shape) in enumerate(((a, rows), (b, columns))):
         if not rules.wants(value):
             found.append("")
             continue
-        if value == a:
-            other = _turned(rules, rules.reshape(b, columns))
-            part = rules.node("MatMul", whole, other)
+        if position == 0:
+            part = rules.node("MatMul", whole, _turned(rules, rules.reshape(b, columns)))
         else:
-            other = _turned(rules, rules.reshape(a, rows))
-            part = rules.node("MatMul", other, whole)
+            part = rules.node("MatMul", _turned(rules, rules.reshape(a, rows)), whole)
         found.append(rules.reshape(rules.sum_to(part, shape), rules.shape(value)))
     return found
 
