@@ -72,21 +72,25 @@ void main() {
             vec3 dy = vec3(vec2(column_dy.x, row_dy.x) * ys, column_dy.y + row_dy.y);
             vec3 x = vec3(vec2(column_x.x, row_x.x) * xs, column_x.y + row_x.y);
             vec2 left_at = vec2(dy.x, x.x);
-            for (int j = 0; j < rows; j++) {
-              for (int k = 0; k < columns; k++) {
-                // Not added up step by step: long rows would lose their place.
-                dy.x = left_at.x + float(k) * next_dy.x;
-                x.x = left_at.y + float(k) * next_x.x;
-                ADD(0)
+            // One loop, for rows are short and a loop costs as much as a dozen reads. Columns are not added up step by
+            // step: long rows would lose their place.
+            int column = 0, count = rows * columns;
+            for (int k = 0; k < count; k++) {
+              dy.x = left_at.x + float(column) * next_dy.x;
+              x.x = left_at.y + float(column) * next_x.x;
+              ADD(0)
 #if TOGETHER > 1
-                ADD(1)
+              ADD(1)
 #endif
 #if TOGETHER > 2
-                ADD(2) ADD(3)
+              ADD(2) ADD(3)
 #endif
+              column++;
+              if (column == columns) {
+                column = 0;
+                dy.y += next_dy.y;
+                x.y += next_x.y;
               }
-              dy.y += next_dy.y;
-              x.y += next_x.y;
             }
           }
         }
