@@ -106,7 +106,7 @@ def _shapes(facts: Facts, node: Node) -> list[Shape]:
 
 
 def _three(values: Shape, filling: int) -> Shape:
-    return (filling, filling, *values)[-3:]
+    return (*[filling] * (3 - len(values)), *values)
 
 
 def _parts(images: int, together: int, places: Shape, fragments: int) -> tuple[int, Shape]:
@@ -179,7 +179,8 @@ def _lower(b: Builder, node: Node) -> None:
     if dense:
         constants = {
             "DEPTHWISE": int(depthwise), "GROUPED": int(group > 1), "TOGETHER": together,
-            "REST": int(images % together > 0),
+            "REST": int(images % together > 0), "ONE": int(places == (1, 1, 1)),
+            "STACKED": int(x.layout.block[0] == dy.layout.block[0] == together == 4),
         }  # fmt: skip
         b.draw(DENSE, sums, [x, dy], integers=numbers, constants=constants, fetches=2 * terms)
     else:

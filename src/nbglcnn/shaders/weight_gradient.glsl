@@ -7,7 +7,6 @@
 // i[5]: strips of rows, of columns, rows and columns of one; i[6]: PERIOD, images of a part; i[7]: texels to the place a
 // PERIOD further, down and across, in dy and in x.
 #define STRIDE u.i[1].xyz
-#define IMAGES u.i[1].w
 #define ROWS u.i[4].w
 
 // What a fragment adds up: images from `first` to before `end`, places from `low` to before `high`. `tap` is where the
@@ -29,5 +28,5 @@ Sum sum_of(int part, int row, int column) {
   low.yz = max(low.yz, strip);
   high.yz = min(high.yz, strip + u.i[5].zw);
   int first = batch * u.i[6].z;
-  return Sum(first, min(first + u.i[6].z, IMAGES), tap, low, high);
+  return Sum(first, min(first + u.i[6].z, u.i[1].w), tap, low, high);
 }

@@ -1,6 +1,7 @@
 // What weight_gradient.glsl says, of channels by fours: the layers are output channels, the lanes input channels, so
 // that two reads serve 16 products. With DEPTHWISE lanes are channels and the output's images parts. TOGETHER images
-// are read at once; REST says that their number is no multiple of it.
+// are read at once; REST says that their number is no multiple of it, STACKED that both tensors have four in a texel's
+// layers, ONE that there is one place.
 //
 // A place PERIOD further lies a fixed number of texels further, in the same layer and phase, whatever the layouts of x
 // and dy. So a loop goes over every PERIODth place, and only where it begins is looked for.
@@ -18,13 +19,31 @@
 #define ADD(k) \
   { vec4 d = SAMPLE(x1, m, dy + to_dy[k]), v = SAMPLE(x0, l, x + to_x[k]); KNOWN(k) PRODUCTS }
 
+#if STACKED
+#define IMAGE(k) to_x[k] = vec3(in_x.xy, in_x.z + float(k)); to_dy[k] = vec3(in_dy.xy, in_dy.z + float(k));
+#else
 #define IMAGE(k) \
   to_x[k] = start(l, xs, min(n + k, s.end - 1), from); to_dy[k] = start(m, ys, min(n + k, s.end - 1), to);
+#endif
+#if TOGETHER == 1
+#define IMAGES(M) M(0)
+#elif TOGETHER == 2
+#define IMAGES(M) M(0) M(1)
+#else
+#define IMAGES(M) M(0) M(1) M(2) M(3)
+#endif
 
 // Where image n's tile begins, in texture coordinates.
 vec3 start(Layout l, vec2 unit, int n, int g) {
   vec3 at = corner(l, n, g);
   return vec3(at.xy * unit, at.z);
+}
+
+// Where a pixel lies in its tile.
+vec3 inside(Layout l, vec2 unit, int row, int column) {
+  vec2 y = place(row, l.phase.x, l.phase.w, l.block.y, l.block.z);
+  vec2 x = place(column, l.phase.y, l.phase.z, l.block.z, 1);
+  return vec3(vec2(x.x, y.x) * unit, x.y + y.y);
 }
 
 void main() {
@@ -47,30 +66,31 @@ void main() {
     vec2 xs = UNIT(x0), ys = UNIT(x1);
     ivec2 period = u.i[6].xy;
     vec2 next_dy = vec2(u.i[7].yx) * ys, next_x = vec2(u.i[7].wz) * xs;
+#if ONE
+    if (any(greaterThanEqual(s.low, s.high))) s.end = s.first;
+    vec3 dy = inside(m, ys, 0, 0);
+    vec3 x = inside(l, xs, max(s.tap.x * u.i[4].y + s.tap.y, 0), max(s.tap.z, 0));
+#endif
     for (int n = s.first; n < s.end; n += TOGETHER) {
       vec3 to_x[TOGETHER], to_dy[TOGETHER];
-      IMAGE(0)
-#if TOGETHER > 1
-      IMAGE(1)
+#if STACKED
+      vec3 in_x = start(l, xs, n, from), in_dy = start(m, ys, n, to);
 #endif
-#if TOGETHER > 2
-      IMAGE(2) IMAGE(3)
-#endif
+      IMAGES(IMAGE)
 #if REST
       int left = s.end - n;
 #endif
+#if ONE
+      IMAGES(ADD)
+#else
       for (int z = s.low.x; z < s.high.x; z++) {
-        int above = z * u.i[0].z, over_x = (z * STRIDE.x + s.tap.x) * u.i[4].y;
+        int row = z * u.i[0].z, row_x = (z * STRIDE.x + s.tap.x) * u.i[4].y + s.tap.y;
         for (int py = s.low.y; py < min(s.low.y + period.x, s.high.y); py++) {
-          vec2 row_dy = place(above + py, m.phase.x, m.phase.w, m.block.y, m.block.z);
-          vec2 row_x = place(over_x + py * STRIDE.y + s.tap.y, l.phase.x, l.phase.w, l.block.y, l.block.z);
           int rows = quotient(s.high.y - py + period.x - 1, period.x);
           for (int px = s.low.z; px < min(s.low.z + period.y, s.high.z); px++) {
-            vec2 column_dy = place(px, m.phase.y, m.phase.z, m.block.z, 1);
-            vec2 column_x = place(px * STRIDE.z + s.tap.z, l.phase.y, l.phase.z, l.block.z, 1);
             int columns = quotient(s.high.z - px + period.y - 1, period.y);
-            vec3 dy = vec3(vec2(column_dy.x, row_dy.x) * ys, column_dy.y + row_dy.y);
-            vec3 x = vec3(vec2(column_x.x, row_x.x) * xs, column_x.y + row_x.y);
+            vec3 dy = inside(m, ys, row + py, px);
+            vec3 x = inside(l, xs, row_x + py * STRIDE.y, px * STRIDE.z + s.tap.z);
             vec2 left_at = vec2(dy.x, x.x);
             // One loop, for rows are short and a loop costs as much as a dozen reads. Columns are not added up step by
             // step: long rows would lose their place.
@@ -78,13 +98,7 @@ void main() {
             for (int k = 0; k < count; k++) {
               dy.x = left_at.x + float(column) * next_dy.x;
               x.x = left_at.y + float(column) * next_x.x;
-              ADD(0)
-#if TOGETHER > 1
-              ADD(1)
-#endif
-#if TOGETHER > 2
-              ADD(2) ADD(3)
-#endif
+              IMAGES(ADD)
               column++;
               if (column == columns) {
                 column = 0;
@@ -95,6 +109,7 @@ void main() {
           }
         }
       }
+#endif
     }
   }
   o0 = keep(a0, max(at.y, 0));
