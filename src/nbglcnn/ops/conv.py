@@ -45,6 +45,7 @@ GROUPED = _kernel_of("grouped", "depth", "grouped", "sums")
 MOST_ELEMENTS = ROUNDS // 4  # of a kernel, where further passes cannot add up the rest
 BEFORE = {"Relu": 1, "LeakyRelu": 2}  # conv_patch.glsl's: cheap, and outside the map 0 stays 0
 PACK = Kernel("kernel", shader("kernel.glsl"), slots="float factor")
+PACK_AS_IT_IS = Kernel("kernel", shader("kernel_as_it_is.glsl"), slots="float factor")
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,12 +225,28 @@ def packed_kernel(
         )
     layout = Layout((layers, 4, parts * each * taps, 4 * columns), (layers, 1, 1))
     packed = Tensor(b.texture(*layout.size), layout)  # never in strips: conv.glsl reads it as it is
+    as_it_is = _axes(weights.layout.nchw, inputs, outputs, steps, taps, groups)
     b.draw(
-        PACK, packed, [weights],
+        PACK if as_it_is is None else PACK_AS_IT_IS, packed, [weights],
         integers=[inputs, outputs, *steps, groups, inputs * outputs * taps, taps, each * taps],
-        numbers={"factor": factor}, fetches=16,
+        numbers={"factor": factor}, constants=as_it_is or {}, fetches=16,
     )  # fmt: skip
     return packed.texture
+
+
+def _axes(
+    nchw: NCHW, inputs: int, outputs: int, steps: tuple[int, int], taps: int, groups: int
+) -> dict[str, int] | None:
+    """How kernel_as_it_is.glsl finds outputs and inputs in an nchw; None where it can't."""
+    n, c, height, width = nchw
+    if height * width != taps:
+        return None
+    if (n, c) == (outputs * groups, inputs) and steps == (taps, inputs * taps):
+        return {"TRANSPOSED": 0}
+    apart = groups == 1 or outputs % 4 == 0
+    if apart and (n, c) == (inputs * groups, outputs) and steps == (outputs * taps, taps):
+        return {"TRANSPOSED": 1}
+    return None
 
 
 def _grouped_kernel(b: Builder, conv: Convolution) -> Tensor:

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 
 from nbglcnn.graph import Node
-from nbglcnn.layout import nchw_of
+from nbglcnn.layout import Layout, nchw_of
 from nbglcnn.lowering.builder import Builder
-from nbglcnn.lowering.glsl import ROUNDS, Kernel, shader
+from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.ops.operator import (
     Facts,
     Operator,
@@ -22,10 +22,18 @@ from nbglcnn.ops.reach import everything
 from nbglcnn.ops.rules import Rules
 from nbglcnn.ops.window import Window, sliding, transposed
 
-WEIGHT_GRADIENT = Kernel(
-    "weight_gradient", shader("weight_gradient.glsl") + shader("pixels.glsl"), pixel=False
-)
+
+def _kernel_of(name: str, *files: str) -> Kernel:
+    texts = [shader(f"{file}.glsl") for file in ("weight_gradient", *files)]
+    return Kernel(name, "\n".join(texts), pixel=False)
+
+
+DENSE = _kernel_of("weight_gradient", "weight_gradient_dense")
+GROUPED = _kernel_of("weight_gradient_grouped", "weight_gradient_grouped", "pixels")
 SUM = Kernel("weight_gradient_sum", shader("weight_gradient_sum.glsl"))
+TERMS = 8192  # of one sum, so that it loses no digit
+FRAGMENTS = 2000  # that keep a device busy
+PLACES = 32  # that a fragment is worth
 
 
 def conv_gradient(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
@@ -98,7 +106,43 @@ def _shapes(facts: Facts, node: Node) -> list[Shape]:
 
 
 def _three(values: Shape, filling: int) -> Shape:
-    return (filling, filling, *values)[-3:]
+    return (*[filling] * (3 - len(values)), *values)
+
+
+def _parts(images: int, together: int, places: Shape, fragments: int) -> tuple[int, Shape]:
+    """How many images a fragment adds up, and how many rows and columns of places of each.
+
+    So many that there are fragments enough, but none with too little to do, and that no sum is too
+    long. Images that are read `together` stay together.
+    """
+    count = math.prod(places)
+    batches = -(-images // together)
+    wanted = max(
+        -(-images * count // TERMS),
+        min(-(-FRAGMENTS // fragments), -(-images * count // PLACES)),
+    )
+    each = -(-batches // min(batches, wanted))
+    found = []
+    left = -(-wanted // -(-batches // each))
+    for side in places[1:]:
+        found.append(-(-side // min(side, left)))
+        left = -(-left // -(-side // found[-1]))
+    return each * together, tuple(found)
+
+
+def _periods(own: Layout, x: Layout, strides: Shape) -> tuple[Shape, Shape, Shape]:
+    """After how many rows and columns of places both texels lie in the same layer and phase again.
+
+    And the texels until there, of `own` and of x.
+    """
+    found, steps, x_steps = [], [], []
+    for k in range(2):
+        one, other = own.block[k + 1] * own.phases[k], x.block[k + 1] * x.phases[k]
+        period = math.lcm(one, other // math.gcd(strides[k], other))
+        found.append(period)
+        steps.append(period // one)
+        x_steps.append(period * strides[k] // other)
+    return tuple(found), tuple(steps), tuple(x_steps)
 
 
 def _lower(b: Builder, node: Node) -> None:
@@ -109,21 +153,43 @@ def _lower(b: Builder, node: Node) -> None:
         for name, filling in (("kernel_shape", 1), ("strides", 1), ("dilations", 1), ("pads", 0))
     )
     spatial, places = (_three(b.shape(name)[2:], 1) for name in node.inputs)
-    images, outputs = b.shape(node.inputs[0])[0], shape[0]
-    each = max(1, ROUNDS // (4 * math.prod(places)))
-    parts, rows = -(-images // each), 4 * -(-outputs // 4)
-    _, channels, height, width = nchw_of(shape)
-    sums = b.scratch(b.layout((parts * rows, channels, height, width), (4, 1, 1)))
-    b.draw(
-        WEIGHT_GRADIENT, sums, [x, dy],
-        integers=[
-            kernel[1], *places, *strides, outputs // group, *dilations, shape[1], *begins, images,
-            *spatial, each, rows, outputs,
-        ],
-        constants={"GROUPED": int(group > 1)}, fetches=8 * each * math.prod(places),
-    )  # fmt: skip
-    output = b.output(node.outputs[0])
-    b.draw(SUM, output, [sums], integers=[parts, rows], fetches=4 * parts)
+    images, (outputs, inputs) = b.shape(node.inputs[0])[0], shape[:2]
+    each = outputs // group
+    depthwise = group > 1 and inputs == each == 1
+    dense = group == 1 or depthwise or (inputs % 4 == 0 and each % 4 == 0)
+    rows = 4 * -(-outputs // 4)
+    taps, in_groups = math.prod(kernel), -(-inputs // 4)
+    together = images if images < 3 else 4
+    batch, strip = _parts(images, together, places, taps * in_groups * rows // 4)
+    strips = tuple(-(-n // m) for n, m in zip(places[1:], strip, strict=True))
+    parts = -(-images // batch) * math.prod(strips)
+    nchw = nchw_of(shape)
+    layout = b.layout((parts * rows, *nchw[1:]), (4, 1, 1))
+    if depthwise:
+        layout = b.layout((parts, outputs, *nchw[2:]), (1, 1, 1))
+    # One part is the result, but for a depthwise one, whose channels lie otherwise.
+    whole = parts == 1 and not depthwise
+    sums = b.output(node.outputs[0], b.layout(nchw, (4, 1, 1))) if whole else b.scratch(layout)
+    period, steps, x_steps = _periods(dy.layout, x.layout, strides[1:])
+    numbers = [
+        kernel[1], *places, *strides, images, *dilations, inputs, *begins, each, *spatial, rows,
+        *strips, *strip, *period, batch, 0, *steps, *x_steps,
+    ]  # fmt: skip
+    terms = batch * places[0] * math.prod(strip)
+    if dense:
+        constants = {
+            "DEPTHWISE": int(depthwise), "GROUPED": int(group > 1), "TOGETHER": together,
+            "REST": int(images % together > 0), "ONE": int(places == (1, 1, 1)),
+            "STACKED": int(x.layout.block[0] == dy.layout.block[0] == together == 4),
+        }  # fmt: skip
+        b.draw(DENSE, sums, [x, dy], integers=numbers, constants=constants, fetches=2 * terms)
+    else:
+        b.draw(GROUPED, sums, [x, dy], integers=numbers, fetches=20 * terms)
+    if not whole:
+        b.draw(
+            SUM, b.output(node.outputs[0]), [sums], integers=[parts, rows],
+            constants={"DEPTHWISE": int(depthwise)}, fetches=4 * parts,
+        )  # fmt: skip
 
 
 def _macs(facts: Facts, node: Node) -> int:

@@ -22,11 +22,15 @@ def gemm(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
             else rules.node("Gemm", dy[0], b, transB=1 - turned_b, alpha=alpha)
         )
     if rules.wants(b):
-        found[1] = (
-            rules.node("Gemm", dy[0], a, transA=1, transB=turned_a, alpha=alpha)
-            if turned_b
-            else rules.node("Gemm", a, dy[0], transA=1 - turned_a, alpha=alpha)
-        )
+        if turned_a:
+            found[1] = (
+                rules.node("Gemm", dy[0], a, transA=1, transB=1, alpha=alpha)
+                if turned_b
+                else rules.node("Gemm", a, dy[0], alpha=alpha)
+            )
+        else:
+            rows = (a, dy[0]) if turned_b else (dy[0], a)
+            found[1] = rules.scale(_sum_over_rows(rules, *rows), alpha)
     if has_input(node, 2) and rules.wants(node.inputs[2]):
         c = node.inputs[2]
         found[2] = rules.scale(rules.sum_to(dy[0], rules.shape(c)), beta)
@@ -43,18 +47,31 @@ def matmul(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
     own = rules.shape(dy[0])
     whole = rules.reshape(dy[0], (*own[:batch], rows[-2], columns[-1]))
     found = []
-    for value, shape in ((a, rows), (b, columns)):
+    for position, (value, shape) in enumerate(((a, rows), (b, columns))):
         if not rules.wants(value):
             found.append("")
             continue
-        if value == a:
-            other = _turned(rules, rules.reshape(b, columns))
-            part = rules.node("MatMul", whole, other)
+        if position == 1 and len(shape) == 2 and len(rows) > 1:
+            flat = (
+                rules.reshape(v, (-1, rules.shape(v)[-1])) for v in (whole, rules.reshape(a, rows))
+            )
+            part = _sum_over_rows(rules, *flat)
+        elif position == 0:
+            part = rules.node("MatMul", whole, _turned(rules, rules.reshape(b, columns)))
         else:
-            other = _turned(rules, rules.reshape(a, rows))
-            part = rules.node("MatMul", other, whole)
+            part = rules.node("MatMul", _turned(rules, rules.reshape(a, rows)), whole)
         found.append(rules.reshape(rules.sum_to(part, shape), rules.shape(value)))
     return found
+
+
+def _sum_over_rows(rules: Rules, x: str, y: str) -> str:
+    """The sum over all rows of the products of y's elements with x's: yᵀ x.
+
+    As filters of 1×1, whose gradient reads both as they lie; a matrix product would pack one first.
+    """
+    return rules.node(
+        "ConvWeightGradient", x, y, kernel_shape=(), strides=(), dilations=(), pads=(), group=1
+    )
 
 
 def _turned(rules: Rules, value: str) -> str:

@@ -1,0 +1,368 @@
+"""Gradients of convolutions and matrix products in all their forms, beside torch.autograd."""
+
+import numpy as np
+import pytest
+import torch
+from onnx import TensorProto, helper, numpy_helper
+from torch import Tensor, nn
+from torch.nn.functional import pad
+from torch.nn.utils.parametrizations import weight_norm
+from torch.nn.utils.parametrize import register_parametrization
+
+import nbglcnn
+from gradients import TOLERANCE, assert_gradients
+from nbglcnn.ops import RECORDS
+
+
+def needs(op: str) -> pytest.MarkDecorator:
+    """Of a test through an operator that may have no rule yet."""
+    return pytest.mark.skipif(isinstance(RECORDS[op].gradient, str), reason=f"{op} has no gradient")
+
+
+class Together(nn.Module):
+    """Modules of an input each in one Plan: the sum of their outputs, each times a number."""
+
+    def __init__(self, parts: list[nn.Module], inputs: list[Tensor]) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList(parts)
+        for k, (part, x) in enumerate(zip(parts, inputs, strict=True)):
+            self.register_buffer(f"factors{k}", torch.randn_like(part(x)))
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        total = torch.zeros(())
+        for k, (part, x) in enumerate(zip(self.parts, inputs, strict=True)):
+            total = total + (part(x) * self.get_buffer(f"factors{k}")).sum()
+        return total
+
+
+def assert_all(*forms: tuple[nn.Module, tuple[int, ...]]) -> None:
+    parts, shapes = zip(*forms, strict=True)
+    inputs = [torch.randn(shape) for shape in shapes]
+    assert_gradients(Together([*parts], inputs), *inputs)
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    torch.manual_seed(0)
+
+
+def conv(*args, **options):
+    return nn.Conv2d(*args, **options)
+
+
+def back(*args, **options):
+    return nn.ConvTranspose2d(*args, **options)
+
+
+FORMS = {
+    "of maps": [
+        (conv(5, 7, 1), (1, 5, 7, 5)),
+        (conv(1, 1, 3), (2, 1, 5, 9)),
+        (conv(3, 8, 3, padding=1), (3, 3, 1, 17)),
+        (conv(3, 8, 3, padding=1), (2, 3, 17, 1)),
+        (conv(9, 6, 4, 2, 1), (5, 9, 11, 13)),
+        (conv(4, 6, (5, 3), (2, 3), (2, 1), (1, 2), bias=False), (1, 4, 15, 16)),
+        (conv(3, 4, 1, stride=3), (1, 3, 10, 8)),
+    ],
+    "larger than their map, or as large": [
+        (conv(4, 5, 4, 2, 1), (1, 4, 2, 2)),
+        (conv(4, 5, 7, 3, 3), (3, 4, 2, 1)),
+        (conv(8, 6, 5), (7, 8, 5, 5)),
+        (conv(3, 5, 9, padding=4, dilation=2, stride=2), (2, 3, 9, 11)),
+    ],
+    "of same padding": [
+        (conv(3, 4, 3, padding="same", dilation=2), (1, 3, 9, 8)),
+        (conv(3, 4, (5, 1), padding="same"), (2, 3, 9, 8)),
+    ],
+    "in groups": [
+        (conv(16, 8, 3, groups=2, padding=1), (2, 16, 5, 5)),
+        (conv(6, 10, 3, groups=2, padding=1), (3, 6, 5, 6)),
+        (conv(3, 6, 3, groups=3), (1, 3, 5, 6)),
+        (conv(12, 8, 2, 2, groups=4), (2, 12, 6, 7)),
+    ],
+    "of a channel each": [
+        (conv(6, 6, 3, padding=1, groups=6), (2, 6, 7, 5)),
+        (conv(5, 5, 3, 2, 2, 2, groups=5), (5, 5, 12, 13)),
+        (back(5, 5, 4, 2, 1, groups=5), (1, 5, 4, 3)),
+    ],
+    "transposed": [
+        (back(6, 5, 4, 2, 1), (5, 6, 7, 5)),
+        (back(8, 5, 4, 2, 1), (1, 8, 1, 1)),
+        (back(16, 9, 7), (3, 16, 1, 1)),
+        (back(3, 5, 3, padding=1), (1, 3, 6, 7)),
+        (back(3, 5, 3, 3, 1, 2), (2, 3, 5, 4)),
+        (back(4, 4, (3, 2), (2, 1), (1, 0), (1, 0), dilation=(1, 2)), (1, 4, 5, 6)),
+        (back(3, 4, 2, 3), (1, 3, 4, 5)),
+        (back(3, 4, 3, 2, 1, output_padding=2, dilation=3), (2, 3, 5, 5)),
+        (back(3, 4, 3, (1, 2), 1, output_padding=(1, 2), dilation=3), (2, 3, 5, 5)),
+    ],
+    "transposed in groups": [
+        (back(8, 16, 4, 2, 1, groups=2), (1, 8, 5, 6)),
+        (back(6, 4, 3, 2, groups=2), (3, 6, 4, 5)),
+        (back(3, 6, 3, 2, groups=3, bias=False), (1, 3, 4, 5)),
+    ],
+    "of lines": [
+        (nn.Conv1d(3, 5, 5, stride=2, padding=2), (5, 3, 33)),
+        (nn.Conv1d(8, 8, 3, dilation=4, groups=2), (1, 8, 30)),
+        (nn.Conv1d(3, 4, 1), (2, 3, 1)),
+        (nn.ConvTranspose1d(4, 3, 4, 2, 1), (2, 4, 9)),
+        (nn.ConvTranspose1d(6, 6, 5, 3, groups=6, output_padding=1), (2, 6, 9)),
+    ],
+    "of volumes": [
+        (nn.Conv3d(3, 5, 3, padding=1), (2, 3, 5, 7, 9)),
+        (nn.Conv3d(5, 7, (2, 3, 4), (2, 1, 3), (1, 2, 3), (3, 2, 1)), (1, 5, 8, 7, 13)),
+        (nn.Conv3d(6, 5, (3, 4, 5)), (5, 6, 3, 4, 5)),
+        (nn.Conv3d(8, 12, 3, groups=2, dilation=(1, 1, 2)), (1, 8, 4, 5, 7)),
+        (nn.Conv3d(4, 5, (1, 2, 2), (1, 2, 2)), (3, 4, 3, 6, 8)),
+    ],
+    "of volumes in groups": [
+        (nn.Conv3d(5, 5, 3, (1, 2, 2), 1, groups=5), (1, 5, 4, 7, 9)),
+        (nn.Conv3d(6, 10, 2, groups=2, padding=1), (2, 6, 3, 4, 5)),
+    ],
+    "of volumes, transposed": [
+        (nn.ConvTranspose3d(3, 5, 4, 2, 1), (2, 3, 3, 5, 4)),
+        (
+            nn.ConvTranspose3d(
+                5, 3, (3, 2, 3), (2, 3, 1), (1, 0, 2), (1, 2, 0), dilation=(1, 2, 2)
+            ),
+            (1, 5, 3, 4, 6),
+        ),
+        (nn.ConvTranspose3d(6, 4, 3, (1, 2, 3), groups=2), (1, 6, 2, 3, 4)),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("forms", FORMS.values(), ids=FORMS)
+def test_convolutions(forms) -> None:
+    assert_all(*forms)
+
+
+@needs("Pad")
+def test_same_padding_of_even_kernels() -> None:
+    assert_all(
+        (conv(3, 4, 4, padding="same"), (1, 3, 9, 8)),
+        (conv(3, 4, (2, 4), padding="same", dilation=3), (2, 3, 9, 8)),
+        (conv(3, 4, 3, padding=1, padding_mode="reflect"), (1, 3, 6, 7)),
+    )
+
+
+def test_maps_whose_sums_go_in_strips_of_rows_and_columns() -> None:
+    assert_all(
+        (conv(3, 2, 3, padding=1), (2, 3, 90, 70)),
+        (conv(6, 6, 3, 2, groups=6), (5, 6, 67, 61)),
+        (conv(4, 6, 3, groups=2), (1, 4, 80, 60)),
+        (nn.Conv1d(2, 3, 5, 2), (1, 2, 40_001)),
+    )
+
+
+class Padded(nn.Module):
+    """An ONNX node of the window's attributes, as torch has it: padding of its own, cut edges."""
+
+    def __init__(self, op, weight, *, pads, group=1, strides=(1, 1), dilations=(1, 1), output=None):
+        super().__init__()
+        self.weight = nn.Parameter(weight)
+        self.op, self.group, self.strides, self.dilations = op, group, strides, dilations
+        self.pads, self.output = pads, output
+
+    def forward(self, x):
+        top, left, bottom, right = self.pads
+        if self.op == "Conv":
+            x = pad(x, (left, right, top, bottom))
+            return torch.conv2d(x, self.weight, None, self.strides, 0, self.dilations, self.group)
+        y = torch.conv_transpose2d(
+            x, self.weight, None, self.strides, 0, 0, self.group, self.dilations
+        )
+        # A negative padding adds zeros that nothing stamps: ONNX's output_padding.
+        return pad(y, (-left, -right, -top, -bottom))
+
+
+WINDOWS = {
+    "asymmetric pads": (
+        "Conv", (2, 3, 7, 6), (5, 3, 3, 3),
+        {"pads": [0, 1, 2, 3]}, (0, 1, 2, 3),
+    ),
+    "SAME_LOWER of stride 2": (
+        "Conv", (1, 3, 7, 6), (5, 3, 4, 4),
+        {"auto_pad": "SAME_LOWER", "strides": [2, 2]}, (2, 1, 1, 1),
+    ),
+    "asymmetric pads, transposed": (
+        "ConvTranspose", (1, 3, 5, 4), (3, 2, 3, 4),
+        {"strides": [2, 2], "pads": [0, 1, 2, 3]}, (0, 1, 2, 3),
+    ),
+    "output_padding of two strides and more, transposed": (
+        "ConvTranspose", (2, 3, 4, 5), (3, 2, 3, 4),
+        {"strides": [1, 2], "output_padding": [2, 5]}, (0, 0, -2, -5),
+    ),
+    "output_shape, transposed": (
+        "ConvTranspose", (1, 3, 5, 4), (3, 2, 3, 3),
+        {"strides": [3, 2], "output_shape": [17, 9]}, (-1, 0, -1, 0),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_windows_that_only_onnx_has(name) -> None:
+    op, shape, weights, attributes, pads = WINDOWS[name]
+    x, weight = torch.randn(shape), torch.randn(weights)
+    model = Padded(op, weight, pads=pads, strides=attributes.get("strides", (1, 1))).double()
+    given = x.double().requires_grad_()
+    y = model(given)
+    factors = torch.randn(y.shape)
+    (y * factors).sum().backward()
+    graph = helper.make_graph(
+        [
+            helper.make_node(op, ["x", "weight"], ["y"], **attributes),
+            helper.make_node("Mul", ["y", "factors"], ["z"]),
+        ],
+        "window",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("z", TensorProto.FLOAT, tuple(y.shape))],
+        [
+            numpy_helper.from_array(one.numpy(), name)
+            for name, one in (("weight", weight), ("factors", factors))
+        ],
+    )
+    onnx_model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+    found = nbglcnn.gradient(onnx_model, x, of="z", wrt=("x", "weight"))
+    for key, right in (("x", given.grad), ("weight", model.weight.grad)):
+        assert right is not None
+        largest = float(right.abs().max())
+        np.testing.assert_allclose(found[key], right.numpy(), atol=TOLERANCE * largest, rtol=0)
+
+
+class Product(nn.Module):
+    """The product with a matrix of its own, on the right or on the left."""
+
+    def __init__(self, *shape: int, left: bool = False) -> None:
+        super().__init__()
+        self.matrix, self.left = nn.Parameter(torch.randn(shape)), left
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.matrix @ x if self.left else x @ self.matrix
+
+
+MATRICES = {
+    "linear": [
+        (nn.Linear(5, 7), (3, 5)),
+        (nn.Linear(13, 1, bias=False), (1, 13)),
+        (nn.Linear(6, 9), (2, 5, 6)),
+        (nn.Linear(3, 4), (2, 2, 3, 3)),
+        (nn.Sequential(nn.Flatten(), nn.Linear(42, 5)), (5, 3, 2, 7)),
+    ],
+    "two matrices": [
+        (Product(5, 3), (7, 5)),
+        (Product(7, 5, left=True), (5, 3)),
+        (Product(5, 1), (1, 5)),
+    ],
+    "vectors": [
+        (Product(5), (7, 5)),
+        (Product(5), (5,)),
+        (Product(5, 3), (5,)),
+        (Product(5, left=True), (5, 6)),
+        (Product(5), (2, 3, 5)),
+        (Product(2, 5, 3), (5,)),
+    ],
+    "batches": [
+        (Product(2, 5, 3), (2, 4, 5)),
+        (Product(5, 3), (2, 4, 5)),
+        (Product(2, 1, 5, 3), (3, 4, 5)),
+        (Product(3, 1, 4, 5, left=True), (2, 5, 6)),
+        (Product(1, 5, 3), (2, 1, 4, 5)),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_matrix_products(name) -> None:
+    assert_all(*MATRICES[name])
+
+
+class Square(nn.Module):
+    """The product of a value with itself."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ x
+
+
+def test_a_matrix_times_itself() -> None:
+    assert_all((Square(), (5, 5)), (Square(), (2, 3, 3)), (Square(), (7,)))
+
+
+@pytest.mark.parametrize("turned", [(0, 0), (0, 1), (1, 0), (1, 1)])
+def test_gemm_with_factors_and_either_matrix_turned(turned) -> None:
+    a, b, c = torch.randn(3, 5), torch.randn(5, 7), torch.randn(7)
+    factors, given = torch.randn(3, 7), [one.double().requires_grad_() for one in (a, b, c)]
+    y = 0.5 * given[0] @ given[1] - 1.5 * given[2]
+    (y * factors).sum().backward()
+    stored = [one.T.contiguous() if k else one for one, k in zip((a, b), turned, strict=True)]
+    graph = helper.make_graph(
+        [
+            helper.make_node(
+                "Gemm", ["a", "b", "c"], ["y"],
+                alpha=0.5, beta=-1.5, transA=turned[0], transB=turned[1],
+            ),
+            helper.make_node("Mul", ["y", "factors"], ["z"]),
+        ],
+        "gemm",
+        [helper.make_tensor_value_info("a", TensorProto.FLOAT, tuple(stored[0].shape))],
+        [helper.make_tensor_value_info("z", TensorProto.FLOAT, (3, 7))],
+        [
+            numpy_helper.from_array(one.numpy(), name)
+            for name, one in (("b", stored[1]), ("c", c), ("factors", factors))
+        ],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+    found = nbglcnn.gradient(model, stored[0], of="z", wrt=("a", "b", "c"))
+    for key, one, k in zip("abc", given, (*turned, 0), strict=True):
+        right = (one.grad.T if k else one.grad).numpy()
+        np.testing.assert_allclose(found[key], right, atol=TOLERANCE * abs(right).max(), rtol=0)
+
+
+class Tied(nn.Module):
+    """An autoencoder whose decoder has the encoder's filters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder, self.decoder = conv(3, 8, 4, 2, 1), back(8, 3, 4, 2, 1)
+        self.decoder.weight = self.encoder.weight
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.decoder(torch.relu(self.encoder(x)))
+
+
+def test_tied_filters_have_the_sum_of_both_uses() -> None:
+    assert_gradients(Tied(), torch.randn(2, 3, 8, 6))
+
+
+class Scaled(nn.Module):
+    """A filter that is computed of another: each output channel times a number of its own."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.factor = nn.Parameter(torch.rand(channels) + 0.5)
+
+    def forward(self, weight: Tensor) -> Tensor:
+        return weight * self.factor.reshape(-1, *[1] * (weight.dim() - 1))
+
+
+def parametrized(scaled) -> nn.Module:
+    return nn.Sequential(
+        scaled(conv(3, 5, 3), 5), nn.ReLU(), scaled(back(5, 4, 2, 2), 5), nn.Flatten(),
+        scaled(nn.Linear(4 * 6 * 8, 3), 3),
+    )  # fmt: skip
+
+
+def test_what_a_filter_was_computed_of() -> None:
+    model = parametrized(lambda part, n: register_parametrization(part, "weight", Scaled(n)))
+    found = assert_gradients(model, torch.randn(2, 3, 5, 6))
+    assert found["model.0.parametrizations.weight.0.factor"].any()
+
+
+@needs("ReduceL2")
+def test_filters_of_weight_norm() -> None:
+    model = parametrized(lambda part, _: weight_norm(part))
+    with torch.no_grad():
+        for name, one in model.named_parameters():
+            if "original0" in name:
+                one.mul_(torch.rand_like(one) + 0.5)
+    assert_gradients(model, torch.randn(2, 3, 5, 6))
