@@ -14,6 +14,7 @@ from nbglcnn.ops import (
     pad,
     pointwise,
     pool,
+    pool_gradient,
     python,
     reduce,
     resize,
@@ -45,7 +46,7 @@ FAMILIES = (
     sort,
     unpool,
 )
-OWN_FAMILIES = (conv_gradient, own)
+OWN_FAMILIES = (conv_gradient, own, pool_gradient)
 OPERATORS: dict[str, Operator] = {
     operator.name: operator for family in FAMILIES for operator in family.OPERATORS
 }

@@ -10,6 +10,7 @@ from nbglcnn.graph import Node
 from nbglcnn.layout import NCHW, nchw_of
 from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import Kernel, shader
+from nbglcnn.ops import movement_gradient as gradients
 from nbglcnn.ops.operator import (
     Facts,
     Operator,
@@ -192,6 +193,7 @@ OPERATORS = [
         bounds=None,
         short="cat",
         shape_inputs=(),
+        gradient=gradients.concat,
     ),
     Operator(
         "Split",
@@ -208,5 +210,6 @@ OPERATORS = [
         bounds=None,
         short=None,
         shape_inputs=(1,),
+        gradient=gradients.split,
     ),
 ]

@@ -13,6 +13,7 @@ from nbglcnn import plan as p
 from nbglcnn.graph import Array, Node
 from nbglcnn.layout import EXACT, nchw_of
 from nbglcnn.lowering.builder import Builder
+from nbglcnn.ops import movement_gradient as gradients
 from nbglcnn.ops.movement import place, settled_shape
 from nbglcnn.ops.operator import Facts, Operator, Shape, anything, axis_of, integer
 from nbglcnn.ops.reach import Linked, everything, listed, same
@@ -266,13 +267,14 @@ OPERATORS = [
              _gather_shape, _draw,
              {"axis": anything}, _problem, move=_gather_move, role="head", reach=_gather_reach,
              explains=_known(_gather_move, "chosen"),
-             formula=None, bounds=None, short=None, shape_inputs=()),
+             formula=None, bounds=None, short=None, shape_inputs=(), gradient=gradients.gather),
     Operator("GatherND", "Chooses slices by the numbers of several axes; one outside is NaN.",
              _gather_nd_shape, _draw, {"batch_dims": anything}, _problem, move=_gather_nd_move,
              role="head", reach=_gather_nd_reach, explains=_known(_gather_nd_move, "nothing"),
-             formula=None, bounds=None, short=None, shape_inputs=()),
+             formula=None, bounds=None, short=None, shape_inputs=(), gradient=gradients.gather_nd),
     Operator("GatherElements", "Chooses elements along an axis by indices; one outside is NaN.",
              _indices_shape, _draw_elements, {"axis": anything}, _elements_problem,
              role="head", reach=everything, explains="chosen",
-             formula=None, bounds=None, short=None, shape_inputs=()),
+             formula=None, bounds=None, short=None, shape_inputs=(),
+             gradient=gradients.gather_elements),
 ]  # fmt: skip

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 
-from nbglcnn.graph import Node
-from nbglcnn.ops.operator import integers
-from nbglcnn.ops.rules import Rules
+import numpy as np
+
+from nbglcnn.errors import UnsupportedOperator
+from nbglcnn.graph import Attribute, Node
+from nbglcnn.ops.operator import Gradient, axis_of, integer, integers, text
+from nbglcnn.ops.rules import BOOL, Rules
+
+FLOAT = 1  # ONNX's number of that element type
 
 
 def reshaped_back(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
@@ -25,3 +31,161 @@ def transpose(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
 def expand(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """Expand: what was repeated is summed."""
     return [rules.sum_to(dy[0], rules.shape(node.inputs[0])), ""]
+
+
+def cut(rules: Rules, a: str, axis: int, start: int, end: int) -> str:
+    """The places from `start` to `end` of an axis; the tensor itself where these are all."""
+    if (start, end) == (0, rules.shape(a)[axis]):
+        return a
+    numbers = (rules.integers(n) for n in (start, end, axis))
+    return rules.node("Slice", a, *numbers)
+
+
+def turned(rules: Rules, a: str, axis: int) -> str:
+    """An axis backwards."""
+    numbers = (rules.integers(n) for n in (-1, -(2**31), axis, -1))
+    return rules.node("Slice", a, *numbers)
+
+
+def widened(rules: Rules, a: str, axis: int, before: int, after: int) -> str:
+    """Zeros before and behind the places of an axis, or that many left out where negative."""
+    if before == after == 0:
+        return a
+    pads = [0] * 2 * len(rules.shape(a))
+    pads[axis], pads[axis + len(pads) // 2] = before, after
+    return rules.node("Pad", a, rules.integers(*pads))
+
+
+def placed(rules: Rules, a: str, axis: int, places: range, length: int) -> str:
+    """An axis spread over places of one of this length, zeros between: the adjoint of a slice."""
+    if places.step < 0:
+        a, places = turned(rules, a, axis), places[::-1]
+    count, step = len(places), places.step if len(places) > 1 else 1
+    if step > 1:
+        shape = rules.shape(a)
+        apart = rules.reshape(a, (*shape[: axis + 1], 1, *shape[axis + 1 :]))
+        apart = widened(rules, apart, axis + 1, 0, step - 1)
+        a = rules.reshape(apart, (*shape[:axis], count * step, *shape[axis + 1 :]))
+    return widened(rules, a, axis, places.start, length - places.start - count * step)
+
+
+def slices(places: Callable[[Rules, Node], Mapping[int, range]]) -> Gradient:
+    """A rule of a Slice that keeps these places along each axis."""
+
+    def rule(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+        found, shape = dy[0], rules.shape(node.inputs[0])
+        for axis, kept in places(rules, node).items():
+            found = placed(rules, found, axis, kept, shape[axis])
+        return [found, *[""] * (len(node.inputs) - 1)]
+
+    return rule
+
+
+def tile(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    """Tile: the sum of all copies."""
+    shape, whole = rules.shape(node.inputs[0]), rules.shape(dy[0])
+    pairs = [part for n, m in zip(shape, whole, strict=True) for part in (m // n, n)]
+    rows = rules.reshape(dy[0], pairs)
+    axes = [2 * k for k in range(len(shape)) if pairs[2 * k] > 1]
+    return [rules.reshape(rules.sum(rows, axes), shape), ""]
+
+
+def space_to_depth(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    """DepthToSpace: its inverse."""
+    return [rules.like("SpaceToDepth", dy, node.attributes)]
+
+
+def depth_to_space(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    """SpaceToDepth: its inverse."""
+    return [rules.like("DepthToSpace", dy, node.attributes)]
+
+
+def concat(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    """Concat: a slice for each input."""
+    axis, start, found = axis_of(rules, node, 0), 0, []
+    for name in node.inputs:
+        end = start + rules.shape(name)[axis]
+        found.append(cut(rules, dy[0], axis, start, end) if rules.wants(name) else "")
+        start = end
+    return found
+
+
+def split(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    """Split: the pieces joined again, zeros for one that nothing follows from."""
+    pieces = [
+        one or rules.filled(rules.shape(name), 0)
+        for name, one in zip(node.outputs, dy, strict=True)
+        if name
+    ]
+    joined = rules.node("Concat", *pieces, axis=axis_of(rules, node, 0))
+    return [joined, *[""] * (len(node.inputs) - 1)]
+
+
+def gather(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    """Gather: what was chosen several times has the sum, by a matrix of ones where it was."""
+    source, indices = node.inputs
+    axis, shape = axis_of(rules, node, 0), rules.shape(source)
+    rows, length = rules.count(indices), shape[axis]
+    outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
+    known = rules.constant(indices)
+    whole = rules.reshape(dy[0], (outer, rows, inner))
+    if known is not None and rows == 1:
+        at = int(known.reshape(())) % length
+        found = widened(rules, whole, 1, at, length - at - 1)
+        return [rules.reshape(found, shape), ""]
+    if known is not None:
+        chosen = known.reshape(1, -1) % length == np.arange(length)[:, None]
+        matrix = rules.array(chosen.astype(np.float32))
+    else:
+        row = rules.reshape(indices, (1, rows))
+        places = rules.array(np.arange(length, dtype=np.int64)[:, None])
+        behind = rules.array(np.arange(-length, 0, dtype=np.int64)[:, None])
+        same = (rules.node("Equal", row, one, dtype=BOOL) for one in (places, behind))
+        matrix = rules.node("Cast", rules.node("Or", *same, dtype=BOOL), to=FLOAT)
+    return [rules.reshape(rules.node("MatMul", matrix, whole), shape), ""]
+
+
+def gather_elements(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    """GatherElements: added where they came from."""
+    zeros = rules.filled(rules.shape(node.inputs[0]), 0)
+    axis = axis_of(rules, node, 0)
+    return [
+        rules.node(
+            "ScatterElements", zeros, node.inputs[1], dy[0], axis=axis, reduction="add"
+        ),
+        "",
+    ]  # fmt: skip
+
+
+def gather_nd(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    """GatherND: added where they came from."""
+    if integer(node, "batch_dims", 0):
+        raise UnsupportedOperator(
+            f"{node.module or node.name}: GatherND with batch_dims has no gradient yet"
+        )
+    zeros = rules.filled(rules.shape(node.inputs[0]), 0)
+    return [rules.node("ScatterND", zeros, node.inputs[1], dy[0], reduction="add"), ""]
+
+
+def scatter(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    """ScatterElements and ScatterND: updates read their places, which the data has lost or not."""
+    data, indices, updates = node.inputs
+    reduction = text(node, "reduction", "none")
+    if reduction not in ("none", "add"):
+        raise UnsupportedOperator(
+            f"{node.module or node.name}: {node.op} with reduction={reduction!r} has no gradient "
+            "yet; none and add have"
+        )
+    found = ["", "", ""]
+    options: dict[str, Attribute] = {}
+    if node.op == "ScatterElements":
+        options["axis"] = axis_of(rules, node, 0)
+    if rules.wants(data):
+        found[0] = dy[0]
+        if reduction == "none":
+            zeros = rules.filled(rules.shape(updates), 0)
+            found[0] = rules.like(node.op, (dy[0], indices, zeros), options)
+    if rules.wants(updates):
+        read = "GatherND" if node.op == "ScatterND" else "GatherElements"
+        found[2] = rules.like(read, (dy[0], indices), options)
+    return found

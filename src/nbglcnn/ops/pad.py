@@ -24,6 +24,7 @@ from nbglcnn.ops.operator import (
     only,
     text,
 )
+from nbglcnn.ops.pad_gradient import padded
 from nbglcnn.ops.reach import Linked, first, listed, shifted, taken
 from nbglcnn.ops.strided import View, by_element, moved, whole
 from nbglcnn.ops.window import Window
@@ -239,6 +240,10 @@ def _move(facts: Facts, node: Node, _position: int) -> Move | None:
     return None if view is None else moved(view)
 
 
+def _lengths(facts: Facts, node: Node) -> list[tuple[int, int, int]]:
+    return [(one.length, one.before, one.after) for one in _paddings(facts, node)]
+
+
 _pad_problem = first_problem(
     needs_constant(1, "pads"),
     needs_constant(3, "axes"),
@@ -251,9 +256,10 @@ OPERATORS = [
              _shape, _draw, {"mode": only(*MODES)}, _pad_problem, window=_window,
              move=_move,
              role="head", reach=first(_linked), explains=_explains, formula=None, bounds=None,
-             short=None, shape_inputs=(1, 3)),
+             short=None, shape_inputs=(1, 3),
+             gradient=padded(_lengths)),
     Operator("CenterCropPad", "Cuts or pads axes to given lengths, the middle in the middle.",
              _shape, _draw, {"axes": anything}, _center_problem, move=_move, role="head",
              reach=first(_linked), explains=_crops, formula=None, bounds=None, short=None,
-             shape_inputs=(1,)),
+             shape_inputs=(1,), gradient=padded(_lengths)),
 ]  # fmt: skip

@@ -9,9 +9,11 @@ from nbglcnn.graph import Node
 from nbglcnn.layout import EXACT, nchw_of
 from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import ROUNDS, Kernel, shader
+from nbglcnn.ops import pool_gradient as gradients
 from nbglcnn.ops.operator import (
     Allowed,
     Facts,
+    Gradient,
     Operator,
     Shape,
     anything,
@@ -154,32 +156,46 @@ SLIDING: dict[str, Allowed] = {
 
 
 def _sliding(
-    name: str, doc: str, explains: Explains, short: str | None, **attributes: Allowed
+    name: str,
+    doc: str,
+    explains: Explains,
+    short: str | None,
+    gradient: Gradient,
+    **attributes: Allowed,
 ) -> Operator:
     return Operator(
         name, doc, _shapes, _draw, {**SLIDING, **attributes}, _problem,
         window=_window, role="resamples", reach=windowed(_window), explains=explains,
-        formula=None, bounds=None, short=short, shape_inputs=(),
+        formula=None, bounds=None, short=short, shape_inputs=(), gradient=gradient,
     )  # fmt: skip
 
 
 def _global(
-    name: str, doc: str, explains: Explains, short: str | None, **attributes: Allowed
+    name: str,
+    doc: str,
+    explains: Explains,
+    short: str | None,
+    gradient: Gradient,
+    **attributes: Allowed,
 ) -> Operator:
     return Operator(
         name, doc, _global_shapes, _draw_global, attributes, _global_problem,
         role="resamples", reach=mixing(_spatial), explains=explains,
-        formula=None, bounds=None, short=short, shape_inputs=(),
+        formula=None, bounds=None, short=short, shape_inputs=(), gradient=gradient,
     )  # fmt: skip
 
 
 OPERATORS = [
-    _sliding("MaxPool", "The largest element of each window.", "max pool", None,
+    _sliding("MaxPool", "The largest element of each window.", "max pool", None, gradients.largest,
              storage_order=only(0, 1)),
     _sliding("AveragePool", "The mean of each window.", "mean pool", "AvgPool",
-             count_include_pad=only(0, 1)),
-    _sliding("LpPool", "The p-norm of each window.", "nothing", None, p=positive),
-    _global("GlobalMaxPool", "The largest element of each map.", "max pool", "MaxPool"),
-    _global("GlobalAveragePool", "The mean of each map.", "mean pool", "AvgPool"),
-    _global("GlobalLpPool", "The p-norm of each map.", "nothing", None, p=positive),
+             gradients.mean, count_include_pad=only(0, 1)),
+    _sliding("LpPool", "The p-norm of each window.", "nothing", None, gradients.norm,
+             p=positive),
+    _global("GlobalMaxPool", "The largest element of each map.", "max pool", "MaxPool",
+            gradients.largest_of_all),
+    _global("GlobalAveragePool", "The mean of each map.", "mean pool", "AvgPool",
+            gradients.mean_of_all),
+    _global("GlobalLpPool", "The p-norm of each map.", "nothing", None, gradients.norm,
+            p=positive),
 ]  # fmt: skip

@@ -70,6 +70,10 @@ class Rules:
         """Add a node with one output, and give that output's name."""
         return self.several(op, inputs, 1, dtype=dtype, **attributes)[0]
 
+    def like(self, op: str, inputs: Sequence[str], attributes: Mapping[str, Attribute]) -> str:
+        """Add a node with one output and the attributes of another one."""
+        return self._add(op, inputs, 1, FLOAT32, attributes)[0]
+
     def several(
         self,
         op: str,
@@ -79,6 +83,16 @@ class Rules:
         **attributes: Attribute,
     ) -> tuple[str, ...]:
         """Add a node with several outputs, all of one type."""
+        return self._add(op, inputs, outputs, dtype, attributes)
+
+    def _add(
+        self,
+        op: str,
+        inputs: Sequence[str],
+        outputs: int,
+        dtype: np.dtype[np.generic],
+        attributes: Mapping[str, Attribute],
+    ) -> tuple[str, ...]:
         name = self._free(f"{self._prefix}/{op}")
         names = tuple(name if k == 0 else f"{name}:{k}" for k in range(outputs))
         domain = OWN_DOMAIN if self._own(op) else ""
@@ -205,8 +219,3 @@ class Rules:
     def count(self, value: str) -> int:
         """Number of elements."""
         return math.prod(self.shape(value))
-
-
-def attributes_of(node: Node, *left_out: str, **changed: Attribute) -> Mapping[str, Attribute]:
-    """A node's attributes but for some, for another node like it."""
-    return {**{k: v for k, v in node.attributes.items() if k not in left_out}, **changed}

@@ -10,6 +10,7 @@ import numpy as np
 from nbglcnn.graph import Array, Node
 from nbglcnn.lowering.builder import Builder
 from nbglcnn.lowering.glsl import shader
+from nbglcnn.ops import movement_gradient as gradients
 from nbglcnn.ops.operator import (
     Facts,
     Operator,
@@ -148,9 +149,11 @@ OPERATORS = [
     Operator("ScatterElements", "Writes updates to places along an axis, one for each index.",
              same_shape, _elements, {"axis": anything, "reduction": only(*JOINS)},
              _elements_problem, role="head", reach=_written,
-             explains="nothing", formula=None, bounds=None, short=None, shape_inputs=()),
+             explains="nothing", formula=None, bounds=None, short=None, shape_inputs=(),
+             gradient=gradients.scatter),
     Operator("ScatterND", "Writes updates to slices that rows of indices name.",
              same_shape, _slices, {"reduction": only(*JOINS)}, _slices_problem,
              role="head", reach=_written,
-             explains="nothing", formula=None, bounds=None, short=None, shape_inputs=()),
+             explains="nothing", formula=None, bounds=None, short=None, shape_inputs=(),
+             gradient=gradients.scatter),
 ]  # fmt: skip

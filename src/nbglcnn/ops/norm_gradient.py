@@ -1,0 +1,179 @@
+"""Gradients of normalizations, of ordinary nodes. The mean goes first, as in the layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nbglcnn.graph import Node
+from nbglcnn.ops.operator import axis_of, has_input, integer, integers, normal_axes, number
+from nbglcnn.ops.rules import Rules
+
+# (v + epsilon)^(-1/2)
+INVERSE = "return inversesqrt(a + u_epsilon);"
+SMALL = 1e-9  # what MeanVarianceNormalization adds to the deviation
+
+
+def per_channel(rules: Rules, value: str, rank: int) -> str:
+    """A value (channels,) as it is broadcast over (batch, channels, …)."""
+    return rules.reshape(value, (*rules.shape(value), *[1] * (rank - 2)))
+
+
+def of_channels(rules: Rules, value: str) -> str:
+    """The sum over all but the channels: (channels,)."""
+    axes = [axis for axis in range(len(rules.shape(value))) if axis != 1]
+    return rules.sum(value, axes, keepdims=False)
+
+
+def mean(rules: Rules, value: str, axes: Sequence[int]) -> str:
+    """The mean along axes, which stay with length 1."""
+    return rules.node("ReduceMean", value, rules.integers(*axes), keepdims=1)
+
+
+def centred(rules: Rules, x: str, axes: Sequence[int], epsilon: float) -> tuple[str, str]:
+    """X − mean and the inverse deviation, over axes."""
+    apart = rules.subtract(x, mean(rules, x, axes))
+    variance = mean(rules, rules.multiply(apart, apart), axes)
+    return apart, rules.slope(INVERSE, variance, epsilon=epsilon)
+
+
+def through(rules: Rules, dy: str, normal: str, inverse: str, axes: Sequence[int]) -> str:
+    """Of x, where `normal` = (x − mean) · inverse has the gradient dy."""
+    shared = mean(rules, dy, axes)
+    along = mean(rules, rules.multiply(dy, normal), axes)
+    inner = rules.slope("return a - b - c * d;", dy, shared, normal, along)
+    return rules.multiply(inner, inverse)
+
+
+def batch(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    """BatchNormalization: by its stored statistics, or in training mode by those of the batch."""
+    x, scale, bias, stored_mean, stored_variance = node.inputs
+    rank = len(rules.shape(x))
+    epsilon, found = number(node, "epsilon", 1e-5), [""] * 5
+    axes = [axis for axis in range(rank) if axis != 1]
+    factor = per_channel(rules, scale, rank)
+    training = integer(node, "training_mode", 0)
+    if training:
+        apart, inverse = centred(rules, x, axes, epsilon)
+    else:
+        apart = rules.subtract(x, per_channel(rules, stored_mean, rank))
+        inverse = rules.slope(INVERSE, per_channel(rules, stored_variance, rank), epsilon=epsilon)
+    if rules.wants(scale):
+        normal = rules.multiply(apart, inverse)
+        found[1] = of_channels(rules, rules.multiply(dy[0], normal))
+    if rules.wants(bias):
+        found[2] = of_channels(rules, dy[0])
+    scaled = rules.multiply(dy[0], factor)
+    if rules.wants(x):
+        if training:
+            found[0] = through(rules, scaled, rules.multiply(apart, inverse), inverse, axes)
+        else:
+            found[0] = rules.multiply(scaled, inverse)
+    if rules.wants(stored_mean) and not training:
+        found[3] = rules.negative(of_channels(rules, rules.multiply(scaled, inverse)))
+    if rules.wants(stored_variance) and not training:
+        part = rules.slope("return -0.5 * a * b * c * c * c;", scaled, apart, inverse)
+        found[4] = of_channels(rules, part)
+    return found
+
+
+def instance(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    """InstanceNormalization: each channel of each example by itself."""
+    return _grouped(rules, node, dy[0], rules.shape(node.inputs[0])[1])
+
+
+def group(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    """GroupNormalization: groups of channels of each example."""
+    return _grouped(rules, node, dy[0], integer(node, "num_groups", 1))
+
+
+def _grouped(rules: Rules, node: Node, dy: str, groups: int) -> Sequence[str]:
+    x, scale, bias = node.inputs
+    shape = rules.shape(x)
+    rows = (shape[0], groups, rules.count(x) // (shape[0] * groups))
+    epsilon = number(node, "epsilon", 1e-5)
+    apart, inverse = centred(rules, rules.reshape(x, rows), [2], epsilon)
+    normal = rules.multiply(apart, inverse)
+    found = [""] * 3
+    if rules.wants(scale):
+        part = rules.multiply(dy, rules.reshape(normal, shape))
+        found[1] = of_channels(rules, part)
+    if rules.wants(bias):
+        found[2] = of_channels(rules, dy)
+    if rules.wants(x):
+        scaled = rules.multiply(dy, per_channel(rules, scale, len(shape)))
+        dx = through(rules, rules.reshape(scaled, rows), normal, inverse, [2])
+        found[0] = rules.reshape(dx, shape)
+    return found
+
+
+def layer(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    """LayerNormalization: all axes from one on; scale and bias are broadcast to the input."""
+    x = node.inputs[0]
+    axes = _trailing(rules, node)
+    apart, inverse = centred(rules, x, axes, number(node, "epsilon", 1e-5))
+    normal = rules.multiply(apart, inverse)
+    found = _affine(rules, node, dy[0], normal)
+    if rules.wants(x):
+        scaled = _scaled(rules, node, dy[0])
+        found[0] = through(rules, scaled, normal, inverse, axes)
+    return found
+
+
+def root_mean_square(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    """RMSNormalization: as LayerNormalization with a mean of 0."""
+    x = node.inputs[0]
+    axes = _trailing(rules, node)
+    squares = mean(rules, rules.multiply(x, x), axes)
+    inverse = rules.slope(INVERSE, squares, epsilon=number(node, "epsilon", 1e-5))
+    normal = rules.multiply(x, inverse)
+    found = _affine(rules, node, dy[0], normal)
+    if rules.wants(x):
+        scaled = _scaled(rules, node, dy[0])
+        along = mean(rules, rules.multiply(scaled, normal), axes)
+        found[0] = rules.slope("return (a - b * c) * d;", scaled, normal, along, inverse)
+    return found
+
+
+def _trailing(rules: Rules, node: Node) -> list[int]:
+    return list(range(axis_of(rules, node, -1), len(rules.shape(node.inputs[0]))))
+
+
+def _affine(rules: Rules, node: Node, dy: str, normal: str) -> list[str]:
+    """Room for the input's, and those of scale and bias."""
+    found = [""] * len(node.inputs)
+    if has_input(node, 1) and rules.wants(node.inputs[1]):
+        part = rules.multiply(dy, normal)
+        found[1] = rules.sum_to(part, rules.shape(node.inputs[1]))
+    if has_input(node, 2) and rules.wants(node.inputs[2]):
+        found[2] = rules.sum_to(dy, rules.shape(node.inputs[2]))
+    return found
+
+
+def _scaled(rules: Rules, node: Node, dy: str) -> str:
+    return rules.multiply(dy, node.inputs[1]) if has_input(node, 1) else dy
+
+
+def length(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    """LpNormalization: 0 where there is no length."""
+    x, y = node.inputs[0], node.outputs[0]
+    axis = axis_of(rules, node, -1)
+    p = integer(node, "p", 2)
+    norm = rules.node(f"ReduceL{p}", x, rules.integers(axis), keepdims=1)
+    along = rules.sum(rules.multiply(dy[0], y), [axis])
+    direction = y if p == 2 else rules.node("Sign", x)
+    glsl = "return select(equal(d, vec4(0.0)), vec4(0.0), (a - b * c) / d);"
+    return [rules.slope(glsl, dy[0], direction, along, norm)]
+
+
+def mean_variance(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    """MeanVarianceNormalization: y = (x − mean) / (deviation + 1e-9)."""
+    x = node.inputs[0]
+    axes = normal_axes(integers(node, "axes", (0, 2, 3)), len(rules.shape(x)))
+    axes = tuple(sorted(set(axes)))
+    apart = rules.subtract(x, mean(rules, x, axes))
+    deviation = rules.node("Sqrt", mean(rules, rules.multiply(apart, apart), axes))
+    shared = mean(rules, dy[0], axes)
+    along = mean(rules, rules.multiply(dy[0], apart), axes)
+    first = rules.slope("return (a - b) / (c + 1e-9);", dy[0], shared, deviation)
+    glsl = "return a - b * c / (d * (d + 1e-9) * (d + 1e-9));"
+    return [rules.slope(glsl, first, apart, along, deviation)]

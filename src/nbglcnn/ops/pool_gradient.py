@@ -1,0 +1,156 @@
+"""Gradients of pools: of means a transposed convolution, of the largest an operator of ours."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from nbglcnn.graph import Array, Node
+from nbglcnn.layout import nchw_of
+from nbglcnn.lowering.builder import Builder
+from nbglcnn.lowering.glsl import Kernel, shader
+from nbglcnn.ops.operator import Facts, Operator, Shape, anything, integer, integers
+from nbglcnn.ops.reach import everything
+from nbglcnn.ops.rules import Rules
+from nbglcnn.ops.window import Window, sliding
+
+KERNEL = Kernel(
+    "max_pool_gradient", shader("max_pool_gradient.glsl") + shader("pixels.glsl"), pixel=False
+)
+
+
+def _window(facts: Facts, node: Node) -> Window:
+    return sliding(facts, node, integers(node, "kernel_shape", ()))
+
+
+def largest(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    """MaxPool: the first of the largest elements of a window has its gradient."""
+    if not dy[0]:
+        return [""]
+    window = _window(rules, node)
+    return [_to_largest(rules, node, dy[0], window)]
+
+
+def largest_of_all(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    """GlobalMaxPool: a window as large as the map."""
+    spatial = rules.shape(node.inputs[0])[2:]
+    one, none = (1,) * len(spatial), (0,) * len(spatial)
+    return [_to_largest(rules, node, dy[0], Window(spatial, one, one, none, none, one))]
+
+
+def _to_largest(rules: Rules, node: Node, dy: str, window: Window) -> str:
+    return rules.node(
+        "MaxPoolGradient", node.inputs[0], node.outputs[0], dy, kernel_shape=window.kernel,
+        strides=window.strides, dilations=window.dilations, pads=window.begins,
+    )  # fmt: skip
+
+
+def mean(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    """AveragePool: each element of a window has as much as its mean counts it."""
+    spatial = rules.shape(node.inputs[0])[2:]
+    window, padded = _window(rules, node), integer(node, "count_include_pad", 0)
+    counts: Array = np.ones((), np.float32)
+    for axis, length in enumerate(spatial):
+        along = _taps(window, axis, length, bool(padded))
+        counts = np.multiply.outer(counts, along)
+    share = rules.multiply(dy[0], rules.array((1 / counts).astype(np.float32)[None, None]))
+    return [spread(rules, share, window, spatial)]
+
+
+def spread(rules: Rules, share: str, window: Window, spatial: Shape) -> str:
+    """What each window gives to all of its elements, summed: (n, c, *spatial)."""
+    channels = rules.shape(share)[1]
+    ones = rules.filled((channels, 1, *window.kernel), 1)
+    full = tuple(
+        s * (o - 1) + d * (k - 1) + 1
+        for s, o, d, k in zip(
+            window.strides, window.output, window.dilations, window.kernel, strict=True
+        )
+    )
+    left = [f - b - n for f, b, n in zip(full, window.begins, spatial, strict=True)]
+    return rules.node(
+        "ConvTranspose", share, ones, group=channels, strides=window.strides,
+        dilations=window.dilations, pads=(*window.begins, *(max(0, n) for n in left)),
+        output_padding=tuple(max(0, -n) for n in left),
+    )  # fmt: skip
+
+
+def _taps(window: Window, axis: int, length: int, padded: bool) -> Array:
+    """How many elements each mean along an axis counts."""
+    begin, end = window.begins[axis], window.ends[axis]
+    taps = np.arange(window.kernel[axis]) * window.dilations[axis]
+    at = np.arange(window.output[axis])[:, None] * window.strides[axis] - begin + taps
+    least, most = (-begin, length + end) if padded else (0, length)
+    counted: Array = ((at >= least) & (at < most)).sum(1).astype(np.float64)
+    return counted
+
+
+def mean_of_all(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    """GlobalAveragePool: a share each."""
+    shape = rules.shape(node.inputs[0])
+    return [rules.expand(rules.scale(dy[0], 1 / math.prod(shape[2:])), shape)]
+
+
+def norm(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    """LpPool: y = (Σ |x|^p)^(1/p); 0 where there is no length."""
+    x, y = node.inputs[0], node.outputs[0]
+    p = float(integer(node, "p", 2))
+    if node.op == "GlobalLpPool":
+        per_window = rules.slope(_OF_NORM, dy[0], y, p=p)
+        whole = rules.expand(per_window, rules.shape(x))
+    else:
+        window = _window(rules, node)
+        share = rules.slope(_OF_NORM, dy[0], y, p=p)
+        whole = spread(rules, share, window, rules.shape(x)[2:])
+    return [rules.slope(_OF_ELEMENT, whole, x, p=p)]
+
+
+_OF_NORM = (
+    "return select(equal(b, vec4(0.0)), vec4(0.0),"
+    " a * (u_p == 1.0 ? vec4(1.0) : u_p == 2.0 ? 1.0 / b : pow(b, vec4(1.0 - u_p))));"
+)
+_OF_ELEMENT = (
+    "return a * sign(b) * (u_p == 1.0 ? vec4(1.0) : u_p == 2.0 ? abs(b)"
+    " : pow(abs(b), vec4(u_p - 1.0)));"
+)
+
+
+# The operator.
+
+
+def _shapes(facts: Facts, node: Node) -> list[Shape]:
+    return [facts.shape(node.inputs[0])]
+
+
+def _three(values: Shape, filling: int) -> Shape:
+    return (filling, filling, *values)[-3:]
+
+
+def _lower(b: Builder, node: Node) -> None:
+    x, y, dy = (b.tensor(name) for name in node.inputs)
+    kernel, strides, dilations, begins = (
+        _three(integers(node, name, ()), filling)
+        for name, filling in (("kernel_shape", 1), ("strides", 1), ("dilations", 1), ("pads", 0))
+    )
+    spatial, places = (_three(b.shape(name)[2:], 1) for name in node.inputs[:2])
+    output = b.output(node.outputs[0], b.layout(nchw_of(b.shape(node.inputs[0]))))
+    b.draw(
+        KERNEL, output, [x, y, dy],
+        integers=[
+            *kernel, spatial[1], *strides, places[1], *dilations, places[0], *begins, places[2],
+            spatial[0], spatial[2],
+        ],
+        fetches=8 * math.prod(-(-k // s) for k, s in zip(kernel, strides, strict=True)),
+    )  # fmt: skip
+
+
+OPERATORS = [
+    Operator(
+        "MaxPoolGradient", "The gradient of a pool of largest elements.", _shapes, _lower,
+        {"kernel_shape": anything, "strides": anything, "dilations": anything, "pads": anything},
+        role="head", reach=everything, explains="nothing", formula=None, bounds=None, short=None,
+        shape_inputs=(), gradient="it is itself part of a gradient",
+    )
+]  # fmt: skip

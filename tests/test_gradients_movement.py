@@ -1,0 +1,91 @@
+"""Gradients of operators that move elements, beside torch.autograd."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from gradients import assert_gradients
+
+CASES: dict[str, tuple[Callable[..., Tensor], tuple[int, ...]]] = {
+    "reshape and transpose": (lambda x: x.reshape(2, 3, 20).transpose(1, 2), (2, 3, 4, 5)),
+    "slice": (lambda x: x[:, 1:3, 2:, :-1], (2, 4, 5, 3)),
+    "slice by steps": (lambda x: x[:, ::2, 1::3], (2, 5, 8, 3)),
+    "one place": (lambda x: x[:, 2] * 2 + x[:, 0], (2, 3, 4)),
+    "flip": (lambda x: x.flip(2), (1, 3, 4, 5)),
+    "roll": (lambda x: x.roll(2, 2), (1, 3, 5, 4)),
+    "repeat": (lambda x: x.repeat(1, 3, 1, 2), (2, 3, 1, 4)),
+    "expand": (lambda x: x.expand(2, 3, 4, 5), (1, 3, 1, 5)),
+    "concatenate": (lambda x, y: torch.cat((x, y, x * y.mean()), 1), (2, 3, 4, 5)),
+    "split": (lambda x: x.split((2, 3), 1)[1] ** 1, (2, 5, 3, 4)),
+    "chunks": (lambda x: x.chunk(2, 1)[0] * x.chunk(2, 1)[1], (2, 6, 3)),
+    "pixel shuffle": (lambda x: F.pixel_shuffle(x, 2), (2, 12, 3, 5)),
+    "pixel unshuffle": (lambda x: F.pixel_unshuffle(x, 3), (1, 2, 6, 9)),
+    "channel shuffle": (lambda x: F.channel_shuffle(x, 3), (1, 6, 4, 5)),
+    "zeros around": (lambda x: F.pad(x, (1, 2, 0, 3)), (2, 3, 4, 5)),
+    "cut and zeros": (lambda x: F.pad(x, (-1, 2, 3, -2)), (2, 3, 5, 5)),
+    "reflected": (lambda x: F.pad(x, (2, 1, 3, 0), mode="reflect"), (2, 3, 4, 5)),
+    "edges": (lambda x: F.pad(x, (2, 1, 0, 3), mode="replicate"), (2, 3, 4, 5)),
+    "wrapped": (lambda x: F.pad(x, (2, 1, 3, 0), mode="circular"), (2, 3, 4, 5)),
+    "a margin longer than the map": (
+        lambda x: F.pad(x, (5, 7, 6, 0), mode="replicate"), (1, 2, 3, 2),
+    ),
+    "chosen rows": (lambda x: x[:, torch.tensor([2, 0, 2, 1])], (2, 3, 4, 5)),
+    "chosen places": (
+        lambda x: x.gather(1, torch.tensor([[0, 2, 2], [1, 1, 0]])[:, :, None].expand(2, 3, 4)),
+        (2, 3, 4),
+    ),
+    "einsum": (lambda x, y: torch.einsum("nchw,ncw->nhc", x, y.mean(2)), (2, 3, 4, 5)),
+    "attention": (
+        lambda x, y: F.scaled_dot_product_attention(x, y, x * 0.5), (1, 2, 5, 3),
+    ),
+}  # fmt: skip
+
+
+class Function(nn.Module):
+    def __init__(self, function: Callable[..., Tensor], two: bool) -> None:
+        super().__init__()
+        self.function, self.two = function, two
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return self.function(x, y) if self.two else self.function(x * y)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_elements_that_move(name: str) -> None:
+    function, shape = CASES[name]
+    torch.manual_seed(4)
+    two = function.__code__.co_argcount == 2
+    assert_gradients(Function(function, two), torch.randn(shape), torch.randn(shape))
+
+
+class Embedded(nn.Module):
+    """Rows of a table that are chosen while the network runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(7, 5)
+
+    def forward(self, which: Tensor, x: Tensor) -> Tensor:
+        return self.table(which) * x
+
+
+def test_rows_that_an_input_chooses() -> None:
+    torch.manual_seed(4)
+    assert_gradients(Embedded(), torch.tensor([[1, 3, 3], [0, 6, 1]]), torch.randn(2, 3, 5))
+
+
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.MultiheadAttention(6, 2, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inner(x, x, x, need_weights=False)[0]
+
+
+def test_multihead_attention() -> None:
+    torch.manual_seed(4)
+    assert_gradients(Attention(), torch.randn(2, 5, 6))
