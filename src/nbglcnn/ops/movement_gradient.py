@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from nbglcnn.errors import UnsupportedOperator
-from nbglcnn.graph import Attribute, Node
+from nbglcnn.graph import Array, Attribute, Node
 from nbglcnn.ops.operator import Gradient, axis_of, integer, integers, text
 from nbglcnn.ops.rules import BOOL, Rules
 
@@ -31,6 +31,19 @@ def transpose(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
 def expand(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """Expand: what was repeated is summed."""
     return [rules.sum_to(dy[0], rules.shape(node.inputs[0])), ""]
+
+
+def by_matrix(rules: Rules, a: str, axis: int, matrix: Array) -> str:
+    """Each line along an axis times a constant matrix (new length, length)."""
+    shape = rules.shape(a)
+    before, length, behind = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
+    if behind == 1:
+        rows = rules.reshape(a, (before, length))
+        found = rules.node("MatMul", rows, rules.array(np.ascontiguousarray(matrix.T)))
+    else:
+        rows = rules.reshape(a, (before, length, behind))
+        found = rules.node("MatMul", rules.array(matrix), rows)
+    return rules.reshape(found, (*shape[:axis], len(matrix), *shape[axis + 1 :]))
 
 
 def cut(rules: Rules, a: str, axis: int, start: int, end: int) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from nbglcnn.graph import Node
-from nbglcnn.ops.movement_gradient import cut, turned, widened
+from nbglcnn.ops.movement_gradient import by_matrix, cut, turned, widened
 from nbglcnn.ops.operator import Gradient, has_input, text
 from nbglcnn.ops.rules import Rules
 
@@ -73,10 +72,7 @@ def _by_matrix(
     modes = {"edge": "edge", "reflect": "reflect", "wrap": "wrap"}
     places = np.pad(np.arange(kept), (front, behind), mode=modes[mode])  # type: ignore[call-overload]
     matrix = (np.arange(kept)[:, None] == places).astype(np.float32)
-    shape = rules.shape(dy)
-    flat = (math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :]))
-    found = rules.node("MatMul", rules.array(matrix), rules.reshape(dy, flat))
-    return rules.reshape(found, (*shape[:axis], kept, *shape[axis + 1 :]))
+    return by_matrix(rules, dy, axis, matrix)
 
 
 def _margin(rules: Rules, node: Node, dy: str, paddings: Sequence[tuple[int, int, int]]) -> str:

@@ -20,6 +20,7 @@ from nbglcnn.layout import nchw_of
 from nbglcnn.lowering.builder import Builder, Tensor
 from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.ops.elementwise import reshaped
+from nbglcnn.ops.movement_gradient import by_matrix
 from nbglcnn.ops.operator import (
     Facts,
     Operator,
@@ -35,6 +36,7 @@ from nbglcnn.ops.operator import (
     text,
 )
 from nbglcnn.ops.reach import NOTHING, Linked, first, listed, same
+from nbglcnn.ops.rules import Rules
 from nbglcnn.plan import Recipe
 
 RESIZE = Kernel("resize", shader("resize.glsl"), slots="float outside")
@@ -308,6 +310,21 @@ def _read(along: Scaling, node: Node) -> list[list[int]]:
     return found
 
 
+def _gradient(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    """Each place has the weights with which it went into others: a matrix for each axis."""
+    found = dy[0]
+    for axis, along in enumerate(_scalings(rules, node)):
+        if along.still:
+            continue
+        matrix = np.zeros((along.before, along.after), np.float64)
+        places, weights = table(along, node)
+        for position, (read, shares) in enumerate(zip(places, weights, strict=True)):
+            known = read >= 0
+            np.add.at(matrix[:, position], read[known].astype(int), shares[known])
+        found = by_matrix(rules, found, axis, matrix.astype(np.float32))
+    return [found, *[""] * (len(node.inputs) - 1)]
+
+
 OPERATORS = [
     Operator(
         "Resize",
@@ -333,5 +350,6 @@ OPERATORS = [
         bounds=None,
         short=None,
         shape_inputs=(1, 2, 3),
+        gradient=_gradient,
     ),
 ]
