@@ -1,8 +1,5 @@
 """Gradients of functions element by element, of reductions and of their kin, beside PyTorch's."""
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -15,38 +12,20 @@ from gradients import assert_gradients
 from nbglcnn.errors import UnsupportedOperator
 from nbglcnn.ops import broadcast, cast, pointwise, reduce, softmax, sort
 from nbglcnn.ops.operator import NO_RULE
-from operator_gradients import Row, assert_rows
+from operator_gradients import (
+    RNG,
+    Row,
+    along,
+    assert_rows,
+    between,
+    floats,
+    ints,
+    number,
+    randoms,
+)
 
 FAMILIES = (broadcast, cast, pointwise, reduce, softmax, sort)
-RNG = np.random.default_rng(0)
-SHAPE = (2, 5, 3)
-
-
-def between(low: float, high: float, *shape: int) -> np.ndarray:
-    return RNG.uniform(low, high, shape or SHAPE).astype(np.float32)
-
-
-def floats(*numbers: float) -> np.ndarray:
-    return np.array(numbers, np.float32)
-
-
-def number(value: float) -> np.ndarray:
-    return np.array(value, np.float32)
-
-
-def ints(*numbers: int) -> np.ndarray:
-    return np.array(numbers, np.int64)
-
-
-def randoms(*shapes: tuple[int, ...]) -> list[np.ndarray]:
-    return [between(-1, 1, *shape) for shape in shapes]
-
-
-def along(function: Callable[..., Tensor], *arguments: Any) -> Callable[[Tensor], Tensor]:
-    """The function of its first argument."""
-    return lambda x: function(x, *arguments)
-
-
+STATE = RNG.bit_generator.state
 WIDE = np.concatenate([between(-5, 5, 31), floats(0, 1, -1, 3, -3, 0.5, -0.5, 30, -30)])
 EDGE = floats(-3, 3, -2.5, 2.5, 0, -0.5, 0.5, 1, -1, 0.2)
 
@@ -79,7 +58,7 @@ ACTIVATIONS = [
     Row("Softplus", F.softplus, [WIDE]),
     Row("Softplus", F.softplus, [between(-9, -6)]),
     Row("Softsign", F.softsign, [WIDE]),
-    Row("Softsign", F.softsign, [between(900, 1000)]),
+    Row("Softsign", F.softsign, [between(90, 99)]),
     Row("Mish", F.mish, [WIDE]),
     Row("Mish", F.mish, [between(-20, -10)]),
     Row("Clip", lambda x: x.clamp(-0.5, 0.5), [EDGE, number(-0.5), number(0.5)], {}, (1, 2)),
@@ -115,6 +94,12 @@ FUNCTIONS = [
 FLAT = [Row(op, lambda x: torch.floor(x), [WIDE]) for op in ("Sign", "Floor", "Ceil", "Round")]
 
 
+@pytest.fixture(autouse=True)
+def same_numbers() -> None:
+    """Whichever tests run."""
+    RNG.bit_generator.state = STATE
+
+
 @pytest.mark.parametrize("rows", [ACTIVATIONS, FUNCTIONS], ids=["activations", "functions"])
 def test_functions_of_one_number(rows: list[Row]) -> None:
     assert_rows(rows)
@@ -143,6 +128,13 @@ def test_relu6_and_hardtanh_pass_nothing_at_their_bounds() -> None:
     assert not found["inputs[1]"][0, 0, 5] and found["inputs[1]"][0, 0, 2]
 
 
+def test_functions_that_convolutions_apply_as_they_store() -> None:
+    torch.manual_seed(1)
+    parts = [nn.LeakyReLU(0.2), nn.ELU(), nn.GELU(), nn.SiLU(), nn.Hardswish(), nn.Softplus()]
+    layers = [layer for part in parts for layer in (nn.Conv2d(3, 3, 3, padding=1), part)]
+    assert_gradients(nn.Sequential(*layers), torch.randn(2, 3, 5, 4))
+
+
 class Modulo(nn.Module):
     """What the exporter may write in several nodes."""
 
@@ -155,16 +147,16 @@ def spread(a: Tensor, *others: Tensor) -> list[Tensor]:
 
 
 # Every way of broadcasting two tensors.
-PAIRS = {
-    "equal": ((2, 5, 3), (2, 5, 3)),
-    "number": ((2, 5, 3), ()),
-    "number first": ((), (2, 5, 3)),
-    "channels": ((2, 5, 3, 2), (5, 1, 1)),
-    "last axis": ((5, 3), (3,)),
-    "outer": ((2, 1, 3, 1), (1, 5, 1, 2)),
-    "lengths of 1": ((1, 1, 1), (3,)),
-    "rank 5": ((2, 1, 2, 1, 3), (1, 3, 1, 2, 1)),
-}
+PAIRS = [
+    ((2, 5, 3), (2, 5, 3)),
+    ((2, 5, 3), ()),
+    ((), (2, 5, 3)),
+    ((2, 5, 3, 2), (5, 1, 1)),
+    ((5, 3), (3,)),
+    ((2, 1, 3, 1), (1, 5, 1, 2)),
+    ((1, 1, 1), (3,)),
+    ((2, 1, 2, 1, 3), (1, 3, 1, 2, 1)),
+]
 BINARY = {
     "Add": torch.add, "Sub": torch.sub, "Mul": torch.mul, "Div": torch.div, "Pow": torch.pow,
     "Max": torch.maximum, "Min": torch.minimum,
@@ -173,14 +165,8 @@ BINARY = {
 
 def pairs(op: str) -> list[Row]:
     low = 0.3 if op in ("Div", "Pow") else -2
-    return [
-        Row(
-            op,
-            BINARY[op],
-            [between(low, 2, *a) if a else number(0.7), between(low, 2, *b) if b else number(1.3)],
-        )
-        for a, b in PAIRS.values()
-    ]
+    given = ([np.asarray(RNG.uniform(low, 2, s), np.float32) for s in two] for two in PAIRS)
+    return [Row(op, BINARY[op], two) for two in given]
 
 
 @pytest.mark.parametrize("op", BINARY)
@@ -313,15 +299,17 @@ def test_reductions_with_zeros_and_of_equal_elements() -> None:
     assert_rows(ODD)
 
 
-def test_softmax_along_any_axis() -> None:
+@pytest.mark.parametrize(("scale", "tolerance"), [(1, 1e-5), (10, 1e-4)])
+def test_softmax_along_any_axis(scale: float, tolerance: float) -> None:
+    # Where one share is nearly 1 all gradients are small, as digits cancel, in PyTorch too.
     shapes = ((2, 5, 3), (5, 7), (4,), (2, 3, 2, 2, 3), (1, 70), (2, 1))
-    assert_rows([
+    rows = [
         Row(op, along(f, axis), [scale * between(-3, 3, *shape)], {"axis": axis})
         for op, f in (("Softmax", torch.softmax), ("LogSoftmax", torch.log_softmax))
-        for scale in (1, 10)
         for shape in shapes
-        for axis in {-1, 0, len(shape) // 2}
-    ])  # fmt: skip
+        for axis in sorted({-1, 0, len(shape) // 2})
+    ]
+    assert_rows(rows, tolerance)
 
 
 def largest(k: int, axis: int, most: bool = True):

@@ -14,6 +14,38 @@ import nbglcnn
 from gradients import FLOOR, TOLERANCE
 
 OPSET = 24
+RNG = np.random.default_rng(0)
+SHAPE = (2, 5, 3)
+
+
+def between(low: float, high: float, *shape: int) -> np.ndarray:
+    """Numbers between two, of SHAPE where none is given."""
+    return RNG.uniform(low, high, shape or SHAPE).astype(np.float32)
+
+
+def floats(*numbers: float) -> np.ndarray:
+    """A vector."""
+    return np.array(numbers, np.float32)
+
+
+def number(value: float) -> np.ndarray:
+    """An array of no axes."""
+    return np.array(value, np.float32)
+
+
+def ints(*numbers: int) -> np.ndarray:
+    """A vector of integers, as axes are given."""
+    return np.array(numbers, np.int64)
+
+
+def randoms(*shapes: tuple[int, ...]) -> list[np.ndarray]:
+    """Arrays of numbers from -1 to 1."""
+    return [between(-1, 1, *shape) for shape in shapes]
+
+
+def along(function: Callable[..., Tensor], *arguments: Any) -> Callable[[Tensor], Tensor]:
+    """The function of its first argument."""
+    return lambda x: function(x, *arguments)
 
 
 @dataclass(frozen=True)
@@ -40,11 +72,11 @@ class Row:
         ]
 
 
-def assert_rows(rows: Sequence[Row]) -> None:
+def assert_rows(rows: Sequence[Row], tolerance: float = TOLERANCE) -> None:
     """Each row's inputs have torch's gradients of its output times factors, in float64.
 
-    To 1e-5 of each tensor's maximum, or as near as torch's own float32 is; what is infinite or no
-    number is so in both.
+    To `tolerance` of each tensor's maximum, or as near as torch's own float32 is; what is infinite
+    or no number is so in both.
     """
     rng = np.random.default_rng(1)
     nodes, initializers, inputs, sums = [], [], [], []
@@ -91,12 +123,12 @@ def assert_rows(rows: Sequence[Row]) -> None:
     problems = [
         f"{name}: {problem}"
         for name in fed
-        if (problem := difference(found[name], right[name], single[name]))
+        if (problem := difference(found[name], right[name], single[name], tolerance))
     ]
     assert not problems, "\n".join(problems)
 
 
-def difference(found: np.ndarray, right: np.ndarray, single: np.ndarray) -> str:
+def difference(found: np.ndarray, right: np.ndarray, single: np.ndarray, tolerance: float) -> str:
     """What is wrong with a gradient; "" for nothing."""
     if found.shape != right.shape:
         return f"shape {found.shape}, not {right.shape}"
@@ -106,6 +138,6 @@ def difference(found: np.ndarray, right: np.ndarray, single: np.ndarray) -> str:
     found, right, single = (one[finite] for one in (found, right, single))
     error, own = (np.abs(one - right).max(initial=0) for one in (found, single))
     largest = np.abs(right).max(initial=0)
-    if not error <= max(TOLERANCE * largest, own) + FLOOR:
+    if not error <= max(tolerance * largest, own) + FLOOR:
         return f"off by {error:.3g} of {largest:.3g} (torch: {own:.3g})"
     return ""

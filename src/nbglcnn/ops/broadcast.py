@@ -17,7 +17,6 @@ from nbglcnn.ops.elementwise import Operand, broadcast_shape, combine, named
 from nbglcnn.ops.masks import leave_out
 from nbglcnn.ops.movement import needs_constant
 from nbglcnn.ops.operator import (
-    NO_RULE,
     Allowed,
     Facts,
     Gradient,
@@ -153,7 +152,7 @@ def elementwise(
     explains: Explains | Callable[[Facts, Node], Explains] = "nothing",
     formula: Callable[[Facts, Node], str] | None = None,
     short: str | None = None,
-    gradient: Gradient | str = NO_RULE,
+    gradient: Gradient | str,
 ) -> Operator:
     """An operator that computes each element from one element of each of its inputs."""
     return Operator(
@@ -175,7 +174,7 @@ def binary(
     sign: str = "",
     formula: str = "",
     short: str | None = None,
-    gradient: Gradient | str = NO_RULE,
+    gradient: Gradient | str,
 ) -> Operator:
     """An operator of two or three tensors that computes each element by `function`.
 

@@ -13,7 +13,6 @@ from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.lowering.slots import Part
 from nbglcnn.ops import pointwise_gradient as slopes
 from nbglcnn.ops.operator import (
-    NO_RULE,
     Allowed,
     Facts,
     Gradient,
@@ -119,7 +118,7 @@ def unary(
     allowed: Mapping[str, Allowed] = {},
     check: Callable[[Facts, Node], str | None] = no_reason,
     short: str | None = None,
-    gradient: Gradient | str = NO_RULE,
+    gradient: Gradient | str,
     **defaults: float,
 ) -> Operator:
     """An operator that maps each element by `function`, which is `formula` for people.

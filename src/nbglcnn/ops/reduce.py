@@ -15,7 +15,6 @@ from nbglcnn.ops import reduce_gradient as gradients
 from nbglcnn.ops.axes import merged, nchw_flags
 from nbglcnn.ops.elementwise import Operand, named
 from nbglcnn.ops.operator import (
-    NO_RULE,
     Facts,
     Gradient,
     Operator,
@@ -338,7 +337,8 @@ def _reduction(
     doc: str,
     kind: str,
     explains: Explains = "nothing",
-    gradient: Gradient | str = NO_RULE,
+    *,
+    gradient: Gradient | str,
 ) -> Operator:
     attributes = {"keepdims": only(0, 1), "noop_with_empty_axes": only(0, 1)}
     return Operator(
@@ -358,11 +358,12 @@ def _index(name: str, doc: str, smallest: bool) -> Operator:
 
 
 OPERATORS = [
-    _reduction("ReduceSum", "The sum along axes.", "sum", "sum pool", gradients.spread(_axes)),
+    _reduction("ReduceSum", "The sum along axes.", "sum", "sum pool",
+               gradient=gradients.spread(_axes)),
     _reduction("ReduceMean", "The mean along axes.", "mean", "mean pool",
-               gradients.spread(_axes, mean=True)),
+               gradient=gradients.spread(_axes, mean=True)),
     _reduction("ReduceMax", "The largest element along axes.", "max", "max pool",
-               gradients.rule(_axes, gradients.extreme)),
+               gradient=gradients.rule(_axes, gradients.extreme)),
     _reduction("ReduceMin", "The smallest element along axes.", "min",
                gradient=gradients.rule(_axes, gradients.extreme)),
     _reduction("ReduceProd", "The product along axes.", "prod",
