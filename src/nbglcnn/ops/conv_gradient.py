@@ -33,6 +33,7 @@ GROUPED = _kernel_of("weight_gradient_grouped", "weight_gradient_grouped", "pixe
 SUM = Kernel("weight_gradient_sum", shader("weight_gradient_sum.glsl"))
 TERMS = 8192  # of one sum, so that it loses no digit
 FRAGMENTS = 2000  # that keep a device busy
+SMALL = 36  # places of a map that are looked for one by one
 PLACES = 32  # that a fragment is worth
 
 
@@ -180,6 +181,7 @@ def _lower(b: Builder, node: Node) -> None:
         constants = {
             "DEPTHWISE": int(depthwise), "GROUPED": int(group > 1), "TOGETHER": together,
             "REST": int(images % together > 0), "ONE": int(places == (1, 1, 1)),
+            "SMALL": int(math.prod(places[1:]) <= SMALL),
             "STACKED": int(x.layout.block[0] == dy.layout.block[0] == together == 4),
         }  # fmt: skip
         b.draw(DENSE, sums, [x, dy], integers=numbers, constants=constants, fetches=2 * terms)

@@ -4,7 +4,8 @@
 // layers, ONE that there is one place.
 //
 // A place PERIOD further lies a fixed number of texels further, in the same layer and phase, whatever the layouts of x
-// and dy. So a loop goes over every PERIODth place, and only where it begins is looked for.
+// and dy. So a loop goes over every PERIODth place, and only where it begins is looked for. In SMALL maps such loops
+// go round two or three times: there each place is looked for.
 
 #if DEPTHWISE
 #define PRODUCTS a0 += d * v;
@@ -85,10 +86,19 @@ void main() {
 #else
       for (int z = s.low.x; z < s.high.x; z++) {
         int row = z * u.i[0].z, row_x = (z * STRIDE.x + s.tap.x) * u.i[4].y + s.tap.y;
+#if SMALL
+        ivec2 q = s.low.yz, size = max(s.high.yz - s.low.yz, ivec2(0));
+        for (int k = 0; k < size.x * size.y; k++) {
+          vec3 dy = inside(m, ys, row + q.x, q.y);
+          vec3 x = inside(l, xs, row_x + q.x * STRIDE.y, q.y * STRIDE.z + s.tap.z);
+          IMAGES(ADD)
+          if (++q.y == s.high.z) q = ivec2(q.x + 1, s.low.z);
+        }
+#else
         for (int py = s.low.y; py < min(s.low.y + period.x, s.high.y); py++) {
-          int rows = quotient(s.high.y - py + period.x - 1, period.x);
+          int rows = over(s.high.y - py + period.x - 1, period.x);
           for (int px = s.low.z; px < min(s.low.z + period.y, s.high.z); px++) {
-            int columns = quotient(s.high.z - px + period.y - 1, period.y);
+            int columns = over(s.high.z - px + period.y - 1, period.y);
             vec3 dy = inside(m, ys, row + py, px);
             vec3 x = inside(l, xs, row_x + py * STRIDE.y, px * STRIDE.z + s.tap.z);
             vec2 left_at = vec2(dy.x, x.x);
@@ -108,6 +118,7 @@ void main() {
             }
           }
         }
+#endif
       }
 #endif
     }
