@@ -92,7 +92,11 @@ function Legend({ value, most }: { value: Value; most: number }) {
   const found = useAnswer(value, askCounted, "", seen) ?? [];
   const [, channels] = value.nchw;
   if (found === "too many") {
-    return <p class="nbg-second">{full(channels)} classes; too many values to be counted here</p>;
+    return (
+      <div class="nbg-classes-legend" ref={element}>
+        <p class="nbg-second">{full(channels)} classes; too many values to be counted here</p>
+      </div>
+    );
   }
   const places = found.reduce((sum, one) => sum + one.count, 0);
   const shown = found.slice(0, most);
