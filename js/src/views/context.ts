@@ -130,18 +130,23 @@ export function useAnswer<T>(
   const [known, setKnown] = useState<Answer<T> | null>(null);
   // biome-ignore lint/correctness/useExhaustiveDependencies: a run's sequence is what makes an answer old
   useEffect(() => {
-    if (value === null || session === null || sequence === 0 || !asks) return;
+    if (value === null || session === null || sequence === 0) return;
     let wanted = true;
-    ask(views, value, image).then(
-      (answer) => {
-        if (wanted && answer !== null) setKnown({ key: value.key, about, answer });
-      },
-      (error: unknown) => {
-        if (wanted) reportFailure(views, error);
-      },
-    );
+    const go = (): Promise<void> =>
+      ask(views, value, image).then(
+        (answer) => {
+          if (wanted && answer !== null) setKnown({ key: value.key, about, answer });
+        },
+        (error: unknown) => {
+          if (wanted) reportFailure(views, error);
+        },
+      );
+    const { unseen } = views.painter;
+    if (asks) void go();
+    else unseen.add(go);
     return () => {
       wanted = false;
+      unseen.delete(go);
     };
   }, [views, value, session, sequence, image, about, asks]);
   if (value === null || isSkipped(session, value.key)) return null; // what is known is old
