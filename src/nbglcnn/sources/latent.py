@@ -43,8 +43,9 @@ class Latent(InputSource):
     on the present input.
 
     `codes` are those of the data, computed by the layers before the cut (`items` says of which of
-    them, `known` has their principal directions); `latent.with_code(z)` is the same at another
-    code, so that `viewer.source = viewer.source.with_code(z)` moves there.
+    them, `known` has their principal directions), and again after `viewer.load_state_dict`;
+    `latent.with_code(z)` is the same at another code, so that
+    `viewer.source = viewer.source.with_code(z)` moves there.
 
     Args:
         layer: the name of a layer or module whose value is float32, of at most 4,096 numbers for
