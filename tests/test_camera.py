@@ -1,7 +1,5 @@
 """A camera as the input: what goes in, when the browser is asked, when the light goes out."""
 
-import base64
-import io
 from collections.abc import Callable
 from functools import cache
 
@@ -14,6 +12,7 @@ from torch import nn
 
 import nbglcnn
 from nbglcnn import Plan
+from references import decoded, fitted
 from sourced import Sourced
 from views_page import Views
 
@@ -70,22 +69,8 @@ def pause(page: Page) -> None:
     page.wait_for_function("() => views.state.sourceStatus.value.phase === 'still'")
 
 
-def fitted(picture: Image.Image, shape: tuple[int, ...], mirrored: bool) -> np.ndarray:
-    """Its middle, resized by Pillow, as grey numbers."""
-    *_, height, width = shape
-    if mirrored:
-        picture = picture.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-    scale = min(picture.width / width, picture.height / height)
-    across, down = width * scale, height * scale
-    left, top = (picture.width - across) / 2, (picture.height - down) / 2
-    box = (left, top, left + across, top + down)
-    grey = picture.convert("RGB").resize((width, height), Image.Resampling.BILINEAR, box=box)
-    return np.asarray(grey.convert("L"), np.float32) / 255
-
-
 def grabbed(page: Page) -> Image.Image:
-    text = page.evaluate(GRAB).partition(",")[2]
-    return Image.open(io.BytesIO(base64.b64decode(text)))
+    return decoded(page.evaluate(GRAB))
 
 
 def test_the_cameras_picture_goes_in_as_pillow_resizes_it(show: Show) -> None:

@@ -21,6 +21,7 @@ from nbglcnn.plan import Input
 from nbglcnn.sources import Picture, given, items, records, video
 from nbglcnn.sources.blocks import KEPT, Blocks
 from nbglcnn.viewer.reading import BEFORE
+from references import noise_by_hand
 
 RANDOM = np.random.default_rng(21)
 MP4 = b"\0\0\0\x20ftypisom\0\0\x02\0isomiso2avc1mp41" + bytes(100)
@@ -142,24 +143,6 @@ def test_wrong_arguments_are_named_with_what_is_needed(make: Callable[[], Any], 
 
 
 # Noise
-
-
-def noise_by_hand(count: int, seed: int, mean: float, std: float) -> np.ndarray:
-    """The formula in Python's own integers and doubles, as its docstring has it."""
-
-    def scrambled(v: int) -> int:
-        state = (v * 747796405 + 2891336453) % 2**32
-        word = ((state >> ((state >> 28) + 4)) ^ state) * 277803737 % 2**32
-        return (word >> 22) ^ word
-
-    found = []
-    for index in range(count):
-        state, total = scrambled(index ^ scrambled(seed)), 0.0
-        for _ in range(12):
-            total += ((state >> 9) + 0.5) / 2**23
-            state = scrambled(state)
-        found.append(mean + std * (total - 6))
-    return np.array(found).astype(np.float32)
 
 
 @pytest.mark.parametrize("source", [Noise(), Noise(1), Noise(2**31, -3.7, 1e-3), Noise(9, 0, 1)])
