@@ -31,6 +31,9 @@ from views_page import Views
 BACKENDS = tuple(RENDERERS)
 Arrays = tuple[np.ndarray, ...]
 STATIC = Path(nbglcnn.__file__).with_name("static")
+# Mesa's processor renderer compiles without LLVM's optimizer, here and in the browsers: shaders run
+# a few times on small maps, and take longer to build.
+os.environ.setdefault("GALLIVM_PERF", "nopt")
 expect.set_options(timeout=20_000)  # by default 5 s, too few for a machine that does much else
 VIEWPORT: ViewportSize = {"width": 1280, "height": 720}  # Playwright's own
 strangers: list[list[str]] = []  # what pages asked outside this machine, of the open browsers
