@@ -46,6 +46,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=BACKENDS,
         help="test_page_sweep.py's renderer; test_viewer_steps.py kills a kernel at every step, "
         "test_ops.py takes each case to both renderers, test_strips.py cuts each into strips, "
+        "test_opsets.py has every operator set, "
         "test_page_values.py more networks, "
         "test_fields.py hundreds of them, test_extremes.py all of torch.nn, "
         "test_views_layout.py every view at every width, the notebooks of test_tour.py, "
