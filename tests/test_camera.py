@@ -167,6 +167,7 @@ def test_the_light_goes_out_when_the_camera_is_not_wanted(show: Show, end: str) 
     page.wait_for_function("() => given.tracks.every((track) => track.readyState === 'ended')")
 
 
+@pytest.mark.usefixtures("own_page")
 def test_a_hidden_page_pauses_and_after_a_minute_lets_go_of_the_camera(show: Show) -> None:
     sourced = opened(show)
     page = sourced.page
@@ -282,6 +283,7 @@ def test_a_camera_that_is_unplugged_is_said_and_can_be_started_again(show: Show)
     sourced.wait(count + 2)
 
 
+@pytest.mark.usefixtures("own_page")
 def test_who_wants_little_to_move_gets_one_picture_until_a_click(show: Show) -> None:
     sourced = opened(show)
     page = sourced.page

@@ -360,6 +360,7 @@ def test_planes_of_two_units_and_between_two_pictures(show: Callable[..., Views]
     assert ring is not None
 
 
+@pytest.mark.usefixtures("own_page")
 def test_an_orbit_goes_around_until_somebody_takes_the_ring(show: Callable[..., Views]) -> None:
     views = workbench(show)
     page = views.page
