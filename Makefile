@@ -64,10 +64,10 @@ soak:
 	@$(PYTHON) scripts/setup.py --tests
 	@.venv/bin/python scripts/soak.py $(ARGS)
 
-# the pictures of docs/pictures anew, from the tour in a real JupyterLab
+# the pictures of docs/pictures anew, from notebooks in a real JupyterLab; make screenshots ARGS="inputs latent" takes some
 screenshots:
 	@$(PYTHON) scripts/setup.py --tests
-	@.venv/bin/python scripts/screenshots.py
+	@.venv/bin/python scripts/screenshots.py $(ARGS)
 
 # docs/pictures/views anew: eight networks, four widths, two themes (10 minutes; make gallery ARGS=vit takes one's)
 gallery:

@@ -16,7 +16,7 @@ from PIL import Image
 from torch.utils.data import Dataset, IterableDataset, Subset, TensorDataset
 
 import nbglcnn
-from nbglcnn import Drawing, Images, InputError, Noise, Video, Webcam
+from nbglcnn import Drawing, Images, InputError, Latent, Noise, Video, Webcam
 from nbglcnn.plan import Input
 from nbglcnn.sources import Picture, given, items, records, video
 from nbglcnn.sources.blocks import KEPT, Blocks
@@ -567,3 +567,23 @@ def test_pages_name_values_before_their_edits_as_python_does() -> None:
     text = (Path(__file__).parents[1] / "js/src/gl/derived.ts").read_text("utf-8")
     assert 'const MARK = "\\u0000derived\\u0000"' in text and 'named("before", key)' in text
     assert BEFORE == "before\0derived\0"
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (Noise(), "input mean owner seed std"),
+        (
+            Images(np.zeros((3, 4, 4), np.uint8)),
+            "at classes data index input labels owner playing rate seed shuffled title",
+        ),
+        (
+            Latent("encoder.2"),
+            "classes code codes data input items known labels layer owner with_code",
+        ),
+    ],
+    ids=lambda one: type(one).__name__ if not isinstance(one, str) else "",
+)
+def test_a_notebook_completes_what_is_for_people(source: object, words: str) -> None:
+    assert dir(source) == words.split()
+    assert {*dir(source)} <= {*object.__dir__(source)}

@@ -63,6 +63,7 @@ class Latent(InputSource):
         KeyError: when a Viewer takes it: there is no such layer, or it isn't kept.
     """
 
+    offers: ClassVar[tuple[str, ...]] = ("codes", "items", "known", "with_code")
     kind: ClassVar[Kind] = "latent"
     takes: ClassVar[str] = "float32"
 
