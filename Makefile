@@ -31,12 +31,12 @@ fuzz:
 	@.venv/bin/python scripts/fuzz.py $(ARGS)
 
 # what make test has a part of: a fault at every call of WebGL on SwiftShader too, a kernel's death after every message,
-# each operator's cases on both renderers and cut into strips, the numbers of 60 random networks and of whole architectures, hundreds of
+# each operator's cases on both renderers and cut into strips, every operator set, the numbers of 60 random networks and of whole architectures, hundreds of
 # random networks' receptive fields, extreme inputs of each module and function, threads, every view of seven networks
 # at six widths (15 minutes of it), the tour and two files of notebooks on SwiftShader too
 sweep:
 	@$(PYTHON) scripts/setup.py --tests
-	$(IN_VENV) pytest $(WORKERS) tests/test_page_sweep.py tests/test_viewer_steps.py tests/test_ops.py tests/test_strips.py tests/test_page_values.py tests/test_fields.py tests/test_extremes.py tests/test_load_threads.py tests/test_views_layout.py tests/test_tour.py tests/test_viewer_lab.py tests/test_viewer_life.py tests/test_real_models.py tests/test_page_life.py tests/test_page_draw.py tests/test_page_runs.py tests/test_page_sections.py tests/test_page_precision.py tests/test_engine.py tests/test_metamorphic.py tests/test_export.py --sweep swiftshader $(ARGS)
+	$(IN_VENV) pytest $(WORKERS) tests/test_page_sweep.py tests/test_viewer_steps.py tests/test_ops.py tests/test_opsets.py tests/test_strips.py tests/test_page_values.py tests/test_fields.py tests/test_extremes.py tests/test_load_threads.py tests/test_views_layout.py tests/test_tour.py tests/test_viewer_lab.py tests/test_viewer_life.py tests/test_real_models.py tests/test_page_life.py tests/test_page_draw.py tests/test_page_runs.py tests/test_page_sections.py tests/test_page_precision.py tests/test_engine.py tests/test_metamorphic.py tests/test_export.py --sweep swiftshader $(ARGS)
 
 # faults put into a copy of the code, one at a time (tests/mutants/): which of them does no test notice? (half an hour;
 # make mutants ARGS="weights" puts in those of one area)
@@ -64,10 +64,10 @@ soak:
 	@$(PYTHON) scripts/setup.py --tests
 	@.venv/bin/python scripts/soak.py $(ARGS)
 
-# the pictures of docs/pictures anew, from the tour in a real JupyterLab
+# the pictures of docs/pictures anew, from notebooks in a real JupyterLab; make screenshots ARGS="inputs latent" takes some
 screenshots:
 	@$(PYTHON) scripts/setup.py --tests
-	@.venv/bin/python scripts/screenshots.py
+	@.venv/bin/python scripts/screenshots.py $(ARGS)
 
 # docs/pictures/views anew: eight networks, four widths, two themes (10 minutes; make gallery ARGS=vit takes one's)
 gallery:

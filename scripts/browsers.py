@@ -52,6 +52,32 @@ SEEN_MAPS = """() =>
     const { left, top, width, height } = canvas.getBoundingClientRect();
     return document.elementsFromPoint(left + width / 2, top + height / 2).includes(canvas);
   })"""
+# In a page: base64 of a film of a second, on which a bright bar goes from left to right.
+FILM = """async () => {
+  const canvas = document.createElement('canvas');
+  [canvas.width, canvas.height] = [64, 48];
+  const context = canvas.getContext('2d');
+  const recorder = new MediaRecorder(canvas.captureStream(25), {
+    mimeType: 'video/webm;codecs=vp8', videoBitsPerSecond: 2e6,
+  });
+  const parts = [];
+  recorder.ondataavailable = ({ data }) => parts.push(data);
+  const ended = new Promise((done) => { recorder.onstop = done; });
+  recorder.start();
+  for (let k = 0; k < 25; k++) {
+    context.fillStyle = '#204060';
+    context.fillRect(0, 0, 64, 48);
+    context.fillStyle = '#e0d0c0';
+    context.fillRect(2 * k, 8, 10, 32);
+    await new Promise((done) => setTimeout(done, 40));
+  }
+  recorder.stop();
+  await ended;
+  const bytes = new Uint8Array(await new Blob(parts).arrayBuffer());
+  let text = '';
+  for (const byte of bytes) text += String.fromCharCode(byte);
+  return btoa(text);
+}"""
 HOST = "127.0.0.1"
 INSIDE = ("data", "blob", "about", "file")  # schemes of what a page has itself
 # Chromium reports a wrong WebGL call as a mere warning, and some notes on speed beside it.

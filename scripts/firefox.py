@@ -27,6 +27,9 @@ SETTINGS = {
     "datareporting.policy.dataSubmissionEnabled": False,
     "app.normandy.enabled": False,
     "app.update.enabled": False,
+    # A camera that is none, for which nobody is asked.
+    "media.navigator.streams.fake": True,
+    "media.navigator.permission.disabled": True,
     # Whatever is not this machine goes to a proxy that is not there.
     "network.proxy.type": 1,
     "network.proxy.http": "127.0.0.1",
@@ -41,6 +44,29 @@ def missing_packages() -> list[str]:
     return [name for name, programs in PACKAGES.items() if not any(map(shutil.which, programs))]
 
 
+class Mouse:
+    """The mouse of a tab; it moves in CSS pixels of what is seen of the page."""
+
+    def __init__(self, ask: Callable[..., Any]) -> None:
+        self._ask = ask
+
+    def _do(self, *actions: dict[str, Any]) -> None:
+        mouse = {"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}}
+        self._ask("WebDriver:PerformActions", actions=[{**mouse, "actions": actions}])
+
+    def move(self, x: float, y: float) -> None:
+        """Go there."""
+        self._do({"type": "pointerMove", "duration": 0, "x": round(x), "y": round(y)})
+
+    def down(self) -> None:
+        """Press the left button."""
+        self._do({"type": "pointerDown", "button": 0})
+
+    def up(self) -> None:
+        """Let go of it."""
+        self._do({"type": "pointerUp", "button": 0})
+
+
 class FirefoxPage:
     """A tab of Firefox."""
 
@@ -49,6 +75,7 @@ class FirefoxPage:
         self._received = b""
         self._number = 0
         self._scripts: list[str] = []
+        self.mouse = Mouse(self._ask)
         self._receive()  # its greeting
         self.capabilities = self._ask("WebDriver:NewSession")["capabilities"]
         self._ask("WebDriver:SetTimeouts", script=PAGE_S * 1000, pageLoad=PAGE_S * 1000)

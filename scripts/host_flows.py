@@ -48,9 +48,10 @@ CLICK = f"""label => {{
 PREPARE = f"""
 import sys
 sys.path.insert(0, {str(TESTS)!r})
-import asyncio, numpy as np
+import asyncio, nbglcnn, numpy as np
 from nbglcnn import Viewer, transforms
 from host_cells import Press, agree, agree_bent, agree_whole, attempt, hush, of_page, unhush
+from host_cells import agree_decoded, agree_drawn, agree_fed, agree_noise, agree_shown
 from viewer_models import autoencoder, pictures
 """
 
@@ -71,6 +72,10 @@ class Host(Protocol):
 
     def evaluate(self, script: str, argument: Any = None) -> Any:
         """What a function gives in the page."""
+
+    @property
+    def mouse(self) -> Any:
+        """What has `move(x, y)`, `down()` and `up()` of Playwright's mouse."""
 
     def pause(self, ms: int) -> None:
         """Let time pass."""

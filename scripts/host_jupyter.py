@@ -29,6 +29,11 @@ class JupyterHost:
         """What a function gives in the page."""
         return self.notebook.page.evaluate(script, argument)
 
+    @property
+    def mouse(self) -> Any:
+        """The page's."""
+        return self.notebook.page.mouse
+
     def pause(self, ms: int) -> None:
         """Let time pass."""
         self.notebook.page.wait_for_timeout(ms)

@@ -79,6 +79,11 @@ class MarimoHost:
         """What a function gives in the page."""
         return self.page.evaluate(script, argument)
 
+    @property
+    def mouse(self) -> Any:
+        """The page's."""
+        return self.page.mouse
+
     def pause(self, ms: int) -> None:
         """Let time pass."""
         self.page.wait_for_timeout(ms)

@@ -18,13 +18,15 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
 
+import host_flows
 import setup
 from browsers import chromium_arguments, find_chromium
 from firefox import firefox_page, missing_packages
 from host_environments import environment, version
-from host_flows import FLOWS, Flow, Host, prepare
+from host_flows import Flow, Host, prepare
 from host_jupyter import JupyterHost
 from host_marimo import MarimoHost, running_marimo
+from host_sources import feeds
 from lab import OWN, local_page, running_lab
 from nbglcnn.tables import table
 
@@ -35,6 +37,7 @@ MARIMO = "marimo==0.25.*"
 SUBSHELLS = "@jupyterlab/apputils-extension/kernels-settings"
 COMMS = {"on": "perCommTarget", "off": "disabled"}
 GREEN = "✓"
+FLOWS = (*host_flows.FLOWS, Flow("sources", feeds))
 
 
 @dataclass

@@ -16,6 +16,7 @@ from playwright.sync_api import (
     Frame,
     Page,
     Playwright,
+    ViewportSize,
     expect,
     sync_playwright,
 )
@@ -30,7 +31,11 @@ from views_page import Views
 BACKENDS = tuple(RENDERERS)
 Arrays = tuple[np.ndarray, ...]
 STATIC = Path(nbglcnn.__file__).with_name("static")
+# Mesa's processor renderer compiles without LLVM's optimizer, here and in the browsers: shaders run
+# a few times on small maps, and take longer to build.
+os.environ.setdefault("GALLIVM_PERF", "nopt")
 expect.set_options(timeout=20_000)  # by default 5 s, too few for a machine that does much else
+VIEWPORT: ViewportSize = {"width": 1280, "height": 720}  # Playwright's own
 strangers: list[list[str]] = []  # what pages asked outside this machine, of the open browsers
 
 
@@ -41,6 +46,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=BACKENDS,
         help="test_page_sweep.py's renderer; test_viewer_steps.py kills a kernel at every step, "
         "test_ops.py takes each case to both renderers, test_strips.py cuts each into strips, "
+        "test_opsets.py has every operator set, "
         "test_page_values.py more networks, "
         "test_fields.py hundreds of them, test_extremes.py all of torch.nn, "
         "test_views_layout.py every view at every width, the notebooks of test_tour.py, "
@@ -201,19 +207,35 @@ def site() -> Iterator[tuple[str, dict[str, bytes]]]:
         yield address, files
 
 
+@pytest.fixture(scope="module")
+def idle_pages(browser: Callable[[str], Browser]) -> dict[str, list[Page]]:
+    """Empty pages that a module's tests left, by renderer: a new page takes as long as its test."""
+    return {backend: [] for backend in BACKENDS}
+
+
+@pytest.fixture
+def own_page() -> None:
+    """`gl_page`, and what is made of it, gives the test that uses this a page nobody had before."""
+
+
 @pytest.fixture
 def gl_page(
-    new_page: Callable[..., Page], site: tuple[str, dict[str, bytes]]
+    request: pytest.FixtureRequest,
+    new_page: Callable[..., Page],
+    browser: Callable[[str], Browser],
+    idle_pages: dict[str, list[Page]],
+    site: tuple[str, dict[str, bytes]],
 ) -> Iterator[Callable[..., Page]]:
     """gl_page("llvmpipe"): an empty page beside the bundles (/static/runtime.js, widget.js).
 
-    Any error in the console fails the test at its end, but for those that match `allow`.
+    Any error in the console fails the test at its end, but for those that match `allow`. The
+    document is new, the page may be one that the test before had: a test that changes what outlives
+    a document (the clock, the media, an init script) uses the fixture `own_page`.
     """
     errors: list[str] = []
+    taken: list[tuple[str, Page, Callable[[ConsoleMessage], None], Callable[[Error], None]]] = []
 
     def open_page(backend: str, *, allow: str = "(?!)", path: str = "/") -> Page:
-        page = new_page(backend)
-
         def on_console(message: ConsoleMessage) -> None:
             # Chromium reports a wrong WebGL call as a mere warning.
             wrong = message.type == "error" or re.search("INVALID_|GL_OUT_OF", message.text)
@@ -224,12 +246,30 @@ def gl_page(
             if not re.search(allow, str(error)):
                 errors.append(str(error))
 
+        if "own_page" in request.fixturenames:
+            page = new_page(backend)
+        else:
+            idle = idle_pages[backend]
+            page = idle.pop() if idle else browser(backend).new_context().new_page()
+            taken.append((backend, page, on_console, on_page_error))
+            if page.viewport_size != VIEWPORT:
+                page.set_viewport_size(VIEWPORT)
         page.on("console", on_console)
         page.on("pageerror", on_page_error)
-        page.goto(site[0] + path)
+        if page.url != site[0] + path:
+            page.goto(site[0] + path)
         return page
 
     yield open_page
+    for backend, page, on_console, on_page_error in taken:
+        try:
+            page.goto(site[0] + "/")
+        except Error:  # it was closed, or hangs
+            page.context.close()
+            continue
+        page.remove_listener("console", on_console)
+        page.remove_listener("pageerror", on_page_error)
+        idle_pages[backend].append(page)
     assert not errors, f"the page's console has {errors}"
 
 

@@ -1,7 +1,5 @@
 """A camera as the input: what goes in, when the browser is asked, when the light goes out."""
 
-import base64
-import io
 from collections.abc import Callable
 from functools import cache
 
@@ -14,6 +12,7 @@ from torch import nn
 
 import nbglcnn
 from nbglcnn import Plan
+from references import decoded, fitted
 from sourced import Sourced
 from views_page import Views
 
@@ -70,22 +69,8 @@ def pause(page: Page) -> None:
     page.wait_for_function("() => views.state.sourceStatus.value.phase === 'still'")
 
 
-def fitted(picture: Image.Image, shape: tuple[int, ...], mirrored: bool) -> np.ndarray:
-    """Its middle, resized by Pillow, as grey numbers."""
-    *_, height, width = shape
-    if mirrored:
-        picture = picture.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-    scale = min(picture.width / width, picture.height / height)
-    across, down = width * scale, height * scale
-    left, top = (picture.width - across) / 2, (picture.height - down) / 2
-    box = (left, top, left + across, top + down)
-    grey = picture.convert("RGB").resize((width, height), Image.Resampling.BILINEAR, box=box)
-    return np.asarray(grey.convert("L"), np.float32) / 255
-
-
 def grabbed(page: Page) -> Image.Image:
-    text = page.evaluate(GRAB).partition(",")[2]
-    return Image.open(io.BytesIO(base64.b64decode(text)))
+    return decoded(page.evaluate(GRAB))
 
 
 def test_the_cameras_picture_goes_in_as_pillow_resizes_it(show: Show) -> None:
@@ -182,6 +167,7 @@ def test_the_light_goes_out_when_the_camera_is_not_wanted(show: Show, end: str) 
     page.wait_for_function("() => given.tracks.every((track) => track.readyState === 'ended')")
 
 
+@pytest.mark.usefixtures("own_page")
 def test_a_hidden_page_pauses_and_after_a_minute_lets_go_of_the_camera(show: Show) -> None:
     sourced = opened(show)
     page = sourced.page
@@ -297,6 +283,7 @@ def test_a_camera_that_is_unplugged_is_said_and_can_be_started_again(show: Show)
     sourced.wait(count + 2)
 
 
+@pytest.mark.usefixtures("own_page")
 def test_who_wants_little_to_move_gets_one_picture_until_a_click(show: Show) -> None:
     sourced = opened(show)
     page = sourced.page

@@ -14,10 +14,12 @@ from playwright.sync_api import expect
 from torch import nn
 
 import nbglcnn
+from browsers import FILM
 from nbglcnn import Plan
 from nbglcnn.edits.kinds import KINDS
-from sourced import FILM, Sourced
-from test_camera import fitted, grabbed
+from references import averaged, decoded, fitted
+from sourced import Sourced
+from test_camera import grabbed
 from views_page import Views
 
 Show = Callable[..., Views]
@@ -259,22 +261,20 @@ def test_a_drawing_is_the_mean_of_each_square_of_its_canvas(show: Show, channels
     page.wait_for_function("() => views.fed.told.at(-1) === true")
     assert sourced.source["owner"] == "here"
 
-    def averaged() -> np.ndarray:
-        width, height, text = page.evaluate(CANVAS)
+    def expected() -> np.ndarray:
+        width, height, url = page.evaluate(CANVAS)
         assert (width, height) == (280, 280)
-        picture = Image.open(io.BytesIO(base64.b64decode(text.partition(",")[2])))
-        pixels = np.asarray(picture.convert("RGB"), np.float64)[:, :, :channels] / 255
-        return pixels.reshape(28, 10, 28, 10, channels).mean((1, 3)).transpose(2, 0, 1)
+        return averaged(decoded(url), sourced.input.shape)
 
     drawn = sourced.tensor[0]
-    np.testing.assert_allclose(drawn, averaged(), atol=1e-6)
+    np.testing.assert_allclose(drawn, expected(), atol=1e-6)
     inside, outside = drawn[0, 10, 6], drawn[0, 25, 25]
     assert (inside > 0.9 and outside == 0) if channels == 1 else (inside < 0.2 and outside == 1)
     count = sourced.count
     page.get_by_role("button", name="Undo").click()
     sourced.wait(count + 1)
     undone = sourced.tensor[0]
-    np.testing.assert_allclose(undone, averaged(), atol=1e-6)
+    np.testing.assert_allclose(undone, expected(), atol=1e-6)
     assert np.abs(undone - drawn).max() > 0.5 and np.ptp(undone) > 0.5
     page.get_by_role("button", name="Clear").click()
     sourced.wait(count + 2)

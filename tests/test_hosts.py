@@ -14,8 +14,9 @@ import pytest
 from playwright.sync_api import Browser
 
 import hosts
-from host_flows import FLOWS, prepare
+from host_flows import prepare
 from host_jupyter import JupyterHost
+from hosts import FLOWS
 from lab import local_page, running_lab
 from nbglcnn.viewer import blocking, marimo
 from nbglcnn.viewer.inbox import Inbox, inboxes

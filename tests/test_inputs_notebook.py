@@ -9,8 +9,9 @@ import torch
 from playwright.sync_api import Browser, expect
 
 from fashion_autoencoder import load_autoencoder
-from fashion_classifier import CLASSES, load_classifier, load_pictures
+from fashion_classifier import load_classifier, load_pictures
 from lab import Lab, Notebook, local_page
+from nbglcnn.datasets import FASHION_MNIST_CLASSES as CLASSES
 from screenshots import copy_notebooks, run_all, viewer_cell
 
 

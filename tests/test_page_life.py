@@ -135,6 +135,7 @@ def test_replaced_weights_survive_a_lost_context(
     assert_equal(gl.read(session, key_of_output(plan)), output(other, X))
 
 
+@pytest.mark.usefixtures("own_page")
 def test_a_context_that_never_comes_back_is_replaced(
     gl: GlPage, model: nn.Sequential, plan: nbglcnn.Plan
 ) -> None:

@@ -117,6 +117,18 @@ def test_all_steps_are_layers_in_their_order() -> None:
         assert_equal(found["output"], model(torch.from_numpy(expected)).numpy())
 
 
+def test_numpys_way_of_each_step_is_the_layers() -> None:
+    preprocess = Preprocess(
+        range=(-1, 1), channels="BGR", mean=(0.1, 0.2, 0.3), std=STD, layout="NHWC"
+    )
+    x = numbers(SMALL)
+    for step in preprocess.steps(3):
+        x = step.of(x)
+    pictures = (2 * numbers(SMALL) - 1)[:, ::-1]
+    mean, std = (np.array(one, np.float32).reshape(1, 3, 1, 1) for one in ((0.1, 0.2, 0.3), STD))
+    assert_equal(x, ((pictures - mean) / std).transpose(0, 2, 3, 1))
+
+
 def test_a_range_around_zero_is_a_factor_and_an_offset() -> None:
     plan, found = run(residual(), SMALL, Preprocess(range=(-1, 1)))
     assert_equal(found["preprocess.range"], numbers(SMALL) * 2 - 1)

@@ -16,11 +16,12 @@ from PIL import Image
 from torch.utils.data import Dataset, IterableDataset, Subset, TensorDataset
 
 import nbglcnn
-from nbglcnn import Drawing, Images, InputError, Noise, Video, Webcam
+from nbglcnn import Drawing, Images, InputError, Latent, Noise, Video, Webcam
 from nbglcnn.plan import Input
 from nbglcnn.sources import Picture, given, items, records, video
 from nbglcnn.sources.blocks import KEPT, Blocks
 from nbglcnn.viewer.reading import BEFORE
+from references import noise_by_hand
 
 RANDOM = np.random.default_rng(21)
 MP4 = b"\0\0\0\x20ftypisom\0\0\x02\0isomiso2avc1mp41" + bytes(100)
@@ -142,24 +143,6 @@ def test_wrong_arguments_are_named_with_what_is_needed(make: Callable[[], Any], 
 
 
 # Noise
-
-
-def noise_by_hand(count: int, seed: int, mean: float, std: float) -> np.ndarray:
-    """The formula in Python's own integers and doubles, as its docstring has it."""
-
-    def scrambled(v: int) -> int:
-        state = (v * 747796405 + 2891336453) % 2**32
-        word = ((state >> ((state >> 28) + 4)) ^ state) * 277803737 % 2**32
-        return (word >> 22) ^ word
-
-    found = []
-    for index in range(count):
-        state, total = scrambled(index ^ scrambled(seed)), 0.0
-        for _ in range(12):
-            total += ((state >> 9) + 0.5) / 2**23
-            state = scrambled(state)
-        found.append(mean + std * (total - 6))
-    return np.array(found).astype(np.float32)
 
 
 @pytest.mark.parametrize("source", [Noise(), Noise(1), Noise(2**31, -3.7, 1e-3), Noise(9, 0, 1)])
@@ -379,6 +362,8 @@ def test_a_damaged_file_is_named_when_it_is_met_and_the_others_stay(
     blocks = images.blobs(record)
     with caplog.at_level(logging.WARNING, "nbglcnn"):
         found, again = all_of(blocks), all_of(blocks)
+        blocks._made.clear()  # made anew, as when others were asked for meanwhile
+        all_of(blocks)
     assert not found[0].any() and all(one.any() for one in found[1:])
     np.testing.assert_array_equal(found, again)
     assert [
@@ -414,6 +399,9 @@ def test_a_dataset_is_asked_for_what_is_looked_at_and_no_more() -> None:
     assert len(blocks._made) == KEPT
     blocks.blob(f"{blocks.name}.1")
     assert data.asked == [5, 6, 7, 8, 9]  # no longer: a few blocks are in memory at once
+    data.asked.clear()
+    blocks.blob(f"{blocks.name}.5")
+    assert data.asked == [25, 26, 27]  # the last block ends with the set
 
 
 def test_items_may_be_pictures_tensors_and_arrays_of_the_inputs_shape() -> None:
@@ -579,3 +567,23 @@ def test_pages_name_values_before_their_edits_as_python_does() -> None:
     text = (Path(__file__).parents[1] / "js/src/gl/derived.ts").read_text("utf-8")
     assert 'const MARK = "\\u0000derived\\u0000"' in text and 'named("before", key)' in text
     assert BEFORE == "before\0derived\0"
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (Noise(), "input mean owner seed std"),
+        (
+            Images(np.zeros((3, 4, 4), np.uint8)),
+            "at classes data index input labels owner playing rate seed shuffled title",
+        ),
+        (
+            Latent("encoder.2"),
+            "classes code codes data input items known labels layer owner with_code",
+        ),
+    ],
+    ids=lambda one: type(one).__name__ if not isinstance(one, str) else "",
+)
+def test_a_notebook_completes_what_is_for_people(source: object, words: str) -> None:
+    assert dir(source) == words.split()
+    assert {*dir(source)} <= {*object.__dir__(source)}

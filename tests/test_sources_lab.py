@@ -1,18 +1,16 @@
 """Sources in real JupyterLab: what Python sets the page feeds, and Python has what it feeds."""
 
-import base64
-import io
 from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 from playwright.sync_api import Browser, expect
 
 from equal import assert_equal
 from lab import Lab, Notebook, alone, local_page
-from test_camera import WATCH, fitted
+from references import decoded, fitted
+from test_camera import WATCH
 from viewer_models import IMPORTS, autoencoder
 
 SEED = 41
@@ -100,9 +98,7 @@ def test_a_camera_starts_by_a_click_and_python_reads_what_went_in(notebook: Note
     notebook.until("not viewer.source.playing")
     page.wait_for_timeout(1000)
     paused = notebook.array("viewer.input")
-    text = page.evaluate(GRAB).partition(",")[2]
-    frame = Image.open(io.BytesIO(base64.b64decode(text)))
-    expected = fitted(frame, SHAPE, mirrored=True)
+    expected = fitted(decoded(page.evaluate(GRAB)), SHAPE, mirrored=True)
     assert np.abs(paused[0, 0] - expected).max() <= 1.01 / 255
     assert_equal(notebook.array("viewer.output"), output(paused))
     notebook.until("viewer.network.arrays[0].tobytes() == viewer.input.tobytes()")

@@ -1,21 +1,19 @@
 """Sources in an exported page, which has no Python: a data set, a film, the camera."""
 
 import base64
-import io
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 from playwright.sync_api import Page, expect
 
 import nbglcnn
+from browsers import FILM
 from equal import assert_equal
 from page import decode
-from sourced import FILM
-from test_camera import fitted
+from references import decoded, fitted
 from test_export import READ, RUN
 from test_sources_lab import GRAB
 from viewer_models import autoencoder
@@ -101,7 +99,7 @@ def test_the_camera_feeds_a_page_of_a_file(exported: Callable[..., Page]) -> Non
     page.get_by_role("button", name="Start the camera").click()
     page.get_by_role("button", name="Pause the source").click()
     page.wait_for_timeout(500)
-    frame = Image.open(io.BytesIO(base64.b64decode(page.evaluate(GRAB).partition(",")[2])))
+    frame = decoded(page.evaluate(GRAB))
     found = read(page, "input").reshape(SHAPE)
     assert np.abs(found[0, 0] - fitted(frame, SHAPE, mirrored=True)).max() <= 1.01 / 255
     assert_equal(read(page, "output"), output(found))
@@ -121,6 +119,6 @@ def test_a_film_of_python_plays_in_a_page(
     page.locator(".nbg-chosen-source").click()
     page.get_by_role("button", name="Pause the source").click()
     page.wait_for_timeout(500)
-    frame = Image.open(io.BytesIO(base64.b64decode(page.evaluate(GRAB).partition(",")[2])))
+    frame = decoded(page.evaluate(GRAB))
     found = read(page, "input").reshape(SHAPE)
     assert np.abs(found[0, 0] - fitted(frame, SHAPE, mirrored=False)).max() <= 1.01 / 255

@@ -55,6 +55,7 @@ def test_each_output_may_be_a_frame_of_its_own(
         host.until(lambda frame=frame: frame.query_selector("canvas[data-drawn]") is not None)
 
 
+@pytest.mark.usefixtures("own_page")
 def test_a_module_lets_go_of_a_closed_viewer(
     frames: Callable[[int], list[Frame]], site: tuple[str, dict[str, bytes]], viewer: Viewer
 ) -> None:

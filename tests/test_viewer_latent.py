@@ -206,6 +206,110 @@ def test_a_page_decodes_what_python_sets_and_what_its_ring_says(
     viewer.close()
 
 
+def test_codes_follow_new_weights_here_and_in_the_page(viewer: Viewer, page: ScriptedPage) -> None:
+    viewer.source = Latent(LAYER, DATA)
+    saved, before = viewer.source, viewer._source["source"]
+    other = model()
+    with torch.no_grad():
+        other.get_submodule("encoder.3").weight.mul_(-1.5)
+    try:
+        viewer.load_state_dict(other.state_dict())
+        expected = hooked(other, DATA)[LAYER].reshape(12, -1)
+        assert np.abs(expected - saved.codes).max() > 0.01
+        np.testing.assert_allclose(viewer.source.codes, expected, **TOLERANCE)
+        np.testing.assert_array_equal(viewer.source.code, saved.code)
+        told = viewer._source["source"]
+        assert told["data"] != before["data"] and told["items"] == before["items"]
+        sent = bytes(page.need(told["data"]) or b"")
+        assert np.ascontiguousarray(viewer.source.codes, "<f4").tobytes() in sent
+        # An earlier record brings none of the old codes back.
+        viewer.source = saved
+        np.testing.assert_allclose(viewer.source.codes, expected, **TOLERANCE)
+        now = viewer._source["source"]
+        viewer.source = None
+    finally:
+        viewer.load_state_dict(model().state_dict())
+    # Neither does a page that goes back to it.
+    page.choose(**now)
+    expected = hooked(model(), DATA)[LAYER].reshape(12, -1)
+    np.testing.assert_allclose(viewer.source.codes, expected, **TOLERANCE)
+    assert viewer._source["source"]["data"] != now["data"]
+
+
+def test_a_latent_whose_codes_are_not_finite_any_more_keeps_the_old_ones_and_says_so(
+    viewer: Viewer,
+) -> None:
+    viewer.source = Latent(LAYER, DATA)
+    before = viewer.source.codes
+    weights = model().state_dict()
+    weights["encoder.0.weight"] = weights["encoder.0.weight"] * torch.inf
+    try:
+        with pytest.warns(UserWarning, match="stay those of the weights before: .*not finite"):
+            viewer.load_state_dict(weights)
+        np.testing.assert_array_equal(viewer.source.codes, before)
+    finally:
+        viewer.load_state_dict(model().state_dict())
+
+
+def test_a_page_goes_back_to_the_data_of_a_latent(viewer: Viewer, page: ScriptedPage) -> None:
+    labels = np.arange(12) % 3
+    viewer.source = Latent(LAYER, DATA, labels, ["a", "b", "c"])
+    told = viewer._source["source"]
+    items = told["items"]
+    sent = np.frombuffer(bytes(page.need(f"{items}.0") or b""), np.float32)
+    np.testing.assert_array_equal(sent.reshape(DATA.shape), DATA)
+    own = {name: told[name] for name in ("count", "block", "dtype")}
+    page.choose(
+        kind="images", input="input", data=items, labels=f"{items}.labels",
+        classes=f"{items}.classes", index=4, rate=2.0, **own,
+    )  # fmt: skip
+    assert isinstance(viewer.source, Images) and viewer.source.data is DATA
+    assert viewer.source.index == 4 and not viewer.network.skipped
+    viewer._connection.pages.clear()
+    with torch.inference_mode():
+        viewer.source = viewer.source.at(5)
+        expected = model()(torch.from_numpy(DATA[5:6])).numpy()
+    np.testing.assert_allclose(viewer.output, expected, **TOLERANCE)
+    assert viewer._source["source"]["data"] == items, "sent twice"
+
+
+class Vae(torch.nn.Module):
+    """Returns the picture with the mean and the deviation that its code was drawn from."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder, self.mean = torch.nn.Linear(6, 5), torch.nn.Linear(5, 3)
+        self.spread, self.decoder = torch.nn.Linear(5, 3), torch.nn.Linear(3, 6)
+        self.code = torch.nn.Identity()
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        h = torch.relu(self.encoder(x))
+        mean, spread = self.mean(h), self.spread(h)
+        z = self.code(mean + torch.randn_like(spread) * torch.exp(spread / 2))
+        return self.decoder(z), mean, spread
+
+
+def test_outputs_of_the_skipped_part_are_none_and_their_values_say_why() -> None:
+    torch.manual_seed(3)
+    vae = Vae().eval()
+    viewer = Viewer(vae, np.ones((1, 6), np.float32))
+    assert all(one is not None for one in viewer.output)
+    code = np.array([0.5, -1, 2], np.float32)
+    viewer.source = Latent("code", code=code)
+    picture, mean, spread = viewer.output
+    assert mean is None and spread is None
+    with torch.inference_mode():
+        expected = vae.decoder(torch.from_numpy(code)[None]).numpy()
+    np.testing.assert_allclose(picture, expected, **TOLERANCE)
+    with pytest.raises(KeyError, match=r"output\[1\].* has no value now: a latent stands in"):
+        viewer.activations["output[1]"]
+    viewer.source = Latent("mean", code=code)
+    assert viewer.output[1] is not None and viewer.output[2] is not None, "the picture needs both"
+    viewer.source = None
+    assert all(one is not None for one in viewer.output)
+    viewer.close()
+
+
 # Exported
 
 

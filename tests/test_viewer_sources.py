@@ -582,6 +582,15 @@ def test_a_batch_becomes_its_first_example_with_weights_and_edits() -> None:
     viewer.close()
 
 
+@pytest.mark.parametrize("trait", ["input", "source"])
+def test_the_warning_points_at_the_line_that_sets_the_source(trait: str) -> None:
+    viewer = Viewer(autoencoder(SEED), pictures(SEED, 2))
+    with pytest.warns(UserWarning, match="the first of 2") as caught:
+        setattr(viewer, trait, Noise(2))
+    assert [warning.filename for warning in caught] == [__file__]
+    viewer.close()
+
+
 def test_a_page_that_chooses_a_source_makes_a_batch_one_example() -> None:
     viewer = Viewer(autoencoder(SEED), pictures(SEED, 3))
     page = Wires(viewer).page()

@@ -254,6 +254,7 @@ def test_a_click_is_shown_before_the_networks_next_run(show: Callable[..., Views
     assert clicked(".nbg-frame:nth-of-type(8)", ".nbg-inspector:not([aria-label='Channel 0'])") == 0
 
 
+@pytest.mark.usefixtures("own_page")
 def test_fingers_tap_hold_to_read_and_swipe_to_scroll(show: Callable[..., Views]) -> None:
     plan, images, values = autoencoder()
     views = show(plan, images, width=700)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 
+import msgspec
 import numpy as np
 import pytest
+import torch
 from playwright.sync_api import Locator, Page, expect
 
-from latent_page import NAMES, code_of, decoded, fashion, output, workbench
+from latent_page import NAMES, code_of, decoded, fashion, output, put, workbench
 from legible import faults
 from nbglcnn import Latent
 from nbglcnn.viewer import latents
+from nbglcnn.viewer.network import Network
 from test_views_axe import AXE
 from test_views_axe import faults as axe_faults
 from views_page import CLIPPED, Views, number, pixels
@@ -38,9 +42,9 @@ def axes(page: Page, name: str) -> None:
     page.get_by_role("button", name=name, exact=True).click()
 
 
-def on_plane(code: np.ndarray) -> np.ndarray:
-    """The two principal coordinates of a code."""
-    codes = fashion().codes.astype(np.float64)
+def on_plane(code: np.ndarray, known: np.ndarray | None = None) -> np.ndarray:
+    """The two principal coordinates of a code, of the fashion's or those that are known."""
+    codes = (fashion().codes if known is None else known).astype(np.float64)
     mean = codes.mean(0)
     rows = np.linalg.svd(codes - mean, full_matrices=False)[2][:2]
     signs = [np.sign(row[np.abs(row).argmax()]) for row in rows]
@@ -54,11 +58,12 @@ def latents_of(item: int) -> np.ndarray:
     return opened.codes[item]
 
 
-def place(page: Page, item: int) -> tuple[float, float]:
+def place(page: Page, item: int, of: np.ndarray | None = None) -> tuple[float, float]:
     """Where the point of an item is on the screen, by the ends that the ring tells."""
     box = page.locator(PLANE).bounding_box()
     assert box is not None
-    codes = np.array([on_plane(one) for one in fashion().codes])
+    known = fashion().codes if of is None else of
+    codes = np.array([on_plane(one, known) for one in known])
     deviations = codes.std(0, ddof=1)
     low = np.minimum(codes.min(0), -2.5 * deviations)
     high = np.maximum(codes.max(0), 2.5 * deviations)
@@ -92,6 +97,75 @@ def test_it_begins_with_the_present_input_and_skips_the_encoder(
     views.quiet()
     assert views.get("run")["passes"] == len(fashion().plan.header.passes)
     assert views.get("status")["phase"] == "ready"
+
+
+def test_the_panel_of_a_skipped_layer_says_that_it_does_not_run(show: Callable[..., Views]) -> None:
+    views = workbench(show)
+    page = views.page
+    numbers = page.locator(".nbg-panel .nbg-numbers")
+    views.set(selected={"layer": "encoder.2", "channel": None})
+    expect(numbers).to_have_text("This layer does not run while the latent is on.")
+    views.set(selected={"layer": "decoder.1", "channel": None})
+    expect(numbers).to_contain_text("mean")
+    views.set(selected={"layer": "encoder.2", "channel": None}, source=None)
+    expect(numbers).to_contain_text("mean")
+    assert "does not run" not in numbers.inner_text()
+
+
+def test_back_to_data_is_the_latents_own_data_set_with_its_labels(
+    show: Callable[..., Views],
+) -> None:
+    views = workbench(show)
+    page, found = views.page, fashion()
+    items = views.get("source")["items"]
+    page.get_by_role("button", name="Back to data").click()
+    expect(page.locator(RING)).to_have_count(0)
+    source = views.get("source")
+    assert (source["kind"], source["data"], source["index"]) == ("images", items, 0)
+    assert not source["playing"]
+    views.quiet()
+    with torch.inference_mode():
+        expected = found.model(torch.from_numpy(found.images[:1])).numpy()
+    page.wait_for_function("() => views.state.fed.value?.kind === 'images'")
+    views.quiet()
+    np.testing.assert_allclose(output(page), expected, **TOLERANCE)
+    expect(page.locator(".nbg-drawer")).to_contain_text(NAMES[found.labels[0]])
+
+
+def test_the_scatter_is_of_new_codes_once_python_tells_of_them(show: Callable[..., Views]) -> None:
+    views = workbench(show)
+    page, found = views.page, fashion()
+    points = "canvas => canvas.toDataURL()"
+    before = page.locator(".nbg-latent-points").evaluate(points)
+    code = code_of(page)
+    weights = copy.deepcopy(found.model)
+    with torch.no_grad():
+        turned = torch.linspace(-2, 2, 16)[:, None, None, None]
+        weights.get_submodule("encoder.6").weight.mul_(turned)
+    network = Network(weights, found.images[:1], observe="all", precision="float32")
+    given = Latent("encoder.6", found.images, found.labels, NAMES, code)
+    opened, blobs = latents.opened(network, given)
+    put(views, blobs)
+    source = msgspec.structs.replace(opened.wire(given.layer), **blobs.fields())
+    views.set(source=msgspec.to_builtins(source))
+    page.wait_for_function("name => views.fed.asked.includes(name)", arg=source.data)
+    views.quiet()
+    np.testing.assert_array_equal(code_of(page), code)
+    assert page.locator(".nbg-latent-points").evaluate(points) != before
+    tip = page.locator(".nbg-latent-tip")
+    page.mouse.move(*place(page, 5, opened.codes))
+    expect(tip).to_contain_text(NAMES[found.labels[5]])
+    with torch.inference_mode():
+        item = weights.encoder(torch.from_numpy(found.images[3:4])).numpy().ravel()
+    np.testing.assert_allclose(opened.codes[3], item, **TOLERANCE)
+
+
+def test_without_data_the_way_back_is_the_input_as_it_was(show: Callable[..., Views]) -> None:
+    code = np.zeros(16, np.float32)
+    views = workbench(show, latent=Latent("encoder.6", code=code))
+    views.page.get_by_role("button", name="Back to data").click()
+    expect(views.page.locator(RING)).to_have_count(0)
+    assert views.get("source") is None
 
 
 def test_the_ring_moves_by_mouse_and_the_decoder_draws_that_very_code(
@@ -286,6 +360,7 @@ def test_planes_of_two_units_and_between_two_pictures(show: Callable[..., Views]
     assert ring is not None
 
 
+@pytest.mark.usefixtures("own_page")
 def test_an_orbit_goes_around_until_somebody_takes_the_ring(show: Callable[..., Views]) -> None:
     views = workbench(show)
     page = views.page

@@ -1,7 +1,7 @@
 """The drawer's column of manipulations: what it does to the picture, and how it is worked with."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -67,14 +67,20 @@ class Column:
         """The same in numpy."""
         return edited(self.picture, self.picture.shape, self.edits()[:count], {})
 
-    def check(self) -> None:
-        """The picture after each row, as numbers and as it is drawn, is what numpy makes of it."""
+    def check(self, rows: Collection[int] | None = None) -> None:
+        """The picture after each row, as numbers and as it is drawn, is what numpy makes of it.
+
+        With `rows`, counted from 1, after these and the last.
+        """
         self.views.quiet()
-        for k in range(1, len(self.edits()) + 1):
+        count = len(self.edits())
+        for k in range(1, count + 1) if rows is None else sorted({*rows, count}):
             assert_equal(self.read(k), self.after(k), rtol=2e-5, name=f"after row {k}")
-        assert_equal(self.read(), self.after(len(self.edits())), rtol=2e-5, name="the input")
+        assert_equal(self.read(), self.after(count), rtol=2e-5, name="the input")
         thumbs = self.page.locator(".nbg-manipulation canvas")
         for k, canvas in enumerate(thumbs.all(), 1):
+            if rows is not None and k not in rows:
+                continue
             shown = self.after(k)[0].transpose(1, 2, 0)
             drawn = pixels(canvas)[:, :, : shown.shape[2]] / 255
             assert np.abs(drawn - shown.clip(0, 1)).max() < 0.01, f"thumbnail {k}"
@@ -117,7 +123,9 @@ def test_each_manipulation_is_that_of_its_word_and_shows_the_picture_after_it(
             column.views.get("edited")["edits"]
         )]  # fmt: skip
         column.views.set(edited={"edits": edits, "weights": 0})
-        column.check()
+        column.check(
+            {k + 1, 9} if k else None
+        )  # rows that are off change nothing, told once of all
     assert np.abs(column.read() - picture).max() > 0.1
 
 

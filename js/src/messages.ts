@@ -3,14 +3,14 @@
 import type { Kind, Target } from "./plan.ts";
 
 export const PACKAGE_VERSION = "0.1.0";
-export const PROTOCOL = "b77174f361a4";
+export const PROTOCOL = "b52a958b89e7";
 export const CHUNK = 2097152;
 export const COLORMAPS = ["signed", "viridis", "cividis", "magma", "grey"] as const;
 export const SIGNED = {"light": "#6b2b00 #c0560c #f09a4a #fbd9b3 #ffffff #c3ddf3 #6fa8d8 #2a6cb0 #0b2f63", "dark": "#ffd093 #f2953a #a8570c #4a290b #0f1216 #123a63 #216bab #4fa3ec #b5dcff"} as const;
 export const CLASS_COLORS = "#8c8c8c #1f77b4 #e8720c #2ca02c #d62728 #8c6bb1 #7f5539 #17becf #bcbd22 #3f3fbf #00806a #ffb84d #8fce5a #5aa9e6 #b5562b #5c6f7b #d8c99b #c06a6a #4d8f3a #2f4b7c";
 export const COLOR_RANGES = ["channel", "layer", "fixed"] as const;
 export const VIEWS = ["network", "maps", "filters", "explain", "bend", "profile", "compare"] as const;
-export const ROOMS = ["bending", "graph", "filters", "explain", "fields", "resampling", "attention", "trail", "operands", "compare", "profile", "kinds", "overlay", "screen", "bend", "manipulate", "keep", "sources", "latent", "channels", "help"] as const;
+export const ROOMS = ["bending", "graph", "filters", "explain", "fields", "resampling", "attention", "trail", "operands", "compare", "profile", "kinds", "scores", "overlay", "screen", "bend", "manipulate", "keep", "sources", "latent", "channels", "help"] as const;
 export const MAX_COMPARED = 4;
 export const MOST_STEPS = 50;
 export const ONE_STEP_MS = 1000;

@@ -18,7 +18,9 @@ import type { Kind } from "./plan.ts";
  * with one number an item, -1 for none, and `classes` one with their names; "" where there are
  * none. Drawings and noise are of the input's size; `seed` is that of noise, of deviation `std`
  * around `mean` (`given.noise` has the formula), and of shuffling. `code` has all numbers of a
- * latent's layer, row-major. `title` is what people call it, as a file's name.
+ * latent's layer, row-major, and `items` names its data as a data set, of `count` and so on, to go
+ * back to: that one's labels are those of the same name. `title` is what people call it, as a
+ * file's name.
  */
 export interface Source {
   readonly kind: "drawing" | "images" | "latent" | "noise" | "picture" | "video" | "webcam";
@@ -40,6 +42,7 @@ export interface Source {
   readonly mean: number;
   readonly std: number;
   readonly code: readonly number[];
+  readonly items: string;
   readonly title: string;
 }
 
@@ -53,5 +56,5 @@ export const NOISE_STD = 0.25;
 type Fields = Readonly<Record<string, Kind>>;
 /** Every record's fields. */
 export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
-  ["Source", {"kind": {"oneOf": ["drawing", "images", "latent", "noise", "picture", "video", "webcam"]}, "input": "string", "owner": "string", "playing": "boolean", "rate": "number", "faces": {"oneOf": ["environment", "user"]}, "mirrored": "boolean", "data": "string", "count": "integer", "block": "integer", "dtype": {"oneOf": ["float32", "uint8"]}, "index": "integer", "shuffled": "boolean", "labels": "string", "classes": "string", "seed": "integer", "mean": "number", "std": "number", "code": {"list": "number"}, "title": "string"}],
+  ["Source", {"kind": {"oneOf": ["drawing", "images", "latent", "noise", "picture", "video", "webcam"]}, "input": "string", "owner": "string", "playing": "boolean", "rate": "number", "faces": {"oneOf": ["environment", "user"]}, "mirrored": "boolean", "data": "string", "count": "integer", "block": "integer", "dtype": {"oneOf": ["float32", "uint8"]}, "index": "integer", "shuffled": "boolean", "labels": "string", "classes": "string", "seed": "integer", "mean": "number", "std": "number", "code": {"list": "number"}, "items": "string", "title": "string"}],
 ]);

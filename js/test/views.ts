@@ -32,6 +32,7 @@ import * as overlay from "../src/views/overlay/room.ts";
 import * as profile from "../src/views/profile/room.ts";
 import * as resampling from "../src/views/resampling/room.ts";
 import { openRoom } from "../src/views/rooms.tsx";
+import * as scores from "../src/views/scores/room.ts";
 import * as screen from "../src/views/screen/room.ts";
 import * as sources from "../src/views/sources/room.ts";
 import * as trail from "../src/views/trail/room.ts";
@@ -66,6 +67,7 @@ openRoom("kinds", kinds);
 openRoom("overlay", overlay);
 openRoom("trail", trail);
 openRoom("screen", screen);
+openRoom("scores", scores);
 openRoom("operands", operands);
 openRoom("keep", keep);
 openRoom("sources", sources);
@@ -114,6 +116,8 @@ function watched(session: Session): Session {
     },
     limits: (...given) => asked(session.limits(...given)),
     read: (key) => asked(session.read(key)),
+    largest: (...given) => asked(session.largest(...given)),
+    likeliest: (...given) => asked(session.likeliest(...given)),
     statistics: (key, image) => asked(session.statistics(key, image)),
     histogram: (...given) => asked(session.histogram(...given)),
   };

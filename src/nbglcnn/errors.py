@@ -74,9 +74,13 @@ def unknown(key: object, names: Sequence[str], kind: str = "value") -> str:
     return f"{key!r} is not a {kind} of this network; there are {len(names)}: {some}"
 
 
+# Whose frames stand between a warning and the line that it is about: setting a trait runs our code.
+_OURS = ("nbglcnn.", "traitlets.")
+
+
 def users_line() -> int:
     """The stack level of the user's own line, for a warning raised by the caller."""
     frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("nbglcnn."):
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_OURS):
         frame, level = frame.f_back, level + 1
     return level

@@ -8,10 +8,12 @@ import anywidget
 import numpy as np
 import torch
 import traitlets
+from PIL import Image
 
 import nbglcnn
 from equal import assert_equal
 from nbglcnn import Viewer
+from references import averaged, fitted, noise_by_hand
 from viewer_models import autoencoder, hooked, pictures
 
 
@@ -66,6 +68,48 @@ def agree_bent(viewer: Viewer, seed: int) -> None:
             torch.from_numpy(pictures(seed))
         )
     assert_equal(viewer.output, expected.numpy(), name="output")
+
+
+def agree_fed(viewer: Viewer, seed: int, expected: np.ndarray, *, within: float = 0) -> None:
+    """Fail unless this went in, so far apart at most, and the page's output follows from it."""
+    x, output = viewer.input, viewer.output
+    of_page(viewer)
+    assert x.dtype == np.float32 and x.shape == pictures(seed, 1).shape
+    apart = np.abs(x - expected).max()
+    assert apart <= within, f"{apart} apart"
+    assert_equal(output, hooked(autoencoder(seed), x)["output"])
+
+
+def agree_shown(viewer: Viewer, seed: int, path: str, *, mirrored: bool = False) -> None:
+    """The same of a picture in a file, resized by Pillow; graphics round a number to 8 bits."""
+    expected = fitted(Image.open(path), viewer.input.shape, mirrored)
+    assert expected.any(), "something is shown"
+    agree_fed(viewer, seed, expected, within=1.01 / 255)
+
+
+def agree_drawn(viewer: Viewer, seed: int, path: str) -> None:
+    """The same of a drawing in a file."""
+    drawn = averaged(Image.open(path), viewer.input.shape)
+    assert np.ptp(drawn) > 0.9, "something is drawn"
+    agree_fed(viewer, seed, drawn, within=1e-6)
+
+
+def agree_noise(viewer: Viewer, seed: int) -> None:
+    """The same of the noise that is on, which is its formula to the bit."""
+    noise, x = viewer.source, pictures(seed, 1)
+    expected = noise_by_hand(x.size, noise.seed, noise.mean, noise.std).reshape(x.shape)
+    agree_fed(viewer, seed, expected)
+
+
+def agree_decoded(viewer: Viewer, seed: int, data: np.ndarray) -> None:
+    """Fail unless a latent's codes are PyTorch's, and the output is what it decodes of the code."""
+    latent, model = viewer.source, autoencoder(seed)
+    with torch.no_grad():
+        codes = model.encoder(torch.from_numpy(data))
+        output = model.decoder(torch.from_numpy(latent.code).reshape(1, *codes.shape[1:]))
+    assert_equal(latent.codes, codes.flatten(1).numpy(), name=latent.layer)
+    assert_equal(viewer.output, output.numpy(), name="output")
+    of_page(viewer)
 
 
 def of_page(viewer: Viewer) -> None:

@@ -16,6 +16,7 @@ from playwright.sync_api import Page
 import nbglcnn
 from fashion_autoencoder import load_autoencoder, load_images
 from nbglcnn import Latent, datasets
+from nbglcnn.sources.given import Blobs
 from nbglcnn.viewer import latents
 from nbglcnn.viewer.network import Network
 from views_page import Views
@@ -47,6 +48,13 @@ def decoded(model: torch.nn.Module, code: Any) -> np.ndarray:
         return model.decoder(array).numpy()
 
 
+def put(views: Views, blobs: Blobs) -> None:
+    """Have a page get these blobs when it asks for them."""
+    for name in blobs.names():
+        blob = blobs.blob(name) or b""
+        views.page.evaluate("a => views.put(...a)", [name, base64.b64encode(blob).decode()])
+
+
 def workbench(show: Callable[..., Views], width: int = 1200, latent: Latent | None = None) -> Views:
     """A page with the autoencoder, whose source is a latent."""
     found = fashion()
@@ -56,9 +64,9 @@ def workbench(show: Callable[..., Views], width: int = 1200, latent: Latent | No
     views = show(found.plan, found.images[:1], width=width)
     # All of it is in sight: a mouse reaches nothing else.
     views.page.set_viewport_size({"width": width, "height": 1500 if width > 500 else 2600})
-    for name in blobs.names():
-        blob = blobs.blob(name) or b""
-        views.page.evaluate("a => views.put(...a)", [name, base64.b64encode(blob).decode()])
+    put(views, blobs)
+    if blobs.data_set is not None:
+        put(views, blobs.data_set[1])
     views.page.evaluate("() => { views.bench(); }")
     views.set(source=msgspec.to_builtins(source))
     views.page.wait_for_selector(".nbg-latent-ring")

@@ -116,6 +116,23 @@ class GlPage:
         )
         return dict(found) if found else None
 
+    def largest(
+        self, session: int, key: str, count: int, image: int = 0
+    ) -> tuple[list[int], np.ndarray] | None:
+        """Places and scores; None when the device doesn't pick them out."""
+        found = self.page.evaluate(
+            "([k, ...a]) => gl.the(k).largest(...a)", [session, key, count, image]
+        )
+        return found and (found["places"], np.array(found["scores"], np.float32))
+
+    def likeliest(self, session: int, key: str, image: int = 0) -> np.ndarray | None:
+        found = self.page.evaluate(
+            "async ([k, ...a]) => { const found = await gl.the(k).likeliest(...a);"
+            " return found && gl.base64(found); }",
+            [session, key, image],
+        )
+        return found and decode(found)
+
     def draw(self, session: int, *jobs: dict[str, Any]) -> list[np.ndarray]:
         """The pixels (height, width, RGBA) of each job's canvas, the same on either way there."""
         ways = [

@@ -40,7 +40,8 @@ class Views:
     def __init__(self, page: Page, files: dict[str, bytes], plan: Plan, *inputs: np.ndarray):
         self.page = page
         page.set_content(EMPTY)
-        page.add_script_tag(content=bundled(*VIEWS).decode())
+        files["/views.js"] = bundled(*VIEWS)
+        page.add_script_tag(url="/views.js")  # as content it would be copied through Playwright
         page.evaluate("() => { globalThis.dispose = views.show(); }")
         files["/views.plan"] = plan.to_bytes()
         page.evaluate("a => views.open(...a)", ["/views.plan", [encode(x) for x in inputs]])

@@ -15,7 +15,7 @@ import reading from "./reading.glsl";
 import reduction from "./reduction.glsl";
 import targets from "./targets.glsl";
 
-function kernel(
+export function kernel(
   name: string,
   samplers: readonly string[],
   constants: Readonly<Record<string, number>>,

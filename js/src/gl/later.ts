@@ -11,6 +11,8 @@ export function later<T>(what: string) {
   let made: T | undefined;
   const waiting: Waiting<T>[] = [];
   return {
+    /** The code where it is here. */
+    here: (): T | undefined => made,
     /** The code, once it is here; PlanError where it is not to come. */
     offered: (): Promise<T> =>
       made === undefined

@@ -4,18 +4,19 @@ import type { GlDevice } from "./device.ts";
 import { drawPasses, freeSurface, makeSurface, whole, writePasses } from "./passes.ts";
 import type { Linked, Source } from "./programs.ts";
 
-const LAYERS = 4;
-
 export class OwnPrograms {
   private readonly device: GlDevice;
   private readonly sources: readonly Source[];
   private readonly generation: number;
+  /** Targets that they write. */
+  private readonly layers: number;
   private linked: Promise<readonly Linked[]> | undefined;
 
-  constructor(device: GlDevice, sources: readonly Source[]) {
+  constructor(device: GlDevice, sources: readonly Source[], layers = 4) {
     this.device = device;
     this.sources = sources;
     this.generation = device.generation;
+    this.layers = layers;
   }
 
   async ready(): Promise<readonly Linked[]> {
@@ -42,7 +43,8 @@ export class OwnPrograms {
 
   private async warm(linked: readonly Linked[]): Promise<void> {
     const { device } = this;
-    const [from, target] = [makeSurface(device, 1, 1, LAYERS), makeSurface(device, 1, 1, LAYERS)];
+    const one = () => makeSurface(device, 1, 1, this.layers);
+    const [from, target] = [one(), one()];
     const buffer = device.resources.buffer(0, "DYNAMIC_DRAW");
     const inputs = [from.texture, from.texture];
     const numbers = { integers: [] };

@@ -9,7 +9,7 @@ import type { Edits } from "./edits.ts";
 import { counter } from "./histogram.ts";
 import { COUNTING, REDUCING, RESHAPED_COUNTING, RESHAPED_REDUCING } from "./kernels.ts";
 import { isReshaped } from "./numbers.ts";
-import { offeredProfile } from "./offers.ts";
+import { type MakeScores, offeredProfile, scoresHere } from "./offers.ts";
 import { OwnPrograms } from "./own.ts";
 import { numbersOf, type Place, Ranges } from "./ranges.ts";
 import { readValue, sampleValue } from "./reads.ts";
@@ -68,6 +68,14 @@ export async function createSession(
   let delivery: Delivery = device.capabilities.software ? "readback" : "canvas";
   let rangePace: RangePace = "exact";
   let pictures: Pictures | undefined;
+  let scores: InstanceType<MakeScores> | undefined;
+
+  /** What picks scores out, once that code is here. */
+  function picking(): typeof scores {
+    const Made = scoresHere();
+    if (Made !== undefined && !disposed) scores ??= new Made(device, runner);
+    return scores;
+  }
 
   async function prepare(): Promise<void> {
     pictures = undefined;
@@ -283,6 +291,8 @@ export async function createSession(
         channels: channels.map(channelSummary),
       };
     },
+    largest: async (...given) => picking()?.largest(...given),
+    likeliest: async (...given) => picking()?.likeliest(...given),
     async histogram(key, bins, image = 0, channel) {
       const value = runner.find(key);
       // Asked for at once: a session that was closed meanwhile would never give its programs back.
@@ -306,6 +316,7 @@ export async function createSession(
     },
     dispose() {
       disposed = true;
+      scores?.dispose();
       free();
       runner.dispose();
     },

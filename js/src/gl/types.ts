@@ -179,6 +179,16 @@ export interface Session {
   settle(jobs: readonly DrawJob[]): Promise<void> | undefined;
   /** Numbers of one image of a value, reduced on the GPU. */
   statistics(key: string, image?: number): Promise<Statistics>;
+  /**
+   * The `count` largest scores of one image of a vector, picked out on the GPU. Undefined where all are to be brought:
+   * there are no more, or too many, the device draws 16-bit floats alone, or that code is not here yet.
+   */
+  largest(key: string, count: number, image: number): Promise<Largest | undefined>;
+  /**
+   * The channel with the largest value at each place of one image, the first of equal ones, -1 where one is NaN: found
+   * on the GPU. Undefined as for `largest`.
+   */
+  likeliest(key: string, image: number): Promise<Float32Array | undefined>;
   /** How one image's values are spread over so many bins, of one channel or of all; counted on the GPU. */
   histogram(key: string, bins: number, image?: number, channel?: number): Promise<Histogram | null>;
   /** How the colours' ranges of layers and channels follow the values, from the next `draw` on; at first "exact". */
@@ -250,6 +260,12 @@ export interface Statistics {
   readonly image: number;
   readonly layer: Summary;
   readonly channels: readonly Summary[];
+}
+
+/** Scores from the largest on, and which ones they are; NaN counts as the largest, of equal ones the first is. */
+export interface Largest {
+  readonly scores: readonly number[];
+  readonly places: readonly number[];
 }
 
 /** Finite values in bins of one width from the least to the greatest; the last one has its end too. */

@@ -26,6 +26,7 @@ export const sourceOf = (
   mean: 0,
   std: 1,
   code: [],
+  items: "",
   title: "",
   ...part,
 });

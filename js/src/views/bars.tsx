@@ -3,7 +3,15 @@
 import { short } from "../format.ts";
 import { classText } from "../network/classes.ts";
 import type { Value } from "../plan.ts";
-import { type Hover, imageOf, placeOf, useValues, useViews } from "./context.ts";
+import {
+  type Hover,
+  imageOf,
+  placeOf,
+  useLargest,
+  useSeen,
+  useValues,
+  useViews,
+} from "./context.ts";
 import { largest, px, rank } from "./layout.ts";
 
 /** The shown image's elements of a value. */
@@ -221,26 +229,29 @@ interface TopProps {
 export function TopValues(props: TopProps) {
   const { value, most, width = 0, explain } = props;
   const { names } = useViews();
-  const values = useImageValues(value);
+  const [list, seen] = useSeen<HTMLDivElement>();
+  const values = useImageValues(props.channels === undefined ? null : value);
+  const top = useLargest(props.channels === undefined ? value : null, seen);
   const length = value.nchw[1];
   const named = names.value(value.key);
-  const order = props.channels ?? (values ? rank(Array.from(values)).slice(0, most) : []);
-  const own = order.map((channel) => values?.[channel] ?? 0);
+  const order = props.channels ?? top?.places.slice(0, most) ?? [];
+  const own = order.map((channel, k) => (top ? top.scores[k] : values?.[channel]) ?? 0);
   const finite = [...own, props.ends?.low ?? 0, props.ends?.high ?? 0].filter(Number.isFinite);
   const [low, high] = [Math.min(0, ...finite), Math.max(0, ...finite)];
   const share = (size: number): number => (100 * size) / (high - low || 1);
   const room = named.length > 0 ? { width: px(Math.max(150, width)) } : {};
   return (
     <div
+      ref={list}
       class={named.length > 0 ? "nbg-top nbg-of-classes" : "nbg-top"}
       style={room}
       data-bars={value.key}
       data-channels={props.channels?.length ?? Math.min(most, length)}
     >
-      {order.map((channel) => (
+      {order.map((channel, k) => (
         <TopRow
           key={channel}
-          number={values?.[channel] ?? 0}
+          number={own[k] ?? 0}
           name={named[channel] || `${channel}`}
           title={classText(named, channel)}
           share={share}

@@ -1,10 +1,10 @@
 // What every component of one viewer shares, and the hooks that ask a session for numbers.
 import type { ReadonlySignal, Signal } from "@preact/signals";
 import { createContext } from "preact";
-import { useContext, useEffect, useState } from "preact/hooks";
+import { useContext, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Tensors } from "../explain/chain.ts";
 import type { Tensor } from "../explain/tensor.ts";
-import type { Histogram, Statistics, Theme } from "../gl/types.ts";
+import type { Histogram, Largest, Statistics, Theme } from "../gl/types.ts";
 import type { Names } from "../network/classes.ts";
 import type { Network } from "../network/network.ts";
 import type { Value } from "../plan.ts";
@@ -114,12 +114,13 @@ interface Answer<T> {
 
 /**
  * What `ask` answers for this run; the last run's answer stays until then, another value's never.
- * `about`: what else of the value is asked for, in words.
+ * `about`: what else of the value is asked for, in words; `asks`: false where nobody sees it now.
  */
-function useAnswer<T>(
+export function useAnswer<T>(
   value: Value | null,
   ask: (views: Views, value: Value, image: number) => Promise<T | null>,
   about = "",
+  asks = true,
 ): T | null {
   const views = useViews();
   const network = views.network.value;
@@ -131,18 +132,23 @@ function useAnswer<T>(
   useEffect(() => {
     if (value === null || session === null || sequence === 0) return;
     let wanted = true;
-    ask(views, value, image).then(
-      (answer) => {
-        if (wanted && answer !== null) setKnown({ key: value.key, about, answer });
-      },
-      (error: unknown) => {
-        if (wanted) reportFailure(views, error);
-      },
-    );
+    const go = (): Promise<void> =>
+      ask(views, value, image).then(
+        (answer) => {
+          if (wanted && answer !== null) setKnown({ key: value.key, about, answer });
+        },
+        (error: unknown) => {
+          if (wanted) reportFailure(views, error);
+        },
+      );
+    const { unseen } = views.painter;
+    if (asks) void go();
+    else unseen.add(go);
     return () => {
       wanted = false;
+      unseen.delete(go);
     };
-  }, [views, value, session, sequence, image, about]);
+  }, [views, value, session, sequence, image, about, asks]);
   if (value === null || isSkipped(session, value.key)) return null; // what is known is old
   return known !== null && known.key === value.key && known.about === about ? known.answer : null;
 }
@@ -150,6 +156,11 @@ function useAnswer<T>(
 const askStatistics = (views: Views, value: Value, image: number) =>
   views.measures.statistics(value.key, image);
 const askValues = (views: Views, value: Value) => views.measures.read(value.key);
+const askLargest = (views: Views, value: Value, image: number) =>
+  views.measures.largest(value.key, image, MOST_LARGEST);
+
+/** Of scores so many are shown at most. */
+export const MOST_LARGEST = 10;
 
 /** Numbers of the shown image of a value, or null before they are there. */
 export const useStatistics = (value: Value | null): Statistics | null =>
@@ -165,6 +176,24 @@ export const useHistogram = (value: Value | null, spread: Spread): Histogram | n
 
 /** All elements of a value or parameter, or null before they are there. */
 export const useValues = (value: Value | null): Float32Array | null => useAnswer(value, askValues);
+
+/** The largest scores of the shown image, which nobody picks out while they are out of sight; null before they are there. */
+export const useLargest = (value: Value | null, seen: boolean): Largest | null =>
+  useAnswer(value, askLargest, "", seen);
+
+/** An element to look at, and whether it is in sight or nearly. */
+export function useSeen<E extends Element>() {
+  const element = useRef<E>(null);
+  const [seen, setSeen] = useState(false);
+  useLayoutEffect(() => {
+    const look = (changes: readonly IntersectionObserverEntry[]): void =>
+      setSeen(changes.at(-1)?.isIntersecting ?? false);
+    const observer = new IntersectionObserver(look, { rootMargin: "160px" });
+    if (element.current !== null) observer.observe(element.current);
+    return () => observer.disconnect();
+  }, []);
+  return [element, seen] as const;
+}
 
 /** Values and parameters of one and the same run; null when one is not to be had. */
 async function readTogether(

@@ -1,5 +1,6 @@
 // Numbers that views ask of a session, each asked once per run: statistics, and values for a pointer.
-import type { Histogram, Session, Statistics } from "../gl/types.ts";
+import { largestOf } from "../gl/largest.ts";
+import type { Histogram, Largest, Session, Statistics } from "../gl/types.ts";
 import type { Value } from "../plan.ts";
 import type { ViewerState } from "../state.ts";
 
@@ -12,6 +13,10 @@ export interface Spread {
 export interface Measures {
   statistics(key: string, image: number): Promise<Statistics | null>;
   histogram(key: string, image: number, spread: Spread): Promise<Histogram | null>;
+  /** The largest scores of one image of a vector. */
+  largest(key: string, image: number, count: number): Promise<Largest | null>;
+  /** The likeliest channel of each place of one image, -1 for none; undefined where it is to be found in all elements. */
+  likeliest(key: string, image: number): Promise<Float32Array | undefined | null>;
   /** All elements of a value or parameter; null when there is no run yet, or it is too large to bring here. */
   read(key: string): Promise<Float32Array | null>;
 }
@@ -62,6 +67,19 @@ export function createMeasures(state: ViewerState): Measures {
     return asked;
   }
 
+  async function read(key: string): Promise<Float32Array | null> {
+    const plan = state.plan.peek();
+    const value =
+      state.session.peek()?.value(key) ?? plan?.parameters.find((one) => one.key === key);
+    if (value === undefined || !isReadable(value)) return null;
+    // Not `read`, which holds the page for all that the device has to do before.
+    const [width, height] = value.read.step.viewport;
+    return once("read", key, async (now) => {
+      const texels = await now.sample(key, [[0, 0, width, height]]);
+      return texels.subarray(0, value.read.count);
+    });
+  }
+
   return {
     statistics: (key, image) =>
       once(`statistics ${image}`, key, (now) => now.statistics(key, image)),
@@ -69,17 +87,16 @@ export function createMeasures(state: ViewerState): Measures {
       once(`histogram ${image} ${bins} ${channel}`, key, (now) =>
         now.histogram(key, bins, image, channel),
       ),
-    read(key) {
-      const plan = state.plan.peek();
-      const value =
-        state.session.peek()?.value(key) ?? plan?.parameters.find((one) => one.key === key);
-      if (value === undefined || !isReadable(value)) return Promise.resolve(null);
-      // Not `read`, which holds the page for all that the device has to do before.
-      const [width, height] = value.read.step.viewport;
-      return once("read", key, async (now) => {
-        const texels = await now.sample(key, [[0, 0, width, height]]);
-        return texels.subarray(0, value.read.count);
-      });
+    async largest(key, image, count) {
+      const picked = await once(`largest ${image} ${count}`, key, (now) =>
+        now.largest(key, count, image),
+      );
+      if (picked) return picked;
+      const all = await read(key);
+      const scores = state.session.peek()?.value(key)?.nchw[1] ?? 0;
+      return all && largestOf(all.subarray(image * scores, (image + 1) * scores), count);
     },
+    likeliest: (key, image) => once(`likeliest ${image}`, key, (now) => now.likeliest(key, image)),
+    read,
   };
 }

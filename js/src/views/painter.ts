@@ -11,8 +11,10 @@ export interface Painter {
   /** Shows a drawing in a canvas from now on; null leaves what is there. */
   show(canvas: HTMLCanvasElement, drawing: Drawing | null): void;
   forget(canvas: HTMLCanvasElement): void;
-  /** Draws what is out of sight too, once. */
+  /** Draws what is out of sight too, once, and asks what is `unseen`. */
   all(): Promise<void>;
+  /** What is asked for only while somebody sees the answer. */
+  readonly unseen: Set<() => Promise<void>>;
   /** Canvases that are looked after, for leak tests. */
   readonly size: number;
   dispose(): void;
@@ -38,6 +40,7 @@ export function createPainter(state: ViewerState): Painter {
   let last = Number.NEGATIVE_INFINITY;
   let settling = false;
   let everything = false;
+  const unseen = new Set<() => Promise<void>>();
   let acting = state.acting.peek();
 
   /** What is to be drawn now. */
@@ -150,7 +153,10 @@ export function createPainter(state: ViewerState): Painter {
       entries.delete(canvas);
       observer.unobserve(canvas);
     },
+    unseen,
     async all() {
+      await Promise.all([...unseen].map((ask) => ask()));
+      await new Promise((done) => setTimeout(done)); // by then the answers stand there
       everything = true;
       await state.session.peek()?.settle(due().map((entry) => entry.job));
       draw();

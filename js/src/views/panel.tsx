@@ -11,6 +11,7 @@ import { Histogram } from "./histogram.tsx";
 import { Right } from "./icons.tsx";
 import { byVariation, isFlawed } from "./layout.ts";
 import { Legend } from "./legend.tsx";
+import { isSkipped } from "./measures.ts";
 import type * as overlay from "./overlay/room.ts";
 import { InPython } from "./python.tsx";
 import { Room } from "./rooms.tsx";
@@ -140,6 +141,7 @@ const MOST_COUNTED = 4e6;
 
 /** How the layer's values are spread, and what sums them up. */
 function Summing({ value, statistics }: { value: Value; statistics: Statistics | null }) {
+  const { state } = useViews();
   const found = useHistogram(value.read.count <= MOST_COUNTED ? value : null, { bins: 44 });
   return (
     <div class="nbg-summing">
@@ -149,7 +151,11 @@ function Summing({ value, statistics }: { value: Value; statistics: Statistics |
         height={46}
         label={`Values of ${value.key}; bar height is the root of the count`}
       />
-      <Numbers statistics={statistics} />
+      {isSkipped(state.session.value, value.key) ? (
+        <p class="nbg-numbers">This layer does not run while the latent is on.</p>
+      ) : (
+        <Numbers statistics={statistics} />
+      )}
     </div>
   );
 }

@@ -3,7 +3,7 @@
 import { contents, displayOf, frameOf } from "../network/display.ts";
 import type { Value } from "../plan.ts";
 import { NumberPicture, TallBars, TopValues } from "./bars.tsx";
-import { useStatistics, useViews } from "./context.ts";
+import { MOST_LARGEST, useStatistics, useViews } from "./context.ts";
 import { boxMosaic, byVariation, type Mosaic, pictureSize } from "./layout.ts";
 import { Maps, MosaicMaps } from "./maps.tsx";
 
@@ -46,10 +46,11 @@ const TOP_ROW = 20;
 const CURVES = 8;
 const NAMED_ROW = 27;
 
-/** How many of the largest values fit, ten at most, with a line for those that are left out. */
+/** How many of the largest values fit, and no more than are brought here, with a line for those that are left out. */
 function topOf(length: number, height: number, row: number): number {
   const rows = Math.floor(height / row);
-  return length <= Math.min(10, rows) ? length : Math.max(1, Math.min(10, rows - 1));
+  const most = Math.min(MOST_LARGEST, rows);
+  return length <= most ? length : Math.max(1, Math.min(MOST_LARGEST, rows - 1));
 }
 
 /** A value as a picture that fits the room. */

@@ -2,7 +2,14 @@
 import { computed, signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { type MakeEdits, offerEdits } from "../gl/editing.ts";
-import { type MakeFeeding, offerFeeding, offerProfile, type Profiling } from "../gl/offers.ts";
+import {
+  type MakeFeeding,
+  type MakeScores,
+  offerFeeding,
+  offerProfile,
+  offerScores,
+  type Profiling,
+} from "../gl/offers.ts";
 import type { ROOMS } from "../messages.ts";
 import { offerSources, type RunSources } from "../sources/offer.ts";
 import { useViews } from "./context.ts";
@@ -21,6 +28,7 @@ export function openRoom(name: RoomName, room: RoomExports): void {
   if ("Edits" in room) offerEdits(room.Edits as MakeEdits); // no view, but what sessions edit with
   if ("Feeding" in room) offerFeeding(room.Feeding as MakeFeeding);
   if ("profile" in room) offerProfile(room.profile as Profiling);
+  if ("Scores" in room) offerScores(room.Scores as MakeScores);
   if ("runSources" in room) offerSources(room.runSources as RunSources);
   here.value = { ...here.peek(), [name]: room };
 }

@@ -50,9 +50,15 @@ class InputSource:
     kind: ClassVar[Kind]
     told: ClassVar[tuple[str, ...]] = ()  # fields that a Source has as well
     takes: ClassVar[str] = "pictures: float32 of (n, 1, 3 or 4, height, width)"
+    offers: ClassVar[tuple[str, ...]] = ()  # besides its fields, for people
 
     input: str = field(default="", kw_only=True)
     owner: str = field(default="", kw_only=True, repr=False)
+
+    def __dir__(self) -> list[str]:
+        """What is for people, as a notebook completes it; the rest is between it and a Viewer."""
+        names = {*(one.name for one in fields(self)), *self.offers}
+        return sorted(name for name in names if not name.startswith("_"))
 
     def fits(self, record: Input) -> bool:
         """Whether this input takes what the source gives."""

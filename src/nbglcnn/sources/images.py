@@ -64,6 +64,7 @@ class Images(InputSource):
     """
 
     kind: ClassVar[Kind] = "images"
+    offers: ClassVar[tuple[str, ...]] = ("at",)
     told: ClassVar[tuple[str, ...]] = ("index", "playing", "rate", "shuffled", "seed", "title")
     takes: ClassVar[str] = "arrays of float32, (n, channels, height, width)"
 

@@ -21,7 +21,9 @@ from nbglcnn.edits.skipping import following
 from nbglcnn.errors import InputError, nearest
 from nbglcnn.graph import Array
 from nbglcnn.plan import Float32, Input, Plan, Value
+from nbglcnn.sources.blocks import Blocks
 from nbglcnn.sources.given import InputSource
+from nbglcnn.sources.images import Images
 from nbglcnn.sources.records import MOST_CODES, Kind, Source
 
 NAME = "latent"  # of the edit that puts a code in its layer's place, and of its array
@@ -41,8 +43,9 @@ class Latent(InputSource):
     on the present input.
 
     `codes` are those of the data, computed by the layers before the cut (`items` says of which of
-    them, `known` has their principal directions); `latent.with_code(z)` is the same at another
-    code, so that `viewer.source = viewer.source.with_code(z)` moves there.
+    them, `known` has their principal directions), and again after `viewer.load_state_dict`;
+    `latent.with_code(z)` is the same at another code, so that
+    `viewer.source = viewer.source.with_code(z)` moves there.
 
     Args:
         layer: the name of a layer or module whose value is float32, of at most 4,096 numbers for
@@ -60,6 +63,7 @@ class Latent(InputSource):
         KeyError: when a Viewer takes it: there is no such layer, or it isn't kept.
     """
 
+    offers: ClassVar[tuple[str, ...]] = ("codes", "items", "known", "with_code")
     kind: ClassVar[Kind] = "latent"
     takes: ClassVar[str] = "float32"
 
@@ -116,9 +120,13 @@ class Latent(InputSource):
         """The same with what was found of it."""
         return replace(self, code=code, _known=known)
 
-    def known_is(self, known: Codes) -> bool:
-        """Whether these very codes are its data's."""
-        return self._known is known
+    def closed(self) -> Latent:
+        """The same without what was found of its data, to be found again."""
+        return replace(self, _known=None)
+
+    def known_is(self, *known: Codes) -> bool:
+        """Whether its data's codes are one of these very ones."""
+        return any(self._known is one for one in known)
 
     def fits(self, record: Input) -> bool:
         """Whether its data can be this input's."""
@@ -142,7 +150,7 @@ class Latent(InputSource):
         return f"Latent({self.layer!r}{size}{data})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Codes:
     """What is known of a data set's codes: of `items`, numbered in all `total`.
 
@@ -263,7 +271,10 @@ def known_of(codes: Float32, items: Array, total: int) -> Codes:
 
 
 class CodeBlobs:
-    """What pages are given of a latent's data: codes, labels and classes; nothing without data."""
+    """What pages are given of a latent's data: codes, labels and classes; nothing without data.
+
+    `data_set` is the data as Images with its blocks, where it can be the input itself.
+    """
 
     def __init__(
         self,
@@ -271,7 +282,9 @@ class CodeBlobs:
         pictures: Array | None = None,
         labels: Sequence[int] | None = None,
         classes: Sequence[str] = (),
+        data_set: tuple[Images, Blocks] | None = None,
     ) -> None:
+        self.data_set = data_set
         self._name = uuid4().hex
         self._parts: dict[str, bytes] = {}
         self._count = 0 if known is None else known.total
@@ -288,10 +301,13 @@ class CodeBlobs:
         """The fields of the Source that name them."""
         names = {"data": "", "labels": ".labels", "classes": ".classes"}
         own = {field: f"{self._name}{part}" for field, part in names.items()}
-        return {
-            **{field: name for field, name in own.items() if name in self._parts},
-            **({"count": self._count} if self._parts else {}),
-        }
+        found: dict[str, Any] = {field: name for field, name in own.items() if name in self._parts}
+        if self._parts:
+            found |= {"count": self._count}
+        if self.data_set is not None:
+            of_set = self.data_set[1].fields()
+            found |= {"items": of_set["data"], "block": of_set["block"], "dtype": of_set["dtype"]}
+        return found
 
     def blob(self, name: str) -> memoryview | None:
         """The bytes of one; None for a name that is none of them."""

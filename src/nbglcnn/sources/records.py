@@ -38,7 +38,9 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     with one number an item, -1 for none, and `classes` one with their names; "" where there are
     none. Drawings and noise are of the input's size; `seed` is that of noise, of deviation `std`
     around `mean` (`given.noise` has the formula), and of shuffling. `code` has all numbers of a
-    latent's layer, row-major. `title` is what people call it, as a file's name.
+    latent's layer, row-major, and `items` names its data as a data set, of `count` and so on, to go
+    back to: that one's labels are those of the same name. `title` is what people call it, as a
+    file's name.
     """
 
     kind: Kind
@@ -60,4 +62,5 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     mean: float = 0.0
     std: float = 1.0
     code: Annotated[tuple[float, ...], Meta(max_length=MOST_CODES)] = ()
+    items: Name = ""
     title: Text = ""

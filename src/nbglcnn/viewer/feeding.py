@@ -167,10 +167,6 @@ class Fed:
         self._pause = max(ADOPTED_S, 2 * (time.monotonic() - begun))
 
 
-def _equal(one: Array, other: Array) -> bool:
-    return one.shape == other.shape and one.tobytes() == other.tobytes()
-
-
 def same_source(one: Source, other: Source | None) -> bool:
     """Whether it is one source, with other settings."""
     return other is not None and (one.kind, one.data) == (other.kind, other.data)

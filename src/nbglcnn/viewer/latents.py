@@ -14,7 +14,7 @@ from nbglcnn.plan import Float32, Input, Plan, Value
 from nbglcnn.session import Session
 from nbglcnn.sources import Images, Latent
 from nbglcnn.sources.blocks import Blocks
-from nbglcnn.sources.given import Blobs, chosen_input
+from nbglcnn.sources.given import chosen_input
 from nbglcnn.sources.latent import (
     CodeBlobs,
     checked_code,
@@ -28,8 +28,8 @@ from nbglcnn.viewer.network import Network
 
 
 def opened(
-    network: Network, latent: Latent, earlier: tuple[Latent, Blobs] | None = None
-) -> tuple[Latent, Blobs]:
+    network: Network, latent: Latent, earlier: tuple[Latent, CodeBlobs] | None = None
+) -> tuple[Latent, CodeBlobs]:
     """A latent with its code and the codes of its data, and what pages are given of these.
 
     Without a code it begins with the layer's value for the present input. The codes are computed
@@ -49,7 +49,9 @@ def opened(
         return latent.opened(code, known), earlier[1]
     plain = chosen_input(latent, network.plan.inputs)
     record = msgspec.structs.replace(plain, shape=(1, *plain.shape[1:]))
-    items = None if latent.data is None else _Items(latent, record)
+    items = None
+    if latent.data is not None:
+        items = _Items(latent, record, None if earlier is None else earlier[1].data_set)
     if code is None or (items is not None and known is None):
         with _Encoder(network, value, record) as encode:
             if code is None:
@@ -68,7 +70,11 @@ def opened(
     if items is None or known is None:
         return latent.opened(code, None), CodeBlobs()
     pictures = small_pictures(items.brought(known.items))
-    return latent.opened(code, known), CodeBlobs(known, pictures, items.labels, items.classes)
+    data_set = items.data_set
+    if data_set is not None and chosen_input(data_set[0], network.plan.inputs).key != record.key:
+        data_set = None  # pages would feed it to the first input that takes such
+    blobs = CodeBlobs(known, pictures, items.labels, items.classes, data_set)
+    return latent.opened(code, known), blobs
 
 
 class _Encoder:
@@ -118,17 +124,28 @@ def _rows(array: Array, count: int) -> Float32:
     return np.ascontiguousarray(array, np.float32).reshape(count, -1)
 
 
+def _same_data(one: Images, other: Images) -> bool:
+    """Whether two are of the same objects."""
+    return one.data is other.data and one.labels is other.labels and one.classes is other.classes
+
+
 class _Items:
     """The items of a latent's data as an input takes them: pictures as of Images, or arrays."""
 
-    def __init__(self, latent: Latent, record: Input) -> None:
+    def __init__(
+        self, latent: Latent, record: Input, earlier: tuple[Images, Blocks] | None
+    ) -> None:
         self._record = record
         self._blocks: Blocks | None = None
+        self.data_set: tuple[Images, Blocks] | None = None
         self.labels: Sequence[int] | None = None
         self.classes: Sequence[str] = ()
         if len(record.shape) == 4:
             images = Images(latent.data, latent.labels, latent.classes)
-            self._blocks = images.blobs(record)
+            if earlier is not None and _same_data(earlier[0], images):
+                images = earlier[0]  # whose blocks pages have
+            self._blocks = images.blobs(record, None if earlier is None else earlier[1])
+            self.data_set = images, self._blocks
             self.count = len(images)
             opened = images.opened
             self.labels = None if opened.labels is None else opened.labels()

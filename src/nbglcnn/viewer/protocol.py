@@ -28,7 +28,7 @@ CHUNK = 2 * 2**20  # bytes; notebook servers silently drop a frame above 10 MiB
 COLOR_RANGES = ("channel", "layer", "fixed")
 VIEWS = ("network", "maps", "filters", "explain", "bend", "profile", "compare")
 # Views whose code comes behind the weights; some of them are parts of Explain. The first is what
-# sessions edit with.
+# sessions edit with, "scores" what they pick the largest ones out with.
 ROOMS = (
     "bending",
     "graph",
@@ -42,6 +42,7 @@ ROOMS = (
     "compare",
     "profile",
     "kinds",
+    "scores",
     "overlay",
     "screen",
     "bend",

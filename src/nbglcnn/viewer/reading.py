@@ -24,6 +24,8 @@ HELLO_AGAIN_S = 0.5  # the same, once a Viewer of this kernel has waited in vain
 QUEUED_S = 0.05  # for messages that came while Python was busy
 BEFORE = "before\0derived\0"  # what js/src/gl/derived.ts puts before the key of an unbent value
 
+UNFIT = object()  # what is no tuple and no dict
+
 Done = Callable[[], bool]
 
 
@@ -194,7 +196,7 @@ def finished(value: Value, flat: Array) -> Array:
     return np.array(flat, dtype=value.dtype).reshape(value.shape)
 
 
-def shaped(keys: Sequence[str], arrays: Sequence[Array]) -> object:
+def shaped(keys: Sequence[str], arrays: Sequence[Array | None]) -> object:
     """Outputs as forward returns them, by their keys: `output`, `output[0]`, `output['a'][1]`.
 
     Lists and tuples are tuples. Where forward gives other things between its tensors, or a file has
@@ -203,8 +205,8 @@ def shaped(keys: Sequence[str], arrays: Sequence[Array]) -> object:
     paths = [_path(key) for key in keys]
     if len(keys) == 1 and "[" not in keys[0]:
         return arrays[0]
-    found = _nested(dict(zip(paths, arrays, strict=True))) if None not in paths else None
-    return dict(zip(keys, arrays, strict=True)) if found is None else found
+    found = _nested(dict(zip(paths, arrays, strict=True))) if None not in paths else UNFIT
+    return dict(zip(keys, arrays, strict=True)) if found is UNFIT else found
 
 
 def _path(key: str) -> tuple[int | str, ...] | None:
@@ -215,16 +217,16 @@ def _path(key: str) -> tuple[int | str, ...] | None:
     return tuple(int(number) if number else name for number, name in steps)
 
 
-def _nested(given: Mapping[Any, Array]) -> object:
-    """Arrays by paths as tuples and dicts; None where the numbers of a tuple are not all there."""
+def _nested(given: Mapping[Any, Array | None]) -> object:
+    """Arrays by paths as tuples and dicts; UNFIT where the numbers of a tuple are not all there."""
     if () in given:
-        return given[()] if len(given) == 1 else None
-    parts: dict[int | str, dict[tuple[int | str, ...], Array]] = {}
+        return given[()] if len(given) == 1 else UNFIT
+    parts: dict[int | str, dict[tuple[int | str, ...], Array | None]] = {}
     for (first, *rest), array in given.items():
         parts.setdefault(first, {})[tuple(rest)] = array
     made = {step: _nested(part) for step, part in parts.items()}
-    if any(one is None for one in made.values()):
-        return None
+    if any(one is UNFIT for one in made.values()):
+        return UNFIT
     if all(isinstance(step, str) for step in made):
         return made
-    return tuple(made.values()) if list(made) == list(range(len(made))) else None
+    return tuple(made.values()) if list(made) == list(range(len(made))) else UNFIT

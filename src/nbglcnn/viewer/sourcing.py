@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
+from weakref import WeakSet
 
 import anywidget
 import msgspec
@@ -20,6 +21,7 @@ from nbglcnn.graph import Array
 from nbglcnn.plan import Input
 from nbglcnn.sources import Drawing, Latent, Noise, Picture, Video, Webcam
 from nbglcnn.sources.given import Blobs, InputSource, chosen_input, feeding
+from nbglcnn.sources.latent import CodeBlobs, Codes
 from nbglcnn.sources.records import OF_ONE_PAGE, Kind, Source
 from nbglcnn.viewer import latents, protocol
 from nbglcnn.viewer.feeding import Fed, is_equal, same_source
@@ -34,7 +36,7 @@ FED = ("kind", "input", "owner", "data", "index", "seed", "mean", "std", "code")
 # What names the blobs of a source, where it has none.
 NO_BLOBS = {
     name: getattr(Source(kind="noise", input=""), name)
-    for name in ("data", "count", "block", "dtype", "labels", "classes")
+    for name in ("data", "count", "block", "dtype", "labels", "classes", "items")
 }
 
 
@@ -69,7 +71,8 @@ class Sourced(Fed, anywidget.AnyWidget):
         self._turn = 0  # counts the sources that Python has set
         # The last of each kind whose blobs Python has: a page may go back to it.
         self._given: dict[str, tuple[InputSource, Blobs]] = {}
-        self._opened: tuple[Latent, Blobs] | None = None
+        self._opened: tuple[Latent, CodeBlobs] | None = None
+        self._outdated: WeakSet[Codes] = WeakSet()  # of the weights before
 
     # Python's side
 
@@ -162,6 +165,8 @@ class Sourced(Fed, anywidget.AnyWidget):
     def _begun_latent(self, latent: Latent) -> Latent:
         """Cut the network where a latent says; the record with its code, and its data's codes."""
         self._adopt_now()
+        if latent.known_is(*self._outdated):
+            latent = latent.closed()
         found, blobs = latents.opened(self.network, latent, self._opened)
         self._drop_adoption()
         self._prepare(found.layer)
@@ -172,6 +177,26 @@ class Sourced(Fed, anywidget.AnyWidget):
         self._record = found
         self._show()
         return found
+
+    def _follow_weights(self) -> None:
+        """The codes of a latent's data are those of other weights now."""
+        if self._opened is None or self._opened[0].data is None:
+            return
+        self._outdated.add(self._opened[0].known)
+        if isinstance(self._record, Latent):
+            self._code_again(self._record)
+
+    def _code_again(self, latent: Latent) -> None:
+        try:
+            found = self._begun_latent(latent)
+        except InputError as error:
+            warnings.warn(
+                f"the codes of the latent's data stay those of the weights before: {error}",
+                UserWarning,
+                stacklevel=users_line(),
+            )
+            return
+        self._follow_record(found)
 
     def _check_of_page(self, source: InputSource) -> None:
         """InputError for what a page alone has, and has not now."""
@@ -216,9 +241,16 @@ class Sourced(Fed, anywidget.AnyWidget):
         given = self._given.get(kind)
         return given[1] if given else None
 
+    def _take_data_of_latent(self, wire: Source) -> None:
+        """A page goes back to the data of a latent: that is the data set of now."""
+        data_set = None if self._opened is None else self._opened[1].data_set
+        if wire.kind == "images" and data_set is not None and wire.data == data_set[1].name:
+            self._given[wire.kind] = data_set
+
     def _blob(self, name: str) -> memoryview | None:
         """What pages ask for of a source: blocks, labels, classes, a film."""
-        for _, blobs in self._given.values():
+        data_set = None if self._opened is None else self._opened[1].data_set
+        for _, blobs in (*self._given.values(), *filter(None, [data_set])):
             if (found := blobs.blob(name)) is not None:
                 return found
         return None
@@ -229,7 +261,8 @@ class Sourced(Fed, anywidget.AnyWidget):
         if wire is None or (wire.kind in ("picture", "video") and not wire.data):
             return None, None  # a page alone has it: the last picture is the input
         blobs = self._blobs_of(wire.kind) if wire.data else None
-        return msgspec.structs.replace(wire, owner=""), blobs
+        # All of a latent's data would be in the file, for a way back alone.
+        return msgspec.structs.replace(wire, owner="", items=""), blobs
 
     def _turn_off(self) -> None:
         """No source any more: its input was replaced."""
@@ -302,6 +335,8 @@ class Sourced(Fed, anywidget.AnyWidget):
         if source is not None and wire is not None and wire.data:
             self._given[wire.kind] = source, self._given[wire.kind][1]
         self._follow_record(source)
+        if isinstance(source, Latent) and source.known_is(*self._outdated):
+            self._code_again(source)
         if self.network.plan.hash != planned:
             self._show()
 
@@ -319,6 +354,7 @@ class Sourced(Fed, anywidget.AnyWidget):
             math.isfinite(number) for number in (wire.rate, wire.mean, wire.std, *wire.code)
         ):
             raise InputError(f"{wire.kind} with a number that is not finite")
+        self._take_data_of_latent(wire)
         given = self._given.get(wire.kind)
         own = {name: getattr(wire, name) for name in NO_BLOBS}
         if given is not None and own == {**NO_BLOBS, **given[1].fields()}:

@@ -130,10 +130,14 @@ class Viewer(Sourced, Shown, Edited):
         """What the network makes of the current input, as the model returns it.
 
         One array; a tuple where forward returns a tuple or list (`output[0]`, …), a dict where it
-        returns one (`output['name']`) or an ONNX model has several outputs.
+        returns one (`output['name']`) or an ONNX model has several outputs. While a latent is on,
+        None stands for an output that only the skipped layers lead to, as for the mean of a VAE
+        that returns it beside the picture: `activations` say why.
         """
         keys = self.network.plan.header.outputs
-        return shaped(keys, self._reader.read(keys).arrays)
+        computed = [key for key in keys if key not in self.network.skipped]
+        found = dict(zip(computed, self._reader.read(computed).arrays, strict=True))
+        return shaped(keys, [found.get(key) for key in keys])
 
     def run(self, x: Any, *, timeout: float | None = None) -> Any:
         """The output of this very input, in the form of `output`; `input` stays set to it.
@@ -166,12 +170,14 @@ class Viewer(Sourced, Shown, Edited):
         """Take other weights of the same shapes (tensors or arrays); nothing is compiled again.
 
         Only where a BatchNorm's variance and epsilon have become 0: it can't be a part of the
-        convolution before it then. What `set_weight` did can't be undone any more.
+        convolution before it then. What `set_weight` did can't be undone any more. The codes of a
+        latent's data are computed again.
         """
         self._check_open()
         patches = self.network.load_state_dict(state_dict)
         self._forget_weights()
         self._show_patches(patches)
+        self._follow_weights()
 
     def verify(self, x: Any = None, *, timeout: float | None = None) -> Report[Match]:
         """Compare every layer that can be read with PyTorch (ONNX models: with ONNX Runtime).
@@ -220,6 +226,7 @@ class Viewer(Sourced, Shown, Edited):
         if hasattr(self, "_connection"):
             self._connection.closed = True
             self._given.clear()
+            self._opened = None
         if hasattr(self, "network"):
             self.network.local.close()
         super().close()

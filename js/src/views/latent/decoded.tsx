@@ -4,6 +4,7 @@ import { plural } from "../../format.ts";
 import type { Network } from "../../network/network.ts";
 import type { Value } from "../../plan.ts";
 import type { Source } from "../../source.ts";
+import { sourceOf } from "../../sources/records.ts";
 import { useViews } from "../context.ts";
 import { isSkipped } from "../measures.ts";
 import { Picture } from "../picture.tsx";
@@ -15,6 +16,8 @@ const TURN_MS = 8000;
 /** Of the plane's half side: an orbit's radius where the ring stands in the middle. */
 const RADIUS = 0.4;
 const STEPS = 24;
+/** Items a second of a data set that is played, as Python's Images has it where nobody says. */
+const RATE = 2;
 /** What ends an orbit, on the pad, the grid or a slider. */
 const GRABS = ["pointerdown", "keydown"] as const;
 
@@ -64,9 +67,26 @@ export function Decoded(props: {
   );
 }
 
-/** To the data set that there was, or to the input as it was. */
-function back(state: ReturnType<typeof useViews>["state"]): void {
-  state.source.value = null;
+/** To the latent's data as a data set, at the item where it was if it was one before; else to the input as it was. */
+function back({ source, given, plan }: ReturnType<typeof useViews>["state"]): void {
+  const now = source.peek();
+  const input = plan
+    .peek()
+    ?.inputs.find(
+      ({ layer, dtype, shape }) => layer < 0 && dtype === "float32" && shape.length === 4,
+    );
+  if (now === null || now.items === "" || input === undefined) {
+    source.value = null;
+    return;
+  }
+  const { items, count, block, dtype } = now;
+  const before = given.peek().find(({ data }) => data === items);
+  const named = (part: "labels" | "classes") => (now[part] === "" ? "" : `${items}.${part}`);
+  const [labels, classes] = [named("labels"), named("classes")];
+  const of = { data: items, count, block, dtype, labels, classes };
+  source.value = before
+    ? { ...before, playing: false, owner: "" }
+    : sourceOf("images", input.key, { ...of, rate: RATE });
 }
 
 const isStill = (): boolean => matchMedia("(prefers-reduced-motion: reduce)").matches;

@@ -1,13 +1,13 @@
 // What a segmentation says: each place's class in its colour, over the input, and which classes there are.
-import { useMemo, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { full, percent } from "../../format.ts";
 import { classColor } from "../../gl/colormaps.ts";
 import type { Network } from "../../network/network.ts";
 import type { Value } from "../../plan.ts";
-import { useImageValues } from "../bars.tsx";
 import { Choice } from "../choice.tsx";
-import { useViews } from "../context.ts";
-import { countClasses } from "./count.ts";
+import { useAnswer, useSeen, useViews, type Views } from "../context.ts";
+import { isReadable } from "../measures.ts";
+import { type Counted, countClasses } from "./count.ts";
 import { Filling, Laid, Opacity, pictureUnder, Tools, useFitting } from "./laid.tsx";
 
 type Shown = "over" | "classes" | "input";
@@ -64,24 +64,39 @@ export function Shares({ value }: { value: Value }) {
   );
 }
 
-/** So many numbers are brought here at most to be counted. */
-const MOST_COUNTED = 8e6;
+/** A place's likeliest class is found on the device, and only those are brought here; where it cannot, all scores. */
+async function askCounted(
+  { measures }: Views,
+  value: Value,
+  image: number,
+): Promise<readonly Counted[] | "too many" | null> {
+  const [, channels, height, width] = value.nchw;
+  const found = await measures.likeliest(value.key, image);
+  if (found === null) return null;
+  if (found !== undefined) {
+    return countClasses(
+      found.map((which) => (which < 0 ? Number.NaN : which)),
+      1,
+    );
+  }
+  if (!isReadable(value)) return "too many";
+  const all = await measures.read(value.key);
+  const size = channels * height * width;
+  return all && countClasses(all.subarray(image * size, (image + 1) * size), channels);
+}
 
 /** Which classes there are in the picture, the most frequent first, with their colours and shares. */
 function Legend({ value, most }: { value: Value; most: number }) {
-  const counted = value.read.count <= MOST_COUNTED;
   const called = useViews().names.value(value.key);
-  const values = useImageValues(counted ? value : null);
+  const [element, seen] = useSeen<HTMLDivElement>();
+  const found = useAnswer(value, askCounted, "", seen) ?? [];
   const [, channels] = value.nchw;
-  const buffer = values?.buffer;
-  const start = values?.byteOffset;
-  // biome-ignore lint/correctness/useExhaustiveDependencies: a new view of the same numbers is no news
-  const found = useMemo(
-    () => (values === null ? [] : countClasses(values, channels)),
-    [buffer, start, channels],
-  );
-  if (!counted) {
-    return <p class="nbg-second">{full(channels)} classes; too many values to be counted here</p>;
+  if (found === "too many") {
+    return (
+      <div class="nbg-classes-legend" ref={element}>
+        <p class="nbg-second">{full(channels)} classes; too many values to be counted here</p>
+      </div>
+    );
   }
   const places = found.reduce((sum, one) => sum + one.count, 0);
   const shown = found.slice(0, most);
@@ -89,7 +104,7 @@ function Legend({ value, most }: { value: Value; most: number }) {
   const all = channels > 1 ? channels : found.length;
   const counts = channels > 1 ? `${full(found.length)} of ${full(all)}` : full(all);
   return (
-    <div class="nbg-classes-legend">
+    <div class="nbg-classes-legend" ref={element}>
       <span class="nbg-second">
         {counts} {all === 1 ? "class" : "classes"} in this picture
       </span>
