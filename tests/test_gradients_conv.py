@@ -96,6 +96,11 @@ FORMS = {
         (back(3, 4, 3, 2, 1, output_padding=2, dilation=3), (2, 3, 5, 5)),
         (back(3, 4, 3, (1, 2), 1, output_padding=(1, 2), dilation=3), (2, 3, 5, 5)),
     ],
+    "of what a transposed one gives, whose phases lie apart": [
+        (nn.Sequential(back(3, 4, 4, 2, 1), conv(4, 5, 3, padding=1)), (2, 3, 5, 6)),
+        (nn.Sequential(back(3, 4, 5, 3, 1), conv(4, 4, 3, 2, groups=4)), (1, 3, 6, 5)),
+        (nn.Sequential(back(3, 4, 4, 2, 1), back(4, 3, 5, 3, 2)), (2, 3, 4, 5)),
+    ],
     "transposed in groups": [
         (back(8, 16, 4, 2, 1, groups=2), (1, 8, 5, 6)),
         (back(6, 4, 3, 2, groups=2), (3, 6, 4, 5)),
