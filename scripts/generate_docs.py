@@ -11,7 +11,7 @@ from nbglcnn.load.draft import OPSET
 from nbglcnn.load.onnx.model import OLDEST
 from nbglcnn.load.passes.decompose import DECOMPOSITIONS
 from nbglcnn.ops import FAMILIES, OPERATORS
-from nbglcnn.ops.operator import Operator, anything, no_reason
+from nbglcnn.ops.operator import Operator, anything, no_reason, no_slope
 from nbglcnn.tables import table
 
 ROOT = Path(__file__).parent.parent
@@ -32,7 +32,10 @@ it can run, before anything runs; a Viewer has those that cannot
 An attribute that is not listed, or a value of it that is not, is refused with
 `UnsupportedOperator`, which names the layer, the attribute and what is supported. All are computed
 in float32; integers and booleans are stored exactly up to 2²⁴. Except where said, tensors may have
-any rank from 0 to {rank}. None has a gradient yet: networks run, they are not trained.
+any rank from 0 to {rank}.
+
+*Gradient* says whether `nbglcnn.gradient` goes through it (0: it is flat wherever it has a slope,
+as PyTorch has it), or why not.
 
 *Cases* are those of [ONNX's own test suite]({suite}) that image networks need (float32 images and
 fixed shapes), passed on local OpenGL and in Chromium on SwiftShader and llvmpipe alike: together
@@ -69,7 +72,7 @@ def _family(family: ModuleType, counts: Mapping[str, list[int]]) -> str:
     about = (inspect.getdoc(family) or "").split("\n\n")[0].replace("\n", " ")
     title, _, _ = about.partition(":")
     rows = [_row(operator, counts) for operator in sorted(family.OPERATORS, key=lambda o: o.name)]
-    titles = ("operator", "what it does", "attributes", "limits", "cases")
+    titles = ("operator", "what it does", "attributes", "limits", "gradient", "cases")
     return "\n".join([f"## {title.rstrip('.')}", "", table(titles, rows, "markdown"), ""])
 
 
@@ -86,8 +89,15 @@ def _cases(name: str, counts: Mapping[str, list[int]]) -> str:
 def _row(operator: Operator, counts: Mapping[str, list[int]]) -> tuple[str, ...]:
     return (
         _link(operator.name), operator.doc, _attributes(operator), _limits(operator),
-        _cases(operator.name, counts),
+        _gradient(operator), _cases(operator.name, counts),
     )  # fmt: skip
+
+
+def _gradient(operator: Operator) -> str:
+    """Whether it has a rule, or why not."""
+    if isinstance(operator.gradient, str):
+        return f"no: {operator.gradient}"
+    return "0" if operator.gradient is no_slope else "yes"
 
 
 def _attributes(operator: Operator) -> str:

@@ -113,6 +113,12 @@ def test_lengths(p: int, axis: int) -> None:
     beside(model, arrays, lambda x: x / x.norm(p=p, dim=axis, keepdim=True))
 
 
+@pytest.mark.parametrize("size", [3, 4])
+def test_neighbouring_channels(size: int) -> None:
+    torch.manual_seed(1)
+    assert_gradients(nn.LocalResponseNorm(size, alpha=0.5, k=1.5), torch.randn(2, 6, 3, 4))
+
+
 def test_mean_and_variance() -> None:
     arrays = {"x": random(2, 3, 5, 4), "factors": random(2, 3, 5, 4, seed=1)}
 

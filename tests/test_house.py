@@ -67,7 +67,10 @@ MAY_IMPORT = {
     "shapes": {"graph", "ops"},
     "reuse": {"builder", "plan"},
     "lower": COMPILER | {"fields", "forms", "fusion", "layers", "reuse", "sections", "shapes"},
-    "autodiff": COMPILER,
+    "autodiff": COMPILER | {"shapes"},
+    "unfolding": {"graph"},
+    # Loads, compiles and runs.
+    "gradients": {"autodiff", "graph", "load", "lower", "session", "unfolding"},
     "fitting": set(),
     "inputs": {"fitting"},
     "preprocess": {"graph"},

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from types import MappingProxyType
 
-from nbglcnn.graph import Graph, Node, Value
+from nbglcnn.graph import Graph, Node
 
 
 def unfolded(graph: Graph, values: Collection[str]) -> Graph:
@@ -38,15 +38,3 @@ def unfolded(graph: Graph, values: Collection[str]) -> Graph:
         values=MappingProxyType(records),
         folded=tuple(node for node in graph.folded if not run.intersection(node.outputs)),
     )
-
-
-def missing_inputs(graph: Graph) -> set[str]:
-    """Values that nodes read and nothing gives: constants that folding has dropped."""
-    made = {name for node in graph.nodes for name in node.outputs}
-    known = {*graph.values, *made}
-    return {name for node in graph.nodes for name in node.inputs if name and name not in known}
-
-
-def constant(name: str, value: Value) -> Value:
-    """A value's record under another name."""
-    return replace(value, name=name)

@@ -12,7 +12,6 @@ from nbglcnn.layout import nchw_of
 from nbglcnn.lowering.builder import Builder
 from nbglcnn.ops import movement_gradient as gradients
 from nbglcnn.ops.operator import (
-    NO_RULE,
     Allowed,
     Facts,
     Gradient,
@@ -174,7 +173,7 @@ def moving(
     role: Role = "head",
     reach: Reach,
     shape_inputs: tuple[int, ...],
-    gradient: Gradient | str = NO_RULE,
+    gradient: Gradient | str,
 ) -> Operator:
     """An operator whose output is a strided view of its first input; its shape the view's sizes."""
 

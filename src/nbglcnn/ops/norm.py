@@ -389,5 +389,6 @@ OPERATORS = [
              {"alpha": anything, "beta": anything, "bias": anything, "size": anything},
              _local_response_problem,
              role="follows", reach=mixing(_channels), explains="response",
-             formula=None, bounds=None, short=None, shape_inputs=()),
+             formula=None, bounds=None, short=None, shape_inputs=(),
+             gradient=gradients.local_response),
 ]  # fmt: skip

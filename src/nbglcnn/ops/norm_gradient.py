@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from nbglcnn.graph import Node
+from nbglcnn.ops.movement_gradient import by_matrix
 from nbglcnn.ops.operator import axis_of, has_input, integer, integers, normal_axes, number
 from nbglcnn.ops.rules import Rules
 
@@ -163,6 +166,32 @@ def length(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
     direction = y if p == 2 else rules.node("Sign", x)
     glsl = "return select(equal(d, vec4(0.0)), vec4(0.0), (a - b * c) / d);"
     return [rules.slope(glsl, dy[0], direction, along, norm)]
+
+
+def local_response(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    """LRN: y = x · k^(−beta), k = bias + alpha / size · Σ x² over a window of channels.
+
+    A channel goes into the windows of those whose window it is in: before and behind change places.
+    """
+    x, size = node.inputs[0], integer(node, "size", 1)
+    share, beta = number(node, "alpha", 1e-4) / size, number(node, "beta", 0.75)
+    before, behind = (size - 1) // 2, size // 2
+    squares = _window_sum(rules, rules.multiply(x, x), before, behind)
+    k = rules.slope(
+        "return u_bias + u_share * a;", squares, bias=number(node, "bias", 1.0), share=share
+    )
+    part = rules.slope("return a * b * pow(c, vec4(-u_beta - 1.0));", dy[0], x, k, beta=beta)
+    joined = _window_sum(rules, part, behind, before)
+    glsl = "return a * pow(b, vec4(-u_beta)) - u_twice * c * d;"
+    return [rules.slope(glsl, dy[0], k, x, joined, beta=beta, twice=2 * beta * share)]
+
+
+def _window_sum(rules: Rules, value: str, before: int, behind: int) -> str:
+    """For each channel the sum of those from so many before it to so many behind it."""
+    channels = np.arange(rules.shape(value)[1])
+    apart = channels[None, :] - channels[:, None]
+    matrix = (apart >= -before) & (apart <= behind)
+    return by_matrix(rules, value, 1, matrix.astype(np.float32))
 
 
 def mean_variance(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:

@@ -57,7 +57,7 @@ def positive(value: Attribute) -> bool:
 
 
 NO_PART = Part("")
-NO_RULE = "nbglcnn has no rule for it"
+NO_RULE = "nbglcnn has no rule for it yet"
 
 
 def no_reason(_facts: Facts, _node: Node) -> str | None:
@@ -114,7 +114,7 @@ class Operator:
     bounds: Bounds | Callable[[Facts, Node], Bounds] | None
     short: str | None
     shape_inputs: tuple[int, ...]
-    gradient: Gradient | str = NO_RULE
+    gradient: Gradient | str
 
     def explained(self, facts: Facts, node: Node) -> Explains:
         """The kind of a node's explanation."""

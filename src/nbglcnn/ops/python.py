@@ -24,4 +24,5 @@ RECORD = Operator(
     _declared, _draw_nothing, empty=True,
     role="head", reach=everything, explains="nothing",
     formula=None, bounds=None, short=None, shape_inputs=(),
+    gradient="it is computed in Python",
 )  # fmt: skip

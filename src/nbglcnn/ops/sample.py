@@ -11,6 +11,7 @@ from nbglcnn.lowering.builder import Builder
 from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.ops.movement import first_problem, needs_constant
 from nbglcnn.ops.operator import (
+    NO_RULE,
     Facts,
     Operator,
     Shape,
@@ -208,13 +209,15 @@ OPERATORS = [
              _sample_shape, _sample,
              {"mode": only("linear", "nearest", "cubic"), "padding_mode": only(*PADDINGS),
               "align_corners": only(0, 1)}, _sample_problem, role="resamples", reach=_sample_reach,
-             explains="nothing", formula=None, bounds=None, short=None, shape_inputs=()),
+             explains="nothing", formula=None, bounds=None, short=None, shape_inputs=(),
+             gradient=NO_RULE),
     Operator("Col2Im", "Adds windows up where they came from: the reverse of cutting them out.",
              _col2im_shape, _col2im,
              {"strides": anything, "dilations": anything, "pads": anything},
              first_problem(needs_constant(1, "image_shape"), needs_constant(2, "block_shape"),
                            _col2im_problem), role="head", reach=first(_col2im_linked),
-             explains="nothing", formula=None, bounds=None, short=None, shape_inputs=(1, 2)),
+             explains="nothing", formula=None, bounds=None, short=None, shape_inputs=(1, 2),
+             gradient=NO_RULE),
     Operator("RoiAlign", "Cuts boxes out of maps, each as so many bins with the mean of their "
              "samples (max: the largest share of a pixel in one, as ONNX defines it).",
              _boxes_shape, _boxes,
@@ -222,5 +225,6 @@ OPERATORS = [
               "mode": only("avg", "max"), "output_height": positive, "output_width": positive,
               "sampling_ratio": _samples, "spatial_scale": anything},
              _boxes_problem, role="head", reach=_boxes_reach,
-             explains="nothing", formula=None, bounds=None, short=None, shape_inputs=()),
+             explains="nothing", formula=None, bounds=None, short=None, shape_inputs=(),
+             gradient=NO_RULE),
 ]  # fmt: skip

@@ -9,6 +9,7 @@ from nbglcnn.graph import Graph, Node
 from nbglcnn.layout import EXACT
 from nbglcnn.lowering.builder import Builder
 from nbglcnn.ops.operator import (
+    NO_RULE,
     Facts,
     Operator,
     Shape,
@@ -124,5 +125,6 @@ OPERATORS = [
     Operator("MaxUnpool", "Puts the largest elements of a MaxPool's windows back, zeros around.",
              _shapes, _draw, {"kernel_shape": anything, "pads": anything, "strides": anything},
              _problem, role="resamples", reach=everything,
-             explains="nothing", formula=None, bounds=None, short=None, shape_inputs=(2,)),
+             explains="nothing", formula=None, bounds=None, short=None, shape_inputs=(2,),
+             gradient=NO_RULE),
 ]  # fmt: skip
