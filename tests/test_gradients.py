@@ -5,11 +5,12 @@ import re
 import numpy as np
 import pytest
 import torch
+from onnx import TensorProto, helper
 from torch import Tensor, nn
 
 import nbglcnn
 from gradients import assert_gradients
-from nbglcnn.errors import InputError
+from nbglcnn.errors import InputError, UnsupportedOperator
 
 
 def small() -> nn.Sequential:
@@ -71,3 +72,64 @@ def test_what_cannot_be_asked_is_said() -> None:
         nbglcnn.gradient(model, x, wrt="encoder")
     with pytest.raises(InputError, match=re.escape("index=(0, 9) does not fit output")):
         nbglcnn.gradient(model, x, index=(0, 9))
+
+
+def test_an_onnx_file_with_names_of_its_own() -> None:
+    graph = helper.make_graph(
+        [helper.make_node("Mul", ["a", "a"], ["square"])],
+        "square",
+        [helper.make_tensor_value_info("a", TensorProto.FLOAT, (2, 3))],
+        [helper.make_tensor_value_info("square", TensorProto.FLOAT, (2, 3))],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    found = nbglcnn.gradient(model, x, wrt=("input", "a"))
+    np.testing.assert_allclose(found["input"], 2 * x)
+    np.testing.assert_allclose(found["a"], 2 * x)
+
+
+def test_several_inputs_and_one_of_integers() -> None:
+    class Chosen(nn.Module):
+        def forward(self, which: Tensor, x: Tensor) -> Tensor:
+            return x[which] * x.mean()
+
+    which, x = torch.tensor([2, 0]), torch.randn(3, 4)
+    assert_gradients(Chosen(), which, x)
+    with pytest.raises(InputError, match="which is of int64; only real numbers have gradients"):
+        nbglcnn.gradient(Chosen().eval(), (which, x), wrt="which")
+
+
+def test_noise_is_seeded_and_can_be_asked_for() -> None:
+    class Drawn(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x * torch.randn_like(x)
+
+    model, x = Drawn().eval(), torch.full((2, 3), 2.0)
+    found = nbglcnn.gradient(model, x, wrt=("input", "noise"))
+    again = nbglcnn.gradient(model, x)["input"]
+    np.testing.assert_array_equal(found["input"], again)
+    np.testing.assert_allclose(found["noise"], 2.0)
+    noise = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.testing.assert_allclose(nbglcnn.gradient(model, (x, noise))["input"], noise)
+
+
+def test_what_has_no_gradient_is_named_before_anything_runs() -> None:
+    class Places(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = nn.Conv2d(1, 1, 1)
+            self.sample = Sampled()
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.sample(self.first(x))
+
+    class Sampled(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return nn.functional.grid_sample(x, torch.zeros(1, 2, 2, 2), align_corners=False)
+
+    model, x = Places().eval(), torch.randn(1, 1, 4, 4)
+    with pytest.raises(
+        UnsupportedOperator, match=r"^sample \(Sampled\): GridSample has no gradient"
+    ):
+        nbglcnn.gradient(model, x, wrt="first.weight")
+    assert nbglcnn.gradient(model, x, of="first", wrt="first.weight")["first.weight"].any()

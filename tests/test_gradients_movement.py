@@ -2,11 +2,14 @@
 
 from collections.abc import Callable
 
+import numpy as np
+import onnx
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+import nbglcnn
 from gradients import assert_gradients
 
 CASES: dict[str, tuple[Callable[..., Tensor], tuple[int, ...]]] = {
@@ -36,6 +39,15 @@ CASES: dict[str, tuple[Callable[..., Tensor], tuple[int, ...]]] = {
     "chosen places": (
         lambda x: x.gather(1, torch.tensor([[0, 2, 2], [1, 1, 0]])[:, :, None].expand(2, 3, 4)),
         (2, 3, 4),
+    ),
+    "added at places": (
+        lambda x, y: x.scatter_add(1, torch.tensor([[0, 2, 2], [1, 1, 0]]), y), (2, 3),
+    ),
+    "written to places": (
+        lambda x, y: x.scatter(1, torch.tensor([[0, 2], [3, 1]]), y[:, :2] ** 2), (2, 4),
+    ),
+    "rows written": (
+        lambda x, y: x.index_put((torch.tensor([2, 0]),), y[:2] * 3), (3, 4),
     ),
     "einsum": (lambda x, y: torch.einsum("nchw,ncw->nhc", x, y.mean(2)), (2, 3, 4, 5)),
     "attention": (
@@ -89,3 +101,38 @@ class Attention(nn.Module):
 def test_multihead_attention() -> None:
     torch.manual_seed(4)
     assert_gradients(Attention(), torch.randn(2, 5, 6))
+
+
+def onnx_model(
+    nodes: list[onnx.NodeProto], shape: tuple[int, ...], **arrays: np.ndarray
+) -> onnx.ModelProto:
+    """A file of one input x and one output y."""
+    graph = onnx.helper.make_graph(
+        nodes, "moves",
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, shape)],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
+        [onnx.numpy_helper.from_array(array, name) for name, array in arrays.items()],
+    )  # fmt: skip
+    opset = onnx.helper.make_opsetid("", 21)
+    return onnx.helper.make_model(graph, opset_imports=[opset], ir_version=10)
+
+
+def test_a_piece_without_a_name_has_zeros() -> None:
+    nodes = [
+        onnx.helper.make_node("Split", ["x", "sizes"], ["a", "", "c"], axis=1),
+        onnx.helper.make_node("Concat", ["a", "c", "c"], ["y"], axis=1),
+    ]
+    model = onnx_model(nodes, (2, 6), sizes=np.array([1, 2, 3]))
+    x = np.ones((2, 6), np.float32)
+    found = nbglcnn.gradient(model, x, of="y", wrt="x")["x"]
+    assert found.tolist() == [[1, 0, 0, 2, 2, 2]] * 2
+
+
+def test_slices_that_each_example_chooses_by_itself() -> None:
+    nodes = [onnx.helper.make_node("GatherND", ["x", "rows"], ["y"], batch_dims=1)]
+    rows = np.array([[[2], [2]], [[-1], [0]]])
+    model = onnx_model(nodes, (2, 3, 2), rows=rows)
+    x = np.ones((2, 3, 2), np.float32)
+    found = nbglcnn.gradient(model, x, "y", wrt="x")["x"]
+    assert found[:, :, 0].tolist() == [[0, 0, 2], [1, 0, 1]]
+    assert (found[:, :, 0] == found[:, :, 1]).all()

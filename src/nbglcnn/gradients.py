@@ -34,7 +34,8 @@ def gradient(
     Args:
         model: a torch module or an ONNX model, as in `compile`.
         x: an example input, as in `compile`.
-        of: the value whose elements are summed: an output or a layer.
+        of: the value whose elements are summed: an output or a layer. "output" and "input" also
+            stand for the only one of a network that calls it otherwise.
         index: which of its elements, as numpy indexes it: (0, 3) is score 3 of the first example.
             By default all.
         wrt: names of inputs, layers and parameters (`input`, `encoder.0`, `encoder.0.weight`).
@@ -94,4 +95,9 @@ def _value(graph: Graph, name: str) -> str:
         return keys[name]
     if name in graph.parameters:
         return graph.parameters[name]
+    # An ONNX file calls them otherwise; of one there is no doubt.
+    own = [key for key in graph.keys if key.value not in graph.noise]
+    of_kind = [key.value for key in own if key.kind == name]
+    if name in ("input", "output") and len(of_kind) == 1:
+        return of_kind[0]
     raise KeyError(unknown(name, [*keys, *graph.parameters]))

@@ -210,6 +210,6 @@ OPERATORS = [
         bounds=None,
         short=None,
         shape_inputs=(1,),
-        gradient=gradients.split,
+        gradient=gradients.split(_sizes),
     ),
 ]

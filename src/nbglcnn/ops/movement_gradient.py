@@ -10,7 +10,7 @@ import numpy as np
 from nbglcnn.errors import UnsupportedOperator
 from nbglcnn.graph import Array, Attribute, Node
 from nbglcnn.ops.operator import Gradient, axis_of, integer, integers, text
-from nbglcnn.ops.rules import BOOL, Rules
+from nbglcnn.ops.rules import BOOL, INT64, Rules
 
 FLOAT = 1  # ONNX's number of that element type
 
@@ -123,15 +123,21 @@ def concat(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
     return found
 
 
-def split(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """Split: the pieces joined again, zeros for one that nothing follows from."""
-    pieces = [
-        one or rules.filled(rules.shape(name), 0)
-        for name, one in zip(node.outputs, dy, strict=True)
-        if name
-    ]
-    joined = rules.node("Concat", *pieces, axis=axis_of(rules, node, 0))
-    return [joined, *[""] * (len(node.inputs) - 1)]
+def split(sizes: Callable[[Rules, Node], Sequence[int]]) -> Gradient:
+    """A rule of a Split into pieces of these lengths: joined again, zeros for one nobody uses."""
+
+    def rule(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+        shape, axis = rules.shape(node.inputs[0]), axis_of(rules, node, 0)
+        lengths = sizes(rules, node)
+        given = [*dy, *[""] * (len(lengths) - len(dy))]
+        pieces = [
+            one or rules.filled((*shape[:axis], length, *shape[axis + 1 :]), 0)
+            for one, length in zip(given, lengths, strict=True)
+            if length
+        ]
+        return [rules.node("Concat", *pieces, axis=axis), *[""] * (len(node.inputs) - 1)]
+
+    return rule
 
 
 def gather(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
@@ -171,13 +177,19 @@ def gather_elements(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str
 
 
 def gather_nd(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """GatherND: added where they came from."""
-    if integer(node, "batch_dims", 0):
-        raise UnsupportedOperator(
-            f"{node.module or node.name}: GatherND with batch_dims has no gradient yet"
-        )
-    zeros = rules.filled(rules.shape(node.inputs[0]), 0)
-    return [rules.node("ScatterND", zeros, node.inputs[1], dy[0], reduction="add"), ""]
+    """GatherND: added where they came from; the places of a batch are indices too."""
+    source, indices = node.inputs
+    batch, rows = integer(node, "batch_dims", 0), rules.shape(indices)[:-1]
+    if batch:
+        own = np.moveaxis(np.indices(rows)[:batch], 0, -1).astype(np.int64)
+        known = rules.constant(indices)
+        if known is not None:
+            indices = rules.array(np.concatenate((own, known.astype(np.int64)), -1))
+        else:
+            both = rules.array(own), indices
+            indices = rules.node("Concat", *both, dtype=INT64, axis=len(rows))
+    zeros = rules.filled(rules.shape(source), 0)
+    return [rules.node("ScatterND", zeros, indices, dy[0], reduction="add"), ""]
 
 
 def scatter(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
