@@ -70,7 +70,7 @@ MAY_IMPORT = {
     "autodiff": COMPILER | {"shapes"},
     "unfolding": {"graph"},
     # Loads, compiles and runs.
-    "gradients": {"autodiff", "graph", "load", "lower", "session", "unfolding"},
+    "gradients": {"autodiff", "graph", "load", "lower", "session", "shapes", "unfolding"},
     "fitting": set(),
     "inputs": {"fitting"},
     "preprocess": {"graph"},

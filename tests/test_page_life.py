@@ -123,14 +123,7 @@ def test_replaced_weights_survive_a_lost_context(
     for weight, changed in zip(plan.header.weights, rows, strict=True):
         gl.set_weight(session, weight.texture, changed)
     gl.run(session)
-    gl.page.evaluate(
-        """async () => {
-          const lose = gl.lose();
-          lose.loseContext();
-          await new Promise((resolve) => setTimeout(resolve, 20));
-          lose.restoreContext();
-        }"""
-    )
+    gl.lose_and_restore()
     gl.page.wait_for_function("gl.events.length === 2")
     assert_equal(gl.read(session, key_of_output(plan)), output(other, X))
 

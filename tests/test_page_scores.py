@@ -129,14 +129,7 @@ def test_a_classifiers_largest_follow_its_input_its_edits_and_a_lost_context(
     gl.set_edits(session, [edit])
     right()
     assert before is not None and gl.largest(session, "output", 5)[0] != before[0]  # type: ignore[index]
-    gl.page.evaluate(
-        """async () => {
-          const lose = gl.lose();
-          lose.loseContext();
-          await new Promise((resolve) => setTimeout(resolve, 20));
-          lose.restoreContext();
-        }"""
-    )
+    gl.lose_and_restore()
     gl.page.wait_for_function("() => gl.events.length === 2")
     right()
 

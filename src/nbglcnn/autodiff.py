@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from nbglcnn.errors import UnsupportedOperator
 from nbglcnn.graph import FORWARD, Graph, Node
-from nbglcnn.lowering.shapes import infer_shapes, layer_name
+from nbglcnn.lowering.shapes import layer_name
 from nbglcnn.ops import OWN_OPERATORS, RECORDS
 from nbglcnn.ops.operator import Gradient
 from nbglcnn.ops.rules import Rules
@@ -105,8 +105,3 @@ def rule_of(node: Node) -> Gradient:
         f"{layer_name(node)}{kind}: {node.op} has no gradient: {found}. Gradients of what lies "
         "behind it can be had; freeze the parameters before it, or replace the layer"
     )
-
-
-def shaped(graph: Graph) -> Graph:
-    """The Graph with every shape known; UnsupportedOperator for what cannot run."""
-    return infer_shapes(graph)

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from nbglcnn.autodiff import differentiate, shaped, writer, written
+from nbglcnn.autodiff import differentiate, writer, written
 from nbglcnn.errors import InputError, unknown
 from nbglcnn.graph import Array, Graph, Key
 from nbglcnn.load import load, prepared
 from nbglcnn.lowering.lower import lower
+from nbglcnn.lowering.shapes import infer_shapes
 from nbglcnn.session import Session
 from nbglcnn.unfolding import unfolded
 
@@ -56,7 +57,7 @@ def gradient(
     values = {name: _value(graph, name) for name in names}
     target = _value(graph, of)
     constants = {v for v in values.values() if graph.values[v].is_constant}
-    graph = shaped(unfolded(graph, constants))
+    graph = infer_shapes(unfolded(graph, constants))
     for name in (of, *names):
         value = graph.values[target if name == of else values[name]]
         if value.dtype.kind != "f":

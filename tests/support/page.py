@@ -53,6 +53,17 @@ class GlPage:
     def write(self, session: int, key: str, array: Any) -> None:
         self.page.evaluate("a => gl.write(...a)", [session, key, encode(array)])
 
+    def lose_and_restore(self) -> None:
+        """The context is lost, and comes back."""
+        self.page.evaluate(
+            """async () => {
+              const lose = gl.lose();
+              lose.loseContext();
+              await new Promise((resolve) => setTimeout(resolve, 20));
+              lose.restoreContext();
+            }"""
+        )
+
     def close(self, session: int) -> None:
         self.page.evaluate("k => gl.the(k).dispose()", session)
 

@@ -9,6 +9,7 @@ from nbglcnn.graph import Node
 from nbglcnn.layout import Layout, nchw_of
 from nbglcnn.lowering.builder import Builder
 from nbglcnn.lowering.glsl import Kernel, shader
+from nbglcnn.ops.movement_gradient import cut
 from nbglcnn.ops.operator import (
     Facts,
     Operator,
@@ -20,7 +21,7 @@ from nbglcnn.ops.operator import (
 )
 from nbglcnn.ops.reach import everything
 from nbglcnn.ops.rules import Rules
-from nbglcnn.ops.window import Window, sliding, transposed
+from nbglcnn.ops.window import Window, sliding, three, transposed
 
 
 def _kernel_of(name: str, *files: str) -> Kernel:
@@ -70,13 +71,8 @@ def transposed_gradient(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence
             "Conv", dy[0], w, group=group, strides=window.strides, dilations=window.dilations,
             pads=(*window.begins, *window.ends),
         )  # fmt: skip
-        shape = rules.shape(x)
-        if rules.shape(dx) != shape:  # an output_padding of a stride or more
-            axes = range(2, len(shape))
-            dx = rules.node(
-                "Slice", dx, rules.integers(*[0] * len(axes)), rules.integers(*shape[2:]),
-                rules.integers(*axes),
-            )  # fmt: skip
+        for axis, length in enumerate(rules.shape(x)):
+            dx = cut(rules, dx, axis, 0, length)  # longer after an output_padding of a stride
     return [dx, _weights(rules, w, dy[0], x, window, group), *_bias(rules, node, dy[0])]
 
 
@@ -94,8 +90,7 @@ def _bias(rules: Rules, node: Node, dy: str) -> list[str]:
         return [""] * (len(node.inputs) - 2)
     if not rules.wants(node.inputs[2]):
         return [""]
-    axes = [axis for axis in range(len(rules.shape(dy))) if axis != 1]
-    return [rules.sum(dy, axes, keepdims=False)]
+    return [rules.of_channels(dy)]
 
 
 # The operator.
@@ -104,10 +99,6 @@ def _bias(rules: Rules, node: Node, dy: str) -> list[str]:
 def _shapes(facts: Facts, node: Node) -> list[Shape]:
     x, dy = (facts.shape(name) for name in node.inputs)
     return [(dy[1], x[1] // integer(node, "group", 1), *integers(node, "kernel_shape", ()))]
-
-
-def _three(values: Shape, filling: int) -> Shape:
-    return (*[filling] * (3 - len(values)), *values)
 
 
 def _parts(images: int, together: int, places: Shape, fragments: int) -> tuple[int, Shape]:
@@ -150,10 +141,10 @@ def _lower(b: Builder, node: Node) -> None:
     x, dy = (b.tensor(name) for name in node.inputs)
     (shape,), group = _shapes(b, node), integer(node, "group", 1)
     kernel, strides, dilations, begins = (
-        _three(integers(node, name, ()), filling)
+        three(integers(node, name, ()), filling)
         for name, filling in (("kernel_shape", 1), ("strides", 1), ("dilations", 1), ("pads", 0))
     )
-    spatial, places = (_three(b.shape(name)[2:], 1) for name in node.inputs)
+    spatial, places = (three(b.shape(name)[2:], 1) for name in node.inputs)
     images, (outputs, inputs) = b.shape(node.inputs[0])[0], shape[:2]
     each = outputs // group
     depthwise = group > 1 and inputs == each == 1

@@ -13,18 +13,11 @@ from nbglcnn.ops.rules import Rules
 
 # (v + epsilon)^(-1/2)
 INVERSE = "return inversesqrt(a + u_epsilon);"
-SMALL = 1e-9  # what MeanVarianceNormalization adds to the deviation
 
 
 def per_channel(rules: Rules, value: str, rank: int) -> str:
     """A value (channels,) as it is broadcast over (batch, channels, …)."""
     return rules.reshape(value, (*rules.shape(value), *[1] * (rank - 2)))
-
-
-def of_channels(rules: Rules, value: str) -> str:
-    """The sum over all but the channels: (channels,)."""
-    axes = [axis for axis in range(len(rules.shape(value))) if axis != 1]
-    return rules.sum(value, axes, keepdims=False)
 
 
 def mean(rules: Rules, value: str, axes: Sequence[int]) -> str:
@@ -62,9 +55,9 @@ def batch(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
         inverse = rules.slope(INVERSE, per_channel(rules, stored_variance, rank), epsilon=epsilon)
     if rules.wants(scale):
         normal = rules.multiply(apart, inverse)
-        found[1] = of_channels(rules, rules.multiply(dy[0], normal))
+        found[1] = rules.of_channels(rules.multiply(dy[0], normal))
     if rules.wants(bias):
-        found[2] = of_channels(rules, dy[0])
+        found[2] = rules.of_channels(dy[0])
     scaled = rules.multiply(dy[0], factor)
     if rules.wants(x):
         if training:
@@ -72,10 +65,10 @@ def batch(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
         else:
             found[0] = rules.multiply(scaled, inverse)
     if rules.wants(stored_mean) and not training:
-        found[3] = rules.negative(of_channels(rules, rules.multiply(scaled, inverse)))
+        found[3] = rules.negative(rules.of_channels(rules.multiply(scaled, inverse)))
     if rules.wants(stored_variance) and not training:
         part = rules.slope("return -0.5 * a * b * c * c * c;", scaled, apart, inverse)
-        found[4] = of_channels(rules, part)
+        found[4] = rules.of_channels(part)
     return found
 
 
@@ -99,9 +92,9 @@ def _grouped(rules: Rules, node: Node, dy: str, groups: int) -> Sequence[str]:
     found = [""] * 3
     if rules.wants(scale):
         part = rules.multiply(dy, rules.reshape(normal, shape))
-        found[1] = of_channels(rules, part)
+        found[1] = rules.of_channels(part)
     if rules.wants(bias):
-        found[2] = of_channels(rules, dy)
+        found[2] = rules.of_channels(dy)
     if rules.wants(x):
         scaled = rules.multiply(dy, per_channel(rules, scale, len(shape)))
         dx = through(rules, rules.reshape(scaled, rows), normal, inverse, [2])

@@ -69,8 +69,7 @@ def _by_matrix(
     rules: Rules, dy: str, axis: int, kept: int, front: int, behind: int, mode: str
 ) -> str:
     """Margins that are longer than what they repeat: each place by all that came from it."""
-    modes = {"edge": "edge", "reflect": "reflect", "wrap": "wrap"}
-    places = np.pad(np.arange(kept), (front, behind), mode=modes[mode])  # type: ignore[call-overload]
+    places = np.pad(np.arange(kept), (front, behind), mode=mode)  # type: ignore[call-overload]
     matrix = (np.arange(kept)[:, None] == places).astype(np.float32)
     return by_matrix(rules, dy, axis, matrix)
 

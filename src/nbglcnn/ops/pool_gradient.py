@@ -14,7 +14,7 @@ from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.ops.operator import Facts, Operator, Shape, anything, integer, integers
 from nbglcnn.ops.reach import everything
 from nbglcnn.ops.rules import Rules
-from nbglcnn.ops.window import Window, sliding
+from nbglcnn.ops.window import Window, sliding, three
 
 KERNEL = Kernel(
     "max_pool_gradient", shader("max_pool_gradient.glsl") + shader("pixels.glsl"), pixel=False
@@ -27,10 +27,7 @@ def _window(facts: Facts, node: Node) -> Window:
 
 def largest(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """MaxPool: the first of the largest elements of a window has its gradient."""
-    if not dy[0]:
-        return [""]
-    window = _window(rules, node)
-    return [_to_largest(rules, node, dy[0], window)]
+    return [_to_largest(rules, node, dy[0], _window(rules, node))]
 
 
 def largest_of_all(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
@@ -97,13 +94,11 @@ def norm(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """LpPool: y = (Σ |x|^p)^(1/p); 0 where there is no length."""
     x, y = node.inputs[0], node.outputs[0]
     p = float(integer(node, "p", 2))
+    share = rules.slope(_OF_NORM, dy[0], y, p=p)
     if node.op == "GlobalLpPool":
-        per_window = rules.slope(_OF_NORM, dy[0], y, p=p)
-        whole = rules.expand(per_window, rules.shape(x))
+        whole = rules.expand(share, rules.shape(x))
     else:
-        window = _window(rules, node)
-        share = rules.slope(_OF_NORM, dy[0], y, p=p)
-        whole = spread(rules, share, window, rules.shape(x)[2:])
+        whole = spread(rules, share, _window(rules, node), rules.shape(x)[2:])
     return [rules.slope(_OF_ELEMENT, whole, x, p=p)]
 
 
@@ -124,17 +119,13 @@ def _shapes(facts: Facts, node: Node) -> list[Shape]:
     return [facts.shape(node.inputs[0])]
 
 
-def _three(values: Shape, filling: int) -> Shape:
-    return (filling, filling, *values)[-3:]
-
-
 def _lower(b: Builder, node: Node) -> None:
     x, y, dy = (b.tensor(name) for name in node.inputs)
     kernel, strides, dilations, begins = (
-        _three(integers(node, name, ()), filling)
+        three(integers(node, name, ()), filling)
         for name, filling in (("kernel_shape", 1), ("strides", 1), ("dilations", 1), ("pads", 0))
     )
-    spatial, places = (_three(b.shape(name)[2:], 1) for name in node.inputs[:2])
+    spatial, places = (three(b.shape(name)[2:], 1) for name in node.inputs[:2])
     output = b.output(node.outputs[0], b.layout(nchw_of(b.shape(node.inputs[0]))))
     b.draw(
         KERNEL, output, [x, y, dy],

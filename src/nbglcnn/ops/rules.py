@@ -188,6 +188,11 @@ class Rules:
             return a
         return self.node("ReduceSum", a, self.integers(*axes), keepdims=int(keepdims))
 
+    def of_channels(self, a: str) -> str:
+        """The sum over all axes but that of the channels: (channels,)."""
+        axes = [axis for axis in range(len(self.shape(a))) if axis != 1]
+        return self.sum(a, axes, keepdims=False)
+
     def sum_to(self, a: str, shape: Shape) -> str:
         """What broadcasting from `shape` has repeated, summed again: the adjoint of Expand."""
         own = self.shape(a)

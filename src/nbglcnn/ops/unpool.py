@@ -22,7 +22,7 @@ from nbglcnn.ops.operator import (
 )
 from nbglcnn.ops.reach import everything
 from nbglcnn.ops.strided import PLACES, by_element
-from nbglcnn.ops.window import window_problem
+from nbglcnn.ops.window import three, window_problem
 
 UNPOOL = by_element("unpool")
 MOST_READS = 2**26  # where every output element looks through all indices; a second or so
@@ -97,23 +97,19 @@ def _pooled(graph: Graph, node: Node) -> bool:
     return False
 
 
-def _three(values: Shape, filling: int) -> Shape:
-    return (filling, filling, *values)[-3:]
-
-
 def _draw(b: Builder, node: Node) -> None:
     x, indices = b.tensor(node.inputs[0]), b.tensor(node.inputs[1])
     kernel, strides, pads = _attributes(b, node)
     counted, spatial = _counted(b, node)[2:], b.shape(node.inputs[0])[2:]
     output = b.output(node.outputs[0])
-    height = _three(b.shape(node.outputs[0])[2:], 1)[1]
+    height = three(b.shape(node.outputs[0])[2:], 1)[1]
     windows = _pooled(b.graph, node)
     count = math.prod(b.shape(node.inputs[0]))
     b.draw(
         UNPOOL, output, [x, indices],
         integers=[
-            *_three(counted, 1), _three(spatial, 1)[1], *_three(kernel, 1), count,
-            *_three(strides, 1), height, *_three(pads[: len(spatial)], 0),
+            *three(counted, 1), three(spatial, 1)[1], *three(kernel, 1), count,
+            *three(strides, 1), height, *three(pads[: len(spatial)], 0),
         ],
         constants={"WINDOWS": int(windows)},
         fetches=16 * (math.prod(-(-k // s) for k, s in zip(kernel, strides, strict=True))

@@ -9,6 +9,11 @@ from nbglcnn.graph import Node
 from nbglcnn.ops.operator import Facts, Shape, integer, integers, text
 
 
+def three(values: Shape, filling: int) -> Shape:
+    """Of depth, rows and columns; what a window over fewer axes lacks in front is the filling."""
+    return (*[filling] * (3 - len(values)), *values)
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
     """One entry per spatial axis; `begins` and `ends` are padding, `output` counts positions."""
