@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from nbglcnn.api import compile as compile
     from nbglcnn.api import verify as verify
     from nbglcnn.export import export_html as export_html
+    from nbglcnn.gradients import gradient as gradient
     from nbglcnn.plan import Plan as Plan
     from nbglcnn.plan import Target as Target
     from nbglcnn.preprocess import Preprocess as Preprocess
@@ -22,17 +23,24 @@ if TYPE_CHECKING:
     from nbglcnn.sources import Noise as Noise
     from nbglcnn.sources import Video as Video
     from nbglcnn.sources import Webcam as Webcam
+    from nbglcnn.training import SGD as SGD
+    from nbglcnn.training import Adam as Adam
+    from nbglcnn.training import AdamW as AdamW
+    from nbglcnn.training import train as train
     from nbglcnn.viewer import Viewer as Viewer
     from nbglcnn.viewer.comparison import compare as compare
 
 # Imported when first used: `import nbglcnn` loads neither torch nor onnx nor OpenGL.
 _HOME = {
+    "Adam": "training",
+    "AdamW": "training",
     "Drawing": "sources",
     "Images": "sources",
     "Latent": "sources",
     "Noise": "sources",
     "Plan": "plan",
     "Preprocess": "preprocess",
+    "SGD": "training",
     "Session": "session",
     "Target": "plan",
     "Video": "sources",
@@ -45,6 +53,7 @@ _HOME = {
     "export_html": "export",
     "gradient": "gradients",
     "record": "recording",
+    "train": "training",
     "verify": "api",
     "ContextLost": "errors",
     "DeviceError": "errors",

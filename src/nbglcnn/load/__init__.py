@@ -88,7 +88,7 @@ def with_picture(model: Prepared, x: Any) -> Pictured:
         return pictured(model.preprocess, x, specs, image_channels(own), called, noise.given)
     from nbglcnn.load.onnx.model import input_specs
 
-    specs = input_specs(_checked_model(own))
+    specs = input_specs(checked_model(own))
     if not specs:
         raise InputError("preprocess: the model has no inputs")
     drawn: Mapping[str, Any] | tuple[Any, ...] = ()
@@ -122,10 +122,10 @@ def _load(
         return load_module(model, _arrays_of(model, own), known, problems, missing, noise)
     from nbglcnn.load.onnx.model import load_onnx
 
-    return load_onnx(_checked_model(model), x)
+    return load_onnx(checked_model(model), x)
 
 
-def _checked_model(model: Any) -> Any:
+def checked_model(model: Any) -> Any:
     """What may be an ONNX model; ModelError for anything else."""
     if isinstance(model, str | os.PathLike | bytes | bytearray | memoryview) or _is_proto(model):
         return model

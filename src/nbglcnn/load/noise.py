@@ -62,3 +62,9 @@ def with_noise(graph: Graph, first: Sequence[Array]) -> Graph:
         found[name] = free_name(f"{name} at first", taken)
         values[found[name]] = Value(found[name], array.shape, array.dtype, array)
     return replace(graph, values=MappingProxyType(values), noise=MappingProxyType(found))
+
+
+def redrawn(generator: np.random.Generator, first: Array) -> Array:
+    """Other random numbers of the kind that `seeded` gave: what leaves 0 to 1 is normal."""
+    uniform = first.size > 0 and first.min() >= 0 and first.max() < 1
+    return seeded(generator, "uniform" if uniform else "normal", first.shape)

@@ -23,6 +23,7 @@ from nbglcnn.ops import (
     softmax,
     sort,
     unpool,
+    variance,
 )
 from nbglcnn.ops.operator import Operator
 
@@ -46,7 +47,7 @@ FAMILIES = (
     sort,
     unpool,
 )
-OWN_FAMILIES = (conv_gradient, own, pool_gradient)
+OWN_FAMILIES = (conv_gradient, own, pool_gradient, variance)
 OPERATORS: dict[str, Operator] = {
     operator.name: operator for family in FAMILIES for operator in family.OPERATORS
 }

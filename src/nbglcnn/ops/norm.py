@@ -29,7 +29,7 @@ from nbglcnn.ops.operator import (
 )
 from nbglcnn.ops.pointwise import SELECT
 from nbglcnn.ops.reach import Linked, everything, mixing
-from nbglcnn.ops.reduce import DEVIATION, Kind, lying_for, reduce_frame, reduced_shape
+from nbglcnn.ops.reduce import VARIANCE, lying_for, reduce_frame, reduced_shape
 from nbglcnn.ops.strided import gather
 from nbglcnn.plan import Recipe
 
@@ -62,7 +62,6 @@ LRN = Kernel(
     "\n".join([shader("power.glsl"), shader("lrn.glsl")]),
     slots="int before, behind; float alpha, beta, bias",
 )
-VARIANCE = Kind(DEVIATION, finish="v / u_joined")
 RUNNING = Part(
     "vec4 combine(vec4 old, vec4 now) { return old * u_momentum + now * (1.0 - u_momentum); }",
     "float momentum",

@@ -78,6 +78,7 @@ LARGEST = Kind(join="vec4 join(vec4 a, vec4 b) { return larger(a, b); }",
 SMALLEST = Kind(join="vec4 join(vec4 a, vec4 b) { return smaller(a, b); }",
                 start=_constant("START", "0x7f800000u"))  # fmt: skip
 DEVIATION = "(v - given) * (v - given)"
+VARIANCE = Kind(DEVIATION, finish="v / u_joined")
 KINDS = {
     "sum": Kind(),
     # Of what is left after the first element: a sum of numbers around 1000 would lose the digits

@@ -1,0 +1,82 @@
+"""A step that was done once more, to see more of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+import numpy as np
+
+from nbglcnn.graph import Array, Graph
+from nbglcnn.lowering.lower import lower
+from nbglcnn.session import Session
+from nbglcnn.training.run import Run
+from nbglcnn.training.step import GRADIENT, LOSS, step_of
+from nbglcnn.training.trainable import TRAIN
+
+
+class Again:
+    """The last step once more, from the weights that it began with, to see more of it."""
+
+    def __init__(self, run: Run, weights: Mapping[str, Array], fed: Mapping[str, Array]) -> None:
+        self._run, self._weights, self._fed = run, weights, fed
+
+    def _seen(self, wrt: Sequence[str], observe: Sequence[str]) -> dict[str, Array]:
+        run = self._run
+        values = dict(run.graph.values)
+        for name, array in self._weights.items():
+            value = run.graph.parameters[name]
+            values[value] = replace(values[value], data=np.asarray(array))
+        graph = replace(run.graph, values=MappingProxyType(values))
+        step = step_of(graph, run.request, wrt, observe)
+        plan = lower(step.graph, observe=(LOSS, *observe))
+        with Session(plan) as session:
+            for record in plan.header.inputs:
+                session.write(record.key, self._fed[record.key])
+            session.draw(TRAIN)
+            return {value.key: session.read(value.key) for value in plan.header.values}
+
+    def value(self, name: str) -> Array:
+        """What a layer gave."""
+        return self._seen((), (name,))[name]
+
+    def gradient(self, name: str) -> Array:
+        """The gradient of an input, layer or parameter; zeros where the loss doesn't depend on it."""
+        found = self._seen((name,), ()).get(f"{GRADIENT}{name}")
+        if found is not None:
+            return found
+        graph = self._run.graph
+        value = next((key.value for key in graph.keys if key.name == name), "")
+        return np.zeros(graph.shape(value or graph.parameters[name]), np.float32)
+
+    def first_wrong(self) -> str:
+        """The first value that holds NaN, or what is infinite where none does."""
+        graph = self._run.graph
+        layers = [
+            key.name for key in graph.keys if graph.values[key.value].dtype.kind == "f"
+        ]  # fmt: skip
+        found = self._seen(layers, layers)
+        forward = [name for name in layers if name in found]
+        backward = [f"{GRADIENT}{name}" for name in reversed(layers)]
+        backward += [name for name in found if name.startswith(GRADIENT) and name not in backward]
+        order = [*forward, LOSS, *(name for name in backward if name in found)]
+        for wrong, word in ((np.isnan, "NaN"), (np.isinf, "infinite numbers")):
+            for name in order:
+                array = found[name][:1] if name == LOSS else found[name]
+                if wrong(array).any():
+                    kind = "the input " if name in forward and name in graph_inputs(graph) else ""
+                    what = "the loss" if name == LOSS else name
+                    own = int(wrong(array).sum())
+                    return (
+                        f"{kind}{what} has {word} ({own} of {array.size}), the first of all values"
+                    )
+        return (
+            "a parameter became NaN or infinite by the update alone; lower lr, or give the "
+            "optimizer a clip_norm"
+        )
+
+
+def graph_inputs(graph: Graph) -> set[str]:
+    """The keys of a network's inputs."""
+    return {key.name for key in graph.keys if key.kind == "input"}

@@ -1,0 +1,280 @@
+"""What a network is trained on: arrays, a torch Dataset or a DataLoader, as batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from nbglcnn.errors import InputError
+from nbglcnn.graph import Array
+from nbglcnn.inputs import Spec, as_arrays
+
+TAKEN = (
+    "give a tuple (inputs, targets) of arrays or tensors, one array where the network shall give "
+    "back its input, a torch Dataset or a DataLoader"
+)
+USUAL_BATCH = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Arrays of a batch, whole: `count` of the examples are its own, what follows only fills it."""
+
+    inputs: tuple[Array, ...]
+    target: Array | None
+    count: int
+
+    def filled(self, size: int) -> Batch:
+        """With so many examples: copies of the first, whose numbers are as good as any."""
+        missing = size - self.count
+        if missing <= 0:
+            return self
+        arrays = [np.concatenate([one, np.repeat(one[:1], missing, 0)]) for one in self._all()]
+        target = None if self.target is None else arrays.pop()
+        return Batch(tuple(arrays), target, self.count)
+
+    def _all(self) -> list[Array]:
+        return [*self.inputs, *([] if self.target is None else [self.target])]
+
+
+class Data(Protocol):
+    """Batches of examples, epoch after epoch."""
+
+    batch_size: int
+    masked: bool  # whether a batch may have fewer examples
+
+    def first(self) -> Batch:
+        """A batch of `batch_size` examples to load the network with; some may be there twice."""
+        ...
+
+    def batches(self, start: int) -> Iterator[Batch]:
+        """All batches from a step on, which never end."""
+        ...
+
+    @property
+    def per_epoch(self) -> int | None:
+        """Batches of an epoch, as far as that is known."""
+        ...
+
+
+def data_of(data: Any, batch_size: int | None, *, shuffle: bool, seed: int, own_loss: bool) -> Data:
+    """What `nbglcnn.train` is given as `data`; InputError for what it cannot be.
+
+    With `own_loss` the model takes all that there is and computes its loss itself.
+    """
+    if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
+        raise InputError(f"batch_size={batch_size!r}; a number of at least 1 is needed")
+    if _is_loader(data):
+        if batch_size is not None:
+            raise InputError(
+                f"batch_size={batch_size}: a DataLoader has its own; give that one, or "
+                "loader.dataset with the batch_size"
+            )
+        return _Loader(data, own_loss)
+    rows = _rows_of(data, own_loss)
+    if not len(rows):
+        raise InputError("data: there is not a single example")
+    return _Shuffled(rows, min(batch_size or USUAL_BATCH, len(rows)), shuffle, seed)
+
+
+def _is_loader(data: Any) -> bool:
+    return any(
+        one.__name__ == "DataLoader" and one.__module__.startswith("torch.utils.data")
+        for one in type(data).__mro__
+    )
+
+
+class _Rows(Protocol):
+    def __len__(self) -> int: ...
+
+    def take(self, rows: Array) -> Batch:
+        """A batch of these examples."""
+        ...
+
+
+def _rows_of(data: Any, own_loss: bool) -> _Rows:
+    if isinstance(data, tuple):
+        return _Arrays(data, own_loss)
+    if hasattr(data, "shape") or isinstance(data, list):
+        return _Arrays((data,), own_loss)
+    if (
+        hasattr(data, "__getitem__")
+        and hasattr(data, "__len__")
+        and not isinstance(data, str | bytes | dict)
+    ):
+        return _Items(data, own_loss)
+    if hasattr(data, "__iter__") and "Dataset" in type(data).__name__:
+        raise InputError("data: an IterableDataset has no batches; give a DataLoader of it")
+    raise InputError(f"data: {type(data).__name__} was given; {TAKEN}")
+
+
+class _Arrays:
+    """Arrays whose first axis are the examples."""
+
+    def __init__(self, data: tuple[Any, ...], own_loss: bool) -> None:
+        if own_loss:
+            given, target = data, None
+        elif len(data) == 1:
+            given, target = data, data[0]
+        elif len(data) == 2:
+            given, target = data[0], data[1]
+        else:
+            raise InputError(
+                f"data: a tuple of {len(data)}; (inputs, targets) is needed. Of a network with "
+                "several inputs: ((first, second), targets)"
+            )
+        given = given if isinstance(given, tuple) else (given,)
+        self._inputs = tuple(_array(one, f"data: input {k}") for k, one in enumerate(given))
+        self._target = None
+        if target is not None:
+            same = not own_loss and len(data) == 1
+            self._target = self._inputs[0] if same else _array(target, "data: targets")
+        counts = {len(one) for one in (*self._inputs, self._target) if one is not None}
+        if len(counts) != 1:
+            shapes = [one.shape for one in (*self._inputs, self._target) if one is not None]
+            raise InputError(
+                "data: inputs and targets have as many examples, along their first axis; the "
+                f"shapes are {' and '.join(map(str, shapes))}"
+            )
+
+    def __len__(self) -> int:
+        return len(self._inputs[0])
+
+    def take(self, rows: Array) -> Batch:
+        inputs = tuple(as_input(one[rows]) for one in self._inputs)
+        target = None if self._target is None else self._target[rows]
+        return Batch(inputs, target, len(rows))
+
+
+class _Items:
+    """A map-style Dataset: each item (input, target), or what is both."""
+
+    def __init__(self, data: Any, own_loss: bool) -> None:
+        self._data, self._own = data, own_loss
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def take(self, rows: Array) -> Batch:
+        return _joined([self._data[int(row)] for row in rows], self._own)
+
+
+def _joined(items: Sequence[Any], own_loss: bool) -> Batch:
+    """Items of a Dataset as a batch."""
+    if isinstance(items[0], tuple | list):
+        columns = [_column([one[k] for one in items], k) for k in range(len(items[0]))]
+    elif isinstance(items[0], dict):
+        raise InputError(f"data: the items are dicts of {', '.join(items[0])}; {TAKEN}")
+    else:
+        columns = [_column(items, 0)]
+    return _parted(columns, own_loss)
+
+
+def _parted(columns: Sequence[Array], own_loss: bool) -> Batch:
+    """Inputs and target of what a Dataset or DataLoader gives."""
+    if own_loss:
+        inputs, target = [as_input(one) for one in columns], None
+    else:
+        given = columns if len(columns) == 1 else columns[:-1]
+        inputs, target = [as_input(one) for one in given], columns[-1]
+    return Batch(tuple(inputs), target, len(columns[0]))
+
+
+def _column(items: Sequence[Any], place: int) -> Array:
+    if hasattr(items[0], "convert") and hasattr(items[0], "mode"):  # pictures of Pillow
+        return as_arrays(list(items), (Spec(f"data: item {place}"),))[0]
+    arrays = [_array(one, f"data: item {place}") for one in items]
+    shapes = {one.shape for one in arrays}
+    if len(shapes) > 1:
+        some = " and ".join(str(one) for one in sorted(shapes)[:2])
+        raise InputError(f"data: the items of a batch need one shape; {some} were given")
+    return np.stack(arrays)
+
+
+def _array(one: Any, name: str) -> Array:
+    """An array or tensor as it is."""
+    if hasattr(one, "detach"):
+        one = one.detach().cpu()
+        one = (one.float() if str(one.dtype) == "torch.bfloat16" else one).numpy()
+    array = np.asarray(one)
+    if array.dtype.kind not in "fiub":
+        raise InputError(f"{name}: {type(one).__name__} was given; {TAKEN}")
+    return array
+
+
+def as_input(array: Array) -> Array:
+    """A batch as a network takes it: pictures of uint8 as float32 from 0 to 1, channels first."""
+    if array.dtype != np.uint8:
+        return array if array.dtype.kind in "iub" else np.asarray(array, np.float32)
+    if array.ndim == 3:
+        array = array[:, None]
+    elif array.ndim == 4 and array.shape[3] in (1, 3, 4) and array.shape[1] not in (1, 3, 4):
+        array = array.transpose(0, 3, 1, 2)
+    return np.ascontiguousarray(array, np.float32) / np.float32(255)
+
+
+class _Shuffled:
+    """Rows in batches; each epoch in an order of its own, which follows from the seed."""
+
+    def __init__(self, rows: _Rows, batch_size: int, shuffle: bool, seed: int) -> None:
+        self._rows, self._shuffle, self._seed = rows, shuffle, seed
+        self.batch_size = batch_size
+        self.masked = len(rows) % batch_size != 0
+        self.per_epoch = -(-len(rows) // batch_size)
+        # How many examples the last batch of an epoch has.
+        self.last = len(rows) - (self.per_epoch - 1) * batch_size
+
+    def first(self) -> Batch:
+        return self._rows.take(np.arange(self.batch_size))
+
+    def batches(self, start: int) -> Iterator[Batch]:
+        step = start
+        while True:
+            epoch, place = divmod(step, self.per_epoch)
+            order = np.arange(len(self._rows))
+            if self._shuffle:
+                order = np.random.default_rng((self._seed, epoch)).permutation(len(order))
+            for at in range(place, self.per_epoch):
+                yield self._rows.take(order[at * self.batch_size :][: self.batch_size])
+                step += 1
+
+
+class _Loader:
+    """A DataLoader, which has its own batches and their order."""
+
+    def __init__(self, loader: Any, own_loss: bool) -> None:
+        self._loader, self._own = loader, own_loss
+        try:
+            self._first = self._batch(next(iter(loader)))
+        except StopIteration:
+            raise InputError("data: the DataLoader gives no batch") from None
+        self.batch_size = self._first.count
+        try:
+            self.per_epoch: int | None = len(loader)
+            uneven = len(loader.dataset) % self.batch_size != 0
+        except TypeError:
+            self.per_epoch, uneven = None, True
+        self.masked = uneven and not loader.drop_last
+
+    def _batch(self, given: Any) -> Batch:
+        if isinstance(given, dict):
+            raise InputError(f"data: the DataLoader gives dicts of {', '.join(given)}; {TAKEN}")
+        columns = list(given) if isinstance(given, tuple | list) else [given]
+        return _parted([_array(one, "data") for one in columns], self._own)
+
+    def first(self) -> Batch:
+        return self._first
+
+    def batches(self, start: int) -> Iterator[Batch]:
+        while True:
+            for given in self._loader:
+                batch = self._batch(given)
+                if batch.count > self.batch_size:
+                    raise InputError(
+                        f"data: a batch of {batch.count} examples after one of {self.batch_size}; "
+                        "the first has to be the largest"
+                    )
+                yield batch

@@ -1,0 +1,179 @@
+"""`nbglcnn.train`: what it is given, checked, and what is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from nbglcnn.device import shared_device
+from nbglcnn.errors import InputError
+from nbglcnn.graph import Graph
+from nbglcnn.load import load
+from nbglcnn.load.training import check_training, training_mode
+from nbglcnn.lowering.lower import lower
+from nbglcnn.training.data import Data, data_of
+from nbglcnn.training.loop import Loop
+from nbglcnn.training.losses import Loss, is_index, understood
+from nbglcnn.training.memory import check_memory
+from nbglcnn.training.optimizers import SGD, Adam, AdamW, Optimizer
+from nbglcnn.training.result import Training
+from nbglcnn.training.run import Run, targets
+from nbglcnn.training.step import LOSS, Request, Step, step_of
+from nbglcnn.training.trainable import chosen
+
+
+def train(
+    model: Any,
+    data: Any,
+    loss: Any = "mse",
+    optimizer: Optimizer = SGD(0.1, momentum=0.9),  # noqa: B008 - it cannot change
+    batch_size: int | None = None,
+    *,
+    epochs: int | None = None,
+    steps: int | None = None,
+    parameters: str | Sequence[str] = "all",
+    shuffle: bool = True,
+    seed: int = 0,
+    output: str = "output",
+    optimizer_state: Mapping[str, Any] | None = None,
+    max_bytes: int | None = None,
+    progress: bool = True,
+) -> Training:
+    """Train a network on local OpenGL, as `model.train()` and torch.optim would.
+
+    Args:
+        model: a torch.nn.Module, or an ONNX model as in `compile`. It isn't changed. BatchNorm uses
+            the statistics of its batch and Dropout drops; of a module in training mode the parts
+            that are in eval mode stay so.
+        data: a tuple (inputs, targets) of arrays or tensors whose first axis are the examples (of a
+            network with several inputs ((first, second), targets)), one array where the network
+            shall give back its input, a torch Dataset or a DataLoader. uint8 are pictures: they
+            become numbers from 0 to 1, channels first.
+        loss: "mse", "l1", "smooth_l1", "bce", "bce_with_logits" or "cross_entropy", as
+            torch.nn.functional has them with reduction "mean", or one of `nbglcnn.losses`, or of
+            torch.nn's modules for these; or the name of a scalar output of the model, which gets
+            all of `data` as its inputs then.
+        optimizer: `SGD`, `Adam` or `AdamW`; its lr may be a function of the step.
+        batch_size: by default 32. The last batch of an epoch may have fewer examples.
+        epochs, steps: how long; one of them. Steps go round the data again.
+        parameters: "all" that ask for a gradient, or a list of names, of modules or of patterns
+            ("decoder.*"); the others stay as they are, and no gradient is computed for them.
+        shuffle: whether each epoch has an order of its own, or the data's.
+        seed: of the order, of Dropout's masks and of random numbers that forward draws.
+        output: which of the network's outputs the loss compares with the targets.
+        optimizer_state: that of an earlier result, to go on where it ended; give the model its
+            weights, too.
+        max_bytes: the most that textures may take; by default four fifths of the memory that is
+            free, where the renderer is a software one.
+        progress: whether a bar shows how far it is.
+
+    An interrupt (the stop button, Ctrl-C) ends it after a step and keeps what was learned. So does
+    a loss or parameter that becomes NaN or infinite: a warning names the first value that went
+    wrong, and the weights are those before that step.
+
+    Raises:
+        UnsupportedOperator: naming the layer, where one on the way has no gradient.
+        UnsupportedModel: naming the layer, where something cannot be had in training mode.
+        InputError: data, loss or another argument doesn't fit.
+        KeyError: `parameters` names something that isn't there.
+        DeviceError: it needs more memory than there is; with a batch size that fits.
+    """
+    if not isinstance(optimizer, SGD | Adam | AdamW):
+        raise InputError(
+            f"optimizer={optimizer!r}: give nbglcnn.SGD, nbglcnn.Adam or nbglcnn.AdamW"
+        )
+    chosen_loss = understood(loss)
+    own = isinstance(chosen_loss, str)
+    batches = data_of(data, batch_size, shuffle=shuffle, seed=seed, own_loss=own)
+    count = _count(batches, epochs, steps)
+    run = _prepared(model, batches, chosen_loss, optimizer, parameters, output, seed)
+    step = _resumed(step_of(run.graph, run.request), run, optimizer_state)
+    plan = lower(step.graph, observe=(LOSS,))
+    constant = {weight.texture for weight in plan.header.weights}
+    constant |= {texture for one in plan.header.carries for texture in (one.source, one.target)}
+    check_memory(
+        plan, batches.batch_size, sum(plan.header.textures[k].bytes for k in constant), max_bytes,
+        shared_device(None).renderer,
+    )  # fmt: skip
+    begun = 0 if optimizer_state is None else int(optimizer_state["step"])
+    return Loop(run, step, plan, batches).run(batches.batches(begun), begun, count, progress)
+
+
+def _count(data: Data, epochs: int | None, steps: int | None) -> int:
+    """The number of steps; InputError unless one of the two says it."""
+    if (epochs is None) == (steps is None):
+        both = "both epochs and steps were given" if steps is not None else "how long is missing"
+        raise InputError(f"{both}: give epochs=… or steps=…")
+    for name, value in (("epochs", epochs), ("steps", steps)):
+        if value is not None and (not isinstance(value, int) or value < 0):
+            raise InputError(f"{name}={value!r}; a number of at least 0 is needed")
+    if steps is not None:
+        return steps
+    assert epochs is not None
+    if data.per_epoch is None:
+        raise InputError("epochs: this DataLoader doesn't say how many batches it has; give steps")
+    return epochs * data.per_epoch
+
+
+def _resumed(step: Step, run: Run, state: Mapping[str, Any] | None) -> Step:
+    """The step whose optimizer goes on from a state; InputError for one of another training."""
+    if state is None:
+        return step
+    missing = sorted({*step.state.values(), "step"} - state.keys())
+    if missing:
+        raise InputError(
+            f"optimizer_state: {missing[0]!r} is missing; give result.optimizer_state of a "
+            f"training with the same parameters and {type(run.request.optimizer).__name__}"
+        )
+    values = dict(step.graph.values)
+    for name in step.state.values():
+        own = values[step.graph.parameters[name]]
+        array = np.asarray(state[name], np.float32)
+        if array.shape != own.shape:
+            raise InputError(
+                f"optimizer_state: {name!r} has the shape {array.shape}; it is {own.shape}"
+            )
+        values[own.name] = replace(own, data=array)
+    return replace(step, graph=replace(step.graph, values=MappingProxyType(values)))
+
+
+def _prepared(
+    model: Any, data: Data, loss: Loss | str, optimizer: Optimizer,
+    parameters: str | Sequence[str], output: str, seed: int,
+) -> Run:  # fmt: skip
+    mode = training_mode(model)
+    first = data.first()
+    check_training(mode, first.inputs)
+    graph, _ = load(mode.model, first.inputs if len(first.inputs) > 1 else first.inputs[0])
+    index = False
+    if isinstance(loss, Loss):
+        output = _output(graph, output)
+        assert first.target is not None
+        index = is_index(loss, first.target)
+        targets(loss, first.target, graph, output)
+    elif data.masked:
+        raise InputError(
+            f"loss={loss!r} is computed by the model, over a whole batch of {data.batch_size}; the "
+            "last batch of an epoch has fewer examples. Give a batch_size that divides their "
+            "number, or leave some out"
+        )
+    wanted = chosen(graph, mode, parameters)
+    request = Request(mode, wanted, loss, optimizer, output, index, data.masked)
+    return Run(graph, request, seed)
+
+
+def _output(graph: Graph, name: str) -> str:
+    """The key of the output that a loss is of."""
+    outputs = [key.name for key in graph.keys if key.kind == "output"]
+    if name in [key.name for key in graph.keys]:
+        return name
+    if name == "output" and len(outputs) == 1:  # which an ONNX file calls otherwise
+        return outputs[0]
+    raise InputError(
+        f"output={name!r}: the network's outputs are {', '.join(outputs)}; say which of them the "
+        "loss is of"
+    )

@@ -1,0 +1,180 @@
+"""Training steps, one after the other, on local OpenGL."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from nbglcnn.errors import InputError, users_line
+from nbglcnn.graph import Array
+from nbglcnn.load.noise import redrawn
+from nbglcnn.plan import Plan
+from nbglcnn.session import Session
+from nbglcnn.training.again import Again
+from nbglcnn.training.data import Batch, Data
+from nbglcnn.training.losses import Loss
+from nbglcnn.training.result import Training, Values
+from nbglcnn.training.run import Run, targets
+from nbglcnn.training.step import GRADIENT, LOSS, TARGET, Step
+from nbglcnn.training.trainable import SEED, STEPS, TRAIN, WEIGHTS
+
+SEEDS = 2**24  # float32 has the integers below
+
+
+class Loop:
+    """Step after step; each is done as a whole, or not at all."""
+
+    def __init__(self, run: Run, step: Step, plan: Plan, data: Data) -> None:
+        self._run, self._step, self._plan = run, step, plan
+        self._size = data.batch_size
+        self._losses: list[float] = []
+        self._pending = False  # whether a step was done that the state doesn't have yet
+        self._fed: dict[str, Array] = {}
+        self._noise = {
+            key.name: run.graph.values[run.graph.noise[key.value]].data
+            for key in run.graph.keys if key.kind == "input" and key.value in run.graph.noise
+        }  # fmt: skip
+
+    def run(self, batches: Iterator[Batch], begun: int, count: int, progress: bool) -> Training:
+        """So many steps; the result."""
+        from tqdm.auto import tqdm
+
+        stopped, size = "", f"{self._plan.gpu_bytes / 1e6:.0f} MB"
+        with Session(self._plan) as session:
+            with tqdm(total=count, unit="step", desc=size, delay=1, disable=not progress) as bar:
+                for number in range(count):
+                    fed = self._inputs(next(batches), begun + number)
+                    try:
+                        fine = self._done(session, fed, number)
+                    except KeyboardInterrupt:  # what had begun is done again: nothing is counted
+                        fine = self._done(session, fed, number)
+                        stopped = f"interrupted after step {begun + number}"
+                    if not fine:
+                        stopped = self._wrong(session, begun + number)
+                        warnings.warn(stopped, UserWarning, stacklevel=users_line())
+                    if stopped:
+                        break
+                    bar.set_postfix(loss=f"{self._losses[-1]:.4g}", refresh=False)
+                    bar.update()
+            return self._result(session, begun, stopped)
+
+    def _done(self, session: Session, fed: dict[str, Array], number: int) -> bool:
+        """Do a step, which may be done again; False where it gave what is no number."""
+        if self._pending:
+            session.commit()  # a second time it does nothing
+        self._pending = False
+        self._fed = fed
+        for name, array in fed.items():
+            session.write(name, array)
+        session.draw(TRAIN)
+        found, check = (float(one) for one in session.read(LOSS))
+        if not np.isfinite([found, check]).all():
+            return False
+        self._losses[number:] = [found]
+        self._pending = True
+        return True
+
+    def _inputs(self, batch: Batch, step: int) -> dict[str, Array]:
+        """All inputs of a step by key."""
+        run, names = self._run, self._step.inputs
+        generator = np.random.default_rng((run.seed, step))
+        whole = batch.filled(self._size)
+        own = [
+            key.name for key in run.graph.keys
+            if key.kind == "input" and key.name not in self._noise
+        ]  # fmt: skip
+        if len(own) != len(whole.inputs):
+            raise InputError(
+                f"data: {len(whole.inputs)} inputs in a batch; the model takes {', '.join(own)}"
+            )
+        fed = dict(zip(own, whole.inputs, strict=True))
+        for name, first in self._noise.items():
+            fed[name] = redrawn(generator, first)  # type: ignore[arg-type]
+        numbers: dict[str, float] = dict(run.request.optimizer.numbers(step))
+        numbers |= {SEED: float(generator.integers(SEEDS)), STEPS: float(step + 1)}
+        fed |= {
+            names[kind]: np.array(n, np.float32) for kind, n in numbers.items() if kind in names
+        }
+        if TARGET in names:
+            assert isinstance(run.request.loss, Loss)
+            fed[names[TARGET]] = targets(
+                run.request.loss, whole.target, run.graph, run.request.output
+            )
+        if WEIGHTS in names:
+            fed[names[WEIGHTS]] = (np.arange(self._size) < batch.count).astype(np.float32)
+        return fed
+
+    # What it has given.
+
+    def _state(self, session: Session) -> dict[str, Array]:
+        """Parameters, statistics and the optimizer's tensors, as of the last commit."""
+        graph = self._step.graph
+        changing = {carry.initial for carry in graph.carries}
+        found: dict[str, Array] = {}
+        by_value: dict[str, Array] = {}
+        for name, value in graph.parameters.items():
+            if value in changing:
+                if value not in by_value:
+                    by_value[value] = session.read(name)
+                found[name] = by_value[value]
+        return found
+
+    def _weights(self, state: Mapping[str, Array]) -> dict[str, Array]:
+        """All that the network has, with what has changed."""
+        graph = self._run.graph
+        found = {}
+        for name, value in graph.parameters.items():
+            if value not in self._run.request.mode.dropouts:
+                data = graph.values[value].data
+                assert data is not None
+                found[name] = state.get(name, data)
+        return found
+
+    def _result(self, session: Session, begun: int, stopped: str) -> Training:
+        before = self._state(session)
+        done = begun + len(self._losses)
+        gradients: dict[str, Array] = {}
+        if self._pending:
+            for name in self._step.parameters.values():
+                gradients[name] = session.read(f"{GRADIENT}{name}")
+            session.commit()
+        after = self._state(session) if self._pending else before
+        slots = self._step.state.values()
+        weights = self._weights(after)
+        graph = self._run.graph
+        for name in self._step.parameters.values():  # tied ones by their other names, too
+            for other, value in graph.parameters.items():
+                if name in gradients and value == graph.parameters[name]:
+                    gradients[other] = gradients[name]
+        again = Again(self._run, self._weights(before), self._fed)
+        layers = [key.name for key in graph.keys] if self._pending else []
+        floats = [key.name for key in graph.keys if graph.values[key.value].dtype.kind == "f"]
+        named = [n for n, v in graph.parameters.items() if graph.values[v].dtype.kind == "f"]
+        masks = [
+            key.name for key in self._step.graph.keys
+            if key.kind == "layer" and key.name not in layers
+        ]  # fmt: skip
+        mode = self._run.request.mode
+        return Training(
+            losses=np.array(self._losses, np.float32),
+            gradients=Values(
+                [*dict.fromkeys([*floats, *named])] if self._pending else [], gradients,
+                again.gradient,
+            ),
+            activations=Values([*layers, *(masks if layers else [])], {}, again.value),
+            optimizer_state={"step": np.array(done), **{name: after[name] for name in slots}},
+            stopped=stopped,
+            memory=self._plan.gpu_bytes,
+            renderer=session.renderer,
+            _weights=weights,
+            _module=mode.module,
+            _batches={path: norm.batches + done for path, norm in (mode.norms or {}).items()},
+        )  # fmt: skip
+
+    def _wrong(self, session: Session, step: int) -> str:
+        """What is said of a step that gave what is no number."""
+        again = Again(self._run, self._weights(self._state(session)), self._fed)
+        what = again.first_wrong()
+        return f"training stopped at step {step}: {what}. The weights are those before it"

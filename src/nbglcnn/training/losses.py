@@ -1,0 +1,226 @@
+"""Losses: each with its value, and its gradient with respect to what the network gives.
+
+Formulas and defaults are those of torch.nn.functional, with reduction "mean": `nbglcnn.train` takes
+their names, what these functions give, or PyTorch's own modules.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from nbglcnn.errors import InputError, nearest
+from nbglcnn.graph import Array
+from nbglcnn.ops.rules import Rules
+
+Shape = tuple[int, ...]
+
+# Softplus of -|x| and the rest: no exp overflows.
+LOGITS = "return max(a, vec4(0.0)) - a * b + log(1.0 + exp(-abs(a)));"
+SIGMOID = "return 1.0 / (1.0 + exp(-a)) - b;"
+# torch bounds the logarithms by -100, and the gradient's denominator by 1e-12.
+ENTROPY = "return -b * max(log(a), vec4(-100.0)) - (1.0 - b) * max(log(1.0 - a), vec4(-100.0));"
+SMOOTH = "\n".join([
+    "vec4 d = abs(a - b);",
+    "return select(lessThan(d, vec4(u_beta)), 0.5 * d * d / u_beta, d - 0.5 * u_beta);",
+])  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A loss by its name, with its numbers; `nbglcnn.losses` makes them."""
+
+    name: str
+    numbers: Mapping[str, float] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={number:g}" for name, number in self.numbers.items())
+        return f"losses.{self.name}({given})"
+
+    def write(self, rules: Rules, output: str, target: str, weights: str) -> tuple[str, str]:
+        """Add its nodes: names of the value, without axes, and of the output's gradient.
+
+        `weights` has for each example its share of the mean, or is "" where all count alike.
+        """
+        if self.name == CROSS_ENTROPY:
+            smoothing = float(self.numbers.get("label_smoothing", 0.0))
+            each, slope, places = _cross_entropy(rules, output, target, smoothing)
+        else:
+            kind = _EACH[self.name]
+            each = rules.slope(kind[0], output, target, **self.numbers)
+            slope = rules.slope(kind[1], output, target, **self.numbers)
+            places = rules.shape(output)
+        return _mean(rules, each, slope, places, weights)
+
+
+def mse() -> Loss:
+    """The mean of (output − target)²."""
+    return Loss("mse")
+
+
+def l1() -> Loss:
+    """The mean of |output − target|."""
+    return Loss("l1")
+
+
+def smooth_l1(beta: float = 1.0) -> Loss:
+    """Squares below a difference of `beta`, absolute values above it; InputError for beta ≤ 0."""
+    if not (math.isfinite(beta) and beta > 0):
+        raise InputError(f"smooth_l1: beta={beta!r}; a number above 0 is needed (l1 is that of 0)")
+    return Loss("smooth_l1", {"beta": float(beta)})
+
+
+def bce() -> Loss:
+    """Binary cross-entropy of probabilities, as a sigmoid gives them."""
+    return Loss("bce")
+
+
+def bce_with_logits() -> Loss:
+    """Binary cross-entropy of what a sigmoid would make probabilities of."""
+    return Loss("bce_with_logits")
+
+
+def cross_entropy(label_smoothing: float = 0.0) -> Loss:
+    """Cross-entropy of logits (batch, classes, …) with class indices (batch, …), or probabilities.
+
+    The network gives logits: it has no softmax at its end. InputError for a smoothing outside 0…1.
+    """
+    if not 0 <= label_smoothing <= 1:
+        raise InputError(f"cross_entropy: label_smoothing={label_smoothing!r}; 0 to 1 is supported")
+    return Loss(CROSS_ENTROPY, {"label_smoothing": float(label_smoothing)})
+
+
+CROSS_ENTROPY = "cross_entropy"
+# Value and slope of each element: of the output a and the target b.
+_EACH = {
+    "mse": ("return (a - b) * (a - b);", "return 2.0 * (a - b);"),
+    "l1": ("return abs(a - b);", "return sign(a - b);"),
+    "smooth_l1": (SMOOTH, "return clamp((a - b) / u_beta, vec4(-1.0), vec4(1.0));"),
+    "bce": (ENTROPY, "return (a - b) / max((1.0 - a) * a, vec4(1e-12));"),
+    "bce_with_logits": (LOGITS, SIGMOID),
+}
+_MADE: Mapping[str, Callable[[], Loss]] = {
+    one.__name__: one for one in (mse, l1, smooth_l1, bce, bce_with_logits, cross_entropy)
+}
+# PyTorch's modules: which loss, and what of theirs must be as by default.
+_OF_TORCH: Mapping[str, tuple[Callable[..., Loss], tuple[str, ...]]] = {
+    "MSELoss": (mse, ()),
+    "L1Loss": (l1, ()),
+    "SmoothL1Loss": (smooth_l1, ("beta",)),
+    "BCELoss": (bce, ()),
+    "BCEWithLogitsLoss": (bce_with_logits, ()),
+    "CrossEntropyLoss": (cross_entropy, ("label_smoothing",)),
+}
+
+
+def understood(loss: Any) -> Loss | str:
+    """A Loss for what `nbglcnn.train` takes, or the key of an output that is one.
+
+    Raises InputError for one that isn't supported.
+    """
+    if isinstance(loss, Loss):
+        return loss
+    if isinstance(loss, str):
+        return _MADE[loss]() if loss in _MADE else loss
+    known = _OF_TORCH.get(type(loss).__name__)
+    if known is not None and type(loss).__module__.startswith("torch.nn."):
+        return _of_torch(loss, *known)
+    raise InputError(
+        f"loss={loss!r}: give one of {', '.join(map(repr, _MADE))}, what nbglcnn.losses makes, one "
+        f"of torch.nn's {', '.join(_OF_TORCH)}, or the key of a scalar output of the model"
+    )
+
+
+def _of_torch(loss: Any, made: Callable[..., Loss], names: tuple[str, ...]) -> Loss:
+    kind = type(loss).__name__
+    if loss.reduction != "mean":
+        raise InputError(f'{kind}(reduction={loss.reduction!r}): only "mean" is supported')
+    for name in ("weight", "pos_weight"):
+        if getattr(loss, name, None) is not None:
+            raise InputError(
+                f"{kind}({name}=…) isn't supported; compute that loss in a module's forward, and "
+                "give the key of its output as `loss`"
+            )
+    return made(**{name: getattr(loss, name) for name in names})
+
+
+def unknown_loss(name: str, keys: list[str]) -> str:
+    """What is said where a text is neither a loss nor a key."""
+    near = nearest(name, [*_MADE, *keys])
+    return (
+        f"loss={name!r}{near}: neither a loss ({', '.join(_MADE)}) nor the key of a scalar output"
+    )
+
+
+def is_index(loss: Loss, target: Array) -> bool:
+    """Whether targets are indices of classes."""
+    return loss.name == CROSS_ENTROPY and target.dtype.kind in "iub"
+
+
+def target_shape(loss: Loss, output: Shape, *, index: bool) -> Shape:
+    """The shape that targets of a batch have for an output; InputError where there are none."""
+    if loss.name == CROSS_ENTROPY and len(output) < 2:
+        raise InputError(
+            f"cross_entropy needs logits (batch, classes, …); the output has the shape {output}"
+        )
+    return (output[0], *output[2:]) if index else output
+
+
+def check_target(loss: Loss, target: Array, output: Shape) -> None:
+    """InputError for numbers that a target cannot have: classes that aren't there, no share."""
+    if not target.size:
+        return
+    least, most = target.min(), target.max()
+    if is_index(loss, target):
+        if least < 0 or most >= output[1]:
+            raise InputError(
+                f"cross_entropy: the targets hold the class {least if least < 0 else most}; the "
+                f"output of shape {output} has {output[1]} classes, 0 to {output[1] - 1}"
+            )
+    elif loss.name == "bce" and (least < 0 or most > 1):
+        raise InputError(f"bce: targets from {least:g} to {most:g} were given; 0 to 1 is needed")
+
+
+def _cross_entropy(
+    rules: Rules, output: str, target: str, smoothing: float
+) -> tuple[str, str, Shape]:
+    """Of each place the loss, of each logit the slope, and the shape of the places."""
+    shape = rules.shape(output)
+    classes, index = shape[1], len(rules.shape(target)) < len(shape)
+    if index:
+        target = rules.reshape(target, (shape[0], 1, *shape[2:]))
+        numbers = np.arange(classes, dtype=np.float32).reshape(1, classes, *[1] * (len(shape) - 2))
+        wanted = rules.slope(
+            "return select(equal(a, b), vec4(u_own), vec4(u_rest));", rules.array(numbers), target,
+            own=1 - smoothing + smoothing / classes, rest=smoothing / classes,
+        )  # fmt: skip
+    elif smoothing:
+        wanted = rules.slope("return a * u_share + u_rest;", target,
+                             share=1 - smoothing, rest=smoothing / classes)  # fmt: skip
+    else:
+        wanted = target
+    logarithms = rules.node("LogSoftmax", output, axis=1)
+    each = rules.negative(rules.sum(rules.multiply(wanted, logarithms), [1]))
+    if index:
+        slope = rules.slope("return exp(a) - b;", logarithms, wanted)
+    else:
+        slope = rules.slope("return exp(a) * b - c;", logarithms, rules.sum(wanted, [1]), wanted)
+    return each, slope, (shape[0], 1, *shape[2:])
+
+
+def _mean(
+    rules: Rules, each: str, slope: str, places: Shape, weights: str
+) -> tuple[str, str]:  # fmt: skip
+    """The mean over all places, and the slopes of it."""
+    axes = range(len(places))
+    if not weights:
+        mean = rules.node("ReduceMean", each, rules.integers(*axes), keepdims=0)
+        return mean, rules.scale(slope, 1 / max(1, math.prod(places)))
+    share = 1 / max(1, math.prod(places[1:]))
+    own = rules.scale(rules.reshape(weights, (places[0], *[1] * (len(places) - 1))), share)
+    mean = rules.sum(rules.multiply(each, own), axes, keepdims=False)
+    return mean, rules.multiply(slope, own)

@@ -1,0 +1,213 @@
+"""Optimizers: their numbers, and the nodes that make new parameters of gradients.
+
+Their formulas, defaults and order of operations are those of torch.optim.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import ClassVar
+
+from nbglcnn.errors import InputError
+from nbglcnn.ops.rules import Rules
+
+Rate = float | Callable[[int], float]
+# NaN stays NaN.
+CLAMPED = "return select(greaterThan(abs(a), vec4(u_limit)), sign(a) * u_limit, a);"
+
+
+@dataclass(frozen=True)
+class _Optimizer:
+    """What all of them have."""
+
+    lr: Rate = 1e-3
+    weight_decay: float = field(default=0.0, kw_only=True)
+    clip_norm: float | None = field(default=None, kw_only=True)
+    clip_value: float | None = field(default=None, kw_only=True)
+
+    # Tensors that are kept for each parameter, as torch.optim calls them.
+    state: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if callable(value) or value is None or isinstance(value, bool):
+                continue
+            numbers = value if isinstance(value, tuple) else (value,)
+            for number in numbers:
+                real = isinstance(number, int | float) and math.isfinite(number)
+                if not real or number < 0:
+                    raise InputError(
+                        f"{type(self).__name__}: {one.name}={value!r}; finite numbers of at least "
+                        "0 are supported" + (", or for lr a function of the step"
+                                             if one.name == "lr" else "")
+                    )  # fmt: skip
+        for name in ("clip_norm", "clip_value"):
+            if getattr(self, name) == 0:
+                raise InputError(f"{type(self).__name__}: {name}=0 leaves no gradient; give None")
+
+    def rate(self, step: int) -> float:
+        """The learning rate of a step, counted from 0."""
+        found = self.lr(step) if callable(self.lr) else self.lr
+        try:
+            number = float(found)
+        except (TypeError, ValueError):
+            number = math.nan
+        if not math.isfinite(number):
+            raise InputError(
+                f"{type(self).__name__}: lr({step}) gave {found!r}; a finite number is needed"
+            )
+        return number
+
+    def numbers(self, step: int) -> dict[str, float]:
+        """The scalars that a step needs; steps are counted from 0."""
+        return {"lr": self.rate(step)}
+
+    def decayed(self, rules: Rules, weight: str, gradient: str) -> str:
+        """The gradient of the loss and half the weights' squares times weight_decay."""
+        if not self.weight_decay:
+            return gradient
+        return rules.slope(
+            "return a + u_decay * b;", gradient, weight, decay=float(self.weight_decay)
+        )
+
+    def update(
+        self, rules: Rules, weight: str, gradient: str, state: Mapping[str, str],
+        given: Mapping[str, str],
+    ) -> tuple[str, dict[str, str]]:  # fmt: skip
+        """Add the nodes of an update: the new weight and the new state; all are values' names."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class SGD(_Optimizer):
+    """Stochastic gradient descent, as torch.optim.SGD.
+
+    Args:
+        lr: the learning rate, or a function of the step, counted from 0.
+        momentum: of which the buffer is buffer · momentum + gradient.
+        nesterov: whether the step looks ahead by the momentum.
+        weight_decay: times the weights is added to their gradients.
+        clip_norm: the gradients are scaled down where the norm of all together is more, as by
+            torch.nn.utils.clip_grad_norm_.
+        clip_value: each element of a gradient is kept within ±clip_value before that.
+    """
+
+    momentum: float = 0.0
+    nesterov: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.nesterov and not self.momentum:
+            raise InputError("SGD: nesterov=True needs a momentum above 0")
+
+    @property
+    def state(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The buffer, where there is a momentum."""
+        return ("momentum_buffer",) if self.momentum else ()
+
+    def update(
+        self, rules: Rules, weight: str, gradient: str, state: Mapping[str, str],
+        given: Mapping[str, str],
+    ) -> tuple[str, dict[str, str]]:  # fmt: skip
+        """W − lr · step."""
+        step, new = self.decayed(rules, weight, gradient), {}
+        if self.momentum:
+            factor = float(self.momentum)
+            buffer = rules.slope("return u_momentum * a + b;", state["momentum_buffer"], step,
+                                 momentum=factor)  # fmt: skip
+            new["momentum_buffer"] = buffer
+            ahead = "return u_momentum * a + b;"
+            step = rules.slope(ahead, buffer, step, momentum=factor) if self.nesterov else buffer
+        return rules.slope("return a - b * c;", weight, given["lr"], step), new
+
+
+@dataclass(frozen=True)
+class Adam(_Optimizer):
+    """Adam (Kingma and Ba, 2015), as torch.optim.Adam.
+
+    Args:
+        lr: the learning rate, or a function of the step, counted from 0.
+        betas: of the moving means of gradients and of their squares.
+        eps: added to the root of the latter.
+        weight_decay: times the weights is added to their gradients.
+        clip_norm, clip_value: as in SGD.
+    """
+
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+
+    state: ClassVar[tuple[str, ...]] = ("exp_avg", "exp_avg_sq")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
+            raise InputError(
+                f"{type(self).__name__}: betas={self.betas!r}; two numbers from 0 to below 1"
+            )
+
+    def numbers(self, step: int) -> dict[str, float]:
+        """Also the corrections of the moving means, which begin with 0."""
+        first, second = (1 - beta ** (step + 1) for beta in self.betas)
+        rate = self.rate(step)
+        return {"lr": rate, "step_size": rate / first, "root_correction": second**-0.5}
+
+    def update(
+        self, rules: Rules, weight: str, gradient: str, state: Mapping[str, str],
+        given: Mapping[str, str],
+    ) -> tuple[str, dict[str, str]]:  # fmt: skip
+        """W − step_size · mean / (√squares · correction + eps)."""
+        gradient = self.decayed(rules, weight, gradient)
+        first, second = map(float, self.betas)
+        mean = rules.slope("return a + (b - a) * u_share;", state["exp_avg"], gradient,
+                           share=1 - first)  # fmt: skip
+        squares = rules.slope("return u_beta * a + u_share * b * b;", state["exp_avg_sq"],
+                              gradient, beta=second, share=1 - second)  # fmt: skip
+        step = rules.slope(
+            "return a * b / (sqrt(c) * d + u_eps);", mean, given["step_size"], squares,
+            given["root_correction"], eps=float(self.eps),
+        )  # fmt: skip
+        weight = self._shrunk(rules, weight, given["lr"], step)
+        return weight, {"exp_avg": mean, "exp_avg_sq": squares}
+
+    def _shrunk(self, rules: Rules, weight: str, rate: str, step: str) -> str:
+        return rules.subtract(weight, step)
+
+
+@dataclass(frozen=True)
+class AdamW(Adam):
+    """Adam with decoupled weight decay (Loshchilov and Hutter, 2019), as torch.optim.AdamW.
+
+    The arguments are Adam's; `weight_decay` shrinks the weights themselves, by lr · weight_decay.
+    """
+
+    weight_decay: float = field(default=1e-2, kw_only=True)
+
+    def decayed(self, rules: Rules, weight: str, gradient: str) -> str:
+        """The gradient itself."""
+        return gradient
+
+    def _shrunk(self, rules: Rules, weight: str, rate: str, step: str) -> str:
+        return rules.slope("return a * (1.0 - b * u_decay) - c;", weight, rate, step,
+                           decay=float(self.weight_decay))  # fmt: skip
+
+
+Optimizer = SGD | Adam | AdamW
+
+
+def clipped(optimizer: Optimizer, rules: Rules, gradients: Mapping[str, str]) -> dict[str, str]:
+    """The gradients, by parameter, as the optimizer's limits leave them."""
+    found = dict(gradients)
+    if optimizer.clip_value is not None:
+        limit = float(optimizer.clip_value)
+        found = {name: rules.slope(CLAMPED, one, limit=limit) for name, one in found.items()}
+    if optimizer.clip_norm is not None:
+        squares = [rules.node("ReduceSumSquare", one, keepdims=0) for one in found.values()]
+        factor = rules.slope(
+            "return min(vec4(1.0), u_most / (sqrt(a) + 1e-6));", rules.total(squares),
+            most=float(optimizer.clip_norm),
+        )  # fmt: skip
+        found = {name: rules.multiply(one, factor) for name, one in found.items()}
+    return found
