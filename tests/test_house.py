@@ -71,6 +71,11 @@ MAY_IMPORT = {
     "unfolding": {"graph"},
     # Loads, compiles and runs.
     "gradients": {"autodiff", "graph", "load", "lower", "session", "shapes", "unfolding"},
+    "losses": {"graph", "ops"},
+    "training": {
+        *("autodiff", "bending", "device", "graph", "inputs", "load", "losses", "lower", "ops"),
+        *("plan", "session", "shapes", "unfolding"),
+    },
     "fitting": set(),
     "inputs": {"fitting"},
     "preprocess": {"graph"},

@@ -42,7 +42,7 @@ class Again:
         return self._seen((), (name,))[name]
 
     def gradient(self, name: str) -> Array:
-        """The gradient of an input, layer or parameter; zeros where the loss doesn't depend on it."""
+        """Of an input, layer or parameter; zeros where the loss doesn't depend on it."""
         found = self._seen((name,), ()).get(f"{GRADIENT}{name}")
         if found is not None:
             return found

@@ -44,7 +44,7 @@ class Data(Protocol):
     """Batches of examples, epoch after epoch."""
 
     batch_size: int
-    masked: bool  # whether a batch may have fewer examples
+    fewest: int  # examples of the smallest batch
 
     def first(self) -> Batch:
         """A batch of `batch_size` examples to load the network with; some may be there twice."""
@@ -222,10 +222,8 @@ class _Shuffled:
     def __init__(self, rows: _Rows, batch_size: int, shuffle: bool, seed: int) -> None:
         self._rows, self._shuffle, self._seed = rows, shuffle, seed
         self.batch_size = batch_size
-        self.masked = len(rows) % batch_size != 0
         self.per_epoch = -(-len(rows) // batch_size)
-        # How many examples the last batch of an epoch has.
-        self.last = len(rows) - (self.per_epoch - 1) * batch_size
+        self.fewest = len(rows) % batch_size or batch_size
 
     def first(self) -> Batch:
         return self._rows.take(np.arange(self.batch_size))
@@ -254,10 +252,10 @@ class _Loader:
         self.batch_size = self._first.count
         try:
             self.per_epoch: int | None = len(loader)
-            uneven = len(loader.dataset) % self.batch_size != 0
-        except TypeError:
-            self.per_epoch, uneven = None, True
-        self.masked = uneven and not loader.drop_last
+            last = len(loader.dataset) % self.batch_size or self.batch_size
+        except TypeError:  # it may be anything
+            self.per_epoch, last = None, min(2, self.batch_size)
+        self.fewest = self.batch_size if loader.drop_last else last
 
     def _batch(self, given: Any) -> Batch:
         if isinstance(given, dict):

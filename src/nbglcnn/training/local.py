@@ -11,13 +11,13 @@ import numpy as np
 
 from nbglcnn.device import shared_device
 from nbglcnn.errors import InputError
-from nbglcnn.graph import Graph
+from nbglcnn.graph import Array, Graph
 from nbglcnn.load import load
-from nbglcnn.load.training import check_training, training_mode
+from nbglcnn.load.training import TrainingMode, check_training, training_mode
+from nbglcnn.losses import Loss, is_index, understood, unknown_loss
 from nbglcnn.lowering.lower import lower
 from nbglcnn.training.data import Data, data_of
 from nbglcnn.training.loop import Loop
-from nbglcnn.training.losses import Loss, is_index, understood
 from nbglcnn.training.memory import check_memory
 from nbglcnn.training.optimizers import SGD, Adam, AdamW, Optimizer
 from nbglcnn.training.result import Training
@@ -82,6 +82,36 @@ def train(
         KeyError: `parameters` names something that isn't there.
         DeviceError: it needs more memory than there is; with a batch size that fits.
     """
+    run, batches = compiled(
+        model, data, loss, optimizer, batch_size, parameters=parameters, shuffle=shuffle,
+        seed=seed, output=output, optimizer_state=optimizer_state,
+    )  # fmt: skip
+    count = _count(batches, epochs, steps)
+    constant = {weight.texture for weight in run.plan.header.weights}
+    for carry in run.plan.header.carries:
+        constant |= {carry.source, carry.target}
+    check_memory(
+        run.plan, run.size, sum(run.plan.header.textures[k].bytes for k in constant), max_bytes,
+        shared_device(None).renderer,
+    )  # fmt: skip
+    begun = 0 if optimizer_state is None else int(optimizer_state["step"])
+    return Loop(run).run(batches.batches(begun), begun, count, progress)
+
+
+def compiled(
+    model: Any,
+    data: Any,
+    loss: Any = "mse",
+    optimizer: Optimizer = SGD(0.1, momentum=0.9),  # noqa: B008 - it cannot change
+    batch_size: int | None = None,
+    *,
+    parameters: str | Sequence[str] = "all",
+    shuffle: bool = True,
+    seed: int = 0,
+    output: str = "output",
+    optimizer_state: Mapping[str, Any] | None = None,
+) -> tuple[Run, Data]:
+    """What `train` runs, compiled, and its batches; the arguments are those of `train`."""
     if not isinstance(optimizer, SGD | Adam | AdamW):
         raise InputError(
             f"optimizer={optimizer!r}: give nbglcnn.SGD, nbglcnn.Adam or nbglcnn.AdamW"
@@ -89,18 +119,12 @@ def train(
     chosen_loss = understood(loss)
     own = isinstance(chosen_loss, str)
     batches = data_of(data, batch_size, shuffle=shuffle, seed=seed, own_loss=own)
-    count = _count(batches, epochs, steps)
-    run = _prepared(model, batches, chosen_loss, optimizer, parameters, output, seed)
-    step = _resumed(step_of(run.graph, run.request), run, optimizer_state)
+    graph, request = _prepared(model, batches, chosen_loss, optimizer, parameters, output)
+    step = step_of(graph, request)
+    if optimizer_state is not None:
+        step = _resumed(step, type(optimizer).__name__, optimizer_state)
     plan = lower(step.graph, observe=(LOSS,))
-    constant = {weight.texture for weight in plan.header.weights}
-    constant |= {texture for one in plan.header.carries for texture in (one.source, one.target)}
-    check_memory(
-        plan, batches.batch_size, sum(plan.header.textures[k].bytes for k in constant), max_bytes,
-        shared_device(None).renderer,
-    )  # fmt: skip
-    begun = 0 if optimizer_state is None else int(optimizer_state["step"])
-    return Loop(run, step, plan, batches).run(batches.batches(begun), begun, count, progress)
+    return Run(graph, request, seed, batches.batch_size, step, plan), batches
 
 
 def _count(data: Data, epochs: int | None, steps: int | None) -> int:
@@ -119,15 +143,13 @@ def _count(data: Data, epochs: int | None, steps: int | None) -> int:
     return epochs * data.per_epoch
 
 
-def _resumed(step: Step, run: Run, state: Mapping[str, Any] | None) -> Step:
+def _resumed(step: Step, optimizer: str, state: Mapping[str, Any]) -> Step:
     """The step whose optimizer goes on from a state; InputError for one of another training."""
-    if state is None:
-        return step
     missing = sorted({*step.state.values(), "step"} - state.keys())
     if missing:
         raise InputError(
             f"optimizer_state: {missing[0]!r} is missing; give result.optimizer_state of a "
-            f"training with the same parameters and {type(run.request.optimizer).__name__}"
+            f"training with the same parameters and {optimizer}"
         )
     values = dict(step.graph.values)
     for name in step.state.values():
@@ -143,27 +165,35 @@ def _resumed(step: Step, run: Run, state: Mapping[str, Any] | None) -> Step:
 
 def _prepared(
     model: Any, data: Data, loss: Loss | str, optimizer: Optimizer,
-    parameters: str | Sequence[str], output: str, seed: int,
-) -> Run:  # fmt: skip
+    parameters: str | Sequence[str], output: str,
+) -> tuple[Graph, Request]:  # fmt: skip
     mode = training_mode(model)
     first = data.first()
+    graph = _loaded(mode, first.inputs, loss)
     check_training(mode, first.inputs)
-    graph, _ = load(mode.model, first.inputs if len(first.inputs) > 1 else first.inputs[0])
     index = False
     if isinstance(loss, Loss):
         output = _output(graph, output)
         assert first.target is not None
         index = is_index(loss, first.target)
         targets(loss, first.target, graph, output)
-    elif data.masked:
+    elif data.fewest < data.batch_size:
         raise InputError(
             f"loss={loss!r} is computed by the model, over a whole batch of {data.batch_size}; the "
             "last batch of an epoch has fewer examples. Give a batch_size that divides their "
             "number, or leave some out"
         )
     wanted = chosen(graph, mode, parameters)
-    request = Request(mode, wanted, loss, optimizer, output, index, data.masked)
-    return Run(graph, request, seed)
+    return graph, Request(mode, wanted, loss, optimizer, output, index, data.fewest)
+
+
+def _loaded(mode: TrainingMode, inputs: tuple[Array, ...], loss: Loss | str) -> Graph:
+    try:
+        return load(mode.model, inputs if len(inputs) > 1 else inputs[0])[0]
+    except InputError as error:
+        if isinstance(loss, Loss):
+            raise
+        raise InputError(f"{unknown_loss(loss, [])}, given all of the data: {error}") from error
 
 
 def _output(graph: Graph, name: str) -> str:

@@ -7,35 +7,27 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from nbglcnn.errors import InputError, users_line
+from nbglcnn.errors import users_line
 from nbglcnn.graph import Array
-from nbglcnn.load.noise import redrawn
-from nbglcnn.plan import Plan
 from nbglcnn.session import Session
 from nbglcnn.training.again import Again
-from nbglcnn.training.data import Batch, Data
-from nbglcnn.training.losses import Loss
+from nbglcnn.training.data import Batch
 from nbglcnn.training.result import Training, Values
-from nbglcnn.training.run import Run, targets
-from nbglcnn.training.step import GRADIENT, LOSS, TARGET, Step
-from nbglcnn.training.trainable import SEED, STEPS, TRAIN, WEIGHTS
-
-SEEDS = 2**24  # float32 has the integers below
+from nbglcnn.training.run import Run
+from nbglcnn.training.step import GRADIENT, LOSS
+from nbglcnn.training.trainable import TRAIN
 
 
 class Loop:
     """Step after step; each is done as a whole, or not at all."""
 
-    def __init__(self, run: Run, step: Step, plan: Plan, data: Data) -> None:
-        self._run, self._step, self._plan = run, step, plan
-        self._size = data.batch_size
+    def __init__(self, run: Run) -> None:
+        self._run, self._step, self._plan = run, run.step, run.plan
         self._losses: list[float] = []
         self._pending = False  # whether a step was done that the state doesn't have yet
+        self._doing: tuple[dict[str, Array], int] | None = None
+        self._failed = False  # the last step gave what is no number
         self._fed: dict[str, Array] = {}
-        self._noise = {
-            key.name: run.graph.values[run.graph.noise[key.value]].data
-            for key in run.graph.keys if key.kind == "input" and key.value in run.graph.noise
-        }  # fmt: skip
 
     def run(self, batches: Iterator[Batch], begun: int, count: int, progress: bool) -> Training:
         """So many steps; the result."""
@@ -44,67 +36,40 @@ class Loop:
         stopped, size = "", f"{self._plan.gpu_bytes / 1e6:.0f} MB"
         with Session(self._plan) as session:
             with tqdm(total=count, unit="step", desc=size, delay=1, disable=not progress) as bar:
-                for number in range(count):
-                    fed = self._inputs(next(batches), begun + number)
-                    try:
-                        fine = self._done(session, fed, number)
-                    except KeyboardInterrupt:  # what had begun is done again: nothing is counted
-                        fine = self._done(session, fed, number)
-                        stopped = f"interrupted after step {begun + number}"
-                    if not fine:
-                        stopped = self._wrong(session, begun + number)
-                        warnings.warn(stopped, UserWarning, stacklevel=users_line())
-                    if stopped:
-                        break
-                    bar.set_postfix(loss=f"{self._losses[-1]:.4g}", refresh=False)
-                    bar.update()
+                try:
+                    for number in range(count):
+                        self._doing = self._run.inputs(next(batches), begun + number), number
+                        self._done(session)
+                        if self._failed:
+                            break
+                        bar.set_postfix(loss=f"{self._losses[-1]:.4g}", refresh=False)
+                        bar.update()
+                except KeyboardInterrupt:
+                    if self._doing:  # what had begun is done again, and counts once
+                        self._done(session)
+                    stopped = f"interrupted after {len(self._losses)} steps"
+            if self._failed:
+                stopped = self._wrong(session, begun + len(self._losses))
+                warnings.warn(stopped, UserWarning, stacklevel=users_line())
             return self._result(session, begun, stopped)
 
-    def _done(self, session: Session, fed: dict[str, Array], number: int) -> bool:
-        """Do a step, which may be done again; False where it gave what is no number."""
+    def _done(self, session: Session) -> None:
+        """Do the step that is to be done; one that was interrupted may be done again."""
+        assert self._doing is not None
+        fed, number = self._doing
+        self._fed = fed
         if self._pending:
             session.commit()  # a second time it does nothing
         self._pending = False
-        self._fed = fed
         for name, array in fed.items():
             session.write(name, array)
         session.draw(TRAIN)
         found, check = (float(one) for one in session.read(LOSS))
-        if not np.isfinite([found, check]).all():
-            return False
-        self._losses[number:] = [found]
-        self._pending = True
-        return True
-
-    def _inputs(self, batch: Batch, step: int) -> dict[str, Array]:
-        """All inputs of a step by key."""
-        run, names = self._run, self._step.inputs
-        generator = np.random.default_rng((run.seed, step))
-        whole = batch.filled(self._size)
-        own = [
-            key.name for key in run.graph.keys
-            if key.kind == "input" and key.name not in self._noise
-        ]  # fmt: skip
-        if len(own) != len(whole.inputs):
-            raise InputError(
-                f"data: {len(whole.inputs)} inputs in a batch; the model takes {', '.join(own)}"
-            )
-        fed = dict(zip(own, whole.inputs, strict=True))
-        for name, first in self._noise.items():
-            fed[name] = redrawn(generator, first)  # type: ignore[arg-type]
-        numbers: dict[str, float] = dict(run.request.optimizer.numbers(step))
-        numbers |= {SEED: float(generator.integers(SEEDS)), STEPS: float(step + 1)}
-        fed |= {
-            names[kind]: np.array(n, np.float32) for kind, n in numbers.items() if kind in names
-        }
-        if TARGET in names:
-            assert isinstance(run.request.loss, Loss)
-            fed[names[TARGET]] = targets(
-                run.request.loss, whole.target, run.graph, run.request.output
-            )
-        if WEIGHTS in names:
-            fed[names[WEIGHTS]] = (np.arange(self._size) < batch.count).astype(np.float32)
-        return fed
+        self._failed = not np.isfinite([found, check]).all()
+        if not self._failed:
+            self._losses[number:] = [found]
+            self._pending = True
+        self._doing = None
 
     # What it has given.
 

@@ -8,18 +8,57 @@ import numpy as np
 
 from nbglcnn.errors import InputError
 from nbglcnn.graph import Array, Graph
-from nbglcnn.training.data import as_input
-from nbglcnn.training.losses import Loss, check_target, is_index, target_shape
-from nbglcnn.training.step import Request
+from nbglcnn.load.noise import redrawn
+from nbglcnn.losses import Loss, check_target, is_index, target_shape
+from nbglcnn.plan import Plan
+from nbglcnn.training.data import Batch, as_input
+from nbglcnn.training.step import TARGET, Request, Step
+from nbglcnn.training.trainable import SEED, STEPS, WEIGHTS
+
+SEEDS = 2**24  # float32 has the integers below
 
 
 @dataclass(frozen=True)
 class Run:
-    """What is known before the first step."""
+    """A training before its first step: `graph` is the network's own, `size` that of a batch."""
 
     graph: Graph
     request: Request
     seed: int
+    size: int
+    step: Step
+    plan: Plan
+
+    def inputs(self, batch: Batch, number: int) -> dict[str, Array]:
+        """All inputs of a step, counted from 0, by key."""
+        names = self.step.inputs
+        generator = np.random.default_rng((self.seed, number))
+        whole = batch.filled(self.size)
+        keys = {key.name: key.value for key in self.graph.keys if key.kind == "input"}
+        noise = {name: value for name, value in keys.items() if value in self.graph.noise}
+        own = [name for name in keys if name not in noise]
+        if len(own) != len(whole.inputs):
+            raise InputError(
+                f"data: {len(whole.inputs)} inputs in a batch; the model takes {', '.join(own)}"
+            )
+        fed = dict(zip(own, whole.inputs, strict=True))
+        for name, value in noise.items():
+            first = self.graph.values[self.graph.noise[value]].data
+            assert first is not None
+            fed[name] = redrawn(generator, first)
+        numbers = self.request.optimizer.numbers(number)
+        numbers |= {SEED: float(generator.integers(SEEDS)), STEPS: float(number + 1)}
+        fed |= {
+            names[kind]: np.array(n, np.float32) for kind, n in numbers.items() if kind in names
+        }
+        if TARGET in names:
+            assert isinstance(self.request.loss, Loss)
+            fed[names[TARGET]] = targets(
+                self.request.loss, whole.target, self.graph, self.request.output
+            )
+        if WEIGHTS in names:
+            fed[names[WEIGHTS]] = (np.arange(self.size) < batch.count).astype(np.float32)
+        return fed
 
 
 def targets(loss: Loss, target: Array | None, graph: Graph, output: str) -> Array:

@@ -12,8 +12,8 @@ from nbglcnn.autodiff import differentiate, writer, written
 from nbglcnn.errors import InputError, UnsupportedModel
 from nbglcnn.graph import Carry, Graph, Key, Value
 from nbglcnn.load.training import TrainingMode
+from nbglcnn.losses import Loss, target_shape, unknown_loss
 from nbglcnn.ops.rules import Rules
-from nbglcnn.training.losses import Loss, target_shape, unknown_loss
 from nbglcnn.training.optimizers import Optimizer, clipped
 from nbglcnn.training.trainable import FLOAT32, TRAIN, WEIGHTS, Trainable, trainable
 
@@ -50,7 +50,7 @@ class Request:
     optimizer: Optimizer
     output: str
     index: bool  # whether targets are indices of classes
-    masked: bool
+    fewest: int  # examples of the smallest batch
 
 
 def step_of(
@@ -66,7 +66,7 @@ def step_of(
         UnsupportedModel: the loss depends on no parameter, or something cannot be trained.
         InputError: the loss doesn't fit the output.
     """
-    ready = trainable(graph, request.mode, request.parameters, masked=request.masked)
+    ready = trainable(graph, request.mode, request.parameters, fewest=request.fewest)
     network = ready.graph
     inputs = dict(ready.inputs)
     rules = writer(network, section=TRAIN, prefix="loss")
@@ -112,7 +112,7 @@ def _loss(
     rules.values[target] = Value(target, shape, FLOAT32)
     inputs[TARGET] = target
     weights = ""
-    if request.masked:
+    if WEIGHTS in ready.inputs:
         own = ready.inputs[WEIGHTS]
         weights = rules.divide(own, rules.sum(own, [0]))
     value, slope = request.loss.write(rules, output, target, weights)
@@ -195,7 +195,7 @@ def _updated(
         keys=tuple(keys),
         inputs=(*network.inputs, *(k.value for k in keys if k.kind == "input"
                                    and k.value not in network.inputs)),
-        outputs=(*gradients.values(), told),
+        outputs=tuple(key.value for key in keys if key.kind == "output"),
         parameters=parameters,
         carries=tuple(carries),
     )  # fmt: skip

@@ -113,7 +113,7 @@ def _statistics(graph: Graph) -> set[str]:
 
 
 def trainable(
-    graph: Graph, mode: TrainingMode, parameters: Mapping[str, str], *, masked: bool
+    graph: Graph, mode: TrainingMode, parameters: Mapping[str, str], *, fewest: int
 ) -> Trainable:
     """The network of `graph` in training mode, all of it in the section "train".
 
@@ -121,8 +121,8 @@ def trainable(
         graph: as loaded.
         mode: what is otherwise in training.
         parameters: the values that change, each with its first name (`chosen`).
-        masked: whether examples may be missing: the input "weights" (batch,) is 1 for those that
-            are there, and 0.
+        fewest: examples of the smallest batch. Where these are fewer than the graph's, the input
+            "weights" (batch,) is 1 for those that are there, and 0.
 
     Raises:
         UnsupportedModel: a BatchNorm has a single number for each channel, or a mask is too large.
@@ -139,7 +139,8 @@ def trainable(
     graph = replace(graph, nodes=nodes, values=MappingProxyType(values))
     graph, masks = _dropped(graph, mode, inputs[SEED])
     rules = writer(graph, section=TRAIN, prefix="batchnorm")
-    statistics = _Statistics(rules, inputs, masked)
+    masked = fewest < graph.shape(inputs[WEIGHTS])[0]
+    statistics = _Statistics(rules, inputs, fewest if masked else None)
     for node in graph.nodes:
         norm = mode.norm(node) if node.op == "BatchNormalization" else None
         rules.nodes.append(node if norm is None else statistics.of_batch(node, norm))
@@ -244,11 +245,12 @@ def _mask(
 class _Statistics:
     """BatchNorms of a batch's own statistics; `now` has what becomes of the running ones."""
 
-    def __init__(self, rules: Rules, inputs: Mapping[str, str], masked: bool) -> None:
+    def __init__(self, rules: Rules, inputs: Mapping[str, str], fewest: int | None) -> None:
         self.now: dict[str, str] = {}
         self._rules = rules
         self._steps = inputs[STEPS]
-        self._weights = inputs[WEIGHTS] if masked else ""
+        self._fewest = fewest
+        self._weights = inputs[WEIGHTS] if fewest is not None else ""
         self._share = ""  # of all examples to those that are there
 
     def of_batch(self, node: Node, norm: Norm) -> Node:
@@ -256,10 +258,12 @@ class _Statistics:
         rules, x = self._rules, node.inputs[0]
         shape = rules.shape(x)
         count = math.prod(shape) // max(1, shape[1])
-        if count < 2:
+        if count < 2 or (self._fewest == 1 and count == shape[0]):
+            where = "" if count < 2 else ", in the last batch of an epoch, which has 1 example"
             raise UnsupportedModel(
-                f"{layer_name(node)}: BatchNorm has a single number for each channel ({shape}), of "
-                "which there is no variance. Train with a larger batch_size, or call .eval() on it"
+                f"{layer_name(node)}: BatchNorm has a single number for each channel ({shape})"
+                f"{where}; of that there is no variance. Train with another batch_size, or call "
+                ".eval() on it"
             )
         if node.inputs[3] in self.now and norm.momentum is None:
             raise UnsupportedModel(
