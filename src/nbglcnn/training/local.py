@@ -124,7 +124,7 @@ def compiled(
     if optimizer_state is not None:
         step = _resumed(step, type(optimizer).__name__, optimizer_state)
     plan = lower(step.graph, observe=(LOSS,))
-    return Run(graph, request, seed, batches.batch_size, step, plan), batches
+    return Run(model, graph, request, seed, batches.batch_size, step, plan), batches
 
 
 def _count(data: Data, epochs: int | None, steps: int | None) -> int:

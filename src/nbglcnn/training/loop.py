@@ -108,6 +108,8 @@ class Loop:
         after = self._state(session) if self._pending else before
         slots = self._step.state.values()
         weights = self._weights(after)
+        for path, norm in (self._run.request.mode.norms or {}).items():
+            weights[f"{path}.num_batches_tracked"] = np.array(norm.batches + done)
         graph = self._run.graph
         for name in self._step.parameters.values():  # tied ones by their other names, too
             for other, value in graph.parameters.items():
@@ -121,7 +123,6 @@ class Loop:
             key.name for key in self._step.graph.keys
             if key.kind == "layer" and key.name not in layers
         ]  # fmt: skip
-        mode = self._run.request.mode
         return Training(
             losses=np.array(self._losses, np.float32),
             gradients=Values(
@@ -133,9 +134,8 @@ class Loop:
             stopped=stopped,
             memory=self._plan.gpu_bytes,
             renderer=session.renderer,
+            _model=self._run.model,
             _weights=weights,
-            _module=mode.module,
-            _batches={path: norm.batches + done for path, norm in (mode.norms or {}).items()},
         )  # fmt: skip
 
     def _wrong(self, session: Session, step: int) -> str:

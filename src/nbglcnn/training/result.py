@@ -10,6 +10,7 @@ import numpy as np
 
 from nbglcnn.errors import unknown
 from nbglcnn.graph import Array
+from nbglcnn.load import is_module, tensors_of
 
 
 class Values(Mapping[str, Array]):
@@ -61,29 +62,17 @@ class Training:
     stopped: str
     memory: int
     renderer: str
+    _model: Any = field(repr=False)
     _weights: Mapping[str, Array] = field(repr=False)
-    _module: Any = field(default=None, repr=False)
-    _batches: Mapping[str, int] = field(default_factory=dict, repr=False)
 
     def state_dict(self) -> dict[str, Any]:
         """The weights and buffers: of a torch module tensors that it loads, else arrays by name.
 
         The model itself is as it was; `model.load_state_dict(result.state_dict())` changes it.
         """
-        if self._module is None:
-            return {name: array.copy() for name, array in self._weights.items()}
-        import torch
-
-        found = {}
-        for name, old in self._module.state_dict().items():
-            path, _, last = name.rpartition(".")
-            if name in self._weights:
-                found[name] = torch.from_numpy(np.array(self._weights[name])).to(old.dtype)
-            elif last == "num_batches_tracked" and path in self._batches:
-                found[name] = torch.full_like(old, self._batches[path])
-            else:
-                found[name] = old.detach().clone() if hasattr(old, "detach") else old
-        return found
+        if is_module(self._model):
+            return tensors_of(self._model, self._weights)
+        return {name: np.array(array) for name, array in self._weights.items()}
 
     def __repr__(self) -> str:
         count = len(self.losses)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -20,8 +21,9 @@ SEEDS = 2**24  # float32 has the integers below
 
 @dataclass(frozen=True)
 class Run:
-    """A training before its first step: `graph` is the network's own, `size` that of a batch."""
+    """A training before its first step: `graph` is that of the `model`, `size` that of a batch."""
 
+    model: Any
     graph: Graph
     request: Request
     seed: int

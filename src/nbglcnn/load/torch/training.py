@@ -176,8 +176,8 @@ def _refuse_cuts(module: nn.Module, arrays: Sequence[Array]) -> None:
         path, word = cuts.found
         raise UnsupportedModel(
             f"{shown(path or 'the model itself')} calls {word} in forward: gradients end or are "
-            "others there, which isn't kept when the model is exported. Take it out; parameters are "
-            "frozen by requires_grad_(False)"
+            "others there, which isn't kept when the model is exported. Take it out; parameters "
+            "are frozen by requires_grad_(False)"
         )
 
 
