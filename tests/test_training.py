@@ -342,6 +342,8 @@ def test_nan_stops_with_the_first_value_that_went_wrong() -> None:
     with pytest.warns(UserWarning, match=r"step 2: sqrt has NaN \(4 of 8\), the first"):
         result = nbglcnn.train(model, data, batch_size=2, steps=9, shuffle=False, progress=False)
     assert len(result.losses) == 2 and np.isfinite(result.losses).all()
+    assert np.isnan(result.activations["sqrt"]).any(1).tolist() == [False, True]
+    assert np.isnan(result.gradients["first.weight"]).all()
     assert "step 2" in result.stopped
     two = nbglcnn.train(model, data, batch_size=2, steps=2, shuffle=False, progress=False)
     for name, tensor in two.state_dict().items():
@@ -484,6 +486,9 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
     assert "requires_grad" in refused(small().requires_grad_(False), (x, y))
     assert "the model has none" in refused(nn.Tanh(), (x, x))
     assert "outputs are" in refused(OwnLoss(), ((x, y), y))
+    joined = nn.Sequential(nn.Flatten(0, 1), nn.Flatten(), nn.Linear(49, 3))
+    message = refused(joined, (torch.randn(5, 2, 7, 7), torch.randn(5, 3)), batch_size=2)
+    assert "no axis of the 2 examples" in message
     assert "lr(0) gave nan" in refused(model, (x, y), optimizer=nbglcnn.SGD(lambda _: np.nan))
 
 

@@ -98,7 +98,7 @@ class _Rows(Protocol):
 def _rows_of(data: Any, own_loss: bool) -> _Rows:
     if isinstance(data, tuple):
         return _Arrays(data, own_loss)
-    if hasattr(data, "shape") or isinstance(data, list):
+    if hasattr(data, "shape"):
         return _Arrays((data,), own_loss)
     if (
         hasattr(data, "__getitem__")

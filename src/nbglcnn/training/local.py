@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nbglcnn.device import shared_device
-from nbglcnn.errors import InputError
+from nbglcnn.errors import DeviceError, InputError
 from nbglcnn.graph import Array, Graph
 from nbglcnn.load import load
 from nbglcnn.load.training import TrainingMode, check_training, training_mode
@@ -124,6 +124,15 @@ def compiled(
     if optimizer_state is not None:
         step = _resumed(step, type(optimizer).__name__, optimizer_state)
     plan = lower(step.graph, observe=(LOSS,))
+    readable = {value.key for value in plan.header.parameters}
+    for name in step.parameters.values():
+        if name not in readable:
+            shape = graph.shape(graph.parameters[name])
+            raise DeviceError(
+                f"{name} of shape {shape} is too large to be trained: at most "
+                f"{4 * plan.header.target.max_texture_size**2:,} numbers can be read back. Leave "
+                "it out of `parameters`"
+            )
     return Run(model, graph, request, seed, batches.batch_size, step, plan), batches
 
 

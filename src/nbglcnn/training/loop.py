@@ -116,7 +116,8 @@ class Loop:
                 if name in gradients and value == graph.parameters[name]:
                     gradients[other] = gradients[name]
         again = Again(self._run, self._weights(before), self._fed)
-        layers = [key.name for key in graph.keys] if self._pending else []
+        some = bool(self._fed)  # a step was done, maybe one that went wrong
+        layers = [key.name for key in graph.keys] if some else []
         floats = [key.name for key in graph.keys if graph.values[key.value].dtype.kind == "f"]
         named = [n for n, v in graph.parameters.items() if graph.values[v].dtype.kind == "f"]
         masks = [
@@ -126,7 +127,7 @@ class Loop:
         return Training(
             losses=np.array(self._losses, np.float32),
             gradients=Values(
-                [*dict.fromkeys([*floats, *named])] if self._pending else [], gradients,
+                [*dict.fromkeys([*floats, *named])] if some else [], gradients,
                 again.gradient,
             ),
             activations=Values([*layers, *(masks if layers else [])], {}, again.value),

@@ -113,6 +113,13 @@ def _loss(
     inputs[TARGET] = target
     weights = ""
     if WEIGHTS in ready.inputs:
+        examples = rules.shape(ready.inputs[WEIGHTS])[0]
+        if network.shape(output)[0] != examples:
+            raise InputError(
+                f"{request.output} of shape {network.shape(output)} has no axis of the "
+                f"{examples} examples, of which a batch may have fewer. Give a batch_size that "
+                "divides their number"
+            )
         own = ready.inputs[WEIGHTS]
         weights = rules.divide(own, rules.sum(own, [0]))
     value, slope = request.loss.write(rules, output, target, weights)
