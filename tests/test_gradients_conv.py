@@ -68,6 +68,9 @@ FORMS = {
         (conv(4, 5, 4, 2, 1), (1, 4, 2, 2)),
         (conv(4, 5, 7, 3, 3), (3, 4, 2, 1)),
         (conv(8, 6, 5), (7, 8, 5, 5)),
+        (conv(3, 5, (4, 5), padding=(0, 1)), (3, 3, 9, 8)),  # these two with the kernel turned
+        (conv(5, 2, (1, 7), padding=(0, 6)), (3, 5, 9, 8)),
+        (conv(2, 9, 6, padding=(7, 2)), (2, 2, 6, 7)),  # but this one, which is padded too much
         (conv(3, 5, 9, padding=4, dilation=2, stride=2), (2, 3, 9, 11)),
     ],
     "of same padding": [

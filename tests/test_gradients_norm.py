@@ -131,6 +131,8 @@ def test_mean_and_variance() -> None:
 
 POOLS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "max": (lambda: nn.MaxPool2d(2), (2, 5, 6, 8)),
+    "max, with a rest": (lambda: nn.MaxPool2d(2), (3, 6, 7, 5)),
+    "max of two, rounded up": (lambda: nn.MaxPool2d(2, ceil_mode=True), (2, 5, 7, 5)),
     "max, overlapping": (lambda: nn.MaxPool2d(3, 2, 1), (2, 5, 7, 9)),
     "max, dilated": (lambda: nn.MaxPool2d((2, 3), 1, dilation=(2, 1)), (1, 3, 7, 5)),
     "max, rounded up": (lambda: nn.MaxPool2d(3, 2, ceil_mode=True), (1, 3, 6, 8)),
@@ -163,6 +165,9 @@ def test_of_equal_elements_the_first_has_the_gradient() -> None:
     x = torch.zeros(1, 2, 5, 6)
     x[0, 0, 2, 3] = x[0, 0, 3, 2] = x[0, 1, 1, 1] = 1
     assert_gradients(nn.MaxPool2d(3, 2, 1), x)
+    few = torch.randint(0, 2, (2, 5, 7, 8)).float()
+    for pool in (nn.MaxPool2d(2), nn.MaxPool2d(2, ceil_mode=True)):
+        assert_gradients(pool, few)
 
 
 class Adaptive(nn.Module):

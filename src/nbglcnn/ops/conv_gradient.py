@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from nbglcnn.graph import Node
 from nbglcnn.layout import Layout, nchw_of
 from nbglcnn.lowering.builder import Builder
@@ -38,6 +40,29 @@ SMALL = 36  # places of a map that are looked for one by one
 PLACES = 32  # that a fragment is worth
 
 
+def _turns(window: Window) -> bool:
+    """Whether a convolution with the turned kernel is quicker than the transposed one.
+
+    conv_patch.glsl unrolls the latter for three taps at most.
+    """
+    plain = set(window.strides) | set(window.dilations) == {1}
+    around = (*window.begins, *window.ends)
+    inside = all(p < k for p, k in zip(around, window.kernel * 2, strict=True))
+    return plain and inside and len(window.kernel) == 2 and 3 < max(window.kernel) <= 7
+
+
+def _turned(rules: Rules, w: str, dy: str, window: Window) -> str:
+    """The input's gradient: a convolution with the kernel turned around, of the other channels."""
+    axes = (2, 3)
+    least = np.iinfo(np.int64).min
+    kernel = rules.node(
+        "Slice", rules.transpose(w, (1, 0, 2, 3)), rules.integers(-1, -1),
+        rules.integers(least, least), rules.integers(*axes), rules.integers(-1, -1),
+    )  # fmt: skip
+    around = zip((*window.begins, *window.ends), window.kernel * 2, strict=True)
+    return rules.node("Conv", dy, kernel, pads=tuple(k - 1 - p for p, k in around))
+
+
 def conv_gradient(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """Conv: dx is a transposed convolution with the same weights."""
     x, w = node.inputs[:2]
@@ -45,7 +70,9 @@ def conv_gradient(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
     window = sliding(rules, node, rules.shape(w)[2:])
     group = integer(node, "group", 1)
     dx = ""
-    if rules.wants(x):
+    if rules.wants(x) and group == 1 and _turns(window):
+        dx = _turned(rules, w, dy[0], window)
+    elif rules.wants(x):
         extra = tuple(
             n + begin + end - (d * (k - 1) + 1) - s * (o - 1)
             for n, begin, end, d, k, s, o in zip(

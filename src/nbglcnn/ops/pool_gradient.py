@@ -21,6 +21,10 @@ KERNEL = Kernel(
 )
 
 
+# Of windows of 2×2 pixels beside each other.
+BLOCKS = Kernel("max_pool_gradient_blocks", shader("max_pool_gradient_blocks.glsl"), pixel=False)
+
+
 def _window(facts: Facts, node: Node) -> Window:
     return sliding(facts, node, integers(node, "kernel_shape", ()))
 
@@ -127,6 +131,12 @@ def _lower(b: Builder, node: Node) -> None:
     )
     spatial, places = (three(b.shape(name)[2:], 1) for name in node.inputs[:2])
     output = b.output(node.outputs[0], b.layout(nchw_of(b.shape(node.inputs[0]))))
+    beside = (kernel, dilations, begins) == (strides, (1, 1, 1), (0, 0, 0))
+    inside = all(o * s <= n for o, s, n in zip(places, strides, spatial, strict=True))
+    plain = (output.layout.block, output.layout.phases) == ((1, 2, 2), (1, 1))
+    if beside and inside and kernel == (1, 2, 2) and plain and x.layout == output.layout:
+        b.draw(BLOCKS, output, [x, y, dy], fetches=6)
+        return
     b.draw(
         KERNEL, output, [x, y, dy],
         integers=[
