@@ -106,9 +106,53 @@ def transposed_gradient(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence
 def _weights(rules: Rules, w: str, x: str, dy: str, window: Window, group: int) -> str:
     if not rules.wants(w):
         return ""
+    if group == 1 and len(window.kernel) == 2 and window.kernel[1] > 2:
+        if rules.shape(x)[1] == 1:
+            return _of_one_input(rules, x, dy, window)
+        if rules.shape(dy)[1] == 1 and window.strides[1] == 1 and min(_ahead(window)) >= 0:
+            return _of_one_output(rules, x, dy, window)
     return rules.node(
         "ConvWeightGradient", x, dy, kernel_shape=window.kernel, strides=window.strides,
         dilations=window.dilations, pads=window.begins, group=group,
+    )  # fmt: skip
+
+
+# Of one channel three of four lanes would be idle. There the columns of the kernel become
+# channels: what each reads is brought to one place before, by a convolution with ones, and a kernel
+# of one column is left.
+
+
+def _of_one_input(rules: Rules, x: str, dy: str, window: Window) -> str:
+    (rows, columns), n = window.kernel, rules.shape(x)[3]
+    (_, step), (_, apart), (_, begin) = window.strides, window.dilations, window.begins
+    end = (window.output[1] - 1) * step + (columns - 1) * apart + 1 - n - begin
+    ones = rules.array(np.eye(columns, dtype=np.float32).reshape(columns, 1, 1, columns))
+    read = rules.node(
+        "Conv", x, ones, strides=(1, step), dilations=(1, apart), pads=(0, begin, 0, max(0, end))
+    )
+    found = _of_rows(rules, read, dy, window, rows)
+    return rules.transpose(found, (0, 3, 2, 1))  # (outputs, columns, rows, 1)
+
+
+def _of_one_output(rules: Rules, x: str, dy: str, window: Window) -> str:
+    rows, columns = window.kernel
+    begin, end = _ahead(window)
+    ones = rules.array(np.eye(columns, dtype=np.float32)[::-1].reshape(columns, 1, 1, columns))
+    read = rules.node("Conv", dy, ones, dilations=(1, window.dilations[1]), pads=(0, begin, 0, end))
+    found = _of_rows(rules, x, read, window, rows)
+    return rules.transpose(found, (3, 1, 2, 0))  # (columns, inputs, rows, 1)
+
+
+def _ahead(window: Window) -> tuple[int, int]:
+    """How much further than dy the columns of x reach, that one of the taps sees there."""
+    reach = (window.kernel[1] - 1) * window.dilations[1]
+    return reach - window.begins[1], reach - window.ends[1]
+
+
+def _of_rows(rules: Rules, x: str, dy: str, window: Window, rows: int) -> str:
+    return rules.node(
+        "ConvWeightGradient", x, dy, kernel_shape=(rows, 1), strides=(window.strides[0], 1),
+        dilations=(window.dilations[0], 1), pads=(window.begins[0], 0), group=1,
     )  # fmt: skip
 
 
