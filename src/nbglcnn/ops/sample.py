@@ -9,9 +9,9 @@ from nbglcnn.graph import Node
 from nbglcnn.layout import nchw_of
 from nbglcnn.lowering.builder import Builder
 from nbglcnn.lowering.glsl import Kernel, shader
+from nbglcnn.ops import sample_gradient as gradients
 from nbglcnn.ops.movement import first_problem, needs_constant
 from nbglcnn.ops.operator import (
-    NO_RULE,
     Facts,
     Operator,
     Shape,
@@ -19,26 +19,31 @@ from nbglcnn.ops.operator import (
     constant_integers,
     integer,
     integers,
-    number,
     only,
     positive,
     text,
 )
 from nbglcnn.ops.reach import Linked, first, listed, same
+from nbglcnn.ops.sampling import (
+    BOX_SLOTS,
+    MODES,
+    PADDINGS,
+    bins_of,
+    box_integers,
+    box_numbers,
+    boxes_in,
+)
 from nbglcnn.ops.scatter import MOST_READS
 from nbglcnn.ops.strided import by_element
 from nbglcnn.plan import Along
 
-GRID_SAMPLE = Kernel("grid_sample", shader("grid_sample.glsl") + shader("pixels.glsl"), pixel=False)
 COL2IM = by_element("col2im")
 ROI_ALIGN = Kernel(
     "roi_align",
-    shader("nan.glsl") + shader("roi_align.glsl") + shader("pixels.glsl"),
+    "".join([shader("nan.glsl"), boxes_in(1), shader("roi_align.glsl"), shader("pixels.glsl")]),
     pixel=False,
-    slots="float scale, shift, least",
+    slots=BOX_SLOTS,
 )
-MODES = ("nearest", "linear", "cubic")  # their numbers are grid_sample.glsl's MODE
-PADDINGS = ("zeros", "border", "reflection")  # and PADDING
 
 
 def _sample_shape(facts: Facts, node: Node) -> Sequence[Shape]:
@@ -55,19 +60,10 @@ def _sample_problem(facts: Facts, node: Node) -> str | None:
 
 
 def _sample(b: Builder, node: Node) -> None:
-    shape, deep = b.shape(node.inputs[0]), len(b.shape(node.inputs[0])) == 5
-    mode = MODES.index(text(node, "mode", "linear"))
-    padding = PADDINGS.index(text(node, "padding_mode", "zeros"))
+    shape = b.shape(node.inputs[0])
     output = b.output(node.outputs[0])
     x = b.tensor(node.inputs[0], nchw_of(shape), output.layout.block if shape[0] > 1 else None)
-    taps = (1, 2, 4)[mode] ** (len(shape) - 2)
-    b.draw(
-        GRID_SAMPLE, output, [x, b.stored(node.inputs[1])],
-        integers=[*[1] * (5 - len(shape)), *shape[2:], integer(node, "align_corners", 0),
-                  b.shape(node.outputs[0])[-2], len(shape) - 2, -(mode == 2), mode],
-        constants={"MODE": mode, "PADDING": padding, "DEPTH": int(deep)},
-        fetches=math.prod(output.layout.block) * (taps + 2),
-    )  # fmt: skip
+    gradients.draw_samples(b, node, [x, b.stored(node.inputs[1])], output)
 
 
 def _windows(facts: Facts, node: Node) -> tuple[Shape, ...]:
@@ -141,12 +137,8 @@ def _col2im_linked(facts: Facts, node: Node, position: int) -> Linked:
     return Linked(shape, source, (same(0), None, *sides))
 
 
-def _bins(node: Node) -> tuple[int, int]:
-    return integer(node, "output_height", 1), integer(node, "output_width", 1)
-
-
 def _boxes_shape(facts: Facts, node: Node) -> Sequence[Shape]:
-    return [(*facts.shape(node.inputs[2]), facts.shape(node.inputs[0])[1], *_bins(node))]
+    return [(*facts.shape(node.inputs[2]), facts.shape(node.inputs[0])[1], *bins_of(node))]
 
 
 def _boxes_problem(facts: Facts, node: Node) -> str | None:
@@ -157,29 +149,23 @@ def _boxes_problem(facts: Facts, node: Node) -> str | None:
     known, samples = facts.constant(node.inputs[2]), integer(node, "sampling_ratio", 0)
     if known is not None and known.size and not 0 <= known.min() <= known.max() < x[0]:
         return f"boxes in images {known.min()} to {known.max()}; there are {x[0]}, counted from 0"
-    reads = 4 * samples**2 * math.prod((*images, x[1], *_bins(node)))
+    reads = 4 * samples**2 * math.prod((*images, x[1], *bins_of(node)))
     if reads > MOST_READS:
         return f"{reads:,} pixels would be read; at most {MOST_READS:,}"
     return None
 
 
 def _boxes(b: Builder, node: Node) -> None:
-    shape, bins = b.shape(node.inputs[0]), _bins(node)
+    shape, bins = b.shape(node.inputs[0]), bins_of(node)
     samples = integer(node, "sampling_ratio", 0)
-    aligned = text(node, "coordinate_transformation_mode", "half_pixel") == "half_pixel"
     output = b.output(node.outputs[0])
     # Where it goes by a box's pixels, as if each were the whole map.
     each = [samples or -(-size // count) for size, count in zip(shape[2:], bins, strict=True)]
     b.draw(
         ROI_ALIGN, output,
         [b.tensor(node.inputs[0]), b.stored(node.inputs[1]), b.stored(node.inputs[2])],
-        integers=[*bins, samples],
-        # A box of the older way is at least a pixel wide; else there may be none of it.
-        numbers={
-            "scale": number(node, "spatial_scale", 1.0),
-            "shift": 0.5 if aligned else 0.0,
-            "least": -3e38 if aligned else 1.0,
-        },
+        integers=box_integers(node),
+        numbers=box_numbers(node),
         constants={"LARGEST": int(text(node, "mode", "avg") == "max")},
         fetches=math.prod(output.layout.block) * (4 * math.prod(each) + 5),
     )  # fmt: skip
@@ -207,17 +193,17 @@ def _samples(value: object) -> bool:
 OPERATORS = [
     Operator("GridSample", "Reads maps where a grid of coordinates says, mixing neighbours.",
              _sample_shape, _sample,
-             {"mode": only("linear", "nearest", "cubic"), "padding_mode": only(*PADDINGS),
+             {"mode": only(*MODES), "padding_mode": only(*PADDINGS),
               "align_corners": only(0, 1)}, _sample_problem, role="resamples", reach=_sample_reach,
              explains="nothing", formula=None, bounds=None, short=None, shape_inputs=(),
-             gradient=NO_RULE),
+             gradient=gradients.grid_sample),
     Operator("Col2Im", "Adds windows up where they came from: the reverse of cutting them out.",
              _col2im_shape, _col2im,
              {"strides": anything, "dilations": anything, "pads": anything},
              first_problem(needs_constant(1, "image_shape"), needs_constant(2, "block_shape"),
                            _col2im_problem), role="head", reach=first(_col2im_linked),
              explains="nothing", formula=None, bounds=None, short=None, shape_inputs=(1, 2),
-             gradient=NO_RULE),
+             gradient=gradients.col2im(_windows)),
     Operator("RoiAlign", "Cuts boxes out of maps, each as so many bins with the mean of their "
              "samples (max: the largest share of a pixel in one, as ONNX defines it).",
              _boxes_shape, _boxes,
@@ -226,5 +212,5 @@ OPERATORS = [
               "sampling_ratio": _samples, "spatial_scale": anything},
              _boxes_problem, role="head", reach=_boxes_reach,
              explains="nothing", formula=None, bounds=None, short=None, shape_inputs=(),
-             gradient=NO_RULE),
+             gradient=gradients.roi_align),
 ]  # fmt: skip
