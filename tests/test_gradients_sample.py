@@ -36,14 +36,19 @@ def sampled(mode: str, padding: str, corners: int, x: np.ndarray, grid: np.ndarr
     )  # fmt: skip
 
 
+def mixed(mode: str, padding: str) -> list[Row]:
+    """Within and far beyond -1 to 1."""
+    sizes = ((2, 5, 6, 4), (2, 3, 7, 2)), ((1, 3, 1, 5), (1, 13, 9, 2))
+    return [
+        sampled(mode, padding, corners, between(-1, 1, *x), between(-2.7, 2.7, *grid))
+        for corners, (x, grid) in itertools.product((0, 1), sizes)
+    ]
+
+
 @pytest.mark.parametrize("mode", NAMES)
 @pytest.mark.parametrize("padding", PADDINGS)
 def test_maps_sampled_within_and_far_beyond(mode: str, padding: str) -> None:
-    sizes = ((2, 5, 6, 4), (2, 3, 7, 2)), ((1, 3, 1, 5), (1, 13, 9, 2))
-    assert_rows([
-        sampled(mode, padding, corners, between(-1, 1, *x), between(-2.7, 2.7, *grid))
-        for corners, (x, grid) in itertools.product((0, 1), sizes)
-    ])  # fmt: skip
+    assert_rows(mixed(mode, padding))
 
 
 @pytest.mark.parametrize("mode", ["linear", "nearest"])
@@ -119,8 +124,10 @@ def means(
     return torch.stack(found)
 
 
-def regions(x: tuple[int, ...], count: int, bins: tuple[int, int], samples: int = 0,
-            scale: float = 1.0, least: float = 0, constants: tuple[int, ...] = ()) -> Row:  # fmt: skip
+def regions(
+    x: tuple[int, ...], count: int, bins: tuple[int, int], samples: int = 0, scale: float = 1.0,
+    least: float = 0, constants: tuple[int, ...] = (),
+) -> Row:  # fmt: skip
     images = np.arange(count) % x[0]
 
     def right(x: Tensor, corners: Tensor | None = None) -> Tensor:
