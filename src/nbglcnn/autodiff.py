@@ -54,7 +54,11 @@ def differentiate(
     """
     nodes = [*graph.nodes, *rules.nodes]
     rules.wanted = depending(nodes, rules, wrt)
-    needed = [node for node in _leading_to(nodes, seeds) if rules.wanted.intersection(node.outputs)]
+    needed = [
+        node
+        for node in _leading_to(nodes, seeds)
+        if rules.wanted.intersection(node.inputs) and rules.wanted.intersection(node.outputs)
+    ]
     found = {node.name: rule_of(node) for node in needed}
     parts: dict[str, list[str]] = {value: [seed] for value, seed in seeds.items()}
     whole: dict[str, str] = {}
