@@ -18,4 +18,5 @@ steps = st.lists(
 @settings(FEW, max_examples=16)
 def test_random_graphs(wanted: list[tuple[str, int, int]], seed: int) -> None:
     graph = Graph(wanted, seed)
-    assert_gradients(graph, *graph.inputs)
+    # A bias before a softmax or a norm has none, but for the roundings of terms of about 1.
+    assert_gradients(graph, *graph.inputs, floor=1e-6)
