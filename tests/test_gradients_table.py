@@ -39,6 +39,12 @@ def frozen(x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: Tenso
     return (x - mean) / (variance + 1e-5).sqrt() * scale + bias
 
 
+def even_response(x: Tensor) -> Tensor:
+    """ONNX has the longer half of an even window behind, PyTorch before."""
+    around = F.pad(x * x, (0, 0, 0, 0, 1, 2)).unfold(1, 4, 1).sum(-1)
+    return x / (1.5 + 0.5 / 4 * around) ** 0.75
+
+
 CONVOLUTIONS = [
     Row("Conv", lambda x, w, b: F.conv2d(x, w, b, 2, 1), randoms(X, (3, 5, 3, 2), (3,)),
         {"strides": (2, 2), "pads": (1, 1, 1, 1)}),
@@ -69,6 +75,7 @@ NORMS = [
     Row("MeanVarianceNormalization", normal((1, 3), 1e-9, False), randoms(X), {"axes": (1, 3)}),
     Row("LRN", lambda x: F.local_response_norm(x, 3, 0.5, 0.75, 1.5), randoms(X),
         {"size": 3, "alpha": 0.5, "bias": 1.5}),
+    Row("LRN", even_response, randoms(X), {"size": 4, "alpha": 0.5, "bias": 1.5}),
 ]  # fmt: skip
 
 
@@ -97,10 +104,13 @@ def whole(p: int):
     return lambda x: (x.abs() ** p).sum((2, 3), keepdim=True) ** (1 / p)
 
 
+FEW = RNG.integers(0, 3, X).astype(np.float32)  # the first of equal ones has the gradient
 DILATED = {"kernel_shape": (2, 3), "dilations": (2, 2), "pads": (1, 2, 1, 2)}
 POOLS = [
     Row("MaxPool", lambda x: F.max_pool2d(x, (3, 2), 2, 1), randoms(X),
         {"kernel_shape": (3, 2), "strides": (2, 2), "pads": (1, 1, 1, 1)}),
+    Row("MaxPool", lambda x: F.max_pool2d(x, 2, 1, 1, 2), [FEW],
+        {"kernel_shape": (2, 2), "dilations": (2, 2), "pads": (1, 1, 1, 1)}),
     Row("GlobalMaxPool", lambda x: x.amax((2, 3), keepdim=True), randoms(X)),
     Row("AveragePool", lambda x: F.avg_pool2d(x, 3, 2, 1), randoms(X),
         {"kernel_shape": (3, 3), "strides": (2, 2), "pads": (1, 1, 1, 1), "count_include_pad": 1}),
