@@ -81,11 +81,12 @@ def differentiate(
 
 
 def depending(nodes: Collection[Node], rules: Rules, on: Collection[str]) -> set[str]:
-    """The values of real numbers that depend on some values, and these."""
-    found = set(on)
+    """The values of real numbers that depend on some values, and these; none without elements."""
+    found = {value for value in on if rules.count(value)}
     for node in nodes:
         if found.intersection(node.inputs):
-            found.update(v for v in node.outputs if v and rules.values[v].dtype.kind == "f")
+            outputs = (value for value in node.outputs if value and rules.count(value))
+            found.update(v for v in outputs if rules.values[v].dtype.kind == "f")
     return found
 
 
