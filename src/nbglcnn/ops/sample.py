@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from nbglcnn.graph import Node
 from nbglcnn.layout import nchw_of
-from nbglcnn.lowering.builder import Builder
-from nbglcnn.lowering.glsl import Kernel, shader
+from nbglcnn.lowering.builder import Builder, Tensor
+from nbglcnn.lowering.glsl import ROUNDS, Kernel, shader
 from nbglcnn.ops import sample_gradient as gradients
 from nbglcnn.ops.movement import first_problem, needs_constant
 from nbglcnn.ops.operator import (
@@ -152,23 +152,49 @@ def _boxes_problem(facts: Facts, node: Node) -> str | None:
     reads = 4 * samples**2 * math.prod((*images, x[1], *bins_of(node)))
     if reads > MOST_READS:
         return f"{reads:,} pixels would be read; at most {MOST_READS:,}"
+    rows, columns = _most_samples(node, x[2:])
+    if _largest(node) and _rows_at_once(columns, 4) < rows:
+        found = f"mode='max' of up to {rows}×{columns} samples a bin"
+        return f"{found}; a fragment has time for {ROUNDS // 4:,}. Set a sampling_ratio"
     return None
+
+
+def _most_samples(node: Node, spatial: Shape) -> list[int]:
+    """Rows and columns of the samples of a bin that may lie on a map of this size."""
+    # One a pixel where no number is given, and what roi_lines.glsl adds for roundings.
+    return [integer(node, "sampling_ratio", 0) or size + 8 for size in spatial]
+
+
+def _rows_at_once(columns: int, pixels: int) -> int:
+    """Of samples, so that the loops of a fragment with so many pixels don't go too far round."""
+    return max(1, (ROUNDS // pixels - 1) // (columns + 2))
 
 
 def _boxes(b: Builder, node: Node) -> None:
     shape, bins = b.shape(node.inputs[0]), bins_of(node)
-    samples = integer(node, "sampling_ratio", 0)
-    output = b.output(node.outputs[0])
+    inputs = [b.tensor(node.inputs[0]), b.stored(node.inputs[1]), b.stored(node.inputs[2])]
+    layout = b.layout(nchw_of(b.shape(node.outputs[0])))
+    pixels = math.prod(layout.block)
     # Where it goes by a box's pixels, as if each were the whole map.
+    samples = integer(node, "sampling_ratio", 0)
     each = [samples or -(-size // count) for size, count in zip(shape[2:], bins, strict=True)]
-    b.draw(
-        ROI_ALIGN, output,
-        [b.tensor(node.inputs[0]), b.stored(node.inputs[1]), b.stored(node.inputs[2])],
-        integers=box_integers(node),
-        numbers=box_numbers(node),
-        constants={"LARGEST": int(text(node, "mode", "avg") == "max")},
-        fetches=math.prod(output.layout.block) * (4 * math.prod(each) + 5),
-    )  # fmt: skip
+    rows, columns = _most_samples(node, shape[2:])
+    at_once, done = _rows_at_once(columns, pixels), list[Tensor]()
+    for begin in range(0, rows, at_once):
+        last = begin + at_once >= rows
+        written = b.output(node.outputs[0], layout) if last else b.scratch(layout)
+        b.draw(
+            ROI_ALIGN, written, [*inputs, *done],
+            integers=[*box_integers(node), 0, begin, begin + at_once, int(last)],
+            numbers=box_numbers(node),
+            constants={"LARGEST": _largest(node), "FURTHER": int(begin > 0)},
+            fetches=pixels * (4 * math.prod(each) + 5),
+        )  # fmt: skip
+        done = [written]
+
+
+def _largest(node: Node) -> int:
+    return int(text(node, "mode", "avg") == "max")
 
 
 def _boxes_reach(facts: Facts, node: Node, position: int) -> list[Linked | None]:
