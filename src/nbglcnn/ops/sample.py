@@ -142,7 +142,7 @@ def _boxes_shape(facts: Facts, node: Node) -> Sequence[Shape]:
 
 
 def _boxes_problem(facts: Facts, node: Node) -> str | None:
-    """Maps, and for each box 4 coordinates and the number of its image."""
+    """Maps, and a box's 4 coordinates and number of its image; no gradient with mode='max'."""
     x, boxes, images = (facts.shape(name) for name in node.inputs)
     if len(x) != 4 or len(images) != 1 or boxes != (*images, 4):
         return f"an input of shape {x} with boxes of shape {boxes} in images of shape {images}"
