@@ -50,8 +50,9 @@ GATHERED = Kernel(
 )
 _SHARES = by_element("roi_shares", BOX_SLOTS)
 SHARES = Kernel(_SHARES.name, boxes_in(0) + _SHARES.text, pixel=False, slots=BOX_SLOTS)
-SIDE = 8  # samples along a side of a tile: pixels skip those that none of its samples read
-MOST_LOOKS = 2**32  # at tiles, altogether: seconds on a small graphics card
+# Samples along a side of tiles and of large ones: pixels skip those of which no sample reads them.
+SMALL, LARGE = 4, 16
+MOST_LOOKS = 2**32  # at large tiles, altogether: seconds on a small graphics card
 
 
 def grid_sample(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
@@ -146,53 +147,62 @@ def _size(_facts: Facts, node: Node) -> list[Shape]:
     return [integers(node, "size", ())]
 
 
-def _tiles(samples: Shape) -> tuple[int, int]:
+def _tiles(samples: Shape, side: int) -> tuple[int, int]:
     """Rows and columns of tiles."""
     _, _, h, w = nchw_of(samples)
-    return -(-h // SIDE), -(-w // SIDE)
+    return -(-h // side), -(-w // side)
 
 
 def _looks_problem(facts: Facts, node: Node) -> str | None:
-    looks = math.prod(integers(node, "size", ())) * math.prod(_tiles(facts.shape(node.inputs[0])))
+    tiles = math.prod(_tiles(facts.shape(node.inputs[0]), LARGE))
+    looks = math.prod(integers(node, "size", ())) * tiles
     if looks > MOST_LOOKS:
         return f"{looks:,} tiles of samples would be looked at; at most {MOST_LOOKS:,}"
     return None
 
 
 def _draw_gathered(b: Builder, node: Node) -> None:
-    """Coordinates, bounds of each tile of them, then passes over so many tiles each."""
+    """Coordinates, bounds of each tile of them, then passes over so many large tiles each."""
     samples, (size,) = b.shape(node.inputs[0]), _size(b, node)
-    spatial, taps = size[2:], grid_taps(node)
+    spatial = size[2:]
     constants = grid_constants(node, len(spatial))
     n, _, h, w = nchw_of(samples)
     numbers = grid_integers(node, spatial, spatial[-2])
-    tiles, across = math.prod(_tiles(samples)), _tiles(samples)[1]
-    coordinates = b.scratch(b.layout((n, 4, h, w)))
+    tiles, large = _tiles(samples, SMALL), _tiles(samples, LARGE)
+    count = math.prod(large)
+    numbers += [tiles[1], large[1], math.prod(tiles), 0]
+    sides = {"SMALL": SMALL, "LARGE": LARGE}
+    coordinates = b.scratch(b.layout((n, 4, h, w), (1, 1, 1)))
     b.draw(
         COORDINATES, coordinates, [b.stored(node.inputs[1])], integers=numbers,
         constants=constants, fetches=12,
     )  # fmt: skip
-    bounds = b.scratch(b.layout((n, 8, 1, tiles)))
+    channels = 8 if len(spatial) == 3 else 4
+    bounds = b.scratch(b.layout((n, channels, 1, math.prod(tiles) + count), (1, 1, 1)))
     b.draw(
-        BOUNDS, bounds, [coordinates], integers=[*numbers, across],
-        constants={**constants, "SIDE": SIDE}, fetches=4 * SIDE * SIDE,
+        BOUNDS, bounds, [coordinates], integers=numbers, constants={**constants, **sides},
+        fetches=2 * SMALL * SMALL,
     )  # fmt: skip
     dy, layout = b.tensor(node.inputs[0], nchw_of(samples)), b.layout(nchw_of(size))
     pixels = math.prod(layout.block)
-    # A loop takes a round more than it goes round, to see that it has ended.
-    rounds = 1 + (SIDE + 1) + SIDE * (SIDE + 1) + SIDE * SIDE * len(spatial) * (taps + 1)
-    each = max(1, ROUNDS // (pixels * rounds))
+    each = max(1, ROUNDS // (pixels * _rounds()))
     done: list[Tensor] = []
-    for begin in range(0, tiles, each):
-        end = min(begin + each, tiles)
-        written = b.output(node.outputs[0], layout) if end == tiles else b.scratch(layout)
+    for begin in range(0, count, each):
+        end = min(begin + each, count)
+        written = b.output(node.outputs[0], layout) if end == count else b.scratch(layout)
         b.draw(
             GATHERED, written, [dy, coordinates, bounds, *done],
-            integers=[*numbers, across, begin, end],
-            constants={**constants, "SIDE": SIDE, "FURTHER": int(begin > 0)},
-            fetches=pixels * (2 * (end - begin) + 2 * SIDE * SIDE),
+            integers=[*numbers, begin, end],
+            constants={**constants, **sides, "FURTHER": int(begin > 0)},
+            fetches=pixels * (end - begin + 4 * SMALL * SMALL),
         )  # fmt: skip
         done = [written]
+
+
+def _rounds() -> int:
+    """What loops over a large tile go round at most; each takes one more, to see that it ends."""
+    lines = LARGE // SMALL
+    return 2 + lines + lines * (lines + 1) + lines * lines * (SMALL + 1 + SMALL * (SMALL + 1))
 
 
 def _shares_shape(facts: Facts, node: Node) -> list[Shape]:
