@@ -5,12 +5,14 @@ import re
 import numpy as np
 import pytest
 import torch
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
 import nbglcnn
 from gradients import assert_gradients
+from nbglcnn.autodiff import differentiate, writer
 from nbglcnn.errors import InputError, UnsupportedOperator
+from nbglcnn.load import load
 
 
 def small() -> nn.Sequential:
@@ -114,22 +116,46 @@ def test_noise_is_seeded_and_can_be_asked_for() -> None:
 
 
 def test_what_has_no_gradient_is_named_before_anything_runs() -> None:
-    class Places(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.first = nn.Conv2d(1, 1, 1)
-            self.sample = Sampled()
+    graph = helper.make_graph(
+        [
+            helper.make_node("Mul", ["x", "w"], ["y"], "scaled"),
+            helper.make_node("Hardmax", ["y"], ["z"], "one hot"),
+            helper.make_node("Add", ["z", "y"], ["sum"], "sum"),
+        ],
+        "jumps",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (2, 3))],
+        [helper.make_tensor_value_info("sum", TensorProto.FLOAT, (2, 3))],
+        [numpy_helper.from_array(np.float32([1, 2, 3]), "w")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    x = np.float32([[1, 5, 2], [0, 3, 3]])
+    loaded, _ = load(model, x)
+    rules = writer(loaded)
+    seeds = {"sum": rules.filled((2, 3), 1)}
+    with pytest.raises(UnsupportedOperator, match=r"^one hot: Hardmax has no gradient: it jumps"):
+        differentiate(rules, loaded, seeds, ["x"])
+    assert not rules.nodes  # nothing is half done, and nothing was lowered
+    for wrt in ("x", "w", "y"):
+        with pytest.raises(UnsupportedOperator, match=r"^one hot: Hardmax has no gradient"):
+            nbglcnn.gradient(model, x, of="sum", wrt=wrt)
+    # Of what lies before and behind it there are.
+    np.testing.assert_array_equal(nbglcnn.gradient(model, x, "y", wrt="w")["w"], x.sum(0))
+    np.testing.assert_array_equal(nbglcnn.gradient(model, x, wrt="z")["z"], np.ones((2, 3)))
 
-        def forward(self, x: Tensor) -> Tensor:
-            return self.sample(self.first(x))
 
-    class Sampled(nn.Module):
-        def forward(self, x: Tensor) -> Tensor:
-            return nn.functional.grid_sample(x, torch.zeros(1, 2, 2, 2), align_corners=False)
-
-    model, x = Places().eval(), torch.randn(1, 1, 4, 4)
-    with pytest.raises(
-        UnsupportedOperator, match=r"^sample \(Sampled\): GridSample has no gradient"
-    ):
-        nbglcnn.gradient(model, x, wrt="first.weight")
-    assert nbglcnn.gradient(model, x, of="first", wrt="first.weight")["first.weight"].any()
+def test_layers_on_each_others_way_have_each_its_whole_gradient() -> None:
+    """What is summed is among them; a value that two layers use has the sum of both."""
+    model, x = Twice().eval(), torch.randn(1, 3, 5, 6)
+    given = x.clone().requires_grad_()
+    first = model.conv(given)
+    second = model.conv(first)
+    total = (second * first + first)[0, 1].sum()
+    right = torch.autograd.grad(total, (given, first, second))
+    names = ("input", "conv", "conv:1")
+    found = nbglcnn.gradient(model, x, index=(0, 1), wrt=(*names, "output"))
+    for name, one in zip(names, right, strict=True):
+        largest = float(one.abs().max())
+        np.testing.assert_allclose(found[name], one.numpy(), atol=1e-5 * largest, err_msg=name)
+    ones = np.zeros((1, 3, 5, 6), np.float32)
+    ones[0, 1] = 1
+    np.testing.assert_array_equal(found["output"], ones)

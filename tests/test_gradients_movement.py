@@ -19,6 +19,7 @@ CASES: dict[str, tuple[Callable[..., Tensor], tuple[int, ...]]] = {
     "one place": (lambda x: x[:, 2] * 2 + x[:, 0], (2, 3, 4)),
     "flip": (lambda x: x.flip(2), (1, 3, 4, 5)),
     "roll": (lambda x: x.roll(2, 2), (1, 3, 5, 4)),
+    "roll by nothing": (lambda x: torch.cat((x[:, :0], x.roll(0, 1), x[:, 3:]), 1), (2, 3, 4)),
     "repeat": (lambda x: x.repeat(1, 3, 1, 2), (2, 3, 1, 4)),
     "expand": (lambda x: x.expand(2, 3, 4, 5), (1, 3, 1, 5)),
     "concatenate": (lambda x, y: torch.cat((x, y, x * y.mean()), 1), (2, 3, 4, 5)),

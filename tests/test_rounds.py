@@ -134,3 +134,24 @@ def test_a_mean_of_many_elements_is_that_of_pytorch() -> None:
 
     torch.manual_seed(7)
     matches(Mean(), torch.rand(2, 3, 1024, 700))
+
+
+def region(size: int, **attributes: object) -> tuple[onnx.ModelProto, tuple[np.ndarray, ...]]:
+    """One box, the whole map, in one bin."""
+    x = np.random.default_rng(8).random((1, 3, size, size), np.float32)
+    arrays = x, np.float32([[0, 0, size, size]]), np.int64([0])
+    return node("RoiAlign", arrays, output_height=1, output_width=1, **attributes), arrays
+
+
+def test_the_mean_of_a_large_box_is_that_of_its_pixels() -> None:
+    model, arrays = region(300)
+    with Session(nbglcnn.compile(model, arrays)) as session:
+        found = session.run(*arrays)["y"]
+    np.testing.assert_allclose(found.ravel(), arrays[0].mean((2, 3)).ravel(), rtol=1e-5)
+
+
+def test_the_largest_of_a_large_box_is_refused() -> None:
+    model, arrays = region(300, mode="max")
+    words = "mode='max' of up to 308×308 samples a bin; a fragment has time for 15,000"
+    with pytest.raises(UnsupportedOperator, match=words):
+        nbglcnn.compile(model, arrays)

@@ -54,7 +54,11 @@ def differentiate(
     """
     nodes = [*graph.nodes, *rules.nodes]
     rules.wanted = depending(nodes, rules, wrt)
-    needed = [node for node in _leading_to(nodes, seeds) if rules.wanted.intersection(node.outputs)]
+    needed = [
+        node
+        for node in _leading_to(nodes, seeds)
+        if rules.wanted.intersection(node.inputs) and rules.wanted.intersection(node.outputs)
+    ]
     found = {node.name: rule_of(node) for node in needed}
     parts: dict[str, list[str]] = {value: [seed] for value, seed in seeds.items()}
     whole: dict[str, str] = {}
@@ -77,11 +81,12 @@ def differentiate(
 
 
 def depending(nodes: Collection[Node], rules: Rules, on: Collection[str]) -> set[str]:
-    """The values of real numbers that depend on some values, and these."""
-    found = set(on)
+    """The values of real numbers that depend on some values, and these; none without elements."""
+    found = {value for value in on if rules.count(value)}
     for node in nodes:
         if found.intersection(node.inputs):
-            found.update(v for v in node.outputs if v and rules.values[v].dtype.kind == "f")
+            outputs = (value for value in node.outputs if value and rules.count(value))
+            found.update(v for v in outputs if rules.values[v].dtype.kind == "f")
     return found
 
 

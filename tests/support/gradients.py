@@ -40,11 +40,16 @@ def expected(model: nn.Module, inputs: tuple[Tensor, ...], dtype: torch.dtype) -
 
 
 def assert_gradients(
-    model: nn.Module, *inputs: Tensor, seed: int = 0, tolerance: float = TOLERANCE
+    model: nn.Module,
+    *inputs: Tensor,
+    seed: int = 0,
+    tolerance: float = TOLERANCE,
+    floor: float = FLOOR,
 ) -> Mapping[str, np.ndarray]:
     """Each input's and each parameter's gradient is torch's in float64, to 1e-5 of its maximum.
 
-    Where torch's own float32 is further from its float64 than that, ours may be as far.
+    Where torch's own float32 is further from its float64 than that, ours may be as far. `floor` is
+    for gradients that are nothing because larger terms cancel.
     """
     model = model.eval()
     with torch.no_grad():
@@ -61,7 +66,7 @@ def assert_gradients(
         largest = np.abs(truth).max(initial=0)
         error = np.abs(found[key] - truth).max(initial=0)
         own = np.abs(single[name].double().numpy() - truth).max(initial=0)
-        allowed = max(tolerance * largest, own) + FLOOR
+        allowed = max(tolerance * largest, own) + floor
         assert found[key].shape == truth.shape, key
         assert error <= allowed, f"{key}: off by {error:.3g} of {largest:.3g} (torch: {own:.3g})"
     return found

@@ -19,6 +19,7 @@ from nbglcnn.ops import (
     reduce,
     resize,
     sample,
+    sample_gradient,
     scatter,
     softmax,
     sort,
@@ -47,7 +48,7 @@ FAMILIES = (
     sort,
     unpool,
 )
-OWN_FAMILIES = (conv_gradient, own, pool_gradient, variance)
+OWN_FAMILIES = (conv_gradient, own, pool_gradient, sample_gradient, variance)
 OPERATORS: dict[str, Operator] = {
     operator.name: operator for family in FAMILIES for operator in family.OPERATORS
 }

@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from nbglcnn.errors import UnsupportedOperator
-from nbglcnn.graph import Array, Attribute, Node
-from nbglcnn.ops.operator import Gradient, axis_of, integer, integers, text
+from nbglcnn.graph import Array, Node
+from nbglcnn.ops.operator import Gradient, axis_of, integer, integers
 from nbglcnn.ops.rules import BOOL, INT64, Rules
 
 FLOAT = 1  # ONNX's number of that element type
@@ -152,16 +151,21 @@ def gather(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
         at = int(known.reshape(())) % length
         found = widened(rules, whole, 1, at, length - at - 1)
         return [rules.reshape(found, shape), ""]
+    found = rules.node("MatMul", matches(rules, indices, length), whole)
+    return [rules.reshape(found, shape), ""]
+
+
+def matches(rules: Rules, indices: str, length: int) -> str:
+    """For each place of an axis of this length a row: 1 where an index names it, else 0."""
+    rows, known = rules.count(indices), rules.constant(indices)
     if known is not None:
         chosen = known.reshape(1, -1) % length == np.arange(length)[:, None]
-        matrix = rules.array(chosen.astype(np.float32))
-    else:
-        row = rules.reshape(indices, (1, rows))
-        places = rules.array(np.arange(length, dtype=np.int64)[:, None])
-        behind = rules.array(np.arange(-length, 0, dtype=np.int64)[:, None])
-        same = (rules.node("Equal", row, one, dtype=BOOL) for one in (places, behind))
-        matrix = rules.node("Cast", rules.node("Or", *same, dtype=BOOL), to=FLOAT)
-    return [rules.reshape(rules.node("MatMul", matrix, whole), shape), ""]
+        return rules.array(chosen.astype(np.float32))
+    row = rules.reshape(indices, (1, rows))
+    places = rules.array(np.arange(length, dtype=np.int64)[:, None])
+    behind = rules.array(np.arange(-length, 0, dtype=np.int64)[:, None])
+    same = (rules.node("Equal", row, one, dtype=BOOL) for one in (places, behind))
+    return rules.node("Cast", rules.node("Or", *same, dtype=BOOL), to=FLOAT)
 
 
 def gather_elements(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
@@ -190,27 +194,3 @@ def gather_nd(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
             indices = rules.node("Concat", *both, dtype=INT64, axis=len(rows))
     zeros = rules.filled(rules.shape(source), 0)
     return [rules.node("ScatterND", zeros, indices, dy[0], reduction="add"), ""]
-
-
-def scatter(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
-    """ScatterElements and ScatterND: updates read their places, which the data has lost or not."""
-    data, indices, updates = node.inputs
-    reduction = text(node, "reduction", "none")
-    if reduction not in ("none", "add"):
-        raise UnsupportedOperator(
-            f"{node.module or node.name}: {node.op} with reduction={reduction!r} has no gradient "
-            "yet; none and add have"
-        )
-    found = ["", "", ""]
-    options: dict[str, Attribute] = {}
-    if node.op == "ScatterElements":
-        options["axis"] = axis_of(rules, node, 0)
-    if rules.wants(data):
-        found[0] = dy[0]
-        if reduction == "none":
-            zeros = rules.filled(rules.shape(updates), 0)
-            found[0] = rules.like(node.op, (dy[0], indices, zeros), options)
-    if rules.wants(updates):
-        read = "GatherND" if node.op == "ScatterND" else "GatherElements"
-        found[2] = rules.like(read, (dy[0], indices), options)
-    return found

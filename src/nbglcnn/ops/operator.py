@@ -57,7 +57,6 @@ def positive(value: Attribute) -> bool:
 
 
 NO_PART = Part("")
-NO_RULE = "nbglcnn has no rule for it yet"
 
 
 def no_reason(_facts: Facts, _node: Node) -> str | None:

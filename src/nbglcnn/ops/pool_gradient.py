@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -11,7 +11,8 @@ from nbglcnn.graph import Array, Node
 from nbglcnn.layout import nchw_of
 from nbglcnn.lowering.builder import Builder
 from nbglcnn.lowering.glsl import Kernel, shader
-from nbglcnn.ops.operator import Facts, Operator, Shape, anything, integer, integers
+from nbglcnn.ops.movement_gradient import cut
+from nbglcnn.ops.operator import Facts, Gradient, Operator, Shape, anything, integer, integers
 from nbglcnn.ops.reach import everything
 from nbglcnn.ops.rules import Rules
 from nbglcnn.ops.window import Window, sliding, three
@@ -104,6 +105,23 @@ def norm(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
     else:
         whole = spread(rules, share, _window(rules, node), rules.shape(x)[2:])
     return [rules.slope(_OF_ELEMENT, whole, x, p=p)]
+
+
+def unpooled(counted: Callable[[Facts, Node], Shape]) -> Gradient:
+    """A rule of a MaxUnpool whose indices count in this shape: each input reads its place.
+
+    As in PyTorch one that another has replaced there does so, too.
+    """
+
+    def rule(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+        places = dy[0]
+        for axis, length in enumerate(counted(rules, node)):
+            places = cut(rules, places, axis, 0, length)
+        flat = rules.reshape(places, (rules.count(places),))
+        found = rules.node("Gather", flat, node.inputs[1], axis=0)
+        return [found, *[""] * (len(node.inputs) - 1)]
+
+    return rule
 
 
 _OF_NORM = (

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from nbglcnn.graph import Node
 from nbglcnn.layout import nchw_of
-from nbglcnn.lowering.builder import Builder
-from nbglcnn.lowering.glsl import Kernel, shader
+from nbglcnn.lowering.builder import Builder, Tensor
+from nbglcnn.lowering.glsl import ROUNDS, Kernel, shader
+from nbglcnn.ops import sample_gradient as gradients
 from nbglcnn.ops.movement import first_problem, needs_constant
 from nbglcnn.ops.operator import (
-    NO_RULE,
     Facts,
     Operator,
     Shape,
@@ -19,26 +19,31 @@ from nbglcnn.ops.operator import (
     constant_integers,
     integer,
     integers,
-    number,
     only,
     positive,
     text,
 )
 from nbglcnn.ops.reach import Linked, first, listed, same
+from nbglcnn.ops.sampling import (
+    BOX_SLOTS,
+    MODES,
+    PADDINGS,
+    bins_of,
+    box_integers,
+    box_numbers,
+    boxes_in,
+)
 from nbglcnn.ops.scatter import MOST_READS
 from nbglcnn.ops.strided import by_element
 from nbglcnn.plan import Along
 
-GRID_SAMPLE = Kernel("grid_sample", shader("grid_sample.glsl") + shader("pixels.glsl"), pixel=False)
 COL2IM = by_element("col2im")
 ROI_ALIGN = Kernel(
     "roi_align",
-    shader("nan.glsl") + shader("roi_align.glsl") + shader("pixels.glsl"),
+    "".join([shader("nan.glsl"), boxes_in(1), shader("roi_align.glsl"), shader("pixels.glsl")]),
     pixel=False,
-    slots="float scale, shift, least",
+    slots=BOX_SLOTS,
 )
-MODES = ("nearest", "linear", "cubic")  # their numbers are grid_sample.glsl's MODE
-PADDINGS = ("zeros", "border", "reflection")  # and PADDING
 
 
 def _sample_shape(facts: Facts, node: Node) -> Sequence[Shape]:
@@ -55,19 +60,10 @@ def _sample_problem(facts: Facts, node: Node) -> str | None:
 
 
 def _sample(b: Builder, node: Node) -> None:
-    shape, deep = b.shape(node.inputs[0]), len(b.shape(node.inputs[0])) == 5
-    mode = MODES.index(text(node, "mode", "linear"))
-    padding = PADDINGS.index(text(node, "padding_mode", "zeros"))
+    shape = b.shape(node.inputs[0])
     output = b.output(node.outputs[0])
     x = b.tensor(node.inputs[0], nchw_of(shape), output.layout.block if shape[0] > 1 else None)
-    taps = (1, 2, 4)[mode] ** (len(shape) - 2)
-    b.draw(
-        GRID_SAMPLE, output, [x, b.stored(node.inputs[1])],
-        integers=[*[1] * (5 - len(shape)), *shape[2:], integer(node, "align_corners", 0),
-                  b.shape(node.outputs[0])[-2], len(shape) - 2, -(mode == 2), mode],
-        constants={"MODE": mode, "PADDING": padding, "DEPTH": int(deep)},
-        fetches=math.prod(output.layout.block) * (taps + 2),
-    )  # fmt: skip
+    gradients.draw_samples(b, node, [x, b.stored(node.inputs[1])], output)
 
 
 def _windows(facts: Facts, node: Node) -> tuple[Shape, ...]:
@@ -141,48 +137,64 @@ def _col2im_linked(facts: Facts, node: Node, position: int) -> Linked:
     return Linked(shape, source, (same(0), None, *sides))
 
 
-def _bins(node: Node) -> tuple[int, int]:
-    return integer(node, "output_height", 1), integer(node, "output_width", 1)
-
-
 def _boxes_shape(facts: Facts, node: Node) -> Sequence[Shape]:
-    return [(*facts.shape(node.inputs[2]), facts.shape(node.inputs[0])[1], *_bins(node))]
+    return [(*facts.shape(node.inputs[2]), facts.shape(node.inputs[0])[1], *bins_of(node))]
 
 
 def _boxes_problem(facts: Facts, node: Node) -> str | None:
-    """Maps, and for each box 4 coordinates and the number of its image."""
+    """Maps, and a box's 4 coordinates and number of its image; no gradient with mode='max'."""
     x, boxes, images = (facts.shape(name) for name in node.inputs)
     if len(x) != 4 or len(images) != 1 or boxes != (*images, 4):
         return f"an input of shape {x} with boxes of shape {boxes} in images of shape {images}"
     known, samples = facts.constant(node.inputs[2]), integer(node, "sampling_ratio", 0)
     if known is not None and known.size and not 0 <= known.min() <= known.max() < x[0]:
         return f"boxes in images {known.min()} to {known.max()}; there are {x[0]}, counted from 0"
-    reads = 4 * samples**2 * math.prod((*images, x[1], *_bins(node)))
+    reads = 4 * samples**2 * math.prod((*images, x[1], *bins_of(node)))
     if reads > MOST_READS:
         return f"{reads:,} pixels would be read; at most {MOST_READS:,}"
+    rows, columns = _most_samples(node, x[2:])
+    if _largest(node) and _rows_at_once(columns, 4) < rows:
+        found = f"mode='max' of up to {rows}×{columns} samples a bin"
+        return f"{found}; a fragment has time for {ROUNDS // 4:,}. Set a sampling_ratio"
     return None
 
 
+def _most_samples(node: Node, spatial: Shape) -> list[int]:
+    """Rows and columns of the samples of a bin that may lie on a map of this size."""
+    # One a pixel where no number is given, and what roi_lines.glsl adds for roundings.
+    return [integer(node, "sampling_ratio", 0) or size + 8 for size in spatial]
+
+
+def _rows_at_once(columns: int, pixels: int) -> int:
+    """Of samples, so that the loops of a fragment with so many pixels don't go too far round."""
+    return max(1, (ROUNDS // pixels - 1) // (columns + 2))
+
+
 def _boxes(b: Builder, node: Node) -> None:
-    shape, bins = b.shape(node.inputs[0]), _bins(node)
-    samples = integer(node, "sampling_ratio", 0)
-    aligned = text(node, "coordinate_transformation_mode", "half_pixel") == "half_pixel"
-    output = b.output(node.outputs[0])
+    shape, bins = b.shape(node.inputs[0]), bins_of(node)
+    inputs = [b.tensor(node.inputs[0]), b.stored(node.inputs[1]), b.stored(node.inputs[2])]
+    layout = b.layout(nchw_of(b.shape(node.outputs[0])))
+    pixels = math.prod(layout.block)
     # Where it goes by a box's pixels, as if each were the whole map.
+    samples = integer(node, "sampling_ratio", 0)
     each = [samples or -(-size // count) for size, count in zip(shape[2:], bins, strict=True)]
-    b.draw(
-        ROI_ALIGN, output,
-        [b.tensor(node.inputs[0]), b.stored(node.inputs[1]), b.stored(node.inputs[2])],
-        integers=[*bins, samples],
-        # A box of the older way is at least a pixel wide; else there may be none of it.
-        numbers={
-            "scale": number(node, "spatial_scale", 1.0),
-            "shift": 0.5 if aligned else 0.0,
-            "least": -3e38 if aligned else 1.0,
-        },
-        constants={"LARGEST": int(text(node, "mode", "avg") == "max")},
-        fetches=math.prod(output.layout.block) * (4 * math.prod(each) + 5),
-    )  # fmt: skip
+    rows, columns = _most_samples(node, shape[2:])
+    at_once, done = _rows_at_once(columns, pixels), list[Tensor]()
+    for begin in range(0, rows, at_once):
+        last = begin + at_once >= rows
+        written = b.output(node.outputs[0], layout) if last else b.scratch(layout)
+        b.draw(
+            ROI_ALIGN, written, [*inputs, *done],
+            integers=[*box_integers(node), 0, begin, begin + at_once, int(last)],
+            numbers=box_numbers(node),
+            constants={"LARGEST": _largest(node), "FURTHER": int(begin > 0)},
+            fetches=pixels * (4 * math.prod(each) + 5),
+        )  # fmt: skip
+        done = [written]
+
+
+def _largest(node: Node) -> int:
+    return int(text(node, "mode", "avg") == "max")
 
 
 def _boxes_reach(facts: Facts, node: Node, position: int) -> list[Linked | None]:
@@ -207,17 +219,17 @@ def _samples(value: object) -> bool:
 OPERATORS = [
     Operator("GridSample", "Reads maps where a grid of coordinates says, mixing neighbours.",
              _sample_shape, _sample,
-             {"mode": only("linear", "nearest", "cubic"), "padding_mode": only(*PADDINGS),
+             {"mode": only(*MODES), "padding_mode": only(*PADDINGS),
               "align_corners": only(0, 1)}, _sample_problem, role="resamples", reach=_sample_reach,
              explains="nothing", formula=None, bounds=None, short=None, shape_inputs=(),
-             gradient=NO_RULE),
+             gradient=gradients.grid_sample),
     Operator("Col2Im", "Adds windows up where they came from: the reverse of cutting them out.",
              _col2im_shape, _col2im,
              {"strides": anything, "dilations": anything, "pads": anything},
              first_problem(needs_constant(1, "image_shape"), needs_constant(2, "block_shape"),
                            _col2im_problem), role="head", reach=first(_col2im_linked),
              explains="nothing", formula=None, bounds=None, short=None, shape_inputs=(1, 2),
-             gradient=NO_RULE),
+             gradient=gradients.col2im(_windows)),
     Operator("RoiAlign", "Cuts boxes out of maps, each as so many bins with the mean of their "
              "samples (max: the largest share of a pixel in one, as ONNX defines it).",
              _boxes_shape, _boxes,
@@ -226,5 +238,5 @@ OPERATORS = [
               "sampling_ratio": _samples, "spatial_scale": anything},
              _boxes_problem, role="head", reach=_boxes_reach,
              explains="nothing", formula=None, bounds=None, short=None, shape_inputs=(),
-             gradient=NO_RULE),
+             gradient=gradients.roi_align),
 ]  # fmt: skip

@@ -10,7 +10,7 @@ import numpy as np
 from nbglcnn.graph import Array, Node
 from nbglcnn.lowering.builder import Builder
 from nbglcnn.lowering.glsl import shader
-from nbglcnn.ops import movement_gradient as gradients
+from nbglcnn.ops import scatter_gradient as gradients
 from nbglcnn.ops.operator import (
     Facts,
     Operator,

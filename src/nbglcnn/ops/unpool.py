@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from nbglcnn.graph import Graph, Node
 from nbglcnn.layout import EXACT
 from nbglcnn.lowering.builder import Builder
+from nbglcnn.ops import pool_gradient as gradients
 from nbglcnn.ops.operator import (
-    NO_RULE,
     Facts,
     Operator,
     Shape,
@@ -122,5 +122,5 @@ OPERATORS = [
              _shapes, _draw, {"kernel_shape": anything, "pads": anything, "strides": anything},
              _problem, role="resamples", reach=everything,
              explains="nothing", formula=None, bounds=None, short=None, shape_inputs=(2,),
-             gradient=NO_RULE),
+             gradient=gradients.unpooled(_counted)),
 ]  # fmt: skip
