@@ -236,11 +236,11 @@ def _live(found: dict[str, Any]) -> str:
     return (
         "## A camera\n"
         f"Chromium's fake camera (640×480, {CAMERA_RATE} pictures a second) runs a network in "
-        "JupyterLab for a minute, with all its pictures drawn; in turns with a data set of the "
-        "input's size, played as fast as it goes in the same view, the drawer of sources open in "
-        "both. The share is the median of the turns', of the lesser of the camera's own rate and "
-        "the data set's. MB are those of the page's objects after a collection of garbage, when a "
-        "third of the minute is over and at its end.\n\n" + _table(heads, rows)
+        "JupyterLab for a minute, with all its pictures drawn; before that in turns with a data "
+        "set of the input's size, played as fast as it goes in the same view, the drawer of "
+        "sources open in both. The share is the median of the turns', of the lesser of the "
+        "camera's own rate and the data set's. MB are those of the page's objects after a "
+        "collection of garbage, at both ends of that minute.\n\n" + _table(heads, rows)
     )
 
 
