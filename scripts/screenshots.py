@@ -223,20 +223,22 @@ def take_inputs(lab: Lab, page: Page) -> list[Path]:
 
 
 def take_latent(lab: Lab, page: Page) -> list[Path]:
-    """The latent workbench, light and dark."""
+    """The drawer of sources with the latent workbench, light and dark."""
     notebook = lab.notebook(page)
     notebook.run(LATENT)
     wide(notebook)
     cell = viewer_cell(notebook)
-    select(cell, "decoder.2")
     pictures = [PICTURES / "latent.png", PICTURES / "latent-dark.png"]
     for word, picture in zip(("Light", "Dark"), pictures, strict=True):
         notebook.change_theme(word)
         page.mouse.move(0, 0)
         page.wait_for_timeout(3_000)  # what is skipped has no numbers to wait for
-        part = cell.locator(".nbg-latent-grid figcaption", has_text=" of 64")
-        part.wait_for(state="detached", timeout=60_000)
-        cell.locator(".nbglcnn").screenshot(path=picture)
+        cell.locator(".nbg-latent-cells canvas[data-done='64']").wait_for(timeout=60_000)
+        view = cell.locator(".nbglcnn").bounding_box()
+        drawer = cell.locator(".nbg-drawer").bounding_box()
+        assert view is not None and drawer is not None
+        height = drawer["y"] + drawer["height"] - view["y"]
+        page.screenshot(path=picture, clip={**view, "height": height})
     notebook.change_theme("Light")
     return pictures
 

@@ -14,7 +14,7 @@ import nbglcnn
 from nbglcnn import Plan
 from references import decoded, fitted
 from sourced import Sourced
-from views_page import Views
+from views_page import Views, pixels
 
 Show = Callable[..., Views]
 ITEMS = np.random.default_rng(9).integers(0, 256, (50, 1, 20, 26), np.uint8)
@@ -91,6 +91,30 @@ def test_the_cameras_picture_goes_in_as_pillow_resizes_it(show: Show) -> None:
     assert np.abs(sourced.tensor[0, 0] - mirrored).max() > 0.1
     told = sourced.page.evaluate("() => views.fed.told")
     assert told[-1] is True and not told[0]
+
+
+@pytest.mark.parametrize("software", [True, False])
+def test_the_drawer_shows_the_film_or_on_a_software_renderer_what_went_in(
+    show: Show, software: bool
+) -> None:
+    sourced = opened(show)
+    page = sourced.page
+    known = sourced.views.get("capabilities")
+    sourced.views.set(capabilities={**known, "software": software})
+    start(sourced)
+    sourced.wait(5)
+    pause(page)
+    kinds = "() => [...document.querySelector('.nbg-source-picture').children].map(e => e.nodeName)"
+    assert page.evaluate(kinds) == ["CANVAS" if software else "VIDEO"]
+    if software:
+        shown = pixels(page.locator(".nbg-source-picture canvas"))
+        np.testing.assert_array_equal(shown, np.asarray(grabbed(page).convert("RGB")))
+    else:
+        assert page.evaluate(
+            "() => views.state.controls.value.video.parentElement.className"
+        ).startswith("nbg-source-picture")
+    expected = fitted(grabbed(page), sourced.input.shape, mirrored=True)
+    assert np.abs(sourced.tensor[0, 0] - expected).max() <= 1.01 / 255
 
 
 def test_frames_are_dropped_and_never_queued_and_python_hears_ten_a_second(show: Show) -> None:

@@ -154,7 +154,7 @@ def test_the_bundles_stay_small() -> None:
     for room in ROOMS:
         assert (static / f"{room}.js").stat().st_size <= 60_000, room
     assert (static / "runtime.js").stat().st_size <= 67_000
-    assert (static / "page.js").stat().st_size <= 646_000  # all of it
+    assert (static / "page.js").stat().st_size <= 647_000  # all of it
     # Pages keep one for each Viewer that they ever showed.
     assert (static / "loader.js").stat().st_size <= 4_000
 

@@ -15,9 +15,19 @@ from viewer_models import IMPORTS, autoencoder
 
 SEED = 41
 SHAPE = (1, 1, 22, 18)
-# The drawer's film as it stands.
+# Videos that are made, the last one first.
+FILMS = """() => {
+  globalThis.films = [];
+  const create = document.createElement;
+  document.createElement = function (name, ...options) {
+    const made = create.call(this, name, ...options);
+    if (name === 'video') films.unshift(made);
+    return made;
+  };
+}"""
+# The camera's as it stands.
 GRAB = """() => {
-  const video = document.querySelector('.nbg-drawer video');
+  const [video] = films;
   const canvas = document.createElement('canvas');
   [canvas.width, canvas.height] = [video.videoWidth, video.videoHeight];
   canvas.getContext('2d').drawImage(video, 0, 0);
@@ -35,6 +45,7 @@ def notebook(lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
             "x = np.zeros((1, 1, 22, 18), np.float32)"
         )
         notebook.page.evaluate(WATCH)
+        notebook.page.evaluate(FILMS)
         yield notebook
 
 

@@ -15,7 +15,7 @@ from equal import assert_equal
 from page import decode
 from references import decoded, fitted
 from test_export import READ, RUN
-from test_sources_lab import GRAB
+from test_sources_lab import FILMS, GRAB
 from viewer_models import autoencoder
 
 SEED = 43
@@ -36,6 +36,7 @@ def exported(new_page: Callable[..., Page], tmp_path: Path) -> Iterator[Callable
         page = new_page("llvmpipe", offline=True, viewport={"width": 1000, "height": 900})
         page.on("console", lambda m: errors.append(m.text) if m.type == "error" else None)
         page.on("pageerror", lambda error: errors.append(str(error)))
+        page.add_init_script(f"({FILMS})()")
         page.goto(path.as_uri())
         page.evaluate("async () => { await window.nbglcnn; }")
         return page

@@ -366,6 +366,24 @@ def test_an_answer_that_is_lost_is_asked_for_with_the_next_picture(
     np.testing.assert_array_equal(viewer.network.arrays[0], shown)
 
 
+def test_a_last_picture_whose_answer_is_lost_is_asked_for_again(
+    viewer: Viewer, page: ScriptedPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page.choose(kind="drawing", owner="p")
+    shown = frame()
+    page.silent = True
+    page.feed(shown)  # no other picture follows
+    page.silent = False
+    page.say("health", lost=False, losses=0, bytes=0, views=1)
+    assert len(page.asked("read")) == 1  # it may be on its way
+    monkeypatch.setattr(feeding, "QUIET_S", -1.0)
+    page.say("health", lost=False, losses=0, bytes=0, views=1)
+    assert len(page.asked("read")) == 2
+    np.testing.assert_array_equal(viewer.network.arrays[0], shown)
+    page.say("health", lost=False, losses=0, bytes=0, views=1)
+    assert len(page.asked("read")) == 2
+
+
 def test_layers_in_python_follow_a_live_source() -> None:
     torch.manual_seed(SEED)
     model = nn.Sequential(nn.Conv2d(1, 2, 3), Summed(2), nn.ReLU()).eval()
@@ -469,6 +487,24 @@ def test_the_parity_check_waits_until_the_picture_stays(
     page.probed()
     until(lambda: viewer.status["parity"] != "")
     assert viewer.status["parity"].startswith("10 of 10 layers match PyTorch")
+
+
+def test_a_slow_live_picture_that_others_have_is_not_compared_before_it_is_the_last(
+    viewer: Viewer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parity, "REST", 0.0)
+    wires = Wires(viewer)
+    p, q = wires.page("p"), wires.page("q")
+    p.choose(kind="webcam", owner="p", playing=True)
+    shown = frame()
+    p.feed(shown, still=False)
+    np.testing.assert_array_equal(viewer.network.arrays[0], shown)  # for the other page
+    p.ran()
+    q.ran()
+    assert not p.asked("probe")  # the next one may take longer than a rest
+    p.tell(still=True)
+    q.ran()
+    assert p.asked("probe")
 
 
 # Off

@@ -23,6 +23,24 @@ from views_page import CLIPPED, Views, number, pixels
 RING, PLANE = ".nbg-latent-ring", ".nbg-latent-plane"
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
 GRID = ".nbg-latent-cells canvas"
+# Runs beside the network take longer than a frame, as on a slow device.
+SLOW = """() => {
+  const { twin } = views.state;
+  views.slow = 100;
+  const open = twin.value;
+  twin.value = async () => {
+    const session = await open();
+    const run = async (options) => {
+      await new Promise((done) => setTimeout(done, views.slow));
+      return session.run(options);
+    };
+    return { ...session, run };
+  };
+}"""
+BEGUN = f"""() => {{
+  const now = document.querySelector('{GRID}')?.dataset.done;
+  return now > 0 && now < 64;
+}}"""
 DONE = f"() => document.querySelector('{GRID}')?.dataset.done === '64'"
 
 
@@ -329,6 +347,35 @@ def test_a_plane_that_comes_again_is_kept_and_a_bend_draws_it_anew(
     expected = decoded(found.model, code)[0, 0] * 255
     np.testing.assert_allclose(cell(page, 0, 0), expected, atol=1.01)
     np.testing.assert_allclose(output(page)[0, 0] * 255, expected, atol=1e-2)
+
+
+@pytest.mark.usefixtures("own_page")
+def test_a_grid_that_begins_anew_while_it_is_decoded_ends_with_the_same_pictures(
+    show: Callable[..., Views],
+) -> None:
+    views = workbench(show)
+    page = views.page
+    page.wait_for_function(DONE)
+    first = pixels(page.locator(GRID))
+    page.clock.install()
+    page.evaluate(SLOW)
+    views.set(edited={"edits": [], "weights": 1})  # all of it is decoded once more
+    for light in (False, True, False, True):
+        page.wait_for_function(BEGUN, polling=20)
+        page.evaluate("light => { document.body.dataset.jpThemeLight = light; }", light)
+    begun = page.evaluate("() => performance.now()")
+    page.evaluate("() => { views.slow = 0; }")
+    page.wait_for_function(DONE, polling=100)
+    np.testing.assert_array_equal(pixels(page.locator(GRID)), first)
+    # Ten seconds after all that: what it was decoded by is in use, and not given up.
+    passed = page.evaluate("() => performance.now()") - begun
+    page.clock.fast_forward(max(0, round(9_000 - passed)))
+    page.evaluate("() => { views.slow = 100; }")
+    axes(page, "Between two pictures")
+    page.wait_for_function(BEGUN, polling=20)
+    page.clock.run_for(2_000)
+    page.evaluate("() => { views.slow = 0; }")
+    page.wait_for_function(DONE, polling=100)
 
 
 def test_planes_of_two_units_and_between_two_pictures(show: Callable[..., Views]) -> None:

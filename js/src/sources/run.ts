@@ -37,6 +37,7 @@ const NOTHING: SourceControls = {
   start: () => undefined,
   take: () => undefined,
   video: null,
+  seen: null,
   canvas: null,
   drawn: () => undefined,
   item: () => undefined,

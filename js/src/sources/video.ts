@@ -2,12 +2,14 @@
 import { framesOf, type Loop, loop } from "./loop.ts";
 import type { Open } from "./place.ts";
 import { files, sourceOf } from "./records.ts";
+import { seenOf } from "./seen.ts";
 
 export const video: Open = (place) => {
   const film = document.createElement("video");
   film.muted = true;
   film.loop = true;
   film.playsInline = true;
+  const seen = seenOf(film, place.state.capabilities.peek()?.software ?? false);
   const frames = framesOf(film);
   let running: Loop | undefined;
   let address = "";
@@ -16,9 +18,10 @@ export const video: Open = (place) => {
 
   const feed = async (): Promise<void> => {
     frames.take();
+    seen.take();
     const { source } = place;
     await place.feed(
-      { picture: film, mirrored: source.mirrored },
+      { picture: seen.element, mirrored: source.mirrored },
       source,
       () => running !== undefined,
     );
@@ -52,7 +55,7 @@ export const video: Open = (place) => {
       place.fail("damaged", "there is only sound in it");
       return;
     }
-    place.offer({ video: film });
+    place.offer({ video: film, seen: seen.element });
     go();
     if (running === undefined) void feed();
   };

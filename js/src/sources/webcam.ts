@@ -4,6 +4,7 @@ import type { SourceFailure } from "../state/sources.ts";
 import { framesOf, type Loop, loop } from "./loop.ts";
 import type { Open } from "./place.ts";
 import { isStill } from "./records.ts";
+import { seenOf } from "./seen.ts";
 
 /** What a browser calls each failure. */
 const FAILURES: Readonly<Record<string, SourceFailure>> = {
@@ -44,6 +45,7 @@ export const webcam: Open = (place) => {
   const video = document.createElement("video");
   video.muted = true;
   video.playsInline = true;
+  const seen = seenOf(video, place.state.capabilities.peek()?.software ?? false);
   let stream: MediaStream | undefined;
   let frames: ReturnType<typeof framesOf> | undefined;
   let running: Loop | undefined;
@@ -55,16 +57,17 @@ export const webcam: Open = (place) => {
 
   const feed = (): Promise<void> => {
     frames?.take();
+    seen.take();
     const { source } = place;
     return place.feed(
-      { picture: video, mirrored: source.mirrored },
+      { picture: seen.element, mirrored: source.mirrored },
       source,
       () => running !== undefined,
     );
   };
 
   const shut = (): void => {
-    if (stream !== undefined) place.offer({ video: null });
+    if (stream !== undefined) place.offer({ video: null, seen: null });
     asked += 1;
     frames?.stop();
     frames = undefined;
@@ -108,7 +111,7 @@ export const webcam: Open = (place) => {
       if (track !== undefined) track.onended = () => fail("lost", "The camera’s stream has ended.");
       video.srcObject = found;
       frames = framesOf(video);
-      place.offer({ video });
+      place.offer({ video, seen: seen.element });
       await shown(video);
       if (mine !== asked) return;
       go();

@@ -49,8 +49,10 @@ export interface SourceControls {
   start(): void;
   /** A file that was chosen, dropped or pasted. */
   take(file: Blob, title: string): void;
-  /** The stream or the film, to show it as it is; null where there is none. */
+  /** The stream or the film; null where there is none. */
   readonly video: HTMLVideoElement | null;
+  /** What people see of it. */
+  readonly seen: HTMLVideoElement | HTMLCanvasElement | null;
   /** What is drawn on, of the input's size times a whole number; null where nothing is. */
   readonly canvas: HTMLCanvasElement | null;
   /** The drawing was changed. */

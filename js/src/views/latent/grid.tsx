@@ -54,7 +54,7 @@ function Cells(props: Props & { output: Value; as: Drawn["as"] }) {
   const [count, setCount] = useState(0);
   const [trouble, setTrouble] = useState("");
   const moved = useRef({ at: 0, point });
-  if (moved.current.point !== point) moved.current = { at: performance.now(), point };
+  if (`${moved.current.point}` !== `${point}`) moved.current = { at: performance.now(), point };
   const tries = useTries();
   const [, channels, mapHeight, mapWidth] = output.nchw;
   const curve = as === "curves";

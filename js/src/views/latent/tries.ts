@@ -43,6 +43,8 @@ export function createTries(state: ViewerState): Tries {
   let opened: { readonly of: number; readonly session: Promise<Session> } | undefined;
   let idle: ReturnType<typeof setTimeout> | undefined;
   const listeners = new Set<() => void>();
+  /** One code at a time: all have the same session. */
+  let turn: Promise<unknown> = Promise.resolve();
 
   const close = (): void => {
     clearTimeout(idle);
@@ -77,25 +79,42 @@ export function createTries(state: ViewerState): Tries {
     return opened.session;
   }
 
-  return {
-    get epoch() {
-      return epoch;
-    },
-    async draw(layer, code, drawn, canvas) {
-      clearTimeout(idle);
-      const mine = epoch;
-      const own = await twin();
-      if (own === undefined || closed || mine !== epoch) return false;
-      const value = valueOfCode(own.plan, { input: layer, code });
-      if (value === undefined) return false;
+  async function drawIn(
+    mine: number,
+    layer: string,
+    code: readonly number[],
+    job: DrawJob,
+  ): Promise<boolean> {
+    const stale = (): boolean => closed || mine !== epoch;
+    clearTimeout(idle);
+    try {
+      const own = stale() ? undefined : await twin();
+      const value = own && valueOfCode(own.plan, { input: layer, code });
+      if (own === undefined || value === undefined || stale()) return false;
       const name = `tried ${made++}`;
       const edits: readonly Edit[] = [latentEdit(layer, name), ...state.edited.peek().edits];
       await own.setEdits(edits, (hash) => (hash === name ? value : injected(hash)));
       await own.run();
-      if (closed || mine !== epoch) return false;
-      own.draw([{ ...drawn, canvas }]);
-      idle = setTimeout(close, IDLE_MS);
+      if (stale()) return false;
+      own.draw([job]);
       return true;
+    } catch (error) {
+      if (stale()) return false; // its session was closed meanwhile
+      throw error;
+    } finally {
+      if (!closed) idle = setTimeout(close, IDLE_MS);
+    }
+  }
+
+  return {
+    get epoch() {
+      return epoch;
+    },
+    draw(layer, code, drawn, canvas) {
+      const mine = epoch;
+      const done = turn.then(() => drawIn(mine, layer, code, { ...drawn, canvas }));
+      turn = done.catch(() => undefined);
+      return done;
     },
     onChange(callback) {
       listeners.add(callback);

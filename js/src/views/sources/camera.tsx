@@ -9,8 +9,8 @@ import { Shown } from "./shown.tsx";
 export function CameraPart({ input, source }: PartProps) {
   const { state } = useViews();
   const { phase, rate } = state.sourceStatus.value;
-  const video = source === null ? null : (state.controls.value?.video ?? null);
-  const on = video !== null;
+  const seen = source === null ? null : (state.controls.value?.seen ?? null);
+  const on = seen !== null;
   const set = (part: Partial<NonNullable<typeof source>>): void => {
     if (source !== null) state.source.value = { ...source, ...part };
   };
@@ -18,7 +18,7 @@ export function CameraPart({ input, source }: PartProps) {
   return (
     <div class="nbg-camera">
       {on ? (
-        <Shown element={video} mirrored={source?.mirrored ?? false} label="The camera’s picture" />
+        <Shown element={seen} mirrored={source?.mirrored ?? false} label="The camera’s picture" />
       ) : (
         <div class="nbg-empty-picture" aria-hidden="true">
           <CameraIcon />

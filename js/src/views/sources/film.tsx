@@ -13,7 +13,7 @@ const clock = (seconds: number): string =>
 
 export function FilmPart({ input, source }: PartProps) {
   const { state } = useViews();
-  const film = source === null ? null : (state.controls.value?.video ?? null);
+  const { video: film = null, seen = null } = (source && state.controls.value) ?? {};
   const [now, setNow] = useState(0);
   useLayoutEffect(() => {
     const follow = (): void => setNow(film?.currentTime ?? 0);
@@ -28,9 +28,9 @@ export function FilmPart({ input, source }: PartProps) {
   const length = film !== null && Number.isFinite(film.duration) ? film.duration : 0;
   return (
     <div class="nbg-film">
-      {film !== null && source !== null && (
+      {film !== null && seen !== null && source !== null && (
         <>
-          <Shown element={film} mirrored={source.mirrored} label="The film" />
+          <Shown element={seen} mirrored={source.mirrored} label="The film" />
           <span class="nbg-source-tools">
             <button
               type="button"

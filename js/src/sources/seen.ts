@@ -1,0 +1,28 @@
+// The picture of a video: what the network takes of it, and the drawer shows.
+
+export interface Seen {
+  readonly element: HTMLVideoElement | HTMLCanvasElement;
+  /** The frame of now. */
+  take(): void;
+}
+
+/**
+ * The video itself. On a software renderer a canvas that has what went in last, decoded once for both: a browser that
+ * composes the page on the processor is busy with thirty frames a second of a video, and leaves the network a tenth.
+ */
+export function seenOf(video: HTMLVideoElement, software: boolean): Seen {
+  if (!software) return { element: video, take: () => undefined };
+  const canvas = Object.assign(document.createElement("canvas"), { width: 0, height: 0 });
+  const context = canvas.getContext("2d", { willReadFrequently: true });
+  if (context === null) return { element: video, take: () => undefined };
+  return {
+    element: canvas,
+    take() {
+      const { videoWidth: width, videoHeight: height } = video;
+      if (video.readyState < HTMLMediaElement.HAVE_CURRENT_DATA || width * height === 0) return;
+      if (canvas.width !== width) canvas.width = width;
+      if (canvas.height !== height) canvas.height = height;
+      context.drawImage(video, 0, 0);
+    },
+  };
+}
