@@ -28,6 +28,7 @@ START = """async () => {
     for (let k = 0; k < bytes.length; k += 8192) all += String.fromCharCode(...bytes.subarray(k, k + 8192));
     return btoa(all);
   };
+  let first; // stays open, so that what all Sessions draw and read with is built once
   window.runPlan = async (url, inputs, outputs) => {
     const session = await load(await (await fetch(url)).arrayBuffer(), { device });
     try {
@@ -36,7 +37,8 @@ START = """async () => {
       for (const key of outputs) arrays.push(text(await session.read(key)));
       return arrays;
     } finally {
-      session.close();
+      first ??= session;
+      if (session !== first) session.close();
     }
   };
 }"""  # noqa: E501

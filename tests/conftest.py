@@ -22,7 +22,15 @@ from playwright.sync_api import (
 )
 
 import nbglcnn
-from browsers import EMPTY, RENDERERS, chromium_arguments, find_chromium, guard, serving
+from browsers import (
+    EMPTY,
+    RENDERERS,
+    chromium_arguments,
+    complaints,
+    find_chromium,
+    guard,
+    serving,
+)
 from lab import Lab, running_lab
 from nbglcnn import Plan
 from page import GlPage
@@ -279,14 +287,34 @@ def gl(gl_page: Callable[..., Page], site: tuple[str, dict[str, bytes]], backend
     return GlPage(gl_page(backend), site[1])
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def in_pages(
-    gl_page: Callable[..., Page], site: tuple[str, dict[str, bytes]]
+    browser: Callable[[str], Browser], site: tuple[str, dict[str, bytes]]
 ) -> Callable[[Plan, Arrays], dict[str, dict[str, np.ndarray]]]:
-    """in_pages(plan, arrays): a Plan's values in a page of each renderer."""
+    """in_pages(plan, arrays): a Plan's values in a page of each renderer, one for a module's tests.
+
+    The first Plan stays open there, so that what all Sessions draw and read with is built once.
+    """
+    opened: dict[str, tuple[GlPage, list[str]]] = {}
+
+    def open_page(backend: str, plan: Plan) -> tuple[GlPage, list[str]]:
+        page = browser(backend).new_context().new_page()
+        errors = complaints(page)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.goto(site[0])
+        gl = GlPage(page, site[1])
+        gl.open(plan)
+        return gl, errors
 
     def compute(plan: Plan, arrays: Arrays) -> dict[str, dict[str, np.ndarray]]:
-        return {name: GlPage(gl_page(name), site[1]).compute(plan, arrays) for name in BACKENDS}
+        found = {}
+        for name in BACKENDS:
+            if name not in opened:
+                opened[name] = open_page(name, plan)
+            gl, errors = opened[name]
+            found[name] = gl.compute(plan, arrays)
+            assert not errors, f"the console of {name}'s page has {errors[:10]}"
+        return found
 
     return compute
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 from playwright.sync_api import Browser
+from torch import nn
 
 from browsers import complaints
 from cases import CASES
@@ -42,6 +43,8 @@ def page_of(
             errors.append(complaints(page))
             page.goto(site[0])
             opened[backend] = GlPage(page, site[1])
+            # Open to the end, so that what all Sessions draw and read with is built once.
+            opened[backend].open(lower(load(nn.ReLU(), np.zeros((1, 1, 2, 2), "f"))[0]))
         return opened[backend]
 
     yield get

@@ -119,10 +119,12 @@ def test_every_transform_equals_numpy_in_every_layout(gl: GlPage) -> None:
     plans["colours reshaped"] = carrier(LAYOUTS["2 images"], (1, 3, 3, 3))
     plans["alpha"] = carrier(Layout((2, 4, 5, 3)))
     mixed = set()
+    opened: list[int] = []  # to the end: most layouts have the same programs
     for turn, (name, by_hand) in enumerate(plans.items()):
         plan = editable(by_hand)
         [value] = plan.header.values
         session = gl.open(plan)
+        opened.append(session)
         array = RANDOM.standard_normal(value.shape).astype(np.float32)
         gl.write(session, "x", array)
         for k, (transform, cases) in enumerate(CASES.items()):
@@ -140,6 +142,7 @@ def test_every_transform_equals_numpy_in_every_layout(gl: GlPage) -> None:
                 close(gl.read(session, "x"), expected, f"{name}, {transform} {parameters}")
         gl.set_edits(session, [])
         np.testing.assert_array_equal(gl.read(session, "x"), array)
+    for session in opened:
         gl.close(session)
     assert mixed >= {"odd", "4 images", "column", "colours reshaped", "alpha"}
 

@@ -123,13 +123,18 @@ def _keep_operators() -> AbstractContextManager[None]:
     from torch._export import utils
 
     look_up = utils._materialize_cpp_cia_ops
+    there = False  # in this export: it asks anew for each of 30 namespaces
 
     def kept() -> None:
+        nonlocal there
+        if there:
+            return
         registered = _registered()
         if registered not in _looked_up:
             look_up()
             _looked_up.clear()
             _looked_up.add(registered)
+        there = True
 
     return _replaced(utils, "_materialize_cpp_cia_ops", kept)
 
