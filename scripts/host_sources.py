@@ -62,12 +62,15 @@ PRESS_KEY = f"""([selector, key]) => {{
   found?.dispatchEvent(new KeyboardEvent("keydown", {{ key, bubbles: true, cancelable: true }}));
   return found != null;
 }}"""
-# The camera's light: what the browser gave, kept beyond the view's end.
-KEEP_TRACKS = f"""() => {{
-  {VIEW}
-  window.tracks = view.querySelector(".nbg-camera video").srcObject.getTracks();
-  return window.tracks.map((track) => track.readyState);
-}}"""
+# The camera's light: what the browser gives next, kept beyond the view's end.
+KEEP_TRACKS = """() => {
+  const media = navigator.mediaDevices, ask = media.getUserMedia.bind(media);
+  media.getUserMedia = async (...given) => {
+    const stream = await ask(...given);
+    window.tracks = stream.getTracks();
+    return stream;
+  };
+}"""
 LIGHTS = "() => window.tracks.map((track) => track.readyState)"
 
 
@@ -95,6 +98,11 @@ def look(host: Host, selector: str) -> list[float]:
     host.pause(SETTLED_MS)
     place: list[float] = host.evaluate(PLACE, selector)
     return place
+
+
+def shown_in(part: str) -> str:
+    """What shows a film or camera: the video, or on a software renderer what the network gets."""
+    return f".nbg-{part} .nbg-source-picture > *"
 
 
 def choose(host: Host, kind: str) -> None:
@@ -169,10 +177,10 @@ def film(host: Host) -> None:
     with tempfile.NamedTemporaryFile(suffix=".webm") as file:
         Path(file.name).write_bytes(base64.b64decode(host.evaluate(FILM)))
         cell(host, f"fed.input = nbglcnn.Video({file.name!r})")
-    look(host, ".nbg-film video")
+    look(host, shown_in("film"))
     is_so(host, "fed.source.owner")
     pause(host)
-    with grabbed(host, ".nbg-film video") as path:
+    with grabbed(host, shown_in("film")) as path:
         cell(host, f"agree_shown(fed, {SEED}, {path!r})")
 
 
@@ -210,16 +218,17 @@ def latent(host: Host) -> None:
 def camera(host: Host) -> None:
     """It starts by a click; its light goes out with the Viewer."""
     cell(host, "fed.input = nbglcnn.Webcam()")
+    host.evaluate(KEEP_TRACKS)
     click(host, ".nbg-camera .nbg-main-button")
     look(host, ".nbg-camera")
     until(host, lambda: "pictures/s" in host.evaluate(TEXT, ".nbg-camera"), "live pictures")
     is_so(host, "fed.source.owner")
     pause(host)
-    with grabbed(host, ".nbg-camera video") as path:
+    with grabbed(host, shown_in("camera")) as path:
         cell(host, f"agree_shown(fed, {SEED}, {path!r}, mirrored=True)")
     click(host, "[aria-label='Let the source go on']")
     is_so(host, "fed.source.playing")
-    if (lights := host.evaluate(KEEP_TRACKS)) != ["live"]:
+    if (lights := host.evaluate(LIGHTS)) != ["live"]:
         raise AssertionError(f"the camera's tracks are {lights}")
     cell(host, "fed.close()")
     until(host, lambda: host.evaluate(LIGHTS) == ["ended"], "the camera's light goes out")

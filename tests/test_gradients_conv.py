@@ -68,6 +68,10 @@ FORMS = {
         (conv(4, 5, 4, 2, 1), (1, 4, 2, 2)),
         (conv(4, 5, 7, 3, 3), (3, 4, 2, 1)),
         (conv(8, 6, 5), (7, 8, 5, 5)),
+        (conv(16, 1, 3, padding=1), (3, 16, 5, 6)),  # of one channel, and the three behind
+        (conv(5, 1, (3, 4), padding=(1, 2)), (2, 5, 9, 10)),
+        (conv(3, 1, 3, padding=2, dilation=2), (3, 3, 9, 10)),
+        (conv(1, 2, (1, 7), stride=(2, 3), padding=(0, 6)), (3, 1, 9, 10)),
         (conv(3, 5, (4, 5), padding=(0, 1)), (3, 3, 9, 8)),  # these two with the kernel turned
         (conv(5, 2, (1, 7), padding=(0, 6)), (3, 5, 9, 8)),
         (conv(2, 9, 6, padding=(7, 2)), (2, 2, 6, 7)),  # but this one, which is padded too much

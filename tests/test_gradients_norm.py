@@ -168,6 +168,9 @@ def test_of_equal_elements_the_first_has_the_gradient() -> None:
     few = torch.randint(0, 2, (2, 5, 7, 8)).float()
     for pool in (nn.MaxPool2d(2), nn.MaxPool2d(2, ceil_mode=True)):
         assert_gradients(pool, few)
+    # What is computed beyond the pool's map, where nobody reads, has no part in it.
+    assert_gradients(nn.Sequential(nn.MaxPool2d(2), nn.Conv2d(5, 6, 3, padding=1)), few)
+    assert_gradients(nn.Sequential(nn.MaxPool2d(2), nn.Conv2d(5, 6, 1, bias=False)), few + 1)
 
 
 class Adaptive(nn.Module):

@@ -28,6 +28,7 @@ def optimizers(name: str, lr: float) -> tuple[Any, Callable[[Any], torch.optim.O
     return nbglcnn.Adam(lr), lambda p: torch.optim.Adam(p, lr)
 
 
+@pytest.mark.timeout(1800)  # of resnet18 and mobilenet_v2, in `make sweep`
 @pytest.mark.parametrize(
     "name",
     [pytest.param(one, marks=pytest.mark.sweep if one in LARGE else ()) for one in EXAMPLES],
