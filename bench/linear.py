@@ -36,7 +36,7 @@ def grown(renderers: list[str], rounds: int = ROUNDS) -> dict[str, Any]:
         for channels, model in layers:
             network = portable(model)
             for renderer in renderers:
-                with page(renderer, network) as (opened, _):
+                with page(renderer, network.files) as (opened, _):
                     opened.evaluate("ring => bench.open(ring)", RING)
                     calls: dict[str, list[dict[str, float]]] = {peer: [] for peer in PEERS}
                     for peer in PEERS:

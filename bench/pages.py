@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -13,23 +13,24 @@ from playwright.sync_api import Page, sync_playwright
 import nbglcnn
 from browsers import EMPTY, chromium_arguments, find_chromium, serving
 from bundle import bundled
-from portable import Portable
 
 BENCH = Path(__file__).parent
 STATIC = Path(nbglcnn.__file__).with_name("static")
 MODULES = BENCH / "node_modules"
-PAGE = (str(BENCH / "page.ts"), "--format=esm", "--external:/runtime.js")
+OPTIONS = ("--format=esm", "--external:/runtime.js")
+PAGE = (str(BENCH / "page.ts"), *OPTIONS)
+TRAINING = (str(BENCH / "training.ts"), *OPTIONS)
 
 
-def file_of(path: str, network: Portable) -> bytes | None:
+def file_of(path: str, files: Mapping[str, bytes], script: tuple[str, ...]) -> bytes | None:
     """What the page asks for."""
     if path == "/":
         return EMPTY
     if path == "/page.js":
-        return bundled(*PAGE)
+        return bundled(*script)
     first, _, rest = path.lstrip("/").partition("/")
     if first == "model":
-        return network.files.get(rest)
+        return files.get(rest)
     places = {
         "runtime.js": STATIC / "runtime.js",
         "ort": MODULES / "onnxruntime-web" / "dist" / rest,
@@ -40,9 +41,12 @@ def file_of(path: str, network: Portable) -> bytes | None:
 
 
 @contextmanager
-def page(renderer: str, network: Portable) -> Iterator[tuple[Page, str]]:
+def page(
+    renderer: str, files: Mapping[str, bytes], script: tuple[str, ...] = PAGE
+) -> Iterator[tuple[Page, str]]:
     """A fresh Chromium with the bench's page; and the name of its graphics device."""
-    with serving(partial(file_of, network=network)) as address, sync_playwright() as playwright:
+    answer = partial(file_of, files=files, script=script)
+    with serving(answer) as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=find_chromium(),
             args=[

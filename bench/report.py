@@ -20,6 +20,8 @@ TASK_MS = 200
 LIVE = 0.8, 0.5  # of the lesser of the camera's rate and the page's: target, floor
 CAMERA_RATE = 30  # pictures a second, of the fake camera of live.py
 CLICK_MS = 16
+STEP = 0.25, 0.4  # of TensorFlow.js's time for a step of training: target, floor
+WRONG_LOSS = 1e-4  # of a loss: rounding errors grow from step to step
 RESULTS = Path(__file__).with_name("results.json")
 
 TOP = """\
@@ -93,6 +95,8 @@ def write(results: dict[str, Any]) -> None:
         parts.append(_clicks(results["clicks"]))
     if "live" in results:
         parts.append(_live(results["live"]))
+    if "training" in results:
+        parts.append(_training(results["training"]))
     FILE.write_text("\n".join([*parts, GPU]), encoding="utf-8")
 
 
@@ -248,6 +252,36 @@ def camera_share(row: dict[str, Any]) -> float:
     """The camera's runs a second, as a share of what there could be: the median of the turns."""
     turns = zip(row["camera"], row["played"], strict=True)
     return statistics.median(camera / min(CAMERA_RATE, played) for camera, played in turns)
+
+
+def _training(found: dict[str, Any]) -> str:
+    rows = []
+    for renderer, networks in found.items():
+        for name, peers in networks.items():
+            for peer, row in peers.items():
+                ratios = [a / b for a, b in zip(row["warm"], peers[REFERENCE]["warm"], strict=True)]
+                firsts = [
+                    a / b for a, b in zip(row["first"], peers[REFERENCE]["first"], strict=True)
+                ]
+                own = peer == "nbglcnn"
+                said = verdict(statistics.median(ratios), *STEP) if own else ""
+                if row["error"] > WRONG_LOSS:
+                    said = "WRONG"
+                ms = f"{statistics.median(row['warm']):.3g}"
+                counted = str(row["counts"]["draws"]) if row["counts"]["draws"] else "–"
+                rows.append([name, renderer, peer, ms, _spread(ratios), said, _spread(firsts),
+                             counted, f"{row['error']:.0e}"])  # fmt: skip
+    heads = ["", "renderer", "engine", "ms a step", "**share**", "", "first step, share", "draws"]
+    return (
+        "## A step of training\n"
+        "Forward pass, gradients and SGD's update of a batch of 32 pictures of 28×28, uploaded for "
+        "each step; the loss is read behind a series of them. Shares are of what TensorFlow.js's "
+        "WebGL backend takes in the same run, target and floor "
+        f"{STEP[0]:g} and {STEP[1]:g}. ConvNetJS is JavaScript alone, an example at a time, and "
+        "has no transposed convolution. All begin with the same weights, and every loss that is "
+        f"read is compared with PyTorch's of that step: WRONG is more than {WRONG_LOSS:g} off.\n\n"
+        + _table([*heads, "largest error"], rows)
+    )
 
 
 def _clicks(found: dict[str, Any]) -> str:

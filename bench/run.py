@@ -34,13 +34,14 @@ from pages import PAGE, page  # noqa: E402
 from portable import RING, Portable, portable  # noqa: E402
 from rate import rates  # noqa: E402
 from report import REFERENCE, RESULTS, WRONG, write  # noqa: E402
+from training import trained  # noqa: E402
 
 DRAWN = "nbglcnn drawn"
 PEERS = ("nbglcnn", "nbglcnn all", DRAWN, REFERENCE, "tfjs wasm", "ort wasm", "ort webgl")
 # A fused Plan has no activations to read, and pictures come instead of them.
 NO_ACTIVATIONS = ("nbglcnn", DRAWN)
 LARGE_MACS = 250e6  # larger networks take ORT's WebGL minutes: in `make bench-full` only
-PARTS = ("networks", "growth", "cells", "rate", "clicks", "live")
+PARTS = ("networks", "growth", "cells", "rate", "clicks", "live", "training")
 SLOW_S = 4.0  # a peer that needs longer for a frame gets fewer rounds
 Found = tuple[dict[str, Any], str]  # each peer's figures, and the name of the graphics device
 
@@ -78,6 +79,8 @@ def main() -> None:
         results["clicks"] = clicks(given.renderers)
     if "live" in given.parts:
         results["live"] = live(given.renderers)
+    if "training" in given.parts:
+        results["training"] = trained(given.renderers)
     seconds = round(time.monotonic() - started)
     print(f"{seconds / 60:.0f} minutes in all")
     results.setdefault("seconds", seconds)
@@ -124,7 +127,7 @@ def timed(network: Portable, renderer: str, peers: list[str], rounds: int, runs:
     }
     device = ""
     for run in range(runs):
-        with page(renderer, network) as (opened, renderer_name):
+        with page(renderer, network.files) as (opened, renderer_name):
             device = renderer_name
             opened.evaluate("ring => bench.open(ring)", RING)
             for peer in turned(peers, run):

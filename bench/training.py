@@ -1,0 +1,217 @@
+"""Steps of training in the page, beside TensorFlow.js and ConvNetJS, with PyTorch's losses.
+
+    python bench/training.py [--renderers swiftshader llvmpipe] [--rounds 3] [--runs 3]
+
+Every peer begins with the same weights, gets the same batches in the same order and learns by SGD
+without momentum at the same rate; each loss that it tells has to be PyTorch's of that step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+BENCH = Path(__file__).parent
+ROOT = BENCH.parent
+sys.path += [str(BENCH), str(ROOT / "scripts"), str(ROOT / "tests" / "support")]
+
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+
+import nbglcnn  # noqa: E402
+from bundle import bundled, install, node_path  # noqa: E402
+from nbglcnn.training.local import compiled  # noqa: E402
+from pages import TRAINING, page  # noqa: E402
+from report import REFERENCE, WRONG_LOSS  # noqa: E402
+
+PEERS = ("nbglcnn", REFERENCE, "convnetjs")
+BATCH, RING = 32, 4  # batches take turns, so that nothing can be remembered between steps
+LOSSES = {"mse": F.mse_loss, "cross_entropy": F.cross_entropy}
+ROUNDS, RUNS = 3, 3
+
+
+@dataclass(frozen=True)
+class Training:
+    """A network to be trained, a chain of layers; its pictures are 28×28 grey ones."""
+
+    make: Callable[[], nn.Sequential]
+    loss: str
+    rate: float
+    peers: tuple[str, ...]
+
+    def built(self) -> tuple[nn.Sequential, torch.Tensor, torch.Tensor]:
+        """Network, inputs and targets."""
+        torch.manual_seed(7)
+        model = self.make()
+        x = torch.rand(RING * BATCH, 1, 28, 28)
+        if self.loss == "mse":
+            return model, x, x
+        return model, x, torch.randint(0, 10, (len(x),))
+
+
+def fashion() -> nn.Sequential:
+    """An autoencoder."""
+    return nn.Sequential(
+        nn.Conv2d(1, 16, 3, 2, 1), nn.ReLU(), nn.Conv2d(16, 32, 3, 2, 1), nn.ReLU(),
+        nn.Conv2d(32, 64, 3, 1, 1), nn.ReLU(), nn.ConvTranspose2d(64, 32, 4, 2, 1), nn.ReLU(),
+        nn.ConvTranspose2d(32, 16, 4, 2, 1), nn.ReLU(), nn.Conv2d(16, 1, 3, 1, 1), nn.Sigmoid(),
+    )  # fmt: skip
+
+
+def mnist() -> nn.Sequential:
+    """The layers of ConvNetJS's MNIST demonstration."""
+    return nn.Sequential(
+        nn.Conv2d(1, 8, 5, 1, 2), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(8, 16, 5, 1, 2), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(784, 10),
+    )  # fmt: skip
+
+
+NETWORKS = {
+    "autoencoder, MSE": Training(
+        fashion, "mse", 0.1, PEERS[:2]
+    ),  # ConvNetJS has no transposed ones
+    "MNIST, cross entropy": Training(mnist, "cross_entropy", 0.02, PEERS),
+}
+
+
+def files_of(training: Training) -> dict[str, bytes]:
+    """What the page asks for."""
+    model, x, y = training.built()
+    run, data = compiled(
+        model, (x, y), training.loss, nbglcnn.SGD(training.rate), BATCH, shuffle=False
+    )
+    given = run.inputs(next(data.batches(0)), 0)
+    target, rate = run.step.inputs["target"], run.step.inputs["lr"]
+    [own] = given.keys() - {target, rate}
+    layers, arrays, offset = [], [], 0
+    for module in model:
+        own_arrays = [p.detach().numpy() for p in module.parameters()]
+        layers.append(
+            {
+                "kind": type(module).__name__,
+                "weight": list(own_arrays[0].shape) if own_arrays else [],
+                "offset": offset,
+                "stride": np.ravel(getattr(module, "stride", 1)).tolist()[0],
+                "padding": np.ravel(getattr(module, "padding", 0)).tolist()[0],
+            }
+        )
+        arrays += own_arrays
+        offset += sum(array.size for array in own_arrays)
+    network = {
+        "shape": [BATCH, *x.shape[1:]],
+        "loss": training.loss,
+        "rate": training.rate,
+        "layers": layers,
+        "keys": {"input": own, "target": target, "rate": rate},
+    }
+    return {
+        "train.plan": run.plan.to_bytes(),
+        "network.json": json.dumps(network).encode(),
+        "weights.bin": b"".join(array.tobytes() for array in arrays),
+        "inputs.bin": x.numpy().tobytes(),
+        "targets.bin": y.numpy().astype("<f4").tobytes(),
+    }
+
+
+def losses_of(training: Training, steps: int) -> list[float]:
+    """PyTorch's losses."""
+    model, x, y = training.built()
+    optimizer = torch.optim.SGD(model.parameters(), training.rate)
+    found = []
+    for step in range(steps):
+        rows = slice(step % RING * BATCH, (step % RING + 1) * BATCH)
+        loss = LOSSES[training.loss](model(x[rows]), y[rows])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        found.append(loss.item())
+    return found
+
+
+def trained(renderers: Sequence[str], rounds: int = ROUNDS, runs: int = RUNS) -> dict[str, Any]:
+    """Figures by renderer, network and peer: milliseconds of a step in each run."""
+    bundled(*TRAINING)  # a mistake in it shows here
+    found: dict[str, Any] = {renderer: {} for renderer in renderers}
+    for name, training in NETWORKS.items():
+        files = files_of(training)
+        right: list[float] = []
+        for renderer in renderers:
+            rows: dict[str, Any] = {
+                peer: {"first": [], "warm": [], "error": 0.0} for peer in training.peers
+            }
+            for run in range(runs):
+                for peer, calls in timed(renderer, files, rows, rounds, run).items():
+                    most = max(call["step"] for call in calls) + 1
+                    right = right if most <= len(right) else losses_of(training, most)
+                    errors = [abs(c["loss"] / right[c["step"]] - 1) for c in calls]
+                    rows[peer]["error"] = float(np.max([rows[peer]["error"], *errors]))
+                    rows[peer]["steps"] = most
+            found[renderer][name] = rows
+            show(name, renderer, rows)
+    return found
+
+
+def timed(
+    renderer: str, files: dict[str, bytes], rows: dict[str, Any], rounds: int, run: int
+) -> dict[str, list[dict[str, float]]]:
+    """A run of all peers in turns, in a browser of its own: the series that each did."""
+    peers = [*rows]
+    found: dict[str, list[dict[str, float]]] = {}
+    with page(renderer, files, TRAINING) as (opened, _):
+        opened.evaluate("() => bench.open()")
+        for peer in turned(peers, run):
+            first = opened.evaluate("name => bench.start(name)", peer)
+            rows[peer]["first"].append(first["ms"])
+            found[peer] = [first]
+        for turn in range(rounds):
+            for peer in turned(peers, turn):
+                found[peer] += opened.evaluate("name => bench.run(name)", peer)
+        for peer, calls in found.items():
+            rows[peer]["warm"].append(statistics.median(call["ms"] for call in calls[1:]))
+            rows[peer]["counts"] = opened.evaluate("name => bench.counts(name)", peer)
+        opened.evaluate("() => bench.close()")
+    return found
+
+
+def turned(peers: list[str], turn: int) -> list[str]:
+    """The peers, another one first each time."""
+    first = turn % len(peers)
+    return peers[first:] + peers[:first]
+
+
+def show(name: str, renderer: str, rows: dict[str, Any]) -> None:
+    """Print one network's figures."""
+    print(f"\nA step of {name} on {renderer}")
+    base = statistics.median(rows[REFERENCE]["warm"])
+    for peer, row in rows.items():
+        warm, first = (statistics.median(row[kind]) for kind in ("warm", "first"))
+        void = "" if row["error"] <= WRONG_LOSS else "  WRONG"
+        print(
+            f"  {peer:10} {warm:8.1f} ms, {warm / base:5.3f} of {REFERENCE}; first {first:6.0f}; "
+            f"{row['counts']['draws']} draws; losses of {row['steps']} steps "
+            f"{row['error']:.0e} off{void}",
+            flush=True,
+        )
+
+
+def main() -> None:
+    """Measure what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--renderers", nargs="*", default=["swiftshader", "llvmpipe"])
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--runs", type=int, default=RUNS)
+    given = parser.parse_args()
+    install(BENCH, node_path())
+    trained(given.renderers, given.rounds, given.runs)
+
+
+if __name__ == "__main__":
+    main()
