@@ -430,16 +430,22 @@ def test_an_interrupt_at_any_time(interrupted: Callable[[float], None]) -> None:
         assert torch.equal(result.state_dict()[name], tensor), name
 
 
-def test_what_needs_more_memory_than_may_be_taken_is_refused_with_a_batch_that_fits() -> None:
+@pytest.mark.parametrize(("share", "least"), ((0.3, 1), (0.5, 8), (0.9, 20)))
+def test_what_needs_more_memory_than_may_be_taken_is_refused_with_a_batch_that_fits(
+    share: float, least: int
+) -> None:
     model, data = small(), (inputs(64), torch.randn(64, 5))
-    needs = nbglcnn.train(model, data, batch_size=64, steps=0, progress=False).memory
-    with pytest.raises(DeviceError, match=r"batch_size=64 needs .* With batch_size=(\d+)") as error:
-        nbglcnn.train(model, data, batch_size=64, steps=1, max_bytes=needs // 2, progress=False)
-    fits = int(str(error.value).rpartition("batch_size=")[2].split()[0])
-    assert 1 <= fits < 64
-    assert nbglcnn.train(model, data, batch_size=fits, steps=1, max_bytes=needs // 2,
-                         progress=False).memory <= needs // 2  # fmt: skip
-    with pytest.raises(DeviceError, match="for any batch"):
+    needs = nbglcnn.train(model, data, batch_size=30, steps=0, progress=False).memory
+    most = int(needs * share)
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(*data), batch_size=30)
+    for given, size in ((data, 30), (loader, None)):
+        with pytest.raises(DeviceError, match=r"batch_size=30 needs .* may be taken") as error:
+            nbglcnn.train(model, given, batch_size=size, steps=1, max_bytes=most, progress=False)
+        fits = int(str(error.value).rpartition("batch_size=")[2].split()[0])
+        assert least <= fits < 30
+        run = nbglcnn.train(model, data, batch_size=fits, steps=1, max_bytes=most, progress=False)
+        assert run.memory <= most
+    with pytest.raises(DeviceError, match="for any batch: train fewer"):
         nbglcnn.train(model, data, batch_size=64, steps=1, max_bytes=100, progress=False)
 
 

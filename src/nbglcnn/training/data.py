@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -48,6 +49,10 @@ class Data(Protocol):
 
     def first(self) -> Batch:
         """A batch of `batch_size` examples to load the network with; some may be there twice."""
+        ...
+
+    def resized(self, batch_size: int) -> Data:
+        """With smaller batches, to compile for; of a DataLoader only the first can be had."""
         ...
 
     def batches(self, start: int) -> Iterator[Batch]:
@@ -228,6 +233,9 @@ class _Shuffled:
     def first(self) -> Batch:
         return self._rows.take(np.arange(self.batch_size))
 
+    def resized(self, batch_size: int) -> Data:
+        return _Shuffled(self._rows, batch_size, self._shuffle, self._seed)
+
     def batches(self, start: int) -> Iterator[Batch]:
         step = start
         while True:
@@ -249,13 +257,19 @@ class _Loader:
             self._first = self._batch(next(iter(loader)))
         except StopIteration:
             raise InputError("data: the DataLoader gives no batch") from None
-        self.batch_size = self._first.count
+        self._take(self._first.count)
         try:
             self.per_epoch: int | None = len(loader)
-            last = len(loader.dataset) % self.batch_size or self.batch_size
         except TypeError:  # it may be anything
-            self.per_epoch, last = None, min(2, self.batch_size)
-        self.fewest = self.batch_size if loader.drop_last else last
+            self.per_epoch = None
+
+    def _take(self, batch_size: int) -> None:
+        self.batch_size = batch_size
+        try:
+            last = len(self._loader.dataset) % batch_size or batch_size
+        except TypeError:
+            last = min(2, batch_size)
+        self.fewest = batch_size if self._loader.drop_last else last
 
     def _batch(self, given: Any) -> Batch:
         if isinstance(given, dict):
@@ -264,7 +278,15 @@ class _Loader:
         return _parted([_array(one, "data") for one in columns], self._own)
 
     def first(self) -> Batch:
-        return self._first
+        first = self._first
+        arrays = tuple(one[: self.batch_size] for one in first.inputs)
+        target = None if first.target is None else first.target[: self.batch_size]
+        return Batch(arrays, target, self.batch_size)
+
+    def resized(self, batch_size: int) -> Data:
+        other = copy(self)
+        other._take(batch_size)
+        return other
 
     def batches(self, start: int) -> Iterator[Batch]:
         while True:

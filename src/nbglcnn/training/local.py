@@ -82,17 +82,13 @@ def train(
         KeyError: `parameters` names something that isn't there.
         DeviceError: it needs more memory than there is; with a batch size that fits.
     """
-    run, batches = compiled(
-        model, data, loss, optimizer, batch_size, parameters=parameters, shuffle=shuffle,
-        seed=seed, output=output, optimizer_state=optimizer_state,
-    )  # fmt: skip
+    arguments = model, loss, optimizer, parameters, seed, output, optimizer_state
+    batches = _batches(data, batch_size, loss, optimizer, shuffle, seed)
+    run = _compiled(batches, *arguments)
     count = _count(batches, epochs, steps)
-    constant = {weight.texture for weight in run.plan.header.weights}
-    for carry in run.plan.header.carries:
-        constant |= {carry.source, carry.target}
     check_memory(
-        run.plan, run.size, sum(run.plan.header.textures[k].bytes for k in constant), max_bytes,
-        shared_device(None).renderer,
+        run.plan, run.size, max_bytes, shared_device(None).renderer,
+        lambda size: _compiled(batches.resized(size), *arguments).plan,
     )  # fmt: skip
     begun = 0 if optimizer_state is None else int(optimizer_state["step"])
     return Loop(run).run(batches.batches(begun), begun, count, progress)
@@ -112,14 +108,33 @@ def compiled(
     optimizer_state: Mapping[str, Any] | None = None,
 ) -> tuple[Run, Data]:
     """What `train` runs, compiled, and its batches; the arguments are those of `train`."""
+    batches = _batches(data, batch_size, loss, optimizer, shuffle, seed)
+    return _compiled(batches, model, loss, optimizer, parameters, seed, output,
+                     optimizer_state), batches  # fmt: skip
+
+
+def _batches(
+    data: Any, batch_size: int | None, loss: Any, optimizer: Optimizer, shuffle: bool, seed: int
+) -> Data:
     if not isinstance(optimizer, SGD | Adam | AdamW):
         raise InputError(
             f"optimizer={optimizer!r}: give nbglcnn.SGD, nbglcnn.Adam or nbglcnn.AdamW"
         )
-    chosen_loss = understood(loss)
-    own = isinstance(chosen_loss, str)
-    batches = data_of(data, batch_size, shuffle=shuffle, seed=seed, own_loss=own)
-    graph, request = _prepared(model, batches, chosen_loss, optimizer, parameters, output)
+    own = isinstance(understood(loss), str)
+    return data_of(data, batch_size, shuffle=shuffle, seed=seed, own_loss=own)
+
+
+def _compiled(
+    batches: Data,
+    model: Any,
+    loss: Any,
+    optimizer: Optimizer,
+    parameters: str | Sequence[str],
+    seed: int,
+    output: str,
+    optimizer_state: Mapping[str, Any] | None,
+) -> Run:
+    graph, request = _prepared(model, batches, understood(loss), optimizer, parameters, output)
     step = step_of(graph, request)
     if optimizer_state is not None:
         step = _resumed(step, type(optimizer).__name__, optimizer_state)
@@ -133,7 +148,7 @@ def compiled(
                 f"{4 * plan.header.target.max_texture_size**2:,} numbers can be read back. Leave "
                 "it out of `parameters`"
             )
-    return Run(model, graph, request, seed, batches.batch_size, step, plan), batches
+    return Run(model, graph, request, seed, batches.batch_size, step, plan)
 
 
 def _count(data: Data, epochs: int | None, steps: int | None) -> int:
