@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -27,7 +28,8 @@ Array = npt.NDArray[Any]
 
 RECORDED = "_recorded"  # which examples are there
 IN_FLIGHT = 2  # pieces for each thread of a cluster: one is computed, one is on its way
-TRIES = 4  # of a piece whose workers die
+TRIES = 4  # of a piece whose workers die, and of sending the Plan to all
+PAUSE_S = 1.0  # in which a dead worker is noticed
 LONGEST = 120  # letters of a file's name
 
 
@@ -151,6 +153,7 @@ def _on_cluster(
     plan: Plan, source: _Source, todo: Sequence[range], keys: Sequence[str], client: Any
 ) -> Iterator[Piece]:
     from distributed import CancelledError, as_completed
+    from distributed.comm.core import CommClosedError
     from distributed.scheduler import KilledWorker
 
     data = plan.to_bytes()
@@ -160,7 +163,16 @@ def _on_cluster(
         # The Plan is one future for all pieces: it goes to each worker once.
         return client.submit(compute, shared, name, source.piece(rows), [*keys], pure=False)
 
-    shared = client.scatter(data, broadcast=True, hash=False)
+    def scattered() -> Any:
+        for left in reversed(range(TRIES)):
+            try:
+                return client.scatter(data, broadcast=True, hash=False)
+            except CommClosedError:  # a worker died while it was sent the Plan
+                if not left:
+                    raise
+                time.sleep(PAUSE_S)
+
+    shared = scattered()
     waiting, tries = iter(todo), dict.fromkeys(todo, 0)
     threads = sum(client.nthreads().values()) or 1
     flying = {submitted(rows): rows for rows in islice(waiting, IN_FLIGHT * threads)}
@@ -173,7 +185,7 @@ def _on_cluster(
             tries[rows] += 1
             if tries[rows] >= TRIES:
                 raise
-            shared = client.scatter(data, broadcast=True, hash=False)
+            shared = scattered()
             again = submitted(rows)
         else:
             yield rows, found
