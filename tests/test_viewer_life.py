@@ -214,6 +214,27 @@ def test_a_reloaded_page_gets_everything_again(notebook: Notebook) -> None:
     assert "page" in notebook.run("print(viewer.activations.source)").text
 
 
+TAKEN = """
+import asyncio, zmq
+kernel = get_ipython().kernel
+asked = []
+answer = kernel.comm_info_request
+kernel.comm_info_request = lambda *given: asked.append(given) or answer(*given)
+request = kernel.session.msg("comm_info_request", {})
+parts = [zmq.Frame(part) for part in kernel.session.serialize(request, ident=b"a page")]
+task = asyncio.ensure_future(kernel.shell_main(None, parts))
+viewer.output
+del kernel.comm_info_request
+print(len(asked))
+"""
+
+
+def test_what_a_page_asks_as_a_cell_begins_is_answered_while_it_waits(notebook: Notebook) -> None:
+    notebook.run(MAKE + "\nviewer")
+    assert notebook.run(TAKEN).text.strip() == "1"
+    assert notebook.run("print(task.done(), task.exception())").text.strip() == "True None"
+
+
 def test_a_restarted_kernel_is_said_and_the_cell_can_run_again(notebook: Notebook) -> None:
     notebook.run(MAKE + "\nviewer")
     notebook.run("viewer.output")
