@@ -34,6 +34,11 @@ def assert_equal(actual, expected, *, rtol=RTOL, name=""):
     )
     finite = np.isfinite(expected)
     if finite.any():
-        error = np.abs(actual[finite].astype(np.float64) - expected[finite]).max()
-        limit = rtol * np.abs(expected[finite]).max() + 1e-6
-        assert error <= limit, f"{name}: max |a - b| = {error:.3g}, allowed {limit:.3g}"
+        with np.errstate(invalid="ignore"):  # of infinities that are right
+            difference = np.where(finite, np.abs(actual.astype(np.float64) - expected), 0)
+        error, limit = difference.max(), rtol * np.abs(expected[finite]).max() + 1e-6
+        wrong = np.argwhere(difference > limit)
+        assert error <= limit, (
+            f"{name}: max |a - b| = {error:.3g}, allowed {limit:.3g}; {len(wrong)} of "
+            f"{actual.size} differ, from {wrong[0].tolist()} to {wrong[-1].tolist()}"
+        )
