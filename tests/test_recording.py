@@ -35,7 +35,7 @@ def expected(model: nn.Sequential, x: np.ndarray) -> dict[str, np.ndarray]:
 
 
 class Counted:
-    """Examples one by one with labels; how often which was asked for, and what happens at one."""
+    """Examples one by one with labels: which were asked for, and what happens at one, once."""
 
     def __init__(self, x: np.ndarray, at: int = -1, happens: Any = None) -> None:
         self.x, self.at, self.happens, self.asked = x, at, happens, []
@@ -45,7 +45,7 @@ class Counted:
 
     def __getitem__(self, row: int) -> tuple[Tensor, int]:
         self.asked.append(row)
-        if row == self.at and self.happens is not None:
+        if row == self.at and self.happens is not None and self.asked.count(row) == 1:
             self.happens()
         return torch.from_numpy(self.x[row]), row % 10
 

@@ -161,7 +161,7 @@ def _on_cluster(
 
     def submitted(rows: range) -> Any:
         # The Plan is one future for all pieces: it goes to each worker once.
-        return client.submit(compute, shared, name, source.piece(rows), [*keys], pure=False)
+        return client.submit(compute, shared[-1], name, source.piece(rows), [*keys], pure=False)
 
     def scattered() -> Any:
         for left in reversed(range(TRIES)):
@@ -172,7 +172,8 @@ def _on_cluster(
                     raise
                 time.sleep(PAUSE_S)
 
-    shared = scattered()
+    # All that were sent: a piece on its way may need an earlier one, which goes when nobody has it.
+    shared = [scattered()]
     waiting, tries = iter(todo), dict.fromkeys(todo, 0)
     threads = sum(client.nthreads().values()) or 1
     flying = {submitted(rows): rows for rows in islice(waiting, IN_FLIGHT * threads)}
@@ -185,7 +186,9 @@ def _on_cluster(
             tries[rows] += 1
             if tries[rows] >= TRIES:
                 raise
-            shared = scattered()
+            time.sleep(PAUSE_S)  # until the cluster knows which workers are left
+            if shared[-1].status != "finished":
+                shared.append(scattered())
             again = submitted(rows)
         else:
             yield rows, found
