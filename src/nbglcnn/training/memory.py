@@ -41,18 +41,19 @@ def _advice(plan: Plan, batch_size: int, most: int, compiled: Callable[[int], Pl
     fewer = "train fewer `parameters`, smaller inputs or a smaller network"
     if always > most:
         return f"Of that {_bytes(always)} are needed for any batch: {fewer}"
+    smaller = f"Give a smaller batch_size, or {fewer}"
     size, needed = batch_size, plan.gpu_bytes
     for _ in range(TRIES):
+        if size == 1:
+            break
         size = max(1, min(size - 1, int((most - always) * size / (needed - always))))
         try:
             needed = compiled(size).gpu_bytes
         except (InputError, UnsupportedModel):  # a model made for that batch alone
-            break
+            return smaller
         if needed <= most:
             return f"With batch_size={size} it needs {_bytes(needed)}"
-        if size == 1:
-            return f"With batch_size=1 it needs {_bytes(needed)}: {fewer}"
-    return f"Give a smaller batch_size, or {fewer}"
+    return f"With batch_size=1 it needs {_bytes(needed)}: {fewer}" if size == 1 else smaller
 
 
 def _bytes(count: int) -> str:
