@@ -84,8 +84,8 @@ class Node:
 class Key:
     """A name under which users find a value: `encoder.0`, `block:1`, `path[0]`, `x`, `output`.
 
-    `kind` is "input", "output", "layer" (a leaf module's call or a functional operator) or "module"
-    (a call of a module that has children). `module_type` is the class name of the module, "" for a
+    `kind` is "input", "output", "layer" (a leaf module's call or a functional operator), "module"
+    (a call of a module that has children) or "training" (of a training step). `module_type` is the class name of the module, "" for a
     functional operator; `description` is the module's own extra_repr ("32, 64, kernel_size=(4,
     4)"). `call` is the call of a module that returned the value, as in Node; None where none did.
     """
@@ -174,6 +174,7 @@ class Graph:
     fits: Mapping[str, tuple[str, float]] = field(default_factory=lambda: _frozen({}))
     noise: Mapping[str, str] = field(default_factory=lambda: _frozen({}))
     preprocess: tuple[str, ...] = ()  # keys of what is done to the first input before the model
+    on_demand: frozenset[str] = frozenset()  # sections that run when they are asked for
 
     def shape(self, value: str) -> tuple[int, ...]:
         """The concrete shape of a value."""

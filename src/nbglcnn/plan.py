@@ -122,12 +122,14 @@ class Section(msgspec.Struct, frozen=True):
     """A part of the Plan that is run by itself: its passes `first` to `first + count - 1`.
 
     Sections follow each other, and every pass is in one. A section may read what those before it
-    have written. Running one any number of times, without a commit, gives the same values.
+    have written. Running one any number of times, without a commit, gives the same values. One
+    `on_demand` runs when it is asked for by its name, and not with all others.
     """
 
     name: str
     first: int
     count: int
+    on_demand: bool = False
 
 
 class Carry(msgspec.Struct, frozen=True):
@@ -195,7 +197,7 @@ class Read(msgspec.Struct, frozen=True):
 class Value(msgspec.Struct, frozen=True):
     """A tensor that can be read and drawn under the name `key`.
 
-    `kind` is input, layer, module or output; `nchw` says how it is shown and what its numbers go
+    `kind` is input, layer, module, output or training (of a training step); `nchw` says how it is shown and what its numbers go
     over: images, channels, and a map's height and width (`layout.picture_of`). `layout` is how it
     lies in `texture`, row-major elements in the same order but maybe in another nchw, and `words`
     the same as the 16 integers of GLSL's `struct Layout`; `layer` is the first of the Plan's layers
@@ -207,7 +209,7 @@ class Value(msgspec.Struct, frozen=True):
     """
 
     key: str
-    kind: Literal["input", "layer", "module", "output", "parameter"]
+    kind: Literal["input", "layer", "module", "output", "parameter", "training"]
     shape: tuple[int, ...]
     nchw: tuple[int, int, int, int]
     dtype: str
@@ -234,7 +236,7 @@ class Input(msgspec.Struct, frozen=True):
     where the input takes no pictures. Of "crop" and "stretch" `share` of each side stays. The
     picture is resampled as Pillow does it (bilinear, antialiased) to numbers from 0 to 1: grey,
     RGB or RGBA. `resampled` says that somebody has asked for that: else Python refuses a picture of
-    another size.
+    another size. One of `training` is a training step's, which nobody need write to see the network.
     """
 
     key: str
@@ -247,6 +249,7 @@ class Input(msgspec.Struct, frozen=True):
     fit: Fit = ""
     share: float = 1.0
     resampled: bool = False
+    training: bool = False
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -323,7 +326,7 @@ class Plan:
     @property
     def inputs(self) -> tuple[Input, ...]:
         """The network's own inputs, without the values that Python computes."""
-        return tuple(record for record in self.header.inputs if record.layer < 0)
+        return tuple(one for one in self.header.inputs if one.layer < 0 and not one.training)
 
     @property
     def noise(self) -> frozenset[str]:
@@ -352,6 +355,7 @@ class Plan:
         comparison = self.header.comparison
         inputs |= {comparison.table, *(pair.difference for pair in comparison.pairs)}
         layers = {layer.name for layer in self.header.layers}
+        inputs |= {value.key for value in self.values if value.kind == "training"}
         keys = [value.key for value in self.values if value.key not in inputs]
         return sorted(keys, key=lambda key: key not in layers)
 

@@ -193,6 +193,29 @@ export class Engine {
     this.ready().commit();
   }
 
+  /** Works with the session of what is shown; nothing else of this engine changes or runs it meanwhile. */
+  use<T>(work: (session: Session) => Promise<T>): Promise<T> {
+    const done = this.turn.then(() => work(this.ready()));
+    this.turn = done.then(
+      () => undefined,
+      () => undefined,
+    );
+    return done;
+  }
+
+  /** Runs once more what is shown, whose state has changed: views show it. */
+  refresh(): Promise<void> {
+    return this.use(async (session) => {
+      const run = await session.run();
+      if (this.loaded?.session !== session) return;
+      this.frame += 1;
+      batch(() => {
+        this.signals.run.value = run;
+        this.signals.timed.value = null;
+      });
+    });
+  }
+
   /** Somebody waits for a value of the run that is under way, if one is. */
   hurry(): void {
     this.active?.run({ urgent: true }).catch(() => undefined);
@@ -362,10 +385,9 @@ export class Engine {
   /** A Plan with the weights that are wanted of it. */
   private weighed(content: Content): { readonly plan: PlanHeader; readonly uniforms: Uint8Array } {
     const { plan, uniforms } = this.parse(content.plan);
-    if (
-      plan.weights.length !== content.weights.length ||
-      plan.inputs.length !== content.inputs.length
-    ) {
+    // Those of a training step are nobody's input: they come behind the others.
+    const inputs = plan.inputs.filter(({ training }) => !training).length;
+    if (plan.weights.length !== content.weights.length || inputs !== content.inputs.length) {
       throw new PlanError("the Plan and its weights or inputs don't belong together");
     }
     const weights = plan.weights.map((one, k) => ({ ...one, hash: content.weights[k] ?? "" }));
@@ -411,6 +433,11 @@ export class Engine {
     }
     for (const [k, patch] of patches.entries()) {
       if (!kept || k >= old.length || written.has(patch.texture)) session.patchWeight(patch);
+    }
+    if (had.inputs.length === 0) {
+      for (const { key, shape, training } of session.plan.inputs) {
+        if (training) session.write(key, new Float32Array(shape.reduce((a, b) => a * b, 1)));
+      }
     }
     for (const [index, hash] of content.inputs.entries()) {
       const input = session.plan.inputs[index];

@@ -56,6 +56,14 @@ export class Carries {
     this.asked.clear();
   }
 
+  /** The targets of all carries, each with the texture that its state lies in now. */
+  get lying(): readonly (readonly [target: number, lies: number])[] {
+    return this.carries.map((carry) => [
+      carry.target,
+      this.asked.has(carry) ? carry.source : carry.target,
+    ]);
+  }
+
   /** How a state is read: what was committed lies in the source still. */
   reading(step: Pass): Pass {
     const sources = new Map([...this.asked].map(({ source, target }) => [target, source]));

@@ -228,6 +228,21 @@ export class PlanObjects {
     });
   }
 
+  /** All texels of one texture, layer after layer, as `write` takes them; there once the device has finished. */
+  rows(index: number): () => Float32Array<ArrayBuffer> {
+    const { gl, state } = this.device;
+    const { width, height, layers } = this.size(index);
+    const bytes = width * height * 16;
+    return copied(this.device, (bytes / 4) * layers, () => {
+      state.target(this.framebuffer(index));
+      for (let layer = 0; layer < layers; layer++) {
+        gl.readBuffer(gl.COLOR_ATTACHMENT0 + layer);
+        gl.readPixels(0, 0, width, height, gl.RGBA, gl.FLOAT, layer * bytes);
+      }
+      gl.readBuffer(gl.COLOR_ATTACHMENT0);
+    });
+  }
+
   dispose(): void {
     const { device } = this;
     if (device.generation !== this.generation) return; // gone with its context

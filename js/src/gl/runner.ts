@@ -3,7 +3,7 @@
 import type { Pass, PlanHeader, Value } from "../plan.ts";
 import { Carries } from "./carries.ts";
 import { checkPlan } from "./check.ts";
-import { Clock } from "./clock.ts";
+import { Clock, whenDone } from "./clock.ts";
 import type { GlDevice } from "./device.ts";
 import { type Editing, offered, Unedited } from "./editing.ts";
 import type { Edits } from "./edits.ts";
@@ -96,7 +96,7 @@ export class Runner {
     this.carries = new Carries(plan);
     this.unedited = new Unedited(plan, this.sections);
     this.times = new Expected(plan.passes);
-    this.shown = this.sections.all.map(() => -1);
+    this.shown = plan.sections.map(() => -1);
     this.lastSections = this.sections.all;
     this.clock = new Clock(device.gl, device.capabilities.software);
     this.undo = device.onRebuild(() => this.rebuild());
@@ -146,6 +146,17 @@ export class Runner {
 
   commit(): void {
     this.carries.commit();
+  }
+
+  /** The rows of all state as it is after the last commit, by texture; no run changes it meanwhile. */
+  async saved(): Promise<ReadonlyMap<number, Float32Array>> {
+    const { device } = this;
+    const objects = this.ready();
+    // Taken at once: what follows on the device comes behind it.
+    const reads = this.carries.lying.map(
+      ([target, lies]) => [target, objects.rows(lies)] as const,
+    );
+    return whenDone(device, () => new Map(reads.map(([target, read]) => [target, read()])));
   }
 
   run(options: Asked = {}): Promise<RunInfo> {

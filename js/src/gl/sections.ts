@@ -25,7 +25,7 @@ export function sectionsOf({ passes, sections }: Parts, layer: number): string[]
 }
 
 export class Sections {
-  /** The numbers of all. */
+  /** The numbers of those that run when nobody asks for one by its name. */
   readonly all: readonly number[];
   private readonly plan: Parts;
   private readonly writers: ReadonlyMap<number, ReadonlySet<number>>;
@@ -33,9 +33,10 @@ export class Sections {
 
   constructor(plan: Parts) {
     this.plan = plan;
-    this.all = [...plan.sections.keys()];
+    const numbers = [...plan.sections.keys()];
+    this.all = numbers.filter((number) => !plan.sections[number]?.on_demand);
     this.writers = writtenIn(plan);
-    this.needs = this.all.map((number) => this.sourcesOf(number));
+    this.needs = numbers.map((number) => this.sourcesOf(number));
   }
 
   /** Those that somebody asks for by a name; all of them by none. */
@@ -51,7 +52,7 @@ export class Sections {
   /** These and all that they follow from, in the order in which they run. */
   needed(numbers: readonly number[]): number[] {
     const found = new Set(numbers);
-    for (const number of [...this.all].reverse()) {
+    for (let number = this.needs.length - 1; number >= 0; number--) {
       if (found.has(number)) for (const one of this.needs[number] ?? []) found.add(one);
     }
     return [...found].sort((a, b) => a - b);

@@ -261,6 +261,7 @@ export async function createSession(
       return keys;
     },
     commit: () => runner.commit(),
+    saved: () => runner.saved(),
     time: (most) => time(device, runner, most),
     read: (key) => readValue(runner, key),
     sample: (key, bands) => sampleValue(runner, key, bands),

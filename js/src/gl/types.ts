@@ -164,6 +164,11 @@ export interface Session {
    */
   commit(): void;
   /**
+   * What was committed, as `setWeight` takes it of each carry's target: a state to go back to. Of one moment, whatever
+   * runs meanwhile.
+   */
+  saved(): Promise<ReadonlyMap<number, Float32Array>>;
+  /**
    * Waits until the device has nothing to do and runs a few times more, only to measure: values and `sequence` stay.
    * The shortest run; undefined where something new is to be run or is running, where a run is expected to take more
    * than `most` ms, and where something else was always asked of the device meanwhile.

@@ -45,13 +45,13 @@ def observed_keys(graph: Graph, observe: Observe) -> tuple[Key, ...]:
     if observe == "all":
         return tuple({key.name: key for key in reversed(graph.keys)}.values())[::-1]
     if observe == "outputs":
-        return tuple(key for key in graph.keys if key.kind == "output")
+        return tuple(key for key in graph.keys if key.kind in ("output", "training"))
     known = {key.name: key for key in graph.keys}
     for name in observe:
         if name not in known:
             raise KeyError(f"observe: no layer {name!r}{nearest(name, known)}")
     wanted = set(observe)
-    kept = [k for k in graph.keys if k.name in wanted or k.kind == "output"]
+    kept = [k for k in graph.keys if k.name in wanted or k.kind in ("output", "training")]
     return tuple({key.name: key for key in reversed(kept)}.values())[::-1]
 
 
@@ -83,21 +83,25 @@ def lower(
     b = Builder(graph, target, epilogues, precision, keys)
     inputs = []
     for value in graph.inputs:
-        key = next(key.name for key in graph.keys if key.kind == "input" and key.value == value)
+        key = next(
+            key for key in graph.keys if key.kind in ("input", "training") and key.value == value
+        )
         places = reaches.places[value]
         fit, share = graph.fits.get(value, (usual_fit(graph, value), 1.0))
-        record = b.input(key, value, graph.noise.get(value, ""))
-        found = {"fit": fit, "share": share, "resampled": value in graph.fits}
+        record = b.input(key.name, value, graph.noise.get(value, ""))
+        found = {"fit": fit, "share": share, "resampled": value in graph.fits,
+                 "training": key.kind == "training"}  # fmt: skip
         inputs.append(msgspec.structs.replace(record, places=places, **found))
     # 0 examples: there is nothing to picture
-    batch = max(1, batch_of(record.shape for record in inputs))
+    batch = max(1, batch_of(record.shape for record in inputs if not record.training))
     inputs += _from_python(b, nodes, layer_of, watched, rows)
+    inputs.sort(key=lambda record: record.training)
     for carry in graph.carries:
         b.carried(carry)
     for section in section_names(graph):
         _lower_section(b, section, nodes, layer_of, watched)
     b.enter_reads()
-    names = {key.value: key.name for key in graph.keys if key.kind == "input"}
+    names = {k.value: k.name for k in graph.keys if k.kind in ("input", "training")}
     forms = Forms(graph, reaches, planes(graph), names)
     values = [
         editable(b, key, number, _pictured(b, forms, key, rows[key.name], batch))

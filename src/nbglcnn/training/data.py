@@ -59,6 +59,10 @@ class Data(Protocol):
         """All batches from a step on, which never end."""
         ...
 
+    def arrays(self) -> tuple[Array, ...]:
+        """All examples of an epoch: the inputs, then the target where there is one."""
+        ...
+
     @property
     def per_epoch(self) -> int | None:
         """Batches of an epoch, as far as that is known."""
@@ -97,6 +101,10 @@ class _Rows(Protocol):
 
     def take(self, rows: Array) -> Batch:
         """A batch of these examples."""
+        ...
+
+    def arrays(self) -> tuple[Array, ...]:
+        """All of them."""
         ...
 
 
@@ -154,6 +162,10 @@ class _Arrays:
         return Batch(inputs, target, len(rows))
 
 
+    def arrays(self) -> tuple[Array, ...]:
+        return (*self._inputs, *([] if self._target is None else [self._target]))
+
+
 class _Items:
     """A map-style Dataset: each item (input, target), or what is both."""
 
@@ -165,6 +177,16 @@ class _Items:
 
     def take(self, rows: Array) -> Batch:
         return _joined([self._data[int(row)] for row in rows], self._own)
+
+    def arrays(self) -> tuple[Array, ...]:
+        return _whole([self.take(np.array([row])) for row in range(len(self))])
+
+
+def _whole(batches: Sequence[Batch]) -> tuple[Array, ...]:
+    """All examples of batches."""
+    columns = zip(*((*b.inputs, *([] if b.target is None else [b.target])) for b in batches),
+                  strict=True)  # fmt: skip
+    return tuple(np.concatenate(column) for column in columns)
 
 
 def _joined(items: Sequence[Any], own_loss: bool) -> Batch:
@@ -233,6 +255,9 @@ class _Shuffled:
     def first(self) -> Batch:
         return self._rows.take(np.arange(self.batch_size))
 
+    def arrays(self) -> tuple[Array, ...]:
+        return self._rows.arrays()
+
     def resized(self, batch_size: int) -> Data:
         return _Shuffled(self._rows, batch_size, self._shuffle, self._seed)
 
@@ -282,6 +307,9 @@ class _Loader:
         arrays = tuple(one[: self.batch_size] for one in first.inputs)
         target = None if first.target is None else first.target[: self.batch_size]
         return Batch(arrays, target, self.batch_size)
+
+    def arrays(self) -> tuple[Array, ...]:
+        return _whole([self._batch(given) for given in self._loader])
 
     def resized(self, batch_size: int) -> Data:
         other = copy(self)

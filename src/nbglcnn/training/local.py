@@ -12,7 +12,7 @@ import numpy as np
 from nbglcnn.device import shared_device
 from nbglcnn.errors import DeviceError, InputError
 from nbglcnn.graph import Array, Graph
-from nbglcnn.load import load
+from nbglcnn.load import load, with_parameters
 from nbglcnn.load.training import TrainingMode, check_training, training_mode
 from nbglcnn.losses import Loss, is_index, understood, unknown_loss
 from nbglcnn.lowering.lower import lower
@@ -106,11 +106,15 @@ def compiled(
     seed: int = 0,
     output: str = "output",
     optimizer_state: Mapping[str, Any] | None = None,
+    weights: Mapping[str, Array] | None = None,
 ) -> tuple[Run, Data]:
-    """What `train` runs, compiled, and its batches; the arguments are those of `train`."""
+    """What `train` runs, compiled, and its batches; the arguments are those of `train`.
+
+    With `weights` it begins with these parameters, by name, in place of the model's.
+    """
     batches = _batches(data, batch_size, loss, optimizer, shuffle, seed)
     return _compiled(batches, model, loss, optimizer, parameters, seed, output,
-                     optimizer_state), batches  # fmt: skip
+                     optimizer_state, weights), batches  # fmt: skip
 
 
 def _batches(
@@ -133,8 +137,12 @@ def _compiled(
     seed: int,
     output: str,
     optimizer_state: Mapping[str, Any] | None,
+    weights: Mapping[str, Array] | None = None,
 ) -> Run:
     graph, request = _prepared(model, batches, understood(loss), optimizer, parameters, output)
+    if weights is not None:
+        own = {name: graph.values[value].data for name, value in graph.parameters.items()}
+        graph = with_parameters(graph, own | {n: weights[n] for n in own if n in weights})
     step = step_of(graph, request)
     if optimizer_state is not None:
         step = _resumed(step, type(optimizer).__name__, optimizer_state)

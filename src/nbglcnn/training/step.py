@@ -83,7 +83,7 @@ def step_of(
         )
     network = _restored(written(network, rules), ready, trained)
     step = _updated(network, ready, request, trained, found, loss, inputs, further)
-    return replace(step, graph=_needed(step.graph, observe))
+    return replace(step, graph=needed(step.graph, observe))
 
 
 def _loss(
@@ -209,8 +209,8 @@ def _updated(
     return Step(whole, inputs, trained, state, gradients)
 
 
-def _needed(graph: Graph, observe: Sequence[str]) -> Graph:
-    """Without what neither the loss, an update nor these keys follow from."""
+def needed(graph: Graph, observe: Sequence[str] = ()) -> Graph:
+    """The Graph without what neither the loss, an update nor these keys follow from."""
     used = {*graph.outputs, *graph.inputs, *(carry.source for carry in graph.carries)}
     used |= {key.value for key in graph.keys if key.name in observe}
     nodes = []

@@ -1,0 +1,492 @@
+"""A Viewer's training: begun here, run by a page, followed and steered from both."""
+
+from __future__ import annotations
+
+import secrets
+import warnings
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import anywidget
+import msgspec
+import numpy as np
+import traitlets
+
+from nbglcnn.errors import DeviceError, InputError, NbglcnnError, PageError, PageTimeout, users_line
+from nbglcnn.graph import Array
+from nbglcnn.lowering.lower import lower
+from nbglcnn.plan import content_hash
+from nbglcnn.training import columns
+from nbglcnn.training.joined import join
+from nbglcnn.training.local import compiled
+from nbglcnn.training.local import train as train_here
+from nbglcnn.training.optimizers import Adam, AdamW, Optimizer
+from nbglcnn.training.records import Course, State, TrainingRecord
+from nbglcnn.training.run import Run
+from nbglcnn.viewer import blocking, protocol
+from nbglcnn.viewer.connection import Connection
+from nbglcnn.viewer.network import Network, Trained
+from nbglcnn.viewer.reading import Reader
+
+TRAINING = "_training"  # what pages and Python tell each other
+ENDLESS = 100_000  # steps for which a function of the step gives the learning rate, without an end
+
+
+class Told(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the trait holds, in a record's words."""
+
+    training: TrainingRecord | None
+    turn: int | None = None
+
+
+@dataclass
+class History:
+    """What a training has given so far: a row for each step, and one each time it was evaluated."""
+
+    losses: list[float] = field(default_factory=list)
+    accuracies: list[float] = field(default_factory=list)
+    held_out: list[tuple[int, float, float]] = field(default_factory=list)
+
+    def take(self, first: int, rows: Array) -> bool:
+        """Losses and accuracies from a step on; whether they follow what is known."""
+        if first > len(self.losses):
+            return False
+        self.losses[first:] = [float(n) for n in rows[:, 0]]
+        self.accuracies[first:] = [float(n) for n in rows[:, 1]]
+        return True
+
+
+class LiveTraining(traitlets.HasTraits):
+    """A training that runs in a page: `viewer.training`.
+
+    Traits, to observe and to link: `state` ("running", "paused" or "stopped"), `step_count`,
+    `loss` of the last step. `lr` (the learning rate) and `noise` (the standard deviation of what is
+    added to the inputs) can be set while it runs. `message` says why it stopped by itself, or "".
+    """
+
+    state = traitlets.Unicode("running", read_only=True)
+    step_count = traitlets.Int(0, read_only=True)
+    loss = traitlets.Float(float("nan"), read_only=True)
+    message = traitlets.Unicode("", read_only=True)
+    lr = traitlets.Float()
+    noise = traitlets.Float(0.0)
+
+    def __init__(self, viewer: Trains, lr: float) -> None:
+        self._viewer, self._history = viewer, History()
+        self._following = True
+        super().__init__(lr=lr)
+        self._following = False
+
+    @property
+    def losses(self) -> Array:
+        """One for each step, float32."""
+        return np.array(self._history.losses, np.float32)
+
+    @property
+    def accuracies(self) -> Array:
+        """The share of right answers in each step's batch, where the targets are classes."""
+        found = np.array(self._history.accuracies, np.float32)
+        return found[:0] if np.isnan(found).all() else found
+
+    @property
+    def held_out_losses(self) -> Array:
+        """(rows, 3), float32: steps done, the loss of all that is held out, the right answers."""
+        return np.array(self._history.held_out, np.float32).reshape(-1, 3)
+
+    @property
+    def history(self) -> dict[str, Array]:
+        """All of it: "losses", "accuracies", "held_out_losses"."""
+        return {
+            "losses": self.losses,
+            "accuracies": self.accuracies,
+            "held_out_losses": self.held_out_losses,
+        }
+
+    def pause(self) -> None:
+        """Pause after the step that is under way."""
+        self._viewer._steer(state="paused")
+
+    def resume(self) -> None:
+        """Go on after `pause`."""
+        self._viewer._steer(state="running", until=-1)
+
+    def step(self, count: int = 1) -> None:
+        """Do so many steps, and pause."""
+        if not isinstance(count, int) or count < 1:
+            raise InputError(f"step({count!r}): a number of at least 1 is needed")
+        self._viewer._steer(state="running", until=self.step_count + count)
+
+    def reset(self) -> None:
+        """Begin again, with the weights and the optimizer of the beginning, and pause."""
+        self._viewer._steer(state="paused", until=-1, id=secrets.token_hex(8))
+
+    def stop(self, *, timeout: float | None = None) -> None:
+        """End it; the Viewer keeps the weights. Waits until the page has sent them.
+
+        Raises:
+            PageTimeout: it has not, for `timeout` seconds (the Viewer's own unless given); the
+                weights are the last that it sent then.
+        """
+        self._viewer._stop(timeout)
+
+    @property
+    def done(self) -> Waiting:
+        """To be awaited: it has stopped, by itself or by `stop`."""
+        return Waiting(self)
+
+    @traitlets.validate("lr", "noise")
+    def _check(self, proposal: Any) -> float:
+        value, name = proposal["value"], proposal["trait"].name
+        if not np.isfinite(value) or value < 0:
+            raise InputError(f"training.{name} = {value!r}; a finite number of at least 0 is needed")
+        return float(value)
+
+    @traitlets.observe("lr", "noise")
+    def _changed(self, change: Any) -> None:
+        if not self._following:
+            self._viewer._steer(**{change["name"]: change["new"]})
+
+    def _follow(self, record: TrainingRecord) -> None:
+        """What pages say."""
+        self._following = True
+        try:
+            self.lr, self.noise = record.lr, record.noise
+        finally:
+            self._following = False
+        self.set_trait("state", record.state)
+
+    def __repr__(self) -> str:
+        ends = f", loss {self.loss:.4g}" if self.step_count else ""
+        why = f": {self.message}" if self.message else ""
+        return f"LiveTraining({self.state}, {self.step_count} steps{ends}{why})"
+
+
+class Waiting:
+    """Waits for the end of a training, and lets messages of pages come meanwhile."""
+
+    def __init__(self, training: LiveTraining) -> None:
+        self._training = training
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return blocking.wait_async(lambda: self._training.state == "stopped").__await__()
+
+
+class Trains(anywidget.AnyWidget):
+    """What a Viewer has of training; whoever inherits from it shows a network."""
+
+    network: Network
+    _connection: Connection
+    _reader: Reader
+
+    _training: traitlets.Dict[str, Any] = traitlets.Dict({"training": None, "turn": 0}).tag(
+        sync=True
+    )
+
+    def _show(self) -> int:
+        raise NotImplementedError
+
+    def _check_open(self) -> None:
+        raise NotImplementedError
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Take other weights."""
+        raise NotImplementedError
+
+    def _begin_training(self) -> None:
+        """Before the traits are there."""
+        self.training: LiveTraining | None = None
+        self._told_training: TrainingRecord | None = None
+        self._training_turn = 0
+        self._telling_training = False
+        self._saving: tuple[tuple[str, int, int], dict[int, bytes]] = ("", 0, 0), {}
+
+    def train(
+        self,
+        data: Any,
+        loss: Any = "mse",
+        optimizer: Optimizer = Adam(1e-3),  # noqa: B008 - it cannot change
+        batch_size: int | None = None,
+        *,
+        epochs: int | None = None,
+        steps: int | None = None,
+        held_out: float = 0.1,
+        parameters: str | Sequence[str] = "all",
+        shuffle: bool = True,
+        seed: int = 0,
+        output: str = "output",
+    ) -> LiveTraining:
+        """Train the network in the page, from its weights of now, and watch.
+
+        The data goes to the page once, and the loop runs there: Python is free meanwhile, and what
+        this returns, `viewer.training`, says how it goes. `output`, `activations` and `state_dict`
+        are those of the weights of the moment. Where no page shows the Viewer it is trained here,
+        as by `nbglcnn.train`, and is done when this returns.
+
+        Args:
+            data, loss, optimizer, batch_size, parameters, shuffle, output: as in `nbglcnn.train`.
+            epochs, steps: how long; without both until it is stopped.
+            held_out: the share of the examples that are not learned from; their loss is computed
+                now and then.
+            seed: of the order, of which examples are held out, and of Dropout's masks.
+
+        Raises:
+            InputError, KeyError, UnsupportedModel, UnsupportedOperator: as `nbglcnn.train`.
+            DeviceError: the page's device draws no 32-bit floats: gradients would be lost.
+        """
+        self._check_open()
+        if self.training is not None and self.training.state != "stopped":
+            self.training.stop()
+        network = self.network
+        if not network.plan.header.target.float32_render or network.plan.precision != "float32":
+            raise DeviceError(
+                "training needs 32-bit floats: of 16 bits most gradients would be 0. "
+                + (
+                    'Make the Viewer with precision="float32"'
+                    if network.plan.header.target.float32_render
+                    else "This page's device draws 16-bit floats only; nbglcnn.train trains here"
+                )
+            )
+        weights = network.weights()
+        options = {"parameters": parameters, "shuffle": shuffle, "seed": seed, "output": output}
+        run, batches = compiled(
+            network.model, data, loss, optimizer, batch_size, **options, weights=weights
+        )
+        end = self._end(epochs, steps, len(range(0)) if batches.per_epoch is None else 0)
+        for done in self._reader.greeted():
+            blocking.wait(done)
+        if not self._reader.page_answers():
+            return self._train_here(data, loss, optimizer, batch_size, epochs, steps, options)
+        if network.latent is not None:
+            raise InputError("a latent skips a part of the network: set viewer.source = None first")
+        found = columns.data_set(run, batches, held_out, shuffled=shuffle, seed=seed)
+        joined = join(network.graph, run)
+        target = network.plan.header.target
+        plan = lower(joined.graph, observe=network.observe, target=target)
+        if epochs is not None:
+            end = epochs * -(-found.count // run.size)
+        rates = _rates(optimizer, end)
+        course = Course(
+            plan=plan.hash, loss=getattr(run.request.loss, "name", str(run.request.loss)),
+            optimizer=type(optimizer).__name__, batch=run.size, count=found.count,
+            held_out=found.held_out, begin=0, end=end, shuffle=shuffle, seed=seed,
+            accuracy=run.request.index, rates=content_hash(rates) if rates else "",
+            betas=tuple(getattr(optimizer, "betas", ())), columns=found.columns,
+            inputs=dict(joined.inputs), held_out_inputs=dict(joined.held_out_inputs),
+            loss_key=joined.loss, held_out_key=joined.held_out, prediction=joined.prediction,
+            ratios=joined.ratios, dead=joined.dead, trained=joined.trained, flat=joined.flat,
+            gradients=dict(joined.gradients), state=joined.state,
+        )  # fmt: skip
+        words = msgspec.json.encode(course)
+        blobs = {**found.blobs, content_hash(words): memoryview(words)}
+        if rates:
+            blobs[course.rates] = memoryview(rates)
+        network.begin_training(Trained(run, joined, plan, course, blobs))
+        rate = optimizer.rate(0)
+        self.training = LiveTraining(self, rate)
+        self._show()
+        self._tell_training(
+            TrainingRecord(secrets.token_hex(8), content_hash(words), "running", rate)
+        )
+        return self.training
+
+    @staticmethod
+    def _end(epochs: int | None, steps: int | None, _: int) -> int:
+        for name, value in (("epochs", epochs), ("steps", steps)):
+            if value is not None and (not isinstance(value, int) or value < 0):
+                raise InputError(f"{name}={value!r}; a number of at least 0 is needed")
+        if epochs is not None and steps is not None:
+            raise InputError("both epochs and steps were given: give epochs=… or steps=…")
+        return -1 if steps is None else steps
+
+    def _train_here(
+        self,
+        data: Any,
+        loss: Any,
+        optimizer: Optimizer,
+        batch_size: int | None,
+        epochs: int | None,
+        steps: int | None,
+        options: Mapping[str, Any],
+    ) -> LiveTraining:
+        """Without a page; done when it returns."""
+        if epochs is None and steps is None:
+            raise InputError("no page shows this Viewer, so that training needs an end: epochs=…")
+        found = train_here(
+            self.network.model, data, loss, optimizer, batch_size, epochs=epochs, steps=steps,
+            **options, weights=self.network.weights(),
+        )  # fmt: skip
+        self.training = made = LiveTraining(self, optimizer.rate(0))
+        made._history.take(0, np.stack([found.losses, np.full_like(found.losses, np.nan)], 1))
+        made.set_trait("step_count", len(found.losses))
+        if len(found.losses):
+            made.set_trait("loss", float(found.losses[-1]))
+        made.set_trait("message", found.stopped)
+        made.set_trait("state", "stopped")
+        self.load_state_dict(self.network.filled(found.arrays()))
+        return made
+
+    def state_dict(self) -> dict[str, Any]:
+        """The weights and buffers of now: of a torch module tensors that it loads, else arrays.
+
+        While the network trains in a page those of the moment, all of one step.
+        """
+        trained = self.network.trained
+        if trained is not None and self._connection.usable:
+            self._take_state(trained, dict(zip(
+                trained.course.state, self._reader.parameters(trained), strict=True,
+            )))  # fmt: skip
+        return self.network.state_dict()
+
+    # Steering
+
+    def _steer(self, **changes: Any) -> None:
+        record = self._told_training
+        if record is None or record.state == "stopped":
+            raise PageError("this training has ended: viewer.train(…) begins another one")
+        if changes.get("id"):
+            assert self.training is not None
+            self.training._history = History()
+            self.training.set_trait("step_count", 0)
+        self._tell_training(msgspec.structs.replace(record, **changes))
+
+    def _stop(self, timeout: float | None) -> None:
+        record = self._told_training
+        if record is None or record.state == "stopped" or self.training is None:
+            return
+        self._steer(state="stopped")
+        patience = self._reader.patience if timeout is None else timeout
+        if self._connection.usable:
+            until = blocking.clock() + patience
+            blocking.wait(lambda: self.network.trained is None or blocking.clock() > until)
+        if self.network.trained is not None:
+            self._end_training()
+            raise PageTimeout(
+                f"the page did not send its weights for {patience:g} s: those of the Viewer are "
+                "the last that it sent"
+            )
+
+    def _tell_training(self, record: TrainingRecord | None) -> None:
+        self._training_turn += 1
+        self._told_training = record
+        if self.training is not None and record is not None:
+            self.training._follow(record)
+        self._tell_training_again()
+
+    def _tell_training_again(self) -> None:
+        with self._quietly():
+            self._training = {
+                "training": None if self._told_training is None
+                else msgspec.to_builtins(self._told_training),
+                "turn": self._training_turn,
+            }  # fmt: skip
+
+    @contextmanager
+    def _quietly(self) -> Iterator[None]:
+        before, self._telling_training = self._telling_training, True
+        try:
+            yield
+        finally:
+            self._telling_training = before
+
+    # The page's side
+
+    @traitlets.observe(TRAINING)
+    def _take_training(self, _: Any) -> None:
+        """Follow a page that pauses, goes on, or changes a number."""
+        if self._telling_training:
+            return
+        now = self._told_training
+        try:
+            told = msgspec.convert(self._training, Told)
+        except (msgspec.ValidationError, ValueError, TypeError, RecursionError) as error:
+            protocol.warn_once(f"ignored the page's training: {error}")
+            self._tell_training_again()
+            return
+        new = told.training
+        if told.turn is not None and told.turn < self._training_turn:
+            self._tell_training_again()
+            return
+        if now is None or new is None or new.course != now.course or now.state == "stopped":
+            self._tell_training_again()
+            return
+        self._told_training = new
+        if self.training is not None:
+            if new.id != now.id:
+                self.training._history = History()
+                self.training.set_trait("step_count", 0)
+            self.training._follow(new)
+
+    def _take_trained(self, message: protocol.Stepped, rows: Array) -> None:
+        """Losses that a page tells."""
+        record, training = self._told_training, self.training
+        if record is None or training is None or message.training != record.id:
+            return
+        history = training._history
+        if not history.take(message.first, rows.reshape(-1, 2)):
+            return
+        for row in message.held_out:
+            if not history.held_out or row[0] > history.held_out[-1][0]:
+                history.held_out.append(row)
+        training.set_trait("step_count", len(history.losses))
+        if history.losses:
+            training.set_trait("loss", history.losses[-1])
+        if message.message and message.message != training.message:
+            training.set_trait("message", message.message)
+            warnings.warn(message.message, UserWarning, stacklevel=users_line())
+
+    def _take_saved(self, message: protocol.Saved, part: bytes) -> None:
+        """A part of the weights and the optimizer's state of a step."""
+        trained, record = self.network.trained, self._told_training
+        if trained is None or record is None or message.training != record.id:
+            return
+        name = message.training, message.step, message.bytes
+        if self._saving[0] != name:
+            self._saving = name, {}
+        parts = self._saving[1]
+        parts[message.part] = part
+        if len(parts) < protocol.parts_of(message.bytes):
+            return
+        data = memoryview(b"".join(parts[k] for k in sorted(parts)))
+        try:
+            state = columns.joined(trained.course.state, data, trained.initial())
+        except (NbglcnnError, ValueError) as error:
+            protocol.warn_once(f"ignored the page's weights: {error}")
+            return
+        self._take_state(trained, state)
+        if message.last:
+            self._end_training()
+
+    def _take_state(self, trained: Trained, state: Mapping[str, Array]) -> None:
+        self.network.take_state(trained, state)
+
+    def _end_training(self) -> None:
+        """The Viewer shows the network with what it has learned, and no training."""
+        self.network.end_training()
+        record = self._told_training
+        if record is not None and record.state != "stopped":
+            self._tell_training(msgspec.structs.replace(record, state="stopped"))
+        elif self.training is not None:
+            self.training.set_trait("state", "stopped")
+        self._show()
+
+    def _training_blob(self, name: str) -> memoryview | None:
+        """What pages ask for of a training."""
+        trained = self.network.trained
+        return None if trained is None else trained.blobs.get(name)
+
+
+def _rates(optimizer: Optimizer, end: int) -> bytes:
+    """The learning rate of each step, where it is a function of the step."""
+    if not callable(optimizer.lr):
+        return b""
+    if end < 0:
+        raise InputError(
+            f"{type(optimizer).__name__}: lr is a function of the step, so that the page has to be "
+            "told how many there are: give epochs=… or steps=…"
+        )
+    return np.array([optimizer.rate(step) for step in range(max(1, end))], np.float32).tobytes()
+
+
+__all__ = ["AdamW", "LiveTraining", "Run", "State", "Trains"]
