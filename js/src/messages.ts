@@ -3,14 +3,14 @@
 import type { Kind, Target } from "./plan.ts";
 
 export const PACKAGE_VERSION = "0.1.0";
-export const PROTOCOL = "b52a958b89e7";
+export const PROTOCOL = "72973a9888f0";
 export const CHUNK = 2097152;
 export const COLORMAPS = ["signed", "viridis", "cividis", "magma", "grey"] as const;
 export const SIGNED = {"light": "#6b2b00 #c0560c #f09a4a #fbd9b3 #ffffff #c3ddf3 #6fa8d8 #2a6cb0 #0b2f63", "dark": "#ffd093 #f2953a #a8570c #4a290b #0f1216 #123a63 #216bab #4fa3ec #b5dcff"} as const;
 export const CLASS_COLORS = "#8c8c8c #1f77b4 #e8720c #2ca02c #d62728 #8c6bb1 #7f5539 #17becf #bcbd22 #3f3fbf #00806a #ffb84d #8fce5a #5aa9e6 #b5562b #5c6f7b #d8c99b #c06a6a #4d8f3a #2f4b7c";
 export const COLOR_RANGES = ["channel", "layer", "fixed"] as const;
 export const VIEWS = ["network", "maps", "filters", "explain", "bend", "profile", "compare"] as const;
-export const ROOMS = ["bending", "graph", "filters", "explain", "fields", "resampling", "attention", "trail", "operands", "compare", "profile", "kinds", "scores", "overlay", "screen", "bend", "manipulate", "keep", "sources", "latent", "channels", "help"] as const;
+export const ROOMS = ["bending", "graph", "filters", "explain", "fields", "resampling", "attention", "trail", "operands", "compare", "profile", "kinds", "scores", "overlay", "screen", "bend", "manipulate", "keep", "sources", "latent", "training", "channels", "help"] as const;
 export const MAX_COMPARED = 4;
 export const MOST_STEPS = 50;
 export const ONE_STEP_MS = 1000;
@@ -292,6 +292,38 @@ export interface Fed {
 }
 
 /**
+ * Steps that a page has done of a training, from step `first` on.
+ *
+ * The message's only buffer has two float32 for each: the loss, and the share of right answers
+ * (NaN where there are no classes). `held_out` are rows of steps done, loss and that share, of
+ * what is held out. `message` says why it has stopped by itself, or goes on from an earlier step.
+ */
+export interface Stepped {
+  readonly type: "stepped";
+  readonly page: string;
+  readonly training: string;
+  readonly first: number;
+  readonly held_out: readonly (readonly [number, number, number | null])[];
+  readonly message: string;
+}
+
+/**
+ * One part of the state of a training behind `step` steps, in the message's only buffer.
+ *
+ * All that changes, in its Course's order, as float32. `last`: it has ended with it.
+ */
+export interface Saved {
+  readonly type: "saved";
+  readonly page: string;
+  readonly training: string;
+  readonly step: number;
+  readonly part: number;
+  readonly count: number;
+  readonly bytes: number;
+  readonly last: boolean;
+}
+
+/**
  * What an exported page shows first: the traits of its Viewer, and a view for each step.
  *
  * `snapshot` is a picture of the network, as a data: URL, for a browser that cannot draw. `edits`
@@ -316,7 +348,7 @@ export interface Exported {
 
 export type FromKernel = State | Part | Patches | Read | Probe | Done | Verified | Release | Refuse;
 
-export type FromPage = Hello | Need | Progress | Ran | Health | Pace | Pointed | Reply | Probed | Failed | Weigh | Fed;
+export type FromPage = Hello | Need | Progress | Ran | Health | Pace | Pointed | Reply | Probed | Failed | Weigh | Fed | Stepped | Saved;
 
 type Fields = Readonly<Record<string, Kind>>;
 /** Every record's fields. */

@@ -104,12 +104,14 @@ export interface Pass {
  * A part of the Plan that is run by itself: its passes `first` to `first + count - 1`.
  *
  * Sections follow each other, and every pass is in one. A section may read what those before it
- * have written. Running one any number of times, without a commit, gives the same values.
+ * have written. Running one any number of times, without a commit, gives the same values. One
+ * `on_demand` runs when it is asked for by its name, and not with all others.
  */
 export interface Section {
   readonly name: string;
   readonly first: number;
   readonly count: number;
+  readonly on_demand: boolean;
 }
 
 /**
@@ -144,7 +146,7 @@ export interface Recipe {
  * where the input takes no pictures. Of "crop" and "stretch" `share` of each side stays. The
  * picture is resampled as Pillow does it (bilinear, antialiased) to numbers from 0 to 1: grey,
  * RGB or RGBA. `resampled` says that somebody has asked for that: else Python refuses a picture of
- * another size.
+ * another size. One of `training` is a training step's, which nobody need write to see the network.
  */
 export interface Input {
   readonly key: string;
@@ -157,12 +159,13 @@ export interface Input {
   readonly fit: "" | "crop" | "letterbox" | "stretch";
   readonly share: number;
   readonly resampled: boolean;
+  readonly training: boolean;
 }
 
 /**
  * A tensor that can be read and drawn under the name `key`.
  *
- * `kind` is input, layer, module or output; `nchw` says how it is shown and what its numbers go
+ * `kind` is input, layer, module, output or training (of a training step); `nchw` says how it is shown and what its numbers go
  * over: images, channels, and a map's height and width (`layout.picture_of`). `layout` is how it
  * lies in `texture`, row-major elements in the same order but maybe in another nchw, and `words`
  * the same as the 16 integers of GLSL's `struct Layout`; `layer` is the first of the Plan's layers
@@ -174,7 +177,7 @@ export interface Input {
  */
 export interface Value {
   readonly key: string;
-  readonly kind: "input" | "layer" | "module" | "output" | "parameter";
+  readonly kind: "input" | "layer" | "module" | "output" | "parameter" | "training";
   readonly shape: readonly number[];
   readonly nchw: readonly [number, number, number, number];
   readonly dtype: string;
@@ -419,11 +422,11 @@ export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
   ["Texture", {"width": "integer", "height": "integer", "layers": "integer", "format": {"oneOf": ["rgba16f", "rgba32f"]}}],
   ["Program", {"name": "string", "source": "string", "samplers": {"list": "string"}, "targets": "integer"}],
   ["Pass", {"program": "integer", "inputs": {"list": "integer"}, "output": "integer", "uniforms": "integer", "viewport": {"tuple": ["integer", "integer"]}, "layer": "integer", "cost": "integer", "values": {"list": "integer"}}],
-  ["Section", {"name": "string", "first": "integer", "count": "integer"}],
+  ["Section", {"name": "string", "first": "integer", "count": "integer", "on_demand": "boolean"}],
   ["Weight", {"texture": "integer", "hash": "string", "recipe": {"record": "Recipe"}}],
   ["Recipe", {"packer": "string", "sources": {"list": "string"}, "arguments": {"map": "any"}}],
-  ["Input", {"key": "string", "shape": {"list": "integer"}, "dtype": "string", "staging": "integer", "step": {"record": "Pass"}, "places": {"list": "integer"}, "layer": "integer", "fit": {"oneOf": ["", "crop", "letterbox", "stretch"]}, "share": "number", "resampled": "boolean"}],
-  ["Value", {"key": "string", "kind": {"oneOf": ["input", "layer", "module", "output", "parameter"]}, "shape": {"list": "integer"}, "nchw": {"tuple": ["integer", "integer", "integer", "integer"]}, "dtype": "string", "texture": "integer", "layout": {"record": "Layout"}, "words": {"list": "integer"}, "read": {"record": "Read"}, "layer": "integer", "form": {"oneOf": ["attention", "classes", "maps", "signal"]}, "tokens": {"tuple": ["integer", "integer"]}, "after": "integer", "source": "integer"}],
+  ["Input", {"key": "string", "shape": {"list": "integer"}, "dtype": "string", "staging": "integer", "step": {"record": "Pass"}, "places": {"list": "integer"}, "layer": "integer", "fit": {"oneOf": ["", "crop", "letterbox", "stretch"]}, "share": "number", "resampled": "boolean", "training": "boolean"}],
+  ["Value", {"key": "string", "kind": {"oneOf": ["input", "layer", "module", "output", "parameter", "training"]}, "shape": {"list": "integer"}, "nchw": {"tuple": ["integer", "integer", "integer", "integer"]}, "dtype": "string", "texture": "integer", "layout": {"record": "Layout"}, "words": {"list": "integer"}, "read": {"record": "Read"}, "layer": "integer", "form": {"oneOf": ["attention", "classes", "maps", "signal"]}, "tokens": {"tuple": ["integer", "integer"]}, "after": "integer", "source": "integer"}],
   ["Layout", {"nchw": {"tuple": ["integer", "integer", "integer", "integer"]}, "block": {"tuple": ["integer", "integer", "integer"]}, "phases": {"tuple": ["integer", "integer"]}, "side": "integer"}],
   ["Read", {"step": {"record": "Pass"}, "count": "integer"}],
   ["Layer", {"name": "string", "operator": "string", "module": "string", "attributes": {"map": "any"}, "input_shapes": {"list": {"list": "integer"}}, "output_shape": {"list": "integer"}, "parameters": "integer", "shared": "integer", "macs": "integer", "bytes": "integer", "description": "string", "inputs": {"list": "string"}, "operators": {"list": "string"}, "operands": {"list": {"record": "Operand"}}, "window": {"record": "Window"}, "places": {"list": "integer"}, "reads": {"list": {"tuple": ["integer", "integer", "integer"]}}, "role": {"oneOf": ["alias", "follows", "head", "leads", "merges", "resamples"]}, "short": "string", "explains": {"oneOf": ["batch norm", "chosen", "concatenation", "convolution", "elementwise", "group norm", "layer norm", "log softmax", "matrix", "max pool", "mean pool", "moved", "nothing", "padding", "pointwise", "resampling", "response", "same", "slope", "softmax", "sum", "sum pool", "transposed convolution"]}, "composite": "boolean", "formula": "string", "bounds": {"tuple": ["any", "any"]}, "type": "string", "label": "string", "python": "string", "made": {"list": "integer"}, "moves": {"list": {"record": "Move"}}}],

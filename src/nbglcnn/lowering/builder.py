@@ -115,7 +115,9 @@ class Builder:
         The next one makes copies of its own: it may run when this one doesn't.
         """
         first = sum(section.count for section in self.sections)
-        self.sections.append(p.Section(name, first, len(self.passes) - first, name in self.graph.on_demand))
+        self.sections.append(
+            p.Section(name, first, len(self.passes) - first, name in self.graph.on_demand)
+        )
         self._copies.clear()
 
     def carried(self, carry: Carry) -> None:

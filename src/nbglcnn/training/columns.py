@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -60,7 +61,7 @@ def data_set(run: Run, data: Data, held_out: float, *, shuffled: bool, seed: int
             made.append(content_hash(raw) if len(part) else "")
             if len(part):
                 blobs[made[-1]] = raw
-        kind = "uint8" if stored.dtype == np.uint8 else "float32"
+        kind: Literal["uint8", "float32"] = "uint8" if stored.dtype == np.uint8 else "float32"
         columns.append(Column(name, stored.shape[1:], kind, scale, made[0], made[1]))
     return DataSet(tuple(columns), blobs, count - out, out)
 

@@ -161,7 +161,6 @@ class _Arrays:
         target = None if self._target is None else self._target[rows]
         return Batch(inputs, target, len(rows))
 
-
     def arrays(self) -> tuple[Array, ...]:
         return (*self._inputs, *([] if self._target is None else [self._target]))
 

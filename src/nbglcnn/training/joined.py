@@ -7,7 +7,6 @@ but the first run when they are asked for.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -170,7 +169,7 @@ def _flat(graph: Graph) -> dict[str, str]:
             least = graph.constant(node.inputs[1]) if len(node.inputs) > 1 else None
             if least is None or float(least) != 0:
                 continue
-        if len(shape) >= 2 and math.prod(shape):
+        if len(shape) >= 2 and 0 not in shape:
             found.setdefault(key.name, key.value)
     return found
 
@@ -179,7 +178,7 @@ def _dead(rules: Rules, value: str) -> str:
     """The share of channels whose largest number in the batch is 0: (1,)."""
     axes = [axis for axis in range(len(rules.shape(value))) if axis != 1]
     largest = rules.node("ReduceMax", value, rules.integers(*axes), keepdims=0)
-    none = rules.slope("return select(greaterThan(a, vec4(0.0)), vec4(1.0), vec4(0.0));", largest)
+    none = rules.slope("return select(greaterThan(a, vec4(0.0)), vec4(0.0), vec4(1.0));", largest)
     return rules.reshape(rules.node("ReduceMean", none, keepdims=0), (1,))
 
 
@@ -191,13 +190,13 @@ def right_answers(rules: Rules, output: str, target: str, weights: str) -> str:
     chosen = rules.node("ArgMax", output, axis=1, keepdims=0, dtype=INT64)
     shape = rules.shape(target)
     right = rules.slope(
-        "return select(lessThan(abs(a - b), vec4(0.5)), vec4(0.0), vec4(1.0));",
+        "return select(lessThan(abs(a - b), vec4(0.5)), vec4(1.0), vec4(0.0));",
         rules.node("Cast", chosen, to=1), target,
     )  # fmt: skip
     if not weights:
         return rules.node("ReduceMean", right, keepdims=0)
     each = rules.reshape(weights, (shape[0], *[1] * (len(shape) - 1)))
-    share = 1.0 / math.prod(shape[1:])
+    share = 1.0 / rules.count(target) * shape[0]
     sums = rules.node("ReduceSum", rules.multiply(right, each), keepdims=0)
     total = rules.node("ReduceSum", weights, keepdims=0)
     return rules.scale(rules.divide(sums, total), share)
@@ -295,8 +294,10 @@ class _Joining:
                 target = ""  # its own names
             if target:
                 names[value] = target
-            elif known is not None and known in self._values and _same(
-                self._values[known], graph.values[value]
+            elif (
+                known is not None
+                and known in self._values
+                and _same(self._values[known], graph.values[value])
             ):
                 names[value] = known
         self._names[prefix] = names
@@ -310,13 +311,13 @@ class _Joining:
 
     def _renamed(self, node: Node, prefix: str) -> Node:
         names = self._names[prefix]
-        return replace(
+        found = replace(
             node,
             name=prefix + node.name,
             inputs=tuple(names[name] if name else "" for name in node.inputs),
             outputs=tuple(names[name] if name else "" for name in node.outputs),
-            **({"module": "", "module_type": "", "call": ""} if prefix else {}),
         )
+        return replace(found, module="", module_type="", call="") if prefix else found
 
     def graph(self, keys: tuple[Key, ...]) -> Graph:
         """All of it."""

@@ -85,7 +85,7 @@ def train(
     arguments = model, loss, optimizer, parameters, seed, output, optimizer_state
     batches = _batches(data, batch_size, loss, optimizer, shuffle, seed)
     run = _compiled(batches, *arguments)
-    count = _count(batches, epochs, steps)
+    count = step_count(batches, epochs, steps)
     check_memory(
         run.plan, run.size, max_bytes, shared_device(None).renderer,
         lambda size: _compiled(batches.resized(size), *arguments).plan,
@@ -159,7 +159,7 @@ def _compiled(
     return Run(model, graph, request, seed, batches.batch_size, step, plan)
 
 
-def _count(data: Data, epochs: int | None, steps: int | None) -> int:
+def step_count(data: Data, epochs: int | None, steps: int | None) -> int:
     """The number of steps; InputError unless one of the two says it."""
     if (epochs is None) == (steps is None):
         both = "both epochs and steps were given" if steps is not None else "how long is missing"

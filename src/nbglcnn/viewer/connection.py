@@ -41,8 +41,10 @@ from nbglcnn.viewer.protocol import (
     Read,
     Refuse,
     Reply,
+    Saved,
     Spot,
     State,
+    Stepped,
     Weigh,
 )
 
@@ -143,6 +145,8 @@ class Connection(Inbox):
         self.last_error = ""
         self.pointed: Spot | None = None  # in the page whose pointer moved last
         self.owner = ""  # the page whose source feeds the network: it alone knows the values
+        # What pages say of a training, and its numbers; the same.
+        self.trained: list[tuple[Stepped | Saved, bytes]] = []
         self.weighed: list[Weigh] = []  # what pages ask of the weights; whoever follows takes it
         self.closed = False  # nothing comes any more
         self.loading_until = 0.0  # when a page that has no code yet is given up
@@ -379,6 +383,10 @@ class Connection(Inbox):
                 self.last_error = message.text
             case Weigh():
                 self.weighed.append(message)
+            case Stepped() if len(buffers) == 1 and buffers[0].nbytes % 8 == 0:
+                self.trained.append((message, bytes(buffers[0])))
+            case Saved() if len(buffers) == 1:
+                self.trained.append((message, bytes(buffers[0])))
             case Failed(id=""):
                 page.error = self.last_error = message.text
             case Failed():

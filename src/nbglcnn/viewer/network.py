@@ -12,7 +12,7 @@ import numpy as np
 from nbglcnn import classes as class_names
 from nbglcnn import load
 from nbglcnn.edits.records import Edit, active
-from nbglcnn.errors import InputError, NbglcnnError, unknown
+from nbglcnn.errors import DeviceError, InputError, NbglcnnError, unknown
 from nbglcnn.graph import Array, Graph
 from nbglcnn.inputs import as_arrays
 from nbglcnn.load.steps import begin
@@ -26,11 +26,12 @@ from nbglcnn.viewer import snapshot as pictures
 from nbglcnn.viewer.cut import Cut
 from nbglcnn.viewer.local import Local
 from nbglcnn.viewer.offer import Offer
+from nbglcnn.viewer.trained import Training
 
 PATCH_BYTES = 2**22  # of all patches since the weights were hashed; then they are hashed again
 
 
-class Network(Cut):
+class Network(Cut, Training):
     """The Graph, the Plan and the input of a Viewer. Whoever changes one shows the `offer` again.
 
     `model` and `x` are what the Viewer takes; `graph` holds the weights of now. `plan` is packed
@@ -60,12 +61,13 @@ class Network(Cut):
         known: dict[str, Array] = {}
         self.graph, arrays = (load.load if strict else load_mixed)(model, x, known)
         begin("compiling it")
-        self._observe = observe
+        self.observe = observe
         self._precision = precision
         self._strict = strict
         self.edits: tuple[Edit, ...] = ()
         self.injected: Mapping[str, Array] = {}
         self._begin_cut()
+        self._begin_training()
         self.patches: list[Patch] = []
         self._patch_bytes = 0
         self._unhashed: set[str] = set()
@@ -122,7 +124,7 @@ class Network(Cut):
     def keep(self, key: str) -> None:
         """Compile again where the Plan doesn't keep this value, so that it can be read."""
         if all(value.key != key for value in self.plan.values):
-            self._observe = [key] if isinstance(self._observe, str) else [*self._observe, key]
+            self.observe = [key] if isinstance(self.observe, str) else [*self.observe, key]
             self._compile(self.plan.header.target)
 
     def named(self, classes: Any) -> tuple[str, ...]:
@@ -207,6 +209,14 @@ class Network(Cut):
         One that draws no float32 makes the Plan's precision float16, here and in all pages.
         """
         old = self.plan.header.target
+        if self.trained is not None:
+            least = msgspec.structs.asdict(old)
+            if any(getattr(target, name) < number for name, number in least.items()):
+                raise DeviceError(
+                    "the network trains in a page whose device can do more than this page's; stop "
+                    "the training to see it here (viewer.training.stop())"
+                )
+            return False
         least = {
             name: min(getattr(old, name), getattr(target, name))
             for name in msgspec.structs.asdict(old)
@@ -223,7 +233,7 @@ class Network(Cut):
 
     def _compile(self, target: Target | None) -> None:
         self.plan = lower.lower(
-            self.graph, observe=self._observe, target=target, precision=self._precision
+            self.graph, observe=self.observe, target=target, precision=self._precision
         )
         self._forget_patches()
         self._file = memoryview(pack_file(self.plan, {}))
@@ -249,21 +259,23 @@ class Network(Cut):
     def offer(self, picture: bytes = b"") -> Offer:
         """What pages shall show; `picture` is a PNG for those that cannot draw."""
         self.hash_weights()
-        blobs: dict[str, memoryview] = {self.plan.hash: self._file}
+        plan = self.plan if self.trained is None else self.trained.plan
+        file = self._file if self.trained is None else self.trained.file
+        blobs: dict[str, memoryview] = {plan.hash: file}
         inputs = []
         for array in self.uploads():
             data = raw(array)
             inputs.append(content_hash(data))
             blobs[inputs[-1]] = data
-        weights = tuple(weight.hash for weight in self.plan.header.weights)
+        weights = tuple(weight.hash for weight in plan.header.weights)
         for name in weights:
-            blobs[name] = raw(self.plan.blobs[name])
+            blobs[name] = raw(plan.blobs[name])
         blobs |= {name: raw(array) for name, array in self.injected.items()}
         words = json.dumps(self.classes).encode() if self.classes else b""
         picture_name, words_name = (content_hash(b) if b else "" for b in (picture, words))
         blobs |= {n: memoryview(b) for n, b in ((words_name, words), (picture_name, picture)) if b}
         return Offer(
-            self.plan.hash,
+            plan.hash,
             weights,
             tuple(inputs),
             blobs,
@@ -281,7 +293,7 @@ class Network(Cut):
         asked = precision or self._precision
         if self.plan.header.target == Target() and self.plan.precision == asked:
             return self.plan
-        return lower.lower(self.graph, observe=self._observe, precision=asked)
+        return lower.lower(self.graph, observe=self.observe, precision=asked)
 
     @property
     def inputs(self) -> dict[str, Array]:

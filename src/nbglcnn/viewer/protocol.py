@@ -21,6 +21,7 @@ from nbglcnn.colors import COLORMAPS as COLORMAPS
 from nbglcnn.colors import SIGNED as SIGNED
 from nbglcnn.plan import Target
 from nbglcnn.sources.records import Source
+from nbglcnn.training.records import TrainingRecord
 
 log = logging.getLogger("nbglcnn")
 
@@ -50,6 +51,7 @@ ROOMS = (
     "keep",
     "sources",
     "latent",
+    "training",
     "channels",
     "help",
 )
@@ -330,6 +332,36 @@ class Fed(Message, frozen=True):
     rate: Annotated[float, Meta(ge=0, le=100_000)]
 
 
+class Stepped(Message, frozen=True):
+    """Steps that a page has done of a training, from step `first` on.
+
+    The message's only buffer has two float32 for each: the loss, and the share of right answers
+    (NaN where there are no classes). `held_out` are rows of steps done, loss and that share, of
+    what is held out. `message` says why it has stopped by itself, or goes on from an earlier step.
+    """
+
+    page: Name
+    training: Name
+    first: Count
+    held_out: tuple[tuple[Count, float, float | None], ...] = ()
+    message: Text = ""
+
+
+class Saved(Message, frozen=True):
+    """One part of the state of a training behind `step` steps, in the message's only buffer.
+
+    All that changes, in its Course's order, as float32. `last`: it has ended with it.
+    """
+
+    page: Name
+    training: Name
+    step: Count
+    part: Count
+    count: Count
+    bytes: Count
+    last: bool = False
+
+
 class Exported(msgspec.Struct, frozen=True):
     """What an exported page shows first: the traits of its Viewer, and a view for each step.
 
@@ -355,12 +387,25 @@ class Exported(msgspec.Struct, frozen=True):
 
 FromKernel = State | Part | Patches | Read | Probe | Done | Verified | Release | Refuse
 FromPage = (
-    Hello | Need | Progress | Ran | Health | Pace | Pointed | Reply | Probed | Failed | Weigh | Fed
+    Hello
+    | Need
+    | Progress
+    | Ran
+    | Health
+    | Pace
+    | Pointed
+    | Reply
+    | Probed
+    | Failed
+    | Weigh
+    | Fed
+    | Stepped
+    | Saved
 )
 
 # A page that speaks another dialect is told to reload, and no version number is kept by hand. The
 # annotations are this file's own text (not msgspec's schema, which changes with its version).
-_RECORDS = (*get_args(FromKernel | FromPage), Spot, Source)
+_RECORDS = (*get_args(FromKernel | FromPage), Spot, Source, TrainingRecord)
 _MESSAGES = [(c.__name__, c.__annotations__) for c in _RECORDS]
 PROTOCOL = hashlib.sha256(repr((CHUNK, _MESSAGES)).encode()).hexdigest()[:12]
 

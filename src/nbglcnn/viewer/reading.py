@@ -56,7 +56,7 @@ class Reader:
         self._network = network
         self._connection = connection
         self._reachable = reachable
-        self._timeout = timeout
+        self.patience = timeout
         self._warned = False
         self._waited = False
 
@@ -96,7 +96,7 @@ class Reader:
 
     def screen(self, timeout: float | None) -> bytes:
         """The view as it is on screen, a PNG; PageNotConnected where no page has it."""
-        for done in self._greeted():
+        for done in self.greeted():
             blocking.wait(done)
         if self._connection.closed:
             raise PageError(CLOSED)
@@ -105,7 +105,7 @@ class Reader:
                 "no page shows this Viewer, so that there is nothing to take a picture of: display "
                 "it first. viewer.picture(key) draws a layer's maps without a page"
             )
-        patience = self._timeout if timeout is None else timeout
+        patience = self.patience if timeout is None else timeout
         request = self._connection.ask_screen()
         try:
             blocking.wait(lambda: self._connection.answered(request, patience))
@@ -115,9 +115,9 @@ class Reader:
 
     def source(self) -> str:
         """Who computes what is read."""
-        for done in self._greeted():
+        for done in self.greeted():
             blocking.wait(done)
-        if not self._page_answers():
+        if not self.page_answers():
             return self._network.source
         page = self._connection.page
         assert page is not None
@@ -128,13 +128,13 @@ class Reader:
     ) -> Generator[Done, None, Answer]:
         """The steps of a read: gives what is to be waited for, one after the other."""
         values = self._network.values([*keys, *fed])
-        yield from self._greeted()
+        yield from self.greeted()
         self._network.check_computed(keys)
-        if not self._page_answers():
+        if not self.page_answers():
             revision = self._connection.revision
             own = [self._network.inputs[key].copy() for key in fed]
             return Answer(self._network.computed(keys, unbent=unbent), revision, tuple(own))
-        patience = self._timeout if timeout is None else timeout
+        patience = self.patience if timeout is None else timeout
         before = "" if unbent else BEFORE
         request = self._connection.ask(
             [*keys, *(before + key for key in fed)],
@@ -148,7 +148,18 @@ class Reader:
         arrays = [finished(v, a) for v, a in zip(values, request.arrays(), strict=True)]
         return Answer(arrays[: len(keys)], request.computed, tuple(arrays[len(keys) :]))
 
-    def _greeted(self) -> Generator[Done, None, None]:
+    def parameters(self, records: Sequence[Value]) -> list[Array]:
+        """Parameters as the page that answers has them, all of one moment; blocks."""
+        request = self._connection.ask(
+            [value.key for value in records], [4 * value.read.count for value in records]
+        )
+        try:
+            blocking.wait(lambda: self._connection.answered(request, self.patience))
+        finally:
+            self._connection.drop(request)
+        return [finished(v, a) for v, a in zip(records, request.arrays(), strict=True)]
+
+    def greeted(self) -> Generator[Done, None, None]:
         """The wait for a first hello, where one may come."""
         if self._connection.pages or self._connection.closed or not self._reachable:
             return
@@ -165,7 +176,7 @@ class Reader:
 
         yield done
 
-    def _page_answers(self) -> bool:
+    def page_answers(self) -> bool:
         """Whether values come from a page; warns once when they don't where one was expected."""
         if self._connection.closed:
             raise PageError(CLOSED)

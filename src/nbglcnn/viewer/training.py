@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import secrets
+import time
 import warnings
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import anywidget
 import msgspec
 import numpy as np
 import traitlets
@@ -19,19 +19,19 @@ from nbglcnn.graph import Array
 from nbglcnn.lowering.lower import lower
 from nbglcnn.plan import content_hash
 from nbglcnn.training import columns
+from nbglcnn.training.data import Data
 from nbglcnn.training.joined import join
-from nbglcnn.training.local import compiled
-from nbglcnn.training.local import train as train_here
-from nbglcnn.training.optimizers import Adam, AdamW, Optimizer
-from nbglcnn.training.records import Course, State, TrainingRecord
+from nbglcnn.training.local import compiled, step_count
+from nbglcnn.training.loop import Loop
+from nbglcnn.training.optimizers import Adam, Optimizer
+from nbglcnn.training.records import Course, TrainingRecord
 from nbglcnn.training.run import Run
 from nbglcnn.viewer import blocking, protocol
-from nbglcnn.viewer.connection import Connection
-from nbglcnn.viewer.network import Network, Trained
+from nbglcnn.viewer.editing import Edited
 from nbglcnn.viewer.reading import Reader
+from nbglcnn.viewer.trained import Trained
 
 TRAINING = "_training"  # what pages and Python tell each other
-ENDLESS = 100_000  # steps for which a function of the step gives the learning rate, without an end
 
 
 class Told(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -140,7 +140,9 @@ class LiveTraining(traitlets.HasTraits):
     def _check(self, proposal: Any) -> float:
         value, name = proposal["value"], proposal["trait"].name
         if not np.isfinite(value) or value < 0:
-            raise InputError(f"training.{name} = {value!r}; a finite number of at least 0 is needed")
+            raise InputError(
+                f"training.{name} = {value!r}; a finite number of at least 0 is needed"
+            )
         return float(value)
 
     @traitlets.observe("lr", "noise")
@@ -173,11 +175,9 @@ class Waiting:
         return blocking.wait_async(lambda: self._training.state == "stopped").__await__()
 
 
-class Trains(anywidget.AnyWidget):
+class Trains(Edited):
     """What a Viewer has of training; whoever inherits from it shows a network."""
 
-    network: Network
-    _connection: Connection
     _reader: Reader
 
     _training: traitlets.Dict[str, Any] = traitlets.Dict({"training": None, "turn": 0}).tag(
@@ -188,10 +188,6 @@ class Trains(anywidget.AnyWidget):
         raise NotImplementedError
 
     def _check_open(self) -> None:
-        raise NotImplementedError
-
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Take other weights."""
         raise NotImplementedError
 
     def _begin_training(self) -> None:
@@ -248,16 +244,15 @@ class Trains(anywidget.AnyWidget):
                     else "This page's device draws 16-bit floats only; nbglcnn.train trains here"
                 )
             )
-        weights = network.weights()
-        options = {"parameters": parameters, "shuffle": shuffle, "seed": seed, "output": output}
         run, batches = compiled(
-            network.model, data, loss, optimizer, batch_size, **options, weights=weights
-        )
-        end = self._end(epochs, steps, len(range(0)) if batches.per_epoch is None else 0)
+            network.model, data, loss, optimizer, batch_size, parameters=parameters,
+            shuffle=shuffle, seed=seed, output=output, weights=network.weights(),
+        )  # fmt: skip
+        end = _end(epochs, steps)
         for done in self._reader.greeted():
             blocking.wait(done)
         if not self._reader.page_answers():
-            return self._train_here(data, loss, optimizer, batch_size, epochs, steps, options)
+            return self._train_here(run, batches, optimizer, epochs, steps)
         if network.latent is not None:
             raise InputError("a latent skips a part of the network: set viewer.source = None first")
         found = columns.data_set(run, batches, held_out, shuffled=shuffle, seed=seed)
@@ -282,7 +277,7 @@ class Trains(anywidget.AnyWidget):
         blobs = {**found.blobs, content_hash(words): memoryview(words)}
         if rates:
             blobs[course.rates] = memoryview(rates)
-        network.begin_training(Trained(run, joined, plan, course, blobs))
+        network.train(Trained(run, joined, plan, course, blobs))
         rate = optimizer.rate(0)
         self.training = LiveTraining(self, rate)
         self._show()
@@ -291,32 +286,16 @@ class Trains(anywidget.AnyWidget):
         )
         return self.training
 
-    @staticmethod
-    def _end(epochs: int | None, steps: int | None, _: int) -> int:
-        for name, value in (("epochs", epochs), ("steps", steps)):
-            if value is not None and (not isinstance(value, int) or value < 0):
-                raise InputError(f"{name}={value!r}; a number of at least 0 is needed")
-        if epochs is not None and steps is not None:
-            raise InputError("both epochs and steps were given: give epochs=… or steps=…")
-        return -1 if steps is None else steps
-
     def _train_here(
-        self,
-        data: Any,
-        loss: Any,
-        optimizer: Optimizer,
-        batch_size: int | None,
-        epochs: int | None,
-        steps: int | None,
-        options: Mapping[str, Any],
+        self, run: Run, batches: Data, optimizer: Optimizer, epochs: int | None, steps: int | None
     ) -> LiveTraining:
         """Without a page; done when it returns."""
         if epochs is None and steps is None:
-            raise InputError("no page shows this Viewer, so that training needs an end: epochs=…")
-        found = train_here(
-            self.network.model, data, loss, optimizer, batch_size, epochs=epochs, steps=steps,
-            **options, weights=self.network.weights(),
-        )  # fmt: skip
+            raise InputError(
+                "no page shows this Viewer, so that it is trained here and needs an end: give "
+                "epochs=… or steps=…"
+            )
+        found = Loop(run).run(batches.batches(0), 0, step_count(batches, epochs, steps), True)
         self.training = made = LiveTraining(self, optimizer.rate(0))
         made._history.take(0, np.stack([found.losses, np.full_like(found.losses, np.nan)], 1))
         made.set_trait("step_count", len(found.losses))
@@ -324,7 +303,7 @@ class Trains(anywidget.AnyWidget):
             made.set_trait("loss", float(found.losses[-1]))
         made.set_trait("message", found.stopped)
         made.set_trait("state", "stopped")
-        self.load_state_dict(self.network.filled(found.arrays()))
+        self.load_state_dict(found.state_dict())
         return made
 
     def state_dict(self) -> dict[str, Any]:
@@ -334,10 +313,9 @@ class Trains(anywidget.AnyWidget):
         """
         trained = self.network.trained
         if trained is not None and self._connection.usable:
-            self._take_state(trained, dict(zip(
-                trained.course.state, self._reader.parameters(trained), strict=True,
-            )))  # fmt: skip
-        return self.network.state_dict()
+            found = self._reader.parameters(trained.records())
+            self.network.take_state(dict(zip(trained.joined.state, found, strict=True)))
+        return super().state_dict()
 
     # Steering
 
@@ -358,8 +336,8 @@ class Trains(anywidget.AnyWidget):
         self._steer(state="stopped")
         patience = self._reader.patience if timeout is None else timeout
         if self._connection.usable:
-            until = blocking.clock() + patience
-            blocking.wait(lambda: self.network.trained is None or blocking.clock() > until)
+            until = time.monotonic() + patience
+            blocking.wait(lambda: self.network.trained is None or time.monotonic() > until)
         if self.network.trained is not None:
             self._end_training()
             raise PageTimeout(
@@ -418,17 +396,17 @@ class Trains(anywidget.AnyWidget):
                 self.training.set_trait("step_count", 0)
             self.training._follow(new)
 
-    def _take_trained(self, message: protocol.Stepped, rows: Array) -> None:
+    def _take_trained(self, message: protocol.Stepped, data: bytes) -> None:
         """Losses that a page tells."""
         record, training = self._told_training, self.training
         if record is None or training is None or message.training != record.id:
             return
         history = training._history
-        if not history.take(message.first, rows.reshape(-1, 2)):
+        if not history.take(message.first, np.frombuffer(data, np.float32).reshape(-1, 2)):
             return
-        for row in message.held_out:
-            if not history.held_out or row[0] > history.held_out[-1][0]:
-                history.held_out.append(row)
+        for step, loss, share in message.held_out:
+            if not history.held_out or step > history.held_out[-1][0]:
+                history.held_out.append((step, loss, np.nan if share is None else share))
         training.set_trait("step_count", len(history.losses))
         if history.losses:
             training.set_trait("loss", history.losses[-1])
@@ -450,26 +428,32 @@ class Trains(anywidget.AnyWidget):
             return
         data = memoryview(b"".join(parts[k] for k in sorted(parts)))
         try:
-            state = columns.joined(trained.course.state, data, trained.initial())
+            state = columns.joined(trained.course.state, data, trained.state())
         except (NbglcnnError, ValueError) as error:
             protocol.warn_once(f"ignored the page's weights: {error}")
             return
-        self._take_state(trained, state)
+        self.network.take_state(state)
         if message.last:
             self._end_training()
 
-    def _take_state(self, trained: Trained, state: Mapping[str, Array]) -> None:
-        self.network.take_state(trained, state)
-
     def _end_training(self) -> None:
         """The Viewer shows the network with what it has learned, and no training."""
-        self.network.end_training()
+        self.network.train(None)
         record = self._told_training
         if record is not None and record.state != "stopped":
             self._tell_training(msgspec.structs.replace(record, state="stopped"))
         elif self.training is not None:
             self.training.set_trait("state", "stopped")
         self._show()
+
+    def _follow_training(self) -> None:
+        """Take what pages have told."""
+        said, self._connection.trained = self._connection.trained, []
+        for message, data in said:
+            if isinstance(message, protocol.Stepped):
+                self._take_trained(message, data)
+            else:
+                self._take_saved(message, data)
 
     def _training_blob(self, name: str) -> memoryview | None:
         """What pages ask for of a training."""
@@ -489,4 +473,11 @@ def _rates(optimizer: Optimizer, end: int) -> bytes:
     return np.array([optimizer.rate(step) for step in range(max(1, end))], np.float32).tobytes()
 
 
-__all__ = ["AdamW", "LiveTraining", "Run", "State", "Trains"]
+def _end(epochs: int | None, steps: int | None) -> int:
+    """The step to stop at, -1 for none or for what is counted in epochs."""
+    for name, value in (("epochs", epochs), ("steps", steps)):
+        if value is not None and (not isinstance(value, int) or value < 0):
+            raise InputError(f"{name}={value!r}; a number of at least 0 is needed")
+    if epochs is not None and steps is not None:
+        raise InputError("both epochs and steps were given: give epochs=… or steps=…")
+    return -1 if steps is None else steps

@@ -22,7 +22,7 @@ from nbglcnn.viewer import blocking, code, lifetime, marimo, protocol
 from nbglcnn.viewer.activations import Activations, as_asked, names_of
 from nbglcnn.viewer.connection import CLOSED, Connection
 from nbglcnn.viewer.diagnosis import diagnosis
-from nbglcnn.viewer.editing import TOLD, Edited
+from nbglcnn.viewer.editing import TOLD
 from nbglcnn.viewer.inbox import inboxes
 from nbglcnn.viewer.network import Network
 from nbglcnn.viewer.offer import Offer
@@ -31,10 +31,11 @@ from nbglcnn.viewer.reading import Reader, shaped
 from nbglcnn.viewer.showing import Shown
 from nbglcnn.viewer.sourcing import SOURCE, Sourced
 from nbglcnn.viewer.steps import steps_shown
+from nbglcnn.viewer.training import TRAINING, Trains
 from nbglcnn.viewer.traits import OF_THE_PAGE, as_json, hovered, status_of
 
 
-class Viewer(Sourced, Shown, Edited):
+class Viewer(Sourced, Shown, Trains):
     """Shows a network's layers while it runs on the page's GPU.
 
     `model` is a torch.nn.Module (not changed), an onnx.ModelProto or a path to an .onnx; `x` is an
@@ -97,7 +98,7 @@ class Viewer(Sourced, Shown, Edited):
             fit=lambda target: _call(this, "_fit", target),
             changed=lambda: _call(this, "_follow"),
             code=code.pieces(),
-            blocks=lambda name: _call(this, "_blob", name),
+            blocks=lambda name: _call(this, "_given_blob", name),
         )
         self._parity = ParityCheck(
             self._connection,
@@ -107,6 +108,7 @@ class Viewer(Sourced, Shown, Edited):
         )
         self._begin()
         self._begin_sources()
+        self._begin_training()
         self._show()
         super().__init__(height=height, classes=self.network.classes)
         self._reader = Reader(
@@ -241,6 +243,10 @@ class Viewer(Sourced, Shown, Edited):
 
     # Showing
 
+    def _given_blob(self, name: str) -> memoryview | None:
+        """What pages ask for of a source or a training."""
+        return self._blob(name) or self._training_blob(name)
+
     def _offer(self) -> Offer:
         return self.network.offer(self._snapshot() if self._needs_snapshot else b"")
 
@@ -274,8 +280,8 @@ class Viewer(Sourced, Shown, Edited):
         Where values are wrong the fast kernels are left out, for good if that mends them.
         """
         network = self.network
-        if network.latent is not None:
-            return ""  # each code would be another network
+        if network.latent is not None or network.trained is not None:
+            return ""  # each code would be another network, and so would each step
         edits, injected, moved = network.edits, network.injected, self._moved()
         self._parity.follow(network.plan, network.graph, network.arrays, edits, injected, moved)
         verdict = self._parity.of(self._connection.page, network.plan, edits)
@@ -301,6 +307,7 @@ class Viewer(Sourced, Shown, Edited):
             shown = any(p.health is None or p.health.views for p in self._connection.pages.values())
             (lifetime.hold if shown else lifetime.let_go)(self)
         self._weigh_for_pages()
+        self._follow_training()
         self._follow_feeding()
         tested, plan = self._examine(), self.network.plan
         pace = page.pace if page else None
@@ -336,14 +343,14 @@ class Viewer(Sourced, Shown, Edited):
     def set_state(self, sync_data: dict[str, Any]) -> None:
         """Take what a page has changed: only what a page may change, and only what fits."""
         # Those of edits at once: each says what the other means.
-        for names in (TOLD, (SOURCE,)):
+        for names in (TOLD, (SOURCE,), (TRAINING,)):
             if told := {name: sync_data[name] for name in names if name in sync_data}:
                 try:
                     super().set_state(told)
                 except traitlets.TraitError as error:
                     protocol.warn_once(f"ignored the page's {names[0]}: {error}")
                     self.send_state(names)
-        for name in sync_data.keys() - {*TOLD, SOURCE}:
+        for name in sync_data.keys() - {*TOLD, SOURCE, TRAINING}:
             if name not in OF_THE_PAGE:
                 protocol.warn_once(f"ignored the page's change of {name[:40]!r}")
                 continue
