@@ -11,6 +11,7 @@ import { type PresentState, presentState } from "./state/present.ts";
 import { type PythonState, pythonState } from "./state/python.ts";
 import { type SelectionState, selectionState } from "./state/selection.ts";
 import { type SourceState, sourceState } from "./state/sources.ts";
+import { type TrainingState, trainingState } from "./state/training.ts";
 
 export type { ColorLimits, RangeMode } from "./state/colors.ts";
 export type { Parity } from "./state/connection.ts";
@@ -40,7 +41,8 @@ export interface ViewerState
     LatentState,
     PresentState,
     PythonState,
-    SourceState {}
+    SourceState,
+    TrainingState {}
 
 export const createState = (signals = createSignals()): ViewerState => ({
   ...signals,
@@ -55,4 +57,5 @@ export const createState = (signals = createSignals()): ViewerState => ({
   ...presentState(),
   ...pythonState(),
   ...sourceState(),
+  ...trainingState(),
 });

@@ -8,6 +8,7 @@ import { COLOR_RANGES, COLORMAPS } from "./messages.ts";
 import type { Source } from "./source.ts";
 import type { Moment } from "./state/edits.ts";
 import type { ViewerState } from "./state.ts";
+import type { TrainingRecord } from "./training.ts";
 import { selectionOf, turn, viewOf } from "./turning.ts";
 import { mount } from "./views/app.tsx";
 import { openRoom, type RoomExports, type RoomName } from "./views/rooms.tsx";
@@ -71,6 +72,7 @@ function open(model: AnyModel): Opened {
   const { state } = client;
   let seen = "";
   let telling = false;
+  let trainingTurn = 0; // of Python's last word on a training
   let sourceTurn = 0; // of Python's last source: what we say of an older one comes too late
   // Python may set both at once: neither is told back before the other is taken. Our own are no news, and are
   // set one after the other: the one would be taken with what the other was before.
@@ -105,6 +107,16 @@ function open(model: AnyModel): Opened {
         state.source.value = source;
       }
     }),
+    follow(model, "_training", (value) => {
+      const { training = null, turn = 0 } = (value ?? {}) as {
+        training?: TrainingRecord | null;
+        turn?: number;
+      };
+      if (turn < trainingTurn) return;
+      trainingTurn = turn;
+      if (JSON.stringify(training) !== JSON.stringify(state.training.peek()))
+        state.training.value = training;
+    }),
     follow(model, "height", (value) => {
       state.height.value = typeof value === "number" ? value : null;
     }),
@@ -124,6 +136,7 @@ function open(model: AnyModel): Opened {
     follow(model, "colormap", oneOf(COLORMAPS, state.colormap)),
     follow(model, "color_range", oneOf(COLOR_RANGES, state.range)),
     effect(() => tell(model, "_source", { source: state.source.value, turn: sourceTurn })),
+    effect(() => tell(model, "_training", { training: state.training.value, turn: trainingTurn })),
     effect(() => tell(model, "colormap", state.colormap.value)),
     effect(() => tell(model, "color_range", state.range.value)),
     effect(() => tell(model, "example", state.example.value)),

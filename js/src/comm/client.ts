@@ -16,6 +16,7 @@ import { attachSources } from "../sources/offer.ts";
 import { said } from "../state/edits.ts";
 import { createState, type Parity, type ViewerState } from "../state.ts";
 import { says } from "../status.ts";
+import { attachTraining } from "../training/offer.ts";
 import { Answers } from "./answers.ts";
 import { Arrivals } from "./arrivals.ts";
 import { CommFeeder } from "./feeder.ts";
@@ -23,6 +24,7 @@ import { watchKernel } from "./host.ts";
 import { Reports } from "./reports.ts";
 import { Rooms } from "./rooms.ts";
 import { keepSnapshots } from "./snapshots.ts";
+import { CommTrainer } from "./trainer.ts";
 import { decode, macrotask, patchesOf, textsOf, warnOnce } from "./wire.ts";
 
 /** A failure before it is said of which read. */
@@ -132,13 +134,20 @@ export class CommClient {
       isOff: () => !(model.get("_source") as { source?: unknown } | undefined)?.source,
       onNews: () => void this.work(),
     });
-    if (this.engine.device !== undefined) this.state.feeder.value = this.feeder;
+    if (this.engine.device !== undefined) {
+      this.state.feeder.value = this.feeder;
+      this.state.trainer.value = new CommTrainer(page, this.engine, {
+        send: (message, buffers) => this.reports.send(message, buffers),
+        blob: (name) => this.feeder.blob(name),
+      });
+    }
     this.listen("msg:custom", (content: unknown, buffers: readonly Buffer[]) =>
       this.receive(content, buffers),
     );
     this.listen("comm_live_update", () => this.disconnect());
     this.undo.push(
       attachSources(this.state),
+      attachTraining(this.state),
       this.feeder.end,
       keepSnapshots(model),
       watchKernel(model, () => this.disconnect()),
@@ -180,6 +189,7 @@ export class CommClient {
     this.reports.dispose();
     for (const undo of this.undo) undo();
     this.state.feeder.value = null;
+    this.state.trainer.value = null;
     this.feeder.silence();
     this.answers.clear();
     this.arrivals.stop();
@@ -376,9 +386,10 @@ export class CommClient {
         this.reports.busy("receiving", 0, 1);
         return; // the source's picture is on its way
       }
-      await this.answers
-        .answer(engine, read, this.ran)
-        .catch((error) => this.failRead(read, error));
+      // All of one moment, where the network trains meanwhile.
+      const answer = () => this.answers.answer(engine, read, this.ran);
+      const answered = this.state.training.peek() === null ? answer() : engine.use(answer);
+      await answered.catch((error) => this.failRead(read, error));
     }
     this.reports.rest();
     if (this.state.connected.value) this.state.status.value = says.ready();

@@ -203,6 +203,18 @@ export class Engine {
     return done;
   }
 
+  /** The rows that each state of what is shown begins with, by texture. */
+  initialState(): ReadonlyMap<number, Float32Array> {
+    const { loaded } = this;
+    if (loaded === undefined) throw new SessionClosed("nothing is shown");
+    const { plan } = loaded.session;
+    const changing = new Set(plan.carries.map(({ target }) => target));
+    const found = new Map<number, Float32Array>();
+    for (const [k, { texture }] of plan.weights.entries())
+      if (changing.has(texture)) found.set(texture, this.floats(loaded.content.weights[k] ?? ""));
+    return found;
+  }
+
   /** Runs once more what is shown, whose state has changed: views show it. */
   refresh(): Promise<void> {
     return this.use(async (session) => {

@@ -153,9 +153,7 @@ export class Runner {
     const { device } = this;
     const objects = this.ready();
     // Taken at once: what follows on the device comes behind it.
-    const reads = this.carries.lying.map(
-      ([target, lies]) => [target, objects.rows(lies)] as const,
-    );
+    const reads = this.carries.lying.map(([target, lies]) => [target, objects.rows(lies)] as const);
     return whenDone(device, () => new Map(reads.map(([target, read]) => [target, read()])));
   }
 

@@ -12,6 +12,7 @@ import {
 } from "../gl/offers.ts";
 import type { ROOMS } from "../messages.ts";
 import { offerSources, type RunSources } from "../sources/offer.ts";
+import { offerTraining, type RunTraining } from "../training/offer.ts";
 import { useViews } from "./context.ts";
 
 export type RoomName = (typeof ROOMS)[number];
@@ -30,6 +31,7 @@ export function openRoom(name: RoomName, room: RoomExports): void {
   if ("profile" in room) offerProfile(room.profile as Profiling);
   if ("Scores" in room) offerScores(room.Scores as MakeScores);
   if ("runSources" in room) offerSources(room.runSources as RunSources);
+  if ("runTraining" in room) offerTraining(room.runTraining as RunTraining);
   here.value = { ...here.peek(), [name]: room };
 }
 

@@ -26,6 +26,7 @@ class Trained:
     plan: Plan
     course: Course
     blobs: Mapping[str, memoryview]
+    seen: Mapping[str, int]  # batches that BatchNorms have seen before, by their buffers' names
 
     def __post_init__(self) -> None:
         self.graph: Graph = self.joined.graph

@@ -196,6 +196,9 @@ class Trains(Edited):
         self._told_training: TrainingRecord | None = None
         self._training_turn = 0
         self._telling_training = False
+        self._batches: dict[
+            str, int
+        ] = {}  # that BatchNorms have seen, by the names of their buffers
         self._saving: tuple[tuple[str, int, int], dict[int, bytes]] = ("", 0, 0), {}
 
     def train(
@@ -277,7 +280,10 @@ class Trains(Edited):
         blobs = {**found.blobs, content_hash(words): memoryview(words)}
         if rates:
             blobs[course.rates] = memoryview(rates)
-        network.train(Trained(run, joined, plan, course, blobs))
+        norms = run.request.mode.norms or {}
+        names = {f"{path}.num_batches_tracked": norm.batches for path, norm in norms.items()}
+        seen = {name: self._batches.get(name, count) for name, count in names.items()}
+        network.train(Trained(run, joined, plan, course, blobs, seen))
         rate = optimizer.rate(0)
         self.training = LiveTraining(self, rate)
         self._show()
@@ -315,7 +321,13 @@ class Trains(Edited):
         if trained is not None and self._connection.usable:
             found = self._reader.parameters(trained.records())
             self.network.take_state(dict(zip(trained.joined.state, found, strict=True)))
-        return super().state_dict()
+            assert self.training is not None
+            self._count_batches(trained, self.training.step_count)
+        state = super().state_dict()
+        for name, count in self._batches.items():
+            if name in state:
+                state[name] = state[name] * 0 + count
+        return state
 
     # Steering
 
@@ -433,8 +445,14 @@ class Trains(Edited):
             protocol.warn_once(f"ignored the page's weights: {error}")
             return
         self.network.take_state(state)
+        self._count_batches(trained, message.step)
         if message.last:
             self._end_training()
+
+    def _count_batches(self, trained: Trained, steps: int) -> None:
+        for path in trained.run.request.mode.norms or {}:
+            name = f"{path}.num_batches_tracked"
+            self._batches[name] = trained.seen.get(name, 0) + steps
 
     def _end_training(self) -> None:
         """The Viewer shows the network with what it has learned, and no training."""

@@ -1,0 +1,119 @@
+"""A network that trains in the page of a real JupyterLab, beside PyTorch."""
+
+import json
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+import torch
+from playwright.sync_api import Browser
+from torch import nn
+from torch.nn import functional as F
+
+from equal import assert_equal
+from faults import LOSE_AT
+from lab import Lab, Notebook, alone
+from trainings import by_torch
+
+MAKE = """
+import json, numpy as np, torch, nbglcnn
+from torch import nn
+from nbglcnn import Viewer
+torch.manual_seed(3)
+model = nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
+                      nn.Flatten(), nn.Linear(8 * 49, 10)).eval()
+x = (torch.rand(60, 1, 14, 14) * 255).to(torch.uint8).numpy()
+y = np.arange(60) % 10
+x[np.arange(60), 0, y, 3:9] = 255
+"""
+
+
+def made() -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
+    """The same here."""
+    found: dict[str, object] = {}
+    exec(MAKE, found)
+    x = torch.from_numpy(found["x"].astype(np.float32)) / 255  # type: ignore[attr-defined]
+    return found["model"], x, torch.from_numpy(found["y"])  # type: ignore[return-value, arg-type]
+
+
+@pytest.fixture(scope="module")
+def notebook(lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
+    with alone(lab, browser("llvmpipe")) as notebook:
+        notebook.run(MAKE)
+        yield notebook
+
+
+def told(notebook: Notebook, expression: str) -> object:
+    return json.loads(notebook.run(f"print(json.dumps({expression}))").text)
+
+
+def test_a_training_in_the_page_is_pytorchs(notebook: Notebook) -> None:
+    notebook.run("viewer = Viewer(model, torch.rand(1, 1, 14, 14), timeout=60)\nviewer")
+    notebook.run(
+        "training = viewer.train((x, y), 'cross_entropy', nbglcnn.SGD(0.05, momentum=0.9), 16,\n"
+        "                        steps=25, shuffle=False, held_out=0.2)\nawait training.done"
+    )
+    model, x, y = made()
+    right = by_torch(
+        model, x[:48], y[:48], F.cross_entropy,
+        lambda p: torch.optim.SGD(p, 0.05, momentum=0.9), steps=25, size=16,
+    )  # fmt: skip
+    losses = np.array(told(notebook, "training.losses.tolist()"))
+    np.testing.assert_allclose(losses, right.losses, rtol=1e-4)
+    state = told(notebook, "{n: t.tolist() for n, t in viewer.state_dict().items()}")
+    assert isinstance(state, dict)
+    for name, tensor in right.model.state_dict().items():
+        np.testing.assert_allclose(np.array(state[name]), tensor.numpy(), atol=2e-4, err_msg=name)
+    right.model.eval()
+    with torch.no_grad():
+        logits = right.model(x[48:])
+    held_out = np.array(told(notebook, "training.held_out_losses.tolist()"))
+    assert held_out[0, 0] == 0 and held_out[-1, 0] == 25
+    np.testing.assert_allclose(held_out[-1, 1], F.cross_entropy(logits, y[48:]), rtol=1e-3)
+    output = notebook.array("viewer.run(x[:1].astype('f') / 255)")
+    with torch.no_grad():
+        assert_equal(output, right.model(x[:1]).numpy(), rtol=2e-4)
+
+
+def test_it_pauses_goes_on_begins_again_and_follows_the_rate(notebook: Notebook) -> None:
+    notebook.run("viewer = Viewer(model, torch.rand(1, 1, 14, 14), timeout=60)\nviewer")
+    notebook.run("training = viewer.train((x, y), 'cross_entropy', nbglcnn.Adam(0.002), 16)")
+    wait = "import asyncio\nwhile {}: await asyncio.sleep(0.05)"
+    notebook.run(wait.format("training.step_count < 5"))
+    notebook.run("training.pause()\n" + wait.format("training.state != 'paused'"))
+    notebook.run("await asyncio.sleep(1)")
+    count = told(notebook, "training.step_count")
+    notebook.run("await asyncio.sleep(1)\ntraining.lr = 0.0")
+    assert told(notebook, "training.step_count") == count
+    before = told(notebook, "viewer.state_dict()['5.weight'].tolist()")
+    notebook.run("training.step(3)\n" + wait.format(f"training.step_count < {count} + 3"))
+    notebook.run("await asyncio.sleep(1)")
+    assert told(notebook, "[training.step_count, training.state]") == [count + 3, "paused"]
+    assert told(notebook, "viewer.state_dict()['5.weight'].tolist()") == before
+    notebook.run("training.lr = 0.01\ntraining.resume()")
+    notebook.run(wait.format(f"training.step_count < {count} + 8"))
+    assert told(notebook, "viewer.state_dict()['5.weight'].tolist()") != before
+    notebook.run("training.reset()\nawait asyncio.sleep(1)")
+    assert told(notebook, "[training.step_count, training.state]") == [0, "paused"]
+    first = notebook.array("viewer.state_dict()['5.weight'].numpy()")
+    assert_equal(first, made()[0].state_dict()["5.weight"].numpy(), rtol=0)
+    notebook.run("training.resume()\n" + wait.format("training.step_count < 2"))
+    notebook.run("training.stop()")
+    assert told(notebook, "[training.state, viewer.network.trained is None]") == ["stopped", True]
+    weights = notebook.array("viewer.state_dict()['5.weight'].numpy()")
+    assert np.abs(weights - first).max() > 1e-4
+
+
+def test_after_a_lost_context_it_goes_on_from_the_last_state(notebook: Notebook) -> None:
+    notebook.run("viewer = Viewer(model, torch.rand(1, 1, 14, 14), timeout=60)\nviewer")
+    notebook.run("training = viewer.train((x, y), 'cross_entropy', nbglcnn.SGD(0.05), 16)")
+    wait = "import asyncio\nwhile {}: await asyncio.sleep(0.05)"
+    notebook.run(wait.format("training.step_count < 4"))
+    notebook.run("training.pause()\n" + wait.format("training.state != 'paused'"))
+    notebook.run("await asyncio.sleep(0.5)\ntraining.resume()")
+    notebook.page.evaluate(LOSE_AT, "drawArrays")
+    assert "goes on from step" in notebook.run(wait.format("not training.message")
+                                               + "\nprint(training.message)").text  # fmt: skip
+    notebook.run(wait.format("training.step_count < 12") + "\ntraining.stop()")
+    losses = np.array(told(notebook, "training.losses.tolist()"))
+    assert np.isfinite(losses).all() and len(losses) >= 12
