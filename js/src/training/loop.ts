@@ -308,14 +308,25 @@ export class Loop {
 
   /** After a lost context: waits for the network, and goes back to the last state. */
   private async revive(): Promise<void> {
-    while (this.host.plan !== this.course.plan) {
-      if (this.closed) return;
+    const { host, course, kept } = this;
+    while (!this.closed) {
+      // A run fails before the page is told of the loss, and again until all is there.
       await new Promise((resolve) => setTimeout(resolve, LOST_MS));
+      if (host.plan !== course.plan) continue;
+      this.lost = host.losses;
+      if (kept === undefined) return;
+      const isPut = await host
+        .use(async (session) => {
+          put(session, kept.rows);
+          await session.run({ section: "evaluate" });
+        })
+        .then(
+          () => true,
+          (error: unknown) => unlessLost(error) ?? false,
+        );
+      if (isPut && this.lost === host.losses) break;
     }
-    const { kept } = this;
-    this.lost = this.host.losses;
-    if (kept === undefined) return;
-    await this.host.use(async (session) => put(session, kept.rows));
+    if (this.closed || kept === undefined) return;
     const lost = this.step - kept.step;
     this.step = kept.step;
     const begin = kept.step - this.course.begin;
@@ -355,7 +366,7 @@ async function put(session: Session, rows: ReadonlyMap<number, Float32Array>): P
 const isLost = (error: unknown): boolean =>
   error instanceof Error && error.name === "ContextLostError";
 
-function unlessLost(error: unknown): void {
+function unlessLost(error: unknown): undefined {
   if (!isLost(error)) throw error;
 }
 
