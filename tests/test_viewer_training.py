@@ -117,3 +117,24 @@ def test_after_a_lost_context_it_goes_on_from_the_last_state(notebook: Notebook)
     notebook.run(wait.format("training.step_count < 12") + "\ntraining.stop()")
     losses = np.array(told(notebook, "training.losses.tolist()"))
     assert np.isfinite(losses).all() and len(losses) >= 12
+
+
+def test_another_input_in_between_leaves_what_was_learned(notebook: Notebook) -> None:
+    notebook.run("viewer = Viewer(model, torch.rand(1, 1, 14, 14), timeout=60)\nviewer")
+    notebook.run("training = viewer.train((x, y), 'cross_entropy', nbglcnn.SGD(0.05), 16)")
+    wait = "import asyncio\nwhile {}: await asyncio.sleep(0.05)"
+    notebook.run(wait.format("training.step_count < 6"))
+    notebook.run("training.pause()\n" + wait.format("training.state != 'paused'"))
+    notebook.run("await asyncio.sleep(1)")  # the page sends its weights
+    before = notebook.array("viewer.state_dict()['5.weight'].numpy()")
+    assert np.abs(before - made()[0].state_dict()["5.weight"].numpy()).max() > 1e-3
+    output = notebook.array("viewer.run(x[5:6].astype('f') / 255)")
+    model, x, _ = made()
+    state = told(notebook, "{n: t.tolist() for n, t in viewer.state_dict().items()}")
+    assert isinstance(state, dict)
+    model.load_state_dict({name: torch.tensor(numbers) for name, numbers in state.items()})
+    with torch.no_grad():
+        assert_equal(output, model(x[5:6]).numpy(), rtol=1e-4)
+    assert_equal(notebook.array("viewer.state_dict()['5.weight'].numpy()"), before, rtol=0)
+    notebook.run("training.step(2)\n" + wait.format("training.step_count < 8"))
+    notebook.run("training.stop()")

@@ -2,7 +2,7 @@
 // The records of a Plan as they stand in its JSON header, and the same as data for checking one.
 // Longer than 400 lines: Python writes all of them into one file.
 
-export const VERSION = 9;
+export const VERSION = 10;
 export const MAGIC = "NBGLCNN2";
 export const ALIGN = 256;
 export const UNIFORM_BYTES = 512;
@@ -146,7 +146,8 @@ export interface Recipe {
  * where the input takes no pictures. Of "crop" and "stretch" `share` of each side stays. The
  * picture is resampled as Pillow does it (bilinear, antialiased) to numbers from 0 to 1: grey,
  * RGB or RGBA. `resampled` says that somebody has asked for that: else Python refuses a picture of
- * another size. One of `training` is a training step's, which nobody need write to see the network.
+ * another size. One of `training` is a training step's, which nobody need write to see the
+ * network.
  */
 export interface Input {
   readonly key: string;
@@ -165,15 +166,16 @@ export interface Input {
 /**
  * A tensor that can be read and drawn under the name `key`.
  *
- * `kind` is input, layer, module, output or training (of a training step); `nchw` says how it is shown and what its numbers go
- * over: images, channels, and a map's height and width (`layout.picture_of`). `layout` is how it
- * lies in `texture`, row-major elements in the same order but maybe in another nchw, and `words`
- * the same as the 16 integers of GLSL's `struct Layout`; `layer` is the first of the Plan's layers
- * that gives this very value (-1: it is an input's), so that a module has its last one's. `form`
- * says what it is; `tokens` are the Header's that the rows and the columns of attention weights
- * are (-1: not known). An edit of the value is run behind pass number `after` (-1: before all
- * passes; -2: the value cannot be edited). `source` is the value in the same texture that it is
- * another name or a view of (-1: none): what is edited there is edited here.
+ * `kind` is input, layer, module, output or training (of a training step); `nchw` says how it is
+ * shown and what its numbers go over: images, channels, and a map's height and width
+ * (`layout.picture_of`). `layout` is how it lies in `texture`, row-major elements in the same
+ * order but maybe in another nchw, and `words` the same as the 16 integers of GLSL's `struct
+ * Layout`; `layer` is the first of the Plan's layers that gives this very value (-1: it is an
+ * input's), so that a module has its last one's. `form` says what it is; `tokens` are the Header's
+ * that the rows and the columns of attention weights are (-1: not known). An edit of the value is
+ * run behind pass number `after` (-1: before all passes; -2: the value cannot be edited). `source`
+ * is the value in the same texture that it is another name or a view of (-1: none): what is edited
+ * there is edited here.
  */
 export interface Value {
   readonly key: string;

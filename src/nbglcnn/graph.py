@@ -85,9 +85,10 @@ class Key:
     """A name under which users find a value: `encoder.0`, `block:1`, `path[0]`, `x`, `output`.
 
     `kind` is "input", "output", "layer" (a leaf module's call or a functional operator), "module"
-    (a call of a module that has children) or "training" (of a training step). `module_type` is the class name of the module, "" for a
-    functional operator; `description` is the module's own extra_repr ("32, 64, kernel_size=(4,
-    4)"). `call` is the call of a module that returned the value, as in Node; None where none did.
+    (a call of a module that has children) or "training" (of a training step). `module_type` is the
+    class name of the module, "" for a functional operator; `description` is the module's own
+    extra_repr ("32, 64, kernel_size=(4, 4)"). `call` is the call of a module that returned the
+    value, as in Node; None where none did.
     """
 
     name: str

@@ -45,7 +45,7 @@ from nbglcnn.plan_layers import Tokens as Tokens
 from nbglcnn.plan_layers import Window as Window
 from nbglcnn.plan_layers import layer_count as layer_count
 
-VERSION = 9  # of the format; a reader refuses any other
+VERSION = 10  # of the format; a reader refuses any other
 
 Float32 = npt.NDArray[np.float32]
 Precision = Literal["float32", "float16"]
@@ -197,15 +197,16 @@ class Read(msgspec.Struct, frozen=True):
 class Value(msgspec.Struct, frozen=True):
     """A tensor that can be read and drawn under the name `key`.
 
-    `kind` is input, layer, module, output or training (of a training step); `nchw` says how it is shown and what its numbers go
-    over: images, channels, and a map's height and width (`layout.picture_of`). `layout` is how it
-    lies in `texture`, row-major elements in the same order but maybe in another nchw, and `words`
-    the same as the 16 integers of GLSL's `struct Layout`; `layer` is the first of the Plan's layers
-    that gives this very value (-1: it is an input's), so that a module has its last one's. `form`
-    says what it is; `tokens` are the Header's that the rows and the columns of attention weights
-    are (-1: not known). An edit of the value is run behind pass number `after` (-1: before all
-    passes; -2: the value cannot be edited). `source` is the value in the same texture that it is
-    another name or a view of (-1: none): what is edited there is edited here.
+    `kind` is input, layer, module, output or training (of a training step); `nchw` says how it is
+    shown and what its numbers go over: images, channels, and a map's height and width
+    (`layout.picture_of`). `layout` is how it lies in `texture`, row-major elements in the same
+    order but maybe in another nchw, and `words` the same as the 16 integers of GLSL's `struct
+    Layout`; `layer` is the first of the Plan's layers that gives this very value (-1: it is an
+    input's), so that a module has its last one's. `form` says what it is; `tokens` are the Header's
+    that the rows and the columns of attention weights are (-1: not known). An edit of the value is
+    run behind pass number `after` (-1: before all passes; -2: the value cannot be edited). `source`
+    is the value in the same texture that it is another name or a view of (-1: none): what is edited
+    there is edited here.
     """
 
     key: str
@@ -236,7 +237,8 @@ class Input(msgspec.Struct, frozen=True):
     where the input takes no pictures. Of "crop" and "stretch" `share` of each side stays. The
     picture is resampled as Pillow does it (bilinear, antialiased) to numbers from 0 to 1: grey,
     RGB or RGBA. `resampled` says that somebody has asked for that: else Python refuses a picture of
-    another size. One of `training` is a training step's, which nobody need write to see the network.
+    another size. One of `training` is a training step's, which nobody need write to see the
+    network.
     """
 
     key: str

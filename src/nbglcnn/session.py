@@ -201,7 +201,7 @@ class Session(Editable):
         self._draw(record.step)
 
     def draw(self, section: str | None = None) -> None:
-        """Run a section, by default all, on the inputs written last."""
+        """Run a section, by default all but those on demand, on the inputs written last."""
         self._call(partial(self._run, self._sections(section)))
 
     def _sections(self, name: str | None) -> list[int]:
@@ -209,7 +209,7 @@ class Session(Editable):
         header = self.plan.header
         names = [section.name for section in header.sections]
         if name is None:
-            return list(range(len(names)))
+            return [k for k, section in enumerate(header.sections) if not section.on_demand]
         if name not in names:
             known = ", ".join(map(repr, names))
             raise InputError(f"no section {name!r}; this Plan's sections: {known}")
@@ -379,7 +379,8 @@ class Session(Editable):
             InputError: `x` doesn't fit, or there is no such section, or a value cannot be put
                 together from pieces; nothing has been written then.
         """
-        keys = [record.key for record in self.plan.header.inputs]
+        inputs = self.plan.header.inputs
+        keys = [record.key for record in inputs if not record.training]
         items: tuple[Any, ...] = x
         if len(x) == 1 and isinstance(x[0], Mapping):
             items, named = (), {**x[0], **named}
@@ -389,7 +390,8 @@ class Session(Editable):
             raise InputError(
                 f"{len(items)} inputs given; this Plan has {len(keys)}: {', '.join(keys)}"
             )
-        given = {**dict(zip(keys, items, strict=False)), **by_names(named, keys)}
+        names = [record.key for record in inputs]
+        given = {**dict(zip(keys, items, strict=False)), **by_names(named, names)}
         with self._alone():
             sections = self._sections(section)
             arrays = taken(self.plan.header, given, any_batch=True)

@@ -83,9 +83,7 @@ def lower(
     b = Builder(graph, target, epilogues, precision, keys)
     inputs = []
     for value in graph.inputs:
-        key = next(
-            key for key in graph.keys if key.kind in ("input", "training") and key.value == value
-        )
+        key = next(k for k in graph.keys if k.kind in ("input", "training") and k.value == value)
         places = reaches.places[value]
         fit, share = graph.fits.get(value, (usual_fit(graph, value), 1.0))
         record = b.input(key.name, value, graph.noise.get(value, ""))

@@ -11,7 +11,7 @@ import numpy as np
 from nbglcnn.errors import InputError
 from nbglcnn.graph import Array
 from nbglcnn.plan import content_hash
-from nbglcnn.training.data import Data
+from nbglcnn.training.data import Data, channels_first
 from nbglcnn.training.records import Column
 from nbglcnn.training.run import Run, targets
 from nbglcnn.training.step import TARGET
@@ -74,7 +74,7 @@ def _stored(run: Run, name: str, array: Array) -> tuple[Array, float]:
         small = checked.size == 0 or 0 <= checked.min() <= checked.max() < 256
         return checked.astype(np.uint8 if small else np.float32), 1.0
     if array.dtype == np.uint8:
-        return pictures(array), float(np.float32(1) / np.float32(255))
+        return channels_first(array), float(np.float32(1) / np.float32(255))
     if name == TARGET and not isinstance(loss, str):
         return _in_batches(run, np.asarray(array, np.float32)), 1.0
     return np.asarray(array, np.float32), 1.0
@@ -91,15 +91,6 @@ def _in_batches(run: Run, array: Array) -> Array:
         filled = np.concatenate([part, np.repeat(part[:1], size - len(part), 0)])
         parts.append(targets(run.request.loss, filled, run.graph, run.request.output)[: len(part)])
     return np.concatenate(parts)
-
-
-def pictures(array: Array) -> Array:
-    """Pictures of uint8 with their channels first, as `data.as_input` has them."""
-    if array.ndim == 3:
-        return array[:, None]
-    if array.ndim == 4 and array.shape[3] in (1, 3, 4) and array.shape[1] not in (1, 3, 4):
-        return array.transpose(0, 3, 1, 2)
-    return array
 
 
 def joined(state: Sequence[str], data: memoryview, like: Mapping[str, Array]) -> dict[str, Array]:

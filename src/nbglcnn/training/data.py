@@ -235,11 +235,16 @@ def as_input(array: Array) -> Array:
     """A batch as a network takes it: pictures of uint8 as float32 from 0 to 1, channels first."""
     if array.dtype != np.uint8:
         return array if array.dtype.kind in "iub" else np.asarray(array, np.float32)
+    return np.ascontiguousarray(channels_first(array), np.float32) / np.float32(255)
+
+
+def channels_first(array: Array) -> Array:
+    """Pictures as (n, channels, h, w), however they were given."""
     if array.ndim == 3:
-        array = array[:, None]
-    elif array.ndim == 4 and array.shape[3] in (1, 3, 4) and array.shape[1] not in (1, 3, 4):
-        array = array.transpose(0, 3, 1, 2)
-    return np.ascontiguousarray(array, np.float32) / np.float32(255)
+        return array[:, None]
+    if array.ndim == 4 and array.shape[3] in (1, 3, 4) and array.shape[1] not in (1, 3, 4):
+        return array.transpose(0, 3, 1, 2)
+    return array
 
 
 class _Shuffled:

@@ -7,7 +7,7 @@ but the first run when they are asked for.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -352,8 +352,3 @@ def _same(one: Value, other: Value) -> bool:
     if a is None or b is None:
         return False
     return a is b or (a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
-
-
-def kinds(keys: Collection[Key]) -> frozenset[str]:
-    """The names of keys that are of a training alone."""
-    return frozenset(key.name for key in keys if key.kind == TRAINING)

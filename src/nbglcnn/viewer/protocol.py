@@ -21,7 +21,7 @@ from nbglcnn.colors import COLORMAPS as COLORMAPS
 from nbglcnn.colors import SIGNED as SIGNED
 from nbglcnn.plan import Target
 from nbglcnn.sources.records import Source
-from nbglcnn.training.records import TrainingRecord
+from nbglcnn.training.records import Column, Course, TrainingRecord
 
 log = logging.getLogger("nbglcnn")
 
@@ -405,7 +405,7 @@ FromPage = (
 
 # A page that speaks another dialect is told to reload, and no version number is kept by hand. The
 # annotations are this file's own text (not msgspec's schema, which changes with its version).
-_RECORDS = (*get_args(FromKernel | FromPage), Spot, Source, TrainingRecord)
+_RECORDS = (*get_args(FromKernel | FromPage), Spot, Source, TrainingRecord, Course, Column)
 _MESSAGES = [(c.__name__, c.__annotations__) for c in _RECORDS]
 PROTOCOL = hashlib.sha256(repr((CHUNK, _MESSAGES)).encode()).hexdigest()[:12]
 

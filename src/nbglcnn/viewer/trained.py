@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from types import MappingProxyType
-
-import numpy as np
+from dataclasses import dataclass
 
 from nbglcnn import load
 from nbglcnn.graph import Array, Graph
@@ -29,33 +26,17 @@ class Trained:
     seen: Mapping[str, int]  # batches that BatchNorms have seen before, by their buffers' names
 
     def __post_init__(self) -> None:
-        self.graph: Graph = self.joined.graph
+        graph = self.joined.graph
+        values = {name: graph.values[graph.parameters[name]].data for name in self.joined.state}
+        # All that changes, as the page has sent it last. The Plan keeps the weights that the page
+        # began with: with others it would be a new one, which pages put in the place of theirs.
+        self.last: Mapping[str, Array] = {n: a for n, a in values.items() if a is not None}
         self.file = memoryview(pack_file(self.plan, {}))
 
-    def state(self) -> dict[str, Array]:
-        """All that changes, as pages have sent it last."""
-        found = {}
-        for name in self.joined.state:
-            data = self.graph.values[self.graph.parameters[name]].data
-            assert data is not None
-            found[name] = data
-        return found
-
     def records(self) -> list[Value]:
-        """How each of it is read."""
+        """How each part of the state is read."""
         known = {value.key: value for value in self.plan.header.parameters}
         return [known[name] for name in self.joined.state]
-
-    def take(self, state: Mapping[str, Array]) -> None:
-        """Begin with these from now on."""
-        values = dict(self.graph.values)
-        changed = set()
-        for name, array in state.items():
-            value = self.graph.parameters[name]
-            values[value] = replace(values[value], data=np.asarray(array, np.float32))
-            changed.add(value)
-        self.graph = replace(self.graph, values=MappingProxyType(values))
-        self.plan = lower.repack(self.plan, self.graph, changed)
 
 
 class Training:
@@ -82,7 +63,7 @@ class Training:
     def take_state(self, state: Mapping[str, Array]) -> None:
         """Take the weights that a page has learned."""
         assert self.trained is not None
-        self.trained.take(state)
+        self.trained.last = state
         own = self.weights()
         graph = load.with_parameters(self.graph, own | {n: state[n] for n in own if n in state})
         self.graph = graph

@@ -5,9 +5,8 @@ from __future__ import annotations
 import secrets
 import time
 import warnings
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -15,7 +14,6 @@ import numpy as np
 import traitlets
 
 from nbglcnn.errors import DeviceError, InputError, NbglcnnError, PageError, PageTimeout, users_line
-from nbglcnn.graph import Array
 from nbglcnn.lowering.lower import lower
 from nbglcnn.plan import content_hash
 from nbglcnn.training import columns
@@ -26,8 +24,9 @@ from nbglcnn.training.loop import Loop
 from nbglcnn.training.optimizers import Adam, Optimizer
 from nbglcnn.training.records import Course, TrainingRecord
 from nbglcnn.training.run import Run
-from nbglcnn.viewer import blocking, protocol
+from nbglcnn.viewer import blocking, live, protocol
 from nbglcnn.viewer.editing import Edited
+from nbglcnn.viewer.live import LiveTraining
 from nbglcnn.viewer.reading import Reader
 from nbglcnn.viewer.trained import Trained
 
@@ -39,140 +38,6 @@ class Told(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     training: TrainingRecord | None
     turn: int | None = None
-
-
-@dataclass
-class History:
-    """What a training has given so far: a row for each step, and one each time it was evaluated."""
-
-    losses: list[float] = field(default_factory=list)
-    accuracies: list[float] = field(default_factory=list)
-    held_out: list[tuple[int, float, float]] = field(default_factory=list)
-
-    def take(self, first: int, rows: Array) -> bool:
-        """Losses and accuracies from a step on; whether they follow what is known."""
-        if first > len(self.losses):
-            return False
-        self.losses[first:] = [float(n) for n in rows[:, 0]]
-        self.accuracies[first:] = [float(n) for n in rows[:, 1]]
-        return True
-
-
-class LiveTraining(traitlets.HasTraits):
-    """A training that runs in a page: `viewer.training`.
-
-    Traits, to observe and to link: `state` ("running", "paused" or "stopped"), `step_count`,
-    `loss` of the last step. `lr` (the learning rate) and `noise` (the standard deviation of what is
-    added to the inputs) can be set while it runs. `message` says why it stopped by itself, or "".
-    """
-
-    state = traitlets.Unicode("running", read_only=True)
-    step_count = traitlets.Int(0, read_only=True)
-    loss = traitlets.Float(float("nan"), read_only=True)
-    message = traitlets.Unicode("", read_only=True)
-    lr = traitlets.Float()
-    noise = traitlets.Float(0.0)
-
-    def __init__(self, viewer: Trains, lr: float) -> None:
-        self._viewer, self._history = viewer, History()
-        self._following = True
-        super().__init__(lr=lr)
-        self._following = False
-
-    @property
-    def losses(self) -> Array:
-        """One for each step, float32."""
-        return np.array(self._history.losses, np.float32)
-
-    @property
-    def accuracies(self) -> Array:
-        """The share of right answers in each step's batch, where the targets are classes."""
-        found = np.array(self._history.accuracies, np.float32)
-        return found[:0] if np.isnan(found).all() else found
-
-    @property
-    def held_out_losses(self) -> Array:
-        """(rows, 3), float32: steps done, the loss of all that is held out, the right answers."""
-        return np.array(self._history.held_out, np.float32).reshape(-1, 3)
-
-    @property
-    def history(self) -> dict[str, Array]:
-        """All of it: "losses", "accuracies", "held_out_losses"."""
-        return {
-            "losses": self.losses,
-            "accuracies": self.accuracies,
-            "held_out_losses": self.held_out_losses,
-        }
-
-    def pause(self) -> None:
-        """Pause after the step that is under way."""
-        self._viewer._steer(state="paused")
-
-    def resume(self) -> None:
-        """Go on after `pause`."""
-        self._viewer._steer(state="running", until=-1)
-
-    def step(self, count: int = 1) -> None:
-        """Do so many steps, and pause."""
-        if not isinstance(count, int) or count < 1:
-            raise InputError(f"step({count!r}): a number of at least 1 is needed")
-        self._viewer._steer(state="running", until=self.step_count + count)
-
-    def reset(self) -> None:
-        """Begin again, with the weights and the optimizer of the beginning, and pause."""
-        self._viewer._steer(state="paused", until=-1, id=secrets.token_hex(8))
-
-    def stop(self, *, timeout: float | None = None) -> None:
-        """End it; the Viewer keeps the weights. Waits until the page has sent them.
-
-        Raises:
-            PageTimeout: it has not, for `timeout` seconds (the Viewer's own unless given); the
-                weights are the last that it sent then.
-        """
-        self._viewer._stop(timeout)
-
-    @property
-    def done(self) -> Waiting:
-        """To be awaited: it has stopped, by itself or by `stop`."""
-        return Waiting(self)
-
-    @traitlets.validate("lr", "noise")
-    def _check(self, proposal: Any) -> float:
-        value, name = proposal["value"], proposal["trait"].name
-        if not np.isfinite(value) or value < 0:
-            raise InputError(
-                f"training.{name} = {value!r}; a finite number of at least 0 is needed"
-            )
-        return float(value)
-
-    @traitlets.observe("lr", "noise")
-    def _changed(self, change: Any) -> None:
-        if not self._following:
-            self._viewer._steer(**{change["name"]: change["new"]})
-
-    def _follow(self, record: TrainingRecord) -> None:
-        """What pages say."""
-        self._following = True
-        try:
-            self.lr, self.noise = record.lr, record.noise
-        finally:
-            self._following = False
-        self.set_trait("state", record.state)
-
-    def __repr__(self) -> str:
-        ends = f", loss {self.loss:.4g}" if self.step_count else ""
-        why = f": {self.message}" if self.message else ""
-        return f"LiveTraining({self.state}, {self.step_count} steps{ends}{why})"
-
-
-class Waiting:
-    """Waits for the end of a training, and lets messages of pages come meanwhile."""
-
-    def __init__(self, training: LiveTraining) -> None:
-        self._training = training
-
-    def __await__(self) -> Generator[Any, None, None]:
-        return blocking.wait_async(lambda: self._training.state == "stopped").__await__()
 
 
 class Trains(Edited):
@@ -196,9 +61,8 @@ class Trains(Edited):
         self._told_training: TrainingRecord | None = None
         self._training_turn = 0
         self._telling_training = False
-        self._batches: dict[
-            str, int
-        ] = {}  # that BatchNorms have seen, by the names of their buffers
+        # That BatchNorms have seen, by the names of their buffers.
+        self._batches: dict[str, int] = {}
         self._saving: tuple[tuple[str, int, int], dict[int, bytes]] = ("", 0, 0), {}
 
     def train(
@@ -285,7 +149,7 @@ class Trains(Edited):
         seen = {name: self._batches.get(name, count) for name, count in names.items()}
         network.train(Trained(run, joined, plan, course, blobs, seen))
         rate = optimizer.rate(0)
-        self.training = LiveTraining(self, rate)
+        self.training = LiveTraining(rate, self._steer, self._stop)
         self._show()
         self._tell_training(
             TrainingRecord(secrets.token_hex(8), content_hash(words), "running", rate)
@@ -302,11 +166,8 @@ class Trains(Edited):
                 "epochs=… or steps=…"
             )
         found = Loop(run).run(batches.batches(0), 0, step_count(batches, epochs, steps), True)
-        self.training = made = LiveTraining(self, optimizer.rate(0))
-        made._history.take(0, np.stack([found.losses, np.full_like(found.losses, np.nan)], 1))
-        made.set_trait("step_count", len(found.losses))
-        if len(found.losses):
-            made.set_trait("loss", float(found.losses[-1]))
+        self.training = made = LiveTraining(optimizer.rate(0), self._steer, self._stop)
+        live.took(made, 0, np.stack([found.losses, np.full_like(found.losses, np.nan)], 1))
         made.set_trait("message", found.stopped)
         made.set_trait("state", "stopped")
         self.load_state_dict(found.state_dict())
@@ -337,8 +198,7 @@ class Trains(Edited):
             raise PageError("this training has ended: viewer.train(…) begins another one")
         if changes.get("id"):
             assert self.training is not None
-            self.training._history = History()
-            self.training.set_trait("step_count", 0)
+            live.forget(self.training)
         self._tell_training(msgspec.structs.replace(record, **changes))
 
     def _stop(self, timeout: float | None) -> None:
@@ -361,7 +221,7 @@ class Trains(Edited):
         self._training_turn += 1
         self._told_training = record
         if self.training is not None and record is not None:
-            self.training._follow(record)
+            live.follow(self.training, record)
         self._tell_training_again()
 
     def _tell_training_again(self) -> None:
@@ -404,24 +264,17 @@ class Trains(Edited):
         self._told_training = new
         if self.training is not None:
             if new.id != now.id:
-                self.training._history = History()
-                self.training.set_trait("step_count", 0)
-            self.training._follow(new)
+                live.forget(self.training)
+            live.follow(self.training, new)
 
     def _take_trained(self, message: protocol.Stepped, data: bytes) -> None:
         """Losses that a page tells."""
         record, training = self._told_training, self.training
         if record is None or training is None or message.training != record.id:
             return
-        history = training._history
-        if not history.take(message.first, np.frombuffer(data, np.float32).reshape(-1, 2)):
+        rows = np.frombuffer(data, np.float32).reshape(-1, 2)
+        if not live.took(training, message.first, rows, message.held_out):
             return
-        for step, loss, share in message.held_out:
-            if not history.held_out or step > history.held_out[-1][0]:
-                history.held_out.append((step, loss, np.nan if share is None else share))
-        training.set_trait("step_count", len(history.losses))
-        if history.losses:
-            training.set_trait("loss", history.losses[-1])
         if message.message and message.message != training.message:
             training.set_trait("message", message.message)
             warnings.warn(message.message, UserWarning, stacklevel=users_line())
@@ -440,7 +293,7 @@ class Trains(Edited):
             return
         data = memoryview(b"".join(parts[k] for k in sorted(parts)))
         try:
-            state = columns.joined(trained.course.state, data, trained.state())
+            state = columns.joined(trained.course.state, data, trained.last)
         except (NbglcnnError, ValueError) as error:
             protocol.warn_once(f"ignored the page's weights: {error}")
             return

@@ -1,0 +1,194 @@
+"""A network that is looked at while it trains: one Plan whose sections share the weights."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import nbglcnn
+from equal import assert_equal
+from nbglcnn import Session
+from nbglcnn.errors import InputError
+from nbglcnn.load import load
+from nbglcnn.lowering.lower import lower
+from nbglcnn.training import columns
+from nbglcnn.training.joined import Joined, join
+from nbglcnn.training.local import compiled
+from nbglcnn.training.run import Run
+from trainings import by_torch
+
+SIZE = 4
+
+
+def classifier() -> nn.Module:
+    torch.manual_seed(1)
+    return nn.Sequential(
+        nn.Conv2d(1, 6, 3, padding=1), nn.BatchNorm2d(6), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+        nn.Linear(6 * 9, 3),
+    ).eval()  # fmt: skip
+
+
+def examples() -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(2)
+    return torch.rand(12, 1, 6, 6, generator=generator), torch.arange(12) % 3
+
+
+def made(
+    model: nn.Module, optimizer: object = None, **options: object
+) -> tuple[Run, Joined, Session]:
+    x, y = examples()
+    run, _ = compiled(
+        model, (x, y), "cross_entropy", optimizer or nbglcnn.SGD(0.1, momentum=0.9), SIZE, **options
+    )
+    joined = join(load(model, x[:1])[0], run)
+    return run, joined, Session(lower(joined.graph))
+
+
+def write(session: Session, joined: Joined, step: int) -> None:
+    x, y = (one.numpy() for one in examples())
+    own = slice(step * SIZE % 12, step * SIZE % 12 + SIZE)
+    given = {"0": x[own], "input": x[own], "target": y[own].astype(np.float32), "lr": 0.1,
+             "weights": np.ones(SIZE, np.float32), "seed": 0, "steps": step + 1}  # fmt: skip
+    for kind, key in joined.inputs.items():
+        found = given.get(kind, x[own] if kind not in given else None)
+        session.write(key, np.asarray(found, np.float32))
+
+
+@pytest.mark.parametrize("observe", ["all", "outputs"])
+def test_all_sections_see_the_weights_that_steps_make(observe: str) -> None:
+    model = classifier()
+    x, y = examples()
+    _run, joined, _ = made(model)
+    with Session(lower(joined.graph, observe=observe)) as session:
+        for step in range(3):
+            write(session, joined, step)
+            session.draw("train")
+            told = session.read(joined.loss)
+            right = by_torch(
+                model, x, y, F.cross_entropy,
+                lambda p: torch.optim.SGD(p, 0.1, momentum=0.9), steps=step + 1, size=SIZE,
+            )  # fmt: skip
+            assert told[0] == pytest.approx(right.losses[-1], rel=1e-4)
+            assert np.isfinite(told[1])
+            before = session.run(x[:1].numpy())["output"]
+            session.commit()
+            trained = right.model.eval()
+            with torch.no_grad():
+                logits, batch = trained(x[:1]), trained(x[:SIZE])
+            after = session.run(x[:1].numpy())["output"]
+            assert_equal(after, logits.numpy(), rtol=1e-4)
+            assert np.abs(after - before).max() > 1e-4
+            for kind, key in joined.held_out_inputs.items():
+                given = {"target": y[:SIZE].numpy(), "weights": np.ones(SIZE)}
+                session.write(key, np.asarray(given.get(kind, x[:SIZE].numpy()), np.float32))
+            session.draw("evaluate")
+            loss, share = session.read(joined.held_out)
+            assert loss == pytest.approx(float(F.cross_entropy(batch, y[:SIZE])), rel=1e-4)
+            assert share == pytest.approx(float((batch.argmax(1) == y[:SIZE]).float().mean()))
+            assert_equal(session.read(joined.prediction), batch.numpy(), rtol=1e-4)
+
+
+def test_the_share_of_right_answers_counts_only_those_that_are_no_filling() -> None:
+    model = classifier()
+    x, y = examples()
+    _, joined, session = made(model)
+    with session, torch.no_grad():
+        right = (model(x[:SIZE]).argmax(1) == y[:SIZE]).numpy()
+        for own in range(1, SIZE + 1):
+            for kind, key in joined.held_out_inputs.items():
+                weights = (np.arange(SIZE) < own).astype(np.float32)
+                given = {"target": y[:SIZE].numpy(), "weights": weights}
+                session.write(key, np.asarray(given.get(kind, x[:SIZE].numpy()), np.float32))
+            session.draw("evaluate")
+            loss, share = session.read(joined.held_out)
+            assert share == pytest.approx(right[:own].mean())
+            expected = F.cross_entropy(model(x[:own]), y[:own])
+            assert loss == pytest.approx(float(expected), rel=1e-4)
+
+
+def test_what_is_measured_of_a_step() -> None:
+    model = classifier()
+    with torch.no_grad():
+        model[1].weight[2], model[1].bias[2] = 0, -1  # a dead unit
+    x, y = examples()
+    _, joined, session = made(model, nbglcnn.SGD(0.1))
+    with session:
+        write(session, joined, 0)
+        session.draw("train")
+        session.draw("measure")
+        ratios, dead = session.read(joined.ratios), session.read(joined.dead)
+        gradients = {name: session.read(key) for name, key in joined.gradients.items()}
+    right = by_torch(
+        model, x, y, F.cross_entropy, lambda p: torch.optim.SGD(p, 0.1), steps=1, size=SIZE
+    )
+    old, new = dict(model.named_parameters()), dict(right.model.named_parameters())
+    for k, name in enumerate(joined.trained):
+        moved = float(((new[name] - old[name]).norm() / old[name].norm()).detach())
+        if float(old[name].norm()) > 0:
+            assert ratios[k] == pytest.approx(moved, rel=1e-3, abs=1e-6), name
+        assert_equal(gradients[name], new[name].grad.numpy(), rtol=1e-4)
+    assert joined.flat == ("2",)
+    assert dead[0] == pytest.approx(1 / 6)
+
+
+def test_frozen_parameters_are_those_of_the_network_that_is_shown() -> None:
+    model = classifier()
+    _run, joined, session = made(model, parameters=["5"])
+    assert joined.trained == ("5.weight", "5.bias")
+    assert not any(name.startswith("0.") for name in joined.state)
+    with session:
+        write(session, joined, 0)
+        session.draw("train")
+        session.commit()
+        x, _ = examples()
+        found = session.run(x[:1].numpy())
+        with torch.no_grad():
+            assert_equal(found["0"], model[0](x[:1]).numpy())
+
+
+# The data as pages get it
+
+
+def test_some_examples_are_held_out_and_none_is_lost() -> None:
+    x = (np.random.default_rng(0).random((10, 6, 6, 1)) * 255).astype(np.uint8)
+    y = np.arange(10) % 3
+    run, data = compiled(classifier(), (x, y), "cross_entropy", nbglcnn.SGD(0.1), SIZE)
+    found = columns.data_set(run, data, 0.25, shuffled=True, seed=5)
+    assert (found.count, found.held_out) == (8, 2)
+    pictures, classes = found.columns
+    assert (pictures.dtype, pictures.shape) == ("uint8", (1, 6, 6))
+    assert pictures.scale == np.float32(1) / np.float32(255)
+    rows = [
+        np.frombuffer(found.blobs[name], np.uint8).reshape(-1, 1, 6, 6)
+        for name in (pictures.blob, pictures.held_out)
+    ]
+    everything = {row.tobytes() for part in rows for row in part}
+    assert everything == {row.transpose(2, 0, 1).tobytes() for row in x}
+    labels = [np.frombuffer(found.blobs[name], np.uint8)
+              for name in (classes.blob, classes.held_out)]  # fmt: skip
+    for part, own in zip(rows, labels, strict=True):
+        for row, label in zip(part, own, strict=True):
+            where = next(k for k in range(10) if (x[k].transpose(2, 0, 1) == row).all())
+            assert label == y[where]
+    again = columns.data_set(run, data, 0.25, shuffled=True, seed=5)
+    assert again.columns == found.columns
+
+
+@pytest.mark.parametrize("share", [1, -0.1, "some", float("nan")])
+def test_what_is_no_share_is_refused(share: object) -> None:
+    x, y = examples()
+    run, data = compiled(classifier(), (x, y), "cross_entropy", nbglcnn.SGD(0.1), SIZE)
+    with pytest.raises(InputError, match="held_out"):
+        columns.data_set(run, data, share, shuffled=True, seed=0)  # type: ignore[arg-type]
+
+
+def test_a_state_of_another_size_is_refused() -> None:
+    like = {"a": np.zeros((2, 3), np.float32), "b": np.zeros(4, np.float32)}
+    data = np.arange(10, dtype=np.float32)
+    found = columns.joined(["b", "a"], memoryview(data.tobytes()), like)
+    assert found["b"].tolist() == [0, 1, 2, 3]
+    assert found["a"].tolist() == [[4, 5, 6], [7, 8, 9]]
+    for wrong in (data[:-1], np.append(data, 1).astype(np.float32)):
+        with pytest.raises((InputError, ValueError)):
+            columns.joined(["b", "a"], memoryview(wrong.tobytes()), like)
