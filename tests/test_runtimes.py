@@ -252,8 +252,9 @@ def test_wrong_sections_and_carries_are_refused_in_the_same_words(runtime: Runti
 def test_a_damaged_file_is_refused_in_the_same_words(runtime: Runtime) -> None:
     data = nbglcnn.compile(nn.Conv2d(3, 2, 3).eval(), IMAGES).to_bytes()
     header = msgspec.json.decode(data[16 : 16 + int.from_bytes(data[8:12], "little")])
-    other = VERSION - 1  # of as many digits, so that the header is as long
-    older = data.replace(b'"version":%d' % VERSION, b'"version":%d' % other, 1)
+    other = VERSION - 1
+    digits = len(str(VERSION))  # a space before fewer digits: the header stays as long
+    older = data.replace(b'"version":%d' % VERSION, b'"version":%*d' % (digits, other), 1)
     flipped = bytearray(data)
     flipped[len(data) // 2] ^= 4
     first = header["weights"][0]["hash"]

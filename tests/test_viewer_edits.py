@@ -297,7 +297,7 @@ def test_another_plan_keeps_the_edits_that_fit_it(viewer: Viewer) -> None:
     network.swap_kernels()
     viewer._show()
     assert told(viewer) == [("kept", 1.0), ("lost", 1.0)]
-    network._observe = ["encoder.0", "decoder.0"]
+    network.observe = ["encoder.0", "decoder.0"]
     network.swap_kernels()
     with pytest.warns(UserWarning, match=r"1 edits .*lost: 'encoder\.1' is not kept"):
         viewer._show()

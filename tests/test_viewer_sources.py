@@ -551,7 +551,7 @@ def test_none_keeps_what_went_in_last(viewer: Viewer, page: ScriptedPage) -> Non
 def test_a_page_that_says_nothing_leaves_what_python_has(
     page: ScriptedPage, viewer: Viewer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(viewer._reader, "_timeout", 0.1)
+    monkeypatch.setattr(viewer._reader, "patience", 0.1)
     page.choose(kind="webcam", owner="p", playing=True)
     shown = frame()
     page.feed(shown)

@@ -57,6 +57,7 @@ export async function inSlices(
     for (const slice of slices) {
       // A hidden page has nothing to keep fluent, and its timers are slow.
       while (marks.length - passed >= IN_FLIGHT && !hidden()) await pass(marks[passed]);
+      check(); // what was waited for may have ended in the same moment as the session
       clock.begin();
       for (const { step, band } of slice) objects.draw(step, band);
       marks.push(clock.end());
