@@ -6,17 +6,34 @@ import type { Kind } from "./plan.ts";
  * A training as pages and Python tell it each other.
  *
  * `course` names the blob of its Course. The page `owner` runs it; "": whoever sees it first.
- * `until` is the step at which it pauses, -1 for none. `noise` is the standard deviation of what
- * is added to inputs.
+ * "handing": the owner finishes its step, gives Python its state and waits; Python answers with
+ * the next `round`, which begins with the Plan's weights, those behind `at` steps. `past` is a
+ * blob of what was told before them: see `columns.past`. `until` is the step at which it pauses,
+ * -1 for none. `noise` is the standard deviation of what is added to inputs. `batch` (0: the
+ * Course's) and `frozen`, names of parameters, are what is wanted: Python hands over another
+ * Course for them. `wrong` is the layer whose values first became NaN or infinite.
  */
 export interface TrainingRecord {
   readonly id: string;
   readonly course: string;
-  readonly state: "paused" | "running" | "stopped";
+  readonly state: "handing" | "paused" | "running" | "stopped";
   readonly lr: number;
   readonly noise: number;
   readonly owner: string;
   readonly until: number;
+  readonly round: number;
+  readonly at: number;
+  readonly past: string;
+  readonly batch: number;
+  readonly frozen: readonly string[];
+  readonly marks: readonly Mark[];
+  readonly wrong: string;
+}
+
+/** What was changed by hand behind `step` steps, in words. */
+export interface Mark {
+  readonly step: number;
+  readonly text: string;
 }
 
 /**
@@ -77,7 +94,8 @@ export interface Column {
 type Fields = Readonly<Record<string, Kind>>;
 /** Every record's fields. */
 export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
-  ["TrainingRecord", {"id": "string", "course": "string", "state": {"oneOf": ["paused", "running", "stopped"]}, "lr": "number", "noise": "number", "owner": "string", "until": "integer"}],
+  ["TrainingRecord", {"id": "string", "course": "string", "state": {"oneOf": ["handing", "paused", "running", "stopped"]}, "lr": "number", "noise": "number", "owner": "string", "until": "integer", "round": "integer", "at": "integer", "past": "string", "batch": "integer", "frozen": {"list": "string"}, "marks": {"list": {"record": "Mark"}}, "wrong": "string"}],
+  ["Mark", {"step": "integer", "text": "string"}],
   ["Course", {"plan": "string", "loss": "string", "optimizer": "string", "batch": "integer", "count": "integer", "held_out": "integer", "begin": "integer", "end": "integer", "shuffle": "boolean", "seed": "integer", "accuracy": "boolean", "rates": "string", "betas": {"list": "number"}, "columns": {"list": {"record": "Column"}}, "inputs": {"map": "string"}, "held_out_inputs": {"map": "string"}, "loss_key": "string", "held_out_key": "string", "prediction": "string", "ratios": "string", "dead": "string", "trained": {"list": "string"}, "flat": {"list": "string"}, "gradients": {"map": "string"}, "state": {"list": "string"}, "frozen": {"list": "string"}}],
   ["Column", {"key": "string", "shape": {"list": "integer"}, "dtype": {"oneOf": ["float32", "uint8"]}, "scale": "number", "blob": "string", "held_out": "string"}],
 ]);

@@ -12,6 +12,7 @@ export interface TrainerEvents {
 export class CommTrainer implements TrainingHost {
   readonly page: string;
   private readonly engine: Engine;
+  readonly compiles = true;
   private readonly events: TrainerEvents;
 
   constructor(page: string, engine: Engine, events: TrainerEvents) {

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 Name = Annotated[str, Meta(max_length=64)]
 Count = Annotated[int, Meta(ge=0, le=2**31)]
-State = Literal["running", "paused", "stopped"]
+State = Literal["running", "paused", "handing", "stopped"]
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -67,12 +67,23 @@ class Course(msgspec.Struct, frozen=True):
     frozen: tuple[str, ...] = ()
 
 
+class Mark(msgspec.Struct, frozen=True):
+    """What was changed by hand behind `step` steps, in words."""
+
+    step: Count
+    text: str
+
+
 class TrainingRecord(msgspec.Struct, frozen=True):
     """A training as pages and Python tell it each other.
 
     `course` names the blob of its Course. The page `owner` runs it; "": whoever sees it first.
-    `until` is the step at which it pauses, -1 for none. `noise` is the standard deviation of what
-    is added to inputs.
+    "handing": the owner finishes its step, gives Python its state and waits; Python answers with
+    the next `round`, which begins with the Plan's weights, those behind `at` steps. `past` is a
+    blob of what was told before them: see `columns.past`. `until` is the step at which it pauses,
+    -1 for none. `noise` is the standard deviation of what is added to inputs. `batch` (0: the
+    Course's) and `frozen`, names of parameters, are what is wanted: Python hands over another
+    Course for them. `wrong` is the layer whose values first became NaN or infinite.
     """
 
     id: Name
@@ -82,3 +93,10 @@ class TrainingRecord(msgspec.Struct, frozen=True):
     noise: float = 0.0
     owner: Name = ""
     until: int = -1
+    round: Count = 0
+    at: Count = 0
+    past: Name = ""
+    batch: Count = 0
+    frozen: tuple[str, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    wrong: str = ""
