@@ -1,0 +1,45 @@
+// Checkpoints of a training: states to look at and to go back to, ever sparser towards the beginning.
+import type { Checkpoint } from "../state/training.ts";
+
+/** A checkpoint with what it takes to go back to it. */
+export interface Kept extends Checkpoint {
+  /** By texture; undefined where the network was compiled anew since. */
+  readonly rows: ReadonlyMap<number, Float32Array> | undefined;
+}
+
+const MOST = 12;
+const MOST_BYTES = 2 ** 28;
+const GROWTH = 1.6;
+const LEAST = 5;
+
+/** The step from which on the next checkpoint is due. */
+export const nextStep = (last: number): number => Math.max(last + LEAST, Math.ceil(last * GROWTH));
+
+/**
+ * With one more at the end, without those that are too many: of each curve first and last stay, and of the others goes
+ * the one whose neighbours are nearest, as steps are told apart on a logarithmic axis.
+ */
+export function withOne(kept: readonly Kept[], one: Kept): Kept[] {
+  const found = [...kept.filter(({ branch, step }) => branch !== 0 || step < one.step), one];
+  const own = () => found.filter(({ branch }) => branch === one.branch);
+  while (own().length > 2 && (own().length > MOST || bytesOf(found) > MOST_BYTES)) {
+    found.splice(found.indexOf(leastNeeded(own())), 1);
+  }
+  return found;
+}
+
+function leastNeeded(line: readonly Kept[]): Kept {
+  let [least, nearest] = [line[1] as Kept, Number.POSITIVE_INFINITY];
+  for (let k = 1; k + 1 < line.length; k++) {
+    const [before, after] = [line[k - 1]?.step ?? 0, line[k + 1]?.step ?? 0];
+    const gap = Math.log((after + LEAST) / (before + LEAST));
+    if (gap < nearest) [least, nearest] = [line[k] as Kept, gap];
+  }
+  return least;
+}
+
+const bytesOf = (kept: readonly Kept[]): number =>
+  kept.reduce((sum, { arrays, rows, predictions }) => {
+    const all = [...arrays.values(), ...(rows?.values() ?? []), predictions];
+    return sum + all.reduce((bytes, { byteLength }) => bytes + byteLength, 0);
+  }, 0);
