@@ -48,8 +48,10 @@ export interface Checkpoint {
   readonly loss: number;
   /** 0 for the curve of now; else the number of the branch that it is of: see `branches`. */
   readonly branch: number;
-  /** Weights, statistics and the optimizer's tensors, row-major, by the names of the Course's `state`. */
+  /** The parameters that are trained, row-major, by the names of the Course's `trained`. */
   readonly arrays: ReadonlyMap<string, Float32Array>;
+  /** Whether it can be shown and gone back to: not where layers that were frozen then are trained now. */
+  readonly fits: boolean;
   /** The output for the fixed examples, one after the other; empty where there are none. */
   readonly predictions: Float32Array;
 }

@@ -38,6 +38,13 @@ export class Line {
     this.accuracies.push(accuracy);
   }
 
+  /** Forgets what is behind so many steps. */
+  cut(step: number): void {
+    this.losses.length = Math.min(step, this.losses.length);
+    this.accuracies.length = Math.min(step, this.accuracies.length);
+    this.heldOut = this.heldOut.filter(([at]) => at <= step);
+  }
+
   /** As it is now. */
   curve(): Curve {
     return {

@@ -1,10 +1,19 @@
 // Checkpoints of a training: states to look at and to go back to, ever sparser towards the beginning.
+import type { Layout } from "../plan.ts";
 import type { Checkpoint } from "../state/training.ts";
 
+/** A tensor of a state as it lies in its texture. */
+export interface Lying {
+  readonly rows: Float32Array;
+  readonly layout: Layout;
+}
+
+/** A state by the names of its tensors. */
+export type Tensors = ReadonlyMap<string, Lying>;
+
 /** A checkpoint with what it takes to go back to it. */
-export interface Kept extends Checkpoint {
-  /** By texture; undefined where the network was compiled anew since. */
-  readonly rows: ReadonlyMap<number, Float32Array> | undefined;
+export interface Kept extends Omit<Checkpoint, "fits"> {
+  readonly tensors: Tensors;
 }
 
 const MOST = 12;
@@ -39,7 +48,8 @@ function leastNeeded(line: readonly Kept[]): Kept {
 }
 
 const bytesOf = (kept: readonly Kept[]): number =>
-  kept.reduce((sum, { arrays, rows, predictions }) => {
-    const all = [...arrays.values(), ...(rows?.values() ?? []), predictions];
+  kept.reduce((sum, { arrays, tensors, predictions }) => {
+    const rows = [...tensors.values()].map((one) => one.rows);
+    const all = [...arrays.values(), ...rows, predictions];
     return sum + all.reduce((bytes, { byteLength }) => bytes + byteLength, 0);
   }, 0);
