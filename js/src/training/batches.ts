@@ -38,11 +38,15 @@ export function rowsOf(column: Column, bytes: Uint8Array<ArrayBuffer>): Rows {
 /** Batches in an epoch. */
 export const perEpoch = ({ count, batch }: Course): number => Math.ceil(count / batch);
 
-/** The examples of a step, counted from 0: fewer than a batch at the end of an epoch. */
+/**
+ * The examples of a step, counted from 0: fewer than a batch at the end of an epoch. Epochs are counted from the
+ * Course's `begin` on, with an order of their own.
+ */
 export function chosen(course: Course, step: number): number[] {
-  const { count, batch, shuffle, seed } = course;
-  const epoch = Math.floor(step / perEpoch(course));
-  const first = (step % perEpoch(course)) * batch;
+  const { begin, count, batch, shuffle } = course;
+  const [seed, own] = step < begin ? [course.seed, step] : [course.seed + begin, step - begin];
+  const epoch = Math.floor(own / perEpoch(course));
+  const first = (own % perEpoch(course)) * batch;
   const places = Array.from({ length: Math.min(batch, count - first) }, (_, k) => first + k);
   return shuffle ? places.map((place) => placeOf(place, count, seed + epoch, 1)) : places;
 }

@@ -45,6 +45,16 @@ export class Line {
     this.heldOut = this.heldOut.filter(([at]) => at <= step);
   }
 
+  /** Two numbers for each step from `first` on: its loss, and the share of right answers. */
+  rows(first: number): Float32Array<ArrayBuffer> {
+    const found = new Float32Array(2 * (this.steps - first));
+    for (let k = 0; k < found.length / 2; k++) {
+      found[2 * k] = this.losses[first + k] ?? Number.NaN;
+      found[2 * k + 1] = this.accuracies[first + k] ?? Number.NaN;
+    }
+    return found;
+  }
+
   /** As it is now. */
   curve(): Curve {
     return {

@@ -1,22 +1,23 @@
 // Trains in the page: step after step between frames, with what is held out looked at now and then.
-import type { Session } from "../gl/types.ts";
-import type { TrainingHost, TrainingProgress } from "../state/training.ts";
-import type { Course, TrainingRecord } from "../training.ts";
-import { addNoise, batchOf, chosen, type Rows, rowsOf, scalarsOf } from "./batches.ts";
+// Longer than 400 lines: all that can happen to a training, one after the other, is one piece.
+import type { TrainingActions, TrainingHost, TrainingProgress } from "../state/training.ts";
+import type { TrainingRecord } from "../training.ts";
+import { type Given, seenBy } from "./given.ts";
+import type { History } from "./history.ts";
+import { nextStep, type Tensors } from "./ring.ts";
+import { seen } from "./seen.ts";
+import { Watches } from "./watches.ts";
+import { Work } from "./work.ts";
 
 /** So often views show the network of now, and Python is told. */
 const REFRESH_MS = 250;
-/** Evaluating and saving may take this share of the time each. */
+/** So often views are told how many steps are done. */
+const COUNT_MS = 100;
+/** Evaluating, and keeping states, may take this share of the time each. */
 const EVALUATING = 0.1;
 const SAVING = 0.05;
 /** A state is sent to Python so often at most, beside each pause and the end. */
 const SAVE_MS = 10_000;
-const LOST_MS = 200;
-
-interface Kept {
-  readonly step: number;
-  readonly rows: ReadonlyMap<number, Float32Array>;
-}
 
 export interface LoopEvents {
   /** How it goes. */
@@ -27,358 +28,385 @@ export interface LoopEvents {
   isSeen(): boolean;
 }
 
-export class Loop {
+export class Loop implements TrainingActions {
   private readonly host: TrainingHost;
-  private readonly course: Course;
-  private readonly rates: Float32Array | undefined;
-  private readonly rows: readonly Rows[];
-  private readonly heldOutRows: readonly Rows[];
+  private readonly given: Given;
+  private readonly history: History;
   private readonly events: LoopEvents;
+  private readonly watches: Watches;
+  private readonly work: Work;
   private record: TrainingRecord;
   private step: number;
-  private examples = 0;
-  private readonly losses: number[] = [];
-  private readonly accuracies: number[] = [];
-  private readonly heldOut: [number, number, number | null][] = [];
-  private told = 0;
+  private examples: number;
+  /** Steps that Python knows. */
+  private told: number;
   private toldHeldOut = 0;
-  private kept: Kept | undefined;
-  /** Of the context, as of `kept`'s last use. */
-  private lost: number;
+  /** The weights of now, while those of a checkpoint are shown. */
+  private now: Tensors | undefined;
+  /** What is done one after the other. */
+  private turn: Promise<void> = Promise.resolve();
   private going = false;
   private closed = false;
+  private changed: () => void = () => undefined;
   private readonly spent = { all: 0, evaluating: 0, saving: 0 };
+  private ms = 0;
   private refreshed = 0;
+  private counted = 0;
   private saved = 0;
 
+  /** `history` may have steps of other rounds. */
   constructor(
     host: TrainingHost,
     record: TrainingRecord,
-    course: Course,
-    rows: readonly Rows[],
-    heldOutRows: readonly Rows[],
-    rates: Float32Array | undefined,
+    given: Given,
+    history: History,
     events: LoopEvents,
   ) {
     this.host = host;
     this.record = record;
-    this.course = course;
-    this.rows = rows;
-    this.heldOutRows = heldOutRows;
-    this.rates = rates;
+    this.given = given;
+    this.history = history;
     this.events = events;
-    this.step = course.begin;
-    this.lost = host.losses;
+    this.watches = new Watches(given.course);
+    this.work = new Work(host, given, this.watches);
+    this.step = record.at;
+    this.told = history.line.steps;
+    this.examples = history.last?.examples ?? seenBy(given.course, record.at);
   }
 
-  /** Fetches a training's data; it begins with `follow`. */
-  static async open(
-    host: TrainingHost,
-    record: TrainingRecord,
-    course: Course,
-    events: LoopEvents,
-  ): Promise<Loop> {
-    const bytes = new Map<string, Promise<Uint8Array<ArrayBuffer>>>();
-    const get = (name: string) => {
-      const known = bytes.get(name) ?? host.blob(name);
-      bytes.set(name, known);
-      return known;
-    };
-    const all = (which: "blob" | "held_out") =>
-      Promise.all(course.columns.map(async (column) => rowsOf(column, await get(column[which]))));
-    const rows = await all("blob");
-    const heldOut = course.held_out > 0 ? await all("held_out") : [];
-    const given = course.rates === "" ? undefined : await get(course.rates);
-    const rates = given && new Float32Array(given.slice().buffer);
-    return new Loop(host, record, course, rows, heldOut, rates, events);
-  }
-
-  /** Begins from the weights of the beginning. */
+  /** Begins with the Plan's weights; does what is wanted. */
   async begin(): Promise<void> {
-    const initial = this.host.initial();
-    await this.host.use(async (session) => put(session, initial));
-    this.kept = { step: this.step, rows: initial };
+    await this.work.begin();
     await this.evaluate();
+    await this.keep();
     this.tell();
+    this.show();
+    if (this.record.state === "running") this.go();
+    else this.queue(() => this.rest());
   }
 
   /** What is wanted now. */
   follow(record: TrainingRecord): void {
     const before = this.record;
     this.record = record;
-    if (record.state === "running") void this.go();
-    else if (record.state === "stopped" && !this.going) void this.end();
-    else if (before.state === "running" && !this.going) this.events.onProgress({ phase: "paused" });
+    this.changed();
+    if (record.state === "running") this.go();
+    else if (!this.going && record.state !== before.state) this.queue(() => this.rest());
   }
 
   close(): void {
     this.closed = true;
+    this.changed();
+  }
+
+  // What views ask
+
+  watch(keys: readonly string[], take: (arrays: Float32Array[]) => void): () => void {
+    return this.watches.add(keys, take, () => this.give());
+  }
+
+  look(id: number | null): void {
+    this.queue(async () => {
+      if (this.going || this.record.state !== "paused") return;
+      const kept = id === null ? undefined : this.history.get(id);
+      if (kept === undefined) await this.lookAway();
+      else if (this.work.fits(kept.tensors)) {
+        this.now ??= await this.work.state();
+        await this.work.put(kept.tensors);
+        this.events.onProgress({ looking: kept.id });
+      }
+      await this.refresh();
+    });
+  }
+
+  goBack(id: number, keep: boolean): void {
+    if (this.record.state === "running") this.becomes("paused");
+    this.queue(async () => {
+      const to = this.history.get(id);
+      if (to === undefined || !this.work.fits(to.tensors) || this.record.state === "stopped")
+        return;
+      this.now = undefined;
+      this.told = Math.min(this.told, this.history.goBack(to, keep));
+      this.goesOnFrom(to.step, to.examples);
+      this.watches.forget();
+      await this.work.put(to.tensors);
+      this.events.onProgress({ looking: null, ratios: null, dead: null });
+      this.showKept();
+      await this.rest();
+    });
+  }
+
+  // One thing after the other
+
+  private queue(work: () => Promise<void>): void {
+    this.turn = this.turn
+      .then(() => (this.closed ? undefined : work()))
+      .catch((error: unknown) => {
+        if (!this.closed) this.fail(error);
+      });
   }
 
   private get wanted(): boolean {
     return !this.closed && this.record.state === "running";
   }
 
-  private async go(): Promise<void> {
+  /** It pauses or stops by itself. */
+  private becomes(state: TrainingRecord["state"]): void {
+    this.record = { ...this.record, state, until: -1 };
+    this.changed();
+    if (state !== "stopped") this.events.onState(state);
+  }
+
+  private go(): void {
     if (this.going) return;
     this.going = true;
-    try {
-      while (this.wanted) {
-        if (document.hidden) {
-          this.events.onProgress({ phase: "hidden" });
-          await seen();
-          continue;
-        }
-        const { end } = this.course;
-        if (end >= 0 && this.step >= end) {
-          this.record = { ...this.record, state: "stopped" };
-          break;
-        }
-        if (this.record.until >= 0 && this.step >= this.record.until) {
-          this.record = { ...this.record, state: "paused", until: -1 };
-          this.events.onState("paused");
-          break;
-        }
-        this.events.onProgress({ phase: "running" });
-        await this.once();
-        await this.besides();
+    this.queue(async () => {
+      try {
+        await this.lookAway();
+        while (this.wanted) await this.next();
+      } finally {
+        this.going = false;
       }
       if (!this.closed) await this.rest();
-    } catch (error) {
-      if (!this.closed) this.fail(error);
-    } finally {
-      this.going = false;
+    });
+  }
+
+  private async next(): Promise<void> {
+    const { end } = this.given.course;
+    if (document.hidden) {
+      this.events.onProgress({ phase: "hidden" });
+      await Promise.race([seen(), this.change()]);
+    } else if (end >= 0 && this.step >= end) this.becomes("stopped");
+    else if (this.record.until >= 0 && this.step >= this.record.until) this.becomes("paused");
+    else {
+      this.events.onProgress({ phase: "running" });
+      await this.once();
+      await this.besides();
     }
-    if (this.wanted) void this.go();
+  }
+
+  /** Resolves when something else is wanted. */
+  private change(): Promise<void> {
+    return new Promise((resolve) => {
+      this.changed = resolve;
+    });
   }
 
   /** One step; after a lost context from the last state that was kept. */
   private async once(): Promise<void> {
-    const { host, course, step } = this;
-    if (host.losses !== this.lost) {
-      await this.revive();
-      return;
-    }
     const start = performance.now();
-    const examples = chosen(course, step);
-    const batch = batchOf(this.rows, examples, course.batch, course.inputs);
-    addNoise(batch, course, this.record.noise, step);
-    const rate = this.rates?.[Math.min(step - course.begin, this.rates.length - 1)];
-    const scalars = scalarsOf(course, rate ?? this.record.lr, step);
-    let told: Float32Array;
-    try {
-      told = await host.use(async (session) => {
-        for (const [key, data] of batch.inputs) session.write(key, data);
-        for (const [key, number] of scalars) session.write(key, Float32Array.of(number));
-        await session.run({ section: "train" });
-        const found = await session.sample(course.loss_key, [[0, 0, 1]]);
-        const isSound = Number.isFinite(found[0]) && Number.isFinite(found[1]);
-        if (isSound && host.losses === this.lost) session.commit();
-        return found;
-      });
-    } catch (error) {
-      if (!isLost(error)) throw error;
+    const measured = start - this.refreshed >= REFRESH_MS && this.events.isSeen();
+    const { lr, noise } = this.record;
+    const done = this.work.isLost
+      ? undefined
+      : await this.work.step({ step: this.step, lr, noise, measured });
+    if (done === undefined) {
       await this.revive();
       return;
     }
-    if (host.losses !== this.lost) return;
-    const [loss = Number.NaN, check = Number.NaN, right = Number.NaN] = told;
-    if (!Number.isFinite(loss) || !Number.isFinite(check)) {
-      this.stop(
-        `training stopped at step ${step}: ${Number.isFinite(loss) ? "a parameter" : "the loss"} ` +
-          "became NaN or infinite. The weights are those before it; lower the learning rate",
-      );
+    if (measured) this.events.onProgress({ ratios: done.ratios, dead: done.dead });
+    if (!done.isSound) {
+      this.wentWrong(done.loss);
       return;
     }
     this.step += 1;
-    this.examples += examples.length;
-    this.losses.push(loss);
-    this.accuracies.push(course.accuracy ? right : Number.NaN);
+    this.examples += done.examples;
+    this.history.line.add(done.loss, done.accuracy);
     const ms = performance.now() - start;
     this.spent.all += ms;
-    this.events.onProgress({ step: this.step, examples: this.examples, ms });
+    this.ms = this.ms === 0 ? ms : 0.9 * this.ms + 0.1 * ms;
+    if (start - this.counted < COUNT_MS) return;
+    this.counted = start;
+    this.count();
   }
 
   /** What is done between steps: views, what is held out, and a state to go back to. */
   private async besides(): Promise<void> {
+    const { spent, step } = this;
     const now = performance.now();
-    const { spent } = this;
-    if (this.heldOutRows.length > 0 && spent.evaluating < EVALUATING * spent.all) {
+    if (this.given.heldOutRows.length > 0 && spent.evaluating < EVALUATING * spent.all) {
       await this.evaluate();
       spent.evaluating += performance.now() - now;
     }
+    const isDue = step >= nextStep(this.history.last?.step ?? 0);
+    if (isDue && spent.saving < SAVING * spent.all) await this.timed(() => this.keep());
     if (now - this.refreshed < REFRESH_MS) return;
-    this.refreshed = now;
+    this.refreshed = performance.now();
     this.tell();
-    if (this.events.isSeen()) await this.host.refresh().catch(unlessLost);
-    if (now - this.saved > SAVE_MS && spent.saving < SAVING * spent.all) {
-      const start = performance.now();
-      await this.save(false);
-      spent.saving += performance.now() - start;
-    }
+    this.show();
+    if (this.events.isSeen()) await this.refresh();
+    if (now - this.saved > SAVE_MS && spent.saving < SAVING * spent.all)
+      await this.timed(() => this.save(false));
+  }
+
+  private async timed(saving: () => Promise<unknown>): Promise<void> {
+    const start = performance.now();
+    await saving();
+    this.spent.saving += performance.now() - start;
+  }
+
+  private get hasStepped(): boolean {
+    return this.step > this.record.at;
+  }
+
+  /** Views show the network of now. */
+  private async refresh(): Promise<void> {
+    const predictions = await this.work.shown(this.hasStepped);
+    if (predictions !== undefined && this.work.fixed !== null)
+      this.events.onProgress({ predictions });
+  }
+
+  private give(): void {
+    this.work.give(this.hasStepped).catch((error: unknown) => {
+      if (!this.closed && this.host.plan === this.given.course.plan) this.fail(error);
+    });
   }
 
   /** The loss of all that is held out, with the weights of now. */
   private async evaluate(): Promise<void> {
-    const { course, host, step } = this;
-    if (this.heldOutRows.length === 0 || this.heldOut.at(-1)?.[0] === step) return;
-    let [loss, right] = [0, 0];
-    // The first batch last: its predictions are what is seen.
-    const batches = Math.ceil(course.held_out / course.batch);
-    for (let k = batches - 1; k >= 0; k--) {
-      const first = k * course.batch;
-      const count = Math.min(course.batch, course.held_out - first);
-      const examples = Array.from({ length: count }, (_, at) => first + at);
-      const { inputs } = batchOf(this.heldOutRows, examples, course.batch, course.held_out_inputs);
-      let found: Float32Array;
-      try {
-        found = await host.use(async (session) => {
-          for (const [key, data] of inputs) session.write(key, data);
-          await session.run({ section: "evaluate" });
-          return session.sample(course.held_out_key, [[0, 0, 1]]);
-        });
-      } catch (error) {
-        if (!isLost(error)) throw error;
-        return; // the next step goes back to the last state
-      }
-      loss += ((found[0] ?? 0) * count) / course.held_out;
-      right += ((found[1] ?? 0) * count) / course.held_out;
-    }
-    this.heldOut.push([step, loss, course.accuracy ? right : null]);
+    const { heldOut } = this.history.line;
+    if (this.given.heldOutRows.length === 0 || heldOut.at(-1)?.[0] === this.step) return;
+    const found = await this.work.evaluate();
+    if (found === undefined) return; // the next step goes back to the last state
+    heldOut.push([this.step, found[0], this.given.course.accuracy ? found[1] : null]);
   }
 
-  /** It pauses or ends: Python gets what there is. */
+  /** Keeps the state of now as a checkpoint. */
+  private async keep(): Promise<void> {
+    const { step, examples } = this;
+    const { losses, heldOut } = this.history.line;
+    const kept = await this.work.kept();
+    if (kept === undefined) return;
+    const held = heldOut.findLast(([at]) => at === step)?.[1];
+    const loss = held ?? losses[step - 1] ?? Number.NaN;
+    this.history.add({ ...kept, step, examples, loss });
+    this.showKept();
+  }
+
+  private async keepOnce(): Promise<void> {
+    await this.evaluate();
+    if (this.history.last?.step !== this.step) await this.keep();
+  }
+
+  /** It pauses, is handed over or ends: Python gets what there is. */
   private async rest(): Promise<void> {
+    if (this.record.state === "running") return;
     if (this.record.state === "stopped") {
       await this.end();
       return;
     }
-    await this.evaluate();
+    await this.lookAway();
+    await this.keepOnce();
     this.tell();
+    this.show();
     await this.save(false);
-    await this.host.refresh().catch(unlessLost);
-    this.events.onProgress({ phase: "paused" });
+    await this.refresh();
+    const isHanded = this.record.state === "handing";
+    this.events.onProgress({ phase: isHanded ? "waiting" : "paused" });
   }
 
   private async end(): Promise<void> {
-    if (this.closed) return;
-    this.closed = true;
     try {
-      await this.evaluate();
+      await this.lookAway();
+      await this.keepOnce();
       this.tell();
-      await this.save(true);
+      this.show();
+      if (!(await this.save(true))) {
+        await this.revive();
+        await this.save(true);
+      }
     } finally {
+      this.closed = true;
       this.events.onProgress({ phase: "stopped" });
       this.events.onState("stopped");
     }
   }
 
-  private stop(message: string): void {
+  /** What would be committed is NaN. */
+  private wentWrong(loss: number): void {
+    const what = Number.isFinite(loss) ? "a parameter" : "the loss";
+    const message =
+      `training stopped at step ${this.step}: ${what} became NaN or infinite. ` +
+      "The weights are those before it; lower the learning rate";
     this.events.onProgress({ message });
     this.tell(message);
-    this.record = { ...this.record, state: "stopped" };
+    this.becomes("stopped");
   }
 
   private fail(error: unknown): void {
     const message = error instanceof Error ? error.message : String(error);
-    this.events.onProgress({ phase: "failed", message });
     this.tell(`training stopped at step ${this.step}: ${message}`);
-    this.events.onState("paused");
+    this.becomes("paused");
+    this.events.onProgress({ phase: "failed", message });
   }
 
-  /** Keeps the state of now, and sends it to Python. */
-  private async save(last: boolean): Promise<void> {
-    const { host, course, step } = this;
-    const [rows, parts] = await host.use(async (session) => {
-      const saved = await session.saved();
-      const found: Float32Array[] = [];
-      for (const name of course.state) found.push(await session.read(name));
-      return [saved, found] as const;
-    });
-    this.kept = { step, rows };
+  /** Sends the state of now to Python; false where the context is lost. */
+  private async save(last: boolean): Promise<boolean> {
+    const { step } = this;
+    const state = await this.work.saved();
+    if (state === undefined) return false;
     this.saved = performance.now();
-    const all = new Float32Array(parts.reduce((sum, part) => sum + part.length, 0));
-    let at = 0;
-    for (const part of parts) {
-      all.set(part, at);
-      at += part.length;
-    }
-    host.save(this.record.id, step, all, last);
+    this.host.save(this.record.id, step, state, last);
+    return true;
+  }
+
+  /** Puts the weights of now back. */
+  private async lookAway(): Promise<void> {
+    const { now } = this;
+    if (now === undefined) return;
+    this.now = undefined;
+    await this.work.put(now);
+    this.events.onProgress({ looking: null });
   }
 
   /** After a lost context: waits for the network, and goes back to the last state. */
   private async revive(): Promise<void> {
-    const { host, course, kept } = this;
-    while (!this.closed) {
-      // A run fails before the page is told of the loss, and again until all is there.
-      await new Promise((resolve) => setTimeout(resolve, LOST_MS));
-      if (host.plan !== course.plan) continue;
-      this.lost = host.losses;
-      if (kept === undefined) return;
-      const isPut = await host
-        .use(async (session) => {
-          put(session, kept.rows);
-          await session.run({ section: "evaluate" });
-        })
-        .then(
-          () => true,
-          (error: unknown) => unlessLost(error) ?? false,
-        );
-      if (isPut && this.lost === host.losses) break;
-    }
-    if (this.closed || kept === undefined) return;
-    const lost = this.step - kept.step;
-    this.step = kept.step;
-    const begin = kept.step - this.course.begin;
-    this.losses.length = begin;
-    this.accuracies.length = begin;
-    this.told = Math.min(this.told, begin);
+    const kept = this.history.last;
+    if (kept === undefined || !(await this.work.revive(kept.tensors, () => this.closed))) return;
+    const gone = this.step - kept.step;
+    this.now = undefined;
+    this.history.line.cut(kept.step);
+    this.told = Math.min(this.told, kept.step);
+    this.goesOnFrom(kept.step, kept.examples);
     const message =
       `the browser took the graphics context away: training goes on from step ${kept.step}` +
-      (lost > 0 ? `; the ${lost} steps behind it are lost` : "");
-    this.events.onProgress({ message, step: this.step });
+      (gone > 0 ? `; the ${gone} steps behind it are lost` : "");
+    this.events.onProgress({ message });
     this.tell(message);
+    this.show();
   }
 
+  private goesOnFrom(step: number, examples: number): void {
+    this.step = step;
+    this.examples = examples;
+    this.toldHeldOut = 0;
+  }
+
+  // Who is told
+
   private tell(message = ""): void {
-    const { losses, accuracies, heldOut, told, toldHeldOut } = this;
-    const rows = new Float32Array(2 * (losses.length - told));
-    for (let k = told; k < losses.length; k++) {
-      rows[2 * (k - told)] = losses[k] ?? Number.NaN;
-      rows[2 * (k - told) + 1] = accuracies[k] ?? Number.NaN;
-    }
+    const { told, toldHeldOut } = this;
+    const { losses, heldOut } = this.history.line;
+    const rows = this.history.line.rows(told);
     this.told = losses.length;
     this.toldHeldOut = heldOut.length;
     const held_out = heldOut.slice(toldHeldOut);
     this.host.tell({ training: this.record.id, first: told, held_out, message }, rows);
-    this.events.onProgress({
-      losses: [...losses],
-      accuracies: [...accuracies],
-      heldOut: [...heldOut],
-    });
   }
-}
 
-async function put(session: Session, rows: ReadonlyMap<number, Float32Array>): Promise<void> {
-  for (const [texture, data] of rows) session.setWeight(texture, data);
-}
+  private count(): void {
+    this.events.onProgress({ step: this.step, examples: this.examples, ms: this.ms });
+  }
 
-const isLost = (error: unknown): boolean =>
-  error instanceof Error && error.name === "ContextLostError";
+  private show(): void {
+    this.count();
+    const fixed = this.work.fixed?.examples ?? null;
+    this.events.onProgress({ ...this.history.line.curve(), fixed });
+  }
 
-function unlessLost(error: unknown): undefined {
-  if (!isLost(error)) throw error;
-}
-
-/** Resolves when the page is seen again. */
-function seen(): Promise<void> {
-  return new Promise((resolve) => {
-    const look = () => {
-      if (document.hidden) return;
-      document.removeEventListener("visibilitychange", look);
-      resolve();
-    };
-    document.addEventListener("visibilitychange", look);
-    look();
-  });
+  private showKept(): void {
+    const { checkpoints, branches } = this.history;
+    const found = checkpoints.map((kept) => ({ ...kept, fits: this.work.fits(kept.tensors) }));
+    this.events.onProgress({ checkpoints: found, branches });
+  }
 }

@@ -14,6 +14,8 @@ export type Tensors = ReadonlyMap<string, Lying>;
 /** A checkpoint with what it takes to go back to it. */
 export interface Kept extends Omit<Checkpoint, "fits"> {
   readonly tensors: Tensors;
+  /** Examples seen. */
+  readonly examples: number;
 }
 
 const MOST = 12;

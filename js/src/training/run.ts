@@ -3,14 +3,27 @@ import { batch, effect, untracked } from "@preact/signals";
 import { NO_TRAINING, type TrainingHost } from "../state/training.ts";
 import type { ViewerState } from "../state.ts";
 import type { Course, TrainingRecord } from "../training.ts";
+import { fetched } from "./given.ts";
+import { History } from "./history.ts";
+import { Line } from "./line.ts";
 import { Loop } from "./loop.ts";
 import type { RunTraining } from "./offer.ts";
 
+interface Running {
+  readonly id: string;
+  readonly round: number;
+  /** What the next round goes on with. */
+  readonly history: History | undefined;
+  follow(record: TrainingRecord): void;
+  close(): void;
+}
+
 export const runTraining: RunTraining = (state) => {
-  let now: { readonly id: string; follow(record: TrainingRecord): void; close(): void } | undefined;
+  let now: Running | undefined;
   const end = (): void => {
     now?.close();
     now = undefined;
+    state.trainingActions.value = null;
   };
   const stop = effect(() => {
     const record = state.training.value;
@@ -28,16 +41,17 @@ export const runTraining: RunTraining = (state) => {
         if (record === null) state.progress.value = NO_TRAINING;
         return;
       }
-      if (now?.id === record.id) {
+      if (now?.id === record.id && now.round === record.round) {
         now.follow(record);
         return;
       }
+      const history = now?.id === record.id ? now.history : undefined;
       end();
       if (record.owner !== "" && record.owner !== host.page) {
         state.progress.value = { ...NO_TRAINING, phase: "elsewhere" };
         return;
       }
-      now = begin(state, host, record);
+      now = begin(state, host, record, history);
     });
   });
   return () => {
@@ -46,12 +60,18 @@ export const runTraining: RunTraining = (state) => {
   };
 };
 
-function begin(state: ViewerState, host: TrainingHost, first: TrainingRecord) {
+function begin(
+  state: ViewerState,
+  host: TrainingHost,
+  first: TrainingRecord,
+  before: History | undefined,
+): Running {
   let record = first;
   let loop: Loop | undefined;
   let closed = false;
   let course: Course | undefined;
   let opening = false;
+  let history = before;
   const say = (part: Partial<ViewerState["progress"]["value"]>): void => {
     if (!closed) state.progress.value = { ...state.progress.peek(), ...part };
   };
@@ -59,24 +79,37 @@ function begin(state: ViewerState, host: TrainingHost, first: TrainingRecord) {
     const of = state.training.peek();
     if (!closed && of?.id === first.id) state.training.value = { ...of, ...part };
   };
-  state.progress.value = { ...NO_TRAINING, phase: "waiting" };
+  const known = before === undefined ? NO_TRAINING : state.progress.peek();
+  state.progress.value = { ...known, phase: "waiting", message: "" };
+  const past = async (): Promise<History> => {
+    const found = new History();
+    if (first.past !== "") found.line = Line.of(await host.blob(first.past));
+    return found;
+  };
   const open = async (): Promise<void> => {
     course ??= JSON.parse(new TextDecoder().decode(await host.blob(first.course))) as Course;
     // The Plan comes by another way.
     if (closed || opening || host.plan !== course.plan) return;
     opening = true;
-    const made = await Loop.open(host, record, course, {
+    history ??= await past();
+    const given = await fetched(host, course);
+    if (closed) return;
+    const made = new Loop(host, record, given, history, {
       onProgress: (part) => say(part),
       onState: (now) => {
         change({ state: now, until: -1 });
       },
       isSeen: () => [...state.seen.peek().values()].includes(true),
     });
-    if (closed) return;
     if (record.owner === "") change({ owner: host.page });
+    say({ course, ratios: null, dead: null, predictions: null, looking: null });
     await made.begin();
-    if (closed) return;
+    if (closed) {
+      made.close();
+      return;
+    }
     loop = made;
+    state.trainingActions.value = made;
     loop.follow(record);
   };
   const attempt = (): void => {
@@ -88,6 +121,10 @@ function begin(state: ViewerState, host: TrainingHost, first: TrainingRecord) {
   attempt();
   return {
     id: first.id,
+    round: first.round,
+    get history() {
+      return history;
+    },
     follow(next: TrainingRecord): void {
       const isNew = next !== record;
       record = next;

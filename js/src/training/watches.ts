@@ -33,16 +33,27 @@ export class Watches {
 
   /** Reads the gradients of a step that has run and isn't committed yet. */
   async learn(session: Session): Promise<void> {
+    this.known.clear();
     for (const key of this.wanted(true)) this.known.set(key, await session.read(key));
   }
 
-  /** Gives all watches their arrays as they are now. */
-  async give(session: Session): Promise<void> {
+  /**
+   * Gives all watches their arrays as they are now; `stepped`: gradients that nobody has read before are those of the
+   * last batch with the weights of now.
+   */
+  async give(session: Session, stepped: boolean): Promise<void> {
+    const keys = [...this.wanted(false)];
+    if (stepped) keys.push(...[...this.wanted(true)].filter((key) => !this.known.has(key)));
     const found = new Map(this.known);
-    for (const key of this.wanted(false)) found.set(key, await session.read(key));
+    for (const key of keys) found.set(key, await session.read(key));
     for (const { keys, take } of this.watches) {
       take(keys.map((key) => found.get(key) ?? zeros(session, key)));
     }
+  }
+
+  /** Nothing is known of a step. */
+  forget(): void {
+    this.known.clear();
   }
 
   private wanted(gradients: boolean): Set<string> {

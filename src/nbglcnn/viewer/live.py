@@ -172,7 +172,7 @@ def took(
     history = training._history
     if not history.take(first, rows):
         return False
-    history.held_out = [row for row in history.held_out if row[0] <= len(history.losses)]
+    history.held_out = [row for row in history.held_out if row[0] <= first]
     for step, loss, share in held_out:
         if not history.held_out or step > history.held_out[-1][0]:
             history.held_out.append((step, loss, np.nan if share is None else share))

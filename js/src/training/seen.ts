@@ -1,0 +1,14 @@
+// Hidden pages.
+
+/** Resolves when the page is seen again. */
+export function seen(): Promise<void> {
+  return new Promise((resolve) => {
+    const look = () => {
+      if (document.hidden) return;
+      document.removeEventListener("visibilitychange", look);
+      resolve();
+    };
+    document.addEventListener("visibilitychange", look);
+    look();
+  });
+}
