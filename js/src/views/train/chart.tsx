@@ -51,6 +51,8 @@ export interface ChartProps {
   marks: readonly Mark[];
   /** The words for a step, where something is known of it. */
   describe: (step: number) => string;
+  /** The number at a step, where its mark stands. */
+  on: (step: number) => number | undefined;
   /** The step that is looked at, with a line. */
   at: number | null;
   /** What stands on the axis, given the place of a step in CSS pixels. */
@@ -58,7 +60,7 @@ export interface ChartProps {
 }
 
 export function Chart(props: ChartProps) {
-  const { label, height, last, scale, ends, marks, describe, at, children } = props;
+  const { label, height, last, scale, ends, marks, describe, on, at, children } = props;
   const views = useViews();
   const place = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(0);
@@ -77,6 +79,11 @@ export function Chart(props: ChartProps) {
     height: height - AROUND.top - AROUND.bottom,
   };
   const left = (step: number): number => AROUND.left + (step / Math.max(1, last)) * room.width;
+  /** Where on the plot a number is; in its middle what is none. */
+  const topOf = (value: number | undefined): number => {
+    const share = value === undefined ? Number.NaN : placeOn(scale, value);
+    return (Number.isFinite(share) ? 1 - share : 0.5) * room.height;
+  };
   const point = (event: PointerEvent): void => {
     const spot = pointIn(event.currentTarget as Element, event, views).left - AROUND.left;
     const step = Math.round((spot / room.width) * last);
@@ -109,7 +116,7 @@ export function Chart(props: ChartProps) {
           role="img"
           aria-label={`step ${full(step)}: ${text}`}
           title={`step ${full(step)}: ${text}`}
-          style={{ left: px(left(step)), top: px(AROUND.top), height: px(room.height) }}
+          style={{ left: px(left(step)), top: px(AROUND.top + topOf(on(step))) }}
         />
       ))}
       {placed(ends, scale, room.height).map(({ end, top }) => (
@@ -264,5 +271,9 @@ function optionsOf(root: HTMLElement, now: () => ChartProps, width: number): uPl
   };
 }
 
-/** An axis's number. */
-export const numberText = (value: number): string => (value === 0 ? "0" : short(value));
+/** An axis's number: a round one, without zeros that say nothing. */
+export function numberText(value: number): string {
+  const size = Math.abs(value);
+  const plain = size === 0 || (size >= 1e-4 && size < 1e5);
+  return plain ? String(Number(value.toPrecision(3))).replace("-", "−") : short(value);
+}

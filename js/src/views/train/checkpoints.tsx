@@ -4,15 +4,16 @@ import { full } from "../../format.ts";
 import type { Network } from "../../network/network.ts";
 import type { Checkpoint, TrainingActions, TrainingProgress } from "../../state/training.ts";
 import type { Course } from "../../training.ts";
-import { Choice, Select } from "../choice.tsx";
+import { Choice } from "../choice.tsx";
 import { useViews } from "../context.ts";
+import { LayerChoice } from "./choice.tsx";
 import { CopyLine } from "./copy.tsx";
 import { type Kind, kindOf } from "./examples.ts";
 import { Predictions } from "./examples.tsx";
 import { Back } from "./icons.tsx";
 import { rangeText } from "./layer.tsx";
 import { lossText } from "./losses.tsx";
-import { type Fitting, fitting, mostOf, type Tiling, tilingOf } from "./tiles.ts";
+import { EDGE, type Fitting, fitting, mostOf, type Tiling, tilingOf } from "./tiles.ts";
 import { Tiles } from "./tiles.tsx";
 import { useWatched } from "./watched.ts";
 import type { Group } from "./words.ts";
@@ -93,12 +94,11 @@ export function Checkpoints(props: CheckpointsProps) {
     <section class="nbg-checkpoints" aria-label="Checkpoints">
       <header>
         <span>
-          <strong>Checkpoints</strong>{" "}
-          <span class="nbg-second">click a row, or drag the dot under the curve</span>
+          <strong>Checkpoints</strong> <span class="nbg-second">click a row, or drag the dot</span>
         </span>
         <span class="nbg-checkpoint-tools">
-          <Select
-            label="Layer"
+          <LayerChoice
+            label="Layer of the checkpoints"
             items={groups.map((group, k) => [names[k] ?? "", group.name] as const)}
             now={name}
             choose={setWanted}
@@ -243,8 +243,8 @@ function useFit(tiling: Tiling, width: number, ratio: number): Fitting {
     1,
     Math.floor((TILE * ratio) / Math.max(lines, Math.min(tiling.columns, 8))),
   );
-  const room = { width: Math.floor(width * ratio), height: lines * one };
-  return fitting(tiling, room, Math.round(4 * ratio), 1, one);
+  const room = { width: Math.floor(width * ratio), height: lines * one + 2 * EDGE };
+  return fitting(tiling, room, Math.round(4 * ratio), one, one);
 }
 
 /** One range for all rows: they can be compared. */
@@ -311,7 +311,7 @@ function GoBack(props: {
           checked={keep}
           onChange={(event) => setKeep(event.currentTarget.checked)}
         />
-        <span class="nbg-second">keep the curve as a branch</span>
+        <span class="nbg-second">keep a branch</span>
       </label>
     </>
   );

@@ -67,7 +67,7 @@ export function Dots(props: {
       {own.map(({ id, step }) => (
         <span
           key={id}
-          class={id === chosen?.id ? "nbg-dot nbg-dot-chosen" : "nbg-dot"}
+          class={id === chosen?.id ? "nbg-step-dot nbg-step-chosen" : "nbg-step-dot"}
           style={{ left: px(place(step)) }}
         />
       ))}

@@ -76,7 +76,7 @@ function One(props: {
     const name = (which: number): string => classes[which] || String(which);
     const right = guess?.best === wanted;
     return (
-      <span class="nbg-guess" style={{ width: px(side) }}>
+      <span class="nbg-answer" style={{ width: px(side) }}>
         {frame !== null && (
           <Picture
             values={part(fixed.inputs, k, sizeOf(fixed.inputShape))}
@@ -84,7 +84,7 @@ function One(props: {
             light={lightOf(fixed.inputs)}
           />
         )}
-        <span class={guess === null || right ? "" : "nbg-wrong-guess"}>
+        <span class={guess === null || right ? "" : "nbg-wrong-answer"}>
           {guess === null ? name(wanted) : `${right ? "✓" : "✗"} ${name(guess.best)}`}
         </span>
         {guess !== null && <span class="nbg-second">{percent(guess.share)}</span>}
@@ -99,12 +99,11 @@ function One(props: {
   const most = own.reduce((found, one) => Math.max(found, Math.abs(one)), 0);
   return (
     <span
-      class="nbg-numbers"
+      class="nbg-few"
       style={{ width: px(side) }}
       title={[...own.slice(0, 64)].map(exact).join(", ")}
     >
       {[...own.slice(0, MOST)].map((value, at) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: they are told apart by their place
         <span key={at}>
           <span
             class={value < 0 ? "nbg-number-bar nbg-under" : "nbg-number-bar"}

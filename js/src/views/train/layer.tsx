@@ -5,9 +5,9 @@ import type { Histogram as Found } from "../../gl/types.ts";
 import type { Network } from "../../network/network.ts";
 import type { TrainingProgress } from "../../state/training.ts";
 import type { Course } from "../../training.ts";
-import { Select } from "../choice.tsx";
 import { useViews } from "../context.ts";
 import { Histogram } from "../histogram.tsx";
+import { LayerChoice } from "./choice.tsx";
 import { fitting, mostOf, tilingOf } from "./tiles.ts";
 import { Tiles } from "./tiles.tsx";
 import { useWatched } from "./watched.ts";
@@ -51,8 +51,8 @@ export function LayerLearning(props: {
           <strong>{group.name}</strong>{" "}
           <span class="nbg-second">weights and their gradients{isHere && ", live"}</span>
         </span>
-        <Select
-          label="Layer"
+        <LayerChoice
+          label="Layer that is watched"
           items={groups.map(({ name }) => [name, name] as const)}
           now={group.name}
           choose={choose}
@@ -133,7 +133,7 @@ function Pictured(props: {
   );
   const spread = useMemo(() => (values && large ? spreadOf(values) : null), [values, large]);
   if (values === undefined || width < 20) return null;
-  const gap = Math.round(2 * ratio.value);
+  const gap = Math.round(3 * ratio.value);
   const room = {
     width: Math.floor(width * ratio.value),
     height: Math.floor((large ? TILES : 16) * ratio.value),

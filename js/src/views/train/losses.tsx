@@ -18,7 +18,8 @@ import { Dots } from "./dots.tsx";
 import { lossName } from "./words.ts";
 
 const BINS = 600;
-const PERCENT: Scale = { log: false, low: 0, high: 1 };
+/** With room for a line at either end. */
+const PERCENT: Scale = { log: false, low: -0.03, high: 1.04 };
 
 export interface LossesProps {
   progress: TrainingProgress;
@@ -96,6 +97,7 @@ export function Losses(props: LossesProps) {
         lines={loss}
         branches={curves.others}
         ends={ends}
+        on={(step) => means[Math.max(0, step - 1)]}
         describe={(step) =>
           [
             step > 0 && step <= losses.length
@@ -132,6 +134,7 @@ export function Losses(props: LossesProps) {
             say={(value) => `${Math.round(value * 100)} %`}
             lines={share}
             branches={[]}
+            on={(step) => shares[Math.max(0, step - 1)]}
             ends={endLabels(heldNow?.[2] ?? undefined, shareNow, (one) => percent(one, 1))}
             describe={(step) =>
               [

@@ -105,13 +105,13 @@ export function fitting(
 ): Fitting {
   const lines = Math.ceil(size / columns);
   const at = (one: number) => {
-    const across = Math.max(1, Math.floor((room.width + gap) / (columns * one + gap)));
-    const down = Math.max(1, Math.floor((room.height + gap) / (lines * one + gap)));
+    const across = Math.max(1, Math.floor((room.width - 2 * EDGE + gap) / (columns * one + gap)));
+    const down = Math.max(1, Math.floor((room.height - 2 * EDGE + gap) / (lines * one + gap)));
     return { across, down };
   };
   for (let one = Math.max(least, most); one >= least; one--) {
     const { across, down } = at(one);
-    if (columns * one > room.width && one > 1) continue;
+    if (columns * one + 2 * EDGE > room.width && one > 1) continue;
     if (one > least && across * down < starts.length) continue;
     const count = Math.min(starts.length, across * down);
     // No line is much shorter than the others.
@@ -137,6 +137,9 @@ export function mostOf(
   return most;
 }
 
+/** Pixels of the hairline around a tile, which stand in the gap: a tile of zeros has the colour of the page. */
+export const EDGE = 1;
+
 type Colors = (place: number) => readonly [number, number, number];
 const MAGENTA = [255, 0, 255] as const;
 const BLACK = [0, 0, 0] as const;
@@ -153,8 +156,8 @@ export function paintTiles(
 ): void {
   const lines = Math.ceil(size / columns);
   for (let tile = 0; tile < count; tile++) {
-    const left = (tile % across) * (columns * one + gap);
-    const top = Math.floor(tile / across) * (lines * one + gap);
+    const left = EDGE + (tile % across) * (columns * one + gap);
+    const top = EDGE + Math.floor(tile / across) * (lines * one + gap);
     for (let k = 0; k < size; k++) {
       const value = values[(starts[tile] ?? 0) + k] ?? 0;
       const shade = Number.isFinite(value)

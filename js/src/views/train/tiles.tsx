@@ -4,7 +4,7 @@ import { exact } from "../../format.ts";
 import { colorTable } from "../colors.ts";
 import { placeOf, pointIn, useViews } from "../context.ts";
 import { px } from "../layout.ts";
-import { type Fitting, paintTiles, type Tiling } from "./tiles.ts";
+import { EDGE, type Fitting, paintTiles, type Tiling } from "./tiles.ts";
 
 export function Tiles(props: {
   values: Float32Array;
@@ -24,19 +24,26 @@ export function Tiles(props: {
   const { columns, size } = tiling;
   const lines = Math.ceil(size / columns);
   const step = { across: columns * fit.one + gap, down: lines * fit.one + gap };
-  const width = fit.across * step.across - gap;
-  const height = Math.ceil(fit.count / fit.across) * step.down - gap;
+  const width = fit.across * step.across - gap + 2 * EDGE;
+  const height = Math.ceil(fit.count / fit.across) * step.down - gap + 2 * EDGE;
   useLayoutEffect(() => {
     const context = canvas.current?.getContext("2d");
     if (!context || width < 1 || height < 1) return;
     const picture = new ImageData(width, height);
     paintTiles(picture, values, tiling, fit, gap, most, colorTable("signed", theme));
     context.putImageData(picture, 0, 0);
+    context.strokeStyle = getComputedStyle(views.root).getPropertyValue("--nb-line");
+    context.lineWidth = EDGE;
+    for (let tile = 0; tile < fit.count && gap > 0; tile++) {
+      const left = (tile % fit.across) * step.across + EDGE / 2;
+      const top = Math.floor(tile / fit.across) * step.down + EDGE / 2;
+      context.strokeRect(left, top, columns * fit.one + EDGE, lines * fit.one + EDGE);
+    }
   });
   const point = (event: PointerEvent): void => {
     if (canvas.current === null) return;
     const at = pointIn(canvas.current, event, views);
-    const [left, top] = [at.left * ratio, at.top * ratio];
+    const [left, top] = [at.left * ratio - EDGE, at.top * ratio - EDGE];
     const [i, j] = [Math.floor(left / step.across), Math.floor(top / step.down)];
     const [x, y] = [left - i * step.across, top - j * step.down].map((one) =>
       Math.floor(one / fit.one),
@@ -52,7 +59,7 @@ export function Tiles(props: {
   return (
     <canvas
       ref={canvas}
-      class="nbg-tiles"
+      class="nbg-parameter-tiles"
       role="img"
       aria-label={label}
       data-tiles={name}

@@ -28,7 +28,7 @@ export function TrainView({ network }: { network: Network }) {
     groups.find(({ name }) => name === local) ??
     groups[0];
   const wide = width.value >= WIDE;
-  const aside = wide ? Math.floor(ASIDE * width.value) - 16 : width.value - 32;
+  const aside = wide ? Math.floor(ASIDE * width.value) - 32 : width.value - 32;
   const said = saidOf(progress, record);
   return (
     <div
