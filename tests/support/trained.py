@@ -1,4 +1,4 @@
-"""A training as the views are given it: a few steps of a real one in PyTorch, in the page's words."""
+"""A training as the views are given it: a few steps of a real one in PyTorch."""
 
 import copy
 import json
@@ -12,7 +12,7 @@ from torch import nn
 from page import encode
 from views_page import Views
 
-# Arrays come as base64. The actions and the trainer are a page's, and write down what is asked of them.
+# Arrays come as base64. The actions are a page's that write down what is asked of them.
 SET = """(given) => {
   const revived = (key, value) => {
     if (value === null || typeof value !== 'object') return value;
@@ -62,7 +62,9 @@ class Trained:
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
     gradients: dict[str, np.ndarray] = field(default_factory=dict)
 
-    def show(self, views: Views, *, compiles: bool = True, acts: bool = True, **record: Any) -> None:
+    def show(
+        self, views: Views, *, compiles: bool = True, acts: bool = True, **record: Any
+    ) -> None:
         """As a page has it that trains; `record` is what else is wanted of it."""
         now = {key: packed(one) for key, one in {**self.arrays, **self.gradients}.items()}
         views.page.evaluate(
@@ -129,7 +131,8 @@ def trained(
         optimizer.step()
         after = parameters()
         ratios = [
-            float(np.linalg.norm(after[n] - before[n]) / np.linalg.norm(before[n])) for n in names
+            float(np.linalg.norm(after[n] - before[n]) / max(np.linalg.norm(before[n]), 1e-8))
+            for n in names
         ]
         losses.append(value.item())
         shares.append((output.argmax(1) == y[chosen]).float().mean().item() if classes else np.nan)

@@ -266,7 +266,7 @@ function Shown(props: {
   const { values, of, name, ...rest } = props;
   return (
     <span class="nbg-checkpoint-tiles">
-      {values !== undefined && (
+      {values !== undefined && values.length > 0 && (
         <Tiles {...rest} values={values} label={`${name}, ${of}`} name={`${name} ${of}`} />
       )}
     </span>

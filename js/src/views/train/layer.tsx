@@ -132,7 +132,7 @@ function Pictured(props: {
     [plan, network, name, length],
   );
   const spread = useMemo(() => (values && large ? spreadOf(values) : null), [values, large]);
-  if (values === undefined || width < 20) return null;
+  if (values === undefined || values.length === 0 || width < 20) return null;
   const gap = Math.round(3 * ratio.value);
   const room = {
     width: Math.floor(width * ratio.value),

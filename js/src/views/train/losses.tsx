@@ -18,6 +18,7 @@ import { Dots } from "./dots.tsx";
 import { lossName } from "./words.ts";
 
 const BINS = 600;
+const NONE: readonly Points[] = [];
 /** With room for a line at either end. */
 const PERCENT: Scale = { log: false, low: -0.03, high: 1.04 };
 
@@ -133,7 +134,7 @@ export function Losses(props: LossesProps) {
             scale={PERCENT}
             say={(value) => `${Math.round(value * 100)} %`}
             lines={share}
-            branches={[]}
+            branches={NONE}
             on={(step) => shares[Math.max(0, step - 1)]}
             ends={endLabels(heldNow?.[2] ?? undefined, shareNow, (one) => percent(one, 1))}
             describe={(step) =>
