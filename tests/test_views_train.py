@@ -310,6 +310,8 @@ def test_a_checkpoint_is_shown_and_gone_back_to(show: Callable[..., Views]) -> N
     assert back.get_attribute("title") == "Choose a checkpoint first."
     row(views, 13).click()
     assert asked(views)["looks"] == [113]
+    said = page.locator(".nbg-train [role=status]")
+    expect(said).to_have_text("All views show step 13; a second click, or Esc, leads back.")
     expect(row(views, 13)).to_have_attribute("aria-selected", "true")
     dots = page.get_by_role("slider", name="Checkpoint on the curve")
     assert (dots.get_attribute("aria-valuetext") or "").startswith("step 13, loss 0.")
@@ -321,6 +323,7 @@ def test_a_checkpoint_is_shown_and_gone_back_to(show: Callable[..., Views]) -> N
     row(views, 5).press(" ")
     row(views, 5).press("Escape")
     assert asked(views)["looks"] == [113, 105, None, 105, None]
+    expect(said).to_have_text("")
     expect(page.locator(".nbg-train")).to_be_visible()
     # Along the curve.
     box = dots.bounding_box()
@@ -415,6 +418,14 @@ def test_how_it_goes_is_said_in_words(
     if phase == "stopped":
         expect(views.page.get_by_role("button", name="Reset")).to_be_disabled()
         expect(views.page.get_by_role("textbox", name="Learning rate")).to_be_disabled()
+
+
+def test_a_loss_that_became_nan_leads_to_the_layer_that_went_wrong(
+    show: Callable[..., Views],
+) -> None:
+    views, _ = opened(show, wrong="1")
+    views.page.get_by_role("button", name="Show 1").click()
+    expect(views.page.locator(".nbg-layer")).to_have_attribute("data-layer", "1")
 
 
 def test_before_its_data_is_here_it_says_that_it_waits(show: Callable[..., Views]) -> None:

@@ -94,7 +94,12 @@ export function Checkpoints(props: CheckpointsProps) {
     <section class="nbg-checkpoints" aria-label="Checkpoints">
       <header>
         <span>
-          <strong>Checkpoints</strong> <span class="nbg-second">click a row, or drag the dot</span>
+          <strong>Checkpoints</strong>{" "}
+          <span class="nbg-second">
+            {chosen !== null && progress.phase === "running"
+              ? "pause to see it in all views"
+              : "click a row, or drag the dot"}
+          </span>
         </span>
         <span class="nbg-checkpoint-tools">
           <LayerChoice

@@ -56,6 +56,7 @@ function One(props: {
   // Where there are no targets the network gives back its input.
   const given = fixed.targets.length > 0 ? fixed.targets : fixed.inputs;
   const light = useMemo(() => lightOf(given), [given]);
+  const seen = useMemo(() => lightOf(fixed.inputs), [fixed.inputs]);
   if (kind === "pictures") {
     const shape =
       values === null
@@ -66,7 +67,7 @@ function One(props: {
     const frame = frameOf(shape);
     const own = part(values ?? given, k, sizeOf(shape));
     return frame === null || own.length === 0 ? null : (
-      <Picture values={own} {...{ frame, light, side, label }} />
+      <Picture values={values ?? given} at={k * sizeOf(shape)} {...{ frame, light, side, label }} />
     );
   }
   if (kind === "classes") {
@@ -79,9 +80,10 @@ function One(props: {
       <span class="nbg-answer" style={{ width: px(side) }}>
         {frame !== null && (
           <Picture
-            values={part(fixed.inputs, k, sizeOf(fixed.inputShape))}
+            values={fixed.inputs}
+            at={k * sizeOf(fixed.inputShape)}
             {...{ frame, side, label }}
-            light={lightOf(fixed.inputs)}
+            light={seen}
           />
         )}
         <span class={guess === null || right ? "" : "nbg-wrong-answer"}>
@@ -119,21 +121,24 @@ function One(props: {
 
 function Picture(props: {
   values: Float32Array;
+  /** Where it begins among them. */
+  at: number;
   frame: Frame;
   light: { low: number; high: number };
   side: number;
   label: string;
 }) {
-  const { values, frame, light, side, label } = props;
+  const { values, at, frame, light, side, label } = props;
   const canvas = useRef<HTMLCanvasElement>(null);
-  const { width, height } = frame;
+  const { channels, width, height } = frame;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: its numbers are what a frame is
   useLayoutEffect(() => {
     const context = canvas.current?.getContext("2d");
     if (!context) return;
     const picture = new ImageData(width, height);
-    paintPicture(picture, values, frame, light);
+    paintPicture(picture, values.subarray(at), frame, light);
     context.putImageData(picture, 0, 0);
-  });
+  }, [values, at, channels, width, height, light]);
   const by = side / Math.max(width, height);
   return (
     <canvas

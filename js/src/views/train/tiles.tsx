@@ -26,6 +26,7 @@ export function Tiles(props: {
   const step = { across: columns * fit.one + gap, down: lines * fit.one + gap };
   const width = fit.across * step.across - gap + 2 * EDGE;
   const height = Math.ceil(fit.count / fit.across) * step.down - gap + 2 * EDGE;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: its numbers are what a fit is
   useLayoutEffect(() => {
     const context = canvas.current?.getContext("2d");
     if (!context || width < 1 || height < 1) return;
@@ -39,7 +40,7 @@ export function Tiles(props: {
       const top = Math.floor(tile / fit.across) * step.down + EDGE / 2;
       context.strokeRect(left, top, columns * fit.one + EDGE, lines * fit.one + EDGE);
     }
-  });
+  }, [values, tiling, fit.count, fit.across, fit.one, gap, most, theme]);
   const point = (event: PointerEvent): void => {
     if (canvas.current === null) return;
     const at = pointIn(canvas.current, event, views);

@@ -29,7 +29,14 @@ export function TrainView({ network }: { network: Network }) {
     groups[0];
   const wide = width.value >= WIDE;
   const aside = wide ? Math.floor(ASIDE * width.value) - 32 : width.value - 32;
-  const said = saidOf(progress, record);
+  const looking = progress.looking !== null && chosen !== null;
+  const said = [
+    saidOf(progress, record),
+    looking ? `All views show step ${full(chosen.step)}; a second click, or Esc, leads back.` : "",
+  ]
+    .filter((text) => text !== "")
+    .join(" ");
+  const wrong = record?.wrong ?? "";
   return (
     <div
       class={wide ? "nbg-train" : "nbg-train nbg-train-narrow"}
@@ -54,6 +61,18 @@ export function TrainView({ network }: { network: Network }) {
         <p role="status" class={progress.phase === "failed" ? "nbg-err-text" : ""}>
           {said}
         </p>
+        {network.values.has(wrong) && (
+          <button
+            type="button"
+            class="nbg-button"
+            onClick={() => {
+              state.selected.value = { layer: wrong, channel: null };
+              state.tab.value = "layer";
+            }}
+          >
+            Show {wrong}
+          </button>
+        )}
       </div>
       {course !== null && (
         <div class="nbg-train-top">
