@@ -152,9 +152,10 @@ def test_the_bundles_stay_small() -> None:
     static = ROOT / "src" / "nbglcnn" / "static"
     assert (static / "widget.js").stat().st_size <= 296_000
     for room in ROOMS:
-        assert (static / f"{room}.js").stat().st_size <= 60_000, room
+        most = 110_000 if room == "train" else 60_000  # which draws curves with uPlot
+        assert (static / f"{room}.js").stat().st_size <= most, room
     assert (static / "runtime.js").stat().st_size <= 68_000
-    assert (static / "page.js").stat().st_size <= 660_000  # all of it
+    assert (static / "page.js").stat().st_size <= 770_000  # all of it
     # Pages keep one for each Viewer that they ever showed.
     assert (static / "loader.js").stat().st_size <= 4_000
 
@@ -188,4 +189,4 @@ def test_a_wheel_carries_the_bundles_shaders_and_types_and_nothing_else(tmp_path
     expected |= {f"nbglcnn/static/{name}" for name in (*static, "LICENSES.txt")}
     assert {name for name in files if ".dist-info/" not in name} == expected
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in files)
-    assert wheel.stat().st_size < 1_300_000
+    assert wheel.stat().st_size < 1_350_000

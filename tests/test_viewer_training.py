@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 import torch
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 from torch import nn
 from torch.nn import functional as F
 
@@ -78,6 +78,10 @@ def test_a_training_in_the_page_is_pytorchs(notebook: Notebook) -> None:
 def test_it_pauses_goes_on_begins_again_and_follows_the_rate(notebook: Notebook) -> None:
     notebook.run("viewer = Viewer(model, torch.rand(1, 1, 14, 14), timeout=60)\nviewer")
     notebook.run("training = viewer.train((x, y), 'cross_entropy', nbglcnn.Adam(0.002), 16)")
+    notebook.run("viewer.show(view='train')")
+    tab = notebook.page.get_by_role("tab", name="Train").last
+    expect(tab).to_have_attribute("aria-selected", "true")
+    expect(notebook.page.locator(".nbg-train").last).to_be_visible()
     wait = "import asyncio\nwhile {}: await asyncio.sleep(0.05)"
     notebook.run(wait.format("training.step_count < 5"))
     notebook.run("training.pause()\n" + wait.format("training.state != 'paused'"))

@@ -254,6 +254,7 @@ def test_python_turns_the_page_and_hears_of_its_turns(notebook: Notebook, view: 
         ("'encoder.0', [0, 1, 2, 3, 0]", "TraitError: at most 4 channels"),
         ("'encoder.0', pixel=(0, 99)", "TraitError: a map of encoder.0 has"),
         ("view='movie'", "TraitError: there is no view 'movie'"),
+        ("view='train'", "TraitError: there is no view 'train' before viewer.train(…) has begun"),
         ("channels=1", "TraitError: channels and a pixel are those of a layer"),
     ):
         assert words in notebook.run(f"viewer.show({wrong})", fails=True).error

@@ -36,6 +36,7 @@ import * as scores from "../src/views/scores/room.ts";
 import * as screen from "../src/views/screen/room.ts";
 import * as sources from "../src/views/sources/room.ts";
 import * as trail from "../src/views/trail/room.ts";
+import * as train from "../src/views/train/room.ts";
 import { rest, watch } from "./rest.ts";
 
 watch();
@@ -63,6 +64,7 @@ openRoom("resampling", resampling);
 openRoom("attention", attention);
 openRoom("compare", compare);
 openRoom("profile", profile);
+openRoom("train", train);
 openRoom("kinds", kinds);
 openRoom("overlay", overlay);
 openRoom("trail", trail);

@@ -64,6 +64,7 @@ export function mount(el: HTMLElement, state: ViewerState): () => void {
       return plan ? costsOf(plan, state.profile.value, state.run.peek()?.ms ?? 1) : [];
     }),
     help: signal(false),
+    trains: computed(() => state.training.value !== null || state.progress.value.phase !== "off"),
     order: signal<readonly number[]>([]),
   };
   const stopKeys = listenToKeys(views);
@@ -132,7 +133,8 @@ function App() {
 }
 
 function Content() {
-  const { state, network } = useViews();
+  const views = useViews();
+  const { state, network } = views;
   const now = network.value;
   if (now === null) return null;
   const snapshot = state.snapshot.value;
@@ -146,6 +148,6 @@ function Content() {
       </div>
     );
   }
-  const { component: Shown } = shownTab(now, state.tab.value);
+  const { component: Shown } = shownTab(now, state.tab.value, views);
   return <Shown network={now} />;
 }

@@ -48,9 +48,10 @@ export function Bar({ network }: { network: Network | null }) {
 
 /** One stop of the Tab key; the arrow keys go to the tabs beside it, and only from here. */
 function Tabs({ network }: { network: Network }) {
-  const { state, root } = useViews();
+  const views = useViews();
+  const { state, root } = views;
   const { tab } = state;
-  const tabs = tabsOf(network);
+  const tabs = tabsOf(network, views);
   const now = tabs.findIndex(({ name }) => name === tab.value);
   const onKeyDown = (event: KeyboardEvent): void => {
     const to = { ArrowLeft: now - 1, ArrowRight: now + 1, Home: 0, End: -1 }[event.key];
@@ -88,19 +89,20 @@ function Tabs({ network }: { network: Network }) {
 
 /** The tabs where there is no room for them. */
 function Menu({ network }: { network: Network }) {
-  const { state } = useViews();
-  const { tab } = state;
+  const views = useViews();
+  const { tab } = views.state;
+  const tabs = tabsOf(network, views);
   return (
     <select
       class="nbg-select"
       aria-label="Views"
       value={tab.value}
       onChange={(event) => {
-        const chosen = tabsOf(network).find(({ name }) => name === event.currentTarget.value);
+        const chosen = tabs.find(({ name }) => name === event.currentTarget.value);
         if (chosen !== undefined) tab.value = chosen.name;
       }}
     >
-      {tabsOf(network).map(({ name, title }) => (
+      {tabs.map(({ name, title }) => (
         <option key={name} value={name}>
           {title}
         </option>

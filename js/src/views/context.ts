@@ -61,6 +61,8 @@ export interface Views {
   readonly pointed: Signal<string | null>;
   /** What each layer costs; not news with every run: estimates are shares here. */
   readonly costs: ReadonlySignal<readonly LayerCost[]>;
+  /** There is a training: running, paused, or one that has ended. */
+  readonly trains: ReadonlySignal<boolean>;
   /** The list of keys is open. */
   readonly help: Signal<boolean>;
   /** Channels of the open layer in the order in which they are shown. */

@@ -37,7 +37,7 @@ export function listenToKeys(views: Views): () => void {
   const step = <T>(items: readonly T[], now: T, by: number): T | undefined =>
     items[(Math.max(0, items.indexOf(now)) + by + items.length) % items.length];
 
-  const shownKeys = (network: Network): TabKeys => shownTab(network, state.tab.peek()).keys;
+  const shownKeys = (network: Network): TabKeys => shownTab(network, state.tab.peek(), views).keys;
 
   const moveLayer = (by: number): void => {
     const network = views.network.peek();

@@ -9,14 +9,15 @@ import { NetworkTab } from "./forms.tsx";
 import { LayerView } from "./layer.tsx";
 import type * as profiled from "./profile/room.ts";
 import { Room } from "./rooms.tsx";
+import type * as trained from "./train/room.ts";
 
 export interface Tab {
   readonly name: TabName;
   readonly title: string;
   readonly component: FunctionComponent<{ network: Network }>;
   readonly keys: TabKeys;
-  /** Whether this network has it; all have it by default. */
-  available?(network: Network): boolean;
+  /** Whether there is anything to show in it; all have it by default. */
+  available?(network: Network, views: Views): boolean;
 }
 
 /** What keys do in a tab. */
@@ -111,14 +112,31 @@ const profile: Tab = {
   keys: stages,
 };
 
+const train: Tab = {
+  name: "train",
+  title: "Train",
+  component: (props) => (
+    <Room<typeof trained> name="train">{({ TrainView }) => <TrainView {...props} />}</Room>
+  ),
+  available: (_, { trains }) => trains.value,
+  keys: {
+    // Those that can learn.
+    layers(network, selected) {
+      const names = network.layers.flatMap((one) => (one.parameters > 0 ? one.name : []));
+      return { names, at: names.indexOf(selected?.layer ?? "") };
+    },
+    layerFocus: ".nbg-train",
+  },
+};
+
 /** In their order. Two networks in one are there to be compared. */
-const TABS: readonly Tab[] = [compare, network, layer, profile];
+const TABS: readonly Tab[] = [compare, network, layer, train, profile];
 
 /** A network's tabs. */
-export const tabsOf = (network: Network): readonly Tab[] =>
-  TABS.filter((tab) => tab.available?.(network) ?? true);
+export const tabsOf = (network: Network, views: Views): readonly Tab[] =>
+  TABS.filter((tab) => tab.available?.(network, views) ?? true);
 
 /** The tab that is shown: the chosen one where the network has it. */
-export function shownTab(of: Network, name: TabName): Tab {
-  return tabsOf(of).find((tab) => tab.name === name) ?? network;
+export function shownTab(of: Network, name: TabName, views: Views): Tab {
+  return tabsOf(of, views).find((tab) => tab.name === name) ?? network;
 }

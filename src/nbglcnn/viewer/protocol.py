@@ -27,7 +27,7 @@ log = logging.getLogger("nbglcnn")
 
 CHUNK = 2 * 2**20  # bytes; notebook servers silently drop a frame above 10 MiB
 COLOR_RANGES = ("channel", "layer", "fixed")
-VIEWS = ("network", "maps", "filters", "explain", "bend", "profile", "compare")
+VIEWS = ("network", "maps", "filters", "explain", "bend", "train", "profile", "compare")
 # Views whose code comes behind the weights; some of them are parts of Explain. The first is what
 # sessions edit with, "scores" what they pick the largest ones out with.
 ROOMS = (
@@ -52,6 +52,7 @@ ROOMS = (
     "sources",
     "latent",
     "training",
+    "train",
     "channels",
     "help",
 )

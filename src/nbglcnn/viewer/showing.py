@@ -29,6 +29,7 @@ from nbglcnn.viewer.traits import (
 
 if TYPE_CHECKING:
     from nbglcnn import export
+    from nbglcnn.training.records import TrainingRecord
 
 
 class Shown(anywidget.AnyWidget):
@@ -36,6 +37,7 @@ class Shown(anywidget.AnyWidget):
 
     network: Network
     _reader: Reader
+    _told_training: TrainingRecord | None
 
     # Not synced: names are as many as they like, and pages get them as they get weights.
     # Any would let None pass unasked.
@@ -69,8 +71,9 @@ class Shown(anywidget.AnyWidget):
         """Turn the page to a layer, by name or position, or to another view.
 
         `channels` are those shown large, up to four beside each other; the first is selected.
-        `view` is "network", "maps", "filters", "explain", "bend" or "profile"; by default "explain"
-        for a `pixel` (y, x), "maps" for a layer, else "network". `selected` and `view` say later
+        `view` is "network", "maps", "filters", "explain", "bend", "profile", or "train" once it was
+        trained in the page; by default "explain" for a `pixel` (y, x), "maps" for a layer, else
+        "network". `selected` and `view` say later
         what the page shows, whoever turned it there.
 
         Raises:
@@ -87,7 +90,7 @@ class Shown(anywidget.AnyWidget):
             "channels": channels,
             "pixel": None if pixel is None else list(pixel),
         }
-        whole = checked_view(asked, self.network.plan)
+        whole = self._check_shown(asked)
         with self.hold_sync():
             if name is not None:
                 first = channels[0] if channels else None
@@ -189,7 +192,11 @@ class Shown(anywidget.AnyWidget):
 
     @traitlets.validate("view")
     def _check_view(self, proposal: Any) -> dict[str, Any]:
-        return checked_view(proposal["value"], self.network.plan)
+        return self._check_shown(proposal["value"])
+
+    def _check_shown(self, view: dict[str, Any]) -> dict[str, Any]:
+        trains = self._told_training is not None
+        return checked_view(view, self.network.plan, trains=trains)
 
     @traitlets.validate("classes")
     def _check_classes(self, proposal: Any) -> tuple[str, ...]:

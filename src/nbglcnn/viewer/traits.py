@@ -54,11 +54,17 @@ def checked_selection(
     return {"layer": layer, "channel": channel}
 
 
-def checked_view(view: dict[str, Any], plan: Plan) -> dict[str, Any]:
-    """What `Viewer.view` may hold, with all of its keys; of a channel or pixel, one there is."""
+def checked_view(view: dict[str, Any], plan: Plan, *, trains: bool = False) -> dict[str, Any]:
+    """What `Viewer.view` may hold, with all of its keys; of a channel or pixel, one there is.
+
+    `trains`: the network was trained in the page, which has a view of that.
+    """
     name, layer = view.get("name"), view.get("layer")
     channels, pixel = view.get("channels") or (), view.get("pixel")
-    known = VIEWS if plan.header.comparison.pairs else [one for one in VIEWS if one != "compare"]
+    there = {"compare": bool(plan.header.comparison.pairs), "train": trains}
+    known = [one for one in VIEWS if there.get(one, True)]
+    if name == "train" and not trains:
+        raise TraitError("there is no view 'train' before viewer.train(…) has begun a training")
     if name not in known:
         raise TraitError(f"there is no view {name!r}; there are {', '.join(known)}")
     whole = {"name": name, "layer": layer, "channels": list(channels), "pixel": pixel}
