@@ -9,8 +9,9 @@ import { seen } from "./seen.ts";
 import { Watches } from "./watches.ts";
 import { Work } from "./work.ts";
 
-/** So often views show the network of now, and Python is told. */
+/** So often views show the network of now, and Python is told; views at most for this share of the time. */
 const REFRESH_MS = 250;
+const VIEWING = 0.25;
 /** So often views are told how many steps are done. */
 const COUNT_MS = 100;
 /** Evaluating, and keeping states, may take this share of the time each. */
@@ -50,7 +51,8 @@ export class Loop implements TrainingActions {
   private changed: () => void = () => undefined;
   private readonly spent = { all: 0, evaluating: 0, saving: 0 };
   private ms = 0;
-  private refreshed = 0;
+  private nextTold = 0;
+  private nextShown = 0;
   private counted = 0;
   private saved = 0;
 
@@ -195,7 +197,7 @@ export class Loop implements TrainingActions {
   /** One step; after a lost context from the last state that was kept. */
   private async once(): Promise<void> {
     const start = performance.now();
-    const measured = start - this.refreshed >= REFRESH_MS && this.events.isSeen();
+    const measured = start >= this.nextShown && this.events.isSeen();
     const { lr, noise } = this.record;
     const done = this.work.isLost
       ? undefined
@@ -230,11 +232,17 @@ export class Loop implements TrainingActions {
     }
     const isDue = step >= nextStep(this.history.last?.step ?? 0);
     if (isDue && spent.saving < SAVING * spent.all) await this.timed(() => this.keep());
-    if (now - this.refreshed < REFRESH_MS) return;
-    this.refreshed = performance.now();
-    this.tell();
-    this.show();
-    if (this.events.isSeen()) await this.refresh();
+    if (now >= this.nextTold) {
+      this.nextTold = now + REFRESH_MS;
+      this.tell();
+      this.show();
+    }
+    if (now >= this.nextShown && this.events.isSeen()) {
+      const start = performance.now();
+      await this.refresh();
+      const end = performance.now();
+      this.nextShown = end + Math.max(REFRESH_MS, (end - start) / VIEWING);
+    }
     if (now - this.saved > SAVE_MS && spent.saving < SAVING * spent.all)
       await this.timed(() => this.save(false));
   }
