@@ -192,3 +192,15 @@ def test_a_state_of_another_size_is_refused() -> None:
     for wrong in (data[:-1], np.append(data, 1).astype(np.float32)):
         with pytest.raises((InputError, ValueError)):
             columns.joined(["b", "a"], memoryview(wrong.tobytes()), like)
+
+
+def test_layers_say_of_what_they_learn_what_they_say_of_the_network() -> None:
+    model = classifier()
+    _, _, session = made(model)
+    alone = lower(load(model, examples()[0][:1])[0])
+    own = {layer.name: layer for layer in session.plan.header.layers}
+    assert sum(layer.parameters for layer in alone.header.layers) == 237
+    for layer in alone.header.layers:
+        found = own[layer.name]
+        assert (found.parameters, found.shared) == (layer.parameters, layer.shared), layer.name
+        assert found.operands == layer.operands, layer.name

@@ -142,3 +142,41 @@ def test_another_input_in_between_leaves_what_was_learned(notebook: Notebook) ->
     assert_equal(notebook.array("viewer.state_dict()['5.weight'].numpy()"), before, rtol=0)
     notebook.run("training.step(2)\n" + wait.format("training.step_count < 8"))
     notebook.run("training.stop()")
+
+
+def test_checkpoints_are_looked_at_and_gone_back_to(notebook: Notebook) -> None:
+    notebook.run("viewer = Viewer(model, torch.rand(1, 1, 14, 14), timeout=60)\nviewer")
+    notebook.run(
+        "training = viewer.train((x, y), 'cross_entropy', nbglcnn.SGD(0.05, momentum=0.9), 16)"
+    )
+    wait = "import asyncio\nwhile {}: await asyncio.sleep(0.05)"
+    notebook.run(wait.format("training.step_count < 12"))
+    notebook.run("training.pause()\n" + wait.format("training.state != 'paused'"))
+    notebook.page.get_by_role("tab", name="Train").last.click()
+    tab = notebook.page.locator(".nbglcnn").last
+    row = tab.locator(".nbg-checkpoints [role=option]")
+    expect(row.first).to_be_visible()
+    expect(tab.locator(".nbg-train[data-phase=paused]")).to_be_visible()
+    first = made()[0].state_dict()["5.weight"].numpy()
+    now = notebook.array("viewer.state_dict()['5.weight'].numpy()")
+    losses = np.array(told(notebook, "training.losses.tolist()"))
+    assert np.abs(now - first).max() > 1e-3
+    row.first.click()
+    expect(tab.get_by_text("all views show step 0")).to_be_visible()
+    assert_equal(notebook.array("viewer.state_dict()['5.weight'].numpy()"), first, rtol=0)
+    model, x, _ = made()
+    with torch.no_grad():
+        output = notebook.array("viewer.run(x[5:6].astype('f') / 255)")
+        assert_equal(output, model(x[5:6]).numpy(), rtol=1e-4)
+    row.first.click()
+    expect(tab.get_by_text("all views show step 0")).to_be_hidden()
+    assert_equal(notebook.array("viewer.state_dict()['5.weight'].numpy()"), now, rtol=0)
+    row.first.click()
+    tab.get_by_role("button", name="Go back to this one").click()
+    notebook.run(wait.format("training.step_count > 0"))
+    notebook.run("training.step(5)\n" + wait.format("training.step_count < 5"))
+    # The momentum of then is there again too, and the batches come in the same order.
+    again = np.array(told(notebook, "training.losses.tolist()"))
+    np.testing.assert_allclose(again, losses[:5], rtol=1e-6)
+    expect(tab.get_by_text("branch 1").first).to_be_visible()
+    notebook.run("training.stop()")

@@ -92,11 +92,14 @@ def layer_table(graph: Graph, reaches: Reaches) -> tuple[tuple[p.Layer, ...], di
     rows: list[p.Layer] = []
     layer_of: dict[str, int] = {}
     counted: set[str] = set()
+    learned = {carry.target: carry.initial for carry in graph.carries}
     for key in keys:
         mine, sources = _made_of(graph, key.value, by_value, producer)
         for node in mine:
             layer_of.setdefault(node.name, len(rows))
         read = [name for node in mine for name in node.inputs if name]
+        # A parameter that a training changes counts as what it was at first.
+        read = [learned.get(name, name) for name in read]
         parameters = {name for name in read if graph.values[name].is_constant}
         trained = {origin for name in parameters for origin in origins.get(name, ())}
         computing = [node for node in mine if not moves_only(graph, node)]
@@ -256,6 +259,7 @@ class _Operands:
         for parameter, value in graph.parameters.items():
             self._parameters.setdefault(value, parameter)
         self._folded = {name: node for node in graph.folded for name in node.outputs if name}
+        self._learned = {carry.target: carry.initial for carry in graph.carries}
         # Numbers that come with new weights are none that a table could hold.
         self._trained = set(graph.parameters.values())
         for node in graph.folded:
@@ -264,7 +268,7 @@ class _Operands:
 
     def of(self, read: Moved, shape: tuple[int, ...], keys: Mapping[str, str]) -> p.Operand:
         """The operand that has this value's elements; `keys` are those of values to be read."""
-        name = read.name
+        name = self._learned.get(read.name, read.name)
         if not name:
             return p.Operand("omitted")
         if name in keys:
