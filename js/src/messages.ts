@@ -3,7 +3,7 @@
 import type { Kind, Target } from "./plan.ts";
 
 export const PACKAGE_VERSION = "0.1.0";
-export const PROTOCOL = "8f793417c1f8";
+export const PROTOCOL = "9fa4c8d89563";
 export const CHUNK = 2097152;
 export const COLORMAPS = ["signed", "viridis", "cividis", "magma", "grey"] as const;
 export const SIGNED = {"light": "#6b2b00 #c0560c #f09a4a #fbd9b3 #ffffff #c3ddf3 #6fa8d8 #2a6cb0 #0b2f63", "dark": "#ffd093 #f2953a #a8570c #4a290b #0f1216 #123a63 #216bab #4fa3ec #b5dcff"} as const;
@@ -310,7 +310,8 @@ export interface Stepped {
 /**
  * One part of the state of a training behind `step` steps, in the message's only buffer.
  *
- * All that changes, in its Course's order, as float32. `last`: it has ended with it.
+ * All that changes, in its Course's order, as float32. `last`: it has ended with it; `handing`:
+ * the page waits for another Course.
  */
 export interface Saved {
   readonly type: "saved";
@@ -321,6 +322,7 @@ export interface Saved {
   readonly count: number;
   readonly bytes: number;
   readonly last: boolean;
+  readonly handing: boolean;
 }
 
 /**

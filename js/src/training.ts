@@ -8,7 +8,7 @@ import type { Kind } from "./plan.ts";
  * `course` names the blob of its Course. The page `owner` runs it; "": whoever sees it first.
  * "handing": the owner finishes its step, gives Python its state and waits; Python answers with
  * the next `round`, which begins with the Plan's weights, those behind `at` steps. `past` is a
- * blob of what was told before them: see `columns.past`. `until` is the step at which it pauses,
+ * blob of what was told before them: see `live.past`. `until` is the step at which it pauses,
  * -1 for none. `noise` is the standard deviation of what is added to inputs. `batch` (0: the
  * Course's) and `frozen`, names of parameters, are what is wanted: Python hands over another
  * Course for them. `wrong` is the layer whose values first became NaN or infinite.

@@ -1,7 +1,7 @@
 // What a training is given in a notebook: the engine, blobs of Python, and a way to tell it losses and weights.
 import type { Content, Engine } from "../engine/engine.ts";
 import type { Session } from "../gl/types.ts";
-import { CHUNK, type FromPage, type Stepped } from "../messages.ts";
+import { CHUNK, type FromPage, type Saved, type Stepped } from "../messages.ts";
 import type { TrainingHost } from "../state/training.ts";
 
 export interface TrainerEvents {
@@ -49,13 +49,16 @@ export class CommTrainer implements TrainingHost {
     this.events.send({ type: "stepped", page: this.page, ...stepped }, [rows.buffer]);
   }
 
-  save(training: string, step: number, state: Float32Array<ArrayBuffer>, last: boolean): void {
+  save(
+    saved: Pick<Saved, "training" | "step" | "last" | "handing">,
+    state: Float32Array<ArrayBuffer>,
+  ): void {
     const { buffer, byteLength: bytes } = state;
     const count = Math.max(1, Math.ceil(bytes / CHUNK));
     for (let part = 0; part < count; part++) {
       const data = buffer.slice(part * CHUNK, Math.min((part + 1) * CHUNK, bytes));
       const { page } = this;
-      this.events.send({ type: "saved", page, training, step, part, count, bytes, last }, [data]);
+      this.events.send({ type: "saved", page, ...saved, part, count, bytes }, [data]);
     }
   }
 

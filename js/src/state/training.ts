@@ -1,7 +1,7 @@
 // A training in this page: what is wanted of it, how it goes, and what runs it is given.
 import { type Signal, signal } from "@preact/signals";
 import type { Session } from "../gl/types.ts";
-import type { Stepped } from "../messages.ts";
+import type { Saved, Stepped } from "../messages.ts";
 import type { Course, TrainingRecord } from "../training.ts";
 
 /** What a client has for a training: the engine's session, blobs, and a way to Python. */
@@ -22,8 +22,11 @@ export interface TrainingHost {
   blob(name: string): Promise<Uint8Array<ArrayBuffer>>;
   /** Two numbers for each step: its loss, and the share of right answers. */
   tell(stepped: Omit<Stepped, "type" | "page">, rows: Float32Array<ArrayBuffer>): void;
-  /** All that changes, in the Course's order; `last`: the training has ended. */
-  save(training: string, step: number, state: Float32Array<ArrayBuffer>, last: boolean): void;
+  /** All that changes, in the Course's order. */
+  save(
+    saved: Pick<Saved, "training" | "step" | "last" | "handing">,
+    state: Float32Array<ArrayBuffer>,
+  ): void;
 }
 
 /** Steps done, the loss of what is held out, and its share of right answers. */

@@ -6,7 +6,7 @@ export class Line {
   accuracies: number[] = [];
   heldOut: HeldOut[] = [];
 
-  /** As Python's `columns.past` writes it: two counts, losses, accuracies, rows of what is held out. */
+  /** As Python's `live.past` writes it: two counts, losses, accuracies, rows of what is held out. */
   static of(bytes: Uint8Array<ArrayBuffer>): Line {
     const numbers = new Float32Array(bytes.slice().buffer);
     const [count = 0, rows = 0] = numbers;

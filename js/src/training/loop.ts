@@ -46,6 +46,7 @@ export class Loop implements TrainingActions {
   private now: Tensors | undefined;
   /** What is done one after the other. */
   private turn: Promise<void> = Promise.resolve();
+  private begun = false;
   private going = false;
   private closed = false;
   private changed: () => void = () => undefined;
@@ -72,6 +73,7 @@ export class Loop implements TrainingActions {
     this.watches = new Watches(given.course);
     this.work = new Work(host, given, this.watches);
     this.step = record.at;
+    history.line.cut(record.at);
     this.told = history.line.steps;
     this.examples = history.last?.examples ?? seenBy(given.course, record.at);
   }
@@ -83,6 +85,7 @@ export class Loop implements TrainingActions {
     await this.keep();
     this.tell();
     this.show();
+    this.begun = true;
     if (this.record.state === "running") this.go();
     else this.queue(() => this.rest());
   }
@@ -92,6 +95,7 @@ export class Loop implements TrainingActions {
     const before = this.record;
     this.record = record;
     this.changed();
+    if (!this.begun) return;
     if (record.state === "running") this.go();
     else if (!this.going && record.state !== before.state) this.queue(() => this.rest());
   }
@@ -354,7 +358,8 @@ export class Loop implements TrainingActions {
     const state = await this.work.saved();
     if (state === undefined) return false;
     this.saved = performance.now();
-    this.host.save(this.record.id, step, state, last);
+    const handing = this.record.state === "handing";
+    this.host.save({ training: this.record.id, step, last, handing }, state);
     return true;
   }
 

@@ -9,6 +9,8 @@ import { Line } from "./line.ts";
 import { Loop } from "./loop.ts";
 import type { RunTraining } from "./offer.ts";
 
+const OFFER_MS = 2000;
+
 interface Running {
   readonly id: string;
   readonly round: number;
@@ -20,6 +22,8 @@ interface Running {
 
 export const runTraining: RunTraining = (state) => {
   let now: Running | undefined;
+  /** The training that begins again as soon as Python gives the weights of the beginning. */
+  let awaited = "";
   const end = (): void => {
     now?.close();
     now = undefined;
@@ -45,10 +49,17 @@ export const runTraining: RunTraining = (state) => {
         now.follow(record);
         return;
       }
+      if (now !== undefined && now.id !== record.id && record.at > 0) awaited = record.id;
+      if (awaited === record.id && record.at > 0) {
+        end();
+        state.progress.value = { ...NO_TRAINING, phase: "waiting" };
+        return;
+      }
       const history = now?.id === record.id ? now.history : undefined;
       end();
       if (record.owner !== "" && record.owner !== host.page) {
         state.progress.value = { ...NO_TRAINING, phase: "elsewhere" };
+        now = offered(host, record);
         return;
       }
       now = begin(state, host, record, history);
@@ -59,6 +70,22 @@ export const runTraining: RunTraining = (state) => {
     end();
   };
 };
+
+/** Says again and again that this page sees the training: where its owner is gone, Python gives it to this one. */
+function offered(host: TrainingHost, { id, round }: TrainingRecord): Running {
+  const say = () =>
+    host.tell({ training: id, first: 0, held_out: [], message: "" }, new Float32Array());
+  const asking = setInterval(say, OFFER_MS);
+  return {
+    id,
+    round,
+    history: undefined,
+    follow(record): void {
+      if (record.state === "stopped") clearInterval(asking);
+    },
+    close: () => clearInterval(asking),
+  };
+}
 
 function begin(
   state: ViewerState,
@@ -103,18 +130,14 @@ function begin(
     });
     if (record.owner === "") change({ owner: host.page });
     say({ course, ratios: null, dead: null, predictions: null, looking: null });
-    await made.begin();
-    if (closed) {
-      made.close();
-      return;
-    }
     loop = made;
-    state.trainingActions.value = made;
-    loop.follow(record);
+    await made.begin();
+    if (!closed) state.trainingActions.value = made;
   };
   const attempt = (): void => {
     open().catch((error: unknown) => {
       opening = false;
+      loop = undefined;
       say({ phase: "failed", message: error instanceof Error ? error.message : String(error) });
     });
   };
@@ -128,6 +151,8 @@ function begin(
     follow(next: TrainingRecord): void {
       const isNew = next !== record;
       record = next;
+      // Python had said something else when this page said so.
+      if (loop !== undefined && next.owner === "") change({ owner: host.page });
       if (loop === undefined) attempt();
       else if (isNew) batch(() => loop?.follow(next));
     },

@@ -84,11 +84,11 @@ def train(
     """
     arguments = model, loss, optimizer, parameters, seed, output, optimizer_state
     batches = _batches(data, batch_size, loss, optimizer, shuffle, seed)
-    run = _compiled(batches, *arguments)
+    run = of_batches(batches, *arguments)
     count = step_count(batches, epochs, steps)
     check_memory(
         run.plan, run.size, max_bytes, shared_device(None).renderer,
-        lambda size: _compiled(batches.resized(size), *arguments).plan,
+        lambda size: of_batches(batches.resized(size), *arguments).plan,
     )  # fmt: skip
     begun = 0 if optimizer_state is None else int(optimizer_state["step"])
     return Loop(run).run(batches.batches(begun), begun, count, progress)
@@ -113,7 +113,7 @@ def compiled(
     With `weights` it begins with these parameters, by name, in place of the model's.
     """
     batches = _batches(data, batch_size, loss, optimizer, shuffle, seed)
-    return _compiled(batches, model, loss, optimizer, parameters, seed, output,
+    return of_batches(batches, model, loss, optimizer, parameters, seed, output,
                      optimizer_state, weights), batches  # fmt: skip
 
 
@@ -128,7 +128,7 @@ def _batches(
     return data_of(data, batch_size, shuffle=shuffle, seed=seed, own_loss=own)
 
 
-def _compiled(
+def of_batches(
     batches: Data,
     model: Any,
     loss: Any,
@@ -139,6 +139,7 @@ def _compiled(
     optimizer_state: Mapping[str, Any] | None,
     weights: Mapping[str, Array] | None = None,
 ) -> Run:
+    """A training on these batches, compiled."""
     graph, request = _prepared(model, batches, understood(loss), optimizer, parameters, output)
     if weights is not None:
         own = {name: graph.values[value].data for name, value in graph.parameters.items()}

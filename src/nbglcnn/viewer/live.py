@@ -38,7 +38,9 @@ class LiveTraining(traitlets.HasTraits):
 
     Traits, to observe and to link: `state` ("running", "paused" or "stopped"), `step_count`,
     `loss` of the last step. `lr` (the learning rate) and `noise` (the standard deviation of what is
-    added to the inputs) can be set while it runs. `message` says why it stopped by itself, or "".
+    added to the inputs) can be set while it runs, and so can `batch_size` and `frozen`, a tuple of
+    names of parameters that stay as they are: for these two the page is sent another Plan, and the
+    training goes on from its step. `message` says why it stopped by itself, or "".
     """
 
     state = traitlets.Unicode("running", read_only=True)
@@ -47,13 +49,19 @@ class LiveTraining(traitlets.HasTraits):
     message = traitlets.Unicode("", read_only=True)
     lr = traitlets.Float()
     noise = traitlets.Float(0.0)
+    batch_size = traitlets.Int()
+    frozen = traitlets.Tuple(())
 
     def __init__(
-        self, lr: float, steer: Callable[..., None], stop: Callable[[float | None], None]
+        self,
+        lr: float,
+        batch_size: int,
+        steer: Callable[..., None],
+        stop: Callable[[float | None], None],
     ) -> None:
         self._steer, self._stop, self._history = steer, stop, History()
         self._following = True
-        super().__init__(lr=lr)
+        super().__init__(lr=lr, batch_size=batch_size)
         self._following = False
 
     @property
@@ -122,10 +130,24 @@ class LiveTraining(traitlets.HasTraits):
             )
         return float(value)
 
-    @traitlets.observe("lr", "noise")
+    @traitlets.validate("batch_size")
+    def _check_size(self, proposal: Any) -> int:
+        if proposal["value"] < 1:
+            raise InputError(f"training.batch_size = {proposal['value']}; at least 1 is needed")
+        return int(proposal["value"])
+
+    @traitlets.observe("lr", "noise", "batch_size", "frozen")
     def _changed(self, change: Any) -> None:
-        if not self._following:
-            self._steer(**{change["name"]: change["new"]})
+        if self._following:
+            return
+        name = "batch" if change["name"] == "batch_size" else change["name"]
+        try:
+            self._steer(**{name: change["new"]})
+        except BaseException:
+            self._following = True
+            self.set_trait(change["name"], change["old"])
+            self._following = False
+            raise
 
     def __repr__(self) -> str:
         ends = f", loss {self.loss:.4g}" if self.step_count else ""
@@ -150,16 +172,27 @@ def follow(training: LiveTraining, record: TrainingRecord) -> None:
     """Take what is wanted of it now, by pages or Python."""
     training._following = True
     try:
-        training.lr, training.noise = record.lr, record.noise
+        training.lr, training.noise, training.frozen = record.lr, record.noise, record.frozen
+        training.batch_size = record.batch or training.batch_size
     finally:
         training._following = False
-    training.set_trait("state", record.state)
+    if record.state != "handing":  # what it was before, and will be again
+        training.set_trait("state", record.state)
 
 
 def forget(training: LiveTraining) -> None:
     """It begins again."""
     training._history = History()
     training.set_trait("step_count", 0)
+
+
+def past(training: LiveTraining, step: int) -> bytes:
+    """What a page is told of the first steps: two counts, losses, accuracies, rows of held out."""
+    history = training._history
+    held_out = [row for row in history.held_out if row[0] <= step]
+    losses, accuracies = history.losses[:step], history.accuracies[:step]
+    parts = [[len(losses), len(held_out)], losses, accuracies, np.reshape(held_out, -1)]
+    return np.concatenate([np.asarray(part, np.float32) for part in parts]).tobytes()
 
 
 def took(

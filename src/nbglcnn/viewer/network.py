@@ -141,11 +141,18 @@ class Network(Cut, Training):
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> list[Patch]:
         """Take other weights; the patches where these are all that has changed, else none."""
-        return self._take(load.with_parameters(self.graph, state_dict))
+        graph = load.with_parameters(self.graph, state_dict)
+        if self.trained is not None:
+            own = {name: graph.values[value].data for name, value in graph.parameters.items()}
+            self.trained.edits += [(name, ..., own[name]) for name in state_dict if name in own]
+        return self._take(graph)
 
     def patch(self, name: str, index: Any, numbers: Any) -> list[Patch]:
         """Take other numbers at `index` of one parameter; the same."""
-        return self._take(load.with_numbers(self.graph, name, index, numbers))
+        graph = load.with_numbers(self.graph, name, index, numbers)
+        if self.trained is not None:
+            self.trained.edits.append((name, index, numbers))
+        return self._take(graph)
 
     def edit(self, edits: Sequence[Edit], arrays: Mapping[str, Array]) -> None:
         """Make these the edits, which the Plan can run; InputError where a text doesn't compile.

@@ -351,7 +351,8 @@ class Stepped(Message, frozen=True):
 class Saved(Message, frozen=True):
     """One part of the state of a training behind `step` steps, in the message's only buffer.
 
-    All that changes, in its Course's order, as float32. `last`: it has ended with it.
+    All that changes, in its Course's order, as float32. `last`: it has ended with it; `handing`:
+    the page waits for another Course.
     """
 
     page: Name
@@ -361,6 +362,7 @@ class Saved(Message, frozen=True):
     count: Count
     bytes: Count
     last: bool = False
+    handing: bool = False
 
 
 class Exported(msgspec.Struct, frozen=True):

@@ -2,41 +2,115 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
 
 from nbglcnn import load
 from nbglcnn.graph import Array, Graph
 from nbglcnn.lowering import lower
-from nbglcnn.plan import Plan, Target, Value, pack_file
-from nbglcnn.training.joined import Joined
+from nbglcnn.plan import Plan, Target, Value, content_hash, pack_file
+from nbglcnn.training.columns import DataSet
+from nbglcnn.training.data import Data
+from nbglcnn.training.joined import Joined, join
+from nbglcnn.training.optimizers import Optimizer
 from nbglcnn.training.records import Course
 from nbglcnn.training.run import Run
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a training was asked for, as far as it stays so."""
+
+    batches: Data
+    loss: Any
+    optimizer: Optimizer
+    shuffle: bool
+    seed: int
+    output: str
+    data: DataSet
 
 
 @dataclass
 class Trained:
     """A training: its Plan, which pages are shown in place of the network's, and its data."""
 
+    asked: Asked
     run: Run
     joined: Joined
     plan: Plan
     course: Course
+    name: str  # of the Course's blob
     blobs: Mapping[str, memoryview]
     seen: Mapping[str, int]  # batches that BatchNorms have seen before, by their buffers' names
 
     def __post_init__(self) -> None:
+        self.step = self.course.begin  # that `last` is behind
+        # Numbers that were set by hand and aren't in the page yet, in their order.
+        self.edits: list[tuple[str, Any, Any]] = []
         graph = self.joined.graph
         values = {name: graph.values[graph.parameters[name]].data for name in self.joined.state}
         # All that changes, as the page has sent it last. The Plan keeps the weights that the page
         # began with: with others it would be a new one, which pages put in the place of theirs.
         self.last: Mapping[str, Array] = {n: a for n, a in values.items() if a is not None}
+        self.first = self.last  # of the beginning, whatever Course it was
         self.file = memoryview(pack_file(self.plan, {}))
 
     def records(self) -> list[Value]:
         """How each part of the state is read."""
         known = {value.key: value for value in self.plan.header.parameters}
         return [known[name] for name in self.joined.state]
+
+
+def begun(
+    shown: Graph,
+    observe: str | Sequence[str],
+    target: Target,
+    asked: Asked,
+    run: Run,
+    seen: Mapping[str, int],
+    *,
+    end: int,
+    rates: bytes = b"",
+    begin: int = 0,
+    frozen: Sequence[str] = (),
+) -> Trained:
+    """A training of the network that is shown; `rates` is a learning rate for each step, as bytes.
+
+    `begin` and `end` are steps, the `frozen` ones parameters that were trained before.
+    """
+    joined = join(shown, run)
+    plan = lower.lower(joined.graph, observe=observe, target=target)
+    found = asked.data
+    course = Course(
+        plan=plan.hash, loss=getattr(run.request.loss, "name", str(run.request.loss)),
+        optimizer=type(asked.optimizer).__name__, batch=run.size, count=found.count,
+        held_out=found.held_out, begin=begin, end=end, shuffle=asked.shuffle, seed=asked.seed,
+        accuracy=run.request.index, rates=content_hash(rates) if rates else "",
+        betas=tuple(getattr(asked.optimizer, "betas", ())), columns=found.columns,
+        inputs=dict(joined.inputs), held_out_inputs=dict(joined.held_out_inputs),
+        loss_key=joined.loss, held_out_key=joined.held_out, prediction=joined.prediction,
+        ratios=joined.ratios, dead=joined.dead, trained=joined.trained, flat=joined.flat,
+        gradients=dict(joined.gradients), state=joined.state, frozen=tuple(frozen),
+    )  # fmt: skip
+    words = msgspec.json.encode(course)
+    blobs = {**found.blobs, content_hash(words): memoryview(words)}
+    if rates:
+        blobs[course.rates] = memoryview(rates)
+    return Trained(asked, run, joined, plan, course, content_hash(words), blobs, seen)
+
+
+def going_on(run: Run, state: Mapping[str, Array]) -> Run:
+    """The same training, which begins with a state: parameters and what the optimizer keeps."""
+    graph = run.step.graph
+    own = {name: graph.values[value].data for name, value in graph.parameters.items()}
+    fitting = {
+        name: state[name] if name in state and state[name].shape == data.shape else data
+        for name, data in own.items() if data is not None
+    }  # fmt: skip
+    return replace(run, step=replace(run.step, graph=load.with_parameters(graph, fitting)))
 
 
 class Training:
@@ -66,6 +140,8 @@ class Training:
         self.trained.last = state
         own = self.weights()
         graph = load.with_parameters(self.graph, own | {n: state[n] for n in own if n in state})
+        for edit in self.trained.edits:
+            graph = load.with_numbers(graph, *edit)
         self.graph = graph
         if lower.fits(self.plan, graph):
             self.plan = lower.repack(self.plan, graph)

@@ -14,22 +14,22 @@ import numpy as np
 import traitlets
 
 from nbglcnn.errors import DeviceError, InputError, NbglcnnError, PageError, PageTimeout, users_line
-from nbglcnn.lowering.lower import lower
 from nbglcnn.plan import content_hash
 from nbglcnn.training import columns
 from nbglcnn.training.data import Data
-from nbglcnn.training.joined import join
-from nbglcnn.training.local import compiled, step_count
+from nbglcnn.training.local import compiled, of_batches, step_count
 from nbglcnn.training.loop import Loop
 from nbglcnn.training.optimizers import Adam, Optimizer
-from nbglcnn.training.records import Course, TrainingRecord
+from nbglcnn.training.records import Course, Mark, State, TrainingRecord
 from nbglcnn.training.run import Run
 from nbglcnn.viewer import blocking, live, protocol
 from nbglcnn.viewer.editing import Edited
 from nbglcnn.viewer.live import LiveTraining
 from nbglcnn.viewer.reading import Reader
-from nbglcnn.viewer.trained import Trained
+from nbglcnn.viewer.trained import Asked, Trained, begun, going_on
 
+MOST_MARKS = 100
+SILENT_S = 4.0  # a page that says nothing for so long, while another sees the training, is gone
 TRAINING = "_training"  # what pages and Python tell each other
 
 
@@ -63,6 +63,7 @@ class Trains(Edited):
         self._telling_training = False
         # That BatchNorms have seen, by the names of their buffers.
         self._batches: dict[str, int] = {}
+        self._goes_on_as: State = "running"  # behind a hand-over
         self._saving: tuple[tuple[str, int, int], dict[int, bytes]] = ("", 0, 0), {}
 
     def train(
@@ -123,37 +124,21 @@ class Trains(Edited):
         if network.latent is not None:
             raise InputError("a latent skips a part of the network: set viewer.source = None first")
         found = columns.data_set(run, batches, held_out, shuffled=shuffle, seed=seed)
-        joined = join(network.graph, run)
-        target = network.plan.header.target
-        plan = lower(joined.graph, observe=network.observe, target=target)
         if epochs is not None:
             end = epochs * -(-found.count // run.size)
-        rates = _rates(optimizer, end)
-        course = Course(
-            plan=plan.hash, loss=getattr(run.request.loss, "name", str(run.request.loss)),
-            optimizer=type(optimizer).__name__, batch=run.size, count=found.count,
-            held_out=found.held_out, begin=0, end=end, shuffle=shuffle, seed=seed,
-            accuracy=run.request.index, rates=content_hash(rates) if rates else "",
-            betas=tuple(getattr(optimizer, "betas", ())), columns=found.columns,
-            inputs=dict(joined.inputs), held_out_inputs=dict(joined.held_out_inputs),
-            loss_key=joined.loss, held_out_key=joined.held_out, prediction=joined.prediction,
-            ratios=joined.ratios, dead=joined.dead, trained=joined.trained, flat=joined.flat,
-            gradients=dict(joined.gradients), state=joined.state,
-        )  # fmt: skip
-        words = msgspec.json.encode(course)
-        blobs = {**found.blobs, content_hash(words): memoryview(words)}
-        if rates:
-            blobs[course.rates] = memoryview(rates)
         norms = run.request.mode.norms or {}
         names = {f"{path}.num_batches_tracked": norm.batches for path, norm in norms.items()}
         seen = {name: self._batches.get(name, count) for name, count in names.items()}
-        network.train(Trained(run, joined, plan, course, blobs, seen))
+        asked = Asked(batches, loss, optimizer, shuffle, seed, output, found)
+        made = begun(
+            network.graph, network.observe, network.plan.header.target, asked, run, seen,
+            end=end, rates=_rates(optimizer, 0, end),
+        )  # fmt: skip
+        network.train(made)
         rate = optimizer.rate(0)
-        self.training = LiveTraining(rate, self._steer, self._stop)
+        self.training = LiveTraining(rate, run.size, self._steer, self._stop)
         self._show()
-        self._tell_training(
-            TrainingRecord(secrets.token_hex(8), content_hash(words), "running", rate)
-        )
+        self._tell_training(TrainingRecord(secrets.token_hex(8), made.name, "running", rate))
         return self.training
 
     def _train_here(
@@ -166,7 +151,8 @@ class Trains(Edited):
                 "epochs=… or steps=…"
             )
         found = Loop(run).run(batches.batches(0), 0, step_count(batches, epochs, steps), True)
-        self.training = made = LiveTraining(optimizer.rate(0), self._steer, self._stop)
+        made = LiveTraining(optimizer.rate(0), run.size, self._steer, self._stop)
+        self.training = made
         live.took(made, 0, np.stack([found.losses, np.full_like(found.losses, np.nan)], 1))
         made.set_trait("message", found.stopped)
         made.set_trait("state", "stopped")
@@ -196,10 +182,12 @@ class Trains(Edited):
         record = self._told_training
         if record is None or record.state == "stopped":
             raise PageError("this training has ended: viewer.train(…) begins another one")
-        if changes.get("id"):
-            assert self.training is not None
-            live.forget(self.training)
-        self._tell_training(msgspec.structs.replace(record, **changes))
+        new = msgspec.structs.replace(record, **changes)
+        if new.id != record.id and self._begins_again(new):
+            return
+        if trained := self.network.trained:
+            self._check_wants(trained.course, new)
+        self._tell_training(new)
 
     def _stop(self, timeout: float | None) -> None:
         record = self._told_training
@@ -218,6 +206,11 @@ class Trains(Edited):
             )
 
     def _tell_training(self, record: TrainingRecord | None) -> None:
+        trained = self.network.trained
+        if record is not None and trained is not None and record.state in ("running", "paused"):
+            self._goes_on_as = record.state
+            if trained.edits or _changes(trained.course, record):
+                record = msgspec.structs.replace(record, state="handing")
         self._training_turn += 1
         self._told_training = record
         if self.training is not None and record is not None:
@@ -262,15 +255,26 @@ class Trains(Edited):
             self._tell_training_again()
             return
         self._told_training = new
+        if new.id != now.id and self._begins_again(new):
+            return
+        trained = self.network.trained
+        if trained is not None and (trained.edits or _changes(trained.course, new)):
+            try:
+                self._check_wants(trained.course, new)
+            except InputError as error:
+                self._as_before(trained.course, new, error)
+                return
+            self._tell_training(new)
         if self.training is not None:
-            if new.id != now.id:
-                live.forget(self.training)
             live.follow(self.training, new)
 
     def _take_trained(self, message: protocol.Stepped, data: bytes) -> None:
         """Losses that a page tells."""
         record, training = self._told_training, self.training
         if record is None or training is None or message.training != record.id:
+            return
+        if message.page != record.owner:
+            self._offered_to_run(message.page, record)
             return
         rows = np.frombuffer(data, np.float32).reshape(-1, 2)
         if not live.took(training, message.first, rows, message.held_out):
@@ -283,6 +287,8 @@ class Trains(Edited):
         """A part of the weights and the optimizer's state of a step."""
         trained, record = self.network.trained, self._told_training
         if trained is None or record is None or message.training != record.id:
+            return
+        if message.page != record.owner:
             return
         name = message.training, message.step, message.bytes
         if self._saving[0] != name:
@@ -298,9 +304,116 @@ class Trains(Edited):
             protocol.warn_once(f"ignored the page's weights: {error}")
             return
         self.network.take_state(state)
+        trained.step = message.step
         self._count_batches(trained, message.step)
         if message.last:
             self._end_training()
+        elif message.handing and record.state == "handing":
+            self._hand_over(trained, record)
+
+    # Another Course for the same training
+
+    def _check_wants(self, course: Course, record: TrainingRecord) -> None:
+        if unknown := set(record.frozen) - {*course.trained, *course.frozen}:
+            raise InputError(
+                f"frozen: {sorted(unknown)[0]} isn't trained; these are: "
+                f"{', '.join([*course.trained, *course.frozen])}"
+            )
+        if not {*course.trained, *course.frozen} - set(record.frozen):
+            raise InputError("frozen: all parameters; leave at least one to be trained")
+        if record.batch > course.count:
+            raise InputError(f"batch_size={record.batch}; there are {course.count} examples")
+
+    def _as_before(self, course: Course, record: TrainingRecord, error: Exception) -> None:
+        """What was wanted can't be: it goes on as it was."""
+        warnings.warn(f"the training goes on as before: {error}", UserWarning, users_line())
+        kept = {"batch": course.batch, "frozen": course.frozen, "state": self._goes_on_as}
+        self._tell_training(msgspec.structs.replace(record, **kept))
+
+    def _hand_over(self, old: Trained, record: TrainingRecord, owner: str | None = None) -> None:
+        """Go on from the weights that the page has sent, with what is wanted now."""
+        network, asked, course = self.network, old.asked, old.course
+        edits = len(old.edits)
+        size = record.batch or course.batch
+        names = [n for n in (*course.trained, *course.frozen) if n not in record.frozen]
+        begin, end = min(course.begin, old.step), course.end
+        if size != course.batch:
+            begin = old.step
+            if end >= 0:  # the same number of examples
+                end = old.step + -(-(end - old.step) * course.batch // size)
+        try:
+            run = of_batches(
+                asked.batches.resized(size), network.model, asked.loss, asked.optimizer, names,
+                asked.seed, asked.output, None, network.weights(),
+            )  # fmt: skip
+            own = {n: a for n, a in network.weights().items() if n in old.last}
+            made = begun(
+                network.graph, network.observe, network.plan.header.target, asked,
+                going_on(run, {**old.last, **own}), old.seen, end=end, begin=begin,
+                rates=_rates(asked.optimizer, begin, end), frozen=record.frozen,
+            )  # fmt: skip
+        except NbglcnnError as error:
+            old.edits.clear()
+            self._as_before(course, record, error)
+            return
+        # Messages may come on another thread than a cell's: more may be wanted by now.
+        now = self._told_training
+        if now is None or now.id != record.id or now.state == "stopped":
+            return
+        marks, record = _marks(old, record), now
+        assert self.training is not None
+        past = live.past(self.training, old.step)
+        made.step, made.first, made.edits = old.step, old.first, old.edits[edits:]
+        made.blobs = {**made.blobs, content_hash(past): memoryview(past)}
+        network.train(made)
+        self._show()
+        changes = {
+            "course": made.name, "round": record.round + 1, "at": old.step,
+            "past": content_hash(past), "state": self._goes_on_as,
+            "batch": record.batch or run.size,
+            "marks": (*record.marks, *marks)[-MOST_MARKS:],
+        }  # fmt: skip
+        if owner is not None:
+            changes["owner"] = owner
+        self._tell_training(msgspec.structs.replace(record, **changes))
+
+    def _begins_again(self, record: TrainingRecord) -> bool:
+        """Forget what was told; whether the page needs another Plan for the weights of then."""
+        trained = self.network.trained
+        assert self.training is not None
+        live.forget(self.training)
+        if trained is None or record.round == 0:
+            return False
+        trained.edits.clear()
+        self.network.take_state({n: trained.first.get(n, a) for n, a in trained.last.items()})
+        trained.step = 0
+        self._goes_on_as = "paused"
+        self._told_training = msgspec.structs.replace(record, marks=(), state="handing")
+        self._hand_over(trained, self._told_training)
+        return True
+
+    def _offered_to_run(self, page: str, record: TrainingRecord) -> None:
+        """Another page sees the training; it takes over where the owner is silent."""
+        owner, trained = self._connection.pages.get(record.owner), self.network.trained
+        if trained is None or record.owner == "" or record.state == "stopped":
+            return
+        if owner is not None and time.monotonic() - owner.seen < SILENT_S:
+            return
+        assert self.training is not None
+        lost = self.training.step_count - trained.step
+        self._hand_over(trained, record, owner=page)
+        if lost > 0:
+            message = (
+                f"the page that trained is gone: another one goes on from step {trained.step}, "
+                f"the {lost} steps behind it are lost"
+            )
+            self.training.set_trait("message", message)
+            warnings.warn(message, UserWarning, stacklevel=users_line())
+
+    def _edited_while_training(self) -> None:
+        """Weights were set by hand: the page is given them."""
+        if self._told_training is not None:
+            self._tell_training(self._told_training)
 
     def _count_batches(self, trained: Trained, steps: int) -> None:
         for path in trained.run.request.mode.norms or {}:
@@ -332,8 +445,25 @@ class Trains(Edited):
         return None if trained is None else trained.blobs.get(name)
 
 
-def _rates(optimizer: Optimizer, end: int) -> bytes:
-    """The learning rate of each step, where it is a function of the step."""
+def _changes(course: Course, record: TrainingRecord) -> bool:
+    """Whether something else is wanted than the Course has."""
+    size = record.batch or course.batch
+    return size != course.batch or set(record.frozen) != set(course.frozen)
+
+
+def _marks(old: Trained, record: TrainingRecord) -> list[Mark]:
+    """What is changed by hand behind a training's last step."""
+    course = old.course
+    found = [f"{name} changed by hand" for name in dict.fromkeys(edit[0] for edit in old.edits)]
+    if record.batch not in (0, course.batch):
+        found.append(f"batch size {record.batch}")
+    found += [f"{name} frozen" for name in record.frozen if name not in course.frozen]
+    found += [f"{name} trained again" for name in course.frozen if name not in record.frozen]
+    return [Mark(old.step, text) for text in found]
+
+
+def _rates(optimizer: Optimizer, begin: int, end: int) -> bytes:
+    """The learning rate of each step from `begin` on, where it is a function of the step."""
     if not callable(optimizer.lr):
         return b""
     if end < 0:
@@ -341,7 +471,8 @@ def _rates(optimizer: Optimizer, end: int) -> bytes:
             f"{type(optimizer).__name__}: lr is a function of the step, so that the page has to be "
             "told how many there are: give epochs=… or steps=…"
         )
-    return np.array([optimizer.rate(step) for step in range(max(1, end))], np.float32).tobytes()
+    steps = range(begin, max(begin + 1, end))
+    return np.array([optimizer.rate(step) for step in steps], np.float32).tobytes()
 
 
 def _end(epochs: int | None, steps: int | None) -> int:

@@ -255,6 +255,9 @@ class Viewer(Sourced, Shown, Trains):
         return self._connection.show(self._offer())
 
     def _show_patches(self, patches: Sequence[Patch]) -> None:
+        if self.network.trained is not None:
+            self._edited_while_training()
+            return
         if not self._connection.pages:
             self._keep_edits()
             return  # those that come later are offered what there is then

@@ -1,0 +1,137 @@
+"""What needs another Plan in the middle of a training in the page of a real JupyterLab."""
+
+import json
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+import torch
+from playwright.sync_api import Browser, expect
+from torch import nn
+from torch.nn import functional as F
+
+from lab import Lab, Notebook, alone
+from test_viewer_training import MAKE, made, told
+
+WAIT = "import asyncio\nwhile {}: await asyncio.sleep(0.05)"
+
+
+@pytest.fixture(scope="module")
+def notebook(lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
+    with alone(lab, browser("llvmpipe")) as notebook:
+        notebook.run(MAKE)
+        yield notebook
+
+
+def begin(notebook: Notebook, options: str = "") -> None:
+    """A training that pauses behind its 4th step, which is that of PyTorch."""
+    notebook.run("viewer = Viewer(model, torch.rand(1, 1, 14, 14), timeout=60)\nviewer")
+    notebook.run(
+        "training = viewer.train((x, y), 'cross_entropy', nbglcnn.SGD(0.05, momentum=0.9), 16,\n"
+        f"                        shuffle=False, held_out=0.2{options})\n"
+        "training.pause()"
+    )
+    notebook.run(WAIT.format("not viewer._told_training.owner"))
+    steps(notebook, "4 - training.step_count", 4)
+
+
+def steps(notebook: Notebook, count: str, until: int) -> None:
+    notebook.run(
+        f"if {count} > 0: training.step({count})\n" + WAIT.format(f"training.step_count < {until}")
+    )
+
+
+def by_torch(parts: list[tuple[int, int, tuple[str, ...]]]) -> tuple[nn.Module, list[float]]:
+    """PyTorch's losses: (steps, batch size, frozen parameters) one after the other."""
+    model, x, y = made()
+    model.train()
+    optimizer = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9)
+    losses = []
+    for count, size, frozen in parts:
+        for name, parameter in model.named_parameters():
+            parameter.requires_grad_(name not in frozen)
+        per_epoch = -(-48 // size)
+        for step in range(count):
+            at = step % per_epoch * size
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x[at : min(at + size, 48)]), y[at : min(at + size, 48)])
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+    return model, losses
+
+
+def compare(notebook: Notebook, model: nn.Module, losses: list[float]) -> None:
+    found = np.array(told(notebook, "training.losses.tolist()"))
+    np.testing.assert_allclose(found, losses, rtol=2e-4)
+    state = told(notebook, "{n: t.tolist() for n, t in viewer.state_dict().items()}")
+    assert isinstance(state, dict)
+    for name, tensor in model.state_dict().items():
+        np.testing.assert_allclose(np.array(state[name]), tensor.numpy(), atol=3e-4, err_msg=name)
+
+
+def test_another_batch_size_keeps_the_state(notebook: Notebook) -> None:
+    begin(notebook)
+    notebook.run("training.batch_size = 8")
+    assert told(notebook, "training.batch_size") == 8
+    steps(notebook, "5", 9)
+    compare(notebook, *by_torch([(4, 16, ()), (5, 8, ())]))
+    assert told(notebook, "training.state") == "paused"
+    assert told(notebook, "[m.text for m in viewer._told_training.marks]") == ["batch size 8"]
+    notebook.run("training.stop()")
+
+
+def test_a_frozen_layer_stays_and_learns_again(notebook: Notebook) -> None:
+    begin(notebook)
+    frozen = ("0.weight", "0.bias")
+    notebook.run(f"training.frozen = {frozen}")
+    before = notebook.array("viewer.state_dict()['0.weight'].numpy()")
+    steps(notebook, "4", 8)
+    after = notebook.array("viewer.state_dict()['0.weight'].numpy()")
+    assert np.array_equal(before, after)
+    model, losses = by_torch([(4, 16, ()), (4, 16, frozen)])
+    # Batches are counted from the beginning on: 4 steps of 3 in an epoch lead to the second.
+    assert told(notebook, "training.step_count") == 8
+    assert isinstance(losses[7], float) and model is not None
+    notebook.run("training.frozen = ()")
+    steps(notebook, "2", 10)
+    again = notebook.array("viewer.state_dict()['0.weight'].numpy()")
+    assert np.abs(again - after).max() > 1e-5
+    error = notebook.run("training.frozen = ('nothing',)", fails=True).error
+    assert "frozen: nothing isn't trained; these are: 0.weight" in error
+    assert told(notebook, "list(training.frozen)") == []
+    notebook.run("training.reset()")
+    notebook.run(WAIT.format("training.step_count"))
+    first = notebook.array("viewer.state_dict()['0.weight'].numpy()")
+    np.testing.assert_array_equal(first, made()[0].state_dict()["0.weight"].numpy())
+    notebook.run("training.stop()")
+
+
+def test_a_weight_set_by_hand_is_trained_on(notebook: Notebook) -> None:
+    begin(notebook)
+    notebook.run("viewer.set_weight('5.bias', 3, 2.5)")
+    notebook.run("training.lr = 0.0")
+    steps(notebook, "1", 5)
+    bias = notebook.array("viewer.state_dict()['5.bias'].numpy()")
+    assert bias[3] == 2.5
+    marks = told(notebook, "[m.text for m in viewer._told_training.marks]")
+    assert marks == ["5.bias changed by hand"]
+    notebook.run("training.stop()")
+    assert told(notebook, "viewer.state_dict()['5.bias'][3].item()") == 2.5
+
+
+def test_a_reload_goes_on_from_what_the_page_has_sent(notebook: Notebook) -> None:
+    begin(notebook)
+    notebook.run("await asyncio.sleep(1.5)")
+    losses = told(notebook, "training.losses.tolist()")
+    before = notebook.array("viewer.state_dict()['5.weight'].numpy()")
+    notebook.save()
+    notebook.page.reload()
+    notebook.wait_revived()
+    notebook.run(WAIT.format("viewer._told_training.round == 0"))
+    steps(notebook, "2", 6)
+    assert json.loads(json.dumps(told(notebook, "training.losses.tolist()")))[:4] == losses
+    after = notebook.array("viewer.state_dict()['5.weight'].numpy()")
+    assert 1e-6 < np.abs(after - before).max() < 0.5
+    expect(notebook.page.locator(".nbglcnn").first).to_be_visible()
+    notebook.run("training.stop()")
