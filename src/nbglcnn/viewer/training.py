@@ -14,22 +14,19 @@ import numpy as np
 import traitlets
 
 from nbglcnn.errors import DeviceError, InputError, NbglcnnError, PageError, PageTimeout, users_line
-from nbglcnn.plan import content_hash
 from nbglcnn.training import columns
 from nbglcnn.training.data import Data
-from nbglcnn.training.local import compiled, of_batches, step_count
+from nbglcnn.training.local import compiled, step_count
 from nbglcnn.training.loop import Loop
 from nbglcnn.training.optimizers import Adam, Optimizer
-from nbglcnn.training.records import Course, Mark, State, TrainingRecord
+from nbglcnn.training.records import TrainingRecord
 from nbglcnn.training.run import Run
 from nbglcnn.viewer import blocking, live, protocol
-from nbglcnn.viewer.editing import Edited
+from nbglcnn.viewer.handover import HandsOver, changes, rates_of
 from nbglcnn.viewer.live import LiveTraining
 from nbglcnn.viewer.reading import Reader
-from nbglcnn.viewer.trained import Asked, Trained, begun, going_on
+from nbglcnn.viewer.trained import Asked, Trained, begun
 
-MOST_MARKS = 100
-SILENT_S = 4.0  # a page that says nothing for so long, while another sees the training, is gone
 TRAINING = "_training"  # what pages and Python tell each other
 
 
@@ -40,7 +37,7 @@ class Told(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     turn: int | None = None
 
 
-class Trains(Edited):
+class Trains(HandsOver):
     """What a Viewer has of training; whoever inherits from it shows a network."""
 
     _reader: Reader
@@ -49,21 +46,16 @@ class Trains(Edited):
         sync=True
     )
 
-    def _show(self) -> int:
-        raise NotImplementedError
-
     def _check_open(self) -> None:
         raise NotImplementedError
 
     def _begin_training(self) -> None:
         """Before the traits are there."""
-        self.training: LiveTraining | None = None
-        self._told_training: TrainingRecord | None = None
+        self._begin_handing_over()
         self._training_turn = 0
         self._telling_training = False
         # That BatchNorms have seen, by the names of their buffers.
         self._batches: dict[str, int] = {}
-        self._goes_on_as: State = "running"  # behind a hand-over
         self._saving: tuple[tuple[str, int, int], dict[int, bytes]] = ("", 0, 0), {}
 
     def train(
@@ -132,7 +124,7 @@ class Trains(Edited):
         asked = Asked(batches, loss, optimizer, shuffle, seed, output, found)
         made = begun(
             network.graph, network.observe, network.plan.header.target, asked, run, seen,
-            end=end, rates=_rates(optimizer, 0, end),
+            end=end, rates=rates_of(optimizer, 0, end),
         )  # fmt: skip
         network.train(made)
         rate = optimizer.rate(0)
@@ -209,7 +201,7 @@ class Trains(Edited):
         trained = self.network.trained
         if record is not None and trained is not None and record.state in ("running", "paused"):
             self._goes_on_as = record.state
-            if trained.edits or _changes(trained.course, record):
+            if trained.edits or changes(trained.course, record):
                 record = msgspec.structs.replace(record, state="handing")
         self._training_turn += 1
         self._told_training = record
@@ -258,7 +250,7 @@ class Trains(Edited):
         if new.id != now.id and self._begins_again(new):
             return
         trained = self.network.trained
-        if trained is not None and (trained.edits or _changes(trained.course, new)):
+        if trained is not None and (trained.edits or changes(trained.course, new)):
             try:
                 self._check_wants(trained.course, new)
             except InputError as error:
@@ -311,110 +303,6 @@ class Trains(Edited):
         elif message.handing and record.state == "handing":
             self._hand_over(trained, record)
 
-    # Another Course for the same training
-
-    def _check_wants(self, course: Course, record: TrainingRecord) -> None:
-        if unknown := set(record.frozen) - {*course.trained, *course.frozen}:
-            raise InputError(
-                f"frozen: {sorted(unknown)[0]} isn't trained; these are: "
-                f"{', '.join([*course.trained, *course.frozen])}"
-            )
-        if not {*course.trained, *course.frozen} - set(record.frozen):
-            raise InputError("frozen: all parameters; leave at least one to be trained")
-        if record.batch > course.count:
-            raise InputError(f"batch_size={record.batch}; there are {course.count} examples")
-
-    def _as_before(self, course: Course, record: TrainingRecord, error: Exception) -> None:
-        """What was wanted can't be: it goes on as it was."""
-        warnings.warn(f"the training goes on as before: {error}", UserWarning, users_line())
-        kept = {"batch": course.batch, "frozen": course.frozen, "state": self._goes_on_as}
-        self._tell_training(msgspec.structs.replace(record, **kept))
-
-    def _hand_over(self, old: Trained, record: TrainingRecord, owner: str | None = None) -> None:
-        """Go on from the weights that the page has sent, with what is wanted now."""
-        network, asked, course = self.network, old.asked, old.course
-        edits = len(old.edits)
-        size = record.batch or course.batch
-        names = [n for n in (*course.trained, *course.frozen) if n not in record.frozen]
-        begin, end = min(course.begin, old.step), course.end
-        if size != course.batch:
-            begin = old.step
-            if end >= 0:  # the same number of examples
-                end = old.step + -(-(end - old.step) * course.batch // size)
-        try:
-            run = of_batches(
-                asked.batches.resized(size), network.model, asked.loss, asked.optimizer, names,
-                asked.seed, asked.output, None, network.weights(),
-            )  # fmt: skip
-            own = {n: a for n, a in network.weights().items() if n in old.last}
-            made = begun(
-                network.graph, network.observe, network.plan.header.target, asked,
-                going_on(run, {**old.last, **own}), old.seen, end=end, begin=begin,
-                rates=_rates(asked.optimizer, begin, end), frozen=record.frozen,
-            )  # fmt: skip
-        except NbglcnnError as error:
-            old.edits.clear()
-            self._as_before(course, record, error)
-            return
-        # Messages may come on another thread than a cell's: more may be wanted by now.
-        now = self._told_training
-        if now is None or now.id != record.id or now.state == "stopped":
-            return
-        marks, record = _marks(old, record), now
-        assert self.training is not None
-        past = live.past(self.training, old.step)
-        made.step, made.first, made.edits = old.step, old.first, old.edits[edits:]
-        made.blobs = {**made.blobs, content_hash(past): memoryview(past)}
-        network.train(made)
-        self._show()
-        changes = {
-            "course": made.name, "round": record.round + 1, "at": old.step,
-            "past": content_hash(past), "state": self._goes_on_as,
-            "batch": record.batch or run.size,
-            "marks": (*record.marks, *marks)[-MOST_MARKS:],
-        }  # fmt: skip
-        if owner is not None:
-            changes["owner"] = owner
-        self._tell_training(msgspec.structs.replace(record, **changes))
-
-    def _begins_again(self, record: TrainingRecord) -> bool:
-        """Forget what was told; whether the page needs another Plan for the weights of then."""
-        trained = self.network.trained
-        assert self.training is not None
-        live.forget(self.training)
-        if trained is None or record.round == 0:
-            return False
-        trained.edits.clear()
-        self.network.take_state({n: trained.first.get(n, a) for n, a in trained.last.items()})
-        trained.step = 0
-        self._goes_on_as = "paused"
-        self._told_training = msgspec.structs.replace(record, marks=(), state="handing")
-        self._hand_over(trained, self._told_training)
-        return True
-
-    def _offered_to_run(self, page: str, record: TrainingRecord) -> None:
-        """Another page sees the training; it takes over where the owner is silent."""
-        owner, trained = self._connection.pages.get(record.owner), self.network.trained
-        if trained is None or record.owner == "" or record.state == "stopped":
-            return
-        if owner is not None and time.monotonic() - owner.seen < SILENT_S:
-            return
-        assert self.training is not None
-        lost = self.training.step_count - trained.step
-        self._hand_over(trained, record, owner=page)
-        if lost > 0:
-            message = (
-                f"the page that trained is gone: another one goes on from step {trained.step}, "
-                f"the {lost} steps behind it are lost"
-            )
-            self.training.set_trait("message", message)
-            warnings.warn(message, UserWarning, stacklevel=users_line())
-
-    def _edited_while_training(self) -> None:
-        """Weights were set by hand: the page is given them."""
-        if self._told_training is not None:
-            self._tell_training(self._told_training)
-
     def _count_batches(self, trained: Trained, steps: int) -> None:
         for path in trained.run.request.mode.norms or {}:
             name = f"{path}.num_batches_tracked"
@@ -443,36 +331,6 @@ class Trains(Edited):
         """What pages ask for of a training."""
         trained = self.network.trained
         return None if trained is None else trained.blobs.get(name)
-
-
-def _changes(course: Course, record: TrainingRecord) -> bool:
-    """Whether something else is wanted than the Course has."""
-    size = record.batch or course.batch
-    return size != course.batch or set(record.frozen) != set(course.frozen)
-
-
-def _marks(old: Trained, record: TrainingRecord) -> list[Mark]:
-    """What is changed by hand behind a training's last step."""
-    course = old.course
-    found = [f"{name} changed by hand" for name in dict.fromkeys(edit[0] for edit in old.edits)]
-    if record.batch not in (0, course.batch):
-        found.append(f"batch size {record.batch}")
-    found += [f"{name} frozen" for name in record.frozen if name not in course.frozen]
-    found += [f"{name} trained again" for name in course.frozen if name not in record.frozen]
-    return [Mark(old.step, text) for text in found]
-
-
-def _rates(optimizer: Optimizer, begin: int, end: int) -> bytes:
-    """The learning rate of each step from `begin` on, where it is a function of the step."""
-    if not callable(optimizer.lr):
-        return b""
-    if end < 0:
-        raise InputError(
-            f"{type(optimizer).__name__}: lr is a function of the step, so that the page has to be "
-            "told how many there are: give epochs=… or steps=…"
-        )
-    steps = range(begin, max(begin + 1, end))
-    return np.array([optimizer.rate(step) for step in steps], np.float32).tobytes()
 
 
 def _end(epochs: int | None, steps: int | None) -> int:

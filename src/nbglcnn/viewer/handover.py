@@ -1,0 +1,170 @@
+"""What needs another Plan in the middle of a training: the page sends its weights and goes on."""
+
+from __future__ import annotations
+
+import time
+import warnings
+
+import msgspec
+import numpy as np
+
+from nbglcnn.errors import InputError, NbglcnnError, users_line
+from nbglcnn.plan import content_hash
+from nbglcnn.training.local import of_batches
+from nbglcnn.training.optimizers import Optimizer
+from nbglcnn.training.records import Course, Mark, State, TrainingRecord
+from nbglcnn.viewer import live
+from nbglcnn.viewer.editing import Edited
+from nbglcnn.viewer.live import LiveTraining
+from nbglcnn.viewer.trained import Trained, begun, going_on
+
+MOST_MARKS = 100
+SILENT_S = 4.0  # a page that says nothing for so long, while another sees the training, is gone
+
+
+class HandsOver(Edited):
+    """The part of a Viewer that gives pages another Course for the same training."""
+
+    def _show(self) -> int:
+        raise NotImplementedError
+
+    def _tell_training(self, record: TrainingRecord | None) -> None:
+        raise NotImplementedError
+
+    def _begin_handing_over(self) -> None:
+        """Before the traits are there."""
+        self.training: LiveTraining | None = None
+        self._told_training: TrainingRecord | None = None
+        self._goes_on_as: State = "running"  # behind a hand-over
+
+    def _check_wants(self, course: Course, record: TrainingRecord) -> None:
+        if unknown := set(record.frozen) - {*course.trained, *course.frozen}:
+            raise InputError(
+                f"frozen: {sorted(unknown)[0]} isn't trained; these are: "
+                f"{', '.join([*course.trained, *course.frozen])}"
+            )
+        if not {*course.trained, *course.frozen} - set(record.frozen):
+            raise InputError("frozen: all parameters; leave at least one to be trained")
+        if record.batch > course.count:
+            raise InputError(f"batch_size={record.batch}; there are {course.count} examples")
+
+    def _as_before(self, course: Course, record: TrainingRecord, error: Exception) -> None:
+        """What was wanted can't be: it goes on as it was."""
+        warnings.warn(f"the training goes on as before: {error}", UserWarning, users_line())
+        kept = {"batch": course.batch, "frozen": course.frozen, "state": self._goes_on_as}
+        self._tell_training(msgspec.structs.replace(record, **kept))
+
+    def _hand_over(self, old: Trained, record: TrainingRecord, owner: str | None = None) -> None:
+        """Go on from the weights that the page has sent, with what is wanted now."""
+        network, asked, course = self.network, old.asked, old.course
+        edits = len(old.edits)
+        size = record.batch or course.batch
+        names = [n for n in (*course.trained, *course.frozen) if n not in record.frozen]
+        begin, end = min(course.begin, old.step), course.end
+        if size != course.batch:
+            begin = old.step
+            if end >= 0:  # the same number of examples
+                end = old.step + -(-(end - old.step) * course.batch // size)
+        try:
+            run = of_batches(
+                asked.batches.resized(size), network.model, asked.loss, asked.optimizer, names,
+                asked.seed, asked.output, None, network.weights(),
+            )  # fmt: skip
+            own = {n: a for n, a in network.weights().items() if n in old.last}
+            made = begun(
+                network.graph, network.observe, network.plan.header.target, asked,
+                going_on(run, {**old.last, **own}), old.seen, end=end, begin=begin,
+                rates=rates_of(asked.optimizer, begin, end), frozen=record.frozen,
+            )  # fmt: skip
+        except NbglcnnError as error:
+            old.edits.clear()
+            self._as_before(course, record, error)
+            return
+        # Messages may come on another thread than a cell's: more may be wanted by now.
+        now = self._told_training
+        if now is None or now.id != record.id or now.state == "stopped":
+            return
+        marks, record = _marks(old, record), now
+        assert self.training is not None
+        past = live.past(self.training, old.step)
+        made.step, made.first, made.edits = old.step, old.first, old.edits[edits:]
+        made.blobs = {**made.blobs, content_hash(past): memoryview(past)}
+        network.train(made)
+        self._show()
+        changes = {
+            "course": made.name, "round": record.round + 1, "at": old.step,
+            "past": content_hash(past), "state": self._goes_on_as,
+            "batch": record.batch or run.size,
+            "marks": (*record.marks, *marks)[-MOST_MARKS:],
+        }  # fmt: skip
+        if owner is not None:
+            changes["owner"] = owner
+        self._tell_training(msgspec.structs.replace(record, **changes))
+
+    def _begins_again(self, record: TrainingRecord) -> bool:
+        """Forget what was told; whether the page needs another Plan for the weights of then."""
+        trained = self.network.trained
+        assert self.training is not None
+        live.forget(self.training)
+        if trained is None or record.round == 0:
+            return False
+        trained.edits.clear()
+        self.network.take_state({n: trained.first.get(n, a) for n, a in trained.last.items()})
+        trained.step = 0
+        self._goes_on_as = "paused"
+        self._told_training = msgspec.structs.replace(record, marks=(), state="handing")
+        self._hand_over(trained, self._told_training)
+        return True
+
+    def _offered_to_run(self, page: str, record: TrainingRecord) -> None:
+        """Another page sees the training; it takes over where the owner is silent."""
+        owner, trained = self._connection.pages.get(record.owner), self.network.trained
+        if trained is None or record.owner == "" or record.state == "stopped":
+            return
+        if owner is not None and time.monotonic() - owner.seen < SILENT_S:
+            return
+        assert self.training is not None
+        lost = self.training.step_count - trained.step
+        self._hand_over(trained, record, owner=page)
+        if lost > 0:
+            message = (
+                f"the page that trained is gone: another one goes on from step {trained.step}, "
+                f"the {lost} steps behind it are lost"
+            )
+            self.training.set_trait("message", message)
+            warnings.warn(message, UserWarning, stacklevel=users_line())
+
+    def _edited_while_training(self) -> None:
+        """Weights were set by hand: the page is given them."""
+        if self._told_training is not None:
+            self._tell_training(self._told_training)
+
+
+def changes(course: Course, record: TrainingRecord) -> bool:
+    """Whether something else is wanted than the Course has."""
+    size = record.batch or course.batch
+    return size != course.batch or set(record.frozen) != set(course.frozen)
+
+
+def _marks(old: Trained, record: TrainingRecord) -> list[Mark]:
+    """What is changed by hand behind a training's last step."""
+    course = old.course
+    found = [f"{name} changed by hand" for name in dict.fromkeys(edit[0] for edit in old.edits)]
+    if record.batch not in (0, course.batch):
+        found.append(f"batch size {record.batch}")
+    found += [f"{name} frozen" for name in record.frozen if name not in course.frozen]
+    found += [f"{name} trained again" for name in course.frozen if name not in record.frozen]
+    return [Mark(old.step, text) for text in found]
+
+
+def rates_of(optimizer: Optimizer, begin: int, end: int) -> bytes:
+    """The learning rate of each step from `begin` on, where it is a function of the step."""
+    if not callable(optimizer.lr):
+        return b""
+    if end < 0:
+        raise InputError(
+            f"{type(optimizer).__name__}: lr is a function of the step, so that the page has to be "
+            "told how many there are: give epochs=… or steps=…"
+        )
+    steps = range(begin, max(begin + 1, end))
+    return np.array([optimizer.rate(step) for step in steps], np.float32).tobytes()
