@@ -80,8 +80,8 @@ export function Losses(props: LossesProps) {
       <figcaption>
         <strong>Loss</strong>{" "}
         <span class="nbg-second">
-          {lossName(course)} by step, {scaleWord} · thin: each batch
-          {window > 1 && `, thick: mean of ${full(window)}`}
+          {lossName(course)} by step, {scaleWord} ·{" "}
+          {window > 1 ? `thin: each batch, thick: mean of ${full(window)}` : "each batch"}
           {heldNow !== undefined && ", dashed: held out"}
         </span>
       </figcaption>
