@@ -263,12 +263,15 @@ export class Loop implements TrainingActions {
 
   /** Views show the network of now. */
   private async refresh(): Promise<void> {
-    const predictions = await this.work.shown(this.hasStepped);
+    await this.work.refresh();
+    if (this.now !== undefined) return; // what is watched stays that of now
+    const predictions = await this.work.seen(this.hasStepped);
     if (predictions !== undefined && this.work.fixed !== null)
       this.events.onProgress({ predictions });
   }
 
   private give(): void {
+    if (this.now !== undefined) return; // until the weights of now are there again
     this.work.give(this.hasStepped).catch((error: unknown) => {
       if (!this.closed && this.host.plan === this.given.course.plan) this.fail(error);
     });

@@ -124,9 +124,13 @@ export class Work {
     return all;
   }
 
-  /** Views show the network of now; the output for the fixed examples. */
-  async shown(stepped: boolean): Promise<Float32Array | undefined> {
+  /** Views show the network with the weights that are put in. */
+  async refresh(): Promise<void> {
     await unlessLost(() => this.host.refresh());
+  }
+
+  /** Gives watches what they want; the output for the fixed examples. */
+  seen(stepped: boolean): Promise<Float32Array | undefined> {
     return this.use(async (session) => {
       await this.watches.give(session, stepped);
       return predicted(session, this.given, this.fixed);
