@@ -265,7 +265,7 @@ class Trains(HandsOver):
         record, training = self._told_training, self.training
         if record is None or training is None or message.training != record.id:
             return
-        if message.page != record.owner:
+        if record.owner not in ("", message.page):
             self._offered_to_run(message.page, record)
             return
         rows = np.frombuffer(data, np.float32).reshape(-1, 2)
@@ -280,7 +280,7 @@ class Trains(HandsOver):
         trained, record = self.network.trained, self._told_training
         if trained is None or record is None or message.training != record.id:
             return
-        if message.page != record.owner:
+        if record.owner not in ("", message.page):
             return
         name = message.training, message.step, message.bytes
         if self._saving[0] != name:
