@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 import nbglcnn
 from equal import assert_equal
-from nbglcnn import Session
+from nbglcnn import Session, transforms
 from nbglcnn.errors import InputError
 from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower
@@ -204,3 +204,58 @@ def test_layers_say_of_what_they_learn_what_they_say_of_the_network() -> None:
         found = own[layer.name]
         assert (found.parameters, found.shared) == (layer.parameters, layer.shared), layer.name
         assert found.operands == layer.operands, layer.name
+
+
+def test_edits_act_on_what_is_learned_and_count_as_constants() -> None:
+    model = classifier()
+    x, y = examples()
+    _, joined, _ = made(model, bent=("0", "2", "input"))
+    assert joined.flat == ("2",)
+    edits = {
+        "0": (transforms.multiply(-0.7), [0, 4], lambda value: value * -0.7),
+        "2": (transforms.add(0.5), [1, 3], lambda value: value + 0.5),
+        "input": (transforms.flip_h(), [0], lambda value: value.flip(-1)),
+    }
+
+    def bent(name: str, value: Tensor) -> Tensor:
+        _, channels, change = edits[name]
+        changed = value.detach().clone()
+        changed[:, channels] = change(changed[:, channels])
+        return value + (changed - value.detach())
+
+    def prepared(network: nn.Module) -> None:
+        network.train()
+        network.register_forward_pre_hook(lambda _, given: bent("input", given[0]))
+        network[0].register_forward_hook(lambda *given: bent("0", given[2]))
+        network[2].register_forward_hook(lambda *given: bent("2", given[2]))
+
+    def optimizer(parameters: object) -> torch.optim.Optimizer:
+        return torch.optim.SGD(parameters, 0.1, momentum=0.9)
+
+    options = {"steps": 4, "size": SIZE}
+    right = by_torch(model, x, y, F.cross_entropy, optimizer, prepared=prepared, **options)
+    unbent = by_torch(model, x, y, F.cross_entropy, optimizer, **options)
+    assert not np.allclose(unbent.losses, right.losses, rtol=1e-2)
+    with Session(lower(joined.graph)) as session:
+        for name, (transform, channels, _) in edits.items():
+            session.bend(name, transform, channels=channels)
+        for step in range(4):
+            write(session, joined, step)
+            session.draw("train")
+            assert session.read(joined.loss)[0] == pytest.approx(right.losses[step], rel=1e-4)
+            session.commit()
+        given = {"target": y[:SIZE].numpy(), "weights": np.ones(SIZE)}
+        for kind, key in joined.held_out_inputs.items():
+            session.write(key, np.asarray(given.get(kind, x[:SIZE].numpy()), np.float32))
+        session.draw("evaluate")
+        with torch.no_grad():
+            expected = right.model.eval()(x[:SIZE]).numpy()
+        assert_equal(session.read(joined.prediction), expected, rtol=1e-4)
+
+
+def test_places_for_edits_of_separate_layers_cost_no_pass() -> None:
+    plain, pointed = (
+        lower(made(classifier(), bent=bent)[1].graph).header
+        for bent in ((), ("0", "1", "2", "input", "not there"))
+    )
+    assert len(pointed.passes) == len(plain.passes)

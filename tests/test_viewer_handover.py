@@ -135,3 +135,45 @@ def test_a_reload_goes_on_from_what_the_page_has_sent(notebook: Notebook) -> Non
     assert 1e-6 < np.abs(after - before).max() < 0.5
     expect(notebook.page.locator(".nbglcnn").first).to_be_visible()
     notebook.run("training.stop()")
+
+
+def test_a_bend_in_mid_training_acts_on_what_is_learned(notebook: Notebook) -> None:
+    begin(notebook)
+    notebook.run(
+        "bend = viewer.bend('2', nbglcnn.transforms.multiply(0.25), channels=[1, 6])\n"
+        + WAIT.format("viewer._told_training.round == 0")
+    )
+    steps(notebook, "4", 8)
+    notebook.run("bend.enabled = False")
+    steps(notebook, "3", 11)
+    notebook.run("bend.enabled, bend.factor = True, -1.0")
+    steps(notebook, "2", 13)
+    marks = told(notebook, "[[m.step, m.text] for m in viewer._told_training.marks]")
+    assert marks == [[4, "2: multiply"], [8, "2: multiply off"], [11, "2: multiply on"],
+                     [11, "2: multiply changed"]]  # fmt: skip
+    assert told(notebook, "viewer._told_training.round") == 1  # one other Plan, for the place
+
+    model, x, y = made()
+    model.train()
+    factors = [1.0] * 4 + [0.25] * 4 + [1.0] * 3 + [-1.0] * 2
+    factor = 1.0
+
+    def hook(_: nn.Module, __: object, value: torch.Tensor) -> torch.Tensor:
+        change = torch.zeros_like(value)
+        change[:, [1, 6]] = (value[:, [1, 6]] * (factor - 1)).detach()
+        return value + change
+
+    model[2].register_forward_hook(hook)
+    optimizer = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9)
+    losses = []
+    for step, factor in enumerate(factors):
+        at = step % 3 * 16
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x[at : at + 16]), y[at : at + 16])
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    compare(notebook, model, losses)
+    notebook.run("training.stop()")
+    assert told(notebook, "[b.name for b in viewer.bends]") == ["multiply"]
+    notebook.run("viewer.bends.clear()")

@@ -2,7 +2,7 @@
 // The records of a Plan as they stand in its JSON header, and the same as data for checking one.
 // Longer than 400 lines: Python writes all of them into one file.
 
-export const VERSION = 10;
+export const VERSION = 11;
 export const MAGIC = "NBGLCNN2";
 export const ALIGN = 256;
 export const UNIFORM_BYTES = 512;
@@ -175,7 +175,8 @@ export interface Input {
  * that the rows and the columns of attention weights are (-1: not known). An edit of the value is
  * run behind pass number `after` (-1: before all passes; -2: the value cannot be edited). `source`
  * is the value in the same texture that it is another name or a view of (-1: none): what is edited
- * there is edited here.
+ * there is edited here. Edits of the value `edited_as` ("": none) run here too, but for arrays
+ * that are put in its place: a training step's values have other examples.
  */
 export interface Value {
   readonly key: string;
@@ -192,6 +193,7 @@ export interface Value {
   readonly tokens: readonly [number, number];
   readonly after: number;
   readonly source: number;
+  readonly edited_as: string;
 }
 
 /** Where each element of an nchw lies in a texture array (see the module's text). */
@@ -428,7 +430,7 @@ export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
   ["Weight", {"texture": "integer", "hash": "string", "recipe": {"record": "Recipe"}}],
   ["Recipe", {"packer": "string", "sources": {"list": "string"}, "arguments": {"map": "any"}}],
   ["Input", {"key": "string", "shape": {"list": "integer"}, "dtype": "string", "staging": "integer", "step": {"record": "Pass"}, "places": {"list": "integer"}, "layer": "integer", "fit": {"oneOf": ["", "crop", "letterbox", "stretch"]}, "share": "number", "resampled": "boolean", "training": "boolean"}],
-  ["Value", {"key": "string", "kind": {"oneOf": ["input", "layer", "module", "output", "parameter", "training"]}, "shape": {"list": "integer"}, "nchw": {"tuple": ["integer", "integer", "integer", "integer"]}, "dtype": "string", "texture": "integer", "layout": {"record": "Layout"}, "words": {"list": "integer"}, "read": {"record": "Read"}, "layer": "integer", "form": {"oneOf": ["attention", "classes", "maps", "signal"]}, "tokens": {"tuple": ["integer", "integer"]}, "after": "integer", "source": "integer"}],
+  ["Value", {"key": "string", "kind": {"oneOf": ["input", "layer", "module", "output", "parameter", "training"]}, "shape": {"list": "integer"}, "nchw": {"tuple": ["integer", "integer", "integer", "integer"]}, "dtype": "string", "texture": "integer", "layout": {"record": "Layout"}, "words": {"list": "integer"}, "read": {"record": "Read"}, "layer": "integer", "form": {"oneOf": ["attention", "classes", "maps", "signal"]}, "tokens": {"tuple": ["integer", "integer"]}, "after": "integer", "source": "integer", "edited_as": "string"}],
   ["Layout", {"nchw": {"tuple": ["integer", "integer", "integer", "integer"]}, "block": {"tuple": ["integer", "integer", "integer"]}, "phases": {"tuple": ["integer", "integer"]}, "side": "integer"}],
   ["Read", {"step": {"record": "Pass"}, "count": "integer"}],
   ["Layer", {"name": "string", "operator": "string", "module": "string", "attributes": {"map": "any"}, "input_shapes": {"list": {"list": "integer"}}, "output_shape": {"list": "integer"}, "parameters": "integer", "shared": "integer", "macs": "integer", "bytes": "integer", "description": "string", "inputs": {"list": "string"}, "operators": {"list": "string"}, "operands": {"list": {"record": "Operand"}}, "window": {"record": "Window"}, "places": {"list": "integer"}, "reads": {"list": {"tuple": ["integer", "integer", "integer"]}}, "role": {"oneOf": ["alias", "follows", "head", "leads", "merges", "resamples"]}, "short": "string", "explains": {"oneOf": ["batch norm", "chosen", "concatenation", "convolution", "elementwise", "group norm", "layer norm", "log softmax", "matrix", "max pool", "mean pool", "moved", "nothing", "padding", "pointwise", "resampling", "response", "same", "slope", "softmax", "sum", "sum pool", "transposed convolution"]}, "composite": "boolean", "formula": "string", "bounds": {"tuple": ["any", "any"]}, "type": "string", "label": "string", "python": "string", "made": {"list": "integer"}, "moves": {"list": {"record": "Move"}}}],

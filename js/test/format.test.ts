@@ -129,6 +129,7 @@ const DAMAGE: [RegExp, Parameters<typeof header>[0]][] = [
   [/value "x" is shown as -1×-4×2×3/, (p) => (p.values[0].nchw = [-1, -4, 2, 3])],
   [/values\[0\].nchw is not 4 values/, (p) => p.values[0].nchw.pop()],
   [/value "x" reads 24 elements/, (p) => (p.values[0].shape = [1, 4, -2, -3])],
+  [/value "x" is edited as "y"/, (p) => (p.values[0].edited_as = "y")],
   [/output "y" is no value/, (p) => (p.outputs = ["y"])],
   [/a comparison of "x" is none of values/, (p) => (p.comparison.pairs[0].difference = "y")],
   [/a comparison of "x" is none of values/, (p) => (p.comparison.pairs[0].row = 2)],

@@ -39,6 +39,7 @@ export function header(change: (plan: Any) => void = () => undefined): PlanHeade
     tokens: [-1, -1],
     after: -1,
     source: -1,
+    edited_as: "",
   };
   const plan = {
     version: VERSION,

@@ -55,6 +55,24 @@ test("edits run behind the pass that makes their value, those of a view behind w
   );
 });
 
+test("what is edited as another value has that one's edits, but for arrays in its place", () => {
+  const step = { ...value("train.bent conv", 4, 9, -1), edited_as: "conv" };
+  const values = [...plan.values, step];
+  const stacks = stacksOf({ values }, [
+    edit("conv"),
+    edit("x"),
+    edit("conv", { transform: "inject", array: "a hash" }),
+  ]);
+  assert.deepEqual(
+    stacks.map(({ value: { key }, edits }) => [key, edits.map(({ transform }) => transform)]),
+    [
+      ["x", ["invert"]],
+      ["conv", ["invert", "inject"]],
+      ["train.bent conv", ["invert"]],
+    ],
+  );
+});
+
 test("a value lies where the last edit of it, or of what it is a view of, has left it", () => {
   const bent = new Map([
     [3, 10],

@@ -88,7 +88,8 @@ class Key:
     (a call of a module that has children) or "training" (of a training step). `module_type` is the
     class name of the module, "" for a functional operator; `description` is the module's own
     extra_repr ("32, 64, kernel_size=(4, 4)"). `call` is the call of a module that returned the
-    value, as in Node; None where none did.
+    value, as in Node; None where none did. Edits of the key `edited_as` act here too: see
+    `training.points`.
     """
 
     name: str
@@ -97,6 +98,7 @@ class Key:
     module_type: str = ""
     description: str = ""
     call: str | None = None
+    edited_as: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ from nbglcnn.plan_layers import Tokens as Tokens
 from nbglcnn.plan_layers import Window as Window
 from nbglcnn.plan_layers import layer_count as layer_count
 
-VERSION = 10  # of the format; a reader refuses any other
+VERSION = 11  # of the format; a reader refuses any other
 
 Float32 = npt.NDArray[np.float32]
 Precision = Literal["float32", "float16"]
@@ -206,7 +206,8 @@ class Value(msgspec.Struct, frozen=True):
     that the rows and the columns of attention weights are (-1: not known). An edit of the value is
     run behind pass number `after` (-1: before all passes; -2: the value cannot be edited). `source`
     is the value in the same texture that it is another name or a view of (-1: none): what is edited
-    there is edited here.
+    there is edited here. Edits of the value `edited_as` ("": none) run here too, but for arrays
+    that are put in its place: a training step's values have other examples.
     """
 
     key: str
@@ -223,6 +224,7 @@ class Value(msgspec.Struct, frozen=True):
     tokens: tuple[int, int] = (-1, -1)
     after: int = -2
     source: int = -1
+    edited_as: str = ""
 
 
 class Input(msgspec.Struct, frozen=True):

@@ -174,8 +174,11 @@ export function checkPlan(plan: PlanHeader, uniformBytes: number, target?: Targe
 
 /** Edits of a value would run somewhere, and passes read edits of what they read. */
 function checkEditable({ values, passes }: PlanHeader, check: Check): void {
-  for (const [number, { key, texture, after, source }] of values.entries()) {
+  const channels = new Map(values.map(({ key, nchw }) => [key, nchw[1]]));
+  for (const [number, { key, texture, after, source, edited_as, nchw }] of values.entries()) {
     const what = `value ${JSON.stringify(key)}`;
+    const like = edited_as === "" || channels.get(edited_as) === nchw[1];
+    check(like, `${what} is edited as ${JSON.stringify(edited_as)}`);
     check(after >= -2 && after < passes.length, `edits of ${what} run behind pass ${after}`);
     const seen = new Set([number]);
     for (let one = source; one !== -1; one = values[one]?.source ?? -1) {

@@ -144,7 +144,7 @@ export function lay(plan: PlanHeader, wanted: Wanted, stock: Stock): Laid {
       }
       source = target;
       if (edit.skips) before.set(number, source);
-      left.set(edit, target);
+      if (edit.layer === value.key) left.set(edit, target);
     }
     bent.set(number, source);
   }

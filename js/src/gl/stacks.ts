@@ -13,13 +13,17 @@ type Values = Pick<PlanHeader, "values">;
 /** Where edited values lie after their edits, by their number. */
 export type Bent = ReadonlyMap<number, number>;
 
-/** One for each value that has edits; behind the one that it is a view of. */
+/** One for each value that has edits, or is edited as one that has; behind the one that it is a view of. */
 export function stacksOf(plan: Values, edits: readonly Edit[]): Stack[] {
   const numbers = new Map(plan.values.map(({ key }, number) => [key, number]));
   const found = new Map<number, Edit[]>();
-  for (const edit of edits) {
-    const number = numbers.get(edit.layer) ?? -1;
+  const add = (number: number, edit: Edit) =>
     found.set(number, [...(found.get(number) ?? []), edit]);
+  for (const edit of edits) {
+    add(numbers.get(edit.layer) ?? -1, edit);
+    if (edit.array !== "") continue;
+    for (const [number, { edited_as }] of plan.values.entries())
+      if (edited_as === edit.layer) add(number, edit);
   }
   return [...found]
     .flatMap(([number, own]) => {

@@ -22,14 +22,20 @@ class Stack:
 def stacks_of(header: p.Header, edits: Sequence[Edit]) -> list[Stack]:
     """One for each value that has active edits; behind the one that it is a view of.
 
-    A value that a latent spares has none.
+    A value that a latent spares has none; one that is `edited_as` another has that one's too.
     """
     numbers = {value.key: number for number, value in enumerate(header.values)}
+    more: dict[str, list[int]] = {}
+    for number, value in enumerate(header.values):
+        if value.edited_as:
+            more.setdefault(value.edited_as, []).append(number)
     old = skipped(header, edits).values
     found: dict[int, list[Edit]] = {}
     for edit in active(edits):
-        if numbers[edit.layer] not in old:
-            found.setdefault(numbers[edit.layer], []).append(edit)
+        also = () if edit.array else more.get(edit.layer, ())
+        for number in (numbers[edit.layer], *also):
+            if number not in old:
+                found.setdefault(number, []).append(edit)
     order = sorted(found, key=lambda one: (header.values[one].after, depth(header, one)))
     return [Stack(one, header.values[one], tuple(found[one])) for one in order]
 

@@ -18,6 +18,7 @@ from nbglcnn.graph import FORWARD, Carry, Graph, Key, Node, Value
 from nbglcnn.losses import Loss, target_shape
 from nbglcnn.lowering.shapes import infer_shapes
 from nbglcnn.ops.rules import INT64, Rules
+from nbglcnn.training.points import BENT, with_points
 from nbglcnn.training.run import Run
 from nbglcnn.training.step import GRADIENT, LOSS, TARGET, needed
 from nbglcnn.training.trainable import FLOAT32, TRAIN, WEIGHTS
@@ -39,7 +40,8 @@ class Joined:
     answers where the targets are classes; `held_out` the loss and that share. `ratios` is
     |update| / |weight| of each of `trained`, `dead` the share of units of each of `flat` (layers)
     that are 0 in all of the batch; "" where there is none. `prediction` is the output for the
-    held-out batch. `state` are the names of all that changes.
+    held-out batch. `state` are the names of all that changes. Edits of the keys in the request's
+    `bent` act on the step and on the evaluation too.
     """
 
     graph: Graph
@@ -69,7 +71,8 @@ def join(shown: Graph, run: Run) -> Joined:
     keys = [*joining.shown.keys]
     for part, prefix in ((held_out, HELD_OUT), (step, STEP)):
         for key in part.keys:
-            keys.append(Key(prefix + key.name, joining.name(prefix, key.value), TRAINING))
+            value = joining.name(prefix, key.value)
+            keys.append(Key(prefix + key.name, value, TRAINING, edited_as=key.edited_as))
     trained = tuple(run.step.parameters.values())
     graph = joining.graph(tuple(keys))
     return Joined(
@@ -140,6 +143,7 @@ def _measured(run: Run) -> _Part:
         *(Key(name, graph.key(name).value, "input") for name in step.inputs.values()),
         *(Key(name, graph.key(name).value, "input") for name in own),
         *gradients,
+        *(key for key in graph.keys if key.name.startswith(BENT)),
         Key(LOSS, told, "output"),
         *(Key(name, value, "output") for name, value in found.items()),
     )
@@ -162,6 +166,8 @@ def _flat(graph: Graph) -> dict[str, str]:
     found: dict[str, str] = {}
     for key in graph.keys:
         node = made.get(key.value)
+        if node is not None and node.op == "Identity":  # what is bent counts as it was
+            node = made.get(node.inputs[0])
         if node is None or key.kind != "layer" or node.op not in FLAT:
             continue
         shape = graph.shape(key.value)
@@ -169,8 +175,8 @@ def _flat(graph: Graph) -> dict[str, str]:
             least = graph.constant(node.inputs[1]) if len(node.inputs) > 1 else None
             if least is None or float(least) != 0:
                 continue
-        if len(shape) >= 2 and 0 not in shape:
-            found.setdefault(key.name, key.value)
+        if len(shape) >= 2 and 0 not in shape and not key.name.startswith(BENT):
+            found.setdefault(key.name, node.outputs[0])
     return found
 
 
@@ -209,8 +215,10 @@ def _evaluated(run: Run) -> _Part:
     """The network in eval mode with the loss of a batch, of which some examples may not count."""
     graph = infer_shapes(unfolded(run.graph, _changing(run.graph, run.step.graph)))
     graph = replace(graph, nodes=tuple(replace(node, section=EVALUATE) for node in graph.nodes))
+    graph = with_points(graph, run.request.bent, EVALUATE)
     names = {key.name: key.value for key in graph.keys}
     inputs = {key.name: key.name for key in graph.keys if key.kind == "input"}
+    points = [key for key in graph.keys if key.name.startswith(BENT)]
     output = names[run.request.output]
     keys = [*(Key(name, names[name], "input") for name in inputs)]
     rules = writer(graph, section=EVALUATE, prefix="loss")
@@ -237,11 +245,12 @@ def _evaluated(run: Run) -> _Part:
         outputs.append(Key(run.request.output, output, "output"))
     graph = replace(
         graph,
-        keys=(*keys, *outputs),
+        keys=(*keys, *points, *outputs),
         inputs=tuple(key.value for key in keys),
         outputs=tuple(key.value for key in outputs),
     )
-    return _Part(needed(graph), graph.keys, inputs)
+    graph = needed(graph)
+    return _Part(graph, graph.keys, inputs)
 
 
 def _free(rules: Rules, name: str) -> str:

@@ -107,14 +107,16 @@ def compiled(
     output: str = "output",
     optimizer_state: Mapping[str, Any] | None = None,
     weights: Mapping[str, Array] | None = None,
+    bent: Sequence[str] = (),
 ) -> tuple[Run, Data]:
     """What `train` runs, compiled, and its batches; the arguments are those of `train`.
 
-    With `weights` it begins with these parameters, by name, in place of the model's.
+    With `weights` it begins with these parameters, by name, in place of the model's; edits of the
+    keys in `bent` can act on it.
     """
     batches = _batches(data, batch_size, loss, optimizer, shuffle, seed)
     return of_batches(batches, model, loss, optimizer, parameters, seed, output,
-                     optimizer_state, weights), batches  # fmt: skip
+                     optimizer_state, weights, bent), batches  # fmt: skip
 
 
 def _batches(
@@ -138,9 +140,11 @@ def of_batches(
     output: str,
     optimizer_state: Mapping[str, Any] | None,
     weights: Mapping[str, Array] | None = None,
+    bent: Sequence[str] = (),
 ) -> Run:
-    """A training on these batches, compiled."""
+    """A training on these batches, compiled; edits of the keys in `bent` can act on it."""
     graph, request = _prepared(model, batches, understood(loss), optimizer, parameters, output)
+    request = replace(request, bent=tuple(bent))
     if weights is not None:
         own = {name: graph.values[value].data for name, value in graph.parameters.items()}
         graph = with_parameters(graph, own | {n: weights[n] for n in own if n in weights})

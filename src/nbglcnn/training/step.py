@@ -15,6 +15,7 @@ from nbglcnn.load.training import TrainingMode
 from nbglcnn.losses import Loss, target_shape, unknown_loss
 from nbglcnn.ops.rules import Rules
 from nbglcnn.training.optimizers import Optimizer, clipped
+from nbglcnn.training.points import with_points
 from nbglcnn.training.trainable import FLOAT32, TRAIN, WEIGHTS, Trainable, trainable
 
 LOSS, TARGET = "loss", "target"
@@ -51,6 +52,7 @@ class Request:
     output: str
     index: bool  # whether targets are indices of classes
     fewest: int  # examples of the smallest batch
+    bent: tuple[str, ...] = ()  # keys whose edits act on what is learned: see `points`
 
 
 def step_of(
@@ -67,7 +69,7 @@ def step_of(
         InputError: the loss doesn't fit the output.
     """
     ready = trainable(graph, request.mode, request.parameters, fewest=request.fewest)
-    network = ready.graph
+    network = with_points(ready.graph, request.bent, TRAIN)
     inputs = dict(ready.inputs)
     rules = writer(network, section=TRAIN, prefix="loss")
     loss, seeds = _loss(network, rules, request, ready, inputs)

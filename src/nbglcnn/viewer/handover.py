@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
 
+from nbglcnn.edits.records import Edit
 from nbglcnn.errors import InputError, NbglcnnError, users_line
 from nbglcnn.plan import content_hash
 from nbglcnn.training.local import of_batches
@@ -19,6 +21,7 @@ from nbglcnn.viewer.live import LiveTraining
 from nbglcnn.viewer.trained import Trained, begun, going_on
 
 MOST_MARKS = 100
+ONE_TOUCH = 20  # steps within which changes of the same kind get one mark
 SILENT_S = 4.0  # a page that says nothing for so long, while another sees the training, is gone
 
 
@@ -36,6 +39,7 @@ class HandsOver(Edited):
         self.training: LiveTraining | None = None
         self._told_training: TrainingRecord | None = None
         self._goes_on_as: State = "running"  # behind a hand-over
+        self._known_edits: tuple[Edit, ...] = ()
 
     def _check_wants(self, course: Course, record: TrainingRecord) -> None:
         if unknown := set(record.frozen) - {*course.trained, *course.frozen}:
@@ -57,7 +61,7 @@ class HandsOver(Edited):
     def _hand_over(self, old: Trained, record: TrainingRecord, owner: str | None = None) -> None:
         """Go on from the weights that the page has sent, with what is wanted now."""
         network, asked, course = self.network, old.asked, old.course
-        edits = len(old.edits)
+        edits, bent = len(old.edits), old.bent | self._bent_layers()
         size = record.batch or course.batch
         names = [n for n in (*course.trained, *course.frozen) if n not in record.frozen]
         begin, end = min(course.begin, old.step), course.end
@@ -68,7 +72,7 @@ class HandsOver(Edited):
         try:
             run = of_batches(
                 asked.batches.resized(size), network.model, asked.loss, asked.optimizer, names,
-                asked.seed, asked.output, None, network.weights(),
+                asked.seed, asked.output, None, network.weights(), sorted(bent),
             )  # fmt: skip
             own = {n: a for n, a in network.weights().items() if n in old.last}
             made = begun(
@@ -78,6 +82,7 @@ class HandsOver(Edited):
             )  # fmt: skip
         except NbglcnnError as error:
             old.edits.clear()
+            old.bent = bent
             self._as_before(course, record, error)
             return
         # Messages may come on another thread than a cell's: more may be wanted by now.
@@ -91,6 +96,7 @@ class HandsOver(Edited):
         made.blobs = {**made.blobs, content_hash(past): memoryview(past)}
         network.train(made)
         self._show()
+        self._warn_of_bends(made, made.bent - old.bent)
         changes = {
             "course": made.name, "round": record.round + 1, "at": old.step,
             "past": content_hash(past), "state": self._goes_on_as,
@@ -134,6 +140,45 @@ class HandsOver(Edited):
             self.training.set_trait("message", message)
             warnings.warn(message, UserWarning, stacklevel=users_line())
 
+    def _bent_layers(self) -> set[str]:
+        """Layers with bends; what is put in a layer's place is of the examples that are shown."""
+        return {edit.layer for edit in self._store.edits if not edit.array}
+
+    def _wants_another(self, trained: Trained, record: TrainingRecord) -> bool:
+        """Whether the page needs another Course for what is wanted."""
+        return bool(
+            trained.edits or changes(trained.course, record) or self._bent_layers() - trained.bent
+        )
+
+    def _begin_bends(self, trained: Trained) -> None:
+        """A training begins with the bends that there are."""
+        self._known_edits = self._store.edits
+        self._warn_of_bends(trained, trained.bent)
+
+    def _warn_of_bends(self, trained: Trained, layers: set[str]) -> None:
+        for layer in sorted(layers):
+            if not trained.learns(layer):
+                warnings.warn(
+                    f"bends of {layer} act on what is shown, and not on what is learned: in a "
+                    "training step it has other channels, or none that could be bent",
+                    UserWarning,
+                    stacklevel=users_line(),
+                )
+
+    def _edits_changed(self) -> None:
+        """What is bent while the network trains acts on what it learns from here on."""
+        record, trained = self._told_training, self.network.trained
+        if record is None or trained is None or self.training is None or record.state == "stopped":
+            return
+        before, self._known_edits = self._known_edits, self._store.edits
+        marks = list(record.marks)
+        for mark in _marks_of_bends(before, self._known_edits, self.training.step_count):
+            last = marks[-1] if marks else None
+            if last is None or last.text != mark.text or mark.step - last.step >= ONE_TOUCH:
+                marks.append(mark)
+        if len(marks) > len(record.marks) or self._bent_layers() - trained.bent:
+            self._tell_training(msgspec.structs.replace(record, marks=tuple(marks[-MOST_MARKS:])))
+
     def _edited_while_training(self) -> None:
         """Weights were set by hand: the page is given them."""
         if self._told_training is not None:
@@ -155,6 +200,28 @@ def _marks(old: Trained, record: TrainingRecord) -> list[Mark]:
     found += [f"{name} frozen" for name in record.frozen if name not in course.frozen]
     found += [f"{name} trained again" for name in course.frozen if name not in record.frozen]
     return [Mark(old.step, text) for text in found]
+
+
+def _marks_of_bends(before: Sequence[Edit], now: Sequence[Edit], step: int) -> list[Mark]:
+    """How bends were changed."""
+    old, new = ({edit.name: edit for edit in edits if not edit.array} for edits in (before, now))
+    found = []
+    for name in dict.fromkeys([*old, *new]):
+        was, edit = old.get(name), new.get(name)
+        if was == edit:
+            continue
+        if was is None:
+            how = ""
+        elif edit is None:
+            how = " removed"
+        elif was.enabled != edit.enabled:
+            how = " on" if edit.enabled else " off"
+        else:
+            how = " changed"
+        known = edit or was
+        assert known is not None
+        found.append(Mark(step, f"{known.layer}: {known.transform}{how}"))
+    return found
 
 
 def rates_of(optimizer: Optimizer, begin: int, end: int) -> bytes:

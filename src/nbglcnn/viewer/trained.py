@@ -48,6 +48,8 @@ class Trained:
 
     def __post_init__(self) -> None:
         self.step = self.course.begin  # that `last` is behind
+        # Layers for whose bends there is a place in the step, or cannot be one.
+        self.bent = set(self.run.request.bent)
         # Numbers that were set by hand and aren't in the page yet, in their order.
         self.edits: list[tuple[str, Any, Any]] = []
         graph = self.joined.graph
@@ -57,6 +59,10 @@ class Trained:
         self.last: Mapping[str, Array] = {n: a for n, a in values.items() if a is not None}
         self.first = self.last  # of the beginning, whatever Course it was
         self.file = memoryview(pack_file(self.plan, {}))
+
+    def learns(self, layer: str) -> bool:
+        """Whether bends of a layer act on what is learned."""
+        return any(value.edited_as == layer for value in self.plan.values)
 
     def records(self) -> list[Value]:
         """How each part of the state is read."""

@@ -22,7 +22,7 @@ from nbglcnn.training.optimizers import Adam, Optimizer
 from nbglcnn.training.records import TrainingRecord
 from nbglcnn.training.run import Run
 from nbglcnn.viewer import blocking, live, protocol
-from nbglcnn.viewer.handover import HandsOver, changes, rates_of
+from nbglcnn.viewer.handover import HandsOver, rates_of
 from nbglcnn.viewer.live import LiveTraining
 from nbglcnn.viewer.reading import Reader
 from nbglcnn.viewer.trained import Asked, Trained, begun
@@ -107,6 +107,7 @@ class Trains(HandsOver):
         run, batches = compiled(
             network.model, data, loss, optimizer, batch_size, parameters=parameters,
             shuffle=shuffle, seed=seed, output=output, weights=network.weights(),
+            bent=sorted(self._bent_layers()),
         )  # fmt: skip
         end = _end(epochs, steps)
         for done in self._reader.greeted():
@@ -127,6 +128,7 @@ class Trains(HandsOver):
             end=end, rates=rates_of(optimizer, 0, end),
         )  # fmt: skip
         network.train(made)
+        self._begin_bends(made)
         rate = optimizer.rate(0)
         self.training = LiveTraining(rate, run.size, self._steer, self._stop)
         self._show()
@@ -201,7 +203,7 @@ class Trains(HandsOver):
         trained = self.network.trained
         if record is not None and trained is not None and record.state in ("running", "paused"):
             self._goes_on_as = record.state
-            if trained.edits or changes(trained.course, record):
+            if self._wants_another(trained, record):
                 record = msgspec.structs.replace(record, state="handing")
         self._training_turn += 1
         self._told_training = record
@@ -250,7 +252,7 @@ class Trains(HandsOver):
         if new.id != now.id and self._begins_again(new):
             return
         trained = self.network.trained
-        if trained is not None and (trained.edits or changes(trained.course, new)):
+        if trained is not None and self._wants_another(trained, new):
             try:
                 self._check_wants(trained.course, new)
             except InputError as error:

@@ -266,6 +266,7 @@ class Viewer(Sourced, Shown, Trains):
             self._show()
 
     def _edits_changed(self) -> None:
+        super()._edits_changed()
         if self._needs_snapshot:
             self._show()
         self._follow()
