@@ -156,17 +156,16 @@ def test_a_bend_in_mid_training_acts_on_what_is_learned(notebook: Notebook) -> N
     model, x, y = made()
     model.train()
     factors = [1.0] * 4 + [0.25] * 4 + [1.0] * 3 + [-1.0] * 2
-    factor = 1.0
+    losses: list[float] = []
 
     def hook(_: nn.Module, __: object, value: torch.Tensor) -> torch.Tensor:
         change = torch.zeros_like(value)
-        change[:, [1, 6]] = (value[:, [1, 6]] * (factor - 1)).detach()
+        change[:, [1, 6]] = (value[:, [1, 6]] * (factors[len(losses)] - 1)).detach()
         return value + change
 
     model[2].register_forward_hook(hook)
     optimizer = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9)
-    losses = []
-    for step, factor in enumerate(factors):
+    for step in range(len(factors)):
         at = step % 3 * 16
         optimizer.zero_grad()
         loss = F.cross_entropy(model(x[at : at + 16]), y[at : at + 16])

@@ -180,3 +180,28 @@ def test_checkpoints_are_looked_at_and_gone_back_to(notebook: Notebook) -> None:
     np.testing.assert_allclose(again, losses[:5], rtol=1e-6)
     expect(tab.get_by_text("branch 1").first).to_be_visible()
     notebook.run("training.stop()")
+
+
+def test_a_step_that_gives_nan_names_the_first_layer_that_went_wrong(notebook: Notebook) -> None:
+    notebook.run("viewer = Viewer(model, torch.rand(1, 1, 14, 14), timeout=60)\nviewer")
+    notebook.run(
+        "rates = [0.05, 0.05, 1e30, 0.05, 0.05]\n"
+        "training = viewer.train((x, y), 'cross_entropy', nbglcnn.SGD(lambda k: rates[k]), 16,\n"
+        "                        steps=5, shuffle=False, held_out=0.2)"
+    )
+    notebook.run("await training.done")
+    message = str(told(notebook, "training.message"))
+    assert message.startswith("training stopped at step 3: 5 has NaN (")
+    assert message.endswith("The weights are those before it")
+    assert told(notebook, "[training.step_count, training.state]") == [3, "stopped"]
+    # What is held out is evaluated with weights whose loss is no number, too.
+    assert told(notebook, "np.isnan(training.held_out_losses[-1, 1]).item()")
+    assert told(notebook, "viewer._told_training.wrong") == "5"
+    assert told(notebook, "all(t.isfinite().all().item() for t in viewer.state_dict().values())")
+    page = notebook.page.locator(".nbglcnn").last
+    ring = page.locator(".nbg-went-wrong").first
+    expect(ring).to_have_attribute("title", "training stopped: 5 was the first with NaN or "
+                                            "infinite numbers")  # fmt: skip
+    page.get_by_role("tab", name="Train").click()
+    page.get_by_role("button", name="Show 5").click()
+    expect(page.get_by_role("tab", name="Layer")).to_have_attribute("aria-selected", "true")

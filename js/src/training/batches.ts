@@ -88,7 +88,7 @@ export function addNoise(batch: Batch, course: Course, deviation: number, step: 
   }
 }
 
-/** The scalars of a step: see `numbers` of nbglcnn.training.optimizers. */
+/** The scalars of a step by what they are, those that its Plan takes: see `numbers` of nbglcnn.training.optimizers. */
 export function scalarsOf(course: Course, rate: number, step: number): Map<string, number> {
   const { inputs, betas, seed } = course;
   const [first = 0, second = 0] = betas.map((beta) => 1 - beta ** (step + 1));
@@ -100,10 +100,5 @@ export function scalarsOf(course: Course, rate: number, step: number): Map<strin
     seed: placeOf(step % 2 ** 24, 2 ** 24, seed, 1),
     steps: step + 1,
   };
-  const found = new Map<string, number>();
-  for (const [what, number] of Object.entries(known)) {
-    const key = inputs[what];
-    if (key !== undefined) found.set(key, number);
-  }
-  return found;
+  return new Map(Object.entries(known).filter(([what]) => inputs[what] !== undefined));
 }

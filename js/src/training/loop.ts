@@ -1,11 +1,13 @@
 // Trains in the page: step after step between frames, with what is held out looked at now and then.
 // Longer than 400 lines: all that can happen to a training, one after the other, is one piece.
+import type { Stepped } from "../messages.ts";
 import type { TrainingActions, TrainingHost, TrainingProgress } from "../state/training.ts";
 import type { TrainingRecord } from "../training.ts";
 import { type Given, seenBy } from "./given.ts";
 import type { History } from "./history.ts";
 import { nextStep, type Tensors } from "./ring.ts";
 import { seen } from "./seen.ts";
+import type { StepGave } from "./steps.ts";
 import { Watches } from "./watches.ts";
 import { Work } from "./work.ts";
 
@@ -19,6 +21,7 @@ const EVALUATING = 0.1;
 const SAVING = 0.05;
 /** A state is sent to Python so often at most, beside each pause and the end. */
 const SAVE_MS = 10_000;
+const NOTHING_FAILED = { failed: [], numbers: {} };
 
 export interface LoopEvents {
   /** How it goes. */
@@ -212,11 +215,11 @@ export class Loop implements TrainingActions {
     }
     if (measured) this.events.onProgress({ ratios: done.ratios, dead: done.dead });
     if (!done.isSound) {
-      this.wentWrong(done.loss);
+      this.wentWrong(done);
       return;
     }
     this.step += 1;
-    this.examples += done.examples;
+    this.examples += done.examples.length;
     this.history.line.add(done.loss, done.accuracy);
     const ms = performance.now() - start;
     this.spent.all += ms;
@@ -338,13 +341,13 @@ export class Loop implements TrainingActions {
   }
 
   /** What would be committed is NaN. */
-  private wentWrong(loss: number): void {
+  private wentWrong({ loss, examples, numbers }: StepGave): void {
     const what = Number.isFinite(loss) ? "a parameter" : "the loss";
     const message =
       `training stopped at step ${this.step}: ${what} became NaN or infinite. ` +
       "The weights are those before it; lower the learning rate";
     this.events.onProgress({ message });
-    this.tell(message);
+    this.tell(message, { failed: [...examples], numbers: Object.fromEntries(numbers) });
     this.becomes("stopped");
   }
 
@@ -400,14 +403,14 @@ export class Loop implements TrainingActions {
 
   // Who is told
 
-  private tell(message = ""): void {
+  private tell(message = "", step: Pick<Stepped, "failed" | "numbers"> = NOTHING_FAILED): void {
     const { told, toldHeldOut } = this;
     const { losses, heldOut } = this.history.line;
     const rows = this.history.line.rows(told);
     this.told = losses.length;
     this.toldHeldOut = heldOut.length;
     const held_out = heldOut.slice(toldHeldOut);
-    this.host.tell({ training: this.record.id, first: told, held_out, message }, rows);
+    this.host.tell({ training: this.record.id, first: told, held_out, message, ...step }, rows);
   }
 
   private count(): void {

@@ -74,7 +74,10 @@ export const runTraining: RunTraining = (state) => {
 /** Says again and again that this page sees the training: where its owner is gone, Python gives it to this one. */
 function offered(host: TrainingHost, { id, round }: TrainingRecord): Running {
   const say = () =>
-    host.tell({ training: id, first: 0, held_out: [], message: "" }, new Float32Array());
+    host.tell(
+      { training: id, first: 0, held_out: [], message: "", failed: [], numbers: {} },
+      new Float32Array(),
+    );
   const asking = setInterval(say, OFFER_MS);
   return {
     id,

@@ -19,8 +19,10 @@ export interface StepGave {
   readonly accuracy: number;
   /** A number that is finite where all parameters are. */
   readonly check: number;
-  /** Examples of the batch. */
-  readonly examples: number;
+  /** Of the batch. */
+  readonly examples: readonly number[];
+  /** The scalars that it was given, by what they are. */
+  readonly numbers: ReadonlyMap<string, number>;
 }
 
 /** Computes a step; it counts once the session commits. */
@@ -31,15 +33,16 @@ export async function runStep(session: Session, given: Given, asked: StepAsked):
   const batch = batchOf(rows, examples, course.batch, course.inputs);
   addNoise(batch, course, asked.noise, step);
   for (const [key, data] of batch.inputs) session.write(key, data);
-  for (const [key, number] of scalarsOf(course, rateOf(given, asked.lr, step), step))
-    session.write(key, Float32Array.of(number));
+  const numbers = scalarsOf(course, rateOf(given, asked.lr, step), step);
+  for (const [what, number] of numbers)
+    session.write(course.inputs[what] ?? "", Float32Array.of(number));
   await session.run({ section: measured ? "measure" : "train" });
   const [loss = Number.NaN, check = Number.NaN, right = Number.NaN] = await session.sample(
     course.loss_key,
     [[0, 0, 1]],
   );
   const accuracy = course.accuracy ? right : Number.NaN;
-  return { loss, accuracy, check, examples: examples.length };
+  return { loss, accuracy, check, examples, numbers };
 }
 
 /** The loss of some of what is held out, and its share of right answers. */

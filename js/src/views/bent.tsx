@@ -1,10 +1,17 @@
-// What is said of bends outside of their own view: the room of bends draws it, once it is here.
+// What is said at a layer of bends, and of where a training went wrong: their rooms draw it, once they are here.
 import type * as bend from "./bend/room.ts";
 import { roomOf } from "./rooms.tsx";
+import type * as train from "./train/room.ts";
 
 export const Bent = ({ layer }: { layer: string }) => {
   const Mark = roomOf<typeof bend>("bend")?.Mark;
-  return Mark ? <Mark layer={layer} /> : null;
+  const Wrong = roomOf<typeof train>("train")?.Wrong;
+  return (
+    <>
+      {Mark && <Mark layer={layer} />}
+      {Wrong && <Wrong layer={layer} />}
+    </>
+  );
 };
 
 export const Bends = ({ part }: { part: "Pill" | "Word" | "Everywhere" }) => {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -50,7 +50,7 @@ class Again:
         value = next((key.value for key in graph.keys if key.name == name), "")
         return np.zeros(graph.shape(value or graph.parameters[name]), np.float32)
 
-    def first_wrong(self) -> str:
+    def first_wrong(self) -> Wrong:
         """The first value that holds NaN, or what is infinite where none does."""
         graph = self._run.graph
         layers = [
@@ -68,13 +68,31 @@ class Again:
                     kind = "the input " if name in forward and name in graph_inputs(graph) else ""
                     what = "the loss" if name == LOSS else name
                     own = int(wrong(array).sum())
-                    return (
-                        f"{kind}{what} has {word} ({own} of {array.size}), the first of all values"
+                    return Wrong(
+                        _layer(name, layers),
+                        f"{kind}{what} has {word} ({own} of {array.size}), the first of all values",
                     )
-        return (
+        return Wrong(
+            "",
             "a parameter became NaN or infinite by the update alone; lower lr, or give the "
-            "optimizer a clip_norm"
+            "optimizer a clip_norm",
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """What went wrong in a step, in words, and the layer where it did so first ("": none)."""
+
+    layer: str
+    words: str
+
+
+def _layer(name: str, layers: Sequence[str]) -> str:
+    """The key of the layer that a value or a gradient is of."""
+    own = name.removeprefix(GRADIENT)
+    while own and own not in layers:
+        own = own.rpartition(".")[0]
+    return own
 
 
 def graph_inputs(graph: Graph) -> set[str]:

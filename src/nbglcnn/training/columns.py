@@ -11,7 +11,7 @@ import numpy as np
 from nbglcnn.errors import InputError
 from nbglcnn.graph import Array
 from nbglcnn.plan import content_hash
-from nbglcnn.training.data import Data, channels_first
+from nbglcnn.training.data import Batch, Data, channels_first
 from nbglcnn.training.records import Column
 from nbglcnn.training.run import Run, targets
 from nbglcnn.training.step import TARGET
@@ -64,6 +64,25 @@ def data_set(run: Run, data: Data, held_out: float, *, shuffled: bool, seed: int
         kind: Literal["uint8", "float32"] = "uint8" if stored.dtype == np.uint8 else "float32"
         columns.append(Column(name, stored.shape[1:], kind, scale, made[0], made[1]))
     return DataSet(tuple(columns), blobs, count - out, out)
+
+
+def batch_of(data: DataSet, examples: Sequence[int], *, index: bool) -> Batch:
+    """These examples of what is learned from, by number; `index`: targets are classes.
+
+    InputError where one isn't there.
+    """
+    if not examples or max(examples) >= data.count:
+        raise InputError(f"a batch of the examples {examples}; there are {data.count}")
+    arrays: list[Array] = []
+    for column in data.columns:
+        rows = np.frombuffer(data.blobs[column.blob], column.dtype).reshape(-1, *column.shape)
+        own = rows[list(examples)]
+        if column.key == TARGET and index:
+            arrays.append(own.astype(np.int64))
+        else:
+            arrays.append(own.astype(np.float32) * np.float32(column.scale))
+    target = arrays.pop() if data.columns[-1].key == TARGET else None
+    return Batch(tuple(arrays), target, len(examples))
 
 
 def _stored(run: Run, name: str, array: Array) -> tuple[Array, float]:

@@ -142,5 +142,5 @@ class Loop:
     def _wrong(self, session: Session, step: int) -> str:
         """What is said of a step that gave what is no number."""
         again = Again(self._run, self._weights(self._state(session)), self._fed)
-        what = again.first_wrong()
+        what = again.first_wrong().words
         return f"training stopped at step {step}: {what}. The weights are those before it"

@@ -199,16 +199,17 @@ def took(
     training: LiveTraining,
     first: int,
     rows: Array,
-    held_out: Sequence[tuple[int, float, float | None]] = (),
+    held_out: Sequence[tuple[int, float | None, float | None]] = (),
 ) -> bool:
     """Take what steps gave, from `first` on; whether they follow those that are known."""
     history = training._history
     if not history.take(first, rows):
         return False
     history.held_out = [row for row in history.held_out if row[0] <= first]
-    for step, loss, share in held_out:
+    for step, *told in held_out:
         if not history.held_out or step > history.held_out[-1][0]:
-            history.held_out.append((step, loss, np.nan if share is None else share))
+            loss, share = (np.nan if one is None else one for one in told)
+            history.held_out.append((step, loss, share))
     training.set_trait("step_count", len(history.losses))
     if history.losses:
         training.set_trait("loss", history.losses[-1])

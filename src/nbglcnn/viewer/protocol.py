@@ -338,14 +338,19 @@ class Stepped(Message, frozen=True):
 
     The message's only buffer has two float32 for each: the loss, and the share of right answers
     (NaN where there are no classes). `held_out` are rows of steps done, loss and that share, of
-    what is held out. `message` says why it has stopped by itself, or goes on from an earlier step.
+    what is held out; None is NaN or infinite, for which JSON has no word. `message` says why it has
+    stopped by itself, or goes on from an earlier step.
+    `failed` are the examples of a batch that gave NaN or infinite numbers, which stopped it, and
+    `numbers` the scalars of that step by what they are.
     """
 
     page: Name
     training: Name
     first: Count
-    held_out: tuple[tuple[Count, float, float | None], ...] = ()
+    held_out: tuple[tuple[Count, float | None, float | None], ...] = ()
     message: Text = ""
+    failed: tuple[Count, ...] = ()
+    numbers: dict[str, float] = {}
 
 
 class Saved(Message, frozen=True):

@@ -7,17 +7,22 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from nbglcnn import load
+from nbglcnn.errors import NbglcnnError
 from nbglcnn.graph import Array, Graph
 from nbglcnn.lowering import lower
 from nbglcnn.plan import Plan, Target, Value, content_hash, pack_file
+from nbglcnn.training import columns
+from nbglcnn.training.again import Again, Wrong
 from nbglcnn.training.columns import DataSet
 from nbglcnn.training.data import Data
 from nbglcnn.training.joined import Joined, join
 from nbglcnn.training.optimizers import Optimizer
 from nbglcnn.training.records import Course
 from nbglcnn.training.run import Run
+from nbglcnn.viewer.protocol import Stepped, warn_once
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,24 @@ class Trained:
     def learns(self, layer: str) -> bool:
         """Whether bends of a layer act on what is learned."""
         return any(value.edited_as == layer for value in self.plan.values)
+
+    def wrong(self, weights: Mapping[str, Array], failed: Stepped) -> Wrong | None:
+        """What went wrong first in a step that gave NaN; None where that cannot be seen here.
+
+        Noise that was added to the inputs, and bends, aren't there when it is done again.
+        """
+        run = self.run
+        try:
+            batch = columns.batch_of(self.asked.data, failed.failed, index=run.request.index)
+            names = run.step.inputs
+            own = {names[what]: n for what, n in failed.numbers.items() if what in names}
+            fed = run.inputs(batch, self.step)
+            fed |= {key: np.array(number, np.float32) for key, number in own.items()}
+            begun = {name: weights[name] for name in run.graph.parameters if name in weights}
+            return Again(run, begun, fed).first_wrong()
+        except NbglcnnError as error:
+            warn_once(f"what went wrong first in a training isn't known: {error}")
+            return None
 
     def records(self) -> list[Value]:
         """How each part of the state is read."""

@@ -54,6 +54,7 @@ class Trains(HandsOver):
         self._begin_handing_over()
         self._training_turn = 0
         self._telling_training = False
+        self._failed: tuple[protocol.Stepped, str] | None = None  # of which training
         # That BatchNorms have seen, by the names of their buffers.
         self._batches: dict[str, int] = {}
         self._saving: tuple[tuple[str, int, int], dict[int, bytes]] = ("", 0, 0), {}
@@ -273,7 +274,10 @@ class Trains(HandsOver):
         rows = np.frombuffer(data, np.float32).reshape(-1, 2)
         if not live.took(training, message.first, rows, message.held_out):
             return
-        if message.message and message.message != training.message:
+        if message.failed:
+            self._failed = message, record.id
+            training.set_trait("message", message.message)
+        elif message.message and message.message != training.message:
             training.set_trait("message", message.message)
             warnings.warn(message.message, UserWarning, stacklevel=users_line())
 
@@ -301,9 +305,22 @@ class Trains(HandsOver):
         trained.step = message.step
         self._count_batches(trained, message.step)
         if message.last:
+            self._say_what_failed(trained, record)
             self._end_training()
         elif message.handing and record.state == "handing":
             self._hand_over(trained, record)
+
+    def _say_what_failed(self, trained: Trained, record: TrainingRecord) -> None:
+        """Where a step gave NaN: do it once more here, to name the first layer that has it."""
+        failed, self._failed = self._failed, None
+        if failed is None or failed[1] != record.id or self.training is None:
+            return
+        wrong = trained.wrong(self.network.weights(), failed[0])
+        if wrong is not None:
+            self._told_training = msgspec.structs.replace(record, wrong=wrong.layer)
+            words = f"training stopped at step {trained.step}: {wrong.words}"
+            self.training.set_trait("message", f"{words}. The weights are those before it")
+        warnings.warn(self.training.message, UserWarning, stacklevel=users_line())
 
     def _count_batches(self, trained: Trained, steps: int) -> None:
         for path in trained.run.request.mode.norms or {}:
