@@ -97,7 +97,8 @@ function EndCaption(props: { value: Value; named: boolean; stage: Stage | undefi
       )}
       {value.kind === "output" && stage !== undefined && !named && (
         <span>
-          {stage.title} <Parts stage={stage} shown={stage.key} select={select} word={describe} />
+          {stage.title} <Bent layer={stage.key} />
+          <Parts stage={stage} shown={stage.key} select={select} word={describe} />
         </span>
       )}
     </>

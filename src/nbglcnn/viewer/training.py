@@ -305,34 +305,33 @@ class Trains(HandsOver):
         trained.step = message.step
         self._count_batches(trained, message.step)
         if message.last:
-            self._say_what_failed(trained, record)
-            self._end_training()
+            self._end_training(self._first_wrong(trained, record))
         elif message.handing and record.state == "handing":
             self._hand_over(trained, record)
 
-    def _say_what_failed(self, trained: Trained, record: TrainingRecord) -> None:
-        """Where a step gave NaN: do it once more here, to name the first layer that has it."""
+    def _first_wrong(self, trained: Trained, record: TrainingRecord) -> str:
+        """Where a step gave NaN: do it once more here, to say where; the layer, or ""."""
         failed, self._failed = self._failed, None
         if failed is None or failed[1] != record.id or self.training is None:
-            return
+            return ""
         wrong = trained.wrong(self.network.weights(), failed[0])
         if wrong is not None:
-            self._told_training = msgspec.structs.replace(record, wrong=wrong.layer)
             words = f"training stopped at step {trained.step}: {wrong.words}"
             self.training.set_trait("message", f"{words}. The weights are those before it")
         warnings.warn(self.training.message, UserWarning, stacklevel=users_line())
+        return "" if wrong is None else wrong.layer
 
     def _count_batches(self, trained: Trained, steps: int) -> None:
         for path in trained.run.request.mode.norms or {}:
             name = f"{path}.num_batches_tracked"
             self._batches[name] = trained.seen.get(name, 0) + steps
 
-    def _end_training(self) -> None:
+    def _end_training(self, wrong: str = "") -> None:
         """The Viewer shows the network with what it has learned, and no training."""
         self.network.train(None)
         record = self._told_training
-        if record is not None and record.state != "stopped":
-            self._tell_training(msgspec.structs.replace(record, state="stopped"))
+        if record is not None and (record.state != "stopped" or wrong):
+            self._tell_training(msgspec.structs.replace(record, state="stopped", wrong=wrong))
         elif self.training is not None:
             self.training.set_trait("state", "stopped")
         self._show()
