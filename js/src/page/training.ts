@@ -199,4 +199,4 @@ export class OwnTraining implements PageTraining {
 }
 
 const ended = ({ step, message }: TrainingProgress): string =>
-  message || `the training has ended behind ${step} steps: reset() begins again`;
+  `the training has ended behind ${step} steps, reset() begins again${message && `: ${message}`}`;

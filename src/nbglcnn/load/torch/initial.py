@@ -37,7 +37,7 @@ def initial(model: nn.Module, seed: int) -> dict[str, Any]:
 
 def _reset(path: str, module: nn.Module) -> Callable[[], Any] | None:
     """What draws a module's own parameters; None where it has neither these nor that."""
-    name = f"{shown(path or 'the model itself')} ({type(module).__name__})"
+    name = f"{shown(path) if path else 'the model itself'} ({type(module).__name__})"
     own = [key for key, _ in module.named_parameters(recurse=False)]
     hooks = {type(hook).__name__ for hook in module._forward_pre_hooks.values()}
     if parametrize.is_parametrized(module) or hooks & {"WeightNorm", "SpectralNorm"}:
