@@ -305,9 +305,12 @@ def test_a_hidden_page_pauses_and_a_lost_context_goes_on_from_the_last_state(
 
 def test_it_ends_where_it_was_told_to(offline: Callable[..., Page], tmp_path: Path) -> None:
     train = {**TRAIN, "steps": 4, "optimizer": nbglcnn.Adam(lambda step: 0.01 / (step + 1))}
-    path = nbglcnn.export_html(network(), FLOATS[:2], tmp_path / "a.html", train=train)
+    lesson = [{"text": "## It learns", "view": {"name": "train"}}]
+    path = tmp_path / "a.html"
+    nbglcnn.export_html(network(), FLOATS[:2], path, steps=lesson, train=train)
     page = offline(path, KEEP_GL)
-    opened(page)
+    expect(page.locator(".nbg-train[data-phase=paused]")).to_be_visible()
+    assert not [key for key in told(page, "page.keys") if "train" in key or "evaluate" in key]
     told(page, "page.train()")
     expect(page.locator(".nbg-train[data-phase=stopped]")).to_be_visible()
     assert told(page, "page.losses.length") == 4
@@ -356,6 +359,8 @@ def test_a_page_without_training_has_nothing_of_it(
     tabs = page.locator(".nbg-tabs [role=tab]")
     expect(tabs).to_have_text(["Network", "Layer", "Profile"])
     expect(page.locator(".nbg-train-controls")).to_have_count(0)
+    with pytest.raises(InputError, match="no view 'train' in a page that doesn't train"):
+        nbglcnn.export_html(network(), FLOATS[:2], path, steps=[{"view": {"name": "train"}}])
 
 
 class Partly(nn.Module):

@@ -184,7 +184,7 @@ class Shown(anywidget.AnyWidget):
             precision=precision,
             traits=traits,
             source=self._exported_source(),
-            train=train or None,
+            train=None if train is False else train,
         )
         return export.write(path, content)
 
