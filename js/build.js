@@ -73,10 +73,14 @@ const offering = (names) => ({
   },
 });
 
-/** All rooms, for a page that has them from the first. */
-const withRooms = {
+/** What only a page that trains needs. */
+const TRAINING = ["train", "training"];
+
+/** All rooms but some, for a page that has them from the first. */
+const withRooms = (without) => ({
   name: "with rooms",
   setup(build) {
+    const own = rooms.filter((name) => !without.includes(name));
     build.onResolve({ filter: new RegExp(`^${ROOMS}$`) }, ({ path }) => ({
       path,
       namespace: "rooms",
@@ -84,12 +88,12 @@ const withRooms = {
     build.onLoad({ filter: /.*/, namespace: "rooms" }, () => ({
       resolveDir: resolve("."),
       contents: [
-        ...rooms.map((name, k) => `import * as m${k} from "./src/views/${name}/room.ts";`),
-        `export const rooms = [${rooms.map((name, k) => `{ name: "${name}", room: m${k} }`).join(", ")}];`,
+        ...own.map((name, k) => `import * as m${k} from "./src/views/${name}/room.ts";`),
+        `export const rooms = [${own.map((name, k) => `{ name: "${name}", room: m${k} }`).join(", ")}];`,
       ].join("\n"),
     }));
   },
-};
+});
 
 /** Leaves in a room's code an import of each of these files. */
 const taking = (files) => ({
@@ -174,12 +178,15 @@ async function buildAll() {
   const loader = await esbuild.build({ ...entry("src/loader.ts"), charset: "ascii" });
   const runtime = await esbuild.build(entry("src/runtime.ts"));
   // One script in a document, which no module is: that would be loaded from somewhere.
-  const page = await esbuild.build({
-    ...entry("src/page.ts"),
-    format: "iife",
-    plugins: [texts, withRooms],
-  });
-  const built = [loader, runtime, page, ...(await buildCore())];
+  const page = (out, without) =>
+    esbuild.build({
+      ...entry("src/page.ts"),
+      entryPoints: [{ in: "src/page.ts", out }],
+      format: "iife",
+      plugins: [texts, withRooms(without)],
+    });
+  const pages = [await page("page", TRAINING), await page("page_training", [])];
+  const built = [loader, runtime, ...pages, ...(await buildCore())];
   const files = built.flatMap(({ metafile }) => Object.keys(metafile.inputs));
   writeFileSync(`${outdir}/LICENSES.txt`, licenses(files));
 }

@@ -105,7 +105,8 @@ MAY_IMPORT = {
     "api": BELOW | {"layers", "shapes"},
     "recording": {"api", "inputs", "pieces", "plan", "session"},
     "viewer": ALL | {"edits", "export", "patches", "session_edits", "sources", "training"},
-    "export": ALL | {"edits", "sources", "viewer"},
+    "export": ALL | {"edits", "offline", "sources", "viewer"},
+    "offline": {"graph", "load", "plan", "training", "viewer"},
     "backend": ALL,
     "serving": set(),
     "cli": ALL | {"export", "pieces", "serving", "viewer"},
@@ -250,7 +251,7 @@ PAGE_MAY_IMPORT = {
     "widget": {"comm", "messages", "source", "state", "training", "turning", "views"},
     "page": {
         *("arrays", "edits", "engine", "gl", "messages", "plan", "source", "sources", "state"),
-        *("status", "turning", "views"),
+        *("status", "training", "turning", "views"),
     },
     "loader": {"buffers", "code", "messages", "widget"},
     "runtime": {"arrays", "gl"},

@@ -335,7 +335,10 @@ export interface Saved {
  *
  * `snapshot` is a picture of the network, as a data: URL, for a browser that cannot draw. `edits`
  * are those of then; `injected` names their arrays, which the page holds behind its inputs, and
- * `blobs` those of the `source` (None for none), which it holds behind these.
+ * `blobs` those of the `source` (None for none) and of the training, which it holds behind these.
+ * `training` is a TrainingRecord, None where the page trains nothing; `weights` are the parameters
+ * of the network that it gives to its reader, `rest` a blob in the safetensors format of those
+ * that it doesn't read.
  */
 export interface Exported {
   readonly view: Readonly<Record<string, unknown>>;
@@ -351,6 +354,9 @@ export interface Exported {
   readonly injected: readonly string[];
   readonly source: Readonly<Record<string, unknown>> | null;
   readonly blobs: readonly string[];
+  readonly training: Readonly<Record<string, unknown>> | null;
+  readonly weights: readonly string[];
+  readonly rest: string;
 }
 
 export type FromKernel = State | Part | Patches | Read | Probe | Done | Verified | Release | Refuse;

@@ -25,13 +25,21 @@ async function open(): Promise<Page> {
   client.take(takeContents());
   startLesson((step) => client.show(exported.steps[step] ?? {}));
   await client.start();
-  const { keys } = client;
+  const { keys, training } = client;
   return Object.freeze<Page>({
     keys,
     read: (key) => client.read(key),
     run: (input) => client.run(input),
     show: (view) => client.show(view),
     edit: (edits) => client.edit(edits),
+    train: () => training.train(),
+    pause: () => training.pause(),
+    step: (count) => training.step(count),
+    reset: () => training.reset(),
+    get losses() {
+      return training.losses;
+    },
+    weights: () => training.weights(),
   });
 }
 

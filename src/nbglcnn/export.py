@@ -20,6 +20,7 @@ from nbglcnn import __version__
 from nbglcnn.edits.records import to_dict
 from nbglcnn.errors import InputError, NbglcnnError
 from nbglcnn.load import prepared
+from nbglcnn.offline import offline
 from nbglcnn.sources.given import Blobs
 from nbglcnn.sources.records import Source
 from nbglcnn.viewer import code, protocol
@@ -30,12 +31,14 @@ from nbglcnn.viewer.traits import FIRST_VIEW, checked_view, name_of_view
 if TYPE_CHECKING:
     from nbglcnn.plan import Plan, Precision
 
-# Of a source's pictures in a page: as text they are a third more, and a browser holds them twice.
+# Of a source's pictures in a page, and of what it trains on: as text they are a third more, and a
+# browser holds them twice.
 MOST_OF_SOURCE = 2**26
 WithBlobs = tuple[Source | None, Blobs | None]
 SNAPSHOT_SHARE = 0.006  # of the page's bytes, at most
 PAGE = Path(__file__).with_name("page.html")
 SCRIPT = code.STATIC / "page.js"
+TRAINING_SCRIPT = code.STATIC / "page_training.js"  # the same with what trains
 # Nothing is loaded and nothing sent; the page's one script runs, and none that a name could bring.
 POLICY = (
     "default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
@@ -56,6 +59,7 @@ def export_html(
     classes: Any = None,
     strict: bool = False,
     preprocess: Any = None,
+    train: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write a page that shows the network in its Viewer, without a kernel and without a network.
 
@@ -75,18 +79,26 @@ def export_html(
         strict: an error for a layer that cannot run on the GPU; else the page has its value for
             `x`, computed here.
         preprocess: how pictures become what the model takes, as for the Viewer.
+        train: what the page's reader can train the network with, without Python: a mapping with
+            the arguments of `Viewer.train`, of which `data` is needed, and `weights`: "given", the
+            model's own (the default), or "random", those that the `reset_parameters` of a torch
+            module's modules draw after torch.manual_seed(seed). The page begins with them, paused.
+            Of the data it takes 64 MiB.
 
     The path that was written is returned.
 
     Raises:
-        InputError: a step is none: it names what the network doesn't have; and as for the Viewer.
+        InputError: a step is none: it names what the network doesn't have; `train` is none, or
+            has too much data; and as for the Viewer.
+        KeyError, UnsupportedModel, UnsupportedOperator: the network can't be trained so, as
+            `nbglcnn.train` says it.
         OSError: the file cannot be written.
     """
     model = prepared(model, preprocess)
     network = Network(
         model, x, observe=observe, precision=precision, classes=classes, strict=strict
     )
-    return write(path, page(network, title=title, text=text, steps=steps))
+    return write(path, page(network, title=title, text=text, steps=steps, train=train))
 
 
 def write(path: str | os.PathLike[str], content: bytes) -> Path:
@@ -110,9 +122,14 @@ def page(
     precision: Precision | None = None,
     traits: Mapping[str, Any] | None = None,
     source: WithBlobs = (None, None),
+    train: Mapping[str, Any] | None = None,
 ) -> bytes:
     """The page of a network as it is now; `traits` and `source` are those of a Viewer."""
-    plan = network.portable(precision)
+    trains = None
+    if train is not None:
+        trains = offline(network, train, precision or network.precision, MOST_OF_SOURCE)
+        network = trains.network
+    plan = network.portable(precision) if trains is None else trains.trained.plan
     shown = {
         "view": FIRST_VIEW,
         "selected": None,
@@ -122,14 +139,14 @@ def page(
         "example": 0,
         **(traits or {}),
     }
-    views = [_view(step, number, plan) for number, step in enumerate(steps, 1)]
-    script = SCRIPT.read_text("utf-8").strip()
+    views = [_view(step, number, plan, trains is not None) for number, step in enumerate(steps, 1)]
+    script = (SCRIPT if trains is None else TRAINING_SCRIPT).read_text("utf-8").strip()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     used = sorted({edit.array for edit in network.edits if edit.array})
     arrays = [*network.uploads(), *(network.injected[name] for name in used)]
     blobs: list[bytes | memoryview] = [plan.to_bytes(), *map(raw, arrays)]
     wire, given = source
-    named = _blobs_of(given)
+    named = {**_blobs_of(given), **(trains.blobs if trains else {})}
     most = int(SNAPSHOT_SHARE * (len(script) + sum(map(len, blobs))))
     exported = protocol.Exported(
         **shown,
@@ -140,6 +157,9 @@ def page(
         injected=tuple(used),
         source=None if wire is None else msgspec.to_builtins(wire),
         blobs=tuple(named),
+        training=msgspec.to_builtins(trains.record) if trains else None,
+        weights=trains.weights if trains else (),
+        rest=trains.rest if trains else "",
     )
     blobs += named.values()
     name = title or plan.header.name
@@ -196,7 +216,7 @@ class _Renderer(RendererHTML):
         return str(self.renderToken(tokens, index, options, env))
 
 
-def _view(step: Mapping[str, Any], number: int, plan: Plan) -> dict[str, Any]:
+def _view(step: Mapping[str, Any], number: int, plan: Plan, trains: bool) -> dict[str, Any]:
     """What the Viewer shows at a step, with all of its keys."""
     if unknown := set(step) - {"text", "view"}:
         raise InputError(
@@ -206,8 +226,13 @@ def _view(step: Mapping[str, Any], number: int, plan: Plan) -> dict[str, Any]:
         raise InputError(f"step {number}: its text is no text but {type(step['text']).__name__}")
     view = dict(step.get("view") or {})
     view.setdefault("name", name_of_view(view.get("layer"), view.get("pixel")))
+    if view["name"] == "train" and not trains:
+        raise InputError(
+            f"step {number}: there is no view 'train' in a page that doesn't train; give "
+            'train={"data": images, …}'
+        )
     try:
-        return checked_view(view, plan)
+        return checked_view(view, plan, trains=trains)
     except Exception as error:  # a TraitError, or what a pixel of another form gives
         raise InputError(f"step {number}: {error}") from None
 

@@ -13,6 +13,7 @@ export class CommTrainer implements TrainingHost {
   readonly page: string;
   private readonly engine: Engine;
   readonly compiles = true;
+  readonly saveWeights = null;
   private readonly events: TrainerEvents;
 
   constructor(page: string, engine: Engine, events: TrainerEvents) {

@@ -18,8 +18,10 @@ import { attachSources } from "../sources/offer.ts";
 import { change } from "../state/edits.ts";
 import { createState, type ViewerState } from "../state.ts";
 import { says } from "../status.ts";
+import { attachTraining } from "../training/offer.ts";
 import { selectionOf, turn, viewOf } from "../turning.ts";
 import type { Contents } from "./contents.ts";
+import { OwnTraining, type PageTraining } from "./training.ts";
 
 /** What to turn the views to, in the words of Python's `view`. */
 export interface View {
@@ -32,7 +34,7 @@ export interface View {
 }
 
 /** What `window.nbglcnn` promises, for scripts in the page and around it. */
-export interface Page {
+export interface Page extends PageTraining {
   /** Names that `read` takes: inputs, layers and modules in call order, outputs. */
   readonly keys: readonly string[];
   /** A value or parameter of the whole batch, row-major. */
@@ -53,8 +55,9 @@ const PLAN = "plan";
 /** And is the only one that its sources can be of. */
 const PAGE = "page";
 
-export class PageClient implements Page {
+export class PageClient {
   readonly state: ViewerState;
+  readonly training: OwnTraining;
   private readonly engine: Engine;
   private readonly store = pageStore();
   private readonly exported: Exported;
@@ -101,21 +104,20 @@ export class PageClient implements Page {
       state.feeder.value = {
         page: PAGE,
         feed: (fed) => (fed === null ? this.keepFed() : this.feed(fed)),
-        read: (key) => this.queue(() => this.engine.read(beforeKey(key))),
-        blob: async (name) => {
-          const data = this.store.get(name);
-          if (data === undefined) throw new Error("This page was saved without it.");
-          return data;
-        },
+        read: (key) => this.read(beforeKey(key)),
+        blob: (name) => this.blob(name),
         drop: () => undefined,
         tell: () => undefined,
       };
     }
     attachSources(state);
+    this.training = new OwnTraining(state, this.engine, exported, (name) => this.blob(name));
+    attachTraining(state);
   }
 
   get keys(): readonly string[] {
-    return this.plan?.values.map(({ key }) => key) ?? [];
+    const values = this.plan?.values.filter(({ kind }) => kind !== "training");
+    return values?.map(({ key }) => key) ?? [];
   }
 
   /** A view was mounted; returns what to call when it is taken away. */
@@ -133,7 +135,8 @@ export class PageClient implements Page {
         const { buffer, byteOffset, byteLength } = weight(hash);
         this.store.put(hash, new Uint8Array(buffer as ArrayBuffer, byteOffset, byteLength), 1);
       }
-      const own = inputs.slice(0, plan.inputs.length);
+      // A training writes its own inputs.
+      const own = inputs.slice(0, plan.inputs.filter(({ training }) => !training).length);
       for (const [k, name] of [...this.exported.injected, ...this.exported.blobs].entries()) {
         const data = inputs[own.length + k];
         if (data !== undefined) this.store.put(name, data, 1);
@@ -170,6 +173,7 @@ export class PageClient implements Page {
       });
     });
     await this.queue(() => this.bring());
+    await this.training.open();
   }
 
   /** Makes these the edits, in the order of `state.edited`; rejects where that cannot be. */
@@ -184,14 +188,15 @@ export class PageClient implements Page {
     if (this.state.editTrouble.peek() !== "") throw new PlanError(this.state.editTrouble.peek());
   }
 
+  /** Between two steps, where the network trains. */
   read(key: string): Promise<Float32Array> {
-    return this.queue(() => this.engine.read(key));
+    return this.queue(() => this.engine.use((session) => session.read(key)));
   }
 
   run(input: Given | Readonly<Record<string, Given>>): Promise<Float32Array | Arrays> {
     return this.queue(async () => {
       const plan = this.plan as PlanHeader;
-      const own = plan.inputs.filter(({ layer }) => layer < 0);
+      const own = plan.inputs.filter(({ layer, training }) => layer < 0 && !training);
       const arrays: [string, Float32Array][] = [];
       const asked = needed(plan).filter((one) => own.includes(one));
       for (const [key, given] of namedInputs(input, asked)) {
@@ -219,8 +224,10 @@ export class PageClient implements Page {
     const { state } = this;
     const { layer = null, channels = [], pixel = null } = view;
     const name = view.name ?? (layer === null ? "network" : pixel === null ? "maps" : "explain");
-    if (!VIEWS.some((one) => one === name)) {
-      throw new RangeError(`there is no view ${name}; there are ${VIEWS.join(", ")}`);
+    const trains = this.exported.training !== null;
+    const names = VIEWS.filter((one) => one !== "train" || trains);
+    if (!names.some((one) => one === name)) {
+      throw new RangeError(`there is no view ${name}; there are ${names.join(", ")}`);
     }
     if (layer !== null && !this.keys.includes(layer)) {
       throw new RangeError(`there is no layer ${layer} whose values are kept`);
@@ -253,6 +260,13 @@ export class PageClient implements Page {
       changed.value = new Set([...changed.peek(), ...keys]);
   }
 
+  /** What a source or a training is of. */
+  private async blob(name: string): Promise<Uint8Array<ArrayBuffer>> {
+    const data = this.store.get(name);
+    if (data === undefined) throw new Error("This page was saved without it.");
+    return data;
+  }
+
   private async feed(fed: Fed): Promise<void> {
     this.fed = fed.key;
     this.tellChanged([fed.key]);
@@ -264,7 +278,9 @@ export class PageClient implements Page {
     return this.queue(async () => {
       const key = this.fed;
       this.fed = "";
-      if (key !== "") await this.give([[key, await this.engine.read(beforeKey(key))]], false);
+      if (key === "") return;
+      const data = await this.engine.use((session) => session.read(beforeKey(key)));
+      await this.give([[key, data]], false);
     });
   }
 

@@ -27,6 +27,8 @@ export interface TrainingHost {
     saved: Pick<Saved, "training" | "step" | "last" | "handing">,
     state: Float32Array<ArrayBuffer>,
   ): void;
+  /** Has the browser save the weights that are shown; null where Python has them. */
+  readonly saveWeights: (() => Promise<void>) | null;
 }
 
 /** Steps done, the loss of what is held out, and its share of right answers. */
@@ -85,7 +87,9 @@ export type TrainingPhase =
   /** Another page runs it: curves and checkpoints come when that one saves. */
   | "elsewhere"
   | "stopped"
-  | "failed";
+  | "failed"
+  /** This device can't train: `message` says why. */
+  | "refused";
 
 export interface TrainingProgress extends Curve {
   readonly phase: TrainingPhase;

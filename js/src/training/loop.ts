@@ -103,6 +103,17 @@ export class Loop implements TrainingActions {
     else if (!this.going && record.state !== before.state) this.queue(() => this.rest());
   }
 
+  /** The network was run anew: where its context was lost while nothing went on, it gets its weights back. */
+  recover(): void {
+    if (!this.begun || this.going || !this.work.isLost) return;
+    this.queue(async () => {
+      if (this.going || !this.work.isLost) return;
+      await this.revive();
+      this.events.onProgress({ looking: null });
+      await this.refresh();
+    });
+  }
+
   close(): void {
     this.closed = true;
     this.changed();
@@ -334,7 +345,7 @@ export class Loop implements TrainingActions {
         await this.save(true);
       }
     } finally {
-      this.closed = true;
+      this.closed = this.host.compiles; // without Python what was learned is here alone
       this.events.onProgress({ phase: "stopped" });
       this.events.onState("stopped");
     }
@@ -387,8 +398,10 @@ export class Loop implements TrainingActions {
     this.history.line.cut(kept.step);
     this.told = Math.min(this.told, kept.step);
     this.goesOnFrom(kept.step, kept.examples);
+    const goesOn =
+      this.record.state === "stopped" ? "the weights are those of" : "training goes on from";
     const message =
-      `the browser took the graphics context away: training goes on from step ${kept.step}` +
+      `the browser took the graphics context away: ${goesOn} step ${kept.step}` +
       (gone > 0 ? `; the ${gone} steps behind it are lost` : "");
     this.events.onProgress({ message });
     this.tell(message);

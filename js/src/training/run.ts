@@ -158,6 +158,7 @@ function begin(
       if (loop !== undefined && next.owner === "") change({ owner: host.page });
       if (loop === undefined) attempt();
       else if (isNew) batch(() => loop?.follow(next));
+      else loop.recover();
     },
     close(): void {
       closed = true;

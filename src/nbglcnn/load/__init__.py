@@ -29,10 +29,12 @@ __all__ = [
     "Prepared",
     "Side",
     "alone",
+    "arrays_of",
     "bare",
     "behind",
     "fitting",
     "front",
+    "initial",
     "is_module",
     "load",
     "one_at_a_time",
@@ -203,6 +205,33 @@ def tensors_of(model: Any, numbers: Mapping[str, Array]) -> dict[str, Any]:
     from nbglcnn.load.torch.state import tensors_of
 
     return tensors_of(model, numbers)
+
+
+def arrays_of(model: Any, numbers: Mapping[str, Array]) -> dict[str, Array]:
+    """All numbers of a model with these in their places: of a torch module its whole state_dict."""
+    model = bare(model)
+    if not is_module(model):
+        return dict(numbers)
+    from nbglcnn.load.torch.state import arrays_of
+
+    return arrays_of(model, numbers)
+
+
+def initial(model: Any, seed: int) -> dict[str, Any]:
+    """A torch module's weights by name, drawn anew by the `reset_parameters` of its modules.
+
+    The model and the process's random numbers stay as they are. InputError for a module that
+    doesn't draw its own, and for ONNX files, which don't say how theirs were drawn.
+    """
+    model = bare(model)
+    if not is_module(model):
+        raise InputError(
+            'weights="random": an ONNX model doesn\'t say how its weights are drawn; give the '
+            'torch.nn.Module that it was made from, or take weights="given"'
+        )
+    from nbglcnn.load.torch.initial import initial
+
+    return initial(model, seed)
 
 
 def write_onnx(model: Any, weights: Mapping[str, Array], path: str | os.PathLike[str]) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -81,6 +82,11 @@ class Network(Cut, Training):
         self._snapshot: tuple[tuple[int, int, int], bytes] | None = None
 
     @property
+    def precision(self) -> Precision:
+        """The one that was asked for; a page's device may draw less."""
+        return self._precision
+
+    @property
     def model(self) -> Any:
         """What it was loaded from, with its preprocess if it has one."""
         return self.local.model
@@ -138,6 +144,18 @@ class Network(Cut, Training):
             return own if len(own) in counts.values() else ()
         names = class_names.listed(classes)
         return class_names.fitted(names, counts, some=isinstance(classes, Mapping))
+
+    def with_weights(self, weights: Mapping[str, Any]) -> Network:
+        """Another one that is the same but for these weights, of which no page is told."""
+        self.hash_weights()
+        other = copy.copy(self)
+        other.trained = None
+        other.local = Local(self.model)
+        other._snapshot = None
+        other._unhashed = set()
+        other._forget_patches()
+        other.load_state_dict(self.weights() | dict(weights))
+        return other
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> list[Patch]:
         """Take other weights; the patches where these are all that has changed, else none."""

@@ -375,7 +375,10 @@ class Exported(msgspec.Struct, frozen=True):
 
     `snapshot` is a picture of the network, as a data: URL, for a browser that cannot draw. `edits`
     are those of then; `injected` names their arrays, which the page holds behind its inputs, and
-    `blobs` those of the `source` (None for none), which it holds behind these.
+    `blobs` those of the `source` (None for none) and of the training, which it holds behind these.
+    `training` is a TrainingRecord, None where the page trains nothing; `weights` are the parameters
+    of the network that it gives to its reader, `rest` a blob in the safetensors format of those
+    that it doesn't read.
     """
 
     view: dict[str, Any]
@@ -391,6 +394,9 @@ class Exported(msgspec.Struct, frozen=True):
     injected: tuple[Name, ...] = ()
     source: dict[str, Any] | None = None
     blobs: tuple[Name, ...] = ()
+    training: dict[str, Any] | None = None
+    weights: tuple[str, ...] = ()
+    rest: Name = ""
 
 
 FromKernel = State | Part | Patches | Read | Probe | Done | Verified | Release | Refuse

@@ -38,6 +38,7 @@ class Shown(anywidget.AnyWidget):
     network: Network
     _reader: Reader
     _told_training: TrainingRecord | None
+    _trained_by: dict[str, Any] | None
 
     # Not synced: names are as many as they like, and pages get them as they get weights.
     # Any would let None pass unasked.
@@ -148,17 +149,29 @@ class Shown(anywidget.AnyWidget):
         text: str = "",
         steps: Sequence[Mapping[str, Any]] = (),
         precision: Precision | None = None,
+        train: Mapping[str, Any] | bool | None = None,
     ) -> Path:
         """Write this Viewer as a page of its own, which runs offline, without a kernel.
 
         It has the weights, the input, the edits, the view and the source of now: of Images all that
         were given, of a Video the whole. The arguments are those of `nbglcnn.export_html`;
-        `precision` is the Viewer's own unless given.
+        `precision` is the Viewer's own unless given. `train=True` stands for what `viewer.train`
+        was given last: the page begins with the weights of now.
 
         Raises:
-            InputError: the source is larger than 64 MiB, or a step is none.
+            InputError: the source or what is trained on is larger than 64 MiB, a step is none, or
+                the network cannot be trained so.
+            KeyError, UnsupportedModel, UnsupportedOperator: as `nbglcnn.train`.
         """
         from nbglcnn import export  # which writes Viewers
+
+        if train is True:
+            if self._trained_by is None:
+                raise InputError(
+                    "train=True: this Viewer was not trained by viewer.train(…); give what the "
+                    'page shall train with, as train={"data": images, "loss": "mse"}'
+                )
+            train = self._trained_by
 
         traits = {name: getattr(self, name) for name in OF_THE_PAGE}
         del traits["height"], traits["presenting"]
@@ -171,6 +184,7 @@ class Shown(anywidget.AnyWidget):
             precision=precision,
             traits=traits,
             source=self._exported_source(),
+            train=None if train is False else train,
         )
         return export.write(path, content)
 

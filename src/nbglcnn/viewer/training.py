@@ -58,6 +58,7 @@ class Trains(HandsOver):
         # That BatchNorms have seen, by the names of their buffers.
         self._batches: dict[str, int] = {}
         self._saving: tuple[tuple[str, int, int], dict[int, bytes]] = ("", 0, 0), {}
+        self._trained_by: dict[str, Any] | None = None  # arguments of `train`, for `to_html`
 
     def train(
         self,
@@ -110,7 +111,12 @@ class Trains(HandsOver):
             shuffle=shuffle, seed=seed, output=output, weights=network.weights(),
             bent=sorted(self._bent_layers()),
         )  # fmt: skip
-        end = _end(epochs, steps)
+        end = end_of(epochs, steps)
+        self._trained_by = {
+            "data": data, "loss": loss, "optimizer": optimizer, "batch_size": batch_size,
+            "epochs": epochs, "steps": steps, "held_out": held_out, "parameters": parameters,
+            "shuffle": shuffle, "seed": seed, "output": output,
+        }  # fmt: skip
         for done in self._reader.greeted():
             blocking.wait(done)
         if not self._reader.page_answers():
@@ -351,7 +357,7 @@ class Trains(HandsOver):
         return None if trained is None else trained.blobs.get(name)
 
 
-def _end(epochs: int | None, steps: int | None) -> int:
+def end_of(epochs: int | None, steps: int | None) -> int:
     """The step to stop at, -1 for none or for what is counted in epochs."""
     for name, value in (("epochs", epochs), ("steps", steps)):
         if value is not None and (not isinstance(value, int) or value < 0):

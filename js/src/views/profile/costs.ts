@@ -24,8 +24,12 @@ export function costsOf(
 ): LayerCost[] {
   const shares = new Map<number, number>();
   const passes = new Map<number, number>();
-  const predicted = predict(plan.passes, total ?? 0);
-  for (const [k, { layer }] of plan.passes.entries()) {
+  // A run has none of what is asked for by its name, as a training step is.
+  const run = plan.sections
+    .filter(({ on_demand }) => !on_demand)
+    .flatMap(({ first, count }) => plan.passes.slice(first, first + count));
+  const predicted = predict(run, total ?? 0);
+  for (const [k, { layer }] of run.entries()) {
     shares.set(layer, (shares.get(layer) ?? 0) + (predicted[k] ?? 0));
     passes.set(layer, (passes.get(layer) ?? 0) + 1);
   }

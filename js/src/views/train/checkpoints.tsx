@@ -7,7 +7,7 @@ import type { Course } from "../../training.ts";
 import { Choice } from "../choice.tsx";
 import { useViews } from "../context.ts";
 import { LayerChoice } from "./choice.tsx";
-import { CopyLine } from "./copy.tsx";
+import { CopyLine, SaveWeights } from "./copy.tsx";
 import { type Kind, kindOf } from "./examples.ts";
 import { Predictions } from "./examples.tsx";
 import { Back } from "./icons.tsx";
@@ -44,6 +44,7 @@ export function Checkpoints(props: CheckpointsProps) {
   const { network, course, progress, groups, chosen, choose, leave, width } = props;
   const { state } = useViews();
   const { checkpoints, fixed } = progress;
+  const host = state.trainer.value;
   const kind = fixed === null ? null : kindOf(course, fixed);
   const [wanted, setWanted] = useState<string | null>(null);
   const [what, setWhat] = useState<What>("change");
@@ -110,9 +111,8 @@ export function Checkpoints(props: CheckpointsProps) {
           />
           <Choice label={`What is shown of ${layer}`} items={WHAT} now={what} choose={setWhat} />
           <GoBack chosen={chosen} actions={state.trainingActions.value} leave={leave} />
-          {state.trainer.value?.compiles && (
-            <CopyLine line="viewer.state_dict()" word="state_dict" />
-          )}
+          {host?.compiles && <CopyLine line="viewer.state_dict()" word="state_dict" />}
+          {host?.saveWeights && <SaveWeights save={host.saveWeights} />}
         </span>
       </header>
       <div class="nbg-checkpoint-heading nbg-second">

@@ -34,7 +34,7 @@ export function Controls(props: { record: TrainingRecord; progress: TrainingProg
           onClick={() => change({ state: goes ? "paused" : "running", until: -1 })}
         >
           {goes ? <Pause /> : <Play />}
-          {goes ? "Pause" : "Resume"}
+          {goes ? "Pause" : step === 0 ? "Run" : "Resume"}
         </button>
         <button
           type="button"
@@ -52,7 +52,8 @@ export function Controls(props: { record: TrainingRecord; progress: TrainingProg
           class="nbg-button nbg-square"
           aria-label="Reset"
           title="Reset: begin again with the first weights, and pause"
-          disabled={ended || record.state === "handing"}
+          // Python begins another one where it has ended.
+          disabled={(ended && state.trainer.value?.compiles) || record.state === "handing"}
           onClick={() => change({ id: newId(), state: "paused", until: -1 })}
         >
           <Back />

@@ -1,4 +1,4 @@
-// A line of Python on a button that copies it.
+// What leads from the page to Python: a line of it on a button that copies it, and a file of weights.
 import { useState } from "preact/hooks";
 import { useViews } from "../context.ts";
 import { Copy } from "./icons.tsx";
@@ -19,6 +19,33 @@ export function CopyLine(props: { line: string; word: string }) {
       <Copy />
       <span aria-live="polite">{said || word}</span>
     </button>
+  );
+}
+
+/** A button that saves the weights that are shown. */
+export function SaveWeights({ save }: { save: () => Promise<void> }) {
+  const [trouble, setTrouble] = useState("");
+  const write = (): void => {
+    setTrouble("");
+    save().catch((error: unknown) =>
+      setTrouble(error instanceof Error ? error.message : String(error)),
+    );
+  };
+  return (
+    <>
+      <button
+        type="button"
+        class="nbg-button"
+        title="Saves the weights that all views show, for model.load_state_dict(safetensors.torch.load_file(…))"
+        onClick={write}
+      >
+        <Copy />
+        Save weights
+      </button>
+      <span class="nbg-second" aria-live="polite">
+        {trouble}
+      </span>
+    </>
   );
 }
 

@@ -31,7 +31,7 @@ export function TrainView({ network }: { network: Network }) {
   const aside = wide ? Math.floor(ASIDE * width.value) - 32 : width.value - 32;
   const looking = progress.looking !== null && chosen !== null;
   const said = [
-    saidOf(progress, record),
+    saidOf(progress, record, state.trainer.value?.compiles === false),
     looking ? `All views show step ${full(chosen.step)}; a second click, or Esc, leads back.` : "",
   ]
     .filter((text) => text !== "")
@@ -50,7 +50,9 @@ export function TrainView({ network }: { network: Network }) {
         leave();
       }}
     >
-      {record !== null && <Controls record={record} progress={progress} />}
+      {record !== null && progress.phase !== "refused" && (
+        <Controls record={record} progress={progress} />
+      )}
       <div class="nbg-train-now">
         {course !== null && (
           <span class="nbg-second" data-now>

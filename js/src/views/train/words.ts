@@ -52,10 +52,17 @@ export const isChanging = (course: Course, record: TrainingRecord): boolean =>
   batchOf(course, record) !== course.batch ||
   [...record.frozen].sort().join() !== [...course.frozen].sort().join();
 
-/** How it goes, where that isn't plain to see; "" else. */
-export function saidOf(progress: TrainingProgress, record: TrainingRecord | null): string {
+/** How it goes, where that isn't plain to see; "" else. `alone`: in a page without Python. */
+export function saidOf(
+  progress: TrainingProgress,
+  record: TrainingRecord | null,
+  alone: boolean,
+): string {
   const { phase, message, course } = progress;
   const why = message === "" ? "" : sentence(message);
+  const stopped = alone
+    ? "Stopped; Reset begins again."
+    : "Stopped; viewer.train(…) begins another one.";
   switch (phase) {
     case "waiting":
       return join(
@@ -72,13 +79,11 @@ export function saidOf(progress: TrainingProgress, record: TrainingRecord | null
         why,
       );
     case "stopped":
-      return join("Stopped; viewer.train(…) begins another one.", why);
+      return join(stopped, why);
     case "failed":
       return join("The training has failed.", why);
     default:
-      return record?.state === "stopped"
-        ? join("Stopped; viewer.train(…) begins another one.", why)
-        : why;
+      return record?.state === "stopped" ? join(stopped, why) : why;
   }
 }
 

@@ -30,3 +30,20 @@ def tensors_of(model: Any, numbers: Mapping[str, Array]) -> dict[str, Any]:
         else:
             found[name] = value.detach().clone()
     return found
+
+
+def arrays_of(model: Any, numbers: Mapping[str, Array]) -> dict[str, Array]:
+    """The same as arrays, under the names of the module inside wrappers.
+
+    Numbers of 16 bits as float32.
+    """
+    import torch
+
+    from nbglcnn.load.torch.check import unwrapped
+
+    found = {}
+    for name, value in tensors_of(unwrapped(model), numbers).items():
+        if isinstance(value, torch.Tensor):
+            whole = value.float() if value.is_floating_point() else value
+            found[name] = whole.cpu().numpy()
+    return found

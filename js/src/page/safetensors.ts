@@ -1,0 +1,66 @@
+// Files of tensors in the safetensors format: eight bytes of a length, so much JSON, and the numbers.
+
+/** How many bytes a number has, by what the format calls it. */
+const BYTES: Readonly<Record<string, number>> = {
+  F64: 8,
+  I64: 8,
+  F32: 4,
+  I32: 4,
+  I16: 2,
+  I8: 1,
+  U8: 1,
+  BOOL: 1,
+};
+
+interface Tensor {
+  readonly name: string;
+  readonly dtype: string;
+  readonly shape: readonly number[];
+  readonly data: Uint8Array;
+}
+
+type Entry = Omit<Tensor, "name" | "data"> & { readonly data_offsets: readonly [number, number] };
+
+/** Arrays of float32. */
+export const tensorOf = (name: string, shape: readonly number[], array: Float32Array): Tensor => ({
+  name,
+  dtype: "F32",
+  shape,
+  data: new Uint8Array(array.buffer, array.byteOffset, array.byteLength),
+});
+
+/** The tensors of a file that Python wrote. */
+export function tensorsIn(file: Uint8Array): Tensor[] {
+  const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
+  const from = 8 + Number(view.getBigUint64(0, true));
+  const header = JSON.parse(new TextDecoder().decode(file.subarray(8, from)));
+  return Object.entries(header as Record<string, Entry>).map(([name, entry]) => {
+    const { dtype, shape, data_offsets } = entry;
+    const [first, end] = data_offsets;
+    return { name, dtype, shape, data: file.subarray(from + first, from + end) };
+  });
+}
+
+/** Their file: the widest numbers first, so that each tensor lies as its reader takes it. */
+export function fileOf(tensors: readonly Tensor[]): Uint8Array<ArrayBuffer> {
+  const width = ({ dtype }: Tensor): number => BYTES[dtype] ?? 1;
+  const sorted = [...tensors].sort((a, b) => width(b) - width(a));
+  const header: [string, Entry][] = [];
+  let at = 0;
+  for (const { name, dtype, shape, data } of sorted) {
+    header.push([name, { dtype, shape, data_offsets: [at, at + data.length] }]);
+    at += data.length;
+  }
+  const words = new TextEncoder().encode(JSON.stringify(Object.fromEntries(header)));
+  const length = Math.ceil(words.length / 8) * 8;
+  const file = new Uint8Array(8 + length + at);
+  new DataView(file.buffer).setBigUint64(0, BigInt(length), true);
+  file.fill(32, 8, 8 + length); // what follows the JSON are spaces
+  file.set(words, 8);
+  at = 8 + length;
+  for (const { data } of sorted) {
+    file.set(data, at);
+    at += data.length;
+  }
+  return file;
+}

@@ -1,0 +1,172 @@
+"""A training that an exported page runs by itself: what is asked of it, checked, and its data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nbglcnn import load
+from nbglcnn.errors import InputError, nearest
+from nbglcnn.graph import Array
+from nbglcnn.plan import Target, content_hash
+from nbglcnn.training import columns
+from nbglcnn.training.local import compiled
+from nbglcnn.training.optimizers import Adam
+from nbglcnn.training.records import TrainingRecord
+from nbglcnn.viewer.handover import rates_of
+from nbglcnn.viewer.network import Network
+from nbglcnn.viewer.trained import Asked, Trained, begun
+from nbglcnn.viewer.training import end_of
+
+DEFAULTS: Mapping[str, Any] = {
+    "loss": "mse",
+    "optimizer": Adam(1e-3),
+    "batch_size": None,
+    "epochs": None,
+    "steps": None,
+    "held_out": 0.1,
+    "parameters": "all",
+    "shuffle": True,
+    "seed": 0,
+    "output": "output",
+    "weights": "given",
+}
+WEIGHTS = ("given", "random")
+# As safetensors calls them.
+DTYPES = {
+    "float64": "F64", "float32": "F32", "int64": "I64", "int32": "I32", "int16": "I16",
+    "int8": "I8", "uint8": "U8", "bool": "BOOL",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Offline:
+    """A page's training: `record` is how it begins, `blobs` are by their names.
+
+    `network` has the weights that it begins with. `weights` are the parameters that the page reads
+    for its reader, `rest` names the blob of the others, "" where there are none.
+    """
+
+    network: Network
+    trained: Trained
+    record: TrainingRecord
+    blobs: Mapping[str, memoryview]
+    weights: tuple[str, ...]
+    rest: str
+
+
+def offline(network: Network, train: Any, precision: str, most: int) -> Offline:
+    """A training of a network in a page, by the arguments of `viewer.train` and `weights`.
+
+    Of its data a page takes `most` bytes. Raises as `viewer.train`; InputError for what is none, or
+    too large, and for another `precision` than float32.
+    """
+    asked = _checked(train)
+    if precision != "float32":
+        raise InputError(
+            f"train: precision={precision!r}; a network trains in 32-bit floats alone, as of 16 "
+            'bits most gradients would be 0. Give precision="float32"'
+        )
+    if network.latent is not None:
+        raise InputError(
+            "train: a latent skips a part of the network: set viewer.source = None first"
+        )
+    if isinstance(network.model, load.Joined):
+        raise InputError("train: a comparison can't be trained; export one of its two models")
+    if asked["weights"] == "random":
+        drawn = load.initial(network.model, asked["seed"])
+        own = {name: array for name, array in drawn.items() if name in network.graph.parameters}
+        network = network.with_weights(own)
+    trained = _trained(network, asked)
+    size = sum(len(blob) for blob in trained.blobs.values())
+    if size > most:
+        raise InputError(
+            f"train: the data has {size:,} bytes, and a page of its own takes at most {most:,} of "
+            "it: give fewer examples, or pictures as uint8"
+        )
+    record = TrainingRecord("page", trained.name, "paused", trained.asked.optimizer.rate(0))
+    readable = {value.key for value in trained.plan.header.parameters}
+    if not readable.issuperset(trained.course.state):
+        raise InputError(
+            f"train: observe={trained.plan.header.observe!r} keeps no parameters, which a training "
+            'has to read; give observe="all", or the names of layers'
+        )
+    names = tuple(name for name in network.graph.parameters if name in readable)
+    whole = load.arrays_of(network.model, network.weights())
+    others = {name: array for name, array in whole.items() if name not in names}
+    blobs = dict(trained.blobs)
+    rest = ""
+    if others:
+        file = safetensors(others)
+        rest = content_hash(file)
+        blobs[rest] = memoryview(file)
+    return Offline(network, trained, record, blobs, names, rest)
+
+
+def _checked(train: Any) -> dict[str, Any]:
+    """All arguments, those that aren't given by default."""
+    if not isinstance(train, Mapping):
+        raise InputError(
+            f"train={train!r:.80}; a mapping is needed, with what viewer.train takes: "
+            'train={"data": images, "loss": "mse"}'
+        )
+    known = ["data", *DEFAULTS]
+    for key in train:
+        if key not in known:
+            raise InputError(
+                f"train: there is no {key!r}{nearest(str(key), known)}; there are "
+                f"{', '.join(known)}"
+            )
+    if "data" not in train:
+        raise InputError('train: "data" is missing: what the page shall train on')
+    asked = {**DEFAULTS, **train}
+    if asked["weights"] not in WEIGHTS:
+        raise InputError(
+            f'train: weights={asked["weights"]!r}; "given" is needed, or "random" to begin '
+            "with weights that are drawn anew"
+        )
+    if not isinstance(asked["seed"], int) or not 0 <= asked["seed"] < 2**31:
+        raise InputError(f"train: seed={asked['seed']!r}; a whole number from 0 to 2³¹ is needed")
+    return asked
+
+
+def _trained(network: Network, asked: Mapping[str, Any]) -> Trained:
+    """The Plan of network, training and evaluation for any device, and what it is given."""
+    optimizer, seed, shuffle = asked["optimizer"], asked["seed"], asked["shuffle"]
+    run, batches = compiled(
+        network.model, asked["data"], asked["loss"], optimizer, asked["batch_size"],
+        parameters=asked["parameters"], shuffle=shuffle, seed=seed, output=asked["output"],
+        weights=network.weights(),
+    )  # fmt: skip
+    end = end_of(asked["epochs"], asked["steps"])
+    found = columns.data_set(run, batches, asked["held_out"], shuffled=shuffle, seed=seed)
+    if asked["epochs"] is not None:
+        end = asked["epochs"] * -(-found.count // run.size)
+    given = Asked(batches, asked["loss"], optimizer, shuffle, seed, asked["output"], found)
+    return begun(
+        network.graph, network.observe, Target(), given, run, {},
+        end=end, rates=rates_of(optimizer, 0, end),
+    )  # fmt: skip
+
+
+def safetensors(arrays: Mapping[str, Array]) -> bytes:
+    """A file in the safetensors format, the widest numbers first, so that each lies aligned."""
+    header: dict[str, Any] = {}
+    parts: list[bytes] = []
+    at = 0
+    for name, array in sorted(arrays.items(), key=lambda item: -item[1].itemsize):
+        if array.dtype.name not in DTYPES:
+            continue  # complex numbers and the like, which no layer here has
+        parts.append(np.ascontiguousarray(array).tobytes())
+        header[name] = {
+            "dtype": DTYPES[array.dtype.name], "shape": array.shape,
+            "data_offsets": [at, at + len(parts[-1])],
+        }  # fmt: skip
+        at += len(parts[-1])
+    words = json.dumps(header).encode()
+    words += b" " * (-len(words) % 8)
+    return len(words).to_bytes(8, "little") + words + b"".join(parts)

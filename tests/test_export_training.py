@@ -1,0 +1,477 @@
+"""Exported pages that train: opened from a disk with the network off, beside PyTorch."""
+
+import base64
+import copy
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+from playwright.sync_api import Page, expect
+from torch import nn
+from torch.nn import functional as F
+
+import nbglcnn
+from equal import assert_equal
+from nbglcnn.errors import InputError
+from nbglcnn.export import SCRIPT, TRAINING_SCRIPT
+from onnx_models import randn, small
+from test_page_precision import NO_FLOAT32
+from trainings import by_torch
+
+SEED = 7
+# What an array is in a page: base64 of its bytes.
+BASE64 = """(data) => {
+  const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+  return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(''));
+}"""
+HIDE = """(hidden) => {
+  Object.defineProperty(document, 'hidden', { get: () => hidden, configurable: true });
+  document.dispatchEvent(new Event('visibilitychange'));
+}"""
+KEEP_GL = """
+const get = OffscreenCanvas.prototype.getContext;
+OffscreenCanvas.prototype.getContext = function (...a) { return (window.gl = get.apply(this, a)); };
+"""
+LOSE = """async () => {
+  const lose = window.gl.getExtension('WEBGL_lose_context');
+  lose.loseContext();
+  await new Promise((done) => setTimeout(done, 300));
+  lose.restoreContext();
+}"""
+
+
+def network() -> nn.Module:
+    """Ten kinds of pictures of 14 by 14."""
+    torch.manual_seed(3)
+    return nn.Sequential(
+        nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(8 * 49, 10),
+    ).eval()  # fmt: skip
+
+
+def examples() -> tuple[np.ndarray, np.ndarray]:
+    """Sixty pictures, of each class a line at another height."""
+    x = np.random.default_rng(3).integers(0, 256, (60, 1, 14, 14), np.uint8)
+    y = np.arange(60) % 10
+    x[np.arange(60), 0, y, 3:9] = 255
+    return x, y
+
+
+X, Y = examples()
+FLOATS = X.astype(np.float32) / 255
+SGD = nbglcnn.SGD(0.05, momentum=0.9)
+TRAIN: dict[str, Any] = {
+    "data": (X, Y), "loss": "cross_entropy", "optimizer": SGD, "batch_size": 16,
+    "shuffle": False, "held_out": 0.2,
+}  # fmt: skip
+
+
+def reset(model: nn.Module) -> nn.Module:
+    """A copy whose modules have drawn their weights anew."""
+    copied = copy.deepcopy(model)
+    torch.manual_seed(SEED)
+    for module in copied.modules():
+        if hasattr(module, "reset_parameters"):
+            module.reset_parameters()
+    return copied
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    """Pages of the same network and data, by the weights that they begin with."""
+    folder = tmp_path_factory.mktemp("trains")
+    found = {}
+    for weights in ("given", "random"):
+        train = {**TRAIN, "weights": weights, "seed": SEED}
+        path = folder / f"{weights}.html"
+        found[weights] = nbglcnn.export_html(network(), FLOATS[:2], path, train=train)
+    return found
+
+
+@pytest.fixture
+def offline(new_page: Callable[..., Page]) -> Iterator[Callable[..., Page]]:
+    """offline(path): a page of a file, with the network off; errors fail the test."""
+    errors: list[str] = []
+
+    def open_file(path: Path, script: str = "") -> Page:
+        page = new_page("llvmpipe", offline=True, viewport={"width": 1300, "height": 1000})
+        page.on("console", lambda m: errors.append(m.text) if m.type == "error" else None)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        if script:
+            page.add_init_script(script)
+        page.goto(path.as_uri())
+        return page
+
+    yield open_file
+    assert not errors, errors
+
+
+def told(page: Page, words: str) -> Any:
+    """What an expression gives of the page's promise `page`, or why it can't be."""
+    return page.evaluate(
+        f"""async () => {{
+          const page = await window.nbglcnn;
+          try {{ return await ({words}); }} catch (error) {{ return error.message; }}
+        }}"""
+    )
+
+
+def array(page: Page, words: str) -> np.ndarray:
+    """The same, of an array of float32."""
+    text = told(page, f"(async () => ({BASE64})(await {words}))()")
+    return np.frombuffer(base64.b64decode(text), np.float32)
+
+
+def weights_of(page: Page, path: Path) -> dict[str, torch.Tensor]:
+    """The file of weights that a page gives, as PyTorch loads it."""
+    text = told(page, f"(async () => ({BASE64})(await page.weights()))()")
+    path.write_bytes(base64.b64decode(text))
+    return safetensors.torch.load_file(path)
+
+
+def until(page: Page, enough: Callable[[int], bool]) -> None:
+    """Wait for a number of steps."""
+    end = time.monotonic() + 20
+    while not enough(told(page, "page.losses.length")):
+        assert time.monotonic() < end
+        page.wait_for_timeout(50)
+
+
+def opened(page: Page) -> None:
+    """Turn it to the Train tab, whose first state is there."""
+    told(page, "page.show({ name: 'train' })")
+    expect(page.locator(".nbg-train[data-phase=paused]")).to_be_visible()
+
+
+@pytest.mark.parametrize("weights", ["given", "random"])
+def test_twelve_steps_are_pytorchs_and_the_weights_load_there(
+    offline: Callable[..., Page], written: Mapping[str, Path], tmp_path: Path, weights: str
+) -> None:
+    page = offline(written[weights])
+    begun = network() if weights == "given" else reset(network())
+    assert told(page, "page.losses.length") == 0
+    assert_equal(array(page, "page.read('5.weight')").reshape(10, 392),
+                 begun[5].weight.detach().numpy(), rtol=0)  # fmt: skip
+    assert told(page, "page.step(12)") is None
+    right = by_torch(
+        begun, torch.from_numpy(FLOATS[:48]), torch.from_numpy(Y[:48]), F.cross_entropy,
+        lambda p: torch.optim.SGD(p, 0.05, momentum=0.9), steps=12, size=16,
+    )  # fmt: skip
+    np.testing.assert_allclose(array(page, "page.losses"), right.losses, rtol=1e-4)
+    state = weights_of(page, tmp_path / "page.safetensors")
+    for name, tensor in right.model.state_dict().items():
+        if "num_batches" not in name:
+            np.testing.assert_allclose(state[name], tensor, atol=2e-4, err_msg=name)
+    model = network()
+    model.load_state_dict(state)
+    assert_equal(array(page, "page.read('5.weight')").reshape(10, 392), state["5.weight"].numpy(),
+                 rtol=0)  # fmt: skip
+    text = base64.b64encode(FLOATS[10:12].tobytes()).decode()
+    output = array(
+        page,
+        f"page.run(new Float32Array(Uint8Array.from(atob('{text}'), "
+        "(c) => c.charCodeAt(0)).buffer))",
+    )
+    with torch.no_grad():
+        expected = model(torch.from_numpy(FLOATS[10:12])).numpy()
+    assert np.abs(output.reshape(2, 10) - expected).max() <= 1e-5 * np.abs(expected).max()
+    told(page, "page.step(1)")  # and the input that was run changes nothing of that
+    assert told(page, "page.losses.length") == 13
+
+
+def test_drawing_weights_changes_neither_the_model_nor_the_process(tmp_path: Path) -> None:
+    model = network()
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    torch.manual_seed(11)
+    state = torch.get_rng_state()
+    viewer = nbglcnn.Viewer(model, FLOATS[:2])
+    train = {**TRAIN, "weights": "random", "seed": SEED}
+    viewer.to_html(tmp_path / "page.html", train=train)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert all(torch.equal(one, before[name]) for name, one in model.state_dict().items())
+    own = viewer.state_dict()
+    assert all(torch.equal(one, before[name]) for name, one in own.items())
+    viewer.close()
+
+
+def test_it_runs_pauses_steps_and_begins_again(
+    offline: Callable[..., Page], written: Mapping[str, Path]
+) -> None:
+    page = offline(written["given"])
+    tab = page.locator(".nbg-train")
+    page.get_by_role("tab", name="Train").click()
+    expect(page.locator(".nbg-train[data-phase=paused]")).to_be_visible()
+    expect(tab.locator("[data-now]")).to_contain_text("step 0")
+    before = array(page, "page.read('5.weight')")
+    tab.get_by_role("button", name="Run", exact=True).click()
+    until(page, lambda n: n > 5)
+    now = array(page, "page.read('5.weight')")
+    assert np.abs(now - before).max() > 1e-3
+    tab.get_by_role("button", name="Pause").click()
+    expect(page.locator(".nbg-train[data-phase=paused]")).to_be_visible()
+    count = told(page, "page.losses.length")
+    tab.get_by_role("button", name="Step").click()
+    until(page, lambda n: n == count + 1)
+    expect(tab.get_by_role("button", name="Resume")).to_be_enabled()
+    # Without a rate nothing is learned.
+    rate = tab.get_by_role("textbox", name="Learning rate")
+    rate.fill("0")
+    rate.press("Enter")
+    still = array(page, "page.read('5.weight')")
+    told(page, "page.step(2)")
+    assert_equal(array(page, "page.read('5.weight')"), still, rtol=0)
+    tab.get_by_role("button", name="Reset").click()
+    expect(tab.locator("[data-now]")).to_contain_text("step 0")
+    expect(page.locator(".nbg-train[data-phase=paused]")).to_be_visible()
+    assert_equal(array(page, "page.read('5.weight')"), before, rtol=0)
+    assert told(page, "page.losses.length") == 0
+    # What needs Python isn't offered, and what is said of it is right.
+    tab.locator(".nbg-train-settings > button").click()
+    settings = tab.locator(".nbg-train-popover")
+    expect(settings).to_contain_text("this page runs without it")
+    expect(settings.get_by_role("spinbutton")).to_be_disabled()
+    for box in settings.get_by_role("checkbox").all():
+        expect(box).to_be_disabled()
+    expect(page.locator("body")).not_to_contain_text("viewer.")
+
+
+def test_a_checkpoint_is_looked_at_and_gone_back_to(
+    offline: Callable[..., Page], written: Mapping[str, Path], tmp_path: Path
+) -> None:
+    page = offline(written["given"])
+    first = array(page, "page.read('5.weight')")
+    shown = array(page, "page.read('output')")
+    told(page, "page.step(8)")
+    losses = array(page, "page.losses")
+    opened(page)
+    assert np.abs(array(page, "page.read('output')") - shown).max() > 1e-2
+    row = page.locator(".nbg-checkpoints [role=option]")
+    row.first.click()
+    expect(page.get_by_text("all views show step 0")).to_be_visible()
+    assert_equal(array(page, "page.read('5.weight')"), first, rtol=0)
+    assert_equal(array(page, "page.read('output')"), shown, rtol=1e-5)
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save weights").click()
+    assert download.value.suggested_filename.endswith("step-0.safetensors")
+    download.value.save_as(tmp_path / "first.safetensors")
+    state = safetensors.torch.load_file(tmp_path / "first.safetensors")
+    assert torch.equal(state["5.weight"], network()[5].weight)
+    page.get_by_role("button", name="Go back to this one").click()
+    expect(page.get_by_text("branch 1").first).to_be_visible()
+    told(page, "page.step(8)")
+    np.testing.assert_allclose(array(page, "page.losses"), losses, rtol=1e-6)
+
+
+def test_a_hidden_page_pauses_and_a_lost_context_goes_on_from_the_last_state(
+    offline: Callable[..., Page], written: Mapping[str, Path]
+) -> None:
+    page = offline(written["given"], KEEP_GL)
+    opened(page)
+    told(page, "page.step(3)")
+    # Also while it pauses.
+    learned, output = (array(page, f"page.read('{key}')") for key in ("5.weight", "output"))
+    page.evaluate(LOSE)
+    expect(page.locator(".nbg-train-now")).to_contain_text("training goes on from step 3")
+    expect(page.locator(".nbg-phase-ready")).to_be_visible()
+    assert_equal(array(page, "page.read('5.weight')"), learned, rtol=0)
+    page.wait_for_timeout(300)
+    assert_equal(array(page, "page.read('output')"), output, rtol=1e-6)
+    told(page, "page.train()")
+    until(page, lambda n: n > 6)
+    page.evaluate(HIDE, True)
+    expect(page.locator(".nbg-train[data-phase=hidden]")).to_be_visible()
+    count = told(page, "page.losses.length")
+    page.wait_for_timeout(300)
+    assert told(page, "page.losses.length") <= count + 1  # those of the step under way
+    page.evaluate(HIDE, False)
+    expect(page.locator(".nbg-train[data-phase=running]")).to_be_visible()
+    page.evaluate(LOSE)
+    expect(page.locator(".nbg-train-now")).to_contain_text("steps behind it are lost")
+    count = told(page, "page.losses.length")
+    until(page, lambda n: n > count + 3)
+    told(page, "page.pause()")
+    right = by_torch(
+        network(), torch.from_numpy(FLOATS[:48]), torch.from_numpy(Y[:48]), F.cross_entropy,
+        lambda p: torch.optim.SGD(p, 0.05, momentum=0.9),
+        steps=told(page, "page.losses.length"), size=16,
+    )  # fmt: skip
+    np.testing.assert_allclose(array(page, "page.losses"), right.losses, rtol=1e-3)
+
+
+def test_it_ends_where_it_was_told_to(offline: Callable[..., Page], tmp_path: Path) -> None:
+    train = {**TRAIN, "steps": 4, "optimizer": nbglcnn.Adam(lambda step: 0.01 / (step + 1))}
+    lesson = [{"text": "## It learns", "view": {"name": "train"}}]
+    path = tmp_path / "a.html"
+    nbglcnn.export_html(network(), FLOATS[:2], path, steps=lesson, train=train)
+    page = offline(path, KEEP_GL)
+    expect(page.locator(".nbg-train[data-phase=paused]")).to_be_visible()
+    assert not [key for key in told(page, "page.keys") if "train" in key or "evaluate" in key]
+    told(page, "page.train()")
+    expect(page.locator(".nbg-train[data-phase=stopped]")).to_be_visible()
+    assert told(page, "page.losses.length") == 4
+    learned = array(page, "page.read('5.weight')")
+    page.evaluate(LOSE)
+    expect(page.locator(".nbg-train-now")).to_contain_text("the weights are those of step 4")
+    assert_equal(array(page, "page.read('5.weight')"), learned, rtol=0)
+    expect(page.locator(".nbg-train-now")).to_contain_text("Stopped; Reset begins again.")
+    assert "reset() begins again" in told(page, "page.step(1)")
+    page.get_by_role("button", name="Reset").click()
+    expect(page.locator(".nbg-train[data-phase=paused]")).to_be_visible()
+    assert told(page, "page.step(2)") is None
+    right = by_torch(
+        network(), torch.from_numpy(FLOATS[:48]), torch.from_numpy(Y[:48]), F.cross_entropy,
+        lambda p: torch.optim.Adam(p, 0.01), steps=2, size=16, rate=lambda step: 0.01 / (step + 1),
+    )  # fmt: skip
+    np.testing.assert_allclose(array(page, "page.losses"), right.losses, rtol=1e-4)
+
+
+def test_a_device_of_16_bits_says_why_it_cannot_train_and_shows_the_rest(
+    offline: Callable[..., Page], written: Mapping[str, Path]
+) -> None:
+    page = offline(written["given"], f"({NO_FLOAT32})();")
+    with torch.no_grad():
+        expected = network()(torch.from_numpy(FLOATS[:2])).numpy()
+    assert_equal(array(page, "page.read('output')").reshape(2, 10), expected, rtol=2e-2)
+    page.get_by_role("tab", name="Train").click()
+    expect(page.locator(".nbg-train")).to_contain_text("This device draws 16-bit floats only")
+    expect(page.locator(".nbg-train-controls")).to_have_count(0)
+    assert "16-bit floats" in told(page, "page.train()")
+    page.get_by_role("tab", name="Network").click()
+    expect(page.locator(".nbg-picture").first).to_be_visible()
+
+
+def test_a_page_without_training_has_nothing_of_it(
+    offline: Callable[..., Page], tmp_path: Path
+) -> None:
+    path = nbglcnn.export_html(network(), FLOATS[:2], tmp_path / "page.html")
+    text = path.read_text("utf-8")
+    assert SCRIPT.read_text("utf-8").strip() in text
+    assert text.count('<script type="application/octet-stream"') == 2  # the Plan and the input
+    assert SCRIPT.stat().st_size < TRAINING_SCRIPT.stat().st_size - 100_000
+    page = offline(path)
+    assert "without train=" in told(page, "page.train()")
+    assert "there is no view train" in told(page, "page.show({ name: 'train' })")
+    tabs = page.locator(".nbg-tabs [role=tab]")
+    expect(tabs).to_have_text(["Network", "Layer", "Profile"])
+    expect(page.locator(".nbg-train-controls")).to_have_count(0)
+    with pytest.raises(InputError, match="no view 'train' in a page that doesn't train"):
+        nbglcnn.export_html(network(), FLOATS[:2], path, steps=[{"view": {"name": "train"}}])
+
+
+class Partly(nn.Module):
+    """Has parameters that no forward reads, and some that are folded where they don't change."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4)
+        self.line, self.spare = nn.Linear(4 * 144, 10), nn.Linear(3, 3)
+        self.one, self.other = nn.Parameter(torch.ones(2, 3)), nn.Parameter(torch.ones(3, 1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        maps = torch.relu(self.norm(self.conv(x))).flatten(1)
+        return self.line(maps) + (self.one @ self.other).sum()
+
+
+def test_the_file_has_all_of_the_state_dict(offline: Callable[..., Page], tmp_path: Path) -> None:
+    torch.manual_seed(5)
+    model = Partly().eval()
+    train = {**TRAIN, "parameters": ["line"]}
+    page = offline(nbglcnn.export_html(model, FLOATS[:2], tmp_path / "a.html", train=train))
+    told(page, "page.step(3)")
+    state = weights_of(page, tmp_path / "a.safetensors")
+    own = model.state_dict()
+    assert state.keys() == own.keys()
+    other = Partly().eval()
+    other.load_state_dict(state)
+    for name in own:
+        assert torch.equal(state[name], own[name]) is not name.startswith(("line", "norm.running"))
+    with torch.no_grad():
+        expected = other(torch.from_numpy(FLOATS[:2])).numpy()
+    found = array(page, "page.read('output')").reshape(2, 10)
+    assert np.abs(found - expected).max() <= 1e-5 * np.abs(expected).max()
+
+
+def test_a_viewer_writes_the_training_that_it_was_given(
+    offline: Callable[..., Page], tmp_path: Path
+) -> None:
+    viewer = nbglcnn.Viewer(network(), FLOATS[:2])
+    with pytest.raises(InputError, match=r"train=True: this Viewer was not trained by"):
+        viewer.to_html(tmp_path / "page.html", train=True)
+    viewer.train((X, Y), "cross_entropy", SGD, 16, steps=2, shuffle=False)
+    now = viewer.state_dict()["5.weight"].numpy()
+    page = offline(viewer.to_html(tmp_path / "page.html", train=True))
+    assert_equal(array(page, "page.read('5.weight')").reshape(10, 392), now, rtol=0)
+    told(page, "page.train()")
+    opened_text = page.locator(".nbg-tabs [role=tab]")
+    expect(opened_text).to_have_text(["Network", "Layer", "Train", "Profile"])
+    until(page, lambda n: n == 2)
+    viewer.close()
+
+
+class Bare(nn.Module):
+    """Has a parameter that nothing draws."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.scale = nn.Conv2d(1, 1, 3, padding=1), nn.Parameter(torch.ones(1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.conv(x) * self.scale
+
+
+@pytest.mark.parametrize(
+    ("train", "options", "words"),
+    [
+        ({"lr": 0.1}, {}, "train: there is no 'lr'"),
+        ({"weights": "zero"}, {}, "weights='zero'; \"given\" is needed"),
+        ({"seed": -1}, {}, "seed=-1; a whole number"),
+        ({"loss": "hinge"}, {}, "hinge"),
+        ({"data": (X, Y[:3])}, {}, "inputs and targets have as many examples"),
+        ({"epochs": 1, "steps": 2}, {}, "both epochs and steps"),
+        ({"optimizer": nbglcnn.SGD(lambda step: 0.1)}, {}, "how many there are"),
+        ({"held_out": 1.0}, {}, "held_out=1.0"),
+        ({}, {"precision": "float16"}, "precision='float16'; a network trains in 32-bit floats"),
+        ({}, {"observe": "outputs"}, "keeps no parameters"),
+        ({"data": (np.zeros((90_000, 1, 14, 14), np.float32), np.zeros(90_000, np.int64))}, {},
+         "takes at most 67,108,864"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_trained_is_refused(
+    tmp_path: Path, train: Any, options: dict[str, Any], words: str
+) -> None:
+    asked = {**TRAIN, **train}
+    with pytest.raises(InputError) as found:
+        nbglcnn.export_html(network(), FLOATS[:2], tmp_path / "a.html", train=asked, **options)
+    assert words in str(found.value)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("train", "words"),
+    [([X], "a mapping is needed"), ({"loss": "mse"}, 'train: "data" is missing')],
+)
+def test_what_is_no_training_is_refused(tmp_path: Path, train: Any, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        nbglcnn.export_html(network(), FLOATS[:2], tmp_path / "a.html", train=train)
+
+
+def test_weights_that_nothing_draws_are_refused(tmp_path: Path) -> None:
+    train = {"data": FLOATS, "weights": "random"}
+    with pytest.raises(InputError, match=r"the model itself \(Bare\) has scale and no reset"):
+        nbglcnn.export_html(Bare().eval(), FLOATS[:2], tmp_path / "page.html", train=train)
+    normed = nn.utils.parametrizations.weight_norm(nn.Conv2d(1, 1, 3, padding=1))
+    with pytest.raises(InputError, match=r"computes its weights from others"):
+        nbglcnn.export_html(nn.Sequential(normed).eval(), FLOATS[:2], tmp_path / "a.html",
+                            train=train)  # fmt: skip
+    file, x = small(), randn(1, 2, 4, 5)
+    with pytest.raises(InputError, match=r"an ONNX model doesn't say how its weights are drawn"):
+        nbglcnn.export_html(file, x, tmp_path / "page.html", train={**train, "data": x})
+    comparison = nbglcnn.compare(network(), reset(network()), FLOATS[:2])
+    with pytest.raises(InputError, match="a comparison can't be trained"):
+        comparison.to_html(tmp_path / "page.html", train=TRAIN)
+    comparison.close()
