@@ -297,9 +297,11 @@ def take_training(lab: Lab, page: Page) -> list[Path]:
     cell.get_by_text(f"All views show step {FRAMES[-1]}").wait_for()
     pictures = [PICTURES / "training.png", PICTURES / "training-dark.png"]
     for word, picture in zip(("Light", "Dark"), pictures, strict=True):
-        change_theme(notebook, word)
+        notebook.change_theme(word)
+        page.mouse.move(0, 0)
+        page.wait_for_timeout(3_000)  # nothing is compared with PyTorch meanwhile
         cell.locator(".nbglcnn").screenshot(path=picture)
-    change_theme(notebook, "Light")
+    notebook.change_theme("Light")
     return [*pictures, moving]
 
 
@@ -308,18 +310,21 @@ def parts_of(cell: Locator, step: int) -> list[Image.Image]:
     cell.locator(".nbg-train[data-phase=paused]").wait_for(timeout=60_000)
     cell.locator("[data-now]").get_by_text(f"step {step} ·").wait_for()
     whole = cell.locator(".nbglcnn")
-    box = whole.bounding_box()
-    assert box is not None
     picture = Image.open(io.BytesIO(whole.screenshot())).convert("RGB")
-    scale = picture.width / box["width"]
-    parts = []
-    for name in PARTS:
-        part = cell.locator(f".nbg-{name}").bounding_box()
-        assert part is not None
-        top = part["y"] - box["y"]
-        edges = (0, round(top * scale), picture.width, round((top + part["height"]) * scale))
-        parts.append(picture.crop(edges))
-    return parts
+    edges = whole.evaluate(
+        """(root, names) => {
+          const { top, height } = root.getBoundingClientRect();
+          return names.map((name) => {
+            const part = root.querySelector(`.nbg-${name}`).getBoundingClientRect();
+            return [(part.top - top) / height, (part.bottom - top) / height];
+          });
+        }""",
+        PARTS,
+    )
+    return [
+        picture.crop((0, round(top * picture.height), picture.width, round(end * picture.height)))
+        for top, end in edges
+    ]
 
 
 def animation(frames: list[list[Image.Image]]) -> Path:
