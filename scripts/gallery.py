@@ -94,6 +94,7 @@ while training.step_count < 60:
     await asyncio.sleep(0.05)
 """
 LEARNING_WIDTHS = (620, 1420)
+LONG_S = 600
 # Of the trained ones the other views too, and filters that are curves.
 MORE = {
     "autoencoder": ("filters", "profile"),
@@ -145,7 +146,7 @@ def take_bends(lab: Lab, browser: Browser) -> Path:
 def take_training(lab: Lab, browser: Browser) -> Path:
     """The Train tab, paused at step 60."""
     with shown(lab, browser, LEARNING, "nbglcnn.Viewer(model, x, height=2400)") as notebook:
-        notebook.run(LEARNED)
+        notebook.wait(notebook.start(LEARNED), LONG_S)
         tab = notebook.page.locator(".nbg-train[data-phase=paused]")
         tab.wait_for(timeout=60_000)
 
