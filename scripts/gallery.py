@@ -6,7 +6,7 @@
 import io
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -79,6 +79,22 @@ viewer.bend("decoder.5", transforms.multiply(1.6), channels=some)
 viewer.bend("decoder.5", transforms.threshold(0.6), mix=0.8, enabled=False)
 viewer.show("decoder.5", 13, view="bend")
 """
+# The autoencoder while it learns, from random weights.
+LEARNING = """
+import asyncio
+from fashion_autoencoder import FashionAutoencoder
+from fashion_classifier import load_pictures
+model, x = FashionAutoencoder().eval(), pictures[:1]
+"""
+LEARNED = """
+training = viewer.train(load_pictures()[0][:, None], "mse", nbglcnn.Adam(3e-3), batch_size=8)
+viewer.show(view="train")
+training.step(60)
+while training.step_count < 60:
+    await asyncio.sleep(0.05)
+"""
+LEARNING_WIDTHS = (620, 1420)
+LONG_S = 600
 # Of the trained ones the other views too, and filters that are curves.
 MORE = {
     "autoencoder": ("filters", "profile"),
@@ -116,6 +132,7 @@ def take(lab: Lab, browser: Browser, names: list[str]) -> Iterator[Path]:
         with shown(lab, browser, COMPARED, both) as notebook:
             yield montage(notebook, FOLDER / "autoencoder-compare.webp")
         yield take_bends(lab, browser)
+        yield take_training(lab, browser)
 
 
 def take_bends(lab: Lab, browser: Browser) -> Path:
@@ -124,6 +141,20 @@ def take_bends(lab: Lab, browser: Browser) -> Path:
     with shown(lab, browser, made, "nbglcnn.Viewer(model, x, height=2400)") as notebook:
         notebook.run(BENT)
         return montage(notebook, FOLDER / "autoencoder-bend.webp")
+
+
+def take_training(lab: Lab, browser: Browser) -> Path:
+    """The Train tab, paused at step 60."""
+    with shown(lab, browser, LEARNING, "nbglcnn.Viewer(model, x, height=2400)") as notebook:
+        notebook.wait(notebook.start(LEARNED), LONG_S)
+        tab = notebook.page.locator(".nbg-train[data-phase=paused]")
+        tab.wait_for(timeout=60_000)
+
+        def rest() -> None:
+            notebook.page.mouse.move(0, 0)
+            notebook.page.wait_for_timeout(3_000)  # nothing is compared with PyTorch meanwhile
+
+        return montage(notebook, FOLDER / "autoencoder-train.webp", LEARNING_WIDTHS, rest)
 
 
 @contextmanager
@@ -137,28 +168,33 @@ def shown(lab: Lab, browser: Browser, made: str, viewer: str) -> Iterator[Notebo
         yield notebook
 
 
-def montage(notebook: Notebook, file: Path) -> Path:
-    """One view at all widths, light above dark, in a file."""
+def montage(
+    notebook: Notebook,
+    file: Path,
+    widths: tuple[int, ...] = WIDTHS,
+    rest: Callable[[], None] | None = None,
+) -> Path:
+    """One view at some widths, light above dark, in a file; `rest` waits until it is drawn."""
     viewer = notebook.page.locator(".nbglcnn")
     rows = []
     for theme in THEMES:
         notebook.change_theme(theme)
         row = []
-        for width in WIDTHS:
+        for width in widths:
             viewer.evaluate(
                 "(root, width) => { root.parentElement.style.width = `${width}px`; }", width
             )
             viewer.scroll_into_view_if_needed()
-            notebook.rest()
+            (rest or notebook.rest)()
             row.append(Image.open(io.BytesIO(viewer.screenshot())).convert("RGB"))
         rows.append(row)
     check([one for row in rows for one in row], file.name)
     heights = [max(one.height for one in row) for row in rows]
-    size = (sum(WIDTHS) + GAP * (len(WIDTHS) - 1), sum(heights) + GAP)
+    size = (sum(widths) + GAP * (len(widths) - 1), sum(heights) + GAP)
     sheet = Image.new("RGB", size, "#808080")
     for row, top in zip(rows, (0, heights[0] + GAP), strict=True):
         for number, one in enumerate(row):
-            sheet.paste(one, (sum(WIDTHS[:number]) + GAP * number, top))
+            sheet.paste(one, (sum(widths[:number]) + GAP * number, top))
     small = sheet.resize([round(SCALE * side) for side in size], Image.Resampling.LANCZOS)
     small.save(file, quality=50, method=6)
     if file.stat().st_size > MAX_BYTES:

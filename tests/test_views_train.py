@@ -100,6 +100,9 @@ def test_the_curves_are_those_of_the_losses(show: Callable[..., Views]) -> None:
     expect(views.page.locator(".nbg-chart-held")).to_have_text(f"held out{held[-1][1]:.4f}")
     # The blue line falls as the losses do, on an axis of factors.
     canvas = views.page.locator(".nbg-chart canvas").first
+    # uPlot enlarges whole pixels alone: of "10.998px" it takes the 998 on a finer screen.
+    font = canvas.evaluate("canvas => canvas.getContext('2d').font")
+    assert re.match(r"1\dpx ", font), font
     picture = pixels(canvas).astype(int)
     blue = (picture[..., 2] - picture[..., 0]) > 90
     plot = picture.shape[1] - 46 - 76

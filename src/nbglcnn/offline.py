@@ -134,13 +134,18 @@ def _checked(train: Any) -> dict[str, Any]:
     return asked
 
 
+def _bendable(network: Network) -> list[str]:
+    """All that a reader may bend: the page can have no other Plan, where a notebook's gets one."""
+    return [key.name for key in network.graph.keys if key.kind != "output"]
+
+
 def _trained(network: Network, asked: Mapping[str, Any]) -> Trained:
     """The Plan of network, training and evaluation for any device, and what it is given."""
     optimizer, seed, shuffle = asked["optimizer"], asked["seed"], asked["shuffle"]
     run, batches = compiled(
         network.model, asked["data"], asked["loss"], optimizer, asked["batch_size"],
         parameters=asked["parameters"], shuffle=shuffle, seed=seed, output=asked["output"],
-        weights=network.weights(),
+        weights=network.weights(), bent=_bendable(network),
     )  # fmt: skip
     end = end_of(asked["epochs"], asked["steps"])
     found = columns.data_set(run, batches, asked["held_out"], shuffled=shuffle, seed=seed)

@@ -29,7 +29,7 @@ from nbglcnn.viewer.traits import (
 
 if TYPE_CHECKING:
     from nbglcnn import export
-    from nbglcnn.training.records import TrainingRecord
+    from nbglcnn.viewer.live import LiveTraining
 
 
 class Shown(anywidget.AnyWidget):
@@ -37,8 +37,8 @@ class Shown(anywidget.AnyWidget):
 
     network: Network
     _reader: Reader
-    _told_training: TrainingRecord | None
     _trained_by: dict[str, Any] | None
+    training: LiveTraining | None
 
     # Not synced: names are as many as they like, and pages get them as they get weights.
     # Any would let None pass unasked.
@@ -209,7 +209,7 @@ class Shown(anywidget.AnyWidget):
         return self._check_shown(proposal["value"])
 
     def _check_shown(self, view: dict[str, Any]) -> dict[str, Any]:
-        trains = self._told_training is not None
+        trains = self.training is not None  # also where no page shows it, as a script may be run
         return checked_view(view, self.network.plan, trains=trains)
 
     @traitlets.validate("classes")

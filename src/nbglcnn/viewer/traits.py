@@ -57,7 +57,7 @@ def checked_selection(
 def checked_view(view: dict[str, Any], plan: Plan, *, trains: bool = False) -> dict[str, Any]:
     """What `Viewer.view` may hold, with all of its keys; of a channel or pixel, one there is.
 
-    `trains`: the network was trained in the page, which has a view of that.
+    `trains`: the network was trained; pages that did so have a view of that.
     """
     name, layer = view.get("name"), view.get("layer")
     channels, pixel = view.get("channels") or (), view.get("pixel")

@@ -201,7 +201,8 @@ function optionsOf(root: HTMLElement, now: () => ChartProps, width: number): uPl
   const { height, lines, scale } = now();
   const looks = getComputedStyle(root);
   const color = (name: string): string => getComputedStyle(root).getPropertyValue(name).trim();
-  const font = `${0.846 * Number.parseFloat(looks.fontSize)}px ${looks.fontFamily}`;
+  // Whole pixels: of "10.998px" uPlot would scale the 998 for a finer screen.
+  const font = `${Math.round(0.846 * Number.parseFloat(looks.fontSize))}px ${looks.fontFamily}`;
   const axis = { font, stroke: () => color("--nb-ink2"), ticks: { show: false } };
   const ticks = (): number[] => {
     const { scale: shown, height: all } = now();

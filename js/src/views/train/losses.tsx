@@ -92,7 +92,7 @@ export function Losses(props: LossesProps) {
             ? `no step has been done yet${held}`
             : `loss ${lossText(lossNow ?? Number.NaN)} after ${full(losses.length)} steps${held}`
         }
-        height={course.accuracy ? 218 : 264}
+        height={course.accuracy ? 218 : 300}
         scale={curves.scale}
         say={numberText}
         lines={loss}
