@@ -2,6 +2,7 @@
 
 import base64
 import copy
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -17,6 +18,7 @@ from torch.nn import functional as F
 
 import nbglcnn
 from equal import assert_equal
+from nbglcnn.edits.records import Edit, to_dict
 from nbglcnn.errors import InputError
 from nbglcnn.export import SCRIPT, TRAINING_SCRIPT
 from onnx_models import randn, small
@@ -182,6 +184,38 @@ def test_twelve_steps_are_pytorchs_and_the_weights_load_there(
     assert np.abs(output.reshape(2, 10) - expected).max() <= 1e-5 * np.abs(expected).max()
     told(page, "page.step(1)")  # and the input that was run changes nothing of that
     assert told(page, "page.losses.length") == 13
+
+
+def test_what_the_reader_bends_is_learned_from(
+    offline: Callable[..., Page], written: Mapping[str, Path]
+) -> None:
+    page = offline(written["given"])
+    factors: list[float] = []
+
+    def prepared(model: nn.Module) -> None:
+        def bent(_: nn.Module, __: object, value: torch.Tensor) -> torch.Tensor:
+            change = torch.zeros_like(value)
+            factor = 1.0 if len(factors) < 3 else 0.25
+            change[:, [1, 6]] = (value[:, [1, 6]] * (factor - 1)).detach()
+            factors.append(factor)
+            return value + change
+
+        model.train()
+        model[2].register_forward_hook(bent)
+
+    right = by_torch(
+        network(), torch.from_numpy(FLOATS[:48]), torch.from_numpy(Y[:48]), F.cross_entropy,
+        lambda p: torch.optim.SGD(p, 0.05, momentum=0.9), steps=8, size=16, prepared=prepared,
+    )  # fmt: skip
+    told(page, "page.step(3)")
+    edit = Edit(layer="2", name="less", transform="multiply", parameters=(0.25,), channels=(1, 6))
+    page.get_by_role("tab", name="Train").click()
+    ticks = page.locator("[data-mark]")
+    expect(ticks).to_have_count(0)
+    assert told(page, f"page.edit({json.dumps(to_dict([edit]))})") is None
+    expect(ticks).to_have_count(1)
+    told(page, "page.step(5)")
+    np.testing.assert_allclose(array(page, "page.losses"), right.losses, rtol=2e-4)
 
 
 def test_drawing_weights_changes_neither_the_model_nor_the_process(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import { NO_TRAINING, type TrainingHost, type TrainingProgress } from "../state/
 import type { ViewerState } from "../state.ts";
 import type { Course, TrainingRecord } from "../training.ts";
 import { fileName, save } from "../views/keep/files.ts";
+import { marked } from "./marks.ts";
 import { fileOf, tensorOf, tensorsIn } from "./safetensors.ts";
 
 /** What scripts ask of a page that trains; all of it rejects where it can't, and says why. */
@@ -112,6 +113,15 @@ export class OwnTraining implements PageTraining {
       else
         state.trainer.value = new PageTrainer(engine, course.plan, blob, () => this.saveWeights());
     });
+    let known = state.edited.peek().edits;
+    effect(() => {
+      const { edits } = state.edited.value;
+      const now = state.training.peek();
+      if (now === null || edits === known) return;
+      const marks = marked(now.marks, known, edits, state.progress.peek().step);
+      known = edits;
+      if (now.state !== "stopped" && marks !== now.marks) state.training.value = { ...now, marks };
+    });
   }
 
   get losses(): Float32Array {
@@ -140,7 +150,13 @@ export class OwnTraining implements PageTraining {
   async reset(): Promise<void> {
     const record = this.record();
     resets += 1;
-    const begun = { ...record, id: `${PAGE} ${resets}`, state: "paused" as const, until: -1 };
+    const begun = {
+      ...record,
+      id: `${PAGE} ${resets}`,
+      state: "paused" as const,
+      until: -1,
+      marks: [],
+    };
     this.state.training.value = begun;
     await this.when(({ phase, step }) => phase === "paused" && step === 0);
   }

@@ -52,6 +52,8 @@ export class Loop implements TrainingActions {
   private begun = false;
   private going = false;
   private closed = false;
+  /** It pauses by itself, which nobody knows yet. */
+  private untold = false;
   private changed: () => void = () => undefined;
   private readonly spent = { all: 0, evaluating: 0, saving: 0 };
   private ms = 0;
@@ -97,6 +99,7 @@ export class Loop implements TrainingActions {
   follow(record: TrainingRecord): void {
     const before = this.record;
     this.record = record;
+    this.untold = false;
     this.changed();
     if (!this.begun) return;
     if (record.state === "running") this.go();
@@ -170,11 +173,16 @@ export class Loop implements TrainingActions {
     return !this.closed && this.record.state === "running";
   }
 
-  /** It pauses or stops by itself. */
+  /** It pauses or stops by itself, which is told once all of that is done. */
   private becomes(state: TrainingRecord["state"]): void {
     this.record = { ...this.record, state, until: -1 };
+    this.untold = state !== "stopped";
     this.changed();
-    if (state !== "stopped") this.events.onState(state);
+  }
+
+  private tellState(): void {
+    if (this.untold) this.events.onState(this.record.state);
+    this.untold = false;
   }
 
   private go(): void {
@@ -249,7 +257,7 @@ export class Loop implements TrainingActions {
       spent.evaluating += performance.now() - now;
     }
     const isDue = step >= nextStep(this.history.last?.step ?? 0);
-    if (isDue && spent.saving < SAVING * spent.all) await this.timed(() => this.keep());
+    if (isDue && spent.saving < SAVING * spent.all) await this.timed(() => this.keepOnce());
     if (now >= this.nextTold) {
       this.nextTold = now + REFRESH_MS;
       this.tell();
@@ -332,6 +340,7 @@ export class Loop implements TrainingActions {
     await this.refresh();
     const isHanded = this.record.state === "handing";
     this.events.onProgress({ phase: isHanded ? "waiting" : "paused" });
+    this.tellState();
   }
 
   private async end(): Promise<void> {
@@ -366,6 +375,7 @@ export class Loop implements TrainingActions {
     const message = error instanceof Error ? error.message : String(error);
     this.tell(`training stopped at step ${this.step}: ${message}`);
     this.becomes("paused");
+    this.tellState();
     this.events.onProgress({ phase: "failed", message });
   }
 

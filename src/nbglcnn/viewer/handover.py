@@ -194,11 +194,18 @@ def changes(course: Course, record: TrainingRecord) -> bool:
 def _marks(old: Trained, record: TrainingRecord) -> list[Mark]:
     """What is changed by hand behind a training's last step."""
     course = old.course
-    found = [f"{name} changed by hand" for name in dict.fromkeys(edit[0] for edit in old.edits)]
+    found = []
     if record.batch not in (0, course.batch):
         found.append(f"batch size {record.batch}")
-    found += [f"{name} frozen" for name in record.frozen if name not in course.frozen]
-    found += [f"{name} trained again" for name in course.frozen if name not in record.frozen]
+    for names, what in (
+        ([edit[0] for edit in old.edits], "changed by hand"),
+        ([name for name in record.frozen if name not in course.frozen], "frozen"),
+        ([name for name in course.frozen if name not in record.frozen], "trained again"),
+    ):
+        if names:  # one tick for all that was done at once
+            own = [*dict.fromkeys(names)]
+            more = f" and {len(own) - 2} more" if len(own) > 3 else ""
+            found.append(f"{', '.join(own[:2] if more else own)}{more} {what}")
     return [Mark(old.step, text) for text in found]
 
 

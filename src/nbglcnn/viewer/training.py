@@ -184,6 +184,8 @@ class Trains(HandsOver):
         if record is None or record.state == "stopped":
             raise PageError("this training has ended: viewer.train(…) begins another one")
         new = msgspec.structs.replace(record, **changes)
+        if new.id != record.id:
+            new = msgspec.structs.replace(new, marks=())
         if new.id != record.id and self._begins_again(new):
             return
         if trained := self.network.trained:
@@ -216,6 +218,8 @@ class Trains(HandsOver):
         self._told_training = record
         if self.training is not None and record is not None:
             live.follow(self.training, record)
+            if record.state == "handing":
+                self.training.set_trait("state", self._goes_on_as)
         self._tell_training_again()
 
     def _tell_training_again(self) -> None:

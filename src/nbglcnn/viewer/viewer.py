@@ -384,8 +384,7 @@ class Viewer(Sourced, Shown, Trains):
         if self._replaced and self.comm is not None:
             self._replaced = False
             lifetime.hold(self)
-        bundle = super()._repr_mimebundle_()
-        if bundle is None:
+        if (bundle := super()._repr_mimebundle_()) is None:
             return None
         data, metadata = bundle
         try:

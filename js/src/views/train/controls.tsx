@@ -54,7 +54,7 @@ export function Controls(props: { record: TrainingRecord; progress: TrainingProg
           title="Reset: begin again with the first weights, and pause"
           // Python begins another one where it has ended.
           disabled={(ended && state.trainer.value?.compiles) || record.state === "handing"}
-          onClick={() => change({ id: newId(), state: "paused", until: -1 })}
+          onClick={() => change({ id: newId(), state: "paused", until: -1, marks: [] })}
         >
           <Back />
         </button>

@@ -60,7 +60,11 @@ export function LayerLearning(props: {
       </header>
       {found.size === 0 && (
         <p class="nbg-second">
-          {isHere ? "Its numbers are on their way." : "They are shown in the page that trains."}
+          {isHere
+            ? "Its numbers are on their way."
+            : progress.phase === "stopped"
+              ? "They were shown while it trained; the Layer tab has the weights."
+              : "They are shown in the page that trains."}
         </p>
       )}
       <div class="nbg-learning-columns">
