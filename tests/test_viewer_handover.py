@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, expect
 from torch import nn
 from torch.nn import functional as F
 
-from lab import Lab, Notebook, alone
+from lab import Lab, Notebook, alone, local_page
 from test_viewer_training import MAKE, made, told
 
 WAIT = "import asyncio\nwhile {}: await asyncio.sleep(0.05)"
@@ -176,3 +176,36 @@ def test_a_bend_in_mid_training_acts_on_what_is_learned(notebook: Notebook) -> N
     notebook.run("training.stop()")
     assert told(notebook, "[b.name for b in viewer.bends]") == ["multiply"]
     notebook.run("viewer.bends.clear()")
+
+
+def test_another_tab_shows_the_curve_and_the_weights_of_the_one_that_trains(
+    notebook: Notebook, lab: Lab, browser: Callable[[str], Browser]
+) -> None:
+    begin(notebook)
+    steps(notebook, "20", 24)
+    notebook.run(WAIT.format("viewer.network.trained.step < 24"))
+    notebook.save()
+    maps = ".nbglcnn canvas[data-maps][data-drawn]"
+    drawn = "all => all.map((one) => one.dataset.maps + one.toDataURL())"
+    with local_page(browser("llvmpipe")) as page:
+        lab.notebook(page, notebook.file.name)
+        viewer = page.locator(".nbglcnn").last
+        viewer.get_by_role("tab", name="Train").click()
+        expect(viewer.get_by_text("Another page trains this network")).to_be_visible()
+        expect(viewer.locator("[data-now]")).to_contain_text("step 24", timeout=20_000)
+        viewer.get_by_role("tab", name="Network").click()
+        expect(page.locator(maps).first).to_be_visible()
+        # The one that trains draws what is seen of it.
+        notebook.page.locator(".nbglcnn").last.scroll_into_view_if_needed()
+        page.wait_for_timeout(1500)
+        theirs = page.locator(maps).evaluate_all(drawn)
+        own = notebook.page.locator(".nbglcnn").last.locator(maps.removeprefix(".nbglcnn "))
+        assert len(theirs) > 1
+        assert {*theirs} == {*own.evaluate_all(drawn)}
+        # It goes on while the other one trains, and says when it has ended.
+        steps(notebook, "4", 28)
+        notebook.run(WAIT.format("viewer.network.trained.step < 28"))
+        viewer.get_by_role("tab", name="Train").click()
+        expect(viewer.locator("[data-now]")).to_contain_text("step 28", timeout=20_000)
+        notebook.run("training.stop()")
+        expect(viewer.get_by_text("Another page trains this network")).to_be_hidden()

@@ -398,7 +398,7 @@ def test_a_checkpoints_row_shows_the_change_of_its_weights_and_its_pictures(
     ("phase", "message", "words"),
     [
         ("hidden", "", "Paused until the page is seen."),
-        ("elsewhere", "", "Another page trains this network; its curves and checkpoints come"),
+        ("elsewhere", "", "Another page trains this network; its curve and its weights come"),
         ("stopped", "", "Stopped; viewer.train(…) begins another one."),
         ("failed", "the loss became NaN at encoder.3", "The loss became NaN at encoder.3."),
         ("running", "training goes on from step 3", "Training goes on from step 3."),

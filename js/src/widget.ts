@@ -117,6 +117,9 @@ function open(model: AnyModel): Opened {
       if (JSON.stringify(training) !== JSON.stringify(state.training.peek()))
         state.training.value = training;
     }),
+    follow(model, "_others", (value) => {
+      state.others.value = { blob: "", ...(value as object) };
+    }),
     follow(model, "height", (value) => {
       state.height.value = typeof value === "number" ? value : null;
     }),

@@ -84,7 +84,7 @@ export type TrainingPhase =
   | "paused"
   /** Until somebody sees the page. */
   | "hidden"
-  /** Another page runs it: curves and checkpoints come when that one saves. */
+  /** Another page runs it: its curve and its weights come when that one saves. */
   | "elsewhere"
   | "stopped"
   | "failed"
@@ -157,6 +157,8 @@ export interface TrainingState {
   /** null where the page cannot train: it cannot draw, or not in 32 bits. */
   readonly trainer: Signal<TrainingHost | null>;
   readonly progress: Signal<TrainingProgress>;
+  /** What pages show where another one trains: a blob of Python's `Trained.seen_by_others`, of a round of a training. */
+  readonly others: Signal<{ training?: string; round?: number; blob: string }>;
   /** null while none runs here. */
   readonly trainingActions: Signal<TrainingActions | null>;
 }
@@ -165,5 +167,6 @@ export const trainingState = (): TrainingState => ({
   training: signal(null),
   trainer: signal(null),
   progress: signal(NO_TRAINING),
+  others: signal({ blob: "" }),
   trainingActions: signal(null),
 });

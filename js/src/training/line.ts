@@ -20,6 +20,10 @@ export class Line {
     return line;
   }
 
+  /** How many numbers `of` reads of one. */
+  static numbers = ({ losses, heldOut }: Curve): number =>
+    2 + 2 * losses.length + 3 * heldOut.length;
+
   /** So many steps of another one. */
   static until(curve: Curve, step: number): Line {
     const line = new Line();

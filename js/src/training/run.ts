@@ -3,13 +3,12 @@ import { batch, effect, untracked } from "@preact/signals";
 import { NO_TRAINING, type TrainingHost } from "../state/training.ts";
 import type { ViewerState } from "../state.ts";
 import type { Course, TrainingRecord } from "../training.ts";
+import { Elsewhere } from "./elsewhere.ts";
 import { fetched } from "./given.ts";
 import { History } from "./history.ts";
 import { Line } from "./line.ts";
 import { Loop } from "./loop.ts";
 import type { RunTraining } from "./offer.ts";
-
-const OFFER_MS = 2000;
 
 interface Running {
   readonly id: string;
@@ -58,8 +57,7 @@ export const runTraining: RunTraining = (state) => {
       const history = now?.id === record.id ? now.history : undefined;
       end();
       if (record.owner !== "" && record.owner !== host.page) {
-        state.progress.value = { ...NO_TRAINING, phase: "elsewhere" };
-        now = offered(host, record);
+        now = new Elsewhere(state, host, record);
         return;
       }
       now = begin(state, host, record, history);
@@ -70,25 +68,6 @@ export const runTraining: RunTraining = (state) => {
     end();
   };
 };
-
-/** Says again and again that this page sees the training: where its owner is gone, Python gives it to this one. */
-function offered(host: TrainingHost, { id, round }: TrainingRecord): Running {
-  const say = () =>
-    host.tell(
-      { training: id, first: 0, held_out: [], message: "", failed: [], numbers: {} },
-      new Float32Array(),
-    );
-  const asking = setInterval(say, OFFER_MS);
-  return {
-    id,
-    round,
-    history: undefined,
-    follow(record): void {
-      if (record.state === "stopped") clearInterval(asking);
-    },
-    close: () => clearInterval(asking),
-  };
-}
 
 function begin(
   state: ViewerState,

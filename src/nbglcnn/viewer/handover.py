@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
+import traitlets
 
 from nbglcnn.edits.records import Edit
 from nbglcnn.errors import InputError, NbglcnnError, users_line
@@ -27,6 +29,9 @@ SILENT_S = 4.0  # a page that says nothing for so long, while another sees the t
 
 class HandsOver(Edited):
     """The part of a Viewer that gives pages another Course for the same training."""
+
+    # What pages show where another one trains: a training's id, round and step, and a blob.
+    _others: traitlets.Dict[str, Any] = traitlets.Dict({}).tag(sync=True)
 
     def _show(self) -> int:
         raise NotImplementedError
@@ -128,6 +133,7 @@ class HandsOver(Edited):
         if trained is None or record.owner == "" or record.state == "stopped":
             return
         if owner is not None and time.monotonic() - owner.seen < SILENT_S:
+            self._show_others(trained, record)
             return
         assert self.training is not None
         lost = self.training.step_count - trained.step
@@ -178,6 +184,17 @@ class HandsOver(Edited):
                 marks.append(mark)
         if len(marks) > len(record.marks) or self._bent_layers() - trained.bent:
             self._tell_training(msgspec.structs.replace(record, marks=tuple(marks[-MOST_MARKS:])))
+
+    def _show_others(self, trained: Trained, record: TrainingRecord) -> None:
+        """Pages where another one trains show the weights that this one has sent last."""
+        now = {"training": record.id, "round": record.round, "step": trained.step}
+        if now == {name: self._others.get(name) for name in now}:
+            return
+        assert self.training is not None
+        data = trained.seen_by_others(live.past(self.training, trained.step))
+        own = {n: blob for n, blob in trained.blobs.items() if n != self._others.get("blob")}
+        trained.blobs = {**own, content_hash(data): memoryview(data)}
+        self._others = {**now, "blob": content_hash(data)}
 
     def _edited_while_training(self) -> None:
         """Weights were set by hand: the page is given them."""

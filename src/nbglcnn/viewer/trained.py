@@ -69,6 +69,17 @@ class Trained:
         """Whether bends of a layer act on what is learned."""
         return any(value.edited_as == layer for value in self.plan.values)
 
+    def seen_by_others(self, past: bytes) -> bytes:
+        """What pages show where another one trains: `live.past`, and the state as it is packed."""
+        graph = self.joined.graph
+        own = {name: graph.values[value].data for name, value in graph.parameters.items()}
+        now = load.with_parameters(graph, {n: a for n, a in own.items() if a is not None}
+                                   | dict(self.last))  # fmt: skip
+        plan = lower.repack(self.plan, now)
+        changing = {carry.target for carry in plan.header.carries}
+        rows = [plan.blobs[one.hash] for one in plan.header.weights if one.texture in changing]
+        return past + b"".join(np.asarray(one, np.float32).tobytes() for one in rows)
+
     def wrong(self, weights: Mapping[str, Array], failed: Stepped) -> Wrong | None:
         """What went wrong first in a step that gave NaN; None where that cannot be seen here.
 

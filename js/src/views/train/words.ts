@@ -75,7 +75,7 @@ export function saidOf(
       return join("Paused until the page is seen.", why);
     case "elsewhere":
       return join(
-        "Another page trains this network; its curves and checkpoints come when it saves.",
+        "Another page trains this network; its curve and its weights come here as it saves them.",
         why,
       );
     case "stopped":

@@ -1,0 +1,90 @@
+// A page where another one trains: its curve, and in all views the weights that Python was sent last.
+import { effect } from "@preact/signals";
+import { NO_TRAINING, type TrainingHost } from "../state/training.ts";
+import type { ViewerState } from "../state.ts";
+import type { Course, TrainingRecord } from "../training.ts";
+import { Line } from "./line.ts";
+
+/** So often it says that it sees the training: Python answers with what there is, and where the owner is gone, with that. */
+const OFFER_MS = 2000;
+
+export class Elsewhere {
+  readonly id: string;
+  readonly round: number;
+  readonly history = undefined;
+  private readonly state: ViewerState;
+  private readonly host: TrainingHost;
+  private readonly record: TrainingRecord;
+  private readonly asking: ReturnType<typeof setInterval>;
+  private readonly unfollow: () => void;
+  private shown = "";
+  private closed = false;
+
+  constructor(state: ViewerState, host: TrainingHost, record: TrainingRecord) {
+    this.id = record.id;
+    this.round = record.round;
+    this.state = state;
+    this.host = host;
+    this.record = record;
+    state.progress.value = { ...NO_TRAINING, phase: "elsewhere" };
+    this.asking = setInterval(() => this.say(), OFFER_MS);
+    this.say();
+    this.unfollow = effect(() => this.follow(state.others.value));
+  }
+
+  close(): void {
+    this.closed = true;
+    clearInterval(this.asking);
+    this.unfollow();
+  }
+
+  /** The Plan, or what is to be shown, may have come. */
+  follow(_?: unknown): void {
+    const { training, round, blob } = this.state.others.peek();
+    const { training: record, progress } = this.state;
+    if (record.peek()?.state === "stopped") {
+      clearInterval(this.asking);
+      progress.value = { ...progress.peek(), phase: "stopped" };
+      return;
+    }
+    if (training !== this.id || round !== this.round || blob === this.shown) return;
+    const before = this.shown;
+    this.shown = blob;
+    this.show(blob).catch(() => {
+      if (this.shown === blob) this.shown = before; // with the next one again
+    });
+  }
+
+  private say(): void {
+    const told = { first: 0, held_out: [], message: "", failed: [], numbers: {} };
+    this.host.tell({ training: this.id, ...told }, new Float32Array());
+  }
+
+  private async show(blob: string): Promise<void> {
+    const { host, state } = this;
+    const course = JSON.parse(
+      new TextDecoder().decode(await host.blob(this.record.course)),
+    ) as Course;
+    const bytes = await host.blob(blob);
+    if (host.plan !== course.plan) throw new Error("the Plan is not here yet");
+    const line = Line.of(bytes);
+    const numbers = new Float32Array(bytes.slice().buffer);
+    let at = Line.numbers(line);
+    const initial = host.initial();
+    await host.use(async (session) => {
+      for (const [texture, { length }] of initial) {
+        session.setWeight(texture, numbers.slice(at, at + length));
+        at += length;
+      }
+    });
+    if (this.closed) return;
+    await host.refresh();
+    const examples = line.steps * course.batch;
+    const step = line.steps;
+    state.progress.value = {
+      ...NO_TRAINING,
+      ...{ phase: "elsewhere", course, step, examples },
+      ...line.curve(),
+    };
+  }
+}
