@@ -210,7 +210,7 @@ def test_what_the_reader_bends_is_learned_from(
     told(page, "page.step(3)")
     edit = Edit(layer="2", name="less", transform="multiply", parameters=(0.25,), channels=(1, 6))
     page.get_by_role("tab", name="Train").click()
-    ticks = page.locator("[data-mark]")
+    ticks = page.locator(".nbg-chart-mark")
     expect(ticks).to_have_count(0)
     assert told(page, f"page.edit({json.dumps(to_dict([edit]))})") is None
     expect(ticks).to_have_count(1)

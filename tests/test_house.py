@@ -54,7 +54,7 @@ MAY_IMPORT = {
     "weights": {"graph", "layout", "plan"},
     "patches": {"graph", "layout", "plan", "weights"},
     "formats": {"plan"},
-    "positions": {"graph"},
+    "positions": {"graph", "plan"},
     "builder": {"formats", "graph", "glsl", "layout", "plan", "positions", "slots", "weights"},
     "ops": {"builder", "graph", "glsl", "layout", "plan", "slots", "weights"},
     "fusion": {"builder", "graph", "ops"},
@@ -66,7 +66,8 @@ MAY_IMPORT = {
     "sections": {"graph", "plan"},
     "shapes": {"graph", "ops"},
     "reuse": {"builder", "plan"},
-    "lower": COMPILER | {"fields", "forms", "fusion", "layers", "reuse", "sections", "shapes"},
+    "lower": COMPILER
+    | {"fields", "forms", "fusion", "layers", "positions", "reuse", "sections", "shapes"},
     "autodiff": COMPILER | {"shapes"},
     "unfolding": {"graph"},
     # Loads, compiles and runs.

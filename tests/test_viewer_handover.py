@@ -181,6 +181,7 @@ def test_a_bend_in_mid_training_acts_on_what_is_learned(notebook: Notebook) -> N
 def test_another_tab_shows_the_curve_and_the_weights_of_the_one_that_trains(
     notebook: Notebook, lab: Lab, browser: Callable[[str], Browser]
 ) -> None:
+    notebook.clear(1)
     begin(notebook)
     steps(notebook, "20", 24)
     notebook.run(WAIT.format("viewer.network.trained.step < 24"))

@@ -56,7 +56,7 @@ export class Elsewhere {
   }
 
   private say(): void {
-    const told = { first: 0, held_out: [], message: "", failed: [], numbers: {} };
+    const told = { first: 0, held_out: [], message: "", failed: [], numbers: {}, paused: false };
     this.host.tell({ training: this.id, ...told }, new Float32Array());
   }
 

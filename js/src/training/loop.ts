@@ -21,7 +21,7 @@ const EVALUATING = 0.1;
 const SAVING = 0.05;
 /** A state is sent to Python so often at most, beside each pause and the end. */
 const SAVE_MS = 10_000;
-const NOTHING_FAILED = { failed: [], numbers: {} };
+const NOTHING_FAILED = { failed: [], numbers: {}, paused: false };
 
 export interface LoopEvents {
   /** How it goes. */
@@ -181,8 +181,10 @@ export class Loop implements TrainingActions {
   }
 
   private tellState(): void {
-    if (this.untold) this.events.onState(this.record.state);
+    if (!this.untold) return;
     this.untold = false;
+    if (this.record.state === "paused") this.tell("", { ...NOTHING_FAILED, paused: true });
+    this.events.onState(this.record.state);
   }
 
   private go(): void {
@@ -367,7 +369,11 @@ export class Loop implements TrainingActions {
       `training stopped at step ${this.step}: ${what} became NaN or infinite. ` +
       "The weights are those before it; lower the learning rate";
     this.events.onProgress({ message });
-    this.tell(message, { failed: [...examples], numbers: Object.fromEntries(numbers) });
+    this.tell(message, {
+      ...NOTHING_FAILED,
+      failed: [...examples],
+      numbers: Object.fromEntries(numbers),
+    });
     this.becomes("stopped");
   }
 
@@ -426,14 +432,17 @@ export class Loop implements TrainingActions {
 
   // Who is told
 
-  private tell(message = "", step: Pick<Stepped, "failed" | "numbers"> = NOTHING_FAILED): void {
+  private tell(
+    message = "",
+    more: Pick<Stepped, "failed" | "numbers" | "paused"> = NOTHING_FAILED,
+  ): void {
     const { told, toldHeldOut } = this;
     const { losses, heldOut } = this.history.line;
     const rows = this.history.line.rows(told);
     this.told = losses.length;
     this.toldHeldOut = heldOut.length;
     const held_out = heldOut.slice(toldHeldOut);
-    this.host.tell({ training: this.record.id, first: told, held_out, message, ...step }, rows);
+    this.host.tell({ training: this.record.id, first: told, held_out, message, ...more }, rows);
   }
 
   private count(): void {

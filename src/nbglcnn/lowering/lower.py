@@ -18,6 +18,7 @@ from nbglcnn.lowering.forms import Forms
 from nbglcnn.lowering.fusion import fuse, has_spread
 from nbglcnn.lowering.glsl import Kernel, shader
 from nbglcnn.lowering.layers import layer_rows, layer_table, planes, reshaped, usual_fit
+from nbglcnn.lowering.positions import edited_alike
 from nbglcnn.lowering.reuse import moved_step, reuse_textures, settle_formats
 from nbglcnn.lowering.sections import (
     by_section,
@@ -91,10 +92,8 @@ def lower(
                  "training": key.kind == "training"}  # fmt: skip
         inputs.append(msgspec.structs.replace(record, places=places, **found))
     # 0 examples: there is nothing to picture
-    batch, in_training = (
-        max(1, batch_of(record.shape for record in inputs if record.training == flag))
-        for flag in (False, True)
-    )
+    batches = [max(1, batch_of(one.shape for one in inputs if one.training == flag))
+               for flag in (False, True)]  # fmt: skip
     inputs += _from_python(b, nodes, layer_of, watched, rows)
     inputs.sort(key=lambda record: record.training)
     for carry in graph.carries:
@@ -104,17 +103,12 @@ def lower(
     b.enter_reads()
     names = {k.value: k.name for k in graph.keys if k.kind in ("input", "training")}
     forms = Forms(graph, reaches, planes(graph), names)
-    values = [
-        editable(b, key, number, _pictured(
-            b, forms, key, rows[key.name], in_training if key.kind == "training" else batch,
-        ))
-        for number, key in enumerate(keys)
-    ]  # fmt: skip
-    values = [_edited_alike(value, values) for value in values]
+    pictured = (_pictured(b, forms, k, rows[k.name], batches[k.kind == "training"]) for k in keys)
+    values = edited_alike([editable(b, keys[k], k, one) for k, one in enumerate(pictured)])
     parameters = [] if observe == "outputs" else _parameters(b, layers)
     settle_formats(b)
-    tables = (reaches.table, forms.table)
-    return _finish(b, graph, observe, precision, inputs, values, parameters, layers, batch, tables)
+    rest = parameters, layers, batches[0], (reaches.table, forms.table)
+    return _finish(b, graph, observe, precision, inputs, values, *rest)
 
 
 def _from_python(
@@ -178,15 +172,6 @@ def _pictured(b: Builder, forms: Forms, key: Key, row: int, batch: int) -> p.Val
         return value
     form, tokens = forms.of(key.value, key.kind), forms.tokens(key.value, batch)
     return msgspec.structs.replace(value, form=form, tokens=tokens, edited_as=key.edited_as)
-
-
-def _edited_alike(value: p.Value, values: Sequence[p.Value]) -> p.Value:
-    """The value, which is edited as another one only where channels are the same ones in both."""
-    if not value.edited_as:
-        return value
-    like = next((one for one in values if one.key == value.edited_as), None)
-    fits = like is not None and like.nchw[1] == value.nchw[1] and value.after >= -1
-    return value if fits else msgspec.structs.replace(value, edited_as="")
 
 
 def editable(b: Builder, key: Key, number: int, value: p.Value) -> p.Value:

@@ -11,6 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import msgspec
+
+from nbglcnn import plan as p
 from nbglcnn.graph import Graph, Key, Node, inside, returns
 
 LAST = (math.inf,)  # when a model without modules of its own returns
@@ -66,3 +69,14 @@ class Positions:
             # An ONNX file's output may be read on, under that very name.
             return self._graph.source != "onnx" or len(self._of[key.value]) > 1
         return inside(self._graph, node, key)
+
+
+def edited_alike(values: Sequence[p.Value]) -> list[p.Value]:
+    """The values, of which one is edited as another only where both have the same channels."""
+    channels = {value.key: value.nchw[1] for value in values}
+    return [
+        msgspec.structs.replace(value, edited_as="")
+        if value.edited_as and (channels.get(value.edited_as) != value.nchw[1] or value.after < -1)
+        else value
+        for value in values
+    ]

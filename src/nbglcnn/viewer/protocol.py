@@ -341,7 +341,8 @@ class Stepped(Message, frozen=True):
     what is held out; None is NaN or infinite, for which JSON has no word. `message` says why it has
     stopped by itself, or goes on from an earlier step.
     `failed` are the examples of a batch that gave NaN or infinite numbers, which stopped it, and
-    `numbers` the scalars of that step by what they are.
+    `numbers` the scalars of that step by what they are. `paused`: behind the last step it has
+    paused by itself, which the trait says too, but only to a kernel that runs no cell.
     """
 
     page: Name
@@ -351,6 +352,7 @@ class Stepped(Message, frozen=True):
     message: Text = ""
     failed: tuple[Count, ...] = ()
     numbers: dict[str, float] = {}
+    paused: bool = False
 
 
 class Saved(Message, frozen=True):

@@ -284,6 +284,11 @@ class Trains(HandsOver):
         rows = np.frombuffer(data, np.float32).reshape(-1, 2)
         if not live.took(training, message.first, rows, message.held_out):
             return
+        if message.paused and 0 <= record.until <= training.step_count:
+            paused = msgspec.structs.replace(record, state="paused", until=-1)
+            if record.state == "running":
+                self._told_training = paused
+                live.follow(training, paused)
         if message.failed:
             self._failed = message, record.id
             training.set_trait("message", message.message)
