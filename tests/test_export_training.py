@@ -213,7 +213,7 @@ def test_what_the_reader_bends_is_learned_from(
     ticks = page.locator(".nbg-chart-mark")
     expect(ticks).to_have_count(0)
     assert told(page, f"page.edit({json.dumps(to_dict([edit]))})") is None
-    expect(ticks).to_have_count(1)
+    expect(ticks).to_have_count(2)  # on each of two curves
     told(page, "page.step(5)")
     np.testing.assert_allclose(array(page, "page.losses"), right.losses, rtol=2e-4)
 

@@ -203,6 +203,8 @@ def test_another_tab_shows_the_curve_and_the_weights_of_the_one_that_trains(
         own = notebook.page.locator(".nbglcnn").last.locator(maps.removeprefix(".nbglcnn "))
         assert len(theirs) > 1
         assert {*theirs} == {*own.evaluate_all(drawn)}
+        page.wait_for_timeout(5000)  # while it pauses nobody takes it for gone
+        assert told(notebook, "[training.state, viewer._told_training.round]") == ["paused", 0]
         # It goes on while the other one trains, and says when it has ended.
         steps(notebook, "4", 28)
         notebook.run(WAIT.format("viewer.network.trained.step < 28"))

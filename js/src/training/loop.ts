@@ -21,6 +21,8 @@ const EVALUATING = 0.1;
 const SAVING = 0.05;
 /** A state is sent to Python so often at most, beside each pause and the end. */
 const SAVE_MS = 10_000;
+/** So often it says that it is there while it pauses: another page takes over where it is silent. */
+const BEAT_MS = 1500;
 const NOTHING_FAILED = { failed: [], numbers: {}, paused: false };
 
 export interface LoopEvents {
@@ -54,6 +56,7 @@ export class Loop implements TrainingActions {
   private closed = false;
   /** It pauses by itself, which nobody knows yet. */
   private untold = false;
+  private readonly beat: ReturnType<typeof setInterval>;
   private changed: () => void = () => undefined;
   private readonly spent = { all: 0, evaluating: 0, saving: 0 };
   private ms = 0;
@@ -77,6 +80,9 @@ export class Loop implements TrainingActions {
     this.events = events;
     this.watches = new Watches(given.course);
     this.work = new Work(host, given, this.watches);
+    this.beat = setInterval(() => {
+      if (this.begun && !this.going) this.tell();
+    }, BEAT_MS);
     this.step = record.at;
     history.line.cut(record.at);
     this.told = history.line.steps;
@@ -119,6 +125,7 @@ export class Loop implements TrainingActions {
 
   close(): void {
     this.closed = true;
+    clearInterval(this.beat);
     this.changed();
   }
 
@@ -356,6 +363,7 @@ export class Loop implements TrainingActions {
         await this.save(true);
       }
     } finally {
+      clearInterval(this.beat);
       this.closed = this.host.compiles; // without Python what was learned is here alone
       this.events.onProgress({ phase: "stopped" });
       this.events.onState("stopped");

@@ -136,6 +136,8 @@ class HandsOver(Edited):
             self._show_others(trained, record)
             return
         assert self.training is not None
+        if record.state in ("running", "paused"):
+            self._goes_on_as = record.state
         lost = self.training.step_count - trained.step
         self._hand_over(trained, record, owner=page)
         if lost > 0:
