@@ -207,6 +207,7 @@ def test_a_reloaded_page_gets_everything_again(notebook: Notebook) -> None:
     notebook.run("viewer.output")
     notebook.save()
     notebook.open()
+    notebook.wait_revived()
     values = notebook.array("viewer.activations.to_dict()")
     for name, value in expected().items():
         assert_equal(values[name], value, name=name)
