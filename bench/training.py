@@ -156,6 +156,7 @@ def trained(renderers: Sequence[str], rounds: int = ROUNDS, runs: int = RUNS) ->
                     rows[peer]["steps"] = most
             found[renderer][name] = rows
             show(name, renderer, rows)
+            show_painted(rows)
     return found
 
 
@@ -177,6 +178,8 @@ def timed(
         for peer, calls in found.items():
             rows[peer]["warm"].append(statistics.median(call["ms"] for call in calls[1:]))
             rows[peer]["counts"] = opened.evaluate("name => bench.counts(name)", peer)
+        painted = opened.evaluate("name => bench.painted(name)", "nbglcnn")
+        rows["nbglcnn"].setdefault("painted", []).append(painted)
         opened.evaluate("() => bench.close()")
     return found
 
@@ -198,6 +201,16 @@ def show(name: str, renderer: str, rows: dict[str, Any]) -> None:
             f"  {peer:10} {warm:8.1f} ms, {warm / base:5.3f} of {REFERENCE}; first {first:6.0f}; "
             f"{row['counts']['draws']} draws; losses of {row['steps']} steps "
             f"{row['error']:.0e} off{void}",
+            flush=True,
+        )
+
+
+def show_painted(rows: dict[str, Any]) -> None:
+    """Print how steps and frames get on with each other."""
+    for row in rows["nbglcnn"]["painted"]:
+        print(
+            f"  between frames {row['free']:.1f} ms, while the page paints {row['ms']:.1f} "
+            f"({row['ms'] / row['free']:.2f}) at {row['frames']:.0f} frames/s",
             flush=True,
         )
 

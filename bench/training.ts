@@ -34,8 +34,8 @@ export interface Batch {
 export interface Trainer {
   /** Compiles and uploads what can be before the first batch is there. */
   start(): Promise<void>;
-  /** A step for each batch; the last one's loss, when it is there. */
-  train(batches: readonly Batch[]): Promise<number>;
+  /** A step for each batch; the last one's loss, when it is there. Ours run between frames where it isn't `urgent`. */
+  train(batches: readonly Batch[], urgent?: boolean): Promise<number>;
   close(): void;
 }
 
@@ -51,6 +51,17 @@ export interface Timing {
   readonly loss: number;
   readonly step: number;
 }
+
+/** Of steps between frames: milliseconds of one while nothing else is drawn, and while the page paints, and how often. */
+export interface Painted {
+  readonly free: number;
+  readonly ms: number;
+  readonly frames: number;
+}
+
+/** So long steps run between frames, and on a canvas of so many pixels a side. */
+const PAINTED_MS = 4000;
+const SIDE = 600;
 
 /** A series ends with the loss of its last step: so many steps take about as long for every peer. */
 const SERIES_MS = 250;
@@ -73,7 +84,7 @@ async function nbglcnn(): Promise<Trainer> {
     async start() {
       session = await createSession(device, plan, uniforms, weight);
     },
-    async train(given) {
+    async train(given, urgent = true) {
       if (session === undefined) throw new Error("start() comes first");
       const { keys, rate } = network;
       for (const { input, target } of given) {
@@ -81,7 +92,7 @@ async function nbglcnn(): Promise<Trainer> {
         session.write(keys.input, input);
         session.write(keys.target, target);
         session.write(keys.rate, new Float32Array([rate]));
-        await session.run({ section: "train", urgent: true });
+        await session.run({ section: "train", urgent });
       }
       return (await session.read("loss"))[0] as number;
     },
@@ -99,16 +110,25 @@ async function makeTrainer(name: string): Promise<Trainer> {
   throw new Error(`no peer is called ${name}`);
 }
 
-async function train(peer: Peer, steps: number): Promise<Timing> {
+async function train(peer: Peer, steps: number, urgent = true): Promise<Timing> {
   const given = Array.from(
     { length: steps },
     (_, k) => batches[(peer.done + k) % batches.length] as Batch,
   );
   const before = performance.now();
-  const loss = await peer.trainer.train(given);
+  const loss = await peer.trainer.train(given, urgent);
   const ms = (performance.now() - before) / steps;
   peer.done += steps;
   return { ms, loss, step: peer.done - 1 };
+}
+
+/** Steps as the page's loop runs them, for a while: milliseconds of one. */
+async function between(peer: Peer): Promise<number> {
+  await train(peer, 1, false);
+  const before = performance.now();
+  let steps = 0;
+  for (; performance.now() - before < PAINTED_MS; steps++) await train(peer, 1, false);
+  return (performance.now() - before) / steps;
 }
 
 function the(name: string): Peer {
@@ -150,6 +170,29 @@ const bench = {
     const before = await train(peer, 1);
     const steps = Math.min(AT_MOST, Math.max(AT_LEAST, Math.round(SERIES_MS / before.ms)));
     return [await train(peer, steps)];
+  },
+
+  /** Alone, and while a canvas is painted anew in every frame. */
+  async painted(name: string): Promise<Painted> {
+    const peer = the(name);
+    const free = await between(peer);
+    const canvas = document.body.appendChild(document.createElement("canvas"));
+    canvas.width = canvas.height = SIDE;
+    const context = canvas.getContext("2d") as CanvasRenderingContext2D;
+    let frames = 0;
+    let next = 0;
+    const paint = () => {
+      frames += 1;
+      context.fillStyle = `hsl(${frames % 360} 80% 50%)`;
+      context.fillRect(0, 0, SIDE, SIDE);
+      next = requestAnimationFrame(paint);
+    };
+    paint();
+    const before = performance.now();
+    const ms = await between(peer);
+    cancelAnimationFrame(next);
+    canvas.remove();
+    return { free, ms, frames: (frames * 1000) / (performance.now() - before) };
   },
 
   counts: (name: string): Promise<Counts> =>
