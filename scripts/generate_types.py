@@ -223,7 +223,11 @@ def training() -> str:
     """The text of training.ts."""
     _, schemas = msgspec.json.schema_components([trainings.TrainingRecord, trainings.Course])
     return "\n".join([
-        TRAINING_TOP, *(_interface(name, record) for name, record in schemas.items()),
+        TRAINING_TOP,
+        "/** Marks that a training keeps, and steps within which changes of one kind get one. */\n"
+        f"export const MOST_MARKS = {trainings.MOST_MARKS};\n"
+        f"export const ONE_TOUCH = {trainings.ONE_TOUCH};\n",
+        *(_interface(name, record) for name, record in schemas.items()),
         _table(schemas),
     ])  # fmt: skip
 

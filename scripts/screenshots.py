@@ -112,18 +112,18 @@ def main() -> None:
             executable_path=chromium, args=chromium_arguments(BACKEND)
         )
         with running_lab(Path(folder, "lab"), settings=QUIET) as lab:
-            copy_notebooks(lab)
+            copy_notebooks(lab.root)
             with local_page(browser, viewport=SIZE, device_scale_factor=2) as page:
                 for picture in [one for name in names for one in TAKES[name](lab, page)]:
                     print(f"{picture.relative_to(ROOT)}: {shrink(picture):,} bytes")
         browser.close()
 
 
-def copy_notebooks(lab: Lab) -> None:
-    """The notebooks of the checkout in a Lab's folder."""
+def copy_notebooks(folder: Path) -> None:
+    """The notebooks of the checkout, and what lies beside them, in a folder."""
     for file in NOTEBOOKS.iterdir():
         if file.is_file():
-            shutil.copy(file, lab.root)
+            shutil.copy(file, folder)
 
 
 def run_all(notebook: Notebook) -> None:

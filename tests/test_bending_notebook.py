@@ -4,8 +4,6 @@ import base64
 import io
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,8 @@ from fashion_autoencoder import load_autoencoder, load_images
 from fashion_generator import latents, load
 from lab import Lab, Notebook, local_page
 from nbglcnn.edits.kinds import KINDS
-from screenshots import NOTEBOOKS, copy_notebooks, run_all, viewer_cell
+from notebooks import assert_no_outputs, executed
+from screenshots import copy_notebooks, run_all, viewer_cell
 
 BENDING = "bending.ipynb"
 VIEW = "application/vnd.jupyter.widget-view+json"
@@ -155,27 +154,12 @@ def check_words(outputs: list[dict[str, Any]]) -> None:
 
 
 def test_the_committed_notebook_carries_no_outputs() -> None:
-    notebook = json.loads((NOTEBOOKS / BENDING).read_text(encoding="utf-8"))
-    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    assert len(code) >= 15
-    assert not any(cell["outputs"] or cell["execution_count"] for cell in code)
-    assert "widgets" not in notebook["metadata"]
+    assert_no_outputs(BENDING, 15)
 
 
 def test_without_a_browser_it_draws_what_pytorch_draws(tmp_path: Path, lab: Lab) -> None:
-    for file in NOTEBOOKS.iterdir():
-        if file.is_file():
-            (tmp_path / file.name).write_bytes(file.read_bytes())
-    convert = ["nbconvert", "--to", "notebook", "--execute", "--output", "ran.ipynb", BENDING]
-    run = subprocess.run(
-        [sys.executable, "-m", *convert],
-        cwd=tmp_path,
-        env=lab.environment,
-        capture_output=True,
-        text=True,
-    )
-    assert run.returncode == 0, run.stderr
-    notebook = json.loads((tmp_path / "ran.ipynb").read_text(encoding="utf-8"))
+    copy_notebooks(tmp_path)
+    notebook = executed(tmp_path, BENDING, lab.environment)
     outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", [])]
     warned = ["".join(o["text"]) for o in outputs if o.get("name") == "stderr"]
     assert len(warned) == 2  # one for each Viewer
@@ -232,7 +216,7 @@ def lesson(swept_backend: str, lab: Lab, browser: Callable[[str], Browser]) -> I
         if message.type == "error" or re.search("INVALID_|GL_OUT_OF|nbglcnn", message.text):
             errors.append(message.text)
 
-    copy_notebooks(lab)
+    copy_notebooks(lab.root)
     with local_page(browser(swept_backend), viewport={"width": 1400, "height": 1500}) as page:
         page.on("console", on_console)
         page.on("pageerror", lambda error: errors.append(str(error)))

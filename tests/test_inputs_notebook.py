@@ -17,7 +17,7 @@ from screenshots import copy_notebooks, run_all, viewer_cell
 
 @pytest.fixture(scope="module")
 def notebook(lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
-    copy_notebooks(lab)
+    copy_notebooks(lab.root)
     with local_page(browser("llvmpipe"), viewport={"width": 1120, "height": 1500}) as page:
         notebook = lab.notebook(page, "inputs.ipynb")
         run_all(notebook)

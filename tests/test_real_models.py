@@ -1,7 +1,5 @@
 """Networks that others trained, at every tensor: local OpenGL and pages against the reference."""
 
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +18,7 @@ from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower
 from nbglcnn.reference import reference
 from nbglcnn.session import Session
+from notebooks import executed
 from pretrained import OCR, UPSCALER, WeightsUnavailable
 from real_models import RECOGNISER, TEXT, TRAINED, UNTRAINED, build, ocr, written
 
@@ -118,17 +117,8 @@ def test_the_notebook_of_the_upscaler_runs(tmp_path: Path, lab: Lab) -> None:
         (tmp_path / name).write_bytes((folder / name).read_bytes())
     before = nbformat.read(tmp_path / "upscale.ipynb", as_version=4)
     assert not any(cell.get("outputs") or cell.get("execution_count") for cell in before.cells)
-    convert = ["nbconvert", "--to", "notebook", "--execute", "--inplace", "upscale.ipynb"]
-    run = subprocess.run(
-        [sys.executable, "-m", *convert],
-        cwd=tmp_path,
-        env=lab.environment,
-        capture_output=True,
-        text=True,
-    )
-    assert run.returncode == 0, run.stderr
-    after = nbformat.read(tmp_path / "upscale.ipynb", as_version=4)
-    outputs = [output for cell in after.cells for output in cell.get("outputs", [])]
+    notebook = executed(tmp_path, "upscale.ipynb", lab.environment)
+    outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", [])]
     assert sum("image/png" in output.get("data", {}) for output in outputs) == 2
     assert any("largest difference: 0.5" in output.get("text", "") for output in outputs)
 

@@ -4,8 +4,6 @@ import base64
 import io
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from itertools import combinations
 from pathlib import Path
@@ -17,8 +15,8 @@ from PIL import Image
 from playwright.sync_api import Browser, ConsoleMessage, Locator, expect
 
 from lab import Lab, Notebook, local_page
+from notebooks import assert_no_outputs, executed
 from screenshots import (
-    NOTEBOOKS,
     change_theme,
     copy_notebooks,
     run_all,
@@ -58,28 +56,13 @@ CLIPPED = """root => {
 
 
 def test_the_committed_tour_carries_no_outputs() -> None:
-    notebook = json.loads((NOTEBOOKS / "tour.ipynb").read_text(encoding="utf-8"))
-    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    assert len(code) >= 10
-    assert not any(cell["outputs"] or cell["execution_count"] for cell in code)
-    assert "widgets" not in notebook["metadata"]
+    assert_no_outputs("tour.ipynb", 10)
 
 
 def test_without_a_browser_the_tour_runs_and_keeps_snapshots(tmp_path: Path, lab: Lab) -> None:
-    for file in NOTEBOOKS.iterdir():
-        if file.is_file():
-            (tmp_path / file.name).write_bytes(file.read_bytes())
-    convert = ["nbconvert", "--to", "notebook", "--execute", "--output", "ran.ipynb", "tour.ipynb"]
-    run = subprocess.run(
-        [sys.executable, "-m", *convert],
-        cwd=tmp_path,
-        env=lab.environment,
-        capture_output=True,
-        text=True,
-    )
-    assert run.returncode == 0, run.stderr
+    copy_notebooks(tmp_path)
+    notebook = executed(tmp_path, "tour.ipynb", lab.environment)
     file = tmp_path / "ran.ipynb"
-    notebook = json.loads(file.read_text(encoding="utf-8"))
     outputs = [o for cell in notebook["cells"] for o in cell.get("outputs", [])]
     warned = [o["text"] for o in outputs if o.get("name") == "stderr"]
     assert len(warned) == 2  # one for each Viewer that is read
@@ -160,7 +143,7 @@ def tour(swept_backend: str, lab: Lab, browser: Callable[[str], Browser]) -> Ite
         if message.type == "error" or re.search("INVALID_|GL_OUT_OF|nbglcnn", message.text):
             errors.append(message.text)
 
-    copy_notebooks(lab)
+    copy_notebooks(lab.root)
     with local_page(browser(swept_backend), viewport={"width": 1400, "height": 1500}) as page:
         page.on("console", on_console)
         page.on("pageerror", lambda error: errors.append(str(error)))

@@ -1,9 +1,6 @@
 """The notebook on training runs as a class runs it, and what is learned is what PyTorch learns."""
 
-import json
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -20,7 +17,8 @@ from browsers import complaints
 from fashion_autoencoder import FashionAutoencoder
 from fashion_classifier import load_pictures
 from lab import Lab, Notebook, local_page
-from screenshots import NOTEBOOKS, copy_notebooks, run_all, viewer_cell
+from notebooks import assert_no_outputs, executed
+from screenshots import copy_notebooks, run_all, viewer_cell
 from trainings import Reference, by_torch
 
 TRAINING = "training.ipynb"
@@ -101,27 +99,12 @@ def check_words(text: str) -> None:
 
 
 def test_the_committed_notebook_carries_no_outputs() -> None:
-    notebook = json.loads((NOTEBOOKS / TRAINING).read_text(encoding="utf-8"))
-    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    assert len(code) >= 15
-    assert not any(cell["outputs"] or cell["execution_count"] for cell in code)
-    assert "widgets" not in notebook["metadata"]
+    assert_no_outputs(TRAINING, 15)
 
 
 def test_without_a_browser_it_learns_the_same(tmp_path: Path, lab: Lab) -> None:
-    for file in NOTEBOOKS.iterdir():
-        if file.is_file():
-            (tmp_path / file.name).write_bytes(file.read_bytes())
-    convert = ["nbconvert", "--to", "notebook", "--execute", "--output", "ran.ipynb", TRAINING]
-    run = subprocess.run(
-        [sys.executable, "-m", *convert],
-        cwd=tmp_path,
-        env=lab.environment,
-        capture_output=True,
-        text=True,
-    )
-    assert run.returncode == 0, run.stderr
-    notebook = json.loads((tmp_path / "ran.ipynb").read_text(encoding="utf-8"))
+    copy_notebooks(tmp_path)
+    notebook = executed(tmp_path, TRAINING, lab.environment)
     outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", [])]
     check_words(printed(outputs))
     with np.load(tmp_path / "history.npz") as history:
@@ -155,7 +138,7 @@ class Class:
 
 @pytest.fixture(scope="module")
 def lesson(lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Class]:
-    copy_notebooks(lab)
+    copy_notebooks(lab.root)
     with local_page(browser("llvmpipe"), viewport={"width": 1120, "height": 1500}) as page:
         errors = complaints(page)
         page.on("pageerror", lambda error: errors.append(str(error)))

@@ -2,6 +2,10 @@
 // A training in a page, as plain data.
 import type { Kind } from "./plan.ts";
 
+/** Marks that a training keeps, and steps within which changes of one kind get one. */
+export const MOST_MARKS = 100;
+export const ONE_TOUCH = 20;
+
 /**
  * A training as pages and Python tell it each other.
  *

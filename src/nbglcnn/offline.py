@@ -13,14 +13,11 @@ from nbglcnn import load
 from nbglcnn.errors import InputError, nearest
 from nbglcnn.graph import Array
 from nbglcnn.plan import Target, content_hash
-from nbglcnn.training import columns
 from nbglcnn.training.local import compiled
 from nbglcnn.training.optimizers import Adam
 from nbglcnn.training.records import TrainingRecord
-from nbglcnn.viewer.handover import rates_of
 from nbglcnn.viewer.network import Network
-from nbglcnn.viewer.trained import Asked, Trained, begun
-from nbglcnn.viewer.training import end_of
+from nbglcnn.viewer.trained import Trained, first
 
 DEFAULTS: Mapping[str, Any] = {
     "loss": "mse",
@@ -141,21 +138,13 @@ def _bendable(network: Network) -> list[str]:
 
 def _trained(network: Network, asked: Mapping[str, Any]) -> Trained:
     """The Plan of network, training and evaluation for any device, and what it is given."""
-    optimizer, seed, shuffle = asked["optimizer"], asked["seed"], asked["shuffle"]
     run, batches = compiled(
-        network.model, asked["data"], asked["loss"], optimizer, asked["batch_size"],
-        parameters=asked["parameters"], shuffle=shuffle, seed=seed, output=asked["output"],
+        network.model, asked["data"], asked["loss"], asked["optimizer"], asked["batch_size"],
+        parameters=asked["parameters"], shuffle=asked["shuffle"], seed=asked["seed"],
+        output=asked["output"],
         weights=network.weights(), bent=_bendable(network),
     )  # fmt: skip
-    end = end_of(asked["epochs"], asked["steps"])
-    found = columns.data_set(run, batches, asked["held_out"], shuffled=shuffle, seed=seed)
-    if asked["epochs"] is not None:
-        end = asked["epochs"] * -(-found.count // run.size)
-    given = Asked(batches, asked["loss"], optimizer, shuffle, seed, asked["output"], found)
-    return begun(
-        network.graph, network.observe, Target(), given, run, {},
-        end=end, rates=rates_of(optimizer, 0, end),
-    )  # fmt: skip
+    return first(network, run, asked, batches, {}, Target())
 
 
 def safetensors(arrays: Mapping[str, Array]) -> bytes:

@@ -16,6 +16,7 @@ from nbglcnn.load import (
     Side,
     is_module,
     load,
+    parameters_of,
     partly,
     with_parameters,
     with_picture,
@@ -80,7 +81,7 @@ def of_first(
     found = tuple(
         old if old.shape == new.shape else new for old, new in zip(first, found, strict=True)
     )
-    weights = {name: graph.values[value].data for name, value in graph.parameters.items()}
+    weights = parameters_of(graph)
     if isinstance(model, Joined):  # whose own inputs may be older ones
         found = first
     return model, with_parameters(loaded, weights), found

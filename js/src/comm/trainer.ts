@@ -1,6 +1,6 @@
 // What a training is given in a notebook: the engine, blobs of Python, and a way to tell it losses and weights.
-import type { Content, Engine } from "../engine/engine.ts";
-import type { Session } from "../gl/types.ts";
+import type { Engine } from "../engine/engine.ts";
+import { LentEngine } from "../engine/lent.ts";
 import { CHUNK, type FromPage, type Saved, type Stepped } from "../messages.ts";
 import type { TrainingHost } from "../state/training.ts";
 
@@ -9,37 +9,20 @@ export interface TrainerEvents {
   blob(name: string): Promise<Uint8Array<ArrayBuffer>>;
 }
 
-export class CommTrainer implements TrainingHost {
+export class CommTrainer extends LentEngine implements TrainingHost {
   readonly page: string;
-  private readonly engine: Engine;
   readonly compiles = true;
   readonly saveWeights = null;
   private readonly events: TrainerEvents;
 
   constructor(page: string, engine: Engine, events: TrainerEvents) {
+    super(engine);
     this.page = page;
-    this.engine = engine;
     this.events = events;
   }
 
   get plan(): string {
-    return this.content?.plan ?? "";
-  }
-
-  get losses(): number {
-    return this.engine.losses;
-  }
-
-  initial(): ReadonlyMap<number, Float32Array> {
-    return this.engine.initialState();
-  }
-
-  use<T>(work: (session: Session) => Promise<T>): Promise<T> {
-    return this.engine.use(work);
-  }
-
-  refresh(): Promise<void> {
-    return this.engine.refresh();
+    return this.engine.shown?.plan ?? "";
   }
 
   blob(name: string): Promise<Uint8Array<ArrayBuffer>> {
@@ -61,9 +44,5 @@ export class CommTrainer implements TrainingHost {
       const { page } = this;
       this.events.send({ type: "saved", page, ...saved, part, count, bytes }, [data]);
     }
-  }
-
-  private get content(): Content | undefined {
-    return this.engine.shown;
   }
 }

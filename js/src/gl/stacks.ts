@@ -16,14 +16,15 @@ export type Bent = ReadonlyMap<number, number>;
 /** One for each value that has edits, or is edited as one that has; behind the one that it is a view of. */
 export function stacksOf(plan: Values, edits: readonly Edit[]): Stack[] {
   const numbers = new Map(plan.values.map(({ key }, number) => [key, number]));
+  const more = new Map<string, number[]>();
+  for (const [number, { edited_as }] of plan.values.entries())
+    if (edited_as !== "") more.set(edited_as, [...(more.get(edited_as) ?? []), number]);
   const found = new Map<number, Edit[]>();
   const add = (number: number, edit: Edit) =>
     found.set(number, [...(found.get(number) ?? []), edit]);
   for (const edit of edits) {
     add(numbers.get(edit.layer) ?? -1, edit);
-    if (edit.array !== "") continue;
-    for (const [number, { edited_as }] of plan.values.entries())
-      if (edited_as === edit.layer) add(number, edit);
+    if (edit.array === "") for (const number of more.get(edit.layer) ?? []) add(number, edit);
   }
   return [...found]
     .flatMap(([number, own]) => {

@@ -1,10 +1,6 @@
 // What a reader bends while the page trains, as ticks on the curve. In a notebook Python marks it (viewer/handover.py).
 import type { Edit } from "../edits.ts";
-import type { Mark } from "../training.ts";
-
-/** As Python's: so many marks are kept, and changes of one kind within so many steps get one. */
-const MOST_MARKS = 100;
-const ONE_TOUCH = 20;
+import { type Mark, MOST_MARKS, ONE_TOUCH } from "../training.ts";
 
 /** The marks of a training, with those of bends that were changed behind a step. */
 export function marked(

@@ -1,11 +1,12 @@
 // Trains in an exported page: what the loop is given there, and what scripts and readers ask of it.
 import { batch, effect } from "@preact/signals";
 import type { Engine } from "../engine/engine.ts";
-import type { Session } from "../gl/types.ts";
+import { LentEngine } from "../engine/lent.ts";
 import type { Exported } from "../messages.ts";
 import { NO_TRAINING, type TrainingHost, type TrainingProgress } from "../state/training.ts";
 import type { ViewerState } from "../state.ts";
-import type { Course, TrainingRecord } from "../training.ts";
+import { courseOf } from "../training/course.ts";
+import type { TrainingRecord } from "../training.ts";
 import { fileName, save } from "../views/keep/files.ts";
 import { marked } from "./marks.ts";
 import { fileOf, tensorOf, tensorsIn } from "./safetensors.ts";
@@ -37,17 +38,16 @@ const PAGE = "page";
 let resets = 0;
 
 /** What the page's loop is given; Python, which could be told or asked, there is none. */
-class PageTrainer implements TrainingHost {
+class PageTrainer extends LentEngine implements TrainingHost {
   readonly page = PAGE;
   readonly compiles = false;
   readonly saveWeights: () => Promise<void>;
   readonly blob: (name: string) => Promise<Uint8Array<ArrayBuffer>>;
-  private readonly engine: Engine;
   /** Of the training's Plan. */
   private readonly hash: string;
 
   constructor(engine: Engine, hash: string, blob: PageTrainer["blob"], save: () => Promise<void>) {
-    this.engine = engine;
+    super(engine);
     this.hash = hash;
     this.blob = blob;
     this.saveWeights = save;
@@ -55,22 +55,6 @@ class PageTrainer implements TrainingHost {
 
   get plan(): string {
     return this.engine.shown === undefined ? "" : this.hash;
-  }
-
-  get losses(): number {
-    return this.engine.losses;
-  }
-
-  initial(): ReadonlyMap<number, Float32Array> {
-    return this.engine.initialState();
-  }
-
-  use<T>(work: (session: Session) => Promise<T>): Promise<T> {
-    return this.engine.use(work);
-  }
-
-  refresh(): Promise<void> {
-    return this.engine.refresh();
   }
 
   tell(): void {
@@ -105,7 +89,7 @@ export class OwnTraining implements PageTraining {
     const { state, engine, exported, blob } = this;
     const record = exported.training as TrainingRecord | null;
     if (record === null || engine.device === undefined) return;
-    const course = JSON.parse(new TextDecoder().decode(await blob(record.course))) as Course;
+    const course = await courseOf(blob, record);
     const weak = engine.device.capabilities.precision !== "float32";
     batch(() => {
       state.training.value = record;

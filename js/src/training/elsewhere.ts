@@ -2,8 +2,11 @@
 import { effect } from "@preact/signals";
 import { NO_TRAINING, type TrainingHost } from "../state/training.ts";
 import type { ViewerState } from "../state.ts";
-import type { Course, TrainingRecord } from "../training.ts";
+import type { TrainingRecord } from "../training.ts";
+import { courseOf } from "./course.ts";
+import { seenBy } from "./given.ts";
 import { Line } from "./line.ts";
+import { NOTHING_FAILED } from "./steps.ts";
 
 /** So often it says that it sees the training: Python answers with what there is, and where the owner is gone, with that. */
 const OFFER_MS = 2000;
@@ -29,7 +32,10 @@ export class Elsewhere {
     state.progress.value = { ...NO_TRAINING, phase: "elsewhere" };
     this.asking = setInterval(() => this.say(), OFFER_MS);
     this.say();
-    this.unfollow = effect(() => this.follow(state.others.value));
+    this.unfollow = effect(() => {
+      state.others.value;
+      this.follow();
+    });
   }
 
   close(): void {
@@ -39,7 +45,7 @@ export class Elsewhere {
   }
 
   /** The Plan, or what is to be shown, may have come. */
-  follow(_?: unknown): void {
+  follow(): void {
     const { training, round, blob } = this.state.others.peek();
     const { training: record, progress } = this.state;
     if (record.peek()?.state === "stopped") {
@@ -56,15 +62,13 @@ export class Elsewhere {
   }
 
   private say(): void {
-    const told = { first: 0, held_out: [], message: "", failed: [], numbers: {}, paused: false };
-    this.host.tell({ training: this.id, ...told }, new Float32Array());
+    const told = { training: this.id, first: 0, held_out: [], message: "" };
+    this.host.tell({ ...told, ...NOTHING_FAILED }, new Float32Array());
   }
 
   private async show(blob: string): Promise<void> {
     const { host, state } = this;
-    const course = JSON.parse(
-      new TextDecoder().decode(await host.blob(this.record.course)),
-    ) as Course;
+    const course = await courseOf((name) => host.blob(name), this.record);
     const bytes = await host.blob(blob);
     if (host.plan !== course.plan) throw new Error("the Plan is not here yet");
     const line = Line.of(bytes);
@@ -79,12 +83,8 @@ export class Elsewhere {
     });
     if (this.closed) return;
     await host.refresh();
-    const examples = line.steps * course.batch;
     const step = line.steps;
-    state.progress.value = {
-      ...NO_TRAINING,
-      ...{ phase: "elsewhere", course, step, examples },
-      ...line.curve(),
-    };
+    const now = { phase: "elsewhere", course, step, examples: seenBy(course, step) } as const;
+    state.progress.value = { ...NO_TRAINING, ...now, ...line.curve() };
   }
 }

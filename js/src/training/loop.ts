@@ -7,7 +7,7 @@ import { type Given, seenBy } from "./given.ts";
 import type { History } from "./history.ts";
 import { nextStep, type Tensors } from "./ring.ts";
 import { seen } from "./seen.ts";
-import type { StepGave } from "./steps.ts";
+import { NOTHING_FAILED, type StepGave } from "./steps.ts";
 import { Watches } from "./watches.ts";
 import { Work } from "./work.ts";
 
@@ -23,7 +23,6 @@ const SAVING = 0.05;
 const SAVE_MS = 10_000;
 /** So often it says that it is there while it pauses: another page takes over where it is silent. */
 const BEAT_MS = 1500;
-const NOTHING_FAILED = { failed: [], numbers: {}, paused: false };
 
 export interface LoopEvents {
   /** How it goes. */

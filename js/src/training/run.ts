@@ -3,6 +3,7 @@ import { batch, effect, untracked } from "@preact/signals";
 import { NO_TRAINING, type TrainingHost } from "../state/training.ts";
 import type { ViewerState } from "../state.ts";
 import type { Course, TrainingRecord } from "../training.ts";
+import { courseOf } from "./course.ts";
 import { Elsewhere } from "./elsewhere.ts";
 import { fetched } from "./given.ts";
 import { History } from "./history.ts";
@@ -96,7 +97,7 @@ function begin(
     return found;
   };
   const open = async (): Promise<void> => {
-    course ??= JSON.parse(new TextDecoder().decode(await host.blob(first.course))) as Course;
+    course ??= await courseOf((name) => host.blob(name), first);
     // The Plan comes by another way.
     if (closed || opening || host.plan !== course.plan) return;
     opening = true;

@@ -25,6 +25,9 @@ export interface StepGave {
   readonly numbers: ReadonlyMap<string, number>;
 }
 
+/** What is told of steps that nothing is wrong with. */
+export const NOTHING_FAILED = { failed: [], numbers: {}, paused: false } as const;
+
 /** Computes a step; it counts once the session commits. */
 export async function runStep(session: Session, given: Given, asked: StepAsked): Promise<StepGave> {
   const { course, rows } = given;

@@ -16,7 +16,7 @@ from nbglcnn.graph import Array, Graph
 from nbglcnn.inputs import Spec, as_arrays
 from nbglcnn.load.joined import Joined, Side
 from nbglcnn.load.names import specs_of
-from nbglcnn.load.parameters import fitting, with_numbers, with_parameters
+from nbglcnn.load.parameters import fitting, parameters_of, with_numbers, with_parameters
 from nbglcnn.load.prepared import Pictured, Prepared, bare, behind, front, pictured, prepared
 from nbglcnn.load.torch.thread import one_at_a_time
 
@@ -38,6 +38,7 @@ __all__ = [
     "is_module",
     "load",
     "one_at_a_time",
+    "parameters_of",
     "partly",
     "prepared",
     "rewrites",

@@ -21,6 +21,16 @@ SETTING = (
 )
 
 
+def parameters_of(graph: Graph) -> dict[str, Array]:
+    """All parameters and buffers of a Graph, by name."""
+    found = {}
+    for name, value in graph.parameters.items():
+        data = graph.values[value].data
+        assert data is not None
+        found[name] = data
+    return found
+
+
 def with_parameters(graph: Graph, state_dict: Mapping[str, Any]) -> Graph:
     """The same Graph with other weights: names and shapes must be those of `graph.parameters`."""
     fitting(state_dict, graph.parameters)

@@ -12,7 +12,7 @@ import numpy as np
 from nbglcnn.device import shared_device
 from nbglcnn.errors import DeviceError, InputError
 from nbglcnn.graph import Array, Graph
-from nbglcnn.load import load, with_parameters
+from nbglcnn.load import load, parameters_of, with_parameters
 from nbglcnn.load.training import TrainingMode, check_training, training_mode
 from nbglcnn.losses import Loss, is_index, understood, unknown_loss
 from nbglcnn.lowering.lower import lower
@@ -146,7 +146,7 @@ def of_batches(
     graph, request = _prepared(model, batches, understood(loss), optimizer, parameters, output)
     request = replace(request, bent=tuple(bent))
     if weights is not None:
-        own = {name: graph.values[value].data for name, value in graph.parameters.items()}
+        own = parameters_of(graph)
         graph = with_parameters(graph, own | {n: weights[n] for n in own if n in weights})
     step = step_of(graph, request)
     if optimizer_state is not None:

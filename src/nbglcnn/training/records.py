@@ -67,6 +67,10 @@ class Course(msgspec.Struct, frozen=True):
     frozen: tuple[str, ...] = ()
 
 
+MOST_MARKS = 100  # of a training; the first ones go
+ONE_TOUCH = 20  # steps within which changes of the same kind get one mark
+
+
 class Mark(msgspec.Struct, frozen=True):
     """What was changed by hand behind `step` steps, in words."""
 

@@ -8,22 +8,25 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-import numpy as np
 import traitlets
 
 from nbglcnn.edits.records import Edit
 from nbglcnn.errors import InputError, NbglcnnError, users_line
 from nbglcnn.plan import content_hash
 from nbglcnn.training.local import of_batches
-from nbglcnn.training.optimizers import Optimizer
-from nbglcnn.training.records import Course, Mark, State, TrainingRecord
+from nbglcnn.training.records import (
+    MOST_MARKS,
+    ONE_TOUCH,
+    Course,
+    Mark,
+    State,
+    TrainingRecord,
+)
 from nbglcnn.viewer import live
 from nbglcnn.viewer.editing import Edited
 from nbglcnn.viewer.live import LiveTraining
-from nbglcnn.viewer.trained import Trained, begun, going_on
+from nbglcnn.viewer.trained import Trained, begun, going_on, rates_of
 
-MOST_MARKS = 100
-ONE_TOUCH = 20  # steps within which changes of the same kind get one mark
 SILENT_S = 4.0  # a page that says nothing for so long, while another sees the training, is gone
 
 
@@ -248,16 +251,3 @@ def _marks_of_bends(before: Sequence[Edit], now: Sequence[Edit], step: int) -> l
         assert known is not None
         found.append(Mark(step, f"{known.layer}: {known.transform}{how}"))
     return found
-
-
-def rates_of(optimizer: Optimizer, begin: int, end: int) -> bytes:
-    """The learning rate of each step from `begin` on, where it is a function of the step."""
-    if not callable(optimizer.lr):
-        return b""
-    if end < 0:
-        raise InputError(
-            f"{type(optimizer).__name__}: lr is a function of the step, so that the page has to be "
-            "told how many there are: give epochs=… or steps=…"
-        )
-    steps = range(begin, max(begin + 1, end))
-    return np.array([optimizer.rate(step) for step in steps], np.float32).tobytes()

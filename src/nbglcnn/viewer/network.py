@@ -161,7 +161,7 @@ class Network(Cut, Training):
         """Take other weights; the patches where these are all that has changed, else none."""
         graph = load.with_parameters(self.graph, state_dict)
         if self.trained is not None:
-            own = {name: graph.values[value].data for name, value in graph.parameters.items()}
+            own = load.parameters_of(graph)
             self.trained.edits += [(name, ..., own[name]) for name in state_dict if name in own]
         return self._take(graph)
 

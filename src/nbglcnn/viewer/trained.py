@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from nbglcnn import load
-from nbglcnn.errors import NbglcnnError
+from nbglcnn.errors import InputError, NbglcnnError
 from nbglcnn.graph import Array, Graph
 from nbglcnn.lowering import lower
 from nbglcnn.plan import Plan, Target, Value, content_hash, pack_file
@@ -57,11 +57,10 @@ class Trained:
         self.bent = set(self.run.request.bent)
         # Numbers that were set by hand and aren't in the page yet, in their order.
         self.edits: list[tuple[str, Any, Any]] = []
-        graph = self.joined.graph
-        values = {name: graph.values[graph.parameters[name]].data for name in self.joined.state}
+        values = load.parameters_of(self.joined.graph)
         # All that changes, as the page has sent it last. The Plan keeps the weights that the page
         # began with: with others it would be a new one, which pages put in the place of theirs.
-        self.last: Mapping[str, Array] = {n: a for n, a in values.items() if a is not None}
+        self.last: Mapping[str, Array] = {name: values[name] for name in self.joined.state}
         self.first = self.last  # of the beginning, whatever Course it was
         self.file = memoryview(pack_file(self.plan, {}))
 
@@ -72,9 +71,7 @@ class Trained:
     def seen_by_others(self, past: bytes) -> bytes:
         """What pages show where another one trains: `live.past`, and the state as it is packed."""
         graph = self.joined.graph
-        own = {name: graph.values[value].data for name, value in graph.parameters.items()}
-        now = load.with_parameters(graph, {n: a for n, a in own.items() if a is not None}
-                                   | dict(self.last))  # fmt: skip
+        now = load.with_parameters(graph, load.parameters_of(graph) | dict(self.last))
         plan = lower.repack(self.plan, now)
         changing = {carry.target for carry in plan.header.carries}
         rows = [plan.blobs[one.hash] for one in plan.header.weights if one.texture in changing]
@@ -142,15 +139,62 @@ def begun(
     return Trained(asked, run, joined, plan, course, content_hash(words), blobs, seen)
 
 
+def first(
+    network: Training,
+    run: Run,
+    asked: Mapping[str, Any],
+    batches: Data,
+    seen: Mapping[str, int],
+    target: Target,
+) -> Trained:
+    """A training of a network from its first step on; `asked` are the arguments of `viewer.train`.
+
+    `seen` are batches that BatchNorms have seen before, by their buffers' names. InputError for
+    `held_out`, and for more data than a page takes.
+    """
+    optimizer, seed, shuffle = asked["optimizer"], asked["seed"], asked["shuffle"]
+    end = end_of(asked["epochs"], asked["steps"])
+    data = columns.data_set(run, batches, asked["held_out"], shuffled=shuffle, seed=seed)
+    if asked["epochs"] is not None:
+        end = asked["epochs"] * -(-data.count // run.size)
+    given = Asked(batches, asked["loss"], optimizer, shuffle, seed, asked["output"], data)
+    return begun(
+        network.graph, network.observe, target, given, run, seen,
+        end=end, rates=rates_of(optimizer, 0, end),
+    )  # fmt: skip
+
+
 def going_on(run: Run, state: Mapping[str, Array]) -> Run:
     """The same training, which begins with a state: parameters and what the optimizer keeps."""
     graph = run.step.graph
-    own = {name: graph.values[value].data for name, value in graph.parameters.items()}
     fitting = {
         name: state[name] if name in state and state[name].shape == data.shape else data
-        for name, data in own.items() if data is not None
-    }  # fmt: skip
+        for name, data in load.parameters_of(graph).items()
+    }
     return replace(run, step=replace(run.step, graph=load.with_parameters(graph, fitting)))
+
+
+def end_of(epochs: int | None, steps: int | None) -> int:
+    """The step to stop at, -1 for none or for what is counted in epochs."""
+    for name, value in (("epochs", epochs), ("steps", steps)):
+        if value is not None and (not isinstance(value, int) or value < 0):
+            raise InputError(f"{name}={value!r}; a number of at least 0 is needed")
+    if epochs is not None and steps is not None:
+        raise InputError("both epochs and steps were given: give epochs=… or steps=…")
+    return -1 if steps is None else steps
+
+
+def rates_of(optimizer: Optimizer, begin: int, end: int) -> bytes:
+    """The learning rate of each step from `begin` on, where it is a function of the step."""
+    if not callable(optimizer.lr):
+        return b""
+    if end < 0:
+        raise InputError(
+            f"{type(optimizer).__name__}: lr is a function of the step, so that the page has to be "
+            "told how many there are: give epochs=… or steps=…"
+        )
+    steps = range(begin, max(begin + 1, end))
+    return np.array([optimizer.rate(step) for step in steps], np.float32).tobytes()
 
 
 class Training:
@@ -159,6 +203,7 @@ class Training:
     graph: Graph
     plan: Plan
     revision: int
+    observe: str | Sequence[str]
 
     def _compile(self, target: Target | None) -> None:
         raise NotImplementedError
@@ -192,9 +237,4 @@ class Training:
 
     def weights(self) -> dict[str, Array]:
         """All parameters and buffers of now, by name."""
-        found = {}
-        for name, value in self.graph.parameters.items():
-            data = self.graph.values[value].data
-            assert data is not None
-            found[name] = data
-        return found
+        return load.parameters_of(self.graph)

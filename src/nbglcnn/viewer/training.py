@@ -22,10 +22,10 @@ from nbglcnn.training.optimizers import Adam, Optimizer
 from nbglcnn.training.records import TrainingRecord
 from nbglcnn.training.run import Run
 from nbglcnn.viewer import blocking, live, protocol
-from nbglcnn.viewer.handover import HandsOver, rates_of
+from nbglcnn.viewer.handover import HandsOver
 from nbglcnn.viewer.live import LiveTraining
 from nbglcnn.viewer.reading import Reader
-from nbglcnn.viewer.trained import Asked, Trained, begun
+from nbglcnn.viewer.trained import Trained, end_of, first
 
 TRAINING = "_training"  # what pages and Python tell each other
 
@@ -111,8 +111,8 @@ class Trains(HandsOver):
             shuffle=shuffle, seed=seed, output=output, weights=network.weights(),
             bent=sorted(self._bent_layers()),
         )  # fmt: skip
-        end = end_of(epochs, steps)
-        self._trained_by = {
+        end_of(epochs, steps)  # what is no end is refused before a page is waited for
+        self._trained_by = asked = {
             "data": data, "loss": loss, "optimizer": optimizer, "batch_size": batch_size,
             "epochs": epochs, "steps": steps, "held_out": held_out, "parameters": parameters,
             "shuffle": shuffle, "seed": seed, "output": output,
@@ -123,17 +123,10 @@ class Trains(HandsOver):
             return self._train_here(run, batches, optimizer, epochs, steps)
         if network.latent is not None:
             raise InputError("a latent skips a part of the network: set viewer.source = None first")
-        found = columns.data_set(run, batches, held_out, shuffled=shuffle, seed=seed)
-        if epochs is not None:
-            end = epochs * -(-found.count // run.size)
         norms = run.request.mode.norms or {}
         names = {f"{path}.num_batches_tracked": norm.batches for path, norm in norms.items()}
         seen = {name: self._batches.get(name, count) for name, count in names.items()}
-        asked = Asked(batches, loss, optimizer, shuffle, seed, output, found)
-        made = begun(
-            network.graph, network.observe, network.plan.header.target, asked, run, seen,
-            end=end, rates=rates_of(optimizer, 0, end),
-        )  # fmt: skip
+        made = first(network, run, asked, batches, seen, network.plan.header.target)
         network.train(made)
         self._begin_bends(made)
         rate = optimizer.rate(0)
@@ -364,13 +357,3 @@ class Trains(HandsOver):
         """What pages ask for of a training."""
         trained = self.network.trained
         return None if trained is None else trained.blobs.get(name)
-
-
-def end_of(epochs: int | None, steps: int | None) -> int:
-    """The step to stop at, -1 for none or for what is counted in epochs."""
-    for name, value in (("epochs", epochs), ("steps", steps)):
-        if value is not None and (not isinstance(value, int) or value < 0):
-            raise InputError(f"{name}={value!r}; a number of at least 0 is needed")
-    if epochs is not None and steps is not None:
-        raise InputError("both epochs and steps were given: give epochs=… or steps=…")
-    return -1 if steps is None else steps

@@ -1,0 +1,27 @@
+// What an engine lends to a training, whoever its client is.
+import type { Session } from "../gl/types.ts";
+import type { Engine } from "./engine.ts";
+
+export abstract class LentEngine {
+  protected readonly engine: Engine;
+
+  constructor(engine: Engine) {
+    this.engine = engine;
+  }
+
+  get losses(): number {
+    return this.engine.losses;
+  }
+
+  initial(): ReadonlyMap<number, Float32Array> {
+    return this.engine.initialState();
+  }
+
+  use<T>(work: (session: Session) => Promise<T>): Promise<T> {
+    return this.engine.use(work);
+  }
+
+  refresh(): Promise<void> {
+    return this.engine.refresh();
+  }
+}
