@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
 from equal import assert_equal
 from faults import settled
@@ -223,17 +223,48 @@ answer = kernel.comm_info_request
 kernel.comm_info_request = lambda *given: asked.append(given) or answer(*given)
 request = kernel.session.msg("comm_info_request", {})
 parts = [zmq.Frame(part) for part in kernel.session.serialize(request, ident=b"a page")]
-task = asyncio.ensure_future(kernel.shell_main(None, parts))
+async def run_in_context(*args):
+    await asyncio.create_task(kernel.shell_main(None, *args))
+task = asyncio.ensure_future(HELD)
 viewer.output
 del kernel.comm_info_request
 print(len(asked))
 """
 
 
-def test_what_a_page_asks_as_a_cell_begins_is_answered_while_it_waits(notebook: Notebook) -> None:
+@pytest.mark.parametrize("held", ["kernel.shell_main(None, parts)", "run_in_context(parts)"])
+def test_what_a_page_asks_as_a_cell_begins_is_answered_while_it_waits(
+    notebook: Notebook, held: str
+) -> None:
     notebook.run(MAKE + "\nviewer")
-    assert notebook.run(TAKEN).text.strip() == "1"
+    assert notebook.run(TAKEN.replace("HELD", held)).text.strip() == "1"
+    notebook.run("await asyncio.sleep(0.2)")
     assert notebook.run("print(task.done(), task.exception())").text.strip() == "True None"
+
+
+WAITS = """
+import time
+from nbglcnn.viewer import blocking
+print("it waits")
+until = time.monotonic() + 20
+blocking.wait(lambda: answered() or time.monotonic() > until)
+print("it has waited", until > time.monotonic())
+"""
+
+
+def test_a_page_hears_of_the_widgets_that_there_are_while_a_cell_waits(notebook: Notebook) -> None:
+    notebook.run(MAKE + "\nviewer")
+    path = notebook.lab.root / "answered"
+    notebook.run(f"from pathlib import Path\nanswered = Path({str(path)!r}).exists")
+    cell = notebook.start(WAITS)
+    expect(notebook.page.get_by_text("it waits", exact=True).last).to_be_visible()
+    told = notebook.page.evaluate(
+        "() => window.lab.kernel().requestCommInfo({target_name: 'jupyter.widget'})"
+    )
+    path.touch()  # the answer came while the cell waited: it can end now
+    identity = notebook.run("print(viewer.model_id)").text.strip()
+    assert told["content"]["comms"][identity] == {"target_name": "jupyter.widget"}
+    assert notebook.wait(cell).text.splitlines()[-1] == "it has waited True"
 
 
 def test_a_restarted_kernel_is_said_and_the_cell_can_run_again(notebook: Notebook) -> None:

@@ -26,6 +26,7 @@ from typing import Any, Protocol
 from nbglcnn.viewer import marimo
 from nbglcnn.viewer.inbox import inboxes
 
+POLLOUT = 2  # zmq.POLLOUT; where there is no kernel there may be no zmq
 POLL_MS = 2  # also how late an answer is seen that another thread delivers
 TICK_S = 0.002  # between two looks at the queue while an `await` lets other tasks run
 CONTROL = "jupyter.widget.control"  # target of the comm on which a page asks for widgets' states
@@ -186,18 +187,25 @@ def _taken() -> list[Any]:
         for task in sorted(
             asyncio.all_tasks(), key=lambda one: (len(one.get_name()), one.get_name())
         ):
-            frame = getattr(task.get_coro(), "cr_frame", None)
-            if frame is not None and frame.f_code.co_name == "shell_main":
+            coroutine: Any = task.get_coro()
+            frame = getattr(coroutine, "cr_frame", None)
+            if frame is None:
+                continue
+            if frame.f_code.co_name == "shell_main":
                 found.append(frame.f_locals.get("msg"))
+            elif frame.f_code.co_name == "run_in_context":  # becomes a task of shell_main
+                is_new = inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED
+                found += [*frame.f_locals.get("args", ())][-1:] if is_new else []
     return [parts for parts in found if isinstance(parts, list)]
 
 
 class Pump:
     """Holds this thread's stream of requests and hands out what is for a Viewer."""
 
-    def __init__(self, kernel: Any, stream: Any) -> None:
+    def __init__(self, kernel: Any, stream: Any, replies: Any) -> None:
         self._kernel = kernel
         self._stream = stream
+        self._replies = replies  # where answers to requests go
         self._socket = stream.socket
         self._callback = stream._recv_callback
         self._stash: list[Any] = []
@@ -211,11 +219,12 @@ class Pump:
             if manager is not None:  # ipykernel 7: the inproc stream of this thread's (sub)shell
                 shell = manager.subshell_id_from_thread_id(threading.get_ident())
                 stream = manager.get_shell_channel_to_subshell_pair(shell).to_stream
+                replies = manager.get_subshell_to_shell_channel_socket(shell)
             elif threading.current_thread() is threading.main_thread():  # ipykernel 6
-                stream = instance.shell_stream
+                stream = replies = instance.shell_stream
             else:
                 return None
-            return Pump(instance, stream) if callable(stream._recv_callback) else None
+            return Pump(instance, stream, replies) if callable(stream._recv_callback) else None
         except (AttributeError, RuntimeError, KeyError):
             return None  # a user's thread, or an ipykernel that has changed
 
@@ -302,10 +311,12 @@ class Pump:
         kernel.set_parent(identities, message)
         try:
             if kind == "comm_info_request":
-                answer = kernel.comm_info_request(self._stream, identities, message)
+                answer = kernel.comm_info_request(self._replies, identities, message)
                 if inspect.iscoroutine(answer):  # it waits for nothing
                     with suppress(StopIteration):
                         answer.send(None)
+                if self._replies is self._stream:  # which sends when its loop runs: after the cell
+                    self._stream.flush(POLLOUT)
             elif kind == "comm_open":
                 manager.comm_open(self._stream, identities, message)
             else:  # not through Comm.handle_msg, as in `_deliver`

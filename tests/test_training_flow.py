@@ -1,0 +1,139 @@
+"""A training with all that happens to it, one thing after the other, in a real JupyterLab."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+import torch
+from playwright.sync_api import Browser, expect
+from torch import nn
+from torch.nn import functional as F
+
+from equal import assert_equal
+from faults import LOSE_AT
+from lab import Lab, Notebook, alone
+from test_viewer_handover import WAIT, begin, compare, steps
+from test_viewer_training import MAKE, made, told
+
+
+@pytest.fixture
+def notebook(lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
+    with alone(lab, browser("llvmpipe")) as notebook:
+        notebook.run(MAKE)
+        yield notebook
+
+
+def by_torch(rates: list[float], factors: list[float]) -> tuple[nn.Module, list[float]]:
+    """PyTorch's losses with a learning rate and a factor of a bend for each step."""
+    model, x, y = made()
+    model.train()
+    optimizer = torch.optim.SGD(model.parameters(), rates[0], momentum=0.9)
+    losses: list[float] = []
+
+    def hook(_: nn.Module, __: object, value: torch.Tensor) -> torch.Tensor:
+        change = torch.zeros_like(value)
+        change[:, [1, 6]] = (value[:, [1, 6]] * (factors[len(losses)] - 1)).detach()
+        return value + change
+
+    model[2].register_forward_hook(hook)
+    for step, rate in enumerate(rates):
+        optimizer.param_groups[0]["lr"] = rate
+        at = step % 3 * 16
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x[at : at + 16]), y[at : at + 16])
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return model, losses
+
+
+def test_it_bends_reloads_is_interrupted_loses_its_context_and_gives_its_weights_back(
+    notebook: Notebook,
+) -> None:
+    begin(notebook)
+    notebook.run("bend = viewer.bend('2', nbglcnn.transforms.multiply(0.25), channels=[1, 6])")
+    notebook.run(WAIT.format("viewer._told_training.round == 0"))
+    notebook.run("training.lr = 0.02")
+    steps(notebook, "4", 8)
+
+    notebook.run("await asyncio.sleep(1)")  # the page sends what it pauses with
+    notebook.save()
+    notebook.page.reload()
+    notebook.wait_revived()
+    notebook.run(WAIT.format("viewer._told_training.round < 2"))
+    steps(notebook, "2", 10)
+
+    # A cell that waits for the end is interrupted: the training goes on all the same.
+    cell = notebook.start("training.step(6)\nprint('waits')\nawait training.done")
+    expect(notebook.page.get_by_text("waits", exact=True).last).to_be_visible()
+    notebook.interrupt()
+    assert "Interrupt" in notebook.wait(cell).error
+    notebook.run(WAIT.format("training.step_count < 16 or training.state != 'paused'"))
+    # So is one that keeps the kernel from hearing anything.
+    cell = notebook.start("training.step(2)\nimport time\nprint('sleeps')\ntime.sleep(600)")
+    expect(notebook.page.get_by_text("sleeps", exact=True).last).to_be_visible()
+    notebook.interrupt()
+    assert "Interrupt" in notebook.wait(cell).error
+    notebook.run(WAIT.format("training.step_count < 18 or training.state != 'paused'"))
+
+    notebook.run("bend.remove()")
+    notebook.page.evaluate(LOSE_AT, "drawArrays")
+    notebook.run("training.step(4)")
+    notebook.run(WAIT.format("'goes on from step' not in training.message"))
+    notebook.run(WAIT.format("training.step_count < 22 or training.state != 'paused'"))
+
+    notebook.run("training.lr = 0.05\ntraining.resume()")
+    notebook.run(WAIT.format("training.step_count < 26") + "\ntraining.stop()")
+    count = told(notebook, "training.step_count")
+    assert isinstance(count, int)
+    rates = [0.05] * 4 + [0.02] * 18 + [0.05] * (count - 22)
+    model, losses = by_torch(rates, [1.0] * 4 + [0.25] * 14 + [1.0] * (count - 18))
+    compare(notebook, model, losses)
+    marks = told(notebook, "[[m.step, m.text] for m in viewer._told_training.marks]")
+    assert marks == [[4, "2: multiply"], [18, "2: multiply removed"]]
+
+    # What it has learned is a state_dict of PyTorch's, and gives the page's outputs there.
+    page = notebook.array("viewer.run(x[:1].astype('f') / 255)")
+    there = notebook.array(
+        "(model.load_state_dict(viewer.state_dict()), "
+        "model(torch.from_numpy(x[:1].astype('f') / 255)).detach().numpy())[1]"
+    )
+    assert_equal(page, there, rtol=1e-5)
+
+
+def test_the_cell_runs_again_in_mid_training_and_another_viewer_trains_beside(
+    notebook: Notebook,
+) -> None:
+    cell = (
+        "viewer = Viewer(model, torch.rand(1, 1, 14, 14), timeout=60)\n"
+        "training = viewer.train((x, y), 'cross_entropy', nbglcnn.SGD(0.05, momentum=0.9), 16,\n"
+        "                        shuffle=False, held_out=0.2, steps=30)\n"
+    )
+    notebook.run("made = []")
+    again = notebook.start(cell + "made.append((viewer, training))\nviewer")
+    notebook.wait(again)
+    notebook.run(WAIT.format("len(made) < 1 or training.step_count < 2"))
+    notebook.again(again)  # the same cell: its first Viewer is shown nowhere now
+    notebook.run(cell.replace("viewer", "other").replace("training =", "beside =") + "other")
+    notebook.run("await training.done\nawait beside.done")
+    model, x, y = made()
+    model.train()
+    optimizer = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9)
+    losses = []
+    for step in range(30):
+        at = step % 3 * 16
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x[at : at + 16]), y[at : at + 16])
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    compare(notebook, model, losses)
+    np.testing.assert_allclose(
+        np.array(told(notebook, "beside.losses.tolist()")), losses, rtol=2e-4
+    )
+    # The first one learned on where nobody saw it, until it was stopped or at its end.
+    notebook.run("made[0][1].stop()")
+    assert told(notebook, "made[0][1].state") == "stopped"
+    first = np.array(told(notebook, "made[0][1].losses.tolist()"))
+    assert 2 <= len(first) <= 30
+    np.testing.assert_allclose(first, losses[: len(first)], rtol=2e-4)
