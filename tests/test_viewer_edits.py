@@ -518,8 +518,43 @@ def test_a_modules_own_names_types_and_ties_come_back() -> None:
     assert state["norm.num_batches_tracked"].dtype == torch.int64
     model.load_state_dict(state)
     assert_equal(viewer.output, model(torch.from_numpy(viewer.input)).detach().numpy())
-    with pytest.raises(InputError, match=r"Tied of PyTorch.*torch\.onnx\.export"):
-        viewer.to_onnx("never.onnx")
+    viewer.close()
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_an_onnx_file_is_written_of_a_pytorch_model(large: bool, tmp_path: Any) -> None:
+    torch.manual_seed(1)
+    model = nn.Sequential(
+        nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(),
+        nn.Linear(4 * 16, 20_000 if large else 3),
+    ).eval()  # fmt: skip
+    viewer = Viewer(model, randn(2, 1, 6, 6), preprocess=nbglcnn.Preprocess(mean=0.25, std=0.5))
+    weight = randn(*model[0].weight.shape)
+    viewer.load_state_dict({**viewer.state_dict(), "0.weight": torch.from_numpy(weight)})
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    path = viewer.to_onnx(tmp_path / "model.onnx")
+    assert path == tmp_path / "model.onnx" and not list(tmp_path.glob(".*"))
+    onnx.checker.check_model(str(path))
+    stored = onnx.load(path)
+    names = {tensor.name for tensor in stored.graph.initializer}
+    assert names == {name for name in before if "num_batches" not in name}
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(tensor, before[name]), name
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    x = randn(2, 1, 6, 6)
+    [value] = session.run(None, {session.get_inputs()[0].name: x})
+    model.load_state_dict(viewer.state_dict())
+    assert np.array_equal(model[0].weight.detach().numpy(), weight)
+    assert_equal(value, model(torch.from_numpy(x)).detach().numpy())
+    # The file is the model without what is done to pictures before it.
+    assert_equal(Viewer(path, x).output, value)
+    viewer.close()
+
+
+def test_what_pytorchs_exporter_refuses_is_said(tmp_path: Any) -> None:
+    viewer = Viewer(nn.Linear(3, 2).eval(), randn(1, 3))
+    with pytest.raises(FileNotFoundError):
+        viewer.to_onnx(tmp_path / "nowhere" / "model.onnx")
     viewer.close()
 
 

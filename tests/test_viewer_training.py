@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 
 import numpy as np
+import onnxruntime
 import pytest
 import torch
 from playwright.sync_api import Browser, expect
@@ -140,6 +141,11 @@ def test_another_input_in_between_leaves_what_was_learned(notebook: Notebook) ->
     with torch.no_grad():
         assert_equal(output, model(x[5:6]).numpy(), rtol=1e-4)
     assert_equal(notebook.array("viewer.state_dict()['5.weight'].numpy()"), before, rtol=0)
+    path = notebook.lab.root / "learned.onnx"
+    notebook.run(f"viewer.to_onnx({str(path)!r})")
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    [written] = session.run(None, {"input": x[5:6].numpy()})
+    assert_equal(written, output, rtol=1e-4)
     notebook.run("training.step(2)\n" + wait.format("training.step_count < 8"))
     notebook.run("training.stop()")
 

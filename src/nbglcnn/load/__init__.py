@@ -235,11 +235,25 @@ def initial(model: Any, seed: int) -> dict[str, Any]:
     return initial(model, seed)
 
 
-def write_onnx(model: Any, weights: Mapping[str, Array], path: str | os.PathLike[str]) -> Path:
-    """Write the file of an ONNX model again, with these weights in it."""
-    from nbglcnn.load.onnx.write import write_onnx
+def write_onnx(
+    model: Any, graph: Graph, weights: Mapping[str, Array], path: str | os.PathLike[str]
+) -> Path:
+    """Write an ONNX file of a model with these weights; `graph` is what it was loaded as.
 
-    return write_onnx(model, weights, path)
+    An ONNX model's own file is written again; PyTorch's exporter makes one of a torch module, for
+    inputs of the Graph's shapes.
+    """
+    if not is_module(model):
+        from nbglcnn.load.onnx.write import write_onnx
+
+        return write_onnx(model, weights, path)
+    from nbglcnn.load.torch.to_onnx import to_onnx
+
+    alone = behind(graph)
+    inputs = [alone.values[name] for name in alone.inputs if name not in alone.noise]
+    shapes = [(value.shape, value.dtype) for value in inputs]
+    with one_at_a_time():
+        return to_onnx(model, weights, shapes, len(alone.outputs), Path(path))
 
 
 def is_module(model: Any) -> bool:

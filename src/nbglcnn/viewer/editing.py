@@ -91,13 +91,7 @@ class Edited(Editable, anywidget.AnyWidget):
         return weights.state_dict(self.network.model, self.network.graph)
 
     def to_onnx(self, path: str | os.PathLike[str]) -> Path:
-        """Write the file of an ONNX model with the weights of now, each in its own type.
-
-        Bends are no weights: the file has none.
-
-        Raises:
-            InputError: the model is one of PyTorch.
-        """
+        """Write an ONNX file of the model with the weights of now."""
         return weights.to_onnx(self.network.model, self.network.graph, path)
 
     def _weigh(self, name: str, index: Any, values: Any, step: str = "") -> None:

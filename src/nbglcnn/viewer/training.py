@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -158,17 +160,35 @@ class Trains(HandsOver):
 
         While the network trains in a page those of the moment, all of one step.
         """
-        trained = self.network.trained
-        if trained is not None and self._connection.usable:
-            found = self._reader.parameters(trained.records())
-            self.network.take_state(dict(zip(trained.joined.state, found, strict=True)))
-            assert self.training is not None
-            self._count_batches(trained, self.training.step_count)
+        self._take_weights()
         state = super().state_dict()
         for name, count in self._batches.items():
             if name in state:
                 state[name] = state[name] * 0 + count
         return state
+
+    def to_onnx(self, path: str | os.PathLike[str]) -> Path:
+        """Write an ONNX file of the model with the weights of now, while it trains too.
+
+        Of an ONNX model its own file, each weight in its own type; of a PyTorch model what
+        `torch.onnx.export` makes of it, in eval mode and float32, for inputs of the Viewer's
+        shapes, with the parameters under their names. Bends are no weights: the file has none.
+
+        Raises:
+            ModelError: PyTorch's exporter refuses the model, or the file can't be written.
+        """
+        self._take_weights()
+        return super().to_onnx(path)
+
+    def _take_weights(self) -> None:
+        """Ask the page that trains for the weights of now."""
+        trained = self.network.trained
+        if trained is None or not self._connection.usable:
+            return
+        found = self._reader.parameters(trained.records())
+        self.network.take_state(dict(zip(trained.joined.state, found, strict=True)))
+        assert self.training is not None
+        self._count_batches(trained, self.training.step_count)
 
     # Steering
 

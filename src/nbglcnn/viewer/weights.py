@@ -146,20 +146,14 @@ def state_dict(model: Any, graph: Graph, prefix: str = "") -> dict[str, Any]:
 
 
 def to_onnx(model: Any, graph: Graph, path: str | os.PathLike[str]) -> Path:
-    """Write the file of an ONNX model with the Graph's weights."""
+    """Write an ONNX file of a model with the Graph's weights."""
     model = load.bare(model)
-    if load.is_module(model):
-        raise InputError(
-            f"to_onnx writes the file of an ONNX model again; this is a {type(model).__name__} of "
-            "PyTorch: model.load_state_dict(viewer.state_dict()), then "
-            "torch.onnx.export(model, (x,), path)"
-        )
     if isinstance(model, load.Joined):
         raise InputError("to_onnx: a comparison is no model; give it to a Viewer of one of the two")
     now: Mapping[str, Array] = {
         name: np.asarray(graph.values[value].data) for name, value in graph.parameters.items()
     }
-    return load.write_onnx(model, now, path)
+    return load.write_onnx(model, graph, now, path)
 
 
 def run_of(shape: tuple[int, ...], first: int, count: int) -> tuple[Array, ...]:

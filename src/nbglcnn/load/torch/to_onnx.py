@@ -1,0 +1,66 @@
+"""Writes an ONNX file of a torch module with other numbers in its parameters."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from nbglcnn.errors import ModelError
+from nbglcnn.graph import Array
+from nbglcnn.load.draft import OPSET
+from nbglcnn.load.torch.check import detached_copy, unwrapped
+from nbglcnn.load.torch.extra import translations
+from nbglcnn.load.torch.state import tensors_of
+from nbglcnn.load.torch.tables import tables_kept
+from nbglcnn.load.torch.thread import (
+    quiet,
+    random_numbers_kept,
+    uncollected,
+    unwound,
+)
+
+
+def to_onnx(
+    module: torch.nn.Module,
+    weights: Mapping[str, Array],
+    inputs: Sequence[tuple[tuple[int, ...], np.dtype[np.generic]]],
+    outputs: int,
+    path: Path,
+) -> Path:
+    """Export `module` in eval mode and float32, with these weights, for inputs of these shapes.
+
+    The file's initializers have the names of `module.state_dict()`, and its only output is called
+    "output". PyTorch's exporter does the work; ModelError where it can't.
+    """
+    inner = unwrapped(module)
+    twin, _ = detached_copy(inner)
+    twin.load_state_dict(tensors_of(inner, weights))
+    twin.eval()
+    given = tuple(torch.from_numpy(np.zeros(shape, dtype)) for shape, dtype in inputs)
+    names = ["output"] if outputs == 1 else None
+    beside = f"{path.name}.data"
+    try:
+        with (
+            uncollected(), unwound(), random_numbers_kept(lambda: None), quiet(), tables_kept(),
+            torch.no_grad(),
+            tempfile.TemporaryDirectory(dir=path.absolute().parent, prefix=".nbglcnn") as folder,
+        ):  # fmt: skip
+            program = torch.onnx.export(
+                twin, given, dynamo=True, optimize=False, opset_version=OPSET, verbose=False,
+                output_names=names, custom_translation_table=dict(translations()),
+            )  # fmt: skip
+            assert program is not None
+            program.save(str(Path(folder, path.name)))
+            for name in (beside, path.name):  # the numbers first: a file is never without them
+                if (made := Path(folder, name)).exists():
+                    made.replace(path.with_name(name))
+    except (torch.onnx.OnnxExporterError, RuntimeError, TypeError, ValueError) as error:
+        raise ModelError(
+            f"PyTorch's exporter writes no ONNX file of {type(inner).__name__}: "
+            f"{str(error).strip().splitlines()[0]}"
+        ) from error
+    return path
