@@ -3,7 +3,7 @@
 import type { Kind, Target } from "./plan.ts";
 
 export const PACKAGE_VERSION = "0.1.0";
-export const PROTOCOL = "0c5e3438c4ad";
+export const PROTOCOL = "d06c88212a25";
 export const CHUNK = 2097152;
 export const COLORMAPS = ["signed", "viridis", "cividis", "magma", "grey"] as const;
 export const SIGNED = {"light": "#6b2b00 #c0560c #f09a4a #fbd9b3 #ffffff #c3ddf3 #6fa8d8 #2a6cb0 #0b2f63", "dark": "#ffd093 #f2953a #a8570c #4a290b #0f1216 #123a63 #216bab #4fa3ec #b5dcff"} as const;
@@ -300,7 +300,8 @@ export interface Fed {
  * stopped by itself, or goes on from an earlier step.
  * `failed` are the examples of a batch that gave NaN or infinite numbers, which stopped it, and
  * `numbers` the scalars of that step by what they are. `paused`: behind the last step it has
- * paused by itself, which the trait says too, but only to a kernel that runs no cell.
+ * paused by itself, which the trait says too, but only to a kernel that runs no cell. `elsewhere`:
+ * another page trains, and this one only says that it sees that.
  */
 export interface Stepped {
   readonly type: "stepped";
@@ -312,6 +313,7 @@ export interface Stepped {
   readonly failed: readonly number[];
   readonly numbers: Readonly<Record<string, number>>;
   readonly paused: boolean;
+  readonly elsewhere: boolean;
 }
 
 /**

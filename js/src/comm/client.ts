@@ -491,9 +491,11 @@ export class CommClient {
     this.reports.send(probed, [joined(samples).buffer]);
   }
 
-  /** Whether nobody looks at it, and Python has let it go or is gone. */
+  /** Whether nobody looks at it, and Python is gone or has let it go; what it learns meanwhile is still wanted. */
   private get unwanted(): boolean {
-    return this.engine.views === 0 && (this.released || !this.state.connected.peek());
+    const trains = ["waiting", "running", "paused"].includes(this.state.progress.peek().phase);
+    const left = (this.released && !trains) || !this.state.connected.peek();
+    return this.engine.views === 0 && left;
   }
 
   // Pages that cannot draw, and failures

@@ -63,7 +63,7 @@ export class Elsewhere {
 
   private say(): void {
     const told = { training: this.id, first: 0, held_out: [], message: "" };
-    this.host.tell({ ...told, ...NOTHING_FAILED }, new Float32Array());
+    this.host.tell({ ...told, ...NOTHING_FAILED, elsewhere: true }, new Float32Array());
   }
 
   private async show(blob: string): Promise<void> {

@@ -441,7 +441,7 @@ export class Loop implements TrainingActions {
 
   private tell(
     message = "",
-    more: Pick<Stepped, "failed" | "numbers" | "paused"> = NOTHING_FAILED,
+    more: Pick<Stepped, keyof typeof NOTHING_FAILED> = NOTHING_FAILED,
   ): void {
     const { told, toldHeldOut } = this;
     const { losses, heldOut } = this.history.line;

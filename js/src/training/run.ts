@@ -10,6 +10,7 @@ import { History } from "./history.ts";
 import { Line } from "./line.ts";
 import { Loop } from "./loop.ts";
 import type { RunTraining } from "./offer.ts";
+import { NOTHING_FAILED } from "./steps.ts";
 
 interface Running {
   readonly id: string;
@@ -121,7 +122,12 @@ function begin(
     open().catch((error: unknown) => {
       opening = false;
       loop = undefined;
-      say({ phase: "failed", message: error instanceof Error ? error.message : String(error) });
+      if (closed) return;
+      const message = error instanceof Error ? error.message : String(error);
+      say({ phase: "failed", message });
+      const told = { training: first.id, first: first.at, held_out: [] };
+      const text = `the training can't go on in this page: ${message}`;
+      host.tell({ ...told, ...NOTHING_FAILED, message: text }, new Float32Array());
     });
   };
   attempt();

@@ -26,7 +26,12 @@ export interface StepGave {
 }
 
 /** What is told of steps that nothing is wrong with. */
-export const NOTHING_FAILED = { failed: [], numbers: {}, paused: false } as const;
+export const NOTHING_FAILED = {
+  failed: [],
+  numbers: {},
+  paused: false,
+  elsewhere: false,
+} as const;
 
 /** Computes a step; it counts once the session commits. */
 export async function runStep(session: Session, given: Given, asked: StepAsked): Promise<StepGave> {

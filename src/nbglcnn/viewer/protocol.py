@@ -342,7 +342,8 @@ class Stepped(Message, frozen=True):
     stopped by itself, or goes on from an earlier step.
     `failed` are the examples of a batch that gave NaN or infinite numbers, which stopped it, and
     `numbers` the scalars of that step by what they are. `paused`: behind the last step it has
-    paused by itself, which the trait says too, but only to a kernel that runs no cell.
+    paused by itself, which the trait says too, but only to a kernel that runs no cell. `elsewhere`:
+    another page trains, and this one only says that it sees that.
     """
 
     page: Name
@@ -353,6 +354,7 @@ class Stepped(Message, frozen=True):
     failed: tuple[Count, ...] = ()
     numbers: dict[str, float] = {}
     paused: bool = False
+    elsewhere: bool = False
 
 
 class Saved(Message, frozen=True):

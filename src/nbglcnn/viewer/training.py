@@ -294,6 +294,8 @@ class Trains(HandsOver):
         if record.owner not in ("", message.page):
             self._offered_to_run(message.page, record)
             return
+        if message.elsewhere:  # it hasn't heard yet that it is the one
+            return
         rows = np.frombuffer(data, np.float32).reshape(-1, 2)
         if not live.took(training, message.first, rows, message.held_out):
             return
