@@ -142,7 +142,7 @@ def test_a_head_behind_efficientnet_learns_from_twenty_pictures_of_each_kind() -
     mean, std = torch.tensor(PREPROCESS.mean), torch.tensor(PREPROCESS.std)
 
     def features(which: np.ndarray) -> torch.Tensor:
-        x = nn.functional.interpolate(grey[which].expand(-1, 3, -1, -1), size=64, mode="bilinear")
+        x = nn.functional.interpolate(grey[which].expand(-1, 3, -1, -1), size=96, mode="bilinear")
         with torch.no_grad():
             return model.pool(model.features((x - mean) / std))
 
