@@ -231,7 +231,10 @@ class Playground:
         )
         self.left, self.right = Side(self, "left", left), Side(self, "right", right)
         self._table, self._compared = ipywidgets.HTML(), ipywidgets.HTML()
-        self.a, self.b = (ipywidgets.Dropdown(description=one) for one in "AB")
+        self.a, self.b = (
+            ipywidgets.Dropdown(description=one, style=LABEL, layout={"width": "420px"})
+            for one in "AB"
+        )
         for menu in (self.a, self.b):
             menu.observe(lambda _: self._compare(), "value")
         sides = ipywidgets.HBox([self.left.box, self.right.box])

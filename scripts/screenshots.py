@@ -310,8 +310,9 @@ def take_playground(lab: Lab, page: Page) -> list[Path]:
     notebook = lab.notebook(page, "playground.ipynb")
     run_all(notebook)
     notebook.wait(notebook.start("done = True"), LONG_S)
+    notebook.ask("playground.a.value = transposed.number")
     wide(notebook)
-    viewer_cell(notebook)
+    page.evaluate("() => window.lab.panel().content.scrollToItem(1, 'start')")
     runs = page.locator(".playground-runs")
     pictures = [PICTURES / "playground.png", PICTURES / "playground-dark.png"]
     for word, picture in zip(("Light", "Dark"), pictures, strict=True):
