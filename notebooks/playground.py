@@ -259,13 +259,14 @@ class Playground:
         for side in sides:
             side.button.disabled = True
             side.said.value = "building…"
-            side.build()
         try:
+            for side in sides:
+                side.build()
             begun = [(side, time.monotonic(), self._begin(side)) for side in sides]
             await asyncio.gather(*(self._end(*one) for one in begun))
-        except BaseException:
+        except BaseException as error:
             for side in sides:
-                side.said.value = "stopped"
+                side.said.value = html.escape(f"stopped: {error or type(error).__name__}")
             raise
         finally:
             for side in sides:
