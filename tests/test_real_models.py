@@ -10,9 +10,14 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+import torch
+from PIL import Image
+from torch import nn
 
 import pretrained
+from efficientnet import PREPROCESS, efficientnet_lite0
 from equal import RTOL, assert_all_equal
+from fashion_classifier import load_pictures
 from lab import Lab
 from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower
@@ -21,6 +26,7 @@ from nbglcnn.session import Session
 from notebooks import executed
 from pretrained import OCR, UPSCALER, WeightsUnavailable
 from real_models import RECOGNISER, TEXT, TRAINED, UNTRAINED, build, ocr, written
+from upscale import load_flower
 
 # One operator stays below equal.py's 1e-5. These are up to 200 in a row, where softmax or sigmoid
 # of numbers near 20 turns the last digits of those into more, and where sums of 25,088 products of
@@ -30,6 +36,8 @@ DEEP = 3e-5
 # A minute together, of operators that shorter ones have as well.
 LONG = {"vgg19", "bvlc_alexnet", "densenet121"}
 
+UPPER = (0, 2, 4, 6)  # T-shirt, pullover, coat, shirt: the kinds that look most alike
+TWENTY_AND_THIRTY = slice(0, 20), slice(20, 50)
 
 Values = dict[str, np.ndarray]
 
@@ -109,6 +117,53 @@ def test_pages_give_the_same(name: str, in_pages: Callable[..., dict[str, Values
     expected = reference(model, graph, arrays)
     for backend, values in in_pages(lower(graph), arrays).items():
         assert_all_equal(values, expected, rtol=DEEP, where=backend)
+
+
+def test_efficientnet_says_of_the_flower_what_its_makers_own_program_says() -> None:
+    picture = Image.fromarray((255 * load_flower()[0].transpose(1, 2, 0)).round().astype(np.uint8))
+    pixels = np.asarray(picture.resize((224, 224), Image.Resampling.BILINEAR), np.float32)
+    x = torch.from_numpy((pixels.transpose(2, 0, 1)[None] - 127) / 128)
+    with torch.no_grad():
+        scores = efficientnet_lite0()(x)[0]
+    # efficientnet_lite_pytorch 0.1.0 with the same weights and pixels: a flower pot, a greenhouse,
+    # a rose hip.
+    best = scores.topk(3)
+    assert best.indices.tolist() == [738, 580, 989]
+    np.testing.assert_allclose(best.values, [8.7632, 6.8242, 6.4649], atol=1e-3)
+
+
+def test_a_head_behind_efficientnet_learns_from_twenty_pictures_of_each_kind() -> None:
+    pictures, labels = load_pictures()
+    of_each = [np.flatnonzero(labels == kind)[:50] for kind in UPPER]
+    seen, unseen = (np.concatenate([one[part] for one in of_each]) for part in TWENTY_AND_THIRTY)
+    targets = torch.from_numpy(labels[seen]).long(), torch.from_numpy(labels[unseen]).long()
+    model = efficientnet_lite0()
+    grey = torch.from_numpy(pictures[:, None] / np.float32(255))
+    mean, std = torch.tensor(PREPROCESS.mean), torch.tensor(PREPROCESS.std)
+
+    def features(which: np.ndarray) -> torch.Tensor:
+        x = nn.functional.interpolate(grey[which].expand(-1, 3, -1, -1), size=96, mode="bilinear")
+        with torch.no_grad():
+            return model.pool(model.features((x - mean) / std))
+
+    right = right_answers(features(seen), features(unseen), *targets)
+    pixels = right_answers(grey[seen].flatten(1), grey[unseen].flatten(1), *targets)
+    assert right > 0.7
+    assert right > pixels + 0.05
+
+
+def right_answers(
+    seen: torch.Tensor, unseen: torch.Tensor, targets: torch.Tensor, truth: torch.Tensor
+) -> float:
+    """The share of right answers of a linear layer that was trained for 200 steps."""
+    torch.manual_seed(0)
+    head = nn.Linear(seen.shape[1], 10)
+    optimizer = torch.optim.Adam(head.parameters(), 1e-3)
+    for _ in range(200):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(head(seen), targets).backward()
+        optimizer.step()
+    return float((head(unseen).argmax(1) == truth).float().mean())
 
 
 def test_the_notebook_of_the_upscaler_runs(tmp_path: Path, lab: Lab) -> None:

@@ -11,6 +11,7 @@ import torch
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor, nn
 
+from efficientnet import PREPROCESS, efficientnet_lite0
 from pretrained import MTCNN, OCR, read
 from upscale import load_flower, load_upscaler
 from zoo import PNet
@@ -81,6 +82,12 @@ def upscaler() -> Any:
     return load_upscaler(), np.ascontiguousarray(load_flower()[:, :, 40:77, 50:91])
 
 
+def efficientnet() -> Any:
+    """EfficientNet-Lite0 with a part of the flower, as it wants it."""
+    cut = load_flower()[:, :, 32:96, 32:96]
+    return efficientnet_lite0(), (cut - PREPROCESS.mean) / PREPROCESS.std
+
+
 def ocr(name: str, *pictures: np.ndarray) -> Any:
     """One of the three ONNX files of PP-OCR, and a batch of pictures for it."""
     return read(OCR, f"rapidocr_onnxruntime/models/{name}.onnx"), np.concatenate(pictures)
@@ -110,6 +117,7 @@ TRAINED: dict[str, Callable[[], tuple[Any, np.ndarray]]] = {
     "mtcnn r-net": lambda: mtcnn("rnet", RNet, 24, 24),
     "mtcnn o-net": lambda: mtcnn("onet", ONet, 48, 48),
     "upscaler": upscaler,
+    "efficientnet-lite0": efficientnet,
 }
 # ONNX's own files: real architectures whose weights are all the same number.
 UNTRAINED = sorted(file.stem.removeprefix("light_") for file in LIGHT.glob("*.onnx"))
