@@ -96,6 +96,8 @@ MAY_IMPORT = {
     "channels": {"graph"},
     # Of edits the formula of noise.
     "sources": {"classes", "edits", "fitting", "graph", "inputs", "plan"},
+    "tensorfile": {"graph"},
+    "teaching": {"graph", "tensorfile"},
     "session": {
         *("colors", "device", "edits", "inputs", "pictures", "pieces", "plan", "plan_sections"),
         *("profiling", "session_edits", "session_inputs"),
@@ -105,9 +107,10 @@ MAY_IMPORT = {
     "report": {"graph", "layout", "plan", "tables"},
     "api": BELOW | {"layers", "shapes"},
     "recording": {"api", "inputs", "pieces", "plan", "session"},
-    "viewer": ALL | {"edits", "export", "patches", "session_edits", "sources", "training"},
+    "viewer": ALL
+    | {"edits", "export", "patches", "session_edits", "sources", "teaching", "training"},
     "export": ALL | {"edits", "offline", "sources", "viewer"},
-    "offline": {"graph", "load", "plan", "training", "viewer"},
+    "offline": {"graph", "load", "plan", "tensorfile", "training", "viewer"},
     "backend": ALL,
     "serving": set(),
     "cli": ALL | {"export", "pieces", "serving", "viewer"},
@@ -116,7 +119,7 @@ MAY_IMPORT = {
 }
 # Packages that stay in one room each.
 ONLY_IN = {
-    "torch": {"load", "reference", "cli"},
+    "torch": {"load", "reference", "cli", "teaching"},  # whose optimizer fits a head here
     "onnx_ir": {"load"},
     "onnxscript": {"load"},
     "onnx": {"load", "reference", "backend"},

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from nbglcnn import load
 from nbglcnn.errors import InputError, nearest
-from nbglcnn.graph import Array
 from nbglcnn.plan import Target, content_hash
+from nbglcnn.tensorfile import written
 from nbglcnn.training.local import compiled
 from nbglcnn.training.optimizers import Adam
 from nbglcnn.training.records import TrainingRecord
@@ -33,11 +30,6 @@ DEFAULTS: Mapping[str, Any] = {
     "weights": "given",
 }
 WEIGHTS = ("given", "random")
-# As safetensors calls them.
-DTYPES = {
-    "float64": "F64", "float32": "F32", "int64": "I64", "int32": "I32", "int16": "I16",
-    "int8": "I8", "uint8": "U8", "bool": "BOOL",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -98,7 +90,7 @@ def offline(network: Network, train: Any, precision: str, most: int) -> Offline:
     blobs = dict(trained.blobs)
     rest = ""
     if others:
-        file = safetensors(others)
+        file = written(others)
         rest = content_hash(file)
         blobs[rest] = memoryview(file)
     return Offline(network, trained, record, blobs, names, rest)
@@ -145,22 +137,3 @@ def _trained(network: Network, asked: Mapping[str, Any]) -> Trained:
         weights=network.weights(), bent=_bendable(network),
     )  # fmt: skip
     return first(network, run, asked, batches, {}, Target())
-
-
-def safetensors(arrays: Mapping[str, Array]) -> bytes:
-    """A file in the safetensors format, the widest numbers first, so that each lies aligned."""
-    header: dict[str, Any] = {}
-    parts: list[bytes] = []
-    at = 0
-    for name, array in sorted(arrays.items(), key=lambda item: -item[1].itemsize):
-        if array.dtype.name not in DTYPES:
-            continue  # complex numbers and the like, which no layer here has
-        parts.append(np.ascontiguousarray(array).tobytes())
-        header[name] = {
-            "dtype": DTYPES[array.dtype.name], "shape": array.shape,
-            "data_offsets": [at, at + len(parts[-1])],
-        }  # fmt: skip
-        at += len(parts[-1])
-    words = json.dumps(header).encode()
-    words += b" " * (-len(words) % 8)
-    return len(words).to_bytes(8, "little") + words + b"".join(parts)

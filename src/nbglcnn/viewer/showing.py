@@ -72,10 +72,10 @@ class Shown(anywidget.AnyWidget):
         """Turn the page to a layer, by name or position, or to another view.
 
         `channels` are those shown large, up to four beside each other; the first is selected.
-        `view` is "network", "maps", "filters", "explain", "bend", "profile", or "train" once it was
-        trained in the page; by default "explain" for a `pixel` (y, x), "maps" for a layer, else
-        "network". `selected` and `view` say later
-        what the page shows, whoever turned it there.
+        `view` is "network", "maps", "filters", "explain", "bend", "profile", "train" once it was
+        trained in the page, or "teach" while a head is taught; by default "explain" for a `pixel`
+        (y, x), "maps" for a layer, else "network". `selected` and `view` say later what the page
+        shows, whoever turned it there.
 
         Raises:
             KeyError: there is no such layer.
@@ -188,6 +188,11 @@ class Shown(anywidget.AnyWidget):
         )
         return export.write(path, content)
 
+    @property
+    def _teaches(self) -> bool:
+        """Whether a head is taught behind the network."""
+        raise NotImplementedError
+
     def _adopt_now(self) -> None:
         """Make what pages were fed last the network's input."""
         raise NotImplementedError
@@ -210,7 +215,7 @@ class Shown(anywidget.AnyWidget):
 
     def _check_shown(self, view: dict[str, Any]) -> dict[str, Any]:
         trains = self.training is not None  # also where no page shows it, as a script may be run
-        return checked_view(view, self.network.plan, trains=trains)
+        return checked_view(view, self.network.plan, trains=trains, teaches=self._teaches)
 
     @traitlets.validate("classes")
     def _check_classes(self, proposal: Any) -> tuple[str, ...]:
