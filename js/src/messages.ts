@@ -357,7 +357,8 @@ export interface Taught {
  * `blobs` those of the `source` (None for none) and of the training, which it holds behind these.
  * `training` is a TrainingRecord, None where the page trains nothing; `weights` are the parameters
  * of the network that it gives to its reader, `rest` a blob in the safetensors format of those
- * that it doesn't read.
+ * that it doesn't read. `teaching` is a TeachingRecord, None where nothing is taught; its
+ * Listing is the blob "page.1".
  */
 export interface Exported {
   readonly view: Readonly<Record<string, unknown>>;
@@ -376,6 +377,7 @@ export interface Exported {
   readonly training: Readonly<Record<string, unknown>> | null;
   readonly weights: readonly string[];
   readonly rest: string;
+  readonly teaching: Readonly<Record<string, unknown>> | null;
 }
 
 export type FromKernel = State | Part | Patches | Read | Probe | Done | Verified | Release | Refuse;

@@ -32,11 +32,20 @@ export const tensorOf = (name: string, shape: readonly number[], array: Float32A
   data: new Uint8Array(array.buffer, array.byteOffset, array.byteLength),
 });
 
-/** The tensors of a file that Python wrote. */
-export function tensorsIn(file: Uint8Array): Tensor[] {
+function headerOf(file: Uint8Array) {
   const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
   const from = 8 + Number(view.getBigUint64(0, true));
-  const header = JSON.parse(new TextDecoder().decode(file.subarray(8, from)));
+  return { header: JSON.parse(new TextDecoder().decode(file.subarray(8, from))), from };
+}
+
+/** What a file says beside its tensors. */
+export function metadataIn(file: Uint8Array): Readonly<Record<string, string>> {
+  return headerOf(file).header[METADATA] ?? {};
+}
+
+/** The tensors of a file. */
+export function tensorsIn(file: Uint8Array): Tensor[] {
+  const { header, from } = headerOf(file);
   delete header[METADATA];
   return Object.entries(header as Record<string, Entry>).map(([name, entry]) => {
     const { dtype, shape, data_offsets } = entry;

@@ -1,4 +1,4 @@
-"""A training that an exported page runs by itself: what is asked of it, checked, and its data."""
+"""What an exported page trains or teaches by itself: what is asked of it, checked, and its data."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from nbglcnn import load
 from nbglcnn.errors import InputError, nearest
 from nbglcnn.plan import Target, content_hash
+from nbglcnn.teaching.records import TeachingRecord
 from nbglcnn.tensorfile import written
 from nbglcnn.training.local import compiled
 from nbglcnn.training.optimizers import Adam
 from nbglcnn.training.records import TrainingRecord
+from nbglcnn.viewer.features import Features
 from nbglcnn.viewer.network import Network
 from nbglcnn.viewer.trained import Trained, first
 
@@ -137,3 +141,40 @@ def _trained(network: Network, asked: Mapping[str, Any]) -> Trained:
         weights=network.weights(), bent=_bendable(network),
     )  # fmt: skip
     return first(network, run, asked, batches, {}, Target())
+
+
+def offline_teaching(
+    network: Network, teach: Any, most: int
+) -> tuple[TeachingRecord, dict[str, memoryview]]:
+    """What a page is told of a teaching, and its blobs by name.
+
+    `teach` is a Viewer's, or the classes, or a mapping with the arguments of `viewer.teach`. Raises
+    as that; InputError for what is none, and for more than `most` bytes.
+    """
+    if isinstance(teach, tuple) and teach and isinstance(teach[0], TeachingRecord):
+        record, lesson = teach
+    else:
+        asked: dict[str, Any] = {"classes": (), "cut": None, "examples": None, "head": None}
+        given = teach if isinstance(teach, Mapping) else {"classes": teach}
+        for name in given:
+            if name not in asked:
+                raise InputError(
+                    f"teach: there is no {name!r}{nearest(str(name), asked)}; there are "
+                    f"{', '.join(asked)}"
+                )
+        asked |= given
+        features = Features(network, asked["cut"])
+        if network.plan.header.batch > 1:
+            network.take_first()
+        features.keep()
+        record = features.record("page")
+        lesson = features.lesson(asked["classes"], asked["examples"], asked["head"])
+    listing = msgspec.json.encode(lesson.listing(0, {}))
+    blobs = {"page.1": memoryview(listing)}
+    blobs |= {name: memoryview(data) for name, data in lesson.blobs()}
+    if (size := sum(map(len, blobs.values()))) > most:
+        raise InputError(
+            f"teach: the examples have {size:,} bytes, and a page of its own takes at most "
+            f"{most:,} of them: give fewer"
+        )
+    return record, blobs

@@ -1,7 +1,7 @@
 // A teaching as one file in the safetensors format, which Python's `teaching.load` takes.
 
 import type { TaughtNetwork, TeachingRecord } from "../teaching.ts";
-import { fileOf, type Tensor, tensorOf } from "../tensorfile.ts";
+import { fileOf, metadataIn, type Tensor, tensorOf, tensorsIn } from "../tensorfile.ts";
 import type { Taught } from "./changes.ts";
 import type { Linear } from "./head.ts";
 import type { Sample } from "./reading.ts";
@@ -65,4 +65,61 @@ export function teachingFile(
   }
   const words = Object.entries(metadata).map(([name, value]) => [name, JSON.stringify(value)]);
   return fileOf(tensors, Object.fromEntries(words));
+}
+
+export interface Saved {
+  /** Classes by name. */
+  readonly classes: readonly string[];
+  /** `of`: the place of its class among them. */
+  readonly examples: readonly { of: number; sample: Sample; network: TaughtNetwork }[];
+  readonly head: { classes: readonly number[]; told: readonly number[]; linear: Linear } | null;
+}
+
+const NONE = "this is no file of a teaching";
+
+/** What such a file has; throws in words where it is none, or of other pictures or features. */
+export function savedIn(record: TeachingRecord, file: Uint8Array<ArrayBuffer>): Saved {
+  const [channels, height, width] = record.shape;
+  const words: {
+    classes?: string[];
+    networks?: TaughtNetwork[];
+    of?: number[];
+    head?: number[];
+    told?: number[];
+  } = {};
+  let tensors: Map<string, Tensor>;
+  try {
+    for (const [name, text] of Object.entries(metadataIn(file)))
+      Object.assign(words, { [name]: JSON.parse(text) });
+    tensors = new Map(tensorsIn(file).map((tensor) => [tensor.name, tensor]));
+  } catch {
+    throw new Error(NONE);
+  }
+  const bytes = (name: string) => new Uint8Array(tensors.get(name)?.data ?? []).buffer;
+  const floats = (name: string) => new Float32Array(bytes(name));
+  const pictures = tensors.get("pictures");
+  const labels = [...new Int32Array(bytes("labels"))];
+  const features = floats("features");
+  const { classes, networks, of, head, told = [] } = words;
+  if (pictures === undefined || classes === undefined || of === undefined) throw new Error(NONE);
+  const sides = [labels.length, height, width, channels].join("×");
+  if (pictures.shape.join("×") !== sides)
+    throw new Error(`its pictures are ${pictures.shape.join("×")}, and ${sides} are needed here`);
+  if (features.length !== labels.length * record.count)
+    throw new Error(`its examples have other features than the ${record.count} of ${record.cut}`);
+  const places = height * width;
+  const size = channels * places;
+  const examples = labels.flatMap((label, k) => {
+    const network = networks?.[of[k] ?? -1];
+    if (network === undefined || classes[label] === undefined) return [];
+    const picture = Uint8Array.from(
+      { length: size },
+      (_, at) => pictures.data[k * size + (at % places) * channels + Math.floor(at / places)] ?? 0,
+    );
+    const own = features.slice(k * record.count, (k + 1) * record.count);
+    return [{ of: label, network, sample: { features: own, picture } }];
+  });
+  const linear = { weight: floats("weight"), bias: floats("bias") };
+  const fits = head !== undefined && linear.weight.length === head.length * record.count;
+  return { classes, examples, head: fits ? { classes: head, told, linear } : null };
 }

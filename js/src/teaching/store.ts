@@ -14,8 +14,15 @@ import {
 import { CHUNK } from "../messages.ts";
 import { said } from "../state/edits.ts";
 import type { ViewerState } from "../state.ts";
-import { type Change, type Listing, MOST_EXAMPLES, type TaughtNetwork } from "../teaching.ts";
+import {
+  type Change,
+  type Listing,
+  MOST_EXAMPLES,
+  type TaughtHead,
+  type TaughtNetwork,
+} from "../teaching.ts";
 import { changed, changeOf, type Example, NOTHING, type Taught } from "./changes.ts";
+import type { Saved } from "./file.ts";
 import { best, fit, heldOut, type Linear, probabilities } from "./head.ts";
 import {
   beside,
@@ -62,6 +69,8 @@ export interface Teaching {
   collect(of: string, first: boolean): Promise<boolean>;
   /** Files of pictures become examples. */
   take(of: string, files: readonly Blob[]): Promise<void>;
+  /** Takes what was saved, in the place of all that is here. */
+  restore(saved: Saved): void;
   /** Whether there are two classes, each with an example. */
   readonly trainable: boolean;
   train(): Promise<void>;
@@ -320,12 +329,23 @@ function createTeaching(state: ViewerState): Teaching {
     });
   }
 
+  function putHead(head: TaughtHead, found: Linear, of: Taught): void {
+    headHere = head.id;
+    learned = contents(of);
+    batch(() => {
+      linear.value = found;
+      tell(changeOf({ what: "head", id: head.id, head }), [
+        new Uint8Array(found.weight.buffer),
+        new Uint8Array(found.bias.buffer),
+      ]);
+    });
+  }
+
   /** Trains on what is there; where somebody asks again meanwhile, that one counts. */
   async function train(): Promise<void> {
     const mine = ++training;
     const now = record();
     if (now === null || !teaching.trainable) return;
-    const started = performance.now();
     try {
       await computeAgain();
       if (mine !== training) return;
@@ -371,17 +391,8 @@ function createTeaching(state: ViewerState): Teaching {
         held_right: without === null ? 0 : rights(without, tested),
         held_count: tested.length,
       };
-      headHere = head.id;
-      learned = contents({ ...all, examples: own });
-      batch(() => {
-        linear.value = found;
-        trouble.value = "";
-        tell(changeOf({ what: "head", id: head.id, head }), [
-          new Uint8Array(found.weight.buffer),
-          new Uint8Array(found.bias.buffer),
-        ]);
-      });
-      performance.measure("nbglcnn teaching", { start: started, end: performance.now() });
+      trouble.value = "";
+      putHead(head, found, { ...all, examples: own });
     } catch (error) {
       if (error instanceof Stopped) return;
       trouble.value = `The head could not be trained: ${words(error)}`;
@@ -467,6 +478,19 @@ function createTeaching(state: ViewerState): Teaching {
       } finally {
         busy.value = null;
       }
+    },
+    restore(saved) {
+      for (const { id: key } of taught.peek().classes) tell(changeOf({ what: "remove", id: key }));
+      const keys = saved.classes.map(() => newId());
+      for (const [k, text] of saved.classes.entries())
+        tell(changeOf({ what: "class", id: keys[k] ?? "", text }));
+      for (const { of, sample, network } of saved.examples) add(keys[of] ?? "", sample, network);
+      linear.value = null;
+      if (saved.head === null) return;
+      const [right = 0, count = 0, held_right = 0, held_count = 0] = saved.head.told;
+      const classes = saved.head.classes.map((k) => keys[k] ?? "");
+      const told = { right, count, held_right, held_count };
+      putHead({ id: newId(), classes, ...told }, saved.head.linear, taught.peek());
     },
     get trainable() {
       const { classes, examples } = taught.value;

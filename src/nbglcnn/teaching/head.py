@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nbglcnn.errors import InputError
 from nbglcnn.graph import Array
 from nbglcnn.teaching.records import (
     GRADIENT,
@@ -18,6 +21,11 @@ from nbglcnn.teaching.records import (
 
 if TYPE_CHECKING:
     from torch import nn
+
+
+def new_id() -> str:
+    """A name that nothing else has."""
+    return secrets.token_hex(8)
 
 
 @dataclass(frozen=True)
@@ -112,3 +120,35 @@ def fit(features: Array, labels: Array, classes: int) -> tuple[Array, Array]:
     # The same for all classes changes nothing: without that there is one bias.
     shift = (bias - bias.mean()).detach() - found @ mean
     return found.numpy().astype(np.float32), shift.numpy().astype(np.float32)
+
+
+def given_head(given: Any, classes: tuple[str, ...], count: int) -> Head:
+    """A head that somebody gives back: a module, or a mapping or pair of weight and bias.
+
+    `classes` are ids. InputError where it doesn't fit.
+    """
+    state = given.state_dict() if hasattr(given, "state_dict") else given
+    if isinstance(state, Mapping):
+        own = {str(name).rpartition(".")[2]: array for name, array in state.items()}
+        pair: Any = (own.get("weight"), own.get("bias"))
+    else:
+        pair = state
+    try:
+        arrays = [
+            np.asarray(one.detach().cpu() if hasattr(one, "detach") else one, np.float32)
+            for one in pair
+        ]
+        weight, bias = arrays
+    except (TypeError, ValueError):
+        raise InputError(
+            f"head is {type(given).__name__}; what teaching.head() gives is needed, or a pair of "
+            "weight (classes, features) and bias (classes,)"
+        ) from None
+    if weight.shape != (len(classes), count) or bias.shape != (len(classes),):
+        raise InputError(
+            f"head has a weight of {weight.shape} and a bias of {bias.shape}; {len(classes)} "
+            f"classes and {count} features need {(len(classes), count)} and {(len(classes),)}"
+        )
+    if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
+        raise InputError("head has numbers that are not finite")
+    return Head(new_id(), classes, weight.copy(), bias.copy())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,7 +13,7 @@ import numpy as np
 from nbglcnn import tensorfile
 from nbglcnn.errors import InputError, nearest
 from nbglcnn.graph import Array
-from nbglcnn.teaching.head import Head, fit, held_out
+from nbglcnn.teaching.head import Head, fit, held_out, new_id
 from nbglcnn.teaching.records import (
     MOST_CLASSES,
     MOST_EXAMPLES,
@@ -26,11 +25,6 @@ from nbglcnn.teaching.records import (
     TaughtHead,
     TaughtNetwork,
 )
-
-
-def new_id() -> str:
-    """A name that nothing else has."""
-    return secrets.token_hex(8)
 
 
 @dataclass(frozen=True)

@@ -399,7 +399,8 @@ class Exported(msgspec.Struct, frozen=True):
     `blobs` those of the `source` (None for none) and of the training, which it holds behind these.
     `training` is a TrainingRecord, None where the page trains nothing; `weights` are the parameters
     of the network that it gives to its reader, `rest` a blob in the safetensors format of those
-    that it doesn't read.
+    that it doesn't read. `teaching` is a TeachingRecord, None where nothing is taught; its
+    Listing is the blob "page.1".
     """
 
     view: dict[str, Any]
@@ -418,6 +419,7 @@ class Exported(msgspec.Struct, frozen=True):
     training: dict[str, Any] | None = None
     weights: tuple[str, ...] = ()
     rest: Name = ""
+    teaching: dict[str, Any] | None = None
 
 
 FromKernel = State | Part | Patches | Read | Probe | Done | Verified | Release | Refuse

@@ -150,13 +150,15 @@ class Shown(anywidget.AnyWidget):
         steps: Sequence[Mapping[str, Any]] = (),
         precision: Precision | None = None,
         train: Mapping[str, Any] | bool | None = None,
+        teach: Sequence[str] | Mapping[str, Any] | bool | None = None,
     ) -> Path:
         """Write this Viewer as a page of its own, which runs offline, without a kernel.
 
         It has the weights, the input, the edits, the view and the source of now: of Images all that
         were given, of a Video the whole. The arguments are those of `nbglcnn.export_html`;
         `precision` is the Viewer's own unless given. `train=True` stands for what `viewer.train`
-        was given last: the page begins with the weights of now.
+        was given last: the page begins with the weights of now; `teach=True` for `viewer.teaching`,
+        with its examples and head.
 
         Raises:
             InputError: the source or what is trained on is larger than 64 MiB, a step is none, or
@@ -185,12 +187,17 @@ class Shown(anywidget.AnyWidget):
             traits=traits,
             source=self._exported_source(),
             train=None if train is False else train,
+            teach=self._exported_teaching() if teach is True else teach or None,
         )
         return export.write(path, content)
 
     @property
     def _teaches(self) -> bool:
         """Whether a head is taught behind the network."""
+        raise NotImplementedError
+
+    def _exported_teaching(self) -> Any:
+        """What is taught now, for a page of its own."""
         raise NotImplementedError
 
     def _adopt_now(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +14,8 @@ import traitlets
 from nbglcnn.errors import InputError
 from nbglcnn.graph import Array
 from nbglcnn.teaching.head import Head
-from nbglcnn.teaching.lesson import Example, Lesson, new_id
-from nbglcnn.teaching.records import TaughtNetwork
+from nbglcnn.teaching.lesson import Lesson
+from nbglcnn.viewer.features import Features
 
 if TYPE_CHECKING:
     from torch import nn
@@ -25,10 +25,7 @@ if TYPE_CHECKING:
 class Ways:
     """What a teaching has of its Viewer."""
 
-    network: Callable[[], TaughtNetwork]  # what decides the features now
-    is_now: Callable[[TaughtNetwork], bool]  # whether it still is so
-    pictures: Callable[[Any], Array]  # (N, channels, height, width) of uint8, of whatever is given
-    features: Callable[[Array], Array]  # of such pictures, (N, features)
+    features: Features
     now: Callable[[], Array]  # the features of the present input
     changed: Callable[[], None]  # pages are to be told
     stop: Callable[[], None]
@@ -55,9 +52,9 @@ class Teaching(traitlets.HasTraits):
     accuracy = traitlets.Float(float("nan"), read_only=True)
     held_out_accuracy = traitlets.Float(float("nan"), read_only=True)
 
-    def __init__(self, lesson: Lesson, cut: str, averaged: bool, ways: Ways) -> None:
+    def __init__(self, lesson: Lesson, ways: Ways) -> None:
         super().__init__()
-        self.cut, self.averaged = cut, averaged
+        self.cut, self.averaged = ways.features.cut, ways.features.averaged
         self._lesson, self._ways = lesson, ways
         self._learned: tuple[object, ...] = ()  # what the head of now has learned from
         self._follow()
@@ -78,7 +75,7 @@ class Teaching(traitlets.HasTraits):
     def stale(self) -> int:
         """How many examples have features of other weights or bends than those of now."""
         own = self._lesson.examples.values()
-        return sum(not self._ways.is_now(one.network) for one in own)
+        return sum(not self._ways.features.is_now(one.network) for one in own)
 
     def head(self) -> nn.Sequential:
         """The head as a torch module: of the value `cut` it makes logits, one for each class.
@@ -130,17 +127,10 @@ class Teaching(traitlets.HasTraits):
         Raises:
             InputError: the name is none, the pictures don't fit, or there are too many.
         """
-        lesson, known = self._lesson, name in self._lesson.classes.values()
-        given = None if pictures is None else self._ways.pictures(pictures)
-        if given is not None:
-            lesson.check_room(len(given))
-            features = self._ways.features(given)
-        key = lesson.id_of(name) if known else lesson.add_class(name)
-        if given is not None:
-            network = self._ways.network()
-            for picture, numbers in zip(given, features, strict=True):
-                one = Example(new_id(), key, picture, numbers, network)
-                lesson.examples[one.id] = one
+        if pictures is not None:
+            self._ways.features.add(self._lesson, name, pictures)
+        elif name not in self._lesson.classes.values():
+            self._lesson.add_class(name)
         self._changed()
 
     def remove(self, name: str, index: int | None = None) -> None:
@@ -193,8 +183,8 @@ class Teaching(traitlets.HasTraits):
         """Compute the features of all examples by the network as it is now."""
         own = list(self._lesson.examples.values())
         if own:
-            features = self._ways.features(np.stack([one.picture for one in own]))
-            network = self._ways.network()
+            features = self._ways.features.of(np.stack([one.picture for one in own]))
+            network = self._ways.features.network_now()
             for one, numbers in zip(own, features, strict=True):
                 self._lesson.examples[one.id] = replace(one, features=numbers, network=network)
         self._changed()
@@ -283,35 +273,3 @@ def follow(teaching: Teaching, *, trained: bool = False) -> None:
     if trained:
         teaching._learned = teaching._what_is_learned()
     teaching._follow()
-
-
-def given_head(given: Any, classes: tuple[str, ...], count: int) -> Head:
-    """A head that somebody gives back: a module, or a mapping or pair of weight and bias.
-
-    `classes` are ids. InputError where it doesn't fit.
-    """
-    state = given.state_dict() if hasattr(given, "state_dict") else given
-    if isinstance(state, Mapping):
-        own = {str(name).rpartition(".")[2]: array for name, array in state.items()}
-        pair: Any = (own.get("weight"), own.get("bias"))
-    else:
-        pair = state
-    try:
-        arrays = [
-            np.asarray(one.detach().cpu() if hasattr(one, "detach") else one, np.float32)
-            for one in pair
-        ]
-        weight, bias = arrays
-    except (TypeError, ValueError):
-        raise InputError(
-            f"head is {type(given).__name__}; what teaching.head() gives is needed, or a pair of "
-            "weight (classes, features) and bias (classes,)"
-        ) from None
-    if weight.shape != (len(classes), count) or bias.shape != (len(classes),):
-        raise InputError(
-            f"head has a weight of {weight.shape} and a bias of {bias.shape}; {len(classes)} "
-            f"classes and {count} features need {(len(classes), count)} and {(len(classes),)}"
-        )
-    if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
-        raise InputError("head has numbers that are not finite")
-    return Head(new_id(), classes, weight.copy(), bias.copy())

@@ -8,7 +8,7 @@ import { MOST_CLASSES } from "../../teaching.ts";
 import { useViews } from "../context.ts";
 import { ClassRow } from "./class.tsx";
 import { Now } from "./now.tsx";
-import { useSaving } from "./saving.ts";
+import { Saving } from "./saving.tsx";
 import { busyWords, freeName, headWords, missingWords, valueWords } from "./words.ts";
 
 export function TeachView({ network }: { network: Network }) {
@@ -17,7 +17,6 @@ export function TeachView({ network }: { network: Network }) {
   useEffect(() => teaching.open(), [teaching]);
   const record = state.teaching.value;
   const chances = useChances(teaching);
-  const saving = useSaving(teaching);
   if (record === null) return null;
   const { classes } = teaching.taught.value;
   const top = [...(chances ?? [])].sort(([, a], [, b]) => b - a)[0]?.[0];
@@ -31,7 +30,12 @@ export function TeachView({ network }: { network: Network }) {
     >
       <p class="nbg-teach-about nbg-second">
         A small head learns to tell your classes apart by {valueWords(record)}; the network itself
-        stays as it is. <strong>Pictures and features never leave this computer.</strong>
+        stays as it is.{" "}
+        <strong>
+          {state.teach.value === null
+            ? "Pictures never leave this page."
+            : "Pictures stay in this page and in your notebook’s kernel."}
+        </strong>
       </p>
       <div class="nbg-teach-columns">
         <div class="nbg-teach-classes">
@@ -62,21 +66,7 @@ export function TeachView({ network }: { network: Network }) {
         <Now network={network} {...{ teaching, record, chances, top }} />
       </div>
       <Training teaching={teaching} />
-      <div class="nbg-teach-tools nbg-teach-end">
-        <button
-          type="button"
-          class="nbg-button"
-          title="Pictures, features and the head in one safetensors file"
-          disabled={teaching.taught.value.examples.length === 0}
-          onClick={saving.save}
-        >
-          Save
-        </button>
-        <span class="nbg-second">
-          Pictures, features and head in one file, for <code>viewer.teaching.load(path)</code> in
-          Python.
-        </span>
-      </div>
+      <Saving teaching={teaching} />
     </div>
   );
 }
@@ -86,7 +76,8 @@ function Training({ teaching }: { teaching: Teaching }) {
   const taught = teaching.taught.value;
   const stale = teaching.stale().length;
   const trouble = teaching.trouble.value;
-  const said = busy === null ? headWords(taught, teaching.outdated) : busyWords(busy);
+  const now = [headWords(taught, teaching.outdated), missingWords(taught)];
+  const said = busy === null ? now.filter((one) => one !== "").join(" ") : busyWords(busy);
   return (
     <div class="nbg-teach-training">
       <button
@@ -99,7 +90,7 @@ function Training({ teaching }: { teaching: Teaching }) {
         Train
       </button>
       <p role="status" data-busy={busy?.what ?? ""}>
-        {said || missingWords(taught)}
+        {said}
       </p>
       {busy !== null && busy.total > 0 && (
         <progress max={busy.total} value={busy.done} aria-label={busyWords(busy)} />

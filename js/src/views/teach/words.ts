@@ -8,8 +8,8 @@ export const examplesWords = (count: number): string =>
   count === 1 ? "1 example" : `${full(count)} examples`;
 
 export function valueWords({ cut, count, averaged }: TeachingRecord): string {
-  const what = averaged ? "its channels’ means over height and width" : "its numbers";
-  return `the ${full(count)} features of ${cut}, ${what}`;
+  const channels = `the means of ${cut}’s ${full(count)} channels over height and width`;
+  return averaged ? channels : `the ${full(count)} numbers of ${cut}`;
 }
 
 /** A name that no class has yet. */
@@ -35,12 +35,12 @@ export function headWords(taught: Taught, outdated: boolean): string {
   const own =
     count === 0
       ? "A head was given."
-      : `Of the ${full(count)} examples that it learned from the head tells ${full(right)} right.`;
+      : `It has learned from ${examplesWords(count)} and tells ${full(right)} of them right.`;
   const held =
     held_count === 0
       ? ""
-      : ` Of the last fifth of each class, ${full(held_count)} examples, one that learned from the others alone tells ${full(held_right)} right.`;
-  const old = outdated ? " Classes or examples have changed since: train again." : "";
+      : ` A check on the last fifth of each class, by a head that hasn’t seen it: ${full(held_right)} of ${full(held_count)} right.`;
+  const old = outdated ? " Classes or examples have changed since then." : "";
   return own + held + old;
 }
 
