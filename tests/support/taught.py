@@ -4,7 +4,8 @@ import numpy as np
 
 MAKE = """
 import json, sys, numpy as np, torch, nbglcnn
-sys.path.insert(0, {notebooks!r})
+sys.path[:0] = [{notebooks!r}, {support!r}]
+from taught import pictures
 from fashion_autoencoder import load_autoencoder
 from nbglcnn import Viewer
 model = load_autoencoder()

@@ -391,7 +391,6 @@ function createTeaching(state: ViewerState): Teaching {
         held_right: without === null ? 0 : rights(without, tested),
         held_count: tested.length,
       };
-      trouble.value = "";
       putHead(head, found, { ...all, examples: own });
     } catch (error) {
       if (error instanceof Stopped) return;
@@ -440,7 +439,10 @@ function createTeaching(state: ViewerState): Teaching {
       }
     },
     async collect(of, first) {
-      if (first) lastSession = undefined;
+      if (first) {
+        lastSession = undefined;
+        trouble.value = "";
+      }
       const now = record();
       const session = state.session.peek();
       const network = networkNow();

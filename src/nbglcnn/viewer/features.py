@@ -43,7 +43,7 @@ class Features:
         self.shape = channels, height, width
         self.count = value.shape[1] if averaged else int(np.prod(value.shape[1:]))
         self._named: tuple[Graph | None, str] = None, ""
-        self._plan: tuple[tuple[object, ...], Plan | None] = (), None
+        self._planned: tuple[Graph, list[str], Plan] | None = None
         self._runs = 0
         self._local = Local(network.model)
 
@@ -156,15 +156,14 @@ class Features:
         """Keeps the cut, and what is edited."""
         network, cut = self._network, self.cut
         edited = sorted({edit.layer for edit in network.edits})
-        asked = (network.graph, *edited)
-        if self._plan[1] is None or self._plan[0] != asked:
-            keys = [cut, *(layer for layer in edited if layer != cut)]
-            plan = lower.lower(network.graph, observe=keys, precision=network.precision)
-            self._local.replace(network.model)
-            self._plan = asked, plan
-        found = self._plan[1]
-        assert found is not None
-        return found
+        known = self._planned
+        if known is not None and known[0] is network.graph and known[1] == edited:
+            return known[2]
+        keys = [cut, *(layer for layer in edited if layer != cut)]
+        plan = lower.lower(network.graph, observe=keys, precision=network.precision)
+        self._local.replace(network.model)
+        self._planned = network.graph, edited, plan
+        return plan
 
 
 def checked_cut(network: Network, cut: str | None) -> tuple[Input, Value, bool]:

@@ -74,8 +74,9 @@ class Teaching(traitlets.HasTraits):
     @property
     def stale(self) -> int:
         """How many examples have features of other weights or bends than those of now."""
-        own = self._lesson.examples.values()
-        return sum(not self._ways.features.is_now(one.network) for one in own)
+        own = [one.network for one in self._lesson.examples.values()]
+        now = {one: self._ways.features.is_now(one) for one in set(own)}
+        return sum(not now[one] for one in own)
 
     def head(self) -> nn.Sequential:
         """The head as a torch module: of the value `cut` it makes logits, one for each class.

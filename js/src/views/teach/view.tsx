@@ -85,7 +85,10 @@ function Training({ teaching }: { teaching: Teaching }) {
         class="nbg-button nbg-primary"
         disabled={!teaching.trainable}
         aria-busy={busy?.what === "training"}
-        onClick={() => void teaching.train()}
+        onClick={() => {
+          teaching.trouble.value = "";
+          void teaching.train();
+        }}
       >
         Train
       </button>
