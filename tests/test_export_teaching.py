@@ -26,7 +26,7 @@ CLICK = """(selector) => {
   found[0].scrollIntoView({ block: 'center' });
   found[0].click();
 }"""
-HOLD = "[data-class='{}'] .nbg-hold"
+HOLD = "[data-class='{}'] .nbg-collect"
 PLACE = """(selector) => {
   const found = document.querySelector(selector);
   found.scrollIntoView({ block: 'center' });
@@ -71,15 +71,11 @@ def teach_by_camera(page: Page | FirefoxPage) -> None:
     page.evaluate(CLICK, ".nbg-chosen-source")
     wait(page, "document.querySelector('[data-kind=webcam]')")
     page.evaluate(CLICK, "[data-kind=webcam]")
-    start = (
-        "[...document.querySelectorAll('button')].find((b) => b.innerText === 'Start the camera')"
-    )
+    words = "one.innerText === 'Start the camera'"
+    start = f"[...document.querySelectorAll('button')].find((one) => {words})"
     wait(page, start)
     page.evaluate(f"() => {start}.click()")
-    wait(
-        page,
-        "[...document.querySelectorAll('p, span')].some((e) => /pictures.s/.test(e.innerText))",
-    )
+    wait(page, "/[1-9][0-9]* pictures.s/.test(document.querySelector('.nbglcnn').innerText)")
     page.evaluate(CLICK, ".nbg-drawer-close")
     for kind in ("cup", "hand"):
         page.evaluate("(kind) => { camera.shows = kind; }", kind)

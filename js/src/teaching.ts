@@ -8,7 +8,7 @@ export const MOST_EXAMPLES = 2000;
 export const HELD_OUT = 5;
 export const PENALTY = 0.001;
 export const LEAST_VARIANCE = 0.0001;
-export const GRADIENT = 1e-9;
+export const GRADIENT = 1e-09;
 export const MOST_ROUNDS = 500;
 
 /**
@@ -105,54 +105,11 @@ export interface Change {
 type Fields = Readonly<Record<string, Kind>>;
 /** Every record's fields. */
 export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
-  [
-    "TeachingRecord",
-    {
-      id: "string",
-      cut: "string",
-      input: "string",
-      shape: { tuple: ["integer", "integer", "integer"] },
-      count: "integer",
-      averaged: "boolean",
-      weights: "string",
-      turn: "integer",
-      heard: { map: "integer" },
-    },
-  ],
-  [
-    "Listing",
-    {
-      turn: "integer",
-      heard: { map: "integer" },
-      classes: { list: { record: "TaughtClass" } },
-      examples: { list: { record: "TaughtExample" } },
-      networks: { list: { record: "TaughtNetwork" } },
-      head: "any",
-    },
-  ],
-  ["TaughtClass", { id: "string", name: "string" }],
-  ["TaughtExample", { id: "string", of: "string", network: "integer" }],
-  ["TaughtNetwork", { weights: "string", edits: "string" }],
-  [
-    "TaughtHead",
-    {
-      id: "string",
-      classes: { list: "string" },
-      right: "integer",
-      count: "integer",
-      held_right: "integer",
-      held_count: "integer",
-    },
-  ],
-  [
-    "Change",
-    {
-      what: { oneOf: ["class", "example", "features", "forget", "head", "remove"] },
-      id: "string",
-      of: "string",
-      text: "string",
-      network: "any",
-      head: "any",
-    },
-  ],
+  ["TeachingRecord", {"id": "string", "cut": "string", "input": "string", "shape": {"tuple": ["integer", "integer", "integer"]}, "count": "integer", "averaged": "boolean", "weights": "string", "turn": "integer", "heard": {"map": "integer"}}],
+  ["Listing", {"turn": "integer", "heard": {"map": "integer"}, "classes": {"list": {"record": "TaughtClass"}}, "examples": {"list": {"record": "TaughtExample"}}, "networks": {"list": {"record": "TaughtNetwork"}}, "head": "any"}],
+  ["TaughtClass", {"id": "string", "name": "string"}],
+  ["TaughtExample", {"id": "string", "of": "string", "network": "integer"}],
+  ["TaughtNetwork", {"weights": "string", "edits": "string"}],
+  ["TaughtHead", {"id": "string", "classes": {"list": "string"}, "right": "integer", "count": "integer", "held_right": "integer", "held_count": "integer"}],
+  ["Change", {"what": {"oneOf": ["class", "example", "features", "forget", "head", "remove"]}, "id": "string", "of": "string", "text": "string", "network": "any", "head": "any"}],
 ]);

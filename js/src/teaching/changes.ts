@@ -1,6 +1,12 @@
 // What a change makes of classes, examples and the head; teaching/lesson.py in Python does the same.
 import type { Change, TaughtClass, TaughtHead, TaughtNetwork } from "../teaching.ts";
 
+/** A name that nothing else has. */
+export const newId = (): string =>
+  Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) =>
+    byte.toString(16).padStart(2, "0"),
+  ).join("");
+
 export interface Example {
   readonly id: string;
   /** The id of its class. */

@@ -1,29 +1,13 @@
-// A Viewer's teaching in this page: what Python has, what this page changes of it, and each example's data.
-//
-// A change acts here at once and goes to Python, which says by its number that it has heard it. What Python or another
-// page changes comes with a Listing; this page's changes that Python hadn't heard by then are made of it again.
-import {
-  batch,
-  computed,
-  effect,
-  type ReadonlySignal,
-  type Signal,
-  signal,
-  untracked,
-} from "@preact/signals";
-import { CHUNK } from "../messages.ts";
+// A Viewer's teaching in this page: what views ask of it, and the data of each example.
+import { batch, computed, type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import { said } from "../state/edits.ts";
 import type { ViewerState } from "../state.ts";
-import {
-  type Change,
-  type Listing,
-  MOST_EXAMPLES,
-  type TaughtHead,
-  type TaughtNetwork,
-} from "../teaching.ts";
-import { changed, changeOf, type Example, NOTHING, type Taught } from "./changes.ts";
+import { type Change, MOST_EXAMPLES, type TaughtHead, type TaughtNetwork } from "../teaching.ts";
+import { changeOf, type Example, newId, type Taught } from "./changes.ts";
 import type { Saved } from "./file.ts";
-import { best, fit, heldOut, type Linear, probabilities } from "./head.ts";
+import { type Linear, probabilities } from "./head.ts";
+import { type Busy, learn, Stopped } from "./learn.ts";
+import { createLog } from "./log.ts";
 import {
   beside,
   featuresAgain,
@@ -33,17 +17,8 @@ import {
   sampleOfPicture,
 } from "./reading.ts";
 
-/** Training may hold the page for so long, so that frames go on. */
-const SLICE_MS = 12;
 /** Blobs that are asked for at once. */
 const AT_ONCE = 8;
-
-/** What is being done, for people; null for nothing. */
-export interface Busy {
-  readonly what: "training" | "computing" | "coming";
-  readonly done: number;
-  readonly total: number;
-}
 
 export interface Teaching {
   readonly taught: ReadonlySignal<Taught>;
@@ -91,40 +66,31 @@ export function teachingOf(state: ViewerState): Teaching {
   return found;
 }
 
-const newId = (): string =>
-  Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) =>
-    byte.toString(16).padStart(2, "0"),
-  ).join("");
-
 /** Edits as text, whoever wrote it. */
 const plain = (edits: string): string => (edits === "" ? "" : JSON.stringify(JSON.parse(edits)));
 
-interface Told {
-  readonly number: number;
-  readonly change: Change;
+/** What an example's features are of, in words. */
+const wordsOf = ({ weights, edits }: TaughtNetwork): string => `${weights} ${edits}`;
+
+const contents = ({ classes, examples }: Taught): string =>
+  JSON.stringify([classes.map((one) => one.id), examples]);
+
+interface Deleted {
+  readonly words: string;
+  /** What brings it back. */
+  readonly changes: readonly Change[];
+  readonly data: ReadonlyMap<string, Sample>;
 }
+const NOTHING_DELETED: Deleted = { words: "", changes: [], data: new Map() };
 
 function createTeaching(state: ViewerState): Teaching {
-  const taught = signal<Taught>(NOTHING);
   const data = signal<ReadonlyMap<string, Sample>>(new Map());
   const linear = signal<Linear | null>(null);
   const busy = signal<Busy | null>(null);
   const trouble = signal("");
-  const deleted = signal<{ words: string; changes: readonly Change[]; data: Map<string, Sample> }>({
-    words: "",
-    changes: [],
-    data: new Map(),
-  });
-  /** The teaching that all this is of. */
-  let id = "";
-  /** What Python has, as far as it is known here, and what it has not heard yet. */
-  let base: Taught = NOTHING;
-  let pending: Told[] = [];
-  let number = 0;
-  let listings = 0;
-  let gathering = false;
-  /** What Python and other pages had changed when its Listing was made. */
-  let seen = "";
+  const deleted = signal(NOTHING_DELETED);
+  /** By whom the features of each example that is here were computed. */
+  const networks = new Map<string, string>();
   /** The class ids and examples that the head has learned from; "" where nobody here knows. */
   let learned = "";
   let headHere = "";
@@ -132,142 +98,69 @@ function createTeaching(state: ViewerState): Teaching {
   let lastSequence = -1;
   let lastSession: unknown;
 
+  const log = createLog(state, {
+    onBegin() {
+      learned = headHere = "";
+      training += 1;
+      networks.clear();
+      batch(() => {
+        data.value = new Map();
+        linear.value = null;
+        busy.value = null;
+        trouble.value = "";
+        deleted.value = NOTHING_DELETED;
+      });
+    },
+    onListing: (id, listed) =>
+      fetchData(id, listed).finally(() => {
+        if (busy.peek()?.what === "coming") busy.value = null;
+      }),
+    onTrouble(text) {
+      trouble.value = text;
+    },
+  });
+  const { taught, tell } = log;
   const record = () => state.teaching.peek();
-  const page = (): string => state.feeder.peek()?.page ?? "";
-  const show = (): void => {
-    taught.value = pending.reduce((all, { change }) => changed(all, change), base);
+  const put = (key: string, sample: Sample, network: TaughtNetwork): void => {
+    networks.set(key, wordsOf(network));
+    data.value = new Map(data.peek()).set(key, sample);
   };
-  const put = (key: string, sample: Sample | null): void => {
-    const all = new Map(data.peek());
-    if (sample === null) all.delete(key);
-    else all.set(key, sample);
-    data.value = all;
-  };
-  const contents = ({ classes, examples }: Taught): string =>
-    JSON.stringify([classes.map((one) => one.id), examples]);
 
-  function tell(change: Change, own: readonly Uint8Array<ArrayBuffer>[] = []): void {
+  async function fetchData(of: string, listed: Taught): Promise<void> {
     const now = record();
-    if (now === null) return;
-    number += 1;
-    const send = state.teach.peek();
-    if (send === null) base = changed(base, change);
-    else pending = [...pending, { number, change }];
-    show();
-    if (send === null) return;
-    const bytes = own.reduce((sum, part) => sum + part.byteLength, 0);
-    const whole = new Uint8Array(bytes);
-    let at = 0;
-    for (const part of own) {
-      whole.set(part, at);
-      at += part.byteLength;
-    }
-    const count = Math.max(1, Math.ceil(bytes / CHUNK));
-    const about = { type: "taught", page: page(), teaching: now.id, number, change } as const;
-    for (let part = 0; part < count; part++) {
-      const piece = whole.slice(part * CHUNK, (part + 1) * CHUNK);
-      send({ ...about, part, count, bytes }, piece.buffer);
-    }
-  }
-
-  /** What Python and others have done, as this page would know it. */
-  const others = (turn: number, heard: Readonly<Record<string, number>>): string =>
-    JSON.stringify([turn, Object.entries(heard).filter(([name]) => name !== page())]);
-
-  function follow(): void {
-    const now = state.teaching.value;
-    if (now === null) return;
-    untracked(() => {
-      if (now.id !== id) begin(now.id);
-      const heard = now.heard[page()] ?? 0;
-      for (const { number: at, change } of pending) if (at <= heard) base = changed(base, change);
-      pending = pending.filter((one) => one.number > heard);
-      show();
-      if (others(now.turn, now.heard) !== seen) void gather();
-    });
-  }
-
-  function begin(name: string): void {
-    id = name;
-    base = NOTHING;
-    pending = [];
-    number = 0;
-    seen = learned = headHere = "";
-    training += 1;
-    batch(() => {
-      taught.value = NOTHING;
-      data.value = new Map();
-      linear.value = null;
-      busy.value = null;
-      trouble.value = "";
-      deleted.value = { words: "", changes: [], data: new Map() };
-    });
-  }
-
-  /** Asks Python for what there is, and for the data that isn't here. */
-  async function gather(): Promise<void> {
-    if (gathering) return;
-    gathering = true;
-    try {
-      let now = record();
-      while (now !== null && others(now.turn, now.heard) !== seen) {
-        const of = now.id;
-        listings += 1;
-        const bytes = await blob(`${of}.${listings}`);
-        if (record()?.id !== of || id !== of) return;
-        const listing: Listing = JSON.parse(new TextDecoder().decode(bytes));
-        const heard = listing.heard[page()] ?? 0;
-        pending = pending.filter((one) => one.number > heard);
-        base = takenFrom(listing);
-        seen = others(listing.turn, listing.heard);
-        show();
-        await fetchData(of);
-        now = record();
-      }
-    } catch (error) {
-      trouble.value = `What was taught is not here: ${words(error)}`;
-    } finally {
-      gathering = false;
-      if (busy.peek()?.what === "coming") busy.value = null;
-    }
-  }
-
-  const blob = (name: string): Promise<Uint8Array<ArrayBuffer>> =>
-    state.feeder.peek()?.blob(name) ?? Promise.reject(new Error("Python is gone"));
-
-  async function fetchData(of: string): Promise<void> {
-    const now = record();
-    if (now === null) return;
-    const missing = base.examples.filter(({ id: key }) => !data.peek().has(key));
+    if (now?.id !== of) return;
+    const isHere = ({ id, network }: Example): boolean => networks.get(id) === wordsOf(network);
+    const missing = listed.examples.filter((one) => !isHere(one));
     const [channels, height, width] = now.shape;
     const size = 4 * now.count;
     for (let at = 0; at < missing.length; at += AT_ONCE) {
       busy.value = { what: "coming", done: at, total: missing.length };
       const some = missing.slice(at, at + AT_ONCE);
-      const came = await Promise.allSettled(some.map((one) => blob(one.id)));
-      if (id !== of) return;
+      const came = await Promise.allSettled(some.map((one) => log.blob(one.id)));
+      if (record()?.id !== of) return;
       const all = new Map(data.peek());
-      for (const [k, found] of came.entries()) {
-        const bytes = found.status === "fulfilled" ? found.value : undefined;
-        const key = some[k]?.id ?? "";
+      for (const [k, { id, network }] of some.entries()) {
+        const found = came[k];
+        const bytes = found?.status === "fulfilled" ? found.value : undefined;
         if (bytes?.length !== size + channels * height * width) continue; // it was deleted meanwhile
         const own = bytes.slice();
         const features = new Float32Array(own.buffer, 0, now.count).slice();
-        all.set(key, { features, picture: own.subarray(size) });
+        all.set(id, { features, picture: own.subarray(size) });
+        networks.set(id, wordsOf(network));
       }
       data.value = all;
     }
-    const { head } = base;
+    const { head } = listed;
     if (head === null) {
       headHere = "";
       if (taught.peek().head === null) linear.value = null;
     } else if (head.id !== headHere) {
-      const bytes = (await blob(head.id)).slice();
-      if (id !== of || base.head?.id !== head.id) return;
+      const bytes = (await log.blob(head.id)).slice();
+      if (record()?.id !== of) return;
       const numbers = new Float32Array(bytes.buffer);
       const weights = head.classes.length * now.count;
       headHere = head.id;
-      learned = contents(base);
+      learned = contents(listed);
       linear.value = { weight: numbers.slice(0, weights), bias: numbers.slice(weights) };
     }
   }
@@ -285,7 +178,7 @@ function createTeaching(state: ViewerState): Teaching {
 
   function add(of: string, sample: Sample, network: TaughtNetwork): void {
     const key = newId();
-    put(key, sample);
+    put(key, sample, network);
     tell(changeOf({ what: "example", id: key, of, network }), [
       new Uint8Array(sample.features.buffer),
       sample.picture,
@@ -322,7 +215,7 @@ function createTeaching(state: ViewerState): Teaching {
         const sample = data.peek().get(key);
         if (sample === undefined || record()?.id !== now.id) continue;
         const features = await featuresAgain(session, now, sample.picture);
-        put(key, { ...sample, features });
+        put(key, { ...sample, features }, network);
         const bytes = new Uint8Array(features.buffer);
         tell(changeOf({ what: "features", id: key, network }), [bytes]);
       }
@@ -355,43 +248,17 @@ function createTeaching(state: ViewerState): Teaching {
       const own = all.examples.filter(({ id: key }) => data.peek().has(key));
       const features = own.flatMap(({ id: key }) => data.peek().get(key)?.features ?? []);
       const labels = own.map(({ of }) => classes.findIndex((one) => one.id === of));
-      let slice = performance.now();
-      const breathe = (): Promise<void> | undefined => {
-        if (mine !== training) throw new Stopped();
-        if (performance.now() - slice < SLICE_MS) return undefined;
-        return new Promise((done) =>
-          setTimeout(() => {
-            slice = performance.now();
-            done();
-          }),
-        );
-      };
-      const found = await fit(features, labels, classes.length, breathe);
-      const held = heldOut(labels);
-      const rest = labels.flatMap((_, k) => (held[k] ? [] : [k]));
-      const without = held.includes(true)
-        ? await fit(
-            rest.map((k) => features[k] ?? new Float32Array()),
-            rest.map((k) => labels[k] ?? 0),
-            classes.length,
-            breathe,
-          )
-        : null;
-      const rights = (by: Linear, which: readonly number[]): number =>
-        which.filter(
-          (k) => best(probabilities(by, features[k] ?? new Float32Array())) === labels[k],
-        ).length;
-      const tested = labels.flatMap((_, k) => (held[k] ? [k] : []));
-      if (mine !== training || record()?.id !== now.id) return;
+      const isWanted = (): boolean => mine === training && record()?.id === now.id;
+      const found = await learn(features, labels, classes.length, isWanted);
       const head = {
         id: newId(),
         classes: classes.map((one) => one.id),
-        right: rights(found, [...labels.keys()]),
+        right: found.right,
         count: labels.length,
-        held_right: without === null ? 0 : rights(without, tested),
-        held_count: tested.length,
+        held_right: found.heldRight,
+        held_count: found.heldCount,
       };
-      putHead(head, found, { ...all, examples: own });
+      putHead(head, found.linear, { ...all, examples: own });
     } catch (error) {
       if (error instanceof Stopped) return;
       trouble.value = `The head could not be trained: ${words(error)}`;
@@ -407,7 +274,7 @@ function createTeaching(state: ViewerState): Teaching {
     busy,
     trouble,
     deleted: computed(() => deleted.value.words),
-    open: () => effect(follow),
+    open: log.open,
     addClass: (name) => tell(changeOf({ what: "class", id: newId(), text: name })),
     rename: (key, name) => tell(changeOf({ what: "class", id: key, text: name })),
     remove(key) {
@@ -428,12 +295,12 @@ function createTeaching(state: ViewerState): Teaching {
     },
     undelete() {
       const { changes, data: kept } = deleted.peek();
-      deleted.value = { words: "", changes: [], data: new Map() };
+      deleted.value = NOTHING_DELETED;
       for (const change of changes) {
         const sample = kept.get(change.id);
         if (change.what !== "example") tell(change);
-        else if (sample !== undefined) {
-          put(change.id, sample);
+        else if (sample !== undefined && change.network !== null) {
+          put(change.id, sample, change.network);
           tell(change, [new Uint8Array(sample.features.buffer), sample.picture]);
         }
       }
@@ -503,7 +370,12 @@ function createTeaching(state: ViewerState): Teaching {
     stale() {
       state.teaching.value;
       state.edited.value;
-      return taught.value.examples.filter(({ network }) => !isNow(network));
+      const is = new Map<string, boolean>();
+      return taught.value.examples.filter(({ network }) => {
+        const of = wordsOf(network);
+        if (!is.has(of)) is.set(of, isNow(network));
+        return !is.get(of);
+      });
     },
     async look() {
       const now = record();
@@ -522,20 +394,4 @@ function createTeaching(state: ViewerState): Teaching {
   return teaching;
 }
 
-/** A training that another one has replaced. */
-class Stopped extends Error {}
-
 const words = (error: unknown): string => (error instanceof Error ? error.message : String(error));
-
-function takenFrom({ classes, examples, networks, head }: Listing): Taught {
-  const nothing: TaughtNetwork = { weights: "", edits: "" };
-  return {
-    classes,
-    examples: examples.map(({ id, of, network }) => ({
-      id,
-      of,
-      network: networks[network] ?? nothing,
-    })),
-    head,
-  };
-}

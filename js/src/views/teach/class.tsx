@@ -1,6 +1,6 @@
 // A class: its name, the button that collects examples as long as it is held, and their pictures.
 import { effect, untracked } from "@preact/signals";
-import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
 import { percent } from "../../format.ts";
 import type { Teaching } from "../../teaching/store.ts";
 import { MOST_NAME, type TaughtClass, type TeachingRecord } from "../../teaching.ts";
@@ -24,8 +24,14 @@ export function ClassRow(props: {
 }) {
   const { teaching, one, record, names, chance, wins } = props;
   const files = useRef<HTMLInputElement>(null);
-  const own = teaching.taught.value.examples.filter(({ of }) => of === one.id);
-  const { name } = one;
+  const { examples } = teaching.taught.value;
+  const { id, name } = one;
+  const own = useMemo(() => examples.filter(({ of }) => of === id), [examples, id]);
+  // The same for each picture that enters.
+  const thumbs = useMemo(
+    () => <Thumbs {...{ teaching, record, own, name }} />,
+    [teaching, record, own, name],
+  );
   return (
     <section
       class={wins ? "nbg-taught nbg-taught-wins" : "nbg-taught"}
@@ -72,7 +78,7 @@ export function ClassRow(props: {
           }}
         />
       </div>
-      <Thumbs {...{ teaching, record, own, name }} />
+      {thumbs}
     </section>
   );
 }
@@ -146,7 +152,7 @@ function Hold({ teaching, one }: { teaching: Teaching; one: TaughtClass }) {
   return (
     <button
       type="button"
-      class={held ? "nbg-button nbg-hold nbg-held" : "nbg-button nbg-hold"}
+      class={held ? "nbg-button nbg-collect nbg-collecting" : "nbg-button nbg-collect"}
       aria-pressed={held}
       title="Each new picture that enters becomes an example, ten a second at most"
       onPointerDown={(event) => {

@@ -1,7 +1,7 @@
 // What is said of a teaching.
 import { full } from "../../format.ts";
 import type { Taught } from "../../teaching/changes.ts";
-import type { Busy } from "../../teaching/store.ts";
+import type { Busy } from "../../teaching/learn.ts";
 import type { TeachingRecord } from "../../teaching.ts";
 
 export const examplesWords = (count: number): string =>
