@@ -73,9 +73,8 @@ const offering = (names) => ({
   },
 });
 
-/** What only a page that trains needs, and one that teaches. */
-const TRAINING = ["train", "training"];
-const TEACHING = ["teach"];
+/** What only a page that trains or teaches needs: these have one script, as a third one would be much in the package. */
+const LEARNING = ["train", "training", "teach"];
 
 /** All rooms but some, for a page that has them from the first. */
 const withRooms = (without) => ({
@@ -186,11 +185,7 @@ async function buildAll() {
       format: "iife",
       plugins: [texts, withRooms(without)],
     });
-  const pages = [
-    await page("page", [...TRAINING, ...TEACHING]),
-    await page("page_training", TEACHING),
-    await page("page_teaching", TRAINING),
-  ];
+  const pages = [await page("page", LEARNING), await page("page_training", [])];
   const built = [loader, runtime, ...pages, ...(await buildCore())];
   const files = built.flatMap(({ metafile }) => Object.keys(metafile.inputs));
   writeFileSync(`${outdir}/LICENSES.txt`, licenses(files));

@@ -131,7 +131,8 @@ def test_the_camera_teaches_two_classes_and_tells_them_apart(notebook: Notebook)
 def shots(notebook: Notebook, count: int = 6) -> None:
     """A Viewer with a head, of pictures that Python gives."""
     notebook.run(
-        "if 'viewer' in globals(): viewer.close()\nviewer = Viewer(model, x, timeout=60)\ndisplay(viewer)\n"
+        "if 'viewer' in globals(): viewer.close()\n"
+        "viewer = Viewer(model, x, timeout=60)\ndisplay(viewer)\n"
         f"teaching = viewer.teach(examples={{name: pictures(name, {count}) "
         "for name in ('cup', 'hand')})\nteaching.train()"
     )

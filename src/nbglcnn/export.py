@@ -40,8 +40,7 @@ WithBlobs = tuple[Source | None, Blobs | None]
 SNAPSHOT_SHARE = 0.006  # of the page's bytes, at most
 PAGE = Path(__file__).with_name("page.html")
 SCRIPT = code.STATIC / "page.js"
-TRAINING_SCRIPT = code.STATIC / "page_training.js"  # the same with what trains
-TEACHING_SCRIPT = code.STATIC / "page_teaching.js"  # and with what teaches
+TRAINING_SCRIPT = code.STATIC / "page_training.js"  # the same with what trains and teaches
 # Nothing is loaded and nothing sent; the page's one script runs, and none that a name could bring.
 POLICY = (
     "default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
@@ -161,7 +160,7 @@ def page(
     views = [_view(step, number, plan, **there) for number, step in enumerate(steps, 1)]
     if taught is None and shown["view"]["name"] == "teach":
         shown["view"] = FIRST_VIEW
-    file = TRAINING_SCRIPT if trains else TEACHING_SCRIPT if taught else SCRIPT
+    file = TRAINING_SCRIPT if trains or taught else SCRIPT
     script = file.read_text("utf-8").strip()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     used = sorted({edit.array for edit in network.edits if edit.array})
