@@ -17,6 +17,7 @@ from firefox import FirefoxPage, firefox_page, missing_packages
 from nbglcnn import InputError, Viewer
 from nbglcnn.export import SCRIPT
 from taught import CAMERA, pictures
+from test_views_axe import AXE, RULES, RUN
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "notebooks"))
 from fashion_autoencoder import load_autoencoder
@@ -186,3 +187,23 @@ def test_the_camera_teaches_two_classes_in_firefox(tmp_path: Path) -> None:
         page.goto(path.as_uri())
         teach_by_camera(page)
         page.evaluate("() => document.querySelector('.nbg-teach').scrollIntoView()")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_tab_breaks_no_serious_rule_of_accessibility(
+    offline: Callable[[Path], Page], tmp_path: Path, theme: str
+) -> None:
+    viewer = Viewer(load_autoencoder(), torch.zeros(1, 1, 28, 28))
+    teaching = viewer.teach(examples={n: pictures(n, 5) for n in ("cup", "hand")})
+    teaching.train()
+    page = offline(viewer.to_html(tmp_path / "page.html", teach=True))
+    page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
+    expect(page.locator("[data-verdict]")).to_be_visible()
+    page.get_by_role("button", name="Add class").click()  # one that has nothing yet
+    page.get_by_label("Name of the class cup").fill("")
+    page.evaluate(AXE.read_text("utf-8"))
+    for width in (1200, 420):
+        page.set_viewport_size({"width": width, "height": 1000})
+        page.wait_for_timeout(300)
+        assert page.evaluate(RUN, RULES[theme]) == []
+        assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")

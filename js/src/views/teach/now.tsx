@@ -32,7 +32,7 @@ export function Now(props: {
       </div>
       {source === null && (
         <p class="nbg-second">
-          An array of Python enters now.{" "}
+          A fixed picture enters now.{" "}
           <button
             type="button"
             class="nbg-button"
