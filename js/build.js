@@ -10,8 +10,8 @@ const outdir = "../src/nbglcnn/static";
 const CORE = "src/widget.ts";
 const MODULES = "core:modules";
 const ROOMS = "core:rooms";
-/** Data of which each file takes a part of its own: rooms have theirs, and the core stays small. */
-const COPIED = ["src/edits.ts"];
+/** Small files of which each room takes a part of its own, so that the core stays small. */
+const COPIED = ["src/edits.ts", "src/views/keep/files.ts"];
 const isRoom = (name) => existsSync(`src/views/${name}/room.ts`);
 const rooms = existsSync("src/views") ? readdirSync("src/views").filter(isRoom).sort() : [];
 
@@ -73,8 +73,8 @@ const offering = (names) => ({
   },
 });
 
-/** What only a page that trains needs. */
-const TRAINING = ["train", "training"];
+/** What only a page that trains or teaches needs: these have one script, as a third one would be much in the package. */
+const LEARNING = ["train", "training", "teach"];
 
 /** All rooms but some, for a page that has them from the first. */
 const withRooms = (without) => ({
@@ -185,7 +185,7 @@ async function buildAll() {
       format: "iife",
       plugins: [texts, withRooms(without)],
     });
-  const pages = [await page("page", TRAINING), await page("page_training", [])];
+  const pages = [await page("page", LEARNING), await page("page_training", [])];
   const built = [loader, runtime, ...pages, ...(await buildCore())];
   const files = built.flatMap(({ metafile }) => Object.keys(metafile.inputs));
   writeFileSync(`${outdir}/LICENSES.txt`, licenses(files));

@@ -96,6 +96,8 @@ MAY_IMPORT = {
     "channels": {"graph"},
     # Of edits the formula of noise.
     "sources": {"classes", "edits", "fitting", "graph", "inputs", "plan"},
+    "tensorfile": {"graph"},
+    "teaching": {"graph", "tensorfile"},
     "session": {
         *("colors", "device", "edits", "inputs", "pictures", "pieces", "plan", "plan_sections"),
         *("profiling", "session_edits", "session_inputs"),
@@ -105,9 +107,10 @@ MAY_IMPORT = {
     "report": {"graph", "layout", "plan", "tables"},
     "api": BELOW | {"layers", "shapes"},
     "recording": {"api", "inputs", "pieces", "plan", "session"},
-    "viewer": ALL | {"edits", "export", "patches", "session_edits", "sources", "training"},
+    "viewer": ALL
+    | {"edits", "export", "patches", "session_edits", "sources", "teaching", "training"},
     "export": ALL | {"edits", "offline", "sources", "viewer"},
-    "offline": {"graph", "load", "plan", "training", "viewer"},
+    "offline": {"graph", "load", "plan", "teaching", "tensorfile", "training", "viewer"},
     "backend": ALL,
     "serving": set(),
     "cli": ALL | {"export", "pieces", "serving", "viewer"},
@@ -116,7 +119,7 @@ MAY_IMPORT = {
 }
 # Packages that stay in one room each.
 ONLY_IN = {
-    "torch": {"load", "reference", "cli"},
+    "torch": {"load", "reference", "cli", "teaching"},  # whose optimizer fits a head here
     "onnx_ir": {"load"},
     "onnxscript": {"load"},
     "onnx": {"load", "reference", "backend"},
@@ -210,7 +213,7 @@ def test_a_private_field_of_another_object_is_found() -> None:
 # The same in the page. What stands in js/src itself is called as its file.
 FRONT_END = ROOT / "js" / "src"
 PAGE_MAY_IMPORT = {
-    "messages": {"plan"},
+    "messages": {"plan", "teaching"},  # of teaching a record
     "edits": {"plan"},
     "gl": {"edits", "plan", "messages"},
     "engine": {"edits", "gl", "plan", "messages"},
@@ -218,10 +221,14 @@ PAGE_MAY_IMPORT = {
     "training": {
         *("attached", "gl", "messages", "plan", "sources", "state"),
     },
+    "tensorfile": set(),
+    "teaching": {"engine", "gl", "messages", "plan", "state", "tensorfile"},
     "attached": {"state"},
     "sources": {"attached", "edits", "engine", "gl", "messages", "plan", "source", "state"},
     "status": {"gl"},
-    "state": {"edits", "engine", "gl", "messages", "source", "status", "training"},
+    "state": {
+        *("edits", "engine", "gl", "messages", "source", "status", "teaching", "training"),
+    },
     "buffers": set(),
     "code": {"buffers", "messages"},
     "unknown": set(),
@@ -247,12 +254,16 @@ PAGE_MAY_IMPORT = {
         "sources",
         "state",
         "status",
+        "teaching",
         "training",
     },
-    "widget": {"comm", "messages", "source", "state", "training", "turning", "views"},
+    "widget": {
+        *("comm", "messages", "source", "state", "teaching", "training", "turning", "unknown"),
+        "views",
+    },
     "page": {
         *("arrays", "edits", "engine", "gl", "messages", "plan", "source", "sources", "state"),
-        *("status", "training", "turning", "views"),
+        *("status", "teaching", "tensorfile", "training", "turning", "views"),
     },
     "loader": {"buffers", "code", "messages", "widget"},
     "runtime": {"arrays", "gl"},

@@ -157,7 +157,7 @@ def test_the_bundles_stay_small() -> None:
     assert (static / "runtime.js").stat().st_size <= 68_000
     # All of it, without what trains, and with it.
     assert (static / "page.js").stat().st_size <= 660_000
-    assert (static / "page_training.js").stat().st_size <= 776_000
+    assert (static / "page_training.js").stat().st_size <= 806_000  # and teaches
     # Pages keep one for each Viewer that they ever showed.
     assert (static / "loader.js").stat().st_size <= 4_000
 
@@ -192,4 +192,4 @@ def test_a_wheel_carries_the_bundles_shaders_and_types_and_nothing_else(tmp_path
     expected |= {f"nbglcnn/static/{name}" for name in (*static, "LICENSES.txt")}
     assert {name for name in files if ".dist-info/" not in name} == expected
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in files)
-    assert wheel.stat().st_size < 1_620_000
+    assert wheel.stat().st_size < 1_650_000

@@ -11,6 +11,7 @@ import { type PresentState, presentState } from "./state/present.ts";
 import { type PythonState, pythonState } from "./state/python.ts";
 import { type SelectionState, selectionState } from "./state/selection.ts";
 import { type SourceState, sourceState } from "./state/sources.ts";
+import { type TeachingState, teachingState } from "./state/teaching.ts";
 import { type TrainingState, trainingState } from "./state/training.ts";
 
 export type { ColorLimits, RangeMode } from "./state/colors.ts";
@@ -42,6 +43,7 @@ export interface ViewerState
     PresentState,
     PythonState,
     SourceState,
+    TeachingState,
     TrainingState {}
 
 export const createState = (signals = createSignals()): ViewerState => ({
@@ -57,5 +59,6 @@ export const createState = (signals = createSignals()): ViewerState => ({
   ...presentState(),
   ...pythonState(),
   ...sourceState(),
+  ...teachingState(),
   ...trainingState(),
 });

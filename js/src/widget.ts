@@ -8,8 +8,10 @@ import { COLOR_RANGES, COLORMAPS } from "./messages.ts";
 import type { Source } from "./source.ts";
 import type { Moment } from "./state/edits.ts";
 import type { ViewerState } from "./state.ts";
+import type { TeachingRecord } from "./teaching.ts";
 import type { TrainingRecord } from "./training.ts";
 import { selectionOf, turn, viewOf } from "./turning.ts";
+import { at } from "./unknown.ts";
 import { mount } from "./views/app.tsx";
 import { openRoom, type RoomExports, type RoomName } from "./views/rooms.tsx";
 
@@ -116,6 +118,9 @@ function open(model: AnyModel): Opened {
       trainingTurn = turn;
       if (JSON.stringify(training) !== JSON.stringify(state.training.peek()))
         state.training.value = training;
+    }),
+    follow(model, "_teaching", (value) => {
+      state.teaching.value = at(value, "id") ? (value as TeachingRecord) : null;
     }),
     follow(model, "_others", (value) => {
       state.others.value = { blob: "", ...(value as object) };

@@ -20,7 +20,7 @@ from nbglcnn import __version__
 from nbglcnn.edits.records import to_dict
 from nbglcnn.errors import InputError, NbglcnnError
 from nbglcnn.load import prepared
-from nbglcnn.offline import offline
+from nbglcnn.offline import offline, offline_teaching
 from nbglcnn.sources.given import Blobs
 from nbglcnn.sources.records import Source
 from nbglcnn.viewer import code, protocol
@@ -30,6 +30,8 @@ from nbglcnn.viewer.traits import FIRST_VIEW, checked_view, name_of_view
 
 if TYPE_CHECKING:
     from nbglcnn.plan import Plan, Precision
+    from nbglcnn.teaching.lesson import Lesson
+    from nbglcnn.teaching.records import TeachingRecord
 
 # Of a source's pictures in a page, and of what it trains on: as text they are a third more, and a
 # browser holds them twice.
@@ -38,7 +40,7 @@ WithBlobs = tuple[Source | None, Blobs | None]
 SNAPSHOT_SHARE = 0.006  # of the page's bytes, at most
 PAGE = Path(__file__).with_name("page.html")
 SCRIPT = code.STATIC / "page.js"
-TRAINING_SCRIPT = code.STATIC / "page_training.js"  # the same with what trains
+TRAINING_SCRIPT = code.STATIC / "page_training.js"  # the same with what trains and teaches
 # Nothing is loaded and nothing sent; the page's one script runs, and none that a name could bring.
 POLICY = (
     "default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
@@ -60,6 +62,7 @@ def export_html(
     strict: bool = False,
     preprocess: Any = None,
     train: Mapping[str, Any] | None = None,
+    teach: Sequence[str] | Mapping[str, Any] | None = None,
 ) -> Path:
     """Write a page that shows the network in its Viewer, without a kernel and without a network.
 
@@ -84,12 +87,15 @@ def export_html(
             model's own (the default), or "random", those that the `reset_parameters` of a torch
             module's modules draw after torch.manual_seed(seed). The page begins with them, paused.
             Of the data it takes 64 MiB.
+        teach: the classes that the page's reader can teach a head to tell apart, ["cup", "hand"],
+            without Python; or a mapping with the arguments of `Viewer.teach`. The page has the
+            first of the examples `x`, and takes 64 MiB of pictures to begin with.
 
     The path that was written is returned.
 
     Raises:
-        InputError: a step is none: it names what the network doesn't have; `train` is none, or
-            has too much data; and as for the Viewer.
+        InputError: a step is none: it names what the network doesn't have; `train` or `teach` is
+            none, both are given, or one has too much data; and as for the Viewer.
         KeyError, UnsupportedModel, UnsupportedOperator: the network can't be trained so, as
             `nbglcnn.train` says it.
         OSError: the file cannot be written.
@@ -98,7 +104,8 @@ def export_html(
     network = Network(
         model, x, observe=observe, precision=precision, classes=classes, strict=strict
     )
-    return write(path, page(network, title=title, text=text, steps=steps, train=train))
+    content = page(network, title=title, text=text, steps=steps, train=train, teach=teach)
+    return write(path, content)
 
 
 def write(path: str | os.PathLike[str], content: bytes) -> Path:
@@ -123,15 +130,25 @@ def page(
     traits: Mapping[str, Any] | None = None,
     source: WithBlobs = (None, None),
     train: Mapping[str, Any] | None = None,
+    teach: tuple[TeachingRecord, Lesson] | Sequence[str] | Mapping[str, Any] | None = None,
 ) -> bytes:
     """The page of a network as it is now; `traits` and `source` are those of a Viewer."""
+    if train is not None and teach is not None:
+        raise InputError(
+            "train and teach: a page has one of them, as a head needs a network that stays as it "
+            "is; write two pages"
+        )
     trains = None
+    record: TeachingRecord | None = None
+    taught: Mapping[str, memoryview] | None = None
+    if teach is not None:
+        record, taught = offline_teaching(network, teach, MOST_OF_SOURCE)
     if train is not None:
         trains = offline(network, train, precision or network.precision, MOST_OF_SOURCE)
         network = trains.network
     plan = network.portable(precision) if trains is None else trains.trained.plan
     shown = {
-        "view": FIRST_VIEW,
+        "view": FIRST_VIEW if taught is None else {**FIRST_VIEW, "name": "teach"},
         "selected": None,
         "colormap": "signed",
         "color_range": "layer",
@@ -139,14 +156,18 @@ def page(
         "example": 0,
         **(traits or {}),
     }
-    views = [_view(step, number, plan, trains is not None) for number, step in enumerate(steps, 1)]
-    script = (SCRIPT if trains is None else TRAINING_SCRIPT).read_text("utf-8").strip()
+    there = {"trains": trains is not None, "teaches": taught is not None}
+    views = [_view(step, number, plan, **there) for number, step in enumerate(steps, 1)]
+    if taught is None and shown["view"]["name"] == "teach":
+        shown["view"] = FIRST_VIEW
+    file = TRAINING_SCRIPT if trains or taught else SCRIPT
+    script = file.read_text("utf-8").strip()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     used = sorted({edit.array for edit in network.edits if edit.array})
     arrays = [*network.uploads(), *(network.injected[name] for name in used)]
     blobs: list[bytes | memoryview] = [plan.to_bytes(), *map(raw, arrays)]
     wire, given = source
-    named = {**_blobs_of(given), **(trains.blobs if trains else {})}
+    named = {**_blobs_of(given), **(trains.blobs if trains else {}), **(taught or {})}
     most = int(SNAPSHOT_SHARE * (len(script) + sum(map(len, blobs))))
     exported = protocol.Exported(
         **shown,
@@ -160,6 +181,7 @@ def page(
         training=msgspec.to_builtins(trains.record) if trains else None,
         weights=trains.weights if trains else (),
         rest=trains.rest if trains else "",
+        teaching=msgspec.to_builtins(record) if record else None,
     )
     blobs += named.values()
     name = title or plan.header.name
@@ -216,7 +238,9 @@ class _Renderer(RendererHTML):
         return str(self.renderToken(tokens, index, options, env))
 
 
-def _view(step: Mapping[str, Any], number: int, plan: Plan, trains: bool) -> dict[str, Any]:
+def _view(
+    step: Mapping[str, Any], number: int, plan: Plan, *, trains: bool, teaches: bool
+) -> dict[str, Any]:
     """What the Viewer shows at a step, with all of its keys."""
     if unknown := set(step) - {"text", "view"}:
         raise InputError(
@@ -226,13 +250,18 @@ def _view(step: Mapping[str, Any], number: int, plan: Plan, trains: bool) -> dic
         raise InputError(f"step {number}: its text is no text but {type(step['text']).__name__}")
     view = dict(step.get("view") or {})
     view.setdefault("name", name_of_view(view.get("layer"), view.get("pixel")))
+    if view["name"] == "teach" and not teaches:
+        raise InputError(
+            f"step {number}: there is no view 'teach' in a page that doesn't teach; give "
+            "teach=['cup', 'hand']"
+        )
     if view["name"] == "train" and not trains:
         raise InputError(
             f"step {number}: there is no view 'train' in a page that doesn't train; give "
             'train={"data": images, …}'
         )
     try:
-        return checked_view(view, plan, trains=trains)
+        return checked_view(view, plan, trains=trains, teaches=teaches)
     except Exception as error:  # a TraitError, or what a pixel of another form gives
         raise InputError(f"step {number}: {error}") from None
 

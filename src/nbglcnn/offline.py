@@ -1,21 +1,22 @@
-"""A training that an exported page runs by itself: what is asked of it, checked, and its data."""
+"""What an exported page trains or teaches by itself: what is asked of it, checked, and its data."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
+import msgspec
 
 from nbglcnn import load
 from nbglcnn.errors import InputError, nearest
-from nbglcnn.graph import Array
 from nbglcnn.plan import Target, content_hash
+from nbglcnn.teaching.records import TeachingRecord
+from nbglcnn.tensorfile import written
 from nbglcnn.training.local import compiled
 from nbglcnn.training.optimizers import Adam
 from nbglcnn.training.records import TrainingRecord
+from nbglcnn.viewer.features import Features
 from nbglcnn.viewer.network import Network
 from nbglcnn.viewer.trained import Trained, first
 
@@ -33,11 +34,6 @@ DEFAULTS: Mapping[str, Any] = {
     "weights": "given",
 }
 WEIGHTS = ("given", "random")
-# As safetensors calls them.
-DTYPES = {
-    "float64": "F64", "float32": "F32", "int64": "I64", "int32": "I32", "int16": "I16",
-    "int8": "I8", "uint8": "U8", "bool": "BOOL",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -98,7 +94,7 @@ def offline(network: Network, train: Any, precision: str, most: int) -> Offline:
     blobs = dict(trained.blobs)
     rest = ""
     if others:
-        file = safetensors(others)
+        file = written(others)
         rest = content_hash(file)
         blobs[rest] = memoryview(file)
     return Offline(network, trained, record, blobs, names, rest)
@@ -147,20 +143,38 @@ def _trained(network: Network, asked: Mapping[str, Any]) -> Trained:
     return first(network, run, asked, batches, {}, Target())
 
 
-def safetensors(arrays: Mapping[str, Array]) -> bytes:
-    """A file in the safetensors format, the widest numbers first, so that each lies aligned."""
-    header: dict[str, Any] = {}
-    parts: list[bytes] = []
-    at = 0
-    for name, array in sorted(arrays.items(), key=lambda item: -item[1].itemsize):
-        if array.dtype.name not in DTYPES:
-            continue  # complex numbers and the like, which no layer here has
-        parts.append(np.ascontiguousarray(array).tobytes())
-        header[name] = {
-            "dtype": DTYPES[array.dtype.name], "shape": array.shape,
-            "data_offsets": [at, at + len(parts[-1])],
-        }  # fmt: skip
-        at += len(parts[-1])
-    words = json.dumps(header).encode()
-    words += b" " * (-len(words) % 8)
-    return len(words).to_bytes(8, "little") + words + b"".join(parts)
+def offline_teaching(
+    network: Network, teach: Any, most: int
+) -> tuple[TeachingRecord, dict[str, memoryview]]:
+    """What a page is told of a teaching, and its blobs by name.
+
+    `teach` is a Viewer's, or the classes, or a mapping with the arguments of `viewer.teach`. Raises
+    as that; InputError for what is none, and for more than `most` bytes.
+    """
+    if isinstance(teach, tuple) and teach and isinstance(teach[0], TeachingRecord):
+        record, lesson = teach
+    else:
+        asked: dict[str, Any] = {"classes": (), "cut": None, "examples": None, "head": None}
+        given = teach if isinstance(teach, Mapping) else {"classes": teach}
+        for name in given:
+            if name not in asked:
+                raise InputError(
+                    f"teach: there is no {name!r}{nearest(str(name), asked)}; there are "
+                    f"{', '.join(asked)}"
+                )
+        asked |= given
+        features = Features(network, asked["cut"])
+        if network.plan.header.batch > 1:
+            network.take_first()
+        features.keep()
+        record = features.record("page")
+        lesson = features.lesson(asked["classes"], asked["examples"], asked["head"])
+    listing = msgspec.json.encode(lesson.listing(0, {}))
+    blobs = {"page.1": memoryview(listing)}
+    blobs |= {name: memoryview(data) for name, data in lesson.blobs()}
+    if (size := sum(map(len, blobs.values()))) > most:
+        raise InputError(
+            f"teach: the examples have {size:,} bytes, and a page of its own takes at most "
+            f"{most:,} of them: give fewer"
+        )
+    return record, blobs

@@ -162,6 +162,7 @@ export class CommClient {
     );
     this.state.twin.value = () => this.engine.twin();
     this.state.weigh.value = (edit) => this.reports.send({ type: "weigh", page, ...edit });
+    this.state.teach.value = (taught, data) => this.reports.send(taught, [data]);
     this.sayUnavailable();
     this.reports.greet();
     this.reports.followPointer();

@@ -18,6 +18,7 @@ import { attachSources } from "../sources/offer.ts";
 import { change } from "../state/edits.ts";
 import { createState, type ViewerState } from "../state.ts";
 import { says } from "../status.ts";
+import type { TeachingRecord } from "../teaching.ts";
 import { attachTraining } from "../training/offer.ts";
 import { selectionOf, turn, viewOf } from "../turning.ts";
 import type { Contents } from "./contents.ts";
@@ -148,6 +149,7 @@ export class PageClient {
       };
       this.engine.describe(PLAN);
       this.state.source.value = this.exported.source as Source | null;
+      this.state.teaching.value = this.exported.teaching as TeachingRecord | null;
     } catch (error) {
       this.fail(error);
       throw error;
@@ -224,8 +226,9 @@ export class PageClient {
     const { state } = this;
     const { layer = null, channels = [], pixel = null } = view;
     const name = view.name ?? (layer === null ? "network" : pixel === null ? "maps" : "explain");
-    const trains = this.exported.training !== null;
-    const names = VIEWS.filter((one) => one !== "train" || trains);
+    const { training, teaching } = this.exported;
+    const missing = [training === null && "train", teaching === null && "teach"];
+    const names = VIEWS.filter((one) => !missing.includes(one));
     if (!names.some((one) => one === name)) {
       throw new RangeError(`there is no view ${name}; there are ${names.join(", ")}`);
     }

@@ -5,11 +5,11 @@ import { LentEngine } from "../engine/lent.ts";
 import type { Exported } from "../messages.ts";
 import { NO_TRAINING, type TrainingHost, type TrainingProgress } from "../state/training.ts";
 import type { ViewerState } from "../state.ts";
+import { fileOf, tensorOf, tensorsIn } from "../tensorfile.ts";
 import { courseOf } from "../training/course.ts";
 import type { TrainingRecord } from "../training.ts";
 import { fileName, save } from "../views/keep/files.ts";
 import { marked } from "./marks.ts";
-import { fileOf, tensorOf, tensorsIn } from "./safetensors.ts";
 
 /** What scripts ask of a page that trains; all of it rejects where it can't, and says why. */
 export interface PageTraining {

@@ -9,6 +9,7 @@ import { NetworkTab } from "./forms.tsx";
 import { LayerView } from "./layer.tsx";
 import type * as profiled from "./profile/room.ts";
 import { Room } from "./rooms.tsx";
+import type * as taught from "./teach/room.ts";
 import type * as trained from "./train/room.ts";
 
 export interface Tab {
@@ -129,8 +130,18 @@ const train: Tab = {
   },
 };
 
+const teach: Tab = {
+  name: "teach",
+  title: "Teach",
+  component: (props) => (
+    <Room<typeof taught> name="teach">{({ TeachView }) => <TeachView {...props} />}</Room>
+  ),
+  available: (_, { state }) => state.teaching.value !== null,
+  keys: stages,
+};
+
 /** In their order. Two networks in one are there to be compared. */
-const TABS: readonly Tab[] = [compare, network, layer, train, profile];
+const TABS: readonly Tab[] = [compare, network, layer, train, teach, profile];
 
 /** A network's tabs. */
 export const tabsOf = (network: Network, views: Views): readonly Tab[] =>

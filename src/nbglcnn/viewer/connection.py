@@ -45,6 +45,7 @@ from nbglcnn.viewer.protocol import (
     Spot,
     State,
     Stepped,
+    Taught,
     Weigh,
 )
 
@@ -147,6 +148,7 @@ class Connection(Inbox):
         self.owner = ""  # the page whose source feeds the network: it alone knows the values
         # What pages say of a training, and its numbers; the same.
         self.trained: list[tuple[Stepped | Saved, bytes]] = []
+        self.taught: list[tuple[Taught, bytes]] = []  # and of a teaching
         self.weighed: list[Weigh] = []  # what pages ask of the weights; whoever follows takes it
         self.closed = False  # nothing comes any more
         self.loading_until = 0.0  # when a page that has no code yet is given up
@@ -387,6 +389,8 @@ class Connection(Inbox):
                 self.trained.append((message, bytes(buffers[0])))
             case Saved() if len(buffers) == 1:
                 self.trained.append((message, bytes(buffers[0])))
+            case Taught() if len(buffers) == 1:
+                self.taught.append((message, bytes(buffers[0])))
             case Failed(id=""):
                 page.error = self.last_error = message.text
             case Failed():

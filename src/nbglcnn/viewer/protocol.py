@@ -21,13 +21,16 @@ from nbglcnn.colors import COLORMAPS as COLORMAPS
 from nbglcnn.colors import SIGNED as SIGNED
 from nbglcnn.plan import Target
 from nbglcnn.sources.records import Source
+from nbglcnn.teaching import records as teachings
 from nbglcnn.training.records import Column, Course, TrainingRecord
 
 log = logging.getLogger("nbglcnn")
 
 CHUNK = 2 * 2**20  # bytes; notebook servers silently drop a frame above 10 MiB
 COLOR_RANGES = ("channel", "layer", "fixed")
-VIEWS = ("network", "maps", "filters", "explain", "bend", "train", "profile", "compare")
+VIEWS = (
+    *("network", "maps", "filters", "explain", "bend", "train", "teach", "profile", "compare"),
+)
 # Views whose code comes behind the weights; some of them are parts of Explain. The first is what
 # sessions edit with, "scores" what they pick the largest ones out with.
 ROOMS = (
@@ -54,6 +57,7 @@ ROOMS = (
     "training",
     "train",
     "channels",
+    "teach",
     "help",
 )
 MAX_COMPARED = 4  # channels that are shown large beside each other, at most
@@ -374,6 +378,21 @@ class Saved(Message, frozen=True):
     handing: bool = False
 
 
+class Taught(Message, frozen=True):
+    """One part of what a page changes of a teaching, with its data in the message's only buffer.
+
+    The page's changes have numbers, from 1 on. One without data has one empty part.
+    """
+
+    page: Name
+    teaching: Name
+    number: Count
+    change: teachings.Change
+    part: Count
+    count: Count
+    bytes: Count
+
+
 class Exported(msgspec.Struct, frozen=True):
     """What an exported page shows first: the traits of its Viewer, and a view for each step.
 
@@ -382,7 +401,8 @@ class Exported(msgspec.Struct, frozen=True):
     `blobs` those of the `source` (None for none) and of the training, which it holds behind these.
     `training` is a TrainingRecord, None where the page trains nothing; `weights` are the parameters
     of the network that it gives to its reader, `rest` a blob in the safetensors format of those
-    that it doesn't read.
+    that it doesn't read. `teaching` is a TeachingRecord, None where nothing is taught; its
+    Listing is the blob "page.1".
     """
 
     view: dict[str, Any]
@@ -401,6 +421,7 @@ class Exported(msgspec.Struct, frozen=True):
     training: dict[str, Any] | None = None
     weights: tuple[str, ...] = ()
     rest: Name = ""
+    teaching: dict[str, Any] | None = None
 
 
 FromKernel = State | Part | Patches | Read | Probe | Done | Verified | Release | Refuse
@@ -419,11 +440,14 @@ FromPage = (
     | Fed
     | Stepped
     | Saved
+    | Taught
 )
 
 # A page that speaks another dialect is told to reload, and no version number is kept by hand. The
 # annotations are this file's own text (not msgspec's schema, which changes with its version).
-_RECORDS = (*get_args(FromKernel | FromPage), Spot, Source, TrainingRecord, Course, Column)
+_TRAINED = (TrainingRecord, Course, Column)
+_TAUGHT = (teachings.TeachingRecord, teachings.Listing, teachings.Change, teachings.TaughtHead)
+_RECORDS = (*get_args(FromKernel | FromPage), Spot, Source, *_TRAINED, *_TAUGHT)
 _MESSAGES = [(c.__name__, c.__annotations__) for c in _RECORDS]
 PROTOCOL = hashlib.sha256(repr((CHUNK, _MESSAGES)).encode()).hexdigest()[:12]
 

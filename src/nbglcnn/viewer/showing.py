@@ -72,10 +72,10 @@ class Shown(anywidget.AnyWidget):
         """Turn the page to a layer, by name or position, or to another view.
 
         `channels` are those shown large, up to four beside each other; the first is selected.
-        `view` is "network", "maps", "filters", "explain", "bend", "profile", or "train" once it was
-        trained in the page; by default "explain" for a `pixel` (y, x), "maps" for a layer, else
-        "network". `selected` and `view` say later
-        what the page shows, whoever turned it there.
+        `view` is "network", "maps", "filters", "explain", "bend", "profile", "train" once it was
+        trained in the page, or "teach" while a head is taught; by default "explain" for a `pixel`
+        (y, x), "maps" for a layer, else "network". `selected` and `view` say later what the page
+        shows, whoever turned it there.
 
         Raises:
             KeyError: there is no such layer.
@@ -150,13 +150,15 @@ class Shown(anywidget.AnyWidget):
         steps: Sequence[Mapping[str, Any]] = (),
         precision: Precision | None = None,
         train: Mapping[str, Any] | bool | None = None,
+        teach: Sequence[str] | Mapping[str, Any] | bool | None = None,
     ) -> Path:
         """Write this Viewer as a page of its own, which runs offline, without a kernel.
 
         It has the weights, the input, the edits, the view and the source of now: of Images all that
         were given, of a Video the whole. The arguments are those of `nbglcnn.export_html`;
         `precision` is the Viewer's own unless given. `train=True` stands for what `viewer.train`
-        was given last: the page begins with the weights of now.
+        was given last: the page begins with the weights of now; `teach=True` for `viewer.teaching`,
+        with its examples and head.
 
         Raises:
             InputError: the source or what is trained on is larger than 64 MiB, a step is none, or
@@ -185,8 +187,18 @@ class Shown(anywidget.AnyWidget):
             traits=traits,
             source=self._exported_source(),
             train=None if train is False else train,
+            teach=self._exported_teaching() if teach is True else teach or None,
         )
         return export.write(path, content)
+
+    @property
+    def _teaches(self) -> bool:
+        """Whether a head is taught behind the network."""
+        raise NotImplementedError
+
+    def _exported_teaching(self) -> Any:
+        """What is taught now, for a page of its own."""
+        raise NotImplementedError
 
     def _adopt_now(self) -> None:
         """Make what pages were fed last the network's input."""
@@ -210,7 +222,7 @@ class Shown(anywidget.AnyWidget):
 
     def _check_shown(self, view: dict[str, Any]) -> dict[str, Any]:
         trains = self.training is not None  # also where no page shows it, as a script may be run
-        return checked_view(view, self.network.plan, trains=trains)
+        return checked_view(view, self.network.plan, trains=trains, teaches=self._teaches)
 
     @traitlets.validate("classes")
     def _check_classes(self, proposal: Any) -> tuple[str, ...]:

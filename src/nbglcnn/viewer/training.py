@@ -51,6 +51,10 @@ class Trains(HandsOver):
     def _check_open(self) -> None:
         raise NotImplementedError
 
+    def _check_may_train(self) -> None:
+        """InputError where the network has to stay as it is."""
+        raise NotImplementedError
+
     def _begin_training(self) -> None:
         """Before the traits are there."""
         self._begin_handing_over()
@@ -96,6 +100,7 @@ class Trains(HandsOver):
             DeviceError: the page's device draws no 32-bit floats: gradients would be lost.
         """
         self._check_open()
+        self._check_may_train()
         if self.training is not None and self.training.state != "stopped":
             self.training.stop()
         network = self.network

@@ -54,17 +54,22 @@ def checked_selection(
     return {"layer": layer, "channel": channel}
 
 
-def checked_view(view: dict[str, Any], plan: Plan, *, trains: bool = False) -> dict[str, Any]:
+def checked_view(
+    view: dict[str, Any], plan: Plan, *, trains: bool = False, teaches: bool = False
+) -> dict[str, Any]:
     """What `Viewer.view` may hold, with all of its keys; of a channel or pixel, one there is.
 
-    `trains`: the network was trained; pages that did so have a view of that.
+    `trains`: the network was trained; pages that did so have a view of that; `teaches`: a head is
+    taught behind it.
     """
     name, layer = view.get("name"), view.get("layer")
     channels, pixel = view.get("channels") or (), view.get("pixel")
-    there = {"compare": bool(plan.header.comparison.pairs), "train": trains}
+    there = {"compare": bool(plan.header.comparison.pairs), "train": trains, "teach": teaches}
     known = [one for one in VIEWS if there.get(one, True)]
     if name == "train" and not trains:
         raise TraitError("there is no view 'train' before viewer.train(…) has begun a training")
+    if name == "teach" and not teaches:
+        raise TraitError("there is no view 'teach' before viewer.teach(…) has begun a teaching")
     if name not in known:
         raise TraitError(f"there is no view {name!r}; there are {', '.join(known)}")
     whole = {"name": name, "layer": layer, "channels": list(channels), "pixel": pixel}

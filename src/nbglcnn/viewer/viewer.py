@@ -28,14 +28,14 @@ from nbglcnn.viewer.network import Network
 from nbglcnn.viewer.offer import Offer
 from nbglcnn.viewer.parity import ParityCheck, verified, verify
 from nbglcnn.viewer.reading import Reader, shaped
-from nbglcnn.viewer.showing import Shown
-from nbglcnn.viewer.sourcing import SOURCE, Sourced
+from nbglcnn.viewer.sourcing import SOURCE
 from nbglcnn.viewer.steps import steps_shown
-from nbglcnn.viewer.training import TRAINING, Trains
+from nbglcnn.viewer.teach import Teaches
+from nbglcnn.viewer.training import TRAINING
 from nbglcnn.viewer.traits import OF_THE_PAGE, as_json, hovered, status_of
 
 
-class Viewer(Sourced, Shown, Trains):
+class Viewer(Teaches):
     """Shows a network's layers while it runs on the page's GPU.
 
     `model` is a torch.nn.Module (not changed), an onnx.ModelProto or a path to an .onnx; `x` is an

@@ -12,12 +12,15 @@ const BYTES: Readonly<Record<string, number>> = {
   BOOL: 1,
 };
 
-interface Tensor {
+export interface Tensor {
   readonly name: string;
   readonly dtype: string;
   readonly shape: readonly number[];
   readonly data: Uint8Array;
 }
+
+/** What a file says beside its tensors. */
+const METADATA = "__metadata__";
 
 type Entry = Omit<Tensor, "name" | "data"> & { readonly data_offsets: readonly [number, number] };
 
@@ -29,11 +32,21 @@ export const tensorOf = (name: string, shape: readonly number[], array: Float32A
   data: new Uint8Array(array.buffer, array.byteOffset, array.byteLength),
 });
 
-/** The tensors of a file that Python wrote. */
-export function tensorsIn(file: Uint8Array): Tensor[] {
+function headerOf(file: Uint8Array) {
   const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
   const from = 8 + Number(view.getBigUint64(0, true));
-  const header = JSON.parse(new TextDecoder().decode(file.subarray(8, from)));
+  return { header: JSON.parse(new TextDecoder().decode(file.subarray(8, from))), from };
+}
+
+/** What a file says beside its tensors. */
+export function metadataIn(file: Uint8Array): Readonly<Record<string, string>> {
+  return headerOf(file).header[METADATA] ?? {};
+}
+
+/** The tensors of a file. */
+export function tensorsIn(file: Uint8Array): Tensor[] {
+  const { header, from } = headerOf(file);
+  delete header[METADATA];
   return Object.entries(header as Record<string, Entry>).map(([name, entry]) => {
     const { dtype, shape, data_offsets } = entry;
     const [first, end] = data_offsets;
@@ -42,7 +55,10 @@ export function tensorsIn(file: Uint8Array): Tensor[] {
 }
 
 /** Their file: the widest numbers first, so that each tensor lies as its reader takes it. */
-export function fileOf(tensors: readonly Tensor[]): Uint8Array<ArrayBuffer> {
+export function fileOf(
+  tensors: readonly Tensor[],
+  metadata: Readonly<Record<string, string>> | null = null,
+): Uint8Array<ArrayBuffer> {
   const width = ({ dtype }: Tensor): number => BYTES[dtype] ?? 1;
   const sorted = [...tensors].sort((a, b) => width(b) - width(a));
   const header: [string, Entry][] = [];
@@ -51,7 +67,9 @@ export function fileOf(tensors: readonly Tensor[]): Uint8Array<ArrayBuffer> {
     header.push([name, { dtype, shape, data_offsets: [at, at + data.length] }]);
     at += data.length;
   }
-  const words = new TextEncoder().encode(JSON.stringify(Object.fromEntries(header)));
+  const first = metadata === null ? {} : { [METADATA]: metadata };
+  const all = { ...first, ...Object.fromEntries(header) };
+  const words = new TextEncoder().encode(JSON.stringify(all));
   const length = Math.ceil(words.length / 8) * 8;
   const file = new Uint8Array(8 + length + at);
   new DataView(file.buffer).setBigUint64(0, BigInt(length), true);

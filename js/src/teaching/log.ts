@@ -1,0 +1,143 @@
+// What is taught as Python and this page have it: each change acts here at once and goes to Python, which says by its
+// number that it has heard it. What Python or another page changes comes with a Listing; this page's changes that Python
+// hadn't heard by then are made of it again.
+import { effect, type ReadonlySignal, signal, untracked } from "@preact/signals";
+import { CHUNK } from "../messages.ts";
+import type { ViewerState } from "../state.ts";
+import type { Change, Listing, TaughtNetwork } from "../teaching.ts";
+import { changed, NOTHING, type Taught } from "./changes.ts";
+
+export interface Log {
+  readonly taught: ReadonlySignal<Taught>;
+  tell(change: Change, data?: readonly Uint8Array<ArrayBuffer>[]): void;
+  /** Follows Python; returns what ends that. */
+  open(): () => void;
+  blob(name: string): Promise<Uint8Array<ArrayBuffer>>;
+}
+
+export interface LogEvents {
+  /** Another teaching: nothing of the one before is left. */
+  onBegin(): void;
+  /** A Listing has come of this teaching: what it names is to be fetched. */
+  onListing(id: string, listed: Taught): Promise<void>;
+  onTrouble(text: string): void;
+}
+
+export function createLog(state: ViewerState, events: LogEvents): Log {
+  const taught = signal<Taught>(NOTHING);
+  /** The teaching that all this is of. */
+  let id = "";
+  /** What Python has, as far as it is known here, and what it has not heard yet. */
+  let base: Taught = NOTHING;
+  let pending: { readonly number: number; readonly change: Change }[] = [];
+  let number = 0;
+  let listings = 0;
+  let gathering = false;
+  /** What Python and other pages had changed when its Listing was made. */
+  let seen = "";
+
+  const record = () => state.teaching.peek();
+  const page = (): string => state.feeder.peek()?.page ?? "";
+  const show = (): void => {
+    taught.value = pending.reduce((all, { change }) => changed(all, change), base);
+  };
+  /** What Python and others have done, as this page would know it. */
+  const others = (turn: number, heard: Readonly<Record<string, number>>): string =>
+    JSON.stringify([turn, Object.entries(heard).filter(([name]) => name !== page())]);
+  const blob = (name: string): Promise<Uint8Array<ArrayBuffer>> =>
+    state.feeder.peek()?.blob(name) ?? Promise.reject(new Error("Python is gone"));
+
+  function follow(): void {
+    const now = state.teaching.value;
+    if (now === null) return;
+    untracked(() => {
+      if (now.id !== id) {
+        id = now.id;
+        base = NOTHING;
+        pending = [];
+        number = 0;
+        seen = "";
+        events.onBegin();
+      }
+      const heard = now.heard[page()] ?? 0;
+      for (const { number: at, change } of pending) if (at <= heard) base = changed(base, change);
+      pending = pending.filter((one) => one.number > heard);
+      show();
+      if (others(now.turn, now.heard) !== seen) void gather();
+    });
+  }
+
+  /** Asks Python for what there is, until nothing has changed meanwhile. */
+  async function gather(): Promise<void> {
+    if (gathering) return;
+    gathering = true;
+    try {
+      for (;;) {
+        const now = record();
+        if (now === null || others(now.turn, now.heard) === seen) return;
+        listings += 1;
+        const bytes = await blob(`${now.id}.${listings}`);
+        if (now.id !== id) continue;
+        const listing: Listing = JSON.parse(new TextDecoder().decode(bytes));
+        const heard = listing.heard[page()] ?? 0;
+        pending = pending.filter((one) => one.number > heard);
+        base = takenFrom(listing);
+        seen = others(listing.turn, listing.heard);
+        show();
+        await events.onListing(now.id, base);
+      }
+    } catch (error) {
+      const why = error instanceof Error ? error.message : String(error);
+      events.onTrouble(`What was taught is not here: ${why}`);
+    } finally {
+      gathering = false;
+    }
+  }
+
+  return {
+    taught,
+    blob,
+    open: () => effect(follow),
+    tell(change, data = []) {
+      const now = record();
+      if (now === null) return;
+      number += 1;
+      const send = state.teach.peek();
+      if (send === null) base = changed(base, change);
+      else pending = [...pending, { number, change }];
+      show();
+      if (send === null) return;
+      const whole = joined(data);
+      const bytes = whole.byteLength;
+      const count = Math.max(1, Math.ceil(bytes / CHUNK));
+      const about = { type: "taught", page: page(), teaching: now.id, number, change } as const;
+      for (let part = 0; part < count; part++) {
+        const piece = whole.slice(part * CHUNK, (part + 1) * CHUNK);
+        send({ ...about, part, count, bytes }, piece.buffer);
+      }
+    },
+  };
+}
+
+function joined(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const whole = new Uint8Array(parts.reduce((sum, part) => sum + part.byteLength, 0));
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.byteLength;
+  }
+  return whole;
+}
+
+function takenFrom({ classes, examples, networks, head }: Listing): Taught {
+  const nothing: TaughtNetwork = { weights: "", edits: "" };
+  return {
+    classes,
+    examples: examples.map(({ id, of, network }) => ({
+      id,
+      of,
+      network: networks[network] ?? nothing,
+    })),
+    head,
+  };
+}

@@ -1,0 +1,74 @@
+// What enters now, and a bar for each class.
+import { percent } from "../../format.ts";
+import type { Network } from "../../network/network.ts";
+import type { Teaching } from "../../teaching/store.ts";
+import type { TeachingRecord } from "../../teaching.ts";
+import { useViews } from "../context.ts";
+import { Picture } from "../picture.tsx";
+
+/** CSS pixels of its picture. */
+const SIDE = 180;
+
+export function Now(props: {
+  network: Network;
+  teaching: Teaching;
+  record: TeachingRecord;
+  chances: ReadonlyMap<string, number> | null;
+  /** The class with the largest probability. */
+  top: string | undefined;
+}) {
+  const { network, teaching, record, chances, top } = props;
+  const { state } = useViews();
+  const value = network.values.get(record.input);
+  const { classes } = teaching.taught.value;
+  const named = classes.find(({ id }) => id === top)?.name;
+  const source = state.source.value;
+  return (
+    <section class="nbg-teach-now" aria-label="Now">
+      <div class="nbg-teach-picture">
+        {value !== undefined && state.session.value !== null && (
+          <Picture value={value} width={SIDE} height={SIDE} tile={20} />
+        )}
+      </div>
+      {source === null && (
+        <p class="nbg-second">
+          A fixed picture enters now.{" "}
+          <button
+            type="button"
+            class="nbg-button"
+            onClick={() => {
+              state.drawer.value = true;
+            }}
+          >
+            Camera, drawing, pictures…
+          </button>
+        </p>
+      )}
+      {chances === null ? (
+        <p class="nbg-second">With a head, it stands here which class this is.</p>
+      ) : (
+        <>
+          <p class="nbg-teach-verdict">
+            {named === undefined ? "" : <strong data-verdict={named}>{named}</strong>}
+          </p>
+          <dl class="nbg-teach-bars">
+            {classes.map(({ id, name }) => {
+              const chance = chances.get(id);
+              return chance === undefined ? null : (
+                <div key={id} class={id === top ? "nbg-teach-bar nbg-teach-top" : "nbg-teach-bar"}>
+                  <dt>{name}</dt>
+                  <dd>
+                    <span class="nbg-teach-track">
+                      <span style={{ width: `${100 * chance}%` }} />
+                    </span>
+                    {percent(chance)}
+                  </dd>
+                </div>
+              );
+            })}
+          </dl>
+        </>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,3 @@
+// The Teach tab, as a room, and what teaches.
+export { default as style } from "./style.css";
+export { TeachView } from "./view.tsx";

@@ -1,0 +1,121 @@
+"""What pages are told of a teaching, and what they tell; TypeScript's records are made of these."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+Name = Annotated[str, Meta(max_length=64)]
+Count = Annotated[int, Meta(ge=0, le=2**31)]
+Edits = Annotated[str, Meta(max_length=2**20)]
+
+MOST_CLASSES = 20
+MOST_NAME = 60  # letters of a class's name
+MOST_EXAMPLES = 2000  # of all classes together
+MOST_FEATURES = 4096  # a value of more numbers is averaged over its height and width
+# Of each class one of so many, the last ones, check a head that learned from the others.
+HELD_OUT = 5
+
+# The loss that a head has the least of: the cross entropy, where all classes count the same, and
+# PENALTY / 2 times the sum of the squares of its weights for features that are standardised.
+PENALTY = 1e-3
+# The variance that is added to each feature's, in shares of the mean one: a feature that hardly
+# changes isn't blown up.
+LEAST_VARIANCE = 1e-4
+GRADIENT = 1e-9  # where each of the loss's derivatives is smaller, a head is done
+MOST_ROUNDS = 500
+
+
+class TaughtNetwork(msgspec.Struct, frozen=True):
+    """What decides the features: `weights` names them, `edits` are those that act, "" for none."""
+
+    weights: Name
+    edits: Edits = ""
+
+
+class TaughtClass(msgspec.Struct, frozen=True):
+    """A class by its id, which stays where people call it otherwise."""
+
+    id: Name
+    name: str
+
+
+class TaughtExample(msgspec.Struct, frozen=True):
+    """An example of the class `of`, whose features were computed by a network of the Listing's.
+
+    Its `id` names a blob: the features as float32, then the picture as bytes (channels, height,
+    width), 255 of which are 1.
+    """
+
+    id: Name
+    of: Name
+    network: Count
+
+
+class TaughtHead(msgspec.Struct, frozen=True):
+    """A head for classes by their ids, in the order of its outputs.
+
+    Its `id` names a blob of float32: the weight (classes, features), then the bias. Of `count`
+    examples that it learned from it tells `right`. Of the last fifth of each class, `held_count`,
+    a head that learned from the others tells `held_right`; 0 of 0 where a class has too few.
+    """
+
+    id: Name
+    classes: tuple[Name, ...]
+    right: Count
+    count: Count
+    held_right: Count = 0
+    held_count: Count = 0
+
+
+class Listing(msgspec.Struct, frozen=True):
+    """Everything that there is, in the order in which it came: a blob in JSON.
+
+    `heard` are the numbers of the last Changes that Python has heard, by page; `turn` counts what
+    Python has changed itself.
+    """
+
+    turn: Count
+    heard: dict[Name, Count]
+    classes: tuple[TaughtClass, ...]
+    examples: tuple[TaughtExample, ...]
+    networks: tuple[TaughtNetwork, ...]
+    head: TaughtHead | None = None
+
+
+class TeachingRecord(msgspec.Struct, frozen=True):
+    """A teaching as Python tells it pages; they ask for the Listing where they don't know it all.
+
+    `cut` is the key of the value that has the features, `count` of them, `averaged` over height and
+    width where that is so; `input` is the key of the pictures' input, of (channels, height, width)
+    `shape`. `weights` names those of the network now. `turn` and `heard` are as in the Listing.
+    """
+
+    id: Name
+    cut: str
+    input: str
+    shape: tuple[Count, Count, Count]
+    count: Count
+    averaged: bool
+    weights: Name
+    turn: Count = 0
+    heard: dict[Name, Count] = {}
+
+
+class Change(msgspec.Struct, frozen=True):
+    """What a page changes, by ids: Python and pages do the same with it.
+
+    "class": the class `id` is called `text`, and made where there is none; "remove": it goes, with
+    its examples; "example": a new one of the class `of`, whose features are those of `network`;
+    "forget": an example goes; "features": those of an example, computed again; "head": another
+    head. An example's data, features and a head's data come in the message's buffer.
+    """
+
+    what: Literal["class", "remove", "example", "forget", "features", "head"]
+    id: Name
+    of: Name = ""
+    text: str = ""
+    network: TaughtNetwork | None = None
+    head: TaughtHead | None = None
