@@ -49,6 +49,9 @@ class Trains(HandsOver):
     def _check_open(self) -> None:
         raise NotImplementedError
 
+    def _check_trainable(self) -> None:
+        """InputError where something else trains it."""
+
     def _begin_training(self) -> None:
         """Before the traits are there."""
         self._begin_handing_over()
@@ -94,6 +97,7 @@ class Trains(HandsOver):
             DeviceError: the page's device draws no 32-bit floats: gradients would be lost.
         """
         self._check_open()
+        self._check_trainable()
         if self.training is not None and self.training.state != "stopped":
             self.training.stop()
         network = self.network
@@ -174,7 +178,7 @@ class Trains(HandsOver):
 
     def _steer(self, **changes: Any) -> None:
         record = self._told_training
-        if record is None or record.state == "stopped":
+        if record is None or record.state == "stopped" or record.mirrored:
             raise PageError("this training has ended: viewer.train(…) begins another one")
         new = msgspec.structs.replace(record, **changes)
         if new.id != record.id:
@@ -249,7 +253,8 @@ class Trains(HandsOver):
         if told.turn is not None and told.turn < self._training_turn:
             self._tell_training_again()
             return
-        if now is None or new is None or new.course != now.course or now.state == "stopped":
+        over = now is None or now.state == "stopped" or now.mirrored
+        if over or now is None or new is None or new.course != now.course:
             self._tell_training_again()
             return
         self._told_training = new
