@@ -3,7 +3,7 @@
 import type { Kind, Target } from "./plan.ts";
 
 export const PACKAGE_VERSION = "0.1.0";
-export const PROTOCOL = "83552945156d";
+export const PROTOCOL = "6a9105f8bec4";
 export const CHUNK = 2097152;
 export const COLORMAPS = ["signed", "viridis", "cividis", "magma", "grey"] as const;
 export const SIGNED = {"light": "#6b2b00 #c0560c #f09a4a #fbd9b3 #ffffff #c3ddf3 #6fa8d8 #2a6cb0 #0b2f63", "dark": "#ffd093 #f2953a #a8570c #4a290b #0f1216 #123a63 #216bab #4fa3ec #b5dcff"} as const;
@@ -62,7 +62,7 @@ export interface Patches {
  *
  * `textures` are the weight textures that have changed. The message's only buffer has first, in
  * its first part, the losses of `rows` steps from step `first` on, two float32 each as in Stepped;
- * then a part of the textures' contents one after the other: `count` parts make `bytes` bytes.
+ * then one of `count` parts of the textures' contents, one after the other.
  * `held_out` are rows as in Stepped.
  */
 export interface Mirrored {
@@ -73,7 +73,6 @@ export interface Mirrored {
   readonly textures: readonly number[];
   readonly part: number;
   readonly count: number;
-  readonly bytes: number;
   readonly step: number;
   readonly first: number;
   readonly rows: number;
@@ -394,7 +393,7 @@ export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
   ["State", {"type": {"oneOf": ["state"]}, "revision": "integer", "plan": "string", "weights": {"list": "string"}, "inputs": {"list": "string"}, "sizes": {"map": "integer"}, "snapshot": "string", "classes": "string", "injected": {"list": "string"}}],
   ["Part", {"type": {"oneOf": ["part"]}, "blob": "string", "part": "integer", "count": "integer", "bytes": "integer"}],
   ["Patches", {"type": {"oneOf": ["patches"]}, "base": "integer", "revision": "integer", "rectangles": {"list": {"tuple": ["integer", "integer", "integer", "integer", "integer", "integer"]}}}],
-  ["Mirrored", {"type": {"oneOf": ["mirrored"]}, "training": "string", "base": "integer", "revision": "integer", "textures": {"list": "integer"}, "part": "integer", "count": "integer", "bytes": "integer", "step": "integer", "first": "integer", "rows": "integer", "held_out": {"list": {"tuple": ["integer", "any", "any"]}}}],
+  ["Mirrored", {"type": {"oneOf": ["mirrored"]}, "training": "string", "base": "integer", "revision": "integer", "textures": {"list": "integer"}, "part": "integer", "count": "integer", "step": "integer", "first": "integer", "rows": "integer", "held_out": {"list": {"tuple": ["integer", "any", "any"]}}}],
   ["Read", {"type": {"oneOf": ["read"]}, "id": "string", "keys": {"list": "string"}, "revision": "integer", "missing": {"list": {"tuple": ["integer", "integer"]}}, "screen": "boolean", "unbent": "boolean", "page": "string"}],
   ["Probe", {"type": {"oneOf": ["probe"]}, "page": "string", "revision": "integer", "keys": {"list": "string"}, "bands": {"list": {"list": {"tuple": ["integer", "integer", "integer"]}}}}],
   ["Done", {"type": {"oneOf": ["done"]}, "read": "string"}],

@@ -214,7 +214,7 @@ class Connection(Inbox):
                 self.send(
                     Mirrored(
                         training, base, self.revision, tuple(textures), part,
-                        protocol.parts_of(len(data)), len(data), step, first, len(own),
+                        protocol.parts_of(len(data)), step, first, len(own),
                         tuple(held_out),
                     ),
                     memoryview(b"".join((own.tobytes(), piece))),

@@ -115,7 +115,7 @@ class Mirrored(Message, frozen=True):
 
     `textures` are the weight textures that have changed. The message's only buffer has first, in
     its first part, the losses of `rows` steps from step `first` on, two float32 each as in Stepped;
-    then a part of the textures' contents one after the other: `count` parts make `bytes` bytes.
+    then one of `count` parts of the textures' contents, one after the other.
     `held_out` are rows as in Stepped.
     """
 
@@ -125,7 +125,6 @@ class Mirrored(Message, frozen=True):
     textures: tuple[Count, ...]
     part: Count
     count: Count
-    bytes: Count
     step: Count
     first: Count
     rows: Count
