@@ -169,14 +169,15 @@ export class Mirroring implements TrainingActions {
   }
 
   private async readNow(): Promise<void> {
-    const { host, state } = this;
+    const { host } = this;
     if (this.closed || host.plan === "") return;
     await host.use(async (session) => {
       const { rows } = host;
       const step = rows && this.steps.get(rows);
-      const isNow = rows === state.rows.peek();
-      if (isNow) await this.watches.give(session, false); // what is watched stays that of now
-      if (step === undefined || !isNow || !this.isDue(step)) return;
+      // What is watched stays that of now.
+      const isLooking = this.kept.some((one) => one.rows === rows);
+      if (!isLooking) await this.watches.give(session, false);
+      if (step === undefined || !this.isDue(step)) return;
       const weights = host.initial();
       const arrays = new Map<string, Float32Array>();
       const names = this.names;

@@ -53,6 +53,7 @@ class Frames:
         self._sent_at = 0.0
         self._known = 0  # steps whose losses pages have
         self._silent: set[str] = set()
+        self._begins = False
         self._working = threading.Lock()
         self.sent = 0
         self.trouble: NbglcnnError | None = None  # why weights could not be taken
@@ -90,13 +91,17 @@ class Frames:
 
     def _work(self) -> None:
         try:
-            self._send()
-        except NbglcnnError as error:
-            self.trouble = error
-            return
+            self._try_to_send()
         finally:
             self._working.release()
-        self.push()  # pages may have taken it meanwhile
+        if self.trouble is None:
+            self.push()  # pages may have taken it meanwhile
+
+    def _try_to_send(self) -> None:
+        try:
+            self._send()
+        except NbglcnnError as error:
+            self.trouble = error  # the next call of the mirror raises it
 
     def _send(self) -> None:
         network, connection = self._network, self._connection
@@ -134,15 +139,24 @@ class Frames:
             return True
         return False
 
+    def begins(self) -> None:
+        """A page follows only now, and has not heard what it was sent before."""
+        self._begins = True
+
     def mend(self) -> None:
         """Where a page is there, has nothing to do and yet not what it was sent, send it anew."""
-        if self._revision < 0 or time.monotonic() - self._sent_at < SILENT_S:
+        begins, self._begins = self._begins, False
+        now = time.monotonic()
+        if self._revision < 0 or (now - self._sent_at < SILENT_S and not begins):
             return
-        for page in self._late():
-            if page.seen > self._sent_at + SILENT_S and page.stage is None and not page.error:
-                self._sent_at = time.monotonic()
-                self._show()
-                return
+        if any(
+            begins or (page.seen > self._sent_at + SILENT_S and page.stage is None)
+            for page in self._late()
+            if not page.error
+        ):
+            self._known = 0
+            self._show()
+            self._try_to_send()
 
     def _late(self) -> Sequence[Page]:
         return self._connection.behind(self._revision)[0]

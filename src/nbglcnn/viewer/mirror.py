@@ -221,6 +221,7 @@ class Mirror:
     @property
     def past(self) -> bytes:
         """What a page is told that has seen nothing of it yet."""
+        self._frames.begins()
         self._resolve()
         with self._lock:
             return live.past_of(self._history, self._step)

@@ -64,7 +64,10 @@ def checked_view(view: dict[str, Any], plan: Plan, *, trains: bool = False) -> d
     there = {"compare": bool(plan.header.comparison.pairs), "train": trains}
     known = [one for one in VIEWS if there.get(one, True)]
     if name == "train" and not trains:
-        raise TraitError("there is no view 'train' before viewer.train(…) has begun a training")
+        raise TraitError(
+            "there is no view 'train' before viewer.train(…) has begun a training, or "
+            "nbglcnn.mirror(viewer, model) follows one"
+        )
     if name not in known:
         raise TraitError(f"there is no view {name!r}; there are {', '.join(known)}")
     whole = {"name": name, "layer": layer, "channels": list(channels), "pixel": pixel}
