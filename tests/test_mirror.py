@@ -284,7 +284,7 @@ def test_what_is_no_viewer_and_other_everys_are_refused(viewer: Viewer) -> None:
     with pytest.raises(InputError, match="Plan is not a Viewer; make one of the model"):
         nbglcnn.mirror(nbglcnn.compile(made().eval(), X[:2]), made())  # type: ignore[arg-type]
     for every in (0, 2.0, True):
-        with pytest.raises(InputError, match="every=.*: a whole number of at least 1 is needed"):
+        with pytest.raises(InputError, match=r"every=.*: a whole number of at least 1 is needed"):
             nbglcnn.mirror(viewer, made(), every=every)  # type: ignore[arg-type]
 
 
@@ -292,7 +292,7 @@ def test_a_model_that_loses_a_parameter_says_so(viewer: Viewer) -> None:
     model = made()
     mirror = nbglcnn.mirror(viewer, model, every=1)
     model[5] = nn.Identity()
-    with pytest.raises(InputError, match="the model has lost its 5.weight"):
+    with pytest.raises(InputError, match=r"the model has lost its 5\.weight"):
         mirror(loss=1.0)
     mirror.close()
 

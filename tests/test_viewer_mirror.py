@@ -179,12 +179,14 @@ def test_earlier_weights_are_looked_at_while_the_loop_goes_on(notebook: Notebook
     begin(notebook)
     pictures = view(notebook).locator("canvas[data-maps][data-drawn]")
     expect(pictures.nth(2)).to_be_visible()
+    key = pictures.last.get_attribute("data-maps")
 
-    def shown() -> list[str]:
+    def shown() -> str:
         view(notebook).get_by_role("tab", name="Network").click()
-        expect(pictures.nth(2)).to_be_visible()
+        own = view(notebook).locator(f'canvas[data-maps="{key}"][data-drawn]').first
+        own.scroll_into_view_if_needed()
         notebook.page.wait_for_timeout(700)
-        found: list[str] = pictures.evaluate_all("all => all.map((one) => one.toDataURL())")
+        found = str(own.evaluate("(one) => one.toDataURL()"))
         view(notebook).get_by_role("tab", name="Train").click()
         return found
 
@@ -196,7 +198,7 @@ def test_earlier_weights_are_looked_at_while_the_loop_goes_on(notebook: Notebook
     notebook.run("steps(model, 40, mirror, wait=0.05)")
     expect(rows.nth(3)).to_be_visible()
     later = shown()
-    assert len(first) == len(later) > 2 and first != later
+    assert first != later
     rows.first.click()
     expect(status).to_contain_text("All views show step 0")
     assert shown() == first
