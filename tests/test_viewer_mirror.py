@@ -98,8 +98,10 @@ def test_the_pages_last_values_are_those_of_the_model(notebook: Notebook) -> Non
     expect(train.get_by_role("status").first).to_contain_text("The mirror is closed")
 
 
-def test_the_page_draws_while_the_loops_own_cell_is_busy(notebook: Notebook) -> None:
+@pytest.mark.parametrize("most", [2**17, 0], ids=["packed in the call", "packed on a thread"])
+def test_the_page_draws_while_the_loops_own_cell_is_busy(notebook: Notebook, most: int) -> None:
     begin(notebook)
+    notebook.run(f"from nbglcnn.viewer import frames as _f\n_f.INLINE_BYTES = {most}")
     canvas = view(notebook).locator("canvas[data-maps][data-drawn]").last
     expect(canvas).to_be_visible()
     index = notebook.start(
@@ -116,6 +118,7 @@ def test_the_page_draws_while_the_loops_own_cell_is_busy(notebook: Notebook) -> 
     assert isinstance(within, int) and within > 5
     assert_is_the_models(notebook)
     assert told(notebook, "viewer.network.follows") is False
+    notebook.run("_f.INLINE_BYTES = 2**17")
 
 
 def test_a_loop_in_a_thread_is_followed_while_values_are_read(notebook: Notebook) -> None:

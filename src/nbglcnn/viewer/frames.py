@@ -15,8 +15,8 @@ from nbglcnn.viewer.network import Network
 # A page that has not run a frame for so long holds up no other; one that is there and has nothing
 # to do has lost the frame.
 SILENT_S = 2.0
-# What is packed beside the loop, on a thread: it takes longer than a call may.
-INLINE_BYTES = 2**20
+# Weights of more bytes are packed beside the loop, on a thread: that takes a call too long.
+INLINE_BYTES = 2**17
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,16 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
+import numpy as np
 import torch
 
 from nbglcnn.errors import InputError
 from nbglcnn.graph import Array
 
+IN_NUMPY = {
+    *(torch.float16, torch.float32, torch.float64),
+    *(torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
+}
 COMPILED = "_orig_mod."  # what torch.compile puts before the names of what it has compiled
 COUNTS = "num_batches_tracked"  # of BatchNorms: no forward reads it, and a state_dict has it
 
@@ -31,14 +36,20 @@ class Copied:
         for name, tensor in tensors.items():
             kinds.setdefault((tensor.device, tensor.dtype), []).append(name)
         self._shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-        self._groups = []
+        self._groups: list[tuple[list[str], torch.Tensor | Array, torch.cuda.Event | None]] = []
         self._arrays: dict[str, Array] | None = None
         self._lock = threading.Lock()
         with torch.no_grad():
             for names in kinds.values():
+                flat = [tensors[name].detach().reshape(-1) for name in names]
+                if flat[0].device.type == "cpu" and flat[0].dtype in IN_NUMPY:
+                    # PyTorch would split it over its threads, and wait for all of them.
+                    here = np.concatenate([one.numpy() for one in flat])
+                    self._groups.append((names, here, None))
+                    continue
                 # One copy of all: a hundred small ones cost a GPU's queue a hundred launches.
-                flat = torch.cat([tensors[name].detach().reshape(-1) for name in names])
-                self._groups.append((names, flat, _now(flat)))
+                copied = torch.cat(flat)
+                self._groups.append((names, copied, _now(copied)))
 
     def arrays(self) -> dict[str, Array]:
         """Each tensor's numbers, floats as float32; may be asked for on any thread."""
@@ -70,7 +81,9 @@ def _now(flat: torch.Tensor) -> torch.cuda.Event | None:
     return event
 
 
-def _brought(flat: torch.Tensor, copied: torch.cuda.Event | None) -> Array:
+def _brought(flat: torch.Tensor | Array, copied: torch.cuda.Event | None) -> Array:
+    if isinstance(flat, np.ndarray):
+        return flat.astype(np.float32, copy=False) if flat.dtype.kind == "f" else flat
     with torch.no_grad():
         if copied is None:
             here = flat.cpu()
