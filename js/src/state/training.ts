@@ -5,6 +5,8 @@ import type { Session } from "../gl/types.ts";
 import type { Mirrored, Saved, Stepped } from "../messages.ts";
 import type { Course, TrainingRecord } from "../training.ts";
 
+export type { WeightRows };
+
 /** What a client has for a training: the engine's session, blobs, and a way to Python. */
 export interface TrainingHost {
   /** This page's name, as a training's owner. */

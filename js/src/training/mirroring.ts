@@ -1,12 +1,12 @@
 // A page that follows a loop in Python: its curve, the weights that come from there, and earlier ones to look back at.
 import { effect, untracked } from "@preact/signals";
-import type { WeightRows } from "../engine/engine.ts";
 import type { Mirrored } from "../messages.ts";
 import {
   type Checkpoint,
   NO_TRAINING,
   type TrainingActions,
   type TrainingHost,
+  type WeightRows,
 } from "../state/training.ts";
 import type { ViewerState } from "../state.ts";
 import type { Course, TrainingRecord } from "../training.ts";
