@@ -15,7 +15,8 @@ export const ONE_TOUCH = 20;
  * blob of what was told before them: see `live.past`. `until` is the step at which it pauses,
  * -1 for none. `noise` is the standard deviation of what is added to inputs. `batch` (0: the
  * Course's) and `frozen`, names of parameters, are what is wanted: Python hands over another
- * Course for them. `wrong` is the layer whose values first became NaN or infinite.
+ * Course for them. `wrong` is the layer whose values first became NaN or infinite. `mirrored`: a
+ * loop in Python trains, and pages follow it; nothing else of it can be wanted then.
  */
 export interface TrainingRecord {
   readonly id: string;
@@ -32,6 +33,7 @@ export interface TrainingRecord {
   readonly frozen: readonly string[];
   readonly marks: readonly Mark[];
   readonly wrong: string;
+  readonly mirrored: boolean;
 }
 
 /** What was changed by hand behind `step` steps, in words. */
@@ -98,7 +100,7 @@ export interface Column {
 type Fields = Readonly<Record<string, Kind>>;
 /** Every record's fields. */
 export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
-  ["TrainingRecord", {"id": "string", "course": "string", "state": {"oneOf": ["handing", "paused", "running", "stopped"]}, "lr": "number", "noise": "number", "owner": "string", "until": "integer", "round": "integer", "at": "integer", "past": "string", "batch": "integer", "frozen": {"list": "string"}, "marks": {"list": {"record": "Mark"}}, "wrong": "string"}],
+  ["TrainingRecord", {"id": "string", "course": "string", "state": {"oneOf": ["handing", "paused", "running", "stopped"]}, "lr": "number", "noise": "number", "owner": "string", "until": "integer", "round": "integer", "at": "integer", "past": "string", "batch": "integer", "frozen": {"list": "string"}, "marks": {"list": {"record": "Mark"}}, "wrong": "string", "mirrored": "boolean"}],
   ["Mark", {"step": "integer", "text": "string"}],
   ["Course", {"plan": "string", "loss": "string", "optimizer": "string", "batch": "integer", "count": "integer", "held_out": "integer", "begin": "integer", "end": "integer", "shuffle": "boolean", "seed": "integer", "accuracy": "boolean", "rates": "string", "betas": {"list": "number"}, "columns": {"list": {"record": "Column"}}, "inputs": {"map": "string"}, "held_out_inputs": {"map": "string"}, "loss_key": "string", "held_out_key": "string", "prediction": "string", "ratios": "string", "dead": "string", "trained": {"list": "string"}, "flat": {"list": "string"}, "gradients": {"map": "string"}, "state": {"list": "string"}, "frozen": {"list": "string"}}],
   ["Column", {"key": "string", "shape": {"list": "integer"}, "dtype": {"oneOf": ["float32", "uint8"]}, "scale": "number", "blob": "string", "held_out": "string"}],

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from nbglcnn.training import train as train
     from nbglcnn.viewer import Viewer as Viewer
     from nbglcnn.viewer.comparison import compare as compare
+    from nbglcnn.viewer.mirroring import mirror as mirror
 
 # Imported when first used: `import nbglcnn` loads neither torch nor onnx nor OpenGL.
 _HOME = {
@@ -52,6 +53,7 @@ _HOME = {
     "compile": "api",
     "export_html": "export",
     "gradient": "gradients",
+    "mirror": "viewer.mirroring",
     "record": "recording",
     "train": "training",
     "verify": "api",

@@ -2,7 +2,7 @@
 // Longer than 400 lines: what comes from Python and what the engine says meet in one order of steps.
 import type { AnyModel } from "@anywidget/types";
 import { effect } from "@preact/signals";
-import type { Buffer } from "../buffers.ts";
+import { type Buffer, bytesOf } from "../buffers.ts";
 import { takeCode } from "../code.ts";
 import type { Edit } from "../edits.ts";
 import { type Content, Engine } from "../engine/engine.ts";
@@ -11,7 +11,16 @@ import { missEdits } from "../gl/editing.ts";
 import { joined } from "../gl/numbers.ts";
 import { missFeeding } from "../gl/offers.ts";
 import type { Progress as EngineProgress, Patch } from "../gl/types.ts";
-import type { Failed, FromKernel, Patches, Probe, Read, State, Verified } from "../messages.ts";
+import type {
+  Failed,
+  FromKernel,
+  Mirrored,
+  Patches,
+  Probe,
+  Read,
+  State,
+  Verified,
+} from "../messages.ts";
 import { attachSources } from "../sources/offer.ts";
 import { said } from "../state/edits.ts";
 import { createState, type Parity, type ViewerState } from "../state.ts";
@@ -154,6 +163,7 @@ export class CommClient {
       effect(() => {
         this.state.acting.value;
         this.state.withoutEdits.value;
+        this.state.earlier.value;
         void this.work();
       }),
       this.state.acting.subscribe(() => {
@@ -254,6 +264,7 @@ export class CommClient {
   private readonly takes: Takers = {
     state: (message) => this.show(message),
     patches: (message, buffers) => this.patch(message, buffers),
+    mirrored: (message, buffers) => this.mirror(message, buffers),
     part: (message, buffers) => {
       this.arrivals.take(message, buffers);
       takeCode(message, buffers);
@@ -283,26 +294,47 @@ export class CommClient {
     this.reports.greeted();
     if (this.refused) return; // it is for another page
     if (this.wanted !== undefined && state.revision < this.wanted.revision) return;
-    if (state.plan !== this.wanted?.plan) this.tested = null;
+    if (state.plan !== this.wanted?.plan) this.tested = this.state.earlier.value = null;
     if (state.revision !== this.wanted?.revision) {
       this.state.parity.value = this.tested;
       this.patches = []; // they are in the weights by now
+      this.state.rows.value = undefined;
     }
     this.wanted = state;
     this.arrivals.want({ hashes: this.needed(state), sizes: state.sizes });
     void this.work();
   }
 
-  private patch({ base, revision, rectangles }: Patches, [buffer]: readonly Buffer[]): void {
-    if (this.wanted === undefined || revision <= this.wanted.revision) return;
-    const patches = patchesOf(rectangles, buffer);
-    if (base !== this.wanted.revision || patches === undefined) {
-      this.reports.greet(); // something before it was lost
+  /** What is wanted with a message on top of it; undefined where it isn't: what was lost before it is asked for. */
+  private follows({ base, revision }: Patches | Mirrored): State | undefined {
+    const { wanted } = this;
+    if (wanted === undefined || revision <= wanted.revision) return undefined;
+    if (base === wanted.revision) return { ...wanted, revision };
+    this.reports.greet();
+    return undefined;
+  }
+
+  private patch(message: Patches, [buffer]: readonly Buffer[]): void {
+    const wanted = this.follows(message);
+    const patches = wanted && patchesOf(message.rectangles, buffer);
+    if (patches === undefined) {
+      if (wanted !== undefined) this.reports.greet(); // as if it had been lost
       return;
     }
-    this.wanted = { ...this.wanted, revision };
+    this.wanted = wanted;
     this.patches = [...this.patches, ...patches];
     this.state.parity.value = this.tested;
+    void this.work();
+  }
+
+  private mirror(message: Mirrored, [buffer]: readonly Buffer[]): void {
+    const wanted = this.follows(message);
+    const data = bytesOf(buffer);
+    const { mirroring, rows } = this.state;
+    const found = wanted && data && mirroring.peek()?.(message, data);
+    if (found === undefined) return;
+    this.wanted = wanted;
+    rows.value = found;
     void this.work();
   }
 
@@ -420,8 +452,13 @@ export class CommClient {
   private async bring(state: State): Promise<void> {
     const { engine } = this;
     const { plan, weights, inputs, revision } = state;
-    const content: Content = { plan, weights, inputs, patches: this.patches };
-    if (this.ran === revision) return;
+    const isAsked = this.answers.waiting.length > 0;
+    const { rows: now, earlier } = this.state;
+    // Whoever asks for values gets those of now, whatever is looked at meanwhile.
+    const rows = (isAsked ? null : earlier.peek()) ?? now.peek();
+    this.again ||= isAsked && earlier.peek() !== null;
+    const content: Content = { plan, weights, inputs, patches: this.patches, rows };
+    if (this.ran === revision && rows === engine.shown?.rows) return;
     const urgent = this.answers.waiting.length > 0;
     // Python takes over what a source has fed: that is no other input.
     const again = this.ran >= 0 && this.state.fed.peek() === null;

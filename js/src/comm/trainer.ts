@@ -12,6 +12,7 @@ export interface TrainerEvents {
 export class CommTrainer extends LentEngine implements TrainingHost {
   readonly page: string;
   readonly compiles = true;
+  readonly chunk = CHUNK;
   readonly saveWeights = null;
   private readonly events: TrainerEvents;
 
@@ -33,16 +34,7 @@ export class CommTrainer extends LentEngine implements TrainingHost {
     this.events.send({ type: "stepped", page: this.page, ...stepped }, [rows.buffer]);
   }
 
-  save(
-    saved: Pick<Saved, "training" | "step" | "last" | "handing">,
-    state: Float32Array<ArrayBuffer>,
-  ): void {
-    const { buffer, byteLength: bytes } = state;
-    const count = Math.max(1, Math.ceil(bytes / CHUNK));
-    for (let part = 0; part < count; part++) {
-      const data = buffer.slice(part * CHUNK, Math.min((part + 1) * CHUNK, bytes));
-      const { page } = this;
-      this.events.send({ type: "saved", page, ...saved, part, count, bytes }, [data]);
-    }
+  save(saved: Omit<Saved, "type" | "page">, part: ArrayBuffer): void {
+    this.events.send({ type: "saved", page: this.page, ...saved }, [part]);
   }
 }

@@ -32,7 +32,12 @@ export interface Content {
   readonly inputs: readonly string[];
   /** On top of the weights, in their order. */
   readonly patches?: readonly Patch[];
+  /** In the place of what `weights` name, by texture. */
+  readonly rows?: WeightRows | undefined;
 }
+
+/** Whole weight textures, as `setWeight` takes them. */
+export type WeightRows = ReadonlyMap<number, Float32Array>;
 
 /** What a source gives an input, in the place of the Content's: its numbers, or a picture that becomes them. */
 export interface Fed {
@@ -203,15 +208,17 @@ export class Engine {
     return done;
   }
 
-  /** The rows that each state of what is shown begins with, by texture. */
-  initialState(): ReadonlyMap<number, Float32Array> {
+  /** The rows that each state of what is shown begins with, by texture; where none changes, all weights. */
+  initialState(): WeightRows {
     const { loaded } = this;
     if (loaded === undefined) throw new SessionClosed("nothing is shown");
     const { plan } = loaded.session;
+    const { rows, weights } = loaded.content;
     const changing = new Set(plan.carries.map(({ target }) => target));
     const found = new Map<number, Float32Array>();
     for (const [k, { texture }] of plan.weights.entries())
-      if (changing.has(texture)) found.set(texture, this.floats(loaded.content.weights[k] ?? ""));
+      if (changing.size === 0 || changing.has(texture))
+        found.set(texture, rows?.get(texture) ?? this.floats(weights[k] ?? ""));
     return found;
   }
 
@@ -252,7 +259,7 @@ export class Engine {
     // Its progress is nobody's news, and where there is no room for it what is shown stays.
     const weight = (hash: string) => this.floats(hash);
     const session = await createSession(device, plan, uniforms, weight, () => undefined);
-    this.put(session, content, { ...content, inputs: [], patches: [] }, fed, null);
+    this.put(session, content, fresh(content), fed, null);
     return session;
   }
 
@@ -383,7 +390,7 @@ export class Engine {
       this.signals.session.value = session;
     };
     try {
-      this.put(session, content, { ...content, inputs: [], patches: [] }, fed, null);
+      this.put(session, content, fresh(content), fed, null);
       await this.edits.give(session, false);
       if (first) batch(settle);
       await this.run(session, content, first ? undefined : settle);
@@ -439,8 +446,11 @@ export class Engine {
     const written = new Set<number>();
     for (const [index, hash] of content.weights.entries()) {
       const texture = session.plan.weights[index]?.texture;
-      if (texture === undefined || (had.weights[index] === hash && !stale.has(texture))) continue;
-      session.setWeight(texture, this.floats(hash), hash);
+      if (texture === undefined) continue;
+      const own = content.rows?.get(texture);
+      const isSame = had.weights[index] === hash && had.rows?.get(texture) === own;
+      if (isSame && !stale.has(texture)) continue;
+      session.setWeight(texture, own ?? this.floats(hash), own ? undefined : hash);
       written.add(texture);
     }
     for (const [k, patch] of patches.entries()) {
@@ -506,6 +516,14 @@ export class Engine {
   }
 }
 
+/** What a session has of it that was just made. */
+const fresh = (content: Content): Content => ({
+  ...content,
+  inputs: [],
+  patches: [],
+  rows: undefined,
+});
+
 function fits(fed: Fed | null, { key, shape, fit }: PlanHeader["inputs"][number]): fed is Fed {
   if (fed?.key !== key) return false;
   if (fed.data === undefined) return fit !== "";
@@ -521,5 +539,6 @@ const isSame = (a: Content, b: Content, besides: number): boolean =>
   a.plan === b.plan &&
   a.weights.join() === b.weights.join() &&
   a.inputs.every((hash, k) => k === besides || hash === b.inputs[k]) &&
+  a.rows === b.rows &&
   a.patches?.length === b.patches?.length &&
   (a.patches ?? []).every((patch, k) => b.patches?.[k] === patch);

@@ -1,6 +1,6 @@
 // What an engine lends to a training, whoever its client is.
 import type { Session } from "../gl/types.ts";
-import type { Engine } from "./engine.ts";
+import type { Engine, WeightRows } from "./engine.ts";
 
 export abstract class LentEngine {
   protected readonly engine: Engine;
@@ -13,7 +13,11 @@ export abstract class LentEngine {
     return this.engine.losses;
   }
 
-  initial(): ReadonlyMap<number, Float32Array> {
+  get rows(): WeightRows | undefined {
+    return this.engine.shown?.rows;
+  }
+
+  initial(): WeightRows {
     return this.engine.initialState();
   }
 

@@ -41,6 +41,7 @@ let resets = 0;
 class PageTrainer extends LentEngine implements TrainingHost {
   readonly page = PAGE;
   readonly compiles = false;
+  readonly chunk = Number.MAX_SAFE_INTEGER;
   readonly saveWeights: () => Promise<void>;
   readonly blob: (name: string) => Promise<Uint8Array<ArrayBuffer>>;
   /** Of the training's Plan. */

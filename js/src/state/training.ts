@@ -1,8 +1,11 @@
 // A training in this page: what is wanted of it, how it goes, and what runs it is given.
 import { type Signal, signal } from "@preact/signals";
+import type { WeightRows } from "../engine/engine.ts";
 import type { Session } from "../gl/types.ts";
-import type { Saved, Stepped } from "../messages.ts";
+import type { Mirrored, Saved, Stepped } from "../messages.ts";
 import type { Course, TrainingRecord } from "../training.ts";
+
+export type { WeightRows };
 
 /** What a client has for a training: the engine's session, blobs, and a way to Python. */
 export interface TrainingHost {
@@ -14,19 +17,20 @@ export interface TrainingHost {
   readonly plan: string;
   /** How often the context was lost: with it went all that was learned since the last state that was kept. */
   readonly losses: number;
-  /** The rows of all that changes, as it is at first, by texture. */
-  initial(): ReadonlyMap<number, Float32Array>;
+  /** The rows of all that changes, as it is at first, by texture; of a Plan where nothing does, of all weights now. */
+  initial(): WeightRows;
+  /** Those of a loop in Python that are shown. */
+  readonly rows: WeightRows | undefined;
   use<T>(work: (session: Session) => Promise<T>): Promise<T>;
   /** Runs the network that is shown on the weights of now. */
   refresh(): Promise<void>;
   blob(name: string): Promise<Uint8Array<ArrayBuffer>>;
   /** Two numbers for each step: its loss, and the share of right answers. */
   tell(stepped: Omit<Stepped, "type" | "page">, rows: Float32Array<ArrayBuffer>): void;
-  /** All that changes, in the Course's order. */
-  save(
-    saved: Pick<Saved, "training" | "step" | "last" | "handing">,
-    state: Float32Array<ArrayBuffer>,
-  ): void;
+  /** Bytes of a message, at most. */
+  readonly chunk: number;
+  /** A part of all that changes, in the Course's order. */
+  save(saved: Omit<Saved, "type" | "page">, part: ArrayBuffer): void;
   /** Has the browser save the weights that are shown; null where Python has them. */
   readonly saveWeights: (() => Promise<void>) | null;
 }
@@ -86,6 +90,8 @@ export type TrainingPhase =
   | "hidden"
   /** Another page runs it: its curve and its weights come when that one saves. */
   | "elsewhere"
+  /** A loop in Python: its weights and its curve come from there. */
+  | "mirrored"
   | "stopped"
   | "failed"
   /** This device can't train: `message` says why. */
@@ -161,6 +167,14 @@ export interface TrainingState {
   readonly others: Signal<{ training?: string; round?: number; blob: string }>;
   /** null while none runs here. */
   readonly trainingActions: Signal<TrainingActions | null>;
+  /** Takes what Python says of its own loop, and gives the weights once all parts of them are here; null for nobody. */
+  readonly mirroring: Signal<
+    ((message: Mirrored, data: Uint8Array<ArrayBuffer>) => WeightRows | undefined) | null
+  >;
+  /** Weights of that loop, in the place of those that Python offered before. */
+  readonly rows: Signal<WeightRows | undefined>;
+  /** Of an earlier moment, which views show instead; null for those of now. */
+  readonly earlier: Signal<WeightRows | null>;
 }
 
 export const trainingState = (): TrainingState => ({
@@ -169,4 +183,7 @@ export const trainingState = (): TrainingState => ({
   progress: signal(NO_TRAINING),
   others: signal({ blob: "" }),
   trainingActions: signal(null),
+  mirroring: signal(null),
+  rows: signal(undefined),
+  earlier: signal(null),
 });

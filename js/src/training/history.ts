@@ -1,7 +1,7 @@
 // What a training remembers: its curve, curves that were left, and checkpoints.
 import type { Curve } from "../state/training.ts";
 import { Line } from "./line.ts";
-import { type Kept, withOne } from "./ring.ts";
+import { bytesOf, type Kept, withOne } from "./ring.ts";
 
 const MOST_BRANCHES = 6;
 
@@ -15,7 +15,7 @@ export class History {
   /** The state of now as a checkpoint. */
   add(kept: Omit<Kept, "id" | "branch">): void {
     this.ids += 1;
-    this.checkpoints = withOne(this.checkpoints, { ...kept, id: this.ids, branch: 0 });
+    this.checkpoints = withOne(this.checkpoints, { ...kept, id: this.ids, branch: 0 }, bytesOf);
   }
 
   get(id: number): Kept | undefined {

@@ -399,7 +399,14 @@ export class Loop implements TrainingActions {
     if (state === undefined) return false;
     this.saved = performance.now();
     const handing = this.record.state === "handing";
-    this.host.save({ training: this.record.id, step, last, handing }, state);
+    const { buffer, byteLength: bytes } = state;
+    const { chunk } = this.host;
+    const count = Math.max(1, Math.ceil(bytes / chunk));
+    const saved = { training: this.record.id, step, last, handing, count, bytes };
+    for (let part = 0; part < count; part++) {
+      const data = buffer.slice(part * chunk, Math.min((part + 1) * chunk, bytes));
+      this.host.save({ ...saved, part }, data);
+    }
     return true;
   }
 

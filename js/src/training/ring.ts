@@ -18,6 +18,8 @@ export interface Kept extends Omit<Checkpoint, "fits"> {
   readonly examples: number;
 }
 
+type Dated = Pick<Checkpoint, "branch" | "step">;
+
 const MOST = 12;
 const MOST_BYTES = 2 ** 28;
 const GROWTH = 1.6;
@@ -30,7 +32,12 @@ export const nextStep = (last: number): number => Math.max(last + LEAST, Math.ce
  * With one more at the end, without those that are too many: of each curve first and last stay, and of the others goes
  * the one whose neighbours are nearest, as steps are told apart on a logarithmic axis.
  */
-export function withOne(kept: readonly Kept[], one: Kept): Kept[] {
+export function withOne<K extends Dated>(
+  kept: readonly K[],
+  one: K,
+  bytes: (one: K) => number,
+): K[] {
+  const bytesOf = (all: readonly K[]) => all.reduce((sum, each) => sum + bytes(each), 0);
   const found = [...kept.filter(({ branch, step }) => branch !== 0 || step < one.step), one];
   const own = () => found.filter(({ branch }) => branch === one.branch);
   while (own().length > 2 && (own().length > MOST || bytesOf(found) > MOST_BYTES)) {
@@ -39,19 +46,18 @@ export function withOne(kept: readonly Kept[], one: Kept): Kept[] {
   return found;
 }
 
-function leastNeeded(line: readonly Kept[]): Kept {
-  let [least, nearest] = [line[1] as Kept, Number.POSITIVE_INFINITY];
+function leastNeeded<K extends Dated>(line: readonly K[]): K {
+  let [least, nearest] = [line[1] as K, Number.POSITIVE_INFINITY];
   for (let k = 1; k + 1 < line.length; k++) {
     const [before, after] = [line[k - 1]?.step ?? 0, line[k + 1]?.step ?? 0];
     const gap = Math.log((after + LEAST) / (before + LEAST));
-    if (gap < nearest) [least, nearest] = [line[k] as Kept, gap];
+    if (gap < nearest) [least, nearest] = [line[k] as K, gap];
   }
   return least;
 }
 
-const bytesOf = (kept: readonly Kept[]): number =>
-  kept.reduce((sum, { arrays, tensors, predictions }) => {
-    const rows = [...tensors.values()].map((one) => one.rows);
-    const all = [...arrays.values(), ...rows, predictions];
-    return sum + all.reduce((bytes, { byteLength }) => bytes + byteLength, 0);
-  }, 0);
+export function bytesOf({ arrays, tensors, predictions }: Kept): number {
+  const rows = [...tensors.values()].map((one) => one.rows);
+  const all = [...arrays.values(), ...rows, predictions];
+  return all.reduce((bytes, { byteLength }) => bytes + byteLength, 0);
+}

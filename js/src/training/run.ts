@@ -9,6 +9,7 @@ import { fetched } from "./given.ts";
 import { History } from "./history.ts";
 import { Line } from "./line.ts";
 import { Loop } from "./loop.ts";
+import { Mirroring } from "./mirroring.ts";
 import type { RunTraining } from "./offer.ts";
 import { NOTHING_FAILED } from "./steps.ts";
 
@@ -40,7 +41,7 @@ export const runTraining: RunTraining = (state) => {
       if (
         record === null ||
         host === null ||
-        (record.state === "stopped" && now?.id !== record.id)
+        (record.state === "stopped" && now?.id !== record.id && !record.mirrored)
       ) {
         end();
         if (record === null) state.progress.value = NO_TRAINING;
@@ -58,6 +59,10 @@ export const runTraining: RunTraining = (state) => {
       }
       const history = now?.id === record.id ? now.history : undefined;
       end();
+      if (record.mirrored) {
+        now = new Mirroring(state, host, record);
+        return;
+      }
       if (record.owner !== "" && record.owner !== host.page) {
         now = new Elsewhere(state, host, record);
         return;

@@ -22,6 +22,7 @@ from nbglcnn.load.torch.thread import one_at_a_time
 
 if TYPE_CHECKING:
     from nbglcnn.load.onnx.model import Given, Part
+    from nbglcnn.load.torch.copied import Copied, Tensors
     from nbglcnn.load.torch.module import Missing, Problems
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "arrays_of",
     "bare",
     "behind",
+    "copied",
     "fitting",
     "front",
     "initial",
@@ -43,6 +45,7 @@ __all__ = [
     "prepared",
     "rewrites",
     "specs_of",
+    "tensors_in",
     "tensors_of",
     "with_numbers",
     "with_parameters",
@@ -206,6 +209,21 @@ def tensors_of(model: Any, numbers: Mapping[str, Array]) -> dict[str, Any]:
     from nbglcnn.load.torch.state import tensors_of
 
     return tensors_of(model, numbers)
+
+
+def tensors_in(model: Any, graph: Graph) -> Tensors:
+    """The tensors of a torch module that a Graph has as its parameters; InputError without them."""
+    from nbglcnn.load.torch.copied import Tensors
+
+    shapes = {name: graph.shape(value) for name, value in graph.parameters.items()}
+    return Tensors(model, shapes, graph.name)
+
+
+def copied(tensors: Mapping[str, Any]) -> Copied:
+    """Tensors as they are now, to be asked for later."""
+    from nbglcnn.load.torch.copied import Copied
+
+    return Copied(tensors)
 
 
 def arrays_of(model: Any, numbers: Mapping[str, Array]) -> dict[str, Array]:

@@ -87,7 +87,8 @@ class TrainingRecord(msgspec.Struct, frozen=True):
     blob of what was told before them: see `live.past`. `until` is the step at which it pauses,
     -1 for none. `noise` is the standard deviation of what is added to inputs. `batch` (0: the
     Course's) and `frozen`, names of parameters, are what is wanted: Python hands over another
-    Course for them. `wrong` is the layer whose values first became NaN or infinite.
+    Course for them. `wrong` is the layer whose values first became NaN or infinite. `mirrored`: a
+    loop in Python trains, and pages follow it; nothing else of it can be wanted then.
     """
 
     id: Name
@@ -104,3 +105,4 @@ class TrainingRecord(msgspec.Struct, frozen=True):
     frozen: tuple[str, ...] = ()
     marks: tuple[Mark, ...] = ()
     wrong: str = ""
+    mirrored: bool = False

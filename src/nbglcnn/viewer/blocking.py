@@ -75,6 +75,13 @@ def wait(done: Done) -> None:
                 _step(pump, POLL_MS)
 
 
+def poll() -> None:
+    """Deliver what pages have said by now; nothing on a thread to which nobody speaks."""
+    with _pumping() as pump:
+        while pump is not None and _step(pump, 0):
+            pass
+
+
 async def wait_async(done: Done) -> None:
     """Wait until `done()` is true (or raises); other tasks go on.
 

@@ -9,6 +9,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +31,7 @@ from nbglcnn.viewer.protocol import (
     FromPage,
     Health,
     Hello,
+    Mirrored,
     Need,
     Pace,
     Part,
@@ -129,10 +131,12 @@ class Connection(Inbox):
         changed: Callable[[], None],
         code: Mapping[str, memoryview] | None = None,
         blocks: Callable[[str], memoryview | None] = lambda _: None,
+        showing: AbstractContextManager[Any] = nullcontext(),  # noqa: B008 - it has no state
     ) -> None:
         self._version = version
         self._code = code or {}  # the front-end's, by name: the core first, then the rooms
         self._blocks = blocks  # what pages ask for when they look at it, by name
+        self._showing = showing  # in which nothing but this changes what pages are to show
         self._send_raw = send
         self._fit = fit
         self._changed = changed
@@ -189,6 +193,41 @@ class Connection(Inbox):
             if self.pages:
                 self.send(Patches(base, self.revision, rectangles), data.view(np.uint8).data)
         return True
+
+    def mirror(
+        self,
+        training: str,
+        textures: Sequence[int],
+        contents: Float32,
+        step: int,
+        first: int,
+        rows: Float32,
+        held_out: Sequence[tuple[int, float | None, float | None]],
+    ) -> int:
+        """Send weights of a loop in Python, as `Mirrored` says it; the revision that they make.
+
+        As with `patch` the offer stays the old one.
+        """
+        data = contents.view(np.uint8).data
+        with self._lock:
+            base, self.revision = self.revision, self.revision + 1
+            for part, piece in protocol.split(data):
+                own = rows if part == 0 else rows[:0]
+                self.send(
+                    Mirrored(
+                        training, base, self.revision, tuple(textures), part,
+                        protocol.parts_of(len(data)), step, first, len(own),
+                        tuple(held_out),
+                    ),
+                    memoryview(b"".join((own.tobytes(), piece))),
+                )  # fmt: skip
+            return self.revision
+
+    def behind(self, revision: int) -> tuple[list[Page], list[Page]]:
+        """The pages that have not run a revision yet, of those that can; and those that have."""
+        with self._lock:
+            late = [p for p in self.usable if p.ran is None or p.ran.revision < revision]
+            return late, [p for p in self.usable if p not in late]
 
     def send(self, message: FromKernel, *buffers: memoryview) -> None:
         """Send one message to every page."""
@@ -455,11 +494,17 @@ class Connection(Inbox):
                 "help, install nbglcnn again (in a checkout: make setup)"
             )
         title, offer = "The page and the kernel differ", None
-        if hello.target and not problem:
-            try:
-                offer = self._fit(hello.target)
-            except NbglcnnError as error:
-                title, problem = "This device is too small for the network", str(error)
+        with self._showing:
+            if hello.target and not problem:
+                try:
+                    offer = self._fit(hello.target)
+                except NbglcnnError as error:
+                    title, problem = "This device is too small for the network", str(error)
+            self._welcome(hello, title, problem, refused, offer)
+
+    def _welcome(
+        self, hello: Hello, title: str, problem: str, refused: bool, offer: Offer | None
+    ) -> None:
         with self._lock:
             known = self.pages.get(hello.page)  # it says so again when our State was lost
             page = Page(

@@ -33,3 +33,9 @@ def hold(viewer: Any) -> None:
 def _instances() -> dict[str, Any]:
     found: dict[str, Any] = getattr(widget, "_instances", {})
     return found
+
+
+def call(viewer: weakref.ref[Any], method: str, *arguments: Any) -> Any:
+    """Call a Viewer's method from what outlives it and must not keep it alive; None without it."""
+    found = viewer()
+    return None if found is None else getattr(found, method)(*arguments)

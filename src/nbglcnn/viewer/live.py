@@ -188,7 +188,11 @@ def forget(training: LiveTraining) -> None:
 
 def past(training: LiveTraining, step: int) -> bytes:
     """What a page is told of the first steps: two counts, losses, accuracies, rows of held out."""
-    history = training._history
+    return past_of(training._history, step)
+
+
+def past_of(history: History, step: int) -> bytes:
+    """The same of what is remembered."""
     held_out = [row for row in history.held_out if row[0] <= step]
     losses, accuracies = history.losses[:step], history.accuracies[:step]
     parts = [[len(losses), len(held_out)], losses, accuracies, np.reshape(held_out, -1)]

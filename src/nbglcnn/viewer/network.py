@@ -26,13 +26,14 @@ from nbglcnn.session import stored
 from nbglcnn.viewer import snapshot as pictures
 from nbglcnn.viewer.cut import Cut
 from nbglcnn.viewer.local import Local
+from nbglcnn.viewer.mirrored import Following
 from nbglcnn.viewer.offer import Offer
 from nbglcnn.viewer.trained import Training
 
 PATCH_BYTES = 2**22  # of all patches since the weights were hashed; then they are hashed again
 
 
-class Network(Cut, Training):
+class Network(Cut, Training, Following):
     """The Graph, the Plan and the input of a Viewer. Whoever changes one shows the `offer` again.
 
     `model` and `x` are what the Viewer takes; `graph` holds the weights of now. `plan` is packed
@@ -60,6 +61,7 @@ class Network(Cut, Training):
         if classes is not None:
             class_names.listed(classes)  # an error before minutes of work
         known: dict[str, Array] = {}
+        self._begin_following()
         self.graph, arrays = (load.load if strict else load_mixed)(model, x, known)
         begin("compiling it")
         self.observe = observe
@@ -149,6 +151,7 @@ class Network(Cut, Training):
         """Another one that is the same but for these weights, of which no page is told."""
         self.hash_weights()
         other = copy.copy(self)
+        other._begin_following()
         other.trained = None
         other.local = Local(self.model)
         other._snapshot = None
@@ -194,6 +197,7 @@ class Network(Cut, Training):
         return bool(active(self.acting))
 
     def _take(self, graph: Graph) -> list[Patch]:
+        self.check_free()
         sent = self._from_framework(graph, self.arrays)
         old, self.graph = self.graph, graph
         changed = changed_numbers(old, graph)
@@ -217,11 +221,13 @@ class Network(Cut, Training):
 
         Whoever has not followed the patches gets right weights by them.
         """
-        if not self._unhashed:
-            return False
-        self.plan = lower.repack(self.plan, self.graph, self._unhashed)
-        self._forget_patches()
-        return True
+        with self.lock:
+            graph = self.graph
+            if not self._unhashed:
+                return False
+            self.plan = lower.repack(self.plan, graph, self._unhashed)
+            self._forget_patches()
+            return True
 
     def _forget_patches(self) -> None:
         self._unhashed.clear()
@@ -284,6 +290,7 @@ class Network(Cut, Training):
     def offer(self, picture: bytes = b"") -> Offer:
         """What pages shall show; `picture` is a PNG for those that cannot draw."""
         self.hash_weights()
+        self.offers()
         plan = self.plan if self.trained is None else self.trained.plan
         file = self._file if self.trained is None else self.trained.file
         blobs: dict[str, memoryview] = {plan.hash: file}
@@ -349,6 +356,7 @@ class Network(Cut, Training):
         return [found[key].copy() for key in keys]
 
     def _local_values(self) -> Mapping[str, Array]:
+        self._pack()
         return self.local.values(
             self.plan,
             self.graph,
@@ -367,6 +375,7 @@ class Network(Cut, Training):
 
     def snapshot(self, example: int, most: int = pictures.MAX_BYTES) -> bytes:
         """A PNG of the network's values for one example of the input, of `most` bytes."""
+        self._pack()
         now = self.revision, example, most
         if self._snapshot is None or self._snapshot[0] != now:
             names = {value.key for value in pictures.chosen(self.plan)}

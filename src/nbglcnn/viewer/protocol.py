@@ -114,6 +114,27 @@ class Patches(Message, frozen=True):
     rectangles: tuple[tuple[Count, Count, Count, Count, Count, Count], ...]
 
 
+class Mirrored(Message, frozen=True):
+    """The weights of a loop in Python behind `step` steps make revision `base` the `revision`.
+
+    `textures` are the weight textures that have changed. The message's only buffer has first, in
+    its first part, the losses of `rows` steps from step `first` on, two float32 each as in Stepped;
+    then one of `count` parts of the textures' contents, one after the other.
+    `held_out` are rows as in Stepped.
+    """
+
+    training: Name
+    base: Count
+    revision: Count
+    textures: tuple[Count, ...]
+    part: Count
+    count: Count
+    step: Count
+    first: Count
+    rows: Count
+    held_out: tuple[tuple[Count, float | None, float | None], ...] = ()
+
+
 class Read(Message, frozen=True):
     """Asks for values under their keys, computed from `revision` or a later one.
 
@@ -424,7 +445,7 @@ class Exported(msgspec.Struct, frozen=True):
     teaching: dict[str, Any] | None = None
 
 
-FromKernel = State | Part | Patches | Read | Probe | Done | Verified | Release | Refuse
+FromKernel = State | Part | Patches | Mirrored | Read | Probe | Done | Verified | Release | Refuse
 FromPage = (
     Hello
     | Need

@@ -127,6 +127,12 @@ class Reader:
         self, keys: Sequence[str], timeout: float | None, unbent: bool, fed: Sequence[str] = ()
     ) -> Generator[Done, None, Answer]:
         """The steps of a read: gives what is to be waited for, one after the other."""
+        with self._network.still():
+            return (yield from self._read_still(keys, timeout, unbent, fed))
+
+    def _read_still(
+        self, keys: Sequence[str], timeout: float | None, unbent: bool, fed: Sequence[str]
+    ) -> Generator[Done, None, Answer]:
         values = self._network.values([*keys, *fed])
         yield from self.greeted()
         self._network.check_computed(keys)

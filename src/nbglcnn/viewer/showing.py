@@ -30,6 +30,7 @@ from nbglcnn.viewer.traits import (
 if TYPE_CHECKING:
     from nbglcnn import export
     from nbglcnn.viewer.live import LiveTraining
+    from nbglcnn.viewer.mirror import Mirror
 
 
 class Shown(anywidget.AnyWidget):
@@ -39,6 +40,7 @@ class Shown(anywidget.AnyWidget):
     _reader: Reader
     _trained_by: dict[str, Any] | None
     training: LiveTraining | None
+    _mirror: Mirror | None
 
     # Not synced: names are as many as they like, and pages get them as they get weights.
     # Any would let None pass unasked.
@@ -73,9 +75,9 @@ class Shown(anywidget.AnyWidget):
 
         `channels` are those shown large, up to four beside each other; the first is selected.
         `view` is "network", "maps", "filters", "explain", "bend", "profile", "train" once it was
-        trained in the page, or "teach" while a head is taught; by default "explain" for a `pixel`
-        (y, x), "maps" for a layer, else "network". `selected` and `view` say later what the page
-        shows, whoever turned it there.
+        trained in the page or mirrors a training, or "teach" while a head is taught; by default
+        "explain" for a `pixel` (y, x), "maps" for a layer, else "network". `selected` and `view`
+        say later what the page shows, whoever turned it there.
 
         Raises:
             KeyError: there is no such layer.
@@ -221,7 +223,8 @@ class Shown(anywidget.AnyWidget):
         return self._check_shown(proposal["value"])
 
     def _check_shown(self, view: dict[str, Any]) -> dict[str, Any]:
-        trains = self.training is not None  # also where no page shows it, as a script may be run
+        # Also where no page shows it, as a script may be run.
+        trains = self.training is not None or self._mirror is not None
         return checked_view(view, self.network.plan, trains=trains, teaches=self._teaches)
 
     @traitlets.validate("classes")

@@ -70,6 +70,7 @@ class Teaches(Sourced, Shown, Trains):
                 "the network is being trained, and its features change: stop that first, "
                 "viewer.training.stop()"
             )
+        super()._check_trainable()  # nor may a loop that is mirrored change it
         planned = self.network.plan.hash
         features = Features(self.network, cut)
         self._prepare(features.key)
@@ -88,7 +89,8 @@ class Teaches(Sourced, Shown, Trains):
         self.view = {**FIRST_VIEW, "name": "teach"}
         return self.teaching
 
-    def _check_may_train(self) -> None:
+    def _check_trainable(self) -> None:
+        super()._check_trainable()
         if self._teaches:
             raise InputError(
                 "a head is being taught behind this network, which has to stay as it is: end that "

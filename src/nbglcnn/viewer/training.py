@@ -51,9 +51,8 @@ class Trains(HandsOver):
     def _check_open(self) -> None:
         raise NotImplementedError
 
-    def _check_may_train(self) -> None:
-        """InputError where the network has to stay as it is."""
-        raise NotImplementedError
+    def _check_trainable(self) -> None:
+        """InputError where something else trains it."""
 
     def _begin_training(self) -> None:
         """Before the traits are there."""
@@ -100,7 +99,7 @@ class Trains(HandsOver):
             DeviceError: the page's device draws no 32-bit floats: gradients would be lost.
         """
         self._check_open()
-        self._check_may_train()
+        self._check_trainable()
         if self.training is not None and self.training.state != "stopped":
             self.training.stop()
         network = self.network
@@ -163,7 +162,8 @@ class Trains(HandsOver):
     def state_dict(self) -> dict[str, Any]:
         """The weights and buffers of now: of a torch module tensors that it loads, else arrays.
 
-        While the network trains in a page those of the moment, all of one step.
+        While the network trains in a page those of the moment, all of one step; while a loop is
+        mirrored those that were mirrored last.
         """
         self._take_weights()
         state = super().state_dict()
@@ -186,7 +186,7 @@ class Trains(HandsOver):
         return super().to_onnx(path)
 
     def _take_weights(self) -> None:
-        """Ask the page that trains for the weights of now."""
+        """Have the weights of now, of the page that trains."""
         trained = self.network.trained
         if trained is None or not self._connection.usable:
             return
@@ -199,7 +199,7 @@ class Trains(HandsOver):
 
     def _steer(self, **changes: Any) -> None:
         record = self._told_training
-        if record is None or record.state == "stopped":
+        if record is None or record.state == "stopped" or record.mirrored:
             raise PageError("this training has ended: viewer.train(…) begins another one")
         new = msgspec.structs.replace(record, **changes)
         if new.id != record.id:
@@ -274,7 +274,8 @@ class Trains(HandsOver):
         if told.turn is not None and told.turn < self._training_turn:
             self._tell_training_again()
             return
-        if now is None or new is None or new.course != now.course or now.state == "stopped":
+        over = now is None or now.state == "stopped" or now.mirrored
+        if over or now is None or new is None or new.course != now.course:
             self._tell_training_again()
             return
         self._told_training = new

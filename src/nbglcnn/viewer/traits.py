@@ -67,7 +67,10 @@ def checked_view(
     there = {"compare": bool(plan.header.comparison.pairs), "train": trains, "teach": teaches}
     known = [one for one in VIEWS if there.get(one, True)]
     if name == "train" and not trains:
-        raise TraitError("there is no view 'train' before viewer.train(…) has begun a training")
+        raise TraitError(
+            "there is no view 'train' before viewer.train(…) has begun a training, or "
+            "nbglcnn.mirror(viewer, model) follows one"
+        )
     if name == "teach" and not teaches:
         raise TraitError("there is no view 'teach' before viewer.teach(…) has begun a teaching")
     if name not in known:

@@ -24,6 +24,7 @@ from nbglcnn.viewer.connection import CLOSED, Connection
 from nbglcnn.viewer.diagnosis import diagnosis
 from nbglcnn.viewer.editing import TOLD
 from nbglcnn.viewer.inbox import inboxes
+from nbglcnn.viewer.mirroring import Mirrors, kept_still
 from nbglcnn.viewer.network import Network
 from nbglcnn.viewer.offer import Offer
 from nbglcnn.viewer.parity import ParityCheck, verified, verify
@@ -35,7 +36,7 @@ from nbglcnn.viewer.training import TRAINING
 from nbglcnn.viewer.traits import OF_THE_PAGE, as_json, hovered, status_of
 
 
-class Viewer(Teaches):
+class Viewer(Teaches, Mirrors):
     """Shows a network's layers while it runs on the page's GPU.
 
     `model` is a torch.nn.Module (not changed), an onnx.ModelProto or a path to an .onnx; `x` is an
@@ -94,17 +95,18 @@ class Viewer(Teaches):
         this = weakref.ref(self)
         self._connection = Connection(
             __version__,
-            send=lambda content, buffers: _call(this, "send", content, buffers),
-            fit=lambda target: _call(this, "_fit", target),
-            changed=lambda: _call(this, "_follow"),
+            send=lambda content, buffers: lifetime.call(this, "send", content, buffers),
+            fit=lambda target: lifetime.call(this, "_fit", target),
+            changed=lambda: lifetime.call(this, "_follow"),
             code=code.pieces(),
-            blocks=lambda name: _call(this, "_given_blob", name),
+            blocks=lambda name: lifetime.call(this, "_given_blob", name),
+            showing=self.network.lock,
         )
         self._parity = ParityCheck(
             self._connection,
             reference=self.network.local.reference,
             exact=self.network.local.exact,
-            changed=lambda: _call(this, "_follow"),
+            changed=lambda: lifetime.call(this, "_follow"),
         )
         self._begin()
         self._begin_sources()
@@ -121,7 +123,7 @@ class Viewer(Teaches):
         self.unbent = Activations(self.network, self._reader, unbent=True)
         if self.comm is not None:
             inboxes[self.comm.comm_id] = self._connection
-            self.comm.on_close(lambda _: _call(this, "_closed_by_page"))
+            self.comm.on_close(lambda _: lifetime.call(this, "_closed_by_page"))
         self._take_place()
         self._follow()
 
@@ -141,6 +143,7 @@ class Viewer(Teaches):
         found = dict(zip(computed, self._reader.read(computed).arrays, strict=True))
         return shaped(keys, [found.get(key) for key in keys])
 
+    @kept_still
     def run(self, x: Any, *, timeout: float | None = None) -> Any:
         """The output of this very input, in the form of `output`; `input` stays set to it.
 
@@ -181,6 +184,7 @@ class Viewer(Teaches):
         self._show_patches(patches)
         self._follow_weights()
 
+    @kept_still
     def verify(self, x: Any = None, *, timeout: float | None = None) -> Report[Match]:
         """Compare every layer that can be read with PyTorch (ONNX models: with ONNX Runtime).
 
@@ -252,7 +256,8 @@ class Viewer(Teaches):
 
     def _show(self) -> int:
         self._keep_edits()
-        return self._connection.show(self._offer())
+        with self.network.lock:
+            return self._connection.show(self._offer())
 
     def _show_patches(self, patches: Sequence[Patch]) -> None:
         if self.network.trained is not None:
@@ -273,7 +278,8 @@ class Viewer(Teaches):
 
     def _fit(self, target: Target) -> Offer | None:
         """What to show instead, on a page whose device can do less than the Plan asks for."""
-        if self.network.fit(target) or self.network.hash_weights():
+        network = self.network
+        if network.fit(target) or network.hash_weights() or network.offered is not network.graph:
             self._keep_edits()
             return self._offer()
         return None
@@ -284,7 +290,7 @@ class Viewer(Teaches):
         Where values are wrong the fast kernels are left out, for good if that mends them.
         """
         network = self.network
-        if network.latent is not None or network.trained is not None:
+        if network.is_another_each_time:
             return ""  # each code would be another network, and so would each step
         edits, injected, moved = network.edits, network.injected, self._moved()
         self._parity.follow(network.plan, network.graph, network.arrays, edits, injected, moved)
@@ -392,9 +398,3 @@ class Viewer(Teaches):
         except NbglcnnError as error:
             protocol.warn_once(f"no snapshot: {error}")
         return data, metadata
-
-
-def _call(viewer: weakref.ref[Viewer], method: str, *arguments: Any) -> Any:
-    # The connection outlives its Viewer in the kernel's tables, and must not keep it alive.
-    found = viewer()
-    return None if found is None else getattr(found, method)(*arguments)

@@ -45,6 +45,7 @@ export function Checkpoints(props: CheckpointsProps) {
   const { state } = useViews();
   const { checkpoints, fixed } = progress;
   const host = state.trainer.value;
+  const isMirrored = state.training.value?.mirrored === true;
   const kind = fixed === null ? null : kindOf(course, fixed);
   const [wanted, setWanted] = useState<string | null>(null);
   const [what, setWhat] = useState<What>("change");
@@ -110,7 +111,11 @@ export function Checkpoints(props: CheckpointsProps) {
             choose={setWanted}
           />
           <Choice label={`What is shown of ${layer}`} items={WHAT} now={what} choose={setWhat} />
-          <GoBack chosen={chosen} actions={state.trainingActions.value} leave={leave} />
+          {isMirrored ? (
+            <BackToNow isLooking={progress.looking !== null} leave={leave} />
+          ) : (
+            <GoBack chosen={chosen} actions={state.trainingActions.value} leave={leave} />
+          )}
           {host?.compiles && <CopyLine line="viewer.state_dict()" word="state_dict" />}
           {host?.saveWeights && <SaveWeights save={host.saveWeights} />}
         </span>
@@ -275,6 +280,22 @@ function Shown(props: {
         <Tiles {...rest} values={values} label={`${name}, ${of}`} name={`${name} ${of}`} />
       )}
     </span>
+  );
+}
+
+/** Of a loop in Python earlier weights can be looked at, and no more. */
+function BackToNow({ isLooking, leave }: { isLooking: boolean; leave: () => void }) {
+  return (
+    <button
+      type="button"
+      class="nbg-button"
+      disabled={!isLooking}
+      title={isLooking ? "All views show the weights of now again" : "These are the weights of now"}
+      onClick={leave}
+    >
+      <Back />
+      Back to now
+    </button>
   );
 }
 

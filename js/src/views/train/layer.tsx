@@ -40,6 +40,7 @@ export function LayerLearning(props: {
   const others = parameters.filter((name) => name !== main);
   const column = Math.floor((width - 20) / 2);
   const isHere = state.trainingActions.value !== null;
+  const hasGradients = Object.keys(course.gradients).length > 0;
   return (
     <section
       class="nbg-learning"
@@ -49,7 +50,10 @@ export function LayerLearning(props: {
       <header>
         <span>
           <strong>{group.name}</strong>{" "}
-          <span class="nbg-second">weights and their gradients{isHere && ", live"}</span>
+          <span class="nbg-second">
+            {hasGradients ? "weights and their gradients" : "weights"}
+            {isHere && ", live"}
+          </span>
         </span>
         <LayerChoice
           label="Layer that is watched"
@@ -70,7 +74,7 @@ export function LayerLearning(props: {
       <div class="nbg-learning-columns">
         {[
           { key: main, words: last(main) },
-          { key: gradientOf(main), words: "gradient" },
+          ...(hasGradients ? [{ key: gradientOf(main), words: "gradient" }] : []),
         ].map(({ key, words }) => (
           <Pictured
             key={words}

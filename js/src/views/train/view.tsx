@@ -37,6 +37,7 @@ export function TrainView({ network }: { network: Network }) {
     .filter((text) => text !== "")
     .join(" ");
   const wrong = record?.wrong ?? "";
+  const isMirrored = record?.mirrored === true;
   return (
     <div
       class={wide ? "nbg-train" : "nbg-train nbg-train-narrow"}
@@ -50,13 +51,14 @@ export function TrainView({ network }: { network: Network }) {
         leave();
       }}
     >
-      {record !== null && progress.phase !== "refused" && (
+      {record !== null && !record.mirrored && progress.phase !== "refused" && (
         <Controls record={record} progress={progress} />
       )}
       <div class="nbg-train-now">
         {course !== null && (
           <span class="nbg-second" data-now>
-            step {full(step)} · {full(examples)} examples seen
+            step {full(step)}
+            {examples > 0 || !isMirrored ? ` · ${full(examples)} examples seen` : ""}
             {ms > 0 && ` · ${duration(ms)} a step`}
           </span>
         )}
@@ -116,7 +118,8 @@ function useChosen() {
     if (state.progress.peek().looking !== null) state.trainingActions.peek()?.look(null);
   };
   const choose = (id: number): void => {
-    const shows = phase === "paused" && checkpoints.some((one) => one.id === id && one.fits);
+    const isStill = phase === "paused" || state.training.peek()?.mirrored === true;
+    const shows = isStill && checkpoints.some((one) => one.id === id && one.fits);
     if (chosen?.id === id && (looking === id || !shows)) {
       leave();
       return;

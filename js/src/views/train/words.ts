@@ -63,7 +63,10 @@ export function saidOf(
   const stopped = alone
     ? "Stopped; Reset begins again."
     : "Stopped; viewer.train(…) begins another one.";
+  const mirrored = record?.mirrored === true;
   switch (phase) {
+    case "mirrored":
+      return join("Mirrors a PyTorch loop, which runs in Python.", why);
     case "waiting":
       return join(
         course !== null && record !== null && isChanging(course, record)
@@ -79,6 +82,7 @@ export function saidOf(
         why,
       );
     case "stopped":
+      if (mirrored) return join("The mirror is closed: these are the weights that came last.", why);
       return join(stopped, why);
     case "failed":
       return join("The training has failed.", why);

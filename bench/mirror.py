@@ -1,0 +1,158 @@
+"""Milliseconds that `mirror()` takes of a training loop's step, with and without a page.
+
+`python bench/mirror.py [--only NAME] [--every 10] [--renderer llvmpipe]`: a loop in one cell of a
+real JupyterLab, whose page follows it; then a Viewer that no page shows. A page's renderer takes
+the same processor's time as the loop where it is one in software, so that steps beside it are
+longer: what a call takes is compared with a step of the loop alone. "Work" is the processor's time
+of the loop's own thread, which others on the machine don't make longer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+BENCH = Path(__file__).parent
+ROOT = BENCH.parent
+sys.path += [str(BENCH), str(ROOT / "scripts")]
+
+from playwright.sync_api import sync_playwright  # noqa: E402
+
+from browsers import chromium_arguments, find_chromium  # noqa: E402
+from lab import Notebook, alone, running_lab  # noqa: E402
+from nbglcnn.tables import table  # noqa: E402
+
+# Batch size and steps.
+LOOPS = {"fashion autoencoder": (64, 300), "resnet18": (4, 20)}
+PATIENCE_S = 900
+PREPARE = """
+import json, sys, time
+sys.path[:0] = [{bench!r}]
+import numpy as np, torch, nbglcnn
+from models import MODELS
+
+def loop(model, shape, batch, count, mirror=None):
+    "Milliseconds of each step, of each call of the mirror, and of this thread's work in it."
+    torch.manual_seed(0)
+    x = torch.rand(batch, *shape[1:])
+    with torch.no_grad():
+        target = torch.rand_like(model.eval()(x))
+    model.train()
+    optimizer = torch.optim.Adam(model.parameters(), 1e-4)
+    steps, calls, works = [], [], []
+    for step in range(count):
+        begun = time.perf_counter()
+        optimizer.zero_grad()
+        loss = torch.nn.functional.mse_loss(model(x), target)
+        loss.backward()
+        optimizer.step()
+        trained, work = time.perf_counter(), time.thread_time()
+        if mirror is not None:
+            mirror(loss=loss)
+        steps.append(1000 * (trained - begun))
+        calls.append(1000 * (time.perf_counter() - trained))
+        works.append(1000 * (time.thread_time() - work))
+    model.eval()
+    return steps, calls, works
+
+def told(of, every):
+    own = MODELS[of]
+    model, x = own.build(), torch.zeros(own.shape)
+    return own, model, nbglcnn.Viewer(model, x, timeout=120)
+"""
+ALONE = """
+own = MODELS[{name!r}]
+alone, *_ = loop(own.build(), own.shape, {batch}, {count})
+"""
+SHOWN = "own, model, viewer = told({name!r}, {every})\nviewer"
+MIRROR = """
+with nbglcnn.mirror(viewer, model, every={every}) as mirror:
+    steps, calls, works = loop(model, own.shape, {batch}, {count}, mirror)
+    frames = mirror.frames
+print(json.dumps([alone, steps, calls, works, frames]))
+"""
+
+
+def run(notebook: Notebook, source: str) -> str:
+    """What a cell prints."""
+    outputs = notebook.wait(notebook.start(source), PATIENCE_S)
+    assert not outputs.error, outputs.error
+    return outputs.text
+
+
+def row(name: str, where: str, every: int, found: Any) -> list[str]:
+    """A line of the table."""
+    import numpy as np
+
+    alone, steps, calls, works, frames = found
+    step = float(np.median(alone))
+    copies = works[every - 1 :: every]
+    median, high = np.percentile(calls, [50, 95])
+    least, most = np.percentile(works, [50, 95])
+    return [
+        name, where, f"{step:.1f}", f"{np.median(steps):.1f}", f"{median:.2f}", f"{high:.2f}",
+        f"{least:.2f}", f"{most:.2f}", f"{np.median(copies):.2f}",
+        f"{100 * np.mean(calls) / step:.2f} %",
+        str(frames),
+    ]  # fmt: skip
+
+
+TITLES = [
+    "loop", "page", "step alone", "step", "call, median", "95 %", "its work, median", "95 %",
+    "work where it copies",
+    "mean call / step alone", "states sent",
+]  # fmt: skip
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", choices=LOOPS, nargs="*", default=list(LOOPS))
+    parser.add_argument("--every", type=int, default=10)
+    parser.add_argument("--renderer", default="llvmpipe")
+    options = parser.parse_args()
+    rows = []
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        running_lab(Path(folder)) as lab,
+        sync_playwright() as playwright,
+    ):
+        chromium = playwright.chromium.launch(
+            executable_path=find_chromium(), args=chromium_arguments(options.renderer)
+        )
+        for name in options.only:
+            batch, count = LOOPS[name]
+            words = {"name": name, "batch": batch, "count": count, "every": options.every}
+            with alone(lab, chromium) as notebook:
+                run(notebook, PREPARE.format(bench=str(BENCH)) + ALONE.format(**words))
+                run(notebook, SHOWN.format(**words))
+                run(notebook, "viewer.activations.source")
+                found = json.loads(run(notebook, MIRROR.format(**words)))
+                rows.append(row(name, options.renderer, options.every, found))
+        chromium.close()
+    for name in options.only:
+        batch, count = LOOPS[name]
+        words = {"name": name, "batch": batch, "count": count, "every": options.every}
+        script = PREPARE.format(bench=str(BENCH)) + "".join(
+            part.format(**words) for part in (ALONE, SHOWN, MIRROR)
+        )
+        told = subprocess.run(
+            [sys.executable, "-c", script],
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},  # as kernels of the Lab have it
+        ).stdout
+        rows.append(row(name, "none", options.every, json.loads(told)))
+    print(f"every={options.every}, milliseconds")
+    print(table(TITLES, rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,178 @@
+"""Copies of a module's numbers while a loop trains it: of one moment, and it isn't touched."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+
+import numpy as np
+import torch
+
+from nbglcnn.errors import InputError
+from nbglcnn.graph import Array
+
+IN_NUMPY = {
+    *(torch.float16, torch.float32, torch.float64),
+    *(torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
+}
+COMPILED = "_orig_mod."  # what torch.compile puts before the names of what it has compiled
+COUNTS = "num_batches_tracked"  # of BatchNorms: no forward reads it, and a state_dict has it
+
+
+class Copied:
+    """Tensors as they were when this was made; `arrays` brings them to where NumPy is.
+
+    Those on a GPU are copied there at once, behind what is queued, and come when they are asked
+    for: whoever asks waits, and not the loop. `step` is the one that they are behind; `is_here`
+    where nobody has to wait.
+    """
+
+    def __init__(self, tensors: Mapping[str, torch.Tensor], step: int = 0) -> None:
+        self.step = step
+        self.is_here = all(tensor.device.type == "cpu" for tensor in tensors.values())
+        kinds: dict[tuple[torch.device, torch.dtype], list[str]] = {}
+        for name, tensor in tensors.items():
+            kinds.setdefault((tensor.device, tensor.dtype), []).append(name)
+        self._shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+        self._groups: list[tuple[list[str], torch.Tensor | Array, torch.cuda.Event | None]] = []
+        self._arrays: dict[str, Array] | None = None
+        self._lock = threading.Lock()
+        with torch.no_grad():
+            for names in kinds.values():
+                flat = [tensors[name].detach().reshape(-1) for name in names]
+                if flat[0].device.type == "cpu" and flat[0].dtype in IN_NUMPY:
+                    # PyTorch would split it over its threads, and wait for all of them.
+                    here = np.concatenate([one.numpy() for one in flat])
+                    self._groups.append((names, here, None))
+                    continue
+                # One copy of all: a hundred small ones cost a GPU's queue a hundred launches.
+                copied = torch.cat(flat)
+                self._groups.append((names, copied, _now(copied)))
+
+    def arrays(self) -> dict[str, Array]:
+        """Each tensor's numbers, floats as float32; may be asked for on any thread."""
+        with self._lock:
+            if self._arrays is None:
+                self._arrays = self._bring()
+            return self._arrays
+
+    def _bring(self) -> dict[str, Array]:
+        found: dict[str, Array] = {}
+        for names, flat, copied in self._groups:
+            numbers = _brought(flat, copied)
+            at = 0
+            for name in names:
+                shape = self._shapes[name]
+                count = math.prod(shape)
+                found[name] = numbers[at : at + count].reshape(shape)
+                at += count
+        self._groups = []
+        return found
+
+
+def _now(flat: torch.Tensor) -> torch.cuda.Event | None:
+    """What has come to pass once a tensor of a GPU is computed."""
+    if flat.device.type != "cuda":
+        return None
+    event: torch.cuda.Event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+    event.record(torch.cuda.current_stream(flat.device))
+    return event
+
+
+def _brought(flat: torch.Tensor | Array, copied: torch.cuda.Event | None) -> Array:
+    if isinstance(flat, np.ndarray):
+        return flat.astype(np.float32, copy=False) if flat.dtype.kind == "f" else flat
+    with torch.no_grad():
+        if copied is None:
+            here = flat.cpu()
+        else:
+            # Not on the loop's own stream, whose steps would wait for the copy.
+            stream = torch.cuda.Stream(flat.device)  # type: ignore[no-untyped-call]
+            with torch.cuda.stream(stream):
+                stream.wait_event(copied)
+                here = flat.cpu()
+        wide = here.float() if here.is_floating_point() else here
+        found: Array = wide.numpy()
+        return found
+
+
+class Tensors:
+    """A module's parameters and buffers by the names that a Graph has for them.
+
+    The module may be wrapped (torch.compile, DataParallel), or hold the network as a part, as a
+    LightningModule does: what stands before the names is found.
+    """
+
+    def __init__(
+        self, model: torch.nn.Module, shapes: Mapping[str, Sequence[int]], network: str
+    ) -> None:
+        self._model = model
+        self._names = list(shapes)
+        own = _all(model)
+        self._prefix = _prefix(own, self._names, type(model).__name__, network)
+        for name, shape in shapes.items():
+            tensor = own[self._prefix + name]
+            if tensor.device.type == "meta":
+                raise InputError(
+                    f"mirror: {self._prefix + name} is on meta and has no numbers; move the model "
+                    "to where it is trained first"
+                )
+            # A parameter of the Graph may be reshaped, as one number is.
+            if tuple(tensor.shape) != tuple(shape):
+                raise InputError(
+                    f"mirror: {self._prefix + name} has the shape {tuple(tensor.shape)}; in the "
+                    f"Viewer's {network} it has {tuple(shape)}. Make the Viewer from the model "
+                    "that is trained"
+                )
+
+    def copied(self, step: int) -> Copied:
+        """All of them as they are now; and what BatchNorms have counted."""
+        own = _all(self._model)
+        missing = [name for name in self._names if self._prefix + name not in own]
+        if missing:
+            raise InputError(
+                f"mirror: the model has lost its {missing[0]}; make another Viewer of it as it is "
+                "now, and mirror(viewer, model) again"
+            )
+        found = {name: own[self._prefix + name] for name in self._names}
+        for name, tensor in own.items():
+            if name.startswith(self._prefix) and name.rpartition(".")[2] == COUNTS:
+                found[name.removeprefix(self._prefix)] = tensor
+        return Copied(found, step)
+
+
+def _all(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    # Not model.state_dict(), which calls hooks.
+    named: Iterable[tuple[str, torch.Tensor]] = chain(
+        model.named_parameters(remove_duplicate=False), model.named_buffers(remove_duplicate=False)
+    )
+    return {name.replace(COMPILED, ""): tensor for name, tensor in named}
+
+
+def _prefix(own: Mapping[str, object], names: Sequence[str], kind: str, network: str) -> str:
+    """What stands before all names of a Graph in a module; InputError where that isn't there."""
+    if not names:
+        raise InputError(f"mirror: {network} has no parameters that a loop could train")
+    first = names[0]
+    before = [name.removesuffix(first) for name in own if f".{name}".endswith(f".{first}")]
+    found = [one for one in before if all(one + name in own for name in names)]
+    if "" in found:
+        return ""
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise InputError(
+            f"mirror: {kind} has the Viewer's {network} {len(found)} times, as "
+            f"{' and '.join(one.removesuffix('.') for one in found)}; give the one that is meant, "
+            f"as mirror(viewer, model.{found[0].removesuffix('.')})"
+        )
+    best = max(before, key=lambda one: sum(one + name in own for name in names), default="")
+    missing = [name for name in names if best + name not in own]
+    some = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
+    raise InputError(
+        f"mirror: {kind} has no {some}, which the Viewer's {network} has. Give the module that the "
+        "Viewer was made from, or another one with the same names; it may be wrapped by "
+        "torch.compile or DataParallel, or be a part of the one given"
+    )

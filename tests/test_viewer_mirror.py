@@ -1,0 +1,283 @@
+"""A PyTorch loop that a Viewer mirrors, in a real JupyterLab: the page's values are the model's."""
+
+import re
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, Locator, expect
+
+from equal import assert_equal
+from lab import Lab, Notebook, alone, local_page
+from test_viewer_training import told
+
+MAKE = """
+import asyncio, json, threading, time, numpy as np, torch, nbglcnn
+from torch import nn
+from torch.nn import functional as F
+from nbglcnn import Viewer
+torch.manual_seed(3)
+def made():
+    return nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(),
+                         nn.MaxPool2d(2), nn.Dropout(0.3), nn.Flatten(), nn.Linear(8 * 49, 10))
+x, y = torch.rand(64, 1, 14, 14), torch.arange(64) % 10
+shown = torch.rand(2, 1, 14, 14)
+
+def steps(model, count, mirror=lambda **_: None, wait=0.0):
+    "Trains in training mode; the losses."
+    model.train()
+    optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+    losses = []
+    for step in range(count):
+        at = step % 4 * 16
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x[at:at + 16]), y[at:at + 16])
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        mirror(loss=loss)
+        time.sleep(wait)
+    return losses
+
+def right(model):
+    "What the model gives in eval mode, without touching it."
+    import copy
+    with torch.no_grad():
+        return copy.deepcopy(model).eval()(shown).numpy()
+"""
+SHOW = "model = made()\nviewer = Viewer(model.eval(), shown, timeout=60)\nviewer"
+
+
+@pytest.fixture(scope="module")
+def notebook(lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
+    with alone(lab, browser("llvmpipe")) as notebook:
+        notebook.run(MAKE)
+        yield notebook
+
+
+def view(notebook: Notebook) -> Locator:
+    return notebook.page.locator(".nbglcnn").last
+
+
+def begin(notebook: Notebook) -> None:
+    notebook.clear(1)
+    notebook.run(SHOW)
+    assert notebook.run("print(viewer.activations.source)").text.startswith("page")
+
+
+def assert_is_the_models(notebook: Notebook) -> None:
+    assert notebook.run("print(viewer.activations.source)").text.startswith("page")
+    assert_equal(notebook.array("viewer.output"), notebook.array("right(model)"), rtol=1e-5)
+    told(notebook, "viewer.verify().ok")
+    state = "all(torch.equal(t, viewer.state_dict()[n]) for n, t in model.state_dict().items())"
+    assert told(notebook, f"[viewer.verify().ok, {state}]") == [True, True]
+
+
+def test_the_pages_last_values_are_those_of_the_model(notebook: Notebook) -> None:
+    begin(notebook)
+    notebook.run(
+        "mirror = nbglcnn.mirror(viewer, model, every=5)\n"
+        "losses = steps(model, 200, mirror)\nmode = model.training"
+    )
+    # In a busy cell the page drew some of the 41 states, and the last one comes behind it.
+    notebook.until("not viewer.network.has_news")
+    frames = told(notebook, "mirror.frames")
+    assert isinstance(frames, int) and 3 <= frames <= 42
+    assert told(notebook, "mode") is True
+    assert_is_the_models(notebook)
+    losses = np.array(told(notebook, "losses"))
+    np.testing.assert_array_equal(told(notebook, "mirror.losses.tolist()"), losses.astype("f"))
+    notebook.run("viewer.show(view='train')")
+    train = view(notebook).locator(".nbg-train")
+    expect(train).to_have_attribute("data-phase", "mirrored")
+    expect(train.locator(".nbg-losses")).to_have_attribute("data-steps", "200", timeout=20_000)
+    expect(train.get_by_role("status").first).to_contain_text("Mirrors a PyTorch loop")
+    expect(train.get_by_role("button", name="Pause")).to_have_count(0)
+    expect(train.get_by_label("Learning rate")).to_have_count(0)
+    notebook.run("mirror.close()")
+    expect(train.get_by_role("status").first).to_contain_text("The mirror is closed")
+
+
+@pytest.mark.parametrize("most", [2**17, 0], ids=["packed in the call", "packed on a thread"])
+def test_the_page_draws_while_the_loops_own_cell_is_busy(notebook: Notebook, most: int) -> None:
+    begin(notebook)
+    notebook.run(f"from nbglcnn.viewer import frames as _f\n_f.INLINE_BYTES = {most}")
+    canvas = view(notebook).locator("canvas[data-maps][data-drawn]").last
+    expect(canvas).to_be_visible()
+    index = notebook.start(
+        "with nbglcnn.mirror(viewer, model, every=1) as mirror:\n"
+        "    losses = steps(model, 200, mirror, wait=0.02)\n    within = mirror.frames"
+    )
+    seen = set()
+    for _ in range(12):
+        seen.add(canvas.evaluate("one => one.toDataURL()"))
+        notebook.page.wait_for_timeout(250)
+    assert not notebook.wait(index).error
+    assert len(seen) > 2
+    within = told(notebook, "within")
+    assert isinstance(within, int) and within > 5
+    assert_is_the_models(notebook)
+    assert told(notebook, "viewer.network.follows") is False
+    notebook.run("_f.INLINE_BYTES = 2**17")
+
+
+def test_a_loop_in_a_thread_is_followed_while_values_are_read(notebook: Notebook) -> None:
+    begin(notebook)
+    notebook.run(
+        "mirror = nbglcnn.mirror(viewer, model, every=2)\n"
+        "loop = threading.Thread(target=steps, args=(model, 300, mirror, 0.01))\nloop.start()"
+    )
+    for _ in range(4):
+        # Of one moment, whatever the loop does meanwhile.
+        assert told(notebook, "viewer.verify().ok") is True
+    assert told(notebook, "loop.is_alive()") is True
+    notebook.run("while loop.is_alive(): await asyncio.sleep(0.05)")
+    notebook.until("not viewer.network.has_news")
+    frames = told(notebook, "mirror.frames")
+    assert isinstance(frames, int) and frames > 5
+    assert_is_the_models(notebook)
+    notebook.run("mirror.close()")
+
+
+def test_what_was_in_flight_as_the_cell_ended_is_followed_by_the_last_state(
+    notebook: Notebook,
+) -> None:
+    begin(notebook)
+    # Nothing hears the page in this cell: it is over before the first state is drawn.
+    notebook.run(
+        "from nbglcnn.viewer import mirror as _m\n_m.LOOK_S = _m.LOOK_SELDOM_S = 1e9\n"
+        "mirror = nbglcnn.mirror(viewer, model, every=1)\nsteps(model, 30, mirror)\n"
+        "_m.LOOK_S, _m.LOOK_SELDOM_S = 0.02, 0.25\nbehind = mirror.frames"
+    )
+    assert told(notebook, "behind") == 1
+    notebook.until("mirror.frames == 2 and not viewer.network.has_news")
+    assert_is_the_models(notebook)
+    notebook.run("mirror.close()")
+
+
+def test_a_page_that_was_reloaded_has_the_weights_and_the_curve_of_now(notebook: Notebook) -> None:
+    begin(notebook)
+    notebook.run(
+        "mirror = nbglcnn.mirror(viewer, model, every=3)\nlosses = steps(model, 30, mirror)"
+    )
+    notebook.save()
+    notebook.page.reload()
+    notebook.wait_revived()
+    assert_is_the_models(notebook)
+    notebook.run("viewer.show(view='train')")
+    losses = view(notebook).locator(".nbg-losses")
+    expect(losses).to_have_attribute("data-steps", "30", timeout=20_000)
+    notebook.run(
+        "losses += steps(model, 30, mirror)\nmirror.note(held_out_loss=0.5)\nmirror.flush()"
+    )
+    expect(losses).to_have_attribute("data-steps", "60", timeout=20_000)
+    expect(losses.get_by_role("img").first).to_have_attribute(
+        "aria-label", re.compile("held out 0.5000")
+    )
+    assert_is_the_models(notebook)
+    notebook.run("mirror.close()")
+
+
+def test_earlier_weights_are_looked_at_while_the_loop_goes_on(notebook: Notebook) -> None:
+    begin(notebook)
+    pictures = view(notebook).locator("canvas[data-maps][data-drawn]")
+    expect(pictures.nth(2)).to_be_visible()
+    key = pictures.last.get_attribute("data-maps")
+
+    def shown() -> str:
+        view(notebook).get_by_role("tab", name="Network").click()
+        own = view(notebook).locator(f'canvas[data-maps="{key}"][data-drawn]').first
+        own.scroll_into_view_if_needed()
+        notebook.page.wait_for_timeout(700)
+        found = str(own.evaluate("(one) => one.toDataURL()"))
+        view(notebook).get_by_role("tab", name="Train").click()
+        return found
+
+    notebook.run("mirror = nbglcnn.mirror(viewer, model, every=1)\nviewer.show(view='train')")
+    train = view(notebook).locator(".nbg-train")
+    rows, status = train.locator("[data-checkpoint]"), train.get_by_role("status").first
+    expect(rows.first).to_have_attribute("aria-label", re.compile("^step 0, loss"))
+    first = shown()
+    notebook.run("steps(model, 40, mirror, wait=0.05)")
+    expect(rows.nth(3)).to_be_visible()
+    later = shown()
+    assert first != later
+    rows.first.click()
+    expect(status).to_contain_text("All views show step 0")
+    assert shown() == first
+    notebook.run("steps(model, 5, mirror, wait=0.05)")
+    notebook.until("not viewer.network.has_news")
+    # Python reads the weights of now, and the views go on showing the earlier ones.
+    assert_is_the_models(notebook)
+    assert shown() == first
+    expect(rows.first).to_have_attribute("aria-selected", "true")
+    train.get_by_role("button", name="Back to now").click()
+    expect(status).not_to_contain_text("All views")
+    now = shown()
+    assert now not in (first, later)
+    notebook.run("mirror.close()")
+    rows.nth(1).click()  # also behind the end
+    expect(status).to_contain_text("All views show step")
+    assert shown() not in (first, now)
+
+
+def test_only_changed_tensors_travel(notebook: Notebook) -> None:
+    begin(notebook)
+    notebook.run(
+        "sent = []\noriginal = viewer.send\n"
+        "def send(content, buffers=None):\n"
+        "    if content.get('type') == 'mirrored': sent.append((content, len(buffers[0])))\n"
+        "    original(content, buffers)\n"
+        "viewer.send = send\n"
+        "for parameter in model[0].parameters(): parameter.requires_grad_(False)\n"
+        "model[1].requires_grad_(False).momentum = 0.0\n"
+        "with nbglcnn.mirror(viewer, model, every=5) as mirror: steps(model, 5, mirror)\n"
+        "weights = viewer.network.plan.header.weights\n"
+        "names = {w.texture: w.recipe.sources for w in weights}\n"
+        "changed = {s for content, _ in sent for t in content['textures'] for s in names[t]}"
+    )
+    parameters = told(notebook, "dict(viewer.network.graph.parameters)")
+    changed = told(notebook, "sorted(changed)")
+    assert isinstance(parameters, dict) and isinstance(changed, list)
+    trained = {parameters["6.weight"], parameters["6.bias"]}
+    assert set(changed) & set(parameters.values()) == trained
+    assert_is_the_models(notebook)
+
+
+def test_two_pages_follow_and_one_that_is_gone_holds_up_nobody(
+    notebook: Notebook, lab: Lab, browser: Callable[[str], Browser]
+) -> None:
+    begin(notebook)
+    notebook.run("mirror = nbglcnn.mirror(viewer, model, every=2)")
+    notebook.save()
+    with local_page(browser("llvmpipe")) as page:
+        lab.notebook(page, notebook.file.name)
+        theirs = page.locator(".nbglcnn").last
+        expect(theirs.locator("canvas[data-maps][data-drawn]").first).to_be_visible()
+        notebook.run("steps(model, 20, mirror, wait=0.02)\nmirror.flush()")
+        theirs.get_by_role("tab", name="Train").click()
+        expect(theirs.locator(".nbg-losses")).to_have_attribute("data-steps", "20", timeout=20_000)
+    notebook.run("before = mirror.frames\nsteps(model, 200, mirror, wait=0.03)")
+    notebook.until("not viewer.network.has_news")
+    frames = told(notebook, "mirror.frames - before")
+    assert isinstance(frames, int) and frames > 5
+    assert_is_the_models(notebook)
+    notebook.run("mirror.close()")
+
+
+def test_what_cannot_be_beside_a_mirror_is_refused(notebook: Notebook) -> None:
+    begin(notebook)
+    notebook.run("mirror = nbglcnn.mirror(viewer, model)")
+    error = notebook.run("viewer.train((x, y), 'cross_entropy', steps=2)", fails=True).error
+    assert "mirrors a loop in Python" in error
+    error = notebook.run("nbglcnn.mirror(viewer, model)", fails=True).error
+    assert "mirrors a loop in Python" in error
+    error = notebook.run("viewer.set_weight('6.bias', 0, 1.0)", fails=True).error
+    assert "call mirror.close() first" in error
+    notebook.run("mirror.close()\nviewer.set_weight('6.bias', 0, 1.0)")
+    assert told(notebook, "viewer.verify().ok") is True
+    notebook.run("training = viewer.train((x, y), 'cross_entropy', batch_size=16)")
+    error = notebook.run("nbglcnn.mirror(viewer, model)", fails=True).error
+    assert "viewer.training.stop() first" in error
+    notebook.run("training.stop()\nmirror = nbglcnn.mirror(viewer, model)\nmirror.close()")
+    assert_is_the_models(notebook)
