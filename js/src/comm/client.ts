@@ -509,13 +509,15 @@ export class CommClient {
     const { engine, page, probe } = this;
     if (probe === undefined) return;
     const edits = said(this.state);
-    if (edits === null) return; // answered when the edits are there again
+    const { earlier } = this.state;
+    // Answered when the edits, and the weights of now, are there again.
+    if (edits === null || earlier.peek() !== null) return;
     const samples: Float32Array<ArrayBuffer>[] = [];
     try {
       for (const [k, key] of probe.keys.entries()) {
         await macrotask();
         if (this.answers.waiting.length > 0 || this.wanted !== state || this.closed) return;
-        if (edits !== said(this.state)) return;
+        if (edits !== said(this.state) || earlier.peek() !== null) return;
         samples.push(await engine.sample(key, probe.bands[k] ?? []));
       }
     } catch (error) {
