@@ -1,9 +1,7 @@
 """`html` and `serve`: the exported page as a file, and for this machine alone."""
 
-import base64
 import http.client
 import os
-import re
 import signal
 import subprocess
 import threading
@@ -17,6 +15,7 @@ from PIL import Image
 from playwright.sync_api import Page
 
 from command import COMMAND, nbglcnn
+from exported import held_by
 from nbglcnn import Plan
 from nbglcnn.serving import HEADERS, PageServer
 from onnx_models import model_of, node, randn
@@ -181,6 +180,5 @@ def test_a_page_is_named_after_its_model_and_holds_the_precision_asked_for(
     for precision, words in (("float32", ()), ("float16", ("--precision", "float16"))):
         run = nbglcnn("html", copy, *words)
         assert run.stdout.startswith(f"{tmp_path / 'net.html'}: "), run.stderr
-        page = (tmp_path / "net.html").read_text("utf-8")
-        [plan, *_] = re.findall(r"<script [^>]*data-nbglcnn>([^<]+)</script>", page)
-        assert Plan.from_bytes(base64.b64decode(plan)).precision == precision
+        _, [plan, *_] = held_by(tmp_path / "net.html")
+        assert Plan.from_bytes(plan).precision == precision

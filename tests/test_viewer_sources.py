@@ -1,8 +1,6 @@
 """A Viewer's sources with scripted pages: who sets them, what is fed, read and exported."""
 
-import base64
 import json
-import re
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -19,6 +17,7 @@ from torch import nn
 
 import nbglcnn
 from equal import assert_equal
+from exported import held_by
 from left_to_python import Summed
 from nbglcnn import Drawing, Images, InputError, Noise, PageError, Video, Viewer, Webcam, transforms
 from nbglcnn import export as exporting
@@ -728,21 +727,12 @@ def test_a_closed_viewer_takes_no_source() -> None:
 # Exported pages, comparisons
 
 
-def blobs_of(path: Path) -> tuple[dict[str, Any], list[bytes]]:
-    """What an exported page shows first, and the blobs that it holds."""
-    text = path.read_text("utf-8")
-    found = re.search(r'id="nbglcnn-page"[^>]*>(.*?)</script>', text, re.DOTALL)
-    assert found is not None
-    blobs = re.findall(r"<script[^>]* data-nbglcnn>([^<]*)</script>", text)
-    return json.loads(found[1]), [base64.b64decode(blob) for blob in blobs]
-
-
 def test_an_exported_page_has_the_source_with_all_it_was_given(
     viewer: Viewer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert blobs_of(viewer.to_html(tmp_path / "a.html"))[0]["source"] is None
+    assert held_by(viewer.to_html(tmp_path / "a.html"))[0]["source"] is None
     viewer.source = Images(SET, np.arange(40) % 4, list("abcd"), index=7, title="Things")
-    exported, blobs = blobs_of(viewer.to_html(tmp_path / "a.html"))
+    exported, blobs = held_by(viewer.to_html(tmp_path / "a.html"))
     told = exported["source"]
     assert (told["kind"], told["index"], told["title"]) == ("images", 7, "Things")
     plan = Plan.from_bytes(blobs[0]) if hasattr(Plan, "from_bytes") else viewer.network.plan
@@ -753,7 +743,7 @@ def test_an_exported_page_has_the_source_with_all_it_was_given(
     assert json.loads(named[told["labels"]])[:5] == [0, 1, 2, 3, 0]
     assert json.loads(named[told["classes"]]) == list("abcd")
     viewer.source = Video(MP4)
-    exported, blobs = blobs_of(viewer.to_html(tmp_path / "a.html"))
+    exported, blobs = held_by(viewer.to_html(tmp_path / "a.html"))
     assert exported["blobs"] == [exported["source"]["data"]] and blobs[-1] == MP4
     monkeypatch.setattr(exporting, "MOST_OF_SOURCE", 100)
     with pytest.raises(
@@ -768,12 +758,12 @@ def test_an_exported_page_begins_with_the_live_picture_of_now(
 ) -> None:
     page.choose(kind="webcam", owner="p", playing=True)
     page.feed(frame(), still=False)
-    exported, blobs = blobs_of(viewer.to_html(tmp_path / "a.html"))
+    exported, blobs = held_by(viewer.to_html(tmp_path / "a.html"))
     assert exported["source"]["kind"] == "webcam" and exported["source"]["owner"] == ""
     np.testing.assert_array_equal(np.frombuffer(blobs[1], np.float32), page.fed["input"].ravel())
     page.choose(kind="picture", owner="p", title="cat.png")
     page.feed(frame())
-    exported, blobs = blobs_of(viewer.to_html(tmp_path / "a.html"))
+    exported, blobs = held_by(viewer.to_html(tmp_path / "a.html"))
     assert exported["source"] is None  # the page alone has the picture; its numbers are the input
     np.testing.assert_array_equal(np.frombuffer(blobs[1], np.float32), page.fed["input"].ravel())
 

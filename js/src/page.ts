@@ -22,7 +22,7 @@ async function open(): Promise<Page> {
   mount(place, client.state);
   client.watch();
   await new Promise((done) => setTimeout(done)); // so that the page says what it does meanwhile
-  client.take(takeContents());
+  await client.take(takeContents());
   startLesson((step) => client.show(exported.steps[step] ?? {}));
   await client.start();
   const { keys, training } = client;

@@ -126,9 +126,10 @@ export class PageClient {
     return this.engine.watch();
   }
 
-  /** Takes what the page holds; throws where that is damaged, and the view says it. */
-  take({ file, inputs }: Contents): void {
+  /** Takes what the page holds; rejects where that is damaged, and the view says it. */
+  async take(contents: Promise<Contents>): Promise<void> {
     try {
+      const { file, inputs } = await contents;
       const { plan, weight } = parsePlan(file);
       this.plan = plan;
       this.store.put(PLAN, file, 1);

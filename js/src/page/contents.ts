@@ -17,15 +17,30 @@ export function exportedOf(): Exported {
 }
 
 /** Takes the network out of the document, which needs not keep a copy of it. */
-export function takeContents(): Contents {
-  const blobs = [...document.querySelectorAll("script[data-nbglcnn]")];
-  const [file, ...inputs] = blobs.map((element) => {
+export async function takeContents(): Promise<Contents> {
+  const blobs = [...document.querySelectorAll<HTMLElement>("script[data-nbglcnn]")];
+  const all: Uint8Array<ArrayBuffer>[] = [];
+  for (const element of blobs) {
     const bytes = decoded(element.textContent ?? "");
+    all.push(element.dataset.nbglcnn === "deflate" ? await inflated(bytes) : bytes);
     element.remove();
-    return bytes;
-  });
+  }
+  const [file, ...inputs] = all;
   if (file === undefined) throw new Error("this page holds no network");
   return { file, inputs };
+}
+
+async function inflated(bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>> {
+  if (!("DecompressionStream" in globalThis))
+    throw new Error(
+      "this browser can't unpack the page: it takes Chrome 80, Firefox 113 or Safari 16.4, or a newer one",
+    );
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  try {
+    return new Uint8Array(await new Response(stream).arrayBuffer());
+  } catch (error) {
+    throw new Error(`this page is damaged: what it holds can't be unpacked (${error})`);
+  }
 }
 
 /** The bytes of base64. Not by fetch, which the page's policy forbids, data: URLs too. */

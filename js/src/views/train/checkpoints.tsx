@@ -140,7 +140,7 @@ export function Checkpoints(props: CheckpointsProps) {
             tabIndex={one.id === first ? 0 : -1}
             data-checkpoint={one.id}
             aria-selected={one.id === chosen?.id}
-            aria-label={`step ${full(one.step)}, loss ${lossText(one.loss)}${branchText(one)}`}
+            aria-label={`step ${full(one.step)}, loss ${lossOf(one)}${branchText(one)}`}
             title={one.fits ? undefined : CHANGED}
             onClick={() => choose(one.id)}
             onKeyDown={(event) => {
@@ -152,7 +152,7 @@ export function Checkpoints(props: CheckpointsProps) {
           >
             <span class="nbg-checkpoint-step">
               <strong>{full(one.step)}</strong>
-              <span class="nbg-second">{lossText(one.loss)}</span>
+              <span class="nbg-second">{lossOf(one)}</span>
               {one.branch > 0 && <span class="nbg-second">branch {one.branch}</span>}
             </span>
             <Shown {...shown} values={rows.values[k]} of={`step ${one.step}`} />
@@ -183,6 +183,9 @@ export function Checkpoints(props: CheckpointsProps) {
 
 const CHANGED =
   "Layers that were frozen then are trained now: it can be neither shown nor gone back to.";
+
+/** Before the first step none is known, unless something is held out. */
+const lossOf = ({ loss }: Checkpoint): string => (Number.isNaN(loss) ? "none yet" : lossText(loss));
 
 const branchText = ({ branch }: Checkpoint): string => (branch > 0 ? `, branch ${branch}` : "");
 
