@@ -36,7 +36,7 @@ def test_a_scene_has_its_shoe_where_and_before_what_it_says() -> None:
         rows, columns = np.nonzero(one)
         assert SMALLEST // 4 < np.ptp(columns) < LARGEST and np.ptp(rows) < LARGEST
     walls = scenes(pictures, 3, wall=120)
-    assert (walls == 120).mean() > 0.3 and not (walls[free == 0] < 100).any()
+    assert (walls == 120).mean() > 0.3 and (walls[free == 0] == 120).mean() > 0.95
 
 
 def test_the_committed_notebook_carries_no_outputs() -> None:
@@ -109,6 +109,14 @@ class Class:
         expect(viewer.get_by_role("tab", name="Teach")).to_have_attribute("aria-selected", "true")
         return viewer.locator(".nbg-teach")
 
+    def enters(self, number: int) -> None:
+        """One of the other shoes goes in, and the bars follow."""
+        self.notebook.run(f"viewer.source = viewer.source.at({number})")
+        self.tab()
+        same = f"np.array_equal(np.rint(255 * viewer.input[0, 0]), tests[{number}])"
+        self.notebook.until(same)
+        self.notebook.page.wait_for_timeout(2_000)
+
     def shown(self) -> list[float]:
         """The bars' probabilities."""
         bars = self.tab().locator("[data-probability]")
@@ -134,16 +142,13 @@ def test_in_jupyterlab_all_cells_run(lesson: Class) -> None:
 
 
 def test_bars_are_what_the_head_says_behind_pytorchs_network(lesson: Class) -> None:
-    page = lesson.notebook.page
     expect(lesson.tab().locator("canvas[data-example=here]")).to_have_count(18, timeout=60_000)
     model = efficientnet_lite0()
     state = lesson.notebook.array(
         "{n: t.numpy() for n, t in teaching.head()[-1].state_dict().items()}"
     )
     for number in (4, 5):
-        lesson.notebook.run(f"viewer.source = viewer.source.at({number})")
-        lesson.notebook.rest()
-        page.wait_for_timeout(1_000)  # bars are drawn a few times a second
+        lesson.enters(number)
         x = torch.from_numpy(lesson.notebook.array("viewer.input"))
         with torch.no_grad():
             features = model.pool(model.features((255 * x - 127) / 128))
@@ -167,8 +172,7 @@ def test_the_page_trains_the_head_that_python_found(lesson: Class) -> None:
 
 
 def test_a_held_button_gives_the_shoe_that_enters_to_its_class(lesson: Class) -> None:
-    lesson.notebook.run("viewer.source = viewer.source.at(7)")
-    lesson.notebook.rest()
+    lesson.enters(7)
     hold = lesson.tab().locator("[data-class='sneaker']").get_by_role("button", name="Hold")
     hold.focus()
     lesson.notebook.page.keyboard.down(" ")
