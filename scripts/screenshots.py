@@ -81,6 +81,21 @@ training = viewer.train(pictures, "mse", nbglcnn.Adam(3e-3), batch_size=16)
 training.pause()
 viewer.show(view="train")
 """
+# The lesson's shoes and head.
+TEACH = """
+import nbglcnn
+from dataclasses import replace
+from efficientnet import PREPROCESS, efficientnet_lite0
+from shoes import KINDS, scenes, shoes
+
+preprocess = replace(PREPROCESS, size=96, resize=None)
+viewer = nbglcnn.Viewer(efficientnet_lite0(), preprocess=preprocess, timeout=120)
+pictures = {kind: scenes(shoes(kind), seed) for seed, kind in enumerate(KINDS)}
+teaching = viewer.teach(examples={kind: own[:6] for kind, own in pictures.items()})
+teaching.train()
+viewer.source = nbglcnn.Images(pictures["sneaker"][20:], title="other shoes")
+viewer
+"""
 STEP_TO = """
 if training.step_count < {step}:
     training.step({step} - training.step_count)
@@ -323,6 +338,23 @@ def take_playground(lab: Lab, page: Page) -> list[Path]:
     return pictures
 
 
+def take_teach(lab: Lab, page: Page) -> list[Path]:
+    """The Teach tab with the shoes of the lesson, light and dark."""
+    notebook = lab.notebook(page)
+    notebook.wait(notebook.start(TEACH), LONG_S)
+    wide(notebook)
+    cell = viewer_cell(notebook)
+    cell.locator(".nbg-teach [data-verdict]").wait_for(timeout=60_000)
+    pictures = [PICTURES / "teach.png", PICTURES / "teach-dark.png"]
+    for word, picture in zip(("Light", "Dark"), pictures, strict=True):
+        notebook.change_theme(word)
+        page.mouse.move(0, 0)
+        page.wait_for_timeout(3_000)  # nothing is compared with PyTorch meanwhile
+        cell.locator(".nbglcnn").screenshot(path=picture)
+    notebook.change_theme("Light")
+    return pictures
+
+
 def parts_of(cell: Locator, step: int) -> list[Image.Image]:
     """The curve, a layer, and what is made of the examples, as they are after a step."""
     cell.locator(".nbg-train[data-phase=paused]").wait_for(timeout=60_000)
@@ -397,6 +429,7 @@ TAKES = {
     "latent": take_latent,
     "training": take_training,
     "playground": take_playground,
+    "teach": take_teach,
 }
 
 if __name__ == "__main__":

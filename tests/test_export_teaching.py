@@ -160,6 +160,24 @@ def test_what_a_viewer_has_taught_goes_along(
     assert "nbg-taught-thumb" in path.read_text() and "nbg-taught-thumb" not in SCRIPT.read_text()
 
 
+def test_a_large_value_is_averaged_in_the_page_too(
+    offline: Callable[[Path], Page], tmp_path: Path
+) -> None:
+    torch.manual_seed(5)
+    model = nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 1, 1)).eval()
+    viewer = Viewer(model, torch.zeros(1, 1, 28, 28))
+    teaching = viewer.teach(examples={n: pictures(n, 5) for n in ("cup", "hand")}, cut="1")
+    assert teaching.averaged
+    teaching.train()
+    viewer.input = pictures("hand", 1, seed=4)[:, None].astype(np.float32) / 255
+    page = offline(viewer.to_html(tmp_path / "page.html", teach=True))
+    expect(page.locator("[data-probability]")).to_have_count(2)
+    shown = page.locator("[data-probability]").evaluate_all(
+        "(bars) => bars.map((bar) => Number(bar.dataset.probability))"
+    )
+    np.testing.assert_allclose(shown, list(teaching.probabilities.values()), atol=1e-5)
+
+
 def test_what_a_page_cannot_teach_is_said(tmp_path: Path) -> None:
     model, x = load_autoencoder(), torch.zeros(2, 1, 28, 28)
     path = tmp_path / "page.html"

@@ -196,6 +196,23 @@ def test_what_python_gives_is_in_the_page_and_what_the_page_changes_in_python(
     expect(tab(page).locator("[data-verdict]")).to_have_attribute("data-verdict", "hand")
 
 
+def test_a_teaching_that_another_one_replaced_holds_nothing_up(notebook: Notebook) -> None:
+    """The page asks for it, and by the time the cell ends Python has it no more."""
+    given = "{name: pictures(name, %d) for name in ('cup', 'hand')}"
+    notebook.run(
+        "import time\nif 'viewer' in globals(): viewer.close()\n"
+        "viewer = Viewer(model, x, timeout=60)\ndisplay(viewer)"
+    )
+    notebook.run(
+        f"viewer.teach(examples={given % 2}).train()\ntime.sleep(2)\n"
+        f"teaching = viewer.teach(examples={given % 3})\nteaching.train()\ntime.sleep(2)\n"
+        "teaching.remove('cup', 0)\nteaching.train()"
+    )
+    expect(tab(notebook.page).locator("canvas[data-example=here]")).to_have_count(5, timeout=20_000)
+    expect(tab(notebook.page).locator("[data-verdict]")).to_be_visible()
+    expect(tab(notebook.page).get_by_role("alert")).to_have_count(0)
+
+
 def test_pictures_are_chosen_as_files(notebook: Notebook, tmp_path: Path) -> None:
     page = notebook.page
     shots(notebook, 2)

@@ -18,8 +18,8 @@ export interface Log {
 export interface LogEvents {
   /** Another teaching: nothing of the one before is left. */
   onBegin(): void;
-  /** A Listing has come of this teaching: what it names is to be fetched. */
-  onListing(id: string, listed: Taught): Promise<void>;
+  /** A Listing has come: what it names is to be fetched, as long as that is wanted. */
+  onListing(listed: Taught, isWanted: () => boolean): Promise<void>;
   onTrouble(text: string): void;
 }
 
@@ -32,7 +32,9 @@ export function createLog(state: ViewerState, events: LogEvents): Log {
   let pending: { readonly number: number; readonly change: Change }[] = [];
   let number = 0;
   let listings = 0;
-  let gathering = false;
+  /** How often it was asked for, and what Python and others had changed by then; "" when that is over. */
+  let asks = 0;
+  let asked = "";
   /** What Python and other pages had changed when its Listing was made. */
   let seen = "";
 
@@ -56,41 +58,42 @@ export function createLog(state: ViewerState, events: LogEvents): Log {
         base = NOTHING;
         pending = [];
         number = 0;
-        seen = "";
+        seen = asked = "";
         events.onBegin();
       }
       const heard = now.heard[page()] ?? 0;
       for (const { number: at, change } of pending) if (at <= heard) base = changed(base, change);
       pending = pending.filter((one) => one.number > heard);
       show();
-      if (others(now.turn, now.heard) !== seen) void gather();
+      const there = others(now.turn, now.heard);
+      if (there !== seen && there !== asked) void gather(there);
     });
   }
 
-  /** Asks Python for what there is, until nothing has changed meanwhile. */
-  async function gather(): Promise<void> {
-    if (gathering) return;
-    gathering = true;
+  /** Asks Python for what there is. A later one takes this one's place, which may wait for what Python no longer has. */
+  async function gather(there: string): Promise<void> {
+    asks += 1;
+    asked = there;
+    const [mine, own] = [asks, id];
+    const isWanted = (): boolean => mine === asks && record()?.id === own;
     try {
-      for (;;) {
-        const now = record();
-        if (now === null || others(now.turn, now.heard) === seen) return;
-        listings += 1;
-        const bytes = await blob(`${now.id}.${listings}`);
-        if (now.id !== id) continue;
-        const listing: Listing = JSON.parse(new TextDecoder().decode(bytes));
-        const heard = listing.heard[page()] ?? 0;
-        pending = pending.filter((one) => one.number > heard);
-        base = takenFrom(listing);
-        seen = others(listing.turn, listing.heard);
-        show();
-        await events.onListing(now.id, base);
-      }
+      listings += 1;
+      const bytes = await blob(`${own}.${listings}`);
+      if (!isWanted()) return;
+      const listing: Listing = JSON.parse(new TextDecoder().decode(bytes));
+      const heard = listing.heard[page()] ?? 0;
+      pending = pending.filter((one) => one.number > heard);
+      base = takenFrom(listing);
+      seen = others(listing.turn, listing.heard);
+      show();
+      await events.onListing(base, isWanted);
     } catch (error) {
+      if (!isWanted()) return;
+      seen = ""; // some of it is missing: the next that is told asks for all of it
       const why = error instanceof Error ? error.message : String(error);
       events.onTrouble(`What was taught is not here: ${why}`);
     } finally {
-      gathering = false;
+      if (isWanted()) asked = "";
     }
   }
 

@@ -111,11 +111,12 @@ function createTeaching(state: ViewerState): Teaching {
         deleted.value = NOTHING_DELETED;
       });
     },
-    onListing: (id, listed) =>
-      fetchData(id, listed).finally(() => {
-        if (busy.peek()?.what === "coming") busy.value = null;
+    onListing: (listed, isWanted) =>
+      fetchData(listed, isWanted).finally(() => {
+        if (isWanted() && busy.peek()?.what === "coming") busy.value = null;
       }),
     onTrouble(text) {
+      if (busy.peek()?.what === "coming") busy.value = null;
       trouble.value = text;
     },
   });
@@ -126,9 +127,9 @@ function createTeaching(state: ViewerState): Teaching {
     data.value = new Map(data.peek()).set(key, sample);
   };
 
-  async function fetchData(of: string, listed: Taught): Promise<void> {
+  async function fetchData(listed: Taught, isWanted: () => boolean): Promise<void> {
     const now = record();
-    if (now?.id !== of) return;
+    if (now === null) return;
     const isHere = ({ id, network }: Example): boolean => networks.get(id) === wordsOf(network);
     const missing = listed.examples.filter((one) => !isHere(one));
     const [channels, height, width] = now.shape;
@@ -137,7 +138,7 @@ function createTeaching(state: ViewerState): Teaching {
       busy.value = { what: "coming", done: at, total: missing.length };
       const some = missing.slice(at, at + AT_ONCE);
       const came = await Promise.allSettled(some.map((one) => log.blob(one.id)));
-      if (record()?.id !== of) return;
+      if (!isWanted()) return;
       const all = new Map(data.peek());
       for (const [k, { id, network }] of some.entries()) {
         const found = came[k];
@@ -156,7 +157,7 @@ function createTeaching(state: ViewerState): Teaching {
       if (taught.peek().head === null) linear.value = null;
     } else if (head.id !== headHere) {
       const bytes = (await log.blob(head.id)).slice();
-      if (record()?.id !== of) return;
+      if (!isWanted()) return;
       const numbers = new Float32Array(bytes.buffer);
       const weights = head.classes.length * now.count;
       headHere = head.id;
