@@ -51,22 +51,22 @@ export function Now(props: {
           <p class="nbg-teach-verdict">
             {named === undefined ? "" : <strong data-verdict={named}>{named}</strong>}
           </p>
-          <dl class="nbg-teach-bars">
+          <div class="nbg-teach-bars" role="list">
             {classes.map(({ id, name }) => {
               const chance = chances.get(id);
               return chance === undefined ? null : (
-                <div key={id} class={id === top ? "nbg-teach-bar nbg-teach-top" : "nbg-teach-bar"}>
-                  <dt>{name}</dt>
-                  <dd>
+                <div key={id} role="listitem" class={id === top ? "nbg-teach-top" : undefined}>
+                  <div class="nbg-teach-name">{name}</div>
+                  <div class="nbg-teach-bar">
                     <span class="nbg-teach-track">
                       <span style={{ width: `${100 * chance}%` }} />
                     </span>
                     {percent(chance)}
-                  </dd>
+                  </div>
                 </div>
               );
             })}
-          </dl>
+          </div>
         </>
       )}
     </section>
