@@ -167,7 +167,7 @@ def page(
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     used = sorted({edit.array for edit in network.edits if edit.array})
     arrays = [*network.uploads(), *(network.injected[name] for name in used)]
-    held = [_blob(blob) for blob in (plan.to_bytes(), *map(raw, arrays))]
+    held = [_blob(plan.to_bytes()), *(_blob(raw(array)) for array in arrays)]
     wire, given = source
     named = {**_blobs_of(given), **(trains.blobs if trains else {}), **(taught or {})}
     most = int(SNAPSHOT_SHARE * (len(script) + sum(map(len, held))))
