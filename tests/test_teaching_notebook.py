@@ -198,13 +198,10 @@ def test_what_python_gives_is_in_the_page_and_what_the_page_changes_in_python(
 
 def test_a_teaching_that_another_one_replaced_holds_nothing_up(notebook: Notebook) -> None:
     """The page asks for it, and by the time the cell ends Python has it no more."""
+    shots(notebook, 1)  # the tab is open
     given = "{name: pictures(name, %d) for name in ('cup', 'hand')}"
     notebook.run(
-        "import time\nif 'viewer' in globals(): viewer.close()\n"
-        "viewer = Viewer(model, x, timeout=60)\ndisplay(viewer)"
-    )
-    notebook.run(
-        f"viewer.teach(examples={given % 2}).train()\ntime.sleep(2)\n"
+        f"import time\nviewer.teach(examples={given % 2}).train()\ntime.sleep(2)\n"
         f"teaching = viewer.teach(examples={given % 3})\nteaching.train()\ntime.sleep(2)\n"
         "teaching.remove('cup', 0)\nteaching.train()"
     )
