@@ -11,7 +11,7 @@ const CORE = "src/widget.ts";
 const MODULES = "core:modules";
 const ROOMS = "core:rooms";
 /** Small files of which each room takes a part of its own, so that the core stays small. */
-const COPIED = ["src/edits.ts", "src/views/keep/files.ts"];
+const COPIED = ["src/edits.ts", "src/parts.ts", "src/views/keep/files.ts"];
 const isRoom = (name) => existsSync(`src/views/${name}/room.ts`);
 const rooms = existsSync("src/views") ? readdirSync("src/views").filter(isRoom).sort() : [];
 

@@ -5,6 +5,7 @@ import io
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from PIL import Image
@@ -245,12 +246,12 @@ def take_bending(lab: Lab, page: Page) -> list[Path]:
     wide(notebook)
     cell = viewer_cell(notebook)
     cell.get_by_text("10 of 32").first.click()  # picks them
-    pictures = [PICTURES / "bending.png", PICTURES / "bending-dark.png"]
-    for word, picture in zip(("Light", "Dark"), pictures, strict=True):
-        change_theme(notebook, word)
+    pictures = []
+    for picture in themes(notebook, "bending"):
+        notebook.rest()
         cell.get_by_text("bends replayed").wait_for()
         cell.locator(".nbglcnn").screenshot(path=picture)
-    change_theme(notebook, "Light")
+        pictures.append(picture)
     return pictures
 
 
@@ -261,12 +262,12 @@ def take_inputs(lab: Lab, page: Page) -> list[Path]:
     wide(notebook)
     cell = viewer_cell(notebook)
     cell.get_by_role("button", name="Fashion-MNIST").click()
-    pictures = [PICTURES / "inputs.png", PICTURES / "inputs-dark.png"]
-    for word, picture in zip(("Light", "Dark"), pictures, strict=True):
-        change_theme(notebook, word)
+    pictures = []
+    for picture in themes(notebook, "inputs"):
+        notebook.rest()
         cell.get_by_text("bends replayed").wait_for()
         cell.locator(".nbglcnn").screenshot(path=picture)
-    change_theme(notebook, "Light")
+        pictures.append(picture)
     return pictures
 
 
@@ -276,10 +277,8 @@ def take_latent(lab: Lab, page: Page) -> list[Path]:
     notebook.run(LATENT)
     wide(notebook)
     cell = viewer_cell(notebook)
-    pictures = [PICTURES / "latent.png", PICTURES / "latent-dark.png"]
-    for word, picture in zip(("Light", "Dark"), pictures, strict=True):
-        notebook.change_theme(word)
-        page.mouse.move(0, 0)
+    pictures = []
+    for picture in themes(notebook, "latent"):
         page.wait_for_timeout(3_000)  # what is skipped has no numbers to wait for
         cell.locator(".nbg-latent-cells canvas[data-done='64']").wait_for(timeout=60_000)
         view = cell.locator(".nbglcnn").bounding_box()
@@ -287,7 +286,7 @@ def take_latent(lab: Lab, page: Page) -> list[Path]:
         assert view is not None and drawer is not None
         height = drawer["y"] + drawer["height"] - view["y"]
         page.screenshot(path=picture, clip={**view, "height": height})
-    notebook.change_theme("Light")
+        pictures.append(picture)
     return pictures
 
 
@@ -310,13 +309,11 @@ def take_training(lab: Lab, page: Page) -> list[Path]:
     last = cell.locator(".nbg-checkpoints [role=option]").last
     last.click()
     cell.get_by_text(f"All views show step {FRAMES[-1]}").wait_for()
-    pictures = [PICTURES / "training.png", PICTURES / "training-dark.png"]
-    for word, picture in zip(("Light", "Dark"), pictures, strict=True):
-        notebook.change_theme(word)
-        page.mouse.move(0, 0)
+    pictures = []
+    for picture in themes(notebook, "training"):
         page.wait_for_timeout(3_000)  # nothing is compared with PyTorch meanwhile
         cell.locator(".nbglcnn").screenshot(path=picture)
-    notebook.change_theme("Light")
+        pictures.append(picture)
     return [*pictures, moving]
 
 
@@ -329,12 +326,10 @@ def take_playground(lab: Lab, page: Page) -> list[Path]:
     wide(notebook)
     page.evaluate("() => window.lab.panel().content.scrollToItem(1, 'start')")
     runs = page.locator(".playground-runs")
-    pictures = [PICTURES / "playground.png", PICTURES / "playground-dark.png"]
-    for word, picture in zip(("Light", "Dark"), pictures, strict=True):
-        notebook.change_theme(word)
-        page.mouse.move(0, 0)
+    pictures = []
+    for picture in themes(notebook, "playground"):
         runs.screenshot(path=picture)
-    notebook.change_theme("Light")
+        pictures.append(picture)
     return pictures
 
 
@@ -345,13 +340,11 @@ def take_teach(lab: Lab, page: Page) -> list[Path]:
     wide(notebook)
     cell = viewer_cell(notebook)
     cell.locator(".nbg-teach [data-verdict]").wait_for(timeout=60_000)
-    pictures = [PICTURES / "teach.png", PICTURES / "teach-dark.png"]
-    for word, picture in zip(("Light", "Dark"), pictures, strict=True):
-        notebook.change_theme(word)
-        page.mouse.move(0, 0)
+    pictures = []
+    for picture in themes(notebook, "teach"):
         page.wait_for_timeout(3_000)  # nothing is compared with PyTorch meanwhile
         cell.locator(".nbglcnn").screenshot(path=picture)
-    notebook.change_theme("Light")
+        pictures.append(picture)
     return pictures
 
 
@@ -400,6 +393,15 @@ def animation(frames: list[list[Image.Image]]) -> Path:
 def select(cell: Locator, layer: str) -> None:
     """Click a stage of the Network tab."""
     cell.locator(f".nbg-stage[data-layer='{layer}'] .nbg-picture").click()
+
+
+def themes(notebook: Notebook, name: str) -> Iterator[Path]:
+    """The files of a picture, light and dark, while JupyterLab is so; light again behind them."""
+    for word, ending in (("Light", ""), ("Dark", "-dark")):
+        notebook.change_theme(word)
+        notebook.page.mouse.move(0, 0)
+        yield PICTURES / f"{name}{ending}.png"
+    notebook.change_theme("Light")
 
 
 def change_theme(notebook: Notebook, word: str) -> None:

@@ -192,6 +192,29 @@ def new_page(browser: Callable[[str], Browser]) -> Iterator[Callable[..., Page]]
         page.context.close()
 
 
+@pytest.fixture
+def exported_page(new_page: Callable[..., Page]) -> Iterator[Callable[..., Page]]:
+    """exported_page(path, "llvmpipe"): one of a file, with the network off; errors fail the test.
+
+    `script` runs before the page's own; further options are those of the context.
+    """
+    errors: list[str] = []
+
+    def open_file(
+        path: Path, backend: str = "llvmpipe", *, script: str = "", **options: object
+    ) -> Page:
+        page = new_page(backend, offline=True, **options)
+        page.on("console", lambda m: errors.append(m.text) if m.type == "error" else None)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        if script:
+            page.add_init_script(script)
+        page.goto(path.as_uri())
+        return page
+
+    yield open_file
+    assert not errors, errors
+
+
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """A running JupyterLab, whose kernels are forks where there is Linux."""

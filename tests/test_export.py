@@ -7,7 +7,8 @@ import io
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,19 +89,9 @@ def check(page: Page | FirefoxPage, expected: dict[str, np.ndarray], rtol: float
 
 
 @pytest.fixture
-def offline(new_page: Callable[..., Page]) -> Iterator[Callable[..., Page]]:
-    """offline(path, "llvmpipe"): a page of a file, with the network off; errors fail the test."""
-    errors: list[str] = []
-
-    def open_file(path: Path, backend: str = "llvmpipe", **options: Any) -> Page:
-        page = new_page(backend, offline=True, viewport={"width": 1200, "height": 900}, **options)
-        page.on("console", lambda m: errors.append(m.text) if m.type == "error" else None)
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.goto(path.as_uri())
-        return page
-
-    yield open_file
-    assert not errors, errors
+def offline(exported_page: Callable[..., Page]) -> Callable[..., Page]:
+    """`exported_page` in a window of this size."""
+    return partial(exported_page, viewport={"width": 1200, "height": 900})
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,8 @@
 """Exported pages that teach: opened from a disk with the network off, in Chromium and Firefox."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,19 +47,9 @@ CHANCES = """async () => {
 
 
 @pytest.fixture
-def offline(new_page: Callable[..., Page]) -> Iterator[Callable[[Path], Page]]:
-    """offline(path): a page of a file, with the network off; errors fail the test."""
-    errors: list[str] = []
-
-    def open_file(path: Path) -> Page:
-        page = new_page("llvmpipe", offline=True, viewport={"width": 1300, "height": 1000})
-        page.on("console", lambda m: errors.append(m.text) if m.type == "error" else None)
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.goto(path.as_uri())
-        return page
-
-    yield open_file
-    assert not errors, errors
+def offline(exported_page: Callable[..., Page]) -> Callable[..., Page]:
+    """`exported_page` in a window of this size."""
+    return partial(exported_page, viewport={"width": 1300, "height": 1000})
 
 
 def wait(page: Page | FirefoxPage, words: str) -> None:

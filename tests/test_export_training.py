@@ -4,7 +4,8 @@ import base64
 import copy
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -96,21 +97,9 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
 
 
 @pytest.fixture
-def offline(new_page: Callable[..., Page]) -> Iterator[Callable[..., Page]]:
-    """offline(path): a page of a file, with the network off; errors fail the test."""
-    errors: list[str] = []
-
-    def open_file(path: Path, script: str = "") -> Page:
-        page = new_page("llvmpipe", offline=True, viewport={"width": 1300, "height": 1000})
-        page.on("console", lambda m: errors.append(m.text) if m.type == "error" else None)
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        if script:
-            page.add_init_script(script)
-        page.goto(path.as_uri())
-        return page
-
-    yield open_file
-    assert not errors, errors
+def offline(exported_page: Callable[..., Page]) -> Callable[..., Page]:
+    """`exported_page` in a window of this size."""
+    return partial(exported_page, viewport={"width": 1300, "height": 1000})
 
 
 def told(page: Page, words: str) -> Any:
@@ -304,7 +293,7 @@ def test_a_checkpoint_is_looked_at_and_gone_back_to(
 def test_a_hidden_page_pauses_and_a_lost_context_goes_on_from_the_last_state(
     offline: Callable[..., Page], written: Mapping[str, Path]
 ) -> None:
-    page = offline(written["given"], KEEP_GL)
+    page = offline(written["given"], script=KEEP_GL)
     opened(page)
     told(page, "page.step(3)")
     # Also while it pauses.
@@ -342,7 +331,7 @@ def test_it_ends_where_it_was_told_to(offline: Callable[..., Page], tmp_path: Pa
     lesson = [{"text": "## It learns", "view": {"name": "train"}}]
     path = tmp_path / "a.html"
     nbglcnn.export_html(network(), FLOATS[:2], path, steps=lesson, train=train)
-    page = offline(path, KEEP_GL)
+    page = offline(path, script=KEEP_GL)
     expect(page.locator(".nbg-train[data-phase=paused]")).to_be_visible()
     assert not [key for key in told(page, "page.keys") if "train" in key or "evaluate" in key]
     told(page, "page.train()")
@@ -367,7 +356,7 @@ def test_it_ends_where_it_was_told_to(offline: Callable[..., Page], tmp_path: Pa
 def test_a_device_of_16_bits_says_why_it_cannot_train_and_shows_the_rest(
     offline: Callable[..., Page], written: Mapping[str, Path]
 ) -> None:
-    page = offline(written["given"], f"({NO_FLOAT32})();")
+    page = offline(written["given"], script=f"({NO_FLOAT32})();")
     with torch.no_grad():
         expected = network()(torch.from_numpy(FLOATS[:2])).numpy()
     assert_equal(array(page, "page.read('output')").reshape(2, 10), expected, rtol=2e-2)

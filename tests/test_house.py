@@ -219,10 +219,11 @@ PAGE_MAY_IMPORT = {
     "engine": {"edits", "gl", "plan", "messages"},
     "source": {"plan"},
     "training": {
-        *("attached", "gl", "messages", "plan", "sources", "state"),
+        *("attached", "gl", "messages", "parts", "plan", "sources", "state"),
     },
     "tensorfile": set(),
-    "teaching": {"engine", "gl", "messages", "plan", "state", "tensorfile"},
+    "teaching": {"engine", "gl", "messages", "parts", "plan", "state", "tensorfile"},
+    "parts": set(),
     "attached": {"state"},
     "sources": {"attached", "edits", "engine", "gl", "messages", "plan", "source", "state"},
     "status": {"gl"},

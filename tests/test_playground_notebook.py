@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,12 +12,11 @@ from torch import nn
 from torch.nn import functional as F
 
 import nbglcnn
-from browsers import complaints
 from enlarging import WAYS, Choice, autoencoder, checkerboard, enlarging, layers
 from fashion_classifier import load_pictures
-from lab import Lab, Notebook, local_page
-from notebooks import assert_no_outputs, executed
-from screenshots import copy_notebooks, run_all
+from lab import Lab
+from notebooks import Ran, assert_no_outputs, executed, opened, printed
+from screenshots import copy_notebooks
 
 PLAYGROUND = "playground.ipynb"
 PATIENCE_S = 500  # for all of its cells, on a busy machine
@@ -81,13 +79,6 @@ def test_the_committed_notebook_carries_no_outputs() -> None:
     assert_no_outputs(PLAYGROUND, 7)
 
 
-def printed(outputs: list[dict[str, Any]]) -> str:
-    """All that cells print; an error of one fails."""
-    errors = [f"{one['ename']}: {one['evalue']}" for one in outputs if "ename" in one]
-    assert not errors, errors
-    return "".join("".join(one["text"]) for one in outputs if one.get("name") == "stdout")
-
-
 def check_words(text: str) -> None:
     """What is printed with a page and without one."""
     numbers = re.findall(r"^\d: (\w+).*: loss (\S+), checkerboard (\S+)%, then (\S+)%", text, re.M)
@@ -107,18 +98,7 @@ def test_without_a_browser_it_learns_the_same(tmp_path: Path, lab: Lab) -> None:
     check_words(printed([one for cell in notebook["cells"] for one in cell.get("outputs", [])]))
 
 
-class Class:
-    """The notebook in JupyterLab, all its cells run."""
-
-    def __init__(self, notebook: Notebook, errors: list[str]) -> None:
-        self.notebook, self.errors = notebook, errors
-        run_all(notebook)
-        notebook.wait(notebook.start("done = True"), PATIENCE_S)
-        cells = notebook.page.evaluate(
-            "() => [...window.lab.panel().content.model.cells].map(c => c.outputs?.toJSON() ?? [])"
-        )
-        self.outputs = [output for cell in cells for output in cell]
-
+class Class(Ran):
     def box(self) -> Locator:
         """The playground, in view."""
         self.notebook.page.evaluate("() => window.lab.panel().content.scrollToItem(1, 'start')")
@@ -133,13 +113,8 @@ class Class:
 
 @pytest.fixture(scope="module")
 def lesson(lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Class]:
-    copy_notebooks(lab.root)
-    with local_page(browser("llvmpipe"), viewport={"width": 1400, "height": 1700}) as page:
-        errors = complaints(page)
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        notebook = lab.notebook(page, PLAYGROUND)
-        yield Class(notebook, errors)
-        notebook.page.evaluate("() => window.lab.panel().sessionContext.shutdown()")
+    with opened(lab, browser("llvmpipe"), PLAYGROUND, 1400, 1700) as (notebook, errors):
+        yield Class(notebook, errors, PATIENCE_S)
 
 
 def test_two_networks_learn_in_one_page(lesson: Class) -> None:

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,11 +10,10 @@ import safetensors.torch
 import torch
 from playwright.sync_api import Browser, Locator, expect
 
-from browsers import complaints
 from efficientnet import efficientnet_lite0
-from lab import Lab, Notebook, local_page
-from notebooks import assert_no_outputs, executed
-from screenshots import copy_notebooks, run_all, viewer_cell
+from lab import Lab
+from notebooks import Ran, assert_no_outputs, executed, opened, printed
+from screenshots import copy_notebooks, viewer_cell
 from shoes import KINDS, LARGEST, PICTURES, SIZE, SMALLEST, scenes, shoes
 
 TEACH = "teach.ipynb"
@@ -41,13 +39,6 @@ def test_a_scene_has_its_shoe_where_and_before_what_it_says() -> None:
 
 def test_the_committed_notebook_carries_no_outputs() -> None:
     assert_no_outputs(TEACH, 11)
-
-
-def printed(outputs: list[dict[str, Any]]) -> str:
-    """All that cells print; an error of one fails."""
-    errors = [f"{one['ename']}: {one['evalue']}" for one in outputs if "ename" in one]
-    assert not errors, errors
-    return "".join("".join(one["text"]) for one in outputs if one.get("name") == "stdout")
 
 
 def told(pattern: str, text: str) -> tuple[float, ...]:
@@ -91,18 +82,7 @@ def test_without_a_browser_it_learns_the_same(tmp_path: Path, lab: Lab) -> None:
     assert "nbg-taught-thumb" in (tmp_path / "teach.html").read_text()
 
 
-class Class:
-    """The notebook in JupyterLab, all its cells run."""
-
-    def __init__(self, notebook: Notebook, errors: list[str]) -> None:
-        self.notebook, self.errors = notebook, errors
-        run_all(notebook)
-        notebook.wait(notebook.start("done = True"), PATIENCE_S)
-        cells = notebook.page.evaluate(
-            "() => [...window.lab.panel().content.model.cells].map(c => c.outputs?.toJSON() ?? [])"
-        )
-        self.outputs = [output for cell in cells for output in cell]
-
+class Class(Ran):
     def tab(self) -> Locator:
         """The Teach tab, seen."""
         viewer = viewer_cell(self.notebook).locator(".nbglcnn")
@@ -126,13 +106,8 @@ class Class:
 
 @pytest.fixture(scope="module")
 def lesson(lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Class]:
-    copy_notebooks(lab.root)
-    with local_page(browser("llvmpipe"), viewport={"width": 1120, "height": 1500}) as page:
-        errors = complaints(page)
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        notebook = lab.notebook(page, TEACH)
-        yield Class(notebook, errors)
-        notebook.page.evaluate("() => window.lab.panel().sessionContext.shutdown()")
+    with opened(lab, browser("llvmpipe"), TEACH, 1120, 1500) as (notebook, errors):
+        yield Class(notebook, errors, PATIENCE_S)
 
 
 def test_in_jupyterlab_all_cells_run(lesson: Class) -> None:

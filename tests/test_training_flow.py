@@ -4,16 +4,13 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
-import torch
 from playwright.sync_api import Browser, expect
-from torch import nn
-from torch.nn import functional as F
 
 from equal import assert_equal
 from faults import LOSE_AT
 from lab import Lab, Notebook, alone
-from test_viewer_handover import WAIT, begin, compare, steps
-from test_viewer_training import MAKE, made, told
+from test_viewer_handover import WAIT, begin, bent_by_torch, by_torch, compare, steps
+from test_viewer_training import MAKE, told
 
 
 @pytest.fixture
@@ -21,30 +18,6 @@ def notebook(lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
     with alone(lab, browser("llvmpipe")) as notebook:
         notebook.run(MAKE)
         yield notebook
-
-
-def by_torch(rates: list[float], factors: list[float]) -> tuple[nn.Module, list[float]]:
-    """PyTorch's losses with a learning rate and a factor of a bend for each step."""
-    model, x, y = made()
-    model.train()
-    optimizer = torch.optim.SGD(model.parameters(), rates[0], momentum=0.9)
-    losses: list[float] = []
-
-    def hook(_: nn.Module, __: object, value: torch.Tensor) -> torch.Tensor:
-        change = torch.zeros_like(value)
-        change[:, [1, 6]] = (value[:, [1, 6]] * (factors[len(losses)] - 1)).detach()
-        return value + change
-
-    model[2].register_forward_hook(hook)
-    for step, rate in enumerate(rates):
-        optimizer.param_groups[0]["lr"] = rate
-        at = step % 3 * 16
-        optimizer.zero_grad()
-        loss = F.cross_entropy(model(x[at : at + 16]), y[at : at + 16])
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return model, losses
 
 
 def test_it_bends_reloads_is_interrupted_loses_its_context_and_gives_its_weights_back(
@@ -87,8 +60,7 @@ def test_it_bends_reloads_is_interrupted_loses_its_context_and_gives_its_weights
     count = told(notebook, "training.step_count")
     assert isinstance(count, int)
     rates = [0.05] * 4 + [0.02] * 18 + [0.05] * (count - 22)
-    model, losses = by_torch(rates, [1.0] * 4 + [0.25] * 14 + [1.0] * (count - 18))
-    compare(notebook, model, losses)
+    compare(notebook, *bent_by_torch(rates, [1.0] * 4 + [0.25] * 14 + [1.0] * (count - 18)))
     marks = told(notebook, "[[m.step, m.text] for m in viewer._told_training.marks]")
     assert marks == [[4, "2: multiply"], [18, "2: multiply removed"]]
 
@@ -116,17 +88,7 @@ def test_the_cell_runs_again_in_mid_training_and_another_viewer_trains_beside(
     notebook.again(again)  # the same cell: its first Viewer is shown nowhere now
     notebook.run(cell.replace("viewer", "other").replace("training =", "beside =") + "other")
     notebook.run("await training.done\nawait beside.done")
-    model, x, y = made()
-    model.train()
-    optimizer = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9)
-    losses = []
-    for step in range(30):
-        at = step % 3 * 16
-        optimizer.zero_grad()
-        loss = F.cross_entropy(model(x[at : at + 16]), y[at : at + 16])
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
+    model, losses = by_torch([(30, 16, ())])
     compare(notebook, model, losses)
     np.testing.assert_allclose(
         np.array(told(notebook, "beside.losses.tolist()")), losses, rtol=2e-4

@@ -13,12 +13,11 @@ from playwright.sync_api import Browser, Locator, expect
 from torch import nn
 from torch.nn import functional as F
 
-from browsers import complaints
 from fashion_autoencoder import FashionAutoencoder
 from fashion_classifier import load_pictures
-from lab import Lab, Notebook, local_page
-from notebooks import assert_no_outputs, executed
-from screenshots import copy_notebooks, run_all, viewer_cell
+from lab import Lab
+from notebooks import Ran, assert_no_outputs, executed, opened, printed
+from screenshots import copy_notebooks, viewer_cell
 from trainings import Reference, by_torch
 
 TRAINING = "training.ipynb"
@@ -53,13 +52,6 @@ def by_hand() -> Reference:
 def loss_of(model: nn.Module, x: torch.Tensor) -> float:
     with torch.no_grad():
         return float(F.mse_loss(model(x), x))
-
-
-def printed(outputs: list[dict[str, Any]]) -> str:
-    """All that cells print; an error of one fails."""
-    errors = [f"{one['ename']}: {one['evalue']}" for one in outputs if "ename" in one]
-    assert not errors, errors
-    return "".join("".join(one["text"]) for one in outputs if one.get("name") == "stdout")
 
 
 def warned(outputs: list[dict[str, Any]]) -> list[str]:
@@ -111,19 +103,7 @@ def test_without_a_browser_it_learns_the_same(tmp_path: Path, lab: Lab) -> None:
         assert len(history["losses"]) == 100
 
 
-class Class:
-    """The notebook in JupyterLab, all its cells run."""
-
-    def __init__(self, notebook: Notebook, errors: list[str]) -> None:
-        self.notebook = notebook
-        self.errors = errors
-        run_all(notebook)
-        notebook.wait(notebook.start("done = True"), PATIENCE_S)
-        cells = notebook.page.evaluate(
-            "() => [...window.lab.panel().content.model.cells].map(c => c.outputs?.toJSON() ?? [])"
-        )
-        self.outputs = [output for cell in cells for output in cell]
-
+class Class(Ran):
     def tab(self, number: int) -> Locator:
         """The Train tab of a Viewer, seen."""
         viewer = viewer_cell(self.notebook, number).locator(".nbglcnn")
@@ -138,13 +118,8 @@ class Class:
 
 @pytest.fixture(scope="module")
 def lesson(lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Class]:
-    copy_notebooks(lab.root)
-    with local_page(browser("llvmpipe"), viewport={"width": 1120, "height": 1500}) as page:
-        errors = complaints(page)
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        notebook = lab.notebook(page, TRAINING)
-        yield Class(notebook, errors)
-        notebook.page.evaluate("() => window.lab.panel().sessionContext.shutdown()")
+    with opened(lab, browser("llvmpipe"), TRAINING, 1120, 1500) as (notebook, errors):
+        yield Class(notebook, errors, PATIENCE_S)
 
 
 def test_in_jupyterlab_the_page_learns_what_pytorch_learns(lesson: Class) -> None:

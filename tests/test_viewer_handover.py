@@ -62,6 +62,30 @@ def by_torch(parts: list[tuple[int, int, tuple[str, ...]]]) -> tuple[nn.Module, 
     return model, losses
 
 
+def bent_by_torch(rates: list[float], factors: list[float]) -> tuple[nn.Module, list[float]]:
+    """The same with a learning rate for each step, and a factor of a bend of channels of "2"."""
+    model, x, y = made()
+    model.train()
+    losses: list[float] = []
+
+    def hook(_: nn.Module, __: object, value: torch.Tensor) -> torch.Tensor:
+        change = torch.zeros_like(value)
+        change[:, [1, 6]] = (value[:, [1, 6]] * (factors[len(losses)] - 1)).detach()
+        return value + change
+
+    model[2].register_forward_hook(hook)
+    optimizer = torch.optim.SGD(model.parameters(), rates[0], momentum=0.9)
+    for step, rate in enumerate(rates):
+        optimizer.param_groups[0]["lr"] = rate
+        at = step % 3 * 16
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x[at : at + 16]), y[at : at + 16])
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return model, losses
+
+
 def compare(notebook: Notebook, model: nn.Module, losses: list[float]) -> None:
     found = np.array(told(notebook, "training.losses.tolist()"))
     np.testing.assert_allclose(found, losses, rtol=2e-4)
@@ -160,26 +184,8 @@ def test_a_bend_in_mid_training_acts_on_what_is_learned(notebook: Notebook) -> N
                      [11, "2: multiply changed"]]  # fmt: skip
     assert told(notebook, "viewer._told_training.round") == 1  # one other Plan, for the place
 
-    model, x, y = made()
-    model.train()
     factors = [1.0] * 4 + [0.25] * 4 + [1.0] * 3 + [-1.0] * 2
-    losses: list[float] = []
-
-    def hook(_: nn.Module, __: object, value: torch.Tensor) -> torch.Tensor:
-        change = torch.zeros_like(value)
-        change[:, [1, 6]] = (value[:, [1, 6]] * (factors[len(losses)] - 1)).detach()
-        return value + change
-
-    model[2].register_forward_hook(hook)
-    optimizer = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9)
-    for step in range(len(factors)):
-        at = step % 3 * 16
-        optimizer.zero_grad()
-        loss = F.cross_entropy(model(x[at : at + 16]), y[at : at + 16])
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    compare(notebook, model, losses)
+    compare(notebook, *bent_by_torch([0.05] * len(factors), factors))
     notebook.run("training.stop()")
     assert told(notebook, "[b.name for b in viewer.bends]") == ["multiply"]
     notebook.run("viewer.bends.clear()")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -314,18 +315,9 @@ def test_outputs_of_the_skipped_part_are_none_and_their_values_say_why() -> None
 
 
 @pytest.fixture
-def offline(new_page: Callable[..., Page]) -> Iterator[Callable[[Path], Page]]:
-    errors: list[str] = []
-
-    def open_file(path: Path) -> Page:
-        page = new_page("llvmpipe", offline=True, viewport={"width": 1200, "height": 1700})
-        page.on("console", lambda m: errors.append(m.text) if m.type == "error" else None)
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.goto(path.as_uri())
-        return page
-
-    yield open_file
-    assert not errors, errors
+def offline(exported_page: Callable[..., Page]) -> Callable[..., Page]:
+    """`exported_page` in a window of this size."""
+    return partial(exported_page, viewport={"width": 1200, "height": 1700})
 
 
 READ = """async (key) => Array.from(await (await window.nbglcnn).read(key))"""

@@ -1,15 +1,19 @@
-"""The project's notebooks: as they are committed, and run by nbconvert without a browser."""
+"""The project's notebooks: as they are committed, run by nbconvert, and by JupyterLab."""
 
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import nbformat
+from playwright.sync_api import Browser
 
-from screenshots import NOTEBOOKS
+from browsers import complaints
+from lab import Lab, Notebook, local_page
+from screenshots import NOTEBOOKS, copy_notebooks, run_all
 
 
 def assert_no_outputs(name: str, least: int) -> None:
@@ -33,3 +37,37 @@ def executed(folder: Path, name: str, environment: Mapping[str, str]) -> Any:
     )
     assert run.returncode == 0, run.stderr
     return nbformat.read(folder / "ran.ipynb", as_version=4)
+
+
+def printed(outputs: list[dict[str, Any]]) -> str:
+    """All that cells print; an error of one fails."""
+    errors = [f"{one['ename']}: {one['evalue']}" for one in outputs if "ename" in one]
+    assert not errors, errors
+    return "".join("".join(one["text"]) for one in outputs if one.get("name") == "stdout")
+
+
+class Ran:
+    """A notebook in JupyterLab, all its cells run; `errors` are what its page complains of."""
+
+    def __init__(self, notebook: Notebook, errors: list[str], patience: float) -> None:
+        self.notebook, self.errors = notebook, errors
+        run_all(notebook)
+        notebook.wait(notebook.start("done = True"), patience)
+        cells = notebook.page.evaluate(
+            "() => [...window.lab.panel().content.model.cells].map(c => c.outputs?.toJSON() ?? [])"
+        )
+        self.outputs = [output for cell in cells for output in cell]
+
+
+@contextmanager
+def opened(
+    lab: Lab, browser: Browser, name: str, width: int, height: int
+) -> Iterator[tuple[Notebook, list[str]]]:
+    """One of the project's notebooks in JupyterLab, and what its page complains of."""
+    copy_notebooks(lab.root)
+    with local_page(browser, viewport={"width": width, "height": height}) as page:
+        errors = complaints(page)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        notebook = lab.notebook(page, name)
+        yield notebook, errors
+        notebook.page.evaluate("() => window.lab.panel().sessionContext.shutdown()")

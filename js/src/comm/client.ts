@@ -77,8 +77,6 @@ export class CommClient {
   private probe: Probe | undefined;
   /** The edits that the engine has, or has refused. */
   private edits: readonly Edit[] = [];
-  /** The edits of now in words. */
-  private edited = "[]";
   /** What the parity check has found of this Plan: it holds when other inputs come. */
   private tested: Parity | null = null;
   private working = false;
@@ -168,11 +166,8 @@ export class CommClient {
         this.state.earlier.value;
         void this.work();
       }),
-      this.state.acting.subscribe((edits) => {
-        const now = JSON.stringify(edits);
-        // It was of the edits before; Python may also have told the same once more.
-        if (now !== this.edited) this.tested = this.state.parity.value = null;
-        this.edited = now;
+      this.state.acting.subscribe(() => {
+        this.tested = this.state.parity.value = null; // it was of the edits before
       }),
     );
     this.state.twin.value = () => this.engine.twin();

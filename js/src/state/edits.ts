@@ -40,9 +40,14 @@ export interface EditState {
 export const editState = (): EditState => {
   const edited = signal<Moment>({ edits: [], weights: 0 });
   const latent = signal<readonly Edit[]>([]);
-  const acting = computed(() =>
-    latent.value.length > 0 ? [...latent.value, ...edited.value.edits] : edited.value.edits,
-  );
+  let known: readonly Edit[] = [];
+  const acting = computed(() => {
+    const { edits } = edited.value;
+    const now = latent.value.length > 0 ? [...latent.value, ...edits] : edits;
+    // Python may tell the same once more, which changes nothing.
+    if (JSON.stringify(now) !== JSON.stringify(known)) known = now;
+    return known;
+  });
   return { edited, latent, acting, ...rest() };
 };
 

@@ -3,6 +3,7 @@
 // hadn't heard by then are made of it again.
 import { effect, type ReadonlySignal, signal, untracked } from "@preact/signals";
 import { CHUNK } from "../messages.ts";
+import { partsOf, whole } from "../parts.ts";
 import type { ViewerState } from "../state.ts";
 import type { Change, Listing, TaughtNetwork } from "../teaching.ts";
 import { changed, NOTHING, type Taught } from "./changes.ts";
@@ -110,26 +111,13 @@ export function createLog(state: ViewerState, events: LogEvents): Log {
       else pending = [...pending, { number, change }];
       show();
       if (send === null) return;
-      const whole = joined(data);
-      const bytes = whole.byteLength;
-      const count = Math.max(1, Math.ceil(bytes / CHUNK));
+      const { buffer, byteLength: bytes } = whole(data);
+      const parts = partsOf(buffer, CHUNK);
       const about = { type: "taught", page: page(), teaching: now.id, number, change } as const;
-      for (let part = 0; part < count; part++) {
-        const piece = whole.slice(part * CHUNK, (part + 1) * CHUNK);
-        send({ ...about, part, count, bytes }, piece.buffer);
-      }
+      for (const [part, piece] of parts.entries())
+        send({ ...about, part, count: parts.length, bytes }, piece);
     },
   };
-}
-
-function joined(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
-  const whole = new Uint8Array(parts.reduce((sum, part) => sum + part.byteLength, 0));
-  let at = 0;
-  for (const part of parts) {
-    whole.set(part, at);
-    at += part.byteLength;
-  }
-  return whole;
 }
 
 function takenFrom({ classes, examples, networks, head }: Listing): Taught {

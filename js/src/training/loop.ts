@@ -1,6 +1,7 @@
 // Trains in the page: step after step between frames, with what is held out looked at now and then.
 // Longer than 400 lines: all that can happen to a training, one after the other, is one piece.
 import type { Stepped } from "../messages.ts";
+import { partsOf } from "../parts.ts";
 import type { TrainingActions, TrainingHost, TrainingProgress } from "../state/training.ts";
 import type { TrainingRecord } from "../training.ts";
 import { type Given, seenBy } from "./given.ts";
@@ -399,14 +400,10 @@ export class Loop implements TrainingActions {
     if (state === undefined) return false;
     this.saved = performance.now();
     const handing = this.record.state === "handing";
-    const { buffer, byteLength: bytes } = state;
-    const { chunk } = this.host;
-    const count = Math.max(1, Math.ceil(bytes / chunk));
+    const parts = partsOf(state.buffer, this.host.chunk);
+    const [count, bytes] = [parts.length, state.byteLength];
     const saved = { training: this.record.id, step, last, handing, count, bytes };
-    for (let part = 0; part < count; part++) {
-      const data = buffer.slice(part * chunk, Math.min((part + 1) * chunk, bytes));
-      this.host.save({ ...saved, part }, data);
-    }
+    for (const [part, data] of parts.entries()) this.host.save({ ...saved, part }, data);
     return true;
   }
 

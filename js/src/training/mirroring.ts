@@ -1,6 +1,7 @@
 // A page that follows a loop in Python: its curve, the weights that come from there, and earlier ones to look back at.
 import { effect, untracked } from "@preact/signals";
 import type { Mirrored } from "../messages.ts";
+import { whole } from "../parts.ts";
 import {
   type Checkpoint,
   NO_TRAINING,
@@ -107,7 +108,7 @@ export class Mirroring implements TrainingActions {
     if (training !== this.id || part !== this.parts.length) return undefined;
     this.parts.push(data.subarray(8 * rows));
     if (this.parts.length < count) return undefined;
-    const all = joined(this.parts);
+    const all = new Float32Array(whole(this.parts).buffer);
     this.parts = [];
     const found = new Map(this.state.rows.peek());
     let at = 0;
@@ -258,16 +259,6 @@ const courseOf = (trained: readonly string[], accuracy: boolean): Course => ({
   state: [],
   frozen: [],
 });
-
-function joined(parts: readonly Uint8Array<ArrayBuffer>[]): Float32Array {
-  const all = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
-  let at = 0;
-  for (const part of parts) {
-    all.set(part, at);
-    at += part.length;
-  }
-  return new Float32Array(all.buffer);
-}
 
 const numbersOf = (parameters: readonly { readonly shape: readonly number[] }[]): number =>
   parameters.reduce(

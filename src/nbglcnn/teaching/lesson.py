@@ -268,8 +268,8 @@ class Lesson:
         words = {name: json.dumps(value) for name, value in metadata.items()}
         return tensorfile.written(arrays, words)
 
-    def from_file(self, data: bytes) -> str:
-        """Become what a file says; the cut that it was collected at. InputError else."""
+    def from_file(self, data: bytes) -> None:
+        """Become what a file says; InputError where it is none, or of another network."""
         arrays, words = tensorfile.read(data)
         try:
             told = {name: json.loads(value) for name, value in words.items()}
@@ -303,5 +303,3 @@ class Lesson:
                 raise InputError(f"this file can't be taken: {error}") from None
             raise InputError(f"this is no file of a teaching: {error!r}") from None
         self.classes, self.examples, self.head = other.classes, other.examples, other.head
-        cut: str = told["cut"]
-        return cut

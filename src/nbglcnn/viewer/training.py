@@ -274,8 +274,10 @@ class Trains(HandsOver):
         if told.turn is not None and told.turn < self._training_turn:
             self._tell_training_again()
             return
-        over = now is None or now.state == "stopped" or now.mirrored
-        if over or now is None or new is None or new.course != now.course:
+        if (
+            now is None or new is None or new.course != now.course
+            or now.state == "stopped" or now.mirrored
+        ):  # fmt: skip
             self._tell_training_again()
             return
         self._told_training = new
