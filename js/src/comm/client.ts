@@ -533,7 +533,8 @@ export class CommClient {
 
   /** Whether nobody looks at it, and Python is gone or has let it go; what it learns meanwhile is still wanted. */
   private get unwanted(): boolean {
-    const trains = ["waiting", "running", "paused"].includes(this.state.progress.peek().phase);
+    const { phase } = this.state.progress.peek();
+    const trains = ["waiting", "running", "paused", "hidden"].includes(phase);
     const left = (this.released && !trains) || !this.state.connected.peek();
     return this.engine.views === 0 && left;
   }
