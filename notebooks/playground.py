@@ -217,6 +217,13 @@ class Side:
         self.summary.value = table(titles, [*rows, ("all", "", "", *total)], 2)
 
 
+async def waited(training: Any) -> float:
+    """The seconds until a training has ended."""
+    began = time.monotonic()
+    await training.done
+    return time.monotonic() - began
+
+
 class Playground:
     """Two networks to choose, to train on the same pictures and to compare; `runs` are kept."""
 
@@ -262,8 +269,11 @@ class Playground:
         try:
             for side in sides:
                 side.build()
-            begun = [(side, time.monotonic(), self._begin(side)) for side in sides]
-            await asyncio.gather(*(self._end(*one) for one in begun))
+            trainings = [self._begin(side) for side in sides]
+            seconds = await asyncio.gather(*map(waited, trainings))
+            # In the order of the sides: which one ends first is chance.
+            for one in zip(sides, trainings, seconds, strict=True):
+                self._keep(*one)
         except BaseException as error:
             for side in sides:
                 side.said.value = html.escape(f"stopped: {error or type(error).__name__}")
@@ -286,9 +296,7 @@ class Playground:
         tell()
         return training
 
-    async def _end(self, side: Side, began: float, training: Any) -> None:
-        await training.done
-        seconds = time.monotonic() - began
+    def _keep(self, side: Side, training: Any, seconds: float) -> None:
         untrained = self.drawn(side.model)
         side.model.load_state_dict(side.viewer.state_dict())
         drawn = self.drawn(side.model)
